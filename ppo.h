@@ -1,0 +1,4694 @@
+/* ppo.h - v0.1 - Proximal Policy Optimization in one C header - MIT or public domain, see the end of the file
+
+   Trains a policy inside your own program: no Python, no framework, no build system.
+   C99, also valid C++17. Needs the C library, libm, and stb_ds.h (Debian: libstb-dev).
+
+SYNOPSIS
+
+    #define PPO_IMPLEMENTATION              // in exactly ONE source file
+    #include "ppo.h"
+    #include "envs/cartpole.h"
+
+    int main(void) {
+        ppo_env    env = cartpole_env();
+        ppo_config cfg = ppo_config_default();
+        cfg.total_steps = 100000;
+
+        ppo_agent *agent = NULL;
+        if (ppo_train(&env, &cfg, &agent) != PPO_OK) {
+            fprintf(stderr, "%s\n", ppo_last_error());
+            return 1;
+        }
+        printf("mean return %.1f\n", ppo_evaluate(agent, &env, 20, cfg.seed).mean_return);
+        ppo_agent_free(agent);
+    }
+
+    cc -O2 quickstart.c -lm -o quickstart
+
+THE IDEA
+
+    A policy pi(action | observation) acts; the environment answers with rewards; an advantage A says how much
+    better an action turned out than the critic V expected. PPO (Schulman et al. 2017) then takes several
+    gradient steps on the same data, and stays close to the policy that collected it by clipping the ratio
+    r = pi_new(action) / pi_old(action) in the objective
+
+        L = -mean( min( r A, clip(r, 1 - e, 1 + e) A ) )
+
+                  A > 0                      A < 0            The slope is the gradient that flows. A good
+             gain |    ______           gain |                action is encouraged until r = 1 + e, a bad one
+                  |   /                    0 |___________     discouraged until r = 1 - e; further than that
+                  |  /                       |____            the data say nothing reliable, and the sample is
+                  | /                        |    \           left alone. A step that made things worse is
+                0 |/___________ r            |     \    r     always undone: its side is never clipped.
+                    1  1+e                     1-e  1
+
+    ppo_train() is that loop: ppo_collect -> ppo_gae -> (shuffled minibatches) ppo_policy_loss + ppo_value_loss
+    -> ppo_adam_step. Read section 13 first, then follow the names upwards.
+
+STEP BY STEP
+
+    1. Describe your environment: sizes, and two functions over a block of bytes that the library owns.
+
+        typedef struct { float x, v; } cart;
+        static void reset(void *state, ppo_rng *rng, float *obs) {...}                  // start an episode
+        static void step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out)
+        {...}                                                      // set out->reward, out->terminated
+
+        ppo_env env = {0};
+        env.name = "cart";            env.obs_size = 2;         env.action_space = ppo_discrete(2);
+        env.state_size = sizeof(cart); env.max_steps = 500;     env.reset = reset;   env.step = step;
+
+       terminated means that the task itself ended (the pole fell): nothing comes after. The time limit
+       max_steps is the library's; it truncates, and the value of what would have come is still counted.
+    2. cfg = ppo_config_default(), change what you like (struct ppo_config lists every field with its default).
+    3. ppo_train(). For a game loop that must not stall, use ppo_trainer_create() and call
+       ppo_trainer_iterate() whenever there is time.
+    4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures.
+
+THREE DOORS, ONE ROOM
+
+    A la carte        sections 6 to 9: plain functions over plain float arrays. No state, no allocation.
+                      Your own network and loop can use ppo_gae() and ppo_policy_loss() alone.
+    Building blocks   sections 4, 5, 9, 11: tensors, a tape that differentiates, layers, Adam.
+    Trainers          section 13: fill a config, call one function. Built from the two above.
+
+    Sections, in both parts of this file (each uses only those above it; what is missing is not built yet):
+     1 Base   2 Random   3 Math   4 Tensors   5 Autograd   6 Distributions   7 Advantages   8 Losses
+     9 Optimizer   10 Normalizers   11 Models   12 Rollouts   13 Control   17 Reports
+
+ERRORS
+
+    The library never prints, exits or aborts. What can fail returns a ppo_status (0 is PPO_OK), and
+    ppo_last_error() then holds one sentence about it, for the calling thread:
+        "reward is NaN (environment 3, step 1201)"
+    A call that fails leaves nothing half-done behind. All free functions accept NULL.
+
+MEMORY
+
+    Everything goes through one hook, ppo_set_allocator(). A trainer takes all it needs at the start and in its
+    first iteration; after that it allocates nothing.
+
+REPRODUCIBLE
+
+    The same seed gives the same bits on the same machine, for any number of threads. The random numbers are
+    a function of (seed, purpose, index, position), and a row of a batch is computed alike in every batch, so
+    the first minibatch of an iteration sees ratios of exactly 1.0f.
+
+THREADS
+
+    cfg.threads > 1 collects experience on that many threads: your environment's functions are then called from
+    several threads at once, each with its own state. Different trainers may run on different threads.
+    One agent, trainer or tape must not be used by two threads at the same time.
+
+SWITCHES (define before the #include that has PPO_IMPLEMENTATION)
+
+    PPO_STATIC            everything static: the library is private to one source file
+    PPO_NO_THREADS        no pthreads (also the default where there are none)
+    PPO_NO_SIMD           plain C kernels only
+    PPO_STB_DS_ELSEWHERE  your program has its own STB_DS_IMPLEMENTATION (needed with compilers other than gcc and
+                          clang; those are told to accept a second copy)
+    PPO_FILE_NAME         the name of this file in quotes, if you renamed it (it includes itself once per
+                          instruction set, to compile the vector kernels)
+*/
+
+#ifndef PPO_H
+#define PPO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef PPO_STATIC
+    #if defined(__GNUC__)
+        #define PPO_DEF static __attribute__((unused))
+    #else
+        #define PPO_DEF static
+    #endif
+#else
+    #define PPO_DEF extern
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------
+   1 Base: status codes, the text of the last error, the allocator hook, a clock
+   ------------------------------------------------------------------------------------------------------------ */
+
+typedef enum ppo_status {
+    PPO_OK = 0,
+    PPO_ERROR_ARGUMENT, /* a size, pointer, name or setting that cannot work */
+    PPO_ERROR_MEMORY,   /* the allocator said no */
+    PPO_ERROR_NUMERIC,  /* NaN or infinity in an observation, a reward, a loss or a gradient */
+    PPO_ERROR_THREAD    /* the system refused a thread */
+} ppo_status;
+
+/* One sentence about the last call that failed on this thread, "" if none has. Valid until the next failure. */
+PPO_DEF const char *ppo_last_error(void);
+
+/* All memory comes from `hook`, which acts like realloc: ptr NULL allocates, size 0 frees and returns NULL.
+   NULL restores the C library's. Change it only while the library holds no memory. */
+typedef void *(*ppo_realloc_hook)(void *user, void *ptr, size_t size);
+PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
+
+/* Wall-clock seconds since some fixed moment; for differences. */
+PPO_DEF double ppo_clock(void);
+
+/* ------------------------------------------------------------------------------------------------------------
+   2 Random: Philox4x32-10 (Salmon et al. 2011), a generator whose numbers are a pure function of
+   (seed, purpose, index, position). Any two streams are independent; a stream is 52 plain bytes: copy it to save it.
+   ------------------------------------------------------------------------------------------------------------ */
+
+enum { /* what the library draws for; your own streams may use purposes from PPO_STREAM_USER on */
+    PPO_STREAM_ENV,      /* index: environment */
+    PPO_STREAM_ACTION,   /* index: environment */
+    PPO_STREAM_INIT,     /* index: network */
+    PPO_STREAM_SHUFFLE,  /* index: 0 */
+    PPO_STREAM_EVALUATE, /* index: episode */
+    PPO_STREAM_USER = 1024
+};
+
+typedef struct ppo_rng {
+    uint32_t key[2];     /* the seed */
+    uint32_t counter[4]; /* position (low, high), index, purpose */
+    uint32_t block[4];   /* the four numbers made from the last counter */
+    uint32_t used;       /* how many of them are gone */
+    uint32_t spare[2];   /* zero; keeps room so that saved streams stay readable */
+} ppo_rng;
+
+PPO_DEF ppo_rng  ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index);
+PPO_DEF uint32_t ppo_rng_u32(ppo_rng *rng);
+PPO_DEF float    ppo_rng_uniform(ppo_rng *rng);                       /* [0, 1), a multiple of 2^-24 */
+PPO_DEF float    ppo_rng_range(ppo_rng *rng, float low, float high);  /* [low, high) */
+PPO_DEF float    ppo_rng_normal(ppo_rng *rng);                        /* mean 0, variance 1 */
+PPO_DEF int      ppo_rng_below(ppo_rng *rng, int n);                  /* 0 .. n-1, unbiased; n <= 1 gives 0 */
+PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);        /* Fisher and Yates */
+
+/* ------------------------------------------------------------------------------------------------------------
+   3 Math: the hot loops exist once per instruction set; the best that the processor has is chosen at run time.
+   ------------------------------------------------------------------------------------------------------------ */
+
+/* Forces "plain", "avx2", "avx512" or "neon"; NULL returns to the best. PPO_ERROR_ARGUMENT if this processor or
+   this build does not have it. For tests and timing; results differ between sets in the last bits. */
+PPO_DEF ppo_status  ppo_use_kernels(const char *name);
+PPO_DEF const char *ppo_kernels_name(void);
+
+/* ------------------------------------------------------------------------------------------------------------
+   4 Tensors: a matrix of floats, row-major, with room for its gradient
+   ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct ppo_tensor {
+    int    rows, cols;
+    float *data; /* (rows, cols) */
+    float *grad; /* d loss / d data, (rows, cols); NULL: no gradient is wanted */
+} ppo_tensor;
+
+/* The trainable parameters of a model, side by side in one block each, so that clipping and Adam are one pass.
+   Each tensor starts on a 64-byte boundary; the gaps hold zeros and stay zero. */
+typedef struct ppo_params {
+    size_t       count;            /* floats in each block, gaps included */
+    float       *data, *grad;      /* the parameters and d loss / d them */
+    float       *m, *v;            /* Adam's first and second moment */
+    long         step;             /* optimizer steps taken */
+    ppo_tensor **tensors;          /* stb_ds array: each parameter, in the order added */
+    const char **names;            /* stb_ds array: its name, as "actor.0.weight"; owned by the set */
+} ppo_params;
+
+PPO_DEF ppo_status ppo_params_create(ppo_params **params);
+PPO_DEF void       ppo_params_free(ppo_params *params);
+
+/* A new parameter of zeros; the pointer stays good, ->data may move with the next call. NULL on failure. */
+PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols);
+
+/* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013, as PyTorch's orthogonal_). */
+PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng);
+
+/* ------------------------------------------------------------------------------------------------------------
+   5 Autograd: operations are computed as they are called and recorded on a tape; backward walks the tape from
+   its end. An operation returns its result, or NULL on failure; NULL operands pass through, so a whole
+   expression is checked once, at ppo_tape_backward() or ppo_tape_status().
+   Results live until ppo_tape_reset(), which keeps the memory for the next round.
+   ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct ppo_tape ppo_tape;
+
+PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape);
+PPO_DEF void       ppo_tape_free(ppo_tape *tape);
+PPO_DEF void       ppo_tape_reset(ppo_tape *tape);
+PPO_DEF void       ppo_tape_record(ppo_tape *tape, int on); /* 0: forward only, no gradients; 1 is the default */
+PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape);   /* the first failure since the last reset */
+
+/* Adds d loss / d x to the grad of every tensor x that has one; loss is (1, 1). Parameters' gradients add up
+   until ppo_params_step() or your own code zeroes them. */
+PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss);
+
+/* Wraps caller-owned floats (rows, cols) without copying; they must outlive the tape's round. No gradient. */
+PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols);
+
+/* Elementwise; b may also be a row (1, cols), a column (rows, 1) or a scalar (1, 1), and is then repeated. */
+PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
+PPO_DEF ppo_tensor *ppo_tape_sub(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
+PPO_DEF ppo_tensor *ppo_tape_mul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
+PPO_DEF ppo_tensor *ppo_tape_div(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
+PPO_DEF ppo_tensor *ppo_tape_min(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b); /* equal: half of the gradient each */
+PPO_DEF ppo_tensor *ppo_tape_max(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
+
+PPO_DEF ppo_tensor *ppo_tape_exp(ppo_tape *tape, ppo_tensor *x);
+PPO_DEF ppo_tensor *ppo_tape_log(ppo_tape *tape, ppo_tensor *x);
+PPO_DEF ppo_tensor *ppo_tape_tanh(ppo_tape *tape, ppo_tensor *x);
+PPO_DEF ppo_tensor *ppo_tape_relu(ppo_tape *tape, ppo_tensor *x);
+PPO_DEF ppo_tensor *ppo_tape_square(ppo_tape *tape, ppo_tensor *x);
+PPO_DEF ppo_tensor *ppo_tape_scale(ppo_tape *tape, ppo_tensor *x, float scale, float shift); /* scale x + shift */
+PPO_DEF ppo_tensor *ppo_tape_clamp(ppo_tape *tape, ppo_tensor *x, float low, float high);
+
+PPO_DEF ppo_tensor *ppo_tape_sum(ppo_tape *tape, ppo_tensor *x);  /* (1, 1) */
+PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x); /* (1, 1) */
+PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x); /* per row */
+
+/* out[i] = x[i][index[i]]: (rows, 1). index [rows] is the caller's and must outlive the tape's round. */
+PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *index);
+
+PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b); /* (n, k) x (k, m) -> (n, m) */
+
+enum { PPO_IDENTITY, PPO_TANH, PPO_RELU }; /* activations */
+
+/* activation(x w + b): x (n, in), w (in, out), b (1, out) or NULL -> (n, out). One fused operation. */
+PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b, int activation);
+
+/* An operation is a row in a table: forward fills out from in, backward ADDS to in[k]->grad (where not NULL) from
+   out->grad. Your own operations are rows just like the library's. */
+enum { PPO_MAX_INPUTS = 4, PPO_MAX_OUTPUTS = 2 };
+typedef struct ppo_node ppo_node;
+typedef struct ppo_op {
+    const char *name;
+    int         outputs;                   /* 1 or 2, all of the same shape */
+    ppo_status (*forward)(ppo_node *node); /* on failure: ppo_fail() and return its status */
+    void       (*backward)(ppo_node *node);
+} ppo_op;
+struct ppo_node {
+    const ppo_op *op;
+    ppo_tape     *tape; /* for ppo_tape_alloc() */
+    ppo_tensor   *in[PPO_MAX_INPUTS];
+    ppo_tensor   *out[PPO_MAX_OUTPUTS];
+    void         *args; /* a copy of the operation's own arguments */
+    float        *kept; /* set by forward for backward; from ppo_tape_alloc() */
+};
+
+/* Runs and records an operation: n_in inputs (NULL ones are an optional operand left out), outputs (rows, cols),
+   args_size bytes of args copied into the node. Returns the node (its results are in ->out) or NULL. */
+PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in, int rows, int cols,
+                                 const void *args, size_t args_size);
+PPO_DEF float     *ppo_tape_alloc(ppo_tape *tape, size_t n);               /* n floats until the reset, or NULL */
+PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);   /* sets ppo_last_error(), returns status */
+
+/* Compares the gradients of a scalar function of `inputs` with central differences of step epsilon. build() records the
+   function on the tape and returns its (1, 1) result; inputs need data and grad. Writes the largest
+   |analytic - numeric| / max(1, |analytic|, |numeric|) to max_error (may be NULL) and returns PPO_ERROR_NUMERIC
+   if it exceeds tolerance. In 32-bit arithmetic epsilon 1e-2 and tolerance 1e-2 suit values around 1. */
+typedef ppo_tensor *(*ppo_scalar_fn)(ppo_tape *tape, ppo_tensor *const *inputs, void *user);
+PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs, void *user,
+                                       float epsilon, float tolerance, float *max_error);
+
+/* ------------------------------------------------------------------------------------------------------------
+   6 Distributions: what the policy's outputs mean. Categorical: logits (n, vocab), one row per sample; a policy
+   over actions and a language model over tokens are the same thing here. Diagonal Gaussian: mean (n, dim) and
+   one log standard deviation per dimension, log_std (dim).
+   In all functions of sections 6 to 9 arrays are dense and the caller's; `mask` may be NULL (all 1); pointers
+   for gradients and statistics may be NULL; outputs are overwritten.
+   ------------------------------------------------------------------------------------------------------------ */
+
+/* logp[i] = log softmax(logits[i] / temperature)[token[i]] and the row's entropy, in nats. Each logit is read once.
+   A logit of -INFINITY is an impossible token. Errors: token outside 0 .. vocab-1, temperature <= 0. */
+PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
+                                  float *logp, float *entropy);
+
+/* grad_logits = grad_logp d logp / d logits + grad_entropy d entropy / d logits; either may be NULL (0).
+   grad_logits may be logits: in place. */
+PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token, const float *grad_logp,
+                                           const float *grad_entropy, int n, int vocab, float temperature,
+                                           float *grad_logits);
+
+PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng);
+PPO_DEF int ppo_categorical_mode(const float *logits, int vocab); /* the likeliest; the first of equals */
+
+/* kl[i] = KL(softmax(p[i]) || softmax(q[i])), exact. */
+PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logits, int n, int vocab, float *kl);
+
+/* Summed over dimensions: logp[i] of action (n, dim) and the entropy, which is the same for every row. */
+PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, const float *action, int n, int dim,
+                                     float *logp, float *entropy);
+PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *log_std, const float *action,
+                                              const float *grad_logp, const float *grad_entropy, int n, int dim,
+                                              float *grad_mean, float *grad_log_std);
+PPO_DEF void       ppo_gaussian_sample(const float *mean, const float *log_std, int dim, ppo_rng *rng, float *action);
+PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
+                                   const float *q_log_std, int n, int dim, float *kl);
+
+/* On the tape: both results are (n, 1). action is the caller's and must outlive the tape's round. */
+PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
+                                  ppo_tensor **logp, ppo_tensor **entropy);
+PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
+                               ppo_tensor **logp, ppo_tensor **entropy);
+
+/* ------------------------------------------------------------------------------------------------------------
+   7 Advantages
+   ------------------------------------------------------------------------------------------------------------ */
+
+/* Generalized advantage estimation (Schulman 2016, eq. 16), time-major [steps][envs]:
+       delta_t = reward_t + gamma (1 - terminated_t) next_value_t - value_t
+       A_t     = delta_t + gamma lambda (1 - done_t) A_{t+1},    done = terminated or truncated
+       value_target = A + value
+   next_value[t] is V of the observation that followed step t, before any reset (unread where terminated).
+   terminated: no bootstrap, recursion cut. truncated: bootstrap kept, recursion cut. Both may be NULL (all 0).
+   value_target may be NULL. lambda 0 is one-step TD, lambda 1 is Monte Carlo minus baseline. */
+PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
+                           const unsigned char *terminated, const unsigned char *truncated, int steps, int envs,
+                           float gamma, float lambda, float *advantage, float *value_target);
+
+/* x = (x - mean) / (std + 1e-8) over the unmasked, std unbiased (n - 1); shift_mean 0 adds the mean back. Masked
+   elements are left as they are, and so is everything when fewer than two are unmasked: there is no variance. */
+PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int shift_mean);
+
+/* 1 - Var(target - value) / Var(target): 1 is a perfect critic, 0 one no better than a constant. NaN if the targets are
+   all equal. */
+PPO_DEF float ppo_explained_variance(const float *value, const float *target, int n);
+
+/* ------------------------------------------------------------------------------------------------------------
+   8 Losses: each returns the loss of the MEAN over unmasked samples, and its gradient.
+   Errors: n <= 0, nothing unmasked, a result that is not finite (the sentence names the sample).
+   ------------------------------------------------------------------------------------------------------------ */
+
+enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED }; /* objectives */
+
+typedef struct ppo_policy_objective {
+    int   objective; /* PPO_CLIP:       -mean(min(r A, clip(r, 1 - clip_low, 1 + clip_high) A))  (Schulman 2017, eq. 7)
+                        PPO_KL_PENALTY: -mean(r A) + kl_coef mean(k3), k3 ~ KL(old || new)       (eq. 8)
+                        PPO_UNCLIPPED:  -mean(r A)                                               (eq. 6) */
+    float clip_low, clip_high; /* 0.2 and 0.2 in the paper */
+    float dual_clip;           /* > 1: where A < 0 the objective is bounded below by dual_clip A (Ye 2020); else off */
+    float kl_coef;
+} ppo_policy_objective;
+
+typedef struct ppo_policy_stats {
+    float loss;
+    float clip_fraction; /* share of ratios outside [1 - clip_low, 1 + clip_high], whatever the objective */
+    float approx_kl;     /* mean k3 = (r - 1) - log r: never negative, low variance */
+    float old_approx_kl; /* mean k1 = -log r */
+    float ratio_mean, ratio_max, ratio_min;
+} ppo_policy_stats;
+
+/* logp: under the policy being trained; old_logp: under the policy that acted. */
+PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, const float *advantage,
+                                   const unsigned char *mask, int n, const ppo_policy_objective *objective,
+                                   ppo_policy_stats *stats, float *grad_logp);
+
+/* 0.5 mean((value - target)^2). clip_range > 0: the larger of that and the same with value clipped to
+   old_value +- clip_range; otherwise old_value may be NULL. */
+PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, const float *target,
+                                  const unsigned char *mask, int n, float clip_range, float *loss, float *grad_value);
+
+enum { PPO_K1 = 1, PPO_K2, PPO_K3 };
+
+/* kl[i], per sample: estimates of KL(pi || ref) from samples of pi, with l = ref_logp - logp:
+   k1 = -l (unbiased), k2 = l^2 / 2 (low variance), k3 = exp(l) - 1 - l (both; never negative). Schulman 2020. */
+PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator, float *kl);
+
+/* Direct preference optimization (Rafailov 2023): h = beta ((c - c_ref) - (r - r_ref)),
+   loss = mean(-(1 - s) log sigmoid(h) - s log sigmoid(-h)), s = label_smoothing in [0, 0.5). */
+PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_logp, const float *ref_chosen_logp,
+                                const float *ref_rejected_logp, int n, float beta, float label_smoothing, float *loss,
+                                float *grad_chosen, float *grad_rejected);
+
+/* Reward model (Bradley and Terry 1952): mean(-log sigmoid(chosen - rejected)). */
+PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rejected_score, int n, float *loss,
+                                     float *grad_chosen, float *grad_rejected);
+
+/* On the tape: (1, 1). The arrays are the caller's and must outlive the tape's round; stats may be NULL. */
+PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const float *old_logp,
+                                         const float *advantage, const unsigned char *mask,
+                                         const ppo_policy_objective *objective, ppo_policy_stats *stats);
+PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
+                                        const float *target, const unsigned char *mask, float clip_range);
+
+/* ------------------------------------------------------------------------------------------------------------
+   9 Optimizer
+   ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct ppo_adam {
+    float lr;           /* 3e-4 */
+    float beta1, beta2; /* 0.9, 0.999 */
+    float eps;          /* 1e-5, added to sqrt(v) as PyTorch does */
+    float weight_decay; /* 0; decoupled (AdamW, Loshchilov 2017) */
+} ppo_adam;
+PPO_DEF ppo_adam ppo_adam_default(void);
+
+/* One step of Adam (Kingma 2014) over n parameters with bias correction; step counts from 1. m and v start as zeros. */
+PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n, const ppo_adam *adam, long step);
+
+/* Scales grad so that its Euclidean norm is at most max_norm (<= 0: no limit). Returns the norm before. */
+PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm);
+
+/* Clip, Adam, and zero the gradients of a whole parameter set. *grad_norm (may be NULL) gets the norm before clipping.
+   A gradient that is not finite changes nothing and returns PPO_ERROR_NUMERIC. */
+PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm, float *grad_norm);
+
+enum { PPO_CONSTANT, PPO_LINEAR, PPO_COSINE }; /* schedules: initial; down to 0 in a line; down to 0 in half a cosine */
+
+PPO_DEF float ppo_schedule(int schedule, float initial, float progress); /* progress 0 (start) to 1 (end) */
+
+/* Ziegler 2019: coef (1 + clip(observed / target - 1, -0.2, 0.2) n_steps / horizon). */
+PPO_DEF float ppo_adaptive_kl(float coef, float observed_kl, float target_kl, int n_steps, int horizon);
+
+/* ------------------------------------------------------------------------------------------------------------
+   10 Normalizers: running mean and variance (Chan et al. 1979), started as Stable-Baselines3 does: mean 0,
+   variance 1, count 1e-4
+   ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct ppo_normalizer {
+    int     size;
+    double  count;
+    double *mean, *var; /* [size] */
+} ppo_normalizer;
+
+PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size);
+PPO_DEF void       ppo_normalizer_free(ppo_normalizer *norm); /* the arrays, not the struct */
+PPO_DEF void       ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows);     /* x (rows, size) */
+PPO_DEF void       ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *other);   /* adds other's samples */
+
+/* out = clip((x - mean) / sqrt(var + 1e-8), -limit, limit), (rows, size); out may be x. */
+PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out);
+
+/* ------------------------------------------------------------------------------------------------------------
+   11 Models
+   ------------------------------------------------------------------------------------------------------------ */
+
+enum { PPO_MAX_LAYERS = 64 };
+
+/* A multilayer perceptron: layer k is activation(x W_k + b_k), the last one linear. Its parameters are
+   "name.k.weight" (in, out) and "name.k.bias" (1, out) of the set. */
+typedef struct ppo_mlp {
+    int         layers;
+    int         hidden_activation, last_activation;
+    ppo_tensor *weight[PPO_MAX_LAYERS];
+    ppo_tensor *bias[PPO_MAX_LAYERS];
+} ppo_mlp;
+
+/* Layers: sizes[0] inputs, sizes[1], ..., sizes[layers] outputs. Orthogonal weights, gain sqrt(2) (last layer: last_gain),
+   zero biases. last_activation is PPO_IDENTITY for a head. */
+PPO_DEF ppo_status  ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes, int layers,
+                                 int hidden_activation, int last_activation, float last_gain, ppo_rng *rng);
+PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x); /* (n, in) -> (n, out) */
+
+/* What an agent may do. */
+enum { PPO_DISCRETE = 1, PPO_BOX };
+typedef struct ppo_space {
+    int   kind;      /* PPO_DISCRETE: one of n actions; PPO_BOX: n numbers */
+    int   n;
+    float low, high; /* PPO_BOX: each number is clipped to [low, high] before the environment sees it */
+} ppo_space;
+PPO_DEF ppo_space ppo_discrete(int n);
+PPO_DEF ppo_space ppo_box(int n, float low, float high);
+
+/* Policy and value networks over one parameter set. Separate: "actor" and "critic" have their own hidden layers.
+   Shared: a "trunk" of hidden layers feeds both heads. Gains: 0.01 for the policy head, 1 for the value head. */
+typedef struct ppo_actor_critic {
+    int         obs_size;
+    ppo_space   action_space;
+    ppo_params *params;
+    int         shared;
+    ppo_mlp     trunk;         /* shared only; the heads are then single layers */
+    ppo_mlp     actor, critic;
+    ppo_tensor *log_std;       /* PPO_BOX only: (1, n), independent of the observation */
+} ppo_actor_critic;
+
+typedef struct ppo_model_config {
+    int          obs_size;
+    ppo_space    action_space;
+    const int   *hidden;       /* [layers] widths */
+    int          layers;       /* 0: linear policy and value */
+    int          activation;   /* PPO_TANH or PPO_RELU */
+    int          shared_trunk;
+    float        log_std_init;
+    uint64_t     seed;
+} ppo_model_config;
+
+PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config);
+PPO_DEF void       ppo_actor_critic_free(ppo_actor_critic *model); /* what it owns, not the struct */
+
+/* obs (n, obs_size) -> policy: logits (n, actions) or mean (n, dim); value (n, 1). Either may be NULL: not computed. */
+PPO_DEF void ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model, ppo_tensor *obs,
+                                      ppo_tensor **policy, ppo_tensor **value);
+
+/* Actions of a batch: index [n] for PPO_DISCRETE, number (n, dim) for PPO_BOX; the other is NULL. */
+typedef struct ppo_actions {
+    int   *index;
+    float *number;
+} ppo_actions;
+
+/* The log-probability and entropy of actions already taken, both (n, 1), given forward's policy. */
+PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, ppo_tensor *policy,
+                                   const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy);
+
+/* ------------------------------------------------------------------------------------------------------------
+   12 Rollouts: the environment interface, many environments side by side, and the buffer of what they did
+   ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct ppo_action {
+    int          discrete; /* PPO_DISCRETE: 0 .. n-1 */
+    const float *box;      /* PPO_BOX: [n] numbers, within [low, high] */
+} ppo_action;
+
+typedef struct ppo_outcome { /* zeroed before every step */
+    float reward;
+    int   terminated; /* 1: the task ended, nothing comes after */
+    int   truncated;  /* 1: cut short by something outside the task; max_steps needs nothing here */
+} ppo_outcome;
+
+typedef struct ppo_env {
+    const char *name;         /* may be NULL */
+    int         obs_size;     /* floats in an observation */
+    ppo_space   action_space; /* ppo_discrete(n) or ppo_box(n, low, high) */
+    size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset */
+    int         max_steps;    /* time limit of an episode; 0: none, the episode must end by itself */
+    void (*reset)(void *state, ppo_rng *rng, float *obs);
+    void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
+    int  (*open)(void *state);   /* may be NULL; takes outside resources once per copy; not 0: failure */
+    void (*close)(void *state);  /* may be NULL; gives them back */
+} ppo_env;
+
+PPO_DEF ppo_status ppo_env_check(const ppo_env *env); /* PPO_ERROR_ARGUMENT and a sentence if something is missing */
+
+/* What `envs` environments did in `steps` steps, time-major. */
+typedef struct ppo_rollout {
+    int            steps, envs, obs_size;
+    float         *obs;                     /* [steps][envs][obs_size], as the policy saw them (normalized) */
+    ppo_actions    actions;                 /* [steps][envs] (PPO_BOX: [steps][envs][n]), before clipping to the box */
+    float         *logp, *value;            /* [steps][envs], of the policy that acted */
+    float         *reward, *next_value;     /* [steps][envs] (reward as the critic sees it: normalized) */
+    unsigned char *terminated, *truncated;  /* [steps][envs] */
+    float         *advantage, *value_target; /* [steps][envs], by ppo_gae() */
+} ppo_rollout;
+
+/* ------------------------------------------------------------------------------------------------------------
+   13 Control: the agent, the training loop, evaluation
+   ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct ppo_progress { /* one iteration, as the callback sees it; names in brackets are Stable-Baselines3's */
+    long   iteration;                 /* 1, 2, ... */
+    long   steps, total_steps;        /* environment steps done, and wanted [time/total_timesteps] */
+    long   iteration_steps;           /* those of this iteration */
+    double seconds, steps_per_second; /* since the start [time/fps] */
+    double seconds_left;
+    long   episodes;                  /* finished so far */
+    float  mean_return, mean_length;  /* of the last 100 finished episodes; NaN before the first [rollout/ep_rew_mean] */
+    float  policy_loss, value_loss, entropy;       /* means over the iteration's minibatches [train/...] */
+    float  approx_kl, old_approx_kl, clip_fraction;
+    float  first_ratio_min, first_ratio_max;       /* over the iteration's first minibatch: exactly 1 and 1 */
+    float  explained_variance;        /* [train/explained_variance] */
+    float  learning_rate, clip_range;
+    float  grad_norm;                 /* before clipping, mean */
+    int    epochs;                    /* completed; fewer than configured if target_kl stopped them */
+} ppo_progress;
+
+/* Called after every iteration. Return 0 to go on, anything else to end training now: that is no error. */
+typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
+
+typedef struct ppo_config {          /* defaults in brackets */
+    long     total_steps;            /* environment steps, over all environments [100000] */
+    int      num_envs;               /* environments side by side [4] */
+    int      rollout_steps;          /* steps of each per iteration [512] */
+    int      minibatch_size;         /* samples per gradient step, at most num_envs * rollout_steps [64] */
+    int      epochs;                 /* passes over each rollout [10] */
+    float    learning_rate;          /* Adam's [3e-4] */
+    int      learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [linear] */
+    float    gamma;                  /* discount per step [0.99] */
+    float    gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int      objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
+    float    clip_low, clip_high;    /* the ratio stays in [1 - clip_low, 1 + clip_high] [0.2, 0.2] */
+    int      clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
+    float    dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
+    float    kl_coef;                /* PPO_KL_PENALTY: weight of KL(old || new) [1] */
+    float    target_kl;              /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float    value_coef;             /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float    value_clip;             /* > 0: clip range of the value loss; 0: off [0] */
+    float    entropy_coef;           /* weight of the entropy bonus [0] */
+    int      normalize_advantage;    /* per minibatch: mean 0, std 1 [1] */
+    float    max_grad_norm;          /* global-norm clip; 0: off [0.5] */
+    float    adam_beta1, adam_beta2; /* [0.9, 0.999] */
+    float    adam_eps;               /* [1e-5] */
+    float    weight_decay;           /* decoupled, AdamW [0] */
+    int      hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
+    int      hidden_layers;          /* how many of them [2] */
+    int      activation;             /* PPO_TANH or PPO_RELU [tanh] */
+    int      shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
+    float    log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
+    int      normalize_obs;          /* 1: observations to mean 0, variance 1, by running statistics [0] */
+    int      normalize_reward;       /* 1: rewards divided by the running std of the discounted return [0] */
+    float    obs_limit;              /* normalized observations are clipped to +- this [10] */
+    float    reward_limit;           /* normalized rewards are clipped to +- this [10] */
+    uint64_t seed;                   /* [1] */
+    int      threads;                /* for collecting; the results are the same for any number [1] */
+    ppo_callback callback;           /* may be NULL [NULL] */
+    void        *callback_user;      /* handed to the callback [NULL] */
+} ppo_config;
+
+PPO_DEF ppo_config ppo_config_default(void);
+PPO_DEF ppo_status ppo_config_check(const ppo_config *config); /* PPO_ERROR_ARGUMENT and which field, and why */
+
+/* The fields by name, for command lines and files. Names are the struct's, "hidden" stands for widths and count. */
+enum { PPO_FIELD_INT, PPO_FIELD_LONG, PPO_FIELD_U64, PPO_FIELD_FLOAT, PPO_FIELD_CHOICE, PPO_FIELD_WIDTHS };
+typedef struct ppo_field {
+    const char *name;
+    int         type;
+    size_t      offset;    /* in ppo_config */
+    double      min, max;  /* both allowed */
+    const char *choices;   /* PPO_FIELD_CHOICE: the words for 0, 1, 2, ... as "constant|linear|cosine" */
+    const char *help;
+} ppo_field;
+PPO_DEF const ppo_field *ppo_config_fields(int *count);
+PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value); /* '-' in name reads as '_' */
+PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size);
+
+/* A policy with all that belongs to it. */
+typedef struct ppo_agent {
+    ppo_actor_critic model;
+    ppo_normalizer   obs_norm;       /* size 0: observations are used as they are */
+    float            obs_limit;
+    ppo_tape        *tape;           /* for ppo_act() */
+    float           *scratch;        /* [obs_size + n] */
+} ppo_agent;
+
+PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
+PPO_DEF void       ppo_agent_free(ppo_agent *agent);
+
+/* The action for one observation [obs_size]: sampled with rng, or the likeliest one if rng is NULL.
+   action->box points into the agent and is good until its next call. */
+PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action);
+
+/* The whole main job. *agent NULL: a new agent, which the caller frees; otherwise that agent is trained further.
+   On failure a new agent is not handed out. */
+PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
+
+/* The same, an iteration at a time, for programs with a loop of their own. env, config and agent: env and config are
+   copied, agent is borrowed and must outlive the trainer. */
+typedef struct ppo_trainer ppo_trainer;
+PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
+                                      ppo_trainer **trainer);
+PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress); /* progress may be NULL */
+PPO_DEF int        ppo_trainer_done(const ppo_trainer *trainer);                      /* 1: total_steps are done */
+PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);           /* of the last iteration */
+PPO_DEF void       ppo_trainer_free(ppo_trainer *trainer);
+
+typedef struct ppo_evaluation {
+    ppo_status status; /* not PPO_OK: the figures are NaN and ppo_last_error() says why */
+    int        episodes;
+    float      mean_return, std_return; /* std over the episodes, biased (n) */
+    float      min_return, max_return;
+    float      mean_length;
+} ppo_evaluation;
+
+/* Fresh episodes with the likeliest actions, frozen statistics and raw rewards. An episode that has not ended after a
+   million steps is an error. */
+PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
+
+/* ------------------------------------------------------------------------------------------------------------
+   17 Reports
+   ------------------------------------------------------------------------------------------------------------ */
+
+/* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). In a terminal the line is
+   rewritten in place; otherwise a new line appears for every twentieth of the way. */
+PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
+
+/* Draws y against x (both [n], x ascending, NaN points left out) with characters, width x height of them. */
+PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
+                             int height);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PPO_H */
+
+/* ============================================================================================================
+   IMPLEMENTATION
+   ============================================================================================================ */
+
+#if defined(PPO_IMPLEMENTATION) && !defined(PPO__KERNEL_PASS) && !defined(PPO__IMPLEMENTED)
+
+#include <errno.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if !defined(PPO_NO_THREADS) && (defined(__unix__) || defined(__APPLE__))
+    #define PPO__THREADS
+    #include <pthread.h>
+#endif
+#if defined(__unix__) || defined(__APPLE__)
+    #include <sys/time.h>
+    #include <unistd.h>
+#endif
+
+#if defined(__GNUC__)
+    #define PPO__THREAD_LOCAL __thread
+    #define PPO__PRINTF(text, first) __attribute__((format(printf, text, first)))
+#elif defined(_MSC_VER)
+    #define PPO__THREAD_LOCAL __declspec(thread)
+    #define PPO__PRINTF(text, first)
+#else
+    #define PPO__THREAD_LOCAL
+    #define PPO__PRINTF(text, first)
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------
+   1 Base
+   ------------------------------------------------------------------------------------------------------------ */
+
+enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
+
+static PPO__THREAD_LOCAL char ppo__error[PPO__ERROR_SIZE];
+
+PPO_DEF const char *ppo_last_error(void) {
+    return ppo__error;
+}
+
+PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(ppo__error, sizeof ppo__error, format, args);
+    va_end(args);
+    return status;
+}
+
+/* Not by isfinite(), which -ffast-math turns into 1. */
+static int ppo__finite(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (bits & 0x7f800000u) != 0x7f800000u;
+}
+
+/* Time: the monotonic clock where the headers show it (strict C99 hides it), else the time of day. */
+PPO_DEF double ppo_clock(void) {
+#if defined(CLOCK_MONOTONIC)
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+#elif defined(__unix__) || defined(__APPLE__)
+    struct timeval now;
+    gettimeofday(&now, NULL);
+    return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+#else
+    return (double)clock() / CLOCKS_PER_SEC;
+#endif
+}
+
+/* Memory. Every block is zeroed and starts on a cache line; the pointer that the hook gave is kept just below it. */
+static void *ppo__default_hook(void *user, void *ptr, size_t size) {
+    (void)user;
+    if (size) return realloc(ptr, size);
+    free(ptr);
+    return NULL;
+}
+
+static ppo_realloc_hook ppo__hook = ppo__default_hook;
+static void            *ppo__hook_user;
+
+PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user) {
+    ppo__hook = hook ? hook : ppo__default_hook;
+    ppo__hook_user = hook ? user : NULL;
+}
+
+static void *ppo__alloc(size_t size) {
+    size_t extra = PPO__ALIGN + sizeof(void *);
+    char  *raw = size < SIZE_MAX - extra ? (char *)ppo__hook(ppo__hook_user, NULL, size + extra) : NULL;
+    if (!raw) {
+        ppo_fail(PPO_ERROR_MEMORY, "out of memory: %lu bytes were refused", (unsigned long)size);
+        return NULL;
+    }
+    char *block = raw + extra - (uintptr_t)(raw + extra) % PPO__ALIGN;
+    memcpy(block - sizeof(void *), &raw, sizeof raw);
+    return memset(block, 0, size);
+}
+
+static void ppo__free(void *block) {
+    void *raw;
+    if (!block) return;
+    memcpy(&raw, (char *)block - sizeof(void *), sizeof raw);
+    ppo__hook(ppo__hook_user, raw, 0);
+}
+
+/* stb_ds, quietly. Its own growth would crash when memory runs out, so ppo__array_room() does the growing, through our
+   hook and in stb_ds's layout, before any of its macros has to. */
+#if !defined(INCLUDE_STB_DS_H) && !defined(STBDS_REALLOC)
+    #define STBDS_REALLOC(context, ptr, size) ppo__hook(ppo__hook_user, ptr, size)
+    #define STBDS_FREE(context, ptr) ((void)ppo__hook(ppo__hook_user, ptr, 0))
+#endif
+#if !defined(INCLUDE_STB_DS_H) || (!defined(STB_DS_IMPLEMENTATION) && !defined(PPO_STB_DS_ELSEWHERE))
+    #if !defined(PPO_STB_DS_ELSEWHERE)
+        #if defined(__GNUC__) /* a second copy in another file of the program is then no clash */
+            #pragma weak stbds_rand_seed
+            #pragma weak stbds_hash_bytes
+            #pragma weak stbds_hash_string
+            #pragma weak stbds_stralloc
+            #pragma weak stbds_strreset
+            #pragma weak stbds_arrgrowf
+            #pragma weak stbds_arrfreef
+            #pragma weak stbds_hmfree_func
+            #pragma weak stbds_hmget_key
+            #pragma weak stbds_hmget_key_ts
+            #pragma weak stbds_hmput_default
+            #pragma weak stbds_hmput_key
+            #pragma weak stbds_hmdel_key
+            #pragma weak stbds_shmode_func
+        #endif
+        #ifndef STB_DS_IMPLEMENTATION
+            #define STB_DS_IMPLEMENTATION
+        #endif
+    #endif
+    #if defined(__GNUC__)
+        #pragma GCC diagnostic push
+        #pragma GCC diagnostic ignored "-Wpragmas"
+        #pragma GCC diagnostic ignored "-Wpedantic"
+        #pragma GCC diagnostic ignored "-Wconversion"
+        #pragma GCC diagnostic ignored "-Wsign-conversion"
+        #pragma GCC diagnostic ignored "-Wsign-compare"
+        #pragma GCC diagnostic ignored "-Wshadow"
+        #pragma GCC diagnostic ignored "-Wcast-qual"
+        #pragma GCC diagnostic ignored "-Wcast-align"
+        #pragma GCC diagnostic ignored "-Wunused-parameter"
+        #pragma GCC diagnostic ignored "-Wunused-function"
+        #pragma GCC diagnostic ignored "-Wunused-value"
+        #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+        #pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
+        #pragma GCC diagnostic ignored "-Wmissing-prototypes"
+        #pragma GCC diagnostic ignored "-Wstrict-prototypes"
+    #endif
+    #if defined(__has_include)
+        #if __has_include(<stb/stb_ds.h>)
+            #include <stb/stb_ds.h>
+        #elif __has_include("stb_ds.h")
+            #include "stb_ds.h"
+        #else
+            #error "ppo.h needs stb_ds.h: install libstb-dev, or put stb_ds.h beside ppo.h"
+        #endif
+    #else
+        #include "stb_ds.h"
+    #endif
+    #if defined(__GNUC__)
+        #pragma GCC diagnostic pop
+    #endif
+    #undef STB_DS_IMPLEMENTATION
+#endif
+
+/* Room for one more element: the array, perhaps moved, or NULL with the old one intact. */
+static void *ppo__array_room(void *array, size_t element_size) {
+    size_t length = stbds_arrlenu(array), capacity = stbds_arrcap(array);
+    if (length < capacity) return array;
+    capacity = capacity ? 2 * capacity : 8;
+    stbds_array_header *header = (stbds_array_header *)ppo__alloc(sizeof *header + capacity * element_size);
+    if (!header) return NULL;
+    header->length = length;
+    header->capacity = capacity;
+    if (array) {
+        memcpy(header + 1, array, length * element_size);
+        ppo__free(stbds_header(array));
+    }
+    return header + 1;
+}
+
+static void ppo__array_free(void *array) {
+    if (array) ppo__free(stbds_header(array));
+}
+
+/* An arena: memory that is given out piece by piece and taken back all at once. When a round has outgrown its chunk,
+   the reset makes one chunk of them all, so a round no larger than an earlier one never asks the hook. */
+typedef struct ppo__chunk {
+    struct ppo__chunk *next; /* older */
+    size_t             size, used;
+} ppo__chunk;
+
+typedef struct ppo__arena {
+    ppo__chunk *chunk; /* newest */
+} ppo__arena;
+
+enum { PPO__CHUNK_HEADER = PPO__ALIGN, PPO__CHUNK_SIZE = 16 * 1024 };
+
+static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
+    ppo__chunk *chunk = size < SIZE_MAX / 2 ? (ppo__chunk *)ppo__alloc(PPO__CHUNK_HEADER + size) : NULL;
+    if (!chunk) return ppo_fail(PPO_ERROR_MEMORY, "out of memory: %lu bytes were refused", (unsigned long)size);
+    chunk->size = size;
+    chunk->next = arena->chunk;
+    arena->chunk = chunk;
+    return PPO_OK;
+}
+
+/* `size` bytes on a cache line, not cleared after a reset; NULL on failure. */
+static void *ppo__arena_take(ppo__arena *arena, size_t size) {
+    if (size > SIZE_MAX / 2) {
+        ppo_fail(PPO_ERROR_MEMORY, "out of memory: %lu bytes were refused", (unsigned long)size);
+        return NULL;
+    }
+    size = (size + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
+    if (!arena->chunk || arena->chunk->size - arena->chunk->used < size) {
+        if (ppo__arena_grow(arena, size > PPO__CHUNK_SIZE ? size : (size_t)PPO__CHUNK_SIZE)) return NULL;
+    }
+    void *piece = (char *)arena->chunk + PPO__CHUNK_HEADER + arena->chunk->used;
+    arena->chunk->used += size;
+    return piece;
+}
+
+static void ppo__arena_free(ppo__arena *arena) {
+    while (arena->chunk) {
+        ppo__chunk *next = arena->chunk->next;
+        ppo__free(arena->chunk);
+        arena->chunk = next;
+    }
+}
+
+static void ppo__arena_reset(ppo__arena *arena) {
+    if (!arena->chunk) return;
+    if (arena->chunk->next) {
+        size_t size = 0;
+        for (ppo__chunk *chunk = arena->chunk; chunk; chunk = chunk->next) size += chunk->size;
+        ppo__arena_free(arena);
+        if (ppo__arena_grow(arena, size)) return; /* the next take will try again, and report */
+    }
+    arena->chunk->used = 0;
+}
+
+/* n elements of `size` bytes from an arena, or NULL; guards the product. */
+static void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
+    return ppo__arena_take(arena, n && size > SIZE_MAX / 2 / n ? SIZE_MAX : n * size);
+}
+
+/* A thread pool: run() calls task(user, k) for k = 0 .. tasks-1, each on a thread of its own, and waits for all. */
+typedef struct ppo__pool {
+    int tasks;
+    void (*task)(void *user, int k);
+    void *user;
+#ifdef PPO__THREADS
+    pthread_t      *threads; /* [tasks - 1]; task 0 is the caller's */
+    int             started;
+    int             next, running; /* of the present run: who takes which k, and how many have not finished */
+    int             quit;
+    pthread_mutex_t mutex;
+    pthread_cond_t  work, done;
+#endif
+} ppo__pool;
+
+#ifdef PPO__THREADS
+static void *ppo__pool_thread(void *argument) {
+    ppo__pool *pool = (ppo__pool *)argument;
+    pthread_mutex_lock(&pool->mutex);
+    for (;;) {
+        while (!pool->quit && pool->next >= pool->tasks) pthread_cond_wait(&pool->work, &pool->mutex);
+        if (pool->quit) break;
+        int k = pool->next++;
+        pthread_mutex_unlock(&pool->mutex);
+        pool->task(pool->user, k);
+        pthread_mutex_lock(&pool->mutex);
+        if (--pool->running == 0) pthread_cond_signal(&pool->done);
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return NULL;
+}
+#endif
+
+static void ppo__pool_free(ppo__pool *pool) {
+    if (!pool) return;
+#ifdef PPO__THREADS
+    pthread_mutex_lock(&pool->mutex);
+    pool->quit = 1;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+    for (int i = 0; i < pool->started; ++i) pthread_join(pool->threads[i], NULL);
+    pthread_mutex_destroy(&pool->mutex);
+    pthread_cond_destroy(&pool->work);
+    pthread_cond_destroy(&pool->done);
+    ppo__free(pool->threads);
+#endif
+    ppo__free(pool);
+}
+
+static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
+    ppo__pool *pool = (ppo__pool *)ppo__alloc(sizeof *pool);
+    if (!pool) return PPO_ERROR_MEMORY;
+    pool->tasks = tasks;
+#ifdef PPO__THREADS
+    pthread_mutex_init(&pool->mutex, NULL);
+    pthread_cond_init(&pool->work, NULL);
+    pthread_cond_init(&pool->done, NULL);
+    pool->next = tasks;
+    pool->threads = (pthread_t *)ppo__alloc((size_t)tasks * sizeof *pool->threads);
+    if (!pool->threads) {
+        ppo__pool_free(pool);
+        return PPO_ERROR_MEMORY;
+    }
+    for (; pool->started < tasks - 1; ++pool->started) {
+        if (pthread_create(&pool->threads[pool->started], NULL, ppo__pool_thread, pool)) {
+            int started = pool->started;
+            ppo__pool_free(pool);
+            return ppo_fail(PPO_ERROR_THREAD, "the system refused thread %d of %d", started + 2, tasks);
+        }
+    }
+#endif
+    *out = pool;
+    return PPO_OK;
+}
+
+static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void *user) {
+#ifdef PPO__THREADS
+    pthread_mutex_lock(&pool->mutex);
+    pool->task = task;
+    pool->user = user;
+    pool->next = 1;
+    pool->running = pool->tasks - 1;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->mutex);
+    task(user, 0);
+    pthread_mutex_lock(&pool->mutex);
+    while (pool->running) pthread_cond_wait(&pool->done, &pool->mutex);
+    pthread_mutex_unlock(&pool->mutex);
+#else
+    for (int k = 0; k < pool->tasks; ++k) task(user, k);
+#endif
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   2 Random
+   ------------------------------------------------------------------------------------------------------------ */
+
+/* One block of four numbers from counter and key: ten rounds of multiply, swap and xor (Salmon 2011, section 3). */
+static void ppo__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
+    uint32_t x0 = counter[0], x1 = counter[1], x2 = counter[2], x3 = counter[3], k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; ++round) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * x0, p1 = (uint64_t)0xCD9E8D57u * x2;
+        x0 = (uint32_t)(p1 >> 32) ^ x1 ^ k0;
+        x1 = (uint32_t)p1;
+        x2 = (uint32_t)(p0 >> 32) ^ x3 ^ k1;
+        x3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = x0, out[1] = x1, out[2] = x2, out[3] = x3;
+}
+
+PPO_DEF ppo_rng ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index) {
+    ppo_rng rng;
+    memset(&rng, 0, sizeof rng);
+    rng.key[0] = (uint32_t)seed;
+    rng.key[1] = (uint32_t)(seed >> 32);
+    rng.counter[2] = index;
+    rng.counter[3] = purpose;
+    rng.used = 4;
+    return rng;
+}
+
+PPO_DEF uint32_t ppo_rng_u32(ppo_rng *rng) {
+    if (rng->used >= 4) {
+        ppo__philox(rng->counter, rng->key, rng->block);
+        if (++rng->counter[0] == 0) ++rng->counter[1];
+        rng->used = 0;
+    }
+    return rng->block[rng->used++];
+}
+
+PPO_DEF float ppo_rng_uniform(ppo_rng *rng) {
+    return (float)(ppo_rng_u32(rng) >> 8) * (1.0f / 16777216.0f);
+}
+
+PPO_DEF float ppo_rng_range(ppo_rng *rng, float low, float high) {
+    float x = low + (high - low) * ppo_rng_uniform(rng);
+    return x < high ? x : low; /* rounding can reach high */
+}
+
+/* Box and Muller 1958; one of the pair, so that a stream has no hidden state. 1 - u is never 0. */
+PPO_DEF float ppo_rng_normal(ppo_rng *rng) {
+    float radius = sqrtf(-2.0f * logf(1.0f - ppo_rng_uniform(rng)));
+    return radius * cosf(6.28318530718f * ppo_rng_uniform(rng));
+}
+
+/* Lemire 2019: the high half of a product, drawn again in the sliver where some results would be likelier. */
+PPO_DEF int ppo_rng_below(ppo_rng *rng, int n) {
+    if (n <= 1) return 0;
+    uint32_t range = (uint32_t)n, sliver = (0u - range) % range;
+    uint64_t product;
+    do product = (uint64_t)ppo_rng_u32(rng) * range;
+    while ((uint32_t)product < sliver);
+    return (int)(product >> 32);
+}
+
+PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
+    for (int i = n - 1; i > 0; --i) {
+        int j = ppo_rng_below(rng, i + 1), swap = x[i];
+        x[i] = x[j];
+        x[j] = swap;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   3 Math
+   ------------------------------------------------------------------------------------------------------------
+
+   A table of kernels exists once per instruction set and is chosen at run time (ppo__kernels_find):
+
+       plain    scalar C: the specification, and what every processor can run
+       avx2     x86-64 with AVX2 and FMA      8 floats per vector
+       avx512   x86-64 with AVX-512F/DQ      16 floats per vector
+       neon     aarch64                       4 floats per vector
+
+   The vector kernels are written once, in the region under PPO__KERNEL_PASS. This file includes itself there once
+   per instruction set, after defining what a vector is. Function attributes, not compiler flags, give the
+   instruction set, so a plain `cc -O2` has them all.
+
+   Bits: an elementwise kernel gives an element the same bits wherever it stands, because the last, partial vector
+   runs through the same code with a masked load and store. Each element of a gemm is one chain of fused
+   multiply-adds over k = 0, 1, 2, ...: its bits do not depend on its neighbours. Reductions depend on n and on the
+   content only. No multiplication is written next to an addition that the compiler could fuse at its own choice. */
+
+typedef struct ppo__kernels {
+    const char *name;
+    /* c (rows, cols) = init + a b, the inner dimension being `inner`.
+       a(i,k) = a[i*a_row + k*a_col], so a transposed a costs nothing; b(k,j) = b[k*ldb + j]; c(i,j) = c[i*ldc + j].
+       init: NULL means 0, else init(i,j) = init[i*ld_init + j]: a bias has ld_init = 0, accumulation has init = c. */
+    void (*gemm)(int rows, int cols, int inner, const float *a, int a_row, int a_col, const float *b, int ldb,
+                 const float *init, int ld_init, float *c, int ldc);
+    void (*transpose)(int rows, int cols, const float *a, int lda, float *out, int ldo); /* out (cols, rows) */
+    void (*exp)(const float *x, float *y, size_t n);                                     /* y may be x */
+    void (*log)(const float *x, float *y, size_t n);
+    void (*tanh)(const float *x, float *y, size_t n);
+    void (*relu)(const float *x, float *y, size_t n);
+    void (*tanh_backward)(const float *y, const float *dy, float *dx, size_t n); /* dx = dy (1 - y y); dx may be dy */
+    void (*relu_backward)(const float *y, const float *dy, float *dx, size_t n); /* dx = y > 0 ? dy : 0 */
+    void (*add)(const float *x, float *y, size_t n);                             /* y += x */
+    void (*scale)(float a, float *x, size_t n);                                  /* x *= a */
+    void (*column_sum)(int rows, int cols, const float *x, int ldx, float *sum); /* sum[j] += x(0,j) + x(1,j) + ... */
+    double (*sum_squares)(const float *x, size_t n);
+    /* With z = logit inv_temperature: *max = max z, *sum = sum exp(z - max), *dot = sum exp(z - max) (z - max).
+       Then log p_j = z_j - max - log(sum) and the entropy is log(sum) - dot / sum. A logit of -inf has p = 0. */
+    void (*softmax_stats)(const float *logits, int n, float inv_temperature, float *max, float *sum, float *dot);
+    /* With log p_j as above: out_j = -p_j inv_temperature (grad_logp + grad_entropy (log p_j + entropy)), to which
+       the caller adds grad_logp inv_temperature at the chosen action. out may be logits. */
+    void (*softmax_grad)(const float *logits, int n, float inv_temperature, float max, float log_sum, float entropy,
+                         float grad_logp, float grad_entropy, float *out);
+    /* Adam with decoupled decay (Kingma & Ba 2015; Loshchilov & Hutter 2019), in PyTorch's form:
+       p -= decay p; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g g;
+       p -= step_size m / (sqrt(v) inv_sqrt_bias2 + eps). */
+    void (*adam)(float *p, const float *g, float *m, float *v, size_t n, float beta1, float beta2, float eps,
+                 float step_size, float inv_sqrt_bias2, float decay);
+} ppo__kernels;
+
+#define PPO__KERNEL_TABLE(prefix, label)                                                                             \
+    static const ppo__kernels prefix##kernels = {                                                                    \
+        label, prefix##gemm, prefix##transpose, prefix##exp, prefix##log, prefix##tanh, prefix##relu,                \
+        prefix##tanh_backward, prefix##relu_backward, prefix##add, prefix##scale, prefix##column_sum,                \
+        prefix##sum_squares, prefix##softmax_stats, prefix##softmax_grad, prefix##adam}
+
+/* -- the plain kernels: the specification -- */
+
+static void ppo__plain_gemm(int rows, int cols, int inner, const float *a, int a_row, int a_col, const float *b,
+                            int ldb, const float *init, int ld_init, float *c, int ldc) {
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        for (ptrdiff_t j = 0; j < cols; j++) {
+            float sum = init ? init[i * ld_init + j] : 0.0f;
+            for (ptrdiff_t k = 0; k < inner; k++) sum += a[i * a_row + k * a_col] * b[k * ldb + j];
+            c[i * ldc + j] = sum;
+        }
+    }
+}
+
+static void ppo__plain_transpose(int rows, int cols, const float *a, int lda, float *out, int ldo) {
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < cols; j++) out[j * ldo + i] = a[i * lda + j];
+}
+
+static void ppo__plain_exp(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = expf(x[i]);
+}
+
+static void ppo__plain_log(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = logf(x[i]);
+}
+
+static void ppo__plain_tanh(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = tanhf(x[i]);
+}
+
+static void ppo__plain_relu(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = x[i] < 0.0f ? 0.0f : x[i];
+}
+
+static void ppo__plain_tanh_backward(const float *y, const float *dy, float *dx, size_t n) {
+    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * (1.0f - y[i] * y[i]);
+}
+
+static void ppo__plain_relu_backward(const float *y, const float *dy, float *dx, size_t n) {
+    for (size_t i = 0; i < n; i++) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+}
+
+static void ppo__plain_add(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+static void ppo__plain_scale(float a, float *x, size_t n) {
+    for (size_t i = 0; i < n; i++) x[i] *= a;
+}
+
+static void ppo__plain_column_sum(int rows, int cols, const float *x, int ldx, float *sum) {
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < cols; j++) sum[j] += x[i * ldx + j];
+}
+
+static double ppo__plain_sum_squares(const float *x, size_t n) {
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) sum += (double)x[i] * x[i];
+    return sum;
+}
+
+static void ppo__plain_softmax_stats(const float *logits, int n, float inv_temperature, float *max, float *sum,
+                                     float *dot) {
+    float top = -INFINITY, s = 0.0f, d = 0.0f;
+    for (int j = 0; j < n; j++) top = fmaxf(top, logits[j] * inv_temperature);
+    for (int j = 0; j < n; j++) {
+        float z = logits[j] * inv_temperature - top, e = expf(z);
+        s += e;
+        if (e != 0.0f) d += e * z;
+    }
+    *max = top;
+    *sum = s;
+    *dot = d;
+}
+
+static void ppo__plain_softmax_grad(const float *logits, int n, float inv_temperature, float max, float log_sum,
+                                    float entropy, float grad_logp, float grad_entropy, float *out) {
+    for (int j = 0; j < n; j++) {
+        float logp = logits[j] * inv_temperature - max - log_sum, p = expf(logp);
+        out[j] = p == 0.0f ? 0.0f : -p * inv_temperature * (grad_logp + grad_entropy * (logp + entropy));
+    }
+}
+
+static void ppo__plain_adam(float *p, const float *g, float *m, float *v, size_t n, float beta1, float beta2,
+                            float eps, float step_size, float inv_sqrt_bias2, float decay) {
+    for (size_t i = 0; i < n; i++) {
+        p[i] -= decay * p[i];
+        m[i] = beta1 * m[i] + (1.0f - beta1) * g[i];
+        v[i] = beta2 * v[i] + (1.0f - beta2) * g[i] * g[i];
+        p[i] -= step_size * m[i] / (sqrtf(v[i]) * inv_sqrt_bias2 + eps);
+    }
+}
+
+PPO__KERNEL_TABLE(ppo__plain_, "plain");
+
+/* -- the vector kernels: one pass over PPO__KERNEL_PASS per instruction set -- */
+
+#ifndef PPO_FILE_NAME
+#define PPO_FILE_NAME "ppo.h"
+#endif
+
+/* GCC for Windows does not align the stack for 32-byte vectors (GCC bug 54412); it gets the plain kernels. */
+#if defined(__GNUC__) && defined(__x86_64__) && (!defined(_WIN32) || defined(__clang__))
+#define PPO__X86
+#include <immintrin.h>
+#elif defined(__GNUC__) && defined(__aarch64__) && defined(__ARM_NEON)
+#define PPO__NEON
+#include <arm_neon.h>
+#endif
+
+#if defined(PPO__X86) || defined(PPO__NEON)
+
+#define PPO__JOIN2(a, b) a##b
+#define PPO__JOIN(a, b) PPO__JOIN2(a, b)
+#define PPO__(name) PPO__JOIN(PPO__ISA, name)
+#define PPO__FN static PPO__TARGET
+#define PPO__INLINE static inline __attribute__((always_inline)) PPO__TARGET
+
+/* -O2 alone leaves small constant loops rolled, and then their arrays of vectors live in memory. */
+#ifdef __clang__
+#define PPO__UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PPO__UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* Polynomials, highest power first; fitted for these kernels (Lawson's algorithm on the relative error, each
+   coefficient rounded to float before the next ones are refitted). */
+static const float ppo__exp_poly[] = /* (e^r - 1 - r) / r^2 on |r| <= ln(2)/2 */
+    {0.00138684036f, 0.0083664339f, 0.0416674614f, 0.16666545f, 0.49999997f};
+static const float ppo__tanh_poly[] = /* (tanh(x) - x) / x^3 in x^2 on |x| <= 0.26 */
+    {-0.0512248948f, 0.133226871f, -0.333332151f};
+static const float ppo__log_poly[] = /* (log(1+f) - f + f^2/2) / f^3 on -1/3 <= f <= 1/3 */
+    {-0.128802091f, 0.139855191f, -0.121872552f, 0.140055656f,
+     -0.166802317f, 0.200104341f, -0.249998048f, 0.333332151f};
+
+#define PPO__LN2_HIGH 0.693147182f /* ln 2 as a float, and what is missing */
+#define PPO__LN2_LOW -1.90465421e-09f
+#define PPO__ROUNDER 12582912.0f /* 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, found in the low bits */
+#define PPO__ROUNDER_BITS 0x4B400000
+
+/* What a gemm is about, so that its parts need not hand on twelve arguments. */
+typedef struct {
+    int inner;
+    const float *a, *b, *init;
+    float *c;
+    ptrdiff_t a_row, a_col, ldb, ld_init, ldc;
+} ppo__gemm_job;
+
+#endif
+
+#if defined(__GNUC__) && !defined(__clang__) /* GCC bug 105593: false warnings about its own AVX-512 header */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#define PPO__KERNEL_PASS
+#ifdef PPO__X86
+
+/* GCC's AVX-512 intrinsics start from undefined vectors, which g++ 12 reports as used uninitialized. */
+#ifndef __clang__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#define PPO__TARGET __attribute__((target("avx2,fma")))
+#define PPO__ISA ppo__avx2_
+#define PPO__ISA_NAME "avx2"
+#define PPO__WIDTH 8
+#define PPO__VEC __m256
+#define PPO__DOUBLES __m256d
+#define PPO__TILE_ROWS 4
+#define PPO__TILE_VECS 3
+#define PPO__SET1(x) _mm256_set1_ps(x)
+#define PPO__LOADU(p) _mm256_loadu_ps(p)
+#define PPO__STOREU(p, v) _mm256_storeu_ps(p, v)
+#define PPO__MASK __m256i
+#define PPO__MASK_OF(lanes) \
+    _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+#define PPO__LOADM(p, mask) _mm256_maskload_ps(p, mask)
+#define PPO__STOREM(p, mask, v) _mm256_maskstore_ps(p, mask, v)
+#define PPO__PAD(mask, v, pad) _mm256_blendv_ps(pad, v, _mm256_castsi256_ps(mask))
+#define PPO__FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define PPO__MIN(a, b) _mm256_min_ps(a, b)
+#define PPO__MAX(a, b) _mm256_max_ps(a, b)
+#define PPO__SQRT(a) _mm256_sqrt_ps(a)
+#define PPO__IF_GREATER(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ))
+#define PPO__LOAD_DOUBLES(p) _mm256_cvtps_pd(_mm_loadu_ps(p))
+#define PPO__LOAD_GROUPS(p, step) \
+    _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps((p) + (step)), 1)
+#define PPO__ZIP_LOW(a, b) _mm256_unpacklo_ps(a, b)
+#define PPO__ZIP_HIGH(a, b) _mm256_unpackhi_ps(a, b)
+#define PPO__ZIP2_LOW(a, b) \
+    _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
+#define PPO__ZIP2_HIGH(a, b) \
+    _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
+#include PPO_FILE_NAME
+
+#define PPO__TARGET __attribute__((target("avx512f,avx512dq,avx2,fma")))
+#define PPO__ISA ppo__avx512_
+#define PPO__ISA_NAME "avx512"
+#define PPO__WIDTH 16
+#define PPO__VEC __m512
+#define PPO__DOUBLES __m512d
+#define PPO__TILE_ROWS 4
+#define PPO__TILE_VECS 4
+#define PPO__SET1(x) _mm512_set1_ps(x)
+#define PPO__LOADU(p) _mm512_loadu_ps(p)
+#define PPO__STOREU(p, v) _mm512_storeu_ps(p, v)
+#define PPO__MASK __mmask16
+#define PPO__MASK_OF(lanes) ((__mmask16)((1u << (lanes)) - 1u))
+#define PPO__LOADM(p, mask) _mm512_maskz_loadu_ps(mask, p)
+#define PPO__STOREM(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
+#define PPO__PAD(mask, v, pad) _mm512_mask_blend_ps(mask, pad, v)
+#define PPO__FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define PPO__MIN(a, b) _mm512_min_ps(a, b)
+#define PPO__MAX(a, b) _mm512_max_ps(a, b)
+#define PPO__SQRT(a) _mm512_sqrt_ps(a)
+#define PPO__IF_GREATER(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes)
+#define PPO__TIMES_2_TO(y, n) _mm512_scalef_ps(y, n)
+#define PPO__LOAD_DOUBLES(p) _mm512_cvtps_pd(_mm256_loadu_ps(p))
+#define PPO__LOAD_GROUP(into, group, p) _mm512_mask_broadcast_f32x4(into, (__mmask16)(15 << 4 * (group)), _mm_loadu_ps(p))
+#define PPO__LOAD_GROUPS(p, step)                                                                                    \
+    PPO__LOAD_GROUP(PPO__LOAD_GROUP(PPO__LOAD_GROUP(_mm512_castps128_ps512(_mm_loadu_ps(p)), 1, (p) + (step)),        \
+                                    2, (p) + 2 * (step)), 3, (p) + 3 * (step))
+#define PPO__ZIP_LOW(a, b) _mm512_unpacklo_ps(a, b)
+#define PPO__ZIP_HIGH(a, b) _mm512_unpackhi_ps(a, b)
+#define PPO__ZIP2_LOW(a, b) \
+    _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+#define PPO__ZIP2_HIGH(a, b) \
+    _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+#include PPO_FILE_NAME
+
+#ifndef __clang__
+#pragma GCC diagnostic pop
+#endif
+
+#elif defined(PPO__NEON)
+
+/* NEON has no masked memory access: the last lanes go through a small array. */
+static inline float32x4_t ppo__neon_loadm(const float *p, size_t lanes) {
+    float t[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    memcpy(t, p, lanes * sizeof(float));
+    return vld1q_f32(t);
+}
+
+static inline void ppo__neon_storem(float *p, size_t lanes, float32x4_t v) {
+    float t[4];
+    vst1q_f32(t, v);
+    memcpy(p, t, lanes * sizeof(float));
+}
+
+static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
+
+#define PPO__TARGET
+#define PPO__ISA ppo__neon_
+#define PPO__ISA_NAME "neon"
+#define PPO__WIDTH 4
+#define PPO__VEC float32x4_t
+#define PPO__DOUBLES float64x2_t
+#define PPO__TILE_ROWS 4
+#define PPO__TILE_VECS 4
+#define PPO__SET1(x) vdupq_n_f32(x)
+#define PPO__LOADU(p) vld1q_f32(p)
+#define PPO__STOREU(p, v) vst1q_f32(p, v)
+#define PPO__MASK size_t
+#define PPO__MASK_OF(lanes) (lanes)
+#define PPO__LOADM(p, mask) ppo__neon_loadm(p, mask)
+#define PPO__STOREM(p, mask, v) ppo__neon_storem(p, mask, v)
+#define PPO__PAD(mask, v, pad) vbslq_f32(vcltq_u32(vld1q_u32(ppo__neon_lane), vdupq_n_u32((unsigned)(mask))), v, pad)
+#define PPO__FMA(a, b, c) vfmaq_f32(c, a, b)
+#define PPO__MIN(a, b) vminq_f32(a, b)
+#define PPO__MAX(a, b) vmaxq_f32(a, b)
+#define PPO__SQRT(a) vsqrtq_f32(a)
+#define PPO__IF_GREATER(a, b, yes, no) vbslq_f32(vcgtq_f32(a, b), yes, no)
+#define PPO__LOAD_DOUBLES(p) vcvt_f64_f32(vld1_f32(p))
+#define PPO__LOAD_GROUPS(p, step) vld1q_f32(p)
+#define PPO__ZIP_LOW(a, b) vzip1q_f32(a, b)
+#define PPO__ZIP_HIGH(a, b) vzip2q_f32(a, b)
+#define PPO__ZIP2_LOW(a, b) \
+    vreinterpretq_f32_f64(vzip1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
+#define PPO__ZIP2_HIGH(a, b) \
+    vreinterpretq_f32_f64(vzip2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
+#include PPO_FILE_NAME
+
+#endif
+#undef PPO__KERNEL_PASS
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+/* The kernels called `name` if this processor (and its operating system) can run them, else NULL; for a NULL name
+   the fastest that it can run. */
+static const ppo__kernels *ppo__kernels_find(const char *name) {
+    const ppo__kernels *usable[3];
+    int count = 0;
+#if defined(PPO__X86)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) usable[count++] = &ppo__avx512_kernels;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) usable[count++] = &ppo__avx2_kernels;
+#elif defined(PPO__NEON)
+    usable[count++] = &ppo__neon_kernels;
+#endif
+    usable[count++] = &ppo__plain_kernels;
+    for (int i = 0; i < count; i++)
+        if (!name || strcmp(name, usable[i]->name) == 0) return usable[i];
+    return NULL;
+}
+
+#endif
+
+#ifdef PPO__KERNEL_PASS /* compiled once per instruction set, by the includes above */
+
+typedef int PPO__(ints) __attribute__((vector_size(4 * PPO__WIDTH)));
+typedef unsigned PPO__(bits) __attribute__((vector_size(4 * PPO__WIDTH)));
+
+PPO__INLINE PPO__VEC PPO__(load)(const float *p, size_t lanes) {
+    return lanes == PPO__WIDTH ? PPO__LOADU(p) : PPO__LOADM(p, PPO__MASK_OF(lanes));
+}
+
+PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
+    if (lanes == PPO__WIDTH)
+        PPO__STOREU(p, v);
+    else
+        PPO__STOREM(p, PPO__MASK_OF(lanes), v);
+}
+
+/* A statement for each vector of n floats, at offset i, `lanes` of them present. */
+#define PPO__EACH_VECTOR(n, ...)                                                                                     \
+    do {                                                                                                             \
+        const size_t count_ = (n);                                                                                   \
+        size_t i = 0;                                                                                                \
+        for (; i + PPO__WIDTH <= count_; i += PPO__WIDTH) {                                                          \
+            const size_t lanes = PPO__WIDTH;                                                                         \
+            __VA_ARGS__;                                                                                              \
+        }                                                                                                            \
+        if (i < count_) {                                                                                            \
+            const size_t lanes = count_ - i;                                                                         \
+            __VA_ARGS__;                                                                                              \
+        }                                                                                                            \
+    } while (0)
+
+/* -- matrices -- */
+
+/* The (rows, vecs * WIDTH) block of c at (i, j), held in registers; of the last vector only the mask's lanes if
+   `partial`. The first three arguments are constants wherever this is inlined. */
+PPO__INLINE void PPO__(tile)(const int rows, const int vecs, const int partial, PPO__MASK mask,
+                             const ppo__gemm_job *job, ptrdiff_t i, ptrdiff_t j) {
+    const int whole = partial ? vecs - 1 : vecs;
+    const float *a = job->a + i * job->a_row, *b = job->b + j;
+    float *c = job->c + i * job->ldc + j;
+    PPO__VEC sum[2 * PPO__TILE_ROWS][PPO__TILE_VECS], bk[PPO__TILE_VECS];
+    if (job->init) {
+        const float *init = job->init + i * job->ld_init + j;
+        PPO__UNROLL for (int r = 0; r < rows; r++, init += job->ld_init) {
+            PPO__UNROLL for (int v = 0; v < vecs; v++)
+                sum[r][v] = v < whole ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init + v * PPO__WIDTH, mask);
+        }
+    } else {
+        PPO__UNROLL for (int r = 0; r < rows; r++) {
+            PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__SET1(0.0f);
+        }
+    }
+    for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
+        PPO__UNROLL for (int v = 0; v < vecs; v++)
+            bk[v] = v < whole ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b + v * PPO__WIDTH, mask);
+        PPO__UNROLL for (int r = 0; r < rows; r++) {
+            const PPO__VEC ark = PPO__SET1(a[r * job->a_row]);
+            PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
+        }
+    }
+    PPO__UNROLL for (int r = 0; r < rows; r++, c += job->ldc) {
+        PPO__UNROLL for (int v = 0; v < vecs; v++) {
+            if (v < whole)
+                PPO__STOREU(c + v * PPO__WIDTH, sum[r][v]);
+            else
+                PPO__STOREM(c + v * PPO__WIDTH, mask, sum[r][v]);
+        }
+    }
+}
+
+/* All rows of the columns of c from j on that `vecs` vectors hold. */
+PPO__INLINE void PPO__(panel)(const int vecs, const int partial, PPO__MASK mask, int rows,
+                              const ppo__gemm_job *job, ptrdiff_t j) {
+    int i = 0;
+    if (vecs == 1) { /* a tile needs eight chains or more to cover the latency of a multiply-add */
+        for (; i + 2 * PPO__TILE_ROWS <= rows; i += 2 * PPO__TILE_ROWS)
+            PPO__(tile)(2 * PPO__TILE_ROWS, vecs, partial, mask, job, i, j);
+    }
+    for (; i + PPO__TILE_ROWS <= rows; i += PPO__TILE_ROWS) PPO__(tile)(PPO__TILE_ROWS, vecs, partial, mask, job, i, j);
+    switch (rows - i) {
+    case 3: PPO__(tile)(3, vecs, partial, mask, job, i, j); break;
+    case 2: PPO__(tile)(2, vecs, partial, mask, job, i, j); break;
+    case 1: PPO__(tile)(1, vecs, partial, mask, job, i, j); break;
+    }
+}
+
+PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *shared_job) {
+    enum { PANEL = PPO__TILE_VECS * PPO__WIDTH };
+    const ppo__gemm_job job = *shared_job;
+    int j = 0;
+    for (; j + PANEL <= cols; j += PANEL) PPO__(panel)(PPO__TILE_VECS, 0, PPO__MASK_OF(0), rows, &job, j);
+    const int vecs = (cols - j + PPO__WIDTH - 1) / PPO__WIDTH;
+    const PPO__MASK mask = PPO__MASK_OF(cols - j - (vecs - 1) * PPO__WIDTH);
+    switch (vecs) {
+    case 4: PPO__(panel)(PPO__TILE_VECS, 1, mask, rows, &job, j); break;
+    case 3: PPO__(panel)(3, 1, mask, rows, &job, j); break;
+    case 2: PPO__(panel)(2, 1, mask, rows, &job, j); break;
+    case 1: PPO__(panel)(1, 1, mask, rows, &job, j); break;
+    }
+}
+
+/* A large b: its rows lie so far apart that they evict each other from the caches. Blocks of it, of 32 KiB, are
+   copied together and used for all rows. */
+PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
+    enum { PANEL = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 8192 / PANEL };
+    float packed[DEPTH * PANEL] __attribute__((aligned(64)));
+    for (ptrdiff_t k = 0; k < job->inner; k += DEPTH) {
+        ppo__gemm_job block = *job;
+        block.inner = job->inner - k < DEPTH ? (int)(job->inner - k) : DEPTH;
+        block.a += k * job->a_col;
+        if (k > 0) {
+            block.init = job->c;
+            block.ld_init = job->ldc;
+        }
+        const float *b = job->b + k * job->ldb;
+        int j = 0;
+        for (; j + PANEL <= cols; j += PANEL, b += PANEL) {
+            for (ptrdiff_t r = 0; r < block.inner; r++) {
+                PPO__UNROLL for (int v = 0; v < PANEL; v += PPO__WIDTH)
+                    PPO__STOREU(packed + r * PANEL + v, PPO__LOADU(b + r * job->ldb + v));
+            }
+            block.b = packed;
+            block.ldb = PANEL;
+            PPO__(gemm_wide)(rows, PANEL, &block);
+            block.c += PANEL;
+            if (block.init) block.init += PANEL;
+        }
+        block.b = b;
+        block.ldb = job->ldb;
+        PPO__(gemm_wide)(rows, cols - j, &block);
+    }
+}
+
+/* out (cols, rows) from a (rows, cols). In blocks of (WIDTH, 4): register r holds, group by group, the four
+   floats of rows r, r + 4, r + 8, ...; two rounds of zips within the groups make each register a column. */
+PPO__FN void PPO__(transpose)(int rows, int cols, const float *a, int lda, float *out, int ldo) {
+    ptrdiff_t i = 0;
+    const ptrdiff_t la = lda, lo = ldo;
+    for (; i + PPO__WIDTH <= rows; i += PPO__WIDTH) {
+        ptrdiff_t j = 0;
+        for (; j + 4 <= cols; j += 4) {
+            const float *p = a + i * la + j;
+            float *q = out + j * lo + i;
+            const PPO__VEC r0 = PPO__LOAD_GROUPS(p, 4 * la), r1 = PPO__LOAD_GROUPS(p + la, 4 * la);
+            const PPO__VEC r2 = PPO__LOAD_GROUPS(p + 2 * la, 4 * la), r3 = PPO__LOAD_GROUPS(p + 3 * la, 4 * la);
+            const PPO__VEC low01 = PPO__ZIP_LOW(r0, r1), high01 = PPO__ZIP_HIGH(r0, r1);
+            const PPO__VEC low23 = PPO__ZIP_LOW(r2, r3), high23 = PPO__ZIP_HIGH(r2, r3);
+            PPO__STOREU(q, PPO__ZIP2_LOW(low01, low23));
+            PPO__STOREU(q + lo, PPO__ZIP2_HIGH(low01, low23));
+            PPO__STOREU(q + 2 * lo, PPO__ZIP2_LOW(high01, high23));
+            PPO__STOREU(q + 3 * lo, PPO__ZIP2_HIGH(high01, high23));
+        }
+        ppo__plain_transpose(PPO__WIDTH, (int)(cols - j), a + i * la + j, lda, out + j * lo + i, ldo);
+    }
+    ppo__plain_transpose((int)(rows - i), cols, a + i * la, lda, out + i, ldo);
+}
+
+/* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows:
+   transposed c = transposed b times transposed a. The chain of each element is the same. */
+PPO__FN void PPO__(gemm_narrow)(int rows, int cols, const ppo__gemm_job *job) {
+    enum { ROWS = 64, INNER = 64 };
+    float at[INNER * ROWS] __attribute__((aligned(64))), ct[PPO__WIDTH / 2 * ROWS] __attribute__((aligned(64)));
+    for (ptrdiff_t i = 0; i < rows; i += ROWS) {
+        const int height = rows - i < ROWS ? (int)(rows - i) : ROWS;
+        for (ptrdiff_t j = 0; j < cols; j++)
+            for (ptrdiff_t r = 0; r < height; r++)
+                ct[j * ROWS + r] = job->init ? job->init[(i + r) * job->ld_init + j] : 0.0f;
+        for (int k = 0; k < job->inner; k += INNER) {
+            const int depth = job->inner - k < INNER ? job->inner - k : INNER;
+            const float *a = job->a + i * job->a_row + k * job->a_col;
+            ppo__gemm_job block = {depth, job->b + k * job->ldb, a, ct, ct, 1, job->ldb, job->a_col, ROWS, ROWS};
+            if (job->a_row != 1) {
+                PPO__(transpose)(height, depth, a, (int)job->a_row, at, ROWS);
+                block.b = at;
+                block.ldb = ROWS;
+            }
+            PPO__(gemm_wide)(cols, height, &block);
+        }
+        for (ptrdiff_t j = 0; j < cols; j++)
+            for (ptrdiff_t r = 0; r < height; r++) job->c[(i + r) * job->ldc + j] = ct[j * ROWS + r];
+    }
+}
+
+PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_row, int a_col, const float *b, int ldb,
+                         const float *init, int ld_init, float *c, int ldc) {
+    enum { LARGE = 1 << 17 };
+    const ppo__gemm_job job = {inner, a, b, init, c, a_row, a_col, ldb, ld_init, ldc};
+    if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && (a_row == 1 || a_col == 1))
+        PPO__(gemm_narrow)(rows, cols, &job);
+    else if (rows >= 64 && (ptrdiff_t)inner * ldb >= LARGE)
+        PPO__(gemm_large)(rows, cols, &job);
+    else
+        PPO__(gemm_wide)(rows, cols, &job);
+}
+
+/* 1 x + sum is exact before its one rounding, so this is a product with a row of ones, which a stride of 0 makes. */
+PPO__FN void PPO__(column_sum)(int rows, int cols, const float *x, int ldx, float *sum) {
+    const float one = 1.0f;
+    const ppo__gemm_job job = {rows, &one, x, sum, sum, 0, 0, ldx, 0, 0};
+    PPO__(gemm_wide)(1, cols, &job);
+}
+
+/* -- elementary functions -- */
+
+PPO__INLINE PPO__VEC PPO__(poly)(PPO__VEC x, const float *coef, const int count) {
+    PPO__VEC y = PPO__SET1(coef[0]);
+    PPO__UNROLL for (int i = 1; i < count; i++) y = PPO__FMA(y, x, PPO__SET1(coef[i]));
+    return y;
+}
+
+/* x = n ln 2 + r with |r| <= ln(2)/2: returns e^r - 1, and n + ROUNDER in *shifted. */
+PPO__INLINE PPO__VEC PPO__(expm1_reduced)(PPO__VEC x, PPO__VEC *shifted) {
+    *shifted = PPO__FMA(x, PPO__SET1(1.44269502f), PPO__SET1(PPO__ROUNDER));
+    const PPO__VEC n = *shifted - PPO__SET1(PPO__ROUNDER);
+    PPO__VEC r = PPO__FMA(n, PPO__SET1(-PPO__LN2_HIGH), x);
+    r = PPO__FMA(n, PPO__SET1(-PPO__LN2_LOW), r);
+    return PPO__FMA(r * r, PPO__(poly)(r, ppo__exp_poly, 5), r);
+}
+
+/* y 2^n for shifted = n + ROUNDER. Two factors, because 2^n alone need not be a normal float. */
+PPO__INLINE PPO__VEC PPO__(times_2_to)(PPO__VEC y, PPO__VEC shifted) {
+#ifdef PPO__TIMES_2_TO
+    return PPO__TIMES_2_TO(y, shifted - PPO__SET1(PPO__ROUNDER));
+#else
+    const PPO__(ints) n = (PPO__(ints))shifted - PPO__ROUNDER_BITS, half = n >> 1;
+    return y * (PPO__VEC)((PPO__(bits))(half + 127) << 23) * (PPO__VEC)((PPO__(bits))(n - half + 127) << 23);
+#endif
+}
+
+PPO__INLINE PPO__VEC PPO__(vexp)(PPO__VEC x) {
+    PPO__VEC shifted;
+    const PPO__VEC p = PPO__(expm1_reduced)(PPO__MIN(PPO__SET1(89.0f), PPO__MAX(PPO__SET1(-104.0f), x)), &shifted);
+    return PPO__(times_2_to)(p + PPO__SET1(1.0f), shifted);
+}
+
+PPO__FN void PPO__(exp)(const float *x, float *y, size_t n) {
+    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(vexp)(PPO__(load)(x + i, lanes)), lanes));
+}
+
+/* tanh |x| = w / (w + 2) with w = e^(2|x|) - 1 = 2^n p + (2^n - 1); a polynomial where that would lose 2.5 ulp. */
+PPO__INLINE PPO__VEC PPO__(vtanh)(PPO__VEC x) {
+    const PPO__(bits) sign = (PPO__(bits))x & 0x80000000u;
+    const PPO__VEC size = PPO__MIN(PPO__SET1(10.0f), (PPO__VEC)((PPO__(bits))x ^ sign)), square = x * x;
+    const PPO__VEC near_0 = PPO__FMA(x * square, PPO__(poly)(square, ppo__tanh_poly, 3), x);
+    PPO__VEC shifted;
+    const PPO__VEC p = PPO__(expm1_reduced)(size + size, &shifted);
+    const PPO__VEC power = (PPO__VEC)(((PPO__(bits))shifted << 23) + 0x3f800000u);
+    const PPO__VEC w = PPO__FMA(power, p, power - PPO__SET1(1.0f));
+    const PPO__VEC far = (PPO__VEC)((PPO__(bits))(w / (w + PPO__SET1(2.0f))) | sign);
+    return PPO__IF_GREATER(size, PPO__SET1(0.26f), far, near_0);
+}
+
+PPO__FN void PPO__(tanh)(const float *x, float *y, size_t n) {
+    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(vtanh)(PPO__(load)(x + i, lanes)), lanes));
+}
+
+/* x = 2^e (1 + f) with 2/3 <= 1 + f < 4/3; a subnormal x is scaled to a normal one first. */
+PPO__INLINE PPO__VEC PPO__(vlog)(PPO__VEC x) {
+    const PPO__VEC zero = PPO__SET1(0.0f), least = PPO__SET1(FLT_MIN);
+    const PPO__(ints) from = (PPO__(ints))PPO__SET1(0.666666687f);
+    const PPO__VEC normal = PPO__IF_GREATER(least, x, x * PPO__SET1(8388608.0f), x);
+    const PPO__(ints) b = (PPO__(ints))((PPO__(bits))normal - (PPO__(bits))from);
+    const PPO__VEC e = (PPO__VEC)((b >> 23) + PPO__ROUNDER_BITS) - PPO__SET1(PPO__ROUNDER) +
+                       PPO__IF_GREATER(least, x, PPO__SET1(-23.0f), zero);
+    const PPO__VEC f = (PPO__VEC)((b & 0x7fffff) + from) - PPO__SET1(1.0f);
+    const PPO__VEC cubic = PPO__FMA(PPO__(poly)(f, ppo__log_poly, 8), f, PPO__SET1(-0.5f));
+    const PPO__VEC small = PPO__FMA(cubic, f * f, e * PPO__SET1(PPO__LN2_LOW));
+    const PPO__VEC y = PPO__FMA(e, PPO__SET1(PPO__LN2_HIGH), f + small);
+    const PPO__VEC outside = PPO__IF_GREATER(zero, x, PPO__SET1(NAN), x - PPO__SET1(INFINITY));
+    return PPO__IF_GREATER(x, zero, PPO__IF_GREATER(x, PPO__SET1(FLT_MAX), x, y), outside);
+}
+
+PPO__FN void PPO__(log)(const float *x, float *y, size_t n) {
+    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(vlog)(PPO__(load)(x + i, lanes)), lanes));
+}
+
+/* -- elementwise arithmetic -- */
+
+PPO__FN void PPO__(relu)(const float *x, float *y, size_t n) {
+    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__MAX(PPO__SET1(0.0f), PPO__(load)(x + i, lanes)), lanes));
+}
+
+PPO__FN void PPO__(tanh_backward)(const float *y, const float *dy, float *dx, size_t n) {
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC t = PPO__(load)(y + i, lanes);
+        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(-t, t, PPO__SET1(1.0f)), lanes);
+    });
+}
+
+PPO__FN void PPO__(relu_backward)(const float *y, const float *dy, float *dx, size_t n) {
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC zero = PPO__SET1(0.0f);
+        const PPO__VEC d = PPO__IF_GREATER(PPO__(load)(y + i, lanes), zero, PPO__(load)(dy + i, lanes), zero);
+        PPO__(store)(dx + i, d, lanes);
+    });
+}
+
+PPO__FN void PPO__(add)(const float *x, float *y, size_t n) {
+    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(load)(y + i, lanes) + PPO__(load)(x + i, lanes), lanes));
+}
+
+PPO__FN void PPO__(scale)(float a, float *x, size_t n) {
+    PPO__EACH_VECTOR(n, PPO__(store)(x + i, PPO__(load)(x + i, lanes) * PPO__SET1(a), lanes));
+}
+
+PPO__FN void PPO__(adam)(float *p, const float *g, float *m, float *v, size_t n, float beta1, float beta2, float eps,
+                         float step_size, float inv_sqrt_bias2, float decay) {
+    const PPO__VEC b1 = PPO__SET1(beta1), b2 = PPO__SET1(beta2);
+    const PPO__VEC c1 = PPO__SET1(1.0f - beta1), c2 = PPO__SET1(1.0f - beta2);
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC gi = PPO__(load)(g + i, lanes), pi = PPO__(load)(p + i, lanes);
+        const PPO__VEC mi = PPO__FMA(b1, PPO__(load)(m + i, lanes), c1 * gi);
+        const PPO__VEC vi = PPO__FMA(b2, PPO__(load)(v + i, lanes), c2 * gi * gi);
+        const PPO__VEC step = mi / PPO__FMA(PPO__SQRT(vi), PPO__SET1(inv_sqrt_bias2), PPO__SET1(eps));
+        PPO__(store)(m + i, mi, lanes);
+        PPO__(store)(v + i, vi, lanes);
+        PPO__(store)(p + i, PPO__FMA(PPO__SET1(-step_size), step, PPO__FMA(PPO__SET1(-decay), pi, pi)), lanes);
+    });
+}
+
+/* -- reductions -- */
+
+PPO__INLINE float PPO__(lane_sum)(PPO__VEC x) {
+    float t[PPO__WIDTH];
+    PPO__STOREU(t, x);
+    PPO__UNROLL for (int half = PPO__WIDTH / 2; half; half /= 2) {
+        PPO__UNROLL for (int i = 0; i < half; i++) t[i] += t[i + half];
+    }
+    return t[0];
+}
+
+PPO__INLINE float PPO__(lane_max)(PPO__VEC x) {
+    float t[PPO__WIDTH];
+    PPO__STOREU(t, x);
+    PPO__UNROLL for (int half = PPO__WIDTH / 2; half; half /= 2) {
+        PPO__UNROLL for (int i = 0; i < half; i++) t[i] = t[i] > t[i + half] ? t[i] : t[i + half];
+    }
+    return t[0];
+}
+
+/* The square of a float is exact in double. */
+PPO__FN double PPO__(sum_squares)(const float *x, size_t n) {
+    enum { CHAINS = 4, HALF = PPO__WIDTH / 2 };
+    double lane[CHAINS * HALF], sum = 0.0;
+    PPO__DOUBLES chain[CHAINS];
+    size_t i = 0;
+    memset(chain, 0, sizeof chain);
+    for (; i + CHAINS * HALF <= n; i += CHAINS * HALF) {
+        PPO__UNROLL for (int k = 0; k < CHAINS; k++) {
+            const PPO__DOUBLES d = PPO__LOAD_DOUBLES(x + i + k * HALF);
+            chain[k] += d * d;
+        }
+    }
+    memcpy(lane, chain, sizeof lane);
+    for (int k = 0; k < CHAINS * HALF; k++) sum += lane[k];
+    return sum + ppo__plain_sum_squares(x + i, n - i);
+}
+
+/* z - reference of the logits at p. Missing lanes are -inf, which adds nothing to a sum. */
+PPO__INLINE PPO__VEC PPO__(logits)(const float *p, float inv_temperature, float reference, size_t lanes) {
+    const PPO__VEC z = PPO__FMA(PPO__(load)(p, lanes), PPO__SET1(inv_temperature), PPO__SET1(-reference));
+    return lanes == PPO__WIDTH ? z : PPO__PAD(PPO__MASK_OF(lanes), z, PPO__SET1(-INFINITY));
+}
+
+/* Block by block, so that a long row comes from memory once: find the block's maximum; if it is a new one, move the
+   sums to it (s -> c s and d -> c (d + shift s), where shift = old - new and c = e^shift); add the block. Below
+   e^-200 = 0 the factor z is clamped, because 0 times -inf is NaN. */
+PPO__FN void PPO__(softmax_stats)(const float *logits, int n, float inv_temperature, float *max, float *sum,
+                                  float *dot) {
+    enum { BLOCK = 1024 };
+    const PPO__VEC zero = PPO__SET1(0.0f);
+    PPO__VEC s = zero, d = zero;
+    float top = -INFINITY;
+    for (int start = 0; start < n; start += BLOCK) {
+        const float *x = logits + start;
+        const size_t length = (size_t)(n - start < BLOCK ? n - start : BLOCK);
+        PPO__VEC high = PPO__SET1(-INFINITY), block_s = zero, block_d = zero;
+        PPO__EACH_VECTOR(length, high = PPO__MAX(high, PPO__(logits)(x + i, inv_temperature, 0.0f, lanes)));
+        const float block_top = PPO__(lane_max)(high);
+        if (block_top > top) {
+            if (start > 0 && top > -INFINITY) {
+                const PPO__VEC shift = PPO__SET1(top - block_top), c = PPO__(vexp)(shift);
+                d = c * PPO__FMA(shift, s, d);
+                s = c * s;
+            }
+            top = block_top;
+        }
+        if (top == -INFINITY) continue;
+        PPO__EACH_VECTOR(length, {
+            const PPO__VEC z = PPO__(logits)(x + i, inv_temperature, top, lanes);
+            const PPO__VEC e = PPO__(vexp)(z);
+            block_s = block_s + e;
+            block_d = PPO__FMA(e, PPO__MAX(PPO__SET1(-200.0f), z), block_d);
+        });
+        s = s + block_s;
+        d = d + block_d;
+    }
+    *max = top;
+    *sum = PPO__(lane_sum)(s);
+    *dot = PPO__(lane_sum)(d);
+}
+
+PPO__FN void PPO__(softmax_grad)(const float *logits, int n, float inv_temperature, float max, float log_sum,
+                                 float entropy, float grad_logp, float grad_entropy, float *out) {
+    PPO__EACH_VECTOR((size_t)n, {
+        const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, max, lanes) - PPO__SET1(log_sum);
+        const PPO__VEC logp = PPO__MAX(PPO__SET1(-200.0f), z);
+        const PPO__VEC p = PPO__(vexp)(logp);
+        const PPO__VEC slope = PPO__FMA(PPO__SET1(grad_entropy), logp + PPO__SET1(entropy), PPO__SET1(grad_logp));
+        PPO__(store)(out + i, p * PPO__SET1(-inv_temperature) * slope, lanes);
+    });
+}
+
+#define PPO__TABLE_OF(prefix, label) PPO__KERNEL_TABLE(prefix, label)
+PPO__TABLE_OF(PPO__ISA, PPO__ISA_NAME);
+
+#undef PPO__TARGET
+#undef PPO__ISA
+#undef PPO__ISA_NAME
+#undef PPO__WIDTH
+#undef PPO__VEC
+#undef PPO__DOUBLES
+#undef PPO__TILE_ROWS
+#undef PPO__TILE_VECS
+#undef PPO__SET1
+#undef PPO__LOADU
+#undef PPO__STOREU
+#undef PPO__MASK
+#undef PPO__MASK_OF
+#undef PPO__LOADM
+#undef PPO__STOREM
+#undef PPO__PAD
+#undef PPO__FMA
+#undef PPO__MIN
+#undef PPO__MAX
+#undef PPO__SQRT
+#undef PPO__IF_GREATER
+#undef PPO__TIMES_2_TO
+#undef PPO__LOAD_DOUBLES
+#undef PPO__LOAD_GROUPS
+#undef PPO__ZIP_LOW
+#undef PPO__ZIP_HIGH
+#undef PPO__ZIP2_LOW
+#undef PPO__ZIP2_HIGH
+#undef PPO__EACH_VECTOR
+#undef PPO__TABLE_OF
+
+#endif
+
+#if defined(PPO_IMPLEMENTATION) && !defined(PPO__KERNEL_PASS) && !defined(PPO__IMPLEMENTED)
+
+static const ppo__kernels *ppo__chosen_kernels;
+
+/* The kernels in use. Found at the first call; that two threads may both find them does no harm. */
+static const ppo__kernels *ppo__k(void) {
+#if defined(__GNUC__)
+    const ppo__kernels *kernels = __atomic_load_n(&ppo__chosen_kernels, __ATOMIC_RELAXED);
+    if (!kernels) {
+        kernels = ppo__kernels_find(NULL);
+        __atomic_store_n(&ppo__chosen_kernels, kernels, __ATOMIC_RELAXED);
+    }
+    return kernels;
+#else
+    return ppo__chosen_kernels ? ppo__chosen_kernels : (ppo__chosen_kernels = ppo__kernels_find(NULL));
+#endif
+}
+
+PPO_DEF ppo_status ppo_use_kernels(const char *name) {
+    const ppo__kernels *kernels = ppo__kernels_find(name);
+    if (!kernels) return ppo_fail(PPO_ERROR_ARGUMENT, "kernels \"%s\" do not exist on this processor", name);
+#if defined(__GNUC__)
+    __atomic_store_n(&ppo__chosen_kernels, kernels, __ATOMIC_RELAXED);
+#else
+    ppo__chosen_kernels = kernels;
+#endif
+    return PPO_OK;
+}
+
+PPO_DEF const char *ppo_kernels_name(void) {
+    return ppo__k()->name;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   4 Tensors
+   ------------------------------------------------------------------------------------------------------------ */
+
+static size_t ppo__size(const ppo_tensor *x) {
+    return (size_t)x->rows * (size_t)x->cols;
+}
+
+PPO_DEF ppo_status ppo_params_create(ppo_params **params) {
+    if (!params) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_create: params is NULL");
+    *params = (ppo_params *)ppo__alloc(sizeof **params);
+    return *params ? PPO_OK : PPO_ERROR_MEMORY;
+}
+
+PPO_DEF void ppo_params_free(ppo_params *params) {
+    if (!params) return;
+    for (ptrdiff_t i = 0; i < stbds_arrlen(params->tensors); ++i) {
+        ppo__free(params->tensors[i]);
+        ppo__free((void *)params->names[i]);
+    }
+    ppo__array_free(params->tensors);
+    ppo__array_free((void *)params->names);
+    ppo__free(params->data);
+    ppo__free(params);
+}
+
+/* One block holds data, grad, m and v; a larger one takes its place and every tensor is pointed into it. */
+static ppo_status ppo__params_resize(ppo_params *params, size_t count) {
+    float *block = count < SIZE_MAX / 16 ? (float *)ppo__alloc(4 * count * sizeof(float)) : NULL;
+    if (!block) return ppo_fail(PPO_ERROR_MEMORY, "out of memory: %lu parameters were refused", (unsigned long)count);
+    float *old[4] = {params->data, params->grad, params->m, params->v};
+    for (size_t k = 0; k < 4 && params->count; ++k) memcpy(block + k * count, old[k], params->count * sizeof(float));
+    for (ptrdiff_t i = 0; i < stbds_arrlen(params->tensors); ++i) {
+        ppo_tensor *tensor = params->tensors[i];
+        tensor->data = block + (tensor->data - params->data);
+        tensor->grad = block + count + (tensor->grad - params->grad);
+    }
+    ppo__free(params->data);
+    params->data = block;
+    params->grad = block + count;
+    params->m = block + 2 * count;
+    params->v = block + 3 * count;
+    params->count = count;
+    return PPO_OK;
+}
+
+PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols) {
+    if (!params || !name || rows <= 0 || cols <= 0) {
+        ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_add: parameter \"%s\" of %d x %d is impossible", name ? name : "NULL",
+                 rows, cols);
+        return NULL;
+    }
+    void *tensors = ppo__array_room(params->tensors, sizeof *params->tensors);
+    if (tensors) params->tensors = (ppo_tensor **)tensors;
+    void *names = tensors ? ppo__array_room((void *)params->names, sizeof *params->names) : NULL;
+    if (names) params->names = (const char **)names;
+    ppo_tensor *tensor = names ? (ppo_tensor *)ppo__alloc(sizeof *tensor) : NULL;
+    char       *copy = tensor ? (char *)ppo__alloc(strlen(name) + 1) : NULL;
+    size_t      line = PPO__ALIGN / sizeof(float), start = params->count;
+    size_t      padded = ((size_t)rows * (size_t)cols + line - 1) / line * line;
+    if (!copy || ppo__params_resize(params, start + padded)) {
+        ppo__free(copy);
+        ppo__free(tensor);
+        return NULL;
+    }
+    tensor->rows = rows;
+    tensor->cols = cols;
+    tensor->data = params->data + start;
+    tensor->grad = params->grad + start;
+    stbds_arrput(params->tensors, tensor);
+    stbds_arrput(params->names, strcpy(copy, name));
+    return tensor;
+}
+
+/* Makes the n vectors of length `size` (in rows) orthonormal, by Gram and Schmidt's method, twice for accuracy. */
+static void ppo__orthonormalize(double *vectors, int n, int size) {
+    for (int i = 0; i < n; ++i) {
+        double *x = vectors + (size_t)i * (size_t)size;
+        for (int pass = 0; pass < 2; ++pass) {
+            for (int j = 0; j < i; ++j) {
+                const double *y = vectors + (size_t)j * (size_t)size;
+                double        dot = 0;
+                for (int k = 0; k < size; ++k) dot += x[k] * y[k];
+                for (int k = 0; k < size; ++k) x[k] -= dot * y[k];
+            }
+        }
+        double norm = 0;
+        for (int k = 0; k < size; ++k) norm += x[k] * x[k];
+        for (int k = 0; k < size; ++k) x[k] /= sqrt(norm);
+    }
+}
+
+PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng) {
+    if (!weight || !rng || !weight->data) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_init_orthogonal: an argument is NULL");
+    int     wide = weight->cols > weight->rows;
+    int     n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
+    double *vectors = (double *)ppo__alloc(ppo__size(weight) * sizeof(double));
+    if (!vectors) return PPO_ERROR_MEMORY;
+    for (size_t i = 0; i < ppo__size(weight); ++i) vectors[i] = ppo_rng_normal(rng);
+    ppo__orthonormalize(vectors, n, size);
+    for (int i = 0; i < n; ++i) {
+        for (int k = 0; k < size; ++k) {
+            size_t at = wide ? (size_t)i * (size_t)size + (size_t)k : (size_t)k * (size_t)n + (size_t)i;
+            weight->data[at] = gain * (float)vectors[(size_t)i * (size_t)size + (size_t)k];
+        }
+    }
+    ppo__free(vectors);
+    return PPO_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   5 Autograd
+   ------------------------------------------------------------------------------------------------------------ */
+
+struct ppo_tape {
+    ppo__arena arena; /* nodes, results, gradients */
+    ppo_node **nodes; /* stb_ds array: what backward has to visit, in order */
+    int        recording;
+    ppo_status status; /* the first failure, and its sentence */
+    char       error[PPO__ERROR_SIZE];
+};
+
+PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape) {
+    if (!tape) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tape_create: tape is NULL");
+    *tape = (ppo_tape *)ppo__alloc(sizeof **tape);
+    if (!*tape) return PPO_ERROR_MEMORY;
+    (*tape)->recording = 1;
+    return PPO_OK;
+}
+
+PPO_DEF void ppo_tape_free(ppo_tape *tape) {
+    if (!tape) return;
+    ppo__arena_free(&tape->arena);
+    ppo__array_free((void *)tape->nodes);
+    ppo__free(tape);
+}
+
+PPO_DEF void ppo_tape_reset(ppo_tape *tape) {
+    ppo__arena_reset(&tape->arena);
+    if (tape->nodes) stbds_header(tape->nodes)->length = 0;
+    tape->status = PPO_OK;
+}
+
+PPO_DEF void ppo_tape_record(ppo_tape *tape, int on) {
+    tape->recording = on;
+}
+
+PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape) {
+    return tape->status ? ppo_fail(tape->status, "%s", tape->error) : PPO_OK;
+}
+
+/* Keeps the failure that ppo_fail() has just described; returns NULL for the operation to return. */
+static void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
+    if (!tape->status) {
+        tape->status = status;
+        memcpy(tape->error, ppo__error, sizeof tape->error);
+    }
+    return NULL;
+}
+
+static void *ppo__tape_take(ppo_tape *tape, size_t n, size_t size) {
+    void *piece = tape->status ? NULL : ppo__arena_array(&tape->arena, n, size);
+    return piece ? piece : ppo__tape_fail(tape, PPO_ERROR_MEMORY);
+}
+
+PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
+    return (float *)ppo__tape_take(tape, n, sizeof(float));
+}
+
+static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with_grad) {
+    ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
+    if (!tensor) return NULL;
+    tensor->rows = rows;
+    tensor->cols = cols;
+    tensor->data = ppo_tape_alloc(tape, ppo__size(tensor));
+    tensor->grad = with_grad ? ppo_tape_alloc(tape, ppo__size(tensor)) : NULL;
+    return tape->status ? NULL : tensor;
+}
+
+PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols) {
+    if (!data || rows <= 0 || cols <= 0) {
+        return (ppo_tensor *)ppo__tape_fail(
+            tape, ppo_fail(PPO_ERROR_ARGUMENT, "constant: %d x %d floats at %s", rows, cols, data ? "data" : "NULL"));
+    }
+    ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
+    if (!tensor) return NULL;
+    tensor->rows = rows;
+    tensor->cols = cols;
+    tensor->data = (float *)data;
+    tensor->grad = NULL;
+    return tensor;
+}
+
+PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in, int rows, int cols,
+                                 const void *args, size_t args_size) {
+    ppo_node *node = (ppo_node *)ppo__tape_take(tape, 1, sizeof *node);
+    if (!node) return NULL;
+    memset(node, 0, sizeof *node);
+    node->op = op;
+    node->tape = tape;
+    int with_grad = 0;
+    for (int i = 0; i < n_in; ++i) {
+        node->in[i] = in[i];
+        with_grad |= tape->recording && in[i] && in[i]->grad;
+    }
+    for (int i = 0; i < op->outputs; ++i) node->out[i] = ppo__tape_tensor(tape, rows, cols, with_grad);
+    if (args_size) node->args = ppo__tape_take(tape, 1, args_size);
+    if (tape->status) return NULL;
+    if (args_size) memcpy(node->args, args, args_size);
+
+    ppo_status status = op->forward(node);
+    if (status) return (ppo_node *)ppo__tape_fail(tape, status);
+    if (tape->status || !with_grad) return tape->status ? NULL : node;
+
+    void *nodes = ppo__array_room((void *)tape->nodes, sizeof *tape->nodes);
+    if (!nodes) return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
+    tape->nodes = (ppo_node **)nodes;
+    stbds_arrput(tape->nodes, node);
+    return node;
+}
+
+PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
+    if (ppo_tape_status(tape)) return tape->status;
+    if (!loss || loss->rows != 1 || loss->cols != 1 || !loss->grad) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "backward: the loss must be a (1, 1) result that depends on a parameter");
+    }
+    for (ptrdiff_t i = 0; i < stbds_arrlen(tape->nodes); ++i) {
+        for (int k = 0; k < tape->nodes[i]->op->outputs; ++k) {
+            ppo_tensor *out = tape->nodes[i]->out[k];
+            memset(out->grad, 0, ppo__size(out) * sizeof(float));
+        }
+    }
+    loss->grad[0] = 1;
+    for (ptrdiff_t i = stbds_arrlen(tape->nodes) - 1; i >= 0; --i) tape->nodes[i]->op->backward(tape->nodes[i]);
+    return ppo_tape_status(tape);
+}
+
+/* The one result of an operation whose operands have been checked. */
+static ppo_tensor *ppo__result(ppo_node *node) {
+    return node ? node->out[0] : NULL;
+}
+
+/* 1 if the operands are there and the tape has not failed; otherwise the failure is kept. */
+static int ppo__operands(ppo_tape *tape, const char *op, const ppo_tensor *a, const ppo_tensor *b) {
+    if (tape->status) return 0;
+    if (a && b) return 1;
+    ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT, "%s: an operand is NULL", op));
+    return 0;
+}
+
+static ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op, const ppo_tensor *a, const ppo_tensor *b) {
+    return (ppo_tensor *)ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT, "%s: shapes (%d, %d) and (%d, %d) do not fit", op,
+                                                       a->rows, a->cols, b->rows, b->cols));
+}
+
+/* Elementwise operations of two operands: a value, and the slopes along a and b. */
+typedef struct ppo__binary {
+    const char *name;
+    float (*value)(float a, float b);
+    void (*slope)(float a, float b, float *da, float *db);
+} ppo__binary;
+
+typedef struct ppo__binary_args {
+    const ppo__binary *f;
+    size_t             row_stride, col_stride; /* through b: 0 where it is repeated */
+} ppo__binary_args;
+
+static float ppo__add(float a, float b) { return a + b; }
+static float ppo__sub(float a, float b) { return a - b; }
+static float ppo__mul(float a, float b) { return a * b; }
+static float ppo__div(float a, float b) { return a / b; }
+static float ppo__min(float a, float b) { return a < b ? a : b; }
+static float ppo__max(float a, float b) { return a > b ? a : b; }
+
+static void ppo__add_slope(float a, float b, float *da, float *db) { (void)a, (void)b, *da = 1, *db = 1; }
+static void ppo__sub_slope(float a, float b, float *da, float *db) { (void)a, (void)b, *da = 1, *db = -1; }
+static void ppo__mul_slope(float a, float b, float *da, float *db) { *da = b, *db = a; }
+static void ppo__div_slope(float a, float b, float *da, float *db) { *da = 1 / b, *db = -a / (b * b); }
+static void ppo__min_slope(float a, float b, float *da, float *db) {
+    *da = a < b ? 1.0f : a > b ? 0.0f : 0.5f;
+    *db = 1 - *da;
+}
+static void ppo__max_slope(float a, float b, float *da, float *db) { ppo__min_slope(b, a, db, da); }
+
+static const ppo__binary ppo__binaries[] = {
+    {"add", ppo__add, ppo__add_slope}, {"sub", ppo__sub, ppo__sub_slope}, {"mul", ppo__mul, ppo__mul_slope},
+    {"div", ppo__div, ppo__div_slope}, {"min", ppo__min, ppo__min_slope}, {"max", ppo__max, ppo__max_slope},
+};
+
+static ppo_status ppo__binary_forward(ppo_node *node) {
+    const ppo__binary_args *args = (const ppo__binary_args *)node->args;
+    const float            *a = node->in[0]->data, *b = node->in[1]->data;
+    float                  *y = node->out[0]->data;
+    size_t                  rows = (size_t)node->out[0]->rows, cols = (size_t)node->out[0]->cols;
+    for (size_t i = 0; i < rows; ++i) {
+        for (size_t j = 0; j < cols; ++j) {
+            y[i * cols + j] = args->f->value(a[i * cols + j], b[i * args->row_stride + j * args->col_stride]);
+        }
+    }
+    return PPO_OK;
+}
+
+static void ppo__binary_backward(ppo_node *node) {
+    const ppo__binary_args *args = (const ppo__binary_args *)node->args;
+    const float            *a = node->in[0]->data, *b = node->in[1]->data, *dy = node->out[0]->grad;
+    float                  *da = node->in[0]->grad, *db = node->in[1]->grad;
+    size_t                  rows = (size_t)node->out[0]->rows, cols = (size_t)node->out[0]->cols;
+    for (size_t i = 0; i < rows; ++i) {
+        for (size_t j = 0; j < cols; ++j) {
+            size_t at = i * cols + j, at_b = i * args->row_stride + j * args->col_stride;
+            float  slope_a, slope_b;
+            args->f->slope(a[at], b[at_b], &slope_a, &slope_b);
+            if (da) da[at] += dy[at] * slope_a;
+            if (db) db[at_b] += dy[at] * slope_b;
+        }
+    }
+}
+
+static ppo_tensor *ppo__tape_binary(ppo_tape *tape, int which, ppo_tensor *a, ppo_tensor *b) {
+    static const ppo_op op = {"binary", 1, ppo__binary_forward, ppo__binary_backward};
+    const ppo__binary  *f = &ppo__binaries[which];
+    if (!ppo__operands(tape, f->name, a, b)) return NULL;
+    if ((b->rows != 1 && b->rows != a->rows) || (b->cols != 1 && b->cols != a->cols)) {
+        return ppo__shape_error(tape, f->name, a, b);
+    }
+    ppo__binary_args args = {f, b->rows == 1 ? 0 : (size_t)b->cols, b->cols == 1 ? 0 : (size_t)1};
+    ppo_tensor      *in[2] = {a, b};
+    return ppo__result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, &args, sizeof args));
+}
+
+PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) { return ppo__tape_binary(tape, 0, a, b); }
+PPO_DEF ppo_tensor *ppo_tape_sub(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) { return ppo__tape_binary(tape, 1, a, b); }
+PPO_DEF ppo_tensor *ppo_tape_mul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) { return ppo__tape_binary(tape, 2, a, b); }
+PPO_DEF ppo_tensor *ppo_tape_div(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) { return ppo__tape_binary(tape, 3, a, b); }
+PPO_DEF ppo_tensor *ppo_tape_min(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) { return ppo__tape_binary(tape, 4, a, b); }
+PPO_DEF ppo_tensor *ppo_tape_max(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) { return ppo__tape_binary(tape, 5, a, b); }
+
+/* Elementwise operations of one operand: y = f(x) over an array, and the slope at one element, given x and y. */
+typedef struct ppo__unary {
+    const char *name;
+    void (*value)(const float *x, float *y, size_t n, float p, float q);
+    float (*slope)(float x, float y, float p, float q);
+} ppo__unary;
+
+typedef struct ppo__unary_args {
+    const ppo__unary *f;
+    float             p, q;
+} ppo__unary_args;
+
+static void ppo__exp_value(const float *x, float *y, size_t n, float p, float q) { (void)p, (void)q, ppo__k()->exp(x, y, n); }
+static void ppo__log_value(const float *x, float *y, size_t n, float p, float q) { (void)p, (void)q, ppo__k()->log(x, y, n); }
+static void ppo__tanh_value(const float *x, float *y, size_t n, float p, float q) { (void)p, (void)q, ppo__k()->tanh(x, y, n); }
+static void ppo__relu_value(const float *x, float *y, size_t n, float p, float q) { (void)p, (void)q, ppo__k()->relu(x, y, n); }
+static void ppo__square_value(const float *x, float *y, size_t n, float p, float q) {
+    (void)p, (void)q;
+    for (size_t i = 0; i < n; ++i) y[i] = x[i] * x[i];
+}
+static void ppo__scale_value(const float *x, float *y, size_t n, float scale, float shift) {
+    for (size_t i = 0; i < n; ++i) y[i] = scale * x[i] + shift;
+}
+static void ppo__clamp_value(const float *x, float *y, size_t n, float low, float high) {
+    for (size_t i = 0; i < n; ++i) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
+}
+
+static float ppo__exp_slope(float x, float y, float p, float q) { return (void)x, (void)p, (void)q, y; }
+static float ppo__log_slope(float x, float y, float p, float q) { return (void)y, (void)p, (void)q, 1 / x; }
+static float ppo__tanh_slope(float x, float y, float p, float q) { return (void)x, (void)p, (void)q, 1 - y * y; }
+static float ppo__relu_slope(float x, float y, float p, float q) { return (void)y, (void)p, (void)q, x > 0 ? 1.0f : 0.0f; }
+static float ppo__square_slope(float x, float y, float p, float q) { return (void)y, (void)p, (void)q, 2 * x; }
+static float ppo__scale_slope(float x, float y, float p, float q) { return (void)x, (void)y, (void)q, p; }
+static float ppo__clamp_slope(float x, float y, float p, float q) { return (void)y, x >= p && x <= q ? 1.0f : 0.0f; }
+
+static const ppo__unary ppo__unaries[] = {
+    {"exp", ppo__exp_value, ppo__exp_slope},       {"log", ppo__log_value, ppo__log_slope},
+    {"tanh", ppo__tanh_value, ppo__tanh_slope},    {"relu", ppo__relu_value, ppo__relu_slope},
+    {"square", ppo__square_value, ppo__square_slope}, {"scale", ppo__scale_value, ppo__scale_slope},
+    {"clamp", ppo__clamp_value, ppo__clamp_slope},
+};
+
+static ppo_status ppo__unary_forward(ppo_node *node) {
+    const ppo__unary_args *args = (const ppo__unary_args *)node->args;
+    args->f->value(node->in[0]->data, node->out[0]->data, ppo__size(node->in[0]), args->p, args->q);
+    return PPO_OK;
+}
+
+static void ppo__unary_backward(ppo_node *node) {
+    const ppo__unary_args *args = (const ppo__unary_args *)node->args;
+    const float           *x = node->in[0]->data, *y = node->out[0]->data, *dy = node->out[0]->grad;
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
+        node->in[0]->grad[i] += dy[i] * args->f->slope(x[i], y[i], args->p, args->q);
+    }
+}
+
+static ppo_tensor *ppo__tape_unary(ppo_tape *tape, int which, ppo_tensor *x, float p, float q) {
+    static const ppo_op op = {"unary", 1, ppo__unary_forward, ppo__unary_backward};
+    ppo__unary_args     args = {&ppo__unaries[which], p, q};
+    if (!ppo__operands(tape, args.f->name, x, x)) return NULL;
+    return ppo__result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, &args, sizeof args));
+}
+
+PPO_DEF ppo_tensor *ppo_tape_exp(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_unary(tape, 0, x, 0, 0); }
+PPO_DEF ppo_tensor *ppo_tape_log(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_unary(tape, 1, x, 0, 0); }
+PPO_DEF ppo_tensor *ppo_tape_tanh(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_unary(tape, 2, x, 0, 0); }
+PPO_DEF ppo_tensor *ppo_tape_relu(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_unary(tape, 3, x, 0, 0); }
+PPO_DEF ppo_tensor *ppo_tape_square(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_unary(tape, 4, x, 0, 0); }
+PPO_DEF ppo_tensor *ppo_tape_scale(ppo_tape *tape, ppo_tensor *x, float scale, float shift) {
+    return ppo__tape_unary(tape, 5, x, scale, shift);
+}
+PPO_DEF ppo_tensor *ppo_tape_clamp(ppo_tape *tape, ppo_tensor *x, float low, float high) {
+    return ppo__tape_unary(tape, 6, x, low, high);
+}
+
+/* Sum and mean: y = scale * sum x. */
+static ppo_status ppo__sum_forward(ppo_node *node) {
+    double sum = 0;
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) sum += node->in[0]->data[i];
+    node->out[0]->data[0] = (float)(sum * *(const float *)node->args);
+    return PPO_OK;
+}
+
+static void ppo__sum_backward(ppo_node *node) {
+    float slope = node->out[0]->grad[0] * *(const float *)node->args;
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) node->in[0]->grad[i] += slope;
+}
+
+static ppo_tensor *ppo__tape_sum(ppo_tape *tape, const char *name, ppo_tensor *x, int mean) {
+    static const ppo_op op = {"sum", 1, ppo__sum_forward, ppo__sum_backward};
+    if (!ppo__operands(tape, name, x, x)) return NULL;
+    float scale = mean ? 1 / (float)ppo__size(x) : 1;
+    return ppo__result(ppo_tape_apply(tape, &op, &x, 1, 1, 1, &scale, sizeof scale));
+}
+
+PPO_DEF ppo_tensor *ppo_tape_sum(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_sum(tape, "sum", x, 0); }
+PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_sum(tape, "mean", x, 1); }
+
+/* y = x - log sum exp x, per row; dx = dy - softmax(x) sum dy. */
+static ppo_status ppo__log_softmax_forward(ppo_node *node) {
+    size_t cols = (size_t)node->in[0]->cols;
+    for (size_t i = 0; i < (size_t)node->in[0]->rows; ++i) {
+        const float *x = node->in[0]->data + i * cols;
+        float       *y = node->out[0]->data + i * cols, max, sum, dot;
+        ppo__k()->softmax_stats(x, (int)cols, 1, &max, &sum, &dot);
+        float log_sum = logf(sum);
+        for (size_t j = 0; j < cols; ++j) y[j] = x[j] - max - log_sum;
+    }
+    return PPO_OK;
+}
+
+static void ppo__log_softmax_backward(ppo_node *node) {
+    size_t cols = (size_t)node->in[0]->cols;
+    for (size_t i = 0; i < (size_t)node->in[0]->rows; ++i) {
+        const float *y = node->out[0]->data + i * cols, *dy = node->out[0]->grad + i * cols;
+        float       *dx = node->in[0]->grad + i * cols, sum = 0;
+        for (size_t j = 0; j < cols; ++j) sum += dy[j];
+        for (size_t j = 0; j < cols; ++j) dx[j] += dy[j] - expf(y[j]) * sum;
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x) {
+    static const ppo_op op = {"log_softmax", 1, ppo__log_softmax_forward, ppo__log_softmax_backward};
+    if (!ppo__operands(tape, op.name, x, x)) return NULL;
+    return ppo__result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, NULL, 0));
+}
+
+static ppo_status ppo__pick_forward(ppo_node *node) {
+    const int *index = *(const int *const *)node->args;
+    int        cols = node->in[0]->cols;
+    for (int i = 0; i < node->in[0]->rows; ++i) {
+        if (index[i] < 0 || index[i] >= cols) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "pick: index %d of row %d is outside 0 .. %d", index[i], i, cols - 1);
+        }
+        node->out[0]->data[i] = node->in[0]->data[(size_t)i * (size_t)cols + (size_t)index[i]];
+    }
+    return PPO_OK;
+}
+
+static void ppo__pick_backward(ppo_node *node) {
+    const int *index = *(const int *const *)node->args;
+    size_t     cols = (size_t)node->in[0]->cols;
+    for (int i = 0; i < node->in[0]->rows; ++i) {
+        node->in[0]->grad[(size_t)i * cols + (size_t)index[i]] += node->out[0]->grad[i];
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *index) {
+    static const ppo_op op = {"pick", 1, ppo__pick_forward, ppo__pick_backward};
+    if (!ppo__operands(tape, op.name, x, index ? x : NULL)) return NULL;
+    return ppo__result(ppo_tape_apply(tape, &op, &x, 1, x->rows, 1, &index, sizeof index));
+}
+
+/* y = activation(x w + b). Backward: dz = dy activation'(y);  dx += dz w^T,  dw += x^T dz,  db += column sums of dz. */
+static ppo_status ppo__linear_forward(ppo_node *node) {
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
+    float            *y = node->out[0]->data;
+    size_t            n = ppo__size(node->out[0]);
+    int               activation = *(const int *)node->args;
+    ppo__k()->gemm(x->rows, w->cols, x->cols, x->data, x->cols, 1, w->data, w->cols, b ? b->data : NULL, 0, y, w->cols);
+    if (activation == PPO_TANH) ppo__k()->tanh(y, y, n);
+    if (activation == PPO_RELU) ppo__k()->relu(y, y, n);
+    return PPO_OK;
+}
+
+static void ppo__linear_backward(ppo_node *node) {
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
+    const float      *y = node->out[0]->data;
+    float            *dz = node->out[0]->grad; /* in place: nobody reads dy after this */
+    size_t            n = ppo__size(node->out[0]);
+    int               activation = *(const int *)node->args, rows = x->rows, in = x->cols, out = w->cols;
+    if (activation == PPO_TANH) ppo__k()->tanh_backward(y, dz, dz, n);
+    if (activation == PPO_RELU) ppo__k()->relu_backward(y, dz, dz, n);
+    if (b && b->grad) ppo__k()->column_sum(rows, out, dz, out, b->grad);
+    if (w->grad) ppo__k()->gemm(in, out, rows, x->data, 1, in, dz, out, w->grad, out, w->grad, out);
+    if (!x->grad) return;
+    float *wt = ppo_tape_alloc(node->tape, ppo__size(w));
+    if (!wt) return;
+    ppo__k()->transpose(in, out, w->data, out, wt, in);
+    ppo__k()->gemm(rows, in, out, dz, out, 1, wt, in, x->grad, in, x->grad, in);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b, int activation) {
+    static const ppo_op op = {"linear", 1, ppo__linear_forward, ppo__linear_backward};
+    if (!ppo__operands(tape, op.name, x, w)) return NULL;
+    if (x->cols != w->rows) return ppo__shape_error(tape, op.name, x, w);
+    if (b && (b->rows != 1 || b->cols != w->cols)) return ppo__shape_error(tape, op.name, w, b);
+    ppo_tensor *in[3] = {x, w, b};
+    return ppo__result(ppo_tape_apply(tape, &op, in, 3, x->rows, w->cols, &activation, sizeof activation));
+}
+
+PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
+    return ppo_tape_linear(tape, a, b, NULL, PPO_IDENTITY);
+}
+
+static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs, void *user, float *value) {
+    ppo_tape_reset(tape);
+    ppo_tensor *result = build(tape, inputs, user);
+    if (ppo_tape_status(tape)) return tape->status;
+    if (!result || result->rows != 1 || result->cols != 1) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: the function's result is not (1, 1)");
+    }
+    *value = result->data[0];
+    return PPO_OK;
+}
+
+/* (f(x + e) - f(x - e)) / 2e against each entry of the gradient that backward left. */
+static ppo_status ppo__compare_gradients(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs, int n_inputs,
+                                         void *user, float epsilon, float tolerance, float *worst) {
+    ppo_status status = PPO_OK;
+    *worst = 0;
+    for (int k = 0; k < n_inputs; ++k) {
+        for (size_t i = 0; i < ppo__size(inputs[k]); ++i) {
+            float *x = &inputs[k]->data[i], kept = *x, above = 0, below = 0;
+            *x = kept + epsilon;
+            float span = *x;
+            ppo_status s = ppo__scalar_at(build, tape, inputs, user, &above);
+            *x = kept - epsilon;
+            span -= *x;
+            if (!s) s = ppo__scalar_at(build, tape, inputs, user, &below);
+            *x = kept;
+            if (s) return s;
+            float numeric = (above - below) / span, analytic = inputs[k]->grad[i];
+            float scale = ppo__max(1, ppo__max(fabsf(analytic), fabsf(numeric)));
+            float error = fabsf(analytic - numeric) / scale;
+            if (!(error <= *worst)) *worst = error; /* NaN counts as the worst */
+            if (!(error <= tolerance) && !status) {
+                status = ppo_fail(PPO_ERROR_NUMERIC, "gradient of input %d at (%d, %d) is %g, finite differences say %g", k,
+                                  (int)(i / (size_t)inputs[k]->cols), (int)(i % (size_t)inputs[k]->cols), (double)analytic,
+                                  (double)numeric);
+            }
+        }
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs, void *user,
+                                       float epsilon, float tolerance, float *max_error) {
+    if (!build || !inputs || n_inputs <= 0 || !(epsilon > 0)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: needs a function, inputs and epsilon > 0");
+    }
+    for (int k = 0; k < n_inputs; ++k) {
+        if (!inputs[k] || !inputs[k]->data || !inputs[k]->grad) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: input %d lacks data or grad", k);
+        }
+        memset(inputs[k]->grad, 0, ppo__size(inputs[k]) * sizeof(float));
+    }
+    ppo_tape  *tape = NULL;
+    ppo_status status = ppo_tape_create(&tape);
+    if (status) return status;
+    ppo_tensor *result = build(tape, inputs, user);
+    status = ppo_tape_backward(tape, result);
+    float worst = 0;
+    ppo_tape_record(tape, 0);
+    if (!status) status = ppo__compare_gradients(build, tape, inputs, n_inputs, user, epsilon, tolerance, &worst);
+    if (max_error) *max_error = worst;
+    ppo_tape_free(tape);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   6 Distributions
+   ------------------------------------------------------------------------------------------------------------ */
+
+/* What one read of a row of logits leaves behind: log softmax(z)[j] = z[j] - max - log_sum, for z = logits / temperature. */
+typedef struct ppo__row {
+    float max, log_sum, entropy;
+} ppo__row;
+
+/* The entropy -sum p log p is log_sum - sum p (z - max). */
+static ppo__row ppo__softmax_row(const float *logits, int vocab, float inv_temperature) {
+    ppo__row row;
+    float    sum, dot;
+    ppo__k()->softmax_stats(logits, vocab, inv_temperature, &row.max, &sum, &dot);
+    row.log_sum = logf(sum);
+    row.entropy = row.log_sum - dot / sum;
+    return row;
+}
+
+static ppo_status ppo__check_tokens(const char *function, const int *token, int n, int vocab, float temperature) {
+    if (n <= 0 || vocab <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d logits", function, n, vocab);
+    if (!(temperature > 0)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function, (double)temperature);
+    }
+    for (int i = 0; i < n; ++i) {
+        if (token[i] < 0 || token[i] >= vocab) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "%s: token %d of row %d is outside 0 .. %d", function, token[i], i, vocab - 1);
+        }
+    }
+    return PPO_OK;
+}
+
+/* Forward and backward over rows; `rows` [n] (may be NULL in forward) carries the statistics from one to the other. */
+static void ppo__token_rows(const float *logits, const int *token, int n, int vocab, float temperature, float *logp,
+                            float *entropy, ppo__row *rows) {
+    for (int i = 0; i < n; ++i) {
+        const float *z = logits + (size_t)i * (size_t)vocab;
+        ppo__row     row = ppo__softmax_row(z, vocab, 1 / temperature);
+        if (logp) logp[i] = z[token[i]] * (1 / temperature) - row.max - row.log_sum;
+        if (entropy) entropy[i] = row.entropy;
+        if (rows) rows[i] = row;
+    }
+}
+
+/* d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). */
+static void ppo__token_row_backward(const float *z, int token, int vocab, float temperature, ppo__row row, float grad_logp,
+                                    float grad_entropy, float *grad) {
+    float inv = 1 / temperature;
+    ppo__k()->softmax_grad(z, vocab, inv, row.max, row.log_sum, row.entropy, grad_logp, grad_entropy, grad);
+    grad[token] += grad_logp * inv;
+}
+
+PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature, float *logp,
+                                  float *entropy) {
+    if (!logits || !token || !logp) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_token_logp: an argument is NULL");
+    ppo_status status = ppo__check_tokens("ppo_token_logp", token, n, vocab, temperature);
+    if (status) return status;
+    ppo__token_rows(logits, token, n, vocab, temperature, logp, entropy, NULL);
+    for (int i = 0; i < n; ++i) {
+        /* -inf is a token that a mask forbids; NaN and +inf come from broken logits */
+        if (!(logp[i] <= 0)) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_token_logp: log-probability of row %d is %g", i, (double)logp[i]);
+        }
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token, const float *grad_logp,
+                                           const float *grad_entropy, int n, int vocab, float temperature,
+                                           float *grad_logits) {
+    if (!logits || !token || !grad_logits) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_token_logp_backward: an argument is NULL");
+    ppo_status status = ppo__check_tokens("ppo_token_logp_backward", token, n, vocab, temperature);
+    if (status) return status;
+    for (int i = 0; i < n; ++i) {
+        const float *z = logits + (size_t)i * (size_t)vocab;
+        ppo__token_row_backward(z, token[i], vocab, temperature, ppo__softmax_row(z, vocab, 1 / temperature),
+                                grad_logp ? grad_logp[i] : 0, grad_entropy ? grad_entropy[i] : 0,
+                                grad_logits + (size_t)i * (size_t)vocab);
+    }
+    return PPO_OK;
+}
+
+PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
+    int best = 0;
+    for (int j = 1; j < vocab; ++j) {
+        if (logits[j] > logits[best]) best = j;
+    }
+    return best;
+}
+
+/* Inverse of the cumulative distribution at one uniform number. */
+PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng) {
+    int   mode = ppo_categorical_mode(logits, vocab);
+    float inv = 1 / temperature, total = 0, sum = 0;
+    for (int j = 0; j < vocab; ++j) total += expf((logits[j] - logits[mode]) * inv);
+    float threshold = ppo_rng_uniform(rng) * total;
+    for (int j = 0; j < vocab; ++j) {
+        sum += expf((logits[j] - logits[mode]) * inv);
+        if (threshold < sum) return j;
+    }
+    return mode; /* rounding put the threshold at the total */
+}
+
+PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logits, int n, int vocab, float *kl) {
+    if (!p_logits || !q_logits || !kl) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_categorical_kl: an argument is NULL");
+    if (n <= 0 || vocab <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_categorical_kl: %d rows of %d logits", n, vocab);
+    for (int i = 0; i < n; ++i) {
+        const float *p = p_logits + (size_t)i * (size_t)vocab, *q = q_logits + (size_t)i * (size_t)vocab;
+        ppo__row     p_row = ppo__softmax_row(p, vocab, 1), q_row = ppo__softmax_row(q, vocab, 1);
+        double       sum = 0;
+        for (int j = 0; j < vocab; ++j) {
+            float p_logp = p[j] - p_row.max - p_row.log_sum, q_logp = q[j] - q_row.max - q_row.log_sum;
+            float probability = expf(p_logp);
+            if (probability > 0) sum += (double)probability * (double)(p_logp - q_logp); /* 0 log 0 = 0 */
+        }
+        kl[i] = (float)sum;
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__check_gaussian(const char *function, int pointers_given, int n, int dim) {
+    if (!pointers_given) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
+    if (n <= 0 || dim <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d dimensions", function, n, dim);
+    return PPO_OK;
+}
+
+/* log N(a) = sum of -z^2/2 - log_std - log(2 pi)/2, z = (a - mean) / std;  entropy = sum of log_std + log(2 pi e)/2. */
+PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, const float *action, int n, int dim,
+                                     float *logp, float *entropy) {
+    const float half_log_2pi = 0.91893853320467f;
+    ppo_status  status = ppo__check_gaussian("ppo_gaussian_logp", mean && log_std && action && logp, n, dim);
+    if (status) return status;
+    float log_scale = 0;
+    for (int j = 0; j < dim; ++j) log_scale += log_std[j] + half_log_2pi;
+    for (int i = 0; i < n; ++i) {
+        const float *m = mean + (size_t)i * (size_t)dim, *a = action + (size_t)i * (size_t)dim;
+        float        sum = 0;
+        for (int j = 0; j < dim; ++j) {
+            float z = (a[j] - m[j]) * expf(-log_std[j]);
+            sum += z * z;
+        }
+        logp[i] = -0.5f * sum - log_scale;
+        if (entropy) entropy[i] = log_scale + 0.5f * (float)dim;
+        if (!ppo__finite(logp[i])) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp: log-probability of row %d is %g", i, (double)logp[i]);
+        }
+    }
+    return PPO_OK;
+}
+
+/* d logp / d mean = z / std;  d logp / d log_std = z^2 - 1;  d entropy / d log_std = 1. Adds to both gradients. */
+static void ppo__gaussian_backward(const float *mean, const float *log_std, const float *action, const float *grad_logp,
+                                   const float *grad_entropy, int n, int dim, float *grad_mean, float *grad_log_std) {
+    for (int i = 0; i < n; ++i) {
+        float g = grad_logp ? grad_logp[i] : 0, h = grad_entropy ? grad_entropy[i] : 0;
+        for (int j = 0; j < dim; ++j) {
+            size_t at = (size_t)i * (size_t)dim + (size_t)j;
+            float  inv_std = expf(-log_std[j]), z = (action[at] - mean[at]) * inv_std;
+            if (grad_mean) grad_mean[at] += g * z * inv_std;
+            if (grad_log_std) grad_log_std[j] += g * (z * z - 1) + h;
+        }
+    }
+}
+
+PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *log_std, const float *action,
+                                              const float *grad_logp, const float *grad_entropy, int n, int dim,
+                                              float *grad_mean, float *grad_log_std) {
+    ppo_status status = ppo__check_gaussian("ppo_gaussian_logp_backward", mean && log_std && action, n, dim);
+    if (status) return status;
+    if (grad_mean) memset(grad_mean, 0, (size_t)n * (size_t)dim * sizeof(float));
+    if (grad_log_std) memset(grad_log_std, 0, (size_t)dim * sizeof(float));
+    ppo__gaussian_backward(mean, log_std, action, grad_logp, grad_entropy, n, dim, grad_mean, grad_log_std);
+    return PPO_OK;
+}
+
+PPO_DEF void ppo_gaussian_sample(const float *mean, const float *log_std, int dim, ppo_rng *rng, float *action) {
+    for (int j = 0; j < dim; ++j) action[j] = mean[j] + expf(log_std[j]) * ppo_rng_normal(rng);
+}
+
+/* Per dimension: log(s_q / s_p) + (s_p^2 + (m_p - m_q)^2) / (2 s_q^2) - 1/2. */
+PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean, const float *q_log_std,
+                                   int n, int dim, float *kl) {
+    ppo_status status = ppo__check_gaussian("ppo_gaussian_kl", p_mean && p_log_std && q_mean && q_log_std && kl, n, dim);
+    if (status) return status;
+    for (int i = 0; i < n; ++i) {
+        double sum = 0;
+        for (int j = 0; j < dim; ++j) {
+            size_t at = (size_t)i * (size_t)dim + (size_t)j;
+            double log_ratio = (double)q_log_std[j] - (double)p_log_std[j];
+            double shift = ((double)p_mean[at] - (double)q_mean[at]) * exp(-(double)q_log_std[j]);
+            sum += log_ratio + 0.5 * (exp(-2 * log_ratio) + shift * shift - 1);
+        }
+        kl[i] = (float)sum;
+    }
+    return PPO_OK;
+}
+
+/* The distributions as operations; outputs 0 and 1 are logp and entropy, both (n, 1). */
+typedef struct ppo__categorical_args {
+    const int *action;
+    float      temperature;
+} ppo__categorical_args;
+
+static ppo_status ppo__categorical_forward(ppo_node *node) {
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo_tensor            *logits = node->in[0];
+    ppo_status status = ppo__check_tokens("categorical", args->action, logits->rows, logits->cols, args->temperature);
+    if (status) return status;
+    node->kept = ppo_tape_alloc(node->tape, 3 * (size_t)logits->rows);
+    if (!node->kept) return PPO_ERROR_MEMORY;
+    ppo__token_rows(logits->data, args->action, logits->rows, logits->cols, args->temperature, node->out[0]->data,
+                    node->out[1]->data, (ppo__row *)(void *)node->kept);
+    return PPO_OK;
+}
+
+static void ppo__categorical_backward(ppo_node *node) {
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo__row              *rows = (const ppo__row *)(const void *)node->kept;
+    const ppo_tensor            *logits = node->in[0];
+    float                       *grad = ppo_tape_alloc(node->tape, (size_t)logits->cols);
+    if (!grad) return;
+    for (int i = 0; i < logits->rows; ++i) {
+        size_t at = (size_t)i * (size_t)logits->cols;
+        ppo__token_row_backward(logits->data + at, args->action[i], logits->cols, args->temperature, rows[i],
+                                node->out[0]->grad[i], node->out[1]->grad[i], grad);
+        ppo__k()->add(grad, logits->grad + at, (size_t)logits->cols);
+    }
+}
+
+static void ppo__two_results(ppo_node *node, ppo_tensor **first, ppo_tensor **second) {
+    if (first) *first = node ? node->out[0] : NULL;
+    if (second) *second = node ? node->out[1] : NULL;
+}
+
+PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
+                                  ppo_tensor **logp, ppo_tensor **entropy) {
+    static const ppo_op   op = {"categorical", 2, ppo__categorical_forward, ppo__categorical_backward};
+    ppo__categorical_args args = {action, temperature};
+    ppo_node             *node = NULL;
+    if (ppo__operands(tape, op.name, logits, action ? logits : NULL)) {
+        node = ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args);
+    }
+    ppo__two_results(node, logp, entropy);
+}
+
+static ppo_status ppo__gaussian_forward(ppo_node *node) {
+    const float *action = *(const float *const *)node->args;
+    return ppo_gaussian_logp(node->in[0]->data, node->in[1]->data, action, node->in[0]->rows, node->in[0]->cols,
+                             node->out[0]->data, node->out[1]->data);
+}
+
+static void ppo__gaussian_node_backward(ppo_node *node) {
+    const float *action = *(const float *const *)node->args;
+    ppo__gaussian_backward(node->in[0]->data, node->in[1]->data, action, node->out[0]->grad, node->out[1]->grad,
+                           node->in[0]->rows, node->in[0]->cols, node->in[0]->grad, node->in[1]->grad);
+}
+
+PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
+                               ppo_tensor **logp, ppo_tensor **entropy) {
+    static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_node_backward};
+    ppo_node           *node = NULL;
+    if (ppo__operands(tape, op.name, mean, action ? log_std : NULL)) {
+        ppo_tensor *in[2] = {mean, log_std};
+        if (log_std->rows != 1 || log_std->cols != mean->cols) {
+            ppo__shape_error(tape, op.name, mean, log_std);
+        } else {
+            node = ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &action, sizeof action);
+        }
+    }
+    ppo__two_results(node, logp, entropy);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   7 Advantages
+   ------------------------------------------------------------------------------------------------------------ */
+
+PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
+                           const unsigned char *terminated, const unsigned char *truncated, int steps, int envs, float gamma,
+                           float lambda, float *advantage, float *value_target) {
+    if (!reward || !value || !next_value || !advantage) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: an argument is NULL");
+    if (steps <= 0 || envs <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: %d steps of %d environments", steps, envs);
+    if (!(gamma >= 0 && gamma <= 1)) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: gamma is %g, outside 0 to 1", (double)gamma);
+    if (!(lambda >= 0 && lambda <= 1)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: lambda is %g, outside 0 to 1", (double)lambda);
+    }
+    for (int t = steps - 1; t >= 0; --t) {
+        for (int e = 0; e < envs; ++e) {
+            size_t at = (size_t)t * (size_t)envs + (size_t)e, later = at + (size_t)envs;
+            int    ends = terminated && terminated[at], done = ends || (truncated && truncated[at]);
+            float  delta = reward[at] - value[at] + (ends ? 0 : gamma * next_value[at]);
+            float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[later];
+            if (!ppo__finite(delta)) {
+                return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gae: reward %g, value %g, next value %g at step %d of environment %d",
+                                (double)reward[at], (double)value[at], (double)next_value[at], t, e);
+            }
+            float a = delta + rest, v = value[at];
+            advantage[at] = a;
+            if (value_target) value_target[at] = a + v;
+        }
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int shift_mean) {
+    if (!x) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: x is NULL");
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: %d numbers", n);
+    double sum = 0, squares = 0;
+    int    count = 0;
+    for (int i = 0; i < n; ++i) {
+        if (mask && !mask[i]) continue;
+        if (!ppo__finite(x[i])) return ppo_fail(PPO_ERROR_NUMERIC, "ppo_whiten: number %d is %g", i, (double)x[i]);
+        sum += x[i];
+        ++count;
+    }
+    if (!count) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: all %d numbers are masked", n);
+    if (count < 2) return PPO_OK;
+    double mean = sum / count;
+    for (int i = 0; i < n; ++i) {
+        if (!mask || mask[i]) squares += (x[i] - mean) * (x[i] - mean);
+    }
+    double scale = 1 / (sqrt(squares / (count - 1)) + 1e-8), shift = shift_mean ? 0 : mean;
+    for (int i = 0; i < n; ++i) {
+        if (!mask || mask[i]) x[i] = (float)((x[i] - mean) * scale + shift);
+    }
+    return PPO_OK;
+}
+
+PPO_DEF float ppo_explained_variance(const float *value, const float *target, int n) {
+    double mean_target = 0, mean_error = 0, var_target = 0, var_error = 0;
+    for (int i = 0; i < n; ++i) {
+        mean_target += target[i] / (double)n;
+        mean_error += ((double)target[i] - value[i]) / n;
+    }
+    for (int i = 0; i < n; ++i) {
+        double t = target[i] - mean_target, e = (double)target[i] - value[i] - mean_error;
+        var_target += t * t;
+        var_error += e * e;
+    }
+    return var_target > 0 ? (float)(1 - var_error / var_target) : NAN;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   8 Losses
+   ------------------------------------------------------------------------------------------------------------ */
+
+/* The number of unmasked samples, 0 if there is a reason to fail, which is then told. */
+static int ppo__unmasked(const char *function, const unsigned char *mask, int n, int pointers_given) {
+    int count = 0;
+    if (!pointers_given) {
+        ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
+        return 0;
+    }
+    for (int i = 0; i < n; ++i) count += !mask || mask[i];
+    if (!count) ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: %d samples", function, n);
+    return count;
+}
+
+static float ppo__clamp(float x, float low, float high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+/* The term of one sample that is to be minimized, and its slope along logp (d r / d logp = r). */
+static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float log_ratio, float advantage, float *slope) {
+    float gain = ratio * advantage;
+    *slope = -gain;
+    if (o->objective == PPO_KL_PENALTY) { /* k3 = r - 1 - log r has slope r - 1: on average that of KL(old || new) */
+        *slope += o->kl_coef * (ratio - 1);
+        return -gain + o->kl_coef * (expm1f(log_ratio) - log_ratio);
+    }
+    if (o->objective == PPO_UNCLIPPED) return -gain;
+    float clipped = ppo__clamp(ratio, 1 - o->clip_low, 1 + o->clip_high) * advantage;
+    if (clipped < gain) {
+        gain = clipped;
+        *slope = 0;
+    }
+    if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage) {
+        gain = o->dual_clip * advantage;
+        *slope = 0;
+    }
+    return -gain;
+}
+
+static ppo_status ppo__check_objective(const ppo_policy_objective *o) {
+    if (o->objective < PPO_CLIP || o->objective > PPO_UNCLIPPED) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_policy_loss: there is no objective %d", o->objective);
+    }
+    if (!(o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_policy_loss: clip_low %g, clip_high %g, kl_coef %g must be 0 or more",
+                        (double)o->clip_low, (double)o->clip_high, (double)o->kl_coef);
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, const float *advantage,
+                                   const unsigned char *mask, int n, const ppo_policy_objective *objective,
+                                   ppo_policy_stats *stats, float *grad_logp) {
+    int count = ppo__unmasked("ppo_policy_loss", mask, n, logp && old_logp && advantage && objective);
+    if (!count) return PPO_ERROR_ARGUMENT;
+    if (ppo__check_objective(objective)) return PPO_ERROR_ARGUMENT;
+    double loss = 0, k1 = 0, k3 = 0, ratios = 0;
+    int    clipped = 0;
+    float  ratio_min = INFINITY, ratio_max = 0, inv = 1 / (float)count;
+    for (int i = 0; i < n; ++i) {
+        if (grad_logp) grad_logp[i] = 0;
+        if (mask && !mask[i]) continue;
+        float log_ratio = logp[i] - old_logp[i], ratio = expf(log_ratio), slope;
+        float term = ppo__policy_term(objective, ratio, log_ratio, advantage[i], &slope);
+        if (!ppo__finite(term)) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_policy_loss: sample %d gives %g (logp %g, old logp %g, advantage %g)", i,
+                            (double)term, (double)logp[i], (double)old_logp[i], (double)advantage[i]);
+        }
+        loss += term;
+        k1 -= log_ratio;
+        k3 += expm1f(log_ratio) - log_ratio;
+        ratios += ratio;
+        ratio_min = ppo__min(ratio_min, ratio);
+        ratio_max = ppo__max(ratio_max, ratio);
+        clipped += ratio < 1 - objective->clip_low || ratio > 1 + objective->clip_high;
+        if (grad_logp) grad_logp[i] = slope * inv;
+    }
+    if (stats) {
+        stats->loss = (float)(loss / count);
+        stats->clip_fraction = (float)clipped * inv;
+        stats->approx_kl = (float)(k3 / count);
+        stats->old_approx_kl = (float)(k1 / count);
+        stats->ratio_mean = (float)(ratios / count);
+        stats->ratio_min = ratio_min;
+        stats->ratio_max = ratio_max;
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, const float *target, const unsigned char *mask,
+                                  int n, float clip_range, float *loss, float *grad_value) {
+    int count = ppo__unmasked("ppo_value_loss", mask, n, value && target && (old_value || !(clip_range > 0)));
+    if (!count) return PPO_ERROR_ARGUMENT;
+    double sum = 0;
+    for (int i = 0; i < n; ++i) {
+        if (grad_value) grad_value[i] = 0;
+        if (mask && !mask[i]) continue;
+        float error = value[i] - target[i], square = error * error, slope = error;
+        if (clip_range > 0) {
+            float near_old = ppo__clamp(value[i], old_value[i] - clip_range, old_value[i] + clip_range);
+            float clipped = (near_old - target[i]) * (near_old - target[i]);
+            if (clipped > square) {
+                square = clipped;
+                slope = 0; /* the clamped value does not move */
+            }
+        }
+        if (!ppo__finite(square)) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_value_loss: sample %d gives %g (value %g, target %g)", i, (double)square,
+                            (double)value[i], (double)target[i]);
+        }
+        sum += square;
+        if (grad_value) grad_value[i] = slope / (float)count;
+    }
+    if (loss) *loss = (float)(0.5 * sum / count);
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator, float *kl) {
+    if (!logp || !ref_logp || !kl) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_kl_estimate: an argument is NULL");
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_kl_estimate: %d samples", n);
+    if (estimator < PPO_K1 || estimator > PPO_K3) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_kl_estimate: there is no estimator %d", estimator);
+    }
+    for (int i = 0; i < n; ++i) {
+        float l = ref_logp[i] - logp[i];
+        kl[i] = estimator == PPO_K1 ? -l : estimator == PPO_K2 ? 0.5f * l * l : expm1f(l) - l;
+        if (!ppo__finite(kl[i])) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_kl_estimate: sample %d gives %g (logp %g, reference %g)", i, (double)kl[i],
+                            (double)logp[i], (double)ref_logp[i]);
+        }
+    }
+    return PPO_OK;
+}
+
+/* -log sigmoid(x) = log(1 + exp(-x)), without overflow, and sigmoid(x) = 1 / (1 + exp(-x)). */
+static float ppo__softplus_neg(float x) {
+    return x > 0 ? log1pf(expf(-x)) : -x + log1pf(expf(x));
+}
+
+static float ppo__sigmoid(float x) {
+    return 1 / (1 + expf(-x));
+}
+
+PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_logp, const float *ref_chosen_logp,
+                                const float *ref_rejected_logp, int n, float beta, float label_smoothing, float *loss,
+                                float *grad_chosen, float *grad_rejected) {
+    if (!chosen_logp || !rejected_logp || !ref_chosen_logp || !ref_rejected_logp) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: an argument is NULL");
+    }
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: %d pairs", n);
+    if (!(beta > 0)) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: beta is %g, must be above 0", (double)beta);
+    if (!(label_smoothing >= 0 && label_smoothing < 0.5f)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: label_smoothing is %g, outside 0 to 0.5", (double)label_smoothing);
+    }
+    double sum = 0;
+    for (int i = 0; i < n; ++i) {
+        float h = beta * ((chosen_logp[i] - ref_chosen_logp[i]) - (rejected_logp[i] - ref_rejected_logp[i]));
+        float term = (1 - label_smoothing) * ppo__softplus_neg(h) + label_smoothing * ppo__softplus_neg(-h);
+        float slope = (label_smoothing * ppo__sigmoid(h) - (1 - label_smoothing) * ppo__sigmoid(-h)) * beta / (float)n;
+        if (!ppo__finite(term)) return ppo_fail(PPO_ERROR_NUMERIC, "ppo_dpo_loss: pair %d gives %g", i, (double)term);
+        sum += term;
+        if (grad_chosen) grad_chosen[i] = slope;
+        if (grad_rejected) grad_rejected[i] = -slope;
+    }
+    if (loss) *loss = (float)(sum / n);
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rejected_score, int n, float *loss,
+                                     float *grad_chosen, float *grad_rejected) {
+    if (!chosen_score || !rejected_score) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_pairwise_loss: an argument is NULL");
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_pairwise_loss: %d pairs", n);
+    double sum = 0;
+    for (int i = 0; i < n; ++i) {
+        float margin = chosen_score[i] - rejected_score[i], slope = -ppo__sigmoid(-margin) / (float)n;
+        if (!ppo__finite(margin)) return ppo_fail(PPO_ERROR_NUMERIC, "ppo_pairwise_loss: pair %d gives %g", i, (double)margin);
+        sum += ppo__softplus_neg(margin);
+        if (grad_chosen) grad_chosen[i] = slope;
+        if (grad_rejected) grad_rejected[i] = -slope;
+    }
+    if (loss) *loss = (float)(sum / n);
+    return PPO_OK;
+}
+
+/* The losses as operations: forward keeps the gradient that backward scales. */
+static void ppo__loss_backward(ppo_node *node) {
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) node->in[0]->grad[i] += node->out[0]->grad[0] * node->kept[i];
+}
+
+/* Room for that gradient, if anybody wants it. */
+static ppo_status ppo__loss_keep(ppo_node *node) {
+    if (node->out[0]->grad) node->kept = ppo_tape_alloc(node->tape, ppo__size(node->in[0]));
+    return node->out[0]->grad && !node->kept ? PPO_ERROR_MEMORY : PPO_OK;
+}
+
+typedef struct ppo__policy_args {
+    const float         *old_logp, *advantage;
+    const unsigned char *mask;
+    ppo_policy_objective objective;
+    ppo_policy_stats    *stats;
+} ppo__policy_args;
+
+static ppo_status ppo__policy_loss_forward(ppo_node *node) {
+    const ppo__policy_args *args = (const ppo__policy_args *)node->args;
+    const ppo_tensor       *logp = node->in[0];
+    ppo_policy_stats        stats;
+    ppo_status              status = ppo__loss_keep(node);
+    if (!status) {
+        status = ppo_policy_loss(logp->data, args->old_logp, args->advantage, args->mask, (int)ppo__size(logp),
+                                 &args->objective, &stats, node->kept);
+    }
+    if (status) return status;
+    node->out[0]->data[0] = stats.loss;
+    if (args->stats) *args->stats = stats;
+    return PPO_OK;
+}
+
+PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const float *old_logp, const float *advantage,
+                                         const unsigned char *mask, const ppo_policy_objective *objective,
+                                         ppo_policy_stats *stats) {
+    static const ppo_op op = {"policy_loss", 1, ppo__policy_loss_forward, ppo__loss_backward};
+    if (!ppo__operands(tape, op.name, logp, objective ? logp : NULL)) return NULL;
+    ppo__policy_args args = {old_logp, advantage, mask, *objective, stats};
+    return ppo__result(ppo_tape_apply(tape, &op, &logp, 1, 1, 1, &args, sizeof args));
+}
+
+typedef struct ppo__value_args {
+    const float         *old_value, *target;
+    const unsigned char *mask;
+    float                clip_range;
+} ppo__value_args;
+
+static ppo_status ppo__value_loss_forward(ppo_node *node) {
+    const ppo__value_args *args = (const ppo__value_args *)node->args;
+    const ppo_tensor      *value = node->in[0];
+    ppo_status             status = ppo__loss_keep(node);
+    if (status) return status;
+    return ppo_value_loss(value->data, args->old_value, args->target, args->mask, (int)ppo__size(value), args->clip_range,
+                          node->out[0]->data, node->kept);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value, const float *target,
+                                        const unsigned char *mask, float clip_range) {
+    static const ppo_op op = {"value_loss", 1, ppo__value_loss_forward, ppo__loss_backward};
+    if (!ppo__operands(tape, op.name, value, value)) return NULL;
+    ppo__value_args args = {old_value, target, mask, clip_range};
+    return ppo__result(ppo_tape_apply(tape, &op, &value, 1, 1, 1, &args, sizeof args));
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   9 Optimizer
+   ------------------------------------------------------------------------------------------------------------ */
+
+PPO_DEF ppo_adam ppo_adam_default(void) {
+    ppo_adam adam = {3e-4f, 0.9f, 0.999f, 1e-5f, 0};
+    return adam;
+}
+
+/* m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p -= lr m' / (sqrt(v') + eps), with m' = m / (1 - b1^step), v' alike. */
+PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n, const ppo_adam *adam, long step) {
+    double bias1 = 1 - pow((double)adam->beta1, (double)step), bias2 = 1 - pow((double)adam->beta2, (double)step);
+    ppo__k()->adam(param, grad, m, v, n, adam->beta1, adam->beta2, adam->eps, (float)((double)adam->lr / bias1),
+                   (float)(1 / sqrt(bias2)), adam->lr * adam->weight_decay);
+}
+
+PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
+    float norm = (float)sqrt(ppo__k()->sum_squares(grad, n));
+    float scale = max_norm / (norm + 1e-6f);
+    if (max_norm > 0 && scale < 1) ppo__k()->scale(scale, grad, n);
+    return norm;
+}
+
+PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm, float *grad_norm) {
+    if (!params || !adam) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_step: an argument is NULL");
+    float norm = ppo_clip_grad_norm(params->grad, params->count, max_grad_norm);
+    if (grad_norm) *grad_norm = norm;
+    if (!ppo__finite(norm)) {
+        return ppo_fail(PPO_ERROR_NUMERIC, "the gradient's norm is %g at optimizer step %ld", (double)norm, params->step + 1);
+    }
+    ppo_adam_step(params->data, params->grad, params->m, params->v, params->count, adam, ++params->step);
+    memset(params->grad, 0, params->count * sizeof(float));
+    return PPO_OK;
+}
+
+PPO_DEF float ppo_schedule(int schedule, float initial, float progress) {
+    progress = ppo__clamp(progress, 0, 1);
+    if (schedule == PPO_LINEAR) return initial * (1 - progress);
+    if (schedule == PPO_COSINE) return initial * 0.5f * (1 + cosf(3.14159265f * progress));
+    return initial;
+}
+
+PPO_DEF float ppo_adaptive_kl(float coef, float observed_kl, float target_kl, int n_steps, int horizon) {
+    return coef * (1 + ppo__clamp(observed_kl / target_kl - 1, -0.2f, 0.2f) * (float)n_steps / (float)horizon);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   10 Normalizers
+   ------------------------------------------------------------------------------------------------------------ */
+
+static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
+    norm->count = count;
+    for (int j = 0; j < norm->size; ++j) norm->mean[j] = 0, norm->var[j] = 1;
+}
+
+PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size) {
+    if (!norm || size <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: %d numbers", size);
+    memset(norm, 0, sizeof *norm);
+    norm->mean = (double *)ppo__alloc(2 * (size_t)size * sizeof(double));
+    if (!norm->mean) return PPO_ERROR_MEMORY;
+    norm->var = norm->mean + size;
+    norm->size = size;
+    ppo__normalizer_reset(norm, 1e-4);
+    return PPO_OK;
+}
+
+PPO_DEF void ppo_normalizer_free(ppo_normalizer *norm) {
+    if (!norm) return;
+    ppo__free(norm->mean);
+    memset(norm, 0, sizeof *norm);
+}
+
+/* Chan 1979: the moments of two samples together, for one number. */
+static void ppo__merge_moments(double *mean, double *var, double count, double other_mean, double other_var,
+                               double other_count) {
+    double total = count + other_count, shift = other_mean - *mean;
+    double squares = *var * count + other_var * other_count + shift * shift * count * other_count / total;
+    *mean += shift * other_count / total;
+    *var = squares / total;
+}
+
+PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows) {
+    if (rows <= 0) return;
+    for (int j = 0; j < norm->size; ++j) {
+        double mean = 0, var = 0;
+        for (int i = 0; i < rows; ++i) mean += x[(size_t)i * (size_t)norm->size + (size_t)j];
+        mean /= rows;
+        for (int i = 0; i < rows; ++i) {
+            double shift = x[(size_t)i * (size_t)norm->size + (size_t)j] - mean;
+            var += shift * shift / rows;
+        }
+        ppo__merge_moments(&norm->mean[j], &norm->var[j], norm->count, mean, var, rows);
+    }
+    norm->count += rows;
+}
+
+PPO_DEF void ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *other) {
+    if (!(other->count > 0)) return;
+    for (int j = 0; j < norm->size; ++j) {
+        ppo__merge_moments(&norm->mean[j], &norm->var[j], norm->count, other->mean[j], other->var[j], other->count);
+    }
+    norm->count += other->count;
+}
+
+PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out) {
+    for (int i = 0; i < rows; ++i) {
+        for (int j = 0; j < norm->size; ++j) {
+            size_t at = (size_t)i * (size_t)norm->size + (size_t)j;
+            out[at] = ppo__clamp((float)((x[at] - norm->mean[j]) / sqrt(norm->var[j] + 1e-8)), -limit, limit);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   11 Models
+   ------------------------------------------------------------------------------------------------------------ */
+
+PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes, int layers,
+                                int hidden_activation, int last_activation, float last_gain, ppo_rng *rng) {
+    if (!mlp || !params || !name || !sizes || !rng) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_mlp_init: an argument is NULL");
+    if (layers < 0 || layers > PPO_MAX_LAYERS) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d layers, outside 0 to %d", name, layers, (int)PPO_MAX_LAYERS);
+    }
+    memset(mlp, 0, sizeof *mlp);
+    mlp->hidden_activation = hidden_activation;
+    mlp->last_activation = last_activation;
+    for (int k = 0; k < layers; ++k) {
+        char weight[64], bias[64];
+        snprintf(weight, sizeof weight, "%.40s.%d.weight", name, k);
+        snprintf(bias, sizeof bias, "%.40s.%d.bias", name, k);
+        mlp->weight[k] = ppo_params_add(params, weight, sizes[k], sizes[k + 1]);
+        mlp->bias[k] = mlp->weight[k] ? ppo_params_add(params, bias, 1, sizes[k + 1]) : NULL;
+        if (!mlp->bias[k]) return sizes[k] > 0 && sizes[k + 1] > 0 ? PPO_ERROR_MEMORY : PPO_ERROR_ARGUMENT;
+        ppo_status status = ppo_init_orthogonal(mlp->weight[k], k == layers - 1 ? last_gain : sqrtf(2), rng);
+        if (status) return status;
+        ++mlp->layers;
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x) {
+    for (int k = 0; k < mlp->layers; ++k) {
+        int activation = k == mlp->layers - 1 ? mlp->last_activation : mlp->hidden_activation;
+        x = ppo_tape_linear(tape, x, mlp->weight[k], mlp->bias[k], activation);
+    }
+    return x;
+}
+
+PPO_DEF ppo_space ppo_discrete(int n) {
+    ppo_space space = {PPO_DISCRETE, n, 0, 0};
+    return space;
+}
+
+PPO_DEF ppo_space ppo_box(int n, float low, float high) {
+    ppo_space space = {PPO_BOX, n, low, high};
+    return space;
+}
+
+static ppo_status ppo__check_space(const ppo_space *space) {
+    if (space->kind != PPO_DISCRETE && space->kind != PPO_BOX) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space.kind is %d: use ppo_discrete() or ppo_box()", space->kind);
+    }
+    if (space->n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has no actions: n is %d", space->n);
+    if (space->kind == PPO_BOX && !(space->low < space->high)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: low %g is not below high %g", (double)space->low,
+                        (double)space->high);
+    }
+    return PPO_OK;
+}
+
+/* sizes = inputs, hidden..., outputs (0: none). Returns the number of layers. */
+static int ppo__layer_sizes(int *sizes, int inputs, const int *hidden, int layers, int outputs) {
+    int n = 0;
+    sizes[n++] = inputs;
+    for (int k = 0; k < layers; ++k) sizes[n++] = hidden[k];
+    if (outputs) sizes[n++] = outputs;
+    return n - 1;
+}
+
+static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_model_config *config) {
+    int        sizes[PPO_MAX_LAYERS + 1], activation = config->activation, layers, inputs = config->obs_size;
+    int        own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
+    ppo_rng    rng = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
+    ppo_status status = PPO_OK;
+    if (config->shared_trunk && config->layers) {
+        layers = ppo__layer_sizes(sizes, inputs, config->hidden, config->layers, 0);
+        status = ppo_mlp_init(&model->trunk, model->params, "trunk", sizes, layers, activation, activation, sqrtf(2), &rng);
+        inputs = config->hidden[config->layers - 1];
+    }
+    if (status) return status;
+    layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, config->action_space.n);
+    status = ppo_mlp_init(&model->actor, model->params, "actor", sizes, layers, activation, PPO_IDENTITY, 0.01f, &rng);
+    if (status) return status;
+    if (config->action_space.kind == PPO_BOX) {
+        model->log_std = ppo_params_add(model->params, "actor.log_std", 1, config->action_space.n);
+        if (!model->log_std) return PPO_ERROR_MEMORY;
+        for (int j = 0; j < config->action_space.n; ++j) model->log_std->data[j] = config->log_std_init;
+    }
+    layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, 1);
+    return ppo_mlp_init(&model->critic, model->params, "critic", sizes, layers, activation, PPO_IDENTITY, 1, &rng);
+}
+
+PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config) {
+    if (!model || !config || (config->layers > 0 && !config->hidden)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_actor_critic_init: an argument is NULL");
+    }
+    memset(model, 0, sizeof *model);
+    if (config->obs_size <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "obs_size is %d, must be above 0", config->obs_size);
+    if (config->layers < 0 || config->layers >= PPO_MAX_LAYERS) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%d hidden layers, outside 0 to %d", config->layers, PPO_MAX_LAYERS - 1);
+    }
+    ppo_status status = ppo__check_space(&config->action_space);
+    if (!status) status = ppo_params_create(&model->params);
+    if (status) return status;
+    model->obs_size = config->obs_size;
+    model->action_space = config->action_space;
+    model->shared = config->shared_trunk && config->layers;
+    status = ppo__actor_critic_networks(model, config);
+    if (status) ppo_actor_critic_free(model);
+    return status;
+}
+
+PPO_DEF void ppo_actor_critic_free(ppo_actor_critic *model) {
+    if (!model) return;
+    ppo_params_free(model->params);
+    memset(model, 0, sizeof *model);
+}
+
+PPO_DEF void ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model, ppo_tensor *obs, ppo_tensor **policy,
+                                      ppo_tensor **value) {
+    ppo_tensor *features = ppo_mlp_forward(tape, &model->trunk, obs); /* no layers: obs itself */
+    if (policy) *policy = ppo_mlp_forward(tape, &model->actor, features);
+    if (value) *value = ppo_mlp_forward(tape, &model->critic, features);
+}
+
+PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, ppo_tensor *policy,
+                                   const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy) {
+    if (model->action_space.kind == PPO_DISCRETE) {
+        ppo_tape_categorical(tape, policy, actions->index, 1, logp, entropy);
+    } else {
+        ppo_tape_gaussian(tape, policy, model->log_std, actions->number, logp, entropy);
+    }
+}
+
+/* Action `at` of a batch, from a row of the policy's output: sampled, or the likeliest where rng is NULL. */
+static void ppo__choose_action(const ppo_actor_critic *model, const float *policy, ppo_rng *rng, const ppo_actions *actions,
+                               size_t at) {
+    int n = model->action_space.n;
+    if (model->action_space.kind == PPO_DISCRETE) {
+        actions->index[at] = rng ? ppo_categorical_sample(policy, n, 1, rng) : ppo_categorical_mode(policy, n);
+    } else if (rng) {
+        ppo_gaussian_sample(policy, model->log_std->data, n, rng, actions->number + at * (size_t)n);
+    } else {
+        memcpy(actions->number + at * (size_t)n, policy, (size_t)n * sizeof(float));
+    }
+}
+
+/* That action as the environment sees it; box [n] receives the numbers clipped to the box. */
+static ppo_action ppo__action_for_env(const ppo_space *space, const ppo_actions *actions, size_t at, float *box) {
+    ppo_action action = {0, NULL};
+    if (space->kind == PPO_DISCRETE) {
+        action.discrete = actions->index[at];
+        return action;
+    }
+    for (int j = 0; j < space->n; ++j) {
+        box[j] = ppo__clamp(actions->number[at * (size_t)space->n + (size_t)j], space->low, space->high);
+    }
+    action.box = box;
+    return action;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   12 Rollouts
+   ------------------------------------------------------------------------------------------------------------ */
+
+PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
+    if (!env) return ppo_fail(PPO_ERROR_ARGUMENT, "the environment is NULL");
+    if (!env->reset) return ppo_fail(PPO_ERROR_ARGUMENT, "env.reset is NULL");
+    if (!env->step) return ppo_fail(PPO_ERROR_ARGUMENT, "env.step is NULL");
+    if (env->obs_size <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "env.obs_size is %d, must be above 0", env->obs_size);
+    if (env->max_steps < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "env.max_steps is %d, must not be below 0", env->max_steps);
+    return ppo__check_space(&env->action_space);
+}
+
+/* Copies of an environment, side by side. */
+typedef struct ppo__envs {
+    ppo_env    env;
+    int        count, opened;
+    ppo__arena memory;
+    size_t     stride;       /* from state to state */
+    char      *state;
+    ppo_rng   *rng;          /* [count] */
+    float     *obs;          /* [count][obs_size], the latest, as the environment gave it */
+    float     *episode_return; /* [count], so far */
+    int       *length;       /* [count], steps so far in the episode */
+    long      *steps;        /* [count], since the start; counted for error messages */
+} ppo__envs;
+
+static void ppo__envs_free(ppo__envs *envs) {
+    for (int e = 0; e < envs->opened; ++e) {
+        if (envs->env.close) envs->env.close(envs->state + (size_t)e * envs->stride);
+    }
+    ppo__arena_free(&envs->memory);
+}
+
+/* Copy e draws from the stream (seed, purpose, first + e). On failure ppo__envs_free() is still the caller's to call. */
+static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count, uint64_t seed, uint32_t purpose, int first) {
+    size_t n = (size_t)count;
+    memset(envs, 0, sizeof *envs);
+    envs->env = *env;
+    envs->count = count;
+    envs->stride = (env->state_size / PPO__ALIGN + 1) * PPO__ALIGN;
+    envs->state = (char *)ppo__arena_array(&envs->memory, n, envs->stride);
+    envs->rng = (ppo_rng *)ppo__arena_array(&envs->memory, n, sizeof *envs->rng);
+    envs->obs = (float *)ppo__arena_array(&envs->memory, n * (size_t)env->obs_size, sizeof(float));
+    envs->episode_return = (float *)ppo__arena_array(&envs->memory, n, sizeof(float));
+    envs->length = (int *)ppo__arena_array(&envs->memory, n, sizeof(int));
+    envs->steps = (long *)ppo__arena_array(&envs->memory, n, sizeof(long));
+    if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps) {
+        return PPO_ERROR_MEMORY;
+    }
+    for (; envs->opened < count; ++envs->opened) {
+        int e = envs->opened;
+        envs->rng[e] = ppo_rng_stream(seed, purpose, (uint32_t)(first + e));
+        if (env->open && env->open(envs->state + (size_t)e * envs->stride)) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d)", e);
+        }
+    }
+    return PPO_OK;
+}
+
+/* Not finite: PPO_ERROR_NUMERIC and where. `which` < 0 leaves the index out. */
+static ppo_status ppo__check_number(float x, const char *what, int which, int env, long step) {
+    if (ppo__finite(x)) return PPO_OK;
+    const char *bad = x != x ? "NaN" : x > 0 ? "infinite" : "-infinite";
+    if (which < 0) return ppo_fail(PPO_ERROR_NUMERIC, "%s is %s (environment %d, step %ld)", what, bad, env, step);
+    return ppo_fail(PPO_ERROR_NUMERIC, "%s[%d] is %s (environment %d, step %ld)", what, which, bad, env, step);
+}
+
+static ppo_status ppo__check_obs(const ppo__envs *envs, int e) {
+    const float *obs = envs->obs + (size_t)e * (size_t)envs->env.obs_size;
+    ppo_status   status = PPO_OK;
+    for (int j = 0; j < envs->env.obs_size && !status; ++j) {
+        status = ppo__check_number(obs[j], "observation", j, e, envs->steps[e]);
+    }
+    return status;
+}
+
+static ppo_status ppo__env_reset(ppo__envs *envs, int e) {
+    envs->length[e] = 0;
+    envs->episode_return[e] = 0;
+    envs->env.reset(envs->state + (size_t)e * envs->stride, &envs->rng[e], envs->obs + (size_t)e * (size_t)envs->env.obs_size);
+    return ppo__check_obs(envs, e);
+}
+
+/* One step, the time limit and the checks; out->terminated wins over out->truncated. */
+static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action, ppo_outcome *out) {
+    memset(out, 0, sizeof *out);
+    envs->env.step(envs->state + (size_t)e * envs->stride, &envs->rng[e], action,
+                   envs->obs + (size_t)e * (size_t)envs->env.obs_size, out);
+    ++envs->steps[e];
+    ++envs->length[e];
+    envs->episode_return[e] += out->reward;
+    if (envs->env.max_steps && envs->length[e] >= envs->env.max_steps) out->truncated = 1;
+    if (out->terminated) out->truncated = 0;
+    ppo_status status = ppo__check_number(out->reward, "reward", -1, e, envs->steps[e]);
+    return status ? status : ppo__check_obs(envs, e);
+}
+
+/* Arrays for `samples` actions of a space. */
+static ppo_status ppo__take_actions(ppo__arena *memory, const ppo_space *space, size_t samples, ppo_actions *actions) {
+    if (space->kind == PPO_DISCRETE) {
+        actions->index = (int *)ppo__arena_array(memory, samples, sizeof(int));
+        return actions->index ? PPO_OK : PPO_ERROR_MEMORY;
+    }
+    actions->number = (float *)ppo__arena_array(memory, samples * (size_t)space->n, sizeof(float));
+    return actions->number ? PPO_OK : PPO_ERROR_MEMORY;
+}
+
+static ppo_actions ppo__actions_at(const ppo_space *space, const ppo_actions *actions, size_t at) {
+    ppo_actions part = {NULL, NULL};
+    if (actions->index) part.index = actions->index + at;
+    if (actions->number) part.number = actions->number + at * (size_t)space->n;
+    return part;
+}
+
+static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo_env *env, int steps, int envs) {
+    size_t   samples = (size_t)steps * (size_t)envs;
+    float  **floats[] = {&rollout->logp,       &rollout->value,     &rollout->reward,
+                         &rollout->next_value, &rollout->advantage, &rollout->value_target};
+    rollout->steps = steps;
+    rollout->envs = envs;
+    rollout->obs_size = env->obs_size;
+    for (size_t i = 0; i < sizeof floats / sizeof *floats; ++i) {
+        *floats[i] = (float *)ppo__arena_array(memory, samples, sizeof(float));
+        if (!*floats[i]) return PPO_ERROR_MEMORY;
+    }
+    rollout->obs = (float *)ppo__arena_array(memory, samples * (size_t)env->obs_size, sizeof(float));
+    rollout->terminated = (unsigned char *)ppo__arena_array(memory, samples, 1);
+    rollout->truncated = (unsigned char *)ppo__arena_array(memory, samples, 1);
+    if (!rollout->obs || !rollout->terminated || !rollout->truncated) return PPO_ERROR_MEMORY;
+    return ppo__take_actions(memory, &env->action_space, samples, &rollout->actions);
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   13 Control
+   ------------------------------------------------------------------------------------------------------------ */
+
+PPO_DEF ppo_config ppo_config_default(void) {
+    ppo_config c;
+    memset(&c, 0, sizeof c);
+    c.total_steps = 100000;
+    c.num_envs = 4;
+    c.rollout_steps = 512;
+    c.minibatch_size = 64;
+    c.epochs = 10;
+    c.learning_rate = 3e-4f;
+    c.learning_rate_schedule = PPO_LINEAR;
+    c.gamma = 0.99f;
+    c.gae_lambda = 0.95f;
+    c.objective = PPO_CLIP;
+    c.clip_low = c.clip_high = 0.2f;
+    c.clip_schedule = PPO_CONSTANT;
+    c.kl_coef = 1;
+    c.value_coef = 0.5f;
+    c.normalize_advantage = 1;
+    c.max_grad_norm = 0.5f;
+    c.adam_beta1 = 0.9f;
+    c.adam_beta2 = 0.999f;
+    c.adam_eps = 1e-5f;
+    c.hidden[0] = c.hidden[1] = 64;
+    c.hidden_layers = 2;
+    c.activation = PPO_TANH;
+    c.obs_limit = c.reward_limit = 10;
+    c.seed = 1;
+    c.threads = 1;
+    return c;
+}
+
+#define PPO__FIELD(name, type, min, max, choices, help) {#name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help}
+
+static const char ppo__schedules[] = "constant|linear|cosine";
+
+static const ppo_field ppo__fields[] = {
+    PPO__FIELD(total_steps, LONG, 1, 1e15, NULL, "environment steps, over all environments"),
+    PPO__FIELD(num_envs, INT, 1, 65536, NULL, "environments side by side"),
+    PPO__FIELD(rollout_steps, INT, 1, 16777216, NULL, "steps of each environment per iteration"),
+    PPO__FIELD(minibatch_size, INT, 1, 1073741824, NULL, "samples per gradient step"),
+    PPO__FIELD(epochs, INT, 1, 10000, NULL, "passes over each rollout"),
+    PPO__FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
+    PPO__FIELD(learning_rate_schedule, CHOICE, 0, 2, ppo__schedules, "how it falls to 0 over the run"),
+    PPO__FIELD(gamma, FLOAT, 0, 1, NULL, "discount per step"),
+    PPO__FIELD(gae_lambda, FLOAT, 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
+    PPO__FIELD(objective, CHOICE, 0, 2, "clip|kl-penalty|unclipped", "the policy's objective"),
+    PPO__FIELD(clip_low, FLOAT, 0, 1, NULL, "the ratio stays above 1 - this"),
+    PPO__FIELD(clip_high, FLOAT, 0, 1e6, NULL, "the ratio stays below 1 + this"),
+    PPO__FIELD(clip_schedule, CHOICE, 0, 2, ppo__schedules, "how both ranges fall to 0 over the run"),
+    PPO__FIELD(dual_clip, FLOAT, 0, 1e6, NULL, "above 1: bound for negative advantages; 0: off"),
+    PPO__FIELD(kl_coef, FLOAT, 0, 1e6, NULL, "weight of KL(old || new) with --objective kl-penalty"),
+    PPO__FIELD(target_kl, FLOAT, 0, 1e6, NULL, "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
+    PPO__FIELD(value_coef, FLOAT, 0, 1e6, NULL, "weight of the value loss, 0.5 mean squared error"),
+    PPO__FIELD(value_clip, FLOAT, 0, 1e6, NULL, "clip range of the value loss; 0: off"),
+    PPO__FIELD(entropy_coef, FLOAT, 0, 1e6, NULL, "weight of the entropy bonus"),
+    PPO__FIELD(normalize_advantage, CHOICE, 0, 1, "no|yes", "per minibatch: mean 0, standard deviation 1"),
+    PPO__FIELD(max_grad_norm, FLOAT, 0, 1e6, NULL, "global gradient norm is clipped to this; 0: off"),
+    PPO__FIELD(adam_beta1, FLOAT, 0, 0.999999, NULL, "Adam's decay of the mean"),
+    PPO__FIELD(adam_beta2, FLOAT, 0, 0.9999999, NULL, "Adam's decay of the square"),
+    PPO__FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),
+    PPO__FIELD(weight_decay, FLOAT, 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
+    PPO__FIELD(hidden, WIDTHS, 1, 65536, NULL, "widths of the hidden layers, as 64,64; none: linear"),
+    PPO__FIELD(activation, CHOICE, 1, 2, "identity|tanh|relu", "of the hidden layers"),
+    PPO__FIELD(shared_trunk, CHOICE, 0, 1, "no|yes", "one set of hidden layers for actor and critic"),
+    PPO__FIELD(log_std_init, FLOAT, -20, 5, NULL, "box actions: initial log standard deviation"),
+    PPO__FIELD(normalize_obs, CHOICE, 0, 1, "no|yes", "observations to mean 0, variance 1"),
+    PPO__FIELD(normalize_reward, CHOICE, 0, 1, "no|yes", "rewards divided by the std of the discounted return"),
+    PPO__FIELD(obs_limit, FLOAT, 1e-6, 1e6, NULL, "normalized observations are clipped to +- this"),
+    PPO__FIELD(reward_limit, FLOAT, 1e-6, 1e6, NULL, "normalized rewards are clipped to +- this"),
+    PPO__FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
+    PPO__FIELD(threads, INT, 1, 1024, NULL, "threads that collect; the results do not depend on it"),
+};
+
+PPO_DEF const ppo_field *ppo_config_fields(int *count) {
+    if (count) *count = (int)(sizeof ppo__fields / sizeof *ppo__fields);
+    return ppo__fields;
+}
+
+/* Word k of "a|b|c" and its length; NULL past the end. */
+static const char *ppo__choice(const char *choices, int k, int *length) {
+    for (; k > 0 && choices; --k) {
+        choices = strchr(choices, '|');
+        if (choices) ++choices;
+    }
+    if (choices) *length = (int)strcspn(choices, "|");
+    return choices;
+}
+
+static const void *ppo__field_at(const ppo_config *config, const ppo_field *field) {
+    return (const char *)config + field->offset;
+}
+
+static ppo_status ppo__check_range(const ppo_field *field, double value) {
+    if (value >= field->min && value <= field->max) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.9g, outside %.9g to %.9g", field->name, value, field->min, field->max);
+}
+
+static ppo_status ppo__check_field(const ppo_config *config, const ppo_field *field) {
+    const void *at = ppo__field_at(config, field);
+    ppo_status  status = PPO_OK;
+    switch (field->type) {
+    case PPO_FIELD_INT:
+    case PPO_FIELD_CHOICE: return ppo__check_range(field, *(const int *)at);
+    case PPO_FIELD_LONG: return ppo__check_range(field, (double)*(const long *)at);
+    case PPO_FIELD_FLOAT: return ppo__check_range(field, (double)*(const float *)at);
+    case PPO_FIELD_WIDTHS:
+        if (config->hidden_layers < 0 || config->hidden_layers >= PPO_MAX_LAYERS) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "hidden_layers is %d, outside 0 to %d", config->hidden_layers,
+                            PPO_MAX_LAYERS - 1);
+        }
+        for (int k = 0; k < config->hidden_layers && !status; ++k) status = ppo__check_range(field, config->hidden[k]);
+        return status;
+    default: return PPO_OK; /* every 64-bit seed will do */
+    }
+}
+
+PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
+    if (!config) return ppo_fail(PPO_ERROR_ARGUMENT, "the configuration is NULL");
+    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
+        ppo_status status = ppo__check_field(config, &ppo__fields[i]);
+        if (status) return status;
+    }
+    double samples = (double)config->num_envs * config->rollout_steps;
+    if (samples > INT_MAX) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "num_envs * rollout_steps is %.0f, more than %d", samples, INT_MAX);
+    }
+    if (config->minibatch_size > samples) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "minibatch_size %d is larger than the rollout: num_envs %d * rollout_steps %d",
+                        config->minibatch_size, config->num_envs, config->rollout_steps);
+    }
+    return PPO_OK;
+}
+
+static const ppo_field *ppo__find_field(const char *name) {
+    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
+        const char *a = name, *b = ppo__fields[i].name;
+        while (*a && *b && (*a == *b || (*a == '-' && *b == '_'))) ++a, ++b;
+        if (!*a && !*b) return &ppo__fields[i];
+    }
+    ppo_fail(PPO_ERROR_ARGUMENT, "there is no setting \"%.60s\"", name);
+    return NULL;
+}
+
+static ppo_status ppo__not_a(const ppo_field *field, const char *value, const char *kind) {
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is not %s", field->name, value, kind);
+}
+
+/* The whole of `text` (up to `end` where not NULL) as a number. */
+static int ppo__parse_number(const char *text, const char *end, double *value) {
+    char *stop;
+    if (!*text || strchr(" \t\n", *text)) return 0;
+    *value = strtod(text, &stop);
+    return stop != text && (end ? stop == end : !*stop);
+}
+
+static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, ppo_config *config) {
+    int layers = 0, widths[PPO_MAX_LAYERS];
+    for (const char *at = text; *text && strcmp(text, "none") != 0; ++at) {
+        const char *end = at + strcspn(at, ",");
+        double      width;
+        if (!ppo__parse_number(at, end, &width) || width != floor(width)) {
+            return ppo__not_a(field, text, "a list of widths like 64,64");
+        }
+        if (ppo__check_range(field, width)) return PPO_ERROR_ARGUMENT;
+        if (layers == PPO_MAX_LAYERS - 1) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "hidden: more than %d layers", PPO_MAX_LAYERS - 1);
+        }
+        widths[layers++] = (int)width;
+        at = end;
+        if (!*at) break;
+    }
+    if (!*text) return ppo__not_a(field, text, "a list of widths like 64,64");
+    config->hidden_layers = layers;
+    memcpy(config->hidden, widths, (size_t)layers * sizeof *widths);
+    return PPO_OK;
+}
+
+static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, int *value) {
+    int         length = 0;
+    const char *word;
+    for (int k = (int)field->min; k <= (int)field->max; ++k) {
+        word = ppo__choice(field->choices, k, &length);
+        if ((size_t)length == strlen(text) && strncmp(text, word, (size_t)length) == 0) {
+            *value = k;
+            return PPO_OK;
+        }
+    }
+    word = ppo__choice(field->choices, (int)field->min, &length);
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is none of %s", field->name, text, word);
+}
+
+PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value) {
+    if (!config || !name || !value) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_set: an argument is NULL");
+    const ppo_field *field = ppo__find_field(name);
+    if (!field) return PPO_ERROR_ARGUMENT;
+    void  *at = (char *)config + field->offset;
+    double number = 0;
+    char  *stop;
+    if (field->type == PPO_FIELD_WIDTHS) return ppo__parse_widths(field, value, config);
+    if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, value, (int *)at);
+    if (field->type == PPO_FIELD_U64) {
+        errno = 0;
+        unsigned long long seed = strtoull(value, &stop, 10);
+        if (*value < '0' || *value > '9' || *stop || errno) return ppo__not_a(field, value, "a whole number below 2^64");
+        *(uint64_t *)at = seed;
+        return PPO_OK;
+    }
+    if (!ppo__parse_number(value, NULL, &number)) return ppo__not_a(field, value, "a number");
+    if (ppo__check_range(field, number)) return PPO_ERROR_ARGUMENT;
+    if (field->type == PPO_FIELD_FLOAT) {
+        *(float *)at = (float)number;
+        return PPO_OK;
+    }
+    if (number != floor(number)) return ppo__not_a(field, value, "a whole number");
+    if (field->type == PPO_FIELD_INT) *(int *)at = (int)number;
+    if (field->type == PPO_FIELD_LONG) *(long *)at = (long)number;
+    return PPO_OK;
+}
+
+/* The fewest digits that read back as the same float. */
+static void ppo__print_float(char *text, size_t size, float x) {
+    for (int digits = 1; digits <= 9; ++digits) {
+        snprintf(text, size, "%.*g", digits, (double)x);
+        if (strtof(text, NULL) == x) return;
+    }
+}
+
+PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size) {
+    if (!config || !name || !text || !size) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_get: an argument is NULL");
+    const ppo_field *field = ppo__find_field(name);
+    if (!field) return PPO_ERROR_ARGUMENT;
+    const void *at = ppo__field_at(config, field);
+    int         length = 0;
+    const char *word;
+    switch (field->type) {
+    case PPO_FIELD_INT: snprintf(text, size, "%d", *(const int *)at); break;
+    case PPO_FIELD_LONG: snprintf(text, size, "%ld", *(const long *)at); break;
+    case PPO_FIELD_U64: snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)at); break;
+    case PPO_FIELD_FLOAT: ppo__print_float(text, size, *(const float *)at); break;
+    case PPO_FIELD_CHOICE:
+        word = ppo__choice(field->choices, *(const int *)at, &length);
+        snprintf(text, size, "%.*s", length, word ? word : "?");
+        break;
+    default:
+        snprintf(text, size, "%s", config->hidden_layers ? "" : "none");
+        for (int k = 0; k < config->hidden_layers; ++k) {
+            size_t used = strlen(text);
+            snprintf(text + used, size - used, k ? ",%d" : "%d", config->hidden[k]);
+        }
+    }
+    return PPO_OK;
+}
+
+PPO_DEF void ppo_agent_free(ppo_agent *agent) {
+    if (!agent) return;
+    ppo_actor_critic_free(&agent->model);
+    ppo_normalizer_free(&agent->obs_norm);
+    ppo_tape_free(agent->tape);
+    ppo__free(agent->scratch);
+    ppo__free(agent);
+}
+
+static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const ppo_config *config) {
+    ppo_model_config model;
+    memset(&model, 0, sizeof model);
+    model.obs_size = env->obs_size;
+    model.action_space = env->action_space;
+    model.hidden = config->hidden;
+    model.layers = config->hidden_layers;
+    model.activation = config->activation;
+    model.shared_trunk = config->shared_trunk;
+    model.log_std_init = config->log_std_init;
+    model.seed = config->seed;
+    ppo_status status = ppo_actor_critic_init(&agent->model, &model);
+    if (!status && config->normalize_obs) status = ppo_normalizer_init(&agent->obs_norm, env->obs_size);
+    if (!status) status = ppo_tape_create(&agent->tape);
+    if (status) return status;
+    ppo_tape_record(agent->tape, 0);
+    agent->obs_limit = config->obs_limit;
+    agent->scratch = (float *)ppo__alloc(((size_t)env->obs_size + 2 * (size_t)env->action_space.n) * sizeof(float));
+    return agent->scratch ? PPO_OK : PPO_ERROR_MEMORY;
+}
+
+PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
+    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_create: agent is NULL");
+    *agent = NULL;
+    ppo_status status = ppo_env_check(env);
+    if (!status) status = ppo_config_check(config);
+    if (status) return status;
+    ppo_agent *made = (ppo_agent *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    status = ppo__agent_fill(made, env, config);
+    if (status) {
+        ppo_agent_free(made);
+    } else {
+        *agent = made;
+    }
+    return status;
+}
+
+/* Observations (rows, obs_size) as an agent's policy sees them. */
+static void ppo__agent_view(const ppo_agent *agent, const float *obs, int rows, float *out) {
+    if (agent->obs_norm.size) {
+        ppo_normalize(&agent->obs_norm, obs, rows, agent->obs_limit, out);
+    } else {
+        memcpy(out, obs, (size_t)rows * (size_t)agent->model.obs_size * sizeof(float));
+    }
+}
+
+PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action) {
+    if (!agent || !obs || !action) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act: an argument is NULL");
+    const ppo_actor_critic *model = &agent->model;
+    float                  *view = agent->scratch, *number = view + model->obs_size, *box = number + model->action_space.n;
+    int                     index = 0;
+    ppo_actions             actions = {&index, number};
+    ppo_tensor             *policy = NULL;
+    ppo__agent_view(agent, obs, 1, view);
+    ppo_tape_reset(agent->tape);
+    ppo_actor_critic_forward(agent->tape, model, ppo_tape_constant(agent->tape, view, 1, model->obs_size), &policy, NULL);
+    if (!policy) return ppo_tape_status(agent->tape);
+    for (int j = 0; j < model->action_space.n; ++j) {
+        if (!ppo__finite(policy->data[j])) return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: the policy's output %d is not finite", j);
+    }
+    ppo__choose_action(model, policy->data, rng, &actions, 0);
+    *action = ppo__action_for_env(&model->action_space, &actions, 0, box);
+    return PPO_OK;
+}
+
+/* Running statistics while several environments collect at once: each adds its own samples to the shared ones, in its own
+   order, and the shared ones take in all the fresh samples afterwards. So no thread waits and the bits never change. */
+typedef struct ppo__local_norm {
+    ppo_normalizer running; /* the shared statistics and this environment's samples since */
+    ppo_normalizer fresh;   /* only those samples */
+} ppo__local_norm;
+
+static ppo_status ppo__local_init(ppo__local_norm *local, int size) {
+    ppo_status status = ppo_normalizer_init(&local->running, size);
+    return status ? status : ppo_normalizer_init(&local->fresh, size);
+}
+
+static void ppo__local_free(ppo__local_norm *local) {
+    ppo_normalizer_free(&local->running);
+    ppo_normalizer_free(&local->fresh);
+}
+
+static void ppo__local_begin(ppo__local_norm *local, const ppo_normalizer *shared) {
+    ppo__normalizer_reset(&local->fresh, 0);
+    ppo__normalizer_reset(&local->running, 0);
+    ppo_normalizer_merge(&local->running, shared);
+}
+
+static void ppo__local_update(ppo__local_norm *local, const float *x) {
+    ppo_normalizer_update(&local->running, x, 1);
+    ppo_normalizer_update(&local->fresh, x, 1);
+}
+
+/* A worker collects for the environments first .. first + count - 1, through a whole rollout, on one thread. */
+typedef struct ppo__worker {
+    ppo_trainer *trainer;
+    int          first, count;
+    ppo_tape    *tape;
+    float       *final_obs;     /* [count][obs_size]: last observations of truncated episodes, as the policy sees them */
+    int         *final_env;     /* [count]: whose */
+    float       *box;           /* [n]: one clipped action */
+    ppo_status   status;        /* its first failure, and at which step of the rollout and environment */
+    int          failed_step, failed_env;
+    char         error[PPO__ERROR_SIZE];
+} ppo__worker;
+
+/* The samples of one gradient step, gathered. */
+typedef struct ppo__minibatch {
+    int         n;
+    float      *obs;
+    ppo_actions actions;
+    float      *old_logp, *old_value, *advantage, *value_target;
+} ppo__minibatch;
+
+enum { PPO__LAST_EPISODES = 100 };
+
+struct ppo_trainer {
+    ppo_env          env;
+    ppo_config       config;
+    ppo_agent       *agent; /* borrowed */
+    ppo__arena       memory;
+    ppo__envs        envs;
+    ppo_rng         *action_rng;       /* [envs] */
+    float           *view;             /* [envs][obs_size]: the latest observations as the policy sees them */
+    float           *discounted;       /* [envs]: running discounted return, for reward normalization */
+    ppo_normalizer   return_norm;      /* of those */
+    ppo__local_norm *local_obs;        /* [envs] or NULL */
+    ppo__local_norm *local_return;     /* [envs] or NULL */
+    ppo_rollout      rollout;
+    float           *finished_return;  /* [steps][envs] of the episode that ended there, NaN where none did */
+    int             *finished_length;  /* [steps][envs] */
+    ppo__pool       *pool;
+    ppo__worker     *workers;          /* [worker_count] */
+    int              worker_count;
+    ppo_tape        *tape;             /* of the update */
+    int             *order;            /* [steps * envs], shuffled */
+    ppo_rng          shuffle_rng;
+    ppo__minibatch   minibatch;
+    float            last_return[PPO__LAST_EPISODES];
+    int              last_length[PPO__LAST_EPISODES];
+    long             episodes, steps, iteration;
+    double           started;
+};
+
+/* Takes in environment e's latest observation: checked already, counted here, normalized into view. */
+static void ppo__observe(ppo_trainer *trainer, int e) {
+    size_t       size = (size_t)trainer->env.obs_size;
+    const float *obs = trainer->envs.obs + (size_t)e * size;
+    float       *view = trainer->view + (size_t)e * size;
+    if (trainer->local_obs) {
+        ppo__local_update(&trainer->local_obs[e], obs);
+        ppo_normalize(&trainer->local_obs[e].running, obs, 1, trainer->agent->obs_limit, view);
+    } else {
+        memcpy(view, obs, size * sizeof(float));
+    }
+}
+
+/* The reward as the critic sees it: divided by the standard deviation of the discounted return so far. */
+static float ppo__view_reward(ppo_trainer *trainer, int e, float reward, int done) {
+    if (!trainer->local_return) return reward;
+    ppo__local_norm *local = &trainer->local_return[e];
+    trainer->discounted[e] = trainer->discounted[e] * trainer->config.gamma + reward;
+    ppo__local_update(local, &trainer->discounted[e]);
+    if (done) trainer->discounted[e] = 0;
+    return ppo__clamp((float)(reward / sqrt(local->running.var[0] + 1e-8)), -trainer->config.reward_limit,
+                      trainer->config.reward_limit);
+}
+
+static ppo_status ppo__worker_fail(ppo__worker *worker, ppo_status status, int step, int env) {
+    worker->status = status;
+    worker->failed_step = step;
+    worker->failed_env = env;
+    memcpy(worker->error, ppo__error, sizeof worker->error);
+    return status;
+}
+
+/* V of `rows` observations; NULL on failure. */
+static const float *ppo__values(ppo__worker *worker, const float *obs, int rows) {
+    ppo_tensor *value = NULL;
+    ppo_tape_reset(worker->tape);
+    ppo_actor_critic_forward(worker->tape, &worker->trainer->agent->model,
+                             ppo_tape_constant(worker->tape, obs, rows, worker->trainer->env.obs_size), NULL, &value);
+    return value ? value->data : NULL;
+}
+
+/* The policy's actions, their log-probabilities and the values for step t, into the rollout. */
+static ppo_status ppo__decide(ppo__worker *worker, int t) {
+    ppo_trainer            *trainer = worker->trainer;
+    ppo_rollout            *rollout = &trainer->rollout;
+    const ppo_actor_critic *model = &trainer->agent->model;
+    size_t                  size = (size_t)trainer->env.obs_size;
+    size_t                  at = (size_t)t * (size_t)rollout->envs + (size_t)worker->first;
+    float                  *obs = rollout->obs + at * size;
+    ppo_actions             actions = ppo__actions_at(&trainer->env.action_space, &rollout->actions, at);
+    ppo_tensor             *policy = NULL, *value = NULL, *logp = NULL;
+    memcpy(obs, trainer->view + (size_t)worker->first * size, (size_t)worker->count * size * sizeof(float));
+
+    ppo_tape_reset(worker->tape);
+    ppo_tensor *input = ppo_tape_constant(worker->tape, obs, worker->count, trainer->env.obs_size);
+    ppo_actor_critic_forward(worker->tape, model, input, &policy, &value);
+    for (int i = 0; i < worker->count && policy; ++i) {
+        const float *row = policy->data + (size_t)i * (size_t)policy->cols;
+        ppo__choose_action(model, row, &trainer->action_rng[worker->first + i], &actions, (size_t)i);
+    }
+    ppo_actor_critic_logp(worker->tape, model, policy, &actions, &logp, NULL);
+    ppo_status status = ppo_tape_status(worker->tape);
+    for (int i = 0; i < worker->count && !status; ++i) {
+        int e = worker->first + i;
+        rollout->logp[at + (size_t)i] = logp->data[i];
+        rollout->value[at + (size_t)i] = value->data[i];
+        status = ppo__check_number(logp->data[i], "the policy's log-probability", -1, e, trainer->envs.steps[e]);
+        if (!status) status = ppo__check_number(value->data[i], "the critic's value", -1, e, trainer->envs.steps[e]);
+    }
+    return status;
+}
+
+/* Steps environment e at time t of the rollout; an episode that ends is noted and the next one begun. */
+static ppo_status ppo__advance(ppo__worker *worker, int t, int e, int *finals) {
+    ppo_trainer *trainer = worker->trainer;
+    ppo_rollout *rollout = &trainer->rollout;
+    ppo__envs   *envs = &trainer->envs;
+    size_t       at = (size_t)t * (size_t)rollout->envs + (size_t)e, size = (size_t)trainer->env.obs_size;
+    ppo_action   action = ppo__action_for_env(&trainer->env.action_space, &rollout->actions, at, worker->box);
+    ppo_outcome  out;
+    ppo_status   status = ppo__env_step(envs, e, &action, &out);
+    if (status) return status;
+    int done = out.terminated || out.truncated;
+    rollout->reward[at] = ppo__view_reward(trainer, e, out.reward, done);
+    rollout->terminated[at] = out.terminated != 0;
+    rollout->truncated[at] = out.truncated != 0;
+    rollout->next_value[at] = 0;
+    trainer->finished_return[at] = done ? envs->episode_return[e] : NAN;
+    trainer->finished_length[at] = envs->length[e];
+    if (out.truncated) { /* V of the observation that the reset is about to replace is still needed */
+        const float *obs = envs->obs + (size_t)e * size;
+        float       *final_obs = worker->final_obs + (size_t)*finals * size;
+        worker->final_env[(*finals)++] = e;
+        if (trainer->local_obs) {
+            ppo_normalize(&trainer->local_obs[e].running, obs, 1, trainer->agent->obs_limit, final_obs);
+        } else {
+            memcpy(final_obs, obs, size * sizeof(float));
+        }
+    }
+    if (done) status = ppo__env_reset(envs, e);
+    if (!status) ppo__observe(trainer, e);
+    return status;
+}
+
+/* next_value of step t: of an episode that goes on, V at the next step (`later`); of a truncated one, V of its end. */
+static ppo_status ppo__bootstrap(ppo__worker *worker, int t, int finals) {
+    ppo_rollout *rollout = &worker->trainer->rollout;
+    size_t       row = (size_t)t * (size_t)rollout->envs;
+    const float *value = finals ? ppo__values(worker, worker->final_obs, finals) : NULL;
+    if (finals && !value) return ppo_tape_status(worker->tape);
+    for (int i = 0; i < finals; ++i) rollout->next_value[row + (size_t)worker->final_env[i]] = value[i];
+    return PPO_OK;
+}
+
+static void ppo__continue_values(ppo__worker *worker, int t, const float *later) {
+    ppo_rollout *rollout = &worker->trainer->rollout;
+    size_t       at = (size_t)t * (size_t)rollout->envs + (size_t)worker->first;
+    for (int i = 0; i < worker->count; ++i, ++at) {
+        if (!rollout->terminated[at] && !rollout->truncated[at]) rollout->next_value[at] = later[i];
+    }
+}
+
+static void ppo__collect_part(void *user, int k) {
+    ppo_trainer *trainer = (ppo_trainer *)user;
+    ppo__worker *worker = &trainer->workers[k];
+    ppo_rollout *rollout = &trainer->rollout;
+    size_t       size = (size_t)trainer->env.obs_size;
+    for (int t = 0; t < rollout->steps; ++t) {
+        int        finals = 0;
+        ppo_status status = ppo__decide(worker, t);
+        if (status && ppo__worker_fail(worker, status, t, worker->first)) return;
+        if (t) ppo__continue_values(worker, t - 1, rollout->value + (size_t)t * (size_t)rollout->envs + worker->first);
+        for (int e = worker->first; e < worker->first + worker->count; ++e) {
+            status = ppo__advance(worker, t, e, &finals);
+            if (status && ppo__worker_fail(worker, status, t, e)) return;
+        }
+        status = ppo__bootstrap(worker, t, finals);
+        if (status && ppo__worker_fail(worker, status, t, worker->first)) return;
+    }
+    const float *last = ppo__values(worker, trainer->view + (size_t)worker->first * size, worker->count);
+    if (!last) {
+        ppo__worker_fail(worker, ppo_tape_status(worker->tape), rollout->steps, worker->first);
+        return;
+    }
+    ppo__continue_values(worker, rollout->steps - 1, last);
+}
+
+/* The earliest failure of all workers, so that the sentence does not depend on the number of threads. */
+static ppo_status ppo__workers_status(const ppo_trainer *trainer) {
+    const ppo__worker *first = NULL;
+    for (int k = 0; k < trainer->worker_count; ++k) {
+        const ppo__worker *worker = &trainer->workers[k];
+        if (worker->status && (!first || worker->failed_step < first->failed_step)) first = worker;
+    }
+    return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
+}
+
+/* One rollout of every environment, then its advantages. */
+static ppo_status ppo__collect(ppo_trainer *trainer) {
+    ppo_rollout *rollout = &trainer->rollout;
+    for (int e = 0; e < rollout->envs; ++e) {
+        if (trainer->local_obs) ppo__local_begin(&trainer->local_obs[e], &trainer->agent->obs_norm);
+        if (trainer->local_return) ppo__local_begin(&trainer->local_return[e], &trainer->return_norm);
+        if (!trainer->iteration) {
+            ppo_status status = ppo__env_reset(&trainer->envs, e);
+            if (status) return status;
+            ppo__observe(trainer, e);
+        }
+    }
+    ppo__pool_run(trainer->pool, ppo__collect_part, trainer);
+    ppo_status status = ppo__workers_status(trainer);
+    if (status) return status;
+    for (int e = 0; e < rollout->envs; ++e) {
+        if (trainer->local_obs) ppo_normalizer_merge(&trainer->agent->obs_norm, &trainer->local_obs[e].fresh);
+        if (trainer->local_return) ppo_normalizer_merge(&trainer->return_norm, &trainer->local_return[e].fresh);
+    }
+    for (int i = 0; i < rollout->steps * rollout->envs; ++i) {
+        if (!ppo__finite(trainer->finished_return[i])) continue;
+        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = trainer->finished_return[i];
+        trainer->last_length[trainer->episodes % PPO__LAST_EPISODES] = trainer->finished_length[i];
+        ++trainer->episodes;
+    }
+    return ppo_gae(rollout->reward, rollout->value, rollout->next_value, rollout->terminated, rollout->truncated,
+                   rollout->steps, rollout->envs, trainer->config.gamma, trainer->config.gae_lambda, rollout->advantage,
+                   rollout->value_target);
+}
+
+/* Copies the samples order[0 .. n-1] of the rollout side by side. */
+static void ppo__gather(ppo_trainer *trainer, const int *order, int n) {
+    const ppo_rollout *rollout = &trainer->rollout;
+    ppo__minibatch    *batch = &trainer->minibatch;
+    size_t             size = (size_t)rollout->obs_size, dim = (size_t)trainer->env.action_space.n;
+    batch->n = n;
+    for (size_t i = 0; i < (size_t)n; ++i) {
+        size_t from = (size_t)order[i];
+        memcpy(batch->obs + i * size, rollout->obs + from * size, size * sizeof(float));
+        if (batch->actions.index) batch->actions.index[i] = rollout->actions.index[from];
+        if (batch->actions.number) {
+            memcpy(batch->actions.number + i * dim, rollout->actions.number + from * dim, dim * sizeof(float));
+        }
+        batch->old_logp[i] = rollout->logp[from];
+        batch->old_value[i] = rollout->value[from];
+        batch->advantage[i] = rollout->advantage[from];
+        batch->value_target[i] = rollout->value_target[from];
+    }
+}
+
+/* What one gradient step reports. */
+typedef struct ppo__step_stats {
+    ppo_policy_stats policy;
+    float            value_loss, entropy, grad_norm;
+} ppo__step_stats;
+
+/* L = L_policy + value_coef L_value - entropy_coef entropy, on the tape, and its gradients. */
+static ppo_status ppo__minibatch_loss(ppo_trainer *trainer, const ppo_policy_objective *objective, ppo__step_stats *stats) {
+    const ppo_config       *config = &trainer->config;
+    const ppo_actor_critic *model = &trainer->agent->model;
+    const ppo__minibatch   *batch = &trainer->minibatch;
+    ppo_tape               *tape = trainer->tape;
+    ppo_tensor             *policy, *value, *logp, *entropy;
+    ppo_tape_reset(tape);
+    ppo_tensor *obs = ppo_tape_constant(tape, batch->obs, batch->n, model->obs_size);
+    ppo_actor_critic_forward(tape, model, obs, &policy, &value);
+    ppo_actor_critic_logp(tape, model, policy, &batch->actions, &logp, &entropy);
+
+    ppo_tensor *policy_loss =
+        ppo_tape_policy_loss(tape, logp, batch->old_logp, batch->advantage, NULL, objective, &stats->policy);
+    ppo_tensor *value_loss =
+        ppo_tape_value_loss(tape, value, batch->old_value, batch->value_target, NULL, config->value_clip);
+    ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
+    ppo_tensor *loss = ppo_tape_add(tape, policy_loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
+    loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, config->entropy_coef, 0));
+    if (ppo_tape_status(tape)) return ppo_tape_status(tape);
+    stats->value_loss = value_loss->data[0];
+    stats->entropy = mean_entropy->data[0];
+    return ppo_tape_backward(tape, loss);
+}
+
+/* What the callback sees of a minibatch: sums here, means at the end. */
+static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats, int first) {
+    if (first) {
+        progress->first_ratio_min = stats->policy.ratio_min;
+        progress->first_ratio_max = stats->policy.ratio_max;
+    }
+    progress->policy_loss += stats->policy.loss;
+    progress->value_loss += stats->value_loss;
+    progress->entropy += stats->entropy;
+    progress->approx_kl += stats->policy.approx_kl;
+    progress->old_approx_kl += stats->policy.old_approx_kl;
+    progress->clip_fraction += stats->policy.clip_fraction;
+    progress->grad_norm += stats->grad_norm;
+}
+
+static void ppo__mean_stats(ppo_progress *progress, int count) {
+    float *sums[] = {&progress->policy_loss,   &progress->value_loss,    &progress->entropy,  &progress->approx_kl,
+                     &progress->old_approx_kl, &progress->clip_fraction, &progress->grad_norm};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; ++i) *sums[i] /= (float)count;
+}
+
+/* The epochs: every sample once per epoch, in a new order, in minibatches that differ in size by at most one. */
+static ppo_status ppo__update(ppo_trainer *trainer, ppo_progress *progress) {
+    const ppo_config    *config = &trainer->config;
+    float                shrink = ppo_schedule(config->clip_schedule, 1, (float)trainer->steps / (float)config->total_steps);
+    ppo_policy_objective objective = {config->objective, config->clip_low * shrink, config->clip_high * shrink,
+                                      config->dual_clip, config->kl_coef};
+    ppo_adam adam = {progress->learning_rate, config->adam_beta1, config->adam_beta2, config->adam_eps, config->weight_decay};
+    int      samples = trainer->rollout.steps * trainer->rollout.envs;
+    int      size = config->minibatch_size < samples ? config->minibatch_size : samples;
+    int      batches = (samples + size - 1) / size, done = 0;
+    ppo_status status = PPO_OK;
+    progress->clip_range = objective.clip_high;
+    for (; progress->epochs < config->epochs; ++progress->epochs) {
+        for (int i = 0; i < samples; ++i) trainer->order[i] = i;
+        ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, samples);
+        for (int b = 0; b < batches; ++b) {
+            ppo__step_stats stats;
+            int             begin = (int)((int64_t)samples * b / batches), end = (int)((int64_t)samples * (b + 1) / batches);
+            ppo__gather(trainer, trainer->order + begin, end - begin);
+            if (config->normalize_advantage) status = ppo_whiten(trainer->minibatch.advantage, NULL, end - begin, 1);
+            if (!status) status = ppo__minibatch_loss(trainer, &objective, &stats);
+            int too_far = config->target_kl > 0 && !status && stats.policy.approx_kl > 1.5f * config->target_kl;
+            if (!status && !too_far) {
+                status = ppo_params_step(trainer->agent->model.params, &adam, config->max_grad_norm, &stats.grad_norm);
+            }
+            if (status) return status;
+            if (too_far) {
+                ppo_params *params = trainer->agent->model.params;
+                memset(params->grad, 0, params->count * sizeof(float));
+                if (done) ppo__mean_stats(progress, done);
+                return PPO_OK;
+            }
+            ppo__add_stats(progress, &stats, done++ == 0);
+        }
+    }
+    ppo__mean_stats(progress, done);
+    return PPO_OK;
+}
+
+static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
+    long   recent = trainer->episodes < PPO__LAST_EPISODES ? trainer->episodes : (long)PPO__LAST_EPISODES;
+    double returns = 0, lengths = 0;
+    for (long i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
+    progress->iteration = trainer->iteration;
+    progress->steps = trainer->steps;
+    progress->total_steps = trainer->config.total_steps;
+    progress->seconds = ppo_clock() - trainer->started;
+    progress->steps_per_second = progress->seconds > 0 ? (double)trainer->steps / progress->seconds : 0;
+    progress->seconds_left = progress->seconds * (double)(progress->total_steps - progress->steps) / (double)progress->steps;
+    if (progress->seconds_left < 0) progress->seconds_left = 0;
+    progress->episodes = trainer->episodes;
+    progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
+    progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
+}
+
+PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
+    return trainer->steps >= trainer->config.total_steps;
+}
+
+PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer) {
+    return &trainer->rollout;
+}
+
+PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
+    if (!trainer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_iterate: trainer is NULL");
+    const ppo_config *config = &trainer->config;
+    ppo_rollout      *rollout = &trainer->rollout;
+    ppo_progress      mine;
+    memset(&mine, 0, sizeof mine);
+    if (ppo_trainer_done(trainer)) return ppo_fail(PPO_ERROR_ARGUMENT, "all %ld steps are done", config->total_steps);
+
+    /* the last rollout stops where total_steps is reached */
+    long left = (config->total_steps - trainer->steps + config->num_envs - 1) / config->num_envs;
+    rollout->steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
+
+    ppo_status status = ppo__collect(trainer);
+    if (status) return status;
+    int samples = rollout->steps * rollout->envs;
+    mine.iteration_steps = samples;
+    mine.explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
+    mine.learning_rate = ppo_schedule(config->learning_rate_schedule, config->learning_rate,
+                                      (float)trainer->steps / (float)config->total_steps);
+    status = ppo__update(trainer, &mine);
+    if (status) return status;
+    trainer->steps += samples;
+    ++trainer->iteration;
+    ppo__report(trainer, &mine);
+    if (progress) *progress = mine;
+    return PPO_OK;
+}
+
+PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
+    if (!trainer) return;
+    ppo__pool_free(trainer->pool);
+    for (int k = 0; k < trainer->worker_count; ++k) ppo_tape_free(trainer->workers[k].tape);
+    for (int e = 0; e < trainer->config.num_envs; ++e) {
+        if (trainer->local_obs) ppo__local_free(&trainer->local_obs[e]);
+        if (trainer->local_return) ppo__local_free(&trainer->local_return[e]);
+    }
+    ppo_normalizer_free(&trainer->return_norm);
+    ppo_tape_free(trainer->tape);
+    ppo__envs_free(&trainer->envs);
+    ppo__arena_free(&trainer->memory);
+    ppo__free(trainer);
+}
+
+static ppo_status ppo__trainer_norms(ppo_trainer *trainer) {
+    size_t     envs = (size_t)trainer->config.num_envs;
+    ppo_status status = PPO_OK;
+    if (trainer->config.normalize_obs) {
+        trainer->local_obs = (ppo__local_norm *)ppo__arena_array(&trainer->memory, envs, sizeof *trainer->local_obs);
+        if (!trainer->local_obs) return PPO_ERROR_MEMORY;
+        memset(trainer->local_obs, 0, envs * sizeof *trainer->local_obs);
+        for (size_t e = 0; e < envs && !status; ++e) status = ppo__local_init(&trainer->local_obs[e], trainer->env.obs_size);
+    }
+    if (!status && trainer->config.normalize_reward) {
+        trainer->local_return = (ppo__local_norm *)ppo__arena_array(&trainer->memory, envs, sizeof *trainer->local_return);
+        if (!trainer->local_return) return PPO_ERROR_MEMORY;
+        memset(trainer->local_return, 0, envs * sizeof *trainer->local_return);
+        status = ppo_normalizer_init(&trainer->return_norm, 1);
+        for (size_t e = 0; e < envs && !status; ++e) status = ppo__local_init(&trainer->local_return[e], 1);
+    }
+    return status;
+}
+
+/* The environments are dealt out in contiguous parts, one per worker. */
+static ppo_status ppo__trainer_workers(ppo_trainer *trainer) {
+    int    envs = trainer->config.num_envs, threads = trainer->config.threads < envs ? trainer->config.threads : envs;
+    size_t size = (size_t)trainer->env.obs_size;
+    trainer->workers = (ppo__worker *)ppo__arena_array(&trainer->memory, (size_t)threads, sizeof *trainer->workers);
+    if (!trainer->workers) return PPO_ERROR_MEMORY;
+    memset(trainer->workers, 0, (size_t)threads * sizeof *trainer->workers);
+    for (int k = 0; k < threads; ++k) {
+        ppo__worker *worker = &trainer->workers[k];
+        worker->trainer = trainer;
+        worker->first = (int)((int64_t)envs * k / threads);
+        worker->count = (int)((int64_t)envs * (k + 1) / threads) - worker->first;
+        worker->final_obs = (float *)ppo__arena_array(&trainer->memory, (size_t)worker->count * size, sizeof(float));
+        worker->final_env = (int *)ppo__arena_array(&trainer->memory, (size_t)worker->count, sizeof(int));
+        worker->box = (float *)ppo__arena_array(&trainer->memory, (size_t)trainer->env.action_space.n, sizeof(float));
+        if (!worker->final_obs || !worker->final_env || !worker->box) return PPO_ERROR_MEMORY;
+        ppo_status status = ppo_tape_create(&worker->tape);
+        if (status) return status;
+        trainer->worker_count = k + 1;
+        ppo_tape_record(worker->tape, 0);
+    }
+    return ppo__pool_create(threads, &trainer->pool);
+}
+
+static ppo_status ppo__trainer_arrays(ppo_trainer *trainer) {
+    const ppo_config *config = &trainer->config;
+    ppo__arena       *memory = &trainer->memory;
+    ppo__minibatch   *batch = &trainer->minibatch;
+    size_t            envs = (size_t)config->num_envs, samples = envs * (size_t)config->rollout_steps;
+    size_t            obs = (size_t)trainer->env.obs_size, size = (size_t)config->minibatch_size;
+    ppo_status status = ppo__rollout_take(&trainer->rollout, memory, &trainer->env, config->rollout_steps, config->num_envs);
+    if (!status) status = ppo__take_actions(memory, &trainer->env.action_space, size, &batch->actions);
+    if (status) return status;
+    trainer->action_rng = (ppo_rng *)ppo__arena_array(memory, envs, sizeof *trainer->action_rng);
+    trainer->view = (float *)ppo__arena_array(memory, envs * obs, sizeof(float));
+    trainer->discounted = (float *)ppo__arena_array(memory, envs, sizeof(float));
+    trainer->finished_return = (float *)ppo__arena_array(memory, samples, sizeof(float));
+    trainer->finished_length = (int *)ppo__arena_array(memory, samples, sizeof(int));
+    trainer->order = (int *)ppo__arena_array(memory, samples, sizeof(int));
+    batch->obs = (float *)ppo__arena_array(memory, size * obs, sizeof(float));
+    batch->old_logp = (float *)ppo__arena_array(memory, size, sizeof(float));
+    batch->old_value = (float *)ppo__arena_array(memory, size, sizeof(float));
+    batch->advantage = (float *)ppo__arena_array(memory, size, sizeof(float));
+    batch->value_target = (float *)ppo__arena_array(memory, size, sizeof(float));
+    if (!trainer->action_rng || !trainer->view || !trainer->discounted || !trainer->finished_return ||
+        !trainer->finished_length || !trainer->order || !batch->obs || !batch->old_logp || !batch->old_value ||
+        !batch->advantage || !batch->value_target) {
+        return PPO_ERROR_MEMORY;
+    }
+    memset(trainer->discounted, 0, envs * sizeof(float));
+    for (size_t e = 0; e < envs; ++e) {
+        trainer->action_rng[e] = ppo_rng_stream(config->seed, PPO_STREAM_ACTION, (uint32_t)e);
+    }
+    trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
+    return PPO_OK;
+}
+
+static ppo_status ppo__trainer_fill(ppo_trainer *trainer) {
+    const ppo_config *config = &trainer->config;
+    ppo_status        status = ppo__trainer_arrays(trainer);
+    if (!status) status = ppo__trainer_norms(trainer);
+    if (!status) {
+        status = ppo__envs_open(&trainer->envs, &trainer->env, config->num_envs, config->seed, PPO_STREAM_ENV, 0);
+    }
+    if (!status) status = ppo_tape_create(&trainer->tape);
+    if (!status) status = ppo__trainer_workers(trainer);
+    trainer->started = ppo_clock();
+    return status;
+}
+
+static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
+    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "the agent is NULL");
+    const ppo_actor_critic *model = &agent->model;
+    if (model->obs_size != env->obs_size || model->action_space.kind != env->action_space.kind ||
+        model->action_space.n != env->action_space.n) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the agent (%d observed, %d actions) does not fit the environment (%d, %d)",
+                        model->obs_size, model->action_space.n, env->obs_size, env->action_space.n);
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent, ppo_trainer **trainer) {
+    if (!trainer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_create: trainer is NULL");
+    *trainer = NULL;
+    ppo_status status = ppo_env_check(env);
+    if (!status) status = ppo_config_check(config);
+    if (!status) status = ppo__check_agent(agent, env);
+    if (status) return status;
+    if (config->normalize_obs != (agent->obs_norm.size != 0)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "normalize_obs is %d, but the agent was made with %d", config->normalize_obs,
+                        agent->obs_norm.size != 0);
+    }
+    ppo_trainer *made = (ppo_trainer *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    made->env = *env;
+    made->config = *config;
+    made->agent = agent;
+    status = ppo__trainer_fill(made);
+    if (status) {
+        ppo_trainer_free(made);
+    } else {
+        *trainer = made;
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
+    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_train: agent is NULL");
+    ppo_agent   *mine = *agent;
+    ppo_trainer *trainer = NULL;
+    ppo_status   status = mine ? PPO_OK : ppo_agent_create(env, config, &mine);
+    if (!status) status = ppo_trainer_create(env, config, mine, &trainer);
+    while (!status && !ppo_trainer_done(trainer)) {
+        ppo_progress progress;
+        status = ppo_trainer_iterate(trainer, &progress);
+        if (!status && config->callback && config->callback(&progress, config->callback_user)) break;
+    }
+    ppo_trainer_free(trainer);
+    if (status && !*agent) {
+        ppo_agent_free(mine);
+    } else {
+        *agent = mine;
+    }
+    return status;
+}
+
+enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000 };
+
+/* Plays an episode on each of `envs`, to its end; those that are over drop out of the batch. */
+static ppo_status ppo__play(ppo_agent *agent, ppo__envs *envs, float *view, const ppo_actions *actions, float *box) {
+    const ppo_actor_critic *model = &agent->model;
+    int                     active[PPO__EVAL_ENVS], n = envs->count;
+    size_t                  size = (size_t)model->obs_size;
+    ppo_status              status = PPO_OK;
+    for (int e = 0; e < n && !status; ++e) {
+        active[e] = e;
+        status = ppo__env_reset(envs, e);
+    }
+    while (n && !status) {
+        ppo_tensor *policy = NULL;
+        for (int i = 0; i < n; ++i) ppo__agent_view(agent, envs->obs + (size_t)active[i] * size, 1, view + (size_t)i * size);
+        ppo_tape_reset(agent->tape);
+        ppo_actor_critic_forward(agent->tape, model, ppo_tape_constant(agent->tape, view, n, model->obs_size), &policy, NULL);
+        if (!policy) return ppo_tape_status(agent->tape);
+        int still = 0;
+        for (int i = 0; i < n && !status; ++i) {
+            ppo_outcome out;
+            int         e = active[i];
+            ppo__choose_action(model, policy->data + (size_t)i * (size_t)policy->cols, NULL, actions, (size_t)i);
+            ppo_action action = ppo__action_for_env(&model->action_space, actions, (size_t)i, box);
+            status = ppo__env_step(envs, e, &action, &out);
+            if (!status && envs->length[e] >= PPO__EVAL_STEPS && !out.terminated && !out.truncated) {
+                status = ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
+                                  (int)PPO__EVAL_STEPS);
+            }
+            if (!out.terminated && !out.truncated) active[still++] = e;
+        }
+        n = still;
+    }
+    return status;
+}
+
+/* The returns and lengths of `episodes` episodes. */
+static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed, float *returns,
+                                float *lengths) {
+    ppo__arena  memory = {NULL};
+    ppo_actions actions = {NULL, NULL};
+    float      *view = (float *)ppo__arena_array(&memory, PPO__EVAL_ENVS * (size_t)env->obs_size, sizeof(float));
+    float      *box = (float *)ppo__arena_array(&memory, (size_t)env->action_space.n, sizeof(float));
+    ppo_status  status = view && box ? PPO_OK : PPO_ERROR_MEMORY;
+    if (!status) status = ppo__take_actions(&memory, &env->action_space, PPO__EVAL_ENVS, &actions);
+    for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
+        int       count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
+        ppo__envs envs;
+        status = ppo__envs_open(&envs, env, count, seed, PPO_STREAM_EVALUATE, first);
+        if (!status) status = ppo__play(agent, &envs, view, &actions, box);
+        for (int e = 0; e < count && !status; ++e) {
+            returns[first + e] = envs.episode_return[e];
+            lengths[first + e] = (float)envs.length[e];
+        }
+        ppo__envs_free(&envs);
+    }
+    ppo__arena_free(&memory);
+    return status;
+}
+
+static void ppo__summarize(ppo_evaluation *result, const float *returns, const float *lengths, int n) {
+    double mean = 0, var = 0, length = 0;
+    result->min_return = result->max_return = returns[0];
+    for (int i = 0; i < n; ++i) {
+        mean += returns[i] / (double)n;
+        length += lengths[i] / (double)n;
+        result->min_return = ppo__min(result->min_return, returns[i]);
+        result->max_return = ppo__max(result->max_return, returns[i]);
+    }
+    for (int i = 0; i < n; ++i) var += (returns[i] - mean) * (returns[i] - mean) / n;
+    result->mean_return = (float)mean;
+    result->std_return = (float)sqrt(var);
+    result->mean_length = (float)length;
+    result->episodes = n;
+}
+
+PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
+    ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
+    result.status = ppo_env_check(env);
+    if (!result.status) result.status = ppo__check_agent(agent, env);
+    if (!result.status && episodes <= 0) result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
+    if (result.status) return result;
+    float *returns = (float *)ppo__alloc(2 * (size_t)episodes * sizeof(float)), *lengths = returns + episodes;
+    result.status = returns ? ppo__play_all(agent, env, episodes, seed, returns, lengths) : PPO_ERROR_MEMORY;
+    if (!result.status) ppo__summarize(&result, returns, lengths, episodes);
+    ppo__free(returns);
+    return result;
+}
+
+/* ------------------------------------------------------------------------------------------------------------
+   17 Reports
+   ------------------------------------------------------------------------------------------------------------ */
+
+static int ppo__is_terminal(FILE *file) {
+#if defined(__unix__) || defined(__APPLE__)
+    return file == stdout ? isatty(1) : file == stderr ? isatty(2) : 0;
+#else
+    (void)file;
+    return 0;
+#endif
+}
+
+PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
+    FILE *out = file ? (FILE *)file : stderr;
+    int   terminal = ppo__is_terminal(out), last = p->steps >= p->total_steps;
+    long  twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
+    if (!terminal && !last && p->steps / twentieth == (p->steps - p->iteration_steps) / twentieth) return 0;
+    long left = (long)(p->seconds_left + 0.5);
+    fprintf(out, "%s%9ld/%ld steps  %7.0f/s  return %8.2f  kl %.4f  entropy %7.3f  left %ld:%02ld%s", terminal ? "\r" : "",
+            p->steps, p->total_steps, p->steps_per_second, (double)p->mean_return, (double)p->approx_kl,
+            (double)p->entropy, left / 60, left % 60, terminal ? "\033[K" : "\n");
+    if (terminal && last) fputc('\n', out);
+    fflush(out);
+    return 0;
+}
+
+/* y at `x0`, by lines between the points that are finite; NaN outside them. */
+static float ppo__curve_at(const float *x, const float *y, int n, float x0) {
+    int before = -1;
+    for (int i = 0; i < n; ++i) {
+        if (!ppo__finite(y[i]) || !ppo__finite(x[i])) continue;
+        if (x[i] >= x0) {
+            if (before < 0) return x[i] > x0 ? NAN : y[i];
+            float span = x[i] - x[before];
+            return span > 0 ? y[before] + (y[i] - y[before]) * (x0 - x[before]) / span : y[i];
+        }
+        before = i;
+    }
+    return NAN;
+}
+
+static int ppo__curve_range(const float *x, const float *y, int n, float low[2], float high[2]) {
+    int count = 0;
+    for (int i = 0; i < n; ++i) {
+        if (!ppo__finite(y[i]) || !ppo__finite(x[i])) continue;
+        low[0] = count ? ppo__min(low[0], x[i]) : x[i];
+        high[0] = count ? ppo__max(high[0], x[i]) : x[i];
+        low[1] = count ? ppo__min(low[1], y[i]) : y[i];
+        high[1] = count ? ppo__max(high[1], y[i]) : y[i];
+        ++count;
+    }
+    return count;
+}
+
+PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width, int height) {
+    enum { LABEL = 10, MOST = 256 };
+    float low[2] = {0, 0}, high[2] = {0, 0};
+    int   level[MOST]; /* the row of each column's point; -1: none */
+    if (!file || !x || !y) return;
+    if (title) fprintf(file, "%s\n", title);
+    if (!ppo__curve_range(x, y, n, low, high)) {
+        fprintf(file, "(nothing to draw)\n");
+        return;
+    }
+    int   columns = (int)ppo__clamp((float)(width - LABEL - 2), 1, MOST), rows = height > 4 ? height - 2 : 2;
+    float span = high[1] > low[1] ? high[1] - low[1] : 1;
+    for (int c = 0; c < columns; ++c) {
+        float at = low[0] + (high[0] - low[0]) * (columns > 1 ? (float)c / (float)(columns - 1) : 1);
+        float value = ppo__curve_at(x, y, n, at);
+        level[c] = ppo__finite(value) ? (int)lroundf((value - low[1]) / span * (float)(rows - 1)) : -1;
+    }
+    for (int row = rows - 1; row >= 0; --row) {
+        if (row == rows - 1 || row == 0 || row == rows / 2) {
+            fprintf(file, "%*.6g |", (int)LABEL, (double)(low[1] + span * (float)row / (float)(rows - 1)));
+        } else {
+            fprintf(file, "%*s |", (int)LABEL, "");
+        }
+        for (int c = 0; c < columns; ++c) fputc(level[c] == row ? '*' : level[c] > row ? '.' : ' ', file);
+        fputc('\n', file);
+    }
+    fprintf(file, "%*s +", (int)LABEL, "");
+    for (int c = 0; c < columns; ++c) fputc('-', file);
+    fprintf(file, "\n%*s  %-*.6g%.6g\n", (int)LABEL, "", columns > 8 ? columns - 6 : 2, (double)low[0], (double)high[0]);
+}
+
+#define PPO__IMPLEMENTED
+#endif
