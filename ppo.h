@@ -474,7 +474,8 @@ PPO_DEF ppo_adam ppo_adam_default(void);
 PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n,
                            const ppo_adam *adam, long step);
 
-/* Scales grad so that its Euclidean norm is at most max_norm (<= 0: no limit). Returns the norm before. */
+/* Scales grad so that its Euclidean norm is at most max_norm (<= 0: no limit). Returns the norm before;
+   if that is not finite, nothing is scaled. */
 PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm);
 
 /* Clip, Adam, and zero the gradients of a whole parameter set. *grad_norm (may be NULL) gets the norm
@@ -2088,7 +2089,9 @@ static const ppo__kernels *ppo__k(void) {
 
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
     const ppo__kernels *kernels = ppo__kernels_find(name);
-    if (!kernels) return ppo_fail(PPO_ERROR_ARGUMENT, "kernels \"%s\" do not exist on this processor", name);
+    if (!kernels)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "kernels \"%s\" do not exist on this processor",
+                        name ? name : "NULL");
 #if defined(__GNUC__)
     __atomic_store_n(&ppo__chosen_kernels, kernels, __ATOMIC_RELAXED);
 #else
@@ -2389,7 +2392,7 @@ static void ppo__min_slope(float a, float b, float *da, float *db) {
     *da = a < b ? 1.0f : a > b ? 0.0f : 0.5f;
     *db = 1 - *da;
 }
-static void ppo__max_slope(float a, float b, float *da, float *db) { ppo__min_slope(b, a, db, da); }
+static void ppo__max_slope(float a, float b, float *da, float *db) { ppo__min_slope(a, b, db, da); }
 
 static const ppo__binary ppo__binaries[] = {
     {"add", ppo__add, ppo__add_slope}, {"sub", ppo__sub, ppo__sub_slope}, {"mul", ppo__mul, ppo__mul_slope},
@@ -2660,18 +2663,30 @@ static void ppo__linear_backward(ppo_node *node) {
     ppo__k()->gemm(rows, in, out, dz, out, 1, wt, in, x->grad, in, x->grad, in);
 }
 
-PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
-                                    int activation) {
+static ppo_status ppo__check_activation(const char *where, int activation) {
+    if (activation >= PPO_IDENTITY && activation <= PPO_RELU) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no activation %d", where, activation);
+}
+
+static ppo_tensor *ppo__tape_linear(ppo_tape *tape, const char *name, ppo_tensor *x, ppo_tensor *w,
+                                    ppo_tensor *b, int activation) {
     static const ppo_op op = {"linear", 1, ppo__linear_forward, ppo__linear_backward};
-    if (!ppo__operands(tape, op.name, x, w)) return NULL;
-    if (x->cols != w->rows) return ppo__shape_error(tape, op.name, x, w);
-    if (b && (b->rows != 1 || b->cols != w->cols)) return ppo__shape_error(tape, op.name, w, b);
+    if (!ppo__operands(tape, name, x, w)) return NULL;
+    if (x->cols != w->rows) return ppo__shape_error(tape, name, x, w);
+    if (b && (b->rows != 1 || b->cols != w->cols)) return ppo__shape_error(tape, name, w, b);
+    ppo_status status = ppo__check_activation(name, activation);
+    if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     ppo_tensor *in[3] = {x, w, b};
     return ppo__result(ppo_tape_apply(tape, &op, in, 3, x->rows, w->cols, &activation, sizeof activation));
 }
 
+PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
+                                    int activation) {
+    return ppo__tape_linear(tape, "linear", x, w, b, activation);
+}
+
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo_tape_linear(tape, a, b, NULL, PPO_IDENTITY);
+    return ppo__tape_linear(tape, "matmul", a, b, NULL, PPO_IDENTITY);
 }
 
 static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs, void *user,
@@ -2753,13 +2768,16 @@ typedef struct ppo__row {
     float max, log_sum, entropy;
 } ppo__row;
 
+/* Not above 0, where rounding could take it; NaN stays NaN. */
+static float ppo__at_most_0(float x) { return x > 0 ? 0 : x; }
+
 /* The entropy -sum p log p is log_sum - sum p (z - max). */
 static ppo__row ppo__softmax_row(const float *logits, int vocab, float inv_temperature) {
     ppo__row row;
     float    sum, dot;
     ppo__k()->softmax_stats(logits, vocab, inv_temperature, &row.max, &sum, &dot);
     row.log_sum = logf(sum);
-    row.entropy = row.log_sum - dot / sum;
+    row.entropy = -ppo__at_most_0(dot / sum - row.log_sum);
     return row;
 }
 
@@ -2780,14 +2798,14 @@ static ppo_status ppo__check_tokens(const char *function, const int *token, int 
     return PPO_OK;
 }
 
-/* Forward and backward over rows; `rows` [n] (may be NULL in forward) carries the statistics from one to
-   the other. */
+/* Outputs may be NULL; `rows` [n] keeps what backward needs. */
 static void ppo__token_rows(const float *logits, const int *token, int n, int vocab, float temperature,
                             float *logp, float *entropy, ppo__row *rows) {
+    float inv = 1 / temperature;
     for (int i = 0; i < n; ++i) {
         const float *z   = logits + (size_t)i * (size_t)vocab;
-        ppo__row     row = ppo__softmax_row(z, vocab, 1 / temperature);
-        if (logp) logp[i] = z[token[i]] * (1 / temperature) - row.max - row.log_sum;
+        ppo__row     row = ppo__softmax_row(z, vocab, inv);
+        if (logp) logp[i] = ppo__at_most_0(z[token[i]] * inv - row.max - row.log_sum);
         if (entropy) entropy[i] = row.entropy;
         if (rows) rows[i] = row;
     }
@@ -2827,8 +2845,14 @@ PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token
     if (status) return status;
     for (int i = 0; i < n; ++i) {
         const float *z = logits + (size_t)i * (size_t)vocab;
-        ppo__token_row_backward(z, token[i], vocab, temperature, ppo__softmax_row(z, vocab, 1 / temperature),
-                                grad_logp ? grad_logp[i] : 0, grad_entropy ? grad_entropy[i] : 0,
+        float        g = grad_logp ? grad_logp[i] : 0, h = grad_entropy ? grad_entropy[i] : 0;
+        ppo__row     row = ppo__softmax_row(z, vocab, 1 / temperature);
+        if (!ppo__finite(row.max) || !ppo__finite(row.log_sum) || !ppo__finite(g) || !ppo__finite(h)) {
+            return ppo_fail(PPO_ERROR_NUMERIC,
+                            "ppo_token_logp_backward: row %d has log-sum %g, gradients %g and %g", i,
+                            (double)(row.max + row.log_sum), (double)g, (double)h);
+        }
+        ppo__token_row_backward(z, token[i], vocab, temperature, row, g, h,
                                 grad_logits + (size_t)i * (size_t)vocab);
     }
     return PPO_OK;
@@ -2871,6 +2895,10 @@ PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logi
             if (probability > 0) sum += (double)probability * (double)(p_logp - q_logp); /* 0 log 0 = 0 */
         }
         kl[i] = (float)sum;
+        if (kl[i] != kl[i]) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_categorical_kl: the KL of row %d is %g", i,
+                            (double)kl[i]);
+        }
     }
     return PPO_OK;
 }
@@ -2932,6 +2960,12 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
     if (grad_mean) memset(grad_mean, 0, (size_t)n * (size_t)dim * sizeof(float));
     if (grad_log_std) memset(grad_log_std, 0, (size_t)dim * sizeof(float));
     ppo__gaussian_backward(mean, log_std, action, grad_logp, grad_entropy, n, dim, grad_mean, grad_log_std);
+    for (int i = 0; i < n * dim && grad_mean; ++i) {
+        if (!ppo__finite(grad_mean[i])) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp_backward: the gradient of row %d is %g",
+                            i / dim, (double)grad_mean[i]);
+        }
+    }
     return PPO_OK;
 }
 
@@ -2955,6 +2989,9 @@ PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, 
             sum += log_ratio + 0.5 * (exp(-2 * log_ratio) + shift * shift - 1);
         }
         kl[i] = (float)sum;
+        if (!ppo__finite(kl[i])) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_kl: the KL of row %d is %g", i, (double)kl[i]);
+        }
     }
     return PPO_OK;
 }
@@ -3209,15 +3246,17 @@ PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, co
                                   float *grad_value) {
     int count = ppo__unmasked("ppo_value_loss", mask, n, value && target && (old_value || !(clip_range > 0)));
     if (!count) return PPO_ERROR_ARGUMENT;
+    if (clip_range != clip_range)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_value_loss: clip_range is %g", (double)clip_range);
     double sum = 0;
     for (int i = 0; i < n; ++i) {
         if (grad_value) grad_value[i] = 0;
         if (mask && !mask[i]) continue;
         float error = value[i] - target[i], square = error * error, slope = error;
         if (clip_range > 0) {
-            float near_old = ppo__clamp(value[i], old_value[i] - clip_range, old_value[i] + clip_range);
+            float near_old = old_value[i] + ppo__clamp(value[i] - old_value[i], -clip_range, clip_range);
             float clipped  = (near_old - target[i]) * (near_old - target[i]);
-            if (clipped > square) {
+            if (!(clipped <= square)) { /* or NaN */
                 square = clipped;
                 slope  = 0; /* the clamped value does not move */
             }
@@ -3394,7 +3433,7 @@ PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, 
 PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
     float norm  = (float)sqrt(ppo__k()->sum_squares(grad, n));
     float scale = max_norm / (norm + 1e-6f);
-    if (max_norm > 0 && scale < 1) ppo__k()->scale(scale, grad, n);
+    if (max_norm > 0 && scale < 1 && ppo__finite(norm)) ppo__k()->scale(scale, grad, n);
     return norm;
 }
 
@@ -3434,7 +3473,8 @@ static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
 }
 
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size) {
-    if (!norm || size <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: %d numbers", size);
+    if (!norm) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: norm is NULL");
+    if (size <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: %d numbers", size);
     memset(norm, 0, sizeof *norm);
     norm->mean = (double *)ppo__alloc(2 * (size_t)size * sizeof(double));
     if (!norm->mean) return PPO_ERROR_MEMORY;
@@ -3504,6 +3544,9 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
     if (layers < 0 || layers > PPO_MAX_LAYERS) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d layers, outside 0 to %d", name, layers,
                         (int)PPO_MAX_LAYERS);
+    }
+    if (ppo__check_activation(name, hidden_activation) || ppo__check_activation(name, last_activation)) {
+        return PPO_ERROR_ARGUMENT;
     }
     memset(mlp, 0, sizeof *mlp);
     mlp->hidden_activation = hidden_activation;
@@ -3903,8 +3946,12 @@ static const void *ppo__field_at(const ppo_config *config, const ppo_field *fiel
     return (const char *)config + field->offset;
 }
 
+/* A float setting is compared as a float: 0.1f is not outside a bound of 0.1. */
 static ppo_status ppo__check_range(const ppo_field *field, double value) {
-    if (value >= field->min && value <= field->max) return PPO_OK;
+    int inside = field->type == PPO_FIELD_FLOAT
+                     ? (float)value >= (float)field->min && (float)value <= (float)field->max
+                     : value >= field->min && value <= field->max;
+    if (inside) return PPO_OK;
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.9g, outside %.9g to %.9g", field->name, value, field->min,
                     field->max);
 }
@@ -4040,12 +4087,24 @@ PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const ch
     return PPO_OK;
 }
 
-/* The fewest digits that read back as the same float. */
-static void ppo__print_float(char *text, size_t size, float x) {
+/* The fewest digits that read back as the same float. Like snprintf, both return the length that is
+   needed. */
+static int ppo__print_float(char *text, size_t size, float x) {
+    char whole[32];
     for (int digits = 1; digits <= 9; ++digits) {
-        snprintf(text, size, "%.*g", digits, (double)x);
-        if (strtof(text, NULL) == x) return;
+        snprintf(whole, sizeof whole, "%.*g", digits, (double)x);
+        if (strtof(whole, NULL) == x) break;
     }
+    return snprintf(text, size, "%s", whole);
+}
+
+static int ppo__print_widths(char *text, size_t size, const ppo_config *config) {
+    int used = config->hidden_layers ? 0 : snprintf(text, size, "none");
+    for (int k = 0; k < config->hidden_layers; ++k) {
+        size_t at = (size_t)used < size ? (size_t)used : size;
+        used += snprintf(at < size ? text + at : NULL, size - at, k ? ",%d" : "%d", config->hidden[k]);
+    }
+    return used;
 }
 
 PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size) {
@@ -4053,32 +4112,32 @@ PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, ch
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_get: an argument is NULL");
     const ppo_field *field = ppo__find_field(name);
     if (!field) return PPO_ERROR_ARGUMENT;
-    const void *at     = ppo__field_at(config, field);
-    int         length = 0;
+    const void *at = ppo__field_at(config, field);
+    int         needed, length = 0;
     const char *word;
     switch (field->type) {
     case PPO_FIELD_INT:
-        snprintf(text, size, "%d", *(const int *)at);
+        needed = snprintf(text, size, "%d", *(const int *)at);
         break;
     case PPO_FIELD_LONG:
-        snprintf(text, size, "%ld", *(const long *)at);
+        needed = snprintf(text, size, "%ld", *(const long *)at);
         break;
     case PPO_FIELD_U64:
-        snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)at);
+        needed = snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)at);
         break;
     case PPO_FIELD_FLOAT:
-        ppo__print_float(text, size, *(const float *)at);
+        needed = ppo__print_float(text, size, *(const float *)at);
         break;
     case PPO_FIELD_CHOICE:
-        word = ppo__choice(field->choices, *(const int *)at, &length);
-        snprintf(text, size, "%.*s", length, word ? word : "?");
+        word   = ppo__choice(field->choices, *(const int *)at, &length);
+        needed = snprintf(text, size, "%.*s", length, word ? word : "?");
         break;
     default:
-        snprintf(text, size, "%s", config->hidden_layers ? "" : "none");
-        for (int k = 0; k < config->hidden_layers; ++k) {
-            size_t used = strlen(text);
-            snprintf(text + used, size - used, k ? ",%d" : "%d", config->hidden[k]);
-        }
+        needed = ppo__print_widths(text, size, config);
+    }
+    if ((size_t)needed >= size) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: its text needs %d bytes, not %lu", field->name, needed + 1,
+                        (unsigned long)size);
     }
     return PPO_OK;
 }
@@ -4605,6 +4664,8 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
                                            (float)trainer->steps / (float)config->total_steps);
     status                  = ppo__update(trainer, &mine);
     if (status) return status;
+    ppo_tape_reset(trainer->tape); /* the tapes take their lasting shape in the first iteration */
+    for (int k = 0; k < trainer->worker_count; ++k) ppo_tape_reset(trainer->workers[k].tape);
     trainer->steps += samples;
     ++trainer->iteration;
     ppo__report(trainer, &mine);
@@ -4956,7 +5017,7 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     }
     for (int row = rows - 1; row >= 0; --row) {
         if (row == rows - 1 || row == 0 || row == rows / 2) {
-            fprintf(file, "%*.6g |", (int)LABEL, (double)(low[1] + span * (float)row / (float)(rows - 1)));
+            fprintf(file, "%*.4g |", (int)LABEL, (double)(low[1] + span * (float)row / (float)(rows - 1)));
         } else {
             fprintf(file, "%*s |", (int)LABEL, "");
         }
@@ -4965,8 +5026,12 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     }
     fprintf(file, "%*s +", (int)LABEL, "");
     for (int c = 0; c < columns; ++c) fputc('-', file);
-    fprintf(file, "\n%*s  %-*.6g%.6g\n", (int)LABEL, "", columns > 8 ? columns - 6 : 2, (double)low[0],
-            (double)high[0]);
+    char left[32], right[32];
+    int  used = snprintf(left, sizeof left, "%.6g", (double)low[0]);
+    int  gap  = columns - used - snprintf(right, sizeof right, "%.6g", (double)high[0]);
+    fprintf(file, "\n%*s  %.*s", (int)LABEL, "", columns, left);
+    if (gap > 0) fprintf(file, "%*s%s", gap, "", right);
+    fputc('\n', file);
 }
 
 #define PPO__IMPLEMENTED
