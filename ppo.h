@@ -837,6 +837,9 @@ static int ppo__finite(float x) {
     return (bits & 0x7f800000u) != 0x7f800000u;
 }
 
+/* Where row `row` of a matrix of `cols` columns begins. */
+static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
+
 /* Time: the monotonic clock where the headers show it (strict C99 hides it), else the time of day. */
 PPO_DEF double ppo_clock(void) {
 #if defined(CLOCK_MONOTONIC)
@@ -864,7 +867,7 @@ static ppo_realloc_hook ppo__hook = ppo__default_hook;
 static void            *ppo__hook_user;
 
 PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user) {
-    ppo__hook      = hook ? hook : ppo__default_hook;
+    ppo__hook = hook ? hook : ppo__default_hook;
     ppo__hook_user = hook ? user : NULL;
 }
 
@@ -875,7 +878,7 @@ static void *ppo__out_of_memory(size_t size) {
 
 static void *ppo__alloc_uncleared(size_t size) {
     size_t extra = PPO__ALIGN + sizeof(void *);
-    char  *raw   = size < SIZE_MAX / 2 ? (char *)ppo__hook(ppo__hook_user, NULL, size + extra) : NULL;
+    char  *raw = size < SIZE_MAX / 2 ? (char *)ppo__hook(ppo__hook_user, NULL, size + extra) : NULL;
     if (!raw) return ppo__out_of_memory(size);
     char *block = raw + extra - (uintptr_t)(raw + extra) % PPO__ALIGN;
     memcpy(block - sizeof(void *), &raw, sizeof raw);
@@ -961,10 +964,10 @@ static void ppo__free(void *block) {
 static void *ppo__array_room(void *array, size_t element_size) {
     size_t length = stbds_arrlenu(array), capacity = stbds_arrcap(array);
     if (length < capacity) return array;
-    capacity                   = capacity ? 2 * capacity : 8;
+    capacity = capacity ? 2 * capacity : 8;
     stbds_array_header *header = (stbds_array_header *)ppo__alloc(sizeof *header + capacity * element_size);
     if (!header) return NULL;
-    header->length   = length;
+    header->length = length;
     header->capacity = capacity;
     if (array) {
         memcpy(header + 1, array, length * element_size);
@@ -994,9 +997,9 @@ enum { PPO__CHUNK_HEADER = PPO__ALIGN, PPO__CHUNK_SIZE = 16 * 1024 };
 static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     ppo__chunk *chunk = (ppo__chunk *)ppo__alloc_uncleared(PPO__CHUNK_HEADER + size);
     if (!chunk) return PPO_ERROR_MEMORY;
-    chunk->size  = size;
-    chunk->used  = 0;
-    chunk->next  = arena->chunk;
+    chunk->size = size;
+    chunk->used = 0;
+    chunk->next = arena->chunk;
     arena->chunk = chunk;
     return PPO_OK;
 }
@@ -1095,8 +1098,8 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->done, NULL);
-    pool->next    = tasks;
-    pool->threads = (pthread_t *)ppo__alloc((size_t)tasks * sizeof *pool->threads);
+    pool->next = tasks;
+    pool->threads = (pthread_t *)ppo__alloc(tasks * sizeof *pool->threads);
     if (!pool->threads) {
         ppo__pool_free(pool);
         return PPO_ERROR_MEMORY;
@@ -1116,9 +1119,9 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
 static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void *user) {
 #ifdef PPO__THREADS
     pthread_mutex_lock(&pool->mutex);
-    pool->task    = task;
-    pool->user    = user;
-    pool->next    = 1;
+    pool->task = task;
+    pool->user = user;
+    pool->next = 1;
     pool->running = pool->tasks - 1;
     pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
@@ -1154,11 +1157,11 @@ static void ppo__philox(const uint32_t counter[4], const uint32_t key[2], uint32
 PPO_DEF ppo_rng ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index) {
     ppo_rng rng;
     memset(&rng, 0, sizeof rng);
-    rng.key[0]     = (uint32_t)seed;
-    rng.key[1]     = (uint32_t)(seed >> 32);
+    rng.key[0] = (uint32_t)seed;
+    rng.key[1] = (uint32_t)(seed >> 32);
     rng.counter[2] = index;
     rng.counter[3] = purpose;
-    rng.used       = 4;
+    rng.used = 4;
     return rng;
 }
 
@@ -1614,7 +1617,7 @@ PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
 #define PPO__EACH_VECTOR(n, ...)                            \
     do {                                                    \
         const size_t count_ = (n);                          \
-        size_t       i      = 0;                            \
+        size_t       i = 0;                                 \
         for (; i + PPO__WIDTH <= count_; i += PPO__WIDTH) { \
             const size_t lanes = PPO__WIDTH;                \
             __VA_ARGS__;                                    \
@@ -1640,7 +1643,7 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, const int partial, 
         PPO__UNROLL for (int r = 0; r < rows; r++, init += job->ld_init) {
             PPO__UNROLL for (int v = 0; v < vecs; v++) {
                 const float *p = init + v * PPO__WIDTH;
-                sum[r][v]      = v < whole ? PPO__LOADU(p) : PPO__LOADM(p, mask);
+                sum[r][v] = v < whole ? PPO__LOADU(p) : PPO__LOADM(p, mask);
             }
         }
     } else {
@@ -1651,10 +1654,10 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, const int partial, 
     for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
         PPO__UNROLL for (int v = 0; v < vecs; v++) {
             const float *p = b + v * PPO__WIDTH;
-            bk[v]          = v < whole ? PPO__LOADU(p) : PPO__LOADM(p, mask);
+            bk[v] = v < whole ? PPO__LOADU(p) : PPO__LOADM(p, mask);
         }
         PPO__UNROLL for (int r = 0; r < rows; r++) {
-            const PPO__VEC ark                                   = PPO__SET1(a[r * job->a_row]);
+            const PPO__VEC ark = PPO__SET1(a[r * job->a_row]);
             PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
         }
     }
@@ -1692,7 +1695,7 @@ PPO__INLINE void PPO__(panel)(const int vecs, const int partial, PPO__MASK mask,
 PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *shared_job) {
     enum { PANEL = PPO__TILE_VECS * PPO__WIDTH };
     const ppo__gemm_job job = *shared_job;
-    int                 j   = 0;
+    int                 j = 0;
     for (; j + PANEL <= cols; j += PANEL) PPO__(panel)(PPO__TILE_VECS, 0, PPO__MASK_OF(0), rows, &job, j);
     const int       vecs = (cols - j + PPO__WIDTH - 1) / PPO__WIDTH;
     const PPO__MASK mask = PPO__MASK_OF(cols - j - (vecs - 1) * PPO__WIDTH);
@@ -1721,10 +1724,10 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
     float packed[DEPTH * PANEL] __attribute__((aligned(64)));
     for (ptrdiff_t k = 0; k < job->inner; k += DEPTH) {
         ppo__gemm_job block = *job;
-        block.inner         = job->inner - k < DEPTH ? (int)(job->inner - k) : DEPTH;
+        block.inner = job->inner - k < DEPTH ? (int)(job->inner - k) : DEPTH;
         block.a += k * job->a_col;
         if (k > 0) {
-            block.init    = job->c;
+            block.init = job->c;
             block.ld_init = job->ldc;
         }
         const float *b = job->b + k * job->ldb;
@@ -1734,13 +1737,13 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
                 PPO__UNROLL for (int v = 0; v < PANEL; v += PPO__WIDTH)
                     PPO__STOREU(packed + r * PANEL + v, PPO__LOADU(b + r * job->ldb + v));
             }
-            block.b   = packed;
+            block.b = packed;
             block.ldb = PANEL;
             PPO__(gemm_wide)(rows, PANEL, &block);
             block.c += PANEL;
             if (block.init) block.init += PANEL;
         }
-        block.b   = b;
+        block.b = b;
         block.ldb = job->ldb;
         PPO__(gemm_wide)(rows, cols - j, &block);
     }
@@ -1749,17 +1752,17 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
 /* out (cols, rows) from a (rows, cols). In blocks of (WIDTH, 4): register r holds, group by group, the four
    floats of rows r, r + 4, r + 8, ...; two rounds of zips within the groups make each register a column. */
 PPO__FN void PPO__(transpose)(int rows, int cols, const float *a, int lda, float *out, int ldo) {
-    ptrdiff_t       i  = 0;
+    ptrdiff_t       i = 0;
     const ptrdiff_t la = lda, lo = ldo;
     for (; i + PPO__WIDTH <= rows; i += PPO__WIDTH) {
         ptrdiff_t j = 0;
         for (; j + 4 <= cols; j += 4) {
-            const float   *p     = a + i * la + j;
-            float         *q     = out + j * lo + i;
-            const PPO__VEC r0    = PPO__LOAD_GROUPS(p, 4 * la);
-            const PPO__VEC r1    = PPO__LOAD_GROUPS(p + la, 4 * la);
-            const PPO__VEC r2    = PPO__LOAD_GROUPS(p + 2 * la, 4 * la);
-            const PPO__VEC r3    = PPO__LOAD_GROUPS(p + 3 * la, 4 * la);
+            const float   *p = a + i * la + j;
+            float         *q = out + j * lo + i;
+            const PPO__VEC r0 = PPO__LOAD_GROUPS(p, 4 * la);
+            const PPO__VEC r1 = PPO__LOAD_GROUPS(p + la, 4 * la);
+            const PPO__VEC r2 = PPO__LOAD_GROUPS(p + 2 * la, 4 * la);
+            const PPO__VEC r3 = PPO__LOAD_GROUPS(p + 3 * la, 4 * la);
             const PPO__VEC low01 = PPO__ZIP_LOW(r0, r1), high01 = PPO__ZIP_HIGH(r0, r1);
             const PPO__VEC low23 = PPO__ZIP_LOW(r2, r3), high23 = PPO__ZIP_HIGH(r2, r3);
             PPO__STOREU(q, PPO__ZIP2_LOW(low01, low23));
@@ -1789,7 +1792,7 @@ PPO__FN void PPO__(gemm_narrow)(int rows, int cols, const ppo__gemm_job *job) {
             ppo__gemm_job block = {depth, b, a, ct, ct, 1, job->ldb, job->a_col, ROWS, ROWS};
             if (job->a_row != 1) {
                 PPO__(transpose)(height, depth, a, (int)job->a_row, at, ROWS);
-                block.b   = at;
+                block.b = at;
                 block.ldb = ROWS;
             }
             PPO__(gemm_wide)(cols, height, &block);
@@ -1819,17 +1822,17 @@ PPO__FN void PPO__(column_sum)(int rows, int cols, const float *x, int ldx, floa
 /* -- elementary functions -- */
 
 PPO__INLINE PPO__VEC PPO__(poly)(PPO__VEC x, const float *coef, const int count) {
-    PPO__VEC y                                    = PPO__SET1(coef[0]);
+    PPO__VEC y = PPO__SET1(coef[0]);
     PPO__UNROLL for (int i = 1; i < count; i++) y = PPO__FMA(y, x, PPO__SET1(coef[i]));
     return y;
 }
 
 /* x = n ln 2 + r with |r| <= ln(2)/2: returns e^r - 1, and n + ROUNDER in *shifted. */
 PPO__INLINE PPO__VEC PPO__(expm1_reduced)(PPO__VEC x, PPO__VEC *shifted) {
-    *shifted         = PPO__FMA(x, PPO__SET1(1.44269502f), PPO__SET1(PPO__ROUNDER));
+    *shifted = PPO__FMA(x, PPO__SET1(1.44269502f), PPO__SET1(PPO__ROUNDER));
     const PPO__VEC n = *shifted - PPO__SET1(PPO__ROUNDER);
     PPO__VEC       r = PPO__FMA(n, PPO__SET1(-PPO__LN2_HIGH), x);
-    r                = PPO__FMA(n, PPO__SET1(-PPO__LN2_LOW), r);
+    r = PPO__FMA(n, PPO__SET1(-PPO__LN2_LOW), r);
     return PPO__FMA(r * r, PPO__(poly)(r, ppo__exp_poly, 5), r);
 }
 
@@ -1846,7 +1849,7 @@ PPO__INLINE PPO__VEC PPO__(times_2_to)(PPO__VEC y, PPO__VEC shifted) {
 /* Within 1.04 ulp, measured over all floats with a normal result. */
 PPO__INLINE PPO__VEC PPO__(vexp)(PPO__VEC x) {
     PPO__VEC shifted;
-    x                = PPO__MIN(PPO__SET1(89.0f), PPO__MAX(PPO__SET1(-104.0f), x)); /* beyond: inf and 0 */
+    x = PPO__MIN(PPO__SET1(89.0f), PPO__MAX(PPO__SET1(-104.0f), x)); /* beyond: inf and 0 */
     const PPO__VEC p = PPO__(expm1_reduced)(x, &shifted);
     return PPO__(times_2_to)(p + PPO__SET1(1.0f), shifted);
 }
@@ -1862,10 +1865,10 @@ PPO__INLINE PPO__VEC PPO__(vtanh)(PPO__VEC x) {
     const PPO__VEC size = PPO__MIN(PPO__SET1(10.0f), (PPO__VEC)((PPO__(bits))x ^ sign)), square = x * x;
     const PPO__VEC near_0 = PPO__FMA(x * square, PPO__(poly)(square, ppo__tanh_poly, 3), x);
     PPO__VEC       shifted;
-    const PPO__VEC p     = PPO__(expm1_reduced)(size + size, &shifted);
+    const PPO__VEC p = PPO__(expm1_reduced)(size + size, &shifted);
     const PPO__VEC power = (PPO__VEC)(((PPO__(bits))shifted << 23) + 0x3f800000u);
-    const PPO__VEC w     = PPO__FMA(power, p, power - PPO__SET1(1.0f));
-    const PPO__VEC far   = (PPO__VEC)((PPO__(bits))(w / (w + PPO__SET1(2.0f))) | sign);
+    const PPO__VEC w = PPO__FMA(power, p, power - PPO__SET1(1.0f));
+    const PPO__VEC far = (PPO__VEC)((PPO__(bits))(w / (w + PPO__SET1(2.0f))) | sign);
     return PPO__IF_GREATER(size, PPO__SET1(0.26f), far, near_0);
 }
 
@@ -1878,14 +1881,14 @@ PPO__FN void PPO__(tanh)(const float *x, float *y, size_t n) {
 PPO__INLINE PPO__VEC PPO__(vlog)(PPO__VEC x) {
     const PPO__VEC zero = PPO__SET1(0.0f), least = PPO__SET1(FLT_MIN);
     const PPO__(ints) from = (PPO__(ints))PPO__SET1(0.666666687f);
-    const PPO__VEC normal  = PPO__IF_GREATER(least, x, x * PPO__SET1(8388608.0f), x);
-    const PPO__(ints) b    = (PPO__(ints))((PPO__(bits))normal - (PPO__(bits))from);
-    const PPO__VEC e       = (PPO__VEC)((b >> 23) + PPO__ROUNDER_BITS) - PPO__SET1(PPO__ROUNDER) +
+    const PPO__VEC normal = PPO__IF_GREATER(least, x, x * PPO__SET1(8388608.0f), x);
+    const PPO__(ints) b = (PPO__(ints))((PPO__(bits))normal - (PPO__(bits))from);
+    const PPO__VEC e = (PPO__VEC)((b >> 23) + PPO__ROUNDER_BITS) - PPO__SET1(PPO__ROUNDER) +
                        PPO__IF_GREATER(least, x, PPO__SET1(-23.0f), zero);
-    const PPO__VEC f       = (PPO__VEC)((b & 0x7fffff) + from) - PPO__SET1(1.0f);
-    const PPO__VEC cubic   = PPO__FMA(PPO__(poly)(f, ppo__log_poly, 8), f, PPO__SET1(-0.5f));
-    const PPO__VEC small   = PPO__FMA(cubic, f * f, e * PPO__SET1(PPO__LN2_LOW));
-    const PPO__VEC y       = PPO__FMA(e, PPO__SET1(PPO__LN2_HIGH), f + small);
+    const PPO__VEC f = (PPO__VEC)((b & 0x7fffff) + from) - PPO__SET1(1.0f);
+    const PPO__VEC cubic = PPO__FMA(PPO__(poly)(f, ppo__log_poly, 8), f, PPO__SET1(-0.5f));
+    const PPO__VEC small = PPO__FMA(cubic, f * f, e * PPO__SET1(PPO__LN2_LOW));
+    const PPO__VEC y = PPO__FMA(e, PPO__SET1(PPO__LN2_HIGH), f + small);
     const PPO__VEC outside = PPO__IF_GREATER(zero, x, PPO__SET1(NAN), x - PPO__SET1(INFINITY));
     return PPO__IF_GREATER(x, zero, PPO__IF_GREATER(x, PPO__SET1(FLT_MAX), x, y), outside);
 }
@@ -1929,9 +1932,9 @@ PPO__FN void PPO__(adam)(float *p, const float *g, float *m, float *v, size_t n,
     const PPO__VEC c1 = PPO__SET1(1.0f - beta1), c2 = PPO__SET1(1.0f - beta2);
     PPO__EACH_VECTOR(n, {
         const PPO__VEC gi = PPO__(load)(g + i, lanes), pi = PPO__(load)(p + i, lanes);
-        const PPO__VEC mi      = PPO__FMA(b1, PPO__(load)(m + i, lanes), c1 * gi);
-        const PPO__VEC vi      = PPO__FMA(b2, PPO__(load)(v + i, lanes), c2 * gi * gi);
-        const PPO__VEC step    = mi / PPO__FMA(PPO__SQRT(vi), PPO__SET1(inv_sqrt_bias2), PPO__SET1(eps));
+        const PPO__VEC mi = PPO__FMA(b1, PPO__(load)(m + i, lanes), c1 * gi);
+        const PPO__VEC vi = PPO__FMA(b2, PPO__(load)(v + i, lanes), c2 * gi * gi);
+        const PPO__VEC step = mi / PPO__FMA(PPO__SQRT(vi), PPO__SET1(inv_sqrt_bias2), PPO__SET1(eps));
         const PPO__VEC decayed = PPO__FMA(PPO__SET1(-decay), pi, pi);
         PPO__(store)(m + i, mi, lanes);
         PPO__(store)(v + i, vi, lanes);
@@ -1993,7 +1996,7 @@ PPO__FN void PPO__(softmax_stats)(const float *logits, int n, float inv_temperat
     PPO__VEC       s = zero, d = zero;
     float          top = -INFINITY;
     for (int start = 0; start < n; start += BLOCK) {
-        const float *x      = logits + start;
+        const float *x = logits + start;
         const size_t length = (size_t)(n - start < BLOCK ? n - start : BLOCK);
         PPO__VEC     high = PPO__SET1(-INFINITY), block_s = zero, block_d = zero;
         PPO__EACH_VECTOR(length, high = PPO__MAX(high, PPO__(logits)(x + i, inv_temperature, 0.0f, lanes)));
@@ -2010,8 +2013,8 @@ PPO__FN void PPO__(softmax_stats)(const float *logits, int n, float inv_temperat
         PPO__EACH_VECTOR(length, {
             const PPO__VEC z = PPO__(logits)(x + i, inv_temperature, top, lanes);
             const PPO__VEC e = PPO__(vexp)(z);
-            block_s          = block_s + e;
-            block_d          = PPO__FMA(e, PPO__MAX(PPO__SET1(-200.0f), z), block_d);
+            block_s = block_s + e;
+            block_d = PPO__FMA(e, PPO__MAX(PPO__SET1(-200.0f), z), block_d);
         });
         s = s + block_s;
         d = d + block_d;
@@ -2024,11 +2027,11 @@ PPO__FN void PPO__(softmax_stats)(const float *logits, int n, float inv_temperat
 PPO__FN void PPO__(softmax_grad)(const float *logits, int n, float inv_temperature, float max, float log_sum,
                                  float entropy, float grad_logp, float grad_entropy, float *out) {
     PPO__EACH_VECTOR((size_t)n, {
-        const PPO__VEC z        = PPO__(logits)(logits + i, inv_temperature, max, lanes) - PPO__SET1(log_sum);
-        const PPO__VEC logp     = PPO__MAX(PPO__SET1(-200.0f), z);
-        const PPO__VEC p        = PPO__(vexp)(logp);
+        const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, max, lanes) - PPO__SET1(log_sum);
+        const PPO__VEC logp = PPO__MAX(PPO__SET1(-200.0f), z);
+        const PPO__VEC p = PPO__(vexp)(logp);
         const PPO__VEC surprise = logp + PPO__SET1(entropy);
-        const PPO__VEC slope    = PPO__FMA(PPO__SET1(grad_entropy), surprise, PPO__SET1(grad_logp));
+        const PPO__VEC slope = PPO__FMA(PPO__SET1(grad_entropy), surprise, PPO__SET1(grad_logp));
         PPO__(store)(out + i, p * PPO__SET1(-inv_temperature) * slope, lanes);
     });
 }
@@ -2089,9 +2092,10 @@ static const ppo__kernels *ppo__k(void) {
 
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
     const ppo__kernels *kernels = ppo__kernels_find(name);
-    if (!kernels)
+    if (!kernels) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "kernels \"%s\" do not exist on this processor",
                         name ? name : "NULL");
+    }
 #if defined(__GNUC__)
     __atomic_store_n(&ppo__chosen_kernels, kernels, __ATOMIC_RELAXED);
 #else
@@ -2106,7 +2110,7 @@ PPO_DEF const char *ppo_kernels_name(void) { return ppo__k()->name; }
    4 Tensors
    -------------------------------------------------------------------------------------------------------- */
 
-static size_t ppo__size(const ppo_tensor *x) { return (size_t)x->rows * (size_t)x->cols; }
+static size_t ppo__size(const ppo_tensor *x) { return ppo__at(x->rows, x->cols); }
 
 PPO_DEF ppo_status ppo_params_create(ppo_params **params) {
     if (!params) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_create: params is NULL");
@@ -2131,18 +2135,19 @@ static ppo_status ppo__params_resize(ppo_params *params, size_t count) {
     float *block = (float *)ppo__alloc(count < SIZE_MAX / 16 ? 4 * count * sizeof(float) : SIZE_MAX);
     if (!block) return PPO_ERROR_MEMORY;
     float *old[4] = {params->data, params->grad, params->m, params->v};
-    for (size_t k = 0; k < 4 && params->count; ++k)
+    for (size_t k = 0; k < 4 && params->count; ++k) {
         memcpy(block + k * count, old[k], params->count * sizeof(float));
+    }
     for (ptrdiff_t i = 0; i < stbds_arrlen(params->tensors); ++i) {
         ppo_tensor *tensor = params->tensors[i];
-        tensor->data       = block + (tensor->data - params->data);
-        tensor->grad       = block + count + (tensor->grad - params->grad);
+        tensor->data = block + (tensor->data - params->data);
+        tensor->grad = block + count + (tensor->grad - params->grad);
     }
     ppo__free(params->data);
-    params->data  = block;
-    params->grad  = block + count;
-    params->m     = block + 2 * count;
-    params->v     = block + 3 * count;
+    params->data = block;
+    params->grad = block + count;
+    params->m = block + 2 * count;
+    params->v = block + 3 * count;
     params->count = count;
     return PPO_OK;
 }
@@ -2158,9 +2163,9 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     void *names = tensors ? ppo__array_room((void *)params->names, sizeof *params->names) : NULL;
     if (names) params->names = (const char **)names;
     ppo_tensor *tensor = names ? (ppo_tensor *)ppo__alloc(sizeof *tensor) : NULL;
-    char       *copy   = tensor ? (char *)ppo__alloc(strlen(name) + 1) : NULL;
+    char       *copy = tensor ? (char *)ppo__alloc(strlen(name) + 1) : NULL;
     size_t      line = PPO__ALIGN / sizeof(float), start = params->count;
-    size_t      padded = ((size_t)rows * (size_t)cols + line - 1) / line * line;
+    size_t      padded = (ppo__at(rows, cols) + line - 1) / line * line;
     if (!copy || ppo__params_resize(params, start + padded)) {
         ppo__free(copy);
         ppo__free(tensor);
@@ -2179,10 +2184,10 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
    accuracy. */
 static void ppo__orthonormalize(double *vectors, int n, int size) {
     for (int i = 0; i < n; ++i) {
-        double *x = vectors + (size_t)i * (size_t)size;
+        double *x = vectors + ppo__at(i, size);
         for (int pass = 0; pass < 2; ++pass) {
             for (int j = 0; j < i; ++j) {
-                const double *y   = vectors + (size_t)j * (size_t)size;
+                const double *y = vectors + ppo__at(j, size);
                 double        dot = 0;
                 for (int k = 0; k < size; ++k) dot += x[k] * y[k];
                 for (int k = 0; k < size; ++k) x[k] -= dot * y[k];
@@ -2195,8 +2200,9 @@ static void ppo__orthonormalize(double *vectors, int n, int size) {
 }
 
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng) {
-    if (!weight || !rng || !weight->data)
+    if (!weight || !rng || !weight->data) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_init_orthogonal: an argument is NULL");
+    }
     int     wide = weight->cols > weight->rows;
     int     n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
     double *vectors = (double *)ppo__alloc(ppo__size(weight) * sizeof(double));
@@ -2205,8 +2211,8 @@ PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *
     ppo__orthonormalize(vectors, n, size);
     for (int i = 0; i < n; ++i) {
         for (int k = 0; k < size; ++k) {
-            size_t at = wide ? (size_t)i * (size_t)size + (size_t)k : (size_t)k * (size_t)n + (size_t)i;
-            weight->data[at] = gain * (float)vectors[(size_t)i * (size_t)size + (size_t)k];
+            size_t at = wide ? ppo__at(i, size) + k : ppo__at(k, n) + i;
+            weight->data[at] = gain * (float)vectors[ppo__at(i, size) + k];
         }
     }
     ppo__free(vectors);
@@ -2305,8 +2311,8 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     ppo_node *node = (ppo_node *)ppo__tape_take(tape, 1, sizeof *node);
     if (!node) return NULL;
     memset(node, 0, sizeof *node);
-    node->op      = op;
-    node->tape    = tape;
+    node->op = op;
+    node->tape = tape;
     int with_grad = 0;
     for (int i = 0; i < n_in; ++i) {
         node->in[i] = in[i];
@@ -2342,8 +2348,9 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
         }
     }
     loss->grad[0] = 1;
-    for (ptrdiff_t i = stbds_arrlen(tape->nodes) - 1; i >= 0; --i)
+    for (ptrdiff_t i = stbds_arrlen(tape->nodes) - 1; i >= 0; --i) {
         tape->nodes[i]->op->backward(tape->nodes[i]);
+    }
     return ppo_tape_status(tape);
 }
 
@@ -2402,7 +2409,7 @@ static const ppo__binary ppo__binaries[] = {
 static ppo_status ppo__binary_forward(ppo_node *node) {
     const ppo__binary_args *args = (const ppo__binary_args *)node->args;
     const float            *a = node->in[0]->data, *b = node->in[1]->data;
-    float                  *y    = node->out[0]->data;
+    float                  *y = node->out[0]->data;
     size_t                  rows = (size_t)node->out[0]->rows, cols = (size_t)node->out[0]->cols;
     for (size_t i = 0; i < rows; ++i) {
         for (size_t j = 0; j < cols; ++j) {
@@ -2430,12 +2437,12 @@ static void ppo__binary_backward(ppo_node *node) {
 
 static ppo_tensor *ppo__tape_binary(ppo_tape *tape, int which, ppo_tensor *a, ppo_tensor *b) {
     static const ppo_op op = {"binary", 1, ppo__binary_forward, ppo__binary_backward};
-    const ppo__binary  *f  = &ppo__binaries[which];
+    const ppo__binary  *f = &ppo__binaries[which];
     if (!ppo__operands(tape, f->name, a, b)) return NULL;
     if ((b->rows != 1 && b->rows != a->rows) || (b->cols != 1 && b->cols != a->cols)) {
         return ppo__shape_error(tape, f->name, a, b);
     }
-    ppo__binary_args args  = {f, b->rows == 1 ? 0 : (size_t)b->cols, b->cols == 1 ? 0 : (size_t)1};
+    ppo__binary_args args = {f, b->rows == 1 ? 0 : (size_t)b->cols, b->cols == 1 ? 0 : (size_t)1};
     ppo_tensor      *in[2] = {a, b};
     return ppo__result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, &args, sizeof args));
 }
@@ -2533,7 +2540,7 @@ static void ppo__unary_backward(ppo_node *node) {
 }
 
 static ppo_tensor *ppo__tape_unary(ppo_tape *tape, int which, ppo_tensor *x, float p, float q) {
-    static const ppo_op op   = {"unary", 1, ppo__unary_forward, ppo__unary_backward};
+    static const ppo_op op = {"unary", 1, ppo__unary_forward, ppo__unary_backward};
     ppo__unary_args     args = {&ppo__unaries[which], p, q};
     if (!ppo__operands(tape, args.f->name, x, x)) return NULL;
     return ppo__result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, &args, sizeof args));
@@ -2607,22 +2614,22 @@ PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x) {
 
 static ppo_status ppo__pick_forward(ppo_node *node) {
     const int *index = *(const int *const *)node->args;
-    int        cols  = node->in[0]->cols;
+    int        cols = node->in[0]->cols;
     for (int i = 0; i < node->in[0]->rows; ++i) {
         if (index[i] < 0 || index[i] >= cols) {
             return ppo_fail(PPO_ERROR_ARGUMENT, "pick: index %d of row %d is outside 0 .. %d", index[i], i,
                             cols - 1);
         }
-        node->out[0]->data[i] = node->in[0]->data[(size_t)i * (size_t)cols + (size_t)index[i]];
+        node->out[0]->data[i] = node->in[0]->data[ppo__at(i, cols) + index[i]];
     }
     return PPO_OK;
 }
 
 static void ppo__pick_backward(ppo_node *node) {
     const int *index = *(const int *const *)node->args;
-    size_t     cols  = (size_t)node->in[0]->cols;
+    size_t     cols = (size_t)node->in[0]->cols;
     for (int i = 0; i < node->in[0]->rows; ++i) {
-        node->in[0]->grad[(size_t)i * cols + (size_t)index[i]] += node->out[0]->grad[i];
+        node->in[0]->grad[i * cols + index[i]] += node->out[0]->grad[i];
     }
 }
 
@@ -2636,8 +2643,8 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
    sums of dz. */
 static ppo_status ppo__linear_forward(ppo_node *node) {
     const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    float            *y          = node->out[0]->data;
-    size_t            n          = ppo__size(node->out[0]);
+    float            *y = node->out[0]->data;
+    size_t            n = ppo__size(node->out[0]);
     int               activation = *(const int *)node->args;
     ppo__k()->gemm(x->rows, w->cols, x->cols, x->data, x->cols, 1, w->data, w->cols, b ? b->data : NULL, 0, y,
                    w->cols);
@@ -2648,9 +2655,9 @@ static ppo_status ppo__linear_forward(ppo_node *node) {
 
 static void ppo__linear_backward(ppo_node *node) {
     const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    const float      *y          = node->out[0]->data;
-    float            *dz         = node->out[0]->grad; /* in place: nobody reads dy after this */
-    size_t            n          = ppo__size(node->out[0]);
+    const float      *y = node->out[0]->data;
+    float            *dz = node->out[0]->grad; /* in place: nobody reads dy after this */
+    size_t            n = ppo__size(node->out[0]);
     int               activation = *(const int *)node->args, rows = x->rows, in = x->cols, out = w->cols;
     if (activation == PPO_TANH) ppo__k()->tanh_backward(y, dz, dz, n);
     if (activation == PPO_RELU) ppo__k()->relu_backward(y, dz, dz, n);
@@ -2706,14 +2713,14 @@ static ppo_status ppo__compare_gradients(ppo_scalar_fn build, ppo_tape *tape, pp
                                          int n_inputs, void *user, float epsilon, float tolerance,
                                          float *worst) {
     ppo_status status = PPO_OK;
-    *worst            = 0;
+    *worst = 0;
     for (int k = 0; k < n_inputs; ++k) {
         for (size_t i = 0; i < ppo__size(inputs[k]); ++i) {
             float *x = &inputs[k]->data[i], kept = *x, above = 0, below = 0;
-            *x              = kept + epsilon;
+            *x = kept + epsilon;
             float      span = *x;
-            ppo_status s    = ppo__scalar_at(build, tape, inputs, user, &above);
-            *x              = kept - epsilon;
+            ppo_status s = ppo__scalar_at(build, tape, inputs, user, &above);
+            *x = kept - epsilon;
             span -= *x;
             if (!s) s = ppo__scalar_at(build, tape, inputs, user, &below);
             *x = kept;
@@ -2744,15 +2751,16 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
         }
         memset(inputs[k]->grad, 0, ppo__size(inputs[k]) * sizeof(float));
     }
-    ppo_tape  *tape   = NULL;
+    ppo_tape  *tape = NULL;
     ppo_status status = ppo_tape_create(&tape);
     if (status) return status;
     ppo_tensor *result = build(tape, inputs, user);
-    status             = ppo_tape_backward(tape, result);
-    float worst        = 0;
+    status = ppo_tape_backward(tape, result);
+    float worst = 0;
     ppo_tape_record(tape, 0);
-    if (!status)
+    if (!status) {
         status = ppo__compare_gradients(build, tape, inputs, n_inputs, user, epsilon, tolerance, &worst);
+    }
     if (max_error) *max_error = worst;
     ppo_tape_free(tape);
     return status;
@@ -2783,8 +2791,9 @@ static ppo__row ppo__softmax_row(const float *logits, int vocab, float inv_tempe
 
 static ppo_status ppo__check_tokens(const char *function, const int *token, int n, int vocab,
                                     float temperature) {
-    if (n <= 0 || vocab <= 0)
+    if (n <= 0 || vocab <= 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d logits", function, n, vocab);
+    }
     if (!(temperature > 0)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function,
                         (double)temperature);
@@ -2803,7 +2812,7 @@ static void ppo__token_rows(const float *logits, const int *token, int n, int vo
                             float *logp, float *entropy, ppo__row *rows) {
     float inv = 1 / temperature;
     for (int i = 0; i < n; ++i) {
-        const float *z   = logits + (size_t)i * (size_t)vocab;
+        const float *z = logits + ppo__at(i, vocab);
         ppo__row     row = ppo__softmax_row(z, vocab, inv);
         if (logp) logp[i] = ppo__at_most_0(z[token[i]] * inv - row.max - row.log_sum);
         if (entropy) entropy[i] = row.entropy;
@@ -2821,8 +2830,9 @@ static void ppo__token_row_backward(const float *z, int token, int vocab, float 
 
 PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
                                   float *logp, float *entropy) {
-    if (!logits || !token || !logp)
+    if (!logits || !token || !logp) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_token_logp: an argument is NULL");
+    }
     ppo_status status = ppo__check_tokens("ppo_token_logp", token, n, vocab, temperature);
     if (status) return status;
     ppo__token_rows(logits, token, n, vocab, temperature, logp, entropy, NULL);
@@ -2839,12 +2849,13 @@ PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, 
 PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token, const float *grad_logp,
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            float *grad_logits) {
-    if (!logits || !token || !grad_logits)
+    if (!logits || !token || !grad_logits) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_token_logp_backward: an argument is NULL");
+    }
     ppo_status status = ppo__check_tokens("ppo_token_logp_backward", token, n, vocab, temperature);
     if (status) return status;
     for (int i = 0; i < n; ++i) {
-        const float *z = logits + (size_t)i * (size_t)vocab;
+        const float *z = logits + ppo__at(i, vocab);
         float        g = grad_logp ? grad_logp[i] : 0, h = grad_entropy ? grad_entropy[i] : 0;
         ppo__row     row = ppo__softmax_row(z, vocab, 1 / temperature);
         if (!ppo__finite(row.max) || !ppo__finite(row.log_sum) || !ppo__finite(g) || !ppo__finite(h)) {
@@ -2852,8 +2863,7 @@ PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token
                             "ppo_token_logp_backward: row %d has log-sum %g, gradients %g and %g", i,
                             (double)(row.max + row.log_sum), (double)g, (double)h);
         }
-        ppo__token_row_backward(z, token[i], vocab, temperature, row, g, h,
-                                grad_logits + (size_t)i * (size_t)vocab);
+        ppo__token_row_backward(z, token[i], vocab, temperature, row, g, h, grad_logits + ppo__at(i, vocab));
     }
     return PPO_OK;
 }
@@ -2881,12 +2891,14 @@ PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float tempera
 
 PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logits, int n, int vocab,
                                       float *kl) {
-    if (!p_logits || !q_logits || !kl)
+    if (!p_logits || !q_logits || !kl) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_categorical_kl: an argument is NULL");
-    if (n <= 0 || vocab <= 0)
+    }
+    if (n <= 0 || vocab <= 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_categorical_kl: %d rows of %d logits", n, vocab);
+    }
     for (int i = 0; i < n; ++i) {
-        const float *p = p_logits + (size_t)i * (size_t)vocab, *q = q_logits + (size_t)i * (size_t)vocab;
+        const float *p = p_logits + ppo__at(i, vocab), *q = q_logits + ppo__at(i, vocab);
         ppo__row     p_row = ppo__softmax_row(p, vocab, 1), q_row = ppo__softmax_row(q, vocab, 1);
         double       sum = 0;
         for (int j = 0; j < vocab; ++j) {
@@ -2905,8 +2917,9 @@ PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logi
 
 static ppo_status ppo__check_gaussian(const char *function, int pointers_given, int n, int dim) {
     if (!pointers_given) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
-    if (n <= 0 || dim <= 0)
+    if (n <= 0 || dim <= 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d dimensions", function, n, dim);
+    }
     return PPO_OK;
 }
 
@@ -2920,7 +2933,7 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
     float log_scale = 0;
     for (int j = 0; j < dim; ++j) log_scale += log_std[j] + half_log_2pi;
     for (int i = 0; i < n; ++i) {
-        const float *m = mean + (size_t)i * (size_t)dim, *a = action + (size_t)i * (size_t)dim;
+        const float *m = mean + ppo__at(i, dim), *a = action + ppo__at(i, dim);
         float        sum = 0;
         for (int j = 0; j < dim; ++j) {
             float z = (a[j] - m[j]) * expf(-log_std[j]);
@@ -2944,7 +2957,7 @@ static void ppo__gaussian_backward(const float *mean, const float *log_std, cons
     for (int i = 0; i < n; ++i) {
         float g = grad_logp ? grad_logp[i] : 0, h = grad_entropy ? grad_entropy[i] : 0;
         for (int j = 0; j < dim; ++j) {
-            size_t at      = (size_t)i * (size_t)dim + (size_t)j;
+            size_t at = ppo__at(i, dim) + j;
             float  inv_std = expf(-log_std[j]), z = (action[at] - mean[at]) * inv_std;
             if (grad_mean) grad_mean[at] += g * z * inv_std;
             if (grad_log_std) grad_log_std[j] += g * (z * z - 1) + h;
@@ -2957,8 +2970,8 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
                                               int dim, float *grad_mean, float *grad_log_std) {
     ppo_status status = ppo__check_gaussian("ppo_gaussian_logp_backward", mean && log_std && action, n, dim);
     if (status) return status;
-    if (grad_mean) memset(grad_mean, 0, (size_t)n * (size_t)dim * sizeof(float));
-    if (grad_log_std) memset(grad_log_std, 0, (size_t)dim * sizeof(float));
+    if (grad_mean) memset(grad_mean, 0, ppo__at(n, dim) * sizeof(float));
+    if (grad_log_std) memset(grad_log_std, 0, dim * sizeof(float));
     ppo__gaussian_backward(mean, log_std, action, grad_logp, grad_entropy, n, dim, grad_mean, grad_log_std);
     for (int i = 0; i < n * dim && grad_mean; ++i) {
         if (!ppo__finite(grad_mean[i])) {
@@ -2983,9 +2996,9 @@ PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, 
     for (int i = 0; i < n; ++i) {
         double sum = 0;
         for (int j = 0; j < dim; ++j) {
-            size_t at        = (size_t)i * (size_t)dim + (size_t)j;
+            size_t at = ppo__at(i, dim) + j;
             double log_ratio = (double)q_log_std[j] - (double)p_log_std[j];
-            double shift     = ((double)p_mean[at] - (double)q_mean[at]) * exp(-(double)q_log_std[j]);
+            double shift = ((double)p_mean[at] - (double)q_mean[at]) * exp(-(double)q_log_std[j]);
             sum += log_ratio + 0.5 * (exp(-2 * log_ratio) + shift * shift - 1);
         }
         kl[i] = (float)sum;
@@ -3003,7 +3016,7 @@ typedef struct ppo__categorical_args {
 } ppo__categorical_args;
 
 static ppo_status ppo__categorical_forward(ppo_node *node) {
-    const ppo__categorical_args *args   = (const ppo__categorical_args *)node->args;
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
     const ppo_tensor            *logits = node->in[0];
     ppo_status                   status =
         ppo__check_tokens("categorical", args->action, logits->rows, logits->cols, args->temperature);
@@ -3016,16 +3029,16 @@ static ppo_status ppo__categorical_forward(ppo_node *node) {
 }
 
 static void ppo__categorical_backward(ppo_node *node) {
-    const ppo__categorical_args *args   = (const ppo__categorical_args *)node->args;
-    const ppo__row              *rows   = (const ppo__row *)(const void *)node->kept;
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo__row              *rows = (const ppo__row *)(const void *)node->kept;
     const ppo_tensor            *logits = node->in[0];
-    float                       *grad   = ppo_tape_alloc(node->tape, (size_t)logits->cols);
+    float                       *grad = ppo_tape_alloc(node->tape, logits->cols);
     if (!grad) return;
     for (int i = 0; i < logits->rows; ++i) {
-        size_t at = (size_t)i * (size_t)logits->cols;
+        size_t at = ppo__at(i, logits->cols);
         ppo__token_row_backward(logits->data + at, args->action[i], logits->cols, args->temperature, rows[i],
                                 node->out[0]->grad[i], node->out[1]->grad[i], grad);
-        ppo__k()->add(grad, logits->grad + at, (size_t)logits->cols);
+        ppo__k()->add(grad, logits->grad + at, logits->cols);
     }
 }
 
@@ -3036,7 +3049,7 @@ static void ppo__two_results(ppo_node *node, ppo_tensor **first, ppo_tensor **se
 
 PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
                                   ppo_tensor **logp, ppo_tensor **entropy) {
-    static const ppo_op   op   = {"categorical", 2, ppo__categorical_forward, ppo__categorical_backward};
+    static const ppo_op   op = {"categorical", 2, ppo__categorical_forward, ppo__categorical_backward};
     ppo__categorical_args args = {action, temperature};
     ppo_node             *node = NULL;
     if (ppo__operands(tape, op.name, logits, action ? logits : NULL)) {
@@ -3060,7 +3073,7 @@ static void ppo__gaussian_node_backward(ppo_node *node) {
 
 PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
                                ppo_tensor **logp, ppo_tensor **entropy) {
-    static const ppo_op op   = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_node_backward};
+    static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_node_backward};
     ppo_node           *node = NULL;
     if (ppo__operands(tape, op.name, mean, action ? log_std : NULL)) {
         ppo_tensor *in[2] = {mean, log_std};
@@ -3080,21 +3093,24 @@ PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target) {
-    if (!reward || !value || !next_value || !advantage)
+    if (!reward || !value || !next_value || !advantage) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: an argument is NULL");
-    if (steps <= 0 || envs <= 0)
+    }
+    if (steps <= 0 || envs <= 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: %d steps of %d environments", steps, envs);
-    if (!(gamma >= 0 && gamma <= 1))
+    }
+    if (!(gamma >= 0 && gamma <= 1)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: gamma is %g, outside 0 to 1", (double)gamma);
+    }
     if (!(lambda >= 0 && lambda <= 1)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: lambda is %g, outside 0 to 1", (double)lambda);
     }
     for (int t = steps - 1; t >= 0; --t) {
         for (int e = 0; e < envs; ++e) {
-            size_t at = (size_t)t * (size_t)envs + (size_t)e, later = at + (size_t)envs;
+            size_t at = ppo__at(t, envs) + e, later = at + envs;
             int    ends = terminated && terminated[at], done = ends || (truncated && truncated[at]);
             float  delta = reward[at] - value[at] + (ends ? 0 : gamma * next_value[at]);
-            float  rest  = done || t == steps - 1 ? 0 : gamma * lambda * advantage[later];
+            float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[later];
             if (!ppo__finite(delta)) {
                 return ppo_fail(PPO_ERROR_NUMERIC,
                                 "ppo_gae: reward %g, value %g, next value %g at step %d of environment %d",
@@ -3115,8 +3131,9 @@ PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int sh
     int    count = 0;
     for (int i = 0; i < n; ++i) {
         if (mask && !mask[i]) continue;
-        if (!ppo__finite(x[i]))
+        if (!ppo__finite(x[i])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_whiten: number %d is %g", i, (double)x[i]);
+        }
         sum += x[i];
         ++count;
     }
@@ -3159,8 +3176,9 @@ static int ppo__unmasked(const char *function, const unsigned char *mask, int n,
         return 0;
     }
     for (int i = 0; i < n; ++i) count += !mask || mask[i];
-    if (!count)
+    if (!count) {
         ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: %d samples", function, n);
+    }
     return count;
 }
 
@@ -3170,7 +3188,7 @@ static float ppo__clamp(float x, float low, float high) { return x < low ? low :
 static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float log_ratio, float advantage,
                               float *slope) {
     float gain = ratio * advantage;
-    *slope     = -gain;
+    *slope = -gain;
     if (o->objective ==
         PPO_KL_PENALTY) { /* k3 = r - 1 - log r has slope r - 1: on average that of KL(old || new) */
         *slope += o->kl_coef * (ratio - 1);
@@ -3179,11 +3197,11 @@ static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float 
     if (o->objective == PPO_UNCLIPPED) return -gain;
     float clipped = ppo__clamp(ratio, 1 - o->clip_low, 1 + o->clip_high) * advantage;
     if (clipped < gain) {
-        gain   = clipped;
+        gain = clipped;
         *slope = 0;
     }
     if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage) {
-        gain   = o->dual_clip * advantage;
+        gain = o->dual_clip * advantage;
         *slope = 0;
     }
     return -gain;
@@ -3208,7 +3226,7 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
     if (!count) return PPO_ERROR_ARGUMENT;
     if (ppo__check_objective(objective)) return PPO_ERROR_ARGUMENT;
     double loss = 0, k1 = 0, k3 = 0, ratios = 0;
-    int    clipped   = 0;
+    int    clipped = 0;
     float  ratio_min = INFINITY, ratio_max = 0, inv = 1 / (float)count;
     for (int i = 0; i < n; ++i) {
         if (grad_logp) grad_logp[i] = 0;
@@ -3230,13 +3248,13 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
         if (grad_logp) grad_logp[i] = slope * inv;
     }
     if (stats) {
-        stats->loss          = (float)(loss / count);
+        stats->loss = (float)(loss / count);
         stats->clip_fraction = (float)clipped * inv;
-        stats->approx_kl     = (float)(k3 / count);
+        stats->approx_kl = (float)(k3 / count);
         stats->old_approx_kl = (float)(k1 / count);
-        stats->ratio_mean    = (float)(ratios / count);
-        stats->ratio_min     = ratio_min;
-        stats->ratio_max     = ratio_max;
+        stats->ratio_mean = (float)(ratios / count);
+        stats->ratio_min = ratio_min;
+        stats->ratio_max = ratio_max;
     }
     return PPO_OK;
 }
@@ -3246,8 +3264,9 @@ PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, co
                                   float *grad_value) {
     int count = ppo__unmasked("ppo_value_loss", mask, n, value && target && (old_value || !(clip_range > 0)));
     if (!count) return PPO_ERROR_ARGUMENT;
-    if (clip_range != clip_range)
+    if (clip_range != clip_range) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_value_loss: clip_range is %g", (double)clip_range);
+    }
     double sum = 0;
     for (int i = 0; i < n; ++i) {
         if (grad_value) grad_value[i] = 0;
@@ -3255,10 +3274,10 @@ PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, co
         float error = value[i] - target[i], square = error * error, slope = error;
         if (clip_range > 0) {
             float near_old = old_value[i] + ppo__clamp(value[i] - old_value[i], -clip_range, clip_range);
-            float clipped  = (near_old - target[i]) * (near_old - target[i]);
+            float clipped = (near_old - target[i]) * (near_old - target[i]);
             if (!(clipped <= square)) { /* or NaN */
                 square = clipped;
-                slope  = 0; /* the clamped value does not move */
+                slope = 0; /* the clamped value does not move */
             }
         }
         if (!ppo__finite(square)) {
@@ -3274,15 +3293,16 @@ PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, co
 
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator,
                                    float *kl) {
-    if (!logp || !ref_logp || !kl)
+    if (!logp || !ref_logp || !kl) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_kl_estimate: an argument is NULL");
+    }
     if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_kl_estimate: %d samples", n);
     if (estimator < PPO_K1 || estimator > PPO_K3) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_kl_estimate: there is no estimator %d", estimator);
     }
     for (int i = 0; i < n; ++i) {
         float l = ref_logp[i] - logp[i];
-        kl[i]   = estimator == PPO_K1 ? -l : estimator == PPO_K2 ? 0.5f * l * l : expm1f(l) - l;
+        kl[i] = estimator == PPO_K1 ? -l : estimator == PPO_K2 ? 0.5f * l * l : expm1f(l) - l;
         if (!ppo__finite(kl[i])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_kl_estimate: sample %d gives %g (logp %g, reference %g)",
                             i, (double)kl[i], (double)logp[i], (double)ref_logp[i]);
@@ -3304,8 +3324,9 @@ PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: an argument is NULL");
     }
     if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: %d pairs", n);
-    if (!(beta > 0))
+    if (!(beta > 0)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: beta is %g, must be above 0", (double)beta);
+    }
     if (!(label_smoothing >= 0 && label_smoothing < 0.5f)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: label_smoothing is %g, outside 0 to 0.5",
                         (double)label_smoothing);
@@ -3316,8 +3337,9 @@ PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_
         float term = (1 - label_smoothing) * ppo__softplus_neg(h) + label_smoothing * ppo__softplus_neg(-h);
         float slope =
             (label_smoothing * ppo__sigmoid(h) - (1 - label_smoothing) * ppo__sigmoid(-h)) * beta / (float)n;
-        if (!ppo__finite(term))
+        if (!ppo__finite(term)) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_dpo_loss: pair %d gives %g", i, (double)term);
+        }
         sum += term;
         if (grad_chosen) grad_chosen[i] = slope;
         if (grad_rejected) grad_rejected[i] = -slope;
@@ -3328,14 +3350,16 @@ PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_
 
 PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rejected_score, int n,
                                      float *loss, float *grad_chosen, float *grad_rejected) {
-    if (!chosen_score || !rejected_score)
+    if (!chosen_score || !rejected_score) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_pairwise_loss: an argument is NULL");
+    }
     if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_pairwise_loss: %d pairs", n);
     double sum = 0;
     for (int i = 0; i < n; ++i) {
         float margin = chosen_score[i] - rejected_score[i], slope = -ppo__sigmoid(-margin) / (float)n;
-        if (!ppo__finite(margin))
+        if (!ppo__finite(margin)) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_pairwise_loss: pair %d gives %g", i, (double)margin);
+        }
         sum += ppo__softplus_neg(margin);
         if (grad_chosen) grad_chosen[i] = slope;
         if (grad_rejected) grad_rejected[i] = -slope;
@@ -3346,8 +3370,9 @@ PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rej
 
 /* The losses as operations: forward keeps the gradient that backward scales. */
 static void ppo__loss_backward(ppo_node *node) {
-    for (size_t i = 0; i < ppo__size(node->in[0]); ++i)
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
         node->in[0]->grad[i] += node->out[0]->grad[0] * node->kept[i];
+    }
 }
 
 /* Room for that gradient, if anybody wants it. */
@@ -3394,8 +3419,8 @@ typedef struct ppo__value_args {
 } ppo__value_args;
 
 static ppo_status ppo__value_loss_forward(ppo_node *node) {
-    const ppo__value_args *args   = (const ppo__value_args *)node->args;
-    const ppo_tensor      *value  = node->in[0];
+    const ppo__value_args *args = (const ppo__value_args *)node->args;
+    const ppo_tensor      *value = node->in[0];
     ppo_status             status = ppo__loss_keep(node);
     if (status) return status;
     return ppo_value_loss(value->data, args->old_value, args->target, args->mask, (int)ppo__size(value),
@@ -3431,7 +3456,7 @@ PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, 
 }
 
 PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
-    float norm  = (float)sqrt(ppo__k()->sum_squares(grad, n));
+    float norm = (float)sqrt(ppo__k()->sum_squares(grad, n));
     float scale = max_norm / (norm + 1e-6f);
     if (max_norm > 0 && scale < 1 && ppo__finite(norm)) ppo__k()->scale(scale, grad, n);
     return norm;
@@ -3478,7 +3503,7 @@ PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size) {
     memset(norm, 0, sizeof *norm);
     norm->mean = (double *)ppo__alloc(2 * (size_t)size * sizeof(double));
     if (!norm->mean) return PPO_ERROR_MEMORY;
-    norm->var  = norm->mean + size;
+    norm->var = norm->mean + size;
     norm->size = size;
     ppo__normalizer_reset(norm, 1e-4);
     return PPO_OK;
@@ -3503,10 +3528,10 @@ PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int row
     if (rows <= 0) return;
     for (int j = 0; j < norm->size; ++j) {
         double mean = 0, var = 0;
-        for (int i = 0; i < rows; ++i) mean += x[(size_t)i * (size_t)norm->size + (size_t)j];
+        for (int i = 0; i < rows; ++i) mean += x[ppo__at(i, norm->size) + j];
         mean /= rows;
         for (int i = 0; i < rows; ++i) {
-            double shift = x[(size_t)i * (size_t)norm->size + (size_t)j] - mean;
+            double shift = x[ppo__at(i, norm->size) + j] - mean;
             var += shift * shift / rows;
         }
         ppo__merge_moments(&norm->mean[j], &norm->var[j], norm->count, mean, var, rows);
@@ -3526,7 +3551,7 @@ PPO_DEF void ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *ot
 PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out) {
     for (int i = 0; i < rows; ++i) {
         for (int j = 0; j < norm->size; ++j) {
-            size_t at = (size_t)i * (size_t)norm->size + (size_t)j;
+            size_t at = ppo__at(i, norm->size) + j;
             out[at] = ppo__clamp((float)((x[at] - norm->mean[j]) / sqrt(norm->var[j] + 1e-8)), -limit, limit);
         }
     }
@@ -3539,8 +3564,9 @@ PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows,
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
                                 int layers, int hidden_activation, int last_activation, float last_gain,
                                 ppo_rng *rng) {
-    if (!mlp || !params || !name || !sizes || !rng)
+    if (!mlp || !params || !name || !sizes || !rng) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_mlp_init: an argument is NULL");
+    }
     if (layers < 0 || layers > PPO_MAX_LAYERS) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d layers, outside 0 to %d", name, layers,
                         (int)PPO_MAX_LAYERS);
@@ -3550,13 +3576,13 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
     }
     memset(mlp, 0, sizeof *mlp);
     mlp->hidden_activation = hidden_activation;
-    mlp->last_activation   = last_activation;
+    mlp->last_activation = last_activation;
     for (int k = 0; k < layers; ++k) {
         char weight[64], bias[64];
         snprintf(weight, sizeof weight, "%.40s.%d.weight", name, k);
         snprintf(bias, sizeof bias, "%.40s.%d.bias", name, k);
         mlp->weight[k] = ppo_params_add(params, weight, sizes[k], sizes[k + 1]);
-        mlp->bias[k]   = mlp->weight[k] ? ppo_params_add(params, bias, 1, sizes[k + 1]) : NULL;
+        mlp->bias[k] = mlp->weight[k] ? ppo_params_add(params, bias, 1, sizes[k + 1]) : NULL;
         if (!mlp->bias[k]) return sizes[k] > 0 && sizes[k + 1] > 0 ? PPO_ERROR_MEMORY : PPO_ERROR_ARGUMENT;
         ppo_status status = ppo_init_orthogonal(mlp->weight[k], k == layers - 1 ? last_gain : sqrtf(2), rng);
         if (status) return status;
@@ -3568,7 +3594,7 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x) {
     for (int k = 0; k < mlp->layers; ++k) {
         int activation = k == mlp->layers - 1 ? mlp->last_activation : mlp->hidden_activation;
-        x              = ppo_tape_linear(tape, x, mlp->weight[k], mlp->bias[k], activation);
+        x = ppo_tape_linear(tape, x, mlp->weight[k], mlp->bias[k], activation);
     }
     return x;
 }
@@ -3598,7 +3624,7 @@ static ppo_status ppo__check_space(const ppo_space *space) {
 
 /* sizes = inputs, hidden..., outputs (0: none). Returns the number of layers. */
 static int ppo__layer_sizes(int *sizes, int inputs, const int *hidden, int layers, int outputs) {
-    int n      = 0;
+    int n = 0;
     sizes[n++] = inputs;
     for (int k = 0; k < layers; ++k) sizes[n++] = hidden[k];
     if (outputs) sizes[n++] = outputs;
@@ -3607,8 +3633,8 @@ static int ppo__layer_sizes(int *sizes, int inputs, const int *hidden, int layer
 
 static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_model_config *config) {
     int        sizes[PPO_MAX_LAYERS + 1], activation = config->activation, layers, inputs = config->obs_size;
-    int        own    = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
-    ppo_rng    rng    = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
+    int        own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
+    ppo_rng    rng = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
     ppo_status status = PPO_OK;
     if (config->shared_trunk && config->layers) {
         layers = ppo__layer_sizes(sizes, inputs, config->hidden, config->layers, 0);
@@ -3636,8 +3662,9 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_actor_critic_init: an argument is NULL");
     }
     memset(model, 0, sizeof *model);
-    if (config->obs_size <= 0)
+    if (config->obs_size <= 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "obs_size is %d, must be above 0", config->obs_size);
+    }
     if (config->layers < 0 || config->layers >= PPO_MAX_LAYERS) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%d hidden layers, outside 0 to %d", config->layers,
                         PPO_MAX_LAYERS - 1);
@@ -3645,10 +3672,10 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
     ppo_status status = ppo__check_space(&config->action_space);
     if (!status) status = ppo_params_create(&model->params);
     if (status) return status;
-    model->obs_size     = config->obs_size;
+    model->obs_size = config->obs_size;
     model->action_space = config->action_space;
-    model->shared       = config->shared_trunk && config->layers;
-    status              = ppo__actor_critic_networks(model, config);
+    model->shared = config->shared_trunk && config->layers;
+    status = ppo__actor_critic_networks(model, config);
     if (status) ppo_actor_critic_free(model);
     return status;
 }
@@ -3683,9 +3710,9 @@ static void ppo__choose_action(const ppo_actor_critic *model, const float *polic
         actions->index[at] =
             rng ? ppo_categorical_sample(policy, n, 1, rng) : ppo_categorical_mode(policy, n);
     } else if (rng) {
-        ppo_gaussian_sample(policy, model->log_std->data, n, rng, actions->number + at * (size_t)n);
+        ppo_gaussian_sample(policy, model->log_std->data, n, rng, actions->number + at * n);
     } else {
-        memcpy(actions->number + at * (size_t)n, policy, (size_t)n * sizeof(float));
+        memcpy(actions->number + at * n, policy, n * sizeof(float));
     }
 }
 
@@ -3698,7 +3725,7 @@ static ppo_action ppo__action_for_env(const ppo_space *space, const ppo_actions 
         return action;
     }
     for (int j = 0; j < space->n; ++j) {
-        box[j] = ppo__clamp(actions->number[at * (size_t)space->n + (size_t)j], space->low, space->high);
+        box[j] = ppo__clamp(actions->number[at * space->n + j], space->low, space->high);
     }
     action.box = box;
     return action;
@@ -3712,10 +3739,12 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     if (!env) return ppo_fail(PPO_ERROR_ARGUMENT, "the environment is NULL");
     if (!env->reset) return ppo_fail(PPO_ERROR_ARGUMENT, "env.reset is NULL");
     if (!env->step) return ppo_fail(PPO_ERROR_ARGUMENT, "env.step is NULL");
-    if (env->obs_size <= 0)
+    if (env->obs_size <= 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.obs_size is %d, must be above 0", env->obs_size);
-    if (env->max_steps < 0)
+    }
+    if (env->max_steps < 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.max_steps is %d, must not be below 0", env->max_steps);
+    }
     return ppo__check_space(&env->action_space);
 }
 
@@ -3735,7 +3764,7 @@ typedef struct ppo__envs {
 
 static void ppo__envs_free(ppo__envs *envs) {
     for (int e = 0; e < envs->opened; ++e) {
-        if (envs->env.close) envs->env.close(envs->state + (size_t)e * envs->stride);
+        if (envs->env.close) envs->env.close(envs->state + e * envs->stride);
     }
     ppo__arena_free(&envs->memory);
 }
@@ -3746,24 +3775,24 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
                                  uint32_t purpose, int first) {
     size_t n = (size_t)count;
     memset(envs, 0, sizeof *envs);
-    envs->env            = *env;
-    envs->count          = count;
-    envs->stride         = (env->state_size / PPO__ALIGN + 1) * PPO__ALIGN;
-    envs->state          = (char *)ppo__arena_array(&envs->memory, n, envs->stride);
-    envs->rng            = (ppo_rng *)ppo__arena_array(&envs->memory, n, sizeof *envs->rng);
-    envs->obs            = (float *)ppo__arena_array(&envs->memory, n * (size_t)env->obs_size, sizeof(float));
+    envs->env = *env;
+    envs->count = count;
+    envs->stride = (env->state_size / PPO__ALIGN + 1) * PPO__ALIGN;
+    envs->state = (char *)ppo__arena_array(&envs->memory, n, envs->stride);
+    envs->rng = (ppo_rng *)ppo__arena_array(&envs->memory, n, sizeof *envs->rng);
+    envs->obs = (float *)ppo__arena_array(&envs->memory, n * env->obs_size, sizeof(float));
     envs->episode_return = (float *)ppo__arena_array(&envs->memory, n, sizeof(float));
-    envs->length         = (int *)ppo__arena_array(&envs->memory, n, sizeof(int));
-    envs->steps          = (long *)ppo__arena_array(&envs->memory, n, sizeof(long));
+    envs->length = (int *)ppo__arena_array(&envs->memory, n, sizeof(int));
+    envs->steps = (long *)ppo__arena_array(&envs->memory, n, sizeof(long));
     if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps) {
         return PPO_ERROR_MEMORY;
     }
     memset(envs->state, 0, n * envs->stride);
     memset(envs->steps, 0, n * sizeof(long));
     for (; envs->opened < count; ++envs->opened) {
-        int e        = envs->opened;
+        int e = envs->opened;
         envs->rng[e] = ppo_rng_stream(seed, purpose, (uint32_t)(first + e));
-        if (env->open && env->open(envs->state + (size_t)e * envs->stride)) {
+        if (env->open && env->open(envs->state + e * envs->stride)) {
             return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d)", e);
         }
     }
@@ -3774,14 +3803,15 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
 static ppo_status ppo__check_number(float x, const char *what, int which, int env, long step) {
     if (ppo__finite(x)) return PPO_OK;
     const char *bad = x != x ? "NaN" : x > 0 ? "infinite" : "-infinite";
-    if (which < 0)
+    if (which < 0) {
         return ppo_fail(PPO_ERROR_NUMERIC, "%s is %s (environment %d, step %ld)", what, bad, env, step);
+    }
     return ppo_fail(PPO_ERROR_NUMERIC, "%s[%d] is %s (environment %d, step %ld)", what, which, bad, env,
                     step);
 }
 
 static ppo_status ppo__check_obs(const ppo__envs *envs, int e) {
-    const float *obs    = envs->obs + (size_t)e * (size_t)envs->env.obs_size;
+    const float *obs = envs->obs + ppo__at(e, envs->env.obs_size);
     ppo_status   status = PPO_OK;
     for (int j = 0; j < envs->env.obs_size && !status; ++j) {
         status = ppo__check_number(obs[j], "observation", j, e, envs->steps[e]);
@@ -3790,18 +3820,18 @@ static ppo_status ppo__check_obs(const ppo__envs *envs, int e) {
 }
 
 static ppo_status ppo__env_reset(ppo__envs *envs, int e) {
-    envs->length[e]         = 0;
+    envs->length[e] = 0;
     envs->episode_return[e] = 0;
-    envs->env.reset(envs->state + (size_t)e * envs->stride, &envs->rng[e],
-                    envs->obs + (size_t)e * (size_t)envs->env.obs_size);
+    envs->env.reset(envs->state + e * envs->stride, &envs->rng[e],
+                    envs->obs + ppo__at(e, envs->env.obs_size));
     return ppo__check_obs(envs, e);
 }
 
 /* One step, the time limit and the checks; out->terminated wins over out->truncated. */
 static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action, ppo_outcome *out) {
     memset(out, 0, sizeof *out);
-    envs->env.step(envs->state + (size_t)e * envs->stride, &envs->rng[e], action,
-                   envs->obs + (size_t)e * (size_t)envs->env.obs_size, out);
+    envs->env.step(envs->state + e * envs->stride, &envs->rng[e], action,
+                   envs->obs + ppo__at(e, envs->env.obs_size), out);
     ++envs->steps[e];
     ++envs->length[e];
     envs->episode_return[e] += out->reward;
@@ -3818,32 +3848,32 @@ static ppo_status ppo__take_actions(ppo__arena *memory, const ppo_space *space, 
         actions->index = (int *)ppo__arena_array(memory, samples, sizeof(int));
         return actions->index ? PPO_OK : PPO_ERROR_MEMORY;
     }
-    actions->number = (float *)ppo__arena_array(memory, samples * (size_t)space->n, sizeof(float));
+    actions->number = (float *)ppo__arena_array(memory, samples * space->n, sizeof(float));
     return actions->number ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
 static ppo_actions ppo__actions_at(const ppo_space *space, const ppo_actions *actions, size_t at) {
     ppo_actions part = {NULL, NULL};
     if (actions->index) part.index = actions->index + at;
-    if (actions->number) part.number = actions->number + at * (size_t)space->n;
+    if (actions->number) part.number = actions->number + at * space->n;
     return part;
 }
 
 static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo_env *env, int steps,
                                     int envs) {
-    size_t  samples   = (size_t)steps * (size_t)envs;
-    float **floats[]  = {&rollout->logp,       &rollout->value,     &rollout->reward,
-                         &rollout->next_value, &rollout->advantage, &rollout->value_target};
-    rollout->steps    = steps;
-    rollout->envs     = envs;
+    size_t  samples = ppo__at(steps, envs);
+    float **floats[] = {&rollout->logp,       &rollout->value,     &rollout->reward,
+                        &rollout->next_value, &rollout->advantage, &rollout->value_target};
+    rollout->steps = steps;
+    rollout->envs = envs;
     rollout->obs_size = env->obs_size;
     for (size_t i = 0; i < sizeof floats / sizeof *floats; ++i) {
         *floats[i] = (float *)ppo__arena_array(memory, samples, sizeof(float));
         if (!*floats[i]) return PPO_ERROR_MEMORY;
     }
-    rollout->obs        = (float *)ppo__arena_array(memory, samples * (size_t)env->obs_size, sizeof(float));
+    rollout->obs = (float *)ppo__arena_array(memory, samples * env->obs_size, sizeof(float));
     rollout->terminated = (unsigned char *)ppo__arena_array(memory, samples, 1);
-    rollout->truncated  = (unsigned char *)ppo__arena_array(memory, samples, 1);
+    rollout->truncated = (unsigned char *)ppo__arena_array(memory, samples, 1);
     if (!rollout->obs || !rollout->terminated || !rollout->truncated) return PPO_ERROR_MEMORY;
     return ppo__take_actions(memory, &env->action_space, samples, &rollout->actions);
 }
@@ -3855,31 +3885,31 @@ static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, co
 PPO_DEF ppo_config ppo_config_default(void) {
     ppo_config c;
     memset(&c, 0, sizeof c);
-    c.total_steps            = 100000;
-    c.num_envs               = 4;
-    c.rollout_steps          = 512;
-    c.minibatch_size         = 64;
-    c.epochs                 = 10;
-    c.learning_rate          = 3e-4f;
+    c.total_steps = 100000;
+    c.num_envs = 4;
+    c.rollout_steps = 512;
+    c.minibatch_size = 64;
+    c.epochs = 10;
+    c.learning_rate = 3e-4f;
     c.learning_rate_schedule = PPO_LINEAR;
-    c.gamma                  = 0.99f;
-    c.gae_lambda             = 0.95f;
-    c.objective              = PPO_CLIP;
+    c.gamma = 0.99f;
+    c.gae_lambda = 0.95f;
+    c.objective = PPO_CLIP;
     c.clip_low = c.clip_high = 0.2f;
-    c.clip_schedule          = PPO_CONSTANT;
-    c.kl_coef                = 1;
-    c.value_coef             = 0.5f;
-    c.normalize_advantage    = 1;
-    c.max_grad_norm          = 0.5f;
-    c.adam_beta1             = 0.9f;
-    c.adam_beta2             = 0.999f;
-    c.adam_eps               = 1e-5f;
+    c.clip_schedule = PPO_CONSTANT;
+    c.kl_coef = 1;
+    c.value_coef = 0.5f;
+    c.normalize_advantage = 1;
+    c.max_grad_norm = 0.5f;
+    c.adam_beta1 = 0.9f;
+    c.adam_beta2 = 0.999f;
+    c.adam_eps = 1e-5f;
     c.hidden[0] = c.hidden[1] = 64;
-    c.hidden_layers           = 2;
-    c.activation              = PPO_TANH;
+    c.hidden_layers = 2;
+    c.activation = PPO_TANH;
     c.obs_limit = c.reward_limit = 10;
-    c.seed                       = 1;
-    c.threads                    = 1;
+    c.seed = 1;
+    c.threads = 1;
     return c;
 }
 
@@ -3957,7 +3987,7 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
 }
 
 static ppo_status ppo__check_field(const ppo_config *config, const ppo_field *field) {
-    const void *at     = ppo__field_at(config, field);
+    const void *at = ppo__field_at(config, field);
     ppo_status  status = PPO_OK;
     switch (field->type) {
     case PPO_FIELD_INT:
@@ -3972,8 +4002,9 @@ static ppo_status ppo__check_field(const ppo_config *config, const ppo_field *fi
             return ppo_fail(PPO_ERROR_ARGUMENT, "hidden_layers is %d, outside 0 to %d", config->hidden_layers,
                             PPO_MAX_LAYERS - 1);
         }
-        for (int k = 0; k < config->hidden_layers && !status; ++k)
+        for (int k = 0; k < config->hidden_layers && !status; ++k) {
             status = ppo__check_range(field, config->hidden[k]);
+        }
         return status;
     default:
         return PPO_OK; /* every 64-bit seed will do */
@@ -4034,12 +4065,12 @@ static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, pp
             return ppo_fail(PPO_ERROR_ARGUMENT, "hidden: more than %d layers", PPO_MAX_LAYERS - 1);
         }
         widths[layers++] = (int)width;
-        at               = end;
+        at = end;
         if (!*at) break;
     }
     if (!*text) return ppo__not_a(field, text, "a list of widths like 64,64");
     config->hidden_layers = layers;
-    memcpy(config->hidden, widths, (size_t)layers * sizeof *widths);
+    memcpy(config->hidden, widths, layers * sizeof *widths);
     return PPO_OK;
 }
 
@@ -4058,20 +4089,22 @@ static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, in
 }
 
 PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value) {
-    if (!config || !name || !value)
+    if (!config || !name || !value) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_set: an argument is NULL");
+    }
     const ppo_field *field = ppo__find_field(name);
     if (!field) return PPO_ERROR_ARGUMENT;
-    void  *at     = (char *)config + field->offset;
+    void  *at = (char *)config + field->offset;
     double number = 0;
     char  *stop;
     if (field->type == PPO_FIELD_WIDTHS) return ppo__parse_widths(field, value, config);
     if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, value, (int *)at);
     if (field->type == PPO_FIELD_U64) {
-        errno                   = 0;
+        errno = 0;
         unsigned long long seed = strtoull(value, &stop, 10);
-        if (*value < '0' || *value > '9' || *stop || errno)
+        if (*value < '0' || *value > '9' || *stop || errno) {
             return ppo__not_a(field, value, "a whole number below 2^64");
+        }
         *(uint64_t *)at = seed;
         return PPO_OK;
     }
@@ -4108,8 +4141,9 @@ static int ppo__print_widths(char *text, size_t size, const ppo_config *config) 
 }
 
 PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size) {
-    if (!config || !name || !text || !size)
+    if (!config || !name || !text || !size) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_get: an argument is NULL");
+    }
     const ppo_field *field = ppo__find_field(name);
     if (!field) return PPO_ERROR_ARGUMENT;
     const void *at = ppo__field_at(config, field);
@@ -4129,7 +4163,7 @@ PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, ch
         needed = ppo__print_float(text, size, *(const float *)at);
         break;
     case PPO_FIELD_CHOICE:
-        word   = ppo__choice(field->choices, *(const int *)at, &length);
+        word = ppo__choice(field->choices, *(const int *)at, &length);
         needed = snprintf(text, size, "%.*s", length, word ? word : "?");
         break;
     default:
@@ -4154,15 +4188,15 @@ PPO_DEF void ppo_agent_free(ppo_agent *agent) {
 static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const ppo_config *config) {
     ppo_model_config model;
     memset(&model, 0, sizeof model);
-    model.obs_size     = env->obs_size;
+    model.obs_size = env->obs_size;
     model.action_space = env->action_space;
-    model.hidden       = config->hidden;
-    model.layers       = config->hidden_layers;
-    model.activation   = config->activation;
+    model.hidden = config->hidden;
+    model.layers = config->hidden_layers;
+    model.activation = config->activation;
     model.shared_trunk = config->shared_trunk;
     model.log_std_init = config->log_std_init;
-    model.seed         = config->seed;
-    ppo_status status  = ppo_actor_critic_init(&agent->model, &model);
+    model.seed = config->seed;
+    ppo_status status = ppo_actor_critic_init(&agent->model, &model);
     if (!status && config->normalize_obs) status = ppo_normalizer_init(&agent->obs_norm, env->obs_size);
     if (!status) status = ppo_tape_create(&agent->tape);
     if (status) return status;
@@ -4175,7 +4209,7 @@ static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const pp
 
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
     if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_create: agent is NULL");
-    *agent            = NULL;
+    *agent = NULL;
     ppo_status status = ppo_env_check(env);
     if (!status) status = ppo_config_check(config);
     if (status) return status;
@@ -4190,12 +4224,13 @@ PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config
     return status;
 }
 
-/* Observations (rows, obs_size) as an agent's policy sees them. */
-static void ppo__agent_view(const ppo_agent *agent, const float *obs, int rows, float *out) {
-    if (agent->obs_norm.size) {
-        ppo_normalize(&agent->obs_norm, obs, rows, agent->obs_limit, out);
+/* Observations (rows, size) as a policy sees them: normalized, unless norm is NULL or of size 0. */
+static void ppo__view(const ppo_normalizer *norm, float limit, const float *obs, int rows, int size,
+                      float *out) {
+    if (norm && norm->size) {
+        ppo_normalize(norm, obs, rows, limit, out);
     } else {
-        memcpy(out, obs, (size_t)rows * (size_t)agent->model.obs_size * sizeof(float));
+        memcpy(out, obs, ppo__at(rows, size) * sizeof(float));
     }
 }
 
@@ -4203,17 +4238,18 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
     if (!agent || !obs || !action) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act: an argument is NULL");
     const ppo_actor_critic *model = &agent->model;
     float *view = agent->scratch, *number = view + model->obs_size, *box = number + model->action_space.n;
-    int    index        = 0;
+    int    index = 0;
     ppo_actions actions = {&index, number};
-    ppo_tensor *policy  = NULL;
-    ppo__agent_view(agent, obs, 1, view);
+    ppo_tensor *policy = NULL;
+    ppo__view(&agent->obs_norm, agent->obs_limit, obs, 1, model->obs_size, view);
     ppo_tape_reset(agent->tape);
     ppo_actor_critic_forward(agent->tape, model, ppo_tape_constant(agent->tape, view, 1, model->obs_size),
                              &policy, NULL);
     if (!policy) return ppo_tape_status(agent->tape);
     for (int j = 0; j < model->action_space.n; ++j) {
-        if (!ppo__finite(policy->data[j]))
+        if (!ppo__finite(policy->data[j])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: the policy's output %d is not finite", j);
+        }
     }
     ppo__choose_action(model, policy->data, rng, &actions, 0);
     *action = ppo__action_for_env(&model->action_space, &actions, 0, box);
@@ -4255,13 +4291,12 @@ typedef struct ppo__worker {
     ppo_trainer *trainer;
     int          first, count;
     ppo_tape    *tape;
-    float
-        *final_obs; /* [count][obs_size]: last observations of truncated episodes, as the policy sees them */
-    int *final_env; /* [count]: whose */
-    float     *box; /* [n]: one clipped action */
-    ppo_status status; /* its first failure, and at which step of the rollout and environment */
-    int        failed_step, failed_env;
-    char       error[PPO__ERROR_SIZE];
+    float       *final_obs;   /* [count][obs_size]: where truncated episodes of this step ended */
+    int         *final_env;   /* [count]: whose they are */
+    float       *box;         /* [n]: one clipped action */
+    ppo_status   status;      /* its first failure */
+    int          failed_step; /* of the rollout */
+    char         error[PPO__ERROR_SIZE];
 } ppo__worker;
 
 /* The samples of one gradient step, gathered. */
@@ -4302,17 +4337,18 @@ struct ppo_trainer {
     double           started;
 };
 
-/* Takes in environment e's latest observation: checked already, counted here, normalized into view. */
+/* Environment e's latest observation as the policy sees it. */
+static void ppo__view_latest(ppo_trainer *trainer, int e, float *out) {
+    const ppo_normalizer *norm = trainer->local_obs ? &trainer->local_obs[e].running : NULL;
+    int                   size = trainer->env.obs_size;
+    ppo__view(norm, trainer->agent->obs_limit, trainer->envs.obs + ppo__at(e, size), 1, size, out);
+}
+
+/* Counts that observation in the statistics and keeps its view for the next decision. */
 static void ppo__observe(ppo_trainer *trainer, int e) {
-    size_t       size = (size_t)trainer->env.obs_size;
-    const float *obs  = trainer->envs.obs + (size_t)e * size;
-    float       *view = trainer->view + (size_t)e * size;
-    if (trainer->local_obs) {
-        ppo__local_update(&trainer->local_obs[e], obs);
-        ppo_normalize(&trainer->local_obs[e].running, obs, 1, trainer->agent->obs_limit, view);
-    } else {
-        memcpy(view, obs, size * sizeof(float));
-    }
+    size_t at = ppo__at(e, trainer->env.obs_size);
+    if (trainer->local_obs) ppo__local_update(&trainer->local_obs[e], trainer->envs.obs + at);
+    ppo__view_latest(trainer, e, trainer->view + at);
 }
 
 /* The reward as the critic sees it: divided by the standard deviation of the discounted return so far. */
@@ -4326,12 +4362,11 @@ static float ppo__view_reward(ppo_trainer *trainer, int e, float reward, int don
                       trainer->config.reward_limit);
 }
 
-static ppo_status ppo__worker_fail(ppo__worker *worker, ppo_status status, int step, int env) {
-    worker->status      = status;
+/* Keeps the failure that ppo_fail() has just described on this thread. */
+static void ppo__worker_fail(ppo__worker *worker, ppo_status status, int step) {
+    worker->status = status;
     worker->failed_step = step;
-    worker->failed_env  = env;
     memcpy(worker->error, ppo__error, sizeof worker->error);
-    return status;
 }
 
 /* V of `rows` observations; NULL on failure. */
@@ -4348,31 +4383,30 @@ static const float *ppo__values(ppo__worker *worker, const float *obs, int rows)
 static ppo_status ppo__decide(ppo__worker *worker, int t) {
     ppo_trainer            *trainer = worker->trainer;
     ppo_rollout            *rollout = &trainer->rollout;
-    const ppo_actor_critic *model   = &trainer->agent->model;
-    size_t                  size    = (size_t)trainer->env.obs_size;
-    size_t                  at      = (size_t)t * (size_t)rollout->envs + (size_t)worker->first;
-    float                  *obs     = rollout->obs + at * size;
+    const ppo_actor_critic *model = &trainer->agent->model;
+    size_t                  size = (size_t)trainer->env.obs_size;
+    size_t                  at = ppo__at(t, rollout->envs) + worker->first;
+    float                  *obs = rollout->obs + at * size;
     ppo_actions             actions = ppo__actions_at(&trainer->env.action_space, &rollout->actions, at);
     ppo_tensor             *policy = NULL, *value = NULL, *logp = NULL;
-    memcpy(obs, trainer->view + (size_t)worker->first * size, (size_t)worker->count * size * sizeof(float));
+    memcpy(obs, trainer->view + worker->first * size, worker->count * size * sizeof(float));
 
     ppo_tape_reset(worker->tape);
     ppo_tensor *input = ppo_tape_constant(worker->tape, obs, worker->count, trainer->env.obs_size);
     ppo_actor_critic_forward(worker->tape, model, input, &policy, &value);
     for (int i = 0; i < worker->count && policy; ++i) {
-        const float *row = policy->data + (size_t)i * (size_t)policy->cols;
-        ppo__choose_action(model, row, &trainer->action_rng[worker->first + i], &actions, (size_t)i);
+        const float *row = policy->data + ppo__at(i, policy->cols);
+        ppo__choose_action(model, row, &trainer->action_rng[worker->first + i], &actions, i);
     }
     ppo_actor_critic_logp(worker->tape, model, policy, &actions, &logp, NULL);
     ppo_status status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
-        int e                          = worker->first + i;
-        rollout->logp[at + (size_t)i]  = logp->data[i];
-        rollout->value[at + (size_t)i] = value->data[i];
-        status =
-            ppo__check_number(logp->data[i], "the policy's log-probability", -1, e, trainer->envs.steps[e]);
-        if (!status)
-            status = ppo__check_number(value->data[i], "the critic's value", -1, e, trainer->envs.steps[e]);
+        int  e = worker->first + i;
+        long step = trainer->envs.steps[e];
+        rollout->logp[at + i] = logp->data[i];
+        rollout->value[at + i] = value->data[i];
+        status = ppo__check_number(logp->data[i], "the policy's log-probability", -1, e, step);
+        if (!status) status = ppo__check_number(value->data[i], "the critic's value", -1, e, step);
     }
     return status;
 }
@@ -4381,78 +4415,75 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
 static ppo_status ppo__advance(ppo__worker *worker, int t, int e, int *finals) {
     ppo_trainer *trainer = worker->trainer;
     ppo_rollout *rollout = &trainer->rollout;
-    ppo__envs   *envs    = &trainer->envs;
-    size_t       at = (size_t)t * (size_t)rollout->envs + (size_t)e, size = (size_t)trainer->env.obs_size;
+    ppo__envs   *envs = &trainer->envs;
+    size_t       at = ppo__at(t, rollout->envs) + e;
     ppo_action   action = ppo__action_for_env(&trainer->env.action_space, &rollout->actions, at, worker->box);
     ppo_outcome  out;
     ppo_status   status = ppo__env_step(envs, e, &action, &out);
     if (status) return status;
-    int done                     = out.terminated || out.truncated;
-    rollout->reward[at]          = ppo__view_reward(trainer, e, out.reward, done);
-    rollout->terminated[at]      = out.terminated != 0;
-    rollout->truncated[at]       = out.truncated != 0;
-    rollout->next_value[at]      = 0;
+    int done = out.terminated || out.truncated;
+    rollout->reward[at] = ppo__view_reward(trainer, e, out.reward, done);
+    rollout->terminated[at] = out.terminated != 0;
+    rollout->truncated[at] = out.truncated != 0;
+    rollout->next_value[at] = 0;
     trainer->finished_return[at] = done ? envs->episode_return[e] : NAN;
     trainer->finished_length[at] = envs->length[e];
     if (out.truncated) { /* V of the observation that the reset is about to replace is still needed */
-        const float *obs               = envs->obs + (size_t)e * size;
-        float       *final_obs         = worker->final_obs + (size_t)*finals * size;
+        ppo__view_latest(trainer, e, worker->final_obs + ppo__at(*finals, trainer->env.obs_size));
         worker->final_env[(*finals)++] = e;
-        if (trainer->local_obs) {
-            ppo_normalize(&trainer->local_obs[e].running, obs, 1, trainer->agent->obs_limit, final_obs);
-        } else {
-            memcpy(final_obs, obs, size * sizeof(float));
-        }
     }
     if (done) status = ppo__env_reset(envs, e);
     if (!status) ppo__observe(trainer, e);
     return status;
 }
 
-/* next_value of step t: of an episode that goes on, V at the next step (`later`); of a truncated one, V
-   of its end. */
-static ppo_status ppo__bootstrap(ppo__worker *worker, int t, int finals) {
+/* next_value of the episodes that were truncated in step t: V of where they ended. */
+static ppo_status ppo__value_ends(ppo__worker *worker, int t, int finals) {
     ppo_rollout *rollout = &worker->trainer->rollout;
-    size_t       row     = (size_t)t * (size_t)rollout->envs;
-    const float *value   = finals ? ppo__values(worker, worker->final_obs, finals) : NULL;
-    if (finals && !value) return ppo_tape_status(worker->tape);
-    for (int i = 0; i < finals; ++i) rollout->next_value[row + (size_t)worker->final_env[i]] = value[i];
+    const float *value = ppo__values(worker, worker->final_obs, finals);
+    if (!value) return ppo_tape_status(worker->tape);
+    for (int i = 0; i < finals; ++i) {
+        rollout->next_value[ppo__at(t, rollout->envs) + worker->final_env[i]] = value[i];
+    }
     return PPO_OK;
 }
 
-static void ppo__continue_values(ppo__worker *worker, int t, const float *later) {
+/* next_value of the episodes that went on after step t: V in the next step. */
+static void ppo__value_on(ppo__worker *worker, int t, const float *next) {
     ppo_rollout *rollout = &worker->trainer->rollout;
-    size_t       at      = (size_t)t * (size_t)rollout->envs + (size_t)worker->first;
+    size_t       at = ppo__at(t, rollout->envs) + worker->first;
     for (int i = 0; i < worker->count; ++i, ++at) {
-        if (!rollout->terminated[at] && !rollout->truncated[at]) rollout->next_value[at] = later[i];
+        if (!rollout->terminated[at] && !rollout->truncated[at]) rollout->next_value[at] = next[i];
     }
+}
+
+static ppo_status ppo__collect_step(ppo__worker *worker, int t) {
+    int        finals = 0;
+    ppo_status status = ppo__decide(worker, t);
+    for (int i = 0; i < worker->count && !status; ++i) {
+        status = ppo__advance(worker, t, worker->first + i, &finals);
+    }
+    return status || !finals ? status : ppo__value_ends(worker, t, finals);
 }
 
 static void ppo__collect_part(void *user, int k) {
     ppo_trainer *trainer = (ppo_trainer *)user;
-    ppo__worker *worker  = &trainer->workers[k];
+    ppo__worker *worker = &trainer->workers[k];
     ppo_rollout *rollout = &trainer->rollout;
-    size_t       size    = (size_t)trainer->env.obs_size;
-    for (int t = 0; t < rollout->steps; ++t) {
-        int        finals = 0;
-        ppo_status status = ppo__decide(worker, t);
-        if (status && ppo__worker_fail(worker, status, t, worker->first)) return;
-        if (t)
-            ppo__continue_values(worker, t - 1,
-                                 rollout->value + (size_t)t * (size_t)rollout->envs + worker->first);
-        for (int e = worker->first; e < worker->first + worker->count; ++e) {
-            status = ppo__advance(worker, t, e, &finals);
-            if (status && ppo__worker_fail(worker, status, t, e)) return;
-        }
-        status = ppo__bootstrap(worker, t, finals);
-        if (status && ppo__worker_fail(worker, status, t, worker->first)) return;
-    }
-    const float *last = ppo__values(worker, trainer->view + (size_t)worker->first * size, worker->count);
+    ppo_status   status = PPO_OK;
+    int          t = 0;
+    for (; t < rollout->steps && !status; ++t) status = ppo__collect_step(worker, t);
+    const float *view = trainer->view + ppo__at(worker->first, rollout->obs_size);
+    const float *last = status ? NULL : ppo__values(worker, view, worker->count);
     if (!last) {
-        ppo__worker_fail(worker, ppo_tape_status(worker->tape), rollout->steps, worker->first);
+        ppo__worker_fail(worker, status ? status : ppo_tape_status(worker->tape), t);
         return;
     }
-    ppo__continue_values(worker, rollout->steps - 1, last);
+    for (t = 0; t < rollout->steps; ++t) {
+        int final_step = t + 1 == rollout->steps;
+        ppo__value_on(worker, t,
+                      final_step ? last : rollout->value + ppo__at(t + 1, rollout->envs) + worker->first);
+    }
 }
 
 /* The earliest failure of all workers, so that the sentence does not depend on the number of threads. */
@@ -4482,8 +4513,9 @@ static ppo_status ppo__collect(ppo_trainer *trainer) {
     if (status) return status;
     for (int e = 0; e < rollout->envs; ++e) {
         if (trainer->local_obs) ppo_normalizer_merge(&trainer->agent->obs_norm, &trainer->local_obs[e].fresh);
-        if (trainer->local_return)
+        if (trainer->local_return) {
             ppo_normalizer_merge(&trainer->return_norm, &trainer->local_return[e].fresh);
+        }
     }
     for (int i = 0; i < rollout->steps * rollout->envs; ++i) {
         if (!ppo__finite(trainer->finished_return[i])) continue;
@@ -4499,7 +4531,7 @@ static ppo_status ppo__collect(ppo_trainer *trainer) {
 /* Copies the samples order[0 .. n-1] of the rollout side by side. */
 static void ppo__gather(ppo_trainer *trainer, const int *order, int n) {
     const ppo_rollout *rollout = &trainer->rollout;
-    ppo__minibatch    *batch   = &trainer->minibatch;
+    ppo__minibatch    *batch = &trainer->minibatch;
     size_t             size = (size_t)rollout->obs_size, dim = (size_t)trainer->env.action_space.n;
     batch->n = n;
     for (size_t i = 0; i < (size_t)n; ++i) {
@@ -4510,9 +4542,9 @@ static void ppo__gather(ppo_trainer *trainer, const int *order, int n) {
             memcpy(batch->actions.number + i * dim, rollout->actions.number + from * dim,
                    dim * sizeof(float));
         }
-        batch->old_logp[i]     = rollout->logp[from];
-        batch->old_value[i]    = rollout->value[from];
-        batch->advantage[i]    = rollout->advantage[from];
+        batch->old_logp[i] = rollout->logp[from];
+        batch->old_value[i] = rollout->value[from];
+        batch->advantage[i] = rollout->advantage[from];
         batch->value_target[i] = rollout->value_target[from];
     }
 }
@@ -4527,9 +4559,9 @@ typedef struct ppo__step_stats {
 static ppo_status ppo__minibatch_loss(ppo_trainer *trainer, const ppo_policy_objective *objective,
                                       ppo__step_stats *stats) {
     const ppo_config       *config = &trainer->config;
-    const ppo_actor_critic *model  = &trainer->agent->model;
-    const ppo__minibatch   *batch  = &trainer->minibatch;
-    ppo_tape               *tape   = trainer->tape;
+    const ppo_actor_critic *model = &trainer->agent->model;
+    const ppo__minibatch   *batch = &trainer->minibatch;
+    ppo_tape               *tape = trainer->tape;
     ppo_tensor             *policy, *value, *logp, *entropy;
     ppo_tape_reset(tape);
     ppo_tensor *obs = ppo_tape_constant(tape, batch->obs, batch->n, model->obs_size);
@@ -4546,7 +4578,7 @@ static ppo_status ppo__minibatch_loss(ppo_trainer *trainer, const ppo_policy_obj
     loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, config->entropy_coef, 0));
     if (ppo_tape_status(tape)) return ppo_tape_status(tape);
     stats->value_loss = value_loss->data[0];
-    stats->entropy    = mean_entropy->data[0];
+    stats->entropy = mean_entropy->data[0];
     return ppo_tape_backward(tape, loss);
 }
 
@@ -4579,12 +4611,12 @@ static ppo_status ppo__update(ppo_trainer *trainer, ppo_progress *progress) {
     float shrink = ppo_schedule(config->clip_schedule, 1, (float)trainer->steps / (float)config->total_steps);
     ppo_policy_objective objective = {config->objective, config->clip_low * shrink,
                                       config->clip_high * shrink, config->dual_clip, config->kl_coef};
-    ppo_adam   adam    = {progress->learning_rate, config->adam_beta1, config->adam_beta2, config->adam_eps,
-                          config->weight_decay};
+    ppo_adam   adam = {progress->learning_rate, config->adam_beta1, config->adam_beta2, config->adam_eps,
+                       config->weight_decay};
     int        samples = trainer->rollout.steps * trainer->rollout.envs;
-    int        size    = config->minibatch_size < samples ? config->minibatch_size : samples;
+    int        size = config->minibatch_size < samples ? config->minibatch_size : samples;
     int        batches = (samples + size - 1) / size, done = 0;
-    ppo_status status    = PPO_OK;
+    ppo_status status = PPO_OK;
     progress->clip_range = objective.clip_high;
     for (; progress->epochs < config->epochs; ++progress->epochs) {
         for (int i = 0; i < samples; ++i) trainer->order[i] = i;
@@ -4592,10 +4624,11 @@ static ppo_status ppo__update(ppo_trainer *trainer, ppo_progress *progress) {
         for (int b = 0; b < batches; ++b) {
             ppo__step_stats stats;
             int             begin = (int)((int64_t)samples * b / batches),
-                end               = (int)((int64_t)samples * (b + 1) / batches);
+                end = (int)((int64_t)samples * (b + 1) / batches);
             ppo__gather(trainer, trainer->order + begin, end - begin);
-            if (config->normalize_advantage)
+            if (config->normalize_advantage) {
                 status = ppo_whiten(trainer->minibatch.advantage, NULL, end - begin, 1);
+            }
             if (!status) status = ppo__minibatch_loss(trainer, &objective, &stats);
             int too_far =
                 config->target_kl > 0 && !status && stats.policy.approx_kl > 1.5f * config->target_kl;
@@ -4618,18 +4651,18 @@ static ppo_status ppo__update(ppo_trainer *trainer, ppo_progress *progress) {
 }
 
 static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
-    long   recent  = trainer->episodes < PPO__LAST_EPISODES ? trainer->episodes : (long)PPO__LAST_EPISODES;
+    long   recent = trainer->episodes < PPO__LAST_EPISODES ? trainer->episodes : (long)PPO__LAST_EPISODES;
     double returns = 0, lengths = 0;
     for (long i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
-    progress->iteration        = trainer->iteration;
-    progress->steps            = trainer->steps;
-    progress->total_steps      = trainer->config.total_steps;
-    progress->seconds          = ppo_clock() - trainer->started;
+    progress->iteration = trainer->iteration;
+    progress->steps = trainer->steps;
+    progress->total_steps = trainer->config.total_steps;
+    progress->seconds = ppo_clock() - trainer->started;
     progress->steps_per_second = progress->seconds > 0 ? (double)trainer->steps / progress->seconds : 0;
     progress->seconds_left =
         progress->seconds * (double)(progress->total_steps - progress->steps) / (double)progress->steps;
     if (progress->seconds_left < 0) progress->seconds_left = 0;
-    progress->episodes    = trainer->episodes;
+    progress->episodes = trainer->episodes;
     progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
     progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
 }
@@ -4644,25 +4677,26 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer) {
 
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
     if (!trainer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_iterate: trainer is NULL");
-    const ppo_config *config  = &trainer->config;
+    const ppo_config *config = &trainer->config;
     ppo_rollout      *rollout = &trainer->rollout;
     ppo_progress      mine;
     memset(&mine, 0, sizeof mine);
-    if (ppo_trainer_done(trainer))
+    if (ppo_trainer_done(trainer)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "all %ld steps are done", config->total_steps);
+    }
 
     /* the last rollout stops where total_steps is reached */
-    long left      = (config->total_steps - trainer->steps + config->num_envs - 1) / config->num_envs;
+    long left = (config->total_steps - trainer->steps + config->num_envs - 1) / config->num_envs;
     rollout->steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
 
     ppo_status status = ppo__collect(trainer);
     if (status) return status;
-    int samples             = rollout->steps * rollout->envs;
-    mine.iteration_steps    = samples;
+    int samples = rollout->steps * rollout->envs;
+    mine.iteration_steps = samples;
     mine.explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
-    mine.learning_rate      = ppo_schedule(config->learning_rate_schedule, config->learning_rate,
-                                           (float)trainer->steps / (float)config->total_steps);
-    status                  = ppo__update(trainer, &mine);
+    mine.learning_rate = ppo_schedule(config->learning_rate_schedule, config->learning_rate,
+                                      (float)trainer->steps / (float)config->total_steps);
+    status = ppo__update(trainer, &mine);
     if (status) return status;
     ppo_tape_reset(trainer->tape); /* the tapes take their lasting shape in the first iteration */
     for (int k = 0; k < trainer->worker_count; ++k) ppo_tape_reset(trainer->workers[k].tape);
@@ -4689,15 +4723,16 @@ PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
 }
 
 static ppo_status ppo__trainer_norms(ppo_trainer *trainer) {
-    size_t     envs   = (size_t)trainer->config.num_envs;
+    size_t     envs = (size_t)trainer->config.num_envs;
     ppo_status status = PPO_OK;
     if (trainer->config.normalize_obs) {
         trainer->local_obs =
             (ppo__local_norm *)ppo__arena_array(&trainer->memory, envs, sizeof *trainer->local_obs);
         if (!trainer->local_obs) return PPO_ERROR_MEMORY;
         memset(trainer->local_obs, 0, envs * sizeof *trainer->local_obs);
-        for (size_t e = 0; e < envs && !status; ++e)
+        for (size_t e = 0; e < envs && !status; ++e) {
             status = ppo__local_init(&trainer->local_obs[e], trainer->env.obs_size);
+        }
     }
     if (!status && trainer->config.normalize_reward) {
         trainer->local_return =
@@ -4712,23 +4747,20 @@ static ppo_status ppo__trainer_norms(ppo_trainer *trainer) {
 
 /* The environments are dealt out in contiguous parts, one per worker. */
 static ppo_status ppo__trainer_workers(ppo_trainer *trainer) {
-    int envs    = trainer->config.num_envs,
+    int envs = trainer->config.num_envs,
         threads = trainer->config.threads < envs ? trainer->config.threads : envs;
     size_t size = (size_t)trainer->env.obs_size;
-    trainer->workers =
-        (ppo__worker *)ppo__arena_array(&trainer->memory, (size_t)threads, sizeof *trainer->workers);
+    trainer->workers = (ppo__worker *)ppo__arena_array(&trainer->memory, threads, sizeof *trainer->workers);
     if (!trainer->workers) return PPO_ERROR_MEMORY;
-    memset(trainer->workers, 0, (size_t)threads * sizeof *trainer->workers);
+    memset(trainer->workers, 0, threads * sizeof *trainer->workers);
     for (int k = 0; k < threads; ++k) {
         ppo__worker *worker = &trainer->workers[k];
-        worker->trainer     = trainer;
-        worker->first       = (int)((int64_t)envs * k / threads);
-        worker->count       = (int)((int64_t)envs * (k + 1) / threads) - worker->first;
-        worker->final_obs =
-            (float *)ppo__arena_array(&trainer->memory, (size_t)worker->count * size, sizeof(float));
-        worker->final_env = (int *)ppo__arena_array(&trainer->memory, (size_t)worker->count, sizeof(int));
-        worker->box =
-            (float *)ppo__arena_array(&trainer->memory, (size_t)trainer->env.action_space.n, sizeof(float));
+        worker->trainer = trainer;
+        worker->first = (int)((int64_t)envs * k / threads);
+        worker->count = (int)((int64_t)envs * (k + 1) / threads) - worker->first;
+        worker->final_obs = (float *)ppo__arena_array(&trainer->memory, worker->count * size, sizeof(float));
+        worker->final_env = (int *)ppo__arena_array(&trainer->memory, worker->count, sizeof(int));
+        worker->box = (float *)ppo__arena_array(&trainer->memory, trainer->env.action_space.n, sizeof(float));
         if (!worker->final_obs || !worker->final_env || !worker->box) return PPO_ERROR_MEMORY;
         ppo_status status = ppo_tape_create(&worker->tape);
         if (status) return status;
@@ -4741,24 +4773,24 @@ static ppo_status ppo__trainer_workers(ppo_trainer *trainer) {
 static ppo_status ppo__trainer_arrays(ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
     ppo__arena       *memory = &trainer->memory;
-    ppo__minibatch   *batch  = &trainer->minibatch;
-    size_t            envs = (size_t)config->num_envs, samples = envs * (size_t)config->rollout_steps;
+    ppo__minibatch   *batch = &trainer->minibatch;
+    size_t            envs = (size_t)config->num_envs, samples = envs * config->rollout_steps;
     size_t            obs = (size_t)trainer->env.obs_size, size = (size_t)config->minibatch_size;
     ppo_status        status =
         ppo__rollout_take(&trainer->rollout, memory, &trainer->env, config->rollout_steps, config->num_envs);
     if (!status) status = ppo__take_actions(memory, &trainer->env.action_space, size, &batch->actions);
     if (status) return status;
-    trainer->action_rng      = (ppo_rng *)ppo__arena_array(memory, envs, sizeof *trainer->action_rng);
-    trainer->view            = (float *)ppo__arena_array(memory, envs * obs, sizeof(float));
-    trainer->discounted      = (float *)ppo__arena_array(memory, envs, sizeof(float));
+    trainer->action_rng = (ppo_rng *)ppo__arena_array(memory, envs, sizeof *trainer->action_rng);
+    trainer->view = (float *)ppo__arena_array(memory, envs * obs, sizeof(float));
+    trainer->discounted = (float *)ppo__arena_array(memory, envs, sizeof(float));
     trainer->finished_return = (float *)ppo__arena_array(memory, samples, sizeof(float));
     trainer->finished_length = (int *)ppo__arena_array(memory, samples, sizeof(int));
-    trainer->order           = (int *)ppo__arena_array(memory, samples, sizeof(int));
-    batch->obs               = (float *)ppo__arena_array(memory, size * obs, sizeof(float));
-    batch->old_logp          = (float *)ppo__arena_array(memory, size, sizeof(float));
-    batch->old_value         = (float *)ppo__arena_array(memory, size, sizeof(float));
-    batch->advantage         = (float *)ppo__arena_array(memory, size, sizeof(float));
-    batch->value_target      = (float *)ppo__arena_array(memory, size, sizeof(float));
+    trainer->order = (int *)ppo__arena_array(memory, samples, sizeof(int));
+    batch->obs = (float *)ppo__arena_array(memory, size * obs, sizeof(float));
+    batch->old_logp = (float *)ppo__arena_array(memory, size, sizeof(float));
+    batch->old_value = (float *)ppo__arena_array(memory, size, sizeof(float));
+    batch->advantage = (float *)ppo__arena_array(memory, size, sizeof(float));
+    batch->value_target = (float *)ppo__arena_array(memory, size, sizeof(float));
     if (!trainer->action_rng || !trainer->view || !trainer->discounted || !trainer->finished_return ||
         !trainer->finished_length || !trainer->order || !batch->obs || !batch->old_logp ||
         !batch->old_value || !batch->advantage || !batch->value_target) {
@@ -4801,7 +4833,7 @@ static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
                                       ppo_trainer **trainer) {
     if (!trainer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_create: trainer is NULL");
-    *trainer          = NULL;
+    *trainer = NULL;
     ppo_status status = ppo_env_check(env);
     if (!status) status = ppo_config_check(config);
     if (!status) status = ppo__check_agent(agent, env);
@@ -4812,10 +4844,10 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
     }
     ppo_trainer *made = (ppo_trainer *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
-    made->env    = *env;
+    made->env = *env;
     made->config = *config;
-    made->agent  = agent;
-    status       = ppo__trainer_fill(made);
+    made->agent = agent;
+    status = ppo__trainer_fill(made);
     if (status) {
         ppo_trainer_free(made);
     } else {
@@ -4826,9 +4858,9 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
 
 PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
     if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_train: agent is NULL");
-    ppo_agent   *mine    = *agent;
+    ppo_agent   *mine = *agent;
     ppo_trainer *trainer = NULL;
-    ppo_status   status  = mine ? PPO_OK : ppo_agent_create(env, config, &mine);
+    ppo_status   status = mine ? PPO_OK : ppo_agent_create(env, config, &mine);
     if (!status) status = ppo_trainer_create(env, config, mine, &trainer);
     while (!status && !ppo_trainer_done(trainer)) {
         ppo_progress progress;
@@ -4851,16 +4883,18 @@ static ppo_status ppo__play(ppo_agent *agent, ppo__envs *envs, float *view, cons
                             float *box) {
     const ppo_actor_critic *model = &agent->model;
     int                     active[PPO__EVAL_ENVS], n = envs->count;
-    size_t                  size   = (size_t)model->obs_size;
+    int                     size = model->obs_size;
     ppo_status              status = PPO_OK;
     for (int e = 0; e < n && !status; ++e) {
         active[e] = e;
-        status    = ppo__env_reset(envs, e);
+        status = ppo__env_reset(envs, e);
     }
     while (n && !status) {
         ppo_tensor *policy = NULL;
-        for (int i = 0; i < n; ++i)
-            ppo__agent_view(agent, envs->obs + (size_t)active[i] * size, 1, view + (size_t)i * size);
+        for (int i = 0; i < n; ++i) {
+            const float *obs = envs->obs + ppo__at(active[i], size);
+            ppo__view(&agent->obs_norm, agent->obs_limit, obs, 1, size, view + ppo__at(i, size));
+        }
         ppo_tape_reset(agent->tape);
         ppo_actor_critic_forward(agent->tape, model, ppo_tape_constant(agent->tape, view, n, model->obs_size),
                                  &policy, NULL);
@@ -4869,10 +4903,9 @@ static ppo_status ppo__play(ppo_agent *agent, ppo__envs *envs, float *view, cons
         for (int i = 0; i < n && !status; ++i) {
             ppo_outcome out;
             int         e = active[i];
-            ppo__choose_action(model, policy->data + (size_t)i * (size_t)policy->cols, NULL, actions,
-                               (size_t)i);
+            ppo__choose_action(model, policy->data + ppo__at(i, policy->cols), NULL, actions, (size_t)i);
             ppo_action action = ppo__action_for_env(&model->action_space, actions, (size_t)i, box);
-            status            = ppo__env_step(envs, e, &action, &out);
+            status = ppo__env_step(envs, e, &action, &out);
             if (!status && envs->length[e] >= PPO__EVAL_STEPS && !out.terminated && !out.truncated) {
                 status =
                     ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
@@ -4888,10 +4921,10 @@ static ppo_status ppo__play(ppo_agent *agent, ppo__envs *envs, float *view, cons
 /* The returns and lengths of `episodes` episodes. */
 static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
                                 float *returns, float *lengths) {
-    ppo__arena  memory  = {NULL};
+    ppo__arena  memory = {NULL};
     ppo_actions actions = {NULL, NULL};
-    float *view = (float *)ppo__arena_array(&memory, PPO__EVAL_ENVS * (size_t)env->obs_size, sizeof(float));
-    float *box  = (float *)ppo__arena_array(&memory, (size_t)env->action_space.n, sizeof(float));
+    float *view = (float *)ppo__arena_array(&memory, ppo__at(PPO__EVAL_ENVS, env->obs_size), sizeof(float));
+    float *box = (float *)ppo__arena_array(&memory, env->action_space.n, sizeof(float));
     ppo_status status = view && box ? PPO_OK : PPO_ERROR_MEMORY;
     if (!status) status = ppo__take_actions(&memory, &env->action_space, PPO__EVAL_ENVS, &actions);
     for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
@@ -4920,17 +4953,18 @@ static void ppo__summarize(ppo_evaluation *result, const float *returns, const f
     }
     for (int i = 0; i < n; ++i) var += (returns[i] - mean) * (returns[i] - mean) / n;
     result->mean_return = (float)mean;
-    result->std_return  = (float)sqrt(var);
+    result->std_return = (float)sqrt(var);
     result->mean_length = (float)length;
-    result->episodes    = n;
+    result->episodes = n;
 }
 
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
     ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
-    result.status         = ppo_env_check(env);
+    result.status = ppo_env_check(env);
     if (!result.status) result.status = ppo__check_agent(agent, env);
-    if (!result.status && episodes <= 0)
+    if (!result.status && episodes <= 0) {
         result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
+    }
     if (result.status) return result;
     float *returns = (float *)ppo__alloc(2 * (size_t)episodes * sizeof(float)), *lengths = returns + episodes;
     result.status = returns ? ppo__play_all(agent, env, episodes, seed, returns, lengths) : PPO_ERROR_MEMORY;
@@ -4953,14 +4987,15 @@ static int ppo__is_terminal(FILE *file) {
 }
 
 PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
-    FILE *out      = file ? (FILE *)file : stderr;
+    FILE *out = file ? (FILE *)file : stderr;
     int   terminal = ppo__is_terminal(out), last = p->steps >= p->total_steps;
     long  twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
     if (!terminal && !last && p->steps / twentieth == (p->steps - p->iteration_steps) / twentieth) return 0;
-    long left            = (long)(p->seconds_left + 0.5);
+    long left = (long)(p->seconds_left + 0.5);
     char mean_return[32] = "-"; /* until an episode has finished */
-    if (ppo__finite(p->mean_return))
+    if (ppo__finite(p->mean_return)) {
         snprintf(mean_return, sizeof mean_return, "%.2f", (double)p->mean_return);
+    }
     fprintf(out, "%s%9ld/%ld steps  %7.0f/s  return %8s  kl %.4f  entropy %7.3f  left %ld:%02ld%s",
             terminal ? "\r" : "", p->steps, p->total_steps, p->steps_per_second, mean_return,
             (double)p->approx_kl, (double)p->entropy, left / 60, left % 60, terminal ? "\033[K" : "\n");
@@ -4988,9 +5023,9 @@ static int ppo__curve_range(const float *x, const float *y, int n, float low[2],
     int count = 0;
     for (int i = 0; i < n; ++i) {
         if (!ppo__finite(y[i]) || !ppo__finite(x[i])) continue;
-        low[0]  = count ? ppo__min(low[0], x[i]) : x[i];
+        low[0] = count ? ppo__min(low[0], x[i]) : x[i];
         high[0] = count ? ppo__max(high[0], x[i]) : x[i];
-        low[1]  = count ? ppo__min(low[1], y[i]) : y[i];
+        low[1] = count ? ppo__min(low[1], y[i]) : y[i];
         high[1] = count ? ppo__max(high[1], y[i]) : y[i];
         ++count;
     }
@@ -5011,9 +5046,9 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     int   columns = (int)ppo__clamp((float)(width - LABEL - 2), 1, MOST), rows = height > 4 ? height - 2 : 2;
     float span = high[1] > low[1] ? high[1] - low[1] : 1;
     for (int c = 0; c < columns; ++c) {
-        float at    = low[0] + (high[0] - low[0]) * (columns > 1 ? (float)c / (float)(columns - 1) : 1);
+        float at = low[0] + (high[0] - low[0]) * (columns > 1 ? (float)c / (float)(columns - 1) : 1);
         float value = ppo__curve_at(x, y, n, at);
-        level[c]    = ppo__finite(value) ? (int)lroundf((value - low[1]) / span * (float)(rows - 1)) : -1;
+        level[c] = ppo__finite(value) ? (int)lroundf((value - low[1]) / span * (float)(rows - 1)) : -1;
     }
     for (int row = rows - 1; row >= 0; --row) {
         if (row == rows - 1 || row == 0 || row == rows / 2) {
@@ -5028,7 +5063,7 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     for (int c = 0; c < columns; ++c) fputc('-', file);
     char left[32], right[32];
     int  used = snprintf(left, sizeof left, "%.6g", (double)low[0]);
-    int  gap  = columns - used - snprintf(right, sizeof right, "%.6g", (double)high[0]);
+    int  gap = columns - used - snprintf(right, sizeof right, "%.6g", (double)high[0]);
     fprintf(file, "\n%*s  %.*s", (int)LABEL, "", columns, left);
     if (gap > 0) fprintf(file, "%*s%s", gap, "", right);
     fputc('\n', file);
