@@ -118,25 +118,25 @@ SWITCHES (define before the #include that has PPO_IMPLEMENTATION)
 */
 
 #ifndef PPO_H
-    #define PPO_H
+#define PPO_H
 
-    #include <stddef.h>
-    #include <stdint.h>
-    #include <stdio.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 
-    #ifdef PPO_STATIC
-        #if defined(__GNUC__)
-            #define PPO_DEF static __attribute__((unused))
-        #else
-            #define PPO_DEF static
-        #endif
-    #else
-        #define PPO_DEF extern
-    #endif
+#ifdef PPO_STATIC
+#if defined(__GNUC__)
+#define PPO_DEF static __attribute__((unused))
+#else
+#define PPO_DEF static
+#endif
+#else
+#define PPO_DEF extern
+#endif
 
-    #ifdef __cplusplus
+#ifdef __cplusplus
 extern "C" {
-    #endif
+#endif
 
 /* --------------------------------------------------------------------------------------------------------
    1 Base: status codes, the text of the last error, the allocator hook, a clock
@@ -772,9 +772,9 @@ PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height);
 
-    #ifdef __cplusplus
+#ifdef __cplusplus
 }
-    #endif
+#endif
 #endif /* PPO_H */
 
 /* ========================================================================================================
@@ -783,42 +783,42 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
 
 #if defined(PPO_IMPLEMENTATION) && !defined(PPO__KERNEL_PASS) && !defined(PPO__IMPLEMENTED)
 
-    #include <errno.h>
-    #include <float.h>
-    #include <limits.h>
-    #include <math.h>
-    #include <stdarg.h>
-    #include <stdlib.h>
-    #include <string.h>
-    #include <time.h>
+#include <errno.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-    #if !defined(PPO_NO_THREADS) && (defined(__unix__) || defined(__APPLE__))
-        #define PPO__THREADS
-        #include <pthread.h>
-    #endif
-    #if defined(__unix__) || defined(__APPLE__)
-        #include <sys/time.h>
-        #include <unistd.h>
-    #endif
+#if !defined(PPO_NO_THREADS) && (defined(__unix__) || defined(__APPLE__))
+#define PPO__THREADS
+#include <pthread.h>
+#endif
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/time.h>
+#include <unistd.h>
+#endif
 
-    /* For builds that are stricter than -Wall -Wextra -Wpedantic: sizes are int for the caller, and known to
+/* For builds that are stricter than -Wall -Wextra -Wpedantic: sizes are int for the caller, and known to
    be positive wherever they become a size_t. */
-    #if defined(__GNUC__)
-        #pragma GCC diagnostic push
-        #pragma GCC diagnostic ignored "-Wconversion"
-        #pragma GCC diagnostic ignored "-Wsign-conversion"
-    #endif
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#endif
 
-    #if defined(__GNUC__)
-        #define PPO__THREAD_LOCAL        __thread
-        #define PPO__PRINTF(text, first) __attribute__((format(printf, text, first)))
-    #elif defined(_MSC_VER)
-        #define PPO__THREAD_LOCAL __declspec(thread)
-        #define PPO__PRINTF(text, first)
-    #else
-        #define PPO__THREAD_LOCAL
-        #define PPO__PRINTF(text, first)
-    #endif
+#if defined(__GNUC__)
+#define PPO__THREAD_LOCAL        __thread
+#define PPO__PRINTF(text, first) __attribute__((format(printf, text, first)))
+#elif defined(_MSC_VER)
+#define PPO__THREAD_LOCAL __declspec(thread)
+#define PPO__PRINTF(text, first)
+#else
+#define PPO__THREAD_LOCAL
+#define PPO__PRINTF(text, first)
+#endif
 
 /* --------------------------------------------------------------------------------------------------------
    1 Base
@@ -850,17 +850,17 @@ static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
 
 /* Time: the monotonic clock where the headers show it (strict C99 hides it), else the time of day. */
 PPO_DEF double ppo_clock(void) {
-    #if defined(CLOCK_MONOTONIC)
+#if defined(CLOCK_MONOTONIC)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    #elif defined(__unix__) || defined(__APPLE__)
+#elif defined(__unix__) || defined(__APPLE__)
     struct timeval now;
     gettimeofday(&now, NULL);
     return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
-    #else
+#else
     return (double)clock() / CLOCKS_PER_SEC;
-    #endif
+#endif
 }
 
 /* Memory. Every block starts on a cache line; the pointer that the hook gave is kept just below it. */
@@ -905,68 +905,68 @@ static void ppo__free(void *block) {
     ppo__hook(ppo__hook_user, raw, 0);
 }
 
-    /* stb_ds, quietly. Its own growth would crash when memory runs out, so ppo__array_room() does the
+/* stb_ds, quietly. Its own growth would crash when memory runs out, so ppo__array_room() does the
    growing, through our hook and in stb_ds's layout, before any of its macros has to. */
-    #if !defined(INCLUDE_STB_DS_H) && !defined(STBDS_REALLOC)
-        #define STBDS_REALLOC(context, ptr, size) ppo__hook(ppo__hook_user, ptr, size)
-        #define STBDS_FREE(context, ptr)          ((void)ppo__hook(ppo__hook_user, ptr, 0))
-    #endif
-    #if !defined(INCLUDE_STB_DS_H) || (!defined(STB_DS_IMPLEMENTATION) && !defined(PPO_STB_DS_ELSEWHERE))
-        #if !defined(PPO_STB_DS_ELSEWHERE)
-            #if defined(__GNUC__) /* a second copy in another file of the program is then no clash */
-                #pragma weak stbds_rand_seed
-                #pragma weak stbds_hash_bytes
-                #pragma weak stbds_hash_string
-                #pragma weak stbds_stralloc
-                #pragma weak stbds_strreset
-                #pragma weak stbds_arrgrowf
-                #pragma weak stbds_arrfreef
-                #pragma weak stbds_hmfree_func
-                #pragma weak stbds_hmget_key
-                #pragma weak stbds_hmget_key_ts
-                #pragma weak stbds_hmput_default
-                #pragma weak stbds_hmput_key
-                #pragma weak stbds_hmdel_key
-                #pragma weak stbds_shmode_func
-            #endif
-            #ifndef STB_DS_IMPLEMENTATION
-                #define STB_DS_IMPLEMENTATION
-            #endif
-        #endif
-        #if defined(__GNUC__)
-            #pragma GCC diagnostic push
-            #pragma GCC diagnostic ignored "-Wpragmas"
-            #pragma GCC diagnostic ignored "-Wpedantic"
-            #pragma GCC diagnostic ignored "-Wconversion"
-            #pragma GCC diagnostic ignored "-Wsign-conversion"
-            #pragma GCC diagnostic ignored "-Wsign-compare"
-            #pragma GCC diagnostic ignored "-Wshadow"
-            #pragma GCC diagnostic ignored "-Wcast-qual"
-            #pragma GCC diagnostic ignored "-Wcast-align"
-            #pragma GCC diagnostic ignored "-Wunused-parameter"
-            #pragma GCC diagnostic ignored "-Wunused-function"
-            #pragma GCC diagnostic ignored "-Wunused-value"
-            #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-            #pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
-            #pragma GCC diagnostic ignored "-Wmissing-prototypes"
-            #pragma GCC diagnostic ignored "-Wstrict-prototypes"
-        #endif
-        #if defined(__has_include)
-            #if __has_include(<stb/stb_ds.h>)
-                #include <stb/stb_ds.h>
-            #elif __has_include("stb_ds.h")
-                #include "stb_ds.h"
-            #else
-                #error "ppo.h needs stb_ds.h: install libstb-dev, or put stb_ds.h beside ppo.h"
-            #endif
-        #else
-            #include "stb_ds.h"
-        #endif
-        #if defined(__GNUC__)
-            #pragma GCC diagnostic pop
-        #endif
-        #undef STB_DS_IMPLEMENTATION
-    #endif
+#if !defined(INCLUDE_STB_DS_H) && !defined(STBDS_REALLOC)
+#define STBDS_REALLOC(context, ptr, size) ppo__hook(ppo__hook_user, ptr, size)
+#define STBDS_FREE(context, ptr)          ((void)ppo__hook(ppo__hook_user, ptr, 0))
+#endif
+#if !defined(INCLUDE_STB_DS_H) || (!defined(STB_DS_IMPLEMENTATION) && !defined(PPO_STB_DS_ELSEWHERE))
+#if !defined(PPO_STB_DS_ELSEWHERE)
+#if defined(__GNUC__) /* a second copy in another file of the program is then no clash */
+#pragma weak stbds_rand_seed
+#pragma weak stbds_hash_bytes
+#pragma weak stbds_hash_string
+#pragma weak stbds_stralloc
+#pragma weak stbds_strreset
+#pragma weak stbds_arrgrowf
+#pragma weak stbds_arrfreef
+#pragma weak stbds_hmfree_func
+#pragma weak stbds_hmget_key
+#pragma weak stbds_hmget_key_ts
+#pragma weak stbds_hmput_default
+#pragma weak stbds_hmput_key
+#pragma weak stbds_hmdel_key
+#pragma weak stbds_shmode_func
+#endif
+#ifndef STB_DS_IMPLEMENTATION
+#define STB_DS_IMPLEMENTATION
+#endif
+#endif
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wcast-qual"
+#pragma GCC diagnostic ignored "-Wcast-align"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-value"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#endif
+#if defined(__has_include)
+#if __has_include(<stb/stb_ds.h>)
+#include <stb/stb_ds.h>
+#elif __has_include("stb_ds.h")
+#include "stb_ds.h"
+#else
+#error "ppo.h needs stb_ds.h: install libstb-dev, or put stb_ds.h beside ppo.h"
+#endif
+#else
+#include "stb_ds.h"
+#endif
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+#undef STB_DS_IMPLEMENTATION
+#endif
 
 /* Room for one more element: the array, perhaps moved, or NULL with the old one intact. */
 static void *ppo__array_room(void *array, size_t element_size) {
@@ -1054,17 +1054,17 @@ typedef struct ppo__pool {
     int tasks;
     void (*task)(void *user, int k);
     void *user;
-    #ifdef PPO__THREADS
+#ifdef PPO__THREADS
     pthread_t      *threads; /* [tasks - 1]; task 0 is the caller's */
     int             started;
     int             next, running; /* of the present run: who takes which k, and how many have not finished */
     int             quit;
     pthread_mutex_t mutex;
     pthread_cond_t  work, done;
-    #endif
+#endif
 } ppo__pool;
 
-    #ifdef PPO__THREADS
+#ifdef PPO__THREADS
 static void *ppo__pool_thread(void *argument) {
     ppo__pool *pool = (ppo__pool *)argument;
     pthread_mutex_lock(&pool->mutex);
@@ -1080,11 +1080,11 @@ static void *ppo__pool_thread(void *argument) {
     pthread_mutex_unlock(&pool->mutex);
     return NULL;
 }
-    #endif
+#endif
 
 static void ppo__pool_free(ppo__pool *pool) {
     if (!pool) return;
-    #ifdef PPO__THREADS
+#ifdef PPO__THREADS
     pthread_mutex_lock(&pool->mutex);
     pool->quit = 1;
     pthread_cond_broadcast(&pool->work);
@@ -1094,7 +1094,7 @@ static void ppo__pool_free(ppo__pool *pool) {
     pthread_cond_destroy(&pool->work);
     pthread_cond_destroy(&pool->done);
     ppo__free(pool->threads);
-    #endif
+#endif
     ppo__free(pool);
 }
 
@@ -1102,7 +1102,7 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
     ppo__pool *pool = (ppo__pool *)ppo__alloc(sizeof *pool);
     if (!pool) return PPO_ERROR_MEMORY;
     pool->tasks = tasks;
-    #ifdef PPO__THREADS
+#ifdef PPO__THREADS
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->done, NULL);
@@ -1119,13 +1119,13 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
             return ppo_fail(PPO_ERROR_THREAD, "the system refused thread %d of %d", started + 2, tasks);
         }
     }
-    #endif
+#endif
     *out = pool;
     return PPO_OK;
 }
 
 static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void *user) {
-    #ifdef PPO__THREADS
+#ifdef PPO__THREADS
     pthread_mutex_lock(&pool->mutex);
     pool->task = task;
     pool->user = user;
@@ -1137,9 +1137,9 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
     pthread_mutex_lock(&pool->mutex);
     while (pool->running) pthread_cond_wait(&pool->done, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
-    #else
+#else
     for (int k = 0; k < pool->tasks; ++k) task(user, k);
-    #endif
+#endif
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1273,23 +1273,23 @@ typedef struct ppo__kernels {
                  float step_size, float inv_sqrt_bias2, float decay);
 } ppo__kernels;
 
-    #define PPO__KERNEL_TABLE(prefix, label)                                \
-        static const ppo__kernels prefix##kernels = {label,                 \
-                                                     prefix##gemm,          \
-                                                     prefix##transpose,     \
-                                                     prefix##exp,           \
-                                                     prefix##log,           \
-                                                     prefix##tanh,          \
-                                                     prefix##relu,          \
-                                                     prefix##tanh_backward, \
-                                                     prefix##relu_backward, \
-                                                     prefix##add,           \
-                                                     prefix##scale,         \
-                                                     prefix##column_sum,    \
-                                                     prefix##sum_squares,   \
-                                                     prefix##softmax_stats, \
-                                                     prefix##softmax_grad,  \
-                                                     prefix##adam}
+#define PPO__KERNEL_TABLE(prefix, label)                                \
+    static const ppo__kernels prefix##kernels = {label,                 \
+                                                 prefix##gemm,          \
+                                                 prefix##transpose,     \
+                                                 prefix##exp,           \
+                                                 prefix##log,           \
+                                                 prefix##tanh,          \
+                                                 prefix##relu,          \
+                                                 prefix##tanh_backward, \
+                                                 prefix##relu_backward, \
+                                                 prefix##add,           \
+                                                 prefix##scale,         \
+                                                 prefix##column_sum,    \
+                                                 prefix##sum_squares,   \
+                                                 prefix##softmax_stats, \
+                                                 prefix##softmax_grad,  \
+                                                 prefix##adam}
 
 /* -- the plain kernels: the specification -- */
 
@@ -1390,35 +1390,35 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 
 /* -- the vector kernels: one pass over PPO__KERNEL_PASS per instruction set -- */
 
-    #ifndef PPO_FILE_NAME
-        #define PPO_FILE_NAME "ppo.h"
-    #endif
+#ifndef PPO_FILE_NAME
+#define PPO_FILE_NAME "ppo.h"
+#endif
 
-    /* GCC for Windows does not align the stack for 32-byte vectors (GCC bug 54412); it gets the plain kernels. */
-    #if defined(PPO_NO_SIMD)
-    /* the plain kernels only */
-    #elif defined(__GNUC__) && defined(__x86_64__) && (!defined(_WIN32) || defined(__clang__))
-        #define PPO__X86
-        #include <immintrin.h>
-    #elif defined(__GNUC__) && defined(__aarch64__) && defined(__ARM_NEON)
-        #define PPO__NEON
-        #include <arm_neon.h>
-    #endif
+/* GCC for Windows does not align the stack for 32-byte vectors (GCC bug 54412); it gets the plain kernels. */
+#if defined(PPO_NO_SIMD)
+/* the plain kernels only */
+#elif defined(__GNUC__) && defined(__x86_64__) && (!defined(_WIN32) || defined(__clang__))
+#define PPO__X86
+#include <immintrin.h>
+#elif defined(__GNUC__) && defined(__aarch64__) && defined(__ARM_NEON)
+#define PPO__NEON
+#include <arm_neon.h>
+#endif
 
-    #if defined(PPO__X86) || defined(PPO__NEON)
+#if defined(PPO__X86) || defined(PPO__NEON)
 
-        #define PPO__JOIN2(a, b) a##b
-        #define PPO__JOIN(a, b)  PPO__JOIN2(a, b)
-        #define PPO__(name)      PPO__JOIN(PPO__ISA, name)
-        #define PPO__FN          static PPO__TARGET
-        #define PPO__INLINE      static inline __attribute__((always_inline)) PPO__TARGET
+#define PPO__JOIN2(a, b) a##b
+#define PPO__JOIN(a, b)  PPO__JOIN2(a, b)
+#define PPO__(name)      PPO__JOIN(PPO__ISA, name)
+#define PPO__FN          static PPO__TARGET
+#define PPO__INLINE      static inline __attribute__((always_inline)) PPO__TARGET
 
-        /* -O2 alone leaves small constant loops rolled, and then their arrays of vectors live in memory. */
-        #ifdef __clang__
-            #define PPO__UNROLL _Pragma("clang loop unroll(full)")
-        #else
-            #define PPO__UNROLL _Pragma("GCC unroll 16")
-        #endif
+/* -O2 alone leaves small constant loops rolled, and then their arrays of vectors live in memory. */
+#ifdef __clang__
+#define PPO__UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PPO__UNROLL _Pragma("GCC unroll 16")
+#endif
 
 /* Polynomials, highest power first; fitted for these kernels (Lawson's algorithm on the relative error, each
    coefficient rounded to float before the next ones are refitted). */
@@ -1430,12 +1430,12 @@ static const float ppo__log_poly[] = /* (log(1+f) - f + f^2/2) / f^3 on -1/3 <= 
     {-0.128802091f, 0.139855191f, -0.121872552f, 0.140055656f,
      -0.166802317f, 0.200104341f, -0.249998048f, 0.333332151f};
 
-        /* ln 2 as a float, and what is missing */
-        #define PPO__LN2_HIGH 0.693147182f
-        #define PPO__LN2_LOW  -1.90465421e-09f
-        /* 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, which then stands in the low bits */
-        #define PPO__ROUNDER      12582912.0f
-        #define PPO__ROUNDER_BITS 0x4B400000
+/* ln 2 as a float, and what is missing */
+#define PPO__LN2_HIGH 0.693147182f
+#define PPO__LN2_LOW  -1.90465421e-09f
+/* 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, which then stands in the low bits */
+#define PPO__ROUNDER      12582912.0f
+#define PPO__ROUNDER_BITS 0x4B400000
 
 /* What a gemm is about, so that its parts need not hand on twelve arguments. */
 typedef struct {
@@ -1445,96 +1445,91 @@ typedef struct {
     ptrdiff_t    a_row, a_col, ldb, ld_init, ldc;
 } ppo__gemm_job;
 
-    #endif
+#endif
 
-    #define PPO__KERNEL_PASS
+#define PPO__KERNEL_PASS
 
-    #ifdef PPO__X86
+#ifdef PPO__X86
 
-        /* GCC's AVX-512 intrinsics start from undefined vectors, which g++ 12 reports as used uninitialized. */
-        #ifndef __clang__
-            #pragma GCC diagnostic push
-            #pragma GCC diagnostic ignored "-Wuninitialized"
-            #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-        #endif
+/* GCC's AVX-512 intrinsics start from undefined vectors, which g++ 12 reports as used uninitialized. */
+#ifndef __clang__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 
-        #define PPO__TARGET       __attribute__((target("avx2,fma")))
-        #define PPO__ISA          ppo__avx2_
-        #define PPO__ISA_NAME     "avx2"
-        #define PPO__WIDTH        8
-        #define PPO__VEC          __m256
-        #define PPO__DOUBLES      __m256d
-        #define PPO__TILE_ROWS    4
-        #define PPO__TILE_VECS    3
-        #define PPO__SET1(x)      _mm256_set1_ps(x)
-        #define PPO__LOADU(p)     _mm256_loadu_ps(p)
-        #define PPO__STOREU(p, v) _mm256_storeu_ps(p, v)
-        #define PPO__MASK         __m256i
-        #define PPO__MASK_OF(lanes) \
-            _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
-        #define PPO__LOADM(p, mask)            _mm256_maskload_ps(p, mask)
-        #define PPO__STOREM(p, mask, v)        _mm256_maskstore_ps(p, mask, v)
-        #define PPO__PAD(mask, v, pad)         _mm256_blendv_ps(pad, v, _mm256_castsi256_ps(mask))
-        #define PPO__FMA(a, b, c)              _mm256_fmadd_ps(a, b, c)
-        #define PPO__MIN(a, b)                 _mm256_min_ps(a, b)
-        #define PPO__MAX(a, b)                 _mm256_max_ps(a, b)
-        #define PPO__SQRT(a)                   _mm256_sqrt_ps(a)
-        #define PPO__IF_GREATER(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ))
-        #define PPO__LOAD_DOUBLES(p)           _mm256_cvtps_pd(_mm_loadu_ps(p))
-        #define PPO__LOAD_GROUPS(p, step) \
-            _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps((p) + (step)), 1)
-        #define PPO__ZIP_LOW(a, b)  _mm256_unpacklo_ps(a, b)
-        #define PPO__ZIP_HIGH(a, b) _mm256_unpackhi_ps(a, b)
-        #define PPO__ZIP2_LOW(a, b) \
-            _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
-        #define PPO__ZIP2_HIGH(a, b) \
-            _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
-        #include PPO_FILE_NAME
+#define PPO__TARGET       __attribute__((target("avx2,fma")))
+#define PPO__ISA          ppo__avx2_
+#define PPO__ISA_NAME     "avx2"
+#define PPO__WIDTH        8
+#define PPO__VEC          __m256
+#define PPO__DOUBLES      __m256d
+#define PPO__TILE_ROWS    4
+#define PPO__TILE_VECS    3
+#define PPO__SET1(x)      _mm256_set1_ps(x)
+#define PPO__LOADU(p)     _mm256_loadu_ps(p)
+#define PPO__STOREU(p, v) _mm256_storeu_ps(p, v)
+#define PPO__MASK         __m256i
+#define PPO__MASK_OF(lanes) \
+    _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+#define PPO__LOADM(p, mask)            _mm256_maskload_ps(p, mask)
+#define PPO__STOREM(p, mask, v)        _mm256_maskstore_ps(p, mask, v)
+#define PPO__PAD(mask, v, pad)         _mm256_blendv_ps(pad, v, _mm256_castsi256_ps(mask))
+#define PPO__FMA(a, b, c)              _mm256_fmadd_ps(a, b, c)
+#define PPO__MIN(a, b)                 _mm256_min_ps(a, b)
+#define PPO__MAX(a, b)                 _mm256_max_ps(a, b)
+#define PPO__SQRT(a)                   _mm256_sqrt_ps(a)
+#define PPO__IF_GREATER(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ))
+#define PPO__LOAD_DOUBLES(p)           _mm256_cvtps_pd(_mm_loadu_ps(p))
+#define PPO__LOAD_GROUPS(p, step) \
+    _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps((p) + (step)), 1)
+#define PPO__ZIP_LOW(a, b)   _mm256_unpacklo_ps(a, b)
+#define PPO__ZIP_HIGH(a, b)  _mm256_unpackhi_ps(a, b)
+#define PPO__ZIP2_LOW(a, b)  _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
+#define PPO__ZIP2_HIGH(a, b) _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
+#include PPO_FILE_NAME
 
-        #define PPO__TARGET             __attribute__((target("avx512f,avx512dq,avx2,fma")))
-        #define PPO__ISA                ppo__avx512_
-        #define PPO__ISA_NAME           "avx512"
-        #define PPO__WIDTH              16
-        #define PPO__VEC                __m512
-        #define PPO__DOUBLES            __m512d
-        #define PPO__TILE_ROWS          4
-        #define PPO__TILE_VECS          4
-        #define PPO__SET1(x)            _mm512_set1_ps(x)
-        #define PPO__LOADU(p)           _mm512_loadu_ps(p)
-        #define PPO__STOREU(p, v)       _mm512_storeu_ps(p, v)
-        #define PPO__MASK               __mmask16
-        #define PPO__MASK_OF(lanes)     ((__mmask16)((1u << (lanes)) - 1u))
-        #define PPO__LOADM(p, mask)     _mm512_maskz_loadu_ps(mask, p)
-        #define PPO__STOREM(p, mask, v) _mm512_mask_storeu_ps(p, mask, v)
-        #define PPO__PAD(mask, v, pad)  _mm512_mask_blend_ps(mask, pad, v)
-        #define PPO__FMA(a, b, c)       _mm512_fmadd_ps(a, b, c)
-        #define PPO__MIN(a, b)          _mm512_min_ps(a, b)
-        #define PPO__MAX(a, b)          _mm512_max_ps(a, b)
-        #define PPO__SQRT(a)            _mm512_sqrt_ps(a)
-        #define PPO__IF_GREATER(a, b, yes, no) \
-            _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes)
-        #define PPO__TIMES_2_TO(y, n) _mm512_scalef_ps(y, n)
-        #define PPO__LOAD_DOUBLES(p)  _mm512_cvtps_pd(_mm256_loadu_ps(p))
-        #define PPO__LOAD_GROUP(into, group, p) \
-            _mm512_mask_broadcast_f32x4(into, (__mmask16)(15 << 4 * (group)), _mm_loadu_ps(p))
-        #define PPO__LOAD_GROUPS(p, step)                                                                  \
-            PPO__LOAD_GROUP(                                                                               \
-                PPO__LOAD_GROUP(PPO__LOAD_GROUP(_mm512_castps128_ps512(_mm_loadu_ps(p)), 1, (p) + (step)), \
-                                2, (p) + 2 * (step)),                                                      \
-                3, (p) + 3 * (step))
-        #define PPO__ZIP_LOW(a, b)  _mm512_unpacklo_ps(a, b)
-        #define PPO__ZIP_HIGH(a, b) _mm512_unpackhi_ps(a, b)
-        #define PPO__ZIP2_LOW(a, b) \
-            _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-        #define PPO__ZIP2_HIGH(a, b) \
-            _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-        #include PPO_FILE_NAME
+#define PPO__TARGET                    __attribute__((target("avx512f,avx512dq,avx2,fma")))
+#define PPO__ISA                       ppo__avx512_
+#define PPO__ISA_NAME                  "avx512"
+#define PPO__WIDTH                     16
+#define PPO__VEC                       __m512
+#define PPO__DOUBLES                   __m512d
+#define PPO__TILE_ROWS                 4
+#define PPO__TILE_VECS                 4
+#define PPO__SET1(x)                   _mm512_set1_ps(x)
+#define PPO__LOADU(p)                  _mm512_loadu_ps(p)
+#define PPO__STOREU(p, v)              _mm512_storeu_ps(p, v)
+#define PPO__MASK                      __mmask16
+#define PPO__MASK_OF(lanes)            ((__mmask16)((1u << (lanes)) - 1u))
+#define PPO__LOADM(p, mask)            _mm512_maskz_loadu_ps(mask, p)
+#define PPO__STOREM(p, mask, v)        _mm512_mask_storeu_ps(p, mask, v)
+#define PPO__PAD(mask, v, pad)         _mm512_mask_blend_ps(mask, pad, v)
+#define PPO__FMA(a, b, c)              _mm512_fmadd_ps(a, b, c)
+#define PPO__MIN(a, b)                 _mm512_min_ps(a, b)
+#define PPO__MAX(a, b)                 _mm512_max_ps(a, b)
+#define PPO__SQRT(a)                   _mm512_sqrt_ps(a)
+#define PPO__IF_GREATER(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes)
+#define PPO__TIMES_2_TO(y, n)          _mm512_scalef_ps(y, n)
+#define PPO__LOAD_DOUBLES(p)           _mm512_cvtps_pd(_mm256_loadu_ps(p))
+#define PPO__LOAD_GROUP(into, group, p) \
+    _mm512_mask_broadcast_f32x4(into, (__mmask16)(15 << 4 * (group)), _mm_loadu_ps(p))
+#define PPO__LOAD_GROUPS(p, step)                                                                     \
+    PPO__LOAD_GROUP(                                                                                  \
+        PPO__LOAD_GROUP(PPO__LOAD_GROUP(_mm512_castps128_ps512(_mm_loadu_ps(p)), 1, (p) + (step)), 2, \
+                        (p) + 2 * (step)),                                                            \
+        3, (p) + 3 * (step))
+#define PPO__ZIP_LOW(a, b)   _mm512_unpacklo_ps(a, b)
+#define PPO__ZIP_HIGH(a, b)  _mm512_unpackhi_ps(a, b)
+#define PPO__ZIP2_LOW(a, b)  _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+#define PPO__ZIP2_HIGH(a, b) _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
+#include PPO_FILE_NAME
 
-        #ifndef __clang__
-            #pragma GCC diagnostic pop
-        #endif
+#ifndef __clang__
+#pragma GCC diagnostic pop
+#endif
 
-    #elif defined(PPO__NEON)
+#elif defined(PPO__NEON)
 
 /* NEON has no masked memory access: the last lanes go through a small array. */
 static inline float32x4_t ppo__neon_loadm(const float *p, size_t lanes) {
@@ -1551,55 +1546,55 @@ static inline void ppo__neon_storem(float *p, size_t lanes, float32x4_t v) {
 
 static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
 
-        #define PPO__TARGET
-        #define PPO__ISA                ppo__neon_
-        #define PPO__ISA_NAME           "neon"
-        #define PPO__WIDTH              4
-        #define PPO__VEC                float32x4_t
-        #define PPO__DOUBLES            float64x2_t
-        #define PPO__TILE_ROWS          4
-        #define PPO__TILE_VECS          4
-        #define PPO__SET1(x)            vdupq_n_f32(x)
-        #define PPO__LOADU(p)           vld1q_f32(p)
-        #define PPO__STOREU(p, v)       vst1q_f32(p, v)
-        #define PPO__MASK               size_t
-        #define PPO__MASK_OF(lanes)     (lanes)
-        #define PPO__LOADM(p, mask)     ppo__neon_loadm(p, mask)
-        #define PPO__STOREM(p, mask, v) ppo__neon_storem(p, mask, v)
-        #define PPO__PAD(mask, v, pad) \
-            vbslq_f32(vcltq_u32(vld1q_u32(ppo__neon_lane), vdupq_n_u32((unsigned)(mask))), v, pad)
-        #define PPO__FMA(a, b, c)              vfmaq_f32(c, a, b)
-        #define PPO__MIN(a, b)                 vminq_f32(a, b)
-        #define PPO__MAX(a, b)                 vmaxq_f32(a, b)
-        #define PPO__SQRT(a)                   vsqrtq_f32(a)
-        #define PPO__IF_GREATER(a, b, yes, no) vbslq_f32(vcgtq_f32(a, b), yes, no)
-        #define PPO__LOAD_DOUBLES(p)           vcvt_f64_f32(vld1_f32(p))
-        #define PPO__LOAD_GROUPS(p, step)      vld1q_f32(p)
-        #define PPO__ZIP_LOW(a, b)             vzip1q_f32(a, b)
-        #define PPO__ZIP_HIGH(a, b)            vzip2q_f32(a, b)
-        #define PPO__ZIP2_LOW(a, b) \
-            vreinterpretq_f32_f64(vzip1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
-        #define PPO__ZIP2_HIGH(a, b) \
-            vreinterpretq_f32_f64(vzip2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
-        #include PPO_FILE_NAME
+#define PPO__TARGET
+#define PPO__ISA                ppo__neon_
+#define PPO__ISA_NAME           "neon"
+#define PPO__WIDTH              4
+#define PPO__VEC                float32x4_t
+#define PPO__DOUBLES            float64x2_t
+#define PPO__TILE_ROWS          4
+#define PPO__TILE_VECS          4
+#define PPO__SET1(x)            vdupq_n_f32(x)
+#define PPO__LOADU(p)           vld1q_f32(p)
+#define PPO__STOREU(p, v)       vst1q_f32(p, v)
+#define PPO__MASK               size_t
+#define PPO__MASK_OF(lanes)     (lanes)
+#define PPO__LOADM(p, mask)     ppo__neon_loadm(p, mask)
+#define PPO__STOREM(p, mask, v) ppo__neon_storem(p, mask, v)
+#define PPO__PAD(mask, v, pad) \
+    vbslq_f32(vcltq_u32(vld1q_u32(ppo__neon_lane), vdupq_n_u32((unsigned)(mask))), v, pad)
+#define PPO__FMA(a, b, c)              vfmaq_f32(c, a, b)
+#define PPO__MIN(a, b)                 vminq_f32(a, b)
+#define PPO__MAX(a, b)                 vmaxq_f32(a, b)
+#define PPO__SQRT(a)                   vsqrtq_f32(a)
+#define PPO__IF_GREATER(a, b, yes, no) vbslq_f32(vcgtq_f32(a, b), yes, no)
+#define PPO__LOAD_DOUBLES(p)           vcvt_f64_f32(vld1_f32(p))
+#define PPO__LOAD_GROUPS(p, step)      vld1q_f32(p)
+#define PPO__ZIP_LOW(a, b)             vzip1q_f32(a, b)
+#define PPO__ZIP_HIGH(a, b)            vzip2q_f32(a, b)
+#define PPO__ZIP2_LOW(a, b) \
+    vreinterpretq_f32_f64(vzip1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
+#define PPO__ZIP2_HIGH(a, b) \
+    vreinterpretq_f32_f64(vzip2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
+#include PPO_FILE_NAME
 
-    #endif
+#endif
 
-    #undef PPO__KERNEL_PASS
+#undef PPO__KERNEL_PASS
 
 /* The kernels called `name` if this processor (and its operating system) can run them, else NULL; for a NULL
    name the fastest that it can run. */
 static const ppo__kernels *ppo__kernels_find(const char *name) {
     const ppo__kernels *usable[3];
     int                 count = 0;
-    #if defined(PPO__X86)
+#if defined(PPO__X86)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
         usable[count++] = &ppo__avx512_kernels;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) usable[count++] = &ppo__avx2_kernels;
-    #elif defined(PPO__NEON)
+#elif defined(PPO__NEON)
     usable[count++] = &ppo__neon_kernels;
-    #endif
+#endif
     usable[count++] = &ppo__plain_kernels;
     for (int i = 0; i < count; i++)
         if (!name || strcmp(name, usable[i]->name) == 0) return usable[i];
@@ -1624,20 +1619,20 @@ PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
     else PPO__STOREM(p, PPO__MASK_OF(lanes), v);
 }
 
-    /* A statement for each vector of n floats, at offset i, `lanes` of them present. */
-    #define PPO__EACH_VECTOR(n, ...)                            \
-        do {                                                    \
-            const size_t count_ = (n);                          \
-            size_t       i = 0;                                 \
-            for (; i + PPO__WIDTH <= count_; i += PPO__WIDTH) { \
-                const size_t lanes = PPO__WIDTH;                \
-                __VA_ARGS__;                                    \
-            }                                                   \
-            if (i < count_) {                                   \
-                const size_t lanes = count_ - i;                \
-                __VA_ARGS__;                                    \
-            }                                                   \
-        } while (0)
+/* A statement for each vector of n floats, at offset i, `lanes` of them present. */
+#define PPO__EACH_VECTOR(n, ...)                            \
+    do {                                                    \
+        const size_t count_ = (n);                          \
+        size_t       i = 0;                                 \
+        for (; i + PPO__WIDTH <= count_; i += PPO__WIDTH) { \
+            const size_t lanes = PPO__WIDTH;                \
+            __VA_ARGS__;                                    \
+        }                                                   \
+        if (i < count_) {                                   \
+            const size_t lanes = count_ - i;                \
+            __VA_ARGS__;                                    \
+        }                                                   \
+    } while (0)
 
 /* -- matrices -- */
 
@@ -1711,11 +1706,11 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *shared_jo
     const int       vecs = (cols - j + PPO__WIDTH - 1) / PPO__WIDTH;
     const PPO__MASK mask = PPO__MASK_OF(cols - j - (vecs - 1) * PPO__WIDTH);
     switch (vecs) {
-    #if PPO__TILE_VECS == 4
+#if PPO__TILE_VECS == 4
     case 4:
         PPO__(panel)(4, 1, mask, rows, &job, j);
         break;
-    #endif
+#endif
     case 3:
         PPO__(panel)(3, 1, mask, rows, &job, j);
         break;
@@ -1849,12 +1844,12 @@ PPO__INLINE PPO__VEC PPO__(expm1_reduced)(PPO__VEC x, PPO__VEC *shifted) {
 
 /* y 2^n for shifted = n + ROUNDER. Two factors, because 2^n alone need not be a normal float. */
 PPO__INLINE PPO__VEC PPO__(times_2_to)(PPO__VEC y, PPO__VEC shifted) {
-    #ifdef PPO__TIMES_2_TO
+#ifdef PPO__TIMES_2_TO
     return PPO__TIMES_2_TO(y, shifted - PPO__SET1(PPO__ROUNDER));
-    #else
+#else
     const PPO__(ints) n = (PPO__(ints))shifted - PPO__ROUNDER_BITS, half = n >> 1;
     return y * (PPO__VEC)((PPO__(bits))(half + 127) << 23) * (PPO__VEC)((PPO__(bits))(n - half + 127) << 23);
-    #endif
+#endif
 }
 
 /* Within 1.04 ulp, measured over all floats with a normal result. */
@@ -2047,39 +2042,39 @@ PPO__FN void PPO__(softmax_grad)(const float *logits, int n, float inv_temperatu
     });
 }
 
-    #define PPO__TABLE_OF(prefix, label) PPO__KERNEL_TABLE(prefix, label)
+#define PPO__TABLE_OF(prefix, label) PPO__KERNEL_TABLE(prefix, label)
 PPO__TABLE_OF(PPO__ISA, PPO__ISA_NAME);
 
-    #undef PPO__TARGET
-    #undef PPO__ISA
-    #undef PPO__ISA_NAME
-    #undef PPO__WIDTH
-    #undef PPO__VEC
-    #undef PPO__DOUBLES
-    #undef PPO__TILE_ROWS
-    #undef PPO__TILE_VECS
-    #undef PPO__SET1
-    #undef PPO__LOADU
-    #undef PPO__STOREU
-    #undef PPO__MASK
-    #undef PPO__MASK_OF
-    #undef PPO__LOADM
-    #undef PPO__STOREM
-    #undef PPO__PAD
-    #undef PPO__FMA
-    #undef PPO__MIN
-    #undef PPO__MAX
-    #undef PPO__SQRT
-    #undef PPO__IF_GREATER
-    #undef PPO__TIMES_2_TO
-    #undef PPO__LOAD_DOUBLES
-    #undef PPO__LOAD_GROUPS
-    #undef PPO__ZIP_LOW
-    #undef PPO__ZIP_HIGH
-    #undef PPO__ZIP2_LOW
-    #undef PPO__ZIP2_HIGH
-    #undef PPO__EACH_VECTOR
-    #undef PPO__TABLE_OF
+#undef PPO__TARGET
+#undef PPO__ISA
+#undef PPO__ISA_NAME
+#undef PPO__WIDTH
+#undef PPO__VEC
+#undef PPO__DOUBLES
+#undef PPO__TILE_ROWS
+#undef PPO__TILE_VECS
+#undef PPO__SET1
+#undef PPO__LOADU
+#undef PPO__STOREU
+#undef PPO__MASK
+#undef PPO__MASK_OF
+#undef PPO__LOADM
+#undef PPO__STOREM
+#undef PPO__PAD
+#undef PPO__FMA
+#undef PPO__MIN
+#undef PPO__MAX
+#undef PPO__SQRT
+#undef PPO__IF_GREATER
+#undef PPO__TIMES_2_TO
+#undef PPO__LOAD_DOUBLES
+#undef PPO__LOAD_GROUPS
+#undef PPO__ZIP_LOW
+#undef PPO__ZIP_HIGH
+#undef PPO__ZIP2_LOW
+#undef PPO__ZIP2_HIGH
+#undef PPO__EACH_VECTOR
+#undef PPO__TABLE_OF
 
 #endif
 
@@ -2089,16 +2084,16 @@ static const ppo__kernels *ppo__chosen_kernels;
 
 /* The kernels in use. Found at the first call; that two threads may both find them does no harm. */
 static const ppo__kernels *ppo__k(void) {
-    #if defined(__GNUC__)
+#if defined(__GNUC__)
     const ppo__kernels *kernels = __atomic_load_n(&ppo__chosen_kernels, __ATOMIC_RELAXED);
     if (!kernels) {
         kernels = ppo__kernels_find(NULL);
         __atomic_store_n(&ppo__chosen_kernels, kernels, __ATOMIC_RELAXED);
     }
     return kernels;
-    #else
+#else
     return ppo__chosen_kernels ? ppo__chosen_kernels : (ppo__chosen_kernels = ppo__kernels_find(NULL));
-    #endif
+#endif
 }
 
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
@@ -2107,11 +2102,11 @@ PPO_DEF ppo_status ppo_use_kernels(const char *name) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "kernels \"%s\" do not exist on this processor",
                         name ? name : "NULL");
     }
-    #if defined(__GNUC__)
+#if defined(__GNUC__)
     __atomic_store_n(&ppo__chosen_kernels, kernels, __ATOMIC_RELAXED);
-    #else
+#else
     ppo__chosen_kernels = kernels;
-    #endif
+#endif
     return PPO_OK;
 }
 
@@ -3924,8 +3919,8 @@ PPO_DEF ppo_config ppo_config_default(void) {
     return c;
 }
 
-    #define PPO__FIELD(name, type, min, max, choices, help) \
-        { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help }
+#define PPO__FIELD(name, type, min, max, choices, help) \
+    { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help }
 
 static const char ppo__schedules[] = "constant|linear|cosine";
 
@@ -4989,12 +4984,12 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    -------------------------------------------------------------------------------------------------------- */
 
 static int ppo__is_terminal(FILE *file) {
-    #if defined(__unix__) || defined(__APPLE__)
+#if defined(__unix__) || defined(__APPLE__)
     return file == stdout ? isatty(1) : file == stderr ? isatty(2) : 0;
-    #else
+#else
     (void)file;
     return 0;
-    #endif
+#endif
 }
 
 PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
@@ -5080,10 +5075,10 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     fputc('\n', file);
 }
 
-    #if defined(__GNUC__)
-        #pragma GCC diagnostic pop
-    #endif
-    #define PPO__IMPLEMENTED
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+#define PPO__IMPLEMENTED
 #endif
 
 /*
