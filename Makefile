@@ -1,0 +1,99 @@
+# GNU make. `make help` lists the targets; everything that is built goes to build/.
+
+CC     ?= cc
+CFLAGS ?= -O2
+LDLIBS  = -lm
+ARGS    =
+
+HEADERS  := ppo.h $(wildcard stb_ds.h examples/envs/*.h)
+EXAMPLES := $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
+
+all: $(EXAMPLES) ## builds the examples (also: plain `make`)
+
+run: build/train ## trains CartPole-v1 with the default settings; flags go into ARGS="--seed 2"
+	@build/train $(ARGS)
+
+build/%: examples/%.c $(HEADERS) Makefile | build/stb_ds.found
+	@rm -f $@
+	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS)
+
+# --- tests: each program of tests/ as it is, and again with sanitizers --------------------------------------------
+
+SANITIZE_ASAN := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+SANITIZE_TSAN := -O1 -g -fsanitize=thread
+THREADED      := $(basename $(notdir $(shell grep -l thread tests/test_*.c)))
+
+NAMES := $(basename $(notdir $(wildcard tests/test_*.c)))
+PLAIN := $(NAMES:%=build/plain/%)
+ASAN  := $(NAMES:%=build/asan/%)
+TSAN  := $(patsubst %,build/tsan/%,$(filter $(THREADED),$(NAMES)))
+TEST_HEADERS := $(HEADERS) $(wildcard tests/*.h tests/golden/*.h)
+
+# Builds on all processors, unless this make was told a number itself.
+JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
+
+test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is "N passed, N failed"
+	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
+	@CC="$(CC)" sh tests/run.sh $(PLAIN) $(ASAN) $(TSAN) tests/compile.sh tests/cli.sh
+
+test-long: build/train ## trains CartPole-v1 with ten seeds; at least nine must balance the pole
+	@sh tests/seeds.sh
+
+test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN)
+
+build/plain/%: tests/%.c $(TEST_HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@
+	$(CC) -O2 -Wall -Wextra -I. $< -o $@ -lcmocka $(LDLIBS)
+
+build/asan/%: tests/%.c $(TEST_HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@
+	$(CC) $(SANITIZE_ASAN) -I. $< -o $@ -lcmocka $(LDLIBS)
+
+build/tsan/%: tests/%.c $(TEST_HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@
+	$(CC) $(SANITIZE_TSAN) -I. $< -o $@ -lcmocka $(LDLIBS)
+
+# --- bench --------------------------------------------------------------------------------------------------------
+
+bench: build/bench build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with stable_baselines3)
+	@build/bench
+
+build/bench: bench/bench.c $(HEADERS) Makefile | build/stb_ds.found
+	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS)
+
+# --- what must be on the machine ----------------------------------------------------------------------------------
+
+# $(call require,headers to try,library,apt's package,dnf's,pacman's,a remark): looks once, and installs what is missing.
+define require
+	@mkdir -p build
+	@compiles() { \
+	    printf '\043include <%s>\n' setjmp.h stdarg.h stddef.h stdint.h >build/probe.c; \
+	    printf '\043include %s\nint main(void) { return 0; }\n' "$$1" >>build/probe.c; \
+	    $(CC) -I. build/probe.c -o build/probe $$2 2>build/probe.log; }; \
+	found() { for h in $(1); do compiles "$$h" $(2) && return 0; done; return 1; }; \
+	as_root() { if [ "$$(id -u)" = 0 ]; then "$$@"; else sudo -n "$$@"; fi; }; \
+	apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(3); }; \
+	get() { \
+	    if   command -v apt-get; then apt || { as_root apt-get update && apt; }; \
+	    elif command -v dnf;     then as_root dnf install -y $(4); \
+	    elif command -v pacman;  then as_root pacman -S --noconfirm --needed $(5); fi; }; \
+	compiles '<stdio.h>' || { \
+	    echo "the C compiler \"$(CC)\" does not work, see build/probe.log; CC=... names another one" >&2; exit 1; }; \
+	found || { echo "installing $(3) (log: build/install.log)"; get >build/install.log 2>&1; found; } || { \
+	    echo "please install $(3) (Debian, Ubuntu), $(4) (Fedora) or $(5) (Arch)$(6)" >&2; exit 1; }
+	@touch $@
+endef
+
+build/stb_ds.found:
+	$(call require,'"stb_ds.h"' '<stb/stb_ds.h>' '<stb_ds.h>',,libstb-dev,stb-devel,stb,; or put stb_ds.h beside ppo.h)
+
+build/cmocka.found:
+	$(call require,'<cmocka.h>',-lcmocka,libcmocka-dev,libcmocka-devel,cmocka,; the tests need it)
+
+clean: ## removes build/
+	rm -rf build
+
+help: ## prints this
+	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' Makefile | awk -F' - ' '{ printf "make %-10s %s\n", $$1, $$2 }'
+
+.PHONY: all run test test-long test-programs bench clean help

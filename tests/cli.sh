@@ -1,0 +1,164 @@
+#!/bin/sh
+# cli.sh - the command line of build/train: what it refuses and how, what it prints, and that make does no work twice.
+# Reports in TAP.
+set -u
+cd "$(dirname "$0")/.."
+work=build/cli
+rm -rf $work
+mkdir -p $work
+number=0 failures=0
+
+# check NAME COMMAND... - passes if the command returns 0
+check() {
+    name=$1
+    shift
+    number=$((number + 1))
+    if "$@" >$work/check.log 2>&1; then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        echo "# the last run: build/train $last"
+        sed 's/^/# /' $work/check.log $work/out $work/err | tail -n 20
+        failures=$((failures + 1))
+    fi
+}
+
+last=
+train() { # leaves $work/out, $work/err and $status
+    last="$*"
+    build/train "$@" >$work/out 2>$work/err
+    status=$?
+}
+
+# Refused: exit status 1, nothing on stdout, one line on stderr that holds the word.
+is_refused() {
+    word=$1
+    shift
+    train "$@"
+    [ $status -eq 1 ] && [ ! -s $work/out ] && [ "$(wc -l <$work/err)" -eq 1 ] && grep -q -e "$word" $work/err
+}
+
+check refuses_an_unknown_flag                is_refused no-such-flag --no-such-flag 1
+check refuses_a_flag_with_one_dash           is_refused -seed -seed 1
+check refuses_a_bare_word                    is_refused fast fast
+check refuses_a_missing_value_at_the_end     is_refused seed --seed
+check refuses_a_missing_value_before_a_flag  is_refused seed --seed --json
+check refuses_an_empty_value                 is_refused seed --seed=
+check refuses_a_value_for_a_switch           is_refused json --json=1
+check refuses_a_word_for_a_number            is_refused abc --steps abc
+check refuses_a_number_with_a_tail           is_refused 1000x --steps 1000x
+check refuses_a_fraction_for_an_integer      is_refused num --num-envs 2.5
+check refuses_nan                            is_refused learning --learning-rate nan
+check refuses_infinity                       is_refused learning --learning-rate inf
+check refuses_a_value_above_its_range        is_refused gamma --gamma 1.5
+check refuses_a_value_below_its_range        is_refused num --num-envs 0
+check refuses_no_steps                       is_refused total --steps 0
+check refuses_negative_threads               is_refused threads --threads -1
+check refuses_a_negative_seed                is_refused seed --seed -1
+check refuses_a_seed_beyond_64_bits          is_refused seed --seed 18446744073709551616
+check refuses_an_int_beyond_32_bits          is_refused num --num-envs 4294967297
+check refuses_an_unknown_choice              is_refused nonsense --objective nonsense
+check refuses_an_empty_hidden_layer          is_refused hidden --hidden 64,0
+check refuses_words_for_hidden_layers        is_refused hidden --hidden 64,x
+check refuses_a_minibatch_above_the_rollout  is_refused minibatch --minibatch-size 4096
+check refuses_an_unknown_environment         is_refused NoSuchEnv --env NoSuchEnv
+check refuses_unknown_kernels                is_refused mmx --kernels mmx
+check refuses_no_evaluation_episodes         is_refused eval-episodes --eval-episodes 0
+check refuses_too_many_evaluation_episodes   is_refused eval-episodes --eval-episodes 99999999999999999999
+
+# --- help ---------------------------------------------------------------------------------------------------------
+
+flags() { sed -n 's/^  --\([a-z0-9-]*\) .*/\1/p' $work/help; }
+
+help_is_complete() { # every field of ppo_config that is not a pointer is there, and so are the flags around it
+    train --help
+    cp $work/out $work/help
+    [ $status -eq 0 ] && [ ! -s $work/err ] || return 1
+    sed -n '/^typedef struct ppo_config {/,/^} ppo_config;/p' ppo.h | grep -v -e typedef -e callback -e '^}' |
+        sed -e 's,/\*.*,,' -e 's/\[.*\]//' -e 's/^ *[a-z0-9_]* *//' | tr -d ' ;' | tr ',' '\n' | tr _ - |
+        grep -v '^hidden-layers$' >$work/fields
+    [ "$(wc -l <$work/fields)" -gt 30 ] || return 1
+    for flag in $(cat $work/fields) env eval-episodes kernels json quiet steps; do
+        flags | grep -qx -e "$flag" || { echo "no --$flag in the help"; return 1; }
+    done
+}
+check help_lists_every_field_of_ppo_config help_is_complete
+
+help_shows_defaults() {
+    grep -q -e '--gamma .*\[0.99; 0 to 1\]' $work/help && grep -q -e '--hidden .*\[64,64;' $work/help &&
+        grep -q -e '--objective .*\[clip; .*kl' $work/help
+}
+check help_shows_defaults_and_ranges help_shows_defaults
+
+# --- runs ---------------------------------------------------------------------------------------------------------
+
+short="--steps 4096 --eval-episodes 3"
+json='^{"env":"CartPole-v1","seed":[0-9]+,"steps":4096,"seconds":[0-9]+\.[0-9]+,"steps_per_second":[0-9]+,'
+json=$json'"eval_mean_return":[0-9]+\.[0-9]+,"eval_std_return":[0-9]+\.[0-9]+,"eval_episodes":3}$'
+text='^eval: mean return [0-9]+\.[0-9] \+- [0-9]+\.[0-9] over 3 episodes, 4096 steps in [0-9]+\.[0-9]{2} s$'
+
+result() { sed -e 's/"seconds":[^,]*,//' -e 's/"steps_per_second":[^,]*,//' $work/out; } # what a rerun repeats
+
+json_is_alone() {
+    train $short --json
+    result >$work/result
+    [ $status -eq 0 ] && [ "$(wc -l <$work/out)" -eq 1 ] && grep -Eq "$json" $work/out
+}
+check json_is_one_line_of_the_promised_form json_is_alone
+
+text_is_last() { train $short && [ $status -eq 0 ] && tail -n 1 $work/out | grep -Eq "$text"; }
+check the_last_line_is_the_evaluation text_is_last
+
+curve_is_drawn() { [ "$(wc -l <$work/out)" -gt 10 ] && grep -q 'mean return' $work/out && [ -s $work/err ]; }
+check progress_and_curve_are_shown curve_is_drawn
+
+quiet_is_quiet() { train $short --quiet && [ "$(wc -l <$work/out)" -eq 1 ] && [ ! -s $work/err ]; }
+check quiet_prints_the_evaluation_alone quiet_is_quiet
+
+same_result() { train --json --quiet "$@" && [ $status -eq 0 ] && result | diff - $work/result; }
+other_result() { train --json --quiet "$@" && [ $status -eq 0 ] && ! result | diff - $work/result; }
+check equals_sign_works                   same_result --steps=4096 --eval-episodes=3
+check underscores_work                    same_result --total_steps 4096 --eval-episodes 3
+check a_rerun_repeats_itself              same_result $short
+check threads_change_nothing              same_result $short --threads 2
+check the_last_of_two_values_wins         same_result --seed 7 $short --seed 1
+check the_seed_matters                    other_result $short --seed 2
+check an_odd_minibatch_size_works         other_result $short --minibatch-size 100
+
+defaults_given_back() { # each flag with its own default from the help: the same run
+    set --
+    for flag in $(grep -v -e '^hidden-layers$' $work/fields); do
+        set -- "$@" "--$flag=$(sed -n "s/^  --$flag .*\[\([^;]*\); [^;]*\]$/\1/p" $work/help)"
+    done
+    same_result "$@" $short
+}
+check every_default_of_the_help_can_be_given defaults_given_back
+
+# As the help has it, "18446744073709551615" is the largest seed.
+largest_seed() { train $short --json --quiet --seed 18446744073709551615 && grep -q '"seed":18446744073709551615,' $work/out; }
+check seeds_have_64_bits largest_seed
+
+no_nan() { # not one episode of four environments ends in 16 steps
+    train --steps 16 --rollout-steps 4 --minibatch-size 16 --eval-episodes 1 --json
+    [ $status -eq 0 ] && ! grep -iq nan $work/out && grep -q '"eval_mean_return":[0-9]' $work/out
+}
+check no_nan_before_the_first_episode no_nan
+
+interrupt() { # SIGINT after a second of an endless run
+    last='--steps 1000000000 (interrupted)'
+    build/train --steps 1000000000 >$work/out 2>$work/err &
+    pid=$!
+    sleep 1
+    kill -INT $pid
+    wait $pid && tail -n 1 $work/out | grep -q '^eval: mean return .* over 20 episodes, [0-9]* steps in '
+}
+check an_interrupt_ends_the_training_and_evaluates interrupt
+
+make_is_idle() {
+    env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make build/train build/quickstart &&
+        env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -q build/train build/quickstart
+}
+check a_second_make_rebuilds_nothing make_is_idle
+
+echo "1..$number"
+[ $failures -eq 0 ]

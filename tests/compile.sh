@@ -1,0 +1,252 @@
+#!/bin/sh
+# compile.sh - ppo.h must fit into other people's builds: any of their compilers, their strictest warnings, one or many
+# source files, with or without a stb_ds of their own. Reports in TAP; the logs are in build/compile/.
+set -u
+cd "$(dirname "$0")/.."
+work=build/compile
+rm -rf $work
+mkdir -p $work
+cc=${CC:-cc}
+jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+strict='-O2 -Wall -Wextra -Wpedantic -Werror'
+picky='-O2 -Wall -Wextra -Wpedantic -Wconversion -Wshadow'
+started=0
+
+# check NAME FUNCTION ARGUMENT... - runs the function in the background; it passes if it returns 0.
+check() {
+    name=$1
+    shift
+    started=$((started + 1))
+    echo "$name" >>$work/names
+    (
+        set -ex
+        "$@"
+        echo passed >$work/$name.passed
+    ) >$work/$name.log 2>&1 &
+    [ $((started % jobs)) -eq 0 ] && wait
+}
+
+skip() { # skip NAME REASON
+    started=$((started + 1))
+    echo "$1" >>$work/names
+    echo "$2" >$work/$1.skipped
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# --- source files -------------------------------------------------------------------------------------------------
+
+cat >$work/declare.c <<'END'
+#include "ppo.h"
+int declared(void);
+int declared(void) { return ppo_discrete(2).n; }
+END
+cat >$work/implement.c <<'END'
+#define PPO_IMPLEMENTATION
+#include "ppo.h"
+END
+cat >$work/static.c <<'END'
+#define PPO_STATIC
+#define PPO_IMPLEMENTATION
+#include "ppo.h"
+int static_copy(void);
+int static_copy(void) { return ppo_discrete(2).n; }
+END
+cat >$work/train.h <<'END' # a short training, which every kind of build must survive
+#include "examples/envs/cartpole.h"
+static int short_training(void) {
+    ppo_env    env  = cartpole_env();
+    ppo_config cfg  = ppo_config_default();
+    ppo_agent *agent = NULL;
+    cfg.total_steps = 4096;
+    if (ppo_train(&env, &cfg, &agent) != PPO_OK) {
+        fprintf(stderr, "%s\n", ppo_last_error());
+        return 1;
+    }
+    ppo_evaluation e = ppo_evaluate(agent, &env, 2, 1);
+    ppo_agent_free(agent);
+    printf("%s kernels, mean return %.1f\n", ppo_kernels_name(), (double)e.mean_return);
+    return e.status != PPO_OK || e.mean_return < 1;
+}
+END
+cat >$work/main.c <<'END' # uses a ppo.h that is implemented in another file
+#include "ppo.h"
+#include "train.h"
+int main(void) { return short_training(); }
+END
+cat >$work/whole.c <<'END'
+#define PPO_IMPLEMENTATION
+#include "ppo.h"
+#include "train.h"
+int main(void) { return short_training(); }
+END
+cat >$work/static_main.c <<'END' # its own copy, beside the one in static.c
+#define PPO_STATIC
+#define PPO_IMPLEMENTATION
+#include "ppo.h"
+#include "train.h"
+int static_copy(void);
+int main(void) { return static_copy() == 2 ? short_training() : 1; }
+END
+cat >$work/stb_ds.c <<'END' # a program's own copy of stb_ds
+#define STB_DS_IMPLEMENTATION
+#if __has_include(<stb/stb_ds.h>)
+#include <stb/stb_ds.h>
+#else
+#include "stb_ds.h"
+#endif
+int own_stb(void);
+int own_stb(void) {
+    int *x = NULL, sum = 0;
+    for (int i = 0; i < 100; i++) arrput(x, i);
+    for (int i = 0; i < 100; i++) sum += x[i];
+    arrfree(x);
+    return sum;
+}
+END
+cat >$work/stb_main.c <<'END'
+#include "ppo.h"
+#include "train.h"
+int own_stb(void);
+int main(void) { return own_stb() == 4950 ? short_training() : 1; }
+END
+
+# --- the header in every language and with every switch ----------------------------------------------------------
+
+# translate COMPILER FLAGS FILE - one file, no word from the compiler
+translate() { $1 $2 -I. -I$work -c "$work/$3" -o "$work/$name.o"; }
+
+# build_and_run COMPILER FLAGS FILE... - one program from the files, which must then work
+build_and_run() {
+    compiler=$1 flags=$2 sources=
+    shift 2
+    for file in "$@"; do sources="$sources $work/$file"; done
+    $compiler $flags -I. -I$work $sources -o $work/$name.program -lm
+    $work/$name.program
+}
+
+for compiler in gcc clang; do
+    if have $compiler; then
+        for file in declare implement static; do
+            check ${compiler}_c99_${file} translate $compiler "-std=c99 $strict" $file.c
+        done
+        check ${compiler}_O0 build_and_run $compiler "-std=c99 -O0" whole.c
+        check ${compiler}_O3_native build_and_run $compiler "-O3 -march=native" whole.c
+    else
+        skip ${compiler}_c99 "$compiler is not installed"
+    fi
+done
+for compiler in g++ clang++; do
+    cxx=$(echo $compiler | sed 's/+/x/g')
+    if have $compiler; then
+        for file in declare implement static; do
+            check ${cxx}_17_${file} translate $compiler "-x c++ -std=c++17 $strict" $file.c
+        done
+    else
+        skip ${cxx}_17 "$compiler is not installed"
+    fi
+done
+
+for switch in PPO_NO_THREADS PPO_NO_SIMD; do
+    check $(echo $switch | tr A-Z a-z) build_and_run "$cc" "-std=c99 $strict -D$switch" whole.c
+done
+
+renamed() {
+    mkdir $work/renamed
+    cp ppo.h $work/renamed/policy.h
+    [ ! -f stb_ds.h ] || cp stb_ds.h $work/renamed
+    printf '#define PPO_FILE_NAME "policy.h"\n#define PPO_IMPLEMENTATION\n#include "policy.h"\nint main(void) { return 0; }\n' \
+        >$work/renamed/main.c
+    $cc -std=c99 $strict $work/renamed/main.c -o $work/renamed/main -lm
+    $work/renamed/main
+}
+check ppo_file_name renamed
+
+# --- several files of one program ---------------------------------------------------------------------------------
+
+check one_implementation_one_user build_and_run "$cc" -O2 main.c implement.c
+check two_static_copies build_and_run "$cc" -O2 static_main.c static.c
+check stb_ds_elsewhere build_and_run "$cc" "-O2 -DPPO_STB_DS_ELSEWHERE" stb_main.c implement.c stb_ds.c
+check stb_ds_twice build_and_run "$cc" -O2 stb_main.c implement.c stb_ds.c
+
+mixed_languages() {
+    $cc -O2 -I. -c $work/implement.c -o $work/mixed.o
+    g++ -std=c++17 -I. -x c++ -c $work/main.c -o $work/mixed_main.o
+    g++ $work/mixed_main.o $work/mixed.o -o $work/mixed -lm
+    $work/mixed
+}
+if have g++; then check c_implementation_cxx_user mixed_languages; else skip c_implementation_cxx_user "g++ is not installed"; fi
+
+# --- the warnings of stb_ds.h stay out of the user's log, though it is no system header here -----------------------
+
+stb_ds=$(for h in '"stb_ds.h"' '<stb/stb_ds.h>' '<stb_ds.h>'; do printf '#include %s\n' "$h" | $cc -I. -M -x c - 2>/dev/null; done |
+    tr ' ' '\n' | grep -m1 'stb_ds\.h$')
+no_word_of_stb_ds() { # COMPILER FOLDER
+    mkdir -p $work/$name/stb
+    cp ppo.h $work/$name
+    cp "$stb_ds" $work/$name/"$2"
+    $1 $picky -I$work/$name -I$work/$name/stb -c $work/implement.c -o $work/$name.o 2>$work/$name/warnings
+    ! grep -n stb_ds $work/$name/warnings
+}
+for compiler in gcc clang; do
+    if have $compiler; then
+        check ${compiler}_quiet_about_stb_ds_beside no_word_of_stb_ds $compiler .
+        check ${compiler}_quiet_about_stb_ds_in_a_folder no_word_of_stb_ds $compiler stb
+    fi
+done
+
+# --- the README's programs ----------------------------------------------------------------------------------------
+
+# block TAG - the code blocks that follow a line <!-- TAG --> of README.md
+block() { awk -v tag="<!-- $1 -->" '$0 == tag { wait = 1; next }  /^```/ && inside { inside = 0; next }  inside
+                                    /^```/ && wait { inside = 1; wait = 0 }' README.md; }
+
+same_as_file() { # FILE
+    block "$1" >$work/$name.block
+    diff $work/$name.block "$1"
+}
+check readme_quickstart_is_the_file same_as_file examples/quickstart.c
+
+synopsis_is_the_file() {
+    sed -n '/^SYNOPSIS/,/^    cc /p' ppo.h | sed -e 1,2d -e '/^    cc /d' -e 's/^    //' -e 's, *// in exactly.*,,' |
+        sed '$d' >$work/synopsis
+    sed 1d examples/quickstart.c | diff $work/synopsis -
+}
+check synopsis_is_the_file synopsis_is_the_file
+
+excerpt_of_file() { # FILE - every line of the blocks stands in the file, in this order
+    block "excerpt of $1" >$work/$name.block
+    test -s $work/$name.block
+    awk 'NR == FNR { if ($0 != "" && $0 != "...") line[++n] = $0; next }  $0 == line[k + 1] { k++ }
+         END { if (k < n) { print "not in the file, or not in this order: " line[k + 1]; exit 1 } }' $work/$name.block "$1"
+}
+check readme_cartpole_is_the_file excerpt_of_file examples/envs/cartpole.h
+
+readme_program() { # TAG
+    block "$1" >$work/$name.c
+    test -s $work/$name.c
+    $cc -std=c99 $strict -I. -Iexamples $work/$name.c -o $work/$name.program -lm
+    $work/$name.program
+}
+for tag in $(sed -n 's/^<!-- \(program-[a-z-]*\) -->$/\1/p' README.md); do
+    check readme_$tag readme_program $tag
+done
+
+# --- the results --------------------------------------------------------------------------------------------------
+
+wait
+number=0 status=0
+for name in $(cat $work/names); do
+    number=$((number + 1))
+    if [ -f $work/$name.passed ]; then
+        echo "ok $number - $name"
+    elif [ -f $work/$name.skipped ]; then
+        echo "ok $number # SKIP $name: $(cat $work/$name.skipped)"
+    else
+        echo "not ok $number - $name"
+        tail -n 20 $work/$name.log | sed 's/^/# /'
+        status=1
+    fi
+done
+echo "1..$started"
+exit $status

@@ -1,0 +1,74 @@
+#!/bin/sh
+# run.sh PROGRAM... - runs tests that report in TAP and adds up what they say; the last line is "N passed, N failed".
+# A program that did not compile, that crashes, or that ends before its plan is through counts as failed.
+# Programs in build/asan and build/tsan were built with sanitizers and get the settings that these need here.
+cc=${CC:-cc}
+mkdir -p build/log
+
+# sanitizer FLAG PREFIX... - prints the first command prefix under which a program built with FLAG runs on this machine.
+sanitizer() {
+    flag=$1
+    shift
+    echo 'int main(void) { return 0; }' >build/sane.c
+    $cc "$flag" build/sane.c -o build/sane >build/log/sane.log 2>&1 || return 1
+    for prefix in "$@"; do
+        $prefix build/sane >build/log/sane.log 2>&1 && { echo "$prefix"; return 0; }
+    done
+    return 1
+}
+
+asan_options=ASAN_OPTIONS=allocator_may_return_null=1
+tsan_options=TSAN_OPTIONS=halt_on_error=1
+asan=$(sanitizer -fsanitize=address,undefined "env $asan_options" "env $asan_options:detect_leaks=0") || asan=none
+tsan=$(sanitizer -fsanitize=thread "env $tsan_options" "env $tsan_options setarch -R") || tsan=none
+case $asan in *detect_leaks=0) echo "note: no search for leaks, LeakSanitizer does not run on this machine" ;; esac
+
+all_passed=0 all_failed=0
+for program in "$@"; do
+    prefix=
+    case $program in
+        *.sh)         prefix=sh ;;
+        build/asan/*) prefix=$asan ;;
+        build/tsan/*) prefix=$tsan ;;
+    esac
+    if [ "$prefix" = none ]; then
+        echo "skip  $program: this machine cannot run programs built with its sanitizer"
+        continue
+    fi
+    if [ ! -f "$program" ]; then
+        echo "FAIL  $program: did not compile"
+        all_failed=$((all_failed + 1))
+        continue
+    fi
+
+    log=build/log/$(echo "${program#build/}" | tr / -).log
+    CMOCKA_MESSAGE_OUTPUT=TAP $prefix "$program" >"$log" 2>&1
+    status=$?
+    read -r passed failed skipped plan <<END
+$(awk '/^#/              { next }
+       /^1\.\.[0-9]+$/   { plan += substr($0, 4); next }
+       /ok [0-9]+ # SKIP/ { skipped++; next }
+       /not ok [0-9]+/   { failed++; next }
+       /ok [0-9]+ /      { passed++ } # text that the test wrote may stand before it
+       END               { print passed + 0, failed + 0, skipped + 0, plan + 0 }' "$log")
+END
+    named=$failed missing=$((plan - passed - failed - skipped))
+    [ $missing -gt 0 ] && failed=$((failed + missing))
+    [ $status -ne 0 ] && [ "$failed" -eq 0 ] && failed=1
+    all_passed=$((all_passed + passed)) all_failed=$((all_failed + failed))
+
+    word=ok
+    [ "$failed" -gt 0 ] && word=FAIL
+    echo "$word $program $passed $failed $skipped" |
+        awk '{ printf "%-5s %-30s %4d passed%s%s\n", $1, $2, $3, $4 ? ", " $4 " failed" : "", $5 ? ", " $5 " skipped" : "" }'
+    if [ "$failed" -gt "$named" ]; then
+        echo "      | exit status $status; the end of $log:"
+        tail -n 40 "$log" | sed 's/^/      | /'
+    elif [ "$failed" -gt 0 ]; then
+        grep -v -e '^ok [0-9]' -e '# SKIP' "$log" | head -n 80 | sed 's/^/      | /'
+    fi
+    grep 'ok [0-9]* # SKIP' "$log" | sed 's/.*# SKIP/      skipped:/'
+done
+
+echo "$all_passed passed, $all_failed failed"
+[ $all_failed -eq 0 ] && [ $all_passed -gt 0 ]
