@@ -23,7 +23,7 @@ SYNOPSIS
         ppo_agent_free(agent);
     }
 
-    cc -O2 quickstart.c -lm -o quickstart
+    cc -O2 quickstart.c -lm -o quickstart        (with a C library older than glibc 2.34: also -pthread)
 
 THE IDEA
 
@@ -60,7 +60,7 @@ STEP BY STEP
         static void step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out)
         {...}                                                      // set out->reward, out->terminated
 
-        ppo_env env = {0};
+        ppo_env env = {0};                                                                 // in C++: {}
         env.name = "cart";            env.obs_size = 2;         env.action_space = ppo_discrete(2);
         env.state_size = sizeof(cart); env.max_steps = 500;     env.reset = reset;   env.step = step;
 
@@ -324,7 +324,7 @@ PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
    build() records the function on the tape and returns its (1, 1) result; inputs need data and grad.
    Writes the largest |analytic - numeric| / max(1, |analytic|, |numeric|) to max_error (may be NULL) and
    returns PPO_ERROR_NUMERIC if it exceeds tolerance. In 32-bit arithmetic epsilon 1e-2 and tolerance 1e-2
-   suit values around 1. */
+   suit values around 1. The inputs' gradients are zero afterwards. */
 typedef ppo_tensor *(*ppo_scalar_fn)(ppo_tape *tape, ppo_tensor *const *inputs, void *user);
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error);
@@ -561,7 +561,7 @@ typedef struct ppo_model_config {
     ppo_space  action_space;
     const int *hidden;     /* [layers] widths */
     int        layers;     /* 0: linear policy and value */
-    int        activation; /* PPO_TANH or PPO_RELU */
+    int        activation; /* PPO_TANH, PPO_RELU or PPO_IDENTITY */
     int        shared_trunk;
     float      log_std_init;
     uint64_t   seed;
@@ -678,7 +678,7 @@ typedef struct ppo_config {      /* defaults in brackets */
     float        weight_decay;           /* decoupled, AdamW [0] */
     int          hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
     int          hidden_layers;          /* how many of them [2] */
-    int          activation;             /* PPO_TANH or PPO_RELU [tanh] */
+    int          activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
     int          shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
     float        log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
     int          normalize_obs;    /* 1: observations to mean 0, variance 1, by running statistics [0] */
@@ -765,7 +765,8 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    -------------------------------------------------------------------------------------------------------- */
 
 /* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). In a
-   terminal the line is rewritten in place; otherwise a new line appears for every twentieth of the way. */
+   terminal the line is rewritten in place, until the last one ends it; otherwise a new line appears for every
+   twentieth of the way. */
 PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 
 /* Draws y against x (both [n], x ascending, NaN points left out) with characters, width x height of them. */
@@ -952,10 +953,10 @@ static void ppo__free(void *block) {
 #pragma GCC diagnostic ignored "-Wstrict-prototypes"
 #endif
 #if defined(__has_include)
-#if __has_include(<stb/stb_ds.h>)
-#include <stb/stb_ds.h>
-#elif __has_include("stb_ds.h")
+#if __has_include("stb_ds.h")
 #include "stb_ds.h"
+#elif __has_include(<stb/stb_ds.h>)
+#include <stb/stb_ds.h>
 #else
 #error "ppo.h needs stb_ds.h: install libstb-dev, or put stb_ds.h beside ppo.h"
 #endif
@@ -2767,6 +2768,7 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
     if (!status) {
         status = ppo__compare_gradients(build, tape, inputs, n_inputs, user, epsilon, tolerance, &worst);
     }
+    for (int k = 0; k < n_inputs; ++k) memset(inputs[k]->grad, 0, ppo__size(inputs[k]) * sizeof(float));
     if (max_error) *max_error = worst;
     ppo_tape_free(tape);
     return status;
@@ -3951,7 +3953,7 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),
     PPO__FIELD(weight_decay, FLOAT, 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
     PPO__FIELD(hidden, WIDTHS, 1, 65536, NULL, "widths of the hidden layers, as 64,64; none: linear"),
-    PPO__FIELD(activation, CHOICE, 1, 2, "identity|tanh|relu", "of the hidden layers"),
+    PPO__FIELD(activation, CHOICE, 0, 2, "identity|tanh|relu", "of the hidden layers"),
     PPO__FIELD(shared_trunk, CHOICE, 0, 1, "no|yes", "one set of hidden layers for actor and critic"),
     PPO__FIELD(log_std_init, FLOAT, -20, 5, NULL, "box actions: initial log standard deviation"),
     PPO__FIELD(normalize_obs, CHOICE, 0, 1, "no|yes", "observations to mean 0, variance 1"),
@@ -4080,18 +4082,20 @@ static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, pp
     return PPO_OK;
 }
 
+/* One of the words, or its number. */
 static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, int *value) {
-    int         length = 0;
-    const char *word;
+    int length = 0;
     for (int k = (int)field->min; k <= (int)field->max; ++k) {
-        word = ppo__choice(field->choices, k, &length);
-        if ((size_t)length == strlen(text) && strncmp(text, word, (size_t)length) == 0) {
+        const char *word = ppo__choice(field->choices, k, &length);
+        char        number[16];
+        snprintf(number, sizeof number, "%d", k);
+        if (strcmp(text, number) == 0 ||
+            (strlen(text) == (size_t)length && strncmp(text, word, strlen(text)) == 0)) {
             *value = k;
             return PPO_OK;
         }
     }
-    word = ppo__choice(field->choices, (int)field->min, &length);
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is none of %s", field->name, text, word);
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is none of %s", field->name, text, field->choices);
 }
 
 PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value) {
@@ -4134,6 +4138,7 @@ static int ppo__print_float(char *text, size_t size, float x) {
         snprintf(whole, sizeof whole, "%.*g", digits, (double)x);
         if (strtof(whole, NULL) == x) break;
     }
+    if (fabsf(x) < 1e6f && x == floorf(x)) snprintf(whole, sizeof whole, "%.0f", (double)x);
     return snprintf(text, size, "%s", whole);
 }
 
