@@ -1,0 +1,308 @@
+/* Shared by the test programs: an allocator that counts and fails, comparisons that say what differed, random
+   data, and three small environments. A program tests one section of ppo.h, and includes ppo.h first. */
+#ifndef PPO_TEST_H
+#define PPO_TEST_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* --------------------------------------------------------------------------------------------------------
+   Comparisons
+   -------------------------------------------------------------------------------------------------------- */
+
+/* |got - want| <= tolerance * scale; infinities must be equal, and NaN is close to nothing. */
+static inline int is_close(double got, double want, double tolerance, double scale) {
+    return got == want || fabs(got - want) <= tolerance * scale;
+}
+
+static inline void check_close(double got, double want, double tolerance, const char *what, const char *file,
+                               int line) {
+    if (is_close(got, want, tolerance, want != 0 ? fabs(want) : 1)) return;
+    print_error("%s is %.9g, not %.9g (off by %.2g, tolerance %.2g)\n", what, got, want, fabs(got - want),
+                tolerance);
+    _fail(file, line);
+}
+
+/* The tolerance is relative to the largest element that is wanted. */
+static inline void check_close_array(const float *got, const float *want, int n, double tolerance,
+                                     const char *what, const char *file, int line) {
+    double scale = 0;
+    for (int i = 0; i < n; i++)
+        if (isfinite(want[i])) scale = fmax(scale, fabs((double)want[i]));
+    for (int i = 0; i < n; i++) {
+        if (is_close(got[i], want[i], tolerance, scale > 0 ? scale : 1)) continue;
+        print_error("%s[%d] of %d is %.9g, not %.9g (off by %.2g, tolerance %.2g)\n", what, i, n,
+                    (double)got[i], (double)want[i], fabs((double)got[i] - (double)want[i]),
+                    tolerance * scale);
+        _fail(file, line);
+    }
+}
+
+/* The call failed with this status, and its sentence holds each of the words, given as "token|7". */
+static inline void check_fails(ppo_status got, ppo_status want, const char *words, const char *call,
+                               const char *file, int line) {
+    if (got != want) {
+        print_error("%s returned %d, not %d: %s\n", call, got, want, ppo_last_error());
+        _fail(file, line);
+    }
+    char copy[256];
+    snprintf(copy, sizeof copy, "%s", words);
+    for (char *word = strtok(copy, "|"); word; word = strtok(NULL, "|")) {
+        if (strstr(ppo_last_error(), word)) continue;
+        print_error("%s failed as it must, but \"%s\" does not name \"%s\"\n", call, ppo_last_error(), word);
+        _fail(file, line);
+    }
+}
+
+#define assert_close(got, want, tolerance) check_close(got, want, tolerance, #got, __FILE__, __LINE__)
+#define assert_close_array(got, want, n, tolerance) \
+    check_close_array(got, want, n, tolerance, #got, __FILE__, __LINE__)
+/* The sentence of an earlier failure must not pass for this one's, so it is overwritten first. */
+#define assert_fails(call, status, words) \
+    (ppo_fail(PPO_OK, "(no sentence)"), check_fails(call, status, words, #call, __FILE__, __LINE__))
+#define assert_ok(call) check_ok(call, #call, __FILE__, __LINE__)
+#define assert_nan(x)   assert_true(isnan(x))
+
+static inline void check_ok(ppo_status status, const char *call, const char *file, int line) {
+    if (status == PPO_OK) return;
+    print_error("%s returned %d: %s\n", call, status, ppo_last_error());
+    _fail(file, line);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Memory
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct heap {
+    long live;     /* blocks not freed yet */
+    long calls;    /* allocations and reallocations asked for */
+    long fail_at;  /* the one that fails, counted from 0; -1: none */
+    int  for_good; /* and all after it */
+} heap;
+
+static inline void *heap_hook(void *user, void *ptr, size_t size) {
+    heap *h = (heap *)user;
+    if (size == 0) {
+        if (ptr) __atomic_fetch_sub(&h->live, 1, __ATOMIC_SEQ_CST);
+        free(ptr);
+        return NULL;
+    }
+    long call = __atomic_fetch_add(&h->calls, 1, __ATOMIC_SEQ_CST);
+    if (h->fail_at >= 0 && (call == h->fail_at || (h->for_good && call > h->fail_at))) return NULL;
+    void *block = realloc(ptr, size);
+    if (!ptr && block) __atomic_fetch_add(&h->live, 1, __ATOMIC_SEQ_CST);
+    return block;
+}
+
+/* A cmocka teardown, so that a test that failed half-way leaves no hook for the next. */
+static inline int restore_allocator(void **state) {
+    (void)state;
+    ppo_set_allocator(NULL, NULL);
+    return 0;
+}
+
+/* run() does a job, frees all it made, and returns the job's status. Its k-th allocation fails, for k = 0, 1,
+   ..., until there is no k-th; once alone, which the job may get over by asking again, and once with all that
+   follow. A failure must be reported as such, and leave no block behind. Returns the last k. */
+static inline long fail_each_allocation(ppo_status (*run)(void *user), void *user) {
+    for (int for_good = 0; for_good < 2; for_good++) {
+        for (long k = 0;; k++) {
+            heap h = {0, 0, k, for_good};
+            ppo_set_allocator(heap_hook, &h);
+            ppo_fail(PPO_OK, "(no sentence)");
+            ppo_status status = run(user);
+            ppo_set_allocator(NULL, NULL);
+            if (h.live != 0) fail_msg("%ld blocks are left after allocation %ld failed", h.live, k);
+            if (h.calls <= k) {
+                if (status != PPO_OK) fail_msg("without a failing allocation: %s", ppo_last_error());
+                if (for_good) return k;
+                break;
+            }
+            if (status == PPO_OK && !for_good) continue;
+            if (status != PPO_ERROR_MEMORY) fail_msg("status %d after allocation %ld failed", status, k);
+            if (!strstr(ppo_last_error(), "memory"))
+                fail_msg("\"%s\" does not speak of memory", ppo_last_error());
+        }
+    }
+    return -1;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Data
+   -------------------------------------------------------------------------------------------------------- */
+
+static inline ppo_rng test_rng(uint32_t index) { return ppo_rng_stream(20170720, PPO_STREAM_USER, index); }
+
+static inline void fill_normal(ppo_rng *rng, float *x, int n, float scale) {
+    for (int i = 0; i < n; i++) x[i] = scale * ppo_rng_normal(rng);
+}
+
+/* 0 where two arrays have the same bits */
+static inline int bits_differ(const float *a, const float *b, size_t n) {
+    return memcmp(a, b, n * sizeof *a) != 0;
+}
+
+/* The kernel sets by name; those which this processor lacks are skipped. */
+static const char *const kernel_sets[] = {"plain", "avx2", "avx512", "neon"};
+#define FOR_EACH_KERNEL_SET(k)                       \
+    for (int k = 0; k < COUNT(kernel_sets) + 1; k++) \
+        if (k == COUNT(kernel_sets)) {               \
+            assert_ok(ppo_use_kernels(NULL));        \
+        } else if (ppo_use_kernels(kernel_sets[k]) == PPO_OK)
+
+/* --------------------------------------------------------------------------------------------------------
+   Environments
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Which copy this is: the stream that the library hands out is indexed by environment. */
+static inline int env_index(const ppo_rng *rng) { return (int)rng->counter[2]; }
+
+/* A random walk between -5 and 5 that the agent pushes; falling off the right end pays. Ends both ways:
+   terminated at an end, truncated by max_steps. */
+typedef struct walk {
+    int x;
+} walk;
+
+static inline void walk_reset(void *state, ppo_rng *rng, float *obs) {
+    walk *w = (walk *)state;
+    w->x = ppo_rng_below(rng, 5) - 2;
+    obs[0] = 0.2f * (float)w->x;
+    obs[1] = 1;
+}
+
+static inline void walk_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
+                             ppo_outcome *out) {
+    walk *w = (walk *)state;
+    int   way = ppo_rng_uniform(rng) < 0.2f ? ppo_rng_below(rng, 3) : action->discrete;
+    w->x += way - 1;
+    obs[0] = 0.2f * (float)w->x;
+    obs[1] = ppo_rng_uniform(rng);
+    out->reward = w->x == 5 ? 1.0f : -0.01f;
+    out->terminated = w->x == 5 || w->x == -5;
+}
+
+static inline ppo_env walk_env(void) {
+    ppo_env env = {0};
+    env.name = "walk";
+    env.obs_size = 2;
+    env.action_space = ppo_discrete(3);
+    env.state_size = sizeof(walk);
+    env.max_steps = 20;
+    env.reset = walk_reset;
+    env.step = walk_step;
+    return env;
+}
+
+/* A point on a line (first coordinate of the action; the second only costs) that must be brought to 0. Never
+   terminated. */
+typedef struct reach {
+    float x;
+} reach;
+
+static inline void reach_reset(void *state, ppo_rng *rng, float *obs) {
+    reach *r = (reach *)state;
+    r->x = ppo_rng_range(rng, -1, 1);
+    obs[0] = r->x;
+}
+
+static inline void reach_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
+                              ppo_outcome *out) {
+    reach *r = (reach *)state;
+    r->x += 0.5f * action->box[0] + 0.01f * ppo_rng_normal(rng);
+    obs[0] = r->x;
+    out->reward = -r->x * r->x - 0.1f * action->box[1] * action->box[1];
+}
+
+static inline ppo_env reach_env(void) {
+    ppo_env env = {0};
+    env.name = "reach";
+    env.obs_size = 1;
+    env.action_space = ppo_box(2, -1, 1);
+    env.state_size = sizeof(reach);
+    env.max_steps = 10;
+    env.reset = reach_reset;
+    env.step = reach_step;
+    return env;
+}
+
+/* A clock: obs is the episode's step, the reward is 1. Ends by max_steps, unless the plan says otherwise. */
+typedef struct ticks {
+    int t;
+} ticks;
+
+static struct {
+    int   fault_at[4]; /* of copies 0 to 3: the episode's step at which it misbehaves (0: reset); -1: none */
+    float obs, reward; /* what it then hands out, where not 0 */
+    int   terminate_at, truncate_at; /* episode steps; 0: never */
+} ticks_plan = {{-1, -1, -1, -1}, 0, 0, 0, 0};
+
+static inline int ticks_fault(const ticks *c, const ppo_rng *rng) {
+    return env_index(rng) < 4 && ticks_plan.fault_at[env_index(rng)] == c->t;
+}
+
+static inline void ticks_observe(const ticks *c, const ppo_rng *rng, float *obs) {
+    obs[0] = ticks_fault(c, rng) && ticks_plan.obs != 0 ? ticks_plan.obs : (float)c->t;
+}
+
+static inline void ticks_reset(void *state, ppo_rng *rng, float *obs) {
+    ticks *c = (ticks *)state;
+    c->t = 0;
+    ticks_observe(c, rng, obs);
+}
+
+static inline void ticks_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
+                              ppo_outcome *out) {
+    ticks *c = (ticks *)state;
+    (void)action;
+    c->t++;
+    ticks_observe(c, rng, obs);
+    out->reward = ticks_fault(c, rng) && ticks_plan.reward != 0 ? ticks_plan.reward : 1;
+    out->terminated = ticks_plan.terminate_at > 0 && c->t >= ticks_plan.terminate_at;
+    out->truncated = ticks_plan.truncate_at > 0 && c->t >= ticks_plan.truncate_at;
+}
+
+static inline ppo_env ticks_env(int max_steps) {
+    ppo_env env = {0};
+    env.name = "ticks";
+    env.obs_size = 1;
+    env.action_space = ppo_discrete(2);
+    env.state_size = sizeof(ticks);
+    env.max_steps = max_steps;
+    env.reset = ticks_reset;
+    env.step = ticks_step;
+    return env;
+}
+
+static inline int ticks_plan_clear(void **state) { /* as a cmocka teardown */
+    (void)state;
+    memset(&ticks_plan, 0, sizeof ticks_plan);
+    for (int e = 0; e < 4; e++) ticks_plan.fault_at[e] = -1;
+    return 0;
+}
+
+/* Two iterations of 2 environments x 8 steps with networks of one hidden layer. */
+static inline ppo_config tiny_config(void) {
+    ppo_config cfg = ppo_config_default();
+    cfg.total_steps = 32;
+    cfg.num_envs = 2;
+    cfg.rollout_steps = 8;
+    cfg.minibatch_size = 5;
+    cfg.epochs = 2;
+    cfg.hidden[0] = 7;
+    cfg.hidden_layers = 1;
+    return cfg;
+}
+
+#endif /* PPO_TEST_H */

@@ -1,0 +1,430 @@
+/* Section 3, through public functions: the plain kernels against double precision, the other kernel sets
+   against the plain one, and the promise that a row's result has the same bits whichever rows share its
+   batch. */
+#define PPO_IMPLEMENTATION
+#include "../ppo.h"
+
+#include "test.h"
+
+static ppo_tape *tape;
+
+static int open_tape(void **state) {
+    (void)state;
+    return ppo_tape_create(&tape) != PPO_OK;
+}
+
+static int close_tape(void **state) {
+    (void)state;
+    ppo_tape_free(tape);
+    return ppo_use_kernels(NULL) != PPO_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Choosing a kernel set
+   -------------------------------------------------------------------------------------------------------- */
+
+static void plain_kernels_are_always_there_and_unknown_ones_are_refused(void **state) {
+    (void)state;
+    assert_ok(ppo_use_kernels("plain"));
+    assert_string_equal(ppo_kernels_name(), "plain");
+    assert_fails(ppo_use_kernels("sse9"), PPO_ERROR_ARGUMENT, "sse9");
+    assert_fails(ppo_use_kernels(""), PPO_ERROR_ARGUMENT, "");
+    assert_string_equal(ppo_kernels_name(), "plain");
+}
+
+static void null_returns_to_the_best_set_that_can_be_named(void **state) {
+    (void)state;
+    assert_ok(ppo_use_kernels(NULL));
+    const char *best = ppo_kernels_name();
+    assert_non_null(best);
+    assert_ok(ppo_use_kernels("plain"));
+    assert_ok(ppo_use_kernels(best));
+    assert_string_equal(ppo_kernels_name(), best);
+#if !defined(PPO_NO_SIMD) && (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        assert_string_not_equal(best, "plain");
+#endif
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Functions of rows: one row of x in, one row of y out
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct rows_case rows_case;
+struct rows_case {
+    const char *name;
+    void (*run)(const rows_case *c, const float *x, int n, float *y);
+    int                     in, out; /* floats per row */
+    int                     activation;
+    ppo_tensor              w, b; /* where the function has them */
+    const ppo_actor_critic *model;
+    const ppo_normalizer   *norm;
+};
+
+enum { MAX_ROWS = 40, MAX_WIDTH = 1100 };
+static float in_block[MAX_ROWS * MAX_WIDTH + 64], gathered[MAX_ROWS * MAX_WIDTH + 64];
+static float out_block[MAX_ROWS * MAX_WIDTH + 64], out_part[MAX_ROWS * MAX_WIDTH + 64];
+static float weights[MAX_WIDTH * MAX_WIDTH], biases[MAX_WIDTH];
+
+static ppo_tensor *wrap(const rows_case *c, const float *x, int n) {
+    ppo_tape_reset(tape);
+    return ppo_tape_constant(tape, x, n, c->in);
+}
+
+/* Copies results, next to each other in a row of y. */
+static void unwrap(ppo_tensor *const *results, int count, int n, float *y) {
+    assert_ok(ppo_tape_status(tape));
+    int width = 0, at = 0;
+    for (int k = 0; k < count; k++) width += results[k]->cols;
+    for (int k = 0; k < count; at += results[k]->cols, k++) {
+        assert_int_equal(results[k]->rows, n);
+        for (int i = 0; i < n; i++)
+            memcpy(y + i * width + at, results[k]->data + i * results[k]->cols,
+                   (size_t)results[k]->cols * sizeof *y);
+    }
+}
+
+static void run_linear(const rows_case *c, const float *x, int n, float *y) {
+    ppo_tensor  w = c->w, b = c->b, *input = wrap(c, x, n);
+    ppo_tensor *result = ppo_tape_linear(tape, input, &w, b.data ? &b : NULL, c->activation);
+    unwrap(&result, 1, n, y);
+}
+
+static void run_matmul(const rows_case *c, const float *x, int n, float *y) {
+    ppo_tensor  w = c->w, *input = wrap(c, x, n);
+    ppo_tensor *result = ppo_tape_matmul(tape, input, &w);
+    unwrap(&result, 1, n, y);
+}
+
+static void run_tanh(const rows_case *c, const float *x, int n, float *y) {
+    ppo_tensor *result = ppo_tape_tanh(tape, wrap(c, x, n));
+    unwrap(&result, 1, n, y);
+}
+
+static void run_exp(const rows_case *c, const float *x, int n, float *y) {
+    ppo_tensor *result = ppo_tape_exp(tape, wrap(c, x, n));
+    unwrap(&result, 1, n, y);
+}
+
+static void run_log_softmax(const rows_case *c, const float *x, int n, float *y) {
+    ppo_tensor *result = ppo_tape_log_softmax(tape, wrap(c, x, n));
+    unwrap(&result, 1, n, y);
+}
+
+/* The token is derived from the row, so that it travels with it. */
+static void tokens_of(const float *x, int n, int vocab, int *token) {
+    for (int i = 0; i < n; i++) token[i] = (int)(fabsf(x[i * vocab]) * 1000) % vocab;
+}
+
+static void run_token_logp(const rows_case *c, const float *x, int n, float *y) {
+    int   token[MAX_ROWS] = {0};
+    float logp[MAX_ROWS], entropy[MAX_ROWS];
+    tokens_of(x, n, c->in, token);
+    assert_ok(ppo_token_logp(x, token, n, c->in, 0.8f, logp, entropy));
+    for (int i = 0; i < n; i++) y[2 * i] = logp[i], y[2 * i + 1] = entropy[i];
+}
+
+static void run_categorical(const rows_case *c, const float *x, int n, float *y) {
+    static int  token[MAX_ROWS];
+    ppo_tensor *results[2];
+    tokens_of(x, n, c->in, token);
+    ppo_tape_categorical(tape, wrap(c, x, n), token, 0.8f, &results[0], &results[1]);
+    unwrap(results, 2, n, y);
+}
+
+/* The row holds mean and action. */
+static void run_gaussian_logp(const rows_case *c, const float *x, int n, float *y) {
+    static float mean[MAX_ROWS * MAX_WIDTH], action[MAX_ROWS * MAX_WIDTH];
+    float        entropy[MAX_ROWS];
+    int          dim = c->in / 2;
+    for (int i = 0; i < n * dim; i++) {
+        mean[i] = x[i / dim * c->in + i % dim];
+        action[i] = x[i / dim * c->in + dim + i % dim];
+    }
+    assert_ok(ppo_gaussian_logp(mean, c->b.data, action, n, dim, y, entropy));
+}
+
+static void run_normalize(const rows_case *c, const float *x, int n, float *y) {
+    ppo_normalize(c->norm, x, n, 1.5f, y);
+}
+
+static void run_actor_critic(const rows_case *c, const float *x, int n, float *y) {
+    ppo_tensor *results[2];
+    ppo_actor_critic_forward(tape, c->model, wrap(c, x, n), &results[0], &results[1]);
+    unwrap(results, 2, n, y);
+}
+
+/* Fills x, w, b for a case; results of a sum of `in` products stay near 1. */
+static void fill_case(rows_case *c, ppo_rng *rng, int rows) {
+    assert_true(c->in <= MAX_WIDTH && c->out <= MAX_WIDTH && rows <= MAX_ROWS);
+    fill_normal(rng, in_block, rows * c->in, 1);
+    fill_normal(rng, weights, c->in * c->out, 1 / sqrtf((float)c->in));
+    fill_normal(rng, biases, MAX_WIDTH, 0.5f);
+    c->w = (ppo_tensor){c->in, c->out, weights, NULL};
+    if (c->b.rows == 0) c->b = (ppo_tensor){1, c->out, biases, NULL};
+}
+
+/* Rows are drawn with repetition, in any order, at any alignment, and with or without recording: as in
+   collection, in minibatches, in evaluation. */
+static void assert_rows_do_not_depend_on_their_batch(rows_case *c, ppo_rng *rng, int rows) {
+    fill_case(c, rng, rows);
+    c->run(c, in_block, rows, out_block);
+    for (int trial = 0; trial < 12; trial++) {
+        int    n = trial < 6 ? trial + 1 : 1 + ppo_rng_below(rng, rows), drawn[MAX_ROWS];
+        float *x = gathered + trial % 5;
+        size_t out_bytes = (size_t)c->out * sizeof(float);
+        for (int i = 0; i < n; i++) {
+            drawn[i] = trial == 6 && n == rows ? i : ppo_rng_below(rng, rows);
+            memcpy(x + i * c->in, in_block + drawn[i] * c->in, (size_t)c->in * sizeof(float));
+        }
+        ppo_tape_record(tape, trial % 2);
+        c->run(c, x, n, out_part);
+        for (int i = 0; i < n; i++)
+            if (memcmp(out_part + i * c->out, out_block + drawn[i] * c->out, out_bytes))
+                fail_msg("%s (%d -> %d, %s): row %d of %d differs from row %d of %d", c->name, c->in, c->out,
+                         ppo_kernels_name(), i, n, drawn[i], rows);
+    }
+    ppo_tape_record(tape, 1);
+}
+
+static const int widths[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 47, 48, 63, 64, 65, 70};
+
+static void a_row_of_linear_and_matmul_has_the_same_bits_in_every_batch(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_rng rng = test_rng(1);
+        for (int i = 0; i < COUNT(widths); i++)
+            for (int j = 0; j < COUNT(widths); j++) {
+                rows_case linear = {"linear", run_linear, widths[i], widths[j], (i + j) % 3,
+                                    {0},      {0},        NULL,      NULL};
+                rows_case matmul = {"matmul", run_matmul, widths[i], widths[j], 0, {0}, {0}, NULL, NULL};
+                if (j % 4 == 3) linear.b = (ppo_tensor){1, widths[j], NULL, NULL};
+                assert_rows_do_not_depend_on_their_batch(&linear, &rng, 23);
+                assert_rows_do_not_depend_on_their_batch(&matmul, &rng, 23);
+            }
+        static const int large[][2] = {{300, 5}, {5, 300}, {513, 130}, {1030, 65}, {65, 1030}};
+        for (int i = 0; i < COUNT(large); i++) {
+            rows_case linear = {"linear", run_linear, large[i][0], large[i][1], PPO_TANH,
+                                {0},      {0},        NULL,        NULL};
+            assert_rows_do_not_depend_on_their_batch(&linear, &rng, MAX_ROWS);
+        }
+    }
+}
+
+static void a_row_of_elementwise_and_softmax_functions_has_the_same_bits_in_every_batch(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_rng rng = test_rng(2);
+        for (int i = 0; i < COUNT(widths) + 1; i++) {
+            int            width = i < COUNT(widths) ? widths[i] : 1000;
+            ppo_normalizer norm;
+            assert_ok(ppo_normalizer_init(&norm, width));
+            fill_normal(&rng, in_block, MAX_ROWS * width, 3);
+            ppo_normalizer_update(&norm, in_block, MAX_ROWS);
+            rows_case cases[] = {
+                {"tanh", run_tanh, width, width, 0, {0}, {0}, NULL, NULL},
+                {"exp", run_exp, width, width, 0, {0}, {0}, NULL, NULL},
+                {"log_softmax", run_log_softmax, width, width, 0, {0}, {0}, NULL, NULL},
+                {"token_logp", run_token_logp, width, 2, 0, {0}, {0}, NULL, NULL},
+                {"categorical", run_categorical, width, 2, 0, {0}, {0}, NULL, NULL},
+                {"gaussian_logp", run_gaussian_logp, 2 * ((width + 1) / 2), 1, 0, {0}, {0}, NULL, NULL},
+                {"normalize", run_normalize, width, width, 0, {0}, {0}, NULL, &norm}};
+            for (int k = 0; k < COUNT(cases); k++)
+                assert_rows_do_not_depend_on_their_batch(&cases[k], &rng, 23);
+            ppo_normalizer_free(&norm);
+        }
+    }
+}
+
+static void a_row_of_the_actor_critic_has_the_same_bits_in_every_batch(void **state) {
+    (void)state;
+    static const int hidden[][2] = {{64, 64}, {13, 31}, {1, 70}, {33, 5}, {128, 17}};
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_rng rng = test_rng(3);
+        for (int i = 0; i < 4 * COUNT(hidden); i++) {
+            ppo_model_config config = {0};
+            ppo_actor_critic model = {0};
+            int              out = 1 + i % 6;
+            config.obs_size = 1 + 3 * (i % 7);
+            config.action_space = i % 2 ? ppo_box(out, -1, 1) : ppo_discrete(out);
+            config.hidden = hidden[i / 4];
+            config.layers = 2;
+            config.activation = i % 3 ? PPO_TANH : PPO_RELU;
+            config.shared_trunk = i / 2 % 2;
+            config.seed = 1;
+            assert_ok(ppo_actor_critic_init(&model, &config));
+            rows_case c = {
+                "actor_critic", run_actor_critic, config.obs_size, out + 1, 0, {0}, {0}, &model, NULL};
+            assert_rows_do_not_depend_on_their_batch(&c, &rng, 37);
+            ppo_actor_critic_free(&model);
+        }
+    }
+}
+
+/* What a rollout stores comes from one of them, what training sees from the other. */
+static void tape_and_plain_log_probabilities_have_the_same_bits(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_rng rng = test_rng(4);
+        for (int i = 0; i < COUNT(widths); i++) {
+            rows_case   c = {"", NULL, widths[i], 2, 0, {0}, {0}, NULL, NULL};
+            int         token[9], dim = widths[i];
+            float       entropy[9];
+            ppo_tensor *results[2];
+            fill_case(&c, &rng, 18);
+            run_token_logp(&c, in_block, 9, out_block);
+            run_categorical(&c, in_block, 9, out_part);
+            assert_false(bits_differ(out_block, out_part, 18));
+            tokens_of(in_block, 9, dim, token);
+
+            ppo_tensor log_std = {1, dim, biases, NULL};
+            assert_ok(ppo_gaussian_logp(in_block, biases, in_block + 9 * dim, 9, dim, out_block, entropy));
+            ppo_tape_gaussian(tape, wrap(&c, in_block, 9), &log_std, in_block + 9 * dim, &results[0],
+                              &results[1]);
+            assert_ok(ppo_tape_status(tape));
+            assert_false(bits_differ(out_block, results[0]->data, 9));
+            assert_false(bits_differ(entropy, results[1]->data, 9));
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   The plain set against double precision, the others against the plain set
+   -------------------------------------------------------------------------------------------------------- */
+
+static void plain_linear_agrees_with_double_precision(void **state) {
+    (void)state;
+    ppo_rng rng = test_rng(5);
+    assert_ok(ppo_use_kernels("plain"));
+    for (int trial = 0; trial < 60; trial++) {
+        int in = 1 + ppo_rng_below(&rng, 70), out = 1 + ppo_rng_below(&rng, 70),
+            n = 1 + ppo_rng_below(&rng, 9);
+        rows_case c = {"linear", run_linear, in, out, trial % 3, {0}, {0}, NULL, NULL};
+        fill_case(&c, &rng, n);
+        run_linear(&c, in_block, n, out_block);
+        for (int i = 0; i < n * out; i++) {
+            double sum = biases[i % out];
+            for (int k = 0; k < in; k++)
+                sum += (double)in_block[i / out * in + k] * weights[k * out + i % out];
+            if (c.activation == PPO_TANH) sum = tanh(sum);
+            if (c.activation == PPO_RELU) sum = fmax(sum, 0);
+            assert_true(fabs(out_block[i] - sum) < 2e-6);
+        }
+    }
+}
+
+static void tanh_and_exp_agree_with_double_precision(void **state) {
+    (void)state;
+    static const float special[] = {0, 1e-30f, 1e-6f, 1e-3f, 0.3f, 0.624f, 0.626f,
+                                    1, 4,      8.9f,  9.1f,  20,   88,     INFINITY};
+    FOR_EACH_KERNEL_SET(set) {
+        enum { N = 4000 };
+        rows_case c = {"", NULL, N, N, 0, {0}, {0}, NULL, NULL};
+        float     x[N], y[N];
+        for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) * 0.006f; /* -12 .. 12 */
+        for (int i = 0; i < 2 * COUNT(special); i++) x[i] = special[i / 2] * (i % 2 ? -1.0f : 1.0f);
+        run_tanh(&c, x, 1, y);
+        for (int i = 0; i < N; i++) {
+            assert_true(fabs(y[i]) <= 1);
+            assert_true(is_close(y[i], tanh(x[i]), 3e-7, fabs(tanh(x[i]))));
+        }
+        for (int i = 0; i < N; i++) x[i] = (float)(i - N / 2) * 0.043f; /* -86 .. 86 */
+        run_exp(&c, x, 1, y);
+        for (int i = 0; i < N; i++) assert_true(is_close(y[i], exp(x[i]), 1.5e-7, exp(x[i])));
+
+        float ends[] = {-INFINITY, -200, 200, INFINITY, NAN, 0}, at[6];
+        c.in = c.out = 6;
+        run_exp(&c, ends, 1, at);
+        assert_true(at[0] == 0 && at[1] < 1e-37f && at[1] >= 0);
+        assert_true(at[2] > 3e38f && isinf(at[3]) && isnan(at[4]) && at[5] == 1);
+        run_tanh(&c, ends, 1, at);
+        assert_true(isnan(at[4]) && at[5] == 0);
+    }
+}
+
+typedef struct results {
+    float logp[9], entropy[9], grad_logits[9 * 70];
+    float linear[9 * 70], tanh_[9 * 70], softmax[9 * 70], grad_x[9 * 70], grad_w[70 * 70], grad_b[70];
+    float param[9 * 70], m[9 * 70], v[9 * 70], norm, whitened[9 * 70];
+} results;
+
+/* The same random job, of sizes that depend on `trial` alone. */
+static void compute_with_current_kernels(int trial, results *r, int *n, int *in, int *out) {
+    ppo_rng   rng = test_rng(1000 + (uint32_t)trial);
+    int       token[9];
+    float     weight_up[9], entropy_up[9], mix[9 * 70], grad_x[9 * 70];
+    rows_case c = {0};
+    memset(r, 0, sizeof *r);
+    *n = 1 + ppo_rng_below(&rng, 9), *in = 1 + ppo_rng_below(&rng, 70), *out = 1 + ppo_rng_below(&rng, 70);
+    c.in = *in, c.out = *out;
+    fill_case(&c, &rng, *n);
+    fill_normal(&rng, weight_up, 9, 1), fill_normal(&rng, entropy_up, 9, 1),
+        fill_normal(&rng, mix, 9 * 70, 1);
+
+    tokens_of(in_block, *n, *in, token);
+    assert_ok(ppo_token_logp(in_block, token, *n, *in, 0.7f, r->logp, r->entropy));
+    assert_ok(ppo_token_logp_backward(in_block, token, weight_up, entropy_up, *n, *in, 0.7f, r->grad_logits));
+    run_tanh(&c, in_block, *n, r->tanh_);
+    run_log_softmax(&c, in_block, *n, r->softmax);
+
+    ppo_tensor x = {*n, *in, in_block, grad_x}, w = {*in, *out, weights, r->grad_w},
+               b = {1, *out, biases, r->grad_b};
+    memset(grad_x, 0, sizeof grad_x);
+    ppo_tape_reset(tape);
+    ppo_tensor *y = ppo_tape_linear(tape, &x, &w, &b, trial % 3);
+    ppo_tensor *loss = ppo_tape_sum(tape, ppo_tape_mul(tape, y, ppo_tape_constant(tape, mix, *n, *out)));
+    assert_ok(ppo_tape_backward(tape, loss));
+    memcpy(r->linear, y->data, (size_t)(*n * *out) * sizeof(float));
+    memcpy(r->grad_x, grad_x, sizeof grad_x);
+
+    ppo_adam adam = ppo_adam_default();
+    adam.weight_decay = 0.01f;
+    memcpy(r->param, in_block, (size_t)(*n * *in) * sizeof(float));
+    for (long step = 1; step <= 3; step++)
+        ppo_adam_step(r->param, mix, r->m, r->v, (size_t)(*n * *in), &adam, step);
+    memcpy(r->whitened, mix, sizeof mix);
+    assert_ok(ppo_whiten(r->whitened, NULL, *n * *in + 1, 1));
+    r->norm = ppo_clip_grad_norm(mix, (size_t)(*n * *in), 0.1f);
+}
+
+static void every_kernel_set_agrees_with_the_plain_one(void **state) {
+    (void)state;
+    static results plain, other;
+    for (int trial = 0; trial < 150; trial++) {
+        int n, in, out;
+        assert_ok(ppo_use_kernels("plain"));
+        compute_with_current_kernels(trial, &plain, &n, &in, &out);
+        FOR_EACH_KERNEL_SET(set) {
+            compute_with_current_kernels(trial, &other, &n, &in, &out);
+            assert_close_array(other.logp, plain.logp, n, 1e-6);
+            assert_close_array(other.entropy, plain.entropy, n, 2e-6);
+            assert_close_array(other.grad_logits, plain.grad_logits, n * in, 2e-6);
+            assert_close_array(other.tanh_, plain.tanh_, n * in, 1e-6);
+            assert_close_array(other.softmax, plain.softmax, n * in, 1e-6);
+            assert_close_array(other.linear, plain.linear, n * out, 2e-6);
+            assert_close_array(other.grad_x, plain.grad_x, n * in, 2e-6);
+            assert_close_array(other.grad_w, plain.grad_w, in * out, 2e-6);
+            assert_close_array(other.grad_b, plain.grad_b, out, 2e-6);
+            assert_close_array(other.param, plain.param, n * in, 1e-6);
+            assert_close_array(other.m, plain.m, n * in, 1e-6);
+            assert_close_array(other.v, plain.v, n * in, 1e-6);
+            assert_close_array(other.whitened, plain.whitened, n * in + 1, 1e-6);
+            assert_close(other.norm, plain.norm, 1e-6);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_kernels_are_always_there_and_unknown_ones_are_refused),
+        cmocka_unit_test(null_returns_to_the_best_set_that_can_be_named),
+        cmocka_unit_test(a_row_of_linear_and_matmul_has_the_same_bits_in_every_batch),
+        cmocka_unit_test(a_row_of_elementwise_and_softmax_functions_has_the_same_bits_in_every_batch),
+        cmocka_unit_test(a_row_of_the_actor_critic_has_the_same_bits_in_every_batch),
+        cmocka_unit_test(tape_and_plain_log_probabilities_have_the_same_bits),
+        cmocka_unit_test(plain_linear_agrees_with_double_precision),
+        cmocka_unit_test(tanh_and_exp_agree_with_double_precision),
+        cmocka_unit_test(every_kernel_set_agrees_with_the_plain_one),
+    };
+    return cmocka_run_group_tests(tests, open_tape, close_tape);
+}

@@ -1,0 +1,370 @@
+/* Section 11: multilayer perceptrons and the actor-critic, against PyTorch's. */
+#define PPO_IMPLEMENTATION
+#include "../ppo.h"
+
+#include "golden/core.h"
+#include "test.h"
+
+enum { N = 7, OBS = 5 };
+
+/* A golden network with all that was computed from it. */
+typedef struct golden {
+    ppo_space    space;
+    int          activation, hidden[2], size; /* size: of the flat parameters */
+    ppo_actions  actions;
+    const float *params, *obs, *old_logp, *old_value, *advantage, *value_target, *head, *value, *logp,
+        *entropy;
+    const float *parts, *grad, *step_loss, *step_norm, *params_after;
+} golden;
+
+#define GOLDEN(name)                                                                                     \
+    g_##name##_params, g_##name##_obs, g_##name##_old_logp, g_##name##_old_value, g_##name##_advantage,  \
+        g_##name##_value_target, g_##name##_head, g_##name##_value, g_##name##_logp, g_##name##_entropy, \
+        g_##name##_parts, g_##name##_grad, g_##name##_step_loss, g_##name##_step_norm,                   \
+        g_##name##_params_after
+
+static golden golden_network(int continuous) {
+    if (continuous) {
+        golden g = {{PPO_BOX, g_mlpc_out, -1, 1},   PPO_RELU,    {g_mlpc_h0, g_mlpc_h1}, g_mlpc_params_n,
+                    {NULL, (float *)g_mlpc_action}, GOLDEN(mlpc)};
+        return g;
+    }
+    golden g = {{PPO_DISCRETE, g_mlp_out, 0, 0}, PPO_TANH,   {g_mlp_h0, g_mlp_h1}, g_mlp_params_n,
+                {(int *)g_mlp_action, NULL},     GOLDEN(mlp)};
+    return g;
+}
+
+static ppo_actor_critic create(int obs_size, ppo_space space, const int *hidden, int layers, int activation,
+                               int shared) {
+    ppo_model_config config = {0};
+    ppo_actor_critic model = {0};
+    config.obs_size = obs_size;
+    config.action_space = space;
+    config.hidden = hidden;
+    config.layers = layers;
+    config.activation = activation;
+    config.shared_trunk = shared;
+    config.log_std_init = -0.5f;
+    config.seed = 1;
+    assert_ok(ppo_actor_critic_init(&model, &config));
+    return model;
+}
+
+/* The golden order, found by name and not by position: actor, log_std, critic; weight before bias. */
+static void visit_flat(const ppo_actor_critic *model, int which, float *flat, int into_model) {
+    static const char *const prefixes[] = {"actor.0.",  "actor.1.",  "actor.2.", "actor.log_std",
+                                           "critic.0.", "critic.1.", "critic.2."};
+    int                      at = 0;
+    for (int p = 0; p < COUNT(prefixes); p++)
+        for (int bias = 0; bias < 2; bias++)
+            for (int i = 0; i < (int)stbds_arrlen(model->params->tensors); i++) {
+                const char *name = model->params->names[i];
+                if (strncmp(name, prefixes[p], strlen(prefixes[p])) || (strstr(name, "bias") != NULL) != bias)
+                    continue;
+                ppo_tensor *t = model->params->tensors[i];
+                float      *block = which ? t->grad : t->data;
+                size_t      bytes = (size_t)(t->rows * t->cols) * sizeof(float);
+                memcpy(into_model ? block : flat + at, into_model ? flat + at : block, bytes);
+                at += t->rows * t->cols;
+            }
+}
+
+typedef struct parts {
+    ppo_tensor *policy, *value, *logp, *entropy, *policy_loss, *value_loss, *mean_entropy, *total;
+} parts;
+
+static parts build_total(ppo_tape *tape, const ppo_actor_critic *model, const golden *g) {
+    static const ppo_policy_objective clip = {PPO_CLIP, 0.2f, 0.2f, 0, 0};
+    parts                             p;
+    ppo_actor_critic_forward(tape, model, ppo_tape_constant(tape, g->obs, N, OBS), &p.policy, &p.value);
+    ppo_actor_critic_logp(tape, model, p.policy, &g->actions, &p.logp, &p.entropy);
+    p.policy_loss = ppo_tape_policy_loss(tape, p.logp, g->old_logp, g->advantage, NULL, &clip, NULL);
+    p.value_loss = ppo_tape_value_loss(tape, p.value, NULL, g->value_target, NULL, 0);
+    p.mean_entropy = ppo_tape_mean(tape, p.entropy);
+    p.total =
+        ppo_tape_sub(tape, ppo_tape_add(tape, p.policy_loss, ppo_tape_scale(tape, p.value_loss, 0.5f, 0)),
+                     ppo_tape_scale(tape, p.mean_entropy, 0.01f, 0));
+    return p;
+}
+
+static void forward_and_loss_and_gradient_agree_with_pytorch(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        for (int continuous = 0; continuous < 2; continuous++) {
+            golden           g = golden_network(continuous);
+            ppo_actor_critic model = create(OBS, g.space, g.hidden, 2, g.activation, 0);
+            ppo_tape        *tape;
+            float            flat[256];
+            assert_ok(ppo_tape_create(&tape));
+            memcpy(flat, g.params, (size_t)g.size * sizeof(float));
+            visit_flat(&model, 0, flat, 1);
+            parts p = build_total(tape, &model, &g);
+            assert_ok(ppo_tape_backward(tape, p.total));
+            assert_close_array(p.policy->data, g.head, N * g.space.n, 1e-6);
+            assert_close_array(p.value->data, g.value, N, 1e-6);
+            assert_close_array(p.logp->data, g.logp, N, 1e-6);
+            assert_close_array(p.entropy->data, g.entropy, N, 1e-6);
+            const float losses[4] = {p.policy_loss->data[0], p.value_loss->data[0], p.mean_entropy->data[0],
+                                     p.total->data[0]};
+            assert_close_array(losses, g.parts, 4,
+                               1e-6); /* relative to the largest: the total nearly cancels */
+            visit_flat(&model, 1, flat, 0);
+            assert_close_array(flat, g.grad, g.size, 2e-6);
+            ppo_tape_free(tape);
+            ppo_actor_critic_free(&model);
+        }
+    }
+}
+
+static void three_training_steps_end_where_pytorch_ends(void **state) {
+    (void)state;
+    for (int continuous = 0; continuous < 2; continuous++) {
+        golden           g = golden_network(continuous);
+        ppo_actor_critic model = create(OBS, g.space, g.hidden, 2, g.activation, 0);
+        ppo_adam         adam = ppo_adam_default();
+        ppo_tape        *tape;
+        float            flat[256], norm;
+        assert_ok(ppo_tape_create(&tape));
+        memcpy(flat, g.params, (size_t)g.size * sizeof(float));
+        visit_flat(&model, 0, flat, 1);
+        for (int step = 0; step < 3; step++) {
+            ppo_tape_reset(tape);
+            parts p = build_total(tape, &model, &g);
+            assert_ok(ppo_tape_backward(tape, p.total));
+            assert_true(fabs(p.total->data[0] - g.step_loss[step]) < 1e-6);
+            assert_ok(ppo_params_step(model.params, &adam, 0.5f, &norm));
+            assert_close(norm, g.step_norm[step], 1e-5);
+        }
+        visit_flat(&model, 0, flat, 0);
+        for (int i = 0; i < g.size; i++) /* a step is 3e-4: this is a thousandth of what was gone */
+            assert_true(fabs(flat[i] - g.params_after[i]) < 1e-6);
+        ppo_tape_free(tape);
+        ppo_actor_critic_free(&model);
+    }
+}
+
+/* Largest deviation of W^T W (tall) or W W^T (wide) from gain^2 I. */
+static double off_orthogonal(const ppo_tensor *w, double gain) {
+    int    tall = w->rows >= w->cols, n = tall ? w->cols : w->rows, m = tall ? w->rows : w->cols;
+    double worst = 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            double dot = 0;
+            for (int k = 0; k < m; k++)
+                dot += tall ? (double)w->data[k * w->cols + i] * w->data[k * w->cols + j]
+                            : (double)w->data[i * w->cols + k] * w->data[j * w->cols + k];
+            worst = fmax(worst, fabs(dot / (gain * gain) - (i == j)));
+        }
+    return worst;
+}
+
+static const int widths[3] = {16, 8, 12};
+
+static void initial_weights_are_orthogonal_with_their_gains_and_biases_zero(void **state) {
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        ppo_actor_critic model = create(10, ppo_box(3, -1, 1), widths, 3, PPO_TANH, shared);
+        for (int i = 0; i < (int)stbds_arrlen(model.params->tensors); i++) {
+            const ppo_tensor *t = model.params->tensors[i];
+            const char       *name = model.params->names[i];
+            int               head = shared || strstr(name, ".3.") != NULL; /* of the actor or the critic */
+            double            gain = sqrt(2);
+            if (head && strncmp(name, "actor", 5) == 0) gain = 0.01;
+            if (head && strncmp(name, "critic", 6) == 0) gain = 1;
+            if (strstr(name, ".weight")) assert_true(off_orthogonal(t, gain) < 2e-6);
+            for (int k = 0; k < t->cols && t->rows == 1 && !strstr(name, ".weight"); k++)
+                assert_true(t->data[k] == (strstr(name, "log_std") ? -0.5f : 0.0f));
+        }
+        ppo_actor_critic_free(&model);
+    }
+}
+
+static int has_parameter(const ppo_actor_critic *model, const char *name, int rows, int cols) {
+    for (int i = 0; i < (int)stbds_arrlen(model->params->tensors); i++) {
+        const ppo_tensor *t = model->params->tensors[i];
+        if (strcmp(model->params->names[i], name) == 0) return t->rows == rows && t->cols == cols;
+    }
+    return 0;
+}
+
+static void parameters_have_the_names_and_shapes_that_were_promised(void **state) {
+    (void)state;
+    ppo_actor_critic own = create(10, ppo_discrete(4), widths, 3, PPO_TANH, 0),
+                     shared = create(10, ppo_box(3, -1, 1), widths, 3, PPO_RELU, 1);
+    ppo_actor_critic linear = create(10, ppo_discrete(4), NULL, 0, PPO_TANH, 1);
+    assert_int_equal(stbds_arrlen(own.params->tensors), 16);
+    assert_true(has_parameter(&own, "actor.0.weight", 10, 16) && has_parameter(&own, "actor.0.bias", 1, 16));
+    assert_true(has_parameter(&own, "actor.2.weight", 8, 12) && has_parameter(&own, "actor.3.weight", 12, 4));
+    assert_true(has_parameter(&own, "critic.3.weight", 12, 1) && has_parameter(&own, "critic.3.bias", 1, 1));
+    assert_null(own.log_std);
+    assert_int_equal(stbds_arrlen(shared.params->tensors), 6 + 2 + 2 + 1);
+    assert_true(has_parameter(&shared, "trunk.2.weight", 8, 12) &&
+                has_parameter(&shared, "actor.0.weight", 12, 3));
+    assert_true(has_parameter(&shared, "critic.0.weight", 12, 1) && shared.log_std->cols == 3);
+    assert_int_equal(stbds_arrlen(linear.params->tensors), 4);
+    assert_true(has_parameter(&linear, "actor.0.weight", 10, 4) &&
+                has_parameter(&linear, "critic.0.weight", 10, 1));
+    ppo_actor_critic_free(&own);
+    ppo_actor_critic_free(&shared);
+    ppo_actor_critic_free(&linear);
+}
+
+static void the_same_seed_gives_the_same_weights_and_another_one_others(void **state) {
+    (void)state;
+    ppo_model_config config = {0};
+    ppo_actor_critic a, b, c;
+    config.obs_size = 4, config.action_space = ppo_discrete(2), config.hidden = widths, config.layers = 2;
+    config.activation = PPO_TANH, config.seed = 7;
+    assert_ok(ppo_actor_critic_init(&a, &config));
+    assert_ok(ppo_actor_critic_init(&b, &config));
+    config.seed = 8;
+    assert_ok(ppo_actor_critic_init(&c, &config));
+    assert_int_equal(a.params->count, b.params->count);
+    assert_false(bits_differ(a.params->data, b.params->data, a.params->count));
+    assert_true(bits_differ(a.params->data, c.params->data, a.params->count));
+    ppo_actor_critic_free(&a);
+    ppo_actor_critic_free(&b);
+    ppo_actor_critic_free(&c);
+}
+
+static double gradient_size(const ppo_actor_critic *model, const char *prefix) {
+    double sum = 0;
+    for (int i = 0; i < (int)stbds_arrlen(model->params->tensors); i++) {
+        const ppo_tensor *t = model->params->tensors[i];
+        if (strncmp(model->params->names[i], prefix, strlen(prefix))) continue;
+        for (int k = 0; k < t->rows * t->cols; k++) sum += fabs(t->grad[k]);
+    }
+    return sum;
+}
+
+/* from: 0 policy, 1 value, 2 both */
+static void backward_from(ppo_actor_critic *model, int from) {
+    ppo_tape   *tape;
+    ppo_tensor *policy, *value;
+    memset(model->params->grad, 0, model->params->count * sizeof(float));
+    assert_ok(ppo_tape_create(&tape));
+    ppo_actor_critic_forward(tape, model, ppo_tape_constant(tape, g_mlp_obs, N, OBS), &policy, &value);
+    ppo_tensor *a = ppo_tape_sum(tape, ppo_tape_square(tape, policy)),
+               *b = ppo_tape_sum(tape, ppo_tape_square(tape, value));
+    assert_ok(ppo_tape_backward(tape, from == 0 ? a : from == 1 ? b : ppo_tape_add(tape, a, b)));
+    ppo_tape_free(tape);
+}
+
+static void a_shared_trunk_gets_the_gradients_of_both_heads(void **state) {
+    (void)state;
+    ppo_actor_critic model = create(OBS, ppo_discrete(3), widths, 2, PPO_TANH, 1);
+    float            sum[1024];
+    assert_true(model.params->count <= COUNT(sum));
+    backward_from(&model, 0);
+    assert_true(gradient_size(&model, "trunk.0") > 0 && gradient_size(&model, "actor") > 0);
+    assert_true(gradient_size(&model, "critic") == 0);
+    memcpy(sum, model.params->grad, model.params->count * sizeof(float));
+    backward_from(&model, 1);
+    assert_true(gradient_size(&model, "trunk.0") > 0 && gradient_size(&model, "critic") > 0);
+    assert_true(gradient_size(&model, "actor") == 0);
+    for (size_t i = 0; i < model.params->count; i++) sum[i] += model.params->grad[i];
+    backward_from(&model, 2);
+    assert_close_array(model.params->grad, sum, (int)model.params->count, 1e-6);
+    ppo_actor_critic_free(&model);
+
+    model = create(OBS, ppo_discrete(3), widths, 2, PPO_TANH, 0);
+    backward_from(&model, 0);
+    assert_true(gradient_size(&model, "critic") == 0 && gradient_size(&model, "actor.0") > 0);
+    ppo_actor_critic_free(&model);
+}
+
+static void forward_computes_either_result_alone(void **state) {
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        ppo_actor_critic model = create(OBS, ppo_discrete(3), widths, 2, PPO_RELU, shared);
+        ppo_tape        *tape;
+        ppo_tensor      *policy, *value, *policy_alone, *value_alone, *obs;
+        assert_ok(ppo_tape_create(&tape));
+        obs = ppo_tape_constant(tape, g_mlp_obs, N, OBS);
+        ppo_actor_critic_forward(tape, &model, obs, &policy, &value);
+        ppo_actor_critic_forward(tape, &model, obs, &policy_alone, NULL);
+        ppo_actor_critic_forward(tape, &model, obs, NULL, &value_alone);
+        assert_true(policy->rows == N && policy->cols == 3 && value->rows == N && value->cols == 1);
+        assert_false(bits_differ(policy->data, policy_alone->data, N * 3));
+        assert_false(bits_differ(value->data, value_alone->data, N));
+        ppo_tape_free(tape);
+        ppo_actor_critic_free(&model);
+    }
+}
+
+static void mlp_applies_the_activations_it_was_given(void **state) {
+    (void)state;
+    static const int sizes[3] = {OBS, 4, 3};
+    ppo_params      *params;
+    ppo_tape        *tape;
+    ppo_mlp          mlp;
+    ppo_rng          rng = test_rng(1);
+    assert_ok(ppo_params_create(&params));
+    assert_ok(ppo_tape_create(&tape));
+    assert_ok(ppo_mlp_init(&mlp, params, "net", sizes, 2, PPO_RELU, PPO_TANH, 0.5f, &rng));
+    assert_int_equal(mlp.layers, 2);
+    assert_string_equal(params->names[3], "net.1.bias");
+    assert_true(off_orthogonal(mlp.weight[0], sqrt(2)) < 2e-6 && off_orthogonal(mlp.weight[1], 0.5) < 2e-6);
+    mlp.bias[0]->data[1] = 0.3f;
+    ppo_tensor *x = ppo_tape_constant(tape, g_mlp_obs, N, OBS), *y = ppo_mlp_forward(tape, &mlp, x);
+    ppo_tensor *h =
+        ppo_tape_relu(tape, ppo_tape_add(tape, ppo_tape_matmul(tape, x, mlp.weight[0]), mlp.bias[0]));
+    ppo_tensor *want =
+        ppo_tape_tanh(tape, ppo_tape_add(tape, ppo_tape_matmul(tape, h, mlp.weight[1]), mlp.bias[1]));
+    assert_ok(ppo_tape_status(tape));
+    assert_close_array(y->data, want->data, N * 3, 1e-6);
+    ppo_tape_free(tape);
+    ppo_params_free(params);
+}
+
+static void models_refuse_what_cannot_work(void **state) {
+    (void)state;
+    static const int zero[1] = {0}, sizes[2] = {3, 2}, bad_sizes[2] = {3, -2};
+    ppo_model_config good = {0}, c;
+    ppo_actor_critic model;
+    ppo_params      *params;
+    ppo_mlp          mlp;
+    ppo_rng          rng = test_rng(2);
+    good.obs_size = 3, good.action_space = ppo_discrete(2), good.hidden = widths, good.layers = 1,
+    good.activation = PPO_TANH;
+#define REFUSE(field, value, words) \
+    (c = good, c.field = value, assert_fails(ppo_actor_critic_init(&model, &c), PPO_ERROR_ARGUMENT, words))
+    REFUSE(obs_size, 0, "obs_size|0");
+    REFUSE(obs_size, -2, "obs_size|-2");
+    REFUSE(layers, -1, "-1");
+    REFUSE(layers, PPO_MAX_LAYERS, "64");
+    REFUSE(hidden, zero, "0");
+    REFUSE(hidden, NULL, "NULL");
+    REFUSE(activation, 9, "9");
+    REFUSE(action_space.kind, 0, "kind|0");
+    REFUSE(action_space, ppo_discrete(-1), "-1");
+    REFUSE(action_space, ppo_box(0, -1, 1), "0");
+    REFUSE(action_space, ppo_box(1, 1, 1), "1");
+    REFUSE(action_space, ppo_box(1, NAN, 1), "nan");
+    assert_fails(ppo_actor_critic_init(NULL, &good), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_actor_critic_init(&model, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_ok(ppo_params_create(&params));
+    assert_fails(ppo_mlp_init(NULL, params, "n", sizes, 1, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_mlp_init(&mlp, NULL, "n", sizes, 1, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_mlp_init(&mlp, params, NULL, sizes, 1, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_mlp_init(&mlp, params, "n", NULL, 1, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_mlp_init(&mlp, params, "n", sizes, 1, 0, 0, 1, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_mlp_init(&mlp, params, "n", sizes, 65, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "65");
+    assert_fails(ppo_mlp_init(&mlp, params, "n", bad_sizes, 1, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "-2");
+    ppo_params_free(params);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forward_and_loss_and_gradient_agree_with_pytorch),
+        cmocka_unit_test(three_training_steps_end_where_pytorch_ends),
+        cmocka_unit_test(initial_weights_are_orthogonal_with_their_gains_and_biases_zero),
+        cmocka_unit_test(parameters_have_the_names_and_shapes_that_were_promised),
+        cmocka_unit_test(the_same_seed_gives_the_same_weights_and_another_one_others),
+        cmocka_unit_test(a_shared_trunk_gets_the_gradients_of_both_heads),
+        cmocka_unit_test(forward_computes_either_result_alone),
+        cmocka_unit_test(mlp_applies_the_activations_it_was_given),
+        cmocka_unit_test(models_refuse_what_cannot_work),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,200 @@
+/* Section 9: Adam, gradient clipping, schedules, the adaptive KL coefficient. */
+#define PPO_IMPLEMENTATION
+#include "../ppo.h"
+
+#include "golden/core.h"
+#include "test.h"
+
+static ppo_adam golden_adam(float weight_decay) {
+    ppo_adam adam = ppo_adam_default();
+    adam.lr = 3e-3f;
+    adam.weight_decay = weight_decay;
+    return adam;
+}
+
+static void adam_defaults_are_those_of_the_literature(void **state) {
+    (void)state;
+    ppo_adam adam = ppo_adam_default();
+    assert_true(adam.lr == 3e-4f && adam.beta1 == 0.9f && adam.beta2 == 0.999f && adam.eps == 1e-5f);
+    assert_true(adam.weight_decay == 0);
+}
+
+static void adam_and_adamw_agree_with_pytorch_over_five_steps(void **state) {
+    (void)state;
+    enum { N = g_adam_n };
+    FOR_EACH_KERNEL_SET(set) {
+        for (int decay = 0; decay < 2; decay++) {
+            ppo_adam     adam = golden_adam(decay ? 0.01f : 0);
+            const float *want = decay ? g_adamw_param : g_adam_param;
+            float        param[N], m[N] = {0}, v[N] = {0};
+            memcpy(param, g_adam_start, sizeof param);
+            for (int step = 1; step <= g_adam_steps; step++) {
+                ppo_adam_step(param, g_adam_grad + (step - 1) * N, m, v, N, &adam, step);
+                assert_close_array(param, want + (step - 1) * N, N, 1e-6);
+                for (int i = 0; i < N; i++) /* and the way gone, which is small beside the parameter */
+                    assert_true(fabs((param[i] - g_adam_start[i]) -
+                                     (want[(step - 1) * N + i] - g_adam_start[i])) < 1e-6);
+            }
+            for (int i = 0; i < N;
+                 i++) { /* each to its own size: the gradients span eight orders of magnitude */
+                assert_true(
+                    is_close(m[i], (decay ? g_adamw_m : g_adam_m)[i], 2e-6, fabsf(g_adam_m[i]) + 1e-12));
+                assert_true(is_close(v[i], (decay ? g_adamw_v : g_adam_v)[i], 2e-6, g_adam_v[i] + 1e-20));
+            }
+        }
+    }
+}
+
+static void adam_leaves_what_lies_beyond_n_alone(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        for (int n = 1; n < 40; n++) {
+            float    p[48], g[48], m[48], v[48];
+            ppo_adam adam = golden_adam(0.01f);
+            for (int i = 0; i < 48; i++) p[i] = g[i] = 1, m[i] = v[i] = 0;
+            ppo_adam_step(p, g, m, v, (size_t)n, &adam, 1);
+            for (int i = 0; i < 48; i++)
+                assert_true((p[i] != 1) == (i < n) && (m[i] != 0) == (i < n) && (v[i] != 0) == (i < n));
+        }
+    }
+}
+
+static void clip_grad_norm_agrees_with_pytorch(void **state) {
+    (void)state;
+    enum { N = g_clip_norm_n };
+    FOR_EACH_KERNEL_SET(set) {
+        for (int k = 0; k < 2; k++) {
+            float grad[N];
+            memcpy(grad, g_clip_norm_grad, sizeof grad);
+            assert_close(ppo_clip_grad_norm(grad, N, g_clip_norm_max_norm[k]), g_clip_norm_norm, 1e-6);
+            assert_close_array(grad, g_clip_norm_result + k * N, N, 1e-6);
+        }
+    }
+}
+
+static void clip_grad_norm_at_most_zero_sets_no_limit(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        float grad[2] = {3, -4};
+        assert_close(ppo_clip_grad_norm(grad, 2, k ? -1.0f : 0.0f), 5, 1e-6);
+        assert_true(grad[0] == 3 && grad[1] == -4);
+    }
+}
+
+static void clip_grad_norm_survives_squares_beyond_float(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        float huge[2] = {3e25f, -4e25f}, tiny[2] = {3e-30f, -4e-30f};
+        assert_close(ppo_clip_grad_norm(huge, 2, 1), 5e25, 1e-6);
+        assert_close(huge[0], 0.6, 1e-6);
+        assert_close(ppo_clip_grad_norm(tiny, 2, 1), 5e-30, 1e-6);
+        assert_true(tiny[0] == 3e-30f);
+    }
+}
+
+static ppo_params *two_parameters(void) {
+    ppo_params *params = NULL;
+    assert_ok(ppo_params_create(&params));
+    ppo_tensor *a = ppo_params_add(params, "a", 2, 3), *b = ppo_params_add(params, "b", 1, 5);
+    assert_true(a && b);
+    for (int i = 0; i < 6; i++) a->data[i] = (float)i, a->grad[i] = 1;
+    for (int i = 0; i < 5; i++) b->data[i] = (float)-i, b->grad[i] = -2;
+    return params;
+}
+
+static void params_step_clips_steps_and_zeroes_the_gradients_of_all(void **state) {
+    (void)state;
+    ppo_params *params = two_parameters();
+    ppo_adam    adam = golden_adam(0);
+    float       norm = 0;
+    assert_ok(ppo_params_step(params, &adam, 0.5f, &norm));
+    assert_close(norm, sqrt(6 + 20), 1e-6);
+    assert_int_equal(params->step, 1);
+    for (int i = 0; i < 6;
+         i++) { /* the first step of Adam is lr, whatever the size of the gradient, but for eps */
+        double clipped = 0.5 / sqrt(26), want = i - 3e-3 * clipped / (clipped + 1e-5);
+        assert_true(fabs(params->tensors[0]->data[i] - want) < 1e-6);
+    }
+    for (int i = 0; i < 5; i++) assert_true(fabs(params->tensors[1]->data[i] - (-i + 3e-3)) < 1e-6);
+    for (size_t i = 0; i < params->count; i++) assert_true(params->grad[i] == 0);
+    size_t used = 0; /* the gaps between the tensors take no part */
+    for (size_t i = 0; i < params->count; i++) used += params->v[i] != 0;
+    assert_int_equal(used, 11);
+    assert_ok(ppo_params_step(params, &adam, 0, NULL));
+    assert_int_equal(params->step, 2);
+    ppo_params_free(params);
+}
+
+static void a_gradient_that_is_not_finite_changes_nothing(void **state) {
+    (void)state;
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    for (int k = 0; k < COUNT(bad); k++) {
+        ppo_params *params = two_parameters();
+        ppo_adam    adam = golden_adam(0.01f);
+        float       norm;
+        assert_ok(ppo_params_step(params, &adam, 0.5f, NULL));
+        params->tensors[0]->grad[1] = 7;
+        params->tensors[1]->grad[3] = bad[k];
+        size_t       bytes = params->count * sizeof(float);
+        float       *before = (float *)malloc(4 * bytes);
+        float *const blocks[] = {params->data, params->grad, params->m, params->v};
+        for (int b = 0; b < 4; b++) memcpy(before + (size_t)b * params->count, blocks[b], bytes);
+        assert_fails(ppo_params_step(params, &adam, 0.5f, &norm), PPO_ERROR_NUMERIC, k ? "inf" : "nan");
+        for (int b = 0; b < 4; b++) assert_memory_equal(blocks[b], before + (size_t)b * params->count, bytes);
+        assert_int_equal(params->step, 1);
+        free(before);
+        ppo_params_free(params);
+    }
+}
+
+static void params_step_refuses_null(void **state) {
+    (void)state;
+    ppo_params *params = two_parameters();
+    ppo_adam    adam = ppo_adam_default();
+    assert_fails(ppo_params_step(NULL, &adam, 0, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_params_step(params, NULL, 0, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    ppo_params_free(params);
+}
+
+static void schedules_start_at_the_value_and_end_at_zero(void **state) {
+    (void)state;
+    static const struct {
+        int   schedule;
+        float progress, want;
+    } cases[] = {{PPO_CONSTANT, 0, 4},   {PPO_CONSTANT, 0.5f, 4},
+                 {PPO_CONSTANT, 1, 4},   {PPO_LINEAR, 0, 4},
+                 {PPO_LINEAR, 0.25f, 3}, {PPO_LINEAR, 1, 0},
+                 {PPO_COSINE, 0, 4},     {PPO_COSINE, 0.5f, 2},
+                 {PPO_COSINE, 1, 0},     {PPO_COSINE, 0.25f, 3.41421356f},
+                 {PPO_LINEAR, 1.5f, 0},  {PPO_LINEAR, -1, 4}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        float rate = ppo_schedule(cases[i].schedule, 4, cases[i].progress);
+        assert_true(fabs(rate - cases[i].want) < 1e-6 && rate >= 0);
+    }
+}
+
+static void adaptive_kl_agrees_with_trl(void **state) {
+    (void)state;
+    for (int i = 0; i < g_adaptive_kl_n; i++)
+        assert_close(ppo_adaptive_kl(g_adaptive_kl_coef[i], g_adaptive_kl_observed[i],
+                                     g_adaptive_kl_target[i], g_adaptive_kl_n_steps[i],
+                                     g_adaptive_kl_horizon[i]),
+                     g_adaptive_kl_result[i], 1e-6);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adam_defaults_are_those_of_the_literature),
+        cmocka_unit_test(adam_and_adamw_agree_with_pytorch_over_five_steps),
+        cmocka_unit_test(adam_leaves_what_lies_beyond_n_alone),
+        cmocka_unit_test(clip_grad_norm_agrees_with_pytorch),
+        cmocka_unit_test(clip_grad_norm_at_most_zero_sets_no_limit),
+        cmocka_unit_test(clip_grad_norm_survives_squares_beyond_float),
+        cmocka_unit_test(params_step_clips_steps_and_zeroes_the_gradients_of_all),
+        cmocka_unit_test(a_gradient_that_is_not_finite_changes_nothing),
+        cmocka_unit_test(params_step_refuses_null),
+        cmocka_unit_test(schedules_start_at_the_value_and_end_at_zero),
+        cmocka_unit_test(adaptive_kl_agrees_with_trl),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

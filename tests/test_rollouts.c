@@ -1,0 +1,607 @@
+/* Section 12: what an environment may rely on, what the rollout holds, and CartPole against Gymnasium's. */
+#define PPO_IMPLEMENTATION
+#include "../ppo.h"
+
+#include "../examples/envs/cartpole.h"
+#include "golden/cartpole.h"
+#include "test.h"
+
+/* --------------------------------------------------------------------------------------------------------
+   CartPole
+   -------------------------------------------------------------------------------------------------------- */
+
+/* The state from which the recorded step `at` was taken: that of the recorded observation before it, because
+   free runs of an unstable system drift apart with any difference in rounding. `first`: of the episode. */
+static void set_recorded_state(cartpole *s, int episode, int at, int first) {
+    if (at == first) {
+        memcpy(s, g_cartpole_start + 4 * episode, sizeof *s);
+    } else {
+        const float *obs = g_cartpole_obs + 4 * (at - 1);
+        s->x = obs[0], s->x_dot = obs[1], s->theta = obs[2], s->theta_dot = obs[3];
+    }
+}
+
+static int first_step_of(int episode) {
+    int at = 0;
+    for (int i = 0; i < episode; i++) at += g_cartpole_length[i];
+    return at;
+}
+
+static void assert_step_as_recorded(cartpole *s, int at) {
+    ppo_env     env = cartpole_env();
+    ppo_action  action = {g_cartpole_action[at], NULL};
+    ppo_outcome out = {0, 0, 0};
+    float       obs[4];
+    env.step(s, NULL, &action, obs, &out);
+    for (int j = 0; j < 4; j++)
+        assert_true(fabs(obs[j] - g_cartpole_obs[4 * at + j]) < 1e-6 * fmax(1, fabs(obs[j])));
+    assert_true(out.reward == g_cartpole_reward[at]);
+    assert_int_equal(out.terminated, g_cartpole_terminated[at]);
+    assert_int_equal(out.truncated, 0); /* the time limit is the library's */
+}
+
+static void every_step_of_cartpole_is_that_of_gymnasium(void **state) {
+    (void)state;
+    for (int i = 0; i < g_cartpole_episodes; i++)
+        for (int t = 0, first = first_step_of(i); t < g_cartpole_length[i]; t++) {
+            cartpole s;
+            set_recorded_state(&s, i, first + t, first);
+            assert_step_as_recorded(&s, first + t);
+        }
+}
+
+static void short_episodes_of_cartpole_run_free_as_in_gymnasium(void **state) {
+    (void)state;
+    for (int i = 0; i < g_cartpole_episodes; i++) {
+        cartpole s;
+        set_recorded_state(&s, i, first_step_of(i), first_step_of(i));
+        for (int t = 0; t < g_cartpole_length[i] && t < 50; t++)
+            assert_step_as_recorded(&s, first_step_of(i) + t);
+    }
+}
+
+static void cartpole_starts_near_upright_and_differently_each_time(void **state) {
+    (void)state;
+    ppo_env  env = cartpole_env();
+    ppo_rng  rng = test_rng(1);
+    cartpole s;
+    double   sum = 0, squares = 0;
+    for (int i = 0; i < 2000; i++) {
+        float obs[4];
+        env.reset(&s, &rng, obs);
+        for (int j = 0; j < 4; j++) {
+            assert_true(fabsf(obs[j]) <= 0.05f);
+            sum += obs[j], squares += obs[j] * obs[j];
+        }
+    }
+    double variance = 0.1 * 0.1 / 12;
+    assert_true(fabs(sum / 8000) < 5 * sqrt(variance / 8000));
+    assert_true(fabs(squares / 8000 - variance) < 0.05 * variance);
+}
+
+/* CartPole that plays recorded steps, whatever the agent does: copy i those of episode i, or all the last. */
+static int all_play_the_last;
+
+typedef struct replay {
+    cartpole pole;
+    int      episode, at;
+} replay;
+
+static void replay_reset(void *state, ppo_rng *rng, float *obs) {
+    replay *r = (replay *)state;
+    r->episode = all_play_the_last ? g_cartpole_episodes - 1 : env_index(rng);
+    r->at = first_step_of(r->episode);
+    set_recorded_state(&r->pole, r->episode, r->at, r->at);
+    cartpole_observe(&r->pole, obs);
+}
+
+static void replay_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    replay    *r = (replay *)state;
+    ppo_action recorded = {g_cartpole_action[r->at], NULL};
+    (void)action;
+    set_recorded_state(&r->pole, r->episode, r->at++, first_step_of(r->episode));
+    cartpole_step(&r->pole, rng, &recorded, obs, out);
+}
+
+static ppo_env replay_env(void) {
+    ppo_env env = cartpole_env();
+    env.state_size = sizeof(replay);
+    env.reset = replay_reset;
+    env.step = replay_step;
+    return env;
+}
+
+static void cartpole_episodes_are_as_long_as_those_of_gymnasium(void **state) {
+    (void)state;
+    ppo_env    env = replay_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    double     sum = 0;
+    all_play_the_last = 0;
+    for (int i = 0; i < g_cartpole_episodes; i++) sum += g_cartpole_length[i];
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    ppo_evaluation played = ppo_evaluate(agent, &env, g_cartpole_episodes, 1);
+    assert_ok(played.status);
+    assert_close(played.mean_length, sum / g_cartpole_episodes, 1e-6);
+    assert_close(played.mean_return, sum / g_cartpole_episodes, 1e-6);
+    assert_true(played.min_return == 9 && played.max_return == 500);
+    ppo_agent_free(agent);
+}
+
+static void cartpole_is_truncated_not_terminated_after_500_steps(void **state) {
+    (void)state;
+    ppo_env      env = replay_env();
+    ppo_config   cfg = tiny_config();
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    all_play_the_last = 1;
+    cfg.num_envs = 1, cfg.rollout_steps = 520, cfg.total_steps = 520, cfg.minibatch_size = 520,
+    cfg.epochs = 1;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    const ppo_rollout *r = ppo_trainer_rollout(trainer);
+    for (int t = 0; t < 520; t++) {
+        assert_int_equal(r->terminated[t], 0);
+        assert_int_equal(r->truncated[t], t == 499);
+    }
+    assert_false(bits_differ(r->obs, r->obs + 500 * 4, 4)); /* the next episode */
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   What an environment may rely on
+   -------------------------------------------------------------------------------------------------------- */
+
+enum {
+    NOT_ZEROED = 1,
+    NOT_OPEN = 2,
+    OUTCOME_NOT_ZEROED = 4,
+    OUT_OF_BOX = 8,
+    WRONG_ACTION = 16,
+    CLOSED_TWICE = 32
+};
+static int probe_faults, probe_opened, probe_closed,
+    probe_fail_open;    /* probe_fail_open: which call of open fails */
+static int probe_edges; /* how many actions lay exactly on an edge of the box */
+
+typedef struct probe {
+    int   open, steps;
+    float filler[13];
+} probe;
+
+static void note_fault(int fault) { __atomic_fetch_or(&probe_faults, fault, __ATOMIC_SEQ_CST); }
+
+static int probe_open(void *state) {
+    static const probe zeros;
+    probe             *p = (probe *)state;
+    if (memcmp(p, &zeros, sizeof zeros)) note_fault(NOT_ZEROED);
+    if (__atomic_fetch_add(&probe_opened, 1, __ATOMIC_SEQ_CST) == probe_fail_open) return 1;
+    p->open = 1;
+    return 0;
+}
+
+static void probe_close(void *state) {
+    probe *p = (probe *)state;
+    if (!p->open) note_fault(CLOSED_TWICE);
+    p->open = 0;
+    __atomic_fetch_add(&probe_closed, 1, __ATOMIC_SEQ_CST);
+}
+
+static void probe_reset(void *state, ppo_rng *rng, float *obs) {
+    if (!((probe *)state)->open) note_fault(NOT_OPEN);
+    obs[0] = ppo_rng_uniform(rng);
+}
+
+static void probe_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    probe *p = (probe *)state;
+    if (!p->open) note_fault(NOT_OPEN);
+    if (out->reward != 0 || out->terminated || out->truncated) note_fault(OUTCOME_NOT_ZEROED);
+    for (int j = 0; j < 3; j++) {
+        if (!(action->box[j] >= -0.5f && action->box[j] <= 0.25f)) note_fault(OUT_OF_BOX);
+        if (action->box[j] == -0.5f || action->box[j] == 0.25f)
+            __atomic_fetch_add(&probe_edges, 1, __ATOMIC_SEQ_CST);
+    }
+    obs[0] = ppo_rng_uniform(rng);
+    out->reward = action->box[0]; /* so that the rollout's action can be held against what arrived here */
+    out->terminated = ++p->steps % 5 == 0;
+    out->truncated = p->steps % 3 == 0;
+}
+
+static ppo_env probe_env(void) {
+    ppo_env env = {0};
+    env.obs_size = 1;
+    env.action_space = ppo_box(3, -0.5f, 0.25f);
+    env.state_size = sizeof(probe);
+    env.reset = probe_reset;
+    env.step = probe_step;
+    env.open = probe_open;
+    env.close = probe_close;
+    probe_faults = probe_opened = probe_closed = probe_edges = 0;
+    probe_fail_open = -1;
+    return env;
+}
+
+static void an_environment_finds_all_as_promised(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        ppo_env      env = probe_env();
+        ppo_config   cfg = tiny_config();
+        ppo_agent   *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        cfg.num_envs = 4, cfg.threads = threads, cfg.total_steps = 1000;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_int_equal(probe_opened, 0);
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        assert_int_equal(probe_opened, 4);
+        for (int i = 0; i < 3; i++) assert_ok(ppo_trainer_iterate(trainer, NULL));
+        assert_int_equal(probe_closed, 0);
+        const ppo_rollout *r = ppo_trainer_rollout(trainer);
+        int                beyond = 0;
+        for (int i = 0; i < r->steps * r->envs;
+             i++) { /* the rollout keeps what was sampled, before clipping */
+            float drawn = r->actions.number[3 * i];
+            beyond += drawn < -0.5f || drawn > 0.25f;
+            assert_true(r->reward[i] == fminf(fmaxf(drawn, -0.5f), 0.25f));
+            assert_false(r->terminated[i] && r->truncated[i]); /* both at once: the task ended */
+        }
+        assert_true(beyond > 0 && probe_edges > 0);
+        ppo_trainer_free(trainer);
+        assert_ok(ppo_evaluate(agent, &env, 40, 1).status);
+        assert_int_equal(probe_opened, 44);
+        assert_int_equal(probe_closed, probe_opened);
+        assert_int_equal(probe_faults, 0);
+        ppo_agent_free(agent);
+    }
+}
+
+static void a_failing_open_is_reported_and_the_opened_ones_closed(void **state) {
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        ppo_env    env = probe_env();
+        ppo_config cfg = tiny_config();
+        ppo_agent *agent = NULL;
+        char       words[32];
+        cfg.num_envs = 4;
+        probe_fail_open = k;
+        snprintf(words, sizeof words, "open|environment %d", k);
+        assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, words);
+        assert_null(agent);
+        assert_int_equal(probe_closed, k);
+        assert_int_equal(probe_faults, 0);
+    }
+}
+
+static void an_incomplete_environment_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *words;
+        int         what;
+    } cases[] = {{"reset|NULL", 0},   {"step|NULL", 1},    {"obs_size|0", 2},    {"obs_size|-3", 3},
+                 {"kind|0", 4},       {"n is 0", 5},       {"n is -2", 6},       {"low|high|1", 7},
+                 {"low|high|nan", 8}, {"low|high|nan", 9}, {"max_steps|-1", 10}, {"kind|77", 11},
+                 {"low|high|2", 12}};
+    ppo_config cfg = tiny_config();
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_env    env = reach_env();
+        ppo_agent *agent = NULL;
+        switch (cases[i].what) {
+        case 0:
+            env.reset = NULL;
+            break;
+        case 1:
+            env.step = NULL;
+            break;
+        case 2:
+            env.obs_size = 0;
+            break;
+        case 3:
+            env.obs_size = -3;
+            break;
+        case 4:
+            env.action_space.kind = 0;
+            break;
+        case 5:
+            env.action_space = ppo_discrete(0);
+            break;
+        case 6:
+            env.action_space = ppo_box(-2, -1, 1);
+            break;
+        case 7:
+            env.action_space = ppo_box(1, 1, 1);
+            break;
+        case 8:
+            env.action_space = ppo_box(1, NAN, 1);
+            break;
+        case 9:
+            env.action_space = ppo_box(1, -1, NAN);
+            break;
+        case 10:
+            env.max_steps = -1;
+            break;
+        case 11:
+            env.action_space.kind = 77;
+            break;
+        default:
+            env.action_space = ppo_box(1, 2, -2);
+        }
+        assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, cases[i].words);
+        assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, cases[i].words);
+        assert_null(agent);
+    }
+    assert_fails(ppo_env_check(NULL), PPO_ERROR_ARGUMENT, "environment|NULL");
+    ppo_env good[] = {walk_env(), reach_env(), ticks_env(0), cartpole_env()};
+    for (int i = 0; i < COUNT(good); i++) assert_ok(ppo_env_check(&good[i]));
+}
+
+static void a_number_that_is_not_finite_is_reported_with_environment_and_step(void **state) {
+    (void)state;
+    static const struct {
+        int         fault_at[4]; /* 0: reset, which the library calls before the first step */
+        float       obs, reward;
+        const char *words;
+    } cases[] = {
+        {{-1, -1, -1, 5}, 0, NAN, "reward is NaN (environment 3, step 5)"},
+        {{-1, 2, -1, -1}, 0, INFINITY, "reward is infinite (environment 1, step 2)"},
+        {{11, -1, -1, -1}, 0, -INFINITY, "reward is -infinite (environment 0, step 11)"},
+        {{-1, -1, 0, -1}, NAN, 0, "observation[0] is NaN (environment 2, step 0)"},
+        {{-1, -1, 9, -1}, -INFINITY, 0, "observation[0] is -infinite (environment 2, step 9)"},
+        {{3, 3, 3, 3}, NAN, 0, "observation[0] is NaN (environment 0, step 3)"},
+        {{6, -1, 5, 4}, 0, NAN, "reward is NaN (environment 3, step 4)"}}; /* the earliest of several */
+    for (int i = 0; i < 3 * COUNT(cases); i++) {
+        ppo_env    env = ticks_env(0);
+        ppo_config cfg = tiny_config();
+        ppo_agent *agent = NULL;
+        cfg.num_envs = 4, cfg.total_steps = 64, cfg.threads = i / COUNT(cases) + 1;
+        memcpy(ticks_plan.fault_at, cases[i % COUNT(cases)].fault_at, sizeof ticks_plan.fault_at);
+        ticks_plan.obs = cases[i % COUNT(cases)].obs, ticks_plan.reward = cases[i % COUNT(cases)].reward;
+        assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_NUMERIC, cases[i % COUNT(cases)].words);
+        assert_null(agent);
+    }
+}
+
+/* A finite observation can still be too much for the network. What is said about it must not depend on the
+   batch that a thread happened to work on. */
+static void an_overflowing_policy_is_reported_alike_by_any_number_of_threads(void **state) {
+    (void)state;
+    for (int box = 0; box < 2; box++) {
+        char first[256] = "";
+        for (int threads = 1; threads <= 4; threads++) {
+            ppo_env    env = ticks_env(0);
+            ppo_config cfg = tiny_config();
+            ppo_agent *agent = NULL;
+            if (box) env.action_space = ppo_box(2, -1, 1);
+            cfg.num_envs = 4, cfg.total_steps = 64, cfg.threads = threads, cfg.activation = PPO_RELU;
+            assert_ok(ppo_agent_create(&env, &cfg, &agent));
+            for (size_t i = 0; i < agent->model.params->count; i++) agent->model.params->data[i] *= 1e4f;
+            ticks_plan.fault_at[3] = 4, ticks_plan.obs = 3e38f;
+            assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_NUMERIC, "environment 3|step 4");
+            ppo_agent_free(agent);
+            if (threads == 1) snprintf(first, sizeof first, "%s", ppo_last_error());
+            assert_string_equal(ppo_last_error(), first);
+        }
+    }
+}
+
+static void a_broken_number_in_evaluation_makes_all_figures_nan(void **state) {
+    (void)state;
+    ppo_env    env = ticks_env(6);
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    ticks_plan.fault_at[1] = 4, ticks_plan.reward = NAN;
+    ppo_evaluation result = ppo_evaluate(agent, &env, 3, 1);
+    assert_fails(result.status, PPO_ERROR_NUMERIC, "");
+    assert_fails(ppo_evaluate(agent, &env, 3, 1).status, PPO_ERROR_NUMERIC, "reward is NaN|step 4");
+    assert_nan(result.mean_return);
+    assert_nan(result.std_return);
+    assert_nan(result.min_return);
+    assert_nan(result.max_return);
+    assert_nan(result.mean_length);
+    ppo_agent_free(agent);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   What the rollout holds
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct bench {
+    ppo_agent         *agent;
+    ppo_trainer       *trainer;
+    const ppo_rollout *rollout;
+} bench;
+
+/* One iteration with a learning rate of 0: the networks are still those that collected. */
+static bench collect(const ppo_env *env, ppo_config cfg) {
+    bench b = {NULL, NULL, NULL};
+    cfg.learning_rate = 0;
+    assert_ok(ppo_agent_create(env, &cfg, &b.agent));
+    assert_ok(ppo_trainer_create(env, &cfg, b.agent, &b.trainer));
+    assert_ok(ppo_trainer_iterate(b.trainer, NULL));
+    b.rollout = ppo_trainer_rollout(b.trainer);
+    return b;
+}
+
+static void drop(bench *b) {
+    ppo_trainer_free(b->trainer);
+    ppo_agent_free(b->agent);
+}
+
+static float value_of(bench *b, const float *obs) {
+    ppo_tensor *value;
+    ppo_tape_reset(b->agent->tape);
+    ppo_actor_critic_forward(b->agent->tape, &b->agent->model,
+                             ppo_tape_constant(b->agent->tape, obs, 1, b->agent->model.obs_size), NULL,
+                             &value);
+    assert_ok(ppo_tape_status(b->agent->tape));
+    return value->data[0];
+}
+
+static ppo_config ticks_config(void) {
+    ppo_config cfg = tiny_config();
+    cfg.num_envs = 3;
+    cfg.rollout_steps = 20;
+    cfg.total_steps = 60;
+    return cfg;
+}
+
+static void a_rollout_is_time_major_and_holds_what_the_environment_gave(void **state) {
+    (void)state;
+    ppo_env            env = ticks_env(7);
+    bench              b = collect(&env, ticks_config());
+    const ppo_rollout *r = b.rollout;
+    assert_true(r->steps == 20 && r->envs == 3 && r->obs_size == 1);
+    for (int t = 0; t < 20; t++)
+        for (int e = 0; e < 3; e++) {
+            int i = t * 3 + e;
+            assert_true(r->obs[i] == (float)(t % 7) && r->reward[i] == 1);
+            assert_true(r->truncated[i] == (t % 7 == 6) && r->terminated[i] == 0);
+            assert_true(r->actions.index[i] == 0 || r->actions.index[i] == 1);
+            assert_true(r->value[i] == value_of(&b, &r->obs[i]));
+        }
+    assert_null(r->actions.number);
+    drop(&b);
+}
+
+/* The time limit of a task that would go on is not its end: V of the observation that the reset replaced
+   counts. */
+static void a_truncated_step_bootstraps_from_its_own_last_observation(void **state) {
+    (void)state;
+    for (int own = 0; own < 2; own++) { /* by max_steps, and by the environment itself */
+        ppo_env    env = ticks_env(own ? 0 : 7);
+        ppo_config cfg = ticks_config();
+        ticks_plan.truncate_at = own ? 7 : 0;
+        bench              b = collect(&env, cfg);
+        const ppo_rollout *r = b.rollout;
+        const float        last = 7, first = 0;
+        assert_true(value_of(&b, &last) != value_of(&b, &first));
+        for (int e = 0; e < 3; e++)
+            for (int t = 6; t < 20; t += 7) {
+                int i = t * 3 + e;
+                assert_true(r->truncated[i] && !r->terminated[i]);
+                assert_true(r->next_value[i] == value_of(&b, &last));
+                assert_close(r->value_target[i], 1 + 0.99 * value_of(&b, &last), 1e-6);
+            }
+        drop(&b);
+    }
+}
+
+static void a_terminated_step_does_not_bootstrap(void **state) {
+    (void)state;
+    ppo_env env = ticks_env(7);
+    ticks_plan.terminate_at = 7; /* at the time limit: the task's own end wins */
+    bench b = collect(&env, ticks_config());
+    for (int e = 0; e < 3; e++) {
+        int i = 6 * 3 + e;
+        assert_true(b.rollout->terminated[i] && !b.rollout->truncated[i]);
+        assert_close(b.rollout->value_target[i], 1, 1e-6);
+    }
+    drop(&b);
+}
+
+static void where_the_episode_goes_on_next_value_is_the_value_of_the_next_step(void **state) {
+    (void)state;
+    ppo_env            env = ticks_env(7);
+    bench              b = collect(&env, ticks_config());
+    const ppo_rollout *r = b.rollout;
+    for (int i = 0; i < 19 * 3; i++)
+        if (!r->truncated[i]) assert_true(r->next_value[i] == r->value[i + 3]);
+    const float after = 20 % 7; /* and beyond the last step, that of the observation which comes next */
+    for (int e = 0; e < 3; e++) assert_true(r->next_value[19 * 3 + e] == value_of(&b, &after));
+    drop(&b);
+}
+
+static void advantages_are_those_of_ppo_gae(void **state) {
+    (void)state;
+    ppo_env    env = walk_env();
+    ppo_config cfg = ticks_config();
+    cfg.gamma = 0.9f, cfg.gae_lambda = 0.8f;
+    bench              b = collect(&env, cfg);
+    const ppo_rollout *r = b.rollout;
+    float              advantage[60], target[60];
+    assert_ok(ppo_gae(r->reward, r->value, r->next_value, r->terminated, r->truncated, 20, 3, 0.9f, 0.8f,
+                      advantage, target));
+    assert_false(bits_differ(advantage, r->advantage, 60));
+    assert_false(bits_differ(target, r->value_target, 60));
+    drop(&b);
+}
+
+static void log_probabilities_are_of_the_actions_that_were_taken(void **state) {
+    (void)state;
+    for (int box = 0; box < 2; box++) {
+        ppo_env            env = box ? reach_env() : walk_env();
+        bench              b = collect(&env, ticks_config());
+        const ppo_rollout *r = b.rollout;
+        ppo_tensor        *policy, *logp;
+        ppo_tape_reset(b.agent->tape);
+        ppo_actor_critic_forward(b.agent->tape, &b.agent->model,
+                                 ppo_tape_constant(b.agent->tape, r->obs, 60, r->obs_size), &policy, NULL);
+        ppo_actor_critic_logp(b.agent->tape, &b.agent->model, policy, &r->actions, &logp, NULL);
+        assert_ok(ppo_tape_status(b.agent->tape));
+        assert_false(bits_differ(logp->data, r->logp, 60));
+        drop(&b);
+    }
+}
+
+static void copies_draw_from_streams_of_their_own(void **state) {
+    (void)state;
+    ppo_env            env = reach_env();
+    bench              b = collect(&env, ticks_config());
+    const ppo_rollout *r = b.rollout;
+    for (int e = 0; e < 3; e++) {
+        ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_ENV, (uint32_t)e); /* the seed's default is 1 */
+        assert_true(r->obs[e] == ppo_rng_range(&rng, -1, 1));
+        /* the fresh policy's means are within 0.01 of each other: only the noise can tell actions apart */
+        assert_true(fabsf(r->actions.number[2 * e] - r->actions.number[2 * ((e + 1) % 3)]) > 0.05f);
+    }
+    drop(&b);
+}
+
+static void normalized_observations_and_rewards_stay_within_their_limits(void **state) {
+    (void)state;
+    ppo_env    env = ticks_env(0);
+    ppo_config cfg = ticks_config();
+    cfg.normalize_obs = cfg.normalize_reward = 1, cfg.obs_limit = 1.25f, cfg.reward_limit = 0.5f;
+    bench b = collect(&env, cfg);
+    float most = 0, largest = 0;
+    for (int i = 0; i < 60; i++) {
+        most = fmaxf(most, fabsf(b.rollout->obs[i])), largest = fmaxf(largest, fabsf(b.rollout->reward[i]));
+        assert_true(fabsf(b.rollout->obs[i]) <= 1.25f && fabsf(b.rollout->reward[i]) <= 0.5f);
+    }
+    assert_true(most == 1.25f && largest == 0.5f); /* the limits were reached, so it is them that hold */
+    /* all that was seen is in the statistics: 21 observations of each copy, 0 to 20, from the prior count
+       1e-4 */
+    assert_close(b.agent->obs_norm.count, 63 + 1e-4, 1e-9);
+    assert_close(b.agent->obs_norm.mean[0], 10, 1e-5);
+    assert_close(b.agent->obs_norm.var[0], 21.0 * 21 / 12 - 1.0 / 12, 1e-4);
+    drop(&b);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_step_of_cartpole_is_that_of_gymnasium),
+        cmocka_unit_test(short_episodes_of_cartpole_run_free_as_in_gymnasium),
+        cmocka_unit_test(cartpole_starts_near_upright_and_differently_each_time),
+        cmocka_unit_test(cartpole_episodes_are_as_long_as_those_of_gymnasium),
+        cmocka_unit_test(cartpole_is_truncated_not_terminated_after_500_steps),
+        cmocka_unit_test(an_environment_finds_all_as_promised),
+        cmocka_unit_test(a_failing_open_is_reported_and_the_opened_ones_closed),
+        cmocka_unit_test(an_incomplete_environment_is_refused),
+        cmocka_unit_test_teardown(a_number_that_is_not_finite_is_reported_with_environment_and_step,
+                                  ticks_plan_clear),
+        cmocka_unit_test_teardown(an_overflowing_policy_is_reported_alike_by_any_number_of_threads,
+                                  ticks_plan_clear),
+        cmocka_unit_test_teardown(a_broken_number_in_evaluation_makes_all_figures_nan, ticks_plan_clear),
+        cmocka_unit_test(a_rollout_is_time_major_and_holds_what_the_environment_gave),
+        cmocka_unit_test_teardown(a_truncated_step_bootstraps_from_its_own_last_observation,
+                                  ticks_plan_clear),
+        cmocka_unit_test_teardown(a_terminated_step_does_not_bootstrap, ticks_plan_clear),
+        cmocka_unit_test(where_the_episode_goes_on_next_value_is_the_value_of_the_next_step),
+        cmocka_unit_test(advantages_are_those_of_ppo_gae),
+        cmocka_unit_test(log_probabilities_are_of_the_actions_that_were_taken),
+        cmocka_unit_test(copies_draw_from_streams_of_their_own),
+        cmocka_unit_test(normalized_observations_and_rewards_stay_within_their_limits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
