@@ -221,8 +221,9 @@ typedef struct ppo_params {
     float       *data, *grad; /* the parameters and d loss / d them */
     float       *m, *v;       /* Adam's first and second moment */
     long         step;        /* optimizer steps taken */
-    ppo_tensor **tensors;     /* stb_ds array: each parameter, in the order added */
-    const char **names;       /* stb_ds array: its name, as "actor.0.weight"; owned by the set */
+    int          tensor_count;
+    ppo_tensor **tensors; /* [tensor_count], in the order added */
+    const char **names;   /* [tensor_count], as "actor.0.weight"; owned by the set */
 } ppo_params;
 
 PPO_DEF ppo_status ppo_params_create(ppo_params **params);
@@ -389,8 +390,8 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
                            int envs, float gamma, float lambda, float *advantage, float *value_target);
 
 /* x = (x - mean) / (std + 1e-8) over the unmasked, std unbiased (n - 1); shift_mean 0 adds the mean back.
-   Masked elements are left as they are, and so is everything when fewer than two are unmasked: there is
-   no variance. */
+   Masked elements are left as they are, and so is a single unmasked one, which has no variance. Error: none
+   unmasked, NaN. */
 PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int shift_mean);
 
 /* 1 - Var(target - value) / Var(target): 1 is a perfect critic, 0 one no better than a constant. NaN if
@@ -399,7 +400,7 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
 
 /* --------------------------------------------------------------------------------------------------------
    8 Losses: each returns the loss of the MEAN over unmasked samples, and its gradient.
-   Errors: n <= 0, nothing unmasked, a result that is not finite (the sentence names the sample).
+   Errors: n <= 0, nothing unmasked, a loss that is not finite (the sentence names the sample).
    -------------------------------------------------------------------------------------------------------- */
 
 enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED }; /* objectives */
@@ -712,7 +713,8 @@ PPO_DEF ppo_status       ppo_config_get(const ppo_config *config, const char *na
 /* A policy with all that belongs to it. */
 typedef struct ppo_agent {
     ppo_actor_critic model;
-    ppo_normalizer   obs_norm; /* size 0: observations are used as they are */
+    ppo_normalizer   obs_norm;    /* size 0: observations are used as they are */
+    ppo_normalizer   return_norm; /* of the discounted return, for normalize_reward; size 0: not yet */
     float            obs_limit;
     ppo_tape        *tape;    /* for ppo_act() */
     float           *scratch; /* [obs_size + 2 n] */
@@ -756,8 +758,9 @@ typedef struct ppo_evaluation {
     float      mean_length;
 } ppo_evaluation;
 
-/* Fresh episodes with the likeliest actions, frozen statistics and raw rewards. An episode that has not
-   ended after a million steps is an error. */
+/* Fresh episodes with the likeliest actions, frozen statistics and raw rewards. Each episode has a copy
+   of the environment and a random stream of its own; "environment 3" in an error is episode 3. An episode
+   that has not ended after a million steps is an error. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -2127,7 +2130,7 @@ PPO_DEF ppo_status ppo_params_create(ppo_params **params) {
 
 PPO_DEF void ppo_params_free(ppo_params *params) {
     if (!params) return;
-    for (ptrdiff_t i = 0; i < stbds_arrlen(params->tensors); ++i) {
+    for (int i = 0; i < params->tensor_count; ++i) {
         ppo__free(params->tensors[i]);
         ppo__free((void *)params->names[i]);
     }
@@ -2145,7 +2148,7 @@ static ppo_status ppo__params_resize(ppo_params *params, size_t count) {
     for (size_t k = 0; k < 4 && params->count; ++k) {
         memcpy(block + k * count, old[k], params->count * sizeof(float));
     }
-    for (ptrdiff_t i = 0; i < stbds_arrlen(params->tensors); ++i) {
+    for (int i = 0; i < params->tensor_count; ++i) {
         ppo_tensor *tensor = params->tensors[i];
         tensor->data = block + (tensor->data - params->data);
         tensor->grad = block + count + (tensor->grad - params->grad);
@@ -2184,6 +2187,7 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     tensor->grad = params->grad + start;
     stbds_arrput(params->tensors, tensor);
     stbds_arrput(params->names, strcpy(copy, name));
+    ++params->tensor_count;
     return tensor;
 }
 
@@ -2315,6 +2319,14 @@ PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int row
 
 PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in, int rows,
                                  int cols, const void *args, size_t args_size) {
+    if (ppo_tape_status(tape)) return NULL;
+    if (!op || !in || n_in < 0 || n_in > PPO_MAX_INPUTS || op->outputs < 1 || op->outputs > PPO_MAX_OUTPUTS ||
+        rows <= 0 || cols <= 0) {
+        return (ppo_node *)ppo__tape_fail(
+            tape,
+            ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tape_apply: %d inputs, %d outputs of (%d, %d) are impossible",
+                     n_in, op ? op->outputs : 0, rows, cols));
+    }
     ppo_node *node = (ppo_node *)ppo__tape_take(tape, 1, sizeof *node);
     if (!node) return NULL;
     memset(node, 0, sizeof *node);
@@ -2931,14 +2943,12 @@ static ppo_status ppo__check_gaussian(const char *function, int pointers_given, 
     return PPO_OK;
 }
 
-/* log N(a) = sum of -z^2/2 - log_std - log(2 pi)/2, z = (a - mean) / std;  entropy = sum of log_std +
-   log(2 pi e)/2. */
-PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, const float *action, int n,
-                                     int dim, float *logp, float *entropy) {
+/* log N(a) = sum of -z^2/2 - log_std - log(2 pi)/2, z = (a - mean) / std; entropy = sum of log_std + log(2
+   pi e)/2. */
+static void ppo__gaussian_rows(const float *mean, const float *log_std, const float *action, int n, int dim,
+                               float *logp, float *entropy) {
     const float half_log_2pi = 0.91893853320467f;
-    ppo_status  status = ppo__check_gaussian("ppo_gaussian_logp", mean && log_std && action && logp, n, dim);
-    if (status) return status;
-    float log_scale = 0;
+    float       log_scale = 0;
     for (int j = 0; j < dim; ++j) log_scale += log_std[j] + half_log_2pi;
     for (int i = 0; i < n; ++i) {
         const float *m = mean + ppo__at(i, dim), *a = action + ppo__at(i, dim);
@@ -2949,6 +2959,15 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
         }
         logp[i] = -0.5f * sum - log_scale;
         if (entropy) entropy[i] = log_scale + 0.5f * (float)dim;
+    }
+}
+
+PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, const float *action, int n,
+                                     int dim, float *logp, float *entropy) {
+    ppo_status status = ppo__check_gaussian("ppo_gaussian_logp", mean && log_std && action && logp, n, dim);
+    if (status) return status;
+    ppo__gaussian_rows(mean, log_std, action, n, dim, logp, entropy);
+    for (int i = 0; i < n; ++i) {
         if (!ppo__finite(logp[i])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp: log-probability of row %d is %g", i,
                             (double)logp[i]);
@@ -3068,8 +3087,9 @@ PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int 
 
 static ppo_status ppo__gaussian_forward(ppo_node *node) {
     const float *action = *(const float *const *)node->args;
-    return ppo_gaussian_logp(node->in[0]->data, node->in[1]->data, action, node->in[0]->rows,
-                             node->in[0]->cols, node->out[0]->data, node->out[1]->data);
+    ppo__gaussian_rows(node->in[0]->data, node->in[1]->data, action, node->in[0]->rows, node->in[0]->cols,
+                       node->out[0]->data, node->out[1]->data);
+    return PPO_OK;
 }
 
 static void ppo__gaussian_node_backward(ppo_node *node) {
@@ -3575,6 +3595,7 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
     if (!mlp || !params || !name || !sizes || !rng) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_mlp_init: an argument is NULL");
     }
+    if (strlen(name) > 100) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_mlp_init: the name is longer than 100");
     if (layers < 0 || layers > PPO_MAX_LAYERS) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d layers, outside 0 to %d", name, layers,
                         (int)PPO_MAX_LAYERS);
@@ -3586,9 +3607,9 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
     mlp->hidden_activation = hidden_activation;
     mlp->last_activation = last_activation;
     for (int k = 0; k < layers; ++k) {
-        char weight[64], bias[64];
-        snprintf(weight, sizeof weight, "%.40s.%d.weight", name, k);
-        snprintf(bias, sizeof bias, "%.40s.%d.bias", name, k);
+        char weight[128], bias[128];
+        snprintf(weight, sizeof weight, "%s.%d.weight", name, k);
+        snprintf(bias, sizeof bias, "%s.%d.bias", name, k);
         mlp->weight[k] = ppo_params_add(params, weight, sizes[k], sizes[k + 1]);
         mlp->bias[k] = mlp->weight[k] ? ppo_params_add(params, bias, 1, sizes[k + 1]) : NULL;
         if (!mlp->bias[k]) return sizes[k] > 0 && sizes[k + 1] > 0 ? PPO_ERROR_MEMORY : PPO_ERROR_ARGUMENT;
@@ -3760,6 +3781,7 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
 typedef struct ppo__envs {
     ppo_env    env;
     int        count, opened;
+    int        first; /* the number of copy 0, for streams and messages */
     ppo__arena memory;
     size_t     stride; /* from state to state */
     char      *state;
@@ -3785,6 +3807,7 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     memset(envs, 0, sizeof *envs);
     envs->env = *env;
     envs->count = count;
+    envs->first = first;
     envs->stride = (env->state_size / PPO__ALIGN + 1) * PPO__ALIGN;
     envs->state = (char *)ppo__arena_array(&envs->memory, n, envs->stride);
     envs->rng = (ppo_rng *)ppo__arena_array(&envs->memory, n, sizeof *envs->rng);
@@ -3801,7 +3824,7 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
         int e = envs->opened;
         envs->rng[e] = ppo_rng_stream(seed, purpose, (uint32_t)(first + e));
         if (env->open && env->open(envs->state + e * envs->stride)) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d)", e);
+            return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d)", first + e);
         }
     }
     return PPO_OK;
@@ -3822,7 +3845,7 @@ static ppo_status ppo__check_obs(const ppo__envs *envs, int e) {
     const float *obs = envs->obs + ppo__at(e, envs->env.obs_size);
     ppo_status   status = PPO_OK;
     for (int j = 0; j < envs->env.obs_size && !status; ++j) {
-        status = ppo__check_number(obs[j], "observation", j, e, envs->steps[e]);
+        status = ppo__check_number(obs[j], "observation", j, envs->first + e, envs->steps[e]);
     }
     return status;
 }
@@ -3845,7 +3868,7 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
     envs->episode_return[e] += out->reward;
     if (envs->env.max_steps && envs->length[e] >= envs->env.max_steps) out->truncated = 1;
     if (out->terminated) out->truncated = 0;
-    ppo_status status = ppo__check_number(out->reward, "reward", -1, e, envs->steps[e]);
+    ppo_status status = ppo__check_number(out->reward, "reward", -1, envs->first + e, envs->steps[e]);
     return status ? status : ppo__check_obs(envs, e);
 }
 
@@ -4191,6 +4214,7 @@ PPO_DEF void ppo_agent_free(ppo_agent *agent) {
     if (!agent) return;
     ppo_actor_critic_free(&agent->model);
     ppo_normalizer_free(&agent->obs_norm);
+    ppo_normalizer_free(&agent->return_norm);
     ppo_tape_free(agent->tape);
     ppo__free(agent->scratch);
     ppo__free(agent);
@@ -4329,7 +4353,6 @@ struct ppo_trainer {
     ppo_rng         *action_rng;   /* [envs] */
     float           *view;         /* [envs][obs_size]: the latest observations as the policy sees them */
     float           *discounted;   /* [envs]: running discounted return, for reward normalization */
-    ppo_normalizer   return_norm;  /* of those */
     ppo__local_norm *local_obs;    /* [envs] or NULL */
     ppo__local_norm *local_return; /* [envs] or NULL */
     ppo_rollout      rollout;
@@ -4390,34 +4413,49 @@ static const float *ppo__values(ppo__worker *worker, const float *obs, int rows)
     return value ? value->data : NULL;
 }
 
+/* An action for each of the worker's environments, from its row of the policy's output. */
+static ppo_status ppo__choose_actions(ppo__worker *worker, const ppo_tensor *policy,
+                                      const ppo_actions *actions) {
+    const ppo_trainer *trainer = worker->trainer;
+    for (int i = 0; i < policy->rows; ++i) {
+        const float *row = policy->data + ppo__at(i, policy->cols);
+        int          e = worker->first + i;
+        for (int j = 0; j < policy->cols; ++j) {
+            ppo_status status = ppo__check_number(row[j], "policy output", j, e, trainer->envs.steps[e]);
+            if (status) return status;
+        }
+        ppo__choose_action(&trainer->agent->model, row, &trainer->action_rng[e], actions, i);
+    }
+    return PPO_OK;
+}
+
 /* The policy's actions, their log-probabilities and the values for step t, into the rollout. */
 static ppo_status ppo__decide(ppo__worker *worker, int t) {
     ppo_trainer            *trainer = worker->trainer;
     ppo_rollout            *rollout = &trainer->rollout;
     const ppo_actor_critic *model = &trainer->agent->model;
-    size_t                  size = (size_t)trainer->env.obs_size;
+    int                     size = rollout->obs_size;
     size_t                  at = ppo__at(t, rollout->envs) + worker->first;
     float                  *obs = rollout->obs + at * size;
-    ppo_actions             actions = ppo__actions_at(&trainer->env.action_space, &rollout->actions, at);
+    ppo_actions             actions = ppo__actions_at(&model->action_space, &rollout->actions, at);
     ppo_tensor             *policy = NULL, *value = NULL, *logp = NULL;
-    memcpy(obs, trainer->view + worker->first * size, worker->count * size * sizeof(float));
+    memcpy(obs, trainer->view + ppo__at(worker->first, size), ppo__at(worker->count, size) * sizeof(float));
 
     ppo_tape_reset(worker->tape);
-    ppo_tensor *input = ppo_tape_constant(worker->tape, obs, worker->count, trainer->env.obs_size);
+    ppo_tensor *input = ppo_tape_constant(worker->tape, obs, worker->count, size);
     ppo_actor_critic_forward(worker->tape, model, input, &policy, &value);
-    for (int i = 0; i < worker->count && policy; ++i) {
-        const float *row = policy->data + ppo__at(i, policy->cols);
-        ppo__choose_action(model, row, &trainer->action_rng[worker->first + i], &actions, i);
-    }
-    ppo_actor_critic_logp(worker->tape, model, policy, &actions, &logp, NULL);
     ppo_status status = ppo_tape_status(worker->tape);
+    if (!status) status = ppo__choose_actions(worker, policy, &actions);
+    if (status) return status;
+    ppo_actor_critic_logp(worker->tape, model, policy, &actions, &logp, NULL);
+    status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
         int  e = worker->first + i;
         long step = trainer->envs.steps[e];
         rollout->logp[at + i] = logp->data[i];
         rollout->value[at + i] = value->data[i];
-        status = ppo__check_number(logp->data[i], "the policy's log-probability", -1, e, step);
-        if (!status) status = ppo__check_number(value->data[i], "the critic's value", -1, e, step);
+        status = ppo__check_number(logp->data[i], "log-probability", -1, e, step);
+        if (!status) status = ppo__check_number(value->data[i], "critic's value", -1, e, step);
     }
     return status;
 }
@@ -4510,9 +4548,10 @@ static ppo_status ppo__workers_status(const ppo_trainer *trainer) {
 /* One rollout of every environment, then its advantages. */
 static ppo_status ppo__collect(ppo_trainer *trainer) {
     ppo_rollout *rollout = &trainer->rollout;
+    for (int k = 0; k < trainer->worker_count; ++k) trainer->workers[k].status = PPO_OK;
     for (int e = 0; e < rollout->envs; ++e) {
         if (trainer->local_obs) ppo__local_begin(&trainer->local_obs[e], &trainer->agent->obs_norm);
-        if (trainer->local_return) ppo__local_begin(&trainer->local_return[e], &trainer->return_norm);
+        if (trainer->local_return) ppo__local_begin(&trainer->local_return[e], &trainer->agent->return_norm);
         if (!trainer->iteration) {
             ppo_status status = ppo__env_reset(&trainer->envs, e);
             if (status) return status;
@@ -4525,7 +4564,7 @@ static ppo_status ppo__collect(ppo_trainer *trainer) {
     for (int e = 0; e < rollout->envs; ++e) {
         if (trainer->local_obs) ppo_normalizer_merge(&trainer->agent->obs_norm, &trainer->local_obs[e].fresh);
         if (trainer->local_return) {
-            ppo_normalizer_merge(&trainer->return_norm, &trainer->local_return[e].fresh);
+            ppo_normalizer_merge(&trainer->agent->return_norm, &trainer->local_return[e].fresh);
         }
     }
     for (int i = 0; i < rollout->steps * rollout->envs; ++i) {
@@ -4726,7 +4765,6 @@ PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
         if (trainer->local_obs) ppo__local_free(&trainer->local_obs[e]);
         if (trainer->local_return) ppo__local_free(&trainer->local_return[e]);
     }
-    ppo_normalizer_free(&trainer->return_norm);
     ppo_tape_free(trainer->tape);
     ppo__envs_free(&trainer->envs);
     ppo__arena_free(&trainer->memory);
@@ -4750,7 +4788,7 @@ static ppo_status ppo__trainer_norms(ppo_trainer *trainer) {
             (ppo__local_norm *)ppo__arena_array(&trainer->memory, envs, sizeof *trainer->local_return);
         if (!trainer->local_return) return PPO_ERROR_MEMORY;
         memset(trainer->local_return, 0, envs * sizeof *trainer->local_return);
-        status = ppo_normalizer_init(&trainer->return_norm, 1);
+        if (!trainer->agent->return_norm.size) status = ppo_normalizer_init(&trainer->agent->return_norm, 1);
         for (size_t e = 0; e < envs && !status; ++e) status = ppo__local_init(&trainer->local_return[e], 1);
     }
     return status;
@@ -4977,8 +5015,13 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
         result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
     }
     if (result.status) return result;
-    float *returns = (float *)ppo__alloc(2 * (size_t)episodes * sizeof(float)), *lengths = returns + episodes;
-    result.status = returns ? ppo__play_all(agent, env, episodes, seed, returns, lengths) : PPO_ERROR_MEMORY;
+    float *returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)));
+    if (!returns) {
+        result.status = PPO_ERROR_MEMORY;
+        return result;
+    }
+    float *lengths = returns + episodes;
+    result.status = ppo__play_all(agent, env, episodes, seed, returns, lengths);
     if (!result.status) ppo__summarize(&result, returns, lengths, episodes);
     ppo__free(returns);
     return result;
