@@ -106,13 +106,11 @@ THREADS
     hook) are then called from several threads at once, the former each with its own state. Different trainers
     may run on different threads. One agent, trainer or tape must not be used by two threads at a time.
 
-SWITCHES (define before the #include that has PPO_IMPLEMENTATION)
+SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
     PPO_STATIC            everything static: the library is private to one source file
     PPO_NO_THREADS        no pthreads (also the default where there are none)
     PPO_NO_SIMD           plain C kernels only
-    PPO_STB_DS_ELSEWHERE  your program has its own STB_DS_IMPLEMENTATION in another file (gcc and clang are
-                          told to accept a second copy, so with those it only saves the copy)
     PPO_FILE_NAME         the name of this file in quotes, if you renamed it (it includes itself once per
                           instruction set, to compile the vector kernels)
 */
@@ -471,7 +469,7 @@ typedef struct ppo_adam {
 PPO_DEF ppo_adam ppo_adam_default(void);
 
 /* One step of Adam (Kingma 2014) over n parameters with bias correction; step counts from 1. m and v
-   start as zeros. */
+   start as zeros. No pointer may be NULL; nothing can fail. */
 PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n,
                            const ppo_adam *adam, long step);
 
@@ -488,7 +486,8 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
 enum { PPO_CONSTANT, PPO_LINEAR, PPO_COSINE };
 PPO_DEF float ppo_schedule(int schedule, float initial, float progress);
 
-/* Ziegler 2019: coef (1 + clip(observed / target - 1, -0.2, 0.2) n_steps / horizon). */
+/* Ziegler 2019: coef (1 + clip(observed / target - 1, -0.2, 0.2) n_steps / horizon). target_kl and
+   horizon are above 0, n_steps at most horizon. */
 PPO_DEF float ppo_adaptive_kl(float coef, float observed_kl, float target_kl, int n_steps, int horizon);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -787,6 +786,10 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
 
 #if defined(PPO_IMPLEMENTATION) && !defined(PPO__KERNEL_PASS) && !defined(PPO__IMPLEMENTED)
 
+#ifdef __FAST_MATH__
+#error "compile the file that has PPO_IMPLEMENTATION without -ffast-math: it hides NaN from the checks"
+#endif
+
 #include <errno.h>
 #include <float.h>
 #include <limits.h>
@@ -909,50 +912,19 @@ static void ppo__free(void *block) {
     ppo__hook(ppo__hook_user, raw, 0);
 }
 
-/* stb_ds, quietly. Its own growth would crash when memory runs out, so ppo__array_room() does the
-   growing, through our hook and in stb_ds's layout, before any of its macros has to. */
-#if !defined(INCLUDE_STB_DS_H) && !defined(STBDS_REALLOC)
-#define STBDS_REALLOC(context, ptr, size) ppo__hook(ppo__hook_user, ptr, size)
-#define STBDS_FREE(context, ptr)          ((void)ppo__hook(ppo__hook_user, ptr, 0))
-#endif
-#if !defined(INCLUDE_STB_DS_H) || (!defined(STB_DS_IMPLEMENTATION) && !defined(PPO_STB_DS_ELSEWHERE))
-#if !defined(PPO_STB_DS_ELSEWHERE)
-#if defined(__GNUC__) /* a second copy in another file of the program is then no clash */
-#pragma weak stbds_rand_seed
-#pragma weak stbds_hash_bytes
-#pragma weak stbds_hash_string
-#pragma weak stbds_stralloc
-#pragma weak stbds_strreset
-#pragma weak stbds_arrgrowf
-#pragma weak stbds_arrfreef
-#pragma weak stbds_hmfree_func
-#pragma weak stbds_hmget_key
-#pragma weak stbds_hmget_key_ts
-#pragma weak stbds_hmput_default
-#pragma weak stbds_hmput_key
-#pragma weak stbds_hmdel_key
-#pragma weak stbds_shmode_func
-#endif
-#ifndef STB_DS_IMPLEMENTATION
-#define STB_DS_IMPLEMENTATION
-#endif
-#endif
+/* stb_ds, quietly, and its declarations only. It does not survive a failed allocation, so it never gets
+   to make one: ppo__array_room() grows arrays through our hook, in stb_ds's layout, before an element is
+   pushed. The program may hold stb_ds's implementation or not, wherever it likes. */
+#ifndef INCLUDE_STB_DS_H
+#pragma push_macro("STB_DS_IMPLEMENTATION")
+#undef STB_DS_IMPLEMENTATION
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpragmas"
 #pragma GCC diagnostic ignored "-Wpedantic"
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#pragma GCC diagnostic ignored "-Wsign-compare"
 #pragma GCC diagnostic ignored "-Wshadow"
 #pragma GCC diagnostic ignored "-Wcast-qual"
-#pragma GCC diagnostic ignored "-Wcast-align"
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-function"
-#pragma GCC diagnostic ignored "-Wunused-value"
-#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-#pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
-#pragma GCC diagnostic ignored "-Wmissing-prototypes"
 #pragma GCC diagnostic ignored "-Wstrict-prototypes"
 #endif
 #if defined(__has_include)
@@ -969,8 +941,10 @@ static void ppo__free(void *block) {
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
-#undef STB_DS_IMPLEMENTATION
+#pragma pop_macro("STB_DS_IMPLEMENTATION")
 #endif
+
+#define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element))
 
 /* Room for one more element: the array, perhaps moved, or NULL with the old one intact. */
 static void *ppo__array_room(void *array, size_t element_size) {
@@ -1401,7 +1375,8 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 /* GCC for Windows does not align the stack for 32-byte vectors (GCC bug 54412); it gets the plain kernels. */
 #if defined(PPO_NO_SIMD)
 /* the plain kernels only */
-#elif defined(__GNUC__) && defined(__x86_64__) && (!defined(_WIN32) || defined(__clang__))
+#elif defined(__GNUC__) && defined(__x86_64__) && \
+    ((!defined(_WIN32) && !defined(__CYGWIN__)) || defined(__clang__))
 #define PPO__X86
 #include <immintrin.h>
 #elif defined(__GNUC__) && defined(__aarch64__) && defined(__ARM_NEON)
@@ -2011,7 +1986,7 @@ PPO__FN void PPO__(softmax_stats)(const float *logits, int n, float inv_temperat
         PPO__VEC     high = PPO__SET1(-INFINITY), block_s = zero, block_d = zero;
         PPO__EACH_VECTOR(length, high = PPO__MAX(high, PPO__(logits)(x + i, inv_temperature, 0.0f, lanes)));
         const float block_top = PPO__(lane_max)(high);
-        if (block_top > top) {
+        if (!(block_top <= top)) { /* NaN too, which then reaches the sums */
             if (start > 0 && top > -INFINITY) {
                 const PPO__VEC shift = PPO__SET1(top - block_top), c = PPO__(vexp)(shift);
                 d = c * PPO__FMA(shift, s, d);
@@ -2185,8 +2160,8 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     tensor->cols = cols;
     tensor->data = params->data + start;
     tensor->grad = params->grad + start;
-    stbds_arrput(params->tensors, tensor);
-    stbds_arrput(params->names, strcpy(copy, name));
+    ppo__array_push(params->tensors, tensor);
+    ppo__array_push(params->names, strcpy(copy, name));
     ++params->tensor_count;
     return tensor;
 }
@@ -2349,7 +2324,7 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     void *nodes = ppo__array_room((void *)tape->nodes, sizeof *tape->nodes);
     if (!nodes) return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
     tape->nodes = (ppo_node **)nodes;
-    stbds_arrput(tape->nodes, node);
+    ppo__array_push(tape->nodes, node);
     return node;
 }
 
@@ -2579,24 +2554,24 @@ PPO_DEF ppo_tensor *ppo_tape_clamp(ppo_tape *tape, ppo_tensor *x, float low, flo
     return ppo__tape_unary(tape, 6, x, low, high);
 }
 
-/* Sum and mean: y = scale * sum x. */
+/* Sum and mean: y = sum x / divisor. */
 static ppo_status ppo__sum_forward(ppo_node *node) {
     double sum = 0;
     for (size_t i = 0; i < ppo__size(node->in[0]); ++i) sum += node->in[0]->data[i];
-    node->out[0]->data[0] = (float)(sum * *(const float *)node->args);
+    node->out[0]->data[0] = (float)(sum / *(const double *)node->args);
     return PPO_OK;
 }
 
 static void ppo__sum_backward(ppo_node *node) {
-    float slope = node->out[0]->grad[0] * *(const float *)node->args;
+    float slope = (float)(node->out[0]->grad[0] / *(const double *)node->args);
     for (size_t i = 0; i < ppo__size(node->in[0]); ++i) node->in[0]->grad[i] += slope;
 }
 
 static ppo_tensor *ppo__tape_sum(ppo_tape *tape, const char *name, ppo_tensor *x, int mean) {
     static const ppo_op op = {"sum", 1, ppo__sum_forward, ppo__sum_backward};
     if (!ppo__operands(tape, name, x, x)) return NULL;
-    float scale = mean ? 1 / (float)ppo__size(x) : 1;
-    return ppo__result(ppo_tape_apply(tape, &op, &x, 1, 1, 1, &scale, sizeof scale));
+    double divisor = mean ? (double)ppo__size(x) : 1;
+    return ppo__result(ppo_tape_apply(tape, &op, &x, 1, 1, 1, &divisor, sizeof divisor));
 }
 
 PPO_DEF ppo_tensor *ppo_tape_sum(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_sum(tape, "sum", x, 0); }
@@ -2814,7 +2789,7 @@ static ppo_status ppo__check_tokens(const char *function, const int *token, int 
     if (n <= 0 || vocab <= 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d logits", function, n, vocab);
     }
-    if (!(temperature > 0)) {
+    if (!(temperature > 0) || !ppo__finite(temperature)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function,
                         (double)temperature);
     }
@@ -3000,10 +2975,10 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
     if (grad_mean) memset(grad_mean, 0, ppo__at(n, dim) * sizeof(float));
     if (grad_log_std) memset(grad_log_std, 0, dim * sizeof(float));
     ppo__gaussian_backward(mean, log_std, action, grad_logp, grad_entropy, n, dim, grad_mean, grad_log_std);
-    for (int i = 0; i < n * dim && grad_mean; ++i) {
+    for (size_t i = 0; i < ppo__at(n, dim) && grad_mean; ++i) {
         if (!ppo__finite(grad_mean[i])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp_backward: the gradient of row %d is %g",
-                            i / dim, (double)grad_mean[i]);
+                            (int)(i / (size_t)dim), (double)grad_mean[i]);
         }
     }
     return PPO_OK;
@@ -3179,17 +3154,17 @@ PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int sh
 }
 
 PPO_DEF float ppo_explained_variance(const float *value, const float *target, int n) {
-    double mean_target = 0, mean_error = 0, var_target = 0, var_error = 0;
+    double target_sum = 0, error_sum = 0, target_squares = 0, error_squares = 0;
     for (int i = 0; i < n; ++i) {
-        mean_target += target[i] / (double)n;
-        mean_error += ((double)target[i] - value[i]) / n;
+        target_sum += target[i];
+        error_sum += (double)target[i] - value[i];
     }
     for (int i = 0; i < n; ++i) {
-        double t = target[i] - mean_target, e = (double)target[i] - value[i] - mean_error;
-        var_target += t * t;
-        var_error += e * e;
+        double t = target[i] - target_sum / n, e = (double)target[i] - value[i] - error_sum / n;
+        target_squares += t * t;
+        error_squares += e * e;
     }
-    return var_target > 0 ? (float)(1 - var_error / var_target) : NAN;
+    return target_squares > 0 ? (float)(1 - error_squares / target_squares) : NAN;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -3301,12 +3276,13 @@ PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, co
         if (mask && !mask[i]) continue;
         float error = value[i] - target[i], square = error * error, slope = error;
         if (clip_range > 0) {
-            float near_old = old_value[i] + ppo__clamp(value[i] - old_value[i], -clip_range, clip_range);
+            float near_old = ppo__clamp(value[i], old_value[i] - clip_range, old_value[i] + clip_range);
             float clipped = (near_old - target[i]) * (near_old - target[i]);
-            if (!(clipped <= square)) { /* or NaN */
+            if (clipped > square) {
                 square = clipped;
                 slope = 0; /* the clamped value does not move */
             }
+            if (!ppo__finite(old_value[i])) square = old_value[i]; /* refused below */
         }
         if (!ppo__finite(square)) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_value_loss: sample %d gives %g (value %g, target %g)", i,
@@ -3512,8 +3488,8 @@ PPO_DEF float ppo_schedule(int schedule, float initial, float progress) {
 }
 
 PPO_DEF float ppo_adaptive_kl(float coef, float observed_kl, float target_kl, int n_steps, int horizon) {
-    return coef *
-           (1 + ppo__clamp(observed_kl / target_kl - 1, -0.2f, 0.2f) * (float)n_steps / (float)horizon);
+    float error = ppo__clamp(observed_kl / target_kl - 1, -0.2f, 0.2f);
+    return coef * (1 + error * (float)n_steps / (float)horizon);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -3787,7 +3763,7 @@ typedef struct ppo__envs {
     char      *state;
     ppo_rng   *rng;            /* [count] */
     float     *obs;            /* [count][obs_size], the latest, as the environment gave it */
-    float     *episode_return; /* [count], so far */
+    double    *episode_return; /* [count], so far */
     int       *length;         /* [count], steps so far in the episode */
     long      *steps;          /* [count], since the start; counted for error messages */
 } ppo__envs;
@@ -3812,7 +3788,7 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->state = (char *)ppo__arena_array(&envs->memory, n, envs->stride);
     envs->rng = (ppo_rng *)ppo__arena_array(&envs->memory, n, sizeof *envs->rng);
     envs->obs = (float *)ppo__arena_array(&envs->memory, n * env->obs_size, sizeof(float));
-    envs->episode_return = (float *)ppo__arena_array(&envs->memory, n, sizeof(float));
+    envs->episode_return = (double *)ppo__arena_array(&envs->memory, n, sizeof(double));
     envs->length = (int *)ppo__arena_array(&envs->memory, n, sizeof(int));
     envs->steps = (long *)ppo__arena_array(&envs->memory, n, sizeof(long));
     if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps) {
@@ -4197,8 +4173,9 @@ PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, ch
         needed = ppo__print_float(text, size, *(const float *)at);
         break;
     case PPO_FIELD_CHOICE:
+        if (ppo__check_field(config, field)) return PPO_ERROR_ARGUMENT;
         word = ppo__choice(field->choices, *(const int *)at, &length);
-        needed = snprintf(text, size, "%.*s", length, word ? word : "?");
+        needed = snprintf(text, size, "%.*s", length, word);
         break;
     default:
         needed = ppo__print_widths(text, size, config);
@@ -4311,8 +4288,9 @@ static void ppo__local_free(ppo__local_norm *local) {
 
 static void ppo__local_begin(ppo__local_norm *local, const ppo_normalizer *shared) {
     ppo__normalizer_reset(&local->fresh, 0);
-    ppo__normalizer_reset(&local->running, 0);
-    ppo_normalizer_merge(&local->running, shared);
+    local->running.count = shared->count;
+    memcpy(local->running.mean, shared->mean, shared->size * sizeof(double));
+    memcpy(local->running.var, shared->var, shared->size * sizeof(double));
 }
 
 static void ppo__local_update(ppo__local_norm *local, const float *x) {
@@ -4475,7 +4453,7 @@ static ppo_status ppo__advance(ppo__worker *worker, int t, int e, int *finals) {
     rollout->terminated[at] = out.terminated != 0;
     rollout->truncated[at] = out.truncated != 0;
     rollout->next_value[at] = 0;
-    trainer->finished_return[at] = done ? envs->episode_return[e] : NAN;
+    trainer->finished_return[at] = done ? (float)envs->episode_return[e] : NAN;
     trainer->finished_length[at] = envs->length[e];
     if (out.truncated) { /* V of the observation that the reset is about to replace is still needed */
         ppo__view_latest(trainer, e, worker->final_obs + ppo__at(*finals, trainer->env.obs_size));
@@ -4955,7 +4933,8 @@ static ppo_status ppo__play(ppo_agent *agent, ppo__envs *envs, float *view, cons
             ppo__choose_action(model, policy->data + ppo__at(i, policy->cols), NULL, actions, (size_t)i);
             ppo_action action = ppo__action_for_env(&model->action_space, actions, (size_t)i, box);
             status = ppo__env_step(envs, e, &action, &out);
-            if (!status && envs->length[e] >= PPO__EVAL_STEPS && !out.terminated && !out.truncated) {
+            if (!status && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS && !out.terminated &&
+                !out.truncated) {
                 status =
                     ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
                              (int)PPO__EVAL_STEPS);
@@ -4982,7 +4961,7 @@ static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episod
         status = ppo__envs_open(&envs, env, count, seed, PPO_STREAM_EVALUATE, first);
         if (!status) status = ppo__play(agent, &envs, view, &actions, box);
         for (int e = 0; e < count && !status; ++e) {
-            returns[first + e] = envs.episode_return[e];
+            returns[first + e] = (float)envs.episode_return[e];
             lengths[first + e] = (float)envs.length[e];
         }
         ppo__envs_free(&envs);

@@ -111,6 +111,15 @@ int own_stb(void);
 int main(void) { return own_stb() == 4950 ? short_training() : 1; }
 END
 
+for order in first last; do # the same in one file, with ppo.h after stb_ds and before it
+    {
+        [ $order = last ] && printf '#define PPO_IMPLEMENTATION\n#include "ppo.h"\n'
+        cat $work/stb_ds.c
+        [ $order = first ] && printf '#define PPO_IMPLEMENTATION\n'
+        cat $work/stb_main.c
+    } >$work/stb_$order.c
+done
+
 # --- the header in every language and with every switch ----------------------------------------------------------
 
 # translate COMPILER FLAGS FILE - one file, no word from the compiler
@@ -166,8 +175,9 @@ check ppo_file_name renamed
 
 check one_implementation_one_user build_and_run "$cc" -O2 main.c implement.c
 check two_static_copies build_and_run "$cc" -O2 static_main.c static.c
-check stb_ds_elsewhere build_and_run "$cc" "-O2 -DPPO_STB_DS_ELSEWHERE" stb_main.c implement.c stb_ds.c
-check stb_ds_twice build_and_run "$cc" -O2 stb_main.c implement.c stb_ds.c
+check stb_ds_in_another_file build_and_run "$cc" -O2 stb_main.c implement.c stb_ds.c
+check stb_ds_before_ppo_in_one_file build_and_run "$cc" -O2 stb_first.c
+check stb_ds_after_ppo_in_one_file build_and_run "$cc" -O2 stb_last.c
 
 mixed_languages() {
     $cc -O2 -I. -c $work/implement.c -o $work/mixed.o
