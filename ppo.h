@@ -152,6 +152,9 @@ typedef enum ppo_status {
    failure. */
 PPO_DEF const char *ppo_last_error(void);
 
+/* Sets that sentence, printf-like, and returns status: for operations of your own. */
+PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
+
 /* All memory comes from `hook`, which acts like realloc: ptr NULL allocates, size 0 frees and returns NULL.
    NULL restores the C library's. Change it only while the library holds no memory. */
 typedef void *(*ppo_realloc_hook)(void *user, void *ptr, size_t size);
@@ -250,7 +253,7 @@ PPO_DEF void       ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 
 PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape);   /* the first failure since the last reset */
 
 /* Adds d loss / d x to the grad of every tensor x that has one; loss is (1, 1). Parameters' gradients add up
-   until ppo_params_step() or your own code zeroes them. */
+   until ppo_params_zero_grad(). Those of results on the tape are scratch afterwards. */
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss);
 
 /* Wraps caller-owned floats (rows, cols) without copying; they must outlive the tape's round. No gradient. */
@@ -292,7 +295,7 @@ PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w
 
 /* An operation is a row in a table: forward fills out from in, backward ADDS to in[k]->grad (where not
    NULL) from out->grad. Your own operations are rows just like the library's. */
-enum { PPO_MAX_INPUTS = 4, PPO_MAX_OUTPUTS = 2 };
+enum { PPO_MAX_INPUTS = 8, PPO_MAX_OUTPUTS = 2 };
 typedef struct ppo_node ppo_node;
 typedef struct ppo_op {
     const char *name;
@@ -306,7 +309,7 @@ struct ppo_node {
     ppo_tensor   *in[PPO_MAX_INPUTS];
     ppo_tensor   *out[PPO_MAX_OUTPUTS];
     void         *args; /* a copy of the operation's own arguments */
-    float        *kept; /* set by forward for backward; from ppo_tape_alloc() */
+    void         *kept; /* what forward leaves for backward; memory from ppo_tape_alloc() */
 };
 
 /* Runs and records an operation: n_in inputs (NULL ones are an optional operand left out), outputs (rows,
@@ -316,8 +319,6 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
                                  int cols, const void *args, size_t args_size);
 /* n floats until the reset, or NULL */
 PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n);
-/* sets ppo_last_error(), returns status */
-PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
 
 /* Compares the gradients of a scalar function of `inputs` with central differences of step epsilon.
    build() records the function on the tape and returns its (1, 1) result; inputs need data and grad.
@@ -413,6 +414,9 @@ typedef struct ppo_policy_objective {
     float kl_coef;
 } ppo_policy_objective;
 
+/* PPO_CLIP, 0.2, 0.2, no dual clip, kl_coef 1 */
+PPO_DEF ppo_policy_objective ppo_policy_objective_default(void);
+
 typedef struct ppo_policy_stats {
     float loss;
     float clip_fraction; /* share of ratios outside [1 - clip_low, 1 + clip_high], whatever the objective */
@@ -477,8 +481,11 @@ PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, 
    if that is not finite, nothing is scaled. */
 PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm);
 
-/* Clip, Adam, and zero the gradients of a whole parameter set. *grad_norm (may be NULL) gets the norm
-   before clipping. A gradient that is not finite changes nothing and returns PPO_ERROR_NUMERIC. */
+/* All gradients to zero: before the first of the backward passes that make up a step. */
+PPO_DEF void ppo_params_zero_grad(ppo_params *params);
+
+/* Clip and Adam over a whole parameter set. *grad_norm (may be NULL) gets the norm before clipping. A
+   gradient that is not finite changes nothing and returns PPO_ERROR_NUMERIC. */
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm);
 
@@ -809,11 +816,13 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
 #endif
 
 /* For builds that are stricter than -Wall -Wextra -Wpedantic: sizes are int for the caller, and known to
-   be positive wherever they become a size_t. */
+   be positive wherever they become a size_t. And functions of one table may each ignore some of its
+   parameters. */
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #endif
 
 #if defined(__GNUC__)
@@ -925,7 +934,6 @@ static void ppo__free(void *block) {
 #pragma GCC diagnostic ignored "-Wcast-qual"
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-function"
-#pragma GCC diagnostic ignored "-Wstrict-prototypes"
 #endif
 #if defined(__has_include)
 #if __has_include("stb_ds.h")
@@ -2125,8 +2133,9 @@ static ppo_status ppo__params_resize(ppo_params *params, size_t count) {
     }
     for (int i = 0; i < params->tensor_count; ++i) {
         ppo_tensor *tensor = params->tensors[i];
-        tensor->data = block + (tensor->data - params->data);
-        tensor->grad = block + count + (tensor->grad - params->grad);
+        ptrdiff_t   at = tensor->data - params->data;
+        tensor->data = block + at;
+        if (tensor->grad) tensor->grad = block + count + at; /* NULL: its owner wants none */
     }
     ppo__free(params->data);
     params->data = block;
@@ -2385,8 +2394,8 @@ static float ppo__div(float a, float b) { return a / b; }
 static float ppo__min(float a, float b) { return a < b ? a : b; }
 static float ppo__max(float a, float b) { return a > b ? a : b; }
 
-static void ppo__add_slope(float a, float b, float *da, float *db) { (void)a, (void)b, *da = 1, *db = 1; }
-static void ppo__sub_slope(float a, float b, float *da, float *db) { (void)a, (void)b, *da = 1, *db = -1; }
+static void ppo__add_slope(float a, float b, float *da, float *db) { *da = 1, *db = 1; }
+static void ppo__sub_slope(float a, float b, float *da, float *db) { *da = 1, *db = -1; }
 static void ppo__mul_slope(float a, float b, float *da, float *db) { *da = b, *db = a; }
 static void ppo__div_slope(float a, float b, float *da, float *db) { *da = 1 / b, *db = -a / (b * b); }
 static void ppo__min_slope(float a, float b, float *da, float *db) {
@@ -2394,11 +2403,6 @@ static void ppo__min_slope(float a, float b, float *da, float *db) {
     *db = 1 - *da;
 }
 static void ppo__max_slope(float a, float b, float *da, float *db) { ppo__min_slope(a, b, db, da); }
-
-static const ppo__binary ppo__binaries[] = {
-    {"add", ppo__add, ppo__add_slope}, {"sub", ppo__sub, ppo__sub_slope}, {"mul", ppo__mul, ppo__mul_slope},
-    {"div", ppo__div, ppo__div_slope}, {"min", ppo__min, ppo__min_slope}, {"max", ppo__max, ppo__max_slope},
-};
 
 static ppo_status ppo__binary_forward(ppo_node *node) {
     const ppo__binary_args *args = (const ppo__binary_args *)node->args;
@@ -2429,9 +2433,8 @@ static void ppo__binary_backward(ppo_node *node) {
     }
 }
 
-static ppo_tensor *ppo__tape_binary(ppo_tape *tape, int which, ppo_tensor *a, ppo_tensor *b) {
+static ppo_tensor *ppo__tape_binary(ppo_tape *tape, const ppo__binary *f, ppo_tensor *a, ppo_tensor *b) {
     static const ppo_op op = {"binary", 1, ppo__binary_forward, ppo__binary_backward};
-    const ppo__binary  *f = &ppo__binaries[which];
     if (!ppo__operands(tape, f->name, a, b)) return NULL;
     if ((b->rows != 1 && b->rows != a->rows) || (b->cols != 1 && b->cols != a->cols)) {
         return ppo__shape_error(tape, f->name, a, b);
@@ -2442,22 +2445,33 @@ static ppo_tensor *ppo__tape_binary(ppo_tape *tape, int which, ppo_tensor *a, pp
 }
 
 PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, 0, a, b);
+    static const ppo__binary f = {"add", ppo__add, ppo__add_slope};
+    return ppo__tape_binary(tape, &f, a, b);
 }
+
 PPO_DEF ppo_tensor *ppo_tape_sub(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, 1, a, b);
+    static const ppo__binary f = {"sub", ppo__sub, ppo__sub_slope};
+    return ppo__tape_binary(tape, &f, a, b);
 }
+
 PPO_DEF ppo_tensor *ppo_tape_mul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, 2, a, b);
+    static const ppo__binary f = {"mul", ppo__mul, ppo__mul_slope};
+    return ppo__tape_binary(tape, &f, a, b);
 }
+
 PPO_DEF ppo_tensor *ppo_tape_div(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, 3, a, b);
+    static const ppo__binary f = {"div", ppo__div, ppo__div_slope};
+    return ppo__tape_binary(tape, &f, a, b);
 }
+
 PPO_DEF ppo_tensor *ppo_tape_min(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, 4, a, b);
+    static const ppo__binary f = {"min", ppo__min, ppo__min_slope};
+    return ppo__tape_binary(tape, &f, a, b);
 }
+
 PPO_DEF ppo_tensor *ppo_tape_max(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, 5, a, b);
+    static const ppo__binary f = {"max", ppo__max, ppo__max_slope};
+    return ppo__tape_binary(tape, &f, a, b);
 }
 
 /* Elementwise operations of one operand: y = f(x) over an array, and the slope at one element, given x
@@ -2473,20 +2487,13 @@ typedef struct ppo__unary_args {
     float             p, q;
 } ppo__unary_args;
 
-static void ppo__exp_value(const float *x, float *y, size_t n, float p, float q) {
-    (void)p, (void)q, ppo__k()->vexp(x, y, n);
-}
-static void ppo__log_value(const float *x, float *y, size_t n, float p, float q) {
-    (void)p, (void)q, ppo__k()->vlog(x, y, n);
-}
+static void ppo__exp_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->vexp(x, y, n); }
+static void ppo__log_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->vlog(x, y, n); }
 static void ppo__tanh_value(const float *x, float *y, size_t n, float p, float q) {
-    (void)p, (void)q, ppo__k()->vtanh(x, y, n);
+    ppo__k()->vtanh(x, y, n);
 }
-static void ppo__relu_value(const float *x, float *y, size_t n, float p, float q) {
-    (void)p, (void)q, ppo__k()->relu(x, y, n);
-}
+static void ppo__relu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->relu(x, y, n); }
 static void ppo__square_value(const float *x, float *y, size_t n, float p, float q) {
-    (void)p, (void)q;
     for (size_t i = 0; i < n; ++i) y[i] = x[i] * x[i];
 }
 static void ppo__scale_value(const float *x, float *y, size_t n, float scale, float shift) {
@@ -2496,28 +2503,13 @@ static void ppo__clamp_value(const float *x, float *y, size_t n, float low, floa
     for (size_t i = 0; i < n; ++i) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
 }
 
-static float ppo__exp_slope(float x, float y, float p, float q) { return (void)x, (void)p, (void)q, y; }
-static float ppo__log_slope(float x, float y, float p, float q) { return (void)y, (void)p, (void)q, 1 / x; }
-static float ppo__tanh_slope(float x, float y, float p, float q) {
-    return (void)x, (void)p, (void)q, 1 - y * y;
-}
-static float ppo__relu_slope(float x, float y, float p, float q) {
-    return (void)y, (void)p, (void)q, x > 0 ? 1.0f : 0.0f;
-}
-static float ppo__square_slope(float x, float y, float p, float q) {
-    return (void)y, (void)p, (void)q, 2 * x;
-}
-static float ppo__scale_slope(float x, float y, float p, float q) { return (void)x, (void)y, (void)q, p; }
-static float ppo__clamp_slope(float x, float y, float p, float q) {
-    return (void)y, x >= p && x <= q ? 1.0f : 0.0f;
-}
-
-static const ppo__unary ppo__unaries[] = {
-    {"exp", ppo__exp_value, ppo__exp_slope},          {"log", ppo__log_value, ppo__log_slope},
-    {"tanh", ppo__tanh_value, ppo__tanh_slope},       {"relu", ppo__relu_value, ppo__relu_slope},
-    {"square", ppo__square_value, ppo__square_slope}, {"scale", ppo__scale_value, ppo__scale_slope},
-    {"clamp", ppo__clamp_value, ppo__clamp_slope},
-};
+static float ppo__exp_slope(float x, float y, float p, float q) { return y; }
+static float ppo__log_slope(float x, float y, float p, float q) { return 1 / x; }
+static float ppo__tanh_slope(float x, float y, float p, float q) { return 1 - y * y; }
+static float ppo__relu_slope(float x, float y, float p, float q) { return x > 0 ? 1.0f : 0.0f; }
+static float ppo__square_slope(float x, float y, float p, float q) { return 2 * x; }
+static float ppo__scale_slope(float x, float y, float p, float q) { return p; }
+static float ppo__clamp_slope(float x, float y, float p, float q) { return x >= p && x <= q ? 1.0f : 0.0f; }
 
 static ppo_status ppo__unary_forward(ppo_node *node) {
     const ppo__unary_args *args = (const ppo__unary_args *)node->args;
@@ -2533,25 +2525,46 @@ static void ppo__unary_backward(ppo_node *node) {
     }
 }
 
-static ppo_tensor *ppo__tape_unary(ppo_tape *tape, int which, ppo_tensor *x, float p, float q) {
+static ppo_tensor *ppo__tape_unary(ppo_tape *tape, const ppo__unary *f, ppo_tensor *x, float p, float q) {
     static const ppo_op op = {"unary", 1, ppo__unary_forward, ppo__unary_backward};
-    ppo__unary_args     args = {&ppo__unaries[which], p, q};
-    if (!ppo__operands(tape, args.f->name, x, x)) return NULL;
+    ppo__unary_args     args = {f, p, q};
+    if (!ppo__operands(tape, f->name, x, x)) return NULL;
     return ppo__result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, &args, sizeof args));
 }
 
-PPO_DEF ppo_tensor *ppo_tape_exp(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_unary(tape, 0, x, 0, 0); }
-PPO_DEF ppo_tensor *ppo_tape_log(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_unary(tape, 1, x, 0, 0); }
-PPO_DEF ppo_tensor *ppo_tape_tanh(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_unary(tape, 2, x, 0, 0); }
-PPO_DEF ppo_tensor *ppo_tape_relu(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_unary(tape, 3, x, 0, 0); }
+PPO_DEF ppo_tensor *ppo_tape_exp(ppo_tape *tape, ppo_tensor *x) {
+    static const ppo__unary f = {"exp", ppo__exp_value, ppo__exp_slope};
+    return ppo__tape_unary(tape, &f, x, 0, 0);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_log(ppo_tape *tape, ppo_tensor *x) {
+    static const ppo__unary f = {"log", ppo__log_value, ppo__log_slope};
+    return ppo__tape_unary(tape, &f, x, 0, 0);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_tanh(ppo_tape *tape, ppo_tensor *x) {
+    static const ppo__unary f = {"tanh", ppo__tanh_value, ppo__tanh_slope};
+    return ppo__tape_unary(tape, &f, x, 0, 0);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_relu(ppo_tape *tape, ppo_tensor *x) {
+    static const ppo__unary f = {"relu", ppo__relu_value, ppo__relu_slope};
+    return ppo__tape_unary(tape, &f, x, 0, 0);
+}
+
 PPO_DEF ppo_tensor *ppo_tape_square(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, 4, x, 0, 0);
+    static const ppo__unary f = {"square", ppo__square_value, ppo__square_slope};
+    return ppo__tape_unary(tape, &f, x, 0, 0);
 }
+
 PPO_DEF ppo_tensor *ppo_tape_scale(ppo_tape *tape, ppo_tensor *x, float scale, float shift) {
-    return ppo__tape_unary(tape, 5, x, scale, shift);
+    static const ppo__unary f = {"scale", ppo__scale_value, ppo__scale_slope};
+    return ppo__tape_unary(tape, &f, x, scale, shift);
 }
+
 PPO_DEF ppo_tensor *ppo_tape_clamp(ppo_tape *tape, ppo_tensor *x, float low, float high) {
-    return ppo__tape_unary(tape, 6, x, low, high);
+    static const ppo__unary f = {"clamp", ppo__clamp_value, ppo__clamp_slope};
+    return ppo__tape_unary(tape, &f, x, low, high);
 }
 
 /* Sum and mean: y = sum x / divisor. */
@@ -3023,16 +3036,16 @@ static ppo_status ppo__categorical_forward(ppo_node *node) {
     ppo_status                   status =
         ppo__check_tokens("categorical", args->action, logits->rows, logits->cols, args->temperature);
     if (status) return status;
-    node->kept = ppo_tape_alloc(node->tape, 3 * (size_t)logits->rows);
+    node->kept = ppo__tape_take(node->tape, logits->rows, sizeof(ppo__row));
     if (!node->kept) return PPO_ERROR_MEMORY;
     ppo__token_rows(logits->data, args->action, logits->rows, logits->cols, args->temperature,
-                    node->out[0]->data, node->out[1]->data, (ppo__row *)(void *)node->kept);
+                    node->out[0]->data, node->out[1]->data, (ppo__row *)node->kept);
     return PPO_OK;
 }
 
 static void ppo__categorical_backward(ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const ppo__row              *rows = (const ppo__row *)(const void *)node->kept;
+    const ppo__row              *rows = (const ppo__row *)node->kept;
     const ppo_tensor            *logits = node->in[0];
     float                       *grad = ppo_tape_alloc(node->tape, logits->cols);
     if (!grad) return;
@@ -3185,6 +3198,9 @@ static int ppo__unmasked(const char *function, const unsigned char *mask, int n,
     return count;
 }
 
+/* k3 = r - 1 - log r for a log-ratio; expm1 keeps it exact near r = 1. */
+static float ppo__k3(float log_ratio) { return expm1f(log_ratio) - log_ratio; }
+
 static float ppo__clamp(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
 /* The term of one sample that is to be minimized, and its slope along logp (d r / d logp = r). */
@@ -3192,10 +3208,9 @@ static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float 
                               float *slope) {
     float gain = ratio * advantage;
     *slope = -gain;
-    if (o->objective ==
-        PPO_KL_PENALTY) { /* k3 = r - 1 - log r has slope r - 1: on average that of KL(old || new) */
-        *slope += o->kl_coef * (ratio - 1);
-        return -gain + o->kl_coef * (expm1f(log_ratio) - log_ratio);
+    if (o->objective == PPO_KL_PENALTY) {
+        *slope += o->kl_coef * (ratio - 1); /* of k3, and on average that of KL(old || new) */
+        return -gain + o->kl_coef * ppo__k3(log_ratio);
     }
     if (o->objective == PPO_UNCLIPPED) return -gain;
     float clipped = ppo__clamp(ratio, 1 - o->clip_low, 1 + o->clip_high) * advantage;
@@ -3208,6 +3223,11 @@ static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float 
         *slope = 0;
     }
     return -gain;
+}
+
+PPO_DEF ppo_policy_objective ppo_policy_objective_default(void) {
+    ppo_policy_objective objective = {PPO_CLIP, 0.2f, 0.2f, 0, 1};
+    return objective;
 }
 
 static ppo_status ppo__check_objective(const ppo_policy_objective *o) {
@@ -3243,7 +3263,7 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
         }
         loss += term;
         k1 -= log_ratio;
-        k3 += expm1f(log_ratio) - log_ratio;
+        k3 += ppo__k3(log_ratio);
         ratios += ratio;
         ratio_min = ppo__min(ratio_min, ratio);
         ratio_max = ppo__max(ratio_max, ratio);
@@ -3306,7 +3326,7 @@ PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int
     }
     for (int i = 0; i < n; ++i) {
         float l = ref_logp[i] - logp[i];
-        kl[i] = estimator == PPO_K1 ? -l : estimator == PPO_K2 ? 0.5f * l * l : expm1f(l) - l;
+        kl[i] = estimator == PPO_K1 ? -l : estimator == PPO_K2 ? 0.5f * l * l : ppo__k3(l);
         if (!ppo__finite(kl[i])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_kl_estimate: sample %d gives %g (logp %g, reference %g)",
                             i, (double)kl[i], (double)logp[i], (double)ref_logp[i]);
@@ -3315,10 +3335,14 @@ PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int
     return PPO_OK;
 }
 
-/* -log sigmoid(x) = log(1 + exp(-x)), without overflow, and sigmoid(x) = 1 / (1 + exp(-x)). */
-static float ppo__softplus_neg(float x) { return x > 0 ? log1pf(expf(-x)) : -x + log1pf(expf(x)); }
+/* -log sigmoid(x) = log(1 + exp(-x)), without overflow. */
+static float ppo__neg_log_sigmoid(float x) { return x > 0 ? log1pf(expf(-x)) : -x + log1pf(expf(x)); }
 
-static float ppo__sigmoid(float x) { return 1 / (1 + expf(-x)); }
+/* -(1 - s) log sigmoid(x) - s log sigmoid(-x), and its slope (1 - s) (sigmoid(x) - 1) + s sigmoid(x). */
+static float ppo__preference_term(float x, float smoothing, float *slope) {
+    *slope = smoothing / (1 + expf(-x)) - (1 - smoothing) / (1 + expf(x));
+    return (1 - smoothing) * ppo__neg_log_sigmoid(x) + smoothing * ppo__neg_log_sigmoid(-x);
+}
 
 PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_logp,
                                 const float *ref_chosen_logp, const float *ref_rejected_logp, int n,
@@ -3337,16 +3361,14 @@ PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_
     }
     double sum = 0;
     for (int i = 0; i < n; ++i) {
-        float h = beta * ((chosen_logp[i] - ref_chosen_logp[i]) - (rejected_logp[i] - ref_rejected_logp[i]));
-        float term = (1 - label_smoothing) * ppo__softplus_neg(h) + label_smoothing * ppo__softplus_neg(-h);
-        float slope =
-            (label_smoothing * ppo__sigmoid(h) - (1 - label_smoothing) * ppo__sigmoid(-h)) * beta / (float)n;
-        if (!ppo__finite(term)) {
+        float chosen = chosen_logp[i] - ref_chosen_logp[i],
+              rejected = rejected_logp[i] - ref_rejected_logp[i];
+        float slope, term = ppo__preference_term(beta * (chosen - rejected), label_smoothing, &slope);
+        if (!ppo__finite(term))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_dpo_loss: pair %d gives %g", i, (double)term);
-        }
         sum += term;
-        if (grad_chosen) grad_chosen[i] = slope;
-        if (grad_rejected) grad_rejected[i] = -slope;
+        if (grad_chosen) grad_chosen[i] = beta * slope / (float)n;
+        if (grad_rejected) grad_rejected[i] = -beta * slope / (float)n;
     }
     if (loss) *loss = (float)(sum / n);
     return PPO_OK;
@@ -3360,13 +3382,13 @@ PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rej
     if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_pairwise_loss: %d pairs", n);
     double sum = 0;
     for (int i = 0; i < n; ++i) {
-        float margin = chosen_score[i] - rejected_score[i], slope = -ppo__sigmoid(-margin) / (float)n;
-        if (!ppo__finite(margin)) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_pairwise_loss: pair %d gives %g", i, (double)margin);
+        float slope, term = ppo__preference_term(chosen_score[i] - rejected_score[i], 0, &slope);
+        if (!ppo__finite(term)) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_pairwise_loss: pair %d gives %g", i, (double)term);
         }
-        sum += ppo__softplus_neg(margin);
-        if (grad_chosen) grad_chosen[i] = slope;
-        if (grad_rejected) grad_rejected[i] = -slope;
+        sum += term;
+        if (grad_chosen) grad_chosen[i] = slope / (float)n;
+        if (grad_rejected) grad_rejected[i] = -slope / (float)n;
     }
     if (loss) *loss = (float)(sum / n);
     return PPO_OK;
@@ -3374,8 +3396,9 @@ PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rej
 
 /* The losses as operations: forward keeps the gradient that backward scales. */
 static void ppo__loss_backward(ppo_node *node) {
+    const float *slope = (const float *)node->kept;
     for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
-        node->in[0]->grad[i] += node->out[0]->grad[0] * node->kept[i];
+        node->in[0]->grad[i] += node->out[0]->grad[0] * slope[i];
     }
 }
 
@@ -3399,7 +3422,7 @@ static ppo_status ppo__policy_loss_forward(ppo_node *node) {
     ppo_status              status = ppo__loss_keep(node);
     if (!status) {
         status = ppo_policy_loss(logp->data, args->old_logp, args->advantage, args->mask,
-                                 (int)ppo__size(logp), &args->objective, &stats, node->kept);
+                                 (int)ppo__size(logp), &args->objective, &stats, (float *)node->kept);
     }
     if (status) return status;
     node->out[0]->data[0] = stats.loss;
@@ -3428,7 +3451,7 @@ static ppo_status ppo__value_loss_forward(ppo_node *node) {
     ppo_status             status = ppo__loss_keep(node);
     if (status) return status;
     return ppo_value_loss(value->data, args->old_value, args->target, args->mask, (int)ppo__size(value),
-                          args->clip_range, node->out[0]->data, node->kept);
+                          args->clip_range, node->out[0]->data, (float *)node->kept);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
@@ -3466,6 +3489,10 @@ PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
     return norm;
 }
 
+PPO_DEF void ppo_params_zero_grad(ppo_params *params) {
+    if (params && params->grad) memset(params->grad, 0, params->count * sizeof(float));
+}
+
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm) {
     if (!params || !adam) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_step: an argument is NULL");
@@ -3476,7 +3503,6 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
                         params->step + 1);
     }
     ppo_adam_step(params->data, params->grad, params->m, params->v, params->count, adam, ++params->step);
-    memset(params->grad, 0, params->count * sizeof(float));
     return PPO_OK;
 }
 
@@ -3817,13 +3843,18 @@ static ppo_status ppo__check_number(float x, const char *what, int which, int en
                     step);
 }
 
-static ppo_status ppo__check_obs(const ppo__envs *envs, int e) {
-    const float *obs = envs->obs + ppo__at(e, envs->env.obs_size);
-    ppo_status   status = PPO_OK;
-    for (int j = 0; j < envs->env.obs_size && !status; ++j) {
-        status = ppo__check_number(obs[j], "observation", j, envs->first + e, envs->steps[e]);
+/* A row of them, of environment e at its latest step. */
+static ppo_status ppo__check_row(const ppo__envs *envs, int e, const float *row, int n, const char *what) {
+    ppo_status status = PPO_OK;
+    for (int j = 0; j < n && !status; ++j) {
+        status = ppo__check_number(row[j], what, j, envs->first + e, envs->steps[e]);
     }
     return status;
+}
+
+static ppo_status ppo__check_obs(const ppo__envs *envs, int e) {
+    int size = envs->env.obs_size;
+    return ppo__check_row(envs, e, envs->obs + ppo__at(e, size), size, "observation");
 }
 
 static ppo_status ppo__env_reset(ppo__envs *envs, int e) {
@@ -4314,7 +4345,7 @@ typedef struct ppo__worker {
 
 /* The samples of one gradient step, gathered. */
 typedef struct ppo__minibatch {
-    int         n;
+    int         n, capacity;
     float      *obs;
     ppo_actions actions;
     float      *old_logp, *old_value, *advantage, *value_target;
@@ -4345,6 +4376,7 @@ struct ppo_trainer {
     ppo__minibatch   minibatch;
     float            last_return[PPO__LAST_EPISODES];
     int              last_length[PPO__LAST_EPISODES];
+    int              fresh; /* 1: every environment has to be reset before it is stepped */
     long             episodes, steps, iteration;
     double           started;
 };
@@ -4391,20 +4423,12 @@ static const float *ppo__values(ppo__worker *worker, const float *obs, int rows)
     return value ? value->data : NULL;
 }
 
-/* An action for each of the worker's environments, from its row of the policy's output. */
-static ppo_status ppo__choose_actions(ppo__worker *worker, const ppo_tensor *policy,
-                                      const ppo_actions *actions) {
-    const ppo_trainer *trainer = worker->trainer;
-    for (int i = 0; i < policy->rows; ++i) {
-        const float *row = policy->data + ppo__at(i, policy->cols);
-        int          e = worker->first + i;
-        for (int j = 0; j < policy->cols; ++j) {
-            ppo_status status = ppo__check_number(row[j], "policy output", j, e, trainer->envs.steps[e]);
-            if (status) return status;
-        }
-        ppo__choose_action(&trainer->agent->model, row, &trainer->action_rng[e], actions, i);
-    }
-    return PPO_OK;
+/* Chooses action `at` for environment e from a row of the policy's output. */
+static ppo_status ppo__decide_one(const ppo_actor_critic *model, const ppo__envs *envs, int e,
+                                  const float *row, ppo_rng *rng, const ppo_actions *actions, size_t at) {
+    ppo_status status = ppo__check_row(envs, e, row, model->action_space.n, "policy output");
+    if (!status) ppo__choose_action(model, row, rng, actions, at);
+    return status;
 }
 
 /* The policy's actions, their log-probabilities and the values for step t, into the rollout. */
@@ -4423,7 +4447,11 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
     ppo_tensor *input = ppo_tape_constant(worker->tape, obs, worker->count, size);
     ppo_actor_critic_forward(worker->tape, model, input, &policy, &value);
     ppo_status status = ppo_tape_status(worker->tape);
-    if (!status) status = ppo__choose_actions(worker, policy, &actions);
+    for (int i = 0; i < worker->count && !status; ++i) {
+        int e = worker->first + i;
+        status = ppo__decide_one(model, &trainer->envs, e, policy->data + ppo__at(i, policy->cols),
+                                 &trainer->action_rng[e], &actions, i);
+    }
     if (status) return status;
     ppo_actor_critic_logp(worker->tape, model, policy, &actions, &logp, NULL);
     status = ppo_tape_status(worker->tape);
@@ -4530,15 +4558,18 @@ static ppo_status ppo__collect(ppo_trainer *trainer) {
     for (int e = 0; e < rollout->envs; ++e) {
         if (trainer->local_obs) ppo__local_begin(&trainer->local_obs[e], &trainer->agent->obs_norm);
         if (trainer->local_return) ppo__local_begin(&trainer->local_return[e], &trainer->agent->return_norm);
-        if (!trainer->iteration) {
+        if (trainer->fresh) {
             ppo_status status = ppo__env_reset(&trainer->envs, e);
             if (status) return status;
+            trainer->discounted[e] = 0;
             ppo__observe(trainer, e);
         }
     }
+    trainer->fresh = 1; /* unless all of this succeeds */
     ppo__pool_run(trainer->pool, ppo__collect_part, trainer);
     ppo_status status = ppo__workers_status(trainer);
     if (status) return status;
+    trainer->fresh = 0;
     for (int e = 0; e < rollout->envs; ++e) {
         if (trainer->local_obs) ppo_normalizer_merge(&trainer->agent->obs_norm, &trainer->local_obs[e].fresh);
         if (trainer->local_return) {
@@ -4554,6 +4585,12 @@ static ppo_status ppo__collect(ppo_trainer *trainer) {
     return ppo_gae(rollout->reward, rollout->value, rollout->next_value, rollout->terminated,
                    rollout->truncated, rollout->steps, rollout->envs, trainer->config.gamma,
                    trainer->config.gae_lambda, rollout->advantage, rollout->value_target);
+}
+
+/* A setting at this point of the run. */
+static float ppo__scheduled(const ppo_trainer *trainer, int schedule, float initial) {
+    return ppo_schedule(schedule, initial,
+                        (float)((double)trainer->steps / (double)trainer->config.total_steps));
 }
 
 /* Copies the samples order[0 .. n-1] of the rollout side by side. */
@@ -4583,9 +4620,9 @@ typedef struct ppo__step_stats {
     float            value_loss, entropy, grad_norm;
 } ppo__step_stats;
 
-/* L = L_policy + value_coef L_value - entropy_coef entropy, on the tape, and its gradients. */
-static ppo_status ppo__minibatch_loss(ppo_trainer *trainer, const ppo_policy_objective *objective,
-                                      ppo__step_stats *stats) {
+/* L = L_policy + value_coef L_value - entropy_coef entropy, on the tape; NULL on failure. */
+static ppo_tensor *ppo__minibatch_loss(ppo_trainer *trainer, const ppo_policy_objective *objective,
+                                       ppo__step_stats *stats) {
     const ppo_config       *config = &trainer->config;
     const ppo_actor_critic *model = &trainer->agent->model;
     const ppo__minibatch   *batch = &trainer->minibatch;
@@ -4604,77 +4641,77 @@ static ppo_status ppo__minibatch_loss(ppo_trainer *trainer, const ppo_policy_obj
     ppo_tensor *loss =
         ppo_tape_add(tape, policy_loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
     loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, config->entropy_coef, 0));
-    if (ppo_tape_status(tape)) return ppo_tape_status(tape);
+    if (!loss) return NULL;
     stats->value_loss = value_loss->data[0];
     stats->entropy = mean_entropy->data[0];
-    return ppo_tape_backward(tape, loss);
+    return loss;
 }
 
-/* What the callback sees of a minibatch: sums here, means at the end. */
-static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats, int first) {
-    if (first) {
+/* One gradient step on the gathered minibatch. *stop: by target_kl the policy is too far from the one that
+   acted; nothing was changed. */
+static ppo_status ppo__gradient_step(ppo_trainer *trainer, const ppo_policy_objective *objective,
+                                     const ppo_adam *adam, ppo__step_stats *stats, int *stop) {
+    const ppo_config *config = &trainer->config;
+    ppo_params       *params = trainer->agent->model.params;
+    ppo_status        status = PPO_OK;
+    if (config->normalize_advantage) {
+        status = ppo_whiten(trainer->minibatch.advantage, NULL, trainer->minibatch.n, 1);
+        if (status) return status;
+    }
+    ppo_tensor *loss = ppo__minibatch_loss(trainer, objective, stats);
+    if (!loss) return ppo_tape_status(trainer->tape);
+    *stop = config->target_kl > 0 && stats->policy.approx_kl > 1.5f * config->target_kl;
+    if (*stop) return PPO_OK;
+    ppo_params_zero_grad(params);
+    status = ppo_tape_backward(trainer->tape, loss);
+    return status ? status : ppo_params_step(params, adam, config->max_grad_norm, &stats->grad_norm);
+}
+
+static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
+
+/* Takes the count-th gradient step into the means that the callback sees. */
+static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats, int count) {
+    if (count == 1) {
         progress->first_ratio_min = stats->policy.ratio_min;
         progress->first_ratio_max = stats->policy.ratio_max;
     }
-    progress->policy_loss += stats->policy.loss;
-    progress->value_loss += stats->value_loss;
-    progress->entropy += stats->entropy;
-    progress->approx_kl += stats->policy.approx_kl;
-    progress->old_approx_kl += stats->policy.old_approx_kl;
-    progress->clip_fraction += stats->policy.clip_fraction;
-    progress->grad_norm += stats->grad_norm;
+    ppo__average(&progress->policy_loss, stats->policy.loss, count);
+    ppo__average(&progress->value_loss, stats->value_loss, count);
+    ppo__average(&progress->entropy, stats->entropy, count);
+    ppo__average(&progress->approx_kl, stats->policy.approx_kl, count);
+    ppo__average(&progress->old_approx_kl, stats->policy.old_approx_kl, count);
+    ppo__average(&progress->clip_fraction, stats->policy.clip_fraction, count);
+    ppo__average(&progress->grad_norm, stats->grad_norm, count);
 }
 
-static void ppo__mean_stats(ppo_progress *progress, int count) {
-    float *sums[] = {&progress->policy_loss, &progress->value_loss,    &progress->entropy,
-                     &progress->approx_kl,   &progress->old_approx_kl, &progress->clip_fraction,
-                     &progress->grad_norm};
-    for (size_t i = 0; i < sizeof sums / sizeof *sums; ++i) *sums[i] /= (float)count;
-}
+static int ppo__divide_up(int n, int size) { return (n + size - 1) / size; }
 
 /* The epochs: every sample once per epoch, in a new order, in minibatches that differ in size by at most
    one. */
 static ppo_status ppo__update(ppo_trainer *trainer, ppo_progress *progress) {
-    const ppo_config *config = &trainer->config;
-    float shrink = ppo_schedule(config->clip_schedule, 1, (float)trainer->steps / (float)config->total_steps);
-    ppo_policy_objective objective = {config->objective, config->clip_low * shrink,
-                                      config->clip_high * shrink, config->dual_clip, config->kl_coef};
-    ppo_adam   adam = {progress->learning_rate, config->adam_beta1, config->adam_beta2, config->adam_eps,
-                       config->weight_decay};
-    int        samples = trainer->rollout.steps * trainer->rollout.envs;
-    int        size = config->minibatch_size < samples ? config->minibatch_size : samples;
-    int        batches = (samples + size - 1) / size, done = 0;
-    ppo_status status = PPO_OK;
+    const ppo_config    *config = &trainer->config;
+    ppo_policy_objective objective = {config->objective, config->clip_low, config->clip_high,
+                                      config->dual_clip, config->kl_coef};
+    ppo_adam adam = {progress->learning_rate, config->adam_beta1, config->adam_beta2, config->adam_eps,
+                     config->weight_decay};
+    int      samples = trainer->rollout.steps * trainer->rollout.envs;
+    int      batches = ppo__divide_up(samples, trainer->minibatch.capacity), count = 0, stop = 0;
+    objective.clip_low = ppo__scheduled(trainer, config->clip_schedule, config->clip_low);
+    objective.clip_high = ppo__scheduled(trainer, config->clip_schedule, config->clip_high);
     progress->clip_range = objective.clip_high;
     for (; progress->epochs < config->epochs; ++progress->epochs) {
         for (int i = 0; i < samples; ++i) trainer->order[i] = i;
         ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, samples);
         for (int b = 0; b < batches; ++b) {
             ppo__step_stats stats;
-            int             begin = (int)((int64_t)samples * b / batches),
-                end = (int)((int64_t)samples * (b + 1) / batches);
+            int             begin = (int)((int64_t)samples * b / batches);
+            int             end = (int)((int64_t)samples * (b + 1) / batches);
             ppo__gather(trainer, trainer->order + begin, end - begin);
-            if (config->normalize_advantage) {
-                status = ppo_whiten(trainer->minibatch.advantage, NULL, end - begin, 1);
-            }
-            if (!status) status = ppo__minibatch_loss(trainer, &objective, &stats);
-            int too_far =
-                config->target_kl > 0 && !status && stats.policy.approx_kl > 1.5f * config->target_kl;
-            if (!status && !too_far) {
-                status = ppo_params_step(trainer->agent->model.params, &adam, config->max_grad_norm,
-                                         &stats.grad_norm);
-            }
-            if (status) return status;
-            if (too_far) {
-                ppo_params *params = trainer->agent->model.params;
-                memset(params->grad, 0, params->count * sizeof(float));
-                if (done) ppo__mean_stats(progress, done);
-                return PPO_OK;
-            }
-            ppo__add_stats(progress, &stats, done++ == 0);
+            ppo_status status = ppo__gradient_step(trainer, &objective, &adam, &stats, &stop);
+            if (status || stop) return status;
+            ppo__add_stats(progress, &stats, ++count);
         }
     }
-    ppo__mean_stats(progress, done);
     return PPO_OK;
 }
 
@@ -4722,8 +4759,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     int samples = rollout->steps * rollout->envs;
     mine.iteration_steps = samples;
     mine.explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
-    mine.learning_rate = ppo_schedule(config->learning_rate_schedule, config->learning_rate,
-                                      (float)trainer->steps / (float)config->total_steps);
+    mine.learning_rate = ppo__scheduled(trainer, config->learning_rate_schedule, config->learning_rate);
     status = ppo__update(trainer, &mine);
     if (status) return status;
     ppo_tape_reset(trainer->tape); /* the tapes take their lasting shape in the first iteration */
@@ -4802,7 +4838,9 @@ static ppo_status ppo__trainer_arrays(ppo_trainer *trainer) {
     ppo__arena       *memory = &trainer->memory;
     ppo__minibatch   *batch = &trainer->minibatch;
     size_t            envs = (size_t)config->num_envs, samples = envs * config->rollout_steps;
-    size_t            obs = (size_t)trainer->env.obs_size, size = (size_t)config->minibatch_size;
+    int               full = config->num_envs * config->rollout_steps;
+    int               size = ppo__divide_up(full, ppo__divide_up(full, config->minibatch_size));
+    size_t            obs = (size_t)trainer->env.obs_size;
     ppo_status        status =
         ppo__rollout_take(&trainer->rollout, memory, &trainer->env, config->rollout_steps, config->num_envs);
     if (!status) status = ppo__take_actions(memory, &trainer->env.action_space, size, &batch->actions);
@@ -4823,11 +4861,12 @@ static ppo_status ppo__trainer_arrays(ppo_trainer *trainer) {
         !batch->old_value || !batch->advantage || !batch->value_target) {
         return PPO_ERROR_MEMORY;
     }
-    memset(trainer->discounted, 0, envs * sizeof(float));
+    trainer->fresh = 1;
     for (size_t e = 0; e < envs; ++e) {
         trainer->action_rng[e] = ppo_rng_stream(config->seed, PPO_STREAM_ACTION, (uint32_t)e);
     }
     trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
+    batch->capacity = size; /* minibatch_size, evened out over a full rollout */
     return PPO_OK;
 }
 
@@ -4930,8 +4969,10 @@ static ppo_status ppo__play(ppo_agent *agent, ppo__envs *envs, float *view, cons
         for (int i = 0; i < n && !status; ++i) {
             ppo_outcome out;
             int         e = active[i];
-            ppo__choose_action(model, policy->data + ppo__at(i, policy->cols), NULL, actions, (size_t)i);
-            ppo_action action = ppo__action_for_env(&model->action_space, actions, (size_t)i, box);
+            status =
+                ppo__decide_one(model, envs, e, policy->data + ppo__at(i, policy->cols), NULL, actions, i);
+            if (status) break;
+            ppo_action action = ppo__action_for_env(&model->action_space, actions, i, box);
             status = ppo__env_step(envs, e, &action, &out);
             if (!status && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS && !out.terminated &&
                 !out.truncated) {

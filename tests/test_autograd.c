@@ -598,12 +598,13 @@ static ppo_status cube_forward(ppo_node *node) {
     const cube_args  *args = (const cube_args *)node->args;
     const ppo_tensor *x = node->in[0], *y = node->in[1];
     int               n = x->rows * x->cols;
-    node->kept = ppo_tape_alloc(node->tape, (size_t)n);
-    if (!node->kept) return PPO_ERROR_MEMORY;
+    float            *slope = ppo_tape_alloc(node->tape, (size_t)n);
+    node->kept = slope;
+    if (!slope) return PPO_ERROR_MEMORY;
     for (int i = 0; i < n; i++) {
         if (x->data[i] > 100)
             return ppo_fail(PPO_ERROR_NUMERIC, "cube of %g is too large", (double)x->data[i]);
-        node->kept[i] = 3 * x->data[i] * x->data[i];
+        slope[i] = 3 * x->data[i] * x->data[i];
         node->out[0]->data[i] = args->slope * x->data[i] * x->data[i] * x->data[i];
         node->out[1]->data[i] = x->data[i] * y->data[i];
     }
@@ -612,10 +613,11 @@ static ppo_status cube_forward(ppo_node *node) {
 
 static void cube_backward(ppo_node *node) {
     const cube_args *args = (const cube_args *)node->args;
+    const float     *slope = (const float *)node->kept;
     ppo_tensor      *x = node->in[0], *y = node->in[1];
     for (int i = 0; i < x->rows * x->cols; i++) {
         float to_cube = node->out[0]->grad[i], to_product = node->out[1]->grad[i];
-        if (x->grad) x->grad[i] += to_cube * args->backward_slope * node->kept[i] + to_product * y->data[i];
+        if (x->grad) x->grad[i] += to_cube * args->backward_slope * slope[i] + to_product * y->data[i];
         if (y->grad) y->grad[i] += to_product * x->data[i];
     }
 }

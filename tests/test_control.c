@@ -416,7 +416,8 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
             ppo_tensor *b = ppo_tape_value_loss(t, value, g.value, g.target, NULL, cfg->value_clip);
             ppo_tensor *loss = ppo_tape_add(t, a, ppo_tape_scale(t, b, cfg->value_coef, 0));
             loss = ppo_tape_sub(t, loss, ppo_tape_scale(t, ppo_tape_mean(t, entropy), cfg->entropy_coef, 0));
-            assert_ok(ppo_tape_backward(t, loss));
+            ppo_params_zero_grad(agent->model.params);
+        assert_ok(ppo_tape_backward(t, loss));
             assert_ok(ppo_params_step(agent->model.params, &adam, cfg->max_grad_norm, NULL));
         }
     }

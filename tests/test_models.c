@@ -130,6 +130,7 @@ static void three_training_steps_end_where_pytorch_ends(void **state) {
         for (int step = 0; step < 3; step++) {
             ppo_tape_reset(tape);
             parts p = build_total(tape, &model, &g);
+            ppo_params_zero_grad(model.params);
             assert_ok(ppo_tape_backward(tape, p.total));
             assert_true(fabs(p.total->data[0] - g.step_loss[step]) < 1e-6);
             assert_ok(ppo_params_step(model.params, &adam, 0.5f, &norm));

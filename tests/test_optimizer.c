@@ -102,7 +102,7 @@ static ppo_params *two_parameters(void) {
     return params;
 }
 
-static void params_step_clips_steps_and_zeroes_the_gradients_of_all(void **state) {
+static void params_step_clips_and_steps_and_zero_grad_zeroes(void **state) {
     (void)state;
     ppo_params *params = two_parameters();
     ppo_adam    adam = golden_adam(0);
@@ -116,6 +116,8 @@ static void params_step_clips_steps_and_zeroes_the_gradients_of_all(void **state
         assert_true(fabs(params->tensors[0]->data[i] - want) < 1e-6);
     }
     for (int i = 0; i < 5; i++) assert_true(fabs(params->tensors[1]->data[i] - (-i + 3e-3)) < 1e-6);
+    ppo_params_zero_grad(params);
+    ppo_params_zero_grad(NULL);
     for (size_t i = 0; i < params->count; i++) assert_true(params->grad[i] == 0);
     size_t used = 0; /* the gaps between the tensors take no part */
     for (size_t i = 0; i < params->count; i++) used += params->v[i] != 0;
@@ -190,7 +192,7 @@ int main(void) {
         cmocka_unit_test(clip_grad_norm_agrees_with_pytorch),
         cmocka_unit_test(clip_grad_norm_at_most_zero_sets_no_limit),
         cmocka_unit_test(clip_grad_norm_survives_squares_beyond_float),
-        cmocka_unit_test(params_step_clips_steps_and_zeroes_the_gradients_of_all),
+        cmocka_unit_test(params_step_clips_and_steps_and_zero_grad_zeroes),
         cmocka_unit_test(a_gradient_that_is_not_finite_changes_nothing),
         cmocka_unit_test(params_step_refuses_null),
         cmocka_unit_test(schedules_start_at_the_value_and_end_at_zero),
