@@ -49,7 +49,8 @@ THE IDEA
 
     ppo_train() is that loop: collect a rollout, ppo_gae(), then epochs of shuffled minibatches, each of them
     ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
-    To understand PPO from this file, read section 13 of the implementation and follow the names upwards.
+    To understand PPO from this file, read part 3 of section 13 of the implementation, ppo__collect_step() and
+    ppo__update(), and follow the names upwards.
 
 STEP BY STEP
 
@@ -87,7 +88,8 @@ ERRORS
     The library never prints, exits or aborts. What can fail returns a ppo_status (0 is PPO_OK), and
     ppo_last_error() then holds one sentence about it, for the calling thread:
         "reward is NaN (environment 3, step 1201)"
-    A call that fails leaves nothing half-done behind. All free functions accept NULL.
+    After a failure nothing leaks, what was to be created is not, and what was to be filled is unspecified. All
+    free functions accept NULL.
 
 MEMORY
 
@@ -173,7 +175,7 @@ PPO_DEF double ppo_clock(void);
 enum {
     PPO_STREAM_ENV,      /* index: environment */
     PPO_STREAM_ACTION,   /* index: environment */
-    PPO_STREAM_INIT,     /* index: network */
+    PPO_STREAM_INIT,     /* index: 0 */
     PPO_STREAM_SHUFFLE,  /* index: 0 */
     PPO_STREAM_EVALUATE, /* index: episode */
     PPO_STREAM_USER = 1024
@@ -216,7 +218,7 @@ typedef struct ppo_tensor {
 } ppo_tensor;
 
 /* The trainable parameters of a model, side by side in one block each, so that clipping and Adam are one
-   pass. Each tensor starts on a 64-byte boundary; the gaps hold zeros and stay zero. */
+   pass. Each tensor starts on a 64-byte boundary; the gaps between them hold zeros. */
 typedef struct ppo_params {
     size_t       count;       /* floats in each block, gaps included */
     float       *data, *grad; /* the parameters and d loss / d them */
@@ -324,7 +326,8 @@ PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n);
    build() records the function on the tape and returns its (1, 1) result; inputs need data and grad.
    Writes the largest |analytic - numeric| / max(1, |analytic|, |numeric|) to max_error (may be NULL) and
    returns PPO_ERROR_NUMERIC if it exceeds tolerance. In 32-bit arithmetic epsilon 1e-2 and tolerance 1e-2
-   suit values around 1. The inputs' gradients are zero afterwards. */
+   suit values around 1. The inputs' gradients are zero afterwards. build() is called
+   once and then twice per number; it must not draw new random numbers. */
 typedef ppo_tensor *(*ppo_scalar_fn)(ppo_tape *tape, ppo_tensor *const *inputs, void *user);
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error);
@@ -349,19 +352,27 @@ PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            float *grad_logits);
 
+/* One token from a row of finite logits, at a temperature above 0; and the likeliest one, the first of
+   equals. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng);
-PPO_DEF int ppo_categorical_mode(const float *logits, int vocab); /* the likeliest; the first of equals */
+PPO_DEF int ppo_categorical_mode(const float *logits, int vocab);
 
 /* kl[i] = KL(softmax(p[i]) || softmax(q[i])), exact. */
 PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logits, int n, int vocab,
                                       float *kl);
 
-/* Summed over dimensions: logp[i] of action (n, dim) and the entropy, which is the same for every row. */
+/* Summed over dimensions: logp[i] of action (n, dim), and entropy[i] (may be NULL), the same for every
+   row. */
 PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, const float *action, int n,
                                      int dim, float *logp, float *entropy);
+
+/* Gradients (n, dim) and (dim) of the sum of grad_logp logp + grad_entropy entropy; any of the four may be
+   NULL. */
 PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *log_std, const float *action,
                                               const float *grad_logp, const float *grad_entropy, int n,
                                               int dim, float *grad_mean, float *grad_log_std);
+
+/* One action [dim] from one row; and the exact KL(p || q) of each row. */
 PPO_DEF void       ppo_gaussian_sample(const float *mean, const float *log_std, int dim, ppo_rng *rng,
                                        float *action);
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
@@ -383,7 +394,8 @@ PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log
        value_target = A + value
    next_value[t] is V of the observation that followed step t, before any reset (unread where terminated).
    terminated: no bootstrap, recursion cut. truncated: bootstrap kept, recursion cut. Both may be NULL
-   (all 0). value_target may be NULL. lambda 0 is one-step TD, lambda 1 is Monte Carlo minus baseline. */
+   (all 0). value_target may be NULL. lambda 0 is one-step TD, lambda 1 is Monte Carlo minus baseline.
+   Errors: gamma or lambda outside 0 to 1, a number that is not finite. */
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target);
@@ -547,6 +559,7 @@ typedef struct ppo_space {
     int   n;
     float low, high; /* PPO_BOX: each number is clipped to [low, high] before the environment sees it */
 } ppo_space;
+/* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY). */
 PPO_DEF ppo_space ppo_discrete(int n);
 PPO_DEF ppo_space ppo_box(int n, float low, float high);
 
@@ -582,10 +595,10 @@ PPO_DEF void       ppo_actor_critic_free(ppo_actor_critic *model); /* what it ow
 PPO_DEF void ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model, ppo_tensor *obs,
                                       ppo_tensor **policy, ppo_tensor **value);
 
-/* Actions of a batch: index [n] for PPO_DISCRETE, number (n, dim) for PPO_BOX; the other is NULL. */
+/* Actions of a batch: discrete [n] or box (n, dim), by the kind of space; the other is NULL. */
 typedef struct ppo_actions {
-    int   *index;
-    float *number;
+    int   *discrete;
+    float *box;
 } ppo_actions;
 
 /* The log-probability and entropy of actions already taken, both (n, 1), given forward's policy. */
@@ -659,18 +672,18 @@ typedef struct ppo_progress {
 /* Called after every iteration. Return 0 to go on, anything else to end training now: that is no error. */
 typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 
-typedef struct ppo_config {      /* defaults in brackets */
-    long         total_steps;    /* environment steps, over all environments [100000] */
-    int          num_envs;       /* environments side by side [4] */
-    int          rollout_steps;  /* steps of each per iteration [512] */
-    int          minibatch_size; /* samples per gradient step, at most num_envs * rollout_steps [64] */
-    int          epochs;         /* passes over each rollout [10] */
-    float        learning_rate;  /* Adam's [3e-4] */
+typedef struct ppo_config {              /* defaults in brackets */
+    long         total_steps;            /* environment steps, over all environments [100000] */
+    int          num_envs;               /* environments side by side [4] */
+    int          rollout_steps;          /* steps of each per iteration [512] */
+    int          minibatch_size;         /* samples per gradient step, at most; evened out [64] */
+    int          epochs;                 /* passes over each rollout [10] */
+    float        learning_rate;          /* Adam's [3e-4] */
     int          learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [linear] */
     float        gamma;                  /* discount per step [0.99] */
     float        gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
     int          objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
-    float        clip_low, clip_high;    /* the ratio stays in [1 - clip_low, 1 + clip_high] [0.2, 0.2] */
+    float        clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
     int          clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
     float        dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
     float        kl_coef;                /* PPO_KL_PENALTY: weight of KL(old || new) [1] */
@@ -690,8 +703,8 @@ typedef struct ppo_config {      /* defaults in brackets */
     float        log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
     int          normalize_obs;    /* 1: observations to mean 0, variance 1, by running statistics [0] */
     int          normalize_reward; /* 1: rewards divided by the running std of the discounted return [0] */
-    float        obs_limit;        /* normalized observations are clipped to +- this [10] */
-    float        reward_limit;     /* normalized rewards are clipped to +- this [10] */
+    float        clip_obs;         /* normalized observations are clipped to +- this [10] */
+    float        clip_reward;      /* normalized rewards are clipped to +- this [10] */
     uint64_t     seed;             /* [1] */
     int          threads;          /* for collecting; the results are the same for any number [1] */
     ppo_callback callback;         /* may be NULL [NULL] */
@@ -713,15 +726,17 @@ typedef struct ppo_field {
     const char *help;
 } ppo_field;
 PPO_DEF const ppo_field *ppo_config_fields(int *count);
-PPO_DEF ppo_status       ppo_config_set(ppo_config *config, const char *name, const char *value);
-PPO_DEF ppo_status       ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size);
+/* set refuses unknown names and values out of range; get writes what set would read, "64,64" for hidden. */
+PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value);
+PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size);
 
-/* A policy with all that belongs to it. */
+/* A policy with all that belongs to it. ppo_agent_create() makes an untrained one of config's network;
+   the other functions take it to environments of the same observation and action sizes. */
 typedef struct ppo_agent {
     ppo_actor_critic model;
     ppo_normalizer   obs_norm;    /* size 0: observations are used as they are */
     ppo_normalizer   return_norm; /* of the discounted return, for normalize_reward; size 0: not yet */
-    float            obs_limit;
+    float            clip_obs;
     ppo_tape        *tape;    /* for ppo_act() */
     float           *scratch; /* [obs_size + 2 n] */
 } ppo_agent;
@@ -733,8 +748,10 @@ PPO_DEF void       ppo_agent_free(ppo_agent *agent);
    action->box points into the agent and is good until its next call. */
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action);
 
-/* The whole main job. *agent NULL: a new agent, which the caller frees; otherwise that agent is trained
-   further. On failure a new agent is not handed out. */
+/* The whole main job. *agent NULL: a new agent, which the caller frees; on failure none is handed out.
+   Otherwise that agent is trained further: with its own network, whatever config says of it, and with the
+   random streams of config->seed from their start, so choose another seed; after a failure it keeps what
+   it had learned. */
 PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
 
 /* The same, an iteration at a time, for programs with a loop of their own:
@@ -745,7 +762,8 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
        ppo_trainer_free(trainer);
 
    env and config are copied; the agent is borrowed and must outlive the trainer; progress may be NULL; the
-   callback is not called. ppo_trainer_rollout() is what the last iteration collected. */
+   callback is not called. After a failed iteration the next one starts with fresh episodes.
+   ppo_trainer_rollout() is what the last iteration collected. */
 typedef struct ppo_trainer ppo_trainer;
 
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
@@ -3727,9 +3745,9 @@ PPO_DEF void ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *mo
 PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, ppo_tensor *policy,
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy) {
     if (model->action_space.kind == PPO_DISCRETE) {
-        ppo_tape_categorical(tape, policy, actions->index, 1, logp, entropy);
+        ppo_tape_categorical(tape, policy, actions->discrete, 1, logp, entropy);
     } else {
-        ppo_tape_gaussian(tape, policy, model->log_std, actions->number, logp, entropy);
+        ppo_tape_gaussian(tape, policy, model->log_std, actions->box, logp, entropy);
     }
 }
 
@@ -3738,12 +3756,12 @@ static void ppo__choose_action(const ppo_actor_critic *model, const float *polic
                                const ppo_actions *actions, size_t at) {
     int n = model->action_space.n;
     if (model->action_space.kind == PPO_DISCRETE) {
-        actions->index[at] =
+        actions->discrete[at] =
             rng ? ppo_categorical_sample(policy, n, 1, rng) : ppo_categorical_mode(policy, n);
     } else if (rng) {
-        ppo_gaussian_sample(policy, model->log_std->data, n, rng, actions->number + at * n);
+        ppo_gaussian_sample(policy, model->log_std->data, n, rng, actions->box + at * n);
     } else {
-        memcpy(actions->number + at * n, policy, n * sizeof(float));
+        memcpy(actions->box + at * n, policy, n * sizeof(float));
     }
 }
 
@@ -3752,11 +3770,11 @@ static ppo_action ppo__action_for_env(const ppo_space *space, const ppo_actions 
                                       float *box) {
     ppo_action action = {0, NULL};
     if (space->kind == PPO_DISCRETE) {
-        action.discrete = actions->index[at];
+        action.discrete = actions->discrete[at];
         return action;
     }
     for (int j = 0; j < space->n; ++j) {
-        box[j] = ppo__clamp(actions->number[at * space->n + j], space->low, space->high);
+        box[j] = ppo__clamp(actions->box[at * space->n + j], space->low, space->high);
     }
     action.box = box;
     return action;
@@ -3883,17 +3901,17 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
 static ppo_status ppo__take_actions(ppo__arena *memory, const ppo_space *space, size_t samples,
                                     ppo_actions *actions) {
     if (space->kind == PPO_DISCRETE) {
-        actions->index = (int *)ppo__arena_array(memory, samples, sizeof(int));
-        return actions->index ? PPO_OK : PPO_ERROR_MEMORY;
+        actions->discrete = (int *)ppo__arena_array(memory, samples, sizeof(int));
+        return actions->discrete ? PPO_OK : PPO_ERROR_MEMORY;
     }
-    actions->number = (float *)ppo__arena_array(memory, samples * space->n, sizeof(float));
-    return actions->number ? PPO_OK : PPO_ERROR_MEMORY;
+    actions->box = (float *)ppo__arena_array(memory, samples * space->n, sizeof(float));
+    return actions->box ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
 static ppo_actions ppo__actions_at(const ppo_space *space, const ppo_actions *actions, size_t at) {
     ppo_actions part = {NULL, NULL};
-    if (actions->index) part.index = actions->index + at;
-    if (actions->number) part.number = actions->number + at * space->n;
+    if (actions->discrete) part.discrete = actions->discrete + at;
+    if (actions->box) part.box = actions->box + at * space->n;
     return part;
 }
 
@@ -3917,7 +3935,7 @@ static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, co
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   13 Control
+   13 Control, part 1 of 4: settings
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_config ppo_config_default(void) {
@@ -3945,7 +3963,7 @@ PPO_DEF ppo_config ppo_config_default(void) {
     c.hidden[0] = c.hidden[1] = 64;
     c.hidden_layers = 2;
     c.activation = PPO_TANH;
-    c.obs_limit = c.reward_limit = 10;
+    c.clip_obs = c.clip_reward = 10;
     c.seed = 1;
     c.threads = 1;
     return c;
@@ -3967,8 +3985,8 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(gamma, FLOAT, 0, 1, NULL, "discount per step"),
     PPO__FIELD(gae_lambda, FLOAT, 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
     PPO__FIELD(objective, CHOICE, 0, 2, "clip|kl-penalty|unclipped", "the policy's objective"),
-    PPO__FIELD(clip_low, FLOAT, 0, 1, NULL, "the ratio stays above 1 - this"),
-    PPO__FIELD(clip_high, FLOAT, 0, 1e6, NULL, "the ratio stays below 1 + this"),
+    PPO__FIELD(clip_low, FLOAT, 0, 1, NULL, "no gain from ratios below 1 - this"),
+    PPO__FIELD(clip_high, FLOAT, 0, 1e6, NULL, "no gain from ratios above 1 + this"),
     PPO__FIELD(clip_schedule, CHOICE, 0, 2, ppo__schedules, "how both ranges fall to 0 over the run"),
     PPO__FIELD(dual_clip, FLOAT, 0, 1e6, NULL, "above 1: bound for negative advantages; 0: off"),
     PPO__FIELD(kl_coef, FLOAT, 0, 1e6, NULL, "weight of KL(old || new) with --objective kl-penalty"),
@@ -3989,8 +4007,8 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(normalize_obs, CHOICE, 0, 1, "no|yes", "observations to mean 0, variance 1"),
     PPO__FIELD(normalize_reward, CHOICE, 0, 1, "no|yes",
                "rewards divided by the std of the discounted return"),
-    PPO__FIELD(obs_limit, FLOAT, 1e-6, 1e6, NULL, "normalized observations are clipped to +- this"),
-    PPO__FIELD(reward_limit, FLOAT, 1e-6, 1e6, NULL, "normalized rewards are clipped to +- this"),
+    PPO__FIELD(clip_obs, FLOAT, 1e-6, 1e6, NULL, "normalized observations are clipped to +- this"),
+    PPO__FIELD(clip_reward, FLOAT, 1e-6, 1e6, NULL, "normalized rewards are clipped to +- this"),
     PPO__FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
     PPO__FIELD(threads, INT, 1, 1024, NULL, "threads that collect; the results do not depend on it"),
 };
@@ -4082,31 +4100,30 @@ static ppo_status ppo__not_a(const ppo_field *field, const char *value, const ch
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is not %s", field->name, value, kind);
 }
 
-/* The whole of `text` (up to `end` where not NULL) as a number. */
-static int ppo__parse_number(const char *text, const char *end, double *value) {
+/* The whole of `text` as a number. */
+static int ppo__parse_number(const char *text, double *value) {
     char *stop;
     if (!*text || strchr(" \t\n", *text)) return 0;
     *value = strtod(text, &stop);
-    return stop != text && (end ? stop == end : !*stop);
+    return stop != text && !*stop;
 }
 
 static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, ppo_config *config) {
     int layers = 0, widths[PPO_MAX_LAYERS];
-    for (const char *at = text; *text && strcmp(text, "none") != 0; ++at) {
-        const char *end = at + strcspn(at, ",");
-        double      width;
-        if (!ppo__parse_number(at, end, &width) || width != floor(width)) {
+    for (const char *at = strcmp(text, "none") ? text : NULL; at; at = *at ? at + 1 : NULL) {
+        char *end;
+        errno = 0;
+        long width = strtol(at, &end, 10);
+        if (*at < '0' || *at > '9' || errno || (*end && (*end != ',' || !end[1]))) {
             return ppo__not_a(field, text, "a list of widths like 64,64");
         }
-        if (ppo__check_range(field, width)) return PPO_ERROR_ARGUMENT;
+        if (ppo__check_range(field, (double)width)) return PPO_ERROR_ARGUMENT;
         if (layers == PPO_MAX_LAYERS - 1) {
             return ppo_fail(PPO_ERROR_ARGUMENT, "hidden: more than %d layers", PPO_MAX_LAYERS - 1);
         }
         widths[layers++] = (int)width;
         at = end;
-        if (!*at) break;
     }
-    if (!*text) return ppo__not_a(field, text, "a list of widths like 64,64");
     config->hidden_layers = layers;
     memcpy(config->hidden, widths, layers * sizeof *widths);
     return PPO_OK;
@@ -4148,7 +4165,7 @@ PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const ch
         *(uint64_t *)at = seed;
         return PPO_OK;
     }
-    if (!ppo__parse_number(value, NULL, &number)) return ppo__not_a(field, value, "a number");
+    if (!ppo__parse_number(value, &number)) return ppo__not_a(field, value, "a number");
     if (ppo__check_range(field, number)) return PPO_ERROR_ARGUMENT;
     if (field->type == PPO_FIELD_FLOAT) {
         *(float *)at = (float)number;
@@ -4218,6 +4235,10 @@ PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, ch
     return PPO_OK;
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   13 Control, part 2 of 4: the agent
+   -------------------------------------------------------------------------------------------------------- */
+
 PPO_DEF void ppo_agent_free(ppo_agent *agent) {
     if (!agent) return;
     ppo_actor_critic_free(&agent->model);
@@ -4244,7 +4265,7 @@ static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const pp
     if (!status) status = ppo_tape_create(&agent->tape);
     if (status) return status;
     ppo_tape_record(agent->tape, 0);
-    agent->obs_limit = config->obs_limit;
+    agent->clip_obs = config->clip_obs;
     agent->scratch =
         (float *)ppo__alloc(((size_t)env->obs_size + 2 * (size_t)env->action_space.n) * sizeof(float));
     return agent->scratch ? PPO_OK : PPO_ERROR_MEMORY;
@@ -4268,8 +4289,8 @@ PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config
 }
 
 /* Observations (rows, size) as a policy sees them: normalized, unless norm is NULL or of size 0. */
-static void ppo__view(const ppo_normalizer *norm, float limit, const float *obs, int rows, int size,
-                      float *out) {
+static void ppo__normalized(const ppo_normalizer *norm, float limit, const float *obs, int rows, int size,
+                            float *out) {
     if (norm && norm->size) {
         ppo_normalize(norm, obs, rows, limit, out);
     } else {
@@ -4284,7 +4305,7 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
     int    index = 0;
     ppo_actions actions = {&index, number};
     ppo_tensor *policy = NULL;
-    ppo__view(&agent->obs_norm, agent->obs_limit, obs, 1, model->obs_size, view);
+    ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, model->obs_size, view);
     ppo_tape_reset(agent->tape);
     ppo_actor_critic_forward(agent->tape, model, ppo_tape_constant(agent->tape, view, 1, model->obs_size),
                              &policy, NULL);
@@ -4298,6 +4319,10 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
     *action = ppo__action_for_env(&model->action_space, &actions, 0, box);
     return PPO_OK;
 }
+
+/* --------------------------------------------------------------------------------------------------------
+   13 Control, part 3 of 4: training. ppo_trainer_iterate() is the whole: collect, advantages, update.
+   -------------------------------------------------------------------------------------------------------- */
 
 /* Running statistics while several environments collect at once: each adds its own samples to the shared
    ones, in its own order, and the shared ones take in all the fresh samples afterwards. So no thread
@@ -4385,7 +4410,7 @@ struct ppo_trainer {
 static void ppo__view_latest(ppo_trainer *trainer, int e, float *out) {
     const ppo_normalizer *norm = trainer->local_obs ? &trainer->local_obs[e].running : NULL;
     int                   size = trainer->env.obs_size;
-    ppo__view(norm, trainer->agent->obs_limit, trainer->envs.obs + ppo__at(e, size), 1, size, out);
+    ppo__normalized(norm, trainer->agent->clip_obs, trainer->envs.obs + ppo__at(e, size), 1, size, out);
 }
 
 /* Counts that observation in the statistics and keeps its view for the next decision. */
@@ -4402,8 +4427,8 @@ static float ppo__view_reward(ppo_trainer *trainer, int e, float reward, int don
     trainer->discounted[e] = trainer->discounted[e] * trainer->config.gamma + reward;
     ppo__local_update(local, &trainer->discounted[e]);
     if (done) trainer->discounted[e] = 0;
-    return ppo__clamp((float)(reward / sqrt(local->running.var[0] + 1e-8)), -trainer->config.reward_limit,
-                      trainer->config.reward_limit);
+    return ppo__clamp((float)(reward / sqrt(local->running.var[0] + 1e-8)), -trainer->config.clip_reward,
+                      trainer->config.clip_reward);
 }
 
 /* Keeps the failure that ppo_fail() has just described on this thread. */
@@ -4467,7 +4492,7 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
 }
 
 /* Steps environment e at time t of the rollout; an episode that ends is noted and the next one begun. */
-static ppo_status ppo__advance(ppo__worker *worker, int t, int e, int *finals) {
+static ppo_status ppo__collect_env(ppo__worker *worker, int t, int e, int *finals) {
     ppo_trainer *trainer = worker->trainer;
     ppo_rollout *rollout = &trainer->rollout;
     ppo__envs   *envs = &trainer->envs;
@@ -4493,7 +4518,7 @@ static ppo_status ppo__advance(ppo__worker *worker, int t, int e, int *finals) {
 }
 
 /* next_value of the episodes that were truncated in step t: V of where they ended. */
-static ppo_status ppo__value_ends(ppo__worker *worker, int t, int finals) {
+static ppo_status ppo__bootstrap_truncated(ppo__worker *worker, int t, int finals) {
     ppo_rollout *rollout = &worker->trainer->rollout;
     const float *value = ppo__values(worker, worker->final_obs, finals);
     if (!value) return ppo_tape_status(worker->tape);
@@ -4504,7 +4529,7 @@ static ppo_status ppo__value_ends(ppo__worker *worker, int t, int finals) {
 }
 
 /* next_value of the episodes that went on after step t: V in the next step. */
-static void ppo__value_on(ppo__worker *worker, int t, const float *next) {
+static void ppo__bootstrap_next(ppo__worker *worker, int t, const float *next) {
     ppo_rollout *rollout = &worker->trainer->rollout;
     size_t       at = ppo__at(t, rollout->envs) + worker->first;
     for (int i = 0; i < worker->count; ++i, ++at) {
@@ -4516,9 +4541,9 @@ static ppo_status ppo__collect_step(ppo__worker *worker, int t) {
     int        finals = 0;
     ppo_status status = ppo__decide(worker, t);
     for (int i = 0; i < worker->count && !status; ++i) {
-        status = ppo__advance(worker, t, worker->first + i, &finals);
+        status = ppo__collect_env(worker, t, worker->first + i, &finals);
     }
-    return status || !finals ? status : ppo__value_ends(worker, t, finals);
+    return status || !finals ? status : ppo__bootstrap_truncated(worker, t, finals);
 }
 
 static void ppo__collect_part(void *user, int k) {
@@ -4536,8 +4561,8 @@ static void ppo__collect_part(void *user, int k) {
     }
     for (t = 0; t < rollout->steps; ++t) {
         int final_step = t + 1 == rollout->steps;
-        ppo__value_on(worker, t,
-                      final_step ? last : rollout->value + ppo__at(t + 1, rollout->envs) + worker->first);
+        ppo__bootstrap_next(
+            worker, t, final_step ? last : rollout->value + ppo__at(t + 1, rollout->envs) + worker->first);
     }
 }
 
@@ -4602,10 +4627,9 @@ static void ppo__gather(ppo_trainer *trainer, const int *order, int n) {
     for (size_t i = 0; i < (size_t)n; ++i) {
         size_t from = (size_t)order[i];
         memcpy(batch->obs + i * size, rollout->obs + from * size, size * sizeof(float));
-        if (batch->actions.index) batch->actions.index[i] = rollout->actions.index[from];
-        if (batch->actions.number) {
-            memcpy(batch->actions.number + i * dim, rollout->actions.number + from * dim,
-                   dim * sizeof(float));
+        if (batch->actions.discrete) batch->actions.discrete[i] = rollout->actions.discrete[from];
+        if (batch->actions.box) {
+            memcpy(batch->actions.box + i * dim, rollout->actions.box + from * dim, dim * sizeof(float));
         }
         batch->old_logp[i] = rollout->logp[from];
         batch->old_value[i] = rollout->value[from];
@@ -4942,6 +4966,10 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
     return status;
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   13 Control, part 4 of 4: evaluation
+   -------------------------------------------------------------------------------------------------------- */
+
 enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000 };
 
 /* Plays an episode on each of `envs`, to its end; those that are over drop out of the batch. */
@@ -4959,7 +4987,7 @@ static ppo_status ppo__play(ppo_agent *agent, ppo__envs *envs, float *view, cons
         ppo_tensor *policy = NULL;
         for (int i = 0; i < n; ++i) {
             const float *obs = envs->obs + ppo__at(active[i], size);
-            ppo__view(&agent->obs_norm, agent->obs_limit, obs, 1, size, view + ppo__at(i, size));
+            ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, size, view + ppo__at(i, size));
         }
         ppo_tape_reset(agent->tape);
         ppo_actor_critic_forward(agent->tape, model, ppo_tape_constant(agent->tape, view, n, model->obs_size),

@@ -378,13 +378,13 @@ static void gather(const ppo_rollout *r, const int *order, int n, gathered *g) {
     for (int i = 0; i < n; i++) {
         int from = order[i];
         for (int j = 0; j < r->obs_size; j++) g->obs[i * r->obs_size + j] = r->obs[from * r->obs_size + j];
-        for (int j = 0; j < 2 && r->actions.number; j++)
-            g->number[2 * i + j] = r->actions.number[2 * from + j];
-        if (r->actions.index) g->index[i] = r->actions.index[from];
+        for (int j = 0; j < 2 && r->actions.box; j++)
+            g->number[2 * i + j] = r->actions.box[2 * from + j];
+        if (r->actions.discrete) g->index[i] = r->actions.discrete[from];
         g->logp[i] = r->logp[from], g->value[i] = r->value[from];
         g->advantage[i] = r->advantage[from], g->target[i] = r->value_target[from];
     }
-    g->actions.index = g->index, g->actions.number = g->number;
+    g->actions.discrete = g->index, g->actions.box = g->number;
 }
 
 /* An iteration of 128 samples written out with the public building blocks, shuffled by the trainer's stream.
@@ -568,13 +568,13 @@ static void without_rng_the_likeliest_action_is_taken(void **state) {
         ppo_action  action;
         assert_ok(ppo_act(a, obs, NULL, &action));
         float got[2] = {action.box[0], action.box[1]};
-        ppo_normalize(&a->obs_norm, obs, 1, a->obs_limit, view); /* the statistics belong to the agent */
+        ppo_normalize(&a->obs_norm, obs, 1, a->clip_obs, view); /* the statistics belong to the agent */
         ppo_tape_reset(a->tape);
         ppo_actor_critic_forward(a->tape, &a->model, ppo_tape_constant(a->tape, view, 1, 1), &policy, NULL);
         for (int j = 0; j < 2; j++) assert_true(got[j] == fminf(fmaxf(policy->data[j], -1), 1));
 
         assert_ok(ppo_act(b, obs, NULL, &action));
-        ppo_normalize(&b->obs_norm, obs, 1, b->obs_limit, view);
+        ppo_normalize(&b->obs_norm, obs, 1, b->clip_obs, view);
         ppo_tape_reset(b->tape);
         ppo_actor_critic_forward(b->tape, &b->model, ppo_tape_constant(b->tape, view, 1, 2), &policy, NULL);
         assert_int_equal(action.discrete, ppo_categorical_mode(policy->data, 3));
@@ -694,7 +694,7 @@ static void defaults_are_the_documented_ones_and_pass(void **state) {
     assert_true(c.adam_eps == 1e-5f && c.weight_decay == 0 && c.hidden[0] == 64 && c.hidden[1] == 64);
     assert_true(c.hidden_layers == 2 && c.activation == PPO_TANH && c.shared_trunk == 0 &&
                 c.log_std_init == 0);
-    assert_true(c.normalize_obs == 0 && c.normalize_reward == 0 && c.obs_limit == 10 && c.reward_limit == 10);
+    assert_true(c.normalize_obs == 0 && c.normalize_reward == 0 && c.clip_obs == 10 && c.clip_reward == 10);
     assert_true(c.seed == 1 && c.threads == 1 && !c.callback && !c.callback_user);
 }
 
@@ -764,8 +764,8 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
                                         "log_std_init",
                                         "normalize_obs",
                                         "normalize_reward",
-                                        "obs_limit",
-                                        "reward_limit",
+                                        "clip_obs",
+                                        "clip_reward",
                                         "seed",
                                         "threads"};
     int                      count;

@@ -241,7 +241,7 @@ static void an_environment_finds_all_as_promised(void **state) {
         int                beyond = 0;
         for (int i = 0; i < r->steps * r->envs;
              i++) { /* the rollout keeps what was sampled, before clipping */
-            float drawn = r->actions.number[3 * i];
+            float drawn = r->actions.box[3 * i];
             beyond += drawn < -0.5f || drawn > 0.25f;
             assert_true(r->reward[i] == fminf(fmaxf(drawn, -0.5f), 0.25f));
             assert_false(r->terminated[i] && r->truncated[i]); /* both at once: the task ended */
@@ -457,10 +457,10 @@ static void a_rollout_is_time_major_and_holds_what_the_environment_gave(void **s
             int i = t * 3 + e;
             assert_true(r->obs[i] == (float)(t % 7) && r->reward[i] == 1);
             assert_true(r->truncated[i] == (t % 7 == 6) && r->terminated[i] == 0);
-            assert_true(r->actions.index[i] == 0 || r->actions.index[i] == 1);
+            assert_true(r->actions.discrete[i] == 0 || r->actions.discrete[i] == 1);
             assert_true(r->value[i] == value_of(&b, &r->obs[i]));
         }
-    assert_null(r->actions.number);
+    assert_null(r->actions.box);
     drop(&b);
 }
 
@@ -553,7 +553,7 @@ static void copies_draw_from_streams_of_their_own(void **state) {
         ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_ENV, (uint32_t)e); /* the seed's default is 1 */
         assert_true(r->obs[e] == ppo_rng_range(&rng, -1, 1));
         /* the fresh policy's means are within 0.01 of each other: only the noise can tell actions apart */
-        assert_true(fabsf(r->actions.number[2 * e] - r->actions.number[2 * ((e + 1) % 3)]) > 0.05f);
+        assert_true(fabsf(r->actions.box[2 * e] - r->actions.box[2 * ((e + 1) % 3)]) > 0.05f);
     }
     drop(&b);
 }
@@ -562,7 +562,7 @@ static void normalized_observations_and_rewards_stay_within_their_limits(void **
     (void)state;
     ppo_env    env = ticks_env(0);
     ppo_config cfg = ticks_config();
-    cfg.normalize_obs = cfg.normalize_reward = 1, cfg.obs_limit = 1.25f, cfg.reward_limit = 0.5f;
+    cfg.normalize_obs = cfg.normalize_reward = 1, cfg.clip_obs = 1.25f, cfg.clip_reward = 0.5f;
     bench b = collect(&env, cfg);
     float most = 0, largest = 0;
     for (int i = 0; i < 60; i++) {
