@@ -88,8 +88,8 @@ ERRORS
     The library never prints, exits or aborts. What can fail returns a ppo_status (0 is PPO_OK), and
     ppo_last_error() then holds one sentence about it, for the calling thread:
         "reward is NaN (environment 3, step 1201)"
-    After a failure nothing leaks, what was to be created is not, and what was to be filled is unspecified. All
-    free functions accept NULL.
+    After a failure nothing leaks, what was to be created is not, and what was to be filled is unspecified.
+    All free functions accept NULL.
 
 MEMORY
 

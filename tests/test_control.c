@@ -378,8 +378,7 @@ static void gather(const ppo_rollout *r, const int *order, int n, gathered *g) {
     for (int i = 0; i < n; i++) {
         int from = order[i];
         for (int j = 0; j < r->obs_size; j++) g->obs[i * r->obs_size + j] = r->obs[from * r->obs_size + j];
-        for (int j = 0; j < 2 && r->actions.box; j++)
-            g->number[2 * i + j] = r->actions.box[2 * from + j];
+        for (int j = 0; j < 2 && r->actions.box; j++) g->number[2 * i + j] = r->actions.box[2 * from + j];
         if (r->actions.discrete) g->index[i] = r->actions.discrete[from];
         g->logp[i] = r->logp[from], g->value[i] = r->value[from];
         g->advantage[i] = r->advantage[from], g->target[i] = r->value_target[from];
@@ -417,7 +416,7 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
             ppo_tensor *loss = ppo_tape_add(t, a, ppo_tape_scale(t, b, cfg->value_coef, 0));
             loss = ppo_tape_sub(t, loss, ppo_tape_scale(t, ppo_tape_mean(t, entropy), cfg->entropy_coef, 0));
             ppo_params_zero_grad(agent->model.params);
-        assert_ok(ppo_tape_backward(t, loss));
+            assert_ok(ppo_tape_backward(t, loss));
             assert_ok(ppo_params_step(agent->model.params, &adam, cfg->max_grad_norm, NULL));
         }
     }
