@@ -25,6 +25,8 @@ SYNOPSIS
 
     cc -O2 quickstart.c -lm -o quickstart        (with a C library older than glibc 2.34: also -pthread)
 
+    cartpole.h is in examples/envs/: copy it along with this file, or describe an environment of your own.
+
 THE IDEA
 
     A policy pi(action | observation) acts; the environment answers with rewards; an advantage A says how much
@@ -68,8 +70,9 @@ STEP BY STEP
        terminated means that the task itself ended (the pole fell): nothing comes after. The time limit
        max_steps is the library's; it truncates, and the value of what would have come is still counted.
     2. cfg = ppo_config_default(), change what you like (struct ppo_config lists each field and its default).
-    3. ppo_train(). For a game loop that must not stall, use ppo_trainer_create() and call
-       ppo_trainer_iterate() whenever there is time.
+    3. ppo_train(). In a program with a loop of its own use ppo_trainer_create() and ppo_trainer_iterate():
+       one call is one rollout of the trainer's own environments and its epochs, some 10 ms with the defaults.
+       For shorter calls lower num_envs * rollout_steps and epochs, or give the trainer a thread.
     4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures.
 
 THREE DOORS, ONE ROOM
@@ -113,8 +116,9 @@ SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffas
     PPO_STATIC            everything static: the library is private to one source file
     PPO_NO_THREADS        no pthreads (also the default where there are none)
     PPO_NO_SIMD           plain C kernels only
-    PPO_FILE_NAME         the name of this file in quotes, if you renamed it (it includes itself once per
-                          instruction set, to compile the vector kernels)
+    PPO_FILE_NAME         the name of this file in quotes, if you renamed it and the compiler lacks
+                          __FILE_NAME__ (the file includes itself once per instruction set, to compile the
+                          vector kernels)
 */
 
 #ifndef PPO_H
@@ -392,10 +396,11 @@ PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log
        delta_t = reward_t + gamma (1 - terminated_t) next_value_t - value_t
        A_t     = delta_t + gamma lambda (1 - done_t) A_{t+1},    done = terminated or truncated
        value_target = A + value
-   next_value[t] is V of the observation that followed step t, before any reset (unread where terminated).
-   terminated: no bootstrap, recursion cut. truncated: bootstrap kept, recursion cut. Both may be NULL
-   (all 0). value_target may be NULL. lambda 0 is one-step TD, lambda 1 is Monte Carlo minus baseline.
-   Errors: gamma or lambda outside 0 to 1, a number that is not finite. */
+   next_value[t] is V of the observation that followed step t, before any reset (unread where terminated):
+   value[t + 1] while the episode goes on. terminated: no bootstrap, recursion cut. truncated: bootstrap
+   kept, recursion cut. Both may be NULL (all 0). value_target may be NULL. lambda 0 is one-step TD,
+   lambda 1 is Monte Carlo minus baseline. Errors: gamma or lambda outside 0 to 1, a number that is not
+   finite. */
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target);
@@ -628,8 +633,12 @@ typedef struct ppo_env {
     int         max_steps;    /* time limit of an episode; 0: none, the episode must end by itself */
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
-    int (*open)(void *state);   /* may be NULL; takes outside resources once per copy; not 0: failure */
-    void (*close)(void *state); /* may be NULL; gives them back */
+    /* For what does not fit into plain bytes; both may be NULL. open is called once per copy, before the
+       first reset: it may keep `user` in the state or take outside resources, and returns 0, or not 0 for
+       failure. `copy` counts from 0. close gives the resources back. */
+    int (*open)(void *state, void *user, int copy);
+    void (*close)(void *state);
+    void *user;
 } ppo_env;
 
 /* PPO_ERROR_ARGUMENT and a sentence if something is missing. */
@@ -783,8 +792,8 @@ typedef struct ppo_evaluation {
 } ppo_evaluation;
 
 /* Fresh episodes with the likeliest actions, frozen statistics and raw rewards. Each episode has a copy
-   of the environment and a random stream of its own; "environment 3" in an error is episode 3. An episode
-   that has not ended after a million steps is an error. */
+   of the environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32
+   copies are open at once. An episode that has not ended after a million steps is an error. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1395,7 +1404,11 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 /* -- the vector kernels: one pass over PPO__KERNEL_PASS per instruction set -- */
 
 #ifndef PPO_FILE_NAME
+#ifdef __FILE_NAME__
+#define PPO_FILE_NAME __FILE_NAME__
+#else
 #define PPO_FILE_NAME "ppo.h"
+#endif
 #endif
 
 /* GCC for Windows does not align the stack for 32-byte vectors (GCC bug 54412); it gets the plain kernels. */
@@ -2193,22 +2206,38 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     return tensor;
 }
 
-/* Makes the n vectors of length `size` (in rows) orthonormal, by Gram and Schmidt's method, twice for
-   accuracy. */
-static void ppo__orthonormalize(double *vectors, int n, int size) {
+/* Gram and Schmidt among a few vectors (rows of x). */
+static void ppo__orthonormalize_few(float *x, int n, int size) {
     for (int i = 0; i < n; ++i) {
-        double *x = vectors + ppo__at(i, size);
-        for (int pass = 0; pass < 2; ++pass) {
-            for (int j = 0; j < i; ++j) {
-                const double *y = vectors + ppo__at(j, size);
-                double        dot = 0;
-                for (int k = 0; k < size; ++k) dot += x[k] * y[k];
-                for (int k = 0; k < size; ++k) x[k] -= dot * y[k];
-            }
-        }
+        float *xi = x + ppo__at(i, size);
         double norm = 0;
-        for (int k = 0; k < size; ++k) norm += x[k] * x[k];
-        for (int k = 0; k < size; ++k) x[k] /= sqrt(norm);
+        for (int j = 0; j < i; ++j) {
+            const float *xj = x + ppo__at(j, size);
+            double       dot = 0;
+            for (int k = 0; k < size; ++k) dot += (double)xi[k] * xj[k];
+            for (int k = 0; k < size; ++k) xi[k] -= (float)dot * xj[k];
+        }
+        for (int k = 0; k < size; ++k) norm += (double)xi[k] * xi[k];
+        for (int k = 0; k < size; ++k) xi[k] = (float)(xi[k] / sqrt(norm));
+    }
+}
+
+enum { PPO__PANEL = 16 };
+
+/* Makes the n rows of x orthonormal, a panel p at a time: p -= (p y^T) y for the finished rows y, then among
+   themselves; all of it twice, which is enough. scratch has room for PPO__PANEL (size + n). */
+static void ppo__orthonormalize(float *x, int n, int size, float *scratch) {
+    const ppo__kernels *k = ppo__k();
+    for (int i = 0; i < n; i += PPO__PANEL) {
+        int    rows = n - i < PPO__PANEL ? n - i : (int)PPO__PANEL;
+        float *p = x + ppo__at(i, size), *pt = scratch, *ypt = scratch + ppo__at(PPO__PANEL, size);
+        for (int pass = 0; pass < 2; ++pass) {
+            k->transpose(rows, size, p, size, pt, rows);
+            k->gemm(i, rows, size, x, size, 1, pt, rows, NULL, 0, ypt, rows);
+            k->scale(-1, ypt, ppo__at(i, rows));
+            k->gemm(rows, size, i, ypt, 1, rows, x, size, p, size, p, size);
+            ppo__orthonormalize_few(p, rows, size);
+        }
     }
 }
 
@@ -2216,19 +2245,20 @@ PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *
     if (!weight || !rng || !weight->data) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_init_orthogonal: an argument is NULL");
     }
-    int     wide = weight->cols > weight->rows;
-    int     n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
-    double *vectors = (double *)ppo__alloc(ppo__size(weight) * sizeof(double));
-    if (!vectors) return PPO_ERROR_MEMORY;
-    for (size_t i = 0; i < ppo__size(weight); ++i) vectors[i] = ppo_rng_normal(rng);
-    ppo__orthonormalize(vectors, n, size);
-    for (int i = 0; i < n; ++i) {
-        for (int k = 0; k < size; ++k) {
-            size_t at = wide ? ppo__at(i, size) + k : ppo__at(k, n) + i;
-            weight->data[at] = gain * (float)vectors[ppo__at(i, size) + k];
-        }
+    int    wide = weight->cols > weight->rows;
+    int    n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
+    float *x = (float *)ppo__alloc((ppo__size(weight) + ppo__at(PPO__PANEL, size) + ppo__at(PPO__PANEL, n)) *
+                                   sizeof(float));
+    if (!x) return PPO_ERROR_MEMORY;
+    for (size_t i = 0; i < ppo__size(weight); ++i) x[i] = ppo_rng_normal(rng);
+    ppo__orthonormalize(x, n, size, x + ppo__size(weight));
+    ppo__k()->scale(gain, x, ppo__size(weight));
+    if (wide) {
+        memcpy(weight->data, x, ppo__size(weight) * sizeof(float));
+    } else {
+        ppo__k()->transpose(n, size, x, size, weight->data, n);
     }
-    ppo__free(vectors);
+    ppo__free(x);
     return PPO_OK;
 }
 
@@ -2368,7 +2398,7 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
             memset(out->grad, 0, ppo__size(out) * sizeof(float));
         }
     }
-    loss->grad[0] = 1;
+    loss->grad[0] += 1;
     for (ptrdiff_t i = stbds_arrlen(tape->nodes) - 1; i >= 0; --i) {
         tape->nodes[i]->op->backward(tape->nodes[i]);
     }
@@ -3145,12 +3175,12 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
             int    ends = terminated && terminated[at], done = ends || (truncated && truncated[at]);
             float  delta = reward[at] - value[at] + (ends ? 0 : gamma * next_value[at]);
             float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[later];
-            if (!ppo__finite(delta)) {
+            float  a = delta + rest, v = value[at];
+            if (!ppo__finite(a)) {
                 return ppo_fail(PPO_ERROR_NUMERIC,
                                 "ppo_gae: reward %g, value %g, next value %g at step %d of environment %d",
                                 (double)reward[at], (double)value[at], (double)next_value[at], t, e);
             }
-            float a = delta + rest, v = value[at];
             advantage[at] = a;
             if (value_target) value_target[at] = a + v;
         }
@@ -3791,6 +3821,9 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     if (env->obs_size <= 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.obs_size is %d, must be above 0", env->obs_size);
     }
+    if (env->state_size > SIZE_MAX / 8) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "env.state_size is %.0f bytes", (double)env->state_size);
+    }
     if (env->max_steps < 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.max_steps is %d, must not be below 0", env->max_steps);
     }
@@ -3839,11 +3872,12 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
         return PPO_ERROR_MEMORY;
     }
     memset(envs->state, 0, n * envs->stride);
+    memset(envs->obs, 0, n * env->obs_size * sizeof(float));
     memset(envs->steps, 0, n * sizeof(long));
     for (; envs->opened < count; ++envs->opened) {
         int e = envs->opened;
         envs->rng[e] = ppo_rng_stream(seed, purpose, (uint32_t)(first + e));
-        if (env->open && env->open(envs->state + e * envs->stride)) {
+        if (env->open && env->open(envs->state + e * envs->stride, env->user, e)) {
             return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d)", first + e);
         }
     }
@@ -3889,7 +3923,7 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
     envs->env.step(envs->state + e * envs->stride, &envs->rng[e], action,
                    envs->obs + ppo__at(e, envs->env.obs_size), out);
     ++envs->steps[e];
-    ++envs->length[e];
+    if (envs->length[e] < INT_MAX) ++envs->length[e];
     envs->episode_return[e] += out->reward;
     if (envs->env.max_steps && envs->length[e] >= envs->env.max_steps) out->truncated = 1;
     if (out->terminated) out->truncated = 0;
@@ -4059,7 +4093,9 @@ static ppo_status ppo__check_field(const ppo_config *config, const ppo_field *fi
                             PPO_MAX_LAYERS - 1);
         }
         for (int k = 0; k < config->hidden_layers && !status; ++k) {
-            status = ppo__check_range(field, config->hidden[k]);
+            if (config->hidden[k] >= field->min && config->hidden[k] <= field->max) continue;
+            status = ppo_fail(PPO_ERROR_ARGUMENT, "hidden[%d] is %d, outside %.9g to %.9g", k,
+                              config->hidden[k], field->min, field->max);
         }
         return status;
     default:
@@ -4192,8 +4228,8 @@ static int ppo__print_float(char *text, size_t size, float x) {
 static int ppo__print_widths(char *text, size_t size, const ppo_config *config) {
     int used = config->hidden_layers ? 0 : snprintf(text, size, "none");
     for (int k = 0; k < config->hidden_layers; ++k) {
-        size_t at = (size_t)used < size ? (size_t)used : size;
-        used += snprintf(at < size ? text + at : NULL, size - at, k ? ",%d" : "%d", config->hidden[k]);
+        size_t at = (size_t)used < size ? (size_t)used : size; /* at the end only the length is counted */
+        used += snprintf(text + at, size - at, k ? ",%d" : "%d", config->hidden[k]);
     }
     return used;
 }
@@ -4708,7 +4744,7 @@ static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats,
     ppo__average(&progress->grad_norm, stats->grad_norm, count);
 }
 
-static int ppo__divide_up(int n, int size) { return (n + size - 1) / size; }
+static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* The epochs: every sample once per epoch, in a new order, in minibatches that differ in size by at most
    one. */
@@ -4911,11 +4947,16 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer) {
 static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
     if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "the agent is NULL");
     const ppo_actor_critic *model = &agent->model;
-    if (model->obs_size != env->obs_size || model->action_space.kind != env->action_space.kind ||
-        model->action_space.n != env->action_space.n) {
+    const ppo_space        *mine = &model->action_space, *theirs = &env->action_space;
+    if (model->obs_size != env->obs_size || mine->kind != theirs->kind || mine->n != theirs->n) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "the agent (%d observed, %d actions) does not fit the environment (%d, %d)",
-                        model->obs_size, model->action_space.n, env->obs_size, env->action_space.n);
+                        model->obs_size, mine->n, env->obs_size, theirs->n);
+    }
+    if (mine->kind == PPO_BOX && (mine->low != theirs->low || mine->high != theirs->high)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "the agent's actions are in %g to %g, the environment's in %g to %g",
+                        (double)mine->low, (double)mine->high, (double)theirs->low, (double)theirs->high);
     }
     return PPO_OK;
 }

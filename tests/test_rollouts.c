@@ -173,7 +173,9 @@ typedef struct probe {
 
 static void note_fault(int fault) { __atomic_fetch_or(&probe_faults, fault, __ATOMIC_SEQ_CST); }
 
-static int probe_open(void *state) {
+static int probe_open(void *state, void *user, int copy) {
+    if (user != &probe_opened || copy < 0 || copy >= 32)
+        __atomic_fetch_add(&probe_faults, 1, __ATOMIC_SEQ_CST);
     static const probe zeros;
     probe             *p = (probe *)state;
     if (memcmp(p, &zeros, sizeof zeros)) note_fault(NOT_ZEROED);
@@ -217,6 +219,7 @@ static ppo_env probe_env(void) {
     env.reset = probe_reset;
     env.step = probe_step;
     env.open = probe_open;
+    env.user = &probe_opened;
     env.close = probe_close;
     probe_faults = probe_opened = probe_closed = probe_edges = 0;
     probe_fail_open = -1;
