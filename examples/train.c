@@ -87,6 +87,7 @@ static int set_value(options *o, const char *name, const char *value) { /* 0 if 
 static int parse(options *o, int argc, char **argv) { /* 0 if it worked */
     for (int i = 1; i < argc; i++) {
         char name[64], *value = strchr(argv[i], '=');
+        if (!strcmp(argv[i], "-h")) argv[i] = (char *)"--help";
         if (strncmp(argv[i], "--", 2) != 0) return fail("a flag starts with --, unlike ", argv[i]);
         snprintf(name, sizeof name, "%.*s", (int)strcspn(argv[i] + 2, "="), argv[i] + 2);
         int *flag = !strcmp(name, "json")    ? &o->json
@@ -138,7 +139,7 @@ int main(int argc, char **argv) {
     options        o = {.config = ppo_config_default(), .eval_episodes = 20};
     char           mean[64], std[64];
     if (parse(&o, argc, argv)) return 1;
-    if (o.help) return print_help(&o), 0;
+    if (o.help) return print_help(&o), fflush(stdout) ? fail("the help could not be written", "") : 0;
 
     ppo_env    env = environments[o.env].make();
     ppo_agent *agent = NULL;
@@ -163,5 +164,5 @@ int main(int argc, char **argv) {
     else
         printf("eval: mean return %.1f +- %.1f over %d episodes, %ld steps in %.2f s\n", e.mean_return,
                e.std_return, e.episodes, h.steps, seconds);
-    return 0;
+    return fflush(stdout) || ferror(stdout) ? fail("the results could not be written", "") : 0;
 }

@@ -202,6 +202,9 @@ static void explained_variance_of_equal_targets_is_nan(void **state) {
     float value[3] = {1, 2, 3}, target[3] = {4, 4, 4};
     assert_nan(ppo_explained_variance(value, target, 3));
     assert_nan(ppo_explained_variance(value, target, 1));
+    static float equal[2000], some[2000];
+    for (int i = 0; i < 2000; i++) equal[i] = 0.1f, some[i] = (float)(i % 7);
+    for (int n = 1; n <= 2000; n++) assert_nan(ppo_explained_variance(some, equal, n));
 }
 
 int main(void) {

@@ -1010,6 +1010,68 @@ static void a_text_that_does_not_fit_is_an_error_not_another_number(void **state
     assert_string_equal(text, "64,64");
 }
 
+static void an_agent_is_refused_where_its_actions_would_not_fit(void **state) {
+    (void)state;
+    ppo_env      env = reach_env(), narrow = reach_env();
+    ppo_config   cfg = tiny_config();
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    narrow.action_space.high *= 0.5f;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_fails(ppo_evaluate(agent, &narrow, 1, 1).status, PPO_ERROR_ARGUMENT, "actions are in");
+    assert_fails(ppo_trainer_create(&narrow, &cfg, agent, &trainer), PPO_ERROR_ARGUMENT, "actions are in");
+    env.state_size = (size_t)-1;
+    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "state_size");
+    ppo_agent_free(agent);
+}
+
+static void a_broken_policy_is_not_evaluated(void **state) {
+    (void)state;
+    ppo_env    env = ticks_env(7);
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    for (size_t i = 0; i < agent->model.params->count; i++) agent->model.params->data[i] = NAN;
+    assert_fails(ppo_evaluate(agent, &env, 3, 1).status, PPO_ERROR_NUMERIC,
+                 "policy output[0] is NaN|environment 0");
+    ppo_agent_free(agent);
+}
+
+static void an_episode_longer_than_the_watchdog_is_evaluated_if_max_steps_allows_it(void **state) {
+    (void)state;
+    ppo_env    env = ticks_env(1000003);
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    cfg.hidden_layers = 0;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    ppo_evaluation e = ppo_evaluate(agent, &env, 1, 1);
+    assert_ok(e.status);
+    assert_true(e.mean_return == 1000003.0f && e.mean_length == 1000003.0f);
+    ppo_agent_free(agent);
+}
+
+/* One minibatch of 1100 would be the largest yet in the last rollout; sizes are evened out instead. */
+static void a_short_last_rollout_needs_no_more_memory(void **state) {
+    (void)state;
+    heap         h = {0, 0, -1, 0};
+    ppo_env      env = walk_env();
+    ppo_config   cfg = tiny_config();
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    cfg.num_envs = 4, cfg.rollout_steps = 512, cfg.minibatch_size = 1100, cfg.total_steps = 2048 + 1100;
+    cfg.hidden[0] = cfg.hidden[1] = 64, cfg.hidden_layers = 2;
+    ppo_set_allocator(heap_hook, &h);
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    long calls = h.calls;
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    assert_true(ppo_trainer_done(trainer));
+    assert_true(h.calls == calls);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_have_the_same_bits_for_any_number_of_threads),
@@ -1044,6 +1106,10 @@ int main(void) {
         cmocka_unit_test(settings_are_read_from_words_and_numbers),
         cmocka_unit_test(nonsense_is_refused_and_changes_nothing),
         cmocka_unit_test(a_text_that_does_not_fit_is_an_error_not_another_number),
+        cmocka_unit_test(an_agent_is_refused_where_its_actions_would_not_fit),
+        cmocka_unit_test(a_broken_policy_is_not_evaluated),
+        cmocka_unit_test(an_episode_longer_than_the_watchdog_is_evaluated_if_max_steps_allows_it),
+        cmocka_unit_test_teardown(a_short_last_rollout_needs_no_more_memory, restore_allocator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

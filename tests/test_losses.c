@@ -285,6 +285,19 @@ static void losses_on_the_tape_are_the_plain_ones(void **state) {
     ppo_tape_free(tape);
 }
 
+/* Within the range the clipped loss is the plain one, to the bit, wherever the two numbers lie. */
+static void value_gradient_flows_everywhere_within_the_range(void **state) {
+    (void)state;
+    ppo_rng rng = test_rng(77);
+    for (int i = 0; i < 20000; i++) {
+        float value = 100 * ppo_rng_normal(&rng), old = value + ppo_rng_range(&rng, -0.49f, 0.49f);
+        float target = value + 0.01f * ppo_rng_normal(&rng), clipped, plain;
+        assert_ok(ppo_value_loss(&value, &old, &target, NULL, 1, 0.5f, NULL, &clipped));
+        assert_ok(ppo_value_loss(&value, NULL, &target, NULL, 1, 0, NULL, &plain));
+        assert_true(clipped == plain);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policy_loss_agrees_with_pytorch_for_every_objective_and_mask),
@@ -302,6 +315,7 @@ int main(void) {
         cmocka_unit_test(pairwise_loss_agrees_with_pytorch),
         cmocka_unit_test(pairwise_loss_refuses_bad_input),
         cmocka_unit_test(losses_on_the_tape_are_the_plain_ones),
+        cmocka_unit_test(value_gradient_flows_everywhere_within_the_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

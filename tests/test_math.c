@@ -414,6 +414,25 @@ static void every_kernel_set_agrees_with_the_plain_one(void **state) {
     }
 }
 
+static void a_nan_anywhere_in_a_long_row_is_seen(void **state) {
+    (void)state;
+    static float logits[2048];
+    const int    token = 7;
+    float        logp, grad_logp = 1;
+    static float grad[2048];
+    FOR_EACH_KERNEL_SET(set) {
+        static const int at[] = {0, 15, 1023, 1024, 2047};
+        for (int i = 0; i < COUNT(at); i++) {
+            memset(logits, 0, sizeof logits);
+            assert_ok(ppo_token_logp(logits, &token, 1, 2048, 1, &logp, NULL));
+            logits[at[i]] = NAN;
+            assert_fails(ppo_token_logp(logits, &token, 1, 2048, 1, &logp, NULL), PPO_ERROR_NUMERIC, "row 0");
+            assert_fails(ppo_token_logp_backward(logits, &token, &grad_logp, NULL, 1, 2048, 1, grad),
+                         PPO_ERROR_NUMERIC, "row 0");
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_kernels_are_always_there_and_unknown_ones_are_refused),
@@ -425,6 +444,7 @@ int main(void) {
         cmocka_unit_test(plain_linear_agrees_with_double_precision),
         cmocka_unit_test(tanh_and_exp_agree_with_double_precision),
         cmocka_unit_test(every_kernel_set_agrees_with_the_plain_one),
+        cmocka_unit_test(a_nan_anywhere_in_a_long_row_is_seen),
     };
     return cmocka_run_group_tests(tests, open_tape, close_tape);
 }

@@ -581,6 +581,49 @@ static void normalized_observations_and_rewards_stay_within_their_limits(void **
     drop(&b);
 }
 
+/* After a failed iteration nothing of the broken episodes may be trained on: the next one begins afresh. */
+static void an_iteration_after_a_failed_one_starts_with_fresh_episodes(void **state) {
+    (void)state;
+    ppo_env      env = ticks_env(6);
+    ppo_config   cfg = tiny_config();
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    cfg.total_steps = 64;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    ticks_plan.fault_at[1] = 5, ticks_plan.reward = NAN;
+    assert_fails(ppo_trainer_iterate(trainer, NULL), PPO_ERROR_NUMERIC, "reward is NaN");
+    ticks_plan.fault_at[1] = -1;
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    const ppo_rollout *r = ppo_trainer_rollout(trainer);
+    for (int i = 0; i < r->steps * r->envs; i++) assert_true(r->obs[i] == (float)(i / r->envs % 6));
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
+static void silent_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)state, (void)rng, (void)action, (void)obs, (void)out;
+}
+
+static void silent_reset(void *state, ppo_rng *rng, float *obs) { (void)state, (void)rng, (void)obs; }
+
+static void an_observation_that_nobody_writes_is_zero(void **state) {
+    (void)state;
+    ppo_env      env = ticks_env(3);
+    ppo_config   cfg = tiny_config();
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    env.reset = silent_reset, env.step = silent_step, env.obs_size = 5;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    const ppo_rollout *r = ppo_trainer_rollout(trainer);
+    for (int i = 0; i < r->steps * r->envs * 5; i++) assert_true(r->obs[i] == 0);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_of_cartpole_is_that_of_gymnasium),
@@ -605,6 +648,9 @@ int main(void) {
         cmocka_unit_test(log_probabilities_are_of_the_actions_that_were_taken),
         cmocka_unit_test(copies_draw_from_streams_of_their_own),
         cmocka_unit_test(normalized_observations_and_rewards_stay_within_their_limits),
+        cmocka_unit_test_teardown(an_iteration_after_a_failed_one_starts_with_fresh_episodes,
+                                  ticks_plan_clear),
+        cmocka_unit_test(an_observation_that_nobody_writes_is_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

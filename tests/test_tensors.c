@@ -180,6 +180,19 @@ static void orthogonal_init_refuses_what_is_missing(void **state) {
     assert_fails(ppo_init_orthogonal(&empty, 1, &rng), PPO_ERROR_ARGUMENT, "NULL");
 }
 
+static void a_frozen_parameter_stays_frozen_when_the_set_grows(void **state) {
+    (void)state;
+    ppo_params *params;
+    assert_ok(ppo_params_create(&params));
+    ppo_tensor *a = ppo_params_add(params, "a", 3, 5);
+    a->data[14] = 9;
+    a->grad = NULL;
+    ppo_tensor *b = ppo_params_add(params, "b", 2, 2);
+    assert_true(a->grad == NULL && a->data == params->data && a->data[14] == 9);
+    assert_true(b->grad == params->grad + 16);
+    ppo_params_free(params);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_parameter_is_zero_named_and_of_its_shape),
@@ -190,6 +203,7 @@ int main(void) {
         cmocka_unit_test(orthogonal_init_repeats_for_a_stream_and_differs_between_draws),
         cmocka_unit_test(orthogonal_matrices_are_drawn_without_a_preferred_direction),
         cmocka_unit_test(orthogonal_init_refuses_what_is_missing),
+        cmocka_unit_test(a_frozen_parameter_stays_frozen_when_the_set_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
