@@ -51,8 +51,8 @@ THE IDEA
 
     ppo_train() is that loop: collect a rollout, ppo_gae(), then epochs of shuffled minibatches, each of them
     ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
-    To understand PPO from this file, read part 3 of section 13 of the implementation, ppo__collect_step() and
-    ppo__update(), and follow the names upwards.
+    To understand PPO from this file, read in the implementation ppo_trainer_iterate() and ppo__update(), in part
+    3 of section 13, then ppo__collect_step() in section 12, and follow the names upwards.
 
 STEP BY STEP
 
@@ -1059,6 +1059,12 @@ static void ppo__arena_reset(ppo__arena *arena) {
 /* n elements of `size` bytes from an arena, or NULL; guards the product. */
 static void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
     return ppo__arena_take(arena, n && size > SIZE_MAX / 2 / n ? SIZE_MAX : n * size);
+}
+
+/* The same, cleared. */
+static void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
+    void *array = ppo__arena_array(arena, n, size);
+    return array ? memset(array, 0, n * size) : NULL;
 }
 
 /* A thread pool: run() calls task(user, k) for k = 0 .. tasks-1, each on a thread of its own, and waits
@@ -3635,6 +3641,16 @@ PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows,
     }
 }
 
+/* Observations (rows, size) as a policy sees them: normalized, unless norm is NULL or of size 0. */
+static void ppo__normalized(const ppo_normalizer *norm, float limit, const float *obs, int rows, int size,
+                            float *out) {
+    if (norm && norm->size) {
+        ppo_normalize(norm, obs, rows, limit, out);
+    } else {
+        memcpy(out, obs, ppo__at(rows, size) * sizeof(float));
+    }
+}
+
 /* --------------------------------------------------------------------------------------------------------
    11 Models
    -------------------------------------------------------------------------------------------------------- */
@@ -3856,24 +3872,20 @@ static void ppo__envs_free(ppo__envs *envs) {
    caller's to call. */
 static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count, uint64_t seed,
                                  uint32_t purpose, int first) {
-    size_t n = (size_t)count;
     memset(envs, 0, sizeof *envs);
     envs->env = *env;
     envs->count = count;
     envs->first = first;
     envs->stride = (env->state_size / PPO__ALIGN + 1) * PPO__ALIGN;
-    envs->state = (char *)ppo__arena_array(&envs->memory, n, envs->stride);
-    envs->rng = (ppo_rng *)ppo__arena_array(&envs->memory, n, sizeof *envs->rng);
-    envs->obs = (float *)ppo__arena_array(&envs->memory, n * env->obs_size, sizeof(float));
-    envs->episode_return = (double *)ppo__arena_array(&envs->memory, n, sizeof(double));
-    envs->length = (int *)ppo__arena_array(&envs->memory, n, sizeof(int));
-    envs->steps = (long *)ppo__arena_array(&envs->memory, n, sizeof(long));
+    envs->state = (char *)ppo__arena_zeros(&envs->memory, count, envs->stride);
+    envs->rng = (ppo_rng *)ppo__arena_array(&envs->memory, count, sizeof *envs->rng);
+    envs->obs = (float *)ppo__arena_zeros(&envs->memory, count, env->obs_size * sizeof(float));
+    envs->episode_return = (double *)ppo__arena_array(&envs->memory, count, sizeof(double));
+    envs->length = (int *)ppo__arena_array(&envs->memory, count, sizeof(int));
+    envs->steps = (long *)ppo__arena_zeros(&envs->memory, count, sizeof(long));
     if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps) {
         return PPO_ERROR_MEMORY;
     }
-    memset(envs->state, 0, n * envs->stride);
-    memset(envs->obs, 0, n * env->obs_size * sizeof(float));
-    memset(envs->steps, 0, n * sizeof(long));
     for (; envs->opened < count; ++envs->opened) {
         int e = envs->opened;
         envs->rng[e] = ppo_rng_stream(seed, purpose, (uint32_t)(first + e));
@@ -3938,7 +3950,7 @@ static ppo_status ppo__take_actions(ppo__arena *memory, const ppo_space *space, 
         actions->discrete = (int *)ppo__arena_array(memory, samples, sizeof(int));
         return actions->discrete ? PPO_OK : PPO_ERROR_MEMORY;
     }
-    actions->box = (float *)ppo__arena_array(memory, samples * space->n, sizeof(float));
+    actions->box = (float *)ppo__arena_array(memory, samples, space->n * sizeof(float));
     return actions->box ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
@@ -3961,11 +3973,354 @@ static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, co
         *floats[i] = (float *)ppo__arena_array(memory, samples, sizeof(float));
         if (!*floats[i]) return PPO_ERROR_MEMORY;
     }
-    rollout->obs = (float *)ppo__arena_array(memory, samples * env->obs_size, sizeof(float));
+    rollout->obs = (float *)ppo__arena_array(memory, samples, env->obs_size * sizeof(float));
     rollout->terminated = (unsigned char *)ppo__arena_array(memory, samples, 1);
     rollout->truncated = (unsigned char *)ppo__arena_array(memory, samples, 1);
     if (!rollout->obs || !rollout->terminated || !rollout->truncated) return PPO_ERROR_MEMORY;
     return ppo__take_actions(memory, &env->action_space, samples, &rollout->actions);
+}
+
+/* Running statistics while several environments collect at once: each adds its own samples to the shared
+   ones, in its own order, and the shared ones take in all the fresh samples afterwards. So no thread
+   waits and the bits never change. */
+typedef struct ppo__local_norm {
+    ppo_normalizer running; /* the shared statistics and this environment's samples since */
+    ppo_normalizer fresh;   /* only those samples */
+} ppo__local_norm;
+
+static ppo_status ppo__local_init(ppo__local_norm *local, int size) {
+    ppo_status status = ppo_normalizer_init(&local->running, size);
+    return status ? status : ppo_normalizer_init(&local->fresh, size);
+}
+
+static void ppo__local_free(ppo__local_norm *local) {
+    ppo_normalizer_free(&local->running);
+    ppo_normalizer_free(&local->fresh);
+}
+
+static void ppo__local_begin(ppo__local_norm *local, const ppo_normalizer *shared) {
+    ppo__normalizer_reset(&local->fresh, 0);
+    local->running.count = shared->count;
+    memcpy(local->running.mean, shared->mean, shared->size * sizeof(double));
+    memcpy(local->running.var, shared->var, shared->size * sizeof(double));
+}
+
+static void ppo__local_update(ppo__local_norm *local, const float *x) {
+    ppo_normalizer_update(&local->running, x, 1);
+    ppo_normalizer_update(&local->fresh, x, 1);
+}
+
+/* The collector: copies of an environment and the policy that acts in them. The copies are dealt out in
+   contiguous parts; a worker takes its part through a whole rollout on one thread. A row's result does
+   not depend on its batch, so the bits are the same for any number of workers. */
+typedef struct ppo__collector ppo__collector;
+
+typedef struct ppo__worker {
+    ppo__collector *collector;
+    int             first, count; /* its part */
+    ppo_tape       *tape;
+    float          *final_obs;   /* [count][obs_size]: where truncated episodes of this step ended */
+    int            *final_env;   /* [count]: whose they are */
+    float          *box;         /* [n]: one clipped action */
+    ppo_status      status;      /* its first failure */
+    int             failed_step; /* of the rollout */
+    char            error[PPO__ERROR_SIZE];
+} ppo__worker;
+
+struct ppo__collector {
+    const ppo_actor_critic *model;       /* whose policy acts */
+    ppo_normalizer         *obs_norm;    /* NULL: observations as they are */
+    ppo_normalizer         *return_norm; /* of the discounted return; NULL: rewards as they are */
+    float                   clip_obs, clip_reward, gamma;
+
+    ppo__arena       memory;
+    ppo__envs        envs;
+    ppo_rng         *action_rng;   /* [envs] */
+    float           *view;         /* [envs][obs_size]: the latest observations as the policy sees them */
+    float           *discounted;   /* [envs]: running discounted return */
+    ppo__local_norm *local_obs;    /* [envs] if obs_norm */
+    ppo__local_norm *local_return; /* [envs] if return_norm */
+    ppo_rollout      rollout;
+    float           *finished_return; /* [steps][envs] of the episode that ended there, NaN where none did */
+    int             *finished_length; /* [steps][envs] */
+    int              fresh;           /* 1: every environment has to be reset before it is stepped */
+    ppo__pool       *pool;
+    ppo__worker     *workers; /* [worker_count] */
+    int              worker_count;
+};
+
+/* Environment e's latest observation as the policy sees it. */
+static void ppo__view_latest(ppo__collector *collector, int e, float *out) {
+    const ppo_normalizer *norm = collector->local_obs ? &collector->local_obs[e].running : NULL;
+    int                   size = collector->envs.env.obs_size;
+    ppo__normalized(norm, collector->clip_obs, collector->envs.obs + ppo__at(e, size), 1, size, out);
+}
+
+/* Counts that observation in the statistics and keeps its view for the next decision. */
+static void ppo__observe(ppo__collector *collector, int e) {
+    size_t at = ppo__at(e, collector->envs.env.obs_size);
+    if (collector->local_obs) ppo__local_update(&collector->local_obs[e], collector->envs.obs + at);
+    ppo__view_latest(collector, e, collector->view + at);
+}
+
+/* The reward as the critic sees it: divided by the standard deviation of the discounted return so far. */
+static float ppo__view_reward(ppo__collector *collector, int e, float reward, int done) {
+    if (!collector->local_return) return reward;
+    ppo__local_norm *local = &collector->local_return[e];
+    collector->discounted[e] = collector->discounted[e] * collector->gamma + reward;
+    ppo__local_update(local, &collector->discounted[e]);
+    if (done) collector->discounted[e] = 0;
+    return ppo__clamp((float)(reward / sqrt(local->running.var[0] + 1e-8)), -collector->clip_reward,
+                      collector->clip_reward);
+}
+
+/* Keeps the failure that ppo_fail() has just described on this thread. */
+static void ppo__worker_fail(ppo__worker *worker, ppo_status status, int step) {
+    worker->status = status;
+    worker->failed_step = step;
+    memcpy(worker->error, ppo__error, sizeof worker->error);
+}
+
+/* V of `rows` observations; NULL on failure. */
+static const float *ppo__values(ppo__worker *worker, const float *obs, int rows) {
+    ppo_tensor *value = NULL;
+    ppo_tape_reset(worker->tape);
+    ppo_actor_critic_forward(worker->tape, worker->collector->model,
+                             ppo_tape_constant(worker->tape, obs, rows, worker->collector->envs.env.obs_size),
+                             NULL, &value);
+    return value ? value->data : NULL;
+}
+
+/* Chooses action `at` for environment e from a row of the policy's output. */
+static ppo_status ppo__decide_one(const ppo_actor_critic *model, const ppo__envs *envs, int e,
+                                  const float *row, ppo_rng *rng, const ppo_actions *actions, size_t at) {
+    ppo_status status = ppo__check_row(envs, e, row, model->action_space.n, "policy output");
+    if (!status) ppo__choose_action(model, row, rng, actions, at);
+    return status;
+}
+
+/* The policy's actions, their log-probabilities and the values for step t, into the rollout. */
+static ppo_status ppo__decide(ppo__worker *worker, int t) {
+    ppo__collector         *collector = worker->collector;
+    ppo_rollout            *rollout = &collector->rollout;
+    const ppo_actor_critic *model = collector->model;
+    int                     size = rollout->obs_size;
+    size_t                  at = ppo__at(t, rollout->envs) + worker->first;
+    float                  *obs = rollout->obs + at * size;
+    ppo_actions             actions = ppo__actions_at(&model->action_space, &rollout->actions, at);
+    ppo_tensor             *policy = NULL, *value = NULL, *logp = NULL;
+    memcpy(obs, collector->view + ppo__at(worker->first, size), ppo__at(worker->count, size) * sizeof(float));
+
+    ppo_tape_reset(worker->tape);
+    ppo_tensor *input = ppo_tape_constant(worker->tape, obs, worker->count, size);
+    ppo_actor_critic_forward(worker->tape, model, input, &policy, &value);
+    ppo_status status = ppo_tape_status(worker->tape);
+    for (int i = 0; i < worker->count && !status; ++i) {
+        int e = worker->first + i;
+        status = ppo__decide_one(model, &collector->envs, e, policy->data + ppo__at(i, policy->cols),
+                                 &collector->action_rng[e], &actions, i);
+    }
+    if (status) return status;
+    ppo_actor_critic_logp(worker->tape, model, policy, &actions, &logp, NULL);
+    status = ppo_tape_status(worker->tape);
+    for (int i = 0; i < worker->count && !status; ++i) {
+        int  e = worker->first + i;
+        long step = collector->envs.steps[e];
+        rollout->logp[at + i] = logp->data[i];
+        rollout->value[at + i] = value->data[i];
+        status = ppo__check_number(logp->data[i], "log-probability", -1, e, step);
+        if (!status) status = ppo__check_number(value->data[i], "critic's value", -1, e, step);
+    }
+    return status;
+}
+
+/* Steps environment e at time t of the rollout; an episode that ends is noted and the next one begun. */
+static ppo_status ppo__collect_env(ppo__worker *worker, int t, int e, int *finals) {
+    ppo__collector *collector = worker->collector;
+    ppo_rollout    *rollout = &collector->rollout;
+    ppo__envs      *envs = &collector->envs;
+    size_t          at = ppo__at(t, rollout->envs) + e;
+    ppo_action      action =
+        ppo__action_for_env(&collector->envs.env.action_space, &rollout->actions, at, worker->box);
+    ppo_outcome out;
+    ppo_status  status = ppo__env_step(envs, e, &action, &out);
+    if (status) return status;
+    int done = out.terminated || out.truncated;
+    rollout->reward[at] = ppo__view_reward(collector, e, out.reward, done);
+    rollout->terminated[at] = out.terminated != 0;
+    rollout->truncated[at] = out.truncated != 0;
+    rollout->next_value[at] = 0;
+    collector->finished_return[at] = done ? (float)envs->episode_return[e] : NAN;
+    collector->finished_length[at] = envs->length[e];
+    if (out.truncated) { /* V of the observation that the reset is about to replace is still needed */
+        ppo__view_latest(collector, e, worker->final_obs + ppo__at(*finals, collector->envs.env.obs_size));
+        worker->final_env[(*finals)++] = e;
+    }
+    if (done) status = ppo__env_reset(envs, e);
+    if (!status) ppo__observe(collector, e);
+    return status;
+}
+
+/* next_value of the episodes that were truncated in step t: V of where they ended. */
+static ppo_status ppo__bootstrap_truncated(ppo__worker *worker, int t, int finals) {
+    ppo_rollout *rollout = &worker->collector->rollout;
+    const float *value = ppo__values(worker, worker->final_obs, finals);
+    if (!value) return ppo_tape_status(worker->tape);
+    for (int i = 0; i < finals; ++i) {
+        rollout->next_value[ppo__at(t, rollout->envs) + worker->final_env[i]] = value[i];
+    }
+    return PPO_OK;
+}
+
+/* next_value of the episodes that went on after step t: V in the next step. */
+static void ppo__bootstrap_next(ppo__worker *worker, int t, const float *next) {
+    ppo_rollout *rollout = &worker->collector->rollout;
+    size_t       at = ppo__at(t, rollout->envs) + worker->first;
+    for (int i = 0; i < worker->count; ++i, ++at) {
+        if (!rollout->terminated[at] && !rollout->truncated[at]) rollout->next_value[at] = next[i];
+    }
+}
+
+static ppo_status ppo__collect_step(ppo__worker *worker, int t) {
+    int        finals = 0;
+    ppo_status status = ppo__decide(worker, t);
+    for (int i = 0; i < worker->count && !status; ++i) {
+        status = ppo__collect_env(worker, t, worker->first + i, &finals);
+    }
+    return status || !finals ? status : ppo__bootstrap_truncated(worker, t, finals);
+}
+
+static void ppo__collect_part(void *user, int k) {
+    ppo__collector *collector = (ppo__collector *)user;
+    ppo__worker    *worker = &collector->workers[k];
+    ppo_rollout    *rollout = &collector->rollout;
+    ppo_status      status = PPO_OK;
+    int             t = 0;
+    for (; t < rollout->steps && !status; ++t) status = ppo__collect_step(worker, t);
+    const float *view = collector->view + ppo__at(worker->first, rollout->obs_size);
+    const float *last = status ? NULL : ppo__values(worker, view, worker->count);
+    if (!last) {
+        ppo__worker_fail(worker, status ? status : ppo_tape_status(worker->tape), t);
+        return;
+    }
+    for (t = 0; t < rollout->steps; ++t) {
+        int final_step = t + 1 == rollout->steps;
+        ppo__bootstrap_next(
+            worker, t, final_step ? last : rollout->value + ppo__at(t + 1, rollout->envs) + worker->first);
+    }
+}
+
+/* The earliest failure of all workers, so that the sentence does not depend on the number of threads. */
+static ppo_status ppo__workers_status(const ppo__collector *collector) {
+    const ppo__worker *first = NULL;
+    for (int k = 0; k < collector->worker_count; ++k) {
+        const ppo__worker *worker = &collector->workers[k];
+        if (worker->status && (!first || worker->failed_step < first->failed_step)) first = worker;
+    }
+    return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
+}
+
+/* The environments at their start, where they are not yet, and the statistics of this rollout empty. */
+static ppo_status ppo__collect_begin(ppo__collector *collector) {
+    for (int k = 0; k < collector->worker_count; ++k) collector->workers[k].status = PPO_OK;
+    for (int e = 0; e < collector->rollout.envs; ++e) {
+        if (collector->obs_norm) ppo__local_begin(&collector->local_obs[e], collector->obs_norm);
+        if (collector->return_norm) ppo__local_begin(&collector->local_return[e], collector->return_norm);
+        if (!collector->fresh) continue;
+        ppo_status status = ppo__env_reset(&collector->envs, e);
+        if (status) return status;
+        collector->discounted[e] = 0;
+        ppo__observe(collector, e);
+    }
+    return PPO_OK;
+}
+
+/* One rollout of `steps` steps of every environment; the advantages are left to do. */
+static ppo_status ppo__collect(ppo__collector *collector, int steps) {
+    collector->rollout.steps = steps;
+    ppo_status status = ppo__collect_begin(collector);
+    if (status) return status;
+    collector->fresh = 1; /* unless all of this succeeds */
+    ppo__pool_run(collector->pool, ppo__collect_part, collector);
+    status = ppo__workers_status(collector);
+    if (status) return status;
+    collector->fresh = 0;
+    for (int e = 0; e < collector->rollout.envs; ++e) {
+        if (collector->obs_norm) ppo_normalizer_merge(collector->obs_norm, &collector->local_obs[e].fresh);
+        if (collector->return_norm)
+            ppo_normalizer_merge(collector->return_norm, &collector->local_return[e].fresh);
+    }
+    /* the tapes take their lasting shape in the first rollout */
+    for (int k = 0; k < collector->worker_count; ++k) ppo_tape_reset(collector->workers[k].tape);
+    return PPO_OK;
+}
+
+static void ppo__collector_free(ppo__collector *collector) {
+    ppo__pool_free(collector->pool);
+    for (int k = 0; k < collector->worker_count; ++k) ppo_tape_free(collector->workers[k].tape);
+    for (int e = 0; e < collector->rollout.envs; ++e) {
+        if (collector->local_obs) ppo__local_free(&collector->local_obs[e]);
+        if (collector->local_return) ppo__local_free(&collector->local_return[e]);
+    }
+    ppo__envs_free(&collector->envs);
+    ppo__arena_free(&collector->memory);
+}
+
+/* [envs] local statistics of `size` numbers. */
+static ppo_status ppo__take_local_norms(ppo__arena *memory, int envs, int size, ppo__local_norm **out) {
+    ppo_status status = PPO_OK;
+    *out = (ppo__local_norm *)ppo__arena_zeros(memory, envs, sizeof **out);
+    if (!*out) return PPO_ERROR_MEMORY;
+    for (int e = 0; e < envs && !status; ++e) status = ppo__local_init(&(*out)[e], size);
+    return status;
+}
+
+static ppo_status ppo__collector_workers(ppo__collector *collector, const ppo_env *env, int envs,
+                                         int workers) {
+    ppo__arena *memory = &collector->memory;
+    collector->workers = (ppo__worker *)ppo__arena_zeros(memory, workers, sizeof *collector->workers);
+    if (!collector->workers) return PPO_ERROR_MEMORY;
+    for (int k = 0; k < workers; ++k) {
+        ppo__worker *worker = &collector->workers[k];
+        worker->collector = collector;
+        worker->first = (int)((int64_t)envs * k / workers);
+        worker->count = (int)((int64_t)envs * (k + 1) / workers) - worker->first;
+        worker->final_obs = (float *)ppo__arena_array(memory, worker->count, env->obs_size * sizeof(float));
+        worker->final_env = (int *)ppo__arena_array(memory, worker->count, sizeof(int));
+        worker->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
+        if (!worker->final_obs || !worker->final_env || !worker->box) return PPO_ERROR_MEMORY;
+        ppo_status status = ppo_tape_create(&worker->tape);
+        if (status) return status;
+        collector->worker_count = k + 1;
+        ppo_tape_record(worker->tape, 0);
+    }
+    return ppo__pool_create(workers, &collector->pool);
+}
+
+/* The caller has set the first group of the fields, and calls ppo__collector_free() even after a failure. */
+static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *env, int envs, int steps,
+                                      int threads, uint64_t seed) {
+    ppo__arena *memory = &collector->memory;
+    ppo_status  status = ppo__rollout_take(&collector->rollout, memory, env, steps, envs);
+    if (status) return status;
+    collector->fresh = 1;
+    collector->action_rng = (ppo_rng *)ppo__arena_array(memory, envs, sizeof *collector->action_rng);
+    collector->view = (float *)ppo__arena_array(memory, envs, env->obs_size * sizeof(float));
+    collector->discounted = (float *)ppo__arena_array(memory, envs, sizeof(float));
+    collector->finished_return = (float *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(float));
+    collector->finished_length = (int *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(int));
+    if (!collector->action_rng || !collector->view || !collector->discounted || !collector->finished_return ||
+        !collector->finished_length) {
+        return PPO_ERROR_MEMORY;
+    }
+    for (int e = 0; e < envs; ++e)
+        collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
+    if (collector->obs_norm)
+        status = ppo__take_local_norms(memory, envs, env->obs_size, &collector->local_obs);
+    if (!status && collector->return_norm)
+        status = ppo__take_local_norms(memory, envs, 1, &collector->local_return);
+    if (!status) status = ppo__envs_open(&collector->envs, env, envs, seed, PPO_STREAM_ENV, 0);
+    return status ? status : ppo__collector_workers(collector, env, envs, threads < envs ? threads : envs);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -4324,16 +4679,6 @@ PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config
     return status;
 }
 
-/* Observations (rows, size) as a policy sees them: normalized, unless norm is NULL or of size 0. */
-static void ppo__normalized(const ppo_normalizer *norm, float limit, const float *obs, int rows, int size,
-                            float *out) {
-    if (norm && norm->size) {
-        ppo_normalize(norm, obs, rows, limit, out);
-    } else {
-        memcpy(out, obs, ppo__at(rows, size) * sizeof(float));
-    }
-}
-
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action) {
     if (!agent || !obs || !action) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act: an argument is NULL");
     const ppo_actor_critic *model = &agent->model;
@@ -4357,52 +4702,8 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   13 Control, part 3 of 4: training. ppo_trainer_iterate() is the whole: collect, advantages, update.
+   13 Control, part 3 of 4: training. ppo_trainer_iterate() is the whole: collect, advantages, update
    -------------------------------------------------------------------------------------------------------- */
-
-/* Running statistics while several environments collect at once: each adds its own samples to the shared
-   ones, in its own order, and the shared ones take in all the fresh samples afterwards. So no thread
-   waits and the bits never change. */
-typedef struct ppo__local_norm {
-    ppo_normalizer running; /* the shared statistics and this environment's samples since */
-    ppo_normalizer fresh;   /* only those samples */
-} ppo__local_norm;
-
-static ppo_status ppo__local_init(ppo__local_norm *local, int size) {
-    ppo_status status = ppo_normalizer_init(&local->running, size);
-    return status ? status : ppo_normalizer_init(&local->fresh, size);
-}
-
-static void ppo__local_free(ppo__local_norm *local) {
-    ppo_normalizer_free(&local->running);
-    ppo_normalizer_free(&local->fresh);
-}
-
-static void ppo__local_begin(ppo__local_norm *local, const ppo_normalizer *shared) {
-    ppo__normalizer_reset(&local->fresh, 0);
-    local->running.count = shared->count;
-    memcpy(local->running.mean, shared->mean, shared->size * sizeof(double));
-    memcpy(local->running.var, shared->var, shared->size * sizeof(double));
-}
-
-static void ppo__local_update(ppo__local_norm *local, const float *x) {
-    ppo_normalizer_update(&local->running, x, 1);
-    ppo_normalizer_update(&local->fresh, x, 1);
-}
-
-/* A worker collects for the environments first .. first + count - 1, through a whole rollout, on one
-   thread. */
-typedef struct ppo__worker {
-    ppo_trainer *trainer;
-    int          first, count;
-    ppo_tape    *tape;
-    float       *final_obs;   /* [count][obs_size]: where truncated episodes of this step ended */
-    int         *final_env;   /* [count]: whose they are */
-    float       *box;         /* [n]: one clipped action */
-    ppo_status   status;      /* its first failure */
-    int          failed_step; /* of the rollout */
-    char         error[PPO__ERROR_SIZE];
-} ppo__worker;
 
 /* The samples of one gradient step, gathered. */
 typedef struct ppo__minibatch {
@@ -4415,237 +4716,29 @@ typedef struct ppo__minibatch {
 enum { PPO__LAST_EPISODES = 100 };
 
 struct ppo_trainer {
-    ppo_env          env;
-    ppo_config       config;
-    ppo_agent       *agent; /* borrowed */
-    ppo__arena       memory;
-    ppo__envs        envs;
-    ppo_rng         *action_rng;   /* [envs] */
-    float           *view;         /* [envs][obs_size]: the latest observations as the policy sees them */
-    float           *discounted;   /* [envs]: running discounted return, for reward normalization */
-    ppo__local_norm *local_obs;    /* [envs] or NULL */
-    ppo__local_norm *local_return; /* [envs] or NULL */
-    ppo_rollout      rollout;
-    float           *finished_return; /* [steps][envs] of the episode that ended there, NaN where none did */
-    int             *finished_length; /* [steps][envs] */
-    ppo__pool       *pool;
-    ppo__worker     *workers; /* [worker_count] */
-    int              worker_count;
-    ppo_tape        *tape;  /* of the update */
-    int             *order; /* [steps * envs], shuffled */
-    ppo_rng          shuffle_rng;
-    ppo__minibatch   minibatch;
-    float            last_return[PPO__LAST_EPISODES];
-    int              last_length[PPO__LAST_EPISODES];
-    int              fresh; /* 1: every environment has to be reset before it is stepped */
-    long             episodes, steps, iteration;
-    double           started;
+    ppo_config     config;
+    ppo_agent     *agent; /* borrowed */
+    ppo__collector collector;
+    ppo__arena     memory;
+    ppo__minibatch minibatch;
+    ppo_tape      *tape;  /* of the update */
+    int           *order; /* [steps * envs], shuffled */
+    ppo_rng        shuffle_rng;
+    float          last_return[PPO__LAST_EPISODES];
+    int            last_length[PPO__LAST_EPISODES];
+    long           episodes, steps, iteration;
+    double         started;
 };
 
-/* Environment e's latest observation as the policy sees it. */
-static void ppo__view_latest(ppo_trainer *trainer, int e, float *out) {
-    const ppo_normalizer *norm = trainer->local_obs ? &trainer->local_obs[e].running : NULL;
-    int                   size = trainer->env.obs_size;
-    ppo__normalized(norm, trainer->agent->clip_obs, trainer->envs.obs + ppo__at(e, size), 1, size, out);
-}
-
-/* Counts that observation in the statistics and keeps its view for the next decision. */
-static void ppo__observe(ppo_trainer *trainer, int e) {
-    size_t at = ppo__at(e, trainer->env.obs_size);
-    if (trainer->local_obs) ppo__local_update(&trainer->local_obs[e], trainer->envs.obs + at);
-    ppo__view_latest(trainer, e, trainer->view + at);
-}
-
-/* The reward as the critic sees it: divided by the standard deviation of the discounted return so far. */
-static float ppo__view_reward(ppo_trainer *trainer, int e, float reward, int done) {
-    if (!trainer->local_return) return reward;
-    ppo__local_norm *local = &trainer->local_return[e];
-    trainer->discounted[e] = trainer->discounted[e] * trainer->config.gamma + reward;
-    ppo__local_update(local, &trainer->discounted[e]);
-    if (done) trainer->discounted[e] = 0;
-    return ppo__clamp((float)(reward / sqrt(local->running.var[0] + 1e-8)), -trainer->config.clip_reward,
-                      trainer->config.clip_reward);
-}
-
-/* Keeps the failure that ppo_fail() has just described on this thread. */
-static void ppo__worker_fail(ppo__worker *worker, ppo_status status, int step) {
-    worker->status = status;
-    worker->failed_step = step;
-    memcpy(worker->error, ppo__error, sizeof worker->error);
-}
-
-/* V of `rows` observations; NULL on failure. */
-static const float *ppo__values(ppo__worker *worker, const float *obs, int rows) {
-    ppo_tensor *value = NULL;
-    ppo_tape_reset(worker->tape);
-    ppo_actor_critic_forward(worker->tape, &worker->trainer->agent->model,
-                             ppo_tape_constant(worker->tape, obs, rows, worker->trainer->env.obs_size), NULL,
-                             &value);
-    return value ? value->data : NULL;
-}
-
-/* Chooses action `at` for environment e from a row of the policy's output. */
-static ppo_status ppo__decide_one(const ppo_actor_critic *model, const ppo__envs *envs, int e,
-                                  const float *row, ppo_rng *rng, const ppo_actions *actions, size_t at) {
-    ppo_status status = ppo__check_row(envs, e, row, model->action_space.n, "policy output");
-    if (!status) ppo__choose_action(model, row, rng, actions, at);
-    return status;
-}
-
-/* The policy's actions, their log-probabilities and the values for step t, into the rollout. */
-static ppo_status ppo__decide(ppo__worker *worker, int t) {
-    ppo_trainer            *trainer = worker->trainer;
-    ppo_rollout            *rollout = &trainer->rollout;
-    const ppo_actor_critic *model = &trainer->agent->model;
-    int                     size = rollout->obs_size;
-    size_t                  at = ppo__at(t, rollout->envs) + worker->first;
-    float                  *obs = rollout->obs + at * size;
-    ppo_actions             actions = ppo__actions_at(&model->action_space, &rollout->actions, at);
-    ppo_tensor             *policy = NULL, *value = NULL, *logp = NULL;
-    memcpy(obs, trainer->view + ppo__at(worker->first, size), ppo__at(worker->count, size) * sizeof(float));
-
-    ppo_tape_reset(worker->tape);
-    ppo_tensor *input = ppo_tape_constant(worker->tape, obs, worker->count, size);
-    ppo_actor_critic_forward(worker->tape, model, input, &policy, &value);
-    ppo_status status = ppo_tape_status(worker->tape);
-    for (int i = 0; i < worker->count && !status; ++i) {
-        int e = worker->first + i;
-        status = ppo__decide_one(model, &trainer->envs, e, policy->data + ppo__at(i, policy->cols),
-                                 &trainer->action_rng[e], &actions, i);
-    }
-    if (status) return status;
-    ppo_actor_critic_logp(worker->tape, model, policy, &actions, &logp, NULL);
-    status = ppo_tape_status(worker->tape);
-    for (int i = 0; i < worker->count && !status; ++i) {
-        int  e = worker->first + i;
-        long step = trainer->envs.steps[e];
-        rollout->logp[at + i] = logp->data[i];
-        rollout->value[at + i] = value->data[i];
-        status = ppo__check_number(logp->data[i], "log-probability", -1, e, step);
-        if (!status) status = ppo__check_number(value->data[i], "critic's value", -1, e, step);
-    }
-    return status;
-}
-
-/* Steps environment e at time t of the rollout; an episode that ends is noted and the next one begun. */
-static ppo_status ppo__collect_env(ppo__worker *worker, int t, int e, int *finals) {
-    ppo_trainer *trainer = worker->trainer;
-    ppo_rollout *rollout = &trainer->rollout;
-    ppo__envs   *envs = &trainer->envs;
-    size_t       at = ppo__at(t, rollout->envs) + e;
-    ppo_action   action = ppo__action_for_env(&trainer->env.action_space, &rollout->actions, at, worker->box);
-    ppo_outcome  out;
-    ppo_status   status = ppo__env_step(envs, e, &action, &out);
-    if (status) return status;
-    int done = out.terminated || out.truncated;
-    rollout->reward[at] = ppo__view_reward(trainer, e, out.reward, done);
-    rollout->terminated[at] = out.terminated != 0;
-    rollout->truncated[at] = out.truncated != 0;
-    rollout->next_value[at] = 0;
-    trainer->finished_return[at] = done ? (float)envs->episode_return[e] : NAN;
-    trainer->finished_length[at] = envs->length[e];
-    if (out.truncated) { /* V of the observation that the reset is about to replace is still needed */
-        ppo__view_latest(trainer, e, worker->final_obs + ppo__at(*finals, trainer->env.obs_size));
-        worker->final_env[(*finals)++] = e;
-    }
-    if (done) status = ppo__env_reset(envs, e);
-    if (!status) ppo__observe(trainer, e);
-    return status;
-}
-
-/* next_value of the episodes that were truncated in step t: V of where they ended. */
-static ppo_status ppo__bootstrap_truncated(ppo__worker *worker, int t, int finals) {
-    ppo_rollout *rollout = &worker->trainer->rollout;
-    const float *value = ppo__values(worker, worker->final_obs, finals);
-    if (!value) return ppo_tape_status(worker->tape);
-    for (int i = 0; i < finals; ++i) {
-        rollout->next_value[ppo__at(t, rollout->envs) + worker->final_env[i]] = value[i];
-    }
-    return PPO_OK;
-}
-
-/* next_value of the episodes that went on after step t: V in the next step. */
-static void ppo__bootstrap_next(ppo__worker *worker, int t, const float *next) {
-    ppo_rollout *rollout = &worker->trainer->rollout;
-    size_t       at = ppo__at(t, rollout->envs) + worker->first;
-    for (int i = 0; i < worker->count; ++i, ++at) {
-        if (!rollout->terminated[at] && !rollout->truncated[at]) rollout->next_value[at] = next[i];
-    }
-}
-
-static ppo_status ppo__collect_step(ppo__worker *worker, int t) {
-    int        finals = 0;
-    ppo_status status = ppo__decide(worker, t);
-    for (int i = 0; i < worker->count && !status; ++i) {
-        status = ppo__collect_env(worker, t, worker->first + i, &finals);
-    }
-    return status || !finals ? status : ppo__bootstrap_truncated(worker, t, finals);
-}
-
-static void ppo__collect_part(void *user, int k) {
-    ppo_trainer *trainer = (ppo_trainer *)user;
-    ppo__worker *worker = &trainer->workers[k];
-    ppo_rollout *rollout = &trainer->rollout;
-    ppo_status   status = PPO_OK;
-    int          t = 0;
-    for (; t < rollout->steps && !status; ++t) status = ppo__collect_step(worker, t);
-    const float *view = trainer->view + ppo__at(worker->first, rollout->obs_size);
-    const float *last = status ? NULL : ppo__values(worker, view, worker->count);
-    if (!last) {
-        ppo__worker_fail(worker, status ? status : ppo_tape_status(worker->tape), t);
-        return;
-    }
-    for (t = 0; t < rollout->steps; ++t) {
-        int final_step = t + 1 == rollout->steps;
-        ppo__bootstrap_next(
-            worker, t, final_step ? last : rollout->value + ppo__at(t + 1, rollout->envs) + worker->first);
-    }
-}
-
-/* The earliest failure of all workers, so that the sentence does not depend on the number of threads. */
-static ppo_status ppo__workers_status(const ppo_trainer *trainer) {
-    const ppo__worker *first = NULL;
-    for (int k = 0; k < trainer->worker_count; ++k) {
-        const ppo__worker *worker = &trainer->workers[k];
-        if (worker->status && (!first || worker->failed_step < first->failed_step)) first = worker;
-    }
-    return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
-}
-
-/* One rollout of every environment, then its advantages. */
-static ppo_status ppo__collect(ppo_trainer *trainer) {
-    ppo_rollout *rollout = &trainer->rollout;
-    for (int k = 0; k < trainer->worker_count; ++k) trainer->workers[k].status = PPO_OK;
-    for (int e = 0; e < rollout->envs; ++e) {
-        if (trainer->local_obs) ppo__local_begin(&trainer->local_obs[e], &trainer->agent->obs_norm);
-        if (trainer->local_return) ppo__local_begin(&trainer->local_return[e], &trainer->agent->return_norm);
-        if (trainer->fresh) {
-            ppo_status status = ppo__env_reset(&trainer->envs, e);
-            if (status) return status;
-            trainer->discounted[e] = 0;
-            ppo__observe(trainer, e);
-        }
-    }
-    trainer->fresh = 1; /* unless all of this succeeds */
-    ppo__pool_run(trainer->pool, ppo__collect_part, trainer);
-    ppo_status status = ppo__workers_status(trainer);
-    if (status) return status;
-    trainer->fresh = 0;
-    for (int e = 0; e < rollout->envs; ++e) {
-        if (trainer->local_obs) ppo_normalizer_merge(&trainer->agent->obs_norm, &trainer->local_obs[e].fresh);
-        if (trainer->local_return) {
-            ppo_normalizer_merge(&trainer->agent->return_norm, &trainer->local_return[e].fresh);
-        }
-    }
-    for (int i = 0; i < rollout->steps * rollout->envs; ++i) {
-        if (!ppo__finite(trainer->finished_return[i])) continue;
-        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = trainer->finished_return[i];
-        trainer->last_length[trainer->episodes % PPO__LAST_EPISODES] = trainer->finished_length[i];
+/* Notes the episodes that ended in the rollout, in the order of their ends. */
+static void ppo__count_episodes(ppo_trainer *trainer) {
+    const ppo__collector *collector = &trainer->collector;
+    for (int i = 0; i < collector->rollout.steps * collector->rollout.envs; ++i) {
+        if (!ppo__finite(collector->finished_return[i])) continue;
+        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = collector->finished_return[i];
+        trainer->last_length[trainer->episodes % PPO__LAST_EPISODES] = collector->finished_length[i];
         ++trainer->episodes;
     }
-    return ppo_gae(rollout->reward, rollout->value, rollout->next_value, rollout->terminated,
-                   rollout->truncated, rollout->steps, rollout->envs, trainer->config.gamma,
-                   trainer->config.gae_lambda, rollout->advantage, rollout->value_target);
 }
 
 /* A setting at this point of the run. */
@@ -4656,9 +4749,9 @@ static float ppo__scheduled(const ppo_trainer *trainer, int schedule, float init
 
 /* Copies the samples order[0 .. n-1] of the rollout side by side. */
 static void ppo__gather(ppo_trainer *trainer, const int *order, int n) {
-    const ppo_rollout *rollout = &trainer->rollout;
+    const ppo_rollout *rollout = &trainer->collector.rollout;
     ppo__minibatch    *batch = &trainer->minibatch;
-    size_t             size = (size_t)rollout->obs_size, dim = (size_t)trainer->env.action_space.n;
+    size_t             size = (size_t)rollout->obs_size, dim = (size_t)trainer->agent->model.action_space.n;
     batch->n = n;
     for (size_t i = 0; i < (size_t)n; ++i) {
         size_t from = (size_t)order[i];
@@ -4754,7 +4847,7 @@ static ppo_status ppo__update(ppo_trainer *trainer, ppo_progress *progress) {
                                       config->dual_clip, config->kl_coef};
     ppo_adam adam = {progress->learning_rate, config->adam_beta1, config->adam_beta2, config->adam_eps,
                      config->weight_decay};
-    int      samples = trainer->rollout.steps * trainer->rollout.envs;
+    int      samples = trainer->collector.rollout.steps * trainer->collector.rollout.envs;
     int      batches = ppo__divide_up(samples, trainer->minibatch.capacity), count = 0, stop = 0;
     objective.clip_low = ppo__scheduled(trainer, config->clip_schedule, config->clip_low);
     objective.clip_high = ppo__scheduled(trainer, config->clip_schedule, config->clip_high);
@@ -4797,13 +4890,13 @@ PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
 }
 
 PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer) {
-    return trainer ? &trainer->rollout : NULL;
+    return trainer ? &trainer->collector.rollout : NULL;
 }
 
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
     if (!trainer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_iterate: trainer is NULL");
     const ppo_config *config = &trainer->config;
-    ppo_rollout      *rollout = &trainer->rollout;
+    ppo_rollout      *rollout = &trainer->collector.rollout;
     ppo_progress      mine;
     memset(&mine, 0, sizeof mine);
     if (ppo_trainer_done(trainer)) {
@@ -4811,19 +4904,23 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     }
 
     /* the last rollout stops where total_steps is reached */
-    long left = (config->total_steps - trainer->steps + config->num_envs - 1) / config->num_envs;
-    rollout->steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
+    long left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
+    int  steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
 
-    ppo_status status = ppo__collect(trainer);
+    ppo_status status = ppo__collect(&trainer->collector, steps);
     if (status) return status;
-    int samples = rollout->steps * rollout->envs;
+    ppo__count_episodes(trainer);
+    status = ppo_gae(rollout->reward, rollout->value, rollout->next_value, rollout->terminated,
+                     rollout->truncated, steps, config->num_envs, config->gamma, config->gae_lambda,
+                     rollout->advantage, rollout->value_target);
+    if (status) return status;
+    int samples = steps * config->num_envs;
     mine.iteration_steps = samples;
     mine.explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
     mine.learning_rate = ppo__scheduled(trainer, config->learning_rate_schedule, config->learning_rate);
     status = ppo__update(trainer, &mine);
     if (status) return status;
-    ppo_tape_reset(trainer->tape); /* the tapes take their lasting shape in the first iteration */
-    for (int k = 0; k < trainer->worker_count; ++k) ppo_tape_reset(trainer->workers[k].tape);
+    ppo_tape_reset(trainer->tape); /* takes its lasting shape in the first iteration */
     trainer->steps += samples;
     ++trainer->iteration;
     ppo__report(trainer, &mine);
@@ -4833,113 +4930,49 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
 
 PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
     if (!trainer) return;
-    ppo__pool_free(trainer->pool);
-    for (int k = 0; k < trainer->worker_count; ++k) ppo_tape_free(trainer->workers[k].tape);
-    for (int e = 0; e < trainer->config.num_envs; ++e) {
-        if (trainer->local_obs) ppo__local_free(&trainer->local_obs[e]);
-        if (trainer->local_return) ppo__local_free(&trainer->local_return[e]);
-    }
+    ppo__collector_free(&trainer->collector);
     ppo_tape_free(trainer->tape);
-    ppo__envs_free(&trainer->envs);
     ppo__arena_free(&trainer->memory);
     ppo__free(trainer);
 }
 
-static ppo_status ppo__trainer_norms(ppo_trainer *trainer) {
-    size_t     envs = (size_t)trainer->config.num_envs;
-    ppo_status status = PPO_OK;
-    if (trainer->config.normalize_obs) {
-        trainer->local_obs =
-            (ppo__local_norm *)ppo__arena_array(&trainer->memory, envs, sizeof *trainer->local_obs);
-        if (!trainer->local_obs) return PPO_ERROR_MEMORY;
-        memset(trainer->local_obs, 0, envs * sizeof *trainer->local_obs);
-        for (size_t e = 0; e < envs && !status; ++e) {
-            status = ppo__local_init(&trainer->local_obs[e], trainer->env.obs_size);
-        }
-    }
-    if (!status && trainer->config.normalize_reward) {
-        trainer->local_return =
-            (ppo__local_norm *)ppo__arena_array(&trainer->memory, envs, sizeof *trainer->local_return);
-        if (!trainer->local_return) return PPO_ERROR_MEMORY;
-        memset(trainer->local_return, 0, envs * sizeof *trainer->local_return);
-        if (!trainer->agent->return_norm.size) status = ppo_normalizer_init(&trainer->agent->return_norm, 1);
-        for (size_t e = 0; e < envs && !status; ++e) status = ppo__local_init(&trainer->local_return[e], 1);
-    }
-    return status;
-}
-
-/* The environments are dealt out in contiguous parts, one per worker. */
-static ppo_status ppo__trainer_workers(ppo_trainer *trainer) {
-    int envs = trainer->config.num_envs,
-        threads = trainer->config.threads < envs ? trainer->config.threads : envs;
-    size_t size = (size_t)trainer->env.obs_size;
-    trainer->workers = (ppo__worker *)ppo__arena_array(&trainer->memory, threads, sizeof *trainer->workers);
-    if (!trainer->workers) return PPO_ERROR_MEMORY;
-    memset(trainer->workers, 0, threads * sizeof *trainer->workers);
-    for (int k = 0; k < threads; ++k) {
-        ppo__worker *worker = &trainer->workers[k];
-        worker->trainer = trainer;
-        worker->first = (int)((int64_t)envs * k / threads);
-        worker->count = (int)((int64_t)envs * (k + 1) / threads) - worker->first;
-        worker->final_obs = (float *)ppo__arena_array(&trainer->memory, worker->count * size, sizeof(float));
-        worker->final_env = (int *)ppo__arena_array(&trainer->memory, worker->count, sizeof(int));
-        worker->box = (float *)ppo__arena_array(&trainer->memory, trainer->env.action_space.n, sizeof(float));
-        if (!worker->final_obs || !worker->final_env || !worker->box) return PPO_ERROR_MEMORY;
-        ppo_status status = ppo_tape_create(&worker->tape);
-        if (status) return status;
-        trainer->worker_count = k + 1;
-        ppo_tape_record(worker->tape, 0);
-    }
-    return ppo__pool_create(threads, &trainer->pool);
-}
-
-static ppo_status ppo__trainer_arrays(ppo_trainer *trainer) {
-    const ppo_config *config = &trainer->config;
-    ppo__arena       *memory = &trainer->memory;
-    ppo__minibatch   *batch = &trainer->minibatch;
-    size_t            envs = (size_t)config->num_envs, samples = envs * config->rollout_steps;
-    int               full = config->num_envs * config->rollout_steps;
-    int               size = ppo__divide_up(full, ppo__divide_up(full, config->minibatch_size));
-    size_t            obs = (size_t)trainer->env.obs_size;
-    ppo_status        status =
-        ppo__rollout_take(&trainer->rollout, memory, &trainer->env, config->rollout_steps, config->num_envs);
-    if (!status) status = ppo__take_actions(memory, &trainer->env.action_space, size, &batch->actions);
+static ppo_status ppo__trainer_arrays(ppo_trainer *trainer, const ppo_env *env) {
+    ppo__arena     *memory = &trainer->memory;
+    ppo__minibatch *batch = &trainer->minibatch;
+    int             samples = trainer->config.num_envs * trainer->config.rollout_steps;
+    int             size = ppo__divide_up(samples, ppo__divide_up(samples, trainer->config.minibatch_size));
+    ppo_status      status = ppo__take_actions(memory, &env->action_space, size, &batch->actions);
     if (status) return status;
-    trainer->action_rng = (ppo_rng *)ppo__arena_array(memory, envs, sizeof *trainer->action_rng);
-    trainer->view = (float *)ppo__arena_array(memory, envs * obs, sizeof(float));
-    trainer->discounted = (float *)ppo__arena_array(memory, envs, sizeof(float));
-    trainer->finished_return = (float *)ppo__arena_array(memory, samples, sizeof(float));
-    trainer->finished_length = (int *)ppo__arena_array(memory, samples, sizeof(int));
-    trainer->order = (int *)ppo__arena_array(memory, samples, sizeof(int));
-    batch->obs = (float *)ppo__arena_array(memory, size * obs, sizeof(float));
+    batch->capacity = size; /* minibatch_size, evened out over a full rollout */
+    batch->obs = (float *)ppo__arena_array(memory, size, env->obs_size * sizeof(float));
     batch->old_logp = (float *)ppo__arena_array(memory, size, sizeof(float));
     batch->old_value = (float *)ppo__arena_array(memory, size, sizeof(float));
     batch->advantage = (float *)ppo__arena_array(memory, size, sizeof(float));
     batch->value_target = (float *)ppo__arena_array(memory, size, sizeof(float));
-    if (!trainer->action_rng || !trainer->view || !trainer->discounted || !trainer->finished_return ||
-        !trainer->finished_length || !trainer->order || !batch->obs || !batch->old_logp ||
-        !batch->old_value || !batch->advantage || !batch->value_target) {
-        return PPO_ERROR_MEMORY;
-    }
-    trainer->fresh = 1;
-    for (size_t e = 0; e < envs; ++e) {
-        trainer->action_rng[e] = ppo_rng_stream(config->seed, PPO_STREAM_ACTION, (uint32_t)e);
-    }
-    trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    batch->capacity = size; /* minibatch_size, evened out over a full rollout */
-    return PPO_OK;
+    trainer->order = (int *)ppo__arena_array(memory, samples, sizeof(int));
+    int all = batch->obs && batch->old_logp && batch->old_value && batch->advantage && batch->value_target;
+    return all && trainer->order ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
-static ppo_status ppo__trainer_fill(ppo_trainer *trainer) {
+static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     const ppo_config *config = &trainer->config;
-    ppo_status        status = ppo__trainer_arrays(trainer);
-    if (!status) status = ppo__trainer_norms(trainer);
-    if (!status) {
-        status =
-            ppo__envs_open(&trainer->envs, &trainer->env, config->num_envs, config->seed, PPO_STREAM_ENV, 0);
-    }
+    ppo_agent        *agent = trainer->agent;
+    ppo__collector   *collector = &trainer->collector;
+    ppo_status        status = PPO_OK;
+    if (config->normalize_reward && !agent->return_norm.size)
+        status = ppo_normalizer_init(&agent->return_norm, 1);
+    if (!status) status = ppo__trainer_arrays(trainer, env);
     if (!status) status = ppo_tape_create(&trainer->tape);
-    if (!status) status = ppo__trainer_workers(trainer);
+    if (status) return status;
+    collector->model = &agent->model;
+    collector->obs_norm = config->normalize_obs ? &agent->obs_norm : NULL;
+    collector->return_norm = config->normalize_reward ? &agent->return_norm : NULL;
+    collector->clip_obs = agent->clip_obs;
+    collector->clip_reward = config->clip_reward;
+    collector->gamma = config->gamma;
+    trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
+    status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
+                                 config->seed);
     trainer->started = ppo_clock();
     return status;
 }
@@ -4975,10 +5008,9 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
     }
     ppo_trainer *made = (ppo_trainer *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
-    made->env = *env;
     made->config = *config;
     made->agent = agent;
-    status = ppo__trainer_fill(made);
+    status = ppo__trainer_fill(made, env);
     if (status) {
         ppo_trainer_free(made);
     } else {
