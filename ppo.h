@@ -51,8 +51,8 @@ THE IDEA
 
     ppo_train() is that loop: collect a rollout, ppo_gae(), then epochs of shuffled minibatches, each of them
     ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
-    To understand PPO from this file, read in the implementation ppo_trainer_iterate() and ppo__update(), in part
-    3 of section 13, then ppo__collect_step() in section 12, and follow the names upwards.
+    To understand PPO from this file, read ppo_trainer_iterate() and ppo__update() in the implementation of
+    section 13, then ppo__collect_step() in section 12, and follow the names upwards.
 
 STEP BY STEP
 
