@@ -36,14 +36,15 @@ THE IDEA
 
         L = -mean( min( r A, clip(r, 1 - e, 1 + e) A ) ).
 
-          gain                                 gain
-            |          A > 0                     |     1-e  1        A < 0
-            |         __________               0 +------|---|--------------- r
-            |       /                            |______
-            |     /                              |       \
-            |   /                                |         \
-          0 +--------|--|--------- r             |           \
-                     1  1+e
+          gain                                   gain
+            |                                  0 +-----------|---|-------- r
+            |           ________                 |          1-e  1
+            |         /                          |___________
+            |       /                            |            \
+            |     /                              |              \
+            |   /      A > 0                     |      A < 0     \
+          0 +-------|---|------- r               |
+                    1  1+e
 
     The slope is the gradient that flows. A good action is encouraged until r = 1 + e, a bad one discouraged
     until r = 1 - e: further out the data say nothing reliable, and the sample is left alone. A change for the
