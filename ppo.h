@@ -4365,7 +4365,8 @@ PPO_DEF ppo_config ppo_config_default(void) {
 static const char ppo__schedules[] = "constant|linear|cosine";
 
 static const ppo_field ppo__fields[] = {
-    PPO__FIELD(total_steps, LONG, 1, 1e15, NULL, "environment steps, over all environments"),
+    PPO__FIELD(total_steps, LONG, 1, LONG_MAX > INT_MAX ? 1e15 : INT_MAX, NULL,
+               "environment steps, over all environments"),
     PPO__FIELD(num_envs, INT, 1, 65536, NULL, "environments side by side"),
     PPO__FIELD(rollout_steps, INT, 1, 16777216, NULL, "steps of each environment per iteration"),
     PPO__FIELD(minibatch_size, INT, 1, 1073741824, NULL, "samples per gradient step"),
