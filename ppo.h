@@ -711,8 +711,8 @@ typedef struct ppo_config {              /* defaults in brackets */
     int          activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
     int          shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
     float        log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
-    int          normalize_obs;    /* 1: observations to mean 0, variance 1, by running statistics [0] */
-    int          normalize_reward; /* 1: rewards divided by the running std of the discounted return [0] */
+    int          normalize_obs; /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
+    int          normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
     float        clip_obs;         /* normalized observations are clipped to +- this [10] */
     float        clip_reward;      /* normalized rewards are clipped to +- this [10] */
     uint64_t     seed;             /* [1] */
@@ -3981,39 +3981,11 @@ static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, co
     return ppo__take_actions(memory, &env->action_space, samples, &rollout->actions);
 }
 
-/* Running statistics while several environments collect at once: each adds its own samples to the shared
-   ones, in its own order, and the shared ones take in all the fresh samples afterwards. So no thread
-   waits and the bits never change. */
-typedef struct ppo__local_norm {
-    ppo_normalizer running; /* the shared statistics and this environment's samples since */
-    ppo_normalizer fresh;   /* only those samples */
-} ppo__local_norm;
-
-static ppo_status ppo__local_init(ppo__local_norm *local, int size) {
-    ppo_status status = ppo_normalizer_init(&local->running, size);
-    return status ? status : ppo_normalizer_init(&local->fresh, size);
-}
-
-static void ppo__local_free(ppo__local_norm *local) {
-    ppo_normalizer_free(&local->running);
-    ppo_normalizer_free(&local->fresh);
-}
-
-static void ppo__local_begin(ppo__local_norm *local, const ppo_normalizer *shared) {
-    ppo__normalizer_reset(&local->fresh, 0);
-    local->running.count = shared->count;
-    memcpy(local->running.mean, shared->mean, shared->size * sizeof(double));
-    memcpy(local->running.var, shared->var, shared->size * sizeof(double));
-}
-
-static void ppo__local_update(ppo__local_norm *local, const float *x) {
-    ppo_normalizer_update(&local->running, x, 1);
-    ppo_normalizer_update(&local->fresh, x, 1);
-}
-
 /* The collector: copies of an environment and the policy that acts in them. The copies are dealt out in
    contiguous parts; a worker takes its part through a whole rollout on one thread. A row's result does
-   not depend on its batch, so the bits are the same for any number of workers. */
+   not depend on its batch, so the bits are the same for any number of workers. So are running statistics:
+   they rest during a rollout, while each environment gathers its own samples, and take them in
+   afterwards, in order. */
 typedef struct ppo__collector ppo__collector;
 
 typedef struct ppo__worker {
@@ -4034,44 +4006,43 @@ struct ppo__collector {
     ppo_normalizer         *return_norm; /* of the discounted return; NULL: rewards as they are */
     float                   clip_obs, clip_reward, gamma;
 
-    ppo__arena       memory;
-    ppo__envs        envs;
-    ppo_rng         *action_rng;   /* [envs] */
-    float           *view;         /* [envs][obs_size]: the latest observations as the policy sees them */
-    float           *discounted;   /* [envs]: running discounted return */
-    ppo__local_norm *local_obs;    /* [envs] if obs_norm */
-    ppo__local_norm *local_return; /* [envs] if return_norm */
-    ppo_rollout      rollout;
-    float           *finished_return; /* [steps][envs] of the episode that ended there, NaN where none did */
-    int             *finished_length; /* [steps][envs] */
-    int              fresh;           /* 1: every environment has to be reset before it is stepped */
-    ppo__pool       *pool;
-    ppo__worker     *workers; /* [worker_count] */
-    int              worker_count;
+    ppo__arena      memory;
+    ppo__envs       envs;
+    ppo_rng        *action_rng;  /* [envs] */
+    float          *view;        /* [envs][obs_size]: the latest observations as the policy sees them */
+    float          *discounted;  /* [envs]: running discounted return */
+    ppo_normalizer *seen_obs;    /* [envs] if obs_norm: of this rollout; merged into it afterwards */
+    ppo_normalizer *seen_return; /* [envs] if return_norm, likewise */
+    ppo_rollout     rollout;
+    float          *finished_return; /* [steps][envs] of the episode that ended there, NaN where none did */
+    int            *finished_length; /* [steps][envs] */
+    int             fresh;           /* 1: every environment has to be reset before it is stepped */
+    ppo__pool      *pool;
+    ppo__worker    *workers; /* [worker_count] */
+    int             worker_count;
 };
 
 /* Environment e's latest observation as the policy sees it. */
 static void ppo__view_latest(ppo__collector *collector, int e, float *out) {
-    const ppo_normalizer *norm = collector->local_obs ? &collector->local_obs[e].running : NULL;
-    int                   size = collector->envs.env.obs_size;
-    ppo__normalized(norm, collector->clip_obs, collector->envs.obs + ppo__at(e, size), 1, size, out);
+    int          size = collector->envs.env.obs_size;
+    const float *obs = collector->envs.obs + ppo__at(e, size);
+    ppo__normalized(collector->obs_norm, collector->clip_obs, obs, 1, size, out);
 }
 
 /* Counts that observation in the statistics and keeps its view for the next decision. */
 static void ppo__observe(ppo__collector *collector, int e) {
     size_t at = ppo__at(e, collector->envs.env.obs_size);
-    if (collector->local_obs) ppo__local_update(&collector->local_obs[e], collector->envs.obs + at);
+    if (collector->obs_norm) ppo_normalizer_update(&collector->seen_obs[e], collector->envs.obs + at, 1);
     ppo__view_latest(collector, e, collector->view + at);
 }
 
-/* The reward as the critic sees it: divided by the standard deviation of the discounted return so far. */
+/* The reward as the critic sees it: divided by the standard deviation of the discounted return. */
 static float ppo__view_reward(ppo__collector *collector, int e, float reward, int done) {
-    if (!collector->local_return) return reward;
-    ppo__local_norm *local = &collector->local_return[e];
+    if (!collector->return_norm) return reward;
     collector->discounted[e] = collector->discounted[e] * collector->gamma + reward;
-    ppo__local_update(local, &collector->discounted[e]);
+    ppo_normalizer_update(&collector->seen_return[e], &collector->discounted[e], 1);
     if (done) collector->discounted[e] = 0;
-    return ppo__clamp((float)(reward / sqrt(local->running.var[0] + 1e-8)), -collector->clip_reward,
+    return ppo__clamp((float)(reward / sqrt(collector->return_norm->var[0] + 1e-8)), -collector->clip_reward,
                       collector->clip_reward);
 }
 
@@ -4221,17 +4192,21 @@ static ppo_status ppo__workers_status(const ppo__collector *collector) {
     return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
 }
 
-/* The environments at their start, where they are not yet, and the statistics of this rollout empty. */
+/* Before a rollout: fresh episodes where they are due, the latest observations by the latest statistics,
+   and no samples seen yet. */
 static ppo_status ppo__collect_begin(ppo__collector *collector) {
     for (int k = 0; k < collector->worker_count; ++k) collector->workers[k].status = PPO_OK;
     for (int e = 0; e < collector->rollout.envs; ++e) {
-        if (collector->obs_norm) ppo__local_begin(&collector->local_obs[e], collector->obs_norm);
-        if (collector->return_norm) ppo__local_begin(&collector->local_return[e], collector->return_norm);
-        if (!collector->fresh) continue;
-        ppo_status status = ppo__env_reset(&collector->envs, e);
-        if (status) return status;
-        collector->discounted[e] = 0;
-        ppo__observe(collector, e);
+        if (collector->obs_norm) ppo__normalizer_reset(&collector->seen_obs[e], 0);
+        if (collector->return_norm) ppo__normalizer_reset(&collector->seen_return[e], 0);
+        if (collector->fresh) {
+            ppo_status status = ppo__env_reset(&collector->envs, e);
+            if (status) return status;
+            collector->discounted[e] = 0;
+            ppo__observe(collector, e);
+        } else {
+            ppo__view_latest(collector, e, collector->view + ppo__at(e, collector->envs.env.obs_size));
+        }
     }
     return PPO_OK;
 }
@@ -4247,9 +4222,8 @@ static ppo_status ppo__collect(ppo__collector *collector, int steps) {
     if (status) return status;
     collector->fresh = 0;
     for (int e = 0; e < collector->rollout.envs; ++e) {
-        if (collector->obs_norm) ppo_normalizer_merge(collector->obs_norm, &collector->local_obs[e].fresh);
-        if (collector->return_norm)
-            ppo_normalizer_merge(collector->return_norm, &collector->local_return[e].fresh);
+        if (collector->obs_norm) ppo_normalizer_merge(collector->obs_norm, &collector->seen_obs[e]);
+        if (collector->return_norm) ppo_normalizer_merge(collector->return_norm, &collector->seen_return[e]);
     }
     /* the tapes take their lasting shape in the first rollout */
     for (int k = 0; k < collector->worker_count; ++k) ppo_tape_reset(collector->workers[k].tape);
@@ -4260,19 +4234,19 @@ static void ppo__collector_free(ppo__collector *collector) {
     ppo__pool_free(collector->pool);
     for (int k = 0; k < collector->worker_count; ++k) ppo_tape_free(collector->workers[k].tape);
     for (int e = 0; e < collector->rollout.envs; ++e) {
-        if (collector->local_obs) ppo__local_free(&collector->local_obs[e]);
-        if (collector->local_return) ppo__local_free(&collector->local_return[e]);
+        if (collector->seen_obs) ppo_normalizer_free(&collector->seen_obs[e]);
+        if (collector->seen_return) ppo_normalizer_free(&collector->seen_return[e]);
     }
     ppo__envs_free(&collector->envs);
     ppo__arena_free(&collector->memory);
 }
 
-/* [envs] local statistics of `size` numbers. */
-static ppo_status ppo__take_local_norms(ppo__arena *memory, int envs, int size, ppo__local_norm **out) {
+/* [envs] statistics of `size` numbers. */
+static ppo_status ppo__take_normalizers(ppo__arena *memory, int envs, int size, ppo_normalizer **out) {
     ppo_status status = PPO_OK;
-    *out = (ppo__local_norm *)ppo__arena_zeros(memory, envs, sizeof **out);
+    *out = (ppo_normalizer *)ppo__arena_zeros(memory, envs, sizeof **out);
     if (!*out) return PPO_ERROR_MEMORY;
-    for (int e = 0; e < envs && !status; ++e) status = ppo__local_init(&(*out)[e], size);
+    for (int e = 0; e < envs && !status; ++e) status = ppo_normalizer_init(&(*out)[e], size);
     return status;
 }
 
@@ -4317,9 +4291,9 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     for (int e = 0; e < envs; ++e)
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
     if (collector->obs_norm)
-        status = ppo__take_local_norms(memory, envs, env->obs_size, &collector->local_obs);
+        status = ppo__take_normalizers(memory, envs, env->obs_size, &collector->seen_obs);
     if (!status && collector->return_norm)
-        status = ppo__take_local_norms(memory, envs, 1, &collector->local_return);
+        status = ppo__take_normalizers(memory, envs, 1, &collector->seen_return);
     if (!status) status = ppo__envs_open(&collector->envs, env, envs, seed, PPO_STREAM_ENV, 0);
     return status ? status : ppo__collector_workers(collector, env, envs, threads < envs ? threads : envs);
 }

@@ -624,6 +624,31 @@ static void an_observation_that_nobody_writes_is_zero(void **state) {
     ppo_agent_free(agent);
 }
 
+/* The policy sees an observation by the statistics of the rollouts before; each is counted once. */
+static void statistics_rest_during_a_rollout_and_take_it_in_afterwards(void **state) {
+    (void)state;
+    ppo_env      env = ticks_env(6);
+    ppo_config   cfg = tiny_config();
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    cfg.normalize_obs = 1, cfg.clip_obs = 1.2f, cfg.total_steps = 1000;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    for (int n = 0, step = 0; n < 4; n++, step += cfg.rollout_steps) {
+        double mean = agent->obs_norm.mean[0], var = agent->obs_norm.var[0];
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        const ppo_rollout *r = ppo_trainer_rollout(trainer);
+        for (int i = 0; i < r->steps * r->envs; i++) {
+            double want = ((step + i / r->envs) % 6 - mean) / sqrt(var + 1e-8);
+            assert_close(r->obs[i], fmax(-1.2, fmin(1.2, want)), 1e-6);
+        }
+        /* every observation of the rollouts, and the one that is waiting */
+        assert_close(agent->obs_norm.count, (step + cfg.rollout_steps + 1) * r->envs + 1e-4, 1e-12);
+    }
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_of_cartpole_is_that_of_gymnasium),
@@ -651,6 +676,8 @@ int main(void) {
         cmocka_unit_test_teardown(an_iteration_after_a_failed_one_starts_with_fresh_episodes,
                                   ticks_plan_clear),
         cmocka_unit_test(an_observation_that_nobody_writes_is_zero),
+        cmocka_unit_test_teardown(statistics_rest_during_a_rollout_and_take_it_in_afterwards,
+                                  ticks_plan_clear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
