@@ -230,8 +230,9 @@ typedef struct ppo_params {
     float       *m, *v;       /* Adam's first and second moment */
     long         step;        /* optimizer steps taken */
     int          tensor_count;
-    ppo_tensor **tensors; /* [tensor_count], in the order added */
-    const char **names;   /* [tensor_count], as "actor.0.weight"; owned by the set */
+    ppo_tensor **tensors;  /* [tensor_count], in the order added */
+    const char **names;    /* [tensor_count], as "actor.0.weight"; owned by the set */
+    float       *lr_scale; /* [tensor_count]: times the learning rate of a step; 1 at first */
 } ppo_params;
 
 PPO_DEF ppo_status ppo_params_create(ppo_params **params);
@@ -241,8 +242,9 @@ PPO_DEF void       ppo_params_free(ppo_params *params);
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols);
 
 /* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013, as PyTorch's
-   orthogonal_). */
+   orthogonal_), or with numbers from -bound to bound. */
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng);
+PPO_DEF void       ppo_init_uniform(ppo_tensor *weight, float bound, ppo_rng *rng);
 
 /* --------------------------------------------------------------------------------------------------------
    5 Autograd: operations are computed as they are called and recorded on a tape; backward walks the tape
@@ -366,6 +368,16 @@ PPO_DEF int ppo_categorical_mode(const float *logits, int vocab);
 PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logits, int n, int vocab,
                                       float *kl);
 
+/* Several independent choices at once (multi-discrete): a row of logits holds `heads` rows side by side, of
+   sizes[0], sizes[1], ... logits; action is (n, heads). Log-probabilities, entropies and KLs add up. */
+PPO_DEF ppo_status ppo_multi_categorical_logp(const float *logits, const int *sizes, int heads,
+                                              const int *action, int n, float *logp, float *entropy);
+PPO_DEF ppo_status ppo_multi_categorical_logp_backward(const float *logits, const int *sizes, int heads,
+                                                       const int *action, const float *grad_logp,
+                                                       const float *grad_entropy, int n, float *grad_logits);
+PPO_DEF ppo_status ppo_multi_categorical_kl(const float *p_logits, const float *q_logits, const int *sizes,
+                                            int heads, int n, float *kl);
+
 /* Summed over dimensions: logp[i] of action (n, dim), and entropy[i] (may be NULL), the same for every
    row. */
 PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, const float *action, int n,
@@ -383,11 +395,29 @@ PPO_DEF void       ppo_gaussian_sample(const float *mean, const float *log_std, 
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl);
 
-/* On the tape: both results are (n, 1). action is the caller's and must outlive the tape's round. */
+/* A Gaussian number u squashed into a box: action = low + (high - low) (tanh(u) + 1) / 2, elementwise.
+   Its density is that of u divided by d action / d u: subtract log_det[i], the sum of log(d action / d u)
+   over row i of u (n, dim), from the log-probability of u. */
+PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action);
+PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float high, float *log_det);
+
+/* On the tape: logp, entropy and KL are (n, 1). The arrays are the caller's and must outlive the tape's
+   round. log_std is a row (1, dim), or one row per sample (n, dim). KL is that of the policy which acted,
+   given by its outputs (old_log_std has one row per sample), to the one being trained: KL(old || new). */
 PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
                                   ppo_tensor **logp, ppo_tensor **entropy);
+PPO_DEF void ppo_tape_multi_categorical(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
+                                        const int *action, ppo_tensor **logp, ppo_tensor **entropy);
 PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
                                ppo_tensor **logp, ppo_tensor **entropy);
+PPO_DEF ppo_tensor *ppo_tape_multi_categorical_kl(ppo_tape *tape, const float *old_logits, const int *sizes,
+                                                  int heads, ppo_tensor *logits);
+PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, const float *old_log_std,
+                                         ppo_tensor *mean, ppo_tensor *log_std);
+
+/* Logits of illegal actions, where mask (rows, cols) is 0, become -1e8: their probability is exactly 0,
+   and no gradient flows into them (Huang and Ontanon 2022). */
+PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask);
 
 /* --------------------------------------------------------------------------------------------------------
    7 Advantages
@@ -454,6 +484,12 @@ PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, co
                                   const unsigned char *mask, int n, float clip_range, float *loss,
                                   float *grad_value);
 
+/* The same with errors beyond delta > 0 counted as delta (|error| - delta / 2), so that an outlier pulls no
+   harder than delta does (Huber 1964). delta = INFINITY is ppo_value_loss(). */
+PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_value, const float *target,
+                                        const unsigned char *mask, int n, float clip_range, float delta,
+                                        float *loss, float *grad_value);
+
 enum { PPO_K1 = 1, PPO_K2, PPO_K3 };
 
 /* kl[i], per sample: estimates of KL(pi || ref) from samples of pi, with l = ref_logp - logp: k1 = -l
@@ -477,6 +513,9 @@ PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const
                                          const ppo_policy_objective *objective, ppo_policy_stats *stats);
 PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
                                         const float *target, const unsigned char *mask, float clip_range);
+PPO_DEF ppo_tensor *ppo_tape_huber_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
+                                              const float *target, const unsigned char *mask,
+                                              float clip_range, float delta);
 
 /* --------------------------------------------------------------------------------------------------------
    9 Optimizer
@@ -507,13 +546,19 @@ PPO_DEF void ppo_params_zero_grad(ppo_params *params);
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm);
 
-/* initial all the time; from initial to 0 in a line; in half a cosine. progress goes from 0 to 1. */
-enum { PPO_CONSTANT, PPO_LINEAR, PPO_COSINE };
+/* initial all the time; from initial to 0 in a line; in half a cosine. progress goes from 0 to 1.
+   PPO_CUSTOM is for settings: ppo_config.schedule gives the value; ppo_schedule() takes it as
+   PPO_CONSTANT. */
+enum { PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM };
 PPO_DEF float ppo_schedule(int schedule, float initial, float progress);
 
 /* Ziegler 2019: coef (1 + clip(observed / target - 1, -0.2, 0.2) n_steps / horizon). target_kl and
    horizon are above 0, n_steps at most horizon. */
 PPO_DEF float ppo_adaptive_kl(float coef, float observed_kl, float target_kl, int n_steps, int horizon);
+
+/* Schulman 2017, section 4, once per iteration: coef / 2 where observed_kl < target_kl / 1.5, 2 coef
+   where it is > 1.5 target_kl, else coef. */
+PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_kl);
 
 /* --------------------------------------------------------------------------------------------------------
    10 Normalizers: running mean and variance (Chan et al. 1979), started as Stable-Baselines3 does: mean 0,
@@ -558,29 +603,70 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
 /* (n, in) -> (n, out) */
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x);
 
+/* Rows of a batch that are steps of several sequences, for a recurrent core. The rows are packed by time:
+   first step 0 of all sequences, then step 1 of those that have one, ... count[t] sequences have a step
+   t, so count never grows with t (the longest come first), and row (t, k) belongs to the k-th of them. */
+typedef struct ppo_sequences {
+    int          steps; /* of the longest; 0: every row is a sequence of its own */
+    const int   *count; /* [steps] */
+    const float *state; /* [count[0]][width] before each sequence's first step; NULL: zeros */
+    const unsigned char
+        *start; /* [rows] 1: an episode begins here, so the state before it is zeros; NULL: none */
+} ppo_sequences;
+
+/* A layer of gated recurrent units (Cho 2014, in PyTorch's form), for x a row and h the state before it:
+       r = sigmoid(x W_r + b_r + h U_r + c_r)        z = sigmoid(x W_z + b_z + h U_z + c_z)
+       n = tanh(x W_n + b_n + r (h U_n + c_n))       state after = (1 - z) n + z h
+   with W = [W_r W_z W_n] side by side, and U, b, c alike. */
+typedef struct ppo_gru {
+    int         width;        /* 0: there is none */
+    ppo_tensor *input_weight; /* (in, 3 width) W */
+    ppo_tensor *input_bias;   /* (1, 3 width) b */
+    ppo_tensor *state_weight; /* (width, 3 width) U */
+    ppo_tensor *state_bias;   /* (1, 3 width) c */
+} ppo_gru;
+
+/* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... */
+PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
+                                ppo_rng *rng);
+/* (rows, in) -> the state after each row (rows, width). The arrays of sequences must outlive the tape's
+   round. */
+PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x,
+                                    const ppo_sequences *sequences);
+
 /* What an agent may do. */
-enum { PPO_DISCRETE = 1, PPO_BOX };
+enum { PPO_DISCRETE = 1, PPO_BOX, PPO_MULTI_DISCRETE, PPO_MULTI_BINARY };
+enum { PPO_MAX_CHOICES = 128 };
 typedef struct ppo_space {
-    int   kind; /* PPO_DISCRETE: one of n actions; PPO_BOX: n numbers */
+    int   kind; /* PPO_DISCRETE: one of n actions; PPO_BOX: n numbers; PPO_MULTI_...: n choices at once */
     int   n;
-    float low, high; /* PPO_BOX: each number is clipped to [low, high] before the environment sees it */
+    float low, high;              /* PPO_BOX: the environment sees numbers in [low, high] */
+    int   sizes[PPO_MAX_CHOICES]; /* PPO_MULTI_...: choice j is one of sizes[j] */
 } ppo_space;
-/* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY). */
+/* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY); n choices, the
+   j-th one of sizes[j]; n bits. */
 PPO_DEF ppo_space ppo_discrete(int n);
 PPO_DEF ppo_space ppo_box(int n, float low, float high);
+PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n);
+PPO_DEF ppo_space ppo_multi_binary(int n);
 
 /* Policy and value networks over one parameter set. Separate: "actor" and "critic" have their own hidden
-   layers. Shared: a "trunk" of hidden layers feeds both heads. Gains: 0.01 for the policy head, 1 for the
-   value head. */
+   layers. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" stands between trunk (or
+   observation) and heads, and both use it. Gains: 0.01 for the policy head, 1 for the value head. */
 typedef struct ppo_actor_critic {
     int         obs_size;
     ppo_space   action_space;
     ppo_params *params;
     int         shared;
     ppo_mlp     trunk; /* shared only; the heads are then single layers */
+    ppo_gru     core;  /* width 0: none */
     ppo_mlp     actor, critic;
-    ppo_tensor *log_std; /* PPO_BOX only: (1, n), independent of the observation */
+    ppo_tensor *log_std; /* PPO_BOX only: (1, n), independent of the observation; gsde: (features, n) */
+    int         gsde, squash;
 } ppo_actor_critic;
+
+/* initial weights; uniform: in +- 1 / sqrt(inputs), PyTorch's default */
+enum { PPO_ORTHOGONAL, PPO_UNIFORM };
 
 typedef struct ppo_model_config {
     int        obs_size;
@@ -589,27 +675,54 @@ typedef struct ppo_model_config {
     int        layers;     /* 0: linear policy and value */
     int        activation; /* PPO_TANH, PPO_RELU or PPO_IDENTITY */
     int        shared_trunk;
+    int        recurrent; /* width of the core; 0: none */
+    int        init;      /* PPO_ORTHOGONAL or PPO_UNIFORM */
     float      log_std_init;
+    int        gsde;   /* PPO_BOX: standard deviations depend on the observation, see ppo_config */
+    int        squash; /* PPO_BOX: numbers are squashed into the box by tanh, not clipped */
     uint64_t   seed;
 } ppo_model_config;
 
 PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config);
 PPO_DEF void       ppo_actor_critic_free(ppo_actor_critic *model); /* what it owns, not the struct */
 
-/* obs (n, obs_size) -> policy: logits (n, actions) or mean (n, dim); value (n, 1). Either may be NULL:
-   not computed. */
-PPO_DEF void ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model, ppo_tensor *obs,
-                                      ppo_tensor **policy, ppo_tensor **value);
+/* What the networks are asked, and what they answer. */
+typedef struct ppo_inputs {
+    int                  rows;
+    const float         *obs;       /* (rows, obs_size) */
+    const unsigned char *mask;      /* (rows, logits) 0: illegal; NULL: all are legal */
+    ppo_sequences        sequences; /* recurrent only; zeros: one step each, from a state of zeros */
+} ppo_inputs;
+typedef struct ppo_outputs {
+    ppo_tensor *policy;   /* (rows, logits), masked; PPO_BOX: means (rows, n) */
+    ppo_tensor *log_std;  /* PPO_BOX: (1, n), gsde: (rows, n) */
+    ppo_tensor *features; /* what the policy head reads (rows, features) */
+    ppo_tensor *value;    /* (rows, 1) */
+    ppo_tensor *state;    /* recurrent: the state after each row (rows, width) */
+} ppo_outputs;
 
-/* Actions of a batch: discrete [n] or box (n, dim), by the kind of space; the other is NULL. */
+/* The arrays must outlive the tape's round. Either part alone saves the other's work; what is not
+   computed, or has failed, is NULL. */
+enum { PPO_POLICY = 1, PPO_VALUE = 2 };
+PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
+                                             const ppo_inputs *inputs, int parts);
+
+/* Actions of a batch: discrete (rows, 1), for PPO_MULTI_... (rows, n), or box (rows, n), before clipping or
+   squashing; the other is NULL. */
 typedef struct ppo_actions {
     int   *discrete;
     float *box;
 } ppo_actions;
 
-/* The log-probability and entropy of actions already taken, both (n, 1), given forward's policy. */
-PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, ppo_tensor *policy,
+/* The log-probability and entropy of actions already taken, both (rows, 1), given forward's policy. A
+   squashed Gaussian's entropy has no formula: it is estimated by -logp, as Stable-Baselines3 does. */
+PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, const ppo_outputs *outputs,
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy);
+
+/* KL(old || new), exact (rows, 1), from the old policy's outputs: logits, or means and log_std (rows, n). */
+PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *model,
+                                        const ppo_outputs *outputs, const float *old_policy,
+                                        const float *old_log_std);
 
 /* --------------------------------------------------------------------------------------------------------
    12 Rollouts: the environment interface, many environments side by side, and the buffer of what they did
@@ -617,6 +730,7 @@ PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model
 
 typedef struct ppo_action {
     int          discrete; /* PPO_DISCRETE: 0 .. n-1 */
+    const int   *choices;  /* PPO_MULTI_DISCRETE, PPO_MULTI_BINARY: [n], choice j is 0 .. sizes[j]-1 */
     const float *box;      /* PPO_BOX: [n] numbers, within [low, high] */
 } ppo_action;
 
@@ -629,11 +743,17 @@ typedef struct ppo_outcome { /* zeroed before every step */
 typedef struct ppo_env {
     const char *name;         /* may be NULL */
     int         obs_size;     /* floats in an observation */
-    ppo_space   action_space; /* ppo_discrete(n) or ppo_box(n, low, high) */
+    ppo_space   action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
     size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset */
     int         max_steps;    /* time limit of an episode; 0: none, the episode must end by itself */
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
+    /* Where not every action is legal in every state: sets mask to 0 for those that are not. mask comes
+       filled with 1, a byte per option: [n] for PPO_DISCRETE; the options of choice 0, then those of choice 1,
+       ... for PPO_MULTI_... At least one per choice must stay. May be NULL; unused for PPO_BOX. */
+    void (*action_mask)(const void *state, unsigned char *mask);
+    /* Prints the state as a few lines of text, always as many, for a person to watch. May be NULL. */
+    void (*draw)(const void *state, FILE *file);
     /* For what does not fit into plain bytes; both may be NULL. open is called once per copy, before the
        first reset: it may keep `user` in the state or take outside resources, and returns 0, or not 0 for
        failure. `copy` counts from 0. close gives the resources back. */
@@ -645,15 +765,19 @@ typedef struct ppo_env {
 /* PPO_ERROR_ARGUMENT and a sentence if something is missing. */
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env);
 
-/* What `envs` environments did in `steps` steps, time-major. */
+/* What `envs` environments did in `steps` steps, time-major: [steps][envs], or [steps][envs][size]. */
 typedef struct ppo_rollout {
-    int            steps, envs, obs_size;
-    float         *obs;          /* [steps][envs][obs_size], as the policy saw them (normalized) */
-    ppo_actions    actions;      /* [steps][envs] (PPO_BOX: [steps][envs][n]), before clipping to the box */
-    float         *logp, *value; /* [steps][envs], of the policy that acted */
-    float         *reward, *next_value;      /* [steps][envs] (reward as the critic sees it: normalized) */
-    unsigned char *terminated, *truncated;   /* [steps][envs] */
-    float         *advantage, *value_target; /* [steps][envs], by ppo_gae() */
+    int            steps, envs;
+    float         *obs;                 /* [][][obs_size], as the policy saw them (normalized) */
+    ppo_actions    actions;             /* [][][1 or n], before clipping to the box or squashing */
+    unsigned char *mask;                /* [][][logits], or NULL: all were legal */
+    float         *logp, *value;        /* of the policy that acted */
+    float         *policy, *log_std;    /* its outputs: logits, or means and log_std, if a KL needs them */
+    float         *state;               /* recurrent: [][][width], before the step; else NULL */
+    unsigned char *start;               /* recurrent: 1 at the first step of an episode; else NULL */
+    float         *reward, *next_value; /* (reward as the critic sees it: normalized) */
+    unsigned char *terminated, *truncated;
+    float         *advantage, *value_target; /* by ppo_gae() */
 } ppo_rollout;
 
 /* --------------------------------------------------------------------------------------------------------
@@ -677,30 +801,45 @@ typedef struct ppo_progress {
     float learning_rate, clip_range;
     float grad_norm; /* before clipping, mean */
     int   epochs;    /* completed; fewer than configured if target_kl stopped them */
+    float loss;      /* all of it, mean over the minibatches */
+    float kl;        /* exact KL(old || new) after the epochs; NaN unless adaptive_kl_target asks for it */
+    float kl_coef, entropy_coef; /* as used in this iteration */
+    float std;                   /* PPO_BOX: mean standard deviation of the policy, else NaN [train/std] */
+    long  gradient_steps;        /* since the start [train/n_updates counts epochs] */
 } ppo_progress;
 
 /* Called after every iteration. Return 0 to go on, anything else to end training now: that is no error. */
 typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 
+/* A schedule of your own, for the settings whose schedule is PPO_CUSTOM: the value, 0 or more, for the
+   iteration that begins when `progress` (0 to 1) of the steps are done. */
+enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, PPO_SETTING_ENTROPY_COEF };
+typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
+
 typedef struct ppo_config {              /* defaults in brackets */
     long         total_steps;            /* environment steps, over all environments [100000] */
     int          num_envs;               /* environments side by side [4] */
     int          rollout_steps;          /* steps of each per iteration [512] */
-    int          minibatch_size;         /* samples per gradient step, at most; evened out [64] */
+    int          minibatch_size;         /* samples per gradient step, at most; evened out; 0: all [64] */
     int          epochs;                 /* passes over each rollout [10] */
     float        learning_rate;          /* Adam's [3e-4] */
-    int          learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [linear] */
+    int          learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
+    float        critic_learning_rate;   /* of the critic alone, scheduled alike; 0: learning_rate [0] */
     float        gamma;                  /* discount per step [0.99] */
     float        gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
     int          objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
     float        clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
     int          clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
     float        dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
-    float        kl_coef;                /* PPO_KL_PENALTY: weight of KL(old || new) [1] */
+    float        kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float        adaptive_kl_target;     /* > 0: kl_coef doubles or halves to keep the KL near this [0] */
     float        target_kl;              /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float        value_coef;   /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float        value_clip;   /* > 0: clip range of the value loss; 0: off [0] */
-    float        entropy_coef; /* weight of the entropy bonus [0] */
+    float        value_coef;       /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float        value_clip;       /* > 0: clip range of the value loss; 0: off [0] */
+    float        huber_delta;      /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int          baseline;         /* 0: no critic; an advantage is the return that followed [1] */
+    float        entropy_coef;     /* weight of the entropy bonus [0] */
+    int          entropy_schedule; /* as learning_rate_schedule [constant] */
     int          normalize_advantage;    /* per minibatch: mean 0, std 1 [1] */
     float        max_grad_norm;          /* global-norm clip; 0: off [0.5] */
     float        adam_beta1, adam_beta2; /* [0.9, 0.999] */
@@ -710,7 +849,13 @@ typedef struct ppo_config {              /* defaults in brackets */
     int          hidden_layers;          /* how many of them [2] */
     int          activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
     int          shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
-    float        log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
+    int          recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
+    int          sequence_steps; /* recurrent: gradients go back through at most this many steps [32] */
+    int          init;           /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
+    float        log_std_init;   /* PPO_BOX: initial log standard deviation [0] */
+    int          squash;     /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
+    int          gsde;       /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
+    int          gsde_steps; /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
     int          normalize_obs; /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
     int          normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
     float        clip_obs;         /* normalized observations are clipped to +- this [10] */
@@ -719,10 +864,24 @@ typedef struct ppo_config {              /* defaults in brackets */
     int          threads;          /* for collecting; the results are the same for any number [1] */
     ppo_callback callback;         /* may be NULL [NULL] */
     void        *callback_user;    /* handed to the callback [NULL] */
+    ppo_schedule_fn schedule;      /* for PPO_CUSTOM [NULL] */
+    void           *schedule_user; /* handed to it [NULL] */
 } ppo_config;
 
 PPO_DEF ppo_config ppo_config_default(void);
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config); /* which field is wrong, and why */
+
+/* Known settings by name; what a preset does not speak of stays as it is.
+       "reinforce"               plain policy gradient (Williams 1992): returns, no critic, one gradient step
+       "reinforce-baseline"      the same, minus the critic's value
+       "a2c"                     advantage actor-critic (Mnih 2016), which is PPO with one epoch (Huang 2022)
+       "ppo-paper"               Schulman 2017, table 3: continuous control
+       "ppo-paper-fixed-kl"      the same with a penalty in place of the clip, 3 KL(old || new)
+       "ppo-paper-adaptive-kl"   the same with a weight that keeps the KL near 0.01
+       "ppo-paper-unclipped"     the same with neither */
+PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name);
+/* Their names, as "reinforce|reinforce-baseline|..." */
+PPO_DEF const char *ppo_config_presets(void);
 
 /* The fields by name, for command lines and files. Names are the struct's; '-' may stand for '_';
    "hidden" means widths and count, as "64,64" or "none". */
@@ -747,16 +906,23 @@ typedef struct ppo_agent {
     ppo_normalizer   obs_norm;    /* size 0: observations are used as they are */
     ppo_normalizer   return_norm; /* of the discounted return, for normalize_reward; size 0: not yet */
     float            clip_obs;
+    ppo_config       config;  /* the settings it was made with, or last trained with */
     ppo_tape        *tape;    /* for ppo_act() */
-    float           *scratch; /* [obs_size + 2 n] */
+    float           *scratch; /* for ppo_act() */
+    float           *state;   /* recurrent: [width], what ppo_act() remembers of the episode */
 } ppo_agent;
 
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
 PPO_DEF void       ppo_agent_free(ppo_agent *agent);
 
 /* The action for one observation [obs_size]: sampled with rng, or the likeliest one if rng is NULL.
-   action->box points into the agent and is good until its next call. */
+   action->box and ->choices point into the agent and are good until its next call. A recurrent agent
+   remembers from call to call: say ppo_agent_reset() where an episode begins. With a mask, as
+   env.action_mask fills it, only legal actions are taken. */
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action);
+PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
+                                  ppo_action *action);
+PPO_DEF void       ppo_agent_reset(ppo_agent *agent);
 
 /* The whole main job. *agent NULL: a new agent, which the caller frees; on failure none is handed out.
    Otherwise that agent is trained further: with its own network, whatever config says of it, and with the
@@ -888,6 +1054,8 @@ static int ppo__finite(float x) {
     memcpy(&bits, &x, sizeof bits);
     return (bits & 0x7f800000u) != 0x7f800000u;
 }
+
+static float ppo__clamp(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
 /* Where row `row` of a matrix of `cols` columns begins. */
 static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
@@ -2157,6 +2325,7 @@ PPO_DEF void ppo_params_free(ppo_params *params) {
     }
     ppo__array_free(params->tensors);
     ppo__array_free((void *)params->names);
+    ppo__array_free(params->lr_scale);
     ppo__free(params->data);
     ppo__free(params);
 }
@@ -2194,7 +2363,9 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     if (tensors) params->tensors = (ppo_tensor **)tensors;
     void *names = tensors ? ppo__array_room((void *)params->names, sizeof *params->names) : NULL;
     if (names) params->names = (const char **)names;
-    ppo_tensor *tensor = names ? (ppo_tensor *)ppo__alloc(sizeof *tensor) : NULL;
+    void *scales = names ? ppo__array_room(params->lr_scale, sizeof *params->lr_scale) : NULL;
+    if (scales) params->lr_scale = (float *)scales;
+    ppo_tensor *tensor = scales ? (ppo_tensor *)ppo__alloc(sizeof *tensor) : NULL;
     char       *copy = tensor ? (char *)ppo__alloc(strlen(name) + 1) : NULL;
     size_t      line = PPO__ALIGN / sizeof(float), start = params->count;
     size_t      padded = (ppo__at(rows, cols) + line - 1) / line * line;
@@ -2209,6 +2380,7 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     tensor->grad = params->grad + start;
     ppo__array_push(params->tensors, tensor);
     ppo__array_push(params->names, strcpy(copy, name));
+    ppo__array_push(params->lr_scale, 1);
     ++params->tensor_count;
     return tensor;
 }
@@ -2267,6 +2439,10 @@ PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *
     }
     ppo__free(x);
     return PPO_OK;
+}
+
+PPO_DEF void ppo_init_uniform(ppo_tensor *weight, float bound, ppo_rng *rng) {
+    for (size_t i = 0; i < ppo__size(weight); ++i) weight->data[i] = ppo_rng_range(rng, -bound, bound);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -2852,83 +3028,164 @@ static ppo__row ppo__softmax_row(const float *logits, int vocab, float inv_tempe
     return row;
 }
 
-static ppo_status ppo__check_tokens(const char *function, const int *token, int n, int vocab,
-                                    float temperature) {
-    if (n <= 0 || vocab <= 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d logits", function, n, vocab);
+/* What a row of logits is made of: one categorical distribution, or several side by side. */
+typedef struct ppo__heads {
+    const int *sizes; /* [count] */
+    int        count, cols;
+    float      inv_temperature;
+} ppo__heads;
+
+static ppo_status ppo__check_heads(const char *function, const int *sizes, int count, float temperature,
+                                   int n, ppo__heads *heads) {
+    int64_t cols = 0;
+    memset(heads, 0, sizeof *heads);
+    for (int h = 0; h < count; ++h) {
+        if (sizes[h] <= 0)
+            return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d logits", function, n, sizes[h]);
+        cols += sizes[h];
+    }
+    if (n <= 0 || count <= 0 || cols > INT_MAX) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d logits", function, n, (int)cols);
     }
     if (!(temperature > 0) || !ppo__finite(temperature)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function,
                         (double)temperature);
     }
+    heads->sizes = sizes;
+    heads->count = count;
+    heads->cols = (int)cols;
+    heads->inv_temperature = 1 / temperature;
+    return PPO_OK;
+}
+
+static ppo_status ppo__check_tokens(const char *function, const ppo__heads *heads, const int *token, int n) {
     for (int i = 0; i < n; ++i) {
-        if (token[i] < 0 || token[i] >= vocab) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "%s: token %d of row %d is outside 0 .. %d", function,
-                            token[i], i, vocab - 1);
+        for (int h = 0; h < heads->count; ++h) {
+            int chosen = token[ppo__at(i, heads->count) + h];
+            if (chosen >= 0 && chosen < heads->sizes[h]) continue;
+            return ppo_fail(PPO_ERROR_ARGUMENT, "%s: token %d of row %d is outside 0 .. %d", function, chosen,
+                            i, heads->sizes[h] - 1);
         }
     }
     return PPO_OK;
 }
 
-/* Outputs may be NULL; `rows` [n] keeps what backward needs. */
-static void ppo__token_rows(const float *logits, const int *token, int n, int vocab, float temperature,
+/* Outputs may be NULL; `rows` [n][heads] keeps what backward needs. */
+static void ppo__token_rows(const ppo__heads *heads, const float *logits, const int *token, int n,
                             float *logp, float *entropy, ppo__row *rows) {
-    float inv = 1 / temperature;
     for (int i = 0; i < n; ++i) {
-        const float *z = logits + ppo__at(i, vocab);
-        ppo__row     row = ppo__softmax_row(z, vocab, inv);
-        if (logp) logp[i] = ppo__at_most_0(z[token[i]] * inv - row.max - row.log_sum);
-        if (entropy) entropy[i] = row.entropy;
-        if (rows) rows[i] = row;
+        const float *z = logits + ppo__at(i, heads->cols);
+        float        logp_sum = 0, entropy_sum = 0;
+        for (int h = 0; h < heads->count; ++h) {
+            size_t   at = ppo__at(i, heads->count) + h;
+            ppo__row row = ppo__softmax_row(z, heads->sizes[h], heads->inv_temperature);
+            logp_sum += ppo__at_most_0(z[token[at]] * heads->inv_temperature - row.max - row.log_sum);
+            entropy_sum += row.entropy;
+            if (rows) rows[at] = row;
+            z += heads->sizes[h];
+        }
+        if (logp) logp[i] = logp_sum;
+        if (entropy) entropy[i] = entropy_sum;
     }
 }
 
-/* d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). */
-static void ppo__token_row_backward(const float *z, int token, int vocab, float temperature, ppo__row row,
-                                    float grad_logp, float grad_entropy, float *grad) {
-    float inv = 1 / temperature;
-    ppo__k()->softmax_grad(z, vocab, inv, row.max, row.log_sum, row.entropy, grad_logp, grad_entropy, grad);
-    grad[token] += grad_logp * inv;
+/* d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). token and row belong
+   to one row of logits z, grad [cols] is overwritten. */
+static void ppo__token_row_backward(const ppo__heads *heads, const float *z, const int *token,
+                                    const ppo__row *row, float grad_logp, float grad_entropy, float *grad) {
+    for (int h = 0; h < heads->count; ++h) {
+        ppo__k()->softmax_grad(z, heads->sizes[h], heads->inv_temperature, row[h].max, row[h].log_sum,
+                               row[h].entropy, grad_logp, grad_entropy, grad);
+        grad[token[h]] += grad_logp * heads->inv_temperature;
+        z += heads->sizes[h];
+        grad += heads->sizes[h];
+    }
 }
 
-PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
-                                  float *logp, float *entropy) {
-    if (!logits || !token || !logp) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_token_logp: an argument is NULL");
-    }
-    ppo_status status = ppo__check_tokens("ppo_token_logp", token, n, vocab, temperature);
+static ppo_status ppo__heads_logp(const char *function, const ppo__heads *heads, const float *logits,
+                                  const int *token, int n, float *logp, float *entropy) {
+    ppo_status status = ppo__check_tokens(function, heads, token, n);
     if (status) return status;
-    ppo__token_rows(logits, token, n, vocab, temperature, logp, entropy, NULL);
+    ppo__token_rows(heads, logits, token, n, logp, entropy, NULL);
     for (int i = 0; i < n; ++i) {
         /* -inf is a token that a mask forbids; NaN and +inf come from broken logits */
         if (!(logp[i] <= 0)) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_token_logp: log-probability of row %d is %g", i,
+            return ppo_fail(PPO_ERROR_NUMERIC, "%s: log-probability of row %d is %g", function, i,
                             (double)logp[i]);
         }
     }
     return PPO_OK;
 }
 
+/* One row and one head at a time, so that in place works and nothing has to be kept. */
+static ppo_status ppo__heads_logp_backward(const char *function, const ppo__heads *heads, const float *logits,
+                                           const int *token, const float *grad_logp,
+                                           const float *grad_entropy, int n, float *grad_logits) {
+    ppo_status status = ppo__check_tokens(function, heads, token, n);
+    if (status) return status;
+    for (int i = 0; i < n; ++i) {
+        size_t at = ppo__at(i, heads->cols);
+        float  g = grad_logp ? grad_logp[i] : 0, e = grad_entropy ? grad_entropy[i] : 0;
+        for (int h = 0; h < heads->count; ++h) {
+            ppo__heads one = {&heads->sizes[h], 1, heads->sizes[h], heads->inv_temperature};
+            ppo__row   row = ppo__softmax_row(logits + at, one.cols, one.inv_temperature);
+            if (!ppo__finite(row.max) || !ppo__finite(row.log_sum) || !ppo__finite(g) || !ppo__finite(e)) {
+                return ppo_fail(PPO_ERROR_NUMERIC, "%s: row %d has log-sum %g, gradients %g and %g", function,
+                                i, (double)(row.max + row.log_sum), (double)g, (double)e);
+            }
+            ppo__token_row_backward(&one, logits + at, &token[ppo__at(i, heads->count) + h], &row, g, e,
+                                    grad_logits + at);
+            at += (size_t)one.cols;
+        }
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
+                                  float *logp, float *entropy) {
+    ppo__heads heads;
+    if (!logits || !token || !logp) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_token_logp: an argument is NULL");
+    }
+    ppo_status status = ppo__check_heads("ppo_token_logp", &vocab, 1, temperature, n, &heads);
+    return status ? status : ppo__heads_logp("ppo_token_logp", &heads, logits, token, n, logp, entropy);
+}
+
 PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token, const float *grad_logp,
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            float *grad_logits) {
+    ppo__heads heads;
     if (!logits || !token || !grad_logits) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_token_logp_backward: an argument is NULL");
     }
-    ppo_status status = ppo__check_tokens("ppo_token_logp_backward", token, n, vocab, temperature);
+    ppo_status status = ppo__check_heads("ppo_token_logp_backward", &vocab, 1, temperature, n, &heads);
     if (status) return status;
-    for (int i = 0; i < n; ++i) {
-        const float *z = logits + ppo__at(i, vocab);
-        float        g = grad_logp ? grad_logp[i] : 0, h = grad_entropy ? grad_entropy[i] : 0;
-        ppo__row     row = ppo__softmax_row(z, vocab, 1 / temperature);
-        if (!ppo__finite(row.max) || !ppo__finite(row.log_sum) || !ppo__finite(g) || !ppo__finite(h)) {
-            return ppo_fail(PPO_ERROR_NUMERIC,
-                            "ppo_token_logp_backward: row %d has log-sum %g, gradients %g and %g", i,
-                            (double)(row.max + row.log_sum), (double)g, (double)h);
-        }
-        ppo__token_row_backward(z, token[i], vocab, temperature, row, g, h, grad_logits + ppo__at(i, vocab));
+    return ppo__heads_logp_backward("ppo_token_logp_backward", &heads, logits, token, grad_logp, grad_entropy,
+                                    n, grad_logits);
+}
+
+PPO_DEF ppo_status ppo_multi_categorical_logp(const float *logits, const int *sizes, int heads,
+                                              const int *action, int n, float *logp, float *entropy) {
+    ppo__heads all;
+    if (!logits || !sizes || !action || !logp) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_multi_categorical_logp: an argument is NULL");
     }
-    return PPO_OK;
+    ppo_status status = ppo__check_heads("ppo_multi_categorical_logp", sizes, heads, 1, n, &all);
+    if (status) return status;
+    return ppo__heads_logp("ppo_multi_categorical_logp", &all, logits, action, n, logp, entropy);
+}
+
+PPO_DEF ppo_status ppo_multi_categorical_logp_backward(const float *logits, const int *sizes, int heads,
+                                                       const int *action, const float *grad_logp,
+                                                       const float *grad_entropy, int n, float *grad_logits) {
+    ppo__heads all;
+    if (!logits || !sizes || !action || !grad_logits) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_multi_categorical_logp_backward: an argument is NULL");
+    }
+    ppo_status status = ppo__check_heads("ppo_multi_categorical_logp_backward", sizes, heads, 1, n, &all);
+    if (status) return status;
+    return ppo__heads_logp_backward("ppo_multi_categorical_logp_backward", &all, logits, action, grad_logp,
+                                    grad_entropy, n, grad_logits);
 }
 
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
@@ -2952,30 +3209,54 @@ PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float tempera
     return mode; /* rounding put the threshold at the total */
 }
 
-PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logits, int n, int vocab,
-                                      float *kl) {
-    if (!p_logits || !q_logits || !kl) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_categorical_kl: an argument is NULL");
-    }
-    if (n <= 0 || vocab <= 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_categorical_kl: %d rows of %d logits", n, vocab);
-    }
-    for (int i = 0; i < n; ++i) {
-        const float *p = p_logits + ppo__at(i, vocab), *q = q_logits + ppo__at(i, vocab);
-        ppo__row     p_row = ppo__softmax_row(p, vocab, 1), q_row = ppo__softmax_row(q, vocab, 1);
-        double       sum = 0;
-        for (int j = 0; j < vocab; ++j) {
+/* sum of p (log p - log q) over a row of all heads. */
+static double ppo__heads_kl_row(const ppo__heads *heads, const float *p, const float *q) {
+    double sum = 0;
+    for (int h = 0; h < heads->count; ++h) {
+        int      size = heads->sizes[h];
+        ppo__row p_row = ppo__softmax_row(p, size, 1), q_row = ppo__softmax_row(q, size, 1);
+        for (int j = 0; j < size; ++j) {
             float p_logp = p[j] - p_row.max - p_row.log_sum, q_logp = q[j] - q_row.max - q_row.log_sum;
             float probability = expf(p_logp);
             if (probability > 0) sum += (double)probability * (double)(p_logp - q_logp); /* 0 log 0 = 0 */
+            if (p_logp != p_logp) sum = (double)p_logp;
         }
-        kl[i] = (float)sum;
+        p += size;
+        q += size;
+    }
+    return sum;
+}
+
+static ppo_status ppo__heads_kl(const char *function, const ppo__heads *heads, const float *p_logits,
+                                const float *q_logits, int n, float *kl) {
+    for (int i = 0; i < n; ++i) {
+        size_t at = ppo__at(i, heads->cols);
+        kl[i] = (float)ppo__heads_kl_row(heads, p_logits + at, q_logits + at);
         if (kl[i] != kl[i]) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_categorical_kl: the KL of row %d is %g", i,
-                            (double)kl[i]);
+            return ppo_fail(PPO_ERROR_NUMERIC, "%s: the KL of row %d is %g", function, i, (double)kl[i]);
         }
     }
     return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_multi_categorical_kl(const float *p_logits, const float *q_logits, const int *sizes,
+                                            int heads, int n, float *kl) {
+    ppo__heads all;
+    if (!p_logits || !q_logits || !sizes || !kl) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_multi_categorical_kl: an argument is NULL");
+    }
+    ppo_status status = ppo__check_heads("ppo_multi_categorical_kl", sizes, heads, 1, n, &all);
+    return status ? status : ppo__heads_kl("ppo_multi_categorical_kl", &all, p_logits, q_logits, n, kl);
+}
+
+PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logits, int n, int vocab,
+                                      float *kl) {
+    ppo__heads heads;
+    if (!p_logits || !q_logits || !kl) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_categorical_kl: an argument is NULL");
+    }
+    ppo_status status = ppo__check_heads("ppo_categorical_kl", &vocab, 1, 1, n, &heads);
+    return status ? status : ppo__heads_kl("ppo_categorical_kl", &heads, p_logits, q_logits, n, kl);
 }
 
 static ppo_status ppo__check_gaussian(const char *function, int pointers_given, int n, int dim) {
@@ -2987,18 +3268,17 @@ static ppo_status ppo__check_gaussian(const char *function, int pointers_given, 
 }
 
 /* log N(a) = sum of -z^2/2 - log_std - log(2 pi)/2, z = (a - mean) / std; entropy = sum of log_std + log(2
-   pi e)/2. */
-static void ppo__gaussian_rows(const float *mean, const float *log_std, const float *action, int n, int dim,
-                               float *logp, float *entropy) {
+   pi e)/2. The row of sample i is log_std + i ld_std: ld_std is 0 for one row that all share, else dim. */
+static void ppo__gaussian_rows(const float *mean, const float *log_std, int ld_std, const float *action,
+                               int n, int dim, float *logp, float *entropy) {
     const float half_log_2pi = 0.91893853320467f;
-    float       log_scale = 0;
-    for (int j = 0; j < dim; ++j) log_scale += log_std[j] + half_log_2pi;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i, log_std += ld_std) {
         const float *m = mean + ppo__at(i, dim), *a = action + ppo__at(i, dim);
-        float        sum = 0;
+        float        sum = 0, log_scale = 0;
         for (int j = 0; j < dim; ++j) {
             float z = (a[j] - m[j]) * expf(-log_std[j]);
             sum += z * z;
+            log_scale += log_std[j] + half_log_2pi;
         }
         logp[i] = -0.5f * sum - log_scale;
         if (entropy) entropy[i] = log_scale + 0.5f * (float)dim;
@@ -3009,7 +3289,7 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
                                      int dim, float *logp, float *entropy) {
     ppo_status status = ppo__check_gaussian("ppo_gaussian_logp", mean && log_std && action && logp, n, dim);
     if (status) return status;
-    ppo__gaussian_rows(mean, log_std, action, n, dim, logp, entropy);
+    ppo__gaussian_rows(mean, log_std, 0, action, n, dim, logp, entropy);
     for (int i = 0; i < n; ++i) {
         if (!ppo__finite(logp[i])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp: log-probability of row %d is %g", i,
@@ -3021,16 +3301,16 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
 
 /* d logp / d mean = z / std;  d logp / d log_std = z^2 - 1;  d entropy / d log_std = 1. Adds to both
    gradients. */
-static void ppo__gaussian_backward(const float *mean, const float *log_std, const float *action,
+static void ppo__gaussian_backward(const float *mean, const float *log_std, int ld_std, const float *action,
                                    const float *grad_logp, const float *grad_entropy, int n, int dim,
                                    float *grad_mean, float *grad_log_std) {
     for (int i = 0; i < n; ++i) {
         float g = grad_logp ? grad_logp[i] : 0, h = grad_entropy ? grad_entropy[i] : 0;
         for (int j = 0; j < dim; ++j) {
-            size_t at = ppo__at(i, dim) + j;
-            float  inv_std = expf(-log_std[j]), z = (action[at] - mean[at]) * inv_std;
+            size_t at = ppo__at(i, dim) + j, at_std = ppo__at(i, ld_std) + j;
+            float  inv_std = expf(-log_std[at_std]), z = (action[at] - mean[at]) * inv_std;
             if (grad_mean) grad_mean[at] += g * z * inv_std;
-            if (grad_log_std) grad_log_std[j] += g * (z * z - 1) + h;
+            if (grad_log_std) grad_log_std[at_std] += g * (z * z - 1) + h;
         }
     }
 }
@@ -3042,7 +3322,8 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
     if (status) return status;
     if (grad_mean) memset(grad_mean, 0, ppo__at(n, dim) * sizeof(float));
     if (grad_log_std) memset(grad_log_std, 0, dim * sizeof(float));
-    ppo__gaussian_backward(mean, log_std, action, grad_logp, grad_entropy, n, dim, grad_mean, grad_log_std);
+    ppo__gaussian_backward(mean, log_std, 0, action, grad_logp, grad_entropy, n, dim, grad_mean,
+                           grad_log_std);
     for (size_t i = 0; i < ppo__at(n, dim) && grad_mean; ++i) {
         if (!ppo__finite(grad_mean[i])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp_backward: the gradient of row %d is %g",
@@ -3057,21 +3338,26 @@ PPO_DEF void ppo_gaussian_sample(const float *mean, const float *log_std, int di
     for (int j = 0; j < dim; ++j) action[j] = mean[j] + expf(log_std[j]) * ppo_rng_normal(rng);
 }
 
-/* Per dimension: log(s_q / s_p) + (s_p^2 + (m_p - m_q)^2) / (2 s_q^2) - 1/2. */
+/* One row: per dimension log(s_q / s_p) + (s_p^2 + (m_p - m_q)^2) / (2 s_q^2) - 1/2. */
+static double ppo__gaussian_kl_row(const float *p_mean, const float *p_log_std, const float *q_mean,
+                                   const float *q_log_std, int dim) {
+    double sum = 0;
+    for (int j = 0; j < dim; ++j) {
+        double log_ratio = (double)q_log_std[j] - (double)p_log_std[j];
+        double shift = ((double)p_mean[j] - (double)q_mean[j]) * exp(-(double)q_log_std[j]);
+        sum += log_ratio + 0.5 * (exp(-2 * log_ratio) + shift * shift - 1);
+    }
+    return sum;
+}
+
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl) {
     ppo_status status =
         ppo__check_gaussian("ppo_gaussian_kl", p_mean && p_log_std && q_mean && q_log_std && kl, n, dim);
     if (status) return status;
     for (int i = 0; i < n; ++i) {
-        double sum = 0;
-        for (int j = 0; j < dim; ++j) {
-            size_t at = ppo__at(i, dim) + j;
-            double log_ratio = (double)q_log_std[j] - (double)p_log_std[j];
-            double shift = ((double)p_mean[at] - (double)q_mean[at]) * exp(-(double)q_log_std[j]);
-            sum += log_ratio + 0.5 * (exp(-2 * log_ratio) + shift * shift - 1);
-        }
-        kl[i] = (float)sum;
+        size_t at = ppo__at(i, dim);
+        kl[i] = (float)ppo__gaussian_kl_row(p_mean + at, p_log_std, q_mean + at, q_log_std, dim);
         if (!ppo__finite(kl[i])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_kl: the KL of row %d is %g", i, (double)kl[i]);
         }
@@ -3079,35 +3365,64 @@ PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, 
     return PPO_OK;
 }
 
+PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action) {
+    for (size_t i = 0; i < count; ++i) {
+        action[i] = ppo__clamp(low + 0.5f * (high - low) * (tanhf(u[i]) + 1), low, high); /* rounding */
+    }
+}
+
+/* log(1 - tanh(u)^2) = 2 (log 2 - |u| - log(1 + exp(-2 |u|))), which no u overflows. */
+PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float high, float *log_det) {
+    float log_half_width = logf(0.5f * (high - low));
+    for (int i = 0; i < n; ++i) {
+        float sum = 0;
+        for (int j = 0; j < dim; ++j) {
+            float x = fabsf(u[ppo__at(i, dim) + j]);
+            sum += log_half_width + 2 * (0.69314718f - x - log1pf(expf(-2 * x)));
+        }
+        log_det[i] = sum;
+    }
+}
+
 /* The distributions as operations; outputs 0 and 1 are logp and entropy, both (n, 1). */
 typedef struct ppo__categorical_args {
-    const int *action;
-    float      temperature;
+    ppo__heads heads;
+    int        size;   /* where heads.count is 1: its only size */
+    const int *action; /* (n, heads) */
 } ppo__categorical_args;
 
-static ppo_status ppo__categorical_forward(ppo_node *node) {
+/* The heads, whose sizes of a single one lie in the node itself. */
+static ppo__heads ppo__categorical_heads(const ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const ppo_tensor            *logits = node->in[0];
-    ppo_status                   status =
-        ppo__check_tokens("categorical", args->action, logits->rows, logits->cols, args->temperature);
+    ppo__heads                   heads = args->heads;
+    if (!heads.sizes) heads.sizes = &args->size;
+    return heads;
+}
+
+static ppo_status ppo__categorical_forward(ppo_node *node) {
+    const int        *action = ((const ppo__categorical_args *)node->args)->action;
+    ppo__heads        heads = ppo__categorical_heads(node);
+    const ppo_tensor *logits = node->in[0];
+    ppo_status        status = ppo__check_tokens("categorical", &heads, action, logits->rows);
     if (status) return status;
-    node->kept = ppo__tape_take(node->tape, logits->rows, sizeof(ppo__row));
+    node->kept = ppo__tape_take(node->tape, ppo__at(logits->rows, heads.count), sizeof(ppo__row));
     if (!node->kept) return PPO_ERROR_MEMORY;
-    ppo__token_rows(logits->data, args->action, logits->rows, logits->cols, args->temperature,
-                    node->out[0]->data, node->out[1]->data, (ppo__row *)node->kept);
+    ppo__token_rows(&heads, logits->data, action, logits->rows, node->out[0]->data, node->out[1]->data,
+                    (ppo__row *)node->kept);
     return PPO_OK;
 }
 
 static void ppo__categorical_backward(ppo_node *node) {
-    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const ppo__row              *rows = (const ppo__row *)node->kept;
-    const ppo_tensor            *logits = node->in[0];
-    float                       *grad = ppo_tape_alloc(node->tape, logits->cols);
+    const int        *action = ((const ppo__categorical_args *)node->args)->action;
+    ppo__heads        heads = ppo__categorical_heads(node);
+    const ppo__row   *rows = (const ppo__row *)node->kept;
+    const ppo_tensor *logits = node->in[0];
+    float            *grad = ppo_tape_alloc(node->tape, logits->cols);
     if (!grad) return;
     for (int i = 0; i < logits->rows; ++i) {
-        size_t at = ppo__at(i, logits->cols);
-        ppo__token_row_backward(logits->data + at, args->action[i], logits->cols, args->temperature, rows[i],
-                                node->out[0]->grad[i], node->out[1]->grad[i], grad);
+        size_t at = ppo__at(i, logits->cols), head = ppo__at(i, heads.count);
+        ppo__token_row_backward(&heads, logits->data + at, action + head, rows + head, node->out[0]->grad[i],
+                                node->out[1]->grad[i], grad);
         ppo__k()->add(grad, logits->grad + at, logits->cols);
     }
 }
@@ -3117,44 +3432,196 @@ static void ppo__two_results(ppo_node *node, ppo_tensor **first, ppo_tensor **se
     if (second) *second = node ? node->out[1] : NULL;
 }
 
-PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
-                                  ppo_tensor **logp, ppo_tensor **entropy) {
+/* The heads of a tensor of logits; 0 and the tape fails if they do not fit. */
+static int ppo__tape_heads(ppo_tape *tape, const char *op, const ppo_tensor *logits, const int *sizes,
+                           int heads, float temperature, ppo__heads *out) {
+    ppo_status status = ppo__check_heads(op, sizes, heads, temperature, logits->rows, out);
+    if (!status && out->cols != logits->cols) {
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d logits in a row, the sizes add up to %d", op,
+                          logits->cols, out->cols);
+    }
+    if (status) ppo__tape_fail(tape, status);
+    return status == PPO_OK;
+}
+
+/* sizes NULL: a single head. */
+static void ppo__tape_heads_logp(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
+                                 const int *action, float temperature, ppo_tensor **logp,
+                                 ppo_tensor **entropy) {
     static const ppo_op   op = {"categorical", 2, ppo__categorical_forward, ppo__categorical_backward};
-    ppo__categorical_args args = {action, temperature};
+    ppo__categorical_args args;
     ppo_node             *node = NULL;
+    memset(&args, 0, sizeof args);
+    args.action = action;
     if (ppo__operands(tape, op.name, logits, action ? logits : NULL)) {
-        node = ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args);
+        args.size = logits->cols;
+        if (ppo__tape_heads(tape, op.name, logits, sizes ? sizes : &args.size, heads, temperature,
+                            &args.heads)) {
+            args.heads.sizes = sizes;
+            node = ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args);
+        }
     }
     ppo__two_results(node, logp, entropy);
 }
 
+PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
+                                  ppo_tensor **logp, ppo_tensor **entropy) {
+    ppo__tape_heads_logp(tape, logits, NULL, 1, action, temperature, logp, entropy);
+}
+
+PPO_DEF void ppo_tape_multi_categorical(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
+                                        const int *action, ppo_tensor **logp, ppo_tensor **entropy) {
+    if (ppo__operands(tape, "multi_categorical", logits, sizes ? logits : NULL)) {
+        ppo__tape_heads_logp(tape, logits, sizes, heads, action, 1, logp, entropy);
+    } else {
+        ppo__two_results(NULL, logp, entropy);
+    }
+}
+
+/* KL(old || new): d / d new logits = p_new - p_old. */
+typedef struct ppo__categorical_kl_args {
+    ppo__heads   heads;
+    const float *old_logits;
+} ppo__categorical_kl_args;
+
+static ppo_status ppo__categorical_kl_forward(ppo_node *node) {
+    const ppo__categorical_kl_args *args = (const ppo__categorical_kl_args *)node->args;
+    return ppo__heads_kl("categorical_kl", &args->heads, args->old_logits, node->in[0]->data,
+                         node->in[0]->rows, node->out[0]->data);
+}
+
+static void ppo__categorical_kl_backward(ppo_node *node) {
+    const ppo__categorical_kl_args *args = (const ppo__categorical_kl_args *)node->args;
+    const float                    *old = args->old_logits, *z = node->in[0]->data;
+    float                          *grad = node->in[0]->grad;
+    for (int i = 0; i < node->in[0]->rows; ++i) {
+        for (int h = 0; h < args->heads.count; ++h) {
+            int      size = args->heads.sizes[h];
+            ppo__row p = ppo__softmax_row(old, size, 1), q = ppo__softmax_row(z, size, 1);
+            for (int j = 0; j < size; ++j) {
+                grad[j] += node->out[0]->grad[i] *
+                           (expf(z[j] - q.max - q.log_sum) - expf(old[j] - p.max - p.log_sum));
+            }
+            old += size;
+            z += size;
+            grad += size;
+        }
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_multi_categorical_kl(ppo_tape *tape, const float *old_logits, const int *sizes,
+                                                  int heads, ppo_tensor *logits) {
+    static const ppo_op op = {"categorical_kl", 1, ppo__categorical_kl_forward, ppo__categorical_kl_backward};
+    ppo__categorical_kl_args args;
+    memset(&args, 0, sizeof args);
+    args.old_logits = old_logits;
+    if (!ppo__operands(tape, op.name, logits, old_logits && sizes ? logits : NULL) ||
+        !ppo__tape_heads(tape, op.name, logits, sizes, heads, 1, &args.heads)) {
+        return NULL;
+    }
+    return ppo__result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
+}
+
+/* From row to row of a log_std that is (1, dim) or (n, dim). */
+static int ppo__ld_std(const ppo_tensor *log_std) { return log_std->rows == 1 ? 0 : log_std->cols; }
+
 static ppo_status ppo__gaussian_forward(ppo_node *node) {
-    const float *action = *(const float *const *)node->args;
-    ppo__gaussian_rows(node->in[0]->data, node->in[1]->data, action, node->in[0]->rows, node->in[0]->cols,
+    const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
+    const float      *action = *(const float *const *)node->args;
+    ppo__gaussian_rows(mean->data, log_std->data, ppo__ld_std(log_std), action, mean->rows, mean->cols,
                        node->out[0]->data, node->out[1]->data);
     return PPO_OK;
 }
 
 static void ppo__gaussian_node_backward(ppo_node *node) {
-    const float *action = *(const float *const *)node->args;
-    ppo__gaussian_backward(node->in[0]->data, node->in[1]->data, action, node->out[0]->grad,
-                           node->out[1]->grad, node->in[0]->rows, node->in[0]->cols, node->in[0]->grad,
-                           node->in[1]->grad);
+    const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
+    const float      *action = *(const float *const *)node->args;
+    ppo__gaussian_backward(mean->data, log_std->data, ppo__ld_std(log_std), action, node->out[0]->grad,
+                           node->out[1]->grad, mean->rows, mean->cols, mean->grad, log_std->grad);
+}
+
+static int ppo__gaussian_operands(ppo_tape *tape, const char *op, ppo_tensor *mean, ppo_tensor *log_std) {
+    if (!ppo__operands(tape, op, mean, log_std)) return 0;
+    if ((log_std->rows == 1 || log_std->rows == mean->rows) && log_std->cols == mean->cols) return 1;
+    ppo__shape_error(tape, op, mean, log_std);
+    return 0;
 }
 
 PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
                                ppo_tensor **logp, ppo_tensor **entropy) {
     static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_node_backward};
     ppo_node           *node = NULL;
-    if (ppo__operands(tape, op.name, mean, action ? log_std : NULL)) {
-        ppo_tensor *in[2] = {mean, log_std};
-        if (log_std->rows != 1 || log_std->cols != mean->cols) {
-            ppo__shape_error(tape, op.name, mean, log_std);
-        } else {
-            node = ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &action, sizeof action);
-        }
+    ppo_tensor         *in[2] = {mean, log_std};
+    if (ppo__gaussian_operands(tape, op.name, mean, action ? log_std : NULL)) {
+        node = ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &action, sizeof action);
     }
     ppo__two_results(node, logp, entropy);
+}
+
+/* KL(old || new): d / d mean = (mean - old mean) / std^2;
+   d / d log_std = 1 - (old std^2 + (mean - old mean)^2) / std^2. */
+typedef struct ppo__gaussian_kl_args {
+    const float *old_mean, *old_log_std;
+} ppo__gaussian_kl_args;
+
+static ppo_status ppo__gaussian_kl_forward(ppo_node *node) {
+    const ppo__gaussian_kl_args *args = (const ppo__gaussian_kl_args *)node->args;
+    const ppo_tensor            *mean = node->in[0], *log_std = node->in[1];
+    for (int i = 0; i < mean->rows; ++i) {
+        size_t at = ppo__at(i, mean->cols), at_std = ppo__at(i, ppo__ld_std(log_std));
+        float  kl = (float)ppo__gaussian_kl_row(args->old_mean + at, args->old_log_std + at, mean->data + at,
+                                                log_std->data + at_std, mean->cols);
+        if (!ppo__finite(kl)) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "gaussian_kl: the KL of row %d is %g", i, (double)kl);
+        }
+        node->out[0]->data[i] = kl;
+    }
+    return PPO_OK;
+}
+
+static void ppo__gaussian_kl_backward(ppo_node *node) {
+    const ppo__gaussian_kl_args *args = (const ppo__gaussian_kl_args *)node->args;
+    const ppo_tensor            *mean = node->in[0], *log_std = node->in[1];
+    for (int i = 0; i < mean->rows; ++i) {
+        for (int j = 0; j < mean->cols; ++j) {
+            size_t at = ppo__at(i, mean->cols) + j, at_std = ppo__at(i, ppo__ld_std(log_std)) + j;
+            float  g = node->out[0]->grad[i], inv_std = expf(-log_std->data[at_std]);
+            float  shift = (mean->data[at] - args->old_mean[at]) * inv_std;
+            float  ratio = expf(args->old_log_std[at] - log_std->data[at_std]);
+            if (mean->grad) mean->grad[at] += g * shift * inv_std;
+            if (log_std->grad) log_std->grad[at_std] += g * (1 - ratio * ratio - shift * shift);
+        }
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, const float *old_log_std,
+                                         ppo_tensor *mean, ppo_tensor *log_std) {
+    static const ppo_op   op = {"gaussian_kl", 1, ppo__gaussian_kl_forward, ppo__gaussian_kl_backward};
+    ppo__gaussian_kl_args args = {old_mean, old_log_std};
+    ppo_tensor           *in[2] = {mean, log_std};
+    if (!ppo__gaussian_operands(tape, op.name, mean, old_mean && old_log_std ? log_std : NULL)) return NULL;
+    return ppo__result(ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &args, sizeof args));
+}
+
+static ppo_status ppo__mask_forward(ppo_node *node) {
+    const unsigned char *mask = *(const unsigned char *const *)node->args;
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
+        node->out[0]->data[i] = mask[i] ? node->in[0]->data[i] : -1e8f;
+    }
+    return PPO_OK;
+}
+
+static void ppo__mask_backward(ppo_node *node) {
+    const unsigned char *mask = *(const unsigned char *const *)node->args;
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
+        if (mask[i]) node->in[0]->grad[i] += node->out[0]->grad[i];
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask) {
+    static const ppo_op op = {"mask", 1, ppo__mask_forward, ppo__mask_backward};
+    if (!ppo__operands(tape, op.name, logits, mask ? logits : NULL)) return NULL;
+    return ppo__result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, logits->cols, &mask, sizeof mask));
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -3256,8 +3723,6 @@ static int ppo__unmasked(const char *function, const unsigned char *mask, int n,
 /* k3 = r - 1 - log r for a log-ratio; expm1 keeps it exact near r = 1. */
 static float ppo__k3(float log_ratio) { return expm1f(log_ratio) - log_ratio; }
 
-static float ppo__clamp(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
-
 /* The term of one sample that is to be minimized, and its slope along logp (d r / d logp = r). */
 static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float log_ratio, float advantage,
                               float *slope) {
@@ -3337,37 +3802,59 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
     return PPO_OK;
 }
 
-PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, const float *target,
-                                  const unsigned char *mask, int n, float clip_range, float *loss,
-                                  float *grad_value) {
-    int count = ppo__unmasked("ppo_value_loss", mask, n, value && target && (old_value || !(clip_range > 0)));
+/* 0.5 error^2, in a straight line beyond delta; and its slope. */
+static float ppo__huber(float error, float delta, float *slope) {
+    *slope = ppo__clamp(error, -delta, delta);
+    return fabsf(error) <= delta ? 0.5f * error * error : delta * (fabsf(error) - 0.5f * delta);
+}
+
+static ppo_status ppo__value_loss(const char *function, const float *value, const float *old_value,
+                                  const float *target, const unsigned char *mask, int n, float clip_range,
+                                  float delta, float *loss, float *grad_value) {
+    int count = ppo__unmasked(function, mask, n, value && target && (old_value || !(clip_range > 0)));
     if (!count) return PPO_ERROR_ARGUMENT;
-    if (clip_range != clip_range) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_value_loss: clip_range is %g", (double)clip_range);
+    if (clip_range != clip_range || !(delta > 0)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: clip_range is %g, delta is %g", function, (double)clip_range,
+                        (double)delta);
     }
     double sum = 0;
     for (int i = 0; i < n; ++i) {
         if (grad_value) grad_value[i] = 0;
         if (mask && !mask[i]) continue;
-        float error = value[i] - target[i], square = error * error, slope = error;
+        float slope, term = ppo__huber(value[i] - target[i], delta, &slope);
         if (clip_range > 0) {
-            float near_old = ppo__clamp(value[i], old_value[i] - clip_range, old_value[i] + clip_range);
-            float clipped = (near_old - target[i]) * (near_old - target[i]);
-            if (clipped > square) {
-                square = clipped;
+            float near_old = ppo__clamp(value[i], old_value[i] - clip_range, old_value[i] + clip_range),
+                  unused;
+            float clipped = ppo__huber(near_old - target[i], delta, &unused);
+            if (clipped > term) {
+                term = clipped;
                 slope = 0; /* the clamped value does not move */
             }
-            if (!ppo__finite(old_value[i])) square = old_value[i]; /* refused below */
+            if (!ppo__finite(old_value[i])) term = old_value[i]; /* refused below */
         }
-        if (!ppo__finite(square)) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_value_loss: sample %d gives %g (value %g, target %g)", i,
-                            (double)square, (double)value[i], (double)target[i]);
+        if (!ppo__finite(term)) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "%s: sample %d gives %g (value %g, target %g)", function, i,
+                            (double)term, (double)value[i], (double)target[i]);
         }
-        sum += square;
+        sum += (double)term;
         if (grad_value) grad_value[i] = slope / (float)count;
     }
-    if (loss) *loss = (float)(0.5 * sum / count);
+    if (loss) *loss = (float)(sum / count);
     return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, const float *target,
+                                  const unsigned char *mask, int n, float clip_range, float *loss,
+                                  float *grad_value) {
+    return ppo__value_loss("ppo_value_loss", value, old_value, target, mask, n, clip_range, INFINITY, loss,
+                           grad_value);
+}
+
+PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_value, const float *target,
+                                        const unsigned char *mask, int n, float clip_range, float delta,
+                                        float *loss, float *grad_value) {
+    return ppo__value_loss("ppo_huber_value_loss", value, old_value, target, mask, n, clip_range, delta, loss,
+                           grad_value);
 }
 
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator,
@@ -3497,7 +3984,7 @@ PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const
 typedef struct ppo__value_args {
     const float         *old_value, *target;
     const unsigned char *mask;
-    float                clip_range;
+    float                clip_range, delta;
 } ppo__value_args;
 
 static ppo_status ppo__value_loss_forward(ppo_node *node) {
@@ -3505,16 +3992,23 @@ static ppo_status ppo__value_loss_forward(ppo_node *node) {
     const ppo_tensor      *value = node->in[0];
     ppo_status             status = ppo__loss_keep(node);
     if (status) return status;
-    return ppo_value_loss(value->data, args->old_value, args->target, args->mask, (int)ppo__size(value),
-                          args->clip_range, node->out[0]->data, (float *)node->kept);
+    return ppo__value_loss("value_loss", value->data, args->old_value, args->target, args->mask,
+                           (int)ppo__size(value), args->clip_range, args->delta, node->out[0]->data,
+                           (float *)node->kept);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_huber_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
+                                              const float *target, const unsigned char *mask,
+                                              float clip_range, float delta) {
+    static const ppo_op op = {"value_loss", 1, ppo__value_loss_forward, ppo__loss_backward};
+    if (!ppo__operands(tape, op.name, value, value)) return NULL;
+    ppo__value_args args = {old_value, target, mask, clip_range, delta};
+    return ppo__result(ppo_tape_apply(tape, &op, &value, 1, 1, 1, &args, sizeof args));
 }
 
 PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
                                         const float *target, const unsigned char *mask, float clip_range) {
-    static const ppo_op op = {"value_loss", 1, ppo__value_loss_forward, ppo__loss_backward};
-    if (!ppo__operands(tape, op.name, value, value)) return NULL;
-    ppo__value_args args = {old_value, target, mask, clip_range};
-    return ppo__result(ppo_tape_apply(tape, &op, &value, 1, 1, 1, &args, sizeof args));
+    return ppo_tape_huber_value_loss(tape, value, old_value, target, mask, clip_range, INFINITY);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -3557,7 +4051,17 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
         return ppo_fail(PPO_ERROR_NUMERIC, "the gradient's norm is %g at optimizer step %ld", (double)norm,
                         params->step + 1);
     }
-    ppo_adam_step(params->data, params->grad, params->m, params->v, params->count, adam, ++params->step);
+    ++params->step;
+    for (int i = 0; i < params->tensor_count;) { /* neighbours of one learning rate are one pass */
+        size_t   begin = (size_t)(params->tensors[i]->data - params->data), end = params->count;
+        ppo_adam scaled = *adam;
+        scaled.lr *= params->lr_scale[i];
+        for (float scale = params->lr_scale[i]; i < params->tensor_count && params->lr_scale[i] == scale;)
+            ++i;
+        if (i < params->tensor_count) end = (size_t)(params->tensors[i]->data - params->data);
+        ppo_adam_step(params->data + begin, params->grad + begin, params->m + begin, params->v + begin,
+                      end - begin, &scaled, params->step);
+    }
     return PPO_OK;
 }
 
@@ -3571,6 +4075,11 @@ PPO_DEF float ppo_schedule(int schedule, float initial, float progress) {
 PPO_DEF float ppo_adaptive_kl(float coef, float observed_kl, float target_kl, int n_steps, int horizon) {
     float error = ppo__clamp(observed_kl / target_kl - 1, -0.2f, 0.2f);
     return coef * (1 + error * (float)n_steps / (float)horizon);
+}
+
+PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_kl) {
+    if (observed_kl < target_kl / 1.5f) return coef / 2;
+    return observed_kl > 1.5f * target_kl ? 2 * coef : coef;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -3687,36 +4196,271 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
     return PPO_OK;
 }
 
-PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x) {
-    for (int k = 0; k < mlp->layers; ++k) {
+/* Layers from .. to - 1. */
+static ppo_tensor *ppo__mlp_layers(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x, int from, int to) {
+    for (int k = from; k < to; ++k) {
         int activation = k == mlp->layers - 1 ? mlp->last_activation : mlp->hidden_activation;
         x = ppo_tape_linear(tape, x, mlp->weight[k], mlp->bias[k], activation);
     }
     return x;
 }
 
-PPO_DEF ppo_space ppo_discrete(int n) {
-    ppo_space space = {PPO_DISCRETE, n, 0, 0};
+PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x) {
+    return ppo__mlp_layers(tape, mlp, x, 0, mlp->layers);
+}
+
+/* -- the recurrent core -- */
+
+PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
+                                ppo_rng *rng) {
+    if (!gru || !params || !name || !rng)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gru_init: an argument is NULL");
+    if (strlen(name) > 100) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gru_init: the name is longer than 100");
+    if (in <= 0 || width <= 0 || width > INT_MAX / 3) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: a core of %d inputs and width %d", name, in, width);
+    }
+    static const char *const part[4] = {"input.weight", "input.bias", "state.weight", "state.bias"};
+    const int                rows[4] = {in, 1, width, 1};
+    ppo_tensor **tensor[4] = {&gru->input_weight, &gru->input_bias, &gru->state_weight, &gru->state_bias};
+    memset(gru, 0, sizeof *gru);
+    for (int k = 0; k < 4; ++k) {
+        char full[128];
+        snprintf(full, sizeof full, "%s.%s", name, part[k]);
+        *tensor[k] = ppo_params_add(params, full, rows[k], 3 * width);
+        if (!*tensor[k]) return PPO_ERROR_MEMORY;
+        ppo_status status = k % 2 ? PPO_OK : ppo_init_orthogonal(*tensor[k], 1, rng); /* biases stay 0 */
+        if (status) return status;
+    }
+    gru->width = width;
+    return PPO_OK;
+}
+
+static void ppo__sigmoid(float *x, size_t n) {
+    for (size_t i = 0; i < n; ++i) x[i] *= 0.5f;
+    ppo__k()->vtanh(x, x, n);
+    for (size_t i = 0; i < n; ++i) x[i] = 0.5f * x[i] + 0.5f;
+}
+
+/* What backward needs of every row. */
+typedef struct ppo__gru_kept {
+    float *before; /* (rows, width) the state before, reset where an episode begins */
+    float *gates;  /* (rows, 3 width) r, z, n */
+    float *inner;  /* (rows, width) h U_n + c_n */
+} ppo__gru_kept;
+
+/* How many sequences have a step t. */
+static int ppo__sequences_count(const ppo_sequences *sequences, int t, int rows) {
+    return sequences->steps ? sequences->count[t] : rows;
+}
+
+/* The states before the count rows of one step, from those after the step before (NULL: zeros). */
+static void ppo__gru_before(const float *previous, const unsigned char *start, int count, int width,
+                            float *out) {
+    for (int k = 0; k < count; ++k, out += width) {
+        if (previous && !(start && start[k])) {
+            memcpy(out, previous + ppo__at(k, width), width * sizeof(float));
+        } else {
+            memset(out, 0, width * sizeof(float));
+        }
+    }
+}
+
+/* One step of `count` rows: x are the rows x W + b; gates, inner, after and scratch (3 width) are outputs. */
+static void ppo__gru_step(const ppo_tensor *u, const ppo_tensor *c, const float *x, const float *before,
+                          int count, float *gates, float *inner, float *after, float *scratch) {
+    int w = u->rows;
+    ppo__k()->gemm(count, 3 * w, w, before, w, 1, u->data, 3 * w, c->data, 0, gates, 3 * w);
+    for (int k = 0; k < count; ++k) {
+        size_t row = ppo__at(k, w);
+        float *gate = gates + 3 * row;
+        memcpy(inner + row, gate + 2 * w, w * sizeof(float));
+        for (int j = 0; j < 2 * w; ++j) scratch[j] = gate[j] + x[3 * row + j];
+        ppo__sigmoid(scratch, 2 * (size_t)w);
+        for (int j = 0; j < w; ++j) scratch[2 * w + j] = x[3 * row + 2 * w + j] + scratch[j] * inner[row + j];
+        ppo__k()->vtanh(scratch + 2 * w, scratch + 2 * w, w);
+        memcpy(gate, scratch, 3 * w * sizeof(float));
+        for (int j = 0; j < w; ++j) {
+            after[row + j] = (1 - gate[w + j]) * gate[2 * w + j] + gate[w + j] * before[row + j];
+        }
+    }
+}
+
+static ppo_status ppo__gru_forward(ppo_node *node) {
+    const ppo_sequences *sequences = (const ppo_sequences *)node->args;
+    const ppo_tensor    *x = node->in[0], *u = node->in[1], *c = node->in[2];
+    int                  w = u->rows, rows = x->rows;
+    ppo__gru_kept       *kept = (ppo__gru_kept *)ppo__tape_take(node->tape, 1, sizeof *kept);
+    float               *scratch = ppo_tape_alloc(node->tape, 3 * (size_t)w);
+    if (!kept || !scratch) return PPO_ERROR_MEMORY;
+    kept->before = ppo_tape_alloc(node->tape, ppo__at(rows, w));
+    kept->gates = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w));
+    kept->inner = ppo_tape_alloc(node->tape, ppo__at(rows, w));
+    if (!kept->before || !kept->gates || !kept->inner) return PPO_ERROR_MEMORY;
+    node->kept = kept;
+    const float *previous = sequences->state;
+    for (int t = 0, first = 0; first < rows; ++t) {
+        int    count = ppo__sequences_count(sequences, t, rows);
+        size_t at = ppo__at(first, w);
+        ppo__gru_before(previous, sequences->start ? sequences->start + first : NULL, count, w,
+                        kept->before + at);
+        ppo__gru_step(u, c, x->data + 3 * at, kept->before + at, count, kept->gates + 3 * at,
+                      kept->inner + at, node->out[0]->data + at, scratch);
+        previous = node->out[0]->data + at;
+        first += count;
+    }
+    return PPO_OK;
+}
+
+/* Slopes of one row along x W + b (dx), along h U + c (du), and directly along the state before; dh is
+   that of the state after. */
+static void ppo__gru_row_backward(const float *before, const float *gate, const float *inner, const float *dh,
+                                  int w, float *dx, float *du, float *dbefore) {
+    for (int j = 0; j < w; ++j) {
+        float r = gate[j], z = gate[w + j], n = gate[2 * w + j];
+        float dn = dh[j] * (1 - z) * (1 - n * n), dz = dh[j] * (before[j] - n) * z * (1 - z);
+        float dr = dn * inner[j] * r * (1 - r);
+        dx[j] = du[j] = dr;
+        dx[w + j] = du[w + j] = dz;
+        dx[2 * w + j] = dn;
+        du[2 * w + j] = dn * r;
+        dbefore[j] = dh[j] * z;
+    }
+}
+
+/* Back through time: a step hands its slope to the step before it, through that step's out->grad, unless an
+   episode began in between. */
+static void ppo__gru_backward(ppo_node *node) {
+    const ppo_sequences *sequences = (const ppo_sequences *)node->args;
+    const ppo__gru_kept *kept = (const ppo__gru_kept *)node->kept;
+    ppo_tensor          *x = node->in[0], *u = node->in[1], *c = node->in[2];
+    int                  w = u->rows, rows = x->rows, steps = sequences->steps ? sequences->steps : 1;
+    float               *dh = node->out[0]->grad, *dx = ppo_tape_alloc(node->tape, 3 * (size_t)w);
+    float               *du = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w)),
+          *ut = ppo_tape_alloc(node->tape, ppo__size(u));
+    float *dbefore = ppo_tape_alloc(node->tape, ppo__at(rows, w));
+    if (!dx || !du || !ut || !dbefore) return;
+    ppo__k()->transpose(w, 3 * w, u->data, 3 * w, ut, w);
+    for (int t = steps - 1, end = rows; t >= 0; --t) {
+        int    count = ppo__sequences_count(sequences, t, rows), first = end - count;
+        size_t at = ppo__at(first, w);
+        for (int k = 0; k < count; ++k) {
+            size_t row = at + ppo__at(k, w);
+            ppo__gru_row_backward(kept->before + row, kept->gates + 3 * row, kept->inner + row, dh + row, w,
+                                  dx, du + 3 * row, dbefore + row);
+            if (x->grad) ppo__k()->add(dx, x->grad + 3 * row, 3 * (size_t)w);
+        }
+        ppo__k()->gemm(count, w, 3 * w, du + 3 * at, 3 * w, 1, ut, w, dbefore + at, w, dbefore + at, w);
+        int before = t ? first - sequences->count[t - 1] : 0;
+        for (int k = 0; k < count && t; ++k) {
+            if (sequences->start && sequences->start[first + k]) continue;
+            ppo__k()->add(dbefore + at + ppo__at(k, w), dh + ppo__at(before + k, w), w);
+        }
+        end = first;
+    }
+    if (u->grad) {
+        ppo__k()->gemm(w, 3 * w, rows, kept->before, 1, w, du, 3 * w, u->grad, 3 * w, u->grad, 3 * w);
+    }
+    if (c->grad) ppo__k()->column_sum(rows, 3 * w, du, 3 * w, c->grad);
+}
+
+/* 1 if the counts fit the rows. */
+static int ppo__sequences_fit(const ppo_sequences *sequences, int rows) {
+    int64_t sum = 0;
+    for (int t = 0; t < sequences->steps; ++t) {
+        if (!sequences->count || sequences->count[t] <= 0) return 0;
+        if (t && sequences->count[t] > sequences->count[t - 1]) return 0;
+        sum += sequences->count[t];
+    }
+    return sequences->steps == 0 || sum == rows;
+}
+
+PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x,
+                                    const ppo_sequences *sequences) {
+    static const ppo_op op = {"gru", 1, ppo__gru_forward, ppo__gru_backward};
+    if (!ppo__operands(tape, op.name, x, gru && sequences ? x : NULL)) return NULL;
+    if (!ppo__sequences_fit(sequences, x->rows)) {
+        return (ppo_tensor *)ppo__tape_fail(
+            tape, ppo_fail(PPO_ERROR_ARGUMENT,
+                           "gru: the sequences' counts do not fall, or do not add up to %d rows", x->rows));
+    }
+    ppo_tensor *projected = ppo_tape_linear(tape, x, gru->input_weight, gru->input_bias, PPO_IDENTITY);
+    ppo_tensor *in[3] = {projected, gru->state_weight, gru->state_bias};
+    if (!projected) return NULL;
+    return ppo__result(ppo_tape_apply(tape, &op, in, 3, x->rows, gru->width, sequences, sizeof *sequences));
+}
+
+/* -- action spaces -- */
+
+static ppo_space ppo__space(int kind, int n) {
+    ppo_space space;
+    memset(&space, 0, sizeof space);
+    space.kind = kind;
+    space.n = n;
     return space;
 }
+
+PPO_DEF ppo_space ppo_discrete(int n) { return ppo__space(PPO_DISCRETE, n); }
 
 PPO_DEF ppo_space ppo_box(int n, float low, float high) {
-    ppo_space space = {PPO_BOX, n, low, high};
+    ppo_space space = ppo__space(PPO_BOX, n);
+    space.low = low;
+    space.high = high;
     return space;
 }
 
+PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n) {
+    ppo_space space = ppo__space(PPO_MULTI_DISCRETE, n);
+    for (int j = 0; j < n && j < PPO_MAX_CHOICES; ++j) space.sizes[j] = sizes[j];
+    return space;
+}
+
+PPO_DEF ppo_space ppo_multi_binary(int n) {
+    ppo_space space = ppo__space(PPO_MULTI_BINARY, n);
+    for (int j = 0; j < n && j < PPO_MAX_CHOICES; ++j) space.sizes[j] = 2;
+    return space;
+}
+
+/* The choices of a space that is not a box: how many, and among how many each. */
+static const int *ppo__space_heads(const ppo_space *space, int *heads) {
+    *heads = space->kind == PPO_DISCRETE ? 1 : space->n;
+    return space->kind == PPO_DISCRETE ? &space->n : space->sizes;
+}
+
+/* Numbers that the policy network gives: a logit per option, or a mean per number. */
+static int ppo__space_outputs(const ppo_space *space) {
+    if (space->kind == PPO_BOX) return space->n;
+    int        heads, sum = 0;
+    const int *sizes = ppo__space_heads(space, &heads);
+    for (int h = 0; h < heads; ++h) sum += sizes[h];
+    return sum;
+}
+
+/* Numbers in one action. */
+static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
+
 static ppo_status ppo__check_space(const ppo_space *space) {
-    if (space->kind != PPO_DISCRETE && space->kind != PPO_BOX) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space.kind is %d: use ppo_discrete() or ppo_box()",
-                        space->kind);
+    if (space->kind < PPO_DISCRETE || space->kind > PPO_MULTI_BINARY) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "action_space.kind is %d: use ppo_discrete(), ppo_box() or their like", space->kind);
     }
     if (space->n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has no actions: n is %d", space->n);
     if (space->kind == PPO_BOX && !(space->low < space->high)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: low %g is not below high %g", (double)space->low,
                         (double)space->high);
     }
+    if (space->kind != PPO_MULTI_DISCRETE && space->kind != PPO_MULTI_BINARY) return PPO_OK;
+    if (space->n > PPO_MAX_CHOICES) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has %d choices, more than %d", space->n,
+                        (int)PPO_MAX_CHOICES);
+    }
+    for (int j = 0; j < space->n; ++j) {
+        if (space->sizes[j] > 0 && space->sizes[j] <= INT_MAX / PPO_MAX_CHOICES) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: choice %d is among %d", j, space->sizes[j]);
+    }
     return PPO_OK;
 }
+
+/* -- actor and critic -- */
 
 /* sizes = inputs, hidden..., outputs (0: none). Returns the number of layers. */
 static int ppo__layer_sizes(int *sizes, int inputs, const int *hidden, int layers, int outputs) {
@@ -3725,6 +4469,23 @@ static int ppo__layer_sizes(int *sizes, int inputs, const int *hidden, int layer
     for (int k = 0; k < layers; ++k) sizes[n++] = hidden[k];
     if (outputs) sizes[n++] = outputs;
     return n - 1;
+}
+
+static void ppo__mlp_uniform(const ppo_mlp *mlp, ppo_rng *rng) {
+    for (int k = 0; k < mlp->layers; ++k) {
+        float bound = 1 / sqrtf((float)mlp->weight[k]->rows);
+        ppo_init_uniform(mlp->weight[k], bound, rng);
+        ppo_init_uniform(mlp->bias[k], bound, rng);
+    }
+}
+
+/* The log standard deviations: one per number, or of gsde one per number and feature. */
+static ppo_status ppo__actor_critic_log_std(ppo_actor_critic *model, const ppo_model_config *config) {
+    int rows = config->gsde ? model->actor.weight[model->actor.layers - 1]->rows : 1;
+    model->log_std = ppo_params_add(model->params, "actor.log_std", rows, config->action_space.n);
+    if (!model->log_std) return PPO_ERROR_MEMORY;
+    for (size_t i = 0; i < ppo__size(model->log_std); ++i) model->log_std->data[i] = config->log_std_init;
+    return PPO_OK;
 }
 
 static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_model_config *config) {
@@ -3738,26 +4499,29 @@ static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_
                               sqrtf(2), &rng);
         inputs = config->hidden[config->layers - 1];
     }
+    if (!status && config->recurrent) {
+        status = ppo_gru_init(&model->core, model->params, "core", inputs, config->recurrent, &rng);
+        inputs = config->recurrent;
+    }
     if (status) return status;
-    layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, config->action_space.n);
+    layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, ppo__space_outputs(&config->action_space));
     status = ppo_mlp_init(&model->actor, model->params, "actor", sizes, layers, activation, PPO_IDENTITY,
                           0.01f, &rng);
+    if (!status && config->action_space.kind == PPO_BOX) status = ppo__actor_critic_log_std(model, config);
     if (status) return status;
-    if (config->action_space.kind == PPO_BOX) {
-        model->log_std = ppo_params_add(model->params, "actor.log_std", 1, config->action_space.n);
-        if (!model->log_std) return PPO_ERROR_MEMORY;
-        for (int j = 0; j < config->action_space.n; ++j) model->log_std->data[j] = config->log_std_init;
-    }
     layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, 1);
-    return ppo_mlp_init(&model->critic, model->params, "critic", sizes, layers, activation, PPO_IDENTITY, 1,
-                        &rng);
+    status = ppo_mlp_init(&model->critic, model->params, "critic", sizes, layers, activation, PPO_IDENTITY, 1,
+                          &rng);
+    if (!status && config->init == PPO_UNIFORM) {
+        ppo__mlp_uniform(&model->trunk, &rng);
+        ppo__mlp_uniform(&model->actor, &rng);
+        ppo__mlp_uniform(&model->critic, &rng);
+    }
+    return status;
 }
 
-PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config) {
-    if (!model || !config || (config->layers > 0 && !config->hidden)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_actor_critic_init: an argument is NULL");
-    }
-    memset(model, 0, sizeof *model);
+static ppo_status ppo__check_model(const ppo_model_config *config) {
+    const ppo_space *space = &config->action_space;
     if (config->obs_size <= 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "obs_size is %d, must be above 0", config->obs_size);
     }
@@ -3765,12 +4529,31 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
         return ppo_fail(PPO_ERROR_ARGUMENT, "%d hidden layers, outside 0 to %d", config->layers,
                         PPO_MAX_LAYERS - 1);
     }
-    ppo_status status = ppo__check_space(&config->action_space);
+    if (config->recurrent < 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "recurrent is %d, must not be below 0", config->recurrent);
+    }
+    ppo_status status = ppo__check_space(space);
+    if (status) return status;
+    if (config->squash && space->kind == PPO_BOX && !ppo__finite(space->high - space->low)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "squash needs a finite box, not %g to %g", (double)space->low,
+                        (double)space->high);
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config) {
+    if (!model || !config || (config->layers > 0 && !config->hidden)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_actor_critic_init: an argument is NULL");
+    }
+    memset(model, 0, sizeof *model);
+    ppo_status status = ppo__check_model(config);
     if (!status) status = ppo_params_create(&model->params);
     if (status) return status;
     model->obs_size = config->obs_size;
     model->action_space = config->action_space;
     model->shared = config->shared_trunk && config->layers;
+    model->gsde = config->gsde && config->action_space.kind == PPO_BOX;
+    model->squash = config->squash && config->action_space.kind == PPO_BOX;
     status = ppo__actor_critic_networks(model, config);
     if (status) ppo_actor_critic_free(model);
     return status;
@@ -3782,48 +4565,119 @@ PPO_DEF void ppo_actor_critic_free(ppo_actor_critic *model) {
     memset(model, 0, sizeof *model);
 }
 
-PPO_DEF void ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model, ppo_tensor *obs,
-                                      ppo_tensor **policy, ppo_tensor **value) {
-    ppo_tensor *features = ppo_mlp_forward(tape, &model->trunk, obs); /* no layers: obs itself */
-    if (policy) *policy = ppo_mlp_forward(tape, &model->actor, features);
-    if (value) *value = ppo_mlp_forward(tape, &model->critic, features);
+/* Generalized state-dependent exploration (Raffin 2022): number j of the action is mean_j + sum_i f_i
+   E_ij, where E_ij ~ N(0, exp(log_std_ij)^2) stays the same for some steps. So its variance is sum_i
+   f_i^2 exp(2 log_std_ij). No gradient flows into the features f this way. */
+static ppo_tensor *ppo__gsde_log_std(ppo_tape *tape, ppo_tensor *log_std, const ppo_tensor *features) {
+    if (!features) return NULL;
+    ppo_tensor *f = ppo_tape_constant(tape, features->data, features->rows, features->cols);
+    ppo_tensor *variance = ppo_tape_matmul(tape, ppo_tape_square(tape, f),
+                                           ppo_tape_exp(tape, ppo_tape_scale(tape, log_std, 2, 0)));
+    return ppo_tape_scale(tape, ppo_tape_log(tape, ppo_tape_scale(tape, variance, 1, 1e-6f)), 0.5f, 0);
 }
 
-PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, ppo_tensor *policy,
+PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
+                                             const ppo_inputs *inputs, int parts) {
+    ppo_outputs out;
+    memset(&out, 0, sizeof out);
+    ppo_tensor *x = ppo_tape_constant(tape, inputs->obs, inputs->rows, model->obs_size);
+    x = ppo_mlp_forward(tape, &model->trunk, x); /* no layers: x itself */
+    if (model->core.width) x = out.state = ppo_gru_forward(tape, &model->core, x, &inputs->sequences);
+    if (parts & PPO_POLICY) {
+        int last = model->actor.layers - 1;
+        out.features = ppo__mlp_layers(tape, &model->actor, x, 0, last);
+        out.policy = ppo__mlp_layers(tape, &model->actor, out.features, last, last + 1);
+        if (inputs->mask && model->action_space.kind != PPO_BOX) {
+            out.policy = ppo_tape_mask(tape, out.policy, inputs->mask);
+        }
+        out.log_std = model->gsde ? ppo__gsde_log_std(tape, model->log_std, out.features) : model->log_std;
+    }
+    if (parts & PPO_VALUE) out.value = ppo_mlp_forward(tape, &model->critic, x);
+    return out;
+}
+
+/* logp of the squashed action from that of u, and -logp as the estimate of the entropy. */
+static void ppo__tape_squash(ppo_tape *tape, const ppo_space *space, const float *u, ppo_tensor **logp,
+                             ppo_tensor **entropy) {
+    float *log_det = *logp ? ppo_tape_alloc(tape, (*logp)->rows) : NULL;
+    if (log_det) {
+        ppo_squash_log_det(u, (*logp)->rows, space->n, space->low, space->high, log_det);
+        *logp = ppo_tape_sub(tape, *logp, ppo_tape_constant(tape, log_det, (*logp)->rows, 1));
+    }
+    if (entropy) *entropy = *logp ? ppo_tape_scale(tape, *logp, -1, 0) : NULL;
+}
+
+PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, const ppo_outputs *outputs,
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy) {
-    if (model->action_space.kind == PPO_DISCRETE) {
-        ppo_tape_categorical(tape, policy, actions->discrete, 1, logp, entropy);
+    const ppo_space *space = &model->action_space;
+    if (space->kind == PPO_BOX) {
+        ppo_tape_gaussian(tape, outputs->policy, outputs->log_std, actions->box, logp, entropy);
+        if (model->squash) ppo__tape_squash(tape, space, actions->box, logp, entropy);
     } else {
-        ppo_tape_gaussian(tape, policy, model->log_std, actions->box, logp, entropy);
+        int        heads;
+        const int *sizes = ppo__space_heads(space, &heads);
+        ppo_tape_multi_categorical(tape, outputs->policy, sizes, heads, actions->discrete, logp, entropy);
     }
 }
 
-/* Action `at` of a batch, from a row of the policy's output: sampled, or the likeliest where rng is NULL. */
-static void ppo__choose_action(const ppo_actor_critic *model, const float *policy, ppo_rng *rng,
-                               const ppo_actions *actions, size_t at) {
-    int n = model->action_space.n;
-    if (model->action_space.kind == PPO_DISCRETE) {
-        actions->discrete[at] =
-            rng ? ppo_categorical_sample(policy, n, 1, rng) : ppo_categorical_mode(policy, n);
-    } else if (rng) {
-        ppo_gaussian_sample(policy, model->log_std->data, n, rng, actions->box + at * n);
-    } else {
-        memcpy(actions->box + at * n, policy, n * sizeof(float));
+/* Squashing moves both distributions alike, so their KL stays what it is. */
+PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *model,
+                                        const ppo_outputs *outputs, const float *old_policy,
+                                        const float *old_log_std) {
+    const ppo_space *space = &model->action_space;
+    if (space->kind == PPO_BOX) {
+        return ppo_tape_gaussian_kl(tape, old_policy, old_log_std, outputs->policy, outputs->log_std);
+    }
+    int        heads;
+    const int *sizes = ppo__space_heads(space, &heads);
+    return ppo_tape_multi_categorical_kl(tape, old_policy, sizes, heads, outputs->policy);
+}
+
+/* The log standard deviations of a row. */
+static const float *ppo__log_std_row(const ppo_outputs *outputs, int row) {
+    return outputs->log_std->data + ppo__at(row, ppo__ld_std(outputs->log_std));
+}
+
+/* Action `at` of a batch, from a row of the policy's outputs: sampled, or the likeliest where rng is NULL. */
+static void ppo__choose_action(const ppo_actor_critic *model, const ppo_outputs *outputs, int row,
+                               ppo_rng *rng, const ppo_actions *actions, size_t at) {
+    const float *policy = outputs->policy->data + ppo__at(row, outputs->policy->cols);
+    int          n = model->action_space.n, heads;
+    if (model->action_space.kind == PPO_BOX) {
+        float *action = actions->box + at * n;
+        if (rng) ppo_gaussian_sample(policy, ppo__log_std_row(outputs, row), n, rng, action);
+        else memcpy(action, policy, n * sizeof(float));
+        return;
+    }
+    const int *sizes = ppo__space_heads(&model->action_space, &heads);
+    for (int h = 0; h < heads; policy += sizes[h++]) {
+        actions->discrete[at * heads + h] =
+            rng ? ppo_categorical_sample(policy, sizes[h], 1, rng) : ppo_categorical_mode(policy, sizes[h]);
     }
 }
 
-/* That action as the environment sees it; box [n] receives the numbers clipped to the box. */
-static ppo_action ppo__action_for_env(const ppo_space *space, const ppo_actions *actions, size_t at,
+/* A Gaussian action by gsde's exploration matrix E (features, n), which the caller keeps for some steps. */
+static void ppo__explore(const ppo_outputs *outputs, int row, const float *noise, float *action) {
+    int          n = outputs->policy->cols, size = outputs->features->cols;
+    const float *mean = outputs->policy->data + ppo__at(row, n);
+    ppo__k()->gemm(1, n, size, outputs->features->data + ppo__at(row, size), size, 1, noise, n, mean, n,
+                   action, n);
+}
+
+/* That action as the environment sees it; box [n] receives the numbers clipped or squashed into the box. */
+static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_actions *actions, size_t at,
                                       float *box) {
-    ppo_action action = {0, NULL};
-    if (space->kind == PPO_DISCRETE) {
-        action.discrete = actions->discrete[at];
+    const ppo_space *space = &model->action_space;
+    ppo_action       action = {0, NULL, NULL};
+    if (space->kind != PPO_BOX) {
+        action.choices = actions->discrete + at * (size_t)ppo__space_width(space);
+        action.discrete = action.choices[0];
         return action;
     }
-    for (int j = 0; j < space->n; ++j) {
-        box[j] = ppo__clamp(actions->box[at * space->n + j], space->low, space->high);
-    }
+    const float *u = actions->box + at * (size_t)space->n;
     action.box = box;
+    if (model->squash) ppo_squash(u, (size_t)space->n, space->low, space->high, box);
+    for (int j = 0; j < space->n && !model->squash; ++j) box[j] = ppo__clamp(u[j], space->low, space->high);
     return action;
 }
 
@@ -3860,6 +4714,10 @@ typedef struct ppo__envs {
     double    *episode_return; /* [count], so far */
     int       *length;         /* [count], steps so far in the episode */
     long      *steps;          /* [count], since the start; counted for error messages */
+    /* An environment with outside resources cannot be saved as bytes. It is brought back by playing its
+       episode again, so that is noted; NULL where it need not or, without max_steps, cannot be. */
+    ppo_rng  *episode_rng; /* [count], as they were before the reset */
+    uint32_t *played;      /* [count][max_steps][width]: the episode's actions, as the environment saw them */
 } ppo__envs;
 
 static void ppo__envs_free(ppo__envs *envs) {
@@ -3867,6 +4725,18 @@ static void ppo__envs_free(ppo__envs *envs) {
         if (envs->env.close) envs->env.close(envs->state + e * envs->stride);
     }
     ppo__arena_free(&envs->memory);
+}
+
+static size_t ppo__played_words(const ppo_env *env) {
+    return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
+}
+
+static ppo_status ppo__envs_note(ppo__envs *envs) {
+    if (!envs->env.open || !envs->env.max_steps) return PPO_OK;
+    envs->episode_rng = (ppo_rng *)ppo__arena_array(&envs->memory, envs->count, sizeof *envs->episode_rng);
+    envs->played = (uint32_t *)ppo__arena_array(&envs->memory, envs->count,
+                                                ppo__played_words(&envs->env) * sizeof(uint32_t));
+    return envs->episode_rng && envs->played ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
 /* Copy e draws from the stream (seed, purpose, first + e). On failure ppo__envs_free() is still the
@@ -3925,14 +4795,24 @@ static ppo_status ppo__check_obs(const ppo__envs *envs, int e) {
 static ppo_status ppo__env_reset(ppo__envs *envs, int e) {
     envs->length[e] = 0;
     envs->episode_return[e] = 0;
+    if (envs->episode_rng) envs->episode_rng[e] = envs->rng[e];
     envs->env.reset(envs->state + e * envs->stride, &envs->rng[e],
                     envs->obs + ppo__at(e, envs->env.obs_size));
     return ppo__check_obs(envs, e);
 }
 
+/* Adds an action to what environment e has played in this episode. */
+static void ppo__env_note(ppo__envs *envs, int e, const ppo_action *action) {
+    size_t      width = (size_t)ppo__space_width(&envs->env.action_space);
+    const void *numbers = action->box ? (const void *)action->box : (const void *)action->choices;
+    memcpy(envs->played + (size_t)e * ppo__played_words(&envs->env) + (size_t)envs->length[e] * width,
+           numbers, width * sizeof(uint32_t));
+}
+
 /* One step, the time limit and the checks; out->terminated wins over out->truncated. */
 static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action, ppo_outcome *out) {
     memset(out, 0, sizeof *out);
+    if (envs->played) ppo__env_note(envs, e, action);
     envs->env.step(envs->state + e * envs->stride, &envs->rng[e], action,
                    envs->obs + ppo__at(e, envs->env.obs_size), out);
     ++envs->steps[e];
@@ -3944,41 +4824,112 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
     return status ? status : ppo__check_obs(envs, e);
 }
 
-/* Arrays for `samples` actions of a space. */
-static ppo_status ppo__take_actions(ppo__arena *memory, const ppo_space *space, size_t samples,
-                                    ppo_actions *actions) {
-    if (space->kind == PPO_DISCRETE) {
-        actions->discrete = (int *)ppo__arena_array(memory, samples, sizeof(int));
-        return actions->discrete ? PPO_OK : PPO_ERROR_MEMORY;
+/* Which actions are legal for environment e: a row of the policy's outputs. */
+static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mask) {
+    int        heads;
+    const int *sizes = ppo__space_heads(&envs->env.action_space, &heads);
+    memset(mask, 1, (size_t)ppo__space_outputs(&envs->env.action_space));
+    envs->env.action_mask(envs->state + e * envs->stride, mask);
+    for (int h = 0; h < heads; mask += sizes[h++]) {
+        int legal = 0;
+        for (int j = 0; j < sizes[h]; ++j) legal |= mask[j];
+        if (legal) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "env.action_mask leaves no action (choice %d, environment %d, step %ld)", h,
+                        envs->first + e, envs->steps[e]);
     }
-    actions->box = (float *)ppo__arena_array(memory, samples, space->n * sizeof(float));
-    return actions->box ? PPO_OK : PPO_ERROR_MEMORY;
+    return PPO_OK;
+}
+
+/* 1 if the environment's masks count. */
+static int ppo__env_masks(const ppo_env *env) {
+    return env->action_mask && env->action_space.kind != PPO_BOX;
+}
+
+/* The columns of a rollout: where the pointer is, bytes per sample (0: it is not kept), and whether
+   minibatches have it, too. A minibatch is a rollout of one step, whose "environments" are its samples. */
+enum { PPO__COLUMNS = 16 };
+typedef struct ppo__column {
+    size_t pointer, bytes;
+    int    in_minibatch;
+} ppo__column;
+
+#define PPO__COLUMN(name, count, in_minibatch) \
+    { offsetof(ppo_rollout, name), (size_t)(count) * sizeof(*((ppo_rollout *)0)->name), in_minibatch }
+
+/* kl: the outputs of the policy are wanted afterwards. */
+static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int kl, ppo__column *columns) {
+    const ppo_space  *space = &model->action_space;
+    int               box = space->kind == PPO_BOX, n = space->n, recurrent = model->core.width;
+    int               outputs = ppo__space_outputs(space);
+    const ppo__column all[PPO__COLUMNS] = {
+        PPO__COLUMN(obs, model->obs_size, 1),
+        PPO__COLUMN(actions.discrete, box ? 0 : ppo__space_width(space), 1),
+        PPO__COLUMN(actions.box, box ? n : 0, 1),
+        PPO__COLUMN(mask, ppo__env_masks(env) ? outputs : 0, 1),
+        PPO__COLUMN(logp, 1, 1),
+        PPO__COLUMN(value, 1, 1),
+        PPO__COLUMN(policy, kl ? outputs : 0, 1),
+        PPO__COLUMN(log_std, kl && box ? n : 0, 1),
+        PPO__COLUMN(state, recurrent, 1),
+        PPO__COLUMN(start, recurrent ? 1 : 0, 1),
+        PPO__COLUMN(reward, 1, 0),
+        PPO__COLUMN(next_value, 1, 0),
+        PPO__COLUMN(terminated, 1, 0),
+        PPO__COLUMN(truncated, 1, 0),
+        PPO__COLUMN(advantage, 1, 1),
+        PPO__COLUMN(value_target, 1, 1)};
+    memcpy(columns, all, sizeof all);
+}
+
+static char *ppo__column_data(const ppo_rollout *rollout, const ppo__column *column) {
+    char *data;
+    memcpy(&data, (const char *)rollout + column->pointer, sizeof data);
+    return data;
+}
+
+/* Room for steps * envs samples; a minibatch's columns only, if it is one. */
+static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns,
+                                    int steps, int envs, int minibatch) {
+    memset(rollout, 0, sizeof *rollout);
+    rollout->steps = steps;
+    rollout->envs = envs;
+    for (int i = 0; i < PPO__COLUMNS; ++i) {
+        if (!columns[i].bytes || (minibatch && !columns[i].in_minibatch)) continue;
+        void *data = ppo__arena_array(memory, ppo__at(steps, envs), columns[i].bytes);
+        if (!data) return PPO_ERROR_MEMORY;
+        memcpy((char *)rollout + columns[i].pointer, &data, sizeof data);
+    }
+    return PPO_OK;
+}
+
+/* Copies samples picked[0 .. n-1] side by side. */
+static void ppo__gather_column(const char *from, char *to, size_t bytes, const int *picked, int n) {
+    if (bytes == sizeof(float)) { /* most are; a copy of known size is one instruction */
+        for (int i = 0; i < n; ++i)
+            memcpy(to + i * sizeof(float), from + picked[i] * sizeof(float), sizeof(float));
+    } else {
+        for (int i = 0; i < n; ++i) memcpy(to + i * bytes, from + picked[i] * bytes, bytes);
+    }
+}
+
+static void ppo__gather(const ppo_rollout *rollout, const ppo__column *columns, const int *picked, int n,
+                        ppo_rollout *minibatch) {
+    minibatch->steps = 1;
+    minibatch->envs = n;
+    for (int i = 0; i < PPO__COLUMNS; ++i) {
+        if (!columns[i].bytes || !columns[i].in_minibatch) continue;
+        ppo__gather_column(ppo__column_data(rollout, &columns[i]), ppo__column_data(minibatch, &columns[i]),
+                           columns[i].bytes, picked, n);
+    }
 }
 
 static ppo_actions ppo__actions_at(const ppo_space *space, const ppo_actions *actions, size_t at) {
     ppo_actions part = {NULL, NULL};
-    if (actions->discrete) part.discrete = actions->discrete + at;
-    if (actions->box) part.box = actions->box + at * space->n;
+    size_t      from = at * (size_t)ppo__space_width(space);
+    if (actions->discrete) part.discrete = actions->discrete + from;
+    if (actions->box) part.box = actions->box + from;
     return part;
-}
-
-static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo_env *env, int steps,
-                                    int envs) {
-    size_t  samples = ppo__at(steps, envs);
-    float **floats[] = {&rollout->logp,       &rollout->value,     &rollout->reward,
-                        &rollout->next_value, &rollout->advantage, &rollout->value_target};
-    rollout->steps = steps;
-    rollout->envs = envs;
-    rollout->obs_size = env->obs_size;
-    for (size_t i = 0; i < sizeof floats / sizeof *floats; ++i) {
-        *floats[i] = (float *)ppo__arena_array(memory, samples, sizeof(float));
-        if (!*floats[i]) return PPO_ERROR_MEMORY;
-    }
-    rollout->obs = (float *)ppo__arena_array(memory, samples, env->obs_size * sizeof(float));
-    rollout->terminated = (unsigned char *)ppo__arena_array(memory, samples, 1);
-    rollout->truncated = (unsigned char *)ppo__arena_array(memory, samples, 1);
-    if (!rollout->obs || !rollout->terminated || !rollout->truncated) return PPO_ERROR_MEMORY;
-    return ppo__take_actions(memory, &env->action_space, samples, &rollout->actions);
 }
 
 /* The collector: copies of an environment and the policy that acts in them. The copies are dealt out in
@@ -3993,6 +4944,7 @@ typedef struct ppo__worker {
     int             first, count; /* its part */
     ppo_tape       *tape;
     float          *final_obs;   /* [count][obs_size]: where truncated episodes of this step ended */
+    float          *final_state; /* recurrent: [count][width], the policy's state there */
     int            *final_env;   /* [count]: whose they are */
     float          *box;         /* [n]: one clipped action */
     ppo_status      status;      /* its first failure */
@@ -4005,14 +4957,20 @@ struct ppo__collector {
     ppo_normalizer         *obs_norm;    /* NULL: observations as they are */
     ppo_normalizer         *return_norm; /* of the discounted return; NULL: rewards as they are */
     float                   clip_obs, clip_reward, gamma;
+    int                     gsde_steps;  /* how long exploration matrices last; 0: a rollout */
+    int                     keep_policy; /* 1: the policy's outputs go into the rollout */
 
     ppo__arena      memory;
     ppo__envs       envs;
     ppo_rng        *action_rng;  /* [envs] */
     float          *view;        /* [envs][obs_size]: the latest observations as the policy sees them */
+    float          *state;       /* recurrent: [envs][width], after the latest step */
+    unsigned char  *start;       /* [envs] 1: the next step is the first of an episode */
+    float          *noise;       /* gsde: [envs][features][n], the exploration matrices */
     float          *discounted;  /* [envs]: running discounted return */
     ppo_normalizer *seen_obs;    /* [envs] if obs_norm: of this rollout; merged into it afterwards */
     ppo_normalizer *seen_return; /* [envs] if return_norm, likewise */
+    ppo__column     columns[PPO__COLUMNS];
     ppo_rollout     rollout;
     float          *finished_return; /* [steps][envs] of the episode that ended there, NaN where none did */
     int            *finished_length; /* [steps][envs] */
@@ -4053,55 +5011,114 @@ static void ppo__worker_fail(ppo__worker *worker, ppo_status status, int step) {
     memcpy(worker->error, ppo__error, sizeof worker->error);
 }
 
-/* V of `rows` observations; NULL on failure. */
-static const float *ppo__values(ppo__worker *worker, const float *obs, int rows) {
-    ppo_tensor *value = NULL;
+/* V of `rows` observations, for a recurrent policy in these states; NULL on failure. */
+static const float *ppo__values(ppo__worker *worker, const float *obs, int rows, const float *state,
+                                const unsigned char *start) {
+    ppo_inputs inputs;
+    memset(&inputs, 0, sizeof inputs);
+    inputs.rows = rows;
+    inputs.obs = obs;
+    inputs.sequences.state = state;
+    inputs.sequences.start = start;
     ppo_tape_reset(worker->tape);
-    ppo_actor_critic_forward(worker->tape, worker->collector->model,
-                             ppo_tape_constant(worker->tape, obs, rows, worker->collector->envs.env.obs_size),
-                             NULL, &value);
-    return value ? value->data : NULL;
+    ppo_outputs out = ppo_actor_critic_forward(worker->tape, worker->collector->model, &inputs, PPO_VALUE);
+    return out.value ? out.value->data : NULL;
 }
 
-/* Chooses action `at` for environment e from a row of the policy's output. */
-static ppo_status ppo__decide_one(const ppo_actor_critic *model, const ppo__envs *envs, int e,
-                                  const float *row, ppo_rng *rng, const ppo_actions *actions, size_t at) {
-    ppo_status status = ppo__check_row(envs, e, row, model->action_space.n, "policy output");
-    if (!status) ppo__choose_action(model, row, rng, actions, at);
+/* A row of the policy's outputs must be numbers before it is sampled from. */
+static ppo_status ppo__check_policy(const ppo__envs *envs, int e, const ppo_outputs *out, int row) {
+    int n = out->policy->cols;
+    return ppo__check_row(envs, e, out->policy->data + ppo__at(row, n), n, "policy output");
+}
+
+/* New exploration matrices at the start of a rollout and every gsde_steps. */
+static void ppo__renew_noise(ppo__worker *worker, int t) {
+    ppo__collector   *collector = worker->collector;
+    const ppo_tensor *log_std = collector->model->log_std;
+    int               due = collector->gsde_steps ? t % collector->gsde_steps == 0 : t == 0;
+    size_t            n = ppo__size(log_std);
+    for (int e = worker->first; e < worker->first + worker->count && due; ++e) {
+        for (size_t i = 0; i < n; ++i) {
+            collector->noise[(size_t)e * n + i] =
+                expf(log_std->data[i]) * ppo_rng_normal(&collector->action_rng[e]);
+        }
+    }
+}
+
+/* What the policy is asked at step t, written into the rollout. */
+static ppo_status ppo__decide_inputs(ppo__worker *worker, int t, ppo_inputs *inputs) {
+    ppo__collector *collector = worker->collector;
+    ppo_rollout    *rollout = &collector->rollout;
+    size_t          size = (size_t)collector->model->obs_size, width = (size_t)collector->model->core.width;
+    size_t          first = (size_t)worker->first, count = (size_t)worker->count;
+    size_t          at = ppo__at(t, rollout->envs) + first;
+    memset(inputs, 0, sizeof *inputs);
+    inputs->rows = worker->count;
+    inputs->obs = rollout->obs + at * size;
+    memcpy(rollout->obs + at * size, collector->view + first * size, count * size * sizeof(float));
+    if (width) {
+        inputs->sequences.state = rollout->state + at * width;
+        inputs->sequences.start = rollout->start + at;
+        memcpy(rollout->state + at * width, collector->state + first * width, count * width * sizeof(float));
+        memcpy(rollout->start + at, collector->start + first, count);
+    }
+    if (!rollout->mask) return PPO_OK;
+    size_t     outputs = (size_t)ppo__space_outputs(&collector->model->action_space);
+    ppo_status status = PPO_OK;
+    inputs->mask = rollout->mask + at * outputs;
+    for (size_t i = 0; i < count && !status; ++i) {
+        status = ppo__env_mask(&collector->envs, (int)(first + i), rollout->mask + (at + i) * outputs);
+    }
     return status;
+}
+
+/* Keeps what was decided for environment e, row `row` of the outputs, as sample `at`. */
+static ppo_status ppo__record(ppo__worker *worker, int e, size_t at, const ppo_outputs *out,
+                              const ppo_tensor *logp, int row) {
+    ppo__collector *collector = worker->collector;
+    ppo_rollout    *rollout = &collector->rollout;
+    size_t          n = (size_t)out->policy->cols, width = (size_t)collector->model->core.width;
+    long            step = collector->envs.steps[e];
+    rollout->logp[at] = logp->data[row];
+    rollout->value[at] = out->value->data[row];
+    if (rollout->policy) memcpy(rollout->policy + at * n, out->policy->data + row * n, n * sizeof(float));
+    if (rollout->log_std) memcpy(rollout->log_std + at * n, ppo__log_std_row(out, row), n * sizeof(float));
+    if (width) memcpy(collector->state + e * width, out->state->data + row * width, width * sizeof(float));
+    collector->start[e] = 0;
+    ppo_status status = ppo__check_number(logp->data[row], "log-probability", -1, e, step);
+    return status ? status : ppo__check_number(out->value->data[row], "critic's value", -1, e, step);
 }
 
 /* The policy's actions, their log-probabilities and the values for step t, into the rollout. */
 static ppo_status ppo__decide(ppo__worker *worker, int t) {
     ppo__collector         *collector = worker->collector;
-    ppo_rollout            *rollout = &collector->rollout;
     const ppo_actor_critic *model = collector->model;
-    int                     size = rollout->obs_size;
-    size_t                  at = ppo__at(t, rollout->envs) + worker->first;
-    float                  *obs = rollout->obs + at * size;
-    ppo_actions             actions = ppo__actions_at(&model->action_space, &rollout->actions, at);
-    ppo_tensor             *policy = NULL, *value = NULL, *logp = NULL;
-    memcpy(obs, collector->view + ppo__at(worker->first, size), ppo__at(worker->count, size) * sizeof(float));
-
-    ppo_tape_reset(worker->tape);
-    ppo_tensor *input = ppo_tape_constant(worker->tape, obs, worker->count, size);
-    ppo_actor_critic_forward(worker->tape, model, input, &policy, &value);
-    ppo_status status = ppo_tape_status(worker->tape);
-    for (int i = 0; i < worker->count && !status; ++i) {
-        int e = worker->first + i;
-        status = ppo__decide_one(model, &collector->envs, e, policy->data + ppo__at(i, policy->cols),
-                                 &collector->action_rng[e], &actions, i);
-    }
+    size_t                  at = ppo__at(t, collector->rollout.envs) + worker->first;
+    ppo_actions             actions = ppo__actions_at(&model->action_space, &collector->rollout.actions, at);
+    ppo_tensor             *logp = NULL;
+    ppo_inputs              inputs;
+    ppo_status              status = ppo__decide_inputs(worker, t, &inputs);
     if (status) return status;
-    ppo_actor_critic_logp(worker->tape, model, policy, &actions, &logp, NULL);
+    if (collector->noise) ppo__renew_noise(worker, t);
+    ppo_tape_reset(worker->tape);
+    ppo_outputs out = ppo_actor_critic_forward(worker->tape, model, &inputs, PPO_POLICY | PPO_VALUE);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
-        int  e = worker->first + i;
-        long step = collector->envs.steps[e];
-        rollout->logp[at + i] = logp->data[i];
-        rollout->value[at + i] = value->data[i];
-        status = ppo__check_number(logp->data[i], "log-probability", -1, e, step);
-        if (!status) status = ppo__check_number(value->data[i], "critic's value", -1, e, step);
+        int e = worker->first + i;
+        status = ppo__check_policy(&collector->envs, e, &out, i);
+        if (status) break;
+        if (collector->noise) {
+            size_t n = ppo__size(model->log_std);
+            ppo__explore(&out, i, collector->noise + e * n, actions.box + ppo__at(i, model->action_space.n));
+        } else {
+            ppo__choose_action(model, &out, i, &collector->action_rng[e], &actions, i);
+        }
+    }
+    if (status) return status;
+    ppo_actor_critic_logp(worker->tape, model, &out, &actions, &logp, NULL);
+    status = ppo_tape_status(worker->tape);
+    for (int i = 0; i < worker->count && !status; ++i) {
+        status = ppo__record(worker, worker->first + i, at + i, &out, logp, i);
     }
     return status;
 }
@@ -4112,10 +5129,9 @@ static ppo_status ppo__collect_env(ppo__worker *worker, int t, int e, int *final
     ppo_rollout    *rollout = &collector->rollout;
     ppo__envs      *envs = &collector->envs;
     size_t          at = ppo__at(t, rollout->envs) + e;
-    ppo_action      action =
-        ppo__action_for_env(&collector->envs.env.action_space, &rollout->actions, at, worker->box);
-    ppo_outcome out;
-    ppo_status  status = ppo__env_step(envs, e, &action, &out);
+    ppo_action      action = ppo__action_for_env(collector->model, &rollout->actions, at, worker->box);
+    ppo_outcome     out;
+    ppo_status      status = ppo__env_step(envs, e, &action, &out);
     if (status) return status;
     int done = out.terminated || out.truncated;
     rollout->reward[at] = ppo__view_reward(collector, e, out.reward, done);
@@ -4125,9 +5141,15 @@ static ppo_status ppo__collect_env(ppo__worker *worker, int t, int e, int *final
     collector->finished_return[at] = done ? (float)envs->episode_return[e] : NAN;
     collector->finished_length[at] = envs->length[e];
     if (out.truncated) { /* V of the observation that the reset is about to replace is still needed */
+        size_t width = (size_t)collector->model->core.width;
         ppo__view_latest(collector, e, worker->final_obs + ppo__at(*finals, collector->envs.env.obs_size));
+        if (width) {
+            memcpy(worker->final_state + *finals * width, collector->state + e * width,
+                   width * sizeof(float));
+        }
         worker->final_env[(*finals)++] = e;
     }
+    collector->start[e] = done != 0;
     if (done) status = ppo__env_reset(envs, e);
     if (!status) ppo__observe(collector, e);
     return status;
@@ -4136,7 +5158,7 @@ static ppo_status ppo__collect_env(ppo__worker *worker, int t, int e, int *final
 /* next_value of the episodes that were truncated in step t: V of where they ended. */
 static ppo_status ppo__bootstrap_truncated(ppo__worker *worker, int t, int finals) {
     ppo_rollout *rollout = &worker->collector->rollout;
-    const float *value = ppo__values(worker, worker->final_obs, finals);
+    const float *value = ppo__values(worker, worker->final_obs, finals, worker->final_state, NULL);
     if (!value) return ppo_tape_status(worker->tape);
     for (int i = 0; i < finals; ++i) {
         rollout->next_value[ppo__at(t, rollout->envs) + worker->final_env[i]] = value[i];
@@ -4162,6 +5184,14 @@ static ppo_status ppo__collect_step(ppo__worker *worker, int t) {
     return status || !finals ? status : ppo__bootstrap_truncated(worker, t, finals);
 }
 
+/* V of the latest observations. */
+static const float *ppo__last_values(ppo__worker *worker) {
+    const ppo__collector *collector = worker->collector;
+    int                   first = worker->first, width = collector->model->core.width;
+    return ppo__values(worker, collector->view + ppo__at(first, collector->model->obs_size), worker->count,
+                       width ? collector->state + ppo__at(first, width) : NULL, collector->start + first);
+}
+
 static void ppo__collect_part(void *user, int k) {
     ppo__collector *collector = (ppo__collector *)user;
     ppo__worker    *worker = &collector->workers[k];
@@ -4169,8 +5199,7 @@ static void ppo__collect_part(void *user, int k) {
     ppo_status      status = PPO_OK;
     int             t = 0;
     for (; t < rollout->steps && !status; ++t) status = ppo__collect_step(worker, t);
-    const float *view = collector->view + ppo__at(worker->first, rollout->obs_size);
-    const float *last = status ? NULL : ppo__values(worker, view, worker->count);
+    const float *last = status ? NULL : ppo__last_values(worker);
     if (!last) {
         ppo__worker_fail(worker, status ? status : ppo_tape_status(worker->tape), t);
         return;
@@ -4202,6 +5231,7 @@ static ppo_status ppo__collect_begin(ppo__collector *collector) {
         if (collector->fresh) {
             ppo_status status = ppo__env_reset(&collector->envs, e);
             if (status) return status;
+            collector->start[e] = 1;
             collector->discounted[e] = 0;
             ppo__observe(collector, e);
         } else {
@@ -4261,9 +5291,13 @@ static ppo_status ppo__collector_workers(ppo__collector *collector, const ppo_en
         worker->first = (int)((int64_t)envs * k / workers);
         worker->count = (int)((int64_t)envs * (k + 1) / workers) - worker->first;
         worker->final_obs = (float *)ppo__arena_array(memory, worker->count, env->obs_size * sizeof(float));
+        worker->final_state =
+            (float *)ppo__arena_array(memory, worker->count, collector->model->core.width * sizeof(float));
         worker->final_env = (int *)ppo__arena_array(memory, worker->count, sizeof(int));
         worker->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
-        if (!worker->final_obs || !worker->final_env || !worker->box) return PPO_ERROR_MEMORY;
+        if (!worker->final_obs || !worker->final_state || !worker->final_env || !worker->box) {
+            return PPO_ERROR_MEMORY;
+        }
         ppo_status status = ppo_tape_create(&worker->tape);
         if (status) return status;
         collector->worker_count = k + 1;
@@ -4275,18 +5309,26 @@ static ppo_status ppo__collector_workers(ppo__collector *collector, const ppo_en
 /* The caller has set the first group of the fields, and calls ppo__collector_free() even after a failure. */
 static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *env, int envs, int steps,
                                       int threads, uint64_t seed) {
-    ppo__arena *memory = &collector->memory;
-    ppo_status  status = ppo__rollout_take(&collector->rollout, memory, env, steps, envs);
+    ppo__arena             *memory = &collector->memory;
+    const ppo_actor_critic *model = collector->model;
+    ppo__columns(model, env, collector->keep_policy, collector->columns);
+    ppo_status status = ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, 0);
     if (status) return status;
     collector->fresh = 1;
     collector->action_rng = (ppo_rng *)ppo__arena_array(memory, envs, sizeof *collector->action_rng);
     collector->view = (float *)ppo__arena_array(memory, envs, env->obs_size * sizeof(float));
+    collector->state = (float *)ppo__arena_zeros(memory, envs, model->core.width * sizeof(float));
+    collector->start = (unsigned char *)ppo__arena_zeros(memory, envs, 1);
     collector->discounted = (float *)ppo__arena_array(memory, envs, sizeof(float));
     collector->finished_return = (float *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(float));
     collector->finished_length = (int *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(int));
-    if (!collector->action_rng || !collector->view || !collector->discounted || !collector->finished_return ||
-        !collector->finished_length) {
+    if (!collector->action_rng || !collector->view || !collector->state || !collector->start ||
+        !collector->discounted || !collector->finished_return || !collector->finished_length) {
         return PPO_ERROR_MEMORY;
+    }
+    if (model->gsde) {
+        collector->noise = (float *)ppo__arena_array(memory, envs, ppo__size(model->log_std) * sizeof(float));
+        if (!collector->noise) return PPO_ERROR_MEMORY;
     }
     for (int e = 0; e < envs; ++e)
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
@@ -4295,6 +5337,7 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     if (!status && collector->return_norm)
         status = ppo__take_normalizers(memory, envs, 1, &collector->seen_return);
     if (!status) status = ppo__envs_open(&collector->envs, env, envs, seed, PPO_STREAM_ENV, 0);
+    if (!status) status = ppo__envs_note(&collector->envs);
     return status ? status : ppo__collector_workers(collector, env, envs, threads < envs ? threads : envs);
 }
 
@@ -4321,6 +5364,8 @@ PPO_DEF ppo_config ppo_config_default(void) {
     c.value_coef = 0.5f;
     c.normalize_advantage = 1;
     c.max_grad_norm = 0.5f;
+    c.baseline = 1;
+    c.sequence_steps = 32;
     c.adam_beta1 = 0.9f;
     c.adam_beta2 = 0.999f;
     c.adam_eps = 1e-5f;
@@ -4336,29 +5381,34 @@ PPO_DEF ppo_config ppo_config_default(void) {
 #define PPO__FIELD(name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help }
 
-static const char ppo__schedules[] = "constant|linear|cosine";
+static const char ppo__schedules[] = "constant|linear|cosine|custom";
 
 static const ppo_field ppo__fields[] = {
     PPO__FIELD(total_steps, LONG, 1, LONG_MAX > INT_MAX ? 1e15 : INT_MAX, NULL,
                "environment steps, over all environments"),
     PPO__FIELD(num_envs, INT, 1, 65536, NULL, "environments side by side"),
     PPO__FIELD(rollout_steps, INT, 1, 16777216, NULL, "steps of each environment per iteration"),
-    PPO__FIELD(minibatch_size, INT, 1, 1073741824, NULL, "samples per gradient step"),
+    PPO__FIELD(minibatch_size, INT, 0, 1073741824, NULL, "samples per gradient step; 0: the whole rollout"),
     PPO__FIELD(epochs, INT, 1, 10000, NULL, "passes over each rollout"),
     PPO__FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
-    PPO__FIELD(learning_rate_schedule, CHOICE, 0, 2, ppo__schedules, "how it falls to 0 over the run"),
+    PPO__FIELD(learning_rate_schedule, CHOICE, 0, 3, ppo__schedules, "how it falls to 0 over the run"),
+    PPO__FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "the critic's; 0: the same"),
     PPO__FIELD(gamma, FLOAT, 0, 1, NULL, "discount per step"),
     PPO__FIELD(gae_lambda, FLOAT, 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
     PPO__FIELD(objective, CHOICE, 0, 2, "clip|kl-penalty|unclipped", "the policy's objective"),
     PPO__FIELD(clip_low, FLOAT, 0, 1, NULL, "no gain from ratios below 1 - this"),
     PPO__FIELD(clip_high, FLOAT, 0, 1e6, NULL, "no gain from ratios above 1 + this"),
-    PPO__FIELD(clip_schedule, CHOICE, 0, 2, ppo__schedules, "how both ranges fall to 0 over the run"),
+    PPO__FIELD(clip_schedule, CHOICE, 0, 3, ppo__schedules, "how both ranges fall to 0 over the run"),
     PPO__FIELD(dual_clip, FLOAT, 0, 1e6, NULL, "above 1: bound for negative advantages; 0: off"),
     PPO__FIELD(kl_coef, FLOAT, 0, 1e6, NULL, "weight of KL(old || new) with --objective kl-penalty"),
+    PPO__FIELD(adaptive_kl_target, FLOAT, 0, 1e6, NULL, "kl_coef doubles or halves to hold this KL; 0: off"),
     PPO__FIELD(target_kl, FLOAT, 0, 1e6, NULL, "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
     PPO__FIELD(value_coef, FLOAT, 0, 1e6, NULL, "weight of the value loss, 0.5 mean squared error"),
     PPO__FIELD(value_clip, FLOAT, 0, 1e6, NULL, "clip range of the value loss; 0: off"),
+    PPO__FIELD(huber_delta, FLOAT, 0, 1e6, NULL, "value errors beyond this count linearly; 0: off"),
+    PPO__FIELD(baseline, CHOICE, 0, 1, "no|yes", "no: without a critic, advantages are returns"),
     PPO__FIELD(entropy_coef, FLOAT, 0, 1e6, NULL, "weight of the entropy bonus"),
+    PPO__FIELD(entropy_schedule, CHOICE, 0, 3, ppo__schedules, "how it falls to 0 over the run"),
     PPO__FIELD(normalize_advantage, CHOICE, 0, 1, "no|yes", "per minibatch: mean 0, standard deviation 1"),
     PPO__FIELD(max_grad_norm, FLOAT, 0, 1e6, NULL, "global gradient norm is clipped to this; 0: off"),
     PPO__FIELD(adam_beta1, FLOAT, 0, 0.999999, NULL, "Adam's decay of the mean"),
@@ -4368,7 +5418,13 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(hidden, WIDTHS, 1, 65536, NULL, "widths of the hidden layers, as 64,64; none: linear"),
     PPO__FIELD(activation, CHOICE, 0, 2, "identity|tanh|relu", "of the hidden layers"),
     PPO__FIELD(shared_trunk, CHOICE, 0, 1, "no|yes", "one set of hidden layers for actor and critic"),
+    PPO__FIELD(recurrent, INT, 0, 65536, NULL, "width of a recurrent core (GRU); 0: none"),
+    PPO__FIELD(sequence_steps, INT, 1, 16777216, NULL, "recurrent: steps that gradients go back through"),
+    PPO__FIELD(init, CHOICE, 0, 1, "orthogonal|uniform", "initial weights"),
     PPO__FIELD(log_std_init, FLOAT, -20, 5, NULL, "box actions: initial log standard deviation"),
+    PPO__FIELD(squash, CHOICE, 0, 1, "no|yes", "box actions: tanh into the box instead of clipping"),
+    PPO__FIELD(gsde, CHOICE, 0, 1, "no|yes", "box actions: state-dependent exploration"),
+    PPO__FIELD(gsde_steps, INT, 0, 16777216, NULL, "steps that a sampled exploration lasts; 0: a rollout"),
     PPO__FIELD(normalize_obs, CHOICE, 0, 1, "no|yes", "observations to mean 0, variance 1"),
     PPO__FIELD(normalize_reward, CHOICE, 0, 1, "no|yes",
                "rewards divided by the std of the discounted return"),
@@ -4449,6 +5505,11 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "minibatch_size %d is larger than the rollout: num_envs %d * rollout_steps %d",
                         config->minibatch_size, config->num_envs, config->rollout_steps);
+    }
+    int custom = config->learning_rate_schedule == PPO_CUSTOM || config->clip_schedule == PPO_CUSTOM ||
+                 config->entropy_schedule == PPO_CUSTOM;
+    if (custom && !config->schedule) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "a schedule is custom, but config.schedule is NULL");
     }
     return PPO_OK;
 }
@@ -4544,6 +5605,52 @@ PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const ch
     return PPO_OK;
 }
 
+#define PPO__PAPER                                                                                        \
+    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=3e-4 "                       \
+    "learning_rate_schedule=constant "                                                                    \
+    "gamma=0.99 gae_lambda=0.95 value_coef=0.5 entropy_coef=0 baseline=yes hidden=64,64 activation=tanh " \
+    "shared_trunk=no target_kl=0 "
+#define PPO__GRADIENT                                                                            \
+    "objective=unclipped epochs=1 minibatch_size=0 target_kl=0 learning_rate_schedule=constant " \
+    "normalize_advantage=no gae_lambda=1 "
+
+static const char *const ppo__presets[][2] = {
+    {"reinforce", PPO__GRADIENT "baseline=no learning_rate=3e-3"},
+    {"reinforce-baseline", PPO__GRADIENT "baseline=yes learning_rate=3e-3"},
+    {"a2c", PPO__GRADIENT "baseline=yes num_envs=16 rollout_steps=5 learning_rate=7e-4 value_coef=1"},
+    {"ppo-paper", PPO__PAPER "objective=clip clip_low=0.2 clip_high=0.2 clip_schedule=constant dual_clip=0"},
+    {"ppo-paper-fixed-kl", PPO__PAPER "objective=kl-penalty kl_coef=3 adaptive_kl_target=0"},
+    {"ppo-paper-adaptive-kl", PPO__PAPER "objective=kl-penalty kl_coef=1 adaptive_kl_target=0.01"},
+    {"ppo-paper-unclipped", PPO__PAPER "objective=unclipped"},
+};
+
+PPO_DEF const char *ppo_config_presets(void) {
+    return "reinforce|reinforce-baseline|a2c|ppo-paper|ppo-paper-fixed-kl|ppo-paper-adaptive-kl|"
+           "ppo-paper-unclipped";
+}
+
+/* Sets fields from "name=value name=value". */
+static ppo_status ppo__config_set_all(ppo_config *config, const char *settings) {
+    ppo_status status = PPO_OK;
+    while (*settings && !status) {
+        char   name[64], value[64];
+        size_t name_length = strcspn(settings, "="), length = strcspn(settings, " ");
+        snprintf(name, sizeof name, "%.*s", (int)name_length, settings);
+        snprintf(value, sizeof value, "%.*s", (int)(length - name_length - 1), settings + name_length + 1);
+        status = ppo_config_set(config, name, value);
+        settings += length + strspn(settings + length, " ");
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name) {
+    if (!config || !name) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_preset: an argument is NULL");
+    for (size_t i = 0; i < sizeof ppo__presets / sizeof *ppo__presets; ++i) {
+        if (!strcmp(name, ppo__presets[i][0])) return ppo__config_set_all(config, ppo__presets[i][1]);
+    }
+    return ppo_fail(PPO_ERROR_ARGUMENT, "there is no preset \"%.60s\", only %s", name, ppo_config_presets());
+}
+
 /* The fewest digits that read back as the same float. Like snprintf, both return the length that is
    needed. */
 static int ppo__print_float(char *text, size_t size, float x) {
@@ -4613,6 +5720,7 @@ PPO_DEF void ppo_agent_free(ppo_agent *agent) {
     ppo_normalizer_free(&agent->return_norm);
     ppo_tape_free(agent->tape);
     ppo__free(agent->scratch);
+    ppo__free(agent->state);
     ppo__free(agent);
 }
 
@@ -4625,7 +5733,11 @@ static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const pp
     model.layers = config->hidden_layers;
     model.activation = config->activation;
     model.shared_trunk = config->shared_trunk;
+    model.recurrent = config->recurrent;
+    model.init = config->init;
     model.log_std_init = config->log_std_init;
+    model.gsde = config->gsde;
+    model.squash = config->squash;
     model.seed = config->seed;
     ppo_status status = ppo_actor_critic_init(&agent->model, &model);
     if (!status && config->normalize_obs) status = ppo_normalizer_init(&agent->obs_norm, env->obs_size);
@@ -4633,9 +5745,11 @@ static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const pp
     if (status) return status;
     ppo_tape_record(agent->tape, 0);
     agent->clip_obs = config->clip_obs;
+    agent->config = *config;
     agent->scratch =
         (float *)ppo__alloc(((size_t)env->obs_size + 2 * (size_t)env->action_space.n) * sizeof(float));
-    return agent->scratch ? PPO_OK : PPO_ERROR_MEMORY;
+    agent->state = (float *)ppo__alloc((size_t)config->recurrent * sizeof(float));
+    return agent->scratch && agent->state ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
@@ -4655,38 +5769,62 @@ PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config
     return status;
 }
 
-PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action) {
+PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
+    if (agent) memset(agent->state, 0, agent->model.core.width * sizeof(float));
+}
+
+/* Where an action and the environment's view of it are kept until the next call: scratch holds the view
+   of the observation, then room for n numbers or choices, then for n numbers in the box. */
+static ppo_actions ppo__act_room(ppo_agent *agent, float **box) {
+    float      *number = agent->scratch + agent->model.obs_size;
+    ppo_actions actions = {(int *)(void *)number, number};
+    *box = number + agent->model.action_space.n;
+    return actions;
+}
+
+PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
+                                  ppo_action *action) {
     if (!agent || !obs || !action) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act: an argument is NULL");
     const ppo_actor_critic *model = &agent->model;
-    float *view = agent->scratch, *number = view + model->obs_size, *box = number + model->action_space.n;
-    int    index = 0;
-    ppo_actions actions = {&index, number};
-    ppo_tensor *policy = NULL;
-    ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, model->obs_size, view);
+    float                  *box;
+    ppo_actions             actions = ppo__act_room(agent, &box);
+    ppo_inputs              inputs;
+    memset(&inputs, 0, sizeof inputs);
+    inputs.rows = 1;
+    inputs.obs = agent->scratch;
+    inputs.mask = mask;
+    inputs.sequences.state = agent->state;
+    ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, model->obs_size, agent->scratch);
     ppo_tape_reset(agent->tape);
-    ppo_actor_critic_forward(agent->tape, model, ppo_tape_constant(agent->tape, view, 1, model->obs_size),
-                             &policy, NULL);
-    if (!policy) return ppo_tape_status(agent->tape);
-    for (int j = 0; j < model->action_space.n; ++j) {
-        if (!ppo__finite(policy->data[j])) {
+    ppo_outputs out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
+    if (!out.policy) return ppo_tape_status(agent->tape);
+    for (int j = 0; j < out.policy->cols; ++j) {
+        if (!ppo__finite(out.policy->data[j])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: the policy's output %d is not finite", j);
         }
     }
-    ppo__choose_action(model, policy->data, rng, &actions, 0);
-    *action = ppo__action_for_env(&model->action_space, &actions, 0, box);
-    return PPO_OK;
+    if (out.state) memcpy(agent->state, out.state->data, model->core.width * sizeof(float));
+    ppo__choose_action(model, &out, 0, rng, &actions, 0);
+    *action = ppo__action_for_env(model, &actions, 0, box);
+    return ppo_tape_status(agent->tape);
+}
+
+PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action) {
+    return ppo_act_masked(agent, obs, NULL, rng, action);
 }
 
 /* --------------------------------------------------------------------------------------------------------
    13 Control, part 3 of 4: training. ppo_trainer_iterate() is the whole: collect, advantages, update
    -------------------------------------------------------------------------------------------------------- */
 
-/* The samples of one gradient step, gathered. */
+/* The samples of one gradient step, gathered: whole pieces of the environments' sequences, side by side.
+   A piece is sequence_steps long, but for the last of an environment; without recurrence it is a single
+   sample. */
 typedef struct ppo__minibatch {
-    int         n, capacity;
-    float      *obs;
-    ppo_actions actions;
-    float      *old_logp, *old_value, *advantage, *value_target;
+    ppo_rollout samples;             /* one step of as many "environments" as there are samples */
+    int         piece_steps, pieces; /* of a whole piece; in a minibatch, at most */
+    int        *count;               /* [piece_steps] pieces that have a step t */
+    int        *picked;              /* [pieces * piece_steps] samples of the rollout, packed by time */
 } ppo__minibatch;
 
 enum { PPO__LAST_EPISODES = 100 };
@@ -4698,13 +5836,16 @@ struct ppo_trainer {
     ppo__arena     memory;
     ppo__minibatch minibatch;
     ppo_tape      *tape;  /* of the update */
-    int           *order; /* [steps * envs], shuffled */
+    int           *order; /* [steps * envs] pieces, shuffled */
     ppo_rng        shuffle_rng;
+    float          kl_coef; /* of this iteration */
     float          last_return[PPO__LAST_EPISODES];
     int            last_length[PPO__LAST_EPISODES];
     long           episodes, steps, iteration;
     double         started;
 };
+
+static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* Notes the episodes that ended in the rollout, in the order of their ends. */
 static void ppo__count_episodes(ppo_trainer *trainer) {
@@ -4718,82 +5859,144 @@ static void ppo__count_episodes(ppo_trainer *trainer) {
 }
 
 /* A setting at this point of the run. */
-static float ppo__scheduled(const ppo_trainer *trainer, int schedule, float initial) {
-    return ppo_schedule(schedule, initial,
-                        (float)((double)trainer->steps / (double)trainer->config.total_steps));
+static float ppo__scheduled(const ppo_trainer *trainer, int setting, int schedule, float initial) {
+    const ppo_config *config = &trainer->config;
+    float             progress = (float)((double)trainer->steps / (double)config->total_steps);
+    if (schedule == PPO_CUSTOM) return config->schedule(setting, initial, progress, config->schedule_user);
+    return ppo_schedule(schedule, initial, progress);
 }
 
-/* Copies the samples order[0 .. n-1] of the rollout side by side. */
-static void ppo__gather(ppo_trainer *trainer, const int *order, int n) {
-    const ppo_rollout *rollout = &trainer->collector.rollout;
-    ppo__minibatch    *batch = &trainer->minibatch;
-    size_t             size = (size_t)rollout->obs_size, dim = (size_t)trainer->agent->model.action_space.n;
-    batch->n = n;
-    for (size_t i = 0; i < (size_t)n; ++i) {
-        size_t from = (size_t)order[i];
-        memcpy(batch->obs + i * size, rollout->obs + from * size, size * sizeof(float));
-        if (batch->actions.discrete) batch->actions.discrete[i] = rollout->actions.discrete[from];
-        if (batch->actions.box) {
-            memcpy(batch->actions.box + i * dim, rollout->actions.box + from * dim, dim * sizeof(float));
-        }
-        batch->old_logp[i] = rollout->logp[from];
-        batch->old_value[i] = rollout->value[from];
-        batch->advantage[i] = rollout->advantage[from];
-        batch->value_target[i] = rollout->value_target[from];
+/* Piece k of the rollout: its environment, and its first step. */
+static int ppo__piece(const ppo_trainer *trainer, int k, int *first_step) {
+    *first_step = k / trainer->collector.rollout.envs * trainer->minibatch.piece_steps;
+    return k % trainer->collector.rollout.envs;
+}
+
+static int ppo__piece_length(const ppo_trainer *trainer, int k) {
+    int first, steps = trainer->collector.rollout.steps;
+    ppo__piece(trainer, k, &first);
+    return steps - first < trainer->minibatch.piece_steps ? steps - first : trainer->minibatch.piece_steps;
+}
+
+/* The samples of n pieces, packed by time, the longest pieces first. Returns how many. */
+static int ppo__pick(ppo_trainer *trainer, int *pieces, int n) {
+    ppo__minibatch *batch = &trainer->minibatch;
+    int             rows = 0, full = 0;
+    for (int i = 0; i < n; ++i) { /* there are two lengths at most */
+        if (ppo__piece_length(trainer, pieces[i]) < batch->piece_steps) continue;
+        int swap = pieces[full];
+        pieces[full++] = pieces[i];
+        pieces[i] = swap;
     }
+    for (int t = 0; t < batch->piece_steps; ++t) {
+        batch->count[t] = 0;
+        for (int i = 0; i < n && t < ppo__piece_length(trainer, pieces[i]); ++i) {
+            int first, env = ppo__piece(trainer, pieces[i], &first);
+            batch->picked[rows++] = (first + t) * trainer->collector.rollout.envs + env;
+            ++batch->count[t];
+        }
+    }
+    return rows;
+}
+
+/* Gathers n pieces of the rollout into the minibatch. */
+static void ppo__gather_pieces(ppo_trainer *trainer, int *pieces, int n) {
+    ppo__minibatch *batch = &trainer->minibatch;
+    int             rows = ppo__pick(trainer, pieces, n);
+    ppo__gather(&trainer->collector.rollout, trainer->collector.columns, batch->picked, rows,
+                &batch->samples);
+}
+
+static ppo_inputs ppo__minibatch_inputs(const ppo__minibatch *batch) {
+    ppo_inputs inputs;
+    memset(&inputs, 0, sizeof inputs);
+    inputs.rows = batch->samples.envs;
+    inputs.obs = batch->samples.obs;
+    inputs.mask = batch->samples.mask;
+    inputs.sequences.count = batch->count;
+    inputs.sequences.state = batch->samples.state; /* the first rows are where the pieces begin */
+    inputs.sequences.start = batch->samples.start;
+    while (inputs.sequences.steps < batch->piece_steps && batch->count[inputs.sequences.steps]) {
+        ++inputs.sequences.steps;
+    }
+    return inputs;
 }
 
 /* What one gradient step reports. */
 typedef struct ppo__step_stats {
     ppo_policy_stats policy;
-    float            value_loss, entropy, grad_norm;
+    float            value_loss, entropy, loss, grad_norm;
 } ppo__step_stats;
 
+/* What an iteration uses, after its schedules. */
+typedef struct ppo__step_settings {
+    ppo_policy_objective objective;
+    ppo_adam             adam;
+    float                entropy_coef;
+} ppo__step_settings;
+
+/* The policy's part of the loss. With a penalty it is -mean(r A) + kl_coef mean(KL(old || new)), exact. */
+static ppo_tensor *ppo__policy_part(ppo_trainer *trainer, const ppo_outputs *out, ppo_tensor *logp,
+                                    const ppo_policy_objective *objective, ppo_policy_stats *stats) {
+    const ppo_rollout   *batch = &trainer->minibatch.samples;
+    ppo_tape            *tape = trainer->tape;
+    ppo_policy_objective without = *objective;
+    if (objective->objective == PPO_KL_PENALTY) without.objective = PPO_UNCLIPPED;
+    ppo_tensor *loss = ppo_tape_policy_loss(tape, logp, batch->logp, batch->advantage, NULL, &without, stats);
+    if (objective->objective != PPO_KL_PENALTY) return loss;
+    ppo_tensor *kl = ppo_actor_critic_kl(tape, &trainer->agent->model, out, batch->policy, batch->log_std);
+    return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), objective->kl_coef, 0));
+}
+
 /* L = L_policy + value_coef L_value - entropy_coef entropy, on the tape; NULL on failure. */
-static ppo_tensor *ppo__minibatch_loss(ppo_trainer *trainer, const ppo_policy_objective *objective,
+static ppo_tensor *ppo__minibatch_loss(ppo_trainer *trainer, const ppo__step_settings *settings,
                                        ppo__step_stats *stats) {
     const ppo_config       *config = &trainer->config;
     const ppo_actor_critic *model = &trainer->agent->model;
-    const ppo__minibatch   *batch = &trainer->minibatch;
+    const ppo_rollout      *batch = &trainer->minibatch.samples;
+    ppo_inputs              inputs = ppo__minibatch_inputs(&trainer->minibatch);
     ppo_tape               *tape = trainer->tape;
-    ppo_tensor             *policy, *value, *logp, *entropy;
+    ppo_tensor             *logp, *entropy, *value_loss = NULL;
     ppo_tape_reset(tape);
-    ppo_tensor *obs = ppo_tape_constant(tape, batch->obs, batch->n, model->obs_size);
-    ppo_actor_critic_forward(tape, model, obs, &policy, &value);
-    ppo_actor_critic_logp(tape, model, policy, &batch->actions, &logp, &entropy);
+    ppo_outputs out = ppo_actor_critic_forward(tape, model, &inputs,
+                                               config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
+    ppo_actor_critic_logp(tape, model, &out, &batch->actions, &logp, &entropy);
 
-    ppo_tensor *policy_loss =
-        ppo_tape_policy_loss(tape, logp, batch->old_logp, batch->advantage, NULL, objective, &stats->policy);
-    ppo_tensor *value_loss =
-        ppo_tape_value_loss(tape, value, batch->old_value, batch->value_target, NULL, config->value_clip);
+    ppo_tensor *loss = ppo__policy_part(trainer, &out, logp, &settings->objective, &stats->policy);
     ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
-    ppo_tensor *loss =
-        ppo_tape_add(tape, policy_loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
-    loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, config->entropy_coef, 0));
+    if (config->baseline) {
+        float delta = config->huber_delta > 0 ? config->huber_delta : INFINITY;
+        value_loss = ppo_tape_huber_value_loss(tape, out.value, batch->value, batch->value_target, NULL,
+                                               config->value_clip, delta);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
+    }
+    loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, settings->entropy_coef, 0));
     if (!loss) return NULL;
-    stats->value_loss = value_loss->data[0];
+    stats->value_loss = value_loss ? value_loss->data[0] : 0;
     stats->entropy = mean_entropy->data[0];
+    stats->loss = loss->data[0];
     return loss;
 }
 
 /* One gradient step on the gathered minibatch. *stop: by target_kl the policy is too far from the one that
    acted; nothing was changed. */
-static ppo_status ppo__gradient_step(ppo_trainer *trainer, const ppo_policy_objective *objective,
-                                     const ppo_adam *adam, ppo__step_stats *stats, int *stop) {
+static ppo_status ppo__gradient_step(ppo_trainer *trainer, const ppo__step_settings *settings,
+                                     ppo__step_stats *stats, int *stop) {
     const ppo_config *config = &trainer->config;
     ppo_params       *params = trainer->agent->model.params;
     ppo_status        status = PPO_OK;
     if (config->normalize_advantage) {
-        status = ppo_whiten(trainer->minibatch.advantage, NULL, trainer->minibatch.n, 1);
+        status = ppo_whiten(trainer->minibatch.samples.advantage, NULL, trainer->minibatch.samples.envs, 1);
         if (status) return status;
     }
-    ppo_tensor *loss = ppo__minibatch_loss(trainer, objective, stats);
+    ppo_tensor *loss = ppo__minibatch_loss(trainer, settings, stats);
     if (!loss) return ppo_tape_status(trainer->tape);
     *stop = config->target_kl > 0 && stats->policy.approx_kl > 1.5f * config->target_kl;
     if (*stop) return PPO_OK;
     ppo_params_zero_grad(params);
     status = ppo_tape_backward(trainer->tape, loss);
-    return status ? status : ppo_params_step(params, adam, config->max_grad_norm, &stats->grad_norm);
+    return status ? status
+                  : ppo_params_step(params, &settings->adam, config->max_grad_norm, &stats->grad_norm);
 }
 
 static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
@@ -4811,37 +6014,96 @@ static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats,
     ppo__average(&progress->old_approx_kl, stats->policy.old_approx_kl, count);
     ppo__average(&progress->clip_fraction, stats->policy.clip_fraction, count);
     ppo__average(&progress->grad_norm, stats->grad_norm, count);
+    ppo__average(&progress->loss, stats->loss, count);
 }
 
-static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
+/* The settings of this iteration, which its report shows. */
+static ppo_status ppo__step_settings_now(ppo_trainer *trainer, ppo_progress *progress,
+                                         ppo__step_settings *now) {
+    const ppo_config *c = &trainer->config;
+    const float       rate =
+        ppo__scheduled(trainer, PPO_SETTING_LEARNING_RATE, c->learning_rate_schedule, c->learning_rate);
+    const float low = ppo__scheduled(trainer, PPO_SETTING_CLIP_LOW, c->clip_schedule, c->clip_low);
+    const float high = ppo__scheduled(trainer, PPO_SETTING_CLIP_HIGH, c->clip_schedule, c->clip_high);
+    const float entropy =
+        ppo__scheduled(trainer, PPO_SETTING_ENTROPY_COEF, c->entropy_schedule, c->entropy_coef);
+    const ppo_policy_objective objective = {c->objective, low, high, c->dual_clip, trainer->kl_coef};
+    const ppo_adam             adam = {rate, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    if (!(rate >= 0 && low >= 0 && high >= 0 && entropy >= 0 && ppo__finite(rate + low + high + entropy))) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
+                        (double)rate, (double)low, (double)high, (double)entropy);
+    }
+    now->objective = objective;
+    now->adam = adam;
+    now->entropy_coef = entropy;
+    progress->learning_rate = rate;
+    progress->clip_range = high;
+    progress->entropy_coef = entropy;
+    progress->kl_coef = trainer->kl_coef;
+    return PPO_OK;
+}
 
-/* The epochs: every sample once per epoch, in a new order, in minibatches that differ in size by at most
-   one. */
-static ppo_status ppo__update(ppo_trainer *trainer, ppo_progress *progress) {
-    const ppo_config    *config = &trainer->config;
-    ppo_policy_objective objective = {config->objective, config->clip_low, config->clip_high,
-                                      config->dual_clip, config->kl_coef};
-    ppo_adam adam = {progress->learning_rate, config->adam_beta1, config->adam_beta2, config->adam_eps,
-                     config->weight_decay};
-    int      samples = trainer->collector.rollout.steps * trainer->collector.rollout.envs;
-    int      batches = ppo__divide_up(samples, trainer->minibatch.capacity), count = 0, stop = 0;
-    objective.clip_low = ppo__scheduled(trainer, config->clip_schedule, config->clip_low);
-    objective.clip_high = ppo__scheduled(trainer, config->clip_schedule, config->clip_high);
-    progress->clip_range = objective.clip_high;
-    for (; progress->epochs < config->epochs; ++progress->epochs) {
-        for (int i = 0; i < samples; ++i) trainer->order[i] = i;
-        ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, samples);
+/* The pieces of the rollout, in order, and the number of minibatches that they make. */
+static int ppo__cut(ppo_trainer *trainer, int *pieces) {
+    const ppo_rollout *rollout = &trainer->collector.rollout;
+    *pieces = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.piece_steps);
+    for (int i = 0; i < *pieces; ++i) trainer->order[i] = i;
+    return ppo__divide_up(*pieces, trainer->minibatch.pieces);
+}
+
+/* Minibatch b of `batches`, which differ in size by at most one piece. */
+static void ppo__minibatch_take(ppo_trainer *trainer, int b, int batches, int pieces) {
+    int begin = (int)((int64_t)pieces * b / batches), end = (int)((int64_t)pieces * (b + 1) / batches);
+    ppo__gather_pieces(trainer, trainer->order + begin, end - begin);
+}
+
+/* The epochs: every sample once per epoch, in a new order. */
+static ppo_status ppo__update(ppo_trainer *trainer, const ppo__step_settings *settings,
+                              ppo_progress *progress) {
+    int count = 0, stop = 0, pieces;
+    for (; progress->epochs < trainer->config.epochs; ++progress->epochs) {
+        int batches = ppo__cut(trainer, &pieces);
+        ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, pieces);
         for (int b = 0; b < batches; ++b) {
             ppo__step_stats stats;
-            int             begin = (int)((int64_t)samples * b / batches);
-            int             end = (int)((int64_t)samples * (b + 1) / batches);
-            ppo__gather(trainer, trainer->order + begin, end - begin);
-            ppo_status status = ppo__gradient_step(trainer, &objective, &adam, &stats, &stop);
+            ppo__minibatch_take(trainer, b, batches, pieces);
+            ppo_status status = ppo__gradient_step(trainer, settings, &stats, &stop);
             if (status || stop) return status;
             ppo__add_stats(progress, &stats, ++count);
         }
     }
     return PPO_OK;
+}
+
+/* Schulman 2017, section 4: the exact KL(old || new) over the rollout adapts the coefficient of the next
+   one. */
+static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
+    int    pieces, batches = ppo__cut(trainer, &pieces);
+    double sum = 0, samples = (double)trainer->collector.rollout.steps * trainer->collector.rollout.envs;
+    for (int b = 0; b < batches; ++b) {
+        const ppo_rollout *batch = &trainer->minibatch.samples;
+        ppo_tape_reset(trainer->tape);
+        ppo__minibatch_take(trainer, b, batches, pieces);
+        ppo_inputs  inputs = ppo__minibatch_inputs(&trainer->minibatch);
+        ppo_outputs out =
+            ppo_actor_critic_forward(trainer->tape, &trainer->agent->model, &inputs, PPO_POLICY);
+        ppo_tensor *kl =
+            ppo_actor_critic_kl(trainer->tape, &trainer->agent->model, &out, batch->policy, batch->log_std);
+        if (!kl) return ppo_tape_status(trainer->tape);
+        for (int i = 0; i < kl->rows; ++i) sum += (double)kl->data[i];
+    }
+    progress->kl = (float)(sum / samples);
+    trainer->kl_coef =
+        ppo_adaptive_kl_2017(trainer->kl_coef, progress->kl, trainer->config.adaptive_kl_target);
+    return PPO_OK;
+}
+
+static float ppo__mean_std(const ppo_actor_critic *model) {
+    double sum = 0;
+    if (!model->log_std) return NAN;
+    for (size_t i = 0; i < ppo__size(model->log_std); ++i) sum += exp((double)model->log_std->data[i]);
+    return (float)(sum / (double)ppo__size(model->log_std));
 }
 
 static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
@@ -4859,6 +6121,8 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     progress->episodes = trainer->episodes;
     progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
     progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
+    progress->gradient_steps = trainer->agent->model.params->step;
+    progress->std = ppo__mean_std(&trainer->agent->model);
 }
 
 PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
@@ -4883,20 +6147,28 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     long left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
     int  steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
 
-    ppo_status status = ppo__collect(&trainer->collector, steps);
+    ppo__step_settings now;
+    ppo_status         status = ppo__step_settings_now(trainer, &mine, &now);
+    if (!status) status = ppo__collect(&trainer->collector, steps);
     if (status) return status;
     ppo__count_episodes(trainer);
+    int samples = steps * config->num_envs;
+    if (!config->baseline) {
+        memset(rollout->value, 0, samples * sizeof(float));
+        memset(rollout->next_value, 0, samples * sizeof(float));
+    }
     status = ppo_gae(rollout->reward, rollout->value, rollout->next_value, rollout->terminated,
                      rollout->truncated, steps, config->num_envs, config->gamma, config->gae_lambda,
                      rollout->advantage, rollout->value_target);
-    if (status) return status;
-    int samples = steps * config->num_envs;
-    mine.iteration_steps = samples;
-    mine.explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
-    mine.learning_rate = ppo__scheduled(trainer, config->learning_rate_schedule, config->learning_rate);
-    status = ppo__update(trainer, &mine);
+    if (!status) status = ppo__update(trainer, &now, &mine);
+    mine.kl = NAN;
+    if (!status && config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY) {
+        status = ppo__adapt_kl(trainer, &mine);
+    }
     if (status) return status;
     ppo_tape_reset(trainer->tape); /* takes its lasting shape in the first iteration */
+    mine.iteration_steps = samples;
+    mine.explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
     trainer->steps += samples;
     ++trainer->iteration;
     ppo__report(trainer, &mine);
@@ -4912,22 +6184,54 @@ PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
     ppo__free(trainer);
 }
 
-static ppo_status ppo__trainer_arrays(ppo_trainer *trainer, const ppo_env *env) {
-    ppo__arena     *memory = &trainer->memory;
-    ppo__minibatch *batch = &trainer->minibatch;
-    int             samples = trainer->config.num_envs * trainer->config.rollout_steps;
-    int             size = ppo__divide_up(samples, ppo__divide_up(samples, trainer->config.minibatch_size));
-    ppo_status      status = ppo__take_actions(memory, &env->action_space, size, &batch->actions);
-    if (status) return status;
-    batch->capacity = size; /* minibatch_size, evened out over a full rollout */
-    batch->obs = (float *)ppo__arena_array(memory, size, env->obs_size * sizeof(float));
-    batch->old_logp = (float *)ppo__arena_array(memory, size, sizeof(float));
-    batch->old_value = (float *)ppo__arena_array(memory, size, sizeof(float));
-    batch->advantage = (float *)ppo__arena_array(memory, size, sizeof(float));
-    batch->value_target = (float *)ppo__arena_array(memory, size, sizeof(float));
+/* Room for minibatches. Pieces of recurrent policies are whole sequences, so a minibatch is as many of
+   them as fit into minibatch_size, but at least one. */
+static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
+    const ppo_config *config = &trainer->config;
+    ppo__arena       *memory = &trainer->memory;
+    ppo__minibatch   *batch = &trainer->minibatch;
+    int               samples = config->num_envs * config->rollout_steps, steps = 1;
+    int               size = config->minibatch_size ? config->minibatch_size : samples;
+    if (trainer->agent->model.core.width) {
+        steps =
+            config->sequence_steps < config->rollout_steps ? config->sequence_steps : config->rollout_steps;
+    }
+    int all = config->num_envs * ppo__divide_up(config->rollout_steps, steps),
+        most = size > steps ? size / steps : 1;
+    batch->piece_steps = steps;
+    batch->pieces = ppo__divide_up(all, ppo__divide_up(all, most)); /* evened out over a full rollout */
+    batch->count = (int *)ppo__arena_array(memory, steps, sizeof(int));
+    batch->picked = (int *)ppo__arena_array(memory, ppo__at(batch->pieces, steps), sizeof(int));
     trainer->order = (int *)ppo__arena_array(memory, samples, sizeof(int));
-    int all = batch->obs && batch->old_logp && batch->old_value && batch->advantage && batch->value_target;
-    return all && trainer->order ? PPO_OK : PPO_ERROR_MEMORY;
+    if (!batch->count || !batch->picked || !trainer->order) return PPO_ERROR_MEMORY;
+    return ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->pieces, 1);
+}
+
+/* The critic's own learning rate, as a factor. */
+static void ppo__scale_critic(ppo_params *params, const ppo_config *config) {
+    float scale = 1;
+    if (config->critic_learning_rate > 0 && config->learning_rate > 0) {
+        scale = config->critic_learning_rate / config->learning_rate;
+    }
+    for (int i = 0; i < params->tensor_count; ++i) {
+        params->lr_scale[i] = strncmp(params->names[i], "critic.", 7) == 0 ? scale : 1;
+    }
+}
+
+/* The agent remembers what it is trained with; its network stays its own. */
+static void ppo__agent_keep_config(ppo_agent *agent, const ppo_config *config) {
+    ppo_config old = agent->config;
+    agent->config = *config;
+    memcpy(agent->config.hidden, old.hidden, sizeof old.hidden);
+    agent->config.hidden_layers = old.hidden_layers;
+    agent->config.activation = old.activation;
+    agent->config.shared_trunk = old.shared_trunk;
+    agent->config.recurrent = old.recurrent;
+    agent->config.init = old.init;
+    agent->config.log_std_init = old.log_std_init;
+    agent->config.squash = old.squash;
+    agent->config.gsde = old.gsde;
+    agent->config.clip_obs = old.clip_obs;
 }
 
 static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
@@ -4937,7 +6241,6 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     ppo_status        status = PPO_OK;
     if (config->normalize_reward && !agent->return_norm.size)
         status = ppo_normalizer_init(&agent->return_norm, 1);
-    if (!status) status = ppo__trainer_arrays(trainer, env);
     if (!status) status = ppo_tape_create(&trainer->tape);
     if (status) return status;
     collector->model = &agent->model;
@@ -4946,9 +6249,15 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     collector->clip_obs = agent->clip_obs;
     collector->clip_reward = config->clip_reward;
     collector->gamma = config->gamma;
+    collector->gsde_steps = config->gsde_steps;
+    collector->keep_policy = config->objective == PPO_KL_PENALTY;
+    trainer->kl_coef = config->kl_coef;
     trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
+    ppo__agent_keep_config(agent, config);
+    ppo__scale_critic(agent->model.params, config);
     status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
                                  config->seed);
+    if (!status) status = ppo__minibatch_room(trainer);
     trainer->started = ppo_clock();
     return status;
 }
@@ -4957,7 +6266,9 @@ static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
     if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "the agent is NULL");
     const ppo_actor_critic *model = &agent->model;
     const ppo_space        *mine = &model->action_space, *theirs = &env->action_space;
-    if (model->obs_size != env->obs_size || mine->kind != theirs->kind || mine->n != theirs->n) {
+    int                     same = mine->kind == theirs->kind && mine->n == theirs->n;
+    for (int j = 0; j < PPO_MAX_CHOICES && same; ++j) same = mine->sizes[j] == theirs->sizes[j];
+    if (model->obs_size != env->obs_size || !same) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "the agent (%d observed, %d actions) does not fit the environment (%d, %d)",
                         model->obs_size, mine->n, env->obs_size, theirs->n);
@@ -5021,43 +6332,102 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
 
 enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000 };
 
-/* Plays an episode on each of `envs`, to its end; those that are over drop out of the batch. */
-static ppo_status ppo__play(ppo_agent *agent, ppo__envs *envs, float *view, const ppo_actions *actions,
-                            float *box) {
+/* What playing needs, for up to PPO__EVAL_ENVS episodes side by side. */
+typedef struct ppo__player {
+    ppo_agent     *agent;
+    ppo__arena     memory;
+    ppo__envs      envs;
+    float         *view;             /* rows of observations, as the policy sees them */
+    unsigned char *mask;             /* rows; NULL: all actions are legal */
+    float         *state, *in_state; /* recurrent: per environment, and gathered into rows */
+    ppo_actions    actions;
+    float         *box;
+} ppo__player;
+
+static ppo_status ppo__player_open(ppo__player *player, ppo_agent *agent, const ppo_env *env) {
     const ppo_actor_critic *model = &agent->model;
-    int                     active[PPO__EVAL_ENVS], n = envs->count;
-    int                     size = model->obs_size;
-    ppo_status              status = PPO_OK;
+    ppo__arena             *memory = &player->memory;
+    size_t                  rows = PPO__EVAL_ENVS, width = (size_t)model->core.width;
+    ppo__column             columns[PPO__COLUMNS];
+    ppo_rollout             row;
+    memset(player, 0, sizeof *player);
+    player->agent = agent;
+    ppo__columns(model, env, 0, columns);
+    ppo_status status = ppo__rollout_take(&row, memory, columns, 1, PPO__EVAL_ENVS, 1);
+    player->view = row.obs;
+    player->mask = row.mask;
+    player->actions = row.actions;
+    player->in_state = row.state;
+    player->state = (float *)ppo__arena_array(memory, rows, width * sizeof(float));
+    player->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
+    return status || !player->state || !player->box ? PPO_ERROR_MEMORY : PPO_OK;
+}
+
+/* The policy's answer to the latest observations of environments active[0 .. n-1]. */
+static ppo_status ppo__player_ask(ppo__player *player, const int *active, int n, ppo_outputs *out) {
+    ppo_agent *agent = player->agent;
+    size_t     width = (size_t)agent->model.core.width,
+           outputs = (size_t)ppo__space_outputs(&agent->model.action_space);
+    int        size = agent->model.obs_size;
+    ppo_inputs inputs;
+    memset(&inputs, 0, sizeof inputs);
+    inputs.rows = n;
+    inputs.obs = player->view;
+    inputs.mask = player->mask;
+    inputs.sequences.state = player->in_state;
+    for (int i = 0; i < n; ++i) {
+        const float *obs = player->envs.obs + ppo__at(active[i], size);
+        ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, size, player->view + ppo__at(i, size));
+        if (width) {
+            memcpy(player->in_state + i * width, player->state + active[i] * width, width * sizeof(float));
+        }
+        if (player->mask && ppo__env_mask(&player->envs, active[i], player->mask + i * outputs)) {
+            return PPO_ERROR_ARGUMENT;
+        }
+    }
+    ppo_tape_reset(agent->tape);
+    *out = ppo_actor_critic_forward(agent->tape, &agent->model, &inputs, PPO_POLICY);
+    ppo_status status = ppo_tape_status(agent->tape);
+    for (int i = 0; i < n && width && !status; ++i) {
+        memcpy(player->state + active[i] * width, out->state->data + i * width, width * sizeof(float));
+    }
+    return status;
+}
+
+/* Environment e takes its step, by row `row` of the outputs; *done: its episode is over. */
+static ppo_status ppo__player_step(ppo__player *player, int e, const ppo_outputs *out, int row, int *done) {
+    const ppo_actor_critic *model = &player->agent->model;
+    ppo__envs              *envs = &player->envs;
+    ppo_outcome             outcome;
+    ppo_status              status = ppo__check_policy(envs, e, out, row);
+    if (status) return status;
+    ppo__choose_action(model, out, row, NULL, &player->actions, 0);
+    ppo_action action = ppo__action_for_env(model, &player->actions, 0, player->box);
+    status = ppo__env_step(envs, e, &action, &outcome);
+    *done = outcome.terminated || outcome.truncated;
+    if (!status && !*done && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
+                        (int)PPO__EVAL_STEPS);
+    }
+    return status;
+}
+
+/* Plays an episode in each environment, to its end; those that are over drop out of the batch. */
+static ppo_status ppo__play(ppo__player *player) {
+    int        active[PPO__EVAL_ENVS], n = player->envs.count;
+    ppo_status status = PPO_OK;
+    memset(player->state, 0, ppo__at(PPO__EVAL_ENVS, player->agent->model.core.width) * sizeof(float));
     for (int e = 0; e < n && !status; ++e) {
         active[e] = e;
-        status = ppo__env_reset(envs, e);
+        status = ppo__env_reset(&player->envs, e);
     }
     while (n && !status) {
-        ppo_tensor *policy = NULL;
-        for (int i = 0; i < n; ++i) {
-            const float *obs = envs->obs + ppo__at(active[i], size);
-            ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, size, view + ppo__at(i, size));
-        }
-        ppo_tape_reset(agent->tape);
-        ppo_actor_critic_forward(agent->tape, model, ppo_tape_constant(agent->tape, view, n, model->obs_size),
-                                 &policy, NULL);
-        if (!policy) return ppo_tape_status(agent->tape);
-        int still = 0;
+        ppo_outputs out;
+        int         still = 0, done = 0;
+        status = ppo__player_ask(player, active, n, &out);
         for (int i = 0; i < n && !status; ++i) {
-            ppo_outcome out;
-            int         e = active[i];
-            status =
-                ppo__decide_one(model, envs, e, policy->data + ppo__at(i, policy->cols), NULL, actions, i);
-            if (status) break;
-            ppo_action action = ppo__action_for_env(&model->action_space, actions, i, box);
-            status = ppo__env_step(envs, e, &action, &out);
-            if (!status && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS && !out.terminated &&
-                !out.truncated) {
-                status =
-                    ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
-                             (int)PPO__EVAL_STEPS);
-            }
-            if (!out.terminated && !out.truncated) active[still++] = e;
+            status = ppo__player_step(player, active[i], &out, i, &done);
+            if (!done) active[still++] = active[i];
         }
         n = still;
     }
@@ -5067,24 +6437,19 @@ static ppo_status ppo__play(ppo_agent *agent, ppo__envs *envs, float *view, cons
 /* The returns and lengths of `episodes` episodes. */
 static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
                                 float *returns, float *lengths) {
-    ppo__arena  memory = {NULL};
-    ppo_actions actions = {NULL, NULL};
-    float *view = (float *)ppo__arena_array(&memory, ppo__at(PPO__EVAL_ENVS, env->obs_size), sizeof(float));
-    float *box = (float *)ppo__arena_array(&memory, env->action_space.n, sizeof(float));
-    ppo_status status = view && box ? PPO_OK : PPO_ERROR_MEMORY;
-    if (!status) status = ppo__take_actions(&memory, &env->action_space, PPO__EVAL_ENVS, &actions);
+    ppo__player player;
+    ppo_status  status = ppo__player_open(&player, agent, env);
     for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
-        int       count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
-        ppo__envs envs;
-        status = ppo__envs_open(&envs, env, count, seed, PPO_STREAM_EVALUATE, first);
-        if (!status) status = ppo__play(agent, &envs, view, &actions, box);
+        int count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
+        status = ppo__envs_open(&player.envs, env, count, seed, PPO_STREAM_EVALUATE, first);
+        if (!status) status = ppo__play(&player);
         for (int e = 0; e < count && !status; ++e) {
-            returns[first + e] = (float)envs.episode_return[e];
-            lengths[first + e] = (float)envs.length[e];
+            returns[first + e] = (float)player.envs.episode_return[e];
+            lengths[first + e] = (float)player.envs.length[e];
         }
-        ppo__envs_free(&envs);
+        ppo__envs_free(&player.envs);
     }
-    ppo__arena_free(&memory);
+    ppo__arena_free(&player.memory);
     return status;
 }
 

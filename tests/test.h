@@ -143,6 +143,14 @@ static inline long fail_each_allocation(ppo_status (*run)(void *user), void *use
    Data
    -------------------------------------------------------------------------------------------------------- */
 
+/* Policy and value of (rows, obs_size) observations. */
+static inline ppo_outputs ask(ppo_tape *tape, const ppo_actor_critic *model, const float *obs, int rows) {
+    ppo_inputs inputs = {0};
+    inputs.rows = rows;
+    inputs.obs = obs;
+    return ppo_actor_critic_forward(tape, model, &inputs, PPO_POLICY | PPO_VALUE);
+}
+
 static inline ppo_rng test_rng(uint32_t index) { return ppo_rng_stream(20170720, PPO_STREAM_USER, index); }
 
 static inline void fill_normal(ppo_rng *rng, float *x, int n, float scale) {

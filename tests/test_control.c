@@ -370,16 +370,20 @@ static void every_sample_is_used_once_per_epoch(void **state) {
 /* Samples of a rollout, gathered in the order of a minibatch. */
 typedef struct gathered {
     float       obs[256], number[256], logp[128], value[128], advantage[128], target[128];
+    float       policy[384], log_std[256]; /* of the policy that acted, where a penalty needs it */
     int         index[128];
     ppo_actions actions;
 } gathered;
 
-static void gather(const ppo_rollout *r, const int *order, int n, gathered *g) {
+static void gather(const ppo_rollout *r, int size, const int *order, int n, gathered *g) {
     for (int i = 0; i < n; i++) {
         int from = order[i];
-        for (int j = 0; j < r->obs_size; j++) g->obs[i * r->obs_size + j] = r->obs[from * r->obs_size + j];
+        for (int j = 0; j < size; j++) g->obs[i * size + j] = r->obs[from * size + j];
         for (int j = 0; j < 2 && r->actions.box; j++) g->number[2 * i + j] = r->actions.box[2 * from + j];
         if (r->actions.discrete) g->index[i] = r->actions.discrete[from];
+        for (int j = 0, n = r->log_std ? 2 : 3; j < n && r->policy; j++)
+            g->policy[i * n + j] = r->policy[from * n + j];
+        for (int j = 0; j < 2 && r->log_std; j++) g->log_std[2 * i + j] = r->log_std[2 * from + j];
         g->logp[i] = r->logp[from], g->value[i] = r->value[from];
         g->advantage[i] = r->advantage[from], g->target[i] = r->value_target[from];
     }
@@ -391,8 +395,9 @@ static void gather(const ppo_rollout *r, const int *order, int n, gathered *g) {
 static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_rollout *r, ppo_rng *rng,
                            float progress) {
     const float                shrink = ppo_schedule(cfg->clip_schedule, 1, progress);
-    const ppo_policy_objective objective = {cfg->objective, cfg->clip_low * shrink, cfg->clip_high * shrink,
-                                            cfg->dual_clip, cfg->kl_coef};
+    const int                  penalty = cfg->objective == PPO_KL_PENALTY;
+    const ppo_policy_objective objective = {penalty ? PPO_UNCLIPPED : cfg->objective, cfg->clip_low * shrink,
+                                            cfg->clip_high * shrink, cfg->dual_clip, cfg->kl_coef};
     const ppo_adam adam = {ppo_schedule(cfg->learning_rate_schedule, cfg->learning_rate, progress),
                            cfg->adam_beta1, cfg->adam_beta2, cfg->adam_eps, cfg->weight_decay};
     const int      n = cfg->minibatch_size;
@@ -404,15 +409,18 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
         ppo_rng_shuffle(rng, order, 128);
         for (int begin = 0; begin < 128; begin += n) {
             gathered    g;
-            ppo_tensor *policy, *value, *logp, *entropy;
-            gather(r, order + begin, n, &g);
+            ppo_tensor *logp, *entropy;
+            gather(r, agent->model.obs_size, order + begin, n, &g);
             if (cfg->normalize_advantage) assert_ok(ppo_whiten(g.advantage, NULL, n, 1));
             ppo_tape_reset(t);
-            ppo_tensor *obs = ppo_tape_constant(t, g.obs, n, r->obs_size);
-            ppo_actor_critic_forward(t, &agent->model, obs, &policy, &value);
-            ppo_actor_critic_logp(t, &agent->model, policy, &g.actions, &logp, &entropy);
+            ppo_outputs out = ask(t, &agent->model, g.obs, n);
+            ppo_actor_critic_logp(t, &agent->model, &out, &g.actions, &logp, &entropy);
             ppo_tensor *a = ppo_tape_policy_loss(t, logp, g.logp, g.advantage, NULL, &objective, NULL);
-            ppo_tensor *b = ppo_tape_value_loss(t, value, g.value, g.target, NULL, cfg->value_clip);
+            if (penalty) {
+                ppo_tensor *kl = ppo_actor_critic_kl(t, &agent->model, &out, g.policy, g.log_std);
+                a = ppo_tape_add(t, a, ppo_tape_scale(t, ppo_tape_mean(t, kl), cfg->kl_coef, 0));
+            }
+            ppo_tensor *b = ppo_tape_value_loss(t, out.value, g.value, g.target, NULL, cfg->value_clip);
             ppo_tensor *loss = ppo_tape_add(t, a, ppo_tape_scale(t, b, cfg->value_coef, 0));
             loss = ppo_tape_sub(t, loss, ppo_tape_scale(t, ppo_tape_mean(t, entropy), cfg->entropy_coef, 0));
             ppo_params_zero_grad(agent->model.params);
@@ -562,20 +570,19 @@ static void without_rng_the_likeliest_action_is_taken(void **state) {
     ppo_config cfg = eight_environments(1);
     ppo_agent *a = trained(&box, &cfg), *b = trained(&discrete, &cfg);
     for (int i = 0; i < 20; i++) {
-        float       obs[2] = {0.1f * (float)(i - 10), 0.5f}, view[2];
-        ppo_tensor *policy;
-        ppo_action  action;
+        float      obs[2] = {0.1f * (float)(i - 10), 0.5f}, view[2];
+        ppo_action action;
         assert_ok(ppo_act(a, obs, NULL, &action));
         float got[2] = {action.box[0], action.box[1]};
         ppo_normalize(&a->obs_norm, obs, 1, a->clip_obs, view); /* the statistics belong to the agent */
         ppo_tape_reset(a->tape);
-        ppo_actor_critic_forward(a->tape, &a->model, ppo_tape_constant(a->tape, view, 1, 1), &policy, NULL);
+        ppo_tensor *policy = ask(a->tape, &a->model, view, 1).policy;
         for (int j = 0; j < 2; j++) assert_true(got[j] == fminf(fmaxf(policy->data[j], -1), 1));
 
         assert_ok(ppo_act(b, obs, NULL, &action));
         ppo_normalize(&b->obs_norm, obs, 1, b->clip_obs, view);
         ppo_tape_reset(b->tape);
-        ppo_actor_critic_forward(b->tape, &b->model, ppo_tape_constant(b->tape, view, 1, 2), &policy, NULL);
+        policy = ask(b->tape, &b->model, view, 1).policy;
         assert_int_equal(action.discrete, ppo_categorical_mode(policy->data, 3));
     }
     ppo_agent_free(a);
@@ -766,7 +773,18 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
                                         "clip_obs",
                                         "clip_reward",
                                         "seed",
-                                        "threads"};
+                                        "threads",
+                                        "critic_learning_rate",
+                                        "adaptive_kl_target",
+                                        "huber_delta",
+                                        "baseline",
+                                        "entropy_schedule",
+                                        "recurrent",
+                                        "sequence_steps",
+                                        "init",
+                                        "squash",
+                                        "gsde",
+                                        "gsde_steps"};
     int                      count;
     ppo_config_fields(&count);
     assert_int_equal(count, COUNT(names));

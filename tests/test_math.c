@@ -149,8 +149,8 @@ static void run_normalize(const rows_case *c, const float *x, int n, float *y) {
 }
 
 static void run_actor_critic(const rows_case *c, const float *x, int n, float *y) {
-    ppo_tensor *results[2];
-    ppo_actor_critic_forward(tape, c->model, wrap(c, x, n), &results[0], &results[1]);
+    ppo_outputs out = ask(tape, c->model, wrap(c, x, n)->data, n);
+    ppo_tensor *results[2] = {out.policy, out.value};
     unwrap(results, 2, n, y);
 }
 

@@ -25,12 +25,12 @@ typedef struct golden {
 
 static golden golden_network(int continuous) {
     if (continuous) {
-        golden g = {{PPO_BOX, g_mlpc_out, -1, 1},   PPO_RELU,    {g_mlpc_h0, g_mlpc_h1}, g_mlpc_params_n,
+        golden g = {ppo_box(g_mlpc_out, -1, 1),     PPO_RELU,    {g_mlpc_h0, g_mlpc_h1}, g_mlpc_params_n,
                     {NULL, (float *)g_mlpc_action}, GOLDEN(mlpc)};
         return g;
     }
-    golden g = {{PPO_DISCRETE, g_mlp_out, 0, 0}, PPO_TANH,   {g_mlp_h0, g_mlp_h1}, g_mlp_params_n,
-                {(int *)g_mlp_action, NULL},     GOLDEN(mlp)};
+    golden g = {ppo_discrete(g_mlp_out),     PPO_TANH,   {g_mlp_h0, g_mlp_h1}, g_mlp_params_n,
+                {(int *)g_mlp_action, NULL}, GOLDEN(mlp)};
     return g;
 }
 
@@ -75,9 +75,9 @@ typedef struct parts {
 
 static parts build_total(ppo_tape *tape, const ppo_actor_critic *model, const golden *g) {
     static const ppo_policy_objective clip = {PPO_CLIP, 0.2f, 0.2f, 0, 0};
-    parts                             p;
-    ppo_actor_critic_forward(tape, model, ppo_tape_constant(tape, g->obs, N, OBS), &p.policy, &p.value);
-    ppo_actor_critic_logp(tape, model, p.policy, &g->actions, &p.logp, &p.entropy);
+    ppo_outputs                       out = ask(tape, model, g->obs, N);
+    parts                             p = {.policy = out.policy, .value = out.value};
+    ppo_actor_critic_logp(tape, model, &out, &g->actions, &p.logp, &p.entropy);
     p.policy_loss = ppo_tape_policy_loss(tape, p.logp, g->old_logp, g->advantage, NULL, &clip, NULL);
     p.value_loss = ppo_tape_value_loss(tape, p.value, NULL, g->value_target, NULL, 0);
     p.mean_entropy = ppo_tape_mean(tape, p.entropy);
@@ -240,13 +240,12 @@ static double gradient_size(const ppo_actor_critic *model, const char *prefix) {
 
 /* from: 0 policy, 1 value, 2 both */
 static void backward_from(ppo_actor_critic *model, int from) {
-    ppo_tape   *tape;
-    ppo_tensor *policy, *value;
+    ppo_tape *tape;
     memset(model->params->grad, 0, model->params->count * sizeof(float));
     assert_ok(ppo_tape_create(&tape));
-    ppo_actor_critic_forward(tape, model, ppo_tape_constant(tape, g_mlp_obs, N, OBS), &policy, &value);
-    ppo_tensor *a = ppo_tape_sum(tape, ppo_tape_square(tape, policy)),
-               *b = ppo_tape_sum(tape, ppo_tape_square(tape, value));
+    ppo_outputs out = ask(tape, model, g_mlp_obs, N);
+    ppo_tensor *a = ppo_tape_sum(tape, ppo_tape_square(tape, out.policy)),
+               *b = ppo_tape_sum(tape, ppo_tape_square(tape, out.value));
     assert_ok(ppo_tape_backward(tape, from == 0 ? a : from == 1 ? b : ppo_tape_add(tape, a, b)));
     ppo_tape_free(tape);
 }
@@ -279,15 +278,16 @@ static void forward_computes_either_result_alone(void **state) {
     for (int shared = 0; shared < 2; shared++) {
         ppo_actor_critic model = create(OBS, ppo_discrete(3), widths, 2, PPO_RELU, shared);
         ppo_tape        *tape;
-        ppo_tensor      *policy, *value, *policy_alone, *value_alone, *obs;
+        ppo_inputs       inputs = {.rows = N, .obs = g_mlp_obs};
         assert_ok(ppo_tape_create(&tape));
-        obs = ppo_tape_constant(tape, g_mlp_obs, N, OBS);
-        ppo_actor_critic_forward(tape, &model, obs, &policy, &value);
-        ppo_actor_critic_forward(tape, &model, obs, &policy_alone, NULL);
-        ppo_actor_critic_forward(tape, &model, obs, NULL, &value_alone);
-        assert_true(policy->rows == N && policy->cols == 3 && value->rows == N && value->cols == 1);
-        assert_false(bits_differ(policy->data, policy_alone->data, N * 3));
-        assert_false(bits_differ(value->data, value_alone->data, N));
+        ppo_outputs both = ask(tape, &model, g_mlp_obs, N);
+        ppo_outputs policy = ppo_actor_critic_forward(tape, &model, &inputs, PPO_POLICY);
+        ppo_outputs value = ppo_actor_critic_forward(tape, &model, &inputs, PPO_VALUE);
+        assert_true(both.policy->rows == N && both.policy->cols == 3);
+        assert_true(both.value->rows == N && both.value->cols == 1);
+        assert_true(policy.value == NULL && value.policy == NULL);
+        assert_false(bits_differ(both.policy->data, policy.policy->data, N * 3));
+        assert_false(bits_differ(both.value->data, value.value->data, N));
         ppo_tape_free(tape);
         ppo_actor_critic_free(&model);
     }

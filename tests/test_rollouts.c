@@ -29,7 +29,7 @@ static int first_step_of(int episode) {
 
 static void assert_step_as_recorded(cartpole *s, int at) {
     ppo_env     env = cartpole_env();
-    ppo_action  action = {g_cartpole_action[at], NULL};
+    ppo_action  action = {.discrete = g_cartpole_action[at]};
     ppo_outcome out = {0, 0, 0};
     float       obs[4];
     env.step(s, NULL, &action, obs, &out);
@@ -97,7 +97,7 @@ static void replay_reset(void *state, ppo_rng *rng, float *obs) {
 
 static void replay_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     replay    *r = (replay *)state;
-    ppo_action recorded = {g_cartpole_action[r->at], NULL};
+    ppo_action recorded = {.discrete = g_cartpole_action[r->at]};
     (void)action;
     set_recorded_state(&r->pole, r->episode, r->at++, first_step_of(r->episode));
     cartpole_step(&r->pole, rng, &recorded, obs, out);
@@ -432,11 +432,8 @@ static void drop(bench *b) {
 }
 
 static float value_of(bench *b, const float *obs) {
-    ppo_tensor *value;
     ppo_tape_reset(b->agent->tape);
-    ppo_actor_critic_forward(b->agent->tape, &b->agent->model,
-                             ppo_tape_constant(b->agent->tape, obs, 1, b->agent->model.obs_size), NULL,
-                             &value);
+    ppo_tensor *value = ask(b->agent->tape, &b->agent->model, obs, 1).value;
     assert_ok(ppo_tape_status(b->agent->tape));
     return value->data[0];
 }
@@ -454,7 +451,7 @@ static void a_rollout_is_time_major_and_holds_what_the_environment_gave(void **s
     ppo_env            env = ticks_env(7);
     bench              b = collect(&env, ticks_config());
     const ppo_rollout *r = b.rollout;
-    assert_true(r->steps == 20 && r->envs == 3 && r->obs_size == 1);
+    assert_true(r->steps == 20 && r->envs == 3);
     for (int t = 0; t < 20; t++)
         for (int e = 0; e < 3; e++) {
             int i = t * 3 + e;
@@ -536,11 +533,10 @@ static void log_probabilities_are_of_the_actions_that_were_taken(void **state) {
         ppo_env            env = box ? reach_env() : walk_env();
         bench              b = collect(&env, ticks_config());
         const ppo_rollout *r = b.rollout;
-        ppo_tensor        *policy, *logp;
+        ppo_tensor        *logp;
         ppo_tape_reset(b.agent->tape);
-        ppo_actor_critic_forward(b.agent->tape, &b.agent->model,
-                                 ppo_tape_constant(b.agent->tape, r->obs, 60, r->obs_size), &policy, NULL);
-        ppo_actor_critic_logp(b.agent->tape, &b.agent->model, policy, &r->actions, &logp, NULL);
+        ppo_outputs out = ask(b.agent->tape, &b.agent->model, r->obs, 60);
+        ppo_actor_critic_logp(b.agent->tape, &b.agent->model, &out, &r->actions, &logp, NULL);
         assert_ok(ppo_tape_status(b.agent->tape));
         assert_false(bits_differ(logp->data, r->logp, 60));
         drop(&b);
