@@ -596,7 +596,7 @@ typedef struct ppo_mlp {
 } ppo_mlp;
 
 /* Layers: sizes[0] inputs, sizes[1], ..., sizes[layers] outputs. Orthogonal weights, gain sqrt(2) (last
-   layer: last_gain), zero biases. last_activation is PPO_IDENTITY for a head. */
+   layer: last_gain), zero biases. last_activation is PPO_IDENTITY for a head. rng NULL: zero weights. */
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
                                 int layers, int hidden_activation, int last_activation, float last_gain,
                                 ppo_rng *rng);
@@ -626,7 +626,8 @@ typedef struct ppo_gru {
     ppo_tensor *state_bias;   /* (1, 3 width) c */
 } ppo_gru;
 
-/* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... */
+/* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... rng NULL: zero
+   weights. */
 PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
                                 ppo_rng *rng);
 /* (rows, in) -> the state after each row (rows, width). The arrays of sequences must outlive the tape's
@@ -665,8 +666,9 @@ typedef struct ppo_actor_critic {
     int         gsde, squash;
 } ppo_actor_critic;
 
-/* initial weights; uniform: in +- 1 / sqrt(inputs), PyTorch's default */
-enum { PPO_ORTHOGONAL, PPO_UNIFORM };
+/* Initial weights. Uniform: in +- 1 / sqrt(inputs), PyTorch's default; zeros: for weights that are yet to
+   come. */
+enum { PPO_ORTHOGONAL, PPO_UNIFORM, PPO_ZEROS };
 
 typedef struct ppo_model_config {
     int        obs_size;
@@ -676,7 +678,7 @@ typedef struct ppo_model_config {
     int        activation; /* PPO_TANH, PPO_RELU or PPO_IDENTITY */
     int        shared_trunk;
     int        recurrent; /* width of the core; 0: none */
-    int        init;      /* PPO_ORTHOGONAL or PPO_UNIFORM */
+    int        init;      /* PPO_ORTHOGONAL, PPO_UNIFORM or PPO_ZEROS */
     float      log_std_init;
     int        gsde;   /* PPO_BOX: standard deviations depend on the observation, see ppo_config */
     int        squash; /* PPO_BOX: numbers are squashed into the box by tanh, not clipped */
@@ -749,8 +751,8 @@ typedef struct ppo_env {
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
     /* Where not every action is legal in every state: sets mask to 0 for those that are not. mask comes
-       filled with 1, a byte per option: [n] for PPO_DISCRETE; the options of choice 0, then those of choice 1,
-       ... for PPO_MULTI_... At least one per choice must stay. May be NULL; unused for PPO_BOX. */
+       filled with 1, a byte per option: [n] for PPO_DISCRETE; the options of choice 0, then those of choice
+       1, ... for PPO_MULTI_... At least one per choice must stay. May be NULL; unused for PPO_BOX. */
     void (*action_mask)(const void *state, unsigned char *mask);
     /* Prints the state as a few lines of text, always as many, for a person to watch. May be NULL. */
     void (*draw)(const void *state, FILE *file);
@@ -906,10 +908,11 @@ typedef struct ppo_agent {
     ppo_normalizer   obs_norm;    /* size 0: observations are used as they are */
     ppo_normalizer   return_norm; /* of the discounted return, for normalize_reward; size 0: not yet */
     float            clip_obs;
-    ppo_config       config;  /* the settings it was made with, or last trained with */
-    ppo_tape        *tape;    /* for ppo_act() */
-    float           *scratch; /* for ppo_act() */
-    float           *state;   /* recurrent: [width], what ppo_act() remembers of the episode */
+    ppo_config       config;          /* the settings it was made with, or last trained with */
+    char             environment[64]; /* env.name of the one it was made for, "" if that was NULL */
+    ppo_tape        *tape;            /* for ppo_act() */
+    float           *scratch;         /* for ppo_act() */
+    float           *state;           /* recurrent: [width], what ppo_act() remembers of the episode */
 } ppo_agent;
 
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
@@ -4168,7 +4171,7 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
                                 int layers, int hidden_activation, int last_activation, float last_gain,
                                 ppo_rng *rng) {
-    if (!mlp || !params || !name || !sizes || !rng) {
+    if (!mlp || !params || !name || !sizes) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_mlp_init: an argument is NULL");
     }
     if (strlen(name) > 100) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_mlp_init: the name is longer than 100");
@@ -4189,7 +4192,8 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
         mlp->weight[k] = ppo_params_add(params, weight, sizes[k], sizes[k + 1]);
         mlp->bias[k] = mlp->weight[k] ? ppo_params_add(params, bias, 1, sizes[k + 1]) : NULL;
         if (!mlp->bias[k]) return sizes[k] > 0 && sizes[k + 1] > 0 ? PPO_ERROR_MEMORY : PPO_ERROR_ARGUMENT;
-        ppo_status status = ppo_init_orthogonal(mlp->weight[k], k == layers - 1 ? last_gain : sqrtf(2), rng);
+        ppo_status status =
+            rng ? ppo_init_orthogonal(mlp->weight[k], k == layers - 1 ? last_gain : sqrtf(2), rng) : PPO_OK;
         if (status) return status;
         ++mlp->layers;
     }
@@ -4213,8 +4217,7 @@ PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tens
 
 PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
                                 ppo_rng *rng) {
-    if (!gru || !params || !name || !rng)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gru_init: an argument is NULL");
+    if (!gru || !params || !name) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gru_init: an argument is NULL");
     if (strlen(name) > 100) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gru_init: the name is longer than 100");
     if (in <= 0 || width <= 0 || width > INT_MAX / 3) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: a core of %d inputs and width %d", name, in, width);
@@ -4228,7 +4231,8 @@ PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *na
         snprintf(full, sizeof full, "%s.%s", name, part[k]);
         *tensor[k] = ppo_params_add(params, full, rows[k], 3 * width);
         if (!*tensor[k]) return PPO_ERROR_MEMORY;
-        ppo_status status = k % 2 ? PPO_OK : ppo_init_orthogonal(*tensor[k], 1, rng); /* biases stay 0 */
+        ppo_status status =
+            k % 2 || !rng ? PPO_OK : ppo_init_orthogonal(*tensor[k], 1, rng); /* biases stay 0 */
         if (status) return status;
     }
     gru->width = width;
@@ -4491,31 +4495,32 @@ static ppo_status ppo__actor_critic_log_std(ppo_actor_critic *model, const ppo_m
 static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_model_config *config) {
     int        sizes[PPO_MAX_LAYERS + 1], activation = config->activation, layers, inputs = config->obs_size;
     int        own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
-    ppo_rng    rng = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
+    ppo_rng    stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
+    ppo_rng   *rng = config->init == PPO_ZEROS ? NULL : &stream;
     ppo_status status = PPO_OK;
     if (config->shared_trunk && config->layers) {
         layers = ppo__layer_sizes(sizes, inputs, config->hidden, config->layers, 0);
         status = ppo_mlp_init(&model->trunk, model->params, "trunk", sizes, layers, activation, activation,
-                              sqrtf(2), &rng);
+                              sqrtf(2), rng);
         inputs = config->hidden[config->layers - 1];
     }
     if (!status && config->recurrent) {
-        status = ppo_gru_init(&model->core, model->params, "core", inputs, config->recurrent, &rng);
+        status = ppo_gru_init(&model->core, model->params, "core", inputs, config->recurrent, rng);
         inputs = config->recurrent;
     }
     if (status) return status;
     layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, ppo__space_outputs(&config->action_space));
     status = ppo_mlp_init(&model->actor, model->params, "actor", sizes, layers, activation, PPO_IDENTITY,
-                          0.01f, &rng);
+                          0.01f, rng);
     if (!status && config->action_space.kind == PPO_BOX) status = ppo__actor_critic_log_std(model, config);
     if (status) return status;
     layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, 1);
     status = ppo_mlp_init(&model->critic, model->params, "critic", sizes, layers, activation, PPO_IDENTITY, 1,
-                          &rng);
+                          rng);
     if (!status && config->init == PPO_UNIFORM) {
-        ppo__mlp_uniform(&model->trunk, &rng);
-        ppo__mlp_uniform(&model->actor, &rng);
-        ppo__mlp_uniform(&model->critic, &rng);
+        ppo__mlp_uniform(&model->trunk, rng);
+        ppo__mlp_uniform(&model->actor, rng);
+        ppo__mlp_uniform(&model->critic, rng);
     }
     return status;
 }
@@ -4713,7 +4718,7 @@ typedef struct ppo__envs {
     float     *obs;            /* [count][obs_size], the latest, as the environment gave it */
     double    *episode_return; /* [count], so far */
     int       *length;         /* [count], steps so far in the episode */
-    long      *steps;          /* [count], since the start; counted for error messages */
+    int64_t   *steps;          /* [count], since the start; counted for error messages */
     /* An environment with outside resources cannot be saved as bytes. It is brought back by playing its
        episode again, so that is noted; NULL where it need not or, without max_steps, cannot be. */
     ppo_rng  *episode_rng; /* [count], as they were before the reset */
@@ -4753,7 +4758,7 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->obs = (float *)ppo__arena_zeros(&envs->memory, count, env->obs_size * sizeof(float));
     envs->episode_return = (double *)ppo__arena_array(&envs->memory, count, sizeof(double));
     envs->length = (int *)ppo__arena_array(&envs->memory, count, sizeof(int));
-    envs->steps = (long *)ppo__arena_zeros(&envs->memory, count, sizeof(long));
+    envs->steps = (int64_t *)ppo__arena_zeros(&envs->memory, count, sizeof(int64_t));
     if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps) {
         return PPO_ERROR_MEMORY;
     }
@@ -4782,7 +4787,7 @@ static ppo_status ppo__check_number(float x, const char *what, int which, int en
 static ppo_status ppo__check_row(const ppo__envs *envs, int e, const float *row, int n, const char *what) {
     ppo_status status = PPO_OK;
     for (int j = 0; j < n && !status; ++j) {
-        status = ppo__check_number(row[j], what, j, envs->first + e, envs->steps[e]);
+        status = ppo__check_number(row[j], what, j, envs->first + e, (long)envs->steps[e]);
     }
     return status;
 }
@@ -4820,7 +4825,7 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
     envs->episode_return[e] += out->reward;
     if (envs->env.max_steps && envs->length[e] >= envs->env.max_steps) out->truncated = 1;
     if (out->terminated) out->truncated = 0;
-    ppo_status status = ppo__check_number(out->reward, "reward", -1, envs->first + e, envs->steps[e]);
+    ppo_status status = ppo__check_number(out->reward, "reward", -1, envs->first + e, (long)envs->steps[e]);
     return status ? status : ppo__check_obs(envs, e);
 }
 
@@ -4836,7 +4841,7 @@ static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mas
         if (legal) continue;
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "env.action_mask leaves no action (choice %d, environment %d, step %ld)", h,
-                        envs->first + e, envs->steps[e]);
+                        envs->first + e, (long)envs->steps[e]);
     }
     return PPO_OK;
 }
@@ -5078,7 +5083,7 @@ static ppo_status ppo__record(ppo__worker *worker, int e, size_t at, const ppo_o
     ppo__collector *collector = worker->collector;
     ppo_rollout    *rollout = &collector->rollout;
     size_t          n = (size_t)out->policy->cols, width = (size_t)collector->model->core.width;
-    long            step = collector->envs.steps[e];
+    long            step = (long)collector->envs.steps[e];
     rollout->logp[at] = logp->data[row];
     rollout->value[at] = out->value->data[row];
     if (rollout->policy) memcpy(rollout->policy + at * n, out->policy->data + row * n, n * sizeof(float));
@@ -5746,18 +5751,16 @@ static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const pp
     ppo_tape_record(agent->tape, 0);
     agent->clip_obs = config->clip_obs;
     agent->config = *config;
+    snprintf(agent->environment, sizeof agent->environment, "%s", env->name ? env->name : "");
     agent->scratch =
         (float *)ppo__alloc(((size_t)env->obs_size + 2 * (size_t)env->action_space.n) * sizeof(float));
     agent->state = (float *)ppo__alloc((size_t)config->recurrent * sizeof(float));
     return agent->scratch && agent->state ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
-PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
-    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_create: agent is NULL");
-    *agent = NULL;
-    ppo_status status = ppo_env_check(env);
-    if (!status) status = ppo_config_check(config);
-    if (status) return status;
+/* For an environment of which only the sizes and the name are known. */
+static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
+    ppo_status status;
     ppo_agent *made = (ppo_agent *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     status = ppo__agent_fill(made, env, config);
@@ -5767,6 +5770,14 @@ PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config
         *agent = made;
     }
     return status;
+}
+
+PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
+    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_create: agent is NULL");
+    *agent = NULL;
+    ppo_status status = ppo_env_check(env);
+    if (!status) status = ppo_config_check(config);
+    return status ? status : ppo__agent_make(env, config, agent);
 }
 
 PPO_DEF void ppo_agent_reset(ppo_agent *agent) {

@@ -349,7 +349,6 @@ static void models_refuse_what_cannot_work(void **state) {
     assert_fails(ppo_mlp_init(&mlp, NULL, "n", sizes, 1, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_mlp_init(&mlp, params, NULL, sizes, 1, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_mlp_init(&mlp, params, "n", NULL, 1, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_mlp_init(&mlp, params, "n", sizes, 1, 0, 0, 1, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_mlp_init(&mlp, params, "n", sizes, 65, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "65");
     assert_fails(ppo_mlp_init(&mlp, params, "n", bad_sizes, 1, 0, 0, 1, &rng), PPO_ERROR_ARGUMENT, "-2");
     ppo_params_free(params);
