@@ -303,7 +303,19 @@ PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w
                                     int activation);
 
 /* An operation is a row in a table: forward fills out from in, backward ADDS to in[k]->grad (where not
-   NULL) from out->grad. Your own operations are rows just like the library's. */
+   NULL) from out->grad. Your own operations are rows just like the library's:
+
+       static ppo_status cube(ppo_node *node) {
+           for (int i = 0; i < node->in[0]->cols; ++i)
+               node->out[0]->data[i] = powf(node->in[0]->data[i], 3);
+           return PPO_OK;
+       }
+       static void cube_backward(ppo_node *node) {
+           const float *x = node->in[0]->data, *dy = node->out[0]->grad;
+           for (int i = 0; i < node->in[0]->cols; ++i) node->in[0]->grad[i] += dy[i] * 3 * x[i] * x[i];
+       }
+       static const ppo_op op = {"cube", 1, cube, cube_backward};
+       ppo_tensor *y = ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, 1, x->cols, NULL, 0)); */
 enum { PPO_MAX_INPUTS = 8, PPO_MAX_OUTPUTS = 2 };
 typedef struct ppo_node ppo_node;
 typedef struct ppo_op {
@@ -326,15 +338,18 @@ struct ppo_node {
    NULL. */
 PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in, int rows,
                                  int cols, const void *args, size_t args_size);
+/* The node's first result; NULL if node is. */
+PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node);
 /* n floats until the reset, or NULL */
 PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n);
 
 /* Compares the gradients of a scalar function of `inputs` with central differences of step epsilon.
    build() records the function on the tape and returns its (1, 1) result; inputs need data and grad.
-   Writes the largest |analytic - numeric| / max(1, |analytic|, |numeric|) to max_error (may be NULL) and
-   returns PPO_ERROR_NUMERIC if it exceeds tolerance. In 32-bit arithmetic epsilon 1e-2 and tolerance 1e-2
-   suit values around 1. The inputs' gradients are zero afterwards. build() is called
-   once and then twice per number; it must not draw new random numbers. */
+   Writes the largest |analytic - numeric| / max(0.1, |analytic|, |numeric|) to max_error (may be NULL; NaN
+   if nothing could be compared) and returns PPO_ERROR_NUMERIC if it exceeds tolerance. In 32-bit arithmetic
+   epsilon 1e-2 and tolerance 1e-2 suit values around 1. Check away from special points: where every ratio
+   is 1, say, a mistake in its derivative does not show. The inputs' gradients are zero afterwards. build()
+   is called once and then twice per number; it must not draw new random numbers. */
 typedef ppo_tensor *(*ppo_scalar_fn)(ppo_tape *tape, ppo_tensor *const *inputs, void *user);
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error);
@@ -736,7 +751,7 @@ typedef struct ppo_action {
     const float *box;      /* PPO_BOX: [n] numbers, within [low, high] */
 } ppo_action;
 
-typedef struct ppo_outcome { /* zeroed before every step */
+typedef struct ppo_outcome { /* the library zeroes it before every step */
     float reward;
     int   terminated; /* 1: the task ended, nothing comes after */
     int   truncated;  /* 1: cut short by something outside the task; max_steps needs nothing here */
@@ -960,6 +975,23 @@ typedef struct ppo_evaluation {
     float      min_return, max_return;
     float      mean_length;
 } ppo_evaluation;
+
+/* A step of an episode that is played: called once after the reset (step 0, no action) and after every step.
+   Return 0 to go on, anything else to stop. */
+typedef struct ppo_frame {
+    int               step;
+    const void       *state;         /* for env->draw */
+    const float      *obs;           /* [obs_size], as the environment gave it */
+    const ppo_action *action;        /* what led here; NULL at step 0 */
+    float             reward, total; /* of this step, and of the episode so far */
+    int               terminated, truncated;
+} ppo_frame;
+typedef int (*ppo_watcher)(const ppo_frame *frame, void *user);
+
+/* Plays one episode, the same for the same seed, with the likeliest actions (sample 0) or sampled ones
+   (1). total (may be NULL) gets its return. */
+PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
+                            ppo_watcher watch, void *user, float *total);
 
 /* Fresh episodes with the likeliest actions, frozen statistics and raw rewards. Each episode has a copy
    of the environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32
@@ -2591,8 +2623,7 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     return ppo_tape_status(tape);
 }
 
-/* The one result of an operation whose operands have been checked. */
-static ppo_tensor *ppo__result(ppo_node *node) { return node ? node->out[0] : NULL; }
+PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node) { return node ? node->out[0] : NULL; }
 
 /* 1 if the operands are there and the tape has not failed; otherwise the failure is kept. */
 static int ppo__operands(ppo_tape *tape, const char *op, const ppo_tensor *a, const ppo_tensor *b) {
@@ -2675,7 +2706,7 @@ static ppo_tensor *ppo__tape_binary(ppo_tape *tape, const ppo__binary *f, ppo_te
     }
     ppo__binary_args args = {f, b->rows == 1 ? 0 : (size_t)b->cols, b->cols == 1 ? 0 : (size_t)1};
     ppo_tensor      *in[2] = {a, b};
-    return ppo__result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, &args, sizeof args));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, &args, sizeof args));
 }
 
 PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
@@ -2763,7 +2794,7 @@ static ppo_tensor *ppo__tape_unary(ppo_tape *tape, const ppo__unary *f, ppo_tens
     static const ppo_op op = {"unary", 1, ppo__unary_forward, ppo__unary_backward};
     ppo__unary_args     args = {f, p, q};
     if (!ppo__operands(tape, f->name, x, x)) return NULL;
-    return ppo__result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, &args, sizeof args));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, &args, sizeof args));
 }
 
 PPO_DEF ppo_tensor *ppo_tape_exp(ppo_tape *tape, ppo_tensor *x) {
@@ -2818,7 +2849,7 @@ static ppo_tensor *ppo__tape_sum(ppo_tape *tape, const char *name, ppo_tensor *x
     static const ppo_op op = {"sum", 1, ppo__sum_forward, ppo__sum_backward};
     if (!ppo__operands(tape, name, x, x)) return NULL;
     double divisor = mean ? (double)ppo__size(x) : 1;
-    return ppo__result(ppo_tape_apply(tape, &op, &x, 1, 1, 1, &divisor, sizeof divisor));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, 1, 1, &divisor, sizeof divisor));
 }
 
 PPO_DEF ppo_tensor *ppo_tape_sum(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_sum(tape, "sum", x, 0); }
@@ -2850,7 +2881,7 @@ static void ppo__log_softmax_backward(ppo_node *node) {
 PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x) {
     static const ppo_op op = {"log_softmax", 1, ppo__log_softmax_forward, ppo__log_softmax_backward};
     if (!ppo__operands(tape, op.name, x, x)) return NULL;
-    return ppo__result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, NULL, 0));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, NULL, 0));
 }
 
 static ppo_status ppo__pick_forward(ppo_node *node) {
@@ -2877,7 +2908,7 @@ static void ppo__pick_backward(ppo_node *node) {
 PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *index) {
     static const ppo_op op = {"pick", 1, ppo__pick_forward, ppo__pick_backward};
     if (!ppo__operands(tape, op.name, x, index ? x : NULL)) return NULL;
-    return ppo__result(ppo_tape_apply(tape, &op, &x, 1, x->rows, 1, &index, sizeof index));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, 1, &index, sizeof index));
 }
 
 /* y = activation(x w + b). Backward: dz = dy activation'(y);  dx += dz w^T,  dw += x^T dz,  db += column
@@ -2925,7 +2956,8 @@ static ppo_tensor *ppo__tape_linear(ppo_tape *tape, const char *name, ppo_tensor
     ppo_status status = ppo__check_activation(name, activation);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     ppo_tensor *in[3] = {x, w, b};
-    return ppo__result(ppo_tape_apply(tape, &op, in, 3, x->rows, w->cols, &activation, sizeof activation));
+    return ppo_tape_result(
+        ppo_tape_apply(tape, &op, in, 3, x->rows, w->cols, &activation, sizeof activation));
 }
 
 PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
@@ -2949,6 +2981,16 @@ static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor
     return PPO_OK;
 }
 
+/* Gradients start from this, so that an operation which overwrites where it should add is found out. A
+   power of two about as large as the gradients, so that adding it costs next to no digits. */
+#define PPO__PREFILL 0.125f
+
+static void ppo__fill_gradients(ppo_tensor *const *inputs, int n_inputs, float x) {
+    for (int k = 0; k < n_inputs; ++k) {
+        for (size_t i = 0; i < ppo__size(inputs[k]); ++i) inputs[k]->grad[i] = x;
+    }
+}
+
 /* (f(x + e) - f(x - e)) / 2e against each entry of the gradient that backward left. */
 static ppo_status ppo__compare_gradients(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs,
                                          int n_inputs, void *user, float epsilon, float tolerance,
@@ -2966,8 +3008,8 @@ static ppo_status ppo__compare_gradients(ppo_scalar_fn build, ppo_tape *tape, pp
             if (!s) s = ppo__scalar_at(build, tape, inputs, user, &below);
             *x = kept;
             if (s) return s;
-            float numeric = (above - below) / span, analytic = inputs[k]->grad[i];
-            float scale = ppo__max(1, ppo__max(fabsf(analytic), fabsf(numeric)));
+            float numeric = (above - below) / span, analytic = inputs[k]->grad[i] - PPO__PREFILL;
+            float scale = ppo__max(0.1f, ppo__max(fabsf(analytic), fabsf(numeric)));
             float error = fabsf(analytic - numeric) / scale;
             if (!(error <= *worst)) *worst = error; /* NaN counts as the worst */
             if (!(error <= tolerance) && !status) {
@@ -2983,6 +3025,7 @@ static ppo_status ppo__compare_gradients(ppo_scalar_fn build, ppo_tape *tape, pp
 
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error) {
+    if (max_error) *max_error = NAN;
     if (!build || !inputs || n_inputs <= 0 || !(epsilon > 0)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: needs a function, inputs and epsilon > 0");
     }
@@ -2990,19 +3033,19 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
         if (!inputs[k] || !inputs[k]->data || !inputs[k]->grad) {
             return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: input %d lacks data or grad", k);
         }
-        memset(inputs[k]->grad, 0, ppo__size(inputs[k]) * sizeof(float));
     }
     ppo_tape  *tape = NULL;
     ppo_status status = ppo_tape_create(&tape);
     if (status) return status;
+    ppo__fill_gradients(inputs, n_inputs, PPO__PREFILL);
     ppo_tensor *result = build(tape, inputs, user);
     status = ppo_tape_backward(tape, result);
-    float worst = 0;
+    float worst = NAN;
     ppo_tape_record(tape, 0);
     if (!status) {
         status = ppo__compare_gradients(build, tape, inputs, n_inputs, user, epsilon, tolerance, &worst);
     }
-    for (int k = 0; k < n_inputs; ++k) memset(inputs[k]->grad, 0, ppo__size(inputs[k]) * sizeof(float));
+    ppo__fill_gradients(inputs, n_inputs, 0);
     if (max_error) *max_error = worst;
     ppo_tape_free(tape);
     return status;
@@ -3522,7 +3565,7 @@ PPO_DEF ppo_tensor *ppo_tape_multi_categorical_kl(ppo_tape *tape, const float *o
         !ppo__tape_heads(tape, op.name, logits, sizes, heads, 1, &args.heads)) {
         return NULL;
     }
-    return ppo__result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
 }
 
 /* From row to row of a log_std that is (1, dim) or (n, dim). */
@@ -3603,7 +3646,7 @@ PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, 
     ppo__gaussian_kl_args args = {old_mean, old_log_std};
     ppo_tensor           *in[2] = {mean, log_std};
     if (!ppo__gaussian_operands(tape, op.name, mean, old_mean && old_log_std ? log_std : NULL)) return NULL;
-    return ppo__result(ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &args, sizeof args));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &args, sizeof args));
 }
 
 static ppo_status ppo__mask_forward(ppo_node *node) {
@@ -3624,7 +3667,8 @@ static void ppo__mask_backward(ppo_node *node) {
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask) {
     static const ppo_op op = {"mask", 1, ppo__mask_forward, ppo__mask_backward};
     if (!ppo__operands(tape, op.name, logits, mask ? logits : NULL)) return NULL;
-    return ppo__result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, logits->cols, &mask, sizeof mask));
+    return ppo_tape_result(
+        ppo_tape_apply(tape, &op, &logits, 1, logits->rows, logits->cols, &mask, sizeof mask));
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -3981,7 +4025,7 @@ PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const
     static const ppo_op op = {"policy_loss", 1, ppo__policy_loss_forward, ppo__loss_backward};
     if (!ppo__operands(tape, op.name, logp, objective ? logp : NULL)) return NULL;
     ppo__policy_args args = {old_logp, advantage, mask, *objective, stats};
-    return ppo__result(ppo_tape_apply(tape, &op, &logp, 1, 1, 1, &args, sizeof args));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &logp, 1, 1, 1, &args, sizeof args));
 }
 
 typedef struct ppo__value_args {
@@ -4006,7 +4050,7 @@ PPO_DEF ppo_tensor *ppo_tape_huber_value_loss(ppo_tape *tape, ppo_tensor *value,
     static const ppo_op op = {"value_loss", 1, ppo__value_loss_forward, ppo__loss_backward};
     if (!ppo__operands(tape, op.name, value, value)) return NULL;
     ppo__value_args args = {old_value, target, mask, clip_range, delta};
-    return ppo__result(ppo_tape_apply(tape, &op, &value, 1, 1, 1, &args, sizeof args));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &value, 1, 1, 1, &args, sizeof args));
 }
 
 PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
@@ -4390,7 +4434,8 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
     ppo_tensor *projected = ppo_tape_linear(tape, x, gru->input_weight, gru->input_bias, PPO_IDENTITY);
     ppo_tensor *in[3] = {projected, gru->state_weight, gru->state_bias};
     if (!projected) return NULL;
-    return ppo__result(ppo_tape_apply(tape, &op, in, 3, x->rows, gru->width, sequences, sizeof *sequences));
+    return ppo_tape_result(
+        ppo_tape_apply(tape, &op, in, 3, x->rows, gru->width, sequences, sizeof *sequences));
 }
 
 /* -- action spaces -- */
@@ -6405,18 +6450,18 @@ static ppo_status ppo__player_ask(ppo__player *player, const int *active, int n,
     return status;
 }
 
-/* Environment e takes its step, by row `row` of the outputs; *done: its episode is over. */
-static ppo_status ppo__player_step(ppo__player *player, int e, const ppo_outputs *out, int row, int *done) {
+/* Environment e takes its step, by row `row` of the outputs: sampled, or the likeliest where rng is NULL. */
+static ppo_status ppo__player_step(ppo__player *player, int e, const ppo_outputs *out, int row, ppo_rng *rng,
+                                   ppo_action *action, ppo_outcome *outcome) {
     const ppo_actor_critic *model = &player->agent->model;
     ppo__envs              *envs = &player->envs;
-    ppo_outcome             outcome;
     ppo_status              status = ppo__check_policy(envs, e, out, row);
     if (status) return status;
-    ppo__choose_action(model, out, row, NULL, &player->actions, 0);
-    ppo_action action = ppo__action_for_env(model, &player->actions, 0, player->box);
-    status = ppo__env_step(envs, e, &action, &outcome);
-    *done = outcome.terminated || outcome.truncated;
-    if (!status && !*done && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS) {
+    ppo__choose_action(model, out, row, rng, &player->actions, 0);
+    *action = ppo__action_for_env(model, &player->actions, 0, player->box);
+    status = ppo__env_step(envs, e, action, outcome);
+    int done = outcome->terminated || outcome->truncated;
+    if (!status && !done && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
                         (int)PPO__EVAL_STEPS);
     }
@@ -6434,11 +6479,13 @@ static ppo_status ppo__play(ppo__player *player) {
     }
     while (n && !status) {
         ppo_outputs out;
-        int         still = 0, done = 0;
+        int         still = 0;
         status = ppo__player_ask(player, active, n, &out);
         for (int i = 0; i < n && !status; ++i) {
-            status = ppo__player_step(player, active[i], &out, i, &done);
-            if (!done) active[still++] = active[i];
+            ppo_action  action;
+            ppo_outcome outcome;
+            status = ppo__player_step(player, active[i], &out, i, NULL, &action, &outcome);
+            if (!status && !outcome.terminated && !outcome.truncated) active[still++] = active[i];
         }
         n = still;
     }
@@ -6458,6 +6505,51 @@ static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episod
             returns[first + e] = (float)player.envs.episode_return[e];
             lengths[first + e] = (float)player.envs.length[e];
         }
+        ppo__envs_free(&player.envs);
+    }
+    ppo__arena_free(&player.memory);
+    return status;
+}
+
+/* One episode in environment 0 of the player. */
+static ppo_status ppo__play_one(ppo__player *player, ppo_rng *rng, ppo_watcher watch, void *user) {
+    const int  only = 0;
+    ppo_frame  frame;
+    ppo_action action;
+    ppo_status status = ppo__env_reset(&player->envs, 0);
+    memset(&frame, 0, sizeof frame);
+    memset(player->state, 0, player->agent->model.core.width * sizeof(float));
+    frame.state = player->envs.state;
+    frame.obs = player->envs.obs;
+    while (!status) {
+        ppo_outputs out;
+        ppo_outcome outcome;
+        if ((watch && watch(&frame, user)) || frame.terminated || frame.truncated) return PPO_OK;
+        status = ppo__player_ask(player, &only, 1, &out);
+        if (!status) status = ppo__player_step(player, 0, &out, 0, rng, &action, &outcome);
+        if (status) break;
+        frame.step = player->envs.length[0];
+        frame.action = &action;
+        frame.reward = outcome.reward;
+        frame.total = (float)player->envs.episode_return[0];
+        frame.terminated = outcome.terminated;
+        frame.truncated = outcome.truncated;
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
+                            ppo_watcher watch, void *user, float *total) {
+    ppo_status status = ppo_env_check(env);
+    if (!status) status = ppo__check_agent(agent, env);
+    if (status) return status;
+    ppo__player player;
+    ppo_rng     rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
+    status = ppo__player_open(&player, agent, env);
+    if (!status) {
+        status = ppo__envs_open(&player.envs, env, 1, seed, PPO_STREAM_EVALUATE, 0);
+        if (!status) status = ppo__play_one(&player, sample ? &rng : NULL, watch, user);
+        if (!status && total) *total = (float)player.envs.episode_return[0];
         ppo__envs_free(&player.envs);
     }
     ppo__arena_free(&player.memory);
