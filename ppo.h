@@ -915,6 +915,8 @@ PPO_DEF const ppo_field *ppo_config_fields(int *count);
 /* set refuses unknown names and values out of range; get writes what set would read, "64,64" for hidden. */
 PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value);
 PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size);
+/* Several at once, as "gamma=0.9 hidden=64,64"; those before a wrong one are set. */
+PPO_DEF ppo_status ppo_config_set_all(ppo_config *config, const char *settings);
 
 /* A policy with all that belongs to it. ppo_agent_create() makes an untrained one of config's network;
    the other functions take it to environments of the same observation and action sizes. */
@@ -963,7 +965,8 @@ typedef struct ppo_trainer ppo_trainer;
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
                                       ppo_trainer **trainer);
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress);
-PPO_DEF int        ppo_trainer_done(const ppo_trainer *trainer); /* 1: total_steps are done */
+PPO_DEF int        ppo_trainer_done(const ppo_trainer *trainer);  /* 1: total_steps are done */
+PPO_DEF long       ppo_trainer_steps(const ppo_trainer *trainer); /* environment steps done */
 PPO_DEF void       ppo_trainer_free(ppo_trainer *trainer);
 
 PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
@@ -5655,6 +5658,9 @@ PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const ch
     return PPO_OK;
 }
 
+/* Room for a setting as text: 63 widths of 5 digits are the longest. */
+enum { PPO__SETTING_SIZE = 1024 };
+
 #define PPO__PAPER                                                                                        \
     "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=3e-4 "                       \
     "learning_rate_schedule=constant "                                                                    \
@@ -5679,14 +5685,18 @@ PPO_DEF const char *ppo_config_presets(void) {
            "ppo-paper-unclipped";
 }
 
-/* Sets fields from "name=value name=value". */
-static ppo_status ppo__config_set_all(ppo_config *config, const char *settings) {
+PPO_DEF ppo_status ppo_config_set_all(ppo_config *config, const char *settings) {
     ppo_status status = PPO_OK;
+    if (!config || !settings) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_set_all: an argument is NULL");
+    settings += strspn(settings, " ");
     while (*settings && !status) {
-        char   name[64], value[64];
-        size_t name_length = strcspn(settings, "="), length = strcspn(settings, " ");
-        snprintf(name, sizeof name, "%.*s", (int)name_length, settings);
-        snprintf(value, sizeof value, "%.*s", (int)(length - name_length - 1), settings + name_length + 1);
+        char   name[64], value[PPO__SETTING_SIZE];
+        size_t length = strcspn(settings, " "), equals = strcspn(settings, "= ");
+        if (settings[equals] != '=' || equals >= sizeof name || length >= sizeof value) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "\"%.60s\" is not name=value", settings);
+        }
+        snprintf(name, sizeof name, "%.*s", (int)equals, settings);
+        snprintf(value, sizeof value, "%.*s", (int)(length - equals - 1), settings + equals + 1);
         status = ppo_config_set(config, name, value);
         settings += length + strspn(settings + length, " ");
     }
@@ -5696,7 +5706,7 @@ static ppo_status ppo__config_set_all(ppo_config *config, const char *settings) 
 PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name) {
     if (!config || !name) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_preset: an argument is NULL");
     for (size_t i = 0; i < sizeof ppo__presets / sizeof *ppo__presets; ++i) {
-        if (!strcmp(name, ppo__presets[i][0])) return ppo__config_set_all(config, ppo__presets[i][1]);
+        if (!strcmp(name, ppo__presets[i][0])) return ppo_config_set_all(config, ppo__presets[i][1]);
     }
     return ppo_fail(PPO_ERROR_ARGUMENT, "there is no preset \"%.60s\", only %s", name, ppo_config_presets());
 }
@@ -6184,6 +6194,8 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
 PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
     return !trainer || trainer->steps >= trainer->config.total_steps;
 }
+
+PPO_DEF long ppo_trainer_steps(const ppo_trainer *trainer) { return trainer ? trainer->steps : 0; }
 
 PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer) {
     return trainer ? &trainer->collector.rollout : NULL;
