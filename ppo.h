@@ -70,11 +70,28 @@ STEP BY STEP
 
        terminated means that the task itself ended (the pole fell): nothing comes after. The time limit
        max_steps is the library's; it truncates, and the value of what would have come is still counted.
+       Set fields by name, as here: later versions may add some.
     2. cfg = ppo_config_default(), change what you like (struct ppo_config lists each field and its default).
     3. ppo_train(). In a program with a loop of its own use ppo_trainer_create() and ppo_trainer_iterate():
        one call is one rollout of the trainer's own environments and its epochs, some 10 ms with the defaults.
        For shorter calls lower num_envs * rollout_steps and epochs, or give the trainer a thread.
-    4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures.
+       To compare before and after, ppo_agent_create() first, and ppo_train() with that agent.
+    4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures, ppo_play() to watch.
+    5. ppo_agent_save() and ppo_agent_load(); ppo_trainer_save() and ppo_trainer_resume() to go on with the
+       same bits another day; ppo_export_c() for a device that has no room for this file.
+
+    What else an environment may want:
+
+        one of n actions         ppo_discrete(n)                       action->discrete
+        several choices at once  ppo_multi_discrete(sizes, n)          action->choices[0 .. n-1]
+        bits                     ppo_multi_binary(n)                   action->choices[0 .. n-1]
+        numbers                  ppo_box(n, low, high)                 action->box[0 .. n-1]
+        illegal actions          env.action_mask                       sets a byte to 0 for each
+        memory                   cfg.recurrent = 64                    where one observation is not enough
+        scales that differ       cfg.normalize_obs, normalize_reward   statistics belong to the agent
+        a picture                env.draw                              a few lines of text
+
+    ppo_config_preset(&cfg, "a2c") and its like set known settings; build/train --help lists them all.
 
 THREE DOORS, ONE ROOM
 
@@ -85,7 +102,7 @@ THREE DOORS, ONE ROOM
 
     Sections, in both parts of this file (each uses only those above it; what is missing is not built yet):
      1 Base   2 Random   3 Math   4 Tensors   5 Autograd   6 Distributions   7 Advantages   8 Losses
-     9 Optimizer   10 Normalizers   11 Models   12 Rollouts   13 Control   17 Reports
+     9 Optimizer   10 Normalizers   11 Models   12 Rollouts   13 Control   16 Files   17 Reports
 
 ERRORS
 
@@ -6300,6 +6317,8 @@ static void ppo__agent_keep_config(ppo_agent *agent, const ppo_config *config) {
     agent->config.squash = old.squash;
     agent->config.gsde = old.gsde;
     agent->config.clip_obs = old.clip_obs;
+    agent->config.callback = NULL;
+    agent->config.schedule = NULL;
 }
 
 static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
