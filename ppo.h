@@ -169,7 +169,8 @@ typedef enum ppo_status {
     PPO_ERROR_ARGUMENT, /* a size, pointer, name or setting that cannot work */
     PPO_ERROR_MEMORY,   /* the allocator said no */
     PPO_ERROR_NUMERIC,  /* NaN or infinity in an observation, a reward, a loss or a gradient */
-    PPO_ERROR_THREAD    /* the system refused a thread */
+    PPO_ERROR_THREAD,   /* the system refused a thread */
+    PPO_ERROR_FILE      /* a file cannot be opened, read or written, or does not hold what it must */
 } ppo_status;
 
 /* One sentence about the last call that failed on this thread, "" if none has. Valid until the next
@@ -1019,6 +1020,67 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
+   16 Files: named arrays and texts in one file of the safetensors format, which Python's package of that
+   name reads and writes as well. It is 8 bytes with the length of the header (little-endian), the header,
+
+       {"__metadata__":{"key":"text"},"name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]}}
+
+   padded with spaces to a multiple of 8, and the arrays: row-major, little-endian, without gaps.
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Element types, smallest first. Files with others (F16, BF16, BOOL, ...) are refused. */
+enum { PPO_U8, PPO_I32, PPO_U32, PPO_F32, PPO_F64, PPO_I64, PPO_U64 };
+enum { PPO_MAX_RANK = 8 };
+
+typedef struct ppo_array {
+    const char *name;
+    int         type, rank;          /* rank 0: a single number */
+    int64_t     shape[PPO_MAX_RANK]; /* [rank]; a 0 among them: no elements */
+    size_t      bytes;
+    const void *data; /* row-major; on a 64-byte boundary if it was read from a file */
+} ppo_array;
+
+typedef struct ppo_file ppo_file; /* what is in a file, or will be: in memory */
+
+PPO_DEF ppo_status ppo_file_create(ppo_file **file);
+PPO_DEF void       ppo_file_free(ppo_file *file);
+
+/* Adds a text, or replaces that of the same key. Both are UTF-8 and copied; all copies are kept until the
+   file is freed. */
+PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text);
+
+/* Adds an array under a new name (UTF-8, copied). data is borrowed: it must last until the last write. */
+PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
+                                const void *data);
+
+/* Writes all of it. The same content gives the same bytes, in whatever order it was added, and up to the
+   order of the texts the bytes that Python's package would write. A file that stood at path stays as it was
+   until the new one, written beside it, is complete and on the disk, and then gives way in one step: a
+   crash leaves the one or the other (and perhaps a path.tmp..., which can be deleted). A symbolic link is
+   replaced, not followed, and the permissions are those of a new file. (Where there is no Unix, the old
+   file may have to be removed just before, and nothing waits for the disk.) */
+PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
+
+/* Reads a whole file, and trusts it in nothing: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
+   than Python's package in what no writer does: names that are there twice, members that the format does
+   not know, characters of code 0, more than PPO_MAX_RANK dimensions. */
+PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file);
+
+/* Arrays and texts by name, NULL if there is none, and by index: 0 .. count-1, sorted by name. What is
+   returned lasts until ppo_file_free(). */
+PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name);
+PPO_DEF const char      *ppo_file_text(const ppo_file *file, const char *key);
+PPO_DEF int              ppo_file_count(const ppo_file *file);
+PPO_DEF int              ppo_file_text_count(const ppo_file *file);
+PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index);
+PPO_DEF const char      *ppo_file_key_at(const ppo_file *file, int index); /* of a text */
+
+/* The array that must be there, with this type and shape. If not, PPO_ERROR_FILE, as
+   policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
+PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
+                                   int rank, const ppo_array **array);
+
+/* --------------------------------------------------------------------------------------------------------
    17 Reports
    -------------------------------------------------------------------------------------------------------- */
 
@@ -1060,6 +1122,8 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
 #include <pthread.h>
 #endif
 #if defined(__unix__) || defined(__APPLE__)
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 #endif
@@ -6621,6 +6685,735 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
     if (!result.status) ppo__summarize(&result, returns, lengths, episodes);
     ppo__free(returns);
     return result;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   16 Files, part 1 of 3: what is in a file
+   -------------------------------------------------------------------------------------------------------- */
+
+/* In the order of the reference implementation, which lays the largest elements first: then each array
+   starts at a multiple of its element's size, as the data itself starts at a multiple of 8. */
+static const struct {
+    const char *name;
+    int         size;
+} ppo__types[] = {{"U8", 1}, {"I32", 4}, {"U32", 4}, {"F32", 4}, {"F64", 8}, {"I64", 8}, {"U64", 8}};
+
+static const char ppo__metadata[] = "__metadata__"; /* the name that no array can have */
+
+typedef struct ppo__text {
+    const char *key, *text;
+} ppo__text;
+
+typedef struct ppo__entry {
+    ppo_array array;
+    int64_t   begin, end; /* where its bytes lie, counted from the end of the header; used in reading */
+} ppo__entry;
+
+struct ppo_file {
+    ppo__arena  memory; /* holds all but the two lists */
+    const char *path;   /* for messages */
+    void      **arrays; /* of ppo__entry and */
+    void      **texts;  /* of ppo__text; both structs begin with a name, by which the lists are sorted */
+};
+
+/* "path: what is wrong". A long path loses its beginning. The rest may quote a file, which can hold
+   anything: control characters do not get through to a terminal. */
+static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
+    enum { MOST = 100 };
+    char    what[PPO__ERROR_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    for (char *c = what; *c; ++c) *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
+    size_t length = strlen(path);
+    return ppo_fail(PPO_ERROR_FILE, "%s%s: %s", length > MOST ? "..." : "",
+                    length > MOST ? path + length - MOST : path, what);
+}
+
+static const char *ppo__name(const void *entry) { return *(const char *const *)entry; }
+
+static int ppo__by_name(const void *a, const void *b) {
+    return strcmp(ppo__name(*(const void *const *)a), ppo__name(*(const void *const *)b));
+}
+
+/* Where `name` is in a sorted list, or belongs. */
+static size_t ppo__place(void *const *list, const char *name) {
+    size_t low = 0, high = stbds_arrlenu(list);
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(ppo__name(list[middle]), name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void *ppo__find_named(void *const *list, const char *name) {
+    size_t at = ppo__place(list, name);
+    return at < stbds_arrlenu(list) && strcmp(ppo__name(list[at]), name) == 0 ? list[at] : NULL;
+}
+
+/* A new entry of `size` bytes at that place of a list, in the file's memory; NULL on failure. */
+static void *ppo__insert(ppo_file *file, void ***list, size_t at, size_t size) {
+    void *room = ppo__array_room((void *)*list, sizeof **list);
+    if (room) *list = (void **)room;
+    void *entry = room ? ppo__arena_zeros(&file->memory, 1, size) : NULL;
+    if (!entry) return NULL;
+    ppo__array_push(*list, entry);
+    void **place = *list + at;
+    memmove(place + 1, place, (stbds_arrlenu(*list) - 1 - at) * sizeof *place);
+    return *place = entry;
+}
+
+/* Well-formed UTF-8 (RFC 3629): nothing overlong, no surrogates, nothing above U+10FFFF. */
+static int ppo__is_utf8(const char *text) {
+    const unsigned char *s = (const unsigned char *)text;
+    while (*s) {
+        int more = *s < 0x80 ? 0 : *s < 0xc2 ? -1 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : *s < 0xf5 ? 3 : -1;
+        if (more < 0 || (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
+            (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f)) {
+            return 0;
+        }
+        for (++s; more > 0; --more, ++s) {
+            if ((*s & 0xc0) != 0x80) return 0;
+        }
+    }
+    return 1;
+}
+
+/* The bytes of an array; -1 where a size is negative or the product too large to count. */
+static int64_t ppo__shape_bytes(int type, const int64_t *shape, int rank) {
+    int64_t bytes = ppo__types[type].size, most = (int64_t)(SIZE_MAX / 4);
+    for (int k = 0; k < rank; ++k) {
+        if (shape[k] < 0 || (shape[k] && bytes > most / shape[k])) return -1;
+        bytes *= shape[k];
+    }
+    return bytes;
+}
+
+enum { PPO__SHAPE_SIZE = 16 + 22 * PPO_MAX_RANK };
+
+/* "F32 (4, 64)" */
+static const char *ppo__shape_text(char text[PPO__SHAPE_SIZE], int type, const int64_t *shape, int rank) {
+    int length = snprintf(text, PPO__SHAPE_SIZE, "%s (", ppo__types[type].name);
+    for (int k = 0; k < rank; ++k) {
+        length +=
+            snprintf(text + length, PPO__SHAPE_SIZE - length, "%s%lld", k ? ", " : "", (long long)shape[k]);
+    }
+    strcpy(text + length, ")");
+    return text;
+}
+
+PPO_DEF ppo_status ppo_file_create(ppo_file **file) {
+    if (!file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_create: file is NULL");
+    ppo_file *made = (ppo_file *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    made->path = "(new file)";
+    *file = made;
+    return PPO_OK;
+}
+
+PPO_DEF void ppo_file_free(ppo_file *file) {
+    if (!file) return;
+    ppo__arena_free(&file->memory);
+    ppo__array_free((void *)file->arrays);
+    ppo__array_free((void *)file->texts);
+    ppo__free(file);
+}
+
+static char *ppo__copy_text(ppo_file *file, const char *text) {
+    char *copy = (char *)ppo__arena_take(&file->memory, strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text) {
+    if (!file || !key || !text) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: an argument is NULL");
+    if (!ppo__is_utf8(key) || !ppo__is_utf8(text)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
+    }
+    ppo__text  *entry = (ppo__text *)ppo__find_named(file->texts, key);
+    const char *copy = ppo__copy_text(file, text), *name = entry ? entry->key : ppo__copy_text(file, key);
+    if (!copy || !name) return PPO_ERROR_MEMORY;
+    if (!entry) {
+        entry = (ppo__text *)ppo__insert(file, &file->texts, ppo__place(file->texts, key), sizeof *entry);
+    }
+    if (!entry) return PPO_ERROR_MEMORY;
+    entry->key = name;
+    entry->text = copy;
+    return PPO_OK;
+}
+
+/* The description of an array that a caller gave; `function` is the one that was called. */
+static ppo_status ppo__check_array(const char *function, const char *name, int type, const int64_t *shape,
+                                   int rank) {
+    if (!name || !ppo__is_utf8(name) || strcmp(name, ppo__metadata) == 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an array cannot be called \"%.60s\"", function,
+                        name ? name : "NULL");
+    }
+    if (type < 0 || type > PPO_U64 || rank < 0 || rank > PPO_MAX_RANK || (rank && !shape) ||
+        ppo__shape_bytes(type, shape, rank) < 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: type %d, rank %d or the shape of \"%.60s\" is impossible",
+                        function, type, rank, name);
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
+                                const void *data) {
+    if (!file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: file is NULL");
+    if (ppo__check_array("ppo_file_add", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
+    size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank);
+    if (ppo_file_find(file, name) || (bytes && !data)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" is there already, or has no data", name);
+    }
+    const char *copy = ppo__copy_text(file, name);
+    ppo__entry *entry =
+        copy ? (ppo__entry *)ppo__insert(file, &file->arrays, ppo__place(file->arrays, name), sizeof *entry)
+             : NULL;
+    if (!entry) return PPO_ERROR_MEMORY;
+    entry->array.name = copy;
+    entry->array.type = type;
+    entry->array.rank = rank;
+    entry->array.bytes = bytes;
+    entry->array.data = data;
+    for (int k = 0; k < rank; ++k) entry->array.shape[k] = shape[k];
+    return PPO_OK;
+}
+
+PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name) {
+    return file && name ? (const ppo_array *)ppo__find_named(file->arrays, name) : NULL;
+}
+
+PPO_DEF const char *ppo_file_text(const ppo_file *file, const char *key) {
+    const ppo__text *entry = file && key ? (const ppo__text *)ppo__find_named(file->texts, key) : NULL;
+    return entry ? entry->text : NULL;
+}
+
+PPO_DEF int ppo_file_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->arrays) : 0; }
+
+PPO_DEF int ppo_file_text_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->texts) : 0; }
+
+PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index) {
+    return index >= 0 && index < ppo_file_count(file) ? (const ppo_array *)file->arrays[index] : NULL;
+}
+
+PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index) {
+    return index >= 0 && index < ppo_file_text_count(file) ? ppo__name(file->texts[index]) : NULL;
+}
+
+PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
+                                   int rank, const ppo_array **array) {
+    if (!file || !array) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_expect: an argument is NULL");
+    if (ppo__check_array("ppo_file_expect", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
+    char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
+    const ppo_array *found = ppo_file_find(file, name);
+    ppo__shape_text(wanted, type, shape, rank);
+    if (!found) return ppo__file_fail(file->path, "there is no \"%.60s\", %s", name, wanted);
+    ppo__shape_text(is, found->type, found->shape, found->rank);
+    if (strcmp(is, wanted) != 0) {
+        return ppo__file_fail(file->path, "\"%.60s\" is %s, not %s", name, is, wanted);
+    }
+    *array = found;
+    return PPO_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   16 Files, part 2 of 3: writing
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { PPO__MAX_HEADER = 100000000 }; /* the reference implementation's limit */
+
+/* What a backslash and a letter stand for in JSON; a slash is never written so. */
+static const char ppo__escape_letters[] = "\"\\bfnrt/", ppo__escape_bytes[] = "\"\\\b\f\n\r\t/";
+
+static int ppo__is_little_endian(void) {
+    const uint16_t one = 1;
+    return *(const unsigned char *)&one;
+}
+
+#if defined(__unix__) || defined(__APPLE__)
+
+/* Is something at path that is neither to be read as a file nor replaced by one: a directory, a device? */
+static int ppo__is_special(const char *path) {
+    struct stat found;
+    return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
+}
+
+/* Opens a new file beside path, whose name goes to `temporary`. If that of another thread is there, or what
+   a killed process left, the next number is tried. */
+static FILE *ppo__open_beside(const char *path, char *temporary, size_t size) {
+    FILE *out = NULL;
+    for (int i = 0; i < 1000 && !out; ++i) {
+        snprintf(temporary, size, "%s.tmp%ld-%d", path, (long)getpid(), i);
+        out = fopen(temporary, "wbx"); /* x (C11, and older in Unix): it must not exist yet */
+        if (!out && errno != EEXIST) break;
+    }
+    return out;
+}
+
+/* Waits until a file's bytes, or a directory's list of names, are on the disk; returns 0 if they are. The
+   file is opened again because strict C99 hides the descriptor of a FILE; any one will do, as it is the file
+   that fsync() is about. */
+static int ppo__sync(const char *path) {
+    int descriptor = open(path, O_RDONLY);
+    if (descriptor < 0) return -1;
+    int failed = fsync(descriptor);
+    close(descriptor);
+    return failed;
+}
+
+/* Puts the finished file in the place of the old one; returns 0 if it is there. Some file systems cannot
+   sync a directory, so that is tried only. */
+static int ppo__replace(char *temporary, const char *path) {
+    if (rename(temporary, path)) return -1;
+    char *slash = strrchr(temporary, '/');
+    if (slash) slash[1] = 0;
+    ppo__sync(slash ? temporary : ".");
+    return 0;
+}
+
+#else
+
+static int ppo__is_special(const char *path) { return 0; }
+
+static FILE *ppo__open_beside(const char *path, char *temporary, size_t size) {
+    snprintf(temporary, size, "%s.tmp", path);
+    return fopen(temporary, "wb");
+}
+
+static int ppo__sync(const char *path) { return 0; }
+
+static int ppo__replace(char *temporary, const char *path) {
+    if (rename(temporary, path) == 0) return 0;
+    remove(path); /* which some systems want to be gone first */
+    return rename(temporary, path);
+}
+
+#endif
+
+static void ppo__write_string(FILE *out, const char *text) {
+    fputc('"', out);
+    for (; *text; ++text) {
+        const char *known = *text == '/' ? NULL : strchr(ppo__escape_bytes, *text);
+        if (known) {
+            fprintf(out, "\\%c", ppo__escape_letters[known - ppo__escape_bytes]);
+        } else if ((unsigned char)*text < ' ') {
+            fprintf(out, "\\u%04x", (unsigned)*text);
+        } else {
+            fputc(*text, out);
+        }
+    }
+    fputc('"', out);
+}
+
+static void ppo__write_texts(FILE *out, const ppo_file *file) {
+    ppo__write_string(out, ppo__metadata);
+    fputs(":{", out);
+    for (int i = 0; i < ppo_file_text_count(file); ++i) {
+        const ppo__text *entry = (const ppo__text *)file->texts[i];
+        if (i) fputc(',', out);
+        ppo__write_string(out, entry->key);
+        fputc(':', out);
+        ppo__write_string(out, entry->text);
+    }
+    fputc('}', out);
+}
+
+/* "name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]} */
+static void ppo__write_entry(FILE *out, const ppo_array *array, unsigned long long begin) {
+    ppo__write_string(out, array->name);
+    fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", ppo__types[array->type].name);
+    for (int k = 0; k < array->rank; ++k) fprintf(out, "%s%lld", k ? "," : "", (long long)array->shape[k]);
+    fprintf(out, "],\"data_offsets\":[%llu,%llu]}", begin, begin + array->bytes);
+}
+
+/* The arrays one after another as they lie in the file, by type and then by name: NULL after the last. */
+static const ppo_array *ppo__next_in_data(const ppo_file *file, int *type, int *index) {
+    for (; *type >= 0; --*type, *index = 0) {
+        while (*index < ppo_file_count(file)) {
+            const ppo_array *array = ppo_file_at(file, (*index)++);
+            if (array->type == *type) return array;
+        }
+    }
+    return NULL;
+}
+
+/* A header, still without its length; returns what that is. Failures stay in `out`, for ferror(). */
+static long ppo__write_header(FILE *out, const ppo_file *file) {
+    unsigned long long begin = 0;
+    int                type = PPO_U64, index = 0;
+    const char        *comma = "";
+    fprintf(out, "%8s{", "");
+    if (ppo_file_text_count(file)) {
+        ppo__write_texts(out, file);
+        comma = ",";
+    }
+    for (const ppo_array *array; (array = ppo__next_in_data(file, &type, &index)); comma = ",") {
+        fputs(comma, out);
+        ppo__write_entry(out, array, begin);
+        begin += array->bytes;
+    }
+    fputc('}', out);
+    long end = ftell(out);
+    for (; end % 8; ++end) fputc(' ', out);
+    return end - 8;
+}
+
+/* Writes all, the length of the header last, and waits for the disk. */
+static ppo_status ppo__write_all(const ppo_file *file, FILE *out, const char *temporary, const char *path) {
+    unsigned char bytes[8];
+    int           type = PPO_U64, index = 0;
+    long          length = ppo__write_header(out, file);
+    if (length > PPO__MAX_HEADER) {
+        return ppo__file_fail(path, "names and texts of %ld bytes cannot be written", length);
+    }
+    for (const ppo_array *array; (array = ppo__next_in_data(file, &type, &index));) {
+        if (array->bytes) fwrite(array->data, 1, array->bytes, out);
+    }
+    for (int k = 0; k < 8; ++k) bytes[k] = (unsigned char)((uint64_t)length >> 8 * k);
+    if (ferror(out) || fseek(out, 0, SEEK_SET) || fwrite(bytes, 1, 8, out) != 8 || fflush(out) ||
+        ppo__sync(temporary)) {
+        return ppo__file_fail(path, "cannot be written: %s", strerror(errno));
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
+    if (!file || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_write: an argument is NULL");
+    if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be written on a big-endian machine");
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be written: it is not a plain file");
+    size_t size = strlen(path) + 64;
+    char  *temporary = (char *)ppo__alloc(size);
+    if (!temporary) return PPO_ERROR_MEMORY;
+    FILE      *out = ppo__open_beside(path, temporary, size);
+    ppo_status status = out ? ppo__write_all(file, out, temporary, path) : PPO_ERROR_FILE;
+    int        failed = !out || fclose(out) || (!status && ppo__replace(temporary, path));
+    if (failed) status = ppo__file_fail(path, "cannot be written: %s", strerror(errno));
+    if (out && status) remove(temporary);
+    ppo__free(temporary);
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   16 Files, part 3 of 3: reading. The header is parsed where it lies, from left to right: a string is never
+   longer than its spelling, so it is decoded in place, and names and texts point into the header. There is
+   no recursion, for nothing in a header is nested to more than a fixed depth.
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct ppo__json {
+    const char *path;
+    char       *start, *at; /* of the header, which ends with a 0 */
+    ppo_status  status;     /* after the first failure nothing is taken any more */
+} ppo__json;
+
+/* word: a piece of the file to quote, or NULL */
+static void ppo__json_fail(ppo__json *json, const char *what, const char *word) {
+    const char *quote = word ? "\"" : "";
+    if (json->status) return;
+    json->status = ppo__file_fail(json->path, "byte %ld of the header: %s%s%.60s%s",
+                                  (long)(json->at - json->start), what, quote, word ? word : "", quote);
+}
+
+static void ppo__json_skip_space(ppo__json *json) {
+    while (*json->at && strchr(" \t\n\r", *json->at)) ++json->at;
+}
+
+/* Takes this character if it comes next. */
+static int ppo__json_take(ppo__json *json, char c) {
+    ppo__json_skip_space(json);
+    if (json->status || *json->at != c) return 0;
+    ++json->at;
+    return 1;
+}
+
+static void ppo__json_expect(ppo__json *json, char c) {
+    const char word[2] = {c, 0};
+    if (!ppo__json_take(json, c)) ppo__json_fail(json, "expected ", word);
+}
+
+/* Steps through a list: 1 while there is another element, the n-th, and 0 after the closing bracket. */
+static int ppo__json_next(ppo__json *json, char close, int *n) {
+    if (*n == 0 ? ppo__json_take(json, close) : !ppo__json_take(json, ',')) {
+        if (*n) ppo__json_expect(json, close);
+        return 0;
+    }
+    ++*n;
+    return !json->status;
+}
+
+static int64_t ppo__json_number(ppo__json *json) {
+    int64_t number = 0;
+    ppo__json_skip_space(json);
+    const char *first = json->at;
+    for (; *json->at >= '0' && *json->at <= '9'; ++json->at) {
+        int digit = *json->at - '0';
+        if (number > (INT64_MAX - digit) / 10) ppo__json_fail(json, "the number is too large", NULL);
+        number = json->status ? 0 : 10 * number + digit;
+    }
+    if (json->at == first || (*first == '0' && json->at - first > 1)) {
+        ppo__json_fail(json, "expected a whole number", NULL);
+    }
+    return number;
+}
+
+/* The four hex digits of \uXXXX, which it takes; 0 if it is something else (or that, which no text holds). */
+static unsigned ppo__json_unicode(ppo__json *json) {
+    unsigned code = 0;
+    if (json->at[0] != '\\' || json->at[1] != 'u') return 0;
+    for (int k = 2; k < 6; ++k) {
+        const char *digits = "0123456789abcdef0123456789ABCDEF";
+        const char *digit = json->at[k] ? strchr(digits, json->at[k]) : NULL;
+        if (!digit) return 0;
+        code = 16 * code + (unsigned)(digit - digits) % 16;
+    }
+    json->at += 6;
+    return code;
+}
+
+/* Takes an escape and writes the bytes that it stands for; returns the place behind them. */
+static char *ppo__json_escape(ppo__json *json, char *out) {
+    const char *letter = json->at[1] ? strchr(ppo__escape_letters, json->at[1]) : NULL;
+    if (letter) {
+        json->at += 2;
+        *out++ = ppo__escape_bytes[letter - ppo__escape_letters];
+        return out;
+    }
+    unsigned code = ppo__json_unicode(json);
+    if (code >= 0xd800 && code < 0xdc00) { /* the first half of a pair that stands for one character */
+        unsigned second = ppo__json_unicode(json);
+        code =
+            second >= 0xdc00 && second < 0xe000 ? 0x10000 + (code - 0xd800) * 0x400 + (second - 0xdc00) : 0;
+    } else if (code >= 0xdc00 && code < 0xe000) {
+        code = 0;
+    }
+    if (!code) ppo__json_fail(json, "an escape that stands for no character", NULL);
+    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
+    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes after the first */
+    *out++ = (char)(lead[more] | code >> 6 * more);
+    while (more--) *out++ = (char)(0x80 | (code >> 6 * more & 0x3f));
+    return out;
+}
+
+/* A string, decoded and ended with a 0; "" after a failure. */
+static const char *ppo__json_string(ppo__json *json) {
+    ppo__json_expect(json, '"');
+    char *text = json->at, *out = text;
+    while (!json->status && *json->at != '"') {
+        if (*json->at == '\\') {
+            out = ppo__json_escape(json, out);
+        } else if ((unsigned char)*json->at < ' ') {
+            ppo__json_fail(json, *json->at ? "a control character in a string" : "a string has no end", NULL);
+        } else {
+            *out++ = *json->at++;
+        }
+    }
+    if (json->status) return "";
+    ++json->at;
+    *out = 0;
+    if (!ppo__is_utf8(text)) ppo__json_fail(json, "a string that is not UTF-8", NULL);
+    return text;
+}
+
+static const char *ppo__json_key(ppo__json *json) {
+    const char *key = ppo__json_string(json);
+    ppo__json_expect(json, ':');
+    return key;
+}
+
+/* [4, 64]; returns how many numbers there are, of which it keeps no more than `most`. */
+static int ppo__json_numbers(ppo__json *json, int64_t *numbers, int most) {
+    int n = 0;
+    ppo__json_expect(json, '[');
+    while (ppo__json_next(json, ']', &n)) {
+        int64_t number = ppo__json_number(json);
+        if (n <= most) numbers[n - 1] = number;
+    }
+    return n;
+}
+
+static void ppo__json_texts(ppo__json *json, ppo_file *file) {
+    ppo__json_expect(json, '{');
+    for (int n = 0; ppo__json_next(json, '}', &n);) {
+        ppo__text *entry =
+            (ppo__text *)ppo__insert(file, &file->texts, stbds_arrlenu(file->texts), sizeof *entry);
+        if (!entry) {
+            json->status = PPO_ERROR_MEMORY;
+            return;
+        }
+        entry->key = ppo__json_key(json);
+        entry->text = ppo__json_string(json);
+    }
+}
+
+/* Is the description of an array, as it was parsed, one that is possible? */
+static ppo_status ppo__check_entry(const char *path, ppo__entry *entry, const char *dtype, int offsets) {
+    char        text[PPO__SHAPE_SIZE];
+    ppo_array  *array = &entry->array;
+    const char *name = array->name;
+    if (!dtype || array->rank < 0 || offsets < 0) {
+        return ppo__file_fail(path, "\"%.60s\" lacks dtype, shape or data_offsets", name);
+    }
+    for (array->type = PPO_U64; strcmp(dtype, ppo__types[array->type].name) != 0; --array->type) {
+        if (array->type > 0) continue;
+        return ppo__file_fail(path, "\"%.60s\" has dtype \"%.20s\", not U8, I32, U32, F32, F64, I64 or U64",
+                              name, dtype);
+    }
+    if (array->rank > PPO_MAX_RANK) {
+        return ppo__file_fail(path, "\"%.60s\" has %d dimensions, more than %d", name, array->rank,
+                              (int)PPO_MAX_RANK);
+    }
+    int64_t bytes = ppo__shape_bytes(array->type, array->shape, array->rank);
+    if (bytes < 0 || offsets != 2 || bytes != entry->end - entry->begin) {
+        return ppo__file_fail(path, "\"%.60s\" is %s, but lies in bytes %lld to %lld", name,
+                              ppo__shape_text(text, array->type, array->shape, array->rank),
+                              (long long)entry->begin, (long long)entry->end);
+    }
+    array->bytes = (size_t)bytes;
+    return PPO_OK;
+}
+
+/* {"dtype": "F32", "shape": [4, 64], "data_offsets": [0, 1024]}, in any order. */
+static void ppo__json_entry(ppo__json *json, ppo__entry *entry) {
+    const char *dtype = NULL;
+    int64_t     offsets[2] = {0, 0};
+    int         count = -1;
+    entry->array.rank = -1;
+    ppo__json_expect(json, '{');
+    for (int n = 0; ppo__json_next(json, '}', &n);) {
+        const char *key = ppo__json_key(json);
+        if (strcmp(key, "dtype") == 0 && !dtype) {
+            dtype = ppo__json_string(json);
+        } else if (strcmp(key, "shape") == 0 && entry->array.rank < 0) {
+            entry->array.rank = ppo__json_numbers(json, entry->array.shape, PPO_MAX_RANK);
+        } else if (strcmp(key, "data_offsets") == 0 && count < 0) {
+            count = ppo__json_numbers(json, offsets, 2);
+        } else {
+            ppo__json_fail(json, "unknown or repeated member ", key);
+        }
+    }
+    entry->begin = offsets[0];
+    entry->end = offsets[1];
+    if (!json->status) json->status = ppo__check_entry(json->path, entry, dtype, count);
+}
+
+static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length) {
+    ppo__json json = {file->path, header, header, PPO_OK};
+    int       seen_texts = 0;
+    if (*header != '{') ppo__json_fail(&json, "expected ", "{");
+    ppo__json_expect(&json, '{');
+    for (int n = 0; ppo__json_next(&json, '}', &n);) {
+        const char *name = ppo__json_key(&json);
+        if (strcmp(name, ppo__metadata) == 0) {
+            if (seen_texts++) ppo__json_fail(&json, "unknown or repeated member ", name);
+            ppo__json_texts(&json, file);
+            continue;
+        }
+        ppo__entry *entry =
+            (ppo__entry *)ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays), sizeof *entry);
+        if (!entry) return PPO_ERROR_MEMORY;
+        entry->array.name = name;
+        ppo__json_entry(&json, entry);
+    }
+    ppo__json_skip_space(&json);
+    if (json.at != header + length) ppo__json_fail(&json, "expected its end", NULL);
+    return json.status;
+}
+
+/* Sorts a list as it must be for ppo__place(), and refuses a name that is there twice. */
+static ppo_status ppo__sort_by_name(const ppo_file *file, void **list) {
+    size_t n = stbds_arrlenu(list);
+    if (n) qsort((void *)list, n, sizeof *list, ppo__by_name);
+    for (size_t i = 1; i < n; ++i) {
+        if (strcmp(ppo__name(list[i - 1]), ppo__name(list[i])) != 0) continue;
+        return ppo__file_fail(file->path, "\"%.60s\" is there twice", ppo__name(list[i]));
+    }
+    return PPO_OK;
+}
+
+static int ppo__by_offset(const void *a, const void *b) {
+    const ppo__entry *x = *(const ppo__entry *const *)a, *y = *(const ppo__entry *const *)b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static ppo_status ppo__read_bytes(const ppo_file *file, FILE *in, void *to, size_t n) {
+    if (fread(to, 1, n, in) == n) return PPO_OK;
+    return ppo__file_fail(file->path, "cannot be read: %s",
+                          ferror(in) ? strerror(errno) : "it became shorter");
+}
+
+/* The arrays must follow one another without gap or overlap, and fill the rest of the file: `size` bytes. */
+static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
+    int64_t at = 0;
+    size_t  n = stbds_arrlenu(file->arrays);
+    if (n) qsort((void *)file->arrays, n, sizeof *file->arrays, ppo__by_offset);
+    for (size_t i = 0; i < n; ++i) {
+        ppo__entry *entry = (ppo__entry *)file->arrays[i];
+        if (entry->begin != at || entry->end > size) {
+            return ppo__file_fail(file->path,
+                                  "\"%.60s\" lies in bytes %lld to %lld, not in %lld to at most %lld",
+                                  entry->array.name, (long long)entry->begin, (long long)entry->end,
+                                  (long long)at, (long long)size);
+        }
+        void *data = ppo__arena_take(&file->memory, entry->array.bytes);
+        if (!data) return PPO_ERROR_MEMORY;
+        if (ppo__read_bytes(file, in, data, entry->array.bytes)) return PPO_ERROR_FILE;
+        entry->array.data = data;
+        at = entry->end;
+    }
+    if (at == size) return PPO_OK;
+    return ppo__file_fail(file->path, "%lld bytes at its end belong to no array", (long long)(size - at));
+}
+
+static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
+    unsigned char bytes[8];
+    long          size = fseek(in, 0, SEEK_END) ? -1 : ftell(in);
+    if (size < 0 || fseek(in, 0, SEEK_SET)) {
+        return ppo__file_fail(file->path, "cannot be read: %s", strerror(errno));
+    }
+    if (size < 8) return ppo__file_fail(file->path, "no safetensors file: it has %ld bytes", size);
+    if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
+    uint64_t length = 0;
+    for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
+    if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8) {
+        return ppo__file_fail(file->path, "no safetensors file: of its %ld bytes the header claims %llu",
+                              size, (unsigned long long)length);
+    }
+    char *header = (char *)ppo__arena_take(&file->memory, (size_t)length + 1);
+    if (!header) return PPO_ERROR_MEMORY;
+    header[length] = 0;
+    ppo_status status = ppo__read_bytes(file, in, header, (size_t)length);
+    if (!status) status = ppo__parse_header(file, header, (size_t)length);
+    if (!status) status = ppo__sort_by_name(file, file->texts);
+    if (!status) status = ppo__read_data(file, in, size - 8 - (int64_t)length);
+    if (!status) status = ppo__sort_by_name(file, file->arrays);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
+    if (!path || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_read: an argument is NULL");
+    if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be read on a big-endian machine");
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
+    ppo_file *made = NULL;
+    if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
+    made->path = ppo__copy_text(made, path);
+    ppo_status status = made->path ? PPO_OK : PPO_ERROR_MEMORY;
+    FILE      *in = status ? NULL : fopen(path, "rb");
+    if (in) {
+        status = ppo__read_all(made, in);
+        fclose(in);
+    } else if (!status) {
+        status = ppo__file_fail(path, "cannot be opened: %s", strerror(errno));
+    }
+    if (status) {
+        ppo_file_free(made);
+    } else {
+        *file = made;
+    }
+    return status;
 }
 
 /* --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Writes reference data as a plain C header. Used by make_core.py and make_cartpole.py; needs numpy only."""
+"""Writes reference data as a plain C header. Used by the make_*.py beside it; needs numpy only."""
 import importlib.metadata
 import os
 import textwrap
