@@ -50,6 +50,17 @@ static inline void check_close_array(const float *got, const float *want, int n,
     }
 }
 
+/* The tolerance is relative to each element that is wanted, or to 1 where that is larger. */
+static inline void check_close_each(const float *got, const float *want, int n, double tolerance,
+                                    const char *what, const char *file, int line) {
+    for (int i = 0; i < n; i++) {
+        if (is_close(got[i], want[i], tolerance, fmax(1, fabs((double)want[i])))) continue;
+        print_error("%s[%d] of %d is %.9g, not %.9g (off by %.2g)\n", what, i, n, (double)got[i],
+                    (double)want[i], fabs((double)got[i] - (double)want[i]));
+        _fail(file, line);
+    }
+}
+
 /* The call failed with this status, and its sentence holds each of the words, given as "token|7". */
 static inline void check_fails(ppo_status got, ppo_status want, const char *words, const char *call,
                                const char *file, int line) {
@@ -69,6 +80,8 @@ static inline void check_fails(ppo_status got, ppo_status want, const char *word
 #define assert_close(got, want, tolerance) check_close(got, want, tolerance, #got, __FILE__, __LINE__)
 #define assert_close_array(got, want, n, tolerance) \
     check_close_array(got, want, n, tolerance, #got, __FILE__, __LINE__)
+#define assert_close_each(got, want, n, tolerance) \
+    check_close_each(got, want, n, tolerance, #got, __FILE__, __LINE__)
 /* The sentence of an earlier failure must not pass for this one's, so it is overwritten first. */
 #define assert_fails(call, status, words) \
     (ppo_fail(PPO_OK, "(no sentence)"), check_fails(call, status, words, #call, __FILE__, __LINE__))
@@ -245,6 +258,118 @@ static inline ppo_env reach_env(void) {
     return env;
 }
 
+/* The walk with masks: at the ends the step off them is illegal, and every other place may not be kept, so
+   that an episode ends by max_steps alone. Whoever takes an illegal action is counted. */
+static int illegal_actions;
+
+static inline void fenced_mask(const void *state, unsigned char *mask) {
+    const walk *w = (const walk *)state;
+    if (w->x <= -4) mask[0] = 0;
+    if (w->x >= 4) mask[2] = 0;
+    if (w->x % 2) mask[1] = 0;
+}
+
+static inline void fenced_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
+                               ppo_outcome *out) {
+    walk         *w = (walk *)state;
+    unsigned char mask[3] = {1, 1, 1};
+    fenced_mask(state, mask);
+    if (!mask[action->discrete]) __atomic_fetch_add(&illegal_actions, 1, __ATOMIC_SEQ_CST);
+    w->x += action->discrete - 1;
+    obs[0] = 0.2f * (float)w->x;
+    obs[1] = ppo_rng_uniform(rng);
+    out->reward = 0.1f * (float)w->x;
+}
+
+static inline ppo_env fenced_env(void) {
+    ppo_env env = walk_env();
+    env.name = "fenced";
+    env.max_steps = 13;
+    env.step = fenced_step;
+    env.action_mask = fenced_mask;
+    return env;
+}
+
+/* Three dials of 3, 2 and 4 positions: the observation says where each should stand (-1 to 1), the reward is
+   the share that does. One position of the first and of the last dial, never the right one, is illegal. */
+enum { DIALS = 3 };
+static const int dial_sizes[DIALS] = {3, 2, 4};
+typedef struct dials {
+    int want[DIALS];
+} dials;
+
+static inline void dials_show(dials *d, ppo_rng *rng, float *obs) {
+    for (int j = 0; j < DIALS; j++) {
+        d->want[j] = ppo_rng_below(rng, dial_sizes[j]);
+        obs[j] = 2 * (float)d->want[j] / (float)(dial_sizes[j] - 1) - 1;
+    }
+}
+
+static inline void dials_reset(void *state, ppo_rng *rng, float *obs) {
+    dials_show((dials *)state, rng, obs);
+}
+
+static inline void dials_mask(const void *state, unsigned char *mask) {
+    const dials *d = (const dials *)state;
+    mask[(d->want[0] + 1) % 3] = 0;
+    mask[5 + (d->want[2] + 2) % 4] = 0;
+}
+
+static inline void dials_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
+                              ppo_outcome *out) {
+    dials        *d = (dials *)state;
+    unsigned char mask[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    dials_mask(state, mask);
+    if (!mask[action->choices[0]] || !mask[5 + action->choices[2]])
+        __atomic_fetch_add(&illegal_actions, 1, __ATOMIC_SEQ_CST);
+    for (int j = 0; j < DIALS; j++) out->reward += (action->choices[j] == d->want[j]) / (float)DIALS;
+    out->terminated = ppo_rng_uniform(rng) < 0.1f;
+    dials_show(d, rng, obs);
+}
+
+static inline ppo_env dials_env(void) {
+    ppo_env env = {0};
+    env.name = "dials";
+    env.obs_size = DIALS;
+    env.action_space = ppo_multi_discrete(dial_sizes, DIALS);
+    env.state_size = sizeof(dials);
+    env.max_steps = 8;
+    env.reset = dials_reset;
+    env.step = dials_step;
+    env.action_mask = dials_mask;
+    return env;
+}
+
+/* Four lamps to be switched on or off as the observation says; the reward is the share that is right. */
+enum { LAMPS = 4 };
+typedef struct lamps {
+    int want[LAMPS];
+} lamps;
+
+static inline void lamps_reset(void *state, ppo_rng *rng, float *obs) {
+    lamps *l = (lamps *)state;
+    for (int j = 0; j < LAMPS; j++) obs[j] = (l->want[j] = ppo_rng_below(rng, 2)) ? 1.0f : -1.0f;
+}
+
+static inline void lamps_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
+                              ppo_outcome *out) {
+    lamps *l = (lamps *)state;
+    for (int j = 0; j < LAMPS; j++) out->reward += (action->choices[j] == l->want[j]) / (float)LAMPS;
+    lamps_reset(state, rng, obs);
+}
+
+static inline ppo_env lamps_env(void) {
+    ppo_env env = {0};
+    env.name = "lamps";
+    env.obs_size = LAMPS;
+    env.action_space = ppo_multi_binary(LAMPS);
+    env.state_size = sizeof(lamps);
+    env.max_steps = 5;
+    env.reset = lamps_reset;
+    env.step = lamps_step;
+    return env;
+}
+
 /* A clock: obs is the episode's step, the reward is 1. Ends by max_steps, unless the plan says otherwise. */
 typedef struct ticks {
     int t;
@@ -300,6 +425,10 @@ static inline int ticks_plan_clear(void **state) { /* as a cmocka teardown */
     return 0;
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   Training
+   -------------------------------------------------------------------------------------------------------- */
+
 /* Two iterations of 2 environments x 8 steps with networks of one hidden layer. */
 static inline ppo_config tiny_config(void) {
     ppo_config cfg = ppo_config_default();
@@ -311,6 +440,54 @@ static inline ppo_config tiny_config(void) {
     cfg.hidden[0] = 7;
     cfg.hidden_layers = 1;
     return cfg;
+}
+
+static inline ppo_config eight_environments(int normalize) {
+    ppo_config cfg = tiny_config();
+    cfg.num_envs = 8, cfg.rollout_steps = 16, cfg.minibatch_size = 30, cfg.total_steps = 8 * 16 * 4;
+    cfg.normalize_obs = cfg.normalize_reward = normalize;
+    cfg.learning_rate = 3e-3f;
+    return cfg;
+}
+
+static inline ppo_agent *trained(const ppo_env *env, const ppo_config *cfg) {
+    ppo_agent *agent = NULL;
+    assert_ok(ppo_train(env, cfg, &agent));
+    assert_non_null(agent);
+    return agent;
+}
+
+/* 0 where two agents agree in every bit of parameters, moments and statistics. */
+static inline int agents_differ(const ppo_agent *a, const ppo_agent *b) {
+    const ppo_params *p = a->model.params, *q = b->model.params;
+    size_t            n = (size_t)a->obs_norm.size * sizeof(double);
+    if (p->count != q->count || p->step != q->step || a->obs_norm.size != b->obs_norm.size) return 1;
+    if (a->obs_norm.count != b->obs_norm.count) return 1;
+    if (n && (memcmp(a->obs_norm.mean, b->obs_norm.mean, n) || memcmp(a->obs_norm.var, b->obs_norm.var, n)))
+        return 1;
+    return bits_differ(p->data, q->data, p->count) || bits_differ(p->m, q->m, p->count) ||
+           bits_differ(p->v, q->v, p->count);
+}
+
+typedef struct log_of_run {
+    int          calls, stop_at;
+    ppo_progress p[64];
+} log_of_run;
+
+static inline int keep_log(const ppo_progress *p, void *user) {
+    log_of_run *log = (log_of_run *)user;
+    assert_true(log->calls < COUNT(log->p));
+    log->p[log->calls++] = *p;
+    return log->calls == log->stop_at;
+}
+
+static inline log_of_run run_with_log(const ppo_env *env, ppo_config cfg, int stop_at) {
+    log_of_run log = {0, 0, {{0}}};
+    log.stop_at = stop_at;
+    cfg.callback = keep_log;
+    cfg.callback_user = &log;
+    ppo_agent_free(trained(env, &cfg));
+    return log;
 }
 
 #endif /* PPO_TEST_H */

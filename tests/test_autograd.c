@@ -8,7 +8,7 @@
    Every operation, differentiated in every input
    -------------------------------------------------------------------------------------------------------- */
 
-enum { MAX_DATA = 64, ROWS = 4, COLS = 3 };
+enum { MAX_DATA = 64, MAX_IN = 5, ROWS = 4, COLS = 3 };
 
 typedef ppo_tensor *(*unary_fn)(ppo_tape *tape, ppo_tensor *x);
 typedef ppo_tensor *(*binary_fn)(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
@@ -54,9 +54,9 @@ static ppo_tensor *build_twice(ppo_tape *tape, ppo_tensor *const *in, void *user
 /* Checks build() of n_in inputs of the given shapes, filled from `low` up if low > 0, else around 0. */
 static void check_gradients(const char *name, ppo_scalar_fn build, void *user, const int (*shapes)[2],
                             int n_in, float low) {
-    float       data[4][MAX_DATA], grad[4][MAX_DATA], before[4][MAX_DATA], error = NAN;
-    ppo_tensor  tensors[4];
-    ppo_tensor *inputs[4];
+    float       data[MAX_IN][MAX_DATA], grad[MAX_IN][MAX_DATA], before[MAX_IN][MAX_DATA], error = NAN;
+    ppo_tensor  tensors[MAX_IN];
+    ppo_tensor *inputs[MAX_IN];
     memset(grad, 0, sizeof grad);
     memset(data, 0, sizeof data);
     for (int k = 0; k < n_in; k++) {
@@ -73,7 +73,7 @@ static void check_gradients(const char *name, ppo_scalar_fn build, void *user, c
         fail_msg("%s: %s (error %g)", name, ppo_last_error(), (double)error);
     assert_true(error >= 0 && error <= 3e-3f);
     assert_memory_equal(before, data, sizeof data); /* the inputs are given back as they were */
-    for (int i = 0; i < 4 * MAX_DATA; i++) assert_true(grad[i / MAX_DATA][i % MAX_DATA] == 0);
+    for (int i = 0; i < MAX_IN * MAX_DATA; i++) assert_true(grad[i / MAX_DATA][i % MAX_DATA] == 0);
 }
 
 static ppo_tensor *build_binary(ppo_tape *tape, ppo_tensor *const *in, void *user) {
@@ -216,6 +216,74 @@ static void distributions_have_right_gradients_through_either_result_or_both(voi
     }
 }
 
+enum { WIDE = 7 }; /* logits of three choices */
+static const int           head_sizes[3] = {2, 4, 1};
+static const int           head_picks[ROWS * 3] = {1, 1, 0, 0, 3, 0, 1, 2, 0, 0, 0, 0};
+static const unsigned char legal[ROWS * WIDE] = {1, 1, 0, 1, 1, 0, 1, 1, 0, 0, 1, 1, 1, 1,
+                                                 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1};
+
+static ppo_tensor *build_multi_categorical(ppo_tape *tape, ppo_tensor *const *in, void *user) {
+    ppo_tensor *logp, *entropy;
+    ppo_tape_multi_categorical(tape, in[0], head_sizes, 3, head_picks, &logp, &entropy);
+    return mix(tape, (const both_form *)user, logp, entropy);
+}
+
+static ppo_tensor *build_masked(ppo_tape *tape, ppo_tensor *const *in, void *user) {
+    ppo_tensor *logp, *entropy;
+    ppo_tape_multi_categorical(tape, ppo_tape_mask(tape, in[0], legal), head_sizes, 3, head_picks, &logp,
+                               &entropy);
+    return mix(tape, (const both_form *)user, logp, entropy);
+}
+
+static ppo_tensor *build_categorical_kl(ppo_tape *tape, ppo_tensor *const *in, void *user) {
+    (void)user;
+    return weighted_sum(tape, ppo_tape_multi_categorical_kl(tape, fixed[5], head_sizes, 3, in[0]));
+}
+
+static ppo_tensor *build_gaussian_kl(ppo_tape *tape, ppo_tensor *const *in, void *user) {
+    (void)user;
+    ppo_tensor *log_std = ppo_tape_scale(tape, in[1], 0.3f, 0.1f);
+    return weighted_sum(tape, ppo_tape_gaussian_kl(tape, fixed[6], fixed[7], in[0], log_std));
+}
+
+static void masks_and_exact_kl_and_several_choices_have_right_gradients(void **state) {
+    (void)state;
+    static const both_form forms[] = {{1, 1, 1}, {1, 0, 1}, {0, 1, 1}};
+    static const int       logits[][2] = {{ROWS, WIDE}}, shared[][2] = {{ROWS, COLS}, {1, COLS}},
+                     rows[][2] = {{ROWS, COLS}, {ROWS, COLS}}, alone[][2] = {{1, COLS}, {1, COLS}};
+    for (int i = 0; i < MAX_DATA; i++) fixed[7][i] *= 0.3f; /* log standard deviations */
+    for (int i = 0; i < COUNT(forms); i++) {
+        both_form form = forms[i];
+        check_gradients("multi_categorical", build_multi_categorical, &form, logits, 1, 0);
+        check_gradients("mask", build_masked, &form, logits, 1, 0);
+        check_gradients("gaussian, a log_std per row", build_gaussian, &form, rows, 2, 0);
+    }
+    check_gradients("categorical_kl", build_categorical_kl, NULL, logits, 1, 0);
+    check_gradients("gaussian_kl, one log_std", build_gaussian_kl, NULL, shared, 2, 0);
+    check_gradients("gaussian_kl, a log_std per row", build_gaussian_kl, NULL, rows, 2, 0);
+    check_gradients("gaussian_kl, one row", build_gaussian_kl, NULL, alone, 2, 0);
+}
+
+/* Sequences of 3, 2, 2 and 1 steps; an episode begins inside two of them. */
+static ppo_tensor *build_gru(ppo_tape *tape, ppo_tensor *const *in, void *user) {
+    static const int           count[3] = {4, 3, 1};
+    static const unsigned char start[8] = {0, 1, 0, 0, 0, 0, 1, 0};
+    static ppo_sequences       sequences;
+    ppo_gru                    gru = {2, in[1], in[2], in[3], in[4]};
+    int                        form = *(const int *)user;
+    memset(&sequences, 0, sizeof sequences);
+    if (form) sequences.steps = 3, sequences.count = count;
+    if (form > 1) sequences.state = fixed[2];
+    if (form > 2) sequences.start = start;
+    return weighted_sum(tape, ppo_gru_forward(tape, &gru, in[0], &sequences));
+}
+
+static void a_gru_has_right_gradients_through_time(void **state) {
+    (void)state;
+    static const int shapes[][2] = {{8, COLS}, {COLS, 6}, {1, 6}, {2, 6}, {1, 6}};
+    for (int form = 0; form < 4; form++) check_gradients("gru", build_gru, &form, shapes, 5, 0);
+}
+
 typedef struct loss_form {
     ppo_policy_objective objective;
     float                clip_range;
@@ -233,6 +301,11 @@ static ppo_tensor *build_policy_loss(ppo_tape *tape, ppo_tensor *const *in, void
 static ppo_tensor *build_value_loss(ppo_tape *tape, ppo_tensor *const *in, void *user) {
     loss_form *f = (loss_form *)user;
     return ppo_tape_value_loss(tape, in[0], fixed[3], fixed[4], f->mask, f->clip_range);
+}
+
+static ppo_tensor *build_huber_loss(ppo_tape *tape, ppo_tensor *const *in, void *user) {
+    loss_form *f = (loss_form *)user;
+    return ppo_tape_huber_value_loss(tape, in[0], fixed[3], fixed[4], f->mask, f->clip_range, 1);
 }
 
 static void losses_have_right_gradients(void **state) {
@@ -256,6 +329,7 @@ static void losses_have_right_gradients(void **state) {
             memcpy(fixed[3], old_value, sizeof old_value); /* value - old_value is never near 0.25 */
             memcpy(fixed[4], target, sizeof target);
             check_gradients("value_loss", build_value_loss, &form, shape, 1, 0);
+            check_gradients("huber_loss", build_huber_loss, &form, shape, 1, 0);
         }
     }
 }
@@ -723,6 +797,8 @@ int main(void) {
         cmocka_unit_test(matmul_has_right_gradients),
         cmocka_unit_test(linear_has_right_gradients_with_each_activation_and_without_bias),
         cmocka_unit_test(distributions_have_right_gradients_through_either_result_or_both),
+        cmocka_unit_test_setup(masks_and_exact_kl_and_several_choices_have_right_gradients, seed_data),
+        cmocka_unit_test_setup(a_gru_has_right_gradients_through_time, seed_data),
         cmocka_unit_test(losses_have_right_gradients),
         cmocka_unit_test(a_tensor_that_feeds_two_branches_gets_the_sum_of_their_gradients),
         cmocka_unit_test(elementwise_operations_repeat_rows_columns_and_scalars),

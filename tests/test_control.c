@@ -9,33 +9,6 @@
    The same bits
    -------------------------------------------------------------------------------------------------------- */
 
-static ppo_agent *trained(const ppo_env *env, const ppo_config *cfg) {
-    ppo_agent *agent = NULL;
-    assert_ok(ppo_train(env, cfg, &agent));
-    assert_non_null(agent);
-    return agent;
-}
-
-/* 0 where two agents agree in every bit of parameters, moments and statistics. */
-static int agents_differ(const ppo_agent *a, const ppo_agent *b) {
-    const ppo_params *p = a->model.params, *q = b->model.params;
-    size_t            n = (size_t)a->obs_norm.size * sizeof(double);
-    if (p->count != q->count || p->step != q->step || a->obs_norm.size != b->obs_norm.size) return 1;
-    if (a->obs_norm.count != b->obs_norm.count) return 1;
-    if (n && (memcmp(a->obs_norm.mean, b->obs_norm.mean, n) || memcmp(a->obs_norm.var, b->obs_norm.var, n)))
-        return 1;
-    return bits_differ(p->data, q->data, p->count) || bits_differ(p->m, q->m, p->count) ||
-           bits_differ(p->v, q->v, p->count);
-}
-
-static ppo_config eight_environments(int normalize) {
-    ppo_config cfg = tiny_config();
-    cfg.num_envs = 8, cfg.rollout_steps = 16, cfg.minibatch_size = 30, cfg.total_steps = 8 * 16 * 4;
-    cfg.normalize_obs = cfg.normalize_reward = normalize;
-    cfg.learning_rate = 3e-3f;
-    return cfg;
-}
-
 static void results_have_the_same_bits_for_any_number_of_threads(void **state) {
     (void)state;
     const ppo_env envs[] = {walk_env(), reach_env()};
@@ -168,27 +141,6 @@ static void nothing_is_allocated_after_the_first_iteration(void **state) {
 /* --------------------------------------------------------------------------------------------------------
    Steps, callback, schedules, statistics
    -------------------------------------------------------------------------------------------------------- */
-
-typedef struct log_of_run {
-    int          calls, stop_at;
-    ppo_progress p[64];
-} log_of_run;
-
-static int keep_log(const ppo_progress *p, void *user) {
-    log_of_run *log = (log_of_run *)user;
-    assert_true(log->calls < COUNT(log->p));
-    log->p[log->calls++] = *p;
-    return log->calls == log->stop_at;
-}
-
-static log_of_run run_with_log(const ppo_env *env, ppo_config cfg, int stop_at) {
-    log_of_run log = {0, 0, {{0}}};
-    log.stop_at = stop_at;
-    cfg.callback = keep_log;
-    cfg.callback_user = &log;
-    ppo_agent_free(trained(env, &cfg));
-    return log;
-}
 
 static void total_steps_are_done_exactly_or_to_the_next_round_of_environments(void **state) {
     (void)state;

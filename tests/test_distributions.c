@@ -1,7 +1,9 @@
-/* Section 6: categorical and diagonal Gaussian, against PyTorch's distributions and their own definitions. */
+/* Section 6: categorical, also several at once and masked, diagonal Gaussian, also squashed; against PyTorch's
+   distributions and their own definitions. */
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
+#include "golden/control.h"
 #include "golden/core.h"
 #include "test.h"
 
@@ -239,6 +241,205 @@ static void mode_is_the_first_of_the_likeliest(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   Several choices at once
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { M = g_multi_n, HEADS = g_multi_heads, LOGITS = g_multi_cols };
+#define MULTI g_multi_p, g_multi_sizes, HEADS, g_multi_action
+
+static void several_choices_agree_with_pytorch_also_masked_and_extreme(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        float logp[M], entropy[M], kl[M], grad[M * LOGITS];
+        assert_ok(ppo_multi_categorical_logp(MULTI, M, logp, entropy));
+        assert_close_each(logp, g_multi_logp, M, 1e-6);
+        assert_close_each(entropy, g_multi_entropy, M, 2e-6);
+        memset(logp, 0, sizeof logp);
+        assert_ok(ppo_multi_categorical_logp(MULTI, M, logp, NULL));
+        assert_close_each(logp, g_multi_logp, M, 1e-6);
+        assert_ok(ppo_multi_categorical_logp_backward(MULTI, g_multi_w1, g_multi_w2, M, grad));
+        assert_close_array(grad, g_multi_grad, M * LOGITS, 2e-6);
+        assert_ok(ppo_multi_categorical_kl(g_multi_p, g_multi_q, g_multi_sizes, HEADS, M, kl));
+        assert_close_each(kl, g_multi_kl, M, 2e-6);
+        assert_ok(ppo_multi_categorical_kl(g_multi_p, g_multi_p, g_multi_sizes, HEADS, M, kl));
+        for (int i = 0; i < M; i++) assert_true(fabsf(kl[i]) < 3e-7f);
+    }
+}
+
+static void backward_of_several_choices_works_in_place_and_with_either_gradient(void **state) {
+    (void)state;
+    float both[M * LOGITS], place[M * LOGITS], a[M * LOGITS], b[M * LOGITS];
+    assert_ok(ppo_multi_categorical_logp_backward(MULTI, g_multi_w1, g_multi_w2, M, both));
+    memcpy(place, g_multi_p, sizeof place);
+    assert_ok(ppo_multi_categorical_logp_backward(place, g_multi_sizes, HEADS, g_multi_action, g_multi_w1,
+                                                  g_multi_w2, M, place));
+    assert_false(bits_differ(place, both, M * LOGITS));
+    assert_ok(ppo_multi_categorical_logp_backward(MULTI, g_multi_w1, NULL, M, a));
+    assert_ok(ppo_multi_categorical_logp_backward(MULTI, NULL, g_multi_w2, M, b));
+    for (int i = 0; i < M * LOGITS; i++) a[i] += b[i];
+    assert_close_array(a, both, M * LOGITS, 1e-6);
+    assert_ok(ppo_multi_categorical_logp_backward(MULTI, NULL, NULL, M, a));
+    for (int i = 0; i < M * LOGITS; i++) assert_true(a[i] == 0);
+}
+
+static void one_choice_alone_is_the_categorical_distribution_to_the_bit(void **state) {
+    (void)state;
+    const token_case *c = &token_cases[0];
+    float             logp[2][MAX_ROWS], entropy[2][MAX_ROWS], kl[2][g_cat_kl_n];
+    static float      grad[2][MAX_ROWS * MAX_VOCAB];
+    int               k = g_cat_kl_k;
+    assert_ok(ppo_token_logp(c->logits, c->token, c->n, c->vocab, 1, logp[0], entropy[0]));
+    assert_ok(ppo_multi_categorical_logp(c->logits, &c->vocab, 1, c->token, c->n, logp[1], entropy[1]));
+    assert_false(bits_differ(logp[0], logp[1], (size_t)c->n));
+    assert_false(bits_differ(entropy[0], entropy[1], (size_t)c->n));
+    assert_ok(ppo_token_logp_backward(c->logits, c->token, c->w1, c->w2, c->n, c->vocab, 1, grad[0]));
+    assert_ok(
+        ppo_multi_categorical_logp_backward(c->logits, &c->vocab, 1, c->token, c->w1, c->w2, c->n, grad[1]));
+    assert_false(bits_differ(grad[0], grad[1], (size_t)(c->n * c->vocab)));
+    assert_ok(ppo_categorical_kl(g_cat_kl_p, g_cat_kl_q, g_cat_kl_n, k, kl[0]));
+    assert_ok(ppo_multi_categorical_kl(g_cat_kl_p, g_cat_kl_q, &k, 1, g_cat_kl_n, kl[1]));
+    assert_false(bits_differ(kl[0], kl[1], g_cat_kl_n));
+}
+
+static void bits_are_bernoulli_variables(void **state) {
+    (void)state;
+    enum { BITS = g_binary_bits };
+    static const int two[BITS] = {2, 2, 2, 2, 2, 2};
+    float            logp[g_binary_n], entropy[g_binary_n], kl[g_binary_n];
+    FOR_EACH_KERNEL_SET(set) {
+        assert_ok(
+            ppo_multi_categorical_logp(g_binary_p, two, BITS, g_binary_action, g_binary_n, logp, entropy));
+        assert_close_array(logp, g_binary_logp, g_binary_n, 1e-6);
+        assert_close_array(entropy, g_binary_entropy, g_binary_n, 1e-6);
+        assert_ok(ppo_multi_categorical_kl(g_binary_p, g_binary_q, two, BITS, g_binary_n, kl));
+        assert_close_array(kl, g_binary_kl, g_binary_n, 2e-6);
+    }
+}
+
+/* sum(w y) with one weight per row, on the tape */
+static ppo_tensor *weighted(ppo_tape *tape, ppo_tensor *y, const float *w) {
+    if (!y) return NULL;
+    return ppo_tape_sum(tape, ppo_tape_mul(tape, y, ppo_tape_constant(tape, w, y->rows, 1)));
+}
+
+static void several_choices_on_the_tape_have_the_gradients_of_pytorch(void **state) {
+    (void)state;
+    float      p[M * LOGITS], q[M * LOGITS], p_grad[M * LOGITS], q_grad[M * LOGITS], plain[M];
+    ppo_tensor z = {M, LOGITS, p, p_grad}, new_z = {M, LOGITS, q, q_grad}, *logp, *entropy;
+    ppo_tape  *tape;
+    memcpy(p, g_multi_p, sizeof p);
+    memcpy(q, g_multi_q, sizeof q);
+    assert_ok(ppo_tape_create(&tape));
+    FOR_EACH_KERNEL_SET(set) {
+        memset(p_grad, 0, sizeof p_grad);
+        memset(q_grad, 0, sizeof q_grad);
+        ppo_tape_reset(tape);
+        ppo_tape_multi_categorical(tape, &z, g_multi_sizes, HEADS, g_multi_action, &logp, &entropy);
+        ppo_tensor *kl = ppo_tape_multi_categorical_kl(tape, g_multi_p, g_multi_sizes, HEADS, &new_z);
+        ppo_tensor *sum =
+            ppo_tape_add(tape, weighted(tape, logp, g_multi_w1), weighted(tape, entropy, g_multi_w2));
+        assert_ok(ppo_tape_backward(tape, ppo_tape_add(tape, sum, weighted(tape, kl, g_multi_w3))));
+        assert_true(logp->rows == M && logp->cols == 1 && kl->rows == M && kl->cols == 1);
+        assert_ok(ppo_multi_categorical_logp(MULTI, M, plain, NULL));
+        assert_false(bits_differ(logp->data, plain, M));
+        assert_ok(ppo_multi_categorical_kl(g_multi_p, g_multi_q, g_multi_sizes, HEADS, M, plain));
+        assert_false(bits_differ(kl->data, plain, M));
+        assert_close_each(entropy->data, g_multi_entropy, M, 2e-6);
+        assert_close_array(p_grad, g_multi_grad, M * LOGITS, 2e-6);
+        assert_close_array(q_grad, g_multi_kl_grad, M * LOGITS, 2e-6);
+    }
+    ppo_tape_free(tape);
+}
+
+static void functions_of_several_choices_refuse_bad_input(void **state) {
+    (void)state;
+    float logits[6] = {0, 1, 2, 3, 4, 5}, nans[6] = {0, 1, 2, 3, NAN, 5}, up[2] = {1, 1}, out[6], kl[2];
+    int   sizes[2] = {2, 1}, zero[2] = {3, 0}, huge[2] = {INT_MAX, INT_MAX};
+    int   action[4] = {1, 0, 0, 0}, high[4] = {1, 0, 1, 1}, low[4] = {1, 0, -1, 0};
+#define MULTI_LOGP(logits, sizes, heads, action, n) \
+    ppo_multi_categorical_logp(logits, sizes, heads, action, n, out, kl)
+    assert_fails(MULTI_LOGP(NULL, sizes, 2, action, 2), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(MULTI_LOGP(logits, NULL, 2, action, 2), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(MULTI_LOGP(logits, sizes, 2, NULL, 2), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_multi_categorical_logp(logits, sizes, 2, action, 2, NULL, kl), PPO_ERROR_ARGUMENT,
+                 "NULL");
+    assert_fails(MULTI_LOGP(logits, sizes, 2, action, 0), PPO_ERROR_ARGUMENT, "0 rows");
+    assert_fails(MULTI_LOGP(logits, sizes, 0, action, 2), PPO_ERROR_ARGUMENT, "0 logits");
+    assert_fails(MULTI_LOGP(logits, sizes, -3, action, 2), PPO_ERROR_ARGUMENT, "logits");
+    assert_fails(MULTI_LOGP(logits, zero, 2, action, 2), PPO_ERROR_ARGUMENT, "0 logits");
+    assert_fails(MULTI_LOGP(logits, huge, 2, action, 2), PPO_ERROR_ARGUMENT, "logits");
+    assert_fails(MULTI_LOGP(logits, sizes, 2, high, 2), PPO_ERROR_ARGUMENT, "token 1|row 1|0 .. 0");
+    assert_fails(MULTI_LOGP(logits, sizes, 2, low, 2), PPO_ERROR_ARGUMENT, "token -1|row 1|0 .. 1");
+    assert_fails(MULTI_LOGP(nans, sizes, 2, action, 2), PPO_ERROR_NUMERIC, "row 1");
+    assert_fails(ppo_multi_categorical_logp_backward(logits, sizes, 2, action, up, up, 2, NULL),
+                 PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_multi_categorical_logp_backward(logits, zero, 2, action, up, up, 2, out),
+                 PPO_ERROR_ARGUMENT, "0 logits");
+    assert_fails(ppo_multi_categorical_logp_backward(logits, sizes, 2, high, up, up, 2, out),
+                 PPO_ERROR_ARGUMENT, "token 1");
+    assert_fails(ppo_multi_categorical_logp_backward(nans, sizes, 2, action, up, up, 2, out),
+                 PPO_ERROR_NUMERIC, "row 1");
+    assert_fails(ppo_multi_categorical_kl(logits, NULL, sizes, 2, 2, kl), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_multi_categorical_kl(logits, logits, NULL, 2, 2, kl), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_multi_categorical_kl(logits, logits, zero, 2, 2, kl), PPO_ERROR_ARGUMENT, "0 logits");
+    assert_fails(ppo_multi_categorical_kl(logits, nans, sizes, 2, 2, kl), PPO_ERROR_NUMERIC, "row 1");
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Masks
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { OPTIONS = 7 };
+static const unsigned char two_legal[2 * OPTIONS] = {0, 0, 1, 0, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1};
+/* the illegal ones would be by far the likeliest, and the legal ones as unlikely as can be */
+static const float masked_logits[2 * OPTIONS] = {300, 5, -1000, 3e38f, -1001, 0, 9, 1, 2, 0, -1, 0.5f, 0, 0};
+
+static void an_illegal_action_has_no_probability_entropy_or_gradient(void **state) {
+    (void)state;
+    float            data[2 * OPTIONS], grad[2 * OPTIONS] = {0}, few[2] = {-1000, -1001}, want, want_entropy;
+    static const int action[2] = {4, 1}, second = 1;
+    ppo_tensor       logits = {2, OPTIONS, data, grad}, *logp, *entropy;
+    ppo_tape        *tape;
+    memcpy(data, masked_logits, sizeof data);
+    assert_ok(ppo_tape_create(&tape));
+    ppo_tensor *masked = ppo_tape_mask(tape, &logits, two_legal);
+    ppo_tape_categorical(tape, masked, action, 1, &logp, &entropy);
+    ppo_tensor *loss = ppo_tape_sum(tape, ppo_tape_add(tape, logp, entropy));
+    assert_ok(ppo_tape_backward(tape, loss));
+    assert_ok(ppo_token_logp(few, &second, 1, 2, 1, &want, &want_entropy));
+    assert_close(logp->data[0], want, 1e-6);
+    assert_close(entropy->data[0], want_entropy, 1e-6);
+    for (int j = 0; j < 2 * OPTIONS; j++) {
+        assert_true(masked->data[j] == (two_legal[j] ? masked_logits[j] : -1e8f));
+        if (two_legal[j]) assert_true(grad[j] != 0);
+        else assert_true(grad[j] == 0);
+    }
+    for (int j = 0; j < OPTIONS; j++) { /* what cannot be done has a probability of 0, not a small one */
+        float p;
+        assert_ok(ppo_token_logp(masked->data, &j, 1, OPTIONS, 1, &p, NULL));
+        if (!two_legal[j]) assert_true(expf(p) == 0);
+    }
+    ppo_tape_free(tape);
+}
+
+static void an_illegal_action_is_never_sampled_nor_the_mode(void **state) {
+    (void)state;
+    float      data[2 * OPTIONS];
+    ppo_rng    rng = test_rng(5);
+    ppo_tensor logits = {2, OPTIONS, data, NULL};
+    ppo_tape  *tape;
+    int        count[OPTIONS] = {0};
+    memcpy(data, masked_logits, sizeof data);
+    assert_ok(ppo_tape_create(&tape));
+    const ppo_tensor *masked = ppo_tape_mask(tape, &logits, two_legal);
+    for (int i = 0; i < 100000; i++) count[ppo_categorical_sample(masked->data, OPTIONS, 1, &rng)]++;
+    for (int j = 0; j < OPTIONS; j++) assert_true((count[j] > 0) == two_legal[j]);
+    assert_true(fabs(count[2] / 1e5 - 1 / (1 + exp(-1))) < 5 * sqrt(0.2 / 1e5));
+    assert_int_equal(ppo_categorical_mode(masked->data, OPTIONS), 2);
+    ppo_tape_free(tape);
+}
+
+/* --------------------------------------------------------------------------------------------------------
    Diagonal Gaussian
    -------------------------------------------------------------------------------------------------------- */
 
@@ -334,6 +535,164 @@ static void gaussian_samples_have_mean_and_deviation_of_each_dimension(void **st
     assert_true(fabs(cross / DRAWS) < 5 / sqrt(DRAWS));
 }
 
+enum { R = g_rows_n, WIDE = g_rows_dim };
+
+static void gaussians_with_a_deviation_per_sample_agree_with_pytorch(void **state) {
+    (void)state;
+    float      mean[R * WIDE], log_std[R * WIDE], grad_mean[R * WIDE] = {0}, grad_log_std[R * WIDE] = {0};
+    ppo_tensor m = {R, WIDE, mean, grad_mean}, s = {R, WIDE, log_std, grad_log_std}, *logp, *entropy;
+    ppo_tape  *tape;
+    memcpy(mean, g_rows_mean, sizeof mean);
+    memcpy(log_std, g_rows_log_std, sizeof log_std);
+    assert_ok(ppo_tape_create(&tape));
+    ppo_tape_gaussian(tape, &m, &s, g_rows_action, &logp, &entropy);
+    assert_ok(ppo_tape_backward(
+        tape, ppo_tape_add(tape, weighted(tape, logp, g_rows_w1), weighted(tape, entropy, g_rows_w2))));
+    assert_close_each(logp->data, g_rows_logp, R, 1e-6);
+    assert_close_each(entropy->data, g_rows_entropy, R, 1e-6);
+    assert_close_each(grad_mean, g_rows_grad_mean, R * WIDE, 2e-6);
+    assert_close_each(grad_log_std, g_rows_grad_log_std, R * WIDE, 2e-6);
+    ppo_tape_free(tape);
+}
+
+static void exact_kl_between_gaussians_agrees_with_pytorch(void **state) {
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        float      mean[R * WIDE], log_std[R * WIDE], grad_mean[R * WIDE] = {0}, grad_log_std[R * WIDE] = {0};
+        ppo_tensor m = {R, WIDE, mean, grad_mean}, s = {shared ? 1 : R, WIDE, log_std, grad_log_std};
+        ppo_tape  *tape;
+        memcpy(mean, g_rows_mean, sizeof mean);
+        memcpy(log_std, shared ? g_rows_shared : g_rows_log_std, (size_t)s.rows * WIDE * sizeof *log_std);
+        assert_ok(ppo_tape_create(&tape));
+        ppo_tensor *kl = ppo_tape_gaussian_kl(tape, g_rows_old_mean, g_rows_old_log_std, &m, &s);
+        assert_ok(ppo_tape_backward(tape, weighted(tape, kl, g_rows_w3)));
+        assert_close_each(kl->data, shared ? g_rows_kl_shared : g_rows_kl, R, 1e-6);
+        if (!shared) assert_true(kl->data[0] == 0); /* where both are the same */
+        assert_close_each(grad_mean, shared ? g_rows_kl_shared_grad_mean : g_rows_kl_grad_mean, R * WIDE,
+                          2e-6);
+        assert_close_each(grad_log_std, shared ? g_rows_kl_shared_grad_log_std : g_rows_kl_grad_log_std,
+                          s.rows * WIDE, 2e-6);
+        ppo_tape_free(tape);
+    }
+}
+
+static void the_same_deviation_for_each_sample_is_the_shared_one_to_the_bit(void **state) {
+    (void)state;
+    float      rows[N * DIM], logp[2][N], entropy[2][N];
+    ppo_tensor mean = {N, DIM, (float *)g_gauss_mean, NULL}, *a, *b;
+    ppo_tape  *tape;
+    for (int i = 0; i < N * DIM; i++) rows[i] = g_gauss_log_std[i % DIM];
+    assert_ok(ppo_tape_create(&tape));
+    for (int k = 0; k < 2; k++) {
+        ppo_tensor log_std = {k ? N : 1, DIM, rows, NULL};
+        ppo_tape_gaussian(tape, &mean, &log_std, g_gauss_action, &a, &b);
+        assert_ok(ppo_tape_status(tape));
+        memcpy(logp[k], a->data, sizeof logp[k]);
+        memcpy(entropy[k], b->data, sizeof entropy[k]);
+    }
+    assert_false(bits_differ(logp[0], logp[1], N));
+    assert_false(bits_differ(entropy[0], entropy[1], N));
+    ppo_tape_free(tape);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Squashed Gaussian
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { S = g_squash_n, FLAT = g_squash_dim };
+
+static void squashed_gaussian_agrees_with_pytorch_however_far_out(void **state) {
+    (void)state;
+    float action[S * FLAT], logp[S], log_det[S], grad_mean[S * FLAT], grad_log_std[FLAT];
+    ppo_squash(g_squash_u, S * FLAT, -2, 3, action);
+    assert_close_each(action, g_squash_action, S * FLAT, 1e-6);
+    assert_ok(ppo_gaussian_logp(g_squash_mean, g_squash_log_std, g_squash_u, S, FLAT, logp, NULL));
+    ppo_squash_log_det(g_squash_u, S, FLAT, -2, 3, log_det);
+    for (int i = 0; i < S; i++) logp[i] -= log_det[i];
+    assert_close_each(logp, g_squash_logp, S, 1e-6);
+    /* squashing does not depend on the policy, so the gradients are those of the Gaussian */
+    assert_ok(ppo_gaussian_logp_backward(g_squash_mean, g_squash_log_std, g_squash_u, g_squash_w, NULL, S,
+                                         FLAT, grad_mean, grad_log_std));
+    assert_close_each(grad_mean, g_squash_grad_mean, S * FLAT, 2e-6);
+    assert_close_each(grad_log_std, g_squash_grad_log_std, FLAT, 2e-6);
+}
+
+/* By hand: log(d action / d u) = log(half width) + log 4 - 2 |u| - 2 log(1 + exp(-2 |u|)). */
+static void squashing_has_a_finite_density_for_every_u(void **state) {
+    (void)state;
+    static const float u[] = {0, 1e-20f, -5, 20, -20, 50, -50, 1000, -3e30f};
+    for (int i = 0; i < COUNT(u); i++) {
+        double x = fabs((double)u[i]), want = log(0.5) + log(4) - 2 * x - 2 * log1p(exp(-2 * x));
+        float  got, both, pair[2] = {u[i], -u[i]};
+        ppo_squash_log_det(&u[i], 1, 1, 0.25f, 1.25f, &got);
+        assert_true(isfinite(got));
+        assert_close(got, want, 1e-6);
+        ppo_squash_log_det(pair, 1, 2, 0.25f, 1.25f, &both); /* dimensions add up, and the sign is nothing */
+        assert_close(both, 2 * want, 1e-6);
+    }
+}
+
+static void a_squashed_action_stays_in_its_box_and_rises_with_u(void **state) {
+    (void)state;
+    static const float boxes[][2] = {{-1, 1}, {0.1f, 0.7f}, {-0.3f, 1e-3f}, {-1e30f, 3e30f}, {5, 5.000001f}};
+    ppo_rng            rng = test_rng(6);
+    for (int k = 0; k < COUNT(boxes); k++) {
+        float low = boxes[k][0], high = boxes[k][1], ends[6] = {-INFINITY, -50, -20, 20, 50, INFINITY}, a[6];
+        ppo_squash(ends, 6, low, high, a);
+        for (int i = 0; i < 6; i++)
+            assert_true(fabsf(a[i] - (i < 3 ? low : high)) <= 1e-6f * fmaxf(fabsf(low), fabsf(high)));
+        for (int i = 0; i < 3000; i++) {
+            float u[2] = {10 * ppo_rng_normal(&rng), 0}, x[2];
+            u[1] = u[0] + ppo_rng_uniform(&rng);
+            ppo_squash(u, 2, low, high, x);
+            assert_true(x[0] >= low && x[0] <= x[1] && x[1] <= high);
+        }
+    }
+}
+
+/* An operation that cannot work leaves NULL, and the tape says why. */
+static void operations_of_distributions_refuse_what_does_not_fit(void **state) {
+    (void)state;
+    static const int sizes[2] = {2, 3}, action[4] = {0, 0, 1, 2}, high[4] = {0, 0, 2, 0};
+    float            x[16] = {0};
+    ppo_tensor five = {2, 5, x, NULL}, four = {2, 4, x, NULL}, row = {1, 4, x, NULL}, three = {3, 4, x, NULL},
+               *a = &row, *b = &row;
+    ppo_tape *tape;
+    assert_ok(ppo_tape_create(&tape));
+#define REFUSED(status, words)                                                                            \
+    (assert_null(a), assert_null(b),                                                                      \
+     check_fails(ppo_tape_status(tape), status, words, "tape", __FILE__, __LINE__), ppo_tape_reset(tape), \
+     a = b = &row)
+    ppo_tape_multi_categorical(tape, &four, sizes, 2, action, &a, &b);
+    REFUSED(PPO_ERROR_ARGUMENT, "4 logits|5");
+    ppo_tape_multi_categorical(tape, &five, sizes, 2, high, &a, &b);
+    REFUSED(PPO_ERROR_ARGUMENT, "token 2|row 1");
+    ppo_tape_multi_categorical(tape, &five, sizes, 0, action, &a, &b);
+    REFUSED(PPO_ERROR_ARGUMENT, "logits");
+    ppo_tape_multi_categorical(tape, &five, NULL, 2, action, &a, &b);
+    REFUSED(PPO_ERROR_ARGUMENT, "NULL");
+    ppo_tape_multi_categorical(tape, &five, sizes, 2, NULL, &a, &b);
+    REFUSED(PPO_ERROR_ARGUMENT, "NULL");
+    ppo_tape_gaussian(tape, &four, &three, x, &a, &b);
+    REFUSED(PPO_ERROR_ARGUMENT, "gaussian|2|3");
+    a = ppo_tape_multi_categorical_kl(tape, x, sizes, 2, &four), b = NULL;
+    REFUSED(PPO_ERROR_ARGUMENT, "4 logits|5");
+    a = ppo_tape_multi_categorical_kl(tape, NULL, sizes, 2, &five), b = NULL;
+    REFUSED(PPO_ERROR_ARGUMENT, "NULL");
+    a = ppo_tape_gaussian_kl(tape, x, x, &four, &three), b = NULL;
+    REFUSED(PPO_ERROR_ARGUMENT, "gaussian_kl|2|3");
+    a = ppo_tape_gaussian_kl(tape, x, NULL, &four, &row), b = NULL;
+    REFUSED(PPO_ERROR_ARGUMENT, "NULL");
+    a = ppo_tape_mask(tape, &four, NULL), b = NULL;
+    REFUSED(PPO_ERROR_ARGUMENT, "NULL");
+    x[5] = NAN; /* row 1 of five columns */
+    a = ppo_tape_multi_categorical_kl(tape, x, sizes, 2, &five), b = NULL;
+    REFUSED(PPO_ERROR_NUMERIC, "row 1");
+    a = ppo_tape_gaussian_kl(tape, x, x, &four, &four), b = NULL;
+    REFUSED(PPO_ERROR_NUMERIC, "row 1");
+    ppo_tape_free(tape);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(token_logp_and_entropy_agree_with_pytorch),
@@ -347,10 +706,25 @@ int main(void) {
         cmocka_unit_test(samples_come_as_often_as_their_probability_says),
         cmocka_unit_test(a_sample_is_possible_for_the_extreme_uniforms),
         cmocka_unit_test(mode_is_the_first_of_the_likeliest),
+        cmocka_unit_test(several_choices_agree_with_pytorch_also_masked_and_extreme),
+        cmocka_unit_test(backward_of_several_choices_works_in_place_and_with_either_gradient),
+        cmocka_unit_test(one_choice_alone_is_the_categorical_distribution_to_the_bit),
+        cmocka_unit_test(bits_are_bernoulli_variables),
+        cmocka_unit_test(several_choices_on_the_tape_have_the_gradients_of_pytorch),
+        cmocka_unit_test(functions_of_several_choices_refuse_bad_input),
+        cmocka_unit_test(an_illegal_action_has_no_probability_entropy_or_gradient),
+        cmocka_unit_test(an_illegal_action_is_never_sampled_nor_the_mode),
         cmocka_unit_test(gaussian_agrees_with_pytorch),
         cmocka_unit_test(gaussian_backward_agrees_with_pytorch),
         cmocka_unit_test(gaussian_functions_refuse_bad_input),
         cmocka_unit_test(gaussian_samples_have_mean_and_deviation_of_each_dimension),
+        cmocka_unit_test(gaussians_with_a_deviation_per_sample_agree_with_pytorch),
+        cmocka_unit_test(exact_kl_between_gaussians_agrees_with_pytorch),
+        cmocka_unit_test(the_same_deviation_for_each_sample_is_the_shared_one_to_the_bit),
+        cmocka_unit_test(squashed_gaussian_agrees_with_pytorch_however_far_out),
+        cmocka_unit_test(squashing_has_a_finite_density_for_every_u),
+        cmocka_unit_test(a_squashed_action_stays_in_its_box_and_rises_with_u),
+        cmocka_unit_test(operations_of_distributions_refuse_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
+#include "golden/control.h"
 #include "golden/core.h"
 #include "test.h"
 
@@ -143,6 +144,79 @@ static void value_loss_refuses_bad_input(void **state) {
     assert_fails(ppo_value_loss(x, bad, x, NULL, 3, 0.2f, &loss, NULL), PPO_ERROR_NUMERIC, "1");
     assert_fails(ppo_value_loss(x, nans, x, NULL, 3, 0.2f, &loss, NULL), PPO_ERROR_NUMERIC, "1");
     assert_fails(ppo_value_loss(x, x, x, NULL, 3, NAN, &loss, NULL), PPO_ERROR_ARGUMENT, "clip_range|nan");
+}
+
+enum { H = g_huber_n };
+
+static void huber_loss_agrees_with_pytorch_also_clipped_and_masked(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++) { /* delta, clip_range, mask */
+        float                loss, grad[H], alone[H], delta = i < 4 ? 0.5f : 2, range = i / 2 % 2 ? 0.3f : 0;
+        const unsigned char *mask = i % 2 ? g_huber_mask : NULL;
+        const float         *old = range > 0 ? g_huber_old_value : NULL;
+        assert_ok(
+            ppo_huber_value_loss(g_huber_value, old, g_huber_target, mask, H, range, delta, &loss, grad));
+        assert_close(loss, g_huber_loss[i], 1e-6);
+        assert_close_array(grad, g_huber_grad + i * H, H, 1e-6);
+        assert_ok(
+            ppo_huber_value_loss(g_huber_value, old, g_huber_target, mask, H, range, delta, NULL, alone));
+        assert_false(bits_differ(alone, grad, H));
+    }
+}
+
+static void huber_loss_with_an_infinite_delta_is_the_value_loss_to_the_bit(void **state) {
+    (void)state;
+    float      data[H], grads[2][H], slopes[2][H], loss[2];
+    ppo_tensor x = {H, 1, data, NULL};
+    ppo_tape  *tape;
+    memcpy(data, g_huber_value, sizeof data);
+    assert_ok(ppo_tape_create(&tape));
+    for (int i = 0; i < 4; i++) {
+        const unsigned char *mask = i % 2 ? g_huber_mask : NULL;
+        float                range = i / 2 * 0.3f;
+        assert_ok(
+            ppo_value_loss(data, g_huber_old_value, g_huber_target, mask, H, range, &loss[0], grads[0]));
+        assert_ok(ppo_huber_value_loss(data, g_huber_old_value, g_huber_target, mask, H, range, INFINITY,
+                                       &loss[1], grads[1]));
+        assert_true(loss[0] == loss[1]);
+        assert_false(bits_differ(grads[0], grads[1], H));
+        for (int k = 0; k < 2; k++) { /* and the operations are the functions */
+            float delta = k ? 0.5f : INFINITY;
+            memset(slopes[k], 0, sizeof slopes[k]);
+            x.grad = slopes[k];
+            ppo_tape_reset(tape);
+            ppo_tensor *y =
+                ppo_tape_huber_value_loss(tape, &x, g_huber_old_value, g_huber_target, mask, range, delta);
+            assert_ok(ppo_tape_backward(tape, y));
+            assert_ok(ppo_huber_value_loss(data, g_huber_old_value, g_huber_target, mask, H, range, delta,
+                                           &loss[1], grads[1]));
+            assert_true(y->data[0] == loss[1]);
+            assert_false(bits_differ(slopes[k], grads[1], H));
+        }
+        assert_false(bits_differ(slopes[0], grads[0], H));
+        assert_true(bits_differ(slopes[1], grads[0], H));
+    }
+    ppo_tape_free(tape);
+}
+
+static void huber_loss_refuses_bad_input(void **state) {
+    (void)state;
+    float x[3] = {1, 2, 3}, bad[3] = {1, INFINITY, 3}, nans[3] = {1, NAN, 3}, loss;
+    assert_fails(ppo_huber_value_loss(NULL, x, x, NULL, 3, 0, 1, &loss, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_huber_value_loss(x, NULL, x, NULL, 3, 0.1f, 1, &loss, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_huber_value_loss(x, x, x, NULL, 3, 0, 0, &loss, NULL), PPO_ERROR_ARGUMENT, "delta is 0");
+    assert_fails(ppo_huber_value_loss(x, x, x, NULL, 3, 0, -2, &loss, NULL), PPO_ERROR_ARGUMENT,
+                 "delta is -2");
+    assert_fails(ppo_huber_value_loss(x, x, x, NULL, 3, 0, NAN, &loss, NULL), PPO_ERROR_ARGUMENT,
+                 "delta is|nan");
+    for (int i = 0; i < 2; i++) {
+        float delta = i ? INFINITY : 1;
+        assert_fails(ppo_huber_value_loss(bad, x, x, NULL, 3, 0, delta, &loss, NULL), PPO_ERROR_NUMERIC, "1");
+        assert_fails(ppo_huber_value_loss(x, x, nans, NULL, 3, 0, delta, &loss, NULL), PPO_ERROR_NUMERIC,
+                     "1");
+        assert_fails(ppo_huber_value_loss(x, nans, x, NULL, 3, 0.1f, delta, &loss, NULL), PPO_ERROR_NUMERIC,
+                     "1");
+    }
 }
 
 static void kl_estimates_agree_with_their_formulas(void **state) {
@@ -307,6 +381,9 @@ int main(void) {
         cmocka_unit_test(policy_loss_refuses_bad_input),
         cmocka_unit_test(value_loss_agrees_with_pytorch_and_trl),
         cmocka_unit_test(value_loss_refuses_bad_input),
+        cmocka_unit_test(huber_loss_agrees_with_pytorch_also_clipped_and_masked),
+        cmocka_unit_test(huber_loss_with_an_infinite_delta_is_the_value_loss_to_the_bit),
+        cmocka_unit_test(huber_loss_refuses_bad_input),
         cmocka_unit_test(kl_estimates_agree_with_their_formulas),
         cmocka_unit_test(kl_estimates_have_the_exact_kl_as_their_mean),
         cmocka_unit_test(kl_estimate_refuses_bad_input),

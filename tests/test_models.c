@@ -1,7 +1,8 @@
-/* Section 11: multilayer perceptrons and the actor-critic, against PyTorch's. */
+/* Section 11: multilayer perceptrons and the actor-critic, against PyTorch's and Stable-Baselines3's. */
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
+#include "golden/control.h"
 #include "golden/core.h"
 #include "test.h"
 
@@ -318,6 +319,211 @@ static void mlp_applies_the_activations_it_was_given(void **state) {
     ppo_params_free(params);
 }
 
+/* By PyTorch's default every weight and bias of a layer lies within 1 / sqrt(inputs), evenly. */
+static void uniform_weights_fill_their_range(void **state) {
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        static const int hidden[2] = {50, 40};
+        ppo_model_config config = {0};
+        ppo_actor_critic model;
+        config.obs_size = 30, config.action_space = ppo_box(3, -1, 1), config.hidden = hidden;
+        config.layers = 2, config.activation = PPO_TANH, config.shared_trunk = shared, config.seed = 3;
+        config.log_std_init = -0.5f, config.init = PPO_UNIFORM;
+        assert_ok(ppo_actor_critic_init(&model, &config));
+        for (int i = 0, inputs = 0; i < model.params->tensor_count; i++) {
+            const ppo_tensor *t = model.params->tensors[i];
+            int               n = t->rows * t->cols;
+            double            squares = 0, largest = 0;
+            if (strstr(model.params->names[i], "log_std")) {
+                for (int k = 0; k < n; k++) assert_true(t->data[k] == -0.5f);
+                continue;
+            }
+            if (strstr(model.params->names[i], ".weight")) inputs = t->rows; /* its bias comes next */
+            for (int k = 0; k < n; k++) {
+                squares += (double)t->data[k] * t->data[k] * inputs / n;
+                largest = fmax(largest, fabs((double)t->data[k]) * sqrt(inputs));
+            }
+            assert_true(largest <= 1.000001);
+            if (n >= 40) assert_true(largest > 0.9 && fabs(squares - 1.0 / 3) < 5 * 0.3 / sqrt(n));
+        }
+        ppo_actor_critic_free(&model);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   State-dependent exploration
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { SDE = g_sde_n, FEATURES = g_sde_features, DIM = g_sde_dim };
+
+static ppo_model_config sde_config(void) {
+    static const int features = FEATURES;
+    ppo_model_config config = {0};
+    config.obs_size = g_sde_obs, config.action_space = ppo_box(DIM, -1, 1), config.hidden = &features;
+    config.layers = 1, config.activation = PPO_TANH, config.gsde = 1, config.seed = 1;
+    config.log_std_init = -1.25f;
+    return config;
+}
+
+/* The parameters of the golden policy, in the order of its arrays. */
+static void sde_parameters(const ppo_actor_critic *model, ppo_tensor **t) {
+    t[0] = model->actor.weight[0], t[1] = model->actor.bias[0];
+    t[2] = model->actor.weight[1], t[3] = model->actor.bias[1];
+    t[4] = model->log_std;
+}
+
+static void state_dependent_exploration_agrees_with_stable_baselines3(void **state) {
+    (void)state;
+    static const float *const values[] = {g_sde_hidden_weight, g_sde_hidden_bias, g_sde_head_weight,
+                                          g_sde_head_bias, g_sde_log_std};
+    static const float *const grads[] = {g_sde_grad_hidden_weight, g_sde_grad_hidden_bias,
+                                         g_sde_grad_head_weight, g_sde_grad_head_bias, g_sde_grad_log_std};
+    ppo_model_config          config = sde_config();
+    ppo_actor_critic          model;
+    ppo_tensor               *t[5], *logp, *entropy;
+    ppo_actions               actions = {NULL, (float *)g_sde_action};
+    ppo_tape                 *tape;
+    float                     std[SDE * DIM];
+    assert_ok(ppo_actor_critic_init(&model, &config));
+    assert_ok(ppo_tape_create(&tape));
+    sde_parameters(&model, t);
+    assert_true(t[4]->rows == FEATURES && t[4]->cols == DIM);
+    for (int i = 0; i < FEATURES * DIM; i++) assert_true(t[4]->data[i] == -1.25f);
+    for (int k = 0; k < 5; k++)
+        memcpy(t[k]->data, values[k], (size_t)(t[k]->rows * t[k]->cols) * sizeof(float));
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_tape_reset(tape);
+        ppo_outputs out = ask(tape, &model, g_sde_seen, SDE);
+        ppo_actor_critic_logp(tape, &model, &out, &actions, &logp, &entropy);
+        ppo_tensor *a = ppo_tape_mul(tape, logp, ppo_tape_constant(tape, g_sde_w1, SDE, 1));
+        ppo_tensor *b = ppo_tape_mul(tape, entropy, ppo_tape_constant(tape, g_sde_w2, SDE, 1));
+        ppo_params_zero_grad(model.params);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, ppo_tape_add(tape, a, b))));
+        assert_true(out.features->rows == SDE && out.features->cols == FEATURES);
+        assert_true(out.log_std->rows == SDE && out.log_std->cols == DIM);
+        for (int i = 0; i < SDE * DIM; i++) std[i] = expf(out.log_std->data[i]);
+        assert_close_array(out.policy->data, g_sde_mean, SDE * DIM, 1e-6);
+        for (int i = 0; i < SDE * DIM; i++) assert_close(std[i], g_sde_std[i], 3e-6);
+        assert_close_each(logp->data, g_sde_logp, SDE, 2e-5); /* an error of the mean counts 1 / 0.03 */
+        assert_close_each(entropy->data, g_sde_entropy, SDE, 2e-6);
+        for (int k = 0; k < 5; k++) assert_close_array(t[k]->grad, grads[k], t[k]->rows * t[k]->cols, 2e-5);
+    }
+    ppo_tape_free(tape);
+    ppo_actor_critic_free(&model);
+}
+
+/* The entropy depends on the features only through the exploration: no gradient may take that way. */
+static void exploration_teaches_the_features_nothing(void **state) {
+    (void)state;
+    for (int recurrent = 0; recurrent < 2; recurrent++) {
+        ppo_model_config config = sde_config();
+        ppo_actor_critic model;
+        ppo_tensor      *entropy;
+        ppo_actions      actions = {NULL, (float *)g_sde_action};
+        ppo_tape        *tape;
+        config.recurrent = recurrent ? 5 : 0;
+        assert_ok(ppo_actor_critic_init(&model, &config));
+        assert_ok(ppo_tape_create(&tape));
+        ppo_outputs out = ask(tape, &model, g_sde_seen, SDE);
+        ppo_actor_critic_logp(tape, &model, &out, &actions, NULL, &entropy);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, entropy)));
+        assert_true(gradient_size(&model, "actor.log_std") > 0.1);
+        assert_true(gradient_size(&model, "") == gradient_size(&model, "actor.log_std"));
+        ppo_tape_free(tape);
+        ppo_actor_critic_free(&model);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   The kinds of action
+   -------------------------------------------------------------------------------------------------------- */
+
+/* A squashed policy's log-probability is that of the action in the box, its entropy is estimated by -logp,
+   and squashing changes nothing about the KL. */
+static void a_squashed_policy_gives_the_density_in_the_box(void **state) {
+    (void)state;
+    ppo_model_config config = sde_config();
+    ppo_actor_critic model[2];
+    ppo_tensor      *logp[2], *entropy[2], *kl[2];
+    ppo_actions      actions = {NULL, (float *)g_sde_action};
+    float            log_det[SDE], old_mean[SDE * DIM], old_log_std[SDE * DIM] = {0};
+    ppo_rng          rng = test_rng(3);
+    ppo_tape        *tape;
+    assert_ok(ppo_tape_create(&tape));
+    config.action_space = ppo_box(DIM, -2, 3);
+    fill_normal(&rng, old_mean, SDE * DIM, 1);
+    for (int k = 0; k < 2; k++) {
+        config.squash = k;
+        assert_ok(ppo_actor_critic_init(&model[k], &config));
+        ppo_outputs out = ask(tape, &model[k], g_sde_seen, SDE);
+        ppo_actor_critic_logp(tape, &model[k], &out, &actions, &logp[k], &entropy[k]);
+        kl[k] = ppo_actor_critic_kl(tape, &model[k], &out, old_mean, old_log_std);
+        assert_ok(ppo_tape_status(tape));
+    }
+    ppo_squash_log_det(g_sde_action, SDE, DIM, -2, 3, log_det);
+    for (int i = 0; i < SDE; i++) {
+        assert_true(logp[1]->data[i] == logp[0]->data[i] - log_det[i]);
+        assert_true(entropy[1]->data[i] == -logp[1]->data[i]);
+        assert_true(entropy[0]->data[i] != entropy[1]->data[i] && kl[0]->data[i] == kl[1]->data[i]);
+    }
+    /* mean(entropy) of a squashed policy has a gradient by way of the log-probability */
+    ppo_params_zero_grad(model[1].params);
+    assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, entropy[1])));
+    assert_true(gradient_size(&model[1], "actor.0") > 0);
+    ppo_tape_free(tape);
+    ppo_actor_critic_free(&model[0]);
+    ppo_actor_critic_free(&model[1]);
+}
+
+/* Outputs, actions and KL of every kind of space, from the plain functions of section 6. */
+static void policies_over_several_choices_are_those_of_section_6(void **state) {
+    (void)state;
+    static const int           sizes[3] = {2, 4, 3}, bits[4] = {2, 2, 2, 2};
+    static const unsigned char mask[N * 9] = {1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 1, 1};
+    for (int i = 0; i < 4; i++) {
+        ppo_space        space = i % 2 ? ppo_multi_binary(4) : ppo_multi_discrete(sizes, 3);
+        const int       *of = i % 2 ? bits : sizes;
+        int              heads = space.n, cols = i % 2 ? 8 : 9, action[N * 4] = {0};
+        unsigned char    all[N * 9];
+        ppo_actor_critic model = create(OBS, space, widths, 2, PPO_TANH, 0);
+        ppo_inputs       inputs = {.rows = N, .obs = g_mlp_obs, .mask = i / 2 ? all : NULL};
+        ppo_actions      actions = {action, NULL};
+        ppo_tensor      *logp, *entropy;
+        float            want[N], want_entropy[N], old[N * 9] = {0};
+        ppo_tape        *tape;
+        assert_ok(ppo_tape_create(&tape));
+        memset(all, 1, sizeof all);
+        memcpy(all, mask, 18);
+        if (i % 2) all[0] = all[7] = all[9] = 1; /* pairs of the two: one is left */
+        for (int k = 0; k < N * heads; k++) action[k] = k % of[k % heads];
+        for (size_t k = 0; k < model.params->count; k++) model.params->data[k] *= 3; /* not all alike */
+        ppo_outputs out = ppo_actor_critic_forward(tape, &model, &inputs, PPO_POLICY);
+        ppo_actor_critic_logp(tape, &model, &out, &actions, &logp, &entropy);
+        ppo_tensor *kl = ppo_actor_critic_kl(tape, &model, &out, old, NULL);
+        assert_ok(ppo_tape_status(tape));
+        assert_true(out.policy->rows == N && out.policy->cols == cols && out.log_std == NULL);
+        for (int k = 0; k < 2 * cols && inputs.mask; k++)
+            assert_true((out.policy->data[k] == -1e8f) == !all[k]);
+        assert_ok(ppo_multi_categorical_logp(out.policy->data, of, heads, action, N, want, want_entropy));
+        assert_false(bits_differ(logp->data, want, N));
+        assert_false(bits_differ(entropy->data, want_entropy, N));
+        assert_ok(ppo_multi_categorical_kl(old, out.policy->data, of, heads, N, want));
+        assert_false(bits_differ(kl->data, want, N));
+        ppo_tape_free(tape);
+        ppo_actor_critic_free(&model);
+    }
+}
+
+static void spaces_hold_what_they_were_given(void **state) {
+    (void)state;
+    static const int sizes[3] = {2, 7, 1};
+    ppo_space        a = ppo_multi_discrete(sizes, 3), b = ppo_multi_binary(128), c = ppo_box(4, -2, 8);
+    assert_true(a.kind == PPO_MULTI_DISCRETE && a.n == 3);
+    assert_true(a.sizes[0] == 2 && a.sizes[1] == 7 && a.sizes[2] == 1 && a.sizes[3] == 0);
+    assert_true(b.kind == PPO_MULTI_BINARY && b.n == 128 && b.sizes[0] == 2 && b.sizes[127] == 2);
+    assert_true(c.kind == PPO_BOX && c.n == 4 && c.low == -2 && c.high == 8);
+}
+
 static void models_refuse_what_cannot_work(void **state) {
     (void)state;
     static const int zero[1] = {0}, sizes[2] = {3, 2}, bad_sizes[2] = {3, -2};
@@ -342,6 +548,22 @@ static void models_refuse_what_cannot_work(void **state) {
     REFUSE(action_space, ppo_box(0, -1, 1), "0");
     REFUSE(action_space, ppo_box(1, 1, 1), "1");
     REFUSE(action_space, ppo_box(1, NAN, 1), "nan");
+    static const int with_zero[3] = {2, 0, 3}, negative[1] = {-4}, many[200] = {2};
+    REFUSE(action_space, ppo_multi_discrete(with_zero, 3), "choice 1|0");
+    REFUSE(action_space, ppo_multi_discrete(negative, 1), "choice 0|-4");
+    REFUSE(action_space, ppo_multi_discrete(sizes, 0), "no actions|0");
+    REFUSE(action_space, ppo_multi_discrete(many, 129), "129 choices|128");
+    REFUSE(action_space, ppo_multi_binary(200), "200 choices|128");
+    REFUSE(action_space, ppo_multi_binary(-1), "no actions|-1");
+    REFUSE(recurrent, -1, "recurrent|-1");
+    good.squash = 1; /* matters for boxes alone */
+    REFUSE(action_space, ppo_box(1, -INFINITY, 1), "squash|finite|-inf");
+    REFUSE(action_space, ppo_box(1, 0, INFINITY), "squash|finite|inf");
+    REFUSE(action_space, ppo_box(1, -3e38f, 3e38f), "squash|finite");
+    good.gsde = 1;
+    assert_ok(ppo_actor_critic_init(&model, &good));
+    assert_true(!model.squash && !model.gsde && !model.log_std);
+    ppo_actor_critic_free(&model);
     assert_fails(ppo_actor_critic_init(NULL, &good), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_actor_critic_init(&model, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_ok(ppo_params_create(&params));
@@ -364,6 +586,12 @@ int main(void) {
         cmocka_unit_test(a_shared_trunk_gets_the_gradients_of_both_heads),
         cmocka_unit_test(forward_computes_either_result_alone),
         cmocka_unit_test(mlp_applies_the_activations_it_was_given),
+        cmocka_unit_test(uniform_weights_fill_their_range),
+        cmocka_unit_test(state_dependent_exploration_agrees_with_stable_baselines3),
+        cmocka_unit_test(exploration_teaches_the_features_nothing),
+        cmocka_unit_test(a_squashed_policy_gives_the_density_in_the_box),
+        cmocka_unit_test(policies_over_several_choices_are_those_of_section_6),
+        cmocka_unit_test(spaces_hold_what_they_were_given),
         cmocka_unit_test(models_refuse_what_cannot_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

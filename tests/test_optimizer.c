@@ -149,6 +149,43 @@ static void a_gradient_that_is_not_finite_changes_nothing(void **state) {
     }
 }
 
+/* Neighbours of one rate are one pass: whatever the pattern, each tensor must come out as if it had been
+   stepped alone, with its own rate. */
+static void each_tensor_learns_at_its_own_rate(void **state) {
+    (void)state;
+    enum { TENSORS = 6, SIZE = 5 };
+    ppo_adam adam = golden_adam(0.01f);
+    for (int pattern = 0; pattern < 1 << TENSORS; pattern++) {
+        ppo_params *params = NULL;
+        float       data[TENSORS][SIZE], m[TENSORS][SIZE] = {{0}}, v[TENSORS][SIZE] = {{0}};
+        assert_ok(ppo_params_create(&params));
+        for (int i = 0; i < TENSORS; i++) {
+            char name[8];
+            snprintf(name, sizeof name, "t%d", i);
+            assert_non_null(ppo_params_add(params, name, 1, SIZE));
+            assert_true(params->lr_scale[i] == 1);
+        }
+        for (int i = 0; i < TENSORS; i++) {
+            params->lr_scale[i] = pattern >> i & 1 ? 0.25f * (float)(i % 3) : 1; /* 0: frozen */
+            for (int j = 0; j < SIZE; j++) {
+                params->tensors[i]->data[j] = data[i][j] = (float)(i - j);
+                params->tensors[i]->grad[j] = 0.1f * (float)(i + j + 1);
+            }
+        }
+        for (int step = 1; step <= 2; step++) {
+            assert_ok(ppo_params_step(params, &adam, 0, NULL));
+            for (int i = 0; i < TENSORS; i++) {
+                ppo_adam own = adam;
+                own.lr *= params->lr_scale[i];
+                ppo_adam_step(data[i], params->tensors[i]->grad, m[i], v[i], SIZE, &own, step);
+                assert_false(bits_differ(params->tensors[i]->data, data[i], SIZE));
+                if (own.lr == 0) assert_true(data[i][1] == (float)(i - 1));
+            }
+        }
+        ppo_params_free(params);
+    }
+}
+
 static void params_step_refuses_null(void **state) {
     (void)state;
     ppo_params *params = two_parameters();
@@ -184,6 +221,19 @@ static void adaptive_kl_agrees_with_trl(void **state) {
                      g_adaptive_kl_result[i], 1e-6);
 }
 
+/* Schulman 2017, section 4: d < d_targ / 1.5 halves, d > 1.5 d_targ doubles, and nothing in between. */
+static void adaptive_kl_of_2017_halves_and_doubles_outside_its_band(void **state) {
+    (void)state;
+    static const float cases[][2] = {{0, 0.5f},     {-1e-9f, 0.5f}, {0.00666f, 0.5f},
+                                     {0.00667f, 1}, {0.01f, 1},     {0.01499f, 1},
+                                     {0.01501f, 2}, {5, 2},         {INFINITY, 2.0f}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        assert_true(ppo_adaptive_kl_2017(3, cases[i][0], 0.01f) == 3 * cases[i][1]);
+        assert_true(ppo_adaptive_kl_2017(3, 100 * cases[i][0], 1) == 3 * cases[i][1]);
+    }
+    assert_true(ppo_adaptive_kl_2017(0, 1, 0.01f) == 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adam_defaults_are_those_of_the_literature),
@@ -194,9 +244,11 @@ int main(void) {
         cmocka_unit_test(clip_grad_norm_survives_squares_beyond_float),
         cmocka_unit_test(params_step_clips_and_steps_and_zero_grad_zeroes),
         cmocka_unit_test(a_gradient_that_is_not_finite_changes_nothing),
+        cmocka_unit_test(each_tensor_learns_at_its_own_rate),
         cmocka_unit_test(params_step_refuses_null),
         cmocka_unit_test(schedules_start_at_the_value_and_end_at_zero),
         cmocka_unit_test(adaptive_kl_agrees_with_trl),
+        cmocka_unit_test(adaptive_kl_of_2017_halves_and_doubles_outside_its_band),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
