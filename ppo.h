@@ -4187,8 +4187,8 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
         size_t   begin = (size_t)(params->tensors[i]->data - params->data), end = params->count;
         ppo_adam scaled = *adam;
         scaled.lr *= params->lr_scale[i];
-        for (float scale = params->lr_scale[i]; i < params->tensor_count && params->lr_scale[i] == scale;)
-            ++i;
+        do ++i;
+        while (i < params->tensor_count && params->lr_scale[i] == params->lr_scale[i - 1]);
         if (i < params->tensor_count) end = (size_t)(params->tensors[i]->data - params->data);
         ppo_adam_step(params->data + begin, params->grad + begin, params->m + begin, params->v + begin,
                       end - begin, &scaled, params->step);

@@ -186,6 +186,20 @@ static void each_tensor_learns_at_its_own_rate(void **state) {
     }
 }
 
+/* NaN equals nothing, not even itself: it must neither stop the pass nor reach the neighbours. */
+static void a_rate_that_is_not_a_number_stays_with_its_tensor(void **state) {
+    (void)state;
+    for (int broken = 0; broken < 2; broken++) {
+        ppo_params *params = two_parameters();
+        ppo_adam    adam = ppo_adam_default();
+        params->lr_scale[broken] = NAN;
+        assert_ok(ppo_params_step(params, &adam, 0, NULL));
+        assert_true(isnan(params->tensors[broken]->data[0]));
+        assert_true(fabsf(params->tensors[!broken]->data[0]) > 1e-4f); /* it was 0 */
+        ppo_params_free(params);
+    }
+}
+
 static void params_step_refuses_null(void **state) {
     (void)state;
     ppo_params *params = two_parameters();
@@ -245,6 +259,7 @@ int main(void) {
         cmocka_unit_test(params_step_clips_and_steps_and_zero_grad_zeroes),
         cmocka_unit_test(a_gradient_that_is_not_finite_changes_nothing),
         cmocka_unit_test(each_tensor_learns_at_its_own_rate),
+        cmocka_unit_test(a_rate_that_is_not_a_number_stays_with_its_tensor),
         cmocka_unit_test(params_step_refuses_null),
         cmocka_unit_test(schedules_start_at_the_value_and_end_at_zero),
         cmocka_unit_test(adaptive_kl_agrees_with_trl),
