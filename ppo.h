@@ -699,8 +699,8 @@ typedef struct ppo_actor_critic {
     int         gsde, squash;
 } ppo_actor_critic;
 
-/* Initial weights. Uniform: in +- 1 / sqrt(inputs), PyTorch's default; zeros: for weights that are yet to
-   come. */
+/* Initial weights. Uniform: in +- 1 / sqrt(inputs), for a core 1 / sqrt(width), PyTorch's defaults; zeros:
+   for weights that are yet to come. */
 enum { PPO_ORTHOGONAL, PPO_UNIFORM, PPO_ZEROS };
 
 typedef struct ppo_model_config {
@@ -4612,6 +4612,13 @@ static void ppo__mlp_uniform(const ppo_mlp *mlp, ppo_rng *rng) {
     }
 }
 
+static void ppo__gru_uniform(const ppo_gru *gru, ppo_rng *rng) {
+    ppo_tensor *const tensors[4] = {gru->input_weight, gru->input_bias, gru->state_weight, gru->state_bias};
+    for (int k = 0; k < 4 && gru->width; ++k) {
+        ppo_init_uniform(tensors[k], 1 / sqrtf((float)gru->width), rng);
+    }
+}
+
 /* The log standard deviations: one per number, or of gsde one per number and feature. */
 static ppo_status ppo__actor_critic_log_std(ppo_actor_critic *model, const ppo_model_config *config) {
     int rows = config->gsde ? model->actor.weight[model->actor.layers - 1]->rows : 1;
@@ -4648,6 +4655,7 @@ static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_
                           rng);
     if (!status && config->init == PPO_UNIFORM) {
         ppo__mlp_uniform(&model->trunk, rng);
+        ppo__gru_uniform(&model->core, rng);
         ppo__mlp_uniform(&model->actor, rng);
         ppo__mlp_uniform(&model->critic, rng);
     }

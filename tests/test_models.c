@@ -319,26 +319,29 @@ static void mlp_applies_the_activations_it_was_given(void **state) {
     ppo_params_free(params);
 }
 
-/* By PyTorch's default every weight and bias of a layer lies within 1 / sqrt(inputs), evenly. */
+/* By PyTorch's defaults every weight and bias of a layer lies within 1 / sqrt(inputs), evenly, and those of a
+   recurrent core within 1 / sqrt(width). */
 static void uniform_weights_fill_their_range(void **state) {
     (void)state;
-    for (int shared = 0; shared < 2; shared++) {
+    for (int form = 0; form < 4; form++) {
         static const int hidden[2] = {50, 40};
         ppo_model_config config = {0};
         ppo_actor_critic model;
         config.obs_size = 30, config.action_space = ppo_box(3, -1, 1), config.hidden = hidden;
-        config.layers = 2, config.activation = PPO_TANH, config.shared_trunk = shared, config.seed = 3;
-        config.log_std_init = -0.5f, config.init = PPO_UNIFORM;
+        config.layers = 2, config.activation = PPO_TANH, config.shared_trunk = form % 2, config.seed = 3;
+        config.log_std_init = -0.5f, config.init = PPO_UNIFORM, config.recurrent = form / 2 * 15;
         assert_ok(ppo_actor_critic_init(&model, &config));
         for (int i = 0, inputs = 0; i < model.params->tensor_count; i++) {
             const ppo_tensor *t = model.params->tensors[i];
+            const char       *name = model.params->names[i];
             int               n = t->rows * t->cols;
             double            squares = 0, largest = 0;
-            if (strstr(model.params->names[i], "log_std")) {
+            if (strstr(name, "log_std")) {
                 for (int k = 0; k < n; k++) assert_true(t->data[k] == -0.5f);
                 continue;
             }
-            if (strstr(model.params->names[i], ".weight")) inputs = t->rows; /* its bias comes next */
+            if (strstr(name, ".weight")) inputs = t->rows; /* its bias comes next */
+            if (strstr(name, "core.")) inputs = 15;
             for (int k = 0; k < n; k++) {
                 squares += (double)t->data[k] * t->data[k] * inputs / n;
                 largest = fmax(largest, fabs((double)t->data[k]) * sqrt(inputs));
