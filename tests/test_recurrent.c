@@ -564,7 +564,7 @@ static void keeping_step(void *state, ppo_rng *rng, const ppo_action *action, fl
 }
 
 /* Plays episode k of an evaluation with ppo_act(). Returns what it returned. */
-static double play_by_hand(ppo_agent *agent, const ppo_env *env, uint64_t seed, int k) {
+static double play_by_hand(ppo_agent *agent, const ppo_env *env, uint64_t seed, int k, ppo_rng *sample) {
     walk        w = {0};
     float       obs[2];
     double      sum = 0;
@@ -573,7 +573,7 @@ static double play_by_hand(ppo_agent *agent, const ppo_env *env, uint64_t seed, 
     env->reset(&w, &rng, obs);
     for (int t = 0; t < env->max_steps && !out.terminated; t++) {
         ppo_action action;
-        assert_ok(ppo_act(agent, obs, NULL, &action));
+        assert_ok(ppo_act(agent, obs, sample, &action));
         memset(&out, 0, sizeof out);
         env->step(&w, &rng, &action, obs, &out);
         sum += out.reward;
@@ -606,7 +606,7 @@ static void acting_by_hand_is_evaluation_if_the_memory_is_reset_between_episodes
         kept_actions = 0;
         ppo_agent_reset(agent);
         assert_false(bits_differ(agent->state, zeros, 8));
-        play_by_hand(agent, &env, 3, k);
+        play_by_hand(agent, &env, 3, k, NULL);
         assert_true(bits_differ(agent->state, zeros, 8));
         memcpy(alone + n, kept_action, (size_t)kept_actions * sizeof(int));
         n += kept_actions;
@@ -620,14 +620,15 @@ static void acting_by_hand_is_evaluation_if_the_memory_is_reset_between_episodes
             assert_ok(one.status);
         } else {
             ppo_agent_reset(agent);
-            play_by_hand(agent, &env, 3, k);
+            play_by_hand(agent, &env, 3, k, NULL);
         }
     }
     assert_int_equal(kept_actions, n);
     assert_memory_equal(kept_action, alone, (size_t)n * sizeof(int));
     kept_actions = 0;
     ppo_agent_reset(agent);
-    for (int k = 0; k < 20; k++) play_by_hand(agent, &env, 3, k); /* and without a reset something else */
+    for (int k = 0; k < 20; k++)
+        play_by_hand(agent, &env, 3, k, NULL); /* and without a reset something else */
     for (int i = 0; i < n && i < kept_actions; i++) differ += kept_action[i] != alone[i];
     assert_true(differ > 0 || kept_actions != n);
     ppo_agent_free(agent);
@@ -642,7 +643,7 @@ static void evaluation_keeps_the_memories_of_its_episodes_apart_and_leaves_the_a
     float      before[8];
     for (int k = 0; k < 70; k++) {
         ppo_agent_reset(agent);
-        double one = play_by_hand(agent, &env, 5, k);
+        double one = play_by_hand(agent, &env, 5, k, NULL);
         sum += one, smallest = fmin(smallest, one), largest = fmax(largest, one);
     }
     memcpy(before, agent->state, sizeof before);
@@ -652,6 +653,27 @@ static void evaluation_keeps_the_memories_of_its_episodes_apart_and_leaves_the_a
     assert_true(all.min_return == (float)smallest && all.max_return == (float)largest && largest > smallest);
     assert_false(bits_differ(agent->state, before, 8));
     ppo_agent_reset(NULL);
+    ppo_agent_free(agent);
+}
+
+static void playing_an_episode_is_acting_by_hand_also_with_sampled_actions(void **state) {
+    (void)state;
+    ppo_env    env = walk_env();
+    ppo_agent *agent = wanderer(&env);
+    env.step = keeping_step;
+    for (int i = 0; i < 20; i++) {
+        uint64_t seed = (uint64_t)(i / 2);
+        ppo_rng  rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
+        float    total;
+        kept_actions = 0;
+        ppo_agent_reset(agent);
+        double by_hand = play_by_hand(agent, &env, seed, 0, i % 2 ? &rng : NULL);
+        int    n = kept_actions;
+        assert_ok(ppo_play(agent, &env, seed, i % 2, NULL, NULL, &total));
+        assert_int_equal(kept_actions, 2 * n);
+        assert_memory_equal(kept_action, kept_action + n, (size_t)n * sizeof(int));
+        assert_close(total, by_hand, 1e-6);
+    }
     ppo_agent_free(agent);
 }
 
@@ -729,6 +751,7 @@ int main(void) {
         cmocka_unit_test(minibatches_hold_as_many_whole_pieces_as_fit),
         cmocka_unit_test(acting_by_hand_is_evaluation_if_the_memory_is_reset_between_episodes),
         cmocka_unit_test(evaluation_keeps_the_memories_of_its_episodes_apart_and_leaves_the_agents_alone),
+        cmocka_unit_test(playing_an_episode_is_acting_by_hand_also_with_sampled_actions),
         cmocka_unit_test(a_refused_observation_leaves_the_memory_as_it_was),
         cmocka_unit_test(remembering_a_bit_is_learned_with_memory_and_not_without),
     };

@@ -350,6 +350,37 @@ static void masked_acting_takes_legal_actions_only(void **state) {
     ppo_agent_free(agent);
 }
 
+static int asked_for_a_mask;
+
+static void note_mask(const void *state, unsigned char *mask) {
+    (void)state, (void)mask;
+    asked_for_a_mask++;
+}
+
+/* Numbers cannot be illegal. Forty of them, which leaves no room for a buffer that is a little short. */
+static void a_box_of_many_numbers_has_no_masks(void **state) {
+    (void)state;
+    enum { MANY = 40 };
+    ppo_env    env = reach_env();
+    ppo_config cfg = tiny_config();
+    env.action_space = ppo_box(MANY, -0.5f, 0.5f), env.action_mask = note_mask;
+    bench      b = start_bench(&env, cfg);
+    ppo_rng    rng = test_rng(5);
+    ppo_action action;
+    float      obs = 0.3f;
+    asked_for_a_mask = 0;
+    assert_ok(ppo_trainer_iterate(b.trainer, NULL));
+    assert_ok(ppo_evaluate(b.agent, &env, 3, 1).status);
+    assert_true(b.rollout->mask == NULL && asked_for_a_mask == 0);
+    assert_ok(ppo_act(b.agent, &obs, &rng, &action));
+    for (int j = 0; j < MANY; j++) assert_true(fabsf(action.box[j]) <= 0.5f);
+    assert_ok(ppo_act(b.agent, &obs, NULL, &action));
+    ppo_tape_reset(b.agent->tape);
+    const float *mean = ask(b.agent->tape, &b.agent->model, &obs, 1).policy->data;
+    assert_false(bits_differ(action.box, mean, MANY));
+    drop_bench(&b);
+}
+
 static int stuck_copy, stuck_step, stuck_choice, stuck_faults;
 
 /* Dials of which copy `stuck_copy`, told by its stream, leaves nothing to choose after `stuck_step` steps. */
@@ -652,6 +683,7 @@ int main(void) {
         cmocka_unit_test(illegal_actions_are_neither_sampled_nor_evaluated_nor_played),
         cmocka_unit_test(the_rollout_holds_the_masks_and_probabilities_of_what_was_legal),
         cmocka_unit_test(masked_acting_takes_legal_actions_only),
+        cmocka_unit_test(a_box_of_many_numbers_has_no_masks),
         cmocka_unit_test(a_mask_that_leaves_nothing_is_refused_with_environment_and_step),
         cmocka_unit_test(a_squashed_policy_keeps_u_and_hands_out_its_place_in_the_box),
         cmocka_unit_test(explorations_last_as_long_as_they_should_and_end_with_the_rollout),
