@@ -7456,14 +7456,14 @@ PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
 }
 
 /* y at `x0`, by lines between the points that are finite; NaN outside them. */
-static float ppo__curve_at(const float *x, const float *y, int n, float x0) {
+static double ppo__curve_at(const float *x, const float *y, int n, double x0) {
     int before = -1;
     for (int i = 0; i < n; ++i) {
         if (!ppo__finite(y[i]) || !ppo__finite(x[i])) continue;
         if (x[i] >= x0) {
             if (before < 0) return x[i] > x0 ? NAN : y[i];
-            float span = x[i] - x[before];
-            return span > 0 ? y[before] + (y[i] - y[before]) * (x0 - x[before]) / span : y[i];
+            double way = (x0 - x[before]) / ((double)x[i] - x[before]);
+            return y[before] + ((double)y[i] - y[before]) * way;
         }
         before = i;
     }
@@ -7494,16 +7494,16 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
         fprintf(file, "(nothing to draw)\n");
         return;
     }
-    int   columns = (int)ppo__clamp((float)(width - LABEL - 2), 1, MOST), rows = height > 4 ? height - 2 : 2;
-    float span = high[1] > low[1] ? high[1] - low[1] : 1;
+    int    columns = (int)ppo__clamp((float)(width - LABEL - 2), 1, MOST), rows = height > 4 ? height - 2 : 2;
+    double span = high[1] > low[1] ? (double)high[1] - low[1] : 1; /* two floats may lie further apart */
     for (int c = 0; c < columns; ++c) {
-        float at = low[0] + (high[0] - low[0]) * (columns > 1 ? (float)c / (float)(columns - 1) : 1);
-        float value = ppo__curve_at(x, y, n, at);
-        level[c] = ppo__finite(value) ? (int)lroundf((value - low[1]) / span * (float)(rows - 1)) : -1;
+        double way = columns > 1 ? (double)c / (columns - 1) : 1;
+        double value = ppo__curve_at(x, y, n, low[0] * (1 - way) + high[0] * way);
+        level[c] = ppo__finite((float)value) ? (int)lround((value - low[1]) / span * (rows - 1)) : -1;
     }
     for (int row = rows - 1; row >= 0; --row) {
         if (row == rows - 1 || row == 0 || row == rows / 2) {
-            fprintf(file, "%*.4g |", (int)LABEL, (double)(low[1] + span * (float)row / (float)(rows - 1)));
+            fprintf(file, "%*.4g |", (int)LABEL, low[1] + span * row / (rows - 1));
         } else {
             fprintf(file, "%*s |", (int)LABEL, "");
         }

@@ -182,6 +182,7 @@ static void a_curve_may_be_empty_a_point_or_flat(void **state) {
     draw("t", x, flat, 0, 40, 10);
     find_stars(&first, &last);
     assert_int_equal(first, -1);
+    assert_string_equal(p.line[1], "(nothing to draw)");
     draw("t", x, nans, 3, 40, 10);
     find_stars(&first, &last);
     assert_int_equal(first, -1);
@@ -211,6 +212,22 @@ static void a_curve_stays_within_its_width_and_height(void **state) {
             }
 }
 
+static void a_curve_over_all_floats_has_finite_labels_and_keeps_its_shape(void **state) {
+    (void)state;
+    float x[3] = {-3e38f, 0, 3e38f}, y[3] = {-3e38f, 0, 3e38f};
+    int   first, last;
+    draw(NULL, x, y, 3, 60, 13);
+    find_stars(&first, &last);
+    for (int i = 0; i < p.lines; i++)
+        assert_null(strstr(p.line[i], "nan")), assert_null(strstr(p.line[i], "inf"));
+    assert_non_null(strstr(p.line[0], " 3e+38"));
+    assert_non_null(strstr(p.line[10], "-3e+38"));
+    assert_int_equal(star_in(first), 10);
+    assert_int_equal(star_in((first + last) / 2), 5);
+    assert_int_equal(star_in(last), 0);
+    assert_non_null(strstr(p.line[12], "-3e+38"));
+}
+
 static void impossible_sizes_and_pointers_do_no_harm(void **state) {
     (void)state;
     static const int sizes[] = {-5, 0, 1, 2, 13, 1000};
@@ -233,6 +250,7 @@ int main(void) {
         cmocka_unit_test(points_that_are_not_finite_are_left_out),
         cmocka_unit_test(a_curve_may_be_empty_a_point_or_flat),
         cmocka_unit_test(a_curve_stays_within_its_width_and_height),
+        cmocka_unit_test(a_curve_over_all_floats_has_finite_labels_and_keeps_its_shape),
         cmocka_unit_test(impossible_sizes_and_pointers_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
