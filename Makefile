@@ -13,6 +13,9 @@ all: $(EXAMPLES) ## builds the examples (also: plain `make`)
 run: build/train ## trains CartPole-v1 with the default settings; flags go into ARGS="--seed 2"
 	@build/train $(ARGS)
 
+plot: build/plot ## draws the curves of CSV="runs/1/progress.csv ..." into build/curve.svg; flags go into ARGS
+	@build/plot --out build/curve.svg $(ARGS) $(CSV)
+
 build/%: examples/%.c $(HEADERS) Makefile | build/stb_ds.found
 	@rm -f $@
 	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS)
@@ -34,7 +37,7 @@ JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS
 
 test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is "N passed, N failed"
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
-	@CC="$(CC)" sh tests/run.sh $(PLAIN) $(ASAN) $(TSAN) tests/compile.sh tests/cli.sh
+	@CC="$(CC)" sh tests/run.sh $(PLAIN) $(ASAN) $(TSAN) tests/compile.sh tests/cli.sh tests/plot.sh
 
 test-long: build/train ## trains CartPole-v1 with ten seeds; at least nine must balance the pole
 	@sh tests/seeds.sh
@@ -96,4 +99,4 @@ clean: ## removes build/
 help: ## prints this
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' Makefile | awk -F' - ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
-.PHONY: all run test test-long test-programs bench clean help
+.PHONY: all run plot test test-long test-programs bench clean help

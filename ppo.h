@@ -1093,6 +1093,16 @@ PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height);
 
+/* Draws curves into an SVG file, a line chart of 800 x 450 with a legend of the named ones. Texts are UTF-8
+   and may be NULL. The same curves give the same bytes. */
+typedef struct ppo_curve {
+    const char  *name;
+    const float *x, *y; /* [n], x ascending; points that are not finite are left out */
+    int          n;
+} ppo_curve;
+PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
+                                const ppo_curve *curves, int count);
+
 #ifdef __cplusplus
 }
 #endif
@@ -1126,6 +1136,8 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
+#elif defined(_WIN32)
+#include <direct.h>
 #endif
 
 /* For builds that are stricter than -Wall -Wextra -Wpedantic: sizes are int for the caller, and known to
@@ -7518,6 +7530,266 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     fprintf(file, "\n%*s  %.*s", (int)LABEL, "", columns, left);
     if (gap > 0) fprintf(file, "%*s%s", gap, "", right);
     fputc('\n', file);
+}
+
+/* -- files -- */
+
+#if defined(_WIN32)
+#define PPO__SLASHES "/\\"
+#else
+#define PPO__SLASHES "/"
+#endif
+enum { PPO__PATH = 4096 };
+
+static PPO__PRINTF(2, 3) ppo_status ppo__compose_path(char path[PPO__PATH], const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(path, PPO__PATH, format, args);
+    va_end(args);
+    if (length >= 0 && length < PPO__PATH) return PPO_OK;
+    return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d characters", PPO__PATH - 1);
+}
+
+/* By errno; of a long path the end, which tells more. */
+static ppo_status ppo__file_failed(const char *what, const char *path) {
+    enum { SHOWN = 150 };
+    size_t length = strlen(path), skipped = length > SHOWN ? length - SHOWN : 0;
+    return ppo_fail(PPO_ERROR_FILE, "cannot %s %s%s: %s", what, skipped ? "..." : "", path + skipped,
+                    strerror(errno));
+}
+
+static int ppo__make_directory(const char *path) {
+#if defined(__unix__) || defined(__APPLE__)
+    return mkdir(path, 0777);
+#elif defined(_WIN32)
+    return _mkdir(path);
+#else
+    return path ? -1 : 0;
+#endif
+}
+
+/* Creates a file, and the directories on the way to it. */
+static ppo_status ppo__create_file(char path[PPO__PATH], FILE **file) {
+    int cause = 0;
+    for (char *c = path; *c; ++c) {
+        char slash = *c;
+        if (c == path || !strchr(PPO__SLASHES, slash)) continue;
+        *c = 0;
+        if (ppo__make_directory(path) && errno != EEXIST && !cause) cause = errno;
+        *c = slash;
+    }
+    *file = fopen(path, "wb");
+    if (*file) return PPO_OK;
+    if (errno == ENOENT && cause) errno = cause;
+    return ppo__file_failed("create", path);
+}
+
+/* What could not be written shows here at the latest. */
+static ppo_status ppo__close_file(FILE *file, const char *path) {
+    int failed = ferror(file);
+    if (fclose(file)) failed = 1;
+    return failed ? ppo__file_failed("write", path) : PPO_OK;
+}
+
+/* A number as Python writes it, "nan" and a point whatever the locale, into text [64]. */
+static const char *ppo__number(char *text, const char *format, double x) {
+    if (x != x) return "nan";
+    snprintf(text, 64, format, x);
+    char *end = text;
+    for (const char *c = text; *c; ++c) {
+        if (strchr("+-0123456789.einf", *c)) {
+            *end++ = *c;
+        } else if (end == text || end[-1] != '.') {
+            *end++ = '.';
+        }
+    }
+    *end = 0;
+    return text;
+}
+
+/* -- a line chart. The drawing's unit is a tenth of a pixel, so that whole numbers will do -- */
+
+typedef struct ppo__axis {
+    double low, high, step; /* ends, and the distance of ticks */
+    long   begin, length;   /* where low is drawn, and how far from there high is */
+} ppo__axis;
+
+/* Three to eight ticks, a round distance apart. to_ticks: the axis ends at ticks, too. */
+static ppo__axis ppo__make_axis(double low, double high, int to_ticks, long begin, long length) {
+    ppo__axis axis = {low, high, 1, begin, length};
+    double    fuzz = 1e-6;
+    if (axis.low >= axis.high) {
+        double room = low != 0 ? fabs(low) / 2 : 1;
+        axis.low -= room;
+        axis.high += room;
+    }
+    double raw = (axis.high - axis.low) / 5, power = pow(10, floor(log10(raw)));
+    axis.step = (raw < 1.5 * power ? 1 : raw < 3 * power ? 2 : raw < 7 * power ? 5 : 10) * power;
+    if (!to_ticks) return axis;
+    axis.low = floor(axis.low / axis.step + fuzz) * axis.step;
+    axis.high = ceil(axis.high / axis.step - fuzz) * axis.step;
+    return axis;
+}
+
+static long ppo__axis_at(const ppo__axis *axis, double x) {
+    return axis->begin + lround((x - axis->low) / (axis->high - axis->low) * (double)axis->length);
+}
+
+/* The tick at k steps: "0.25", "40k", "1.5M". */
+static const char *ppo__tick_label(char label[80], const ppo__axis *axis, double k) {
+    static const struct {
+        double      from, unit;
+        const char *name;
+    } units[] = {{1e15, 0, ""}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}, {1e-4, 1, ""}, {0, 0, ""}};
+    double largest = fmax(fabs(axis->low), fabs(axis->high));
+    char   format[16], number[64];
+    int    u = 0;
+    if (k == 0) return "0";
+    while (largest < units[u].from) ++u;
+    if (units[u].unit == 0) return ppo__number(label, "%.3g", k * axis->step);
+    double decimals = -floor(log10(axis->step / units[u].unit) + 1e-6);
+    snprintf(format, sizeof format, "%%.%df", (int)ppo__clamp((float)decimals, 0, 9));
+    snprintf(label, 80, "%s%s", ppo__number(number, format, k * axis->step / units[u].unit), units[u].name);
+    return label;
+}
+
+static void ppo__svg_escaped(FILE *file, const char *text) {
+    for (const char *c = text; *c; ++c) {
+        switch (*c) {
+        case '&':
+            fputs("&amp;", file);
+            break;
+        case '<':
+            fputs("&lt;", file);
+            break;
+        case '>':
+            fputs("&gt;", file);
+            break;
+        default:
+            fputc((unsigned char)*c < ' ' ? ' ' : *c, file);
+        }
+    }
+}
+
+static void ppo__svg_text(FILE *file, long x, long y, const char *attributes, const char *text) {
+    if (!text) return;
+    fprintf(file, "<text x=\"%ld\" y=\"%ld\"%s>", x, y, attributes);
+    ppo__svg_escaped(file, text);
+    fputs("</text>\n", file);
+}
+
+static void ppo__svg_axes(FILE *file, const ppo__axis *x, const ppo__axis *y) {
+    char label[80];
+    for (double k = ceil(y->low / y->step - 1e-6); k <= y->high / y->step + 1e-6; ++k) {
+        long at = ppo__axis_at(y, k * y->step);
+        fprintf(file, "<path d=\"M%ld %ldh%ld\" stroke=\"#e4e4e4\" stroke-width=\"10\"/>\n", x->begin, at,
+                x->length);
+        ppo__svg_text(file, x->begin - 80, at + 45, " text-anchor=\"end\"", ppo__tick_label(label, y, k));
+    }
+    for (double k = ceil(x->low / x->step - 1e-6); k <= x->high / x->step + 1e-6; ++k) {
+        long at = ppo__axis_at(x, k * x->step);
+        fprintf(file, "<path d=\"M%ld %ldv60\" stroke=\"#888\" stroke-width=\"10\"/>\n", at, y->begin);
+        ppo__svg_text(file, at, y->begin + 210, " text-anchor=\"middle\"", ppo__tick_label(label, x, k));
+    }
+    fprintf(file, "<path d=\"M%ld %ldh%ld\" stroke=\"#888\" stroke-width=\"10\"/>\n", x->begin, y->begin,
+            x->length);
+}
+
+static void ppo__svg_curve(FILE *file, const ppo_curve *curve, const ppo__axis *x, const ppo__axis *y,
+                           const char *style) {
+    char op = 'M';
+    for (int i = 0; i < curve->n; ++i) {
+        if (!ppo__finite(curve->x[i]) || !ppo__finite(curve->y[i])) continue;
+        if (op == 'M') fprintf(file, "<path%s fill=\"none\" stroke-linejoin=\"round\" d=\"", style);
+        fprintf(file, "%c%ld %ld", op, ppo__axis_at(x, curve->x[i]), ppo__axis_at(y, curve->y[i]));
+        op = 'L';
+    }
+    if (op == 'L') fprintf(file, "h0\"/>\n"); /* h0: the round end of a line shows a single point, too */
+}
+
+/* From the least to the largest x and y of all curves. */
+static void ppo__curves_range(const ppo_curve *curves, int count, float low[2], float high[2]) {
+    float from[2], to[2];
+    int   any = 0;
+    low[0] = low[1] = 0;
+    high[0] = high[1] = 1;
+    for (int i = 0; i < count; ++i) {
+        if (!ppo__curve_range(curves[i].x, curves[i].y, curves[i].n, from, to)) continue;
+        for (int d = 0; d < 2; ++d) {
+            low[d] = any ? ppo__min(low[d], from[d]) : from[d];
+            high[d] = any ? ppo__max(high[d], to[d]) : to[d];
+        }
+        any = 1;
+    }
+    if (low[0] > 0 && low[0] < 0.1f * high[0]) low[0] = 0; /* steps begin at 0 */
+}
+
+/* Room for a legend of the names: by their letters, as nothing here knows how wide a text becomes. */
+static long ppo__legend_width(const ppo_curve *curves, int count) {
+    size_t longest = 0, most = 40;
+    for (int i = 0; i < count; ++i) {
+        size_t letters = curves[i].name ? strlen(curves[i].name) : 0;
+        if (letters > longest) longest = letters < most ? letters : most;
+    }
+    return longest ? 600 + 75 * (long)longest : 250;
+}
+
+static void ppo__svg(FILE *file, const char *title, const char *x_label, const char *y_label,
+                     const ppo_curve *curves, int count) {
+    enum { WIDTH = 8000, HEIGHT = 4500, COLORS = 8 };
+    /* Okabe and Ito 2008, which the colour-blind can tell apart; dashed when they come round again */
+    static const char *const colors[COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                               "#e69f00", "#56b4e9", "#000",    "#a0a000"};
+
+    long  left = y_label ? 950 : 750, right = WIDTH - ppo__legend_width(curves, count);
+    long  top = title ? 550 : 250, bottom = HEIGHT - (x_label ? 620 : 400);
+    float low[2], high[2];
+    char  style[160];
+    ppo__curves_range(curves, count, low, high);
+    ppo__axis x = ppo__make_axis(low[0], high[0], 0, left, right - left);
+    ppo__axis y = ppo__make_axis(low[1], high[1], 1, bottom, top - bottom);
+
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+            "font-family=\"sans-serif\" font-size=\"130\" fill=\"#333\">\n"
+            "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
+            WIDTH / 10, HEIGHT / 10, (int)WIDTH, (int)HEIGHT, (int)WIDTH, (int)HEIGHT);
+    ppo__svg_text(file, left, 330, " font-size=\"180\" font-weight=\"bold\"", title);
+    ppo__svg_text(file, (left + right) / 2, HEIGHT - 170, " text-anchor=\"middle\"", x_label);
+    snprintf(style, sizeof style, " text-anchor=\"middle\" transform=\"rotate(-90 230 %ld)\"",
+             (top + bottom) / 2);
+    ppo__svg_text(file, 230, (top + bottom) / 2, style, y_label);
+    ppo__svg_axes(file, &x, &y);
+    for (int i = 0, line = 0; i < count; ++i) {
+        snprintf(style, sizeof style, " stroke=\"%s\" stroke-width=\"22\" stroke-linecap=\"round\"%s",
+                 colors[i % COLORS], i / COLORS % 2 ? " stroke-dasharray=\"60 50\"" : "");
+        ppo__svg_curve(file, &curves[i], &x, &y, style);
+        if (!curves[i].name) continue;
+        long at = top + 60 + 210L * line++;
+        fprintf(file, "<path%s d=\"M%ld %ldh200\"/>\n", style, right + 150, at);
+        ppo__svg_text(file, right + 430, at + 45, "", curves[i].name);
+    }
+    fputs("</svg>\n", file);
+}
+
+PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
+                                const ppo_curve *curves, int count) {
+    char  name[PPO__PATH];
+    FILE *file = NULL;
+    if (!path || !curves || count < 1) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: no path, or nothing to draw");
+    }
+    for (int i = 0; i < count; ++i) {
+        if (curves[i].n < 0 || (curves[i].n > 0 && (!curves[i].x || !curves[i].y))) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: curve %d has %d points, or none", i,
+                            curves[i].n);
+        }
+    }
+    ppo_status status = ppo__compose_path(name, "%s", path);
+    if (!status) status = ppo__create_file(name, &file);
+    if (status) return status;
+    ppo__svg(file, title, x_label, y_label, curves, count);
+    return ppo__close_file(file, path);
 }
 
 #if defined(__GNUC__)
