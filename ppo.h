@@ -836,11 +836,15 @@ typedef struct ppo_progress {
     float learning_rate, clip_range;
     float grad_norm; /* before clipping, mean */
     int   epochs;    /* completed; fewer than configured if target_kl stopped them */
-    float loss;      /* all of it, mean over the minibatches */
     float kl;        /* exact KL(old || new) after the epochs; NaN unless adaptive_kl_target asks for it */
     float kl_coef, entropy_coef; /* as used in this iteration */
-    float std;                   /* PPO_BOX: mean standard deviation of the policy, else NaN [train/std] */
-    long  gradient_steps;        /* since the start [train/n_updates counts epochs] */
+    long  gradient_steps;        /* since the start */
+    /* what a log (section 17) needs besides */
+    long  updates;        /* epochs begun since the start of the run [train/n_updates] */
+    float last_loss;      /* of the last minibatch, all its terms [train/loss] */
+    float last_approx_kl; /* mean over the last epoch alone [train/approx_kl] */
+    float std;            /* PPO_BOX: the policy's mean standard deviation; else NaN [train/std] */
+    float value_clip;     /* 0: off [train/clip_range_vf] */
 } ppo_progress;
 
 /* Called after every iteration. Return 0 to go on, anything else to end training now: that is no error. */
@@ -1102,6 +1106,39 @@ typedef struct ppo_curve {
 } ppo_curve;
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count);
+
+/* A log of a run, as a CSV file and as TensorBoard event files, with the keys of Stable-Baselines3's logger
+   for PPO and what they mean there:
+
+       rollout/ep_len_mean   rollout/ep_rew_mean    time/fps               time/iterations
+       time/time_elapsed     time/total_timesteps   train/approx_kl        train/clip_fraction
+       train/clip_range      train/clip_range_vf    train/entropy_loss     train/explained_variance
+       train/learning_rate   train/loss             train/n_updates        train/policy_gradient_loss
+       train/std             train/value_loss
+
+   train/value_loss is the mean squared error, twice ours; train/n_updates counts epochs; train/approx_kl is
+   that of the last epoch. Where there is nothing to tell (no finished episode, no value_clip, no Gaussian),
+   the field of the CSV is empty and TensorBoard gets no point. TensorBoard does not get the counts under
+   time/ and train/n_updates. One difference: a row here is an iteration with its own update, and there with
+   the update of the iteration before.
+
+       static int on_iteration(const ppo_progress *progress, void *log) {
+           return ppo_log_write((ppo_log *)log, progress); // the training ends if this fails
+       }
+
+   Files are written at once; missing directories are made. */
+typedef struct ppo_log ppo_log;
+
+/* csv_path (by custom progress.csv) or tensorboard_dir may be NULL. steps 0: a new run, and the file that was
+   there is replaced. steps > 0: a run that was resumed after so many; the log goes on behind the rows up to
+   there, and later ones, which the run will make again, are dropped. A CSV of other columns is then an error;
+   one that is not there is begun. The event files of a directory are one run; a new one takes back what the
+   others tell of later steps. */
+PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, long steps, ppo_log **log);
+PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress);
+/* A figure of your own, as "eval/mean_return"; for TensorBoard alone. */
+PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, long steps);
+PPO_DEF void       ppo_log_close(ppo_log *log);
 
 #ifdef __cplusplus
 }
@@ -6008,7 +6045,7 @@ struct ppo_trainer {
     float          kl_coef; /* of this iteration */
     float          last_return[PPO__LAST_EPISODES];
     int            last_length[PPO__LAST_EPISODES];
-    long           episodes, steps, iteration;
+    long           episodes, steps, iteration, updates;
     double         started;
 };
 
@@ -6092,7 +6129,7 @@ static ppo_inputs ppo__minibatch_inputs(const ppo__minibatch *batch) {
 /* What one gradient step reports. */
 typedef struct ppo__step_stats {
     ppo_policy_stats policy;
-    float            value_loss, entropy, loss, grad_norm;
+    float            loss, value_loss, entropy, grad_norm;
 } ppo__step_stats;
 
 /* What an iteration uses, after its schedules. */
@@ -6168,8 +6205,8 @@ static ppo_status ppo__gradient_step(ppo_trainer *trainer, const ppo__step_setti
 
 static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
 
-/* Takes the count-th gradient step into the means that the callback sees. */
-static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats, int count) {
+/* Takes the count-th minibatch, number b of its epoch, into what the callback sees. */
+static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats, int count, int b) {
     if (count == 1) {
         progress->first_ratio_min = stats->policy.ratio_min;
         progress->first_ratio_max = stats->policy.ratio_max;
@@ -6180,8 +6217,8 @@ static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats,
     ppo__average(&progress->approx_kl, stats->policy.approx_kl, count);
     ppo__average(&progress->old_approx_kl, stats->policy.old_approx_kl, count);
     ppo__average(&progress->clip_fraction, stats->policy.clip_fraction, count);
-    ppo__average(&progress->grad_norm, stats->grad_norm, count);
-    ppo__average(&progress->loss, stats->loss, count);
+    ppo__average(&progress->last_approx_kl, stats->policy.approx_kl, b + 1); /* begins anew */
+    progress->last_loss = stats->loss;
 }
 
 /* The settings of this iteration, which its report shows. */
@@ -6236,8 +6273,10 @@ static ppo_status ppo__update(ppo_trainer *trainer, const ppo__step_settings *se
             ppo__step_stats stats;
             ppo__minibatch_take(trainer, b, batches, pieces);
             ppo_status status = ppo__gradient_step(trainer, settings, &stats, &stop);
-            if (status || stop) return status;
-            ppo__add_stats(progress, &stats, ++count);
+            if (status) return status;
+            ppo__add_stats(progress, &stats, ++count, b); /* with the one that stops the epochs */
+            if (stop) return PPO_OK;
+            ppo__average(&progress->grad_norm, stats.grad_norm, count);
         }
     }
     return PPO_OK;
@@ -6288,8 +6327,11 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     progress->episodes = trainer->episodes;
     progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
     progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
+    trainer->updates += progress->epochs + (progress->epochs < trainer->config.epochs);
+    progress->updates = trainer->updates;
     progress->gradient_steps = trainer->agent->model.params->step;
     progress->std = ppo__mean_std(&trainer->agent->model);
+    progress->value_clip = trainer->config.value_clip;
 }
 
 PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
@@ -7607,6 +7649,17 @@ static const char *ppo__number(char *text, const char *format, double x) {
     return text;
 }
 
+/* The shortest text [64], of six digits or more, that reads back as the same float. */
+static const char *ppo__float_text(char *text, float x) {
+    static const char *const formats[] = {"%.6g", "%.7g", "%.8g", "%.9g"};
+    int                      i = 0;
+    for (; i < 3; ++i) {
+        snprintf(text, 64, formats[i], (double)x);
+        if (strtof(text, NULL) == x) break;
+    }
+    return ppo__number(text, formats[i], x);
+}
+
 /* -- a line chart. The drawing's unit is a tenth of a pixel, so that whole numbers will do -- */
 
 typedef struct ppo__axis {
@@ -7790,6 +7843,364 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
     if (status) return status;
     ppo__svg(file, title, x_label, y_label, curves, count);
     return ppo__close_file(file, path);
+}
+
+/* -- the log: a file that grows by whole rows or records -- */
+
+typedef struct ppo__log_file {
+    FILE *file; /* unbuffered; NULL: not wanted */
+    long  end;  /* behind the last complete row or record */
+    char  path[PPO__PATH];
+} ppo__log_file;
+
+struct ppo_log {
+    ppo__log_file csv, events;
+};
+
+/* After a failure the next call tries again from the same place, so that a disk that was full for a while
+   leaves no torn record in the middle. */
+static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size) {
+    if (fwrite(data, 1, size, log->file) == size) {
+        log->end += (long)size;
+        return PPO_OK;
+    }
+    ppo_status status = ppo__file_failed("write", log->path);
+    clearerr(log->file);
+    fseek(log->file, log->end, SEEK_SET);
+    return status;
+}
+
+static ppo_status ppo__log_create(ppo__log_file *log) {
+    ppo_status status = ppo__create_file(log->path, &log->file);
+    if (!status) setvbuf(log->file, NULL, _IONBF, 0);
+    return status;
+}
+
+/* What a log tells of an iteration, sorted by key. */
+enum { PPO__REAL, PPO__WHOLE, PPO__COUNT }; /* the last: an integer that TensorBoard does not get */
+typedef struct ppo__figure {
+    const char *key;
+    double      value;
+    int         kind;
+    int         there; /* 0: there is no such figure */
+} ppo__figure;
+
+enum { PPO__FIGURES = 18, PPO__TOTAL_TIMESTEPS = 5, PPO__CSV_LINE = 1024 };
+
+static void ppo__figures(const ppo_progress *p, ppo__figure figures[PPO__FIGURES]) {
+    const ppo__figure all[PPO__FIGURES] = {
+        {"rollout/ep_len_mean", p->mean_length, PPO__REAL, p->episodes > 0},
+        {"rollout/ep_rew_mean", p->mean_return, PPO__REAL, p->episodes > 0},
+        {"time/fps", floor(p->steps_per_second), PPO__WHOLE, 1},
+        {"time/iterations", (double)p->iteration, PPO__COUNT, 1},
+        {"time/time_elapsed", floor(p->seconds), PPO__COUNT, 1},
+        {"time/total_timesteps", (double)p->steps, PPO__COUNT, 1},
+        {"train/approx_kl", p->last_approx_kl, PPO__REAL, 1},
+        {"train/clip_fraction", p->clip_fraction, PPO__REAL, 1},
+        {"train/clip_range", p->clip_range, PPO__REAL, 1},
+        {"train/clip_range_vf", p->value_clip, PPO__REAL, p->value_clip > 0},
+        {"train/entropy_loss", -p->entropy, PPO__REAL, 1},
+        {"train/explained_variance", p->explained_variance, PPO__REAL, 1},
+        {"train/learning_rate", p->learning_rate, PPO__REAL, 1},
+        {"train/loss", p->last_loss, PPO__REAL, 1},
+        {"train/n_updates", (double)p->updates, PPO__COUNT, 1},
+        {"train/policy_gradient_loss", p->policy_loss, PPO__REAL, 1},
+        {"train/std", p->std, PPO__REAL, p->std > 0},
+        {"train/value_loss", 2 * p->value_loss, PPO__REAL, 1},
+    };
+    memcpy(figures, all, sizeof all);
+}
+
+/* -- CSV -- */
+
+static size_t ppo__csv_header(char line[PPO__CSV_LINE]) {
+    ppo_progress none;
+    ppo__figure  figures[PPO__FIGURES];
+    size_t       n = 0;
+    memset(&none, 0, sizeof none);
+    ppo__figures(&none, figures);
+    for (int i = 0; i < PPO__FIGURES; ++i) {
+        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", i ? "," : "", figures[i].key);
+    }
+    line[n++] = '\n';
+    line[n] = 0;
+    return n;
+}
+
+static size_t ppo__csv_row(char line[PPO__CSV_LINE], const ppo__figure figures[PPO__FIGURES]) {
+    size_t n = 0;
+    for (int i = 0; i < PPO__FIGURES; ++i) {
+        const ppo__figure *f = &figures[i];
+        char               text[64];
+        const char        *number = !f->there ? ""
+                                    : f->kind ? ppo__number(text, "%.0f", f->value)
+                                              : ppo__float_text(text, (float)f->value);
+        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", i ? "," : "", number);
+    }
+    line[n++] = '\n';
+    return n;
+}
+
+static ppo_status ppo__csv_create(ppo__log_file *csv) {
+    char       header[PPO__CSV_LINE];
+    size_t     size = ppo__csv_header(header);
+    ppo_status status = ppo__log_create(csv);
+    return status ? status : ppo__append(csv, header, size);
+}
+
+/* time/total_timesteps of a row, -1 if that is none */
+static long ppo__csv_steps(const char *line) {
+    const char *field = line;
+    int         commas = 0;
+    for (const char *c = line; *c; ++c) {
+        if (*c == ',' && ++commas == PPO__TOTAL_TIMESTEPS) field = c + 1;
+    }
+    char *end;
+    long  steps = strtol(field, &end, 10);
+    return commas == PPO__FIGURES - 1 && end > field && *end == ',' ? steps : -1;
+}
+
+/* Copies the header and the rows up to `steps`. A last line without an end was being written when the run
+   was killed. */
+static ppo_status ppo__csv_copy(FILE *from, FILE *to, const char *path, long steps) {
+    char header[PPO__CSV_LINE], line[PPO__CSV_LINE];
+    ppo__csv_header(header);
+    fputs(header, to);
+    for (long number = 1; fgets(line, sizeof line, from); ++number) {
+        long at = ppo__csv_steps(line);
+        if (!strchr(line, '\n') && feof(from)) break;
+        if (number == 1 && strcmp(line, header) != 0) {
+            return ppo_fail(PPO_ERROR_FILE, "%.150s has other columns than this log", path);
+        }
+        if (number > 1 && at < 0) {
+            return ppo_fail(PPO_ERROR_FILE, "%.150s: line %ld is not a row of this log", path, number);
+        }
+        if (number > 1 && at <= steps) fputs(line, to);
+    }
+    return ferror(from) ? ppo__file_failed("read", path) : PPO_OK;
+}
+
+/* The rows to keep go to a file of their own, which then takes the place of the old one: whatever happens,
+   one of the two is there. */
+static ppo_status ppo__csv_rewrite(FILE *from, const char *path, long steps) {
+    char       kept[PPO__PATH];
+    FILE      *to = NULL;
+    ppo_status status = ppo__compose_path(kept, "%s.kept", path);
+    if (!status) status = ppo__create_file(kept, &to);
+    if (!status) status = ppo__csv_copy(from, to, path, steps);
+    fclose(from);
+    if (!to) return status;
+    ppo_status closed = ppo__close_file(to, kept);
+    if (!status) status = closed;
+#if defined(_WIN32)
+    if (!status) remove(path); /* rename() does not replace there */
+#endif
+    if (!status && rename(kept, path)) status = ppo__file_failed("replace", path);
+    if (status) remove(kept);
+    return status;
+}
+
+static ppo_status ppo__csv_resume(ppo__log_file *csv, long steps) {
+    FILE *old = fopen(csv->path, "rb");
+    if (!old) return errno == ENOENT ? ppo__csv_create(csv) : ppo__file_failed("read", csv->path);
+    ppo_status status = ppo__csv_rewrite(old, csv->path, steps);
+    if (status) return status;
+    csv->file = fopen(csv->path, "r+b");
+    if (!csv->file) return ppo__file_failed("write", csv->path);
+    setvbuf(csv->file, NULL, _IONBF, 0);
+    fseek(csv->file, 0, SEEK_END);
+    csv->end = ftell(csv->file);
+    return PPO_OK;
+}
+
+/* -- TensorBoard. An event file is a row of records
+
+          length of the data   8 bytes, little-endian
+          its checksum         4
+          data                 an Event
+          its checksum         4
+
+      and an Event is a protocol buffer, a row of fields (number * 8 + type, value):
+
+          1 wall_time (double)   2 step (varint)   and one of
+          3 file_version (text)  5 summary         7 session_log { 1 status (varint) }
+
+      with summary { 1 value { 1 tag (text)  2 simple_value (float) }  1 value ... }. Type 0 is a varint, 1 is
+      eight bytes, 2 a length and as many bytes, 5 four bytes. -- */
+
+enum { PPO__BYTES = 2048, PPO__LOG_KEY = 512 };
+
+typedef struct ppo__bytes {
+    size_t        n;
+    unsigned char data[PPO__BYTES];
+} ppo__bytes;
+
+static void ppo__put_fixed(ppo__bytes *b, uint64_t x, int size) {
+    for (int i = 0; i < size; ++i) b->data[b->n++] = (unsigned char)(x >> 8 * i);
+}
+
+/* Seven bits at a time, the lowest first; the top bit says that more follow. */
+static void ppo__put_varint(ppo__bytes *b, uint64_t x) {
+    for (; x > 127; x >>= 7) b->data[b->n++] = (unsigned char)(x | 128);
+    b->data[b->n++] = (unsigned char)x;
+}
+
+static void ppo__put_field(ppo__bytes *b, int field, const void *data, size_t size) {
+    ppo__put_varint(b, (uint64_t)(field << 3 | 2));
+    ppo__put_varint(b, size);
+    memcpy(b->data + b->n, data, size);
+    b->n += size;
+}
+
+static void ppo__put_scalar(ppo__bytes *summary, const char *key, float x) {
+    ppo__bytes value;
+    uint32_t   bits;
+    value.n = 0;
+    memcpy(&bits, &x, sizeof bits);
+    ppo__put_field(&value, 1, key, strlen(key));
+    ppo__put_varint(&value, 2 << 3 | 5);
+    ppo__put_fixed(&value, bits, 4);
+    ppo__put_field(summary, 1, value.data, value.n);
+}
+
+/* CRC-32C (Castagnoli), rotated and shifted as TensorFlow's record format has it. */
+static uint32_t ppo__checksum(const unsigned char *data, size_t n) {
+    uint32_t crc = 0xffffffffu;
+    for (size_t i = 0; i < n; ++i) {
+        crc ^= data[i];
+        for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+/* Seconds since 1970. */
+static double ppo__wall_time(void) {
+#if defined(__unix__) || defined(__APPLE__)
+    struct timeval now;
+    gettimeofday(&now, NULL);
+    return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+#else
+    return (double)time(NULL);
+#endif
+}
+
+static ppo_status ppo__append_event(ppo__log_file *log, long steps, int field, const void *data,
+                                    size_t size) {
+    ppo__bytes event, record;
+    double     now = ppo__wall_time();
+    uint64_t   bits;
+    event.n = record.n = 0;
+    memcpy(&bits, &now, sizeof bits);
+    ppo__put_varint(&event, 1 << 3 | 1);
+    ppo__put_fixed(&event, bits, 8);
+    if (steps) {
+        ppo__put_varint(&event, 2 << 3 | 0);
+        ppo__put_varint(&event, (uint64_t)steps);
+    }
+    ppo__put_field(&event, field, data, size);
+
+    ppo__put_fixed(&record, event.n, 8);
+    ppo__put_fixed(&record, ppo__checksum(record.data, 8), 4);
+    memcpy(record.data + record.n, event.data, event.n);
+    record.n += event.n;
+    ppo__put_fixed(&record, ppo__checksum(event.data, event.n), 4);
+    return ppo__append(log, record.data, record.n);
+}
+
+/* The files of a directory are read in the order of their names, which therefore begin with the time. The
+   second START (a session_log of status 1) of a run, and each after it, takes back the points from its step
+   on. */
+static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, long steps) {
+    static const unsigned char start[] = {1 << 3 | 0, 1};
+    double                     now = ppo__wall_time(), second = floor(now);
+    long                       process = 0, micro = (long)(1e6 * (now - second));
+#if defined(__unix__) || defined(__APPLE__)
+    process = (long)getpid();
+#endif
+    for (FILE *taken = NULL;; ++micro) {
+        ppo_status status = ppo__compose_path(log->path, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld",
+                                              directory, second, micro, process);
+        if (status) return status;
+        taken = fopen(log->path, "rb");
+        if (!taken) break;
+        fclose(taken);
+    }
+    ppo_status status = ppo__log_create(log);
+    if (!status) status = ppo__append_event(log, 0, 3, "brain.Event:2", 13);
+    if (!status) status = ppo__append_event(log, steps > 0 ? steps + 1 : 0, 7, start, sizeof start);
+    return status;
+}
+
+/* -- the log itself -- */
+
+PPO_DEF void ppo_log_close(ppo_log *log) {
+    if (!log) return;
+    if (log->csv.file) fclose(log->csv.file);
+    if (log->events.file) fclose(log->events.file);
+    ppo__free(log);
+}
+
+PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, long steps,
+                                ppo_log **log) {
+    if (!log) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: log is NULL");
+    *log = NULL;
+    if (!csv_path && !tensorboard_dir)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: neither path is there");
+    if (steps < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: %ld steps", steps);
+    ppo_log *made = (ppo_log *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    ppo_status status = PPO_OK;
+    if (tensorboard_dir) status = ppo__events_open(&made->events, tensorboard_dir, steps);
+    if (!status && csv_path) {
+        status = ppo__compose_path(made->csv.path, "%s", csv_path);
+        if (!status) status = steps ? ppo__csv_resume(&made->csv, steps) : ppo__csv_create(&made->csv);
+    }
+    if (!status) {
+        *log = made;
+        return PPO_OK;
+    }
+    if (made->events.file) {
+        fclose(made->events.file);
+        made->events.file = NULL;
+        remove(made->events.path);
+    }
+    ppo_log_close(made);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
+    ppo__figure figures[PPO__FIGURES];
+    ppo__bytes  summary;
+    ppo_status  status = PPO_OK;
+    if (!log || !progress) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_write: log or progress is NULL");
+    ppo__figures(progress, figures);
+    if (log->csv.file) {
+        char   row[PPO__CSV_LINE];
+        size_t size = ppo__csv_row(row, figures);
+        status = ppo__append(&log->csv, row, size);
+    }
+    if (status || !log->events.file) return status;
+    summary.n = 0;
+    for (int i = 0; i < PPO__FIGURES; ++i) {
+        if (figures[i].there && figures[i].kind != PPO__COUNT) {
+            ppo__put_scalar(&summary, figures[i].key, (float)figures[i].value);
+        }
+    }
+    return ppo__append_event(&log->events, progress->steps, 5, summary.data, summary.n);
+}
+
+PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, long steps) {
+    ppo__bytes summary;
+    if (!log || !key) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_scalar: log or key is NULL");
+    if (strlen(key) > PPO__LOG_KEY || steps < 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_scalar: a key of %d letters, %ld steps",
+                        (int)strlen(key), steps);
+    }
+    if (!log->events.file) return PPO_OK;
+    summary.n = 0;
+    ppo__put_scalar(&summary, key, (float)value);
+    return ppo__append_event(&log->events, steps, 5, summary.data, summary.n);
 }
 
 #if defined(__GNUC__)

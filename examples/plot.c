@@ -1,8 +1,8 @@
 /* plot.c - draws columns of CSV files as curves, an SVG for the browser: learning curves, one or several.
 
    It teaches how a program draws figures of its own with ppo_plot_svg(). Any CSV file with a line of names
-   will do, such as Stable-Baselines3's progress.csv. You will see, in curve.svg, the mean return over the
-   steps; or, with other columns and files, say
+   will do: that of ppo_log_open(), Stable-Baselines3's progress.csv, or one of each to compare. You will see,
+   in curve.svg, the mean return over the steps; or, with other columns and files, say
        plot --y train/approx_kl --y train/clip_fraction --out update.svg runs/1/progress.csv */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"

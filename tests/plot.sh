@@ -84,5 +84,32 @@ check refuses_a_place_that_is_none        is_refused 'Not a directory' $work/a.c
 help_is_given() { plot --help && [ $status -eq 0 ] && grep -q -e '--title' $work/out; }
 check help_is_given help_is_given
 
+log_of_a_run() { # what ppo_log_open() writes; the program is the one that its comment describes
+    cat >$work/run.c <<'END_OF_C'
+#define PPO_IMPLEMENTATION
+#include "ppo.h"
+#include "examples/envs/cartpole.h"
+static int on_iteration(const ppo_progress *progress, void *log) {
+    return ppo_log_write((ppo_log *)log, progress);
+}
+int main(void) {
+    ppo_env    env = cartpole_env();
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
+    ppo_log   *log = NULL;
+    if (ppo_log_open("build/plot-test/runs/1/progress.csv", NULL, 0, &log) != PPO_OK) return 1;
+    cfg.total_steps = 8 * 2048;
+    cfg.callback = on_iteration;
+    cfg.callback_user = log;
+    ppo_status status = ppo_train(&env, &cfg, &agent);
+    ppo_agent_free(agent);
+    ppo_log_close(log);
+    return status;
+}
+END_OF_C
+    ${CC:-cc} -O2 -I. $work/run.c -o $work/run -lm && $work/run && is_drawn 1 8 $work/runs/1/progress.csv
+}
+check draws_the_log_of_a_run log_of_a_run
+
 echo "1..$number"
 [ $failures -eq 0 ]

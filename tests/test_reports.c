@@ -1,10 +1,15 @@
-/* Section 17: the progress line, the curve in characters and as SVG. */
+/* Section 17: the progress line, the curve in characters and as SVG, the log. */
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "test.h"
+#include "golden/events.h"
 
 #include <dirent.h>
+#include <locale.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_LINES = 400, MAX_LINE = 1200 };
@@ -249,7 +254,7 @@ static void impossible_sizes_and_pointers_do_no_harm(void **state) {
 
 enum { PATH = 512, MAX_BYTES = 1 << 20 };
 
-static char folder[PATH]; /* of the test that runs */
+static char folder[PATH], csv[2 * PATH], tb[2 * PATH]; /* of the test that runs, and two paths in it */
 
 static const char *in_folder(const char *name) { /* good until the next call but one */
     static char path[2][2 * PATH];
@@ -274,7 +279,10 @@ static int make_folder(void **state) {
     const char *tmp = getenv("TMPDIR");
     (void)state;
     snprintf(folder, sizeof folder, "%s/ppo_reports.XXXXXX", tmp ? tmp : "/tmp");
-    return mkdtemp(folder) ? 0 : -1;
+    if (!mkdtemp(folder)) return -1;
+    snprintf(csv, sizeof csv, "%s/progress.csv", folder);
+    snprintf(tb, sizeof tb, "%s/tb", folder);
+    return 0;
 }
 
 static int remove_folder(void **state) {
@@ -301,6 +309,755 @@ static void spit(const char *path, const char *text) {
     assert_non_null(file);
     fputs(text, file);
     fclose(file);
+}
+
+/* The files of a directory by name, in the order of their names; returns how many. */
+static int list(const char *path, char names[8][PATH]) {
+    struct dirent **entry = NULL;
+    int             n = scandir(path, &entry, NULL, alphasort), files = 0;
+    for (int i = 0; i < n; i++) {
+        if (entry[i]->d_name[0] != '.' && files < 8)
+            snprintf(names[files++], PATH, "%.*s", PATH - 1, entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+    return files;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   The log
+   -------------------------------------------------------------------------------------------------------- */
+
+static ppo_progress figures(long iteration) { /* those of make_events.py */
+    ppo_progress progress = progress_at(iteration, 100);
+    progress.steps = 2048 * iteration, progress.steps_per_second = 98765.9, progress.seconds = 17.8;
+    progress.episodes = 7, progress.mean_length = 123.25f, progress.mean_return = -45.5f;
+    progress.last_approx_kl = 0.0123f, progress.approx_kl = 9, progress.clip_fraction = 0.125f;
+    progress.clip_range = 0.2f, progress.value_clip = 0.3f, progress.entropy = 1.4f;
+    progress.explained_variance = 0.75f, progress.learning_rate = 3e-4f, progress.last_loss = 12.5f;
+    progress.policy_loss = -0.0025f, progress.std = 0.9f, progress.value_loss = 6.5f;
+    progress.updates = 10 * iteration;
+    return progress;
+}
+
+static ppo_progress few_figures(long iteration) { /* no episode, no Gaussian, no value_clip */
+    ppo_progress progress = figures(iteration);
+    progress.episodes = 0, progress.std = progress.value_clip = 0;
+    progress.mean_return = progress.mean_length = progress.explained_variance = NAN;
+    return progress;
+}
+
+static void log_rows(ppo_log *log, long first, long last) {
+    for (long i = first; i <= last; i++) {
+        ppo_progress progress = figures(i);
+        assert_ok(ppo_log_write(log, &progress));
+    }
+}
+
+static ppo_log *open_log(const char *csv, const char *tensorboard, long steps) {
+    ppo_log *log = NULL;
+    assert_ok(ppo_log_open(csv, tensorboard, steps, &log));
+    assert_non_null(log);
+    return log;
+}
+
+/* A CSV file, cut up. */
+enum { MAX_ROWS = 40, MAX_COLUMNS = 24 };
+static struct {
+    int  rows, columns;
+    char cell[MAX_ROWS][MAX_COLUMNS][48]; /* row 0: the names */
+} table;
+
+static void read_table(const char *path) {
+    memset(&table, 0, sizeof table);
+    assert_true(slurp(path) > 0);
+    for (char *line = (char *)bytes; *line; table.rows++) {
+        char *end = strchr(line, '\n');
+        int   column = 0;
+        assert_non_null(end);
+        assert_true(table.rows < MAX_ROWS);
+        for (; line < end; line++) {
+            size_t n = strcspn(line, ",\n");
+            assert_true(column < MAX_COLUMNS && n < sizeof table.cell[0][0]);
+            memcpy(table.cell[table.rows][column++], line, n);
+            line += n;
+            if (*line == ',' && line + 1 == end) column++; /* an empty field at the end */
+        }
+        if (table.rows == 0) table.columns = column;
+        assert_int_equal(column, table.columns);
+        line = end + 1;
+    }
+}
+
+static const char *cell(int row, const char *name) {
+    for (int c = 0; c < table.columns; c++)
+        if (!strcmp(table.cell[0][c], name)) return table.cell[row][c];
+    fail_msg("there is no column %s", name);
+    return NULL;
+}
+
+/* The rows are those of iterations first .. last. */
+static void assert_iterations(int first, int last) {
+    assert_int_equal(table.rows - 1, last - first + 1);
+    for (int i = first; i <= last; i++) {
+        assert_int_equal(atol(cell(i - first + 1, "time/iterations")), i);
+        assert_int_equal(atol(cell(i - first + 1, "time/total_timesteps")), 2048 * i);
+    }
+}
+
+static void a_csv_row_has_the_figures_as_stable_baselines3_means_them(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *text;
+    } want[] = {
+        {"rollout/ep_len_mean", "123.25"},
+        {"rollout/ep_rew_mean", "-45.5"},
+        {"time/fps", "98765"},
+        {"time/iterations", "11"},
+        {"time/time_elapsed", "17"},
+        {"time/total_timesteps", "22528"},
+        {"train/approx_kl", "0.0123"},
+        {"train/clip_fraction", "0.125"},
+        {"train/clip_range", "0.2"},
+        {"train/clip_range_vf", "0.3"},
+        {"train/entropy_loss", "-1.4"},
+        {"train/explained_variance", "0.75"},
+        {"train/learning_rate", "0.0003"},
+        {"train/loss", "12.5"},
+        {"train/n_updates", "110"},
+        {"train/policy_gradient_loss", "-0.0025"},
+        {"train/std", "0.9"},
+        {"train/value_loss", "13"},
+    };
+    ppo_progress progress = figures(11), few = few_figures(12);
+    ppo_log     *log = open_log(csv, NULL, 0);
+    assert_ok(ppo_log_write(log, &progress));
+    assert_ok(ppo_log_write(log, &few));
+    ppo_log_close(log);
+    read_table(csv);
+    assert_int_equal(table.rows, 3);
+    assert_int_equal(table.columns, COUNT(want));
+    for (int i = 0; i < COUNT(want); i++) {
+        assert_string_equal(table.cell[0][i], want[i].name); /* sorted */
+        assert_string_equal(table.cell[1][i], want[i].text);
+    }
+    assert_string_equal(cell(2, "train/explained_variance"), "nan"); /* as Python has it */
+}
+
+static int has(const char *const *names, int count, const char *name) {
+    for (int i = 0; i < count; i++)
+        if (!strcmp(names[i], name)) return 1;
+    return 0;
+}
+
+static void the_columns_are_stable_baselines3_s_and_empty_where_it_has_none(void **state) {
+    (void)state;
+    ppo_progress gaussian = figures(1), discrete = figures(2), early = few_figures(3);
+    discrete.std = discrete.value_clip = 0;
+    ppo_log *log = open_log(csv, NULL, 0);
+    assert_ok(ppo_log_write(log, &gaussian));
+    assert_ok(ppo_log_write(log, &discrete));
+    assert_ok(ppo_log_write(log, &early));
+    ppo_log_close(log);
+    read_table(csv);
+    assert_int_equal(table.columns, COUNT(g_gaussian_columns));
+    for (int c = 0; c < table.columns; c++) {
+        const char *name = table.cell[0][c];
+        int         in_discrete = has(g_discrete_columns, COUNT(g_discrete_columns), name);
+        assert_true(has(g_gaussian_columns, COUNT(g_gaussian_columns), name));
+        assert_true(table.cell[1][c][0] != 0);
+        assert_int_equal(table.cell[2][c][0] != 0, in_discrete);
+        assert_int_equal(table.cell[3][c][0] != 0, in_discrete && strncmp(name, "rollout/", 8) != 0);
+    }
+}
+
+static void numbers_of_a_csv_read_back_as_the_same_floats(void **state) {
+    (void)state;
+    static const float numbers[] = {0.1f,     1e-45f,      FLT_MAX,  -FLT_MIN,    16777216.0f,
+                                    1.0f / 3, 123456.789f, 1e10f,    -98765432.f, 0.0001234f,
+                                    0,        1,           INFINITY, -INFINITY,   12.4536295f};
+    ppo_log           *log = open_log(csv, NULL, 0);
+    for (int i = 0; i < COUNT(numbers); i++) {
+        ppo_progress progress = figures(i + 1);
+        progress.last_loss = numbers[i];
+        assert_ok(ppo_log_write(log, &progress));
+    }
+    ppo_log_close(log);
+    read_table(csv);
+    for (int i = 0; i < COUNT(numbers); i++)
+        assert_true(strtof(cell(i + 1, "train/loss"), NULL) == numbers[i]);
+    assert_string_equal(cell(1, "train/loss"), "0.1"); /* the shortest of them */
+    assert_string_equal(cell(12, "train/loss"), "1");
+    assert_string_equal(cell(14, "train/loss"), "-inf");
+}
+
+static void a_comma_of_the_locale_does_not_get_into_the_files(void **state) {
+    (void)state;
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR"};
+    const char              *found = NULL;
+    for (int i = 0; i < COUNT(names) && !found; i++) found = setlocale(LC_NUMERIC, names[i]);
+    if (!found) skip();
+    float     x[2] = {0, 1}, y[2] = {0, 0.5f};
+    ppo_curve curve = {"c", x, y, 2};
+    ppo_log  *log = open_log(csv, NULL, 0);
+    log_rows(log, 11, 11);
+    ppo_log_close(log);
+    assert_ok(ppo_plot_svg(in_folder("a.svg"), NULL, NULL, NULL, &curve, 1));
+    setlocale(LC_NUMERIC, "C");
+    read_table(csv);
+    assert_string_equal(cell(1, "train/clip_range"), "0.2");
+    assert_true(slurp(in_folder("a.svg")) > 0);
+    assert_non_null(strstr((char *)bytes, ">0.5<"));
+}
+
+static void a_new_run_replaces_the_csv_and_makes_the_directories(void **state) {
+    (void)state;
+    ppo_log *log = open_log(in_folder("runs/a/progress.csv"), in_folder("runs//a/b/tb"), 0);
+    log_rows(log, 1, 5);
+    ppo_log_close(log);
+    read_table(in_folder("runs/a/progress.csv"));
+    assert_iterations(1, 5);
+    log = open_log(in_folder("runs/a/progress.csv"), NULL, 0);
+    read_table(in_folder("runs/a/progress.csv")); /* the names are there at once */
+    assert_int_equal(table.rows, 1);
+    log_rows(log, 3, 4);
+    read_table(in_folder("runs/a/progress.csv")); /* and each row, before the end */
+    assert_iterations(3, 4);
+    ppo_log_close(log);
+    ppo_log_close(NULL);
+}
+
+static void a_resumed_run_drops_the_rows_it_will_make_again(void **state) {
+    (void)state;
+    ppo_log *log = open_log(csv, NULL, 0);
+    log_rows(log, 1, 9);
+    ppo_log_close(log);
+    log = open_log(csv, NULL, 2048 * 6);
+    read_table(csv);
+    assert_iterations(1, 6);
+    log_rows(log, 7, 8);
+    ppo_log_close(log);
+    read_table(csv);
+    assert_iterations(1, 8);
+    log = open_log(csv, NULL, 2048 * 6 - 1); /* between two rows */
+    log_rows(log, 6, 6);
+    ppo_log_close(log);
+    read_table(csv);
+    assert_iterations(1, 6);
+    log = open_log(csv, NULL, 2048 * 100); /* beyond the last */
+    log_rows(log, 7, 7);
+    ppo_log_close(log);
+    read_table(csv);
+    assert_iterations(1, 7);
+    assert_int_equal(slurp(in_folder("progress.csv.kept")), -1);
+}
+
+static void a_resumed_run_copes_with_a_torn_an_empty_and_a_missing_csv(void **state) {
+    (void)state;
+    static char whole[MAX_BYTES];
+    ppo_log    *log = open_log(csv, NULL, 0);
+    log_rows(log, 1, 3);
+    ppo_log_close(log);
+    long size = slurp(csv), row = 0;
+    memcpy(whole, bytes, sizeof whole);
+    for (long i = 0; i < size - 1; i++)
+        if (whole[i] == '\n') row = i + 1;    /* where the last one begins */
+    for (long cut = row; cut < size; cut++) { /* killed in the middle of it */
+        FILE *file = fopen(csv, "wb");
+        fwrite(whole, 1, (size_t)cut, file);
+        fclose(file);
+        log = open_log(csv, NULL, 2048 * 50);
+        log_rows(log, 3, 4);
+        ppo_log_close(log);
+        read_table(csv);
+        assert_iterations(1, 4);
+    }
+    for (int length = 0; length < 40; length += 13) { /* of the names alone */
+        FILE *file = fopen(csv, "wb");
+        fwrite(whole, 1, (size_t)length, file);
+        fclose(file);
+        log = open_log(csv, NULL, 2048);
+        log_rows(log, 2, 3);
+        ppo_log_close(log);
+        read_table(csv);
+        assert_iterations(2, 3);
+    }
+    log = open_log(in_folder("other.csv"), NULL, 2048);
+    log_rows(log, 2, 3);
+    ppo_log_close(log);
+    read_table(in_folder("other.csv"));
+    assert_iterations(2, 3);
+}
+
+static void a_csv_of_another_kind_is_refused_and_left_alone(void **state) {
+    (void)state;
+    static char header[2048], text[4096];
+    char        names[8][PATH];
+    ppo_log    *log = open_log(csv, NULL, 0);
+    ppo_log_close(log);
+    slurp(csv);
+    snprintf(header, sizeof header, "%.2000s", (char *)bytes);
+    static const char *const rows[] = {"1,2,3\n", "\n", ",,,,,x,,,,,,,,,,,,\n", ",,,,,2048 ,,,,,,,,,,,,\n",
+                                       ",,,,,2048,,,,,,,,,,,,,\n"};
+    for (int i = -2; i < COUNT(rows); i++) {
+        if (i == -2) snprintf(text, sizeof text, "a,b\n1,2\n");
+        if (i == -1) snprintf(text, sizeof text, "x%s", header);
+        if (i >= 0) snprintf(text, sizeof text, "%s,,,,,2048,,,,,,,,,,,,\n%s", header, rows[i]);
+        spit(csv, text);
+        log = (ppo_log *)text;
+        assert_fails(ppo_log_open(csv, tb, 4096, &log), PPO_ERROR_FILE,
+                     i < 0 ? "progress.csv|columns" : "progress.csv|line 3");
+        assert_null(log);
+        slurp(csv);
+        assert_string_equal((char *)bytes, text);
+        assert_int_equal(list(tb, names), 0); /* no event file of a log that is not */
+        assert_int_equal(list(folder, names), 2);
+    }
+}
+
+/* -- event files, decoded from what the formats say -- */
+
+/* CRC-32C by a table, from its polynomial x^32 + x^28 + x^27 + ... (reflected: 0x82f63b78). */
+static uint32_t crc32c(const unsigned char *data, size_t n) {
+    static uint32_t step[256];
+    uint32_t        crc = 0xffffffffu;
+    for (uint32_t i = 0; i < 256 && !step[255]; i++) {
+        uint32_t x = i;
+        for (int bit = 0; bit < 8; bit++) x = x & 1 ? (x >> 1) ^ 0x82f63b78u : x >> 1;
+        step[i] = x;
+    }
+    for (size_t i = 0; i < n; i++) crc = (crc >> 8) ^ step[(crc ^ data[i]) & 255];
+    return crc ^ 0xffffffffu;
+}
+
+static void crc32c_of_the_tests_knows_the_vectors_of_rfc_3720(void **state) {
+    (void)state;
+    unsigned char data[32];
+    assert_int_equal(crc32c((const unsigned char *)"123456789", 9), 0xe3069283u);
+    assert_int_equal(crc32c(data, 0), 0);
+    memset(data, 0, 32);
+    assert_int_equal(crc32c(data, 32), 0x8a9136aau);
+    memset(data, 255, 32);
+    assert_int_equal(crc32c(data, 32), 0x62a8ab43u);
+    for (int i = 0; i < 32; i++) data[i] = (unsigned char)i;
+    assert_int_equal(crc32c(data, 32), 0x46dd794eu);
+    for (int i = 0; i < 32; i++) data[i] = (unsigned char)(31 - i);
+    assert_int_equal(crc32c(data, 32), 0x113fdb5cu);
+}
+
+static uint64_t little_endian(const unsigned char *at, int n) {
+    uint64_t x = 0;
+    while (n--) x = x << 8 | at[n];
+    return x;
+}
+
+static uint32_t masked(const unsigned char *data, size_t n) {
+    uint32_t crc = crc32c(data, n);
+    return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+/* A field of a protocol buffer; `at` moves behind it. */
+typedef struct field {
+    int                  number, type;
+    uint64_t             bits; /* types 0, 1 and 5; of type 2 the length */
+    const unsigned char *data; /* type 2 */
+} field;
+
+static uint64_t varint(const unsigned char **at, const unsigned char *end) {
+    uint64_t x = 0;
+    for (int shift = 0;; shift += 7) {
+        assert_true(*at < end && shift < 64);
+        x |= (uint64_t)(**at & 127) << shift;
+        if (*(*at)++ < 128) return x;
+    }
+}
+
+static field next_field(const unsigned char **at, const unsigned char *end) {
+    uint64_t key = varint(at, end);
+    field    f = {(int)(key >> 3), (int)(key & 7), 0, NULL};
+    int      size = f.type == 1 ? 8 : f.type == 5 ? 4 : 0;
+    if (f.type == 0 || f.type == 2) f.bits = varint(at, end);
+    else f.bits = little_endian(*at, size);
+    if (f.type == 2) f.data = *at, *at += f.bits;
+    else *at += size;
+    assert_true(f.type == 0 || f.type == 1 || f.type == 2 || f.type == 5);
+    assert_true(*at <= end);
+    return f;
+}
+
+typedef struct event {
+    double wall_time;
+    long   step;
+    char   version[32];
+    int    session, scalars;
+    char   tag[MAX_COLUMNS][256];
+    float  value[MAX_COLUMNS];
+} event;
+
+static struct {
+    int   n;
+    event e[MAX_ROWS];
+} events;
+
+static void decode_summary(event *e, field summary) {
+    for (const unsigned char *at = summary.data, *end = at + summary.bits; at < end;) {
+        field value = next_field(&at, end);
+        assert_true(value.number == 1 && value.type == 2 && e->scalars < MAX_COLUMNS);
+        const unsigned char *in = value.data, *out = in + value.bits;
+        field                tag = next_field(&in, out), simple = next_field(&in, out);
+        uint32_t             bits = (uint32_t)simple.bits;
+        assert_true(tag.number == 1 && tag.type == 2 && tag.bits < sizeof e->tag[0]);
+        assert_true(simple.number == 2 && simple.type == 5 && in == out);
+        memcpy(e->tag[e->scalars], tag.data, tag.bits);
+        memcpy(&e->value[e->scalars++], &bits, 4);
+    }
+}
+
+static void decode_event(event *e, const unsigned char *at, const unsigned char *end) {
+    while (at < end) {
+        field f = next_field(&at, end);
+        if (f.number == 1) memcpy(&e->wall_time, &f.bits, 8);
+        if (f.number == 2) e->step = (long)f.bits;
+        if (f.number == 3) snprintf(e->version, sizeof e->version, "%.*s", (int)f.bits, f.data);
+        if (f.number == 5) decode_summary(e, f);
+        if (f.number == 7) e->session = f.bits == 2 && f.data[0] == 8 ? f.data[1] : -1;
+    }
+}
+
+/* Reads the event files of a directory, one after another by name; each record's checksums must be right. */
+static void read_events(const char *path) {
+    char names[8][PATH];
+    int  files = list(path, names);
+    memset(&events, 0, sizeof events);
+    for (int i = 0; i < files; i++) {
+        char name[4 * PATH];
+        snprintf(name, sizeof name, "%.1000s/%.500s", path, names[i]);
+        assert_non_null(strstr(names[i], "events.out.tfevents."));
+        long size = slurp(name);
+        for (const unsigned char *at = bytes, *end = bytes + size; at < end;) {
+            assert_true(end - at >= 16);
+            uint64_t length = little_endian(at, 8);
+            assert_int_equal(little_endian(at + 8, 4), masked(at, 8));
+            assert_true((uint64_t)(end - at) >= 16 + length);
+            assert_int_equal(little_endian(at + 12 + length, 4), masked(at + 12, length));
+            assert_true(events.n < MAX_ROWS);
+            decode_event(&events.e[events.n++], at + 12, at + 12 + length);
+            at += 16 + length;
+        }
+    }
+}
+
+static float scalar(const event *e, const char *tag) {
+    for (int i = 0; i < e->scalars; i++)
+        if (!strcmp(e->tag[i], tag)) return e->value[i];
+    fail_msg("there is no %s", tag);
+    return 0;
+}
+
+static void event_files_decode_to_what_was_logged(void **state) {
+    (void)state;
+    double       before = (double)time(NULL);
+    ppo_progress progress = figures(11), discrete = figures(12), few = few_figures(13);
+    discrete.std = discrete.value_clip = 0;
+    ppo_log *log = open_log(NULL, tb, 0);
+    assert_ok(ppo_log_write(log, &progress));
+    assert_ok(ppo_log_write(log, &discrete));
+    assert_ok(ppo_log_write(log, &few));
+    assert_ok(ppo_log_scalar(log, "eval/mean_return", 498.25, 30000));
+    read_events(tb); /* before the end */
+    ppo_log_close(log);
+    assert_int_equal(events.n, 6);
+    for (int i = 0; i < 6; i++)
+        assert_true(events.e[i].wall_time >= before && events.e[i].wall_time <= before + 60);
+    assert_string_equal(events.e[0].version, "brain.Event:2");
+    assert_true(events.e[1].session == 1 && events.e[1].step == 0);
+
+    const event *e = &events.e[2];
+    assert_int_equal(e->step, 22528);
+    assert_true(scalar(e, "rollout/ep_rew_mean") == -45.5f && scalar(e, "rollout/ep_len_mean") == 123.25f);
+    assert_true(scalar(e, "time/fps") == 98765 && scalar(e, "train/approx_kl") == 0.0123f);
+    assert_true(scalar(e, "train/entropy_loss") == -1.4f && scalar(e, "train/value_loss") == 13);
+    assert_true(scalar(e, "train/loss") == 12.5f && scalar(e, "train/std") == 0.9f);
+    assert_int_equal(e->scalars, COUNT(g_gaussian_tags));
+    for (int i = 0; i < e->scalars; i++) assert_string_equal(e->tag[i], g_gaussian_tags[i]);
+    assert_int_equal(e[1].scalars, COUNT(g_discrete_tags));
+    for (int i = 0; i < e[1].scalars; i++) assert_string_equal(e[1].tag[i], g_discrete_tags[i]);
+    assert_int_equal(e[2].scalars, COUNT(g_discrete_tags) - 2); /* no finished episode */
+    assert_nan(scalar(&e[2], "train/explained_variance"));
+    assert_true(e[3].step == 30000 && e[3].scalars == 1 && scalar(&e[3], "eval/mean_return") == 498.25f);
+}
+
+static void event_files_are_tensorboard_s_to_the_byte_but_for_the_time(void **state) {
+    (void)state;
+    char         names[8][PATH], key[201] = "long/", path[3 * PATH];
+    ppo_progress progress = figures(11), few = few_figures(12);
+    memset(key + 5, 'k', 195);
+    ppo_log *log = open_log(NULL, tb, 20480);
+    assert_ok(ppo_log_write(log, &progress));
+    assert_ok(ppo_log_write(log, &few));
+    assert_ok(ppo_log_scalar(log, "eval/mean_return", -INFINITY, 0));
+    assert_ok(ppo_log_scalar(log, key, 0.1, 2147483647));
+    ppo_log_close(log);
+    assert_int_equal(list(tb, names), 1);
+    snprintf(path, sizeof path, "%s/tb/%s", folder, names[0]);
+    long size = slurp(path);
+    for (unsigned char *at = bytes; at < bytes + size;) {
+        uint64_t length = little_endian(at, 8);
+        assert_int_equal(at[12], 9); /* field 1, 8 bytes */
+        memcpy(at + 13, &g_events_wall_time, 8);
+        uint32_t crc = masked(at + 12, length);
+        for (int i = 0; i < 4; i++) at[12 + length + (unsigned)i] = (unsigned char)(crc >> 8 * i);
+        at += 16 + length;
+    }
+    assert_int_equal(size, COUNT(g_events));
+    assert_memory_equal(bytes, g_events, sizeof g_events);
+}
+
+static void a_resumed_run_takes_later_points_back_in_a_file_behind_the_others(void **state) {
+    (void)state;
+    static const long steps[] = {0, 2048 * 2, 2048 * 3, 2048 * 3, 2048};
+    char              names[8][PATH];
+    for (int i = 0; i < COUNT(steps); i++) { /* also within one second */
+        ppo_log *log = open_log(NULL, tb, steps[i]);
+        log_rows(log, i + 1, i + 1);
+        ppo_log_close(log);
+    }
+    assert_int_equal(list(tb, names), COUNT(steps));
+    read_events(tb);
+    assert_int_equal(events.n, 3 * COUNT(steps));
+    for (int i = 0; i < COUNT(steps); i++) {
+        const event *e = &events.e[3 * i];
+        assert_string_equal(e[0].version, "brain.Event:2");
+        assert_int_equal(e[1].session, 1); /* its reader drops what is at this step or later */
+        assert_int_equal(e[1].step, steps[i] ? steps[i] + 1 : 0);
+        assert_int_equal(e[2].step, 2048 * (i + 1));
+    }
+}
+
+/* -- failures -- */
+
+static void a_log_that_cannot_be_opened_says_why(void **state) {
+    (void)state;
+    static char long_path[6000];
+    ppo_log    *log = (ppo_log *)long_path;
+    memset(long_path, 'x', sizeof long_path - 1);
+    spit(in_folder("file"), "x");
+    mkdir(in_folder("taken.csv"), 0777);
+    assert_fails(ppo_log_open(in_folder("file/a.csv"), NULL, 0, &log), PPO_ERROR_FILE,
+                 "cannot create|file/a.csv|Not a directory");
+    assert_null(log);
+    assert_fails(ppo_log_open(NULL, in_folder("file"), 0, &log), PPO_ERROR_FILE, "file|Not a directory");
+    assert_fails(ppo_log_open(NULL, in_folder("file/tb"), 5, &log), PPO_ERROR_FILE, "file|Not a directory");
+    assert_fails(ppo_log_open(in_folder("taken.csv"), NULL, 0, &log), PPO_ERROR_FILE, "taken.csv|directory");
+    assert_fails(ppo_log_open(in_folder("taken.csv"), NULL, 7, &log), PPO_ERROR_FILE,
+                 "cannot read|taken.csv|directory");
+    assert_fails(ppo_log_open("", NULL, 0, &log), PPO_ERROR_FILE, "No such file");
+    assert_fails(ppo_log_open(long_path, NULL, 0, &log), PPO_ERROR_FILE, "path|4095");
+    assert_fails(ppo_log_open(NULL, long_path, 0, &log), PPO_ERROR_FILE, "path|4095");
+    assert_fails(ppo_log_open(NULL, NULL, 0, &log), PPO_ERROR_ARGUMENT, "path");
+    assert_fails(ppo_log_open("a.csv", NULL, -1, &log), PPO_ERROR_ARGUMENT, "-1 steps");
+    assert_fails(ppo_log_open("a.csv", NULL, 0, NULL), PPO_ERROR_ARGUMENT, "log");
+    assert_null(log);
+}
+
+static void a_closed_door_is_told_from_a_missing_one(void **state) {
+    (void)state;
+    ppo_log   *log = NULL;
+    int        root = geteuid() == 0; /* who may write anywhere */
+    ppo_status status[2];
+    char       text[2][256];
+    mkdir(in_folder("closed"), 0555);
+    chmod(folder, 0755);
+    if (root && seteuid(65534) != 0) skip();
+    for (int i = 0; i < 2; i++) {
+        status[i] = ppo_log_open(in_folder(i ? "closed/b/c/a.csv" : "closed/a.csv"), NULL, 0, &log);
+        snprintf(text[i], sizeof text[i], "%s", ppo_last_error());
+    }
+    if (root) assert_int_equal(seteuid(0), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(status[i], PPO_ERROR_FILE);
+        assert_non_null(strstr(text[i], "a.csv: Permission denied"));
+    }
+}
+
+static void a_write_without_a_log_or_figures_is_refused(void **state) {
+    (void)state;
+    static char  key[600];
+    ppo_progress progress = figures(1);
+    ppo_log     *log = open_log(csv, tb, 0);
+    memset(key, 'k', sizeof key - 1);
+    assert_fails(ppo_log_write(NULL, &progress), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_log_write(log, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_log_scalar(NULL, "a", 0, 0), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_log_scalar(log, NULL, 0, 0), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_log_scalar(log, key, 0, 0), PPO_ERROR_ARGUMENT, "599 letters");
+    assert_fails(ppo_log_scalar(log, "a", 0, -1), PPO_ERROR_ARGUMENT, "-1 steps");
+    key[512] = 0;
+    assert_ok(ppo_log_scalar(log, key, 0, 0));
+    ppo_log_close(log);
+    log = open_log(csv, NULL, 0);
+    assert_ok(ppo_log_scalar(log, "a", 1, 1)); /* nowhere to go, and no harm */
+    ppo_log_close(log);
+}
+
+static void a_full_device_is_reported(void **state) {
+    (void)state;
+    ppo_log  *log = NULL;
+    float     x[1] = {1};
+    ppo_curve curve = {NULL, x, x, 1};
+    if (access("/dev/full", W_OK) != 0) skip();
+    assert_fails(ppo_log_open("/dev/full", NULL, 0, &log), PPO_ERROR_FILE, "write|/dev/full|space");
+    assert_null(log);
+    assert_fails(ppo_plot_svg("/dev/full", NULL, NULL, NULL, &curve, 1), PPO_ERROR_FILE,
+                 "write|/dev/full|space");
+}
+
+/* No file may grow beyond `size` bytes, as if the disk were full. */
+static void limit_files(long size) {
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = size < 0 ? limit.rlim_max : (rlim_t)size;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void a_full_disk_is_reported_at_the_write_and_leaves_no_torn_row(void **state) {
+    (void)state;
+    char         names[8][PATH];
+    ppo_progress progress = figures(3);
+    signal(SIGXFSZ, SIG_IGN);
+    for (int which = 0; which < 2; which++) {
+        ppo_log *log = open_log(which ? NULL : csv, which ? tb : NULL, 0);
+        char     path[3 * PATH];
+        log_rows(log, 1, 2);
+        if (which) assert_int_equal(list(tb, names), 1);
+        snprintf(path, sizeof path, "%s/%s", folder, which ? "tb/" : "progress.csv");
+        if (which) snprintf(path + strlen(path), PATH, "%s", names[0]);
+        limit_files(slurp(path) + 20); /* a row begins to fit */
+        for (int again = 0; again < 3; again++)
+            assert_fails(ppo_log_write(log, &progress), PPO_ERROR_FILE, "write|File too large");
+        limit_files(-1);
+        log_rows(log, 4, 5);
+        ppo_log_close(log);
+    }
+    signal(SIGXFSZ, SIG_DFL);
+    read_table(csv);
+    assert_int_equal(table.rows, 5);
+    assert_string_equal(cell(3, "time/iterations"), "4");
+    read_events(tb);
+    assert_int_equal(events.n, 6);
+    assert_int_equal(events.e[4].step, 2048 * 4);
+}
+
+static void a_resume_on_a_full_disk_leaves_the_csv_as_it_was(void **state) {
+    (void)state;
+    static char before[MAX_BYTES];
+    char        names[8][PATH];
+    ppo_log    *log = open_log(csv, NULL, 0);
+    log_rows(log, 1, 20);
+    ppo_log_close(log);
+    long size = slurp(csv);
+    memcpy(before, bytes, (size_t)size + 1);
+    signal(SIGXFSZ, SIG_IGN);
+    limit_files(size / 2);
+    ppo_status status = ppo_log_open(csv, NULL, 2048 * 20, &log);
+    limit_files(-1);
+    signal(SIGXFSZ, SIG_DFL);
+    assert_int_equal(status, PPO_ERROR_FILE);
+    assert_non_null(strstr(ppo_last_error(), "File too large"));
+    assert_int_equal(slurp(csv), size);
+    assert_string_equal((char *)bytes, before);
+    assert_int_equal(list(folder, names), 1);
+}
+
+static ppo_status log_job(void *user) {
+    ppo_log     *log = NULL;
+    ppo_progress progress = figures(1);
+    (void)user;
+    ppo_status status = ppo_log_open(csv, tb, 2048, &log);
+    if (!status) status = ppo_log_write(log, &progress);
+    ppo_log_close(log);
+    return status;
+}
+
+static void failed_allocations_of_a_log_are_reported_and_leak_nothing(void **state) {
+    (void)state;
+    assert_int_equal(fail_each_allocation(log_job, NULL), 1);
+}
+
+static void writes_allocate_nothing(void **state) {
+    (void)state;
+    heap h = {0, 0, -1, 0};
+    ppo_set_allocator(heap_hook, &h);
+    ppo_log *log = open_log(csv, tb, 0);
+    long     calls = h.calls;
+    log_rows(log, 1, 10);
+    assert_int_equal(h.calls, calls);
+    ppo_log_close(log);
+    assert_int_equal(h.live, 0);
+}
+
+/* -- the figures of a training -- */
+
+static ppo_progress seen[64];
+static int          seen_count;
+
+static int log_and_keep(const ppo_progress *progress, void *log) {
+    seen[seen_count++] = *progress;
+    return ppo_log_write((ppo_log *)log, progress);
+}
+
+static void train_with_log(ppo_env env, ppo_config cfg) {
+    ppo_agent *agent = NULL;
+    seen_count = 0;
+    cfg.callback = log_and_keep;
+    cfg.callback_user = open_log(csv, NULL, 0);
+    assert_ok(ppo_train(&env, &cfg, &agent));
+    ppo_log_close((ppo_log *)cfg.callback_user);
+    double std = 0;
+    for (int i = 0; agent->model.log_std && i < 2; i++) std += 0.5 * exp(agent->model.log_std->data[i]);
+    assert_close(seen[seen_count - 1].std, std, 1e-6); /* after the last update */
+    ppo_agent_free(agent);
+    read_table(csv);
+    assert_int_equal(table.rows, seen_count + 1);
+}
+
+static void a_training_fills_in_what_the_log_needs(void **state) {
+    (void)state;
+    ppo_config cfg = tiny_config();
+    cfg.total_steps = 16 * 5, cfg.value_clip = 0.25f, cfg.value_coef = 0.7f, cfg.entropy_coef = 0.1f;
+    cfg.minibatch_size = 16, cfg.epochs = 1; /* one minibatch: the means are the last */
+    train_with_log(walk_env(), cfg);
+    for (int i = 0; i < seen_count; i++) {
+        const ppo_progress *s = &seen[i];
+        assert_int_equal(s->updates, i + 1);
+        assert_close(s->last_loss, s->policy_loss + 0.7 * s->value_loss - 0.1 * s->entropy, 1e-5);
+        assert_true(s->last_approx_kl == s->approx_kl && s->std == 0 && s->value_clip == 0.25f);
+    }
+    cfg.minibatch_size = 5, cfg.epochs = 3;
+    train_with_log(reach_env(), cfg);
+    for (int i = 0; i < seen_count; i++) {
+        assert_int_equal(seen[i].updates, 3 * (i + 1));
+        assert_true(seen[i].std > 0.9f && seen[i].std < 1.1f && seen[i].std != 1);
+        assert_true(seen[i].last_approx_kl > seen[i].approx_kl); /* it grows by the epoch */
+        assert_true(strtof(cell(i + 1, "train/std"), NULL) == seen[i].std);
+        assert_true(strtof(cell(i + 1, "train/approx_kl"), NULL) == seen[i].last_approx_kl);
+        assert_int_equal(atol(cell(i + 1, "train/n_updates")), 3 * (i + 1));
+    }
+}
+
+static void the_minibatch_that_stops_the_epochs_counts_as_in_stable_baselines3(void **state) {
+    (void)state;
+    ppo_config cfg = tiny_config();
+    cfg.total_steps = 16 * 5, cfg.minibatch_size = 16, cfg.epochs = 6;
+    cfg.target_kl = 1e-9f; /* the second epoch sees that the first one changed something, and stops */
+    train_with_log(walk_env(), cfg);
+    for (int i = 0; i < seen_count; i++) {
+        assert_int_equal(seen[i].epochs, 1);
+        assert_int_equal(seen[i].updates, 2 * (i + 1));
+        assert_true(seen[i].last_approx_kl > 1.5e-9f);
+        assert_close(seen[i].approx_kl, 0.5 * seen[i].last_approx_kl, 1e-5); /* the first one's is 0 */
+        assert_true(isfinite(seen[i].grad_norm) && seen[i].grad_norm > 0);
+    }
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -512,6 +1269,28 @@ int main(void) {
         cmocka_unit_test(a_curve_stays_within_its_width_and_height),
         cmocka_unit_test(a_curve_over_all_floats_has_finite_labels_and_keeps_its_shape),
         cmocka_unit_test(impossible_sizes_and_pointers_do_no_harm),
+        in_a_folder(a_csv_row_has_the_figures_as_stable_baselines3_means_them),
+        in_a_folder(the_columns_are_stable_baselines3_s_and_empty_where_it_has_none),
+        in_a_folder(numbers_of_a_csv_read_back_as_the_same_floats),
+        in_a_folder(a_comma_of_the_locale_does_not_get_into_the_files),
+        in_a_folder(a_new_run_replaces_the_csv_and_makes_the_directories),
+        in_a_folder(a_resumed_run_drops_the_rows_it_will_make_again),
+        in_a_folder(a_resumed_run_copes_with_a_torn_an_empty_and_a_missing_csv),
+        in_a_folder(a_csv_of_another_kind_is_refused_and_left_alone),
+        cmocka_unit_test(crc32c_of_the_tests_knows_the_vectors_of_rfc_3720),
+        in_a_folder(event_files_decode_to_what_was_logged),
+        in_a_folder(event_files_are_tensorboard_s_to_the_byte_but_for_the_time),
+        in_a_folder(a_resumed_run_takes_later_points_back_in_a_file_behind_the_others),
+        in_a_folder(a_log_that_cannot_be_opened_says_why),
+        in_a_folder(a_closed_door_is_told_from_a_missing_one),
+        in_a_folder(a_write_without_a_log_or_figures_is_refused),
+        in_a_folder(a_full_device_is_reported),
+        in_a_folder(a_full_disk_is_reported_at_the_write_and_leaves_no_torn_row),
+        in_a_folder(a_resume_on_a_full_disk_leaves_the_csv_as_it_was),
+        in_a_folder(failed_allocations_of_a_log_are_reported_and_leak_nothing),
+        in_a_folder(writes_allocate_nothing),
+        in_a_folder(a_training_fills_in_what_the_log_needs),
+        in_a_folder(the_minibatch_that_stops_the_epochs_counts_as_in_stable_baselines3),
         in_a_folder(a_chart_rises_with_the_curve_between_round_ticks),
         in_a_folder(tick_labels_suit_the_numbers),
         in_a_folder(every_point_of_every_chart_lies_inside),
