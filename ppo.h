@@ -838,12 +838,13 @@ typedef struct ppo_progress {
     int   epochs;    /* completed; fewer than configured if target_kl stopped them */
     float kl;        /* exact KL(old || new) after the epochs; NaN unless adaptive_kl_target asks for it */
     float kl_coef, entropy_coef; /* as used in this iteration */
+    float loss;                  /* all of it, mean over the minibatches */
     long  gradient_steps;        /* since the start */
     /* what a log (section 17) needs besides */
     long  updates;        /* epochs begun since the start of the run [train/n_updates] */
     float last_loss;      /* of the last minibatch, all its terms [train/loss] */
     float last_approx_kl; /* mean over the last epoch alone [train/approx_kl] */
-    float std;            /* PPO_BOX: the policy's mean standard deviation; else NaN [train/std] */
+    float std;            /* PPO_BOX: the policy's mean standard deviation; else 0 [train/std] */
     float value_clip;     /* 0: off [train/clip_range_vf] */
 } ppo_progress;
 
@@ -1083,6 +1084,44 @@ PPO_DEF const char      *ppo_file_key_at(const ppo_file *file, int index); /* of
    policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
 PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
                                    int rank, const ppo_array **array);
+
+/* A policy as one file: the parameters under their names, "obs_norm.mean" and "obs_norm.var" [obs_size]
+   (also "return_norm..."), and as texts all of ppo_config by field, "environment", "observation_size" and
+   "action_space", as "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Python's
+   safetensors package reads it. */
+PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
+
+/* A new agent from that file, or from a checkpoint. It must fit env; NULL: whatever the file says. Every
+   size, name, setting and number is checked before it is used. */
+PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent);
+
+/* The settings in such a file, and the name of the environment ("" if it had none); either may be NULL. */
+PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
+
+/* A checkpoint is a policy's file with all that training needs besides: the optimizer, random streams,
+   running statistics, the environments in the midst of their episodes, counters. A run that is resumed
+   from it ends with the same bits as one that never stopped. An environment without open() is saved as
+   its plain bytes; one with open() is brought back by playing its episode again, from the same random
+   numbers, with the same actions: it must be a function of these, and have max_steps. A checkpoint holds
+   a checksum, which guards against damage, not against malice: the bytes of a state go to the environment
+   as they are. */
+PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path);
+
+/* Goes on from a checkpoint: a new agent and a new trainer, which the caller frees. config NULL: the
+   checkpoint's own; otherwise take those by ppo_config_load() and change what should change: total_steps,
+   the learning rate, ... but not the number or the shape of anything. Callbacks are not in the file. */
+PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
+                                      ppo_agent **agent, ppo_trainer **trainer);
+
+/* Writes the policy as a C header without any dependency, for firmware: constant arrays, and the
+   functions
+       void NAME_forward(const float *obs, [float *state,] float *output)   logits, or the mean before the box
+       int  NAME_predict(const float *obs[, float *state])                    discrete: the likeliest action
+       void NAME_predict(const float *obs, [float *state,] int *choices)      multi-discrete, multi-binary
+       void NAME_predict(const float *obs, [float *state,] float *action)     box: within [low, high]
+   with observations as the environment gives them. A recurrent policy's state [NAME_STATE] is zeros where
+   an episode begins. `name` is a C identifier. The results agree with ppo_act() up to rounding. */
+PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
 /* --------------------------------------------------------------------------------------------------------
    17 Reports
@@ -5508,8 +5547,8 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->fresh = 1;
     collector->action_rng = (ppo_rng *)ppo__arena_array(memory, envs, sizeof *collector->action_rng);
     collector->view = (float *)ppo__arena_array(memory, envs, env->obs_size * sizeof(float));
-    collector->state = (float *)ppo__arena_zeros(memory, envs, model->core.width * sizeof(float));
-    collector->start = (unsigned char *)ppo__arena_zeros(memory, envs, 1);
+    collector->state = (float *)ppo__arena_zeros(memory, ppo__at(envs, model->core.width), sizeof(float));
+    collector->start = (unsigned char *)ppo__arena_array(memory, envs, 1);
     collector->discounted = (float *)ppo__arena_array(memory, envs, sizeof(float));
     collector->finished_return = (float *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(float));
     collector->finished_length = (int *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(int));
@@ -5521,8 +5560,11 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
         collector->noise = (float *)ppo__arena_array(memory, envs, ppo__size(model->log_std) * sizeof(float));
         if (!collector->noise) return PPO_ERROR_MEMORY;
     }
-    for (int e = 0; e < envs; ++e)
+    for (int e = 0; e < envs; ++e) {
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
+        collector->start[e] = 1;
+        collector->discounted[e] = 0;
+    }
     if (collector->obs_norm)
         status = ppo__take_normalizers(memory, envs, env->obs_size, &collector->seen_obs);
     if (!status && collector->return_norm)
@@ -5806,12 +5848,13 @@ enum { PPO__SETTING_SIZE = 1024 };
     "shared_trunk=no target_kl=0 "
 #define PPO__GRADIENT                                                                            \
     "objective=unclipped epochs=1 minibatch_size=0 target_kl=0 learning_rate_schedule=constant " \
-    "normalize_advantage=no gae_lambda=1 "
+    "normalize_advantage=no gae_lambda=1 max_grad_norm=0 "
 
 static const char *const ppo__presets[][2] = {
     {"reinforce", PPO__GRADIENT "baseline=no learning_rate=3e-3"},
     {"reinforce-baseline", PPO__GRADIENT "baseline=yes learning_rate=3e-3"},
-    {"a2c", PPO__GRADIENT "baseline=yes num_envs=16 rollout_steps=5 learning_rate=7e-4 value_coef=1"},
+    {"a2c", PPO__GRADIENT
+     "baseline=yes num_envs=16 rollout_steps=5 learning_rate=7e-4 value_coef=1 max_grad_norm=0.5"},
     {"ppo-paper", PPO__PAPER "objective=clip clip_low=0.2 clip_high=0.2 clip_schedule=constant dual_clip=0"},
     {"ppo-paper-fixed-kl", PPO__PAPER "objective=kl-penalty kl_coef=3 adaptive_kl_target=0"},
     {"ppo-paper-adaptive-kl", PPO__PAPER "objective=kl-penalty kl_coef=1 adaptive_kl_target=0.01"},
@@ -6218,6 +6261,7 @@ static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats,
     ppo__average(&progress->old_approx_kl, stats->policy.old_approx_kl, count);
     ppo__average(&progress->clip_fraction, stats->policy.clip_fraction, count);
     ppo__average(&progress->last_approx_kl, stats->policy.approx_kl, b + 1); /* begins anew */
+    ppo__average(&progress->loss, stats->loss, count);
     progress->last_loss = stats->loss;
 }
 
@@ -6307,7 +6351,7 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
 
 static float ppo__mean_std(const ppo_actor_critic *model) {
     double sum = 0;
-    if (!model->log_std) return NAN;
+    if (!model->log_std) return 0;
     for (size_t i = 0; i < ppo__size(model->log_std); ++i) sum += exp((double)model->log_std->data[i]);
     return (float)(sum / (double)ppo__size(model->log_std));
 }
@@ -6750,7 +6794,7 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files, part 1 of 3: what is in a file
+   16 Files, part 1 of 6: what is in a file
    -------------------------------------------------------------------------------------------------------- */
 
 /* In the order of the reference implementation, which lays the largest elements first: then each array
@@ -6983,7 +7027,7 @@ PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int t
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files, part 2 of 3: writing
+   16 Files, part 2 of 6: writing
    -------------------------------------------------------------------------------------------------------- */
 
 enum { PPO__MAX_HEADER = 100000000 }; /* the reference implementation's limit */
@@ -7124,11 +7168,31 @@ static long ppo__write_header(FILE *out, const ppo_file *file) {
     return end - 8;
 }
 
-/* Writes all, the length of the header last, and waits for the disk. */
-static ppo_status ppo__write_all(const ppo_file *file, FILE *out, const char *temporary, const char *path) {
-    unsigned char bytes[8];
-    int           type = PPO_U64, index = 0;
-    long          length = ppo__write_header(out, file);
+/* Has write() fill a new file beside path, which then takes its place: all of it or nothing. */
+static ppo_status ppo__write_file(const char *path,
+                                  ppo_status (*write)(FILE *out, const char *path, void *user), void *user) {
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be written: it is not a plain file");
+    size_t size = strlen(path) + 64;
+    char  *temporary = (char *)ppo__alloc(size);
+    if (!temporary) return PPO_ERROR_MEMORY;
+    FILE      *out = ppo__open_beside(path, temporary, size);
+    ppo_status status = out ? write(out, path, user) : PPO_OK;
+    int        failed = !out || (!status && (ferror(out) || fflush(out) || ppo__sync(temporary)));
+    int        reason = errno;
+    if (out && fclose(out) && !failed) failed = 1, reason = errno;
+    if (!status && !failed && ppo__replace(temporary, path)) failed = 1, reason = errno;
+    if (failed && !status) status = ppo__file_fail(path, "cannot be written: %s", strerror(reason));
+    if (out && status) remove(temporary);
+    ppo__free(temporary);
+    return status;
+}
+
+/* Writes all, the length of the header last. What goes wrong on the way is seen by ppo__write_file(). */
+static ppo_status ppo__write_arrays(FILE *out, const char *path, void *user) {
+    const ppo_file *file = (const ppo_file *)user;
+    unsigned char   bytes[8];
+    int             type = PPO_U64, index = 0;
+    long            length = ppo__write_header(out, file);
     if (length > PPO__MAX_HEADER) {
         return ppo__file_fail(path, "names and texts of %ld bytes cannot be written", length);
     }
@@ -7136,31 +7200,18 @@ static ppo_status ppo__write_all(const ppo_file *file, FILE *out, const char *te
         if (array->bytes) fwrite(array->data, 1, array->bytes, out);
     }
     for (int k = 0; k < 8; ++k) bytes[k] = (unsigned char)((uint64_t)length >> 8 * k);
-    if (ferror(out) || fseek(out, 0, SEEK_SET) || fwrite(bytes, 1, 8, out) != 8 || fflush(out) ||
-        ppo__sync(temporary)) {
-        return ppo__file_fail(path, "cannot be written: %s", strerror(errno));
-    }
+    if (!ferror(out) && fseek(out, 0, SEEK_SET) == 0) fwrite(bytes, 1, 8, out);
     return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
     if (!file || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_write: an argument is NULL");
     if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be written on a big-endian machine");
-    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be written: it is not a plain file");
-    size_t size = strlen(path) + 64;
-    char  *temporary = (char *)ppo__alloc(size);
-    if (!temporary) return PPO_ERROR_MEMORY;
-    FILE      *out = ppo__open_beside(path, temporary, size);
-    ppo_status status = out ? ppo__write_all(file, out, temporary, path) : PPO_ERROR_FILE;
-    int        failed = !out || fclose(out) || (!status && ppo__replace(temporary, path));
-    if (failed) status = ppo__file_fail(path, "cannot be written: %s", strerror(errno));
-    if (out && status) remove(temporary);
-    ppo__free(temporary);
-    return status;
+    return ppo__write_file(path, ppo__write_arrays, (void *)file);
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files, part 3 of 3: reading. The header is parsed where it lies, from left to right: a string is never
+   16 Files, part 3 of 6: reading. The header is parsed where it lies, from left to right: a string is never
    longer than its spelling, so it is decoded in place, and names and texts point into the header. There is
    no recursion, for nothing in a header is nested to more than a fixed depth.
    -------------------------------------------------------------------------------------------------------- */
@@ -7476,6 +7527,793 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
         *file = made;
     }
     return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   16 Files, part 4 of 6: policies
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Puts the file's name before the sentence of the last failure. */
+static ppo_status ppo__file_blame(const ppo_file *file) {
+    char what[PPO__ERROR_SIZE];
+    memcpy(what, ppo__error, sizeof what);
+    return ppo__file_fail(file->path, "%s", what);
+}
+
+static void ppo__space_text(const ppo_space *space, char *text, size_t size) {
+    static const char *const kinds[] = {"", "discrete", "box", "multi-discrete", "multi-binary"};
+    size_t                   used = (size_t)snprintf(text, size, "%s", kinds[space->kind]);
+    if (space->kind == PPO_MULTI_DISCRETE) {
+        for (int j = 0; j < space->n; ++j) {
+            used += (size_t)snprintf(text + used, size - used, "%c%d", j ? ',' : ' ', space->sizes[j]);
+        }
+        return;
+    }
+    used += (size_t)snprintf(text + used, size - used, " %d", space->n);
+    if (space->kind == PPO_BOX) {
+        snprintf(text + used, size - used, " %.9g %.9g", (double)space->low, (double)space->high);
+    }
+}
+
+/* A whole number above 0 at the start of text, and what follows it; 0 if there is none. */
+static int ppo__parse_count(const char *text, const char **rest) {
+    char *end;
+    long  n = *text >= '1' && *text <= '9' ? strtol(text, &end, 10) : 0;
+    if (n < 1 || n > INT_MAX) return 0;
+    *rest = end;
+    return (int)n;
+}
+
+/* "3,2,4" into sizes; returns how many, 0 if that is not what text says. */
+static int ppo__parse_sizes(const char *text, int *sizes) {
+    for (int n = 0; n < PPO_MAX_CHOICES; ++text) {
+        sizes[n] = ppo__parse_count(text, &text);
+        if (!sizes[n++]) return 0;
+        if (*text != ',') return *text ? 0 : n;
+    }
+    return 0;
+}
+
+/* What ppo__space_text() wrote; a space that fails its check, if the text is something else. */
+static ppo_space ppo__parse_space(const char *text) {
+    int         n, sizes[PPO_MAX_CHOICES];
+    const char *rest = text;
+    float       low, high;
+    char        more;
+    ppo_space   none = ppo__space(0, 0);
+    if (strncmp(text, "discrete ", 9) == 0) {
+        n = ppo__parse_count(text + 9, &rest);
+        return *rest ? none : ppo_discrete(n);
+    }
+    if (strncmp(text, "multi-binary ", 13) == 0) {
+        n = ppo__parse_count(text + 13, &rest);
+        return *rest ? none : ppo_multi_binary(n);
+    }
+    if (strncmp(text, "multi-discrete ", 15) == 0) {
+        n = ppo__parse_sizes(text + 15, sizes);
+        return ppo_multi_discrete(sizes, n);
+    }
+    if (strncmp(text, "box ", 4) == 0) {
+        n = ppo__parse_count(text + 4, &rest);
+        return sscanf(rest, "%f %f%c", &low, &high, &more) == 2 ? ppo_box(n, low, high) : none;
+    }
+    return none;
+}
+
+static ppo_status ppo__put_config(ppo_file *file, const ppo_config *config) {
+    ppo_status status = PPO_OK;
+    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields && !status; ++i) {
+        char text[PPO__SETTING_SIZE];
+        status = ppo_config_get(config, ppo__fields[i].name, text, sizeof text);
+        if (!status) status = ppo_file_set_text(file, ppo__fields[i].name, text);
+    }
+    return status;
+}
+
+/* Fields that the file lacks keep their defaults: it may be older than they are. A custom schedule is not
+   in the file; until the caller sets it again, the setting is constant. */
+static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
+    *config = ppo_config_default();
+    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
+        const char *text = ppo_file_text(file, ppo__fields[i].name);
+        if (text && ppo_config_set(config, ppo__fields[i].name, text)) return ppo__file_blame(file);
+    }
+    return PPO_OK;
+}
+
+/* The statistics' numbers, as arrays of the file: name.mean, name.var, name.count. */
+static ppo_status ppo__put_normalizer(ppo_file *file, const char *name, const ppo_normalizer *norm) {
+    char       full[64];
+    int64_t    size = norm->size;
+    ppo_status status = PPO_OK;
+    if (!norm->size) return PPO_OK;
+    snprintf(full, sizeof full, "%s.mean", name);
+    status = ppo_file_add(file, full, PPO_F64, &size, 1, norm->mean);
+    snprintf(full, sizeof full, "%s.var", name);
+    if (!status) status = ppo_file_add(file, full, PPO_F64, &size, 1, norm->var);
+    snprintf(full, sizeof full, "%s.count", name);
+    return status ? status : ppo_file_add(file, full, PPO_F64, NULL, 0, &norm->count);
+}
+
+/* Copies an array that must be there into `to`. Floats must be finite. */
+static ppo_status ppo__get_array(const ppo_file *file, const char *name, int type, const int64_t *shape,
+                                 int rank, void *to) {
+    const ppo_array *array;
+    ppo_status       status = ppo_file_expect(file, name, type, shape, rank, &array);
+    if (status) return status;
+    memcpy(to, array->data, array->bytes);
+    size_t floats = type == PPO_F32 ? array->bytes / sizeof(float) : 0;
+    size_t doubles = type == PPO_F64 ? array->bytes / sizeof(double) : 0;
+    int    finite = 1;
+    for (size_t i = 0; i < floats; ++i) finite &= ppo__finite(((const float *)to)[i]);
+    for (size_t i = 0; i < doubles; ++i) finite &= fabs(((const double *)to)[i]) <= DBL_MAX;
+    return finite ? PPO_OK : ppo__file_fail(file->path, "\"%s\" has a number that is not finite", name);
+}
+
+static ppo_status ppo__get_normalizer(const ppo_file *file, const char *name, ppo_normalizer *norm) {
+    char       full[64];
+    int64_t    size = norm->size;
+    ppo_status status;
+    snprintf(full, sizeof full, "%s.mean", name);
+    status = ppo__get_array(file, full, PPO_F64, &size, 1, norm->mean);
+    snprintf(full, sizeof full, "%s.count", name);
+    if (!status) status = ppo__get_array(file, full, PPO_F64, NULL, 0, &norm->count);
+    snprintf(full, sizeof full, "%s.var", name);
+    if (!status) status = ppo__get_array(file, full, PPO_F64, &size, 1, norm->var);
+    int possible = norm->count > 0;
+    for (int j = 0; j < norm->size; ++j) possible &= norm->var[j] >= 0;
+    if (status || possible) return status;
+    return ppo__file_fail(file->path, "\"%s\" is no variance of so many samples", full);
+}
+
+/* A block as large as the parameters (themselves, or a moment of Adam's), each under prefix + its name. */
+static ppo_status ppo__put_params(ppo_file *file, const char *prefix, const ppo_params *params,
+                                  const float *block) {
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < params->tensor_count && !status; ++i) {
+        const ppo_tensor *tensor = params->tensors[i];
+        int64_t           shape[2] = {tensor->rows, tensor->cols};
+        char              name[192];
+        snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
+        status = ppo_file_add(file, name, PPO_F32, shape, 2, block + (tensor->data - params->data));
+    }
+    return status;
+}
+
+static ppo_status ppo__get_params(const ppo_file *file, const char *prefix, const ppo_params *params,
+                                  float *block) {
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < params->tensor_count && !status; ++i) {
+        const ppo_tensor *tensor = params->tensors[i];
+        int64_t           shape[2] = {tensor->rows, tensor->cols};
+        char              name[192];
+        snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
+        status = ppo__get_array(file, name, PPO_F32, shape, 2, block + (tensor->data - params->data));
+    }
+    return status;
+}
+
+static ppo_status ppo__put_agent(ppo_file *file, const ppo_agent *agent) {
+    char       number[32], space[16 + 12 * PPO_MAX_CHOICES];
+    ppo_status status = ppo__put_config(file, &agent->config);
+    snprintf(number, sizeof number, "%d", agent->model.obs_size);
+    ppo__space_text(&agent->model.action_space, space, sizeof space);
+    if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
+    if (!status) status = ppo_file_set_text(file, "observation_size", number);
+    if (!status) status = ppo_file_set_text(file, "action_space", space);
+    if (!status) status = ppo__put_params(file, "", agent->model.params, agent->model.params->data);
+    if (!status) status = ppo__put_normalizer(file, "obs_norm", &agent->obs_norm);
+    return status ? status : ppo__put_normalizer(file, "return_norm", &agent->return_norm);
+}
+
+PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
+    ppo_file *file = NULL;
+    if (!agent || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_save: an argument is NULL");
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = ppo__put_agent(file, agent);
+    if (!status) status = ppo_file_write(file, path);
+    ppo_file_free(file);
+    return status;
+}
+
+/* What the file says of the environment: sizes and name only. */
+static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
+    const char *size = ppo_file_text(file, "observation_size"), *space = ppo_file_text(file, "action_space");
+    const char *rest = "";
+    memset(env, 0, sizeof *env);
+    if (!size || !space)
+        return ppo__file_fail(file->path, "it is not a policy: no observation_size, no action_space");
+    env->name = ppo_file_text(file, "environment");
+    env->obs_size = ppo__parse_count(size, &rest);
+    env->action_space = ppo__parse_space(space);
+    if (!env->obs_size || *rest) return ppo__file_fail(file->path, "observation_size is \"%.20s\"", size);
+    if (ppo__check_space(&env->action_space)) {
+        return ppo__file_fail(file->path, "action_space is \"%.60s\"", space);
+    }
+    return PPO_OK;
+}
+
+/* The weights of the network that the settings describe must be in the file: nothing larger is ever made. */
+static ppo_status ppo__check_room(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
+    double have = 0, inputs = env->obs_size, outputs = ppo__space_outputs(&env->action_space), need = outputs;
+    for (int i = 0; i < ppo_file_count(file); ++i)
+        have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
+    for (int k = 0; k < config->hidden_layers; ++k) {
+        need += inputs * config->hidden[k];
+        inputs = config->hidden[k];
+    }
+    need += 3.0 * config->recurrent * config->recurrent;
+    if (need <= have) return PPO_OK;
+    return ppo__file_fail(file->path, "its settings ask for %.0f weights, it holds %.0f numbers", need, have);
+}
+
+/* A new agent of the file, with zeros for weights. */
+static ppo_status ppo__get_network(const ppo_file *file, ppo_agent **agent) {
+    ppo_env    env;
+    ppo_config config;
+    ppo_status status = ppo__get_env(file, &env);
+    if (!status) status = ppo__get_config(file, &config);
+    if (!status) status = ppo__check_room(file, &env, &config);
+    if (status) return status;
+    int init = config.init;
+    config.init = PPO_ZEROS;
+    status = ppo__agent_make(&env, &config, agent);
+    if (!status) (*agent)->config.init = init;
+    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
+}
+
+static ppo_status ppo__get_agent(const ppo_file *file, const ppo_env *env, ppo_agent **agent) {
+    ppo_agent *made = NULL;
+    ppo_status status = ppo__get_network(file, &made);
+    if (!status && env && ppo__check_agent(made, env)) status = ppo__file_blame(file);
+    if (!status) status = ppo__get_params(file, "", made->model.params, made->model.params->data);
+    if (!status && made->obs_norm.size) status = ppo__get_normalizer(file, "obs_norm", &made->obs_norm);
+    if (!status && ppo_file_find(file, "return_norm.mean")) {
+        status = ppo_normalizer_init(&made->return_norm, 1);
+        if (!status) status = ppo__get_normalizer(file, "return_norm", &made->return_norm);
+    }
+    if (status) {
+        ppo_agent_free(made);
+    } else {
+        *agent = made;
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent) {
+    ppo_file *file = NULL;
+    if (!path || !agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_load: an argument is NULL");
+    *agent = NULL;
+    ppo_status status = env ? ppo_env_check(env) : PPO_OK;
+    if (!status) status = ppo_file_read(path, &file);
+    if (!status) status = ppo__get_agent(file, env, agent);
+    ppo_file_free(file);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]) {
+    ppo_file  *file = NULL;
+    ppo_config read;
+    ppo_env    env;
+    if (!path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_load: path is NULL");
+    ppo_status status = ppo_file_read(path, &file);
+    if (!status) status = ppo__get_env(file, &env);
+    if (!status) status = ppo__get_config(file, &read);
+    if (!status && config) *config = read;
+    if (!status && environment) snprintf(environment, 64, "%s", env.name ? env.name : "");
+    ppo_file_free(file);
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   16 Files, part 5 of 6: checkpoints. One list says what training has to remember; saving walks it one
+   way and resuming the other.
+   -------------------------------------------------------------------------------------------------------- */
+
+/* The counters of a run, which are `long` elsewhere. */
+enum { PPO__ITERATION, PPO__STEPS, PPO__EPISODES, PPO__UPDATES, PPO__ADAM_STEP, PPO__COUNTERS };
+
+typedef struct ppo__checkpoint {
+    int64_t counters[PPO__COUNTERS];
+    double  seconds;
+} ppo__checkpoint;
+
+typedef struct ppo__item {
+    const char *name;
+    int         type;
+    int64_t     rows, cols;
+    void       *data; /* NULL: there is none in this run */
+} ppo__item;
+
+enum { PPO__ITEMS = 18, PPO__RNG_WORDS = sizeof(ppo_rng) / sizeof(uint32_t) };
+
+static void ppo__trainer_items(const ppo_trainer *trainer, ppo__checkpoint *kept, ppo__item *items) {
+    const ppo__collector *collector = &trainer->collector;
+    const ppo__envs      *envs = &collector->envs;
+    int64_t               n = envs->count, width = collector->model->core.width, obs = envs->env.obs_size;
+    int64_t               played = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0;
+    const ppo__item       all[PPO__ITEMS] = {
+              {"trainer.counters", PPO_I64, 1, PPO__COUNTERS, kept->counters},
+              {"trainer.seconds", PPO_F64, 1, 1, &kept->seconds},
+              {"trainer.kl_coef", PPO_F32, 1, 1, (void *)&trainer->kl_coef},
+              {"trainer.last_return", PPO_F32, 1, PPO__LAST_EPISODES, (void *)trainer->last_return},
+              {"trainer.last_length", PPO_I32, 1, PPO__LAST_EPISODES, (void *)trainer->last_length},
+              {"trainer.shuffle_rng", PPO_U32, 1, PPO__RNG_WORDS, (void *)&trainer->shuffle_rng},
+              {"environments.fresh", PPO_I32, 1, 1, (void *)&collector->fresh},
+              {"environments.rng", PPO_U32, n, PPO__RNG_WORDS, envs->rng},
+              {"environments.action_rng", PPO_U32, n, PPO__RNG_WORDS, collector->action_rng},
+              {"environments.observation", PPO_F32, n, obs, envs->obs},
+              {"environments.return", PPO_F64, n, 1, envs->episode_return},
+              {"environments.length", PPO_I32, n, 1, envs->length},
+              {"environments.steps", PPO_I64, n, 1, envs->steps},
+              {"environments.discounted", PPO_F32, n, 1, collector->discounted},
+              {"environments.start", PPO_U8, n, 1, collector->start},
+              {"environments.recurrent_state", PPO_F32, n, width, width ? collector->state : NULL},
+              {"environments.episode_rng", PPO_U32, n, PPO__RNG_WORDS, envs->episode_rng},
+              {"environments.played", PPO_U32, n, played, envs->played},
+    };
+    memcpy(items, all, sizeof all);
+}
+
+/* All bytes of a file but the text of this key: FNV-1a. */
+static uint64_t ppo__hash(uint64_t hash, const void *data, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static void ppo__file_checksum(const ppo_file *file, char text[32]) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < ppo_file_text_count(file); ++i) {
+        const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
+        if (strcmp(key, "checksum") == 0) continue;
+        hash = ppo__hash(ppo__hash(hash, key, strlen(key) + 1), value, strlen(value) + 1);
+    }
+    for (int i = 0; i < ppo_file_count(file); ++i) {
+        const ppo_array *array = ppo_file_at(file, i);
+        hash = ppo__hash(ppo__hash(hash, array->name, strlen(array->name) + 1), array->data, array->bytes);
+    }
+    snprintf(text, 32, "%08lx%08lx", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
+}
+
+static ppo_status ppo__put_trainer(ppo_file *file, const ppo_trainer *trainer, ppo__checkpoint *kept) {
+    const ppo__envs  *envs = &trainer->collector.envs;
+    const ppo_params *params = trainer->agent->model.params;
+    ppo__item         items[PPO__ITEMS];
+    ppo_status        status = ppo__put_agent(file, trainer->agent);
+    ppo__trainer_items(trainer, kept, items);
+    for (int i = 0; i < PPO__ITEMS && !status; ++i) {
+        int64_t shape[2] = {items[i].rows, items[i].cols};
+        if (items[i].data) status = ppo_file_add(file, items[i].name, items[i].type, shape, 2, items[i].data);
+    }
+    if (!status && !envs->env.open) {
+        int64_t shape[2] = {envs->count, (int64_t)envs->stride};
+        status = ppo_file_add(file, "environments.state", PPO_U8, shape, 2, envs->state);
+    }
+    if (!status) status = ppo__put_config(file, &trainer->config);
+    if (!status) status = ppo__put_params(file, "adam.m.", params, params->m);
+    if (!status) status = ppo__put_params(file, "adam.v.", params, params->v);
+    if (status) return status;
+    char checksum[32];
+    ppo__file_checksum(file, checksum);
+    return ppo_file_set_text(file, "checksum", checksum);
+}
+
+PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
+    ppo_file       *file = NULL;
+    ppo__checkpoint kept;
+    if (!trainer || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_save: an argument is NULL");
+    if (trainer->collector.envs.env.open && !trainer->collector.envs.played) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "an environment with open() needs max_steps to be saved");
+    }
+    kept.counters[PPO__ITERATION] = trainer->iteration;
+    kept.counters[PPO__STEPS] = trainer->steps;
+    kept.counters[PPO__EPISODES] = trainer->episodes;
+    kept.counters[PPO__UPDATES] = trainer->updates;
+    kept.counters[PPO__ADAM_STEP] = trainer->agent->model.params->step;
+    kept.seconds = ppo_clock() - trainer->started;
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = ppo__put_trainer(file, trainer, &kept);
+    if (!status) status = ppo_file_write(file, path);
+    ppo_file_free(file);
+    return status;
+}
+
+/* 1 if a random stream can be in this state. */
+static int ppo__possible_rng(const ppo_rng *rng, int n) {
+    int possible = 1;
+    for (int i = 0; i < n; ++i) possible &= rng[i].used <= 4;
+    return possible;
+}
+
+/* What was read must be something that training can have left: counters count, flags are 0 or 1. */
+static int ppo__possible_trainer(const ppo_trainer *trainer, const ppo__checkpoint *kept) {
+    const ppo__collector *collector = &trainer->collector;
+    const ppo__envs      *envs = &collector->envs;
+    int                   n = envs->count, most = envs->env.max_steps ? envs->env.max_steps : INT_MAX;
+    int possible = ppo__possible_rng(&trainer->shuffle_rng, 1) && ppo__possible_rng(envs->rng, n) &&
+                   ppo__possible_rng(collector->action_rng, n) && trainer->kl_coef >= 0 &&
+                   kept->seconds >= 0 && (collector->fresh == 0 || collector->fresh == 1);
+    if (envs->episode_rng) possible = possible && ppo__possible_rng(envs->episode_rng, n);
+    for (int k = 0; k < PPO__COUNTERS; ++k) {
+        possible = possible && kept->counters[k] >= 0 && kept->counters[k] <= LONG_MAX / 2;
+    }
+    for (int e = 0; e < n; ++e) {
+        possible = possible && envs->length[e] >= 0 && envs->length[e] <= most && envs->steps[e] >= 0 &&
+                   collector->start[e] <= 1;
+    }
+    for (int k = 0; k < PPO__LAST_EPISODES; ++k) possible = possible && trainer->last_length[k] >= 0;
+    return possible;
+}
+
+/* The action that environment e played at step t of its episode; 0 if it is not one of the space. */
+static int ppo__played_action(const ppo__envs *envs, int e, int t, ppo_action *action) {
+    const ppo_space *space = &envs->env.action_space;
+    int              heads, width = ppo__space_width(space);
+    const uint32_t  *words = envs->played + (size_t)e * ppo__played_words(&envs->env) + ppo__at(t, width);
+    memset(action, 0, sizeof *action);
+    if (space->kind == PPO_BOX) {
+        action->box = (const float *)(const void *)words;
+        for (int j = 0; j < width; ++j) {
+            if (!(action->box[j] >= space->low && action->box[j] <= space->high)) return 0;
+        }
+        return 1;
+    }
+    const int *sizes = ppo__space_heads(space, &heads);
+    action->choices = (const int *)(const void *)words;
+    action->discrete = action->choices[0];
+    for (int j = 0; j < width; ++j) {
+        if (action->choices[j] < 0 || action->choices[j] >= sizes[j]) return 0;
+    }
+    return 1;
+}
+
+/* Brings environment e back to where it was: the same episode from the same random numbers. */
+static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
+    size_t  size = (size_t)envs->env.obs_size;
+    float  *obs = envs->obs + (size_t)e * size, *expected = (float *)ppo__alloc(size * sizeof(float));
+    void   *state = envs->state + (size_t)e * envs->stride;
+    ppo_rng rng = envs->episode_rng[e];
+    if (!expected) return PPO_ERROR_MEMORY;
+    memcpy(expected, obs, size * sizeof(float));
+    envs->env.reset(state, &rng, obs);
+    int same = 1;
+    for (int t = 0; t < envs->length[e] && same; ++t) {
+        ppo_action  action;
+        ppo_outcome out;
+        memset(&out, 0, sizeof out);
+        same = ppo__played_action(envs, e, t, &action);
+        if (same) envs->env.step(state, &rng, &action, obs, &out);
+    }
+    same = same && memcmp(expected, obs, size * sizeof(float)) == 0 &&
+           memcmp(&rng, &envs->rng[e], sizeof rng) == 0;
+    ppo__free(expected);
+    if (same) return PPO_OK;
+    return ppo__file_fail(
+        file->path, "environment %d does not come back to its state when its episode is played again", e);
+}
+
+static ppo_status ppo__get_environments(const ppo_file *file, ppo__collector *collector) {
+    ppo__envs *envs = &collector->envs;
+    ppo_status status = PPO_OK;
+    if (!envs->env.open) {
+        int64_t shape[2] = {envs->count, (int64_t)envs->stride};
+        return ppo__get_array(file, "environments.state", PPO_U8, shape, 2, envs->state);
+    }
+    for (int e = 0; e < envs->count && !collector->fresh && !status; ++e) status = ppo__replay(file, envs, e);
+    return status;
+}
+
+static ppo_status ppo__get_trainer(const ppo_file *file, ppo_trainer *trainer) {
+    ppo_params     *params = trainer->agent->model.params;
+    ppo__checkpoint kept;
+    ppo__item       items[PPO__ITEMS];
+    ppo_status      status = ppo__get_params(file, "adam.m.", params, params->m);
+    if (!status) status = ppo__get_params(file, "adam.v.", params, params->v);
+    for (size_t i = 0; i < params->count && !status; ++i) {
+        if (!(params->v[i] >= 0)) status = ppo__file_fail(file->path, "Adam's second moment is below 0");
+    }
+    ppo__trainer_items(trainer, &kept, items);
+    for (int i = 0; i < PPO__ITEMS && !status; ++i) {
+        int64_t shape[2] = {items[i].rows, items[i].cols};
+        if (items[i].data)
+            status = ppo__get_array(file, items[i].name, items[i].type, shape, 2, items[i].data);
+    }
+    if (status) return status;
+    if (!ppo__possible_trainer(trainer, &kept)) {
+        return ppo__file_fail(file->path, "its counters or flags are none that training leaves");
+    }
+    trainer->iteration = (long)kept.counters[PPO__ITERATION];
+    trainer->steps = (long)kept.counters[PPO__STEPS];
+    trainer->episodes = (long)kept.counters[PPO__EPISODES];
+    trainer->updates = (long)kept.counters[PPO__UPDATES];
+    params->step = (long)kept.counters[PPO__ADAM_STEP];
+    trainer->started = ppo_clock() - kept.seconds;
+    return ppo__get_environments(file, &trainer->collector);
+}
+
+/* A checkpoint of as many environments, in the settings' own words, before anything of that size is made. */
+static ppo_status ppo__check_checkpoint(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
+    const char      *checksum = ppo_file_text(file, "checksum");
+    const ppo_array *array;
+    int64_t          shape[2] = {config->num_envs, env->obs_size};
+    char             actual[32];
+    if (!checksum)
+        return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
+    ppo__file_checksum(file, actual);
+    if (strcmp(checksum, actual) != 0) {
+        return ppo__file_fail(file->path, "it is damaged: its checksum is %s, not %.20s", actual, checksum);
+    }
+    return ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
+}
+
+static ppo_status ppo__resume(const ppo_file *file, const ppo_env *env, const ppo_config *config,
+                              ppo_agent **agent, ppo_trainer **trainer) {
+    ppo_config own;
+    ppo_status status = ppo__get_config(file, &own);
+    if (status) return status;
+    if (!config) config = &own;
+    status = ppo_config_check(config);
+    if (!status) status = ppo__check_checkpoint(file, env, config);
+    if (!status) status = ppo__get_agent(file, env, agent);
+    if (!status) status = ppo_trainer_create(env, config, *agent, trainer);
+    return status ? status : ppo__get_trainer(file, *trainer);
+}
+
+PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
+                                      ppo_agent **agent, ppo_trainer **trainer) {
+    ppo_file    *file = NULL;
+    ppo_agent   *my_agent = NULL;
+    ppo_trainer *my_trainer = NULL;
+    if (!path || !agent || !trainer)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_resume: an argument is NULL");
+    *agent = NULL;
+    *trainer = NULL;
+    ppo_status status = ppo_env_check(env);
+    if (!status) status = ppo_file_read(path, &file);
+    if (!status) status = ppo__resume(file, env, config, &my_agent, &my_trainer);
+    ppo_file_free(file);
+    if (status) {
+        ppo_trainer_free(my_trainer);
+        ppo_agent_free(my_agent);
+    } else {
+        *agent = my_agent;
+        *trainer = my_trainer;
+    }
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   16 Files, part 6 of 6: a policy as C source. It needs nothing but a compiler: tanh is a polynomial below
+   0.26, and tanh(2 x) = 2 tanh(x) / (1 + tanh(x)^2) takes it from there.
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct ppo__export {
+    const ppo_agent *agent;
+    const char      *name;
+    FILE            *out;
+} ppo__export;
+
+/* A constant array; nine digits are enough for the same float to be read back. */
+static void ppo__export_floats(const ppo__export *x, const char *array, const float *data, size_t n) {
+    fprintf(x->out, "static const float %s_%s[%lu] = {", x->name, array, (unsigned long)n);
+    for (size_t i = 0; i < n; ++i) {
+        fprintf(x->out, "%s%.8ef,", i % 6 == 0 ? "\n    " : " ", (double)data[i]);
+    }
+    fprintf(x->out, "\n};\n\n");
+}
+
+/* "actor.0.weight" as "actor_0_weight" */
+static const char *ppo__export_name(const char *name, char text[128]) {
+    snprintf(text, 128, "%s", name);
+    for (char *c = text; *c; ++c) *c = *c == '.' ? '_' : *c;
+    return text;
+}
+
+static int ppo__export_wanted(const char *name) {
+    return strncmp(name, "critic.", 7) != 0 && strcmp(name, "actor.log_std") != 0;
+}
+
+/* Prints source text in which every "@" stands for the policy's name. */
+static void ppo__export_text(const ppo__export *x, const char *text) {
+    for (; *text; ++text) {
+        if (*text == '@') fputs(x->name, x->out);
+        else fputc(*text, x->out);
+    }
+}
+
+static ppo_status ppo__export_arrays(const ppo__export *x) {
+    const ppo_params     *params = x->agent->model.params;
+    const ppo_normalizer *norm = &x->agent->obs_norm;
+    char                  text[128];
+    for (int i = 0; i < params->tensor_count; ++i) {
+        if (!ppo__export_wanted(params->names[i])) continue;
+        ppo__export_floats(x, ppo__export_name(params->names[i], text), params->tensors[i]->data,
+                           ppo__size(params->tensors[i]));
+    }
+    if (!norm->size) return PPO_OK;
+    float *numbers = (float *)ppo__alloc(2 * (size_t)norm->size * sizeof(float));
+    if (!numbers) return PPO_ERROR_MEMORY;
+    for (int j = 0; j < norm->size; ++j) {
+        numbers[j] = (float)norm->mean[j];
+        numbers[norm->size + j] = (float)(1 / sqrt(norm->var[j] + 1e-8));
+    }
+    ppo__export_floats(x, "obs_mean", numbers, (size_t)norm->size);
+    ppo__export_floats(x, "obs_scale", numbers + norm->size, (size_t)norm->size);
+    ppo__free(numbers);
+    return PPO_OK;
+}
+
+static const char ppo__export_functions[] =
+    "static inline float @_tanh(float x) {\n"
+    "    int   doublings = 0;\n"
+    "    float square, t;\n"
+    "    if (x > 9.0f) return 1.0f;\n"
+    "    if (x < -9.0f) return -1.0f;\n"
+    "    for (; x > 0.26f || x < -0.26f; ++doublings) x *= 0.5f;\n"
+    "    square = x * x;\n"
+    "    t = x + x * square * (-0.333332151f + square * (0.133226871f - 0.0512248948f * square));\n"
+    "    for (; doublings > 0; --doublings) t = 2.0f * t / (1.0f + t * t);\n"
+    "    return t;\n"
+    "}\n\n"
+    "/* y [cols] = x [rows] w + b; activation 0: none, 1: tanh, 2: relu */\n"
+    "static inline void @_linear(const float *x, const float *w, const float *b, int rows, int cols, int "
+    "activation,\n"
+    "                            float *y) {\n"
+    "    int i, j;\n"
+    "    for (j = 0; j < cols; ++j) y[j] = b[j];\n"
+    "    for (i = 0; i < rows; ++i) {\n"
+    "        for (j = 0; j < cols; ++j) y[j] += x[i] * w[i * cols + j];\n"
+    "    }\n"
+    "    for (j = 0; j < cols && activation == 1; ++j) y[j] = @_tanh(y[j]);\n"
+    "    for (j = 0; j < cols && activation == 2; ++j) y[j] = y[j] > 0.0f ? y[j] : 0.0f;\n"
+    "}\n\n";
+
+static const char ppo__export_gru[] =
+    "/* state [width] moves on by a step: gated recurrent units */\n"
+    "static inline void @_recur(const float *x, int in, float *state) {\n"
+    "    float a[3 * @_STATE], b[3 * @_STATE];\n"
+    "    int   j;\n"
+    "    @_linear(x, @_core_input_weight, @_core_input_bias, in, 3 * @_STATE, 0, a);\n"
+    "    @_linear(state, @_core_state_weight, @_core_state_bias, @_STATE, 3 * @_STATE, 0, b);\n"
+    "    for (j = 0; j < @_STATE; ++j) {\n"
+    "        float r = 0.5f * @_tanh(0.5f * (a[j] + b[j])) + 0.5f;\n"
+    "        float z = 0.5f * @_tanh(0.5f * (a[@_STATE + j] + b[@_STATE + j])) + 0.5f;\n"
+    "        float n = @_tanh(a[2 * @_STATE + j] + r * b[2 * @_STATE + j]);\n"
+    "        state[j] = (1.0f - z) * n + z * state[j];\n"
+    "    }\n"
+    "}\n\n";
+
+/* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
+static void ppo__export_layers(const ppo__export *x, const char *prefix, const ppo_mlp *mlp,
+                               const char **from, int last_to_output) {
+    for (int k = 0; k < mlp->layers; ++k) {
+        int         last = k == mlp->layers - 1;
+        const char *to = last && last_to_output ? "output" : strcmp(*from, "even") == 0 ? "odd" : "even";
+        fprintf(x->out, "    %s_linear(%s, %s_%s_%d_weight, %s_%s_%d_bias, %d, %d, %d, %s);\n", x->name,
+                *from, x->name, prefix, k, x->name, prefix, k, mlp->weight[k]->rows, mlp->weight[k]->cols,
+                last ? mlp->last_activation : mlp->hidden_activation, to);
+        *from = to;
+    }
+}
+
+static int ppo__export_widest(const ppo_actor_critic *model) {
+    int widest = model->obs_size;
+    for (int k = 0; k < model->trunk.layers; ++k) {
+        if (model->trunk.weight[k]->cols > widest) widest = model->trunk.weight[k]->cols;
+    }
+    for (int k = 0; k < model->actor.layers; ++k) {
+        if (model->actor.weight[k]->cols > widest) widest = model->actor.weight[k]->cols;
+    }
+    return widest;
+}
+
+static void ppo__export_policy(const ppo__export *x) {
+    const ppo_actor_critic *model = &x->agent->model;
+    const char             *from = "even";
+    int                     recurrent = model->core.width, widest = ppo__export_widest(model);
+    ppo__export_text(x, ppo__export_functions);
+    if (recurrent) ppo__export_text(x, ppo__export_gru);
+    fprintf(x->out,
+            "/* output [%d]: %s */\nstatic inline void %s_forward(const float *obs, %sfloat *output) {\n",
+            ppo__space_outputs(&model->action_space),
+            model->action_space.kind == PPO_BOX ? "the mean, before the box" : "logits", x->name,
+            recurrent ? "float *state, " : "");
+    fprintf(x->out,
+            "    float even[%d], odd[%d];\n    int   j;\n    for (j = 0; j < %d; ++j) even[j] = obs[j];\n",
+            widest, widest, model->obs_size);
+    if (x->agent->obs_norm.size) {
+        ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) {\n"
+                            "        even[j] = (obs[j] - @_obs_mean[j]) * @_obs_scale[j];\n");
+        fprintf(x->out,
+                "        even[j] = even[j] > %.8ef ? %.8ef : even[j] < -%.8ef ? -%.8ef : even[j];\n    }\n",
+                (double)x->agent->clip_obs, (double)x->agent->clip_obs, (double)x->agent->clip_obs,
+                (double)x->agent->clip_obs);
+    }
+    ppo__export_layers(x, "trunk", &model->trunk, &from, 0);
+    if (recurrent) {
+        fprintf(x->out, "    %s_recur(%s, %d, state);\n", x->name, from, model->core.input_weight->rows);
+        from = "state";
+    }
+    ppo__export_layers(x, "actor", &model->actor, &from, 1);
+    fprintf(x->out, "    (void)odd;\n}\n\n");
+}
+
+static void ppo__export_predict(const ppo__export *x) {
+    const ppo_actor_critic *model = &x->agent->model;
+    const ppo_space        *space = &model->action_space;
+    const char *state = model->core.width ? "float *state, " : "", *pass = *state ? "state, " : "";
+    int         heads, outputs = ppo__space_outputs(space);
+    if (space->kind == PPO_BOX) {
+        fprintf(x->out,
+                "/* action [%d], within [%g, %g] */\n"
+                "static inline void %s_predict(const float *obs, %sfloat *action) {\n"
+                "    int j;\n    %s_forward(obs, %saction);\n    for (j = 0; j < %d; ++j) {\n",
+                outputs, (double)space->low, (double)space->high, x->name, state, x->name, pass, outputs);
+        if (model->squash) {
+            fprintf(x->out, "        action[j] = %.8ef + %.8ef * (%s_tanh(action[j]) + 1.0f);\n",
+                    (double)space->low, 0.5 * ((double)space->high - (double)space->low), x->name);
+        }
+        if (ppo__finite(space->low))
+            fprintf(x->out, "        if (action[j] < %.8ef) action[j] = %.8ef;\n", (double)space->low,
+                    (double)space->low);
+        if (ppo__finite(space->high))
+            fprintf(x->out, "        if (action[j] > %.8ef) action[j] = %.8ef;\n", (double)space->high,
+                    (double)space->high);
+        fprintf(x->out, "    }\n}\n\n");
+        return;
+    }
+    const int *sizes = ppo__space_heads(space, &heads);
+    ppo__export_text(x, "/* the likeliest of n */\n"
+                        "static inline int @_largest(const float *logit, int n) {\n"
+                        "    int j, best = 0;\n"
+                        "    for (j = 1; j < n; ++j) best = logit[j] > logit[best] ? j : best;\n"
+                        "    return best;\n}\n\n");
+    if (space->kind == PPO_DISCRETE) {
+        fprintf(
+            x->out,
+            "/* the likeliest action, 0 .. %d */\nstatic inline int %s_predict(const float *obs%s) {\n"
+            "    float logit[%d];\n    %s_forward(obs, %slogit);\n    return %s_largest(logit, %d);\n}\n\n",
+            outputs - 1, x->name, *state ? ", float *state" : "", outputs, x->name, pass, x->name, outputs);
+        return;
+    }
+    fprintf(x->out,
+            "/* choices [%d] */\nstatic inline void %s_predict(const float *obs, %sint *choices) {\n"
+            "    float logit[%d];\n    %s_forward(obs, %slogit);\n",
+            heads, x->name, state, outputs, x->name, pass);
+    for (int h = 0, at = 0; h < heads; at += sizes[h++]) {
+        fprintf(x->out, "    choices[%d] = %s_largest(logit + %d, %d);\n", h, x->name, at, sizes[h]);
+    }
+    fprintf(x->out, "}\n\n");
+}
+
+static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
+    ppo__export x = *(const ppo__export *)user;
+    x.out = out;
+    fprintf(out,
+            "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n   The "
+            "observation is that of the environment, unscaled. */\n",
+            x.agent->environment[0] ? " for " : "", x.agent->environment);
+    ppo__export_text(&x, "#ifndef @_INCLUDED\n#define @_INCLUDED\n\n");
+    fprintf(out, "enum { %s_OBS = %d", x.name, x.agent->model.obs_size);
+    if (x.agent->model.core.width) fprintf(out, ", %s_STATE = %d", x.name, x.agent->model.core.width);
+    fprintf(out, " };\n\n");
+    ppo_status status = ppo__export_arrays(&x);
+    if (status) return status;
+    ppo__export_policy(&x);
+    ppo__export_predict(&x);
+    ppo__export_text(&x, "#endif\n");
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path) {
+    if (!agent || !name || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_export_c: an argument is NULL");
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    size_t            length = strlen(name);
+    if (!length || length > 60 || strspn(name, letters) != length || (*name >= '0' && *name <= '9')) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_export_c: \"%.60s\" is not a name that C allows", name);
+    }
+    ppo__export export_ = {agent, name, NULL};
+    return ppo__write_file(path, ppo__export_all, &export_);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7960,50 +8798,39 @@ static long ppo__csv_steps(const char *line) {
     return commas == PPO__FIGURES - 1 && end > field && *end == ',' ? steps : -1;
 }
 
+/* A CSV, and up to which step its rows are kept. */
+typedef struct ppo__csv_old {
+    FILE *file;
+    long  steps;
+} ppo__csv_old;
+
 /* Copies the header and the rows up to `steps`. A last line without an end was being written when the run
    was killed. */
-static ppo_status ppo__csv_copy(FILE *from, FILE *to, const char *path, long steps) {
-    char header[PPO__CSV_LINE], line[PPO__CSV_LINE];
+static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
+    const ppo__csv_old *old = (const ppo__csv_old *)user;
+    char                header[PPO__CSV_LINE], line[PPO__CSV_LINE];
     ppo__csv_header(header);
     fputs(header, to);
-    for (long number = 1; fgets(line, sizeof line, from); ++number) {
+    for (long number = 1; fgets(line, sizeof line, old->file); ++number) {
         long at = ppo__csv_steps(line);
-        if (!strchr(line, '\n') && feof(from)) break;
+        if (!strchr(line, '\n') && feof(old->file)) break;
         if (number == 1 && strcmp(line, header) != 0) {
             return ppo_fail(PPO_ERROR_FILE, "%.150s has other columns than this log", path);
         }
         if (number > 1 && at < 0) {
             return ppo_fail(PPO_ERROR_FILE, "%.150s: line %ld is not a row of this log", path, number);
         }
-        if (number > 1 && at <= steps) fputs(line, to);
+        if (number > 1 && at <= old->steps) fputs(line, to);
     }
-    return ferror(from) ? ppo__file_failed("read", path) : PPO_OK;
-}
-
-/* The rows to keep go to a file of their own, which then takes the place of the old one: whatever happens,
-   one of the two is there. */
-static ppo_status ppo__csv_rewrite(FILE *from, const char *path, long steps) {
-    char       kept[PPO__PATH];
-    FILE      *to = NULL;
-    ppo_status status = ppo__compose_path(kept, "%s.kept", path);
-    if (!status) status = ppo__create_file(kept, &to);
-    if (!status) status = ppo__csv_copy(from, to, path, steps);
-    fclose(from);
-    if (!to) return status;
-    ppo_status closed = ppo__close_file(to, kept);
-    if (!status) status = closed;
-#if defined(_WIN32)
-    if (!status) remove(path); /* rename() does not replace there */
-#endif
-    if (!status && rename(kept, path)) status = ppo__file_failed("replace", path);
-    if (status) remove(kept);
-    return status;
+    return ferror(old->file) ? ppo__file_failed("read", path) : PPO_OK;
 }
 
 static ppo_status ppo__csv_resume(ppo__log_file *csv, long steps) {
     FILE *old = fopen(csv->path, "rb");
     if (!old) return errno == ENOENT ? ppo__csv_create(csv) : ppo__file_failed("read", csv->path);
-    ppo_status status = ppo__csv_rewrite(old, csv->path, steps);
+    ppo__csv_old from = {old, steps};
+    ppo_status   status = ppo__write_file(csv->path, ppo__csv_copy, &from);
+    fclose(old);
     if (status) return status;
     csv->file = fopen(csv->path, "r+b");
     if (!csv->file) return ppo__file_failed("write", csv->path);
