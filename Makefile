@@ -1,11 +1,14 @@
 # GNU make. `make help` lists the targets; everything that is built goes to build/.
 
-CC     ?= cc
-CFLAGS ?= -O2
-LDLIBS  = -lm
-ARGS    =
+CC       ?= cc
+CXX      ?= c++
+CFLAGS   ?= -O2
+CXXFLAGS ?= -O2
+LDLIBS    = -lm
+ARGS      =
+CSV       = build/progress.csv
 
-HEADERS  := ppo.h $(wildcard stb_ds.h examples/envs/*.h)
+HEADERS  := ppo.h $(wildcard stb_ds.h examples/*.h examples/envs/*.h*)
 EXAMPLES := $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
 
 all: $(EXAMPLES) ## builds the examples (also: plain `make`)
@@ -13,8 +16,16 @@ all: $(EXAMPLES) ## builds the examples (also: plain `make`)
 run: build/train ## trains CartPole-v1 with the default settings; flags go into ARGS="--seed 2"
 	@build/train $(ARGS)
 
-plot: build/plot ## draws the curves of CSV="runs/1/progress.csv ..." into build/curve.svg; flags go into ARGS
+plot: build/plot $(CSV) ## draws CSV="a/progress.csv ..." as build/curve.svg (without CSV: trains CartPole-v1 first)
 	@build/plot --out build/curve.svg $(ARGS) $(CSV)
+
+build/progress.csv: build/train
+	@build/train --quiet --csv $@
+
+lunarlander: build/lunarlander ## builds build/train with LunarLander, which needs Box2D, as build/lunarlander
+
+build/lunarlander: examples/lunarlander.cpp examples/train.c $(HEADERS) Makefile | build/stb_ds.found build/box2d.found
+	$(CXX) -std=c++17 $(CXXFLAGS) -I. $< -o $@ -lbox2d $(LDLIBS)
 
 build/%: examples/%.c $(HEADERS) Makefile | build/stb_ds.found
 	@rm -f $@
@@ -32,17 +43,26 @@ ASAN  := $(NAMES:%=build/asan/%)
 TSAN  := $(patsubst %,build/tsan/%,$(filter $(THREADED),$(NAMES)))
 TEST_HEADERS := $(HEADERS) $(wildcard tests/*.h tests/golden/*.h)
 
+# LunarLander is optional: without a C++ compiler and Box2D its test is left out.
+LUNAR = $(if $(wildcard build/box2d.found),build/plain/test_lunarlander build/asan/test_lunarlander)
+
 # Builds on all processors, unless this make was told a number itself.
 JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
 
 test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is "N passed, N failed"
+	-@$(MAKE) --no-print-directory -s build/box2d.found || echo "note: LunarLander is not tested, there is no Box2D"
+	@$(MAKE) --no-print-directory test-all
+
+test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
-	@CC="$(CC)" sh tests/run.sh $(PLAIN) $(ASAN) $(TSAN) tests/compile.sh tests/cli.sh tests/plot.sh
+	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh $(PLAIN) $(ASAN) $(TSAN) $(LUNAR) tests/compile.sh tests/cli.sh \
+	    $(wildcard tests/plot.sh tests/export.sh tests/kill.sh)
 
-test-long: build/train ## trains CartPole-v1 with ten seeds; at least nine must balance the pole
+test-long: $(EXAMPLES) $(ASAN) ## ten seeds of CartPole-v1, 100 kills and resumes, 100,000 damaged files
 	@sh tests/seeds.sh
+	@KILLS=100 PPO_FUZZ=100000 sh tests/run.sh build/asan/test_files build/asan/test_checkpoints tests/kill.sh
 
-test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN)
+test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR)
 
 build/plain/%: tests/%.c $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
@@ -56,6 +76,14 @@ build/tsan/%: tests/%.c $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
 	$(CC) $(SANITIZE_TSAN) -I. $< -o $@ -lcmocka $(LDLIBS)
 
+build/plain/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@
+	$(CXX) -std=c++17 -O2 -Wall -Wextra -Wno-missing-field-initializers -I. $< -o $@ -lcmocka -lbox2d $(LDLIBS)
+
+build/asan/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@
+	$(CXX) -std=c++17 $(SANITIZE_ASAN) -I. $< -o $@ -lcmocka -lbox2d $(LDLIBS)
+
 # --- bench --------------------------------------------------------------------------------------------------------
 
 bench: build/bench build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with stable_baselines3)
@@ -66,13 +94,14 @@ build/bench: bench/bench.c $(HEADERS) Makefile | build/stb_ds.found
 
 # --- what must be on the machine ----------------------------------------------------------------------------------
 
-# $(call require,headers to try,library,apt's package,dnf's,pacman's,a remark): looks once, and installs what is missing.
+# $(call require,headers to try,library,apt's package,dnf's,pacman's,a remark,compiler if not CC): looks once, and
+# installs what is missing.
 define require
 	@mkdir -p build
 	@compiles() { \
 	    printf '\043include <%s>\n' setjmp.h stdarg.h stddef.h stdint.h >build/probe.c; \
 	    printf '\043include %s\nint main(void) { return 0; }\n' "$$1" >>build/probe.c; \
-	    $(CC) -I. build/probe.c -o build/probe $$2 2>build/probe.log; }; \
+	    $(or $(7),$(CC)) -I. build/probe.c -o build/probe $$2 2>build/probe.log; }; \
 	found() { for h in $(1); do compiles "$$h" $(2) && return 0; done; return 1; }; \
 	as_root() { if [ "$$(id -u)" = 0 ]; then "$$@"; else sudo -n "$$@"; fi; }; \
 	apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(3); }; \
@@ -80,7 +109,7 @@ define require
 	    if   command -v apt-get; then apt || { as_root apt-get update && apt; }; \
 	    elif command -v dnf;     then as_root dnf install -y $(4); \
 	    elif command -v pacman;  then as_root pacman -S --noconfirm --needed $(5); fi; }; \
-	compiles '<stdio.h>' || { \
+	test -n "$(7)" || compiles '<stdio.h>' || { \
 	    echo "the C compiler \"$(CC)\" does not work, see build/probe.log; CC=... names another one" >&2; exit 1; }; \
 	found || { echo "installing $(3) (log: build/install.log)"; get >build/install.log 2>&1; found; } || { \
 	    echo "please install $(3) (Debian, Ubuntu), $(4) (Fedora) or $(5) (Arch)$(6)" >&2; exit 1; }
@@ -93,10 +122,13 @@ build/stb_ds.found:
 build/cmocka.found:
 	$(call require,'<cmocka.h>',-lcmocka,libcmocka-dev,libcmocka-devel,cmocka,; the tests need it)
 
+build/box2d.found:
+	$(call require,'<box2d/b2_revolute_joint.h>',-lbox2d,libbox2d-dev g++,box2d-devel gcc-c++,box2d gcc,; LunarLander needs its version 2.4,$(CXX) -std=c++17 -x c++)
+
 clean: ## removes build/
 	rm -rf build
 
 help: ## prints this
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' Makefile | awk -F' - ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
-.PHONY: all run plot test test-long test-programs bench clean help
+.PHONY: all run plot lunarlander test test-all test-long test-programs bench clean help

@@ -74,7 +74,7 @@ help_is_complete() { # every field of ppo_config that is not a pointer is there,
     train --help
     cp $work/out $work/help
     [ $status -eq 0 ] && [ ! -s $work/err ] || return 1
-    sed -n '/^typedef struct ppo_config {/,/^} ppo_config;/p' ppo.h | grep -v -e typedef -e callback -e '^}' |
+    sed -n '/^typedef struct ppo_config {/,/^} ppo_config;/p' ppo.h | grep -v -e typedef -e callback -e schedule_fn -e schedule_user -e '^}' |
         sed -e 's,/\*.*,,' -e 's/\[.*\]//' -e 's/^ *[a-z0-9_]* *//' | tr -d ' ;' | tr ',' '\n' | tr _ - |
         grep -v '^hidden-layers$' >$work/fields
     [ "$(wc -l <$work/fields)" -gt 30 ] || return 1
@@ -153,6 +153,61 @@ interrupt() { # SIGINT after a second of an endless run
     wait $pid && tail -n 1 $work/out | grep -q '^eval: mean return .* over 20 episodes, [0-9]* steps in '
 }
 check an_interrupt_ends_the_training_and_evaluates interrupt
+
+# --- files ---
+
+saved=$work/a.safetensors
+save_and_resume() { # half of a run and the rest of it are the whole run
+    train --steps 8192 --save $work/whole.safetensors --export $work/whole.h --quiet --json && [ $status -eq 0 ] &&
+        result >$work/whole &&
+        train --steps 8192 --save $saved --save-every 2 --quiet --json --csv $work/a.csv && cp $saved $work/done.safetensors &&
+        train --resume $work/done.safetensors --export $work/again.h --quiet --json && [ $status -eq 0 ] &&
+        result | diff - $work/whole && cmp $work/whole.h $work/again.h
+}
+check a_finished_checkpoint_is_the_policy save_and_resume
+
+interrupted_run() { # SIGINT, and on from what it says
+    last='--steps 400000 (interrupted)'
+    build/train --steps 400000 --save $work/i.safetensors --quiet --json >$work/out 2>$work/err &
+    pid=$!
+    sleep 0.5
+    kill -INT $pid
+    wait $pid && grep -q "^to go on: build/train --resume $work/i.safetensors --save $work/i.safetensors$" $work/err &&
+        train --resume $work/i.safetensors --quiet --json --export $work/i.h && [ $status -eq 0 ] &&
+        grep -q '"steps":400000,' $work/out && train --steps 400000 --quiet --json --export $work/j.h &&
+        cmp $work/i.h $work/j.h
+}
+check an_interrupted_run_goes_on_to_the_same_weights interrupted_run
+
+warm_start() { train --load $saved --steps 2048 --quiet --json && [ $status -eq 0 ] && grep -q '"steps":2048,' $work/out; }
+check load_starts_from_a_policy warm_start
+
+watching() {
+    train --env GridWorld-v0 --steps 2048 --quiet --save $work/grid.safetensors --eval-episodes 1 &&
+        train --watch $work/grid.safetensors --eval-episodes 1 && [ $status -eq 0 ] &&
+        [ "$(grep -c 'step [0-9]*  return' $work/out)" -ge 2 ] && grep -q '(the end)\|(out of time)' $work/out
+}
+check watch_draws_an_episode watching
+
+logging() {
+    train --steps 4096 --quiet --json --csv $work/b.csv --tensorboard $work/tb && [ $status -eq 0 ] &&
+        [ "$(wc -l <$work/b.csv)" -eq 3 ] && [ "$(ls $work/tb/events.out.tfevents.* | wc -l)" -eq 1 ]
+}
+check csv_and_tensorboard_are_written logging
+
+for env in CartPole-v1 Acrobot-v1 MountainCar-v0 MountainCarContinuous-v0 Pendulum-v1 Memory-v0 TicTacToe-v0 GridWorld-v0; do
+    name=$(echo $env | tr 'A-Z-' 'a-z_')
+    known() { train --env $env --steps 512 --eval-episodes 1 --quiet --json && [ $status -eq 0 ] && grep -q "\"env\":\"$env\"" $work/out; }
+    check trains_$name known
+done
+
+check refuses_a_missing_checkpoint           is_refused nowhere --resume $work/nowhere
+check refuses_to_resume_a_text               is_refused cli.sh --resume tests/cli.sh
+check refuses_two_files_to_start_from        is_refused one --resume $saved --load $saved
+check refuses_another_environment_to_resume  is_refused environment --resume $saved --env Acrobot-v1
+check refuses_other_sizes_to_resume          is_refused environments --resume $saved --num-envs 8
+check refuses_a_folder_that_is_not_there     is_refused nowhere --steps 512 --quiet --save $work/nowhere/a
+check refuses_an_unknown_preset              is_refused nonsense --preset nonsense
 
 make_is_idle() {
     env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make build/train build/quickstart &&

@@ -1,0 +1,16 @@
+/* lunarlander.cpp - train.c with two environments more: LunarLander on Box2D, the physics library of Gymnasium.
+
+   It teaches how an environment that owns outside resources is trained, and how C++ uses ppo.h. You will see what
+   train.c shows. In half a minute it learns to land; then watch it:
+       build/lunarlander --env LunarLander-v3 --save lander.safetensors
+       build/lunarlander --watch lander.safetensors */
+#include "ppo.h"
+#include "envs/lunarlander.hpp"
+
+static const char zoo[] =
+    "num_envs=16 rollout_steps=1024 epochs=4 gamma=0.999 gae_lambda=0.98 entropy_coef=0.01 "
+    "learning_rate_schedule=constant value_coef=1 total_steps=1000000";
+
+#define MORE_ENVIRONMENTS \
+    {"LunarLander-v3", lunarlander_env, zoo}, {"LunarLanderContinuous-v3", lunarlander_continuous_env, zoo},
+#include "train.c"

@@ -1,0 +1,201 @@
+/* options.h - the command line of train.c: the environments by name, and flags that fill a ppo_config.
+
+   Every field of ppo_config is a flag, by ppo_config_fields(); what is not a field is in the table `flags` below.
+   Settings come first from a saved file (--resume, --load, --watch), or else from the environment's row; then from a
+   --preset; then from the other flags, in whatever order they stand. */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "envs/acrobot.h"
+#include "envs/cartpole.h"
+#include "envs/gridworld.h"
+#include "envs/memory.h"
+#include "envs/mountaincar.h"
+#include "envs/mountaincar_continuous.h"
+#include "envs/pendulum.h"
+#include "envs/tictactoe.h"
+
+/* A new environment is an #include above and a row here: its name, its description, and settings with which it is
+   learned, where the defaults are not enough (those of the zoo of Stable-Baselines3, where it has them). */
+static const struct {
+    const char *name;
+    ppo_env (*make)(void);
+    const char *settings;
+} environments[] = {
+    {"CartPole-v1", cartpole_env, ""},
+    {"Acrobot-v1", acrobot_env,
+     "num_envs=16 rollout_steps=256 epochs=4 gae_lambda=0.94 normalize_obs=yes normalize_reward=yes "
+     "learning_rate_schedule=constant value_coef=1 total_steps=1000000"},
+    {"MountainCar-v0", mountaincar_env,
+     "num_envs=16 rollout_steps=16 epochs=4 gae_lambda=0.98 normalize_obs=yes normalize_reward=yes "
+     "learning_rate_schedule=constant value_coef=1 total_steps=1000000"},
+    {"MountainCarContinuous-v0", mountaincar_continuous_env,
+     "num_envs=1 rollout_steps=8 minibatch_size=8 epochs=10 learning_rate=7.77e-5 "
+     "learning_rate_schedule=constant "
+     "gamma=0.9999 gae_lambda=0.9 clip_low=0.1 clip_high=0.1 value_coef=0.38 entropy_coef=0.00429 "
+     "max_grad_norm=5 "
+     "gsde=yes log_std_init=-3.29 init=uniform normalize_obs=yes normalize_reward=yes total_steps=20000"},
+    {"Pendulum-v1", pendulum_env,
+     "rollout_steps=1024 gamma=0.9 learning_rate=1e-3 learning_rate_schedule=constant value_coef=1 gsde=yes "
+     "gsde_steps=4"},
+    {"Memory-v0", memory_env, "recurrent=16"},
+    {"TicTacToe-v0", tictactoe_env,
+     "num_envs=16 minibatch_size=256 learning_rate=1e-3 entropy_coef=0.02 activation=relu "
+     "total_steps=300000"},
+    {"GridWorld-v0", gridworld_env, "gamma=1 hidden=none learning_rate=3e-3"},
+#ifdef MORE_ENVIRONMENTS
+    MORE_ENVIRONMENTS
+#endif
+};
+enum { ENVIRONMENTS = sizeof environments / sizeof *environments };
+
+typedef struct options {
+    ppo_config  config;
+    ppo_env     env;
+    const char *env_name, *preset, *kernels;                                  /* NULL: not given */
+    const char *resume, *load, *watch, *save, *csv, *tensorboard, *export_to; /* paths, NULL: not given */
+    int         save_every, eval_episodes, json, quiet, help;
+    char        saved_env[64]; /* the environment of the saved file */
+} options;
+
+static int fail(const char *reason, const char *what) {
+    fprintf(stderr, "train: %s%s\n", reason, what);
+    return 1;
+}
+
+/* The flags that are no settings: exactly one of the three places is given. */
+typedef struct flag {
+    const char  *name, *value, *help;
+    const char **text;
+    int         *number, *on;
+} flag;
+
+enum { FLAGS = 15 };
+
+static void list_flags(options *o, flag *flags) {
+    const flag all[FLAGS] = {
+        {"env", "NAME", "the environment", &o->env_name, NULL, NULL},
+        {"preset", "NAME", "known settings, to start from", &o->preset, NULL, NULL},
+        {"save", "FILE", "writes a checkpoint, which is also a policy, as training goes and at its end",
+         &o->save, NULL, NULL},
+        {"save-every", "N", "iterations between two checkpoints", NULL, &o->save_every, NULL},
+        {"resume", "FILE", "goes on from a checkpoint, with its settings", &o->resume, NULL, NULL},
+        {"load", "FILE", "starts from the weights and the settings of a policy", &o->load, NULL, NULL},
+        {"watch", "FILE", "plays a saved policy in the terminal, and does not train", &o->watch, NULL, NULL},
+        {"csv", "FILE", "writes progress.csv, as Stable-Baselines3 does", &o->csv, NULL, NULL},
+        {"tensorboard", "DIR", "writes TensorBoard's event files", &o->tensorboard, NULL, NULL},
+        {"export", "FILE.h", "writes the policy as a C header", &o->export_to, NULL, NULL},
+        {"eval-episodes", "N", "fresh episodes after the training", NULL, &o->eval_episodes, NULL},
+        {"kernels", "NAME", "plain, avx2, avx512 or neon; else the best here", &o->kernels, NULL, NULL},
+        {"json", NULL, "stdout gets one line of JSON and nothing else", NULL, NULL, &o->json},
+        {"quiet", NULL, "no progress, no curve", NULL, NULL, &o->quiet},
+        {"help", NULL, "prints this", NULL, NULL, &o->help},
+    };
+    memcpy(flags, all, sizeof all);
+}
+
+static void print_help(options *o) {
+    int              count;
+    const ppo_field *field = ppo_config_fields(&count);
+    flag             flags[FLAGS];
+    list_flags(o, flags);
+    printf("usage: train [--flag value | --flag=value] ...    in brackets: the default; what is allowed\n\n");
+    for (int i = 0; i < FLAGS; i++) {
+        int length = printf("  --%s %s", flags[i].name, flags[i].value ? flags[i].value : "");
+        printf("%*s %s", length < 27 ? 27 - length : 0, "", flags[i].help);
+        if (flags[i].number) printf(" [%d]", *flags[i].number);
+        printf("\n");
+    }
+    printf("  --steps N                  the same as --total-steps\n\nenvironments:");
+    for (int i = 0; i < ENVIRONMENTS; i++) printf(" %s", environments[i].name);
+    printf("\npresets: %s\n\n", ppo_config_presets());
+    for (; count-- > 0; field++) {
+        char name[64], value[256] = "";
+        snprintf(name, sizeof name, "%s", field->name);
+        for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
+        ppo_config_get(&o->config, field->name, value, sizeof value);
+        printf("  --%-24s %s [%s; ", name, field->help, value);
+        if (field->choices) printf("%s]\n", field->choices);
+        else if (field->max >= 1e9) printf("%g or more]\n", field->min);
+        else printf("%g to %.9g]\n", field->min, field->max);
+    }
+}
+
+/* A flag of the table: takes its value. 0: done, 1: it is wrong, 2: it is not in the table. */
+static int take_flag(options *o, const char *name, const char *value) {
+    flag  flags[FLAGS];
+    char *end;
+    list_flags(o, flags);
+    for (int i = 0; i < FLAGS; i++) {
+        if (strcmp(flags[i].name, name) != 0) continue;
+        if (flags[i].on) {
+            *flags[i].on = 1;
+            return value ? fail("no value belongs to --", name) : 0;
+        }
+        if (!value) return fail("a value is missing after --", name);
+        if (flags[i].text) *flags[i].text = value;
+        if (!flags[i].number) return *value ? 0 : fail("a value is missing after --", name);
+        long n = strtol(value, &end, 10);
+        *flags[i].number = (int)n;
+        if (end > value && !*end && n >= 1 && n <= 1000000) return 0;
+        fprintf(stderr, "train: --%s is a number from 1 to 1000000, not %s\n", name, value);
+        return 1;
+    }
+    return 2;
+}
+
+/* One pass over the command line: the flags of the table (settings 0), or the settings. 0 if it worked. */
+static int parse(options *o, int argc, char **argv, int settings) {
+    for (int i = 1; i < argc; i++) {
+        char        name[64];
+        const char *value = strchr(argv[i], '=');
+        if (!strcmp(argv[i], "-h")) argv[i] = (char *)"--help";
+        if (strncmp(argv[i], "--", 2) != 0) return fail("a flag starts with --, unlike ", argv[i]);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(argv[i] + 2, "="), argv[i] + 2);
+        if (value) value++;
+        else if (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0) value = argv[++i];
+        options scratch = *o; /* in the second pass the table's flags are only passed over */
+        int     result = take_flag(settings ? &scratch : o, name, value);
+        if (result == 1) return 1;
+        if (result == 0 || !settings) continue;
+        if (!value) return fail("a value is missing after --", name);
+        if (ppo_config_set(&o->config, strcmp(name, "steps") ? name : "total_steps", value) != PPO_OK) {
+            return fail("", ppo_last_error());
+        }
+    }
+    return 0;
+}
+
+/* The row of the environment, -1 after a complaint. */
+static int find_environment(const options *o) {
+    const char *name = o->env_name ? o->env_name : *o->saved_env ? o->saved_env : environments[0].name;
+    for (int i = 0; i < ENVIRONMENTS; i++)
+        if (strcmp(environments[i].name, name) == 0) return i;
+    fail("--env: there is no such environment, see --help: ", name);
+    return -1;
+}
+
+/* Everything from the command line. 0 if it worked. */
+static int read_options(options *o, int argc, char **argv) {
+    memset(o, 0, sizeof *o);
+    o->config = ppo_config_default();
+    o->save_every = 10;
+    o->eval_episodes = 20;
+    if (parse(o, argc, argv, 0)) return 1;
+    if (!!o->resume + !!o->load + !!o->watch > 1)
+        return fail("one of --resume, --load, --watch at a time", "");
+    const char *from = o->resume ? o->resume : o->load ? o->load : o->watch;
+    ppo_status  status = from ? ppo_config_load(from, &o->config, o->saved_env) : PPO_OK;
+    int         row = status ? -1 : find_environment(o);
+    if (row < 0) return status ? fail("", ppo_last_error()) : 1;
+    o->env = environments[row].make();
+    if (!from) status = ppo_config_set_all(&o->config, environments[row].settings);
+    if (!status && o->preset) status = ppo_config_preset(&o->config, o->preset);
+    if (!status && o->kernels) status = ppo_use_kernels(o->kernels);
+    return status ? fail("", ppo_last_error()) : parse(o, argc, argv, 1);
+}
+
+#endif
