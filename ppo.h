@@ -5848,11 +5848,11 @@ enum { PPO__SETTING_SIZE = 1024 };
     "shared_trunk=no target_kl=0 "
 #define PPO__GRADIENT                                                                            \
     "objective=unclipped epochs=1 minibatch_size=0 target_kl=0 learning_rate_schedule=constant " \
-    "normalize_advantage=no gae_lambda=1 max_grad_norm=0 "
+    "normalize_advantage=no gae_lambda=1 "
 
 static const char *const ppo__presets[][2] = {
-    {"reinforce", PPO__GRADIENT "baseline=no learning_rate=3e-3"},
-    {"reinforce-baseline", PPO__GRADIENT "baseline=yes learning_rate=3e-3"},
+    {"reinforce", PPO__GRADIENT "baseline=no learning_rate=3e-3 max_grad_norm=0"},
+    {"reinforce-baseline", PPO__GRADIENT "baseline=yes learning_rate=3e-3 max_grad_norm=0"},
     {"a2c", PPO__GRADIENT
      "baseline=yes num_envs=16 rollout_steps=5 learning_rate=7e-4 value_coef=1 max_grad_norm=0.5"},
     {"ppo-paper", PPO__PAPER "objective=clip clip_low=0.2 clip_high=0.2 clip_schedule=constant dual_clip=0"},

@@ -477,9 +477,10 @@ static void initial_weights_are_as_configured(void **state) {
     "shared_trunk=no entropy_coef=0 baseline=yes value_coef=0.5 target_kl=0 "
 
 static const char *const presets[][2] = {
-    {"reinforce", GRADIENT "baseline=no learning_rate=0.003 "},
-    {"reinforce-baseline", GRADIENT "baseline=yes learning_rate=0.003 "},
-    {"a2c", GRADIENT "baseline=yes num_envs=16 rollout_steps=5 learning_rate=0.0007 value_coef=1 "},
+    {"reinforce", GRADIENT "baseline=no learning_rate=0.003 max_grad_norm=0 "},
+    {"reinforce-baseline", GRADIENT "baseline=yes learning_rate=0.003 max_grad_norm=0 "},
+    {"a2c", GRADIENT
+     "baseline=yes num_envs=16 rollout_steps=5 learning_rate=0.0007 value_coef=1 max_grad_norm=0.5 "},
     {"ppo-paper", PAPER "objective=clip clip_low=0.2 clip_high=0.2 clip_schedule=constant dual_clip=0 "},
     {"ppo-paper-fixed-kl", PAPER "objective=kl-penalty kl_coef=3 adaptive_kl_target=0 "},
     {"ppo-paper-adaptive-kl", PAPER "objective=kl-penalty kl_coef=1 adaptive_kl_target=0.01 "},
