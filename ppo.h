@@ -1194,9 +1194,11 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #error "compile the file that has PPO_IMPLEMENTATION without -ffast-math: it hides NaN from the checks"
 #endif
 
+#include <ctype.h>
 #include <errno.h>
 #include <float.h>
 #include <limits.h>
+#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -1263,6 +1265,18 @@ static int ppo__finite(float x) {
 }
 
 static float ppo__clamp(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
+
+/* The decimal point of the program's locale, which snprintf() wrote, becomes a point: files are the same
+   everywhere. */
+static char *ppo__with_point(char *number) {
+    const char *point = localeconv()->decimal_point;
+    char       *at = strcmp(point, ".") ? strstr(number, point) : NULL;
+    if (at) {
+        *at = '.';
+        memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+    }
+    return number;
+}
 
 /* Where row `row` of a matrix of `cols` columns begins. */
 static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
@@ -1440,7 +1454,9 @@ static void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
 /* The same, cleared. */
 static void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
     void *array = ppo__arena_array(arena, n, size);
-    return array ? memset(array, 0, n * size) : NULL;
+    if (array && n * size <= SIZE_MAX / 4)
+        memset(array, 0, n * size); /* as it is; compilers want to see it */
+    return array;
 }
 
 /* A thread pool: run() calls task(user, k) for k = 0 .. tasks-1, each on a thread of its own, and waits
@@ -4681,6 +4697,27 @@ static ppo_status ppo__check_space(const ppo_space *space) {
     return PPO_OK;
 }
 
+/* "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4" */
+enum { PPO__SPACE_SIZE = 16 + 12 * PPO_MAX_CHOICES };
+
+static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) {
+    static const char *const kinds[] = {"", "discrete", "box", "multi-discrete", "multi-binary"};
+    const size_t             size = PPO__SPACE_SIZE;
+    size_t                   used = (size_t)snprintf(text, size, "%s", kinds[space->kind]);
+    if (space->kind == PPO_MULTI_DISCRETE) {
+        for (int j = 0; j < space->n; ++j) {
+            used += (size_t)snprintf(text + used, size - used, "%c%d", j ? ',' : ' ', space->sizes[j]);
+        }
+        return;
+    }
+    used += (size_t)snprintf(text + used, size - used, " %d", space->n);
+    for (int k = 0; k < 2 && space->kind == PPO_BOX; ++k) {
+        char number[32];
+        snprintf(number, sizeof number, "%.9g", (double)(k ? space->high : space->low));
+        used += (size_t)snprintf(text + used, size - used, " %s", ppo__with_point(number));
+    }
+}
+
 /* -- actor and critic -- */
 
 /* sizes = inputs, hidden..., outputs (0: none). Returns the number of layers. */
@@ -4945,7 +4982,8 @@ typedef struct ppo__envs {
     int       *length;         /* [count], steps so far in the episode */
     int64_t   *steps;          /* [count], since the start; counted for error messages */
     /* An environment with outside resources cannot be saved as bytes. It is brought back by playing its
-       episode again, so that is noted; NULL where it need not or, without max_steps, cannot be. */
+       episode again, so that is noted; NULL where it need not or, without a reasonable max_steps, cannot
+       be. */
     ppo_rng  *episode_rng; /* [count], as they were before the reset */
     uint32_t *played;      /* [count][max_steps][width]: the episode's actions, as the environment saw them */
 } ppo__envs;
@@ -4957,14 +4995,18 @@ static void ppo__envs_free(ppo__envs *envs) {
     ppo__arena_free(&envs->memory);
 }
 
+/* Numbers that are noted of all environments together, at most: 64 MB. */
+enum { PPO__MOST_PLAYED = 1 << 24 };
+
 static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
 }
 
 static ppo_status ppo__envs_note(ppo__envs *envs) {
     if (!envs->env.open || !envs->env.max_steps) return PPO_OK;
-    envs->episode_rng = (ppo_rng *)ppo__arena_array(&envs->memory, envs->count, sizeof *envs->episode_rng);
-    envs->played = (uint32_t *)ppo__arena_array(&envs->memory, envs->count,
+    if (ppo__played_words(&envs->env) > PPO__MOST_PLAYED / (size_t)envs->count) return PPO_OK;
+    envs->episode_rng = (ppo_rng *)ppo__arena_zeros(&envs->memory, envs->count, sizeof *envs->episode_rng);
+    envs->played = (uint32_t *)ppo__arena_zeros(&envs->memory, envs->count,
                                                 ppo__played_words(&envs->env) * sizeof(uint32_t));
     return envs->episode_rng && envs->played ? PPO_OK : PPO_ERROR_MEMORY;
 }
@@ -4981,8 +5023,8 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->state = (char *)ppo__arena_zeros(&envs->memory, count, envs->stride);
     envs->rng = (ppo_rng *)ppo__arena_array(&envs->memory, count, sizeof *envs->rng);
     envs->obs = (float *)ppo__arena_zeros(&envs->memory, count, env->obs_size * sizeof(float));
-    envs->episode_return = (double *)ppo__arena_array(&envs->memory, count, sizeof(double));
-    envs->length = (int *)ppo__arena_array(&envs->memory, count, sizeof(int));
+    envs->episode_return = (double *)ppo__arena_zeros(&envs->memory, count, sizeof(double));
+    envs->length = (int *)ppo__arena_zeros(&envs->memory, count, sizeof(int));
     envs->steps = (int64_t *)ppo__arena_zeros(&envs->memory, count, sizeof(int64_t));
     if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps) {
         return PPO_ERROR_MEMORY;
@@ -5471,15 +5513,30 @@ static ppo_status ppo__collect_begin(ppo__collector *collector) {
     return PPO_OK;
 }
 
+/* After a failure every episode begins anew; what the old ones left, like a NaN, must not get into a file. */
+static void ppo__forget_episodes(ppo__collector *collector) {
+    ppo__envs *envs = &collector->envs;
+    collector->fresh = 1;
+    memset(envs->obs, 0, ppo__at(envs->count, envs->env.obs_size) * sizeof(float));
+    for (int e = 0; e < envs->count; ++e) {
+        envs->episode_return[e] = 0;
+        envs->length[e] = 0;
+        collector->discounted[e] = 0;
+    }
+}
+
 /* One rollout of `steps` steps of every environment; the advantages are left to do. */
 static ppo_status ppo__collect(ppo__collector *collector, int steps) {
     collector->rollout.steps = steps;
     ppo_status status = ppo__collect_begin(collector);
-    if (status) return status;
-    collector->fresh = 1; /* unless all of this succeeds */
-    ppo__pool_run(collector->pool, ppo__collect_part, collector);
-    status = ppo__workers_status(collector);
-    if (status) return status;
+    if (!status) {
+        ppo__pool_run(collector->pool, ppo__collect_part, collector);
+        status = ppo__workers_status(collector);
+    }
+    if (status) {
+        ppo__forget_episodes(collector);
+        return status;
+    }
     collector->fresh = 0;
     for (int e = 0; e < collector->rollout.envs; ++e) {
         if (collector->obs_norm) ppo_normalizer_merge(collector->obs_norm, &collector->seen_obs[e]);
@@ -5547,9 +5604,9 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->fresh = 1;
     collector->action_rng = (ppo_rng *)ppo__arena_array(memory, envs, sizeof *collector->action_rng);
     collector->view = (float *)ppo__arena_array(memory, envs, env->obs_size * sizeof(float));
-    collector->state = (float *)ppo__arena_zeros(memory, ppo__at(envs, model->core.width), sizeof(float));
-    collector->start = (unsigned char *)ppo__arena_array(memory, envs, 1);
-    collector->discounted = (float *)ppo__arena_array(memory, envs, sizeof(float));
+    collector->state = (float *)ppo__arena_zeros(memory, envs, model->core.width * sizeof(float));
+    collector->start = (unsigned char *)ppo__arena_zeros(memory, envs, 1);
+    collector->discounted = (float *)ppo__arena_zeros(memory, envs, sizeof(float));
     collector->finished_return = (float *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(float));
     collector->finished_length = (int *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(int));
     if (!collector->action_rng || !collector->view || !collector->state || !collector->start ||
@@ -5562,8 +5619,6 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     }
     for (int e = 0; e < envs; ++e) {
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
-        collector->start[e] = 1;
-        collector->discounted[e] = 0;
     }
     if (collector->obs_norm)
         status = ppo__take_normalizers(memory, envs, env->obs_size, &collector->seen_obs);
@@ -5761,12 +5816,20 @@ static ppo_status ppo__not_a(const ppo_field *field, const char *value, const ch
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is not %s", field->name, value, kind);
 }
 
-/* The whole of `text` as a number. */
+/* The whole of `text` as a number, with a point whatever the locale says. */
 static int ppo__parse_number(const char *text, double *value) {
-    char *stop;
-    if (!*text || strchr(" \t\n", *text)) return 0;
-    *value = strtod(text, &stop);
-    return stop != text && !*stop;
+    const char *point = localeconv()->decimal_point;
+    char        copy[128], *stop;
+    size_t      length = strlen(text), before = strcspn(text, "."), extra = strlen(point);
+    if (!*text || strchr(" \t\n", *text) || length + extra >= sizeof copy) return 0;
+    if (strcmp(point, ".") != 0 && strstr(text, point)) return 0;
+    memcpy(copy, text, length + 1);
+    if (text[before]) {
+        memmove(copy + before + extra, text + before + 1, length - before);
+        memcpy(copy + before, point, extra);
+    }
+    *value = strtod(copy, &stop);
+    return stop != copy && !*stop;
 }
 
 static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, ppo_config *config) {
@@ -5901,7 +5964,7 @@ static int ppo__print_float(char *text, size_t size, float x) {
         if (strtof(whole, NULL) == x) break;
     }
     if (fabsf(x) < 1e6f && x == floorf(x)) snprintf(whole, sizeof whole, "%.0f", (double)x);
-    return snprintf(text, size, "%s", whole);
+    return snprintf(text, size, "%s", ppo__with_point(whole));
 }
 
 static int ppo__print_widths(char *text, size_t size, const ppo_config *config) {
@@ -5965,6 +6028,16 @@ PPO_DEF void ppo_agent_free(ppo_agent *agent) {
     ppo__free(agent);
 }
 
+/* A name that is too long is cut between two characters of UTF-8. */
+static void ppo__keep_name(char to[64], const char *name) {
+    size_t length = name ? strlen(name) : 0;
+    if (length > 63) {
+        for (length = 63; length && ((unsigned char)name[length] & 0xc0) == 0x80;) --length;
+    }
+    if (length) memcpy(to, name, length);
+    to[length] = 0;
+}
+
 static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const ppo_config *config) {
     ppo_model_config model;
     memset(&model, 0, sizeof model);
@@ -5987,7 +6060,7 @@ static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const pp
     ppo_tape_record(agent->tape, 0);
     agent->clip_obs = config->clip_obs;
     agent->config = *config;
-    snprintf(agent->environment, sizeof agent->environment, "%s", env->name ? env->name : "");
+    ppo__keep_name(agent->environment, env->name);
     agent->scratch =
         (float *)ppo__alloc(((size_t)env->obs_size + 2 * (size_t)env->action_space.n) * sizeof(float));
     agent->state = (float *)ppo__alloc((size_t)config->recurrent * sizeof(float));
@@ -6326,6 +6399,10 @@ static ppo_status ppo__update(ppo_trainer *trainer, const ppo__step_settings *se
     return PPO_OK;
 }
 
+static int ppo__adapts_kl(const ppo_config *config) {
+    return config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY;
+}
+
 /* Schulman 2017, section 4: the exact KL(old || new) over the rollout adapts the coefficient of the next
    one. */
 static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
@@ -6417,9 +6494,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
                      rollout->advantage, rollout->value_target);
     if (!status) status = ppo__update(trainer, &now, &mine);
     mine.kl = NAN;
-    if (!status && config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY) {
-        status = ppo__adapt_kl(trainer, &mine);
-    }
+    if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, &mine);
     if (status) return status;
     ppo_tape_reset(trainer->tape); /* takes its lasting shape in the first iteration */
     mine.iteration_steps = samples;
@@ -6473,22 +6548,24 @@ static void ppo__scale_critic(ppo_params *params, const ppo_config *config) {
     }
 }
 
-/* The agent remembers what it is trained with; its network stays its own. */
-static void ppo__agent_keep_config(ppo_agent *agent, const ppo_config *config) {
-    ppo_config old = agent->config;
-    agent->config = *config;
-    memcpy(agent->config.hidden, old.hidden, sizeof old.hidden);
-    agent->config.hidden_layers = old.hidden_layers;
-    agent->config.activation = old.activation;
-    agent->config.shared_trunk = old.shared_trunk;
-    agent->config.recurrent = old.recurrent;
-    agent->config.init = old.init;
-    agent->config.log_std_init = old.log_std_init;
-    agent->config.squash = old.squash;
-    agent->config.gsde = old.gsde;
-    agent->config.clip_obs = old.clip_obs;
-    agent->config.callback = NULL;
-    agent->config.schedule = NULL;
+/* The network stays the agent's own, whatever the trainer's settings say of it; and the agent remembers
+   what it is trained with. */
+static void ppo__agree_on_config(ppo_trainer *trainer) {
+    ppo_config       *config = &trainer->config;
+    const ppo_config *own = &trainer->agent->config;
+    memcpy(config->hidden, own->hidden, sizeof own->hidden);
+    config->hidden_layers = own->hidden_layers;
+    config->activation = own->activation;
+    config->shared_trunk = own->shared_trunk;
+    config->recurrent = own->recurrent;
+    config->init = own->init;
+    config->log_std_init = own->log_std_init;
+    config->squash = own->squash;
+    config->gsde = own->gsde;
+    config->clip_obs = own->clip_obs;
+    trainer->agent->config = *config;
+    trainer->agent->config.callback = NULL;
+    trainer->agent->config.schedule = NULL;
 }
 
 static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
@@ -6510,7 +6587,7 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     collector->keep_policy = config->objective == PPO_KL_PENALTY;
     trainer->kl_coef = config->kl_coef;
     trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    ppo__agent_keep_config(agent, config);
+    ppo__agree_on_config(trainer);
     ppo__scale_critic(agent->model.params, config);
     status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
                                  config->seed);
@@ -6526,9 +6603,12 @@ static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
     int                     same = mine->kind == theirs->kind && mine->n == theirs->n;
     for (int j = 0; j < PPO_MAX_CHOICES && same; ++j) same = mine->sizes[j] == theirs->sizes[j];
     if (model->obs_size != env->obs_size || !same) {
+        char is[PPO__SPACE_SIZE], wanted[PPO__SPACE_SIZE];
+        ppo__space_text(mine, is);
+        ppo__space_text(theirs, wanted);
         return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "the agent (%d observed, %d actions) does not fit the environment (%d, %d)",
-                        model->obs_size, mine->n, env->obs_size, theirs->n);
+                        "the agent (%d observed, %.40s) does not fit the environment (%d observed, %.40s)",
+                        model->obs_size, is, env->obs_size, wanted);
     }
     if (mine->kind == PPO_BOX && (mine->low != theirs->low || mine->high != theirs->high)) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
@@ -7540,21 +7620,6 @@ static ppo_status ppo__file_blame(const ppo_file *file) {
     return ppo__file_fail(file->path, "%s", what);
 }
 
-static void ppo__space_text(const ppo_space *space, char *text, size_t size) {
-    static const char *const kinds[] = {"", "discrete", "box", "multi-discrete", "multi-binary"};
-    size_t                   used = (size_t)snprintf(text, size, "%s", kinds[space->kind]);
-    if (space->kind == PPO_MULTI_DISCRETE) {
-        for (int j = 0; j < space->n; ++j) {
-            used += (size_t)snprintf(text + used, size - used, "%c%d", j ? ',' : ' ', space->sizes[j]);
-        }
-        return;
-    }
-    used += (size_t)snprintf(text + used, size - used, " %d", space->n);
-    if (space->kind == PPO_BOX) {
-        snprintf(text + used, size - used, " %.9g %.9g", (double)space->low, (double)space->high);
-    }
-}
-
 /* A whole number above 0 at the start of text, and what follows it; 0 if there is none. */
 static int ppo__parse_count(const char *text, const char **rest) {
     char *end;
@@ -7578,8 +7643,8 @@ static int ppo__parse_sizes(const char *text, int *sizes) {
 static ppo_space ppo__parse_space(const char *text) {
     int         n, sizes[PPO_MAX_CHOICES];
     const char *rest = text;
-    float       low, high;
-    char        more;
+    char        low_text[32], high_text[32], more;
+    double      low, high;
     ppo_space   none = ppo__space(0, 0);
     if (strncmp(text, "discrete ", 9) == 0) {
         n = ppo__parse_count(text + 9, &rest);
@@ -7595,7 +7660,9 @@ static ppo_space ppo__parse_space(const char *text) {
     }
     if (strncmp(text, "box ", 4) == 0) {
         n = ppo__parse_count(text + 4, &rest);
-        return sscanf(rest, "%f %f%c", &low, &high, &more) == 2 ? ppo_box(n, low, high) : none;
+        int numbers = sscanf(rest, " %31s %31s%c", low_text, high_text, &more) == 2 &&
+                      ppo__parse_number(low_text, &low) && ppo__parse_number(high_text, &high);
+        return numbers ? ppo_box(n, (float)low, (float)high) : none;
     }
     return none;
 }
@@ -7694,10 +7761,10 @@ static ppo_status ppo__get_params(const ppo_file *file, const char *prefix, cons
 }
 
 static ppo_status ppo__put_agent(ppo_file *file, const ppo_agent *agent) {
-    char       number[32], space[16 + 12 * PPO_MAX_CHOICES];
+    char       number[32], space[PPO__SPACE_SIZE];
     ppo_status status = ppo__put_config(file, &agent->config);
     snprintf(number, sizeof number, "%d", agent->model.obs_size);
-    ppo__space_text(&agent->model.action_space, space, sizeof space);
+    ppo__space_text(&agent->model.action_space, space);
     if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
     if (!status) status = ppo_file_set_text(file, "observation_size", number);
     if (!status) status = ppo_file_set_text(file, "action_space", space);
@@ -7735,14 +7802,21 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
 
 /* The weights of the network that the settings describe must be in the file: nothing larger is ever made. */
 static ppo_status ppo__check_room(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
-    double have = 0, inputs = env->obs_size, outputs = ppo__space_outputs(&env->action_space), need = outputs;
+    double have = 0, need = 0, inputs = env->obs_size, outputs = ppo__space_outputs(&env->action_space);
     for (int i = 0; i < ppo_file_count(file); ++i)
         have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
-    for (int k = 0; k < config->hidden_layers; ++k) {
-        need += inputs * config->hidden[k];
-        inputs = config->hidden[k];
+    for (int pass = 0; pass < 2; ++pass) { /* the trunk, then the actor; the core is between them */
+        for (int k = 0; k < config->hidden_layers && pass != config->shared_trunk; ++k) {
+            need += inputs * config->hidden[k];
+            inputs = config->hidden[k];
+        }
+        if (pass == 0 && config->recurrent) {
+            need += 3.0 * config->recurrent * (inputs + config->recurrent);
+            inputs = config->recurrent;
+        }
     }
-    need += 3.0 * config->recurrent * config->recurrent;
+    need += inputs * outputs;
+    if (config->gsde && env->action_space.kind == PPO_BOX) need += inputs * outputs;
     if (need <= have) return PPO_OK;
     return ppo__file_fail(file->path, "its settings ask for %.0f weights, it holds %.0f numbers", need, have);
 }
@@ -7800,7 +7874,7 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
     if (!status) status = ppo__get_env(file, &env);
     if (!status) status = ppo__get_config(file, &read);
     if (!status && config) *config = read;
-    if (!status && environment) snprintf(environment, 64, "%s", env.name ? env.name : "");
+    if (!status && environment) ppo__keep_name(environment, env.name);
     ppo_file_free(file);
     return status;
 }
@@ -7887,7 +7961,10 @@ static ppo_status ppo__put_trainer(ppo_file *file, const ppo_trainer *trainer, p
     }
     if (!status && !envs->env.open) {
         int64_t shape[2] = {envs->count, (int64_t)envs->stride};
+        char    size[32];
+        snprintf(size, sizeof size, "%.0f", (double)envs->env.state_size);
         status = ppo_file_add(file, "environments.state", PPO_U8, shape, 2, envs->state);
+        if (!status) status = ppo_file_set_text(file, "state_size", size);
     }
     if (!status) status = ppo__put_config(file, &trainer->config);
     if (!status) status = ppo__put_params(file, "adam.m.", params, params->m);
@@ -7929,17 +8006,18 @@ static int ppo__possible_rng(const ppo_rng *rng, int n) {
 static int ppo__possible_trainer(const ppo_trainer *trainer, const ppo__checkpoint *kept) {
     const ppo__collector *collector = &trainer->collector;
     const ppo__envs      *envs = &collector->envs;
-    int                   n = envs->count, most = envs->env.max_steps ? envs->env.max_steps : INT_MAX;
+    int                   n = envs->count, most = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
     int possible = ppo__possible_rng(&trainer->shuffle_rng, 1) && ppo__possible_rng(envs->rng, n) &&
                    ppo__possible_rng(collector->action_rng, n) && trainer->kl_coef >= 0 &&
-                   kept->seconds >= 0 && (collector->fresh == 0 || collector->fresh == 1);
+                   kept->seconds >= 0 && kept->seconds < 1e15 &&
+                   (collector->fresh == 0 || collector->fresh == 1);
     if (envs->episode_rng) possible = possible && ppo__possible_rng(envs->episode_rng, n);
     for (int k = 0; k < PPO__COUNTERS; ++k) {
         possible = possible && kept->counters[k] >= 0 && kept->counters[k] <= LONG_MAX / 2;
     }
     for (int e = 0; e < n; ++e) {
         possible = possible && envs->length[e] >= 0 && envs->length[e] <= most && envs->steps[e] >= 0 &&
-                   collector->start[e] <= 1;
+                   envs->steps[e] <= INT64_MAX / 2 && collector->start[e] <= 1;
     }
     for (int k = 0; k < PPO__LAST_EPISODES; ++k) possible = possible && trainer->last_length[k] >= 0;
     return possible;
@@ -7954,7 +8032,8 @@ static int ppo__played_action(const ppo__envs *envs, int e, int t, ppo_action *a
     if (space->kind == PPO_BOX) {
         action->box = (const float *)(const void *)words;
         for (int j = 0; j < width; ++j) {
-            if (!(action->box[j] >= space->low && action->box[j] <= space->high)) return 0;
+            int inside = action->box[j] >= space->low && action->box[j] <= space->high;
+            if (!inside || !ppo__finite(action->box[j])) return 0;
         }
         return 1;
     }
@@ -7996,7 +8075,13 @@ static ppo_status ppo__get_environments(const ppo_file *file, ppo__collector *co
     ppo__envs *envs = &collector->envs;
     ppo_status status = PPO_OK;
     if (!envs->env.open) {
-        int64_t shape[2] = {envs->count, (int64_t)envs->stride};
+        int64_t     shape[2] = {envs->count, (int64_t)envs->stride};
+        const char *size = ppo_file_text(file, "state_size");
+        double      bytes;
+        if (!size || !ppo__parse_number(size, &bytes) || bytes != (double)envs->env.state_size) {
+            return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %.0f",
+                                  size ? size : "no", (double)envs->env.state_size);
+        }
         return ppo__get_array(file, "environments.state", PPO_U8, shape, 2, envs->state);
     }
     for (int e = 0; e < envs->count && !collector->fresh && !status; ++e) status = ppo__replay(file, envs, e);
@@ -8028,34 +8113,49 @@ static ppo_status ppo__get_trainer(const ppo_file *file, ppo_trainer *trainer) {
     trainer->updates = (long)kept.counters[PPO__UPDATES];
     params->step = (long)kept.counters[PPO__ADAM_STEP];
     trainer->started = ppo_clock() - kept.seconds;
+    if (!ppo__adapts_kl(&trainer->config)) trainer->kl_coef = trainer->config.kl_coef;
     return ppo__get_environments(file, &trainer->collector);
 }
 
-/* A checkpoint of as many environments, in the settings' own words, before anything of that size is made. */
-static ppo_status ppo__check_checkpoint(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
-    const char      *checksum = ppo_file_text(file, "checksum");
-    const ppo_array *array;
-    int64_t          shape[2] = {config->num_envs, env->obs_size};
-    char             actual[32];
+static ppo_status ppo__check_checksum(const ppo_file *file) {
+    const char *checksum = ppo_file_text(file, "checksum");
+    char        actual[32];
     if (!checksum)
         return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
     ppo__file_checksum(file, actual);
-    if (strcmp(checksum, actual) != 0) {
-        return ppo__file_fail(file->path, "it is damaged: its checksum is %s, not %.20s", actual, checksum);
+    if (strcmp(checksum, actual) == 0) return PPO_OK;
+    return ppo__file_fail(file->path, "it is damaged: its checksum is %s, not %.20s", actual, checksum);
+}
+
+/* A run keeps its network and its environments: settings of them that differ are an error, not ignored. */
+static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config) {
+    static const char *const fixed[] = {"num_envs", "hidden", "activation",    "shared_trunk", "recurrent",
+                                        "squash",   "gsde",   "normalize_obs", "clip_obs"};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; ++i) {
+        char was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
+        ppo_config_get(own, fixed[i], was, sizeof was);
+        ppo_config_get(config, fixed[i], is, sizeof is);
+        if (strcmp(was, is) == 0) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the checkpoint: it cannot become %.60s", fixed[i],
+                        was, is);
     }
-    return ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
+    return PPO_OK;
 }
 
 static ppo_status ppo__resume(const ppo_file *file, const ppo_env *env, const ppo_config *config,
                               ppo_agent **agent, ppo_trainer **trainer) {
-    ppo_config own;
-    ppo_status status = ppo__get_config(file, &own);
-    if (status) return status;
-    if (!config) config = &own;
-    status = ppo_config_check(config);
-    if (!status) status = ppo__check_checkpoint(file, env, config);
+    ppo_config       own;
+    const ppo_array *array;
+    ppo_status       status = ppo__check_checksum(file);
+    if (!status) status = ppo__get_config(file, &own);
+    if (!status && config) status = ppo_config_check(config);
+    if (!status && config) status = ppo__check_same(&own, config);
+    if (!status && !config && ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo__get_agent(file, env, agent);
-    if (!status) status = ppo_trainer_create(env, config, *agent, trainer);
+    if (status) return status;
+    int64_t shape[2] = {own.num_envs, env->obs_size}; /* before anything of that size is made */
+    status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
+    if (!status) status = ppo_trainer_create(env, config ? config : &own, *agent, trainer);
     return status ? status : ppo__get_trainer(file, *trainer);
 }
 
@@ -8093,13 +8193,28 @@ typedef struct ppo__export {
     FILE            *out;
 } ppo__export;
 
-/* A constant array; nine digits are enough for the same float to be read back. */
-static void ppo__export_floats(const ppo__export *x, const char *array, const float *data, size_t n) {
+typedef struct ppo__constant {
+    char text[32];
+} ppo__constant;
+
+/* A float as C spells it; nine digits are enough for the same float to be read back. */
+static ppo__constant ppo__c_float(double number) {
+    ppo__constant constant;
+    snprintf(constant.text, sizeof constant.text, "%.8e", number);
+    strcat(ppo__with_point(constant.text), "f");
+    return constant;
+}
+
+static ppo_status ppo__export_floats(const ppo__export *x, const char *array, const float *data, size_t n) {
     fprintf(x->out, "static const float %s_%s[%lu] = {", x->name, array, (unsigned long)n);
     for (size_t i = 0; i < n; ++i) {
-        fprintf(x->out, "%s%.8ef,", i % 6 == 0 ? "\n    " : " ", (double)data[i]);
+        if (!ppo__finite(data[i])) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_export_c: a number of %s is not finite", array);
+        }
+        fprintf(x->out, "%s%s,", i % 6 == 0 ? "\n    " : " ", ppo__c_float((double)data[i]).text);
     }
     fprintf(x->out, "\n};\n\n");
+    return PPO_OK;
 }
 
 /* "actor.0.weight" as "actor_0_weight" */
@@ -8121,26 +8236,36 @@ static void ppo__export_text(const ppo__export *x, const char *text) {
     }
 }
 
-static ppo_status ppo__export_arrays(const ppo__export *x) {
-    const ppo_params     *params = x->agent->model.params;
+/* Mean, what rounding it to a float leaves out, and factor. */
+static ppo_status ppo__export_normalizer(const ppo__export *x) {
     const ppo_normalizer *norm = &x->agent->obs_norm;
-    char                  text[128];
-    for (int i = 0; i < params->tensor_count; ++i) {
-        if (!ppo__export_wanted(params->names[i])) continue;
-        ppo__export_floats(x, ppo__export_name(params->names[i], text), params->tensors[i]->data,
-                           ppo__size(params->tensors[i]));
+    const char *const     names[] = {"obs_mean", "obs_rest", "obs_scale"};
+    size_t                n = (size_t)norm->size;
+    ppo_status            status = PPO_OK;
+    float                *numbers = n ? (float *)ppo__alloc(3 * n * sizeof(float)) : NULL;
+    if (n && !numbers) return PPO_ERROR_MEMORY;
+    for (size_t j = 0; j < n; ++j) {
+        double mean = norm->mean[j];
+        numbers[j] = fabs(mean) <= FLT_MAX ? (float)mean : INFINITY;
+        numbers[n + j] = (float)(mean - (double)numbers[j]);
+        numbers[2 * n + j] = (float)(1 / sqrt(norm->var[j] + 1e-8));
     }
-    if (!norm->size) return PPO_OK;
-    float *numbers = (float *)ppo__alloc(2 * (size_t)norm->size * sizeof(float));
-    if (!numbers) return PPO_ERROR_MEMORY;
-    for (int j = 0; j < norm->size; ++j) {
-        numbers[j] = (float)norm->mean[j];
-        numbers[norm->size + j] = (float)(1 / sqrt(norm->var[j] + 1e-8));
-    }
-    ppo__export_floats(x, "obs_mean", numbers, (size_t)norm->size);
-    ppo__export_floats(x, "obs_scale", numbers + norm->size, (size_t)norm->size);
+    for (size_t k = 0; k < 3 && n && !status; ++k)
+        status = ppo__export_floats(x, names[k], numbers + k * n, n);
     ppo__free(numbers);
-    return PPO_OK;
+    return status;
+}
+
+static ppo_status ppo__export_arrays(const ppo__export *x) {
+    const ppo_params *params = x->agent->model.params;
+    ppo_status        status = PPO_OK;
+    char              text[128];
+    for (int i = 0; i < params->tensor_count && !status; ++i) {
+        if (!ppo__export_wanted(params->names[i])) continue;
+        status = ppo__export_floats(x, ppo__export_name(params->names[i], text), params->tensors[i]->data,
+                                    ppo__size(params->tensors[i]));
+    }
+    return status ? status : ppo__export_normalizer(x);
 }
 
 static const char ppo__export_functions[] =
@@ -8223,11 +8348,10 @@ static void ppo__export_policy(const ppo__export *x) {
             widest, widest, model->obs_size);
     if (x->agent->obs_norm.size) {
         ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) {\n"
-                            "        even[j] = (obs[j] - @_obs_mean[j]) * @_obs_scale[j];\n");
-        fprintf(x->out,
-                "        even[j] = even[j] > %.8ef ? %.8ef : even[j] < -%.8ef ? -%.8ef : even[j];\n    }\n",
-                (double)x->agent->clip_obs, (double)x->agent->clip_obs, (double)x->agent->clip_obs,
-                (double)x->agent->clip_obs);
+                            "        even[j] = (obs[j] - @_obs_mean[j] - @_obs_rest[j]) * @_obs_scale[j];\n");
+        const ppo__constant limit = ppo__c_float((double)x->agent->clip_obs);
+        fprintf(x->out, "        even[j] = even[j] > %s ? %s : even[j] < -%s ? -%s : even[j];\n    }\n",
+                limit.text, limit.text, limit.text, limit.text);
     }
     ppo__export_layers(x, "trunk", &model->trunk, &from, 0);
     if (recurrent) {
@@ -8244,21 +8368,20 @@ static void ppo__export_predict(const ppo__export *x) {
     const char *state = model->core.width ? "float *state, " : "", *pass = *state ? "state, " : "";
     int         heads, outputs = ppo__space_outputs(space);
     if (space->kind == PPO_BOX) {
+        const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
         fprintf(x->out,
-                "/* action [%d], within [%g, %g] */\n"
+                "/* action [%d], within [%s, %s] */\n"
                 "static inline void %s_predict(const float *obs, %sfloat *action) {\n"
                 "    int j;\n    %s_forward(obs, %saction);\n    for (j = 0; j < %d; ++j) {\n",
-                outputs, (double)space->low, (double)space->high, x->name, state, x->name, pass, outputs);
+                outputs, low.text, high.text, x->name, state, x->name, pass, outputs);
         if (model->squash) {
-            fprintf(x->out, "        action[j] = %.8ef + %.8ef * (%s_tanh(action[j]) + 1.0f);\n",
-                    (double)space->low, 0.5 * ((double)space->high - (double)space->low), x->name);
+            fprintf(x->out, "        action[j] = %s + %s * (%s_tanh(action[j]) + 1.0f);\n", low.text,
+                    ppo__c_float(0.5 * ((double)space->high - (double)space->low)).text, x->name);
         }
         if (ppo__finite(space->low))
-            fprintf(x->out, "        if (action[j] < %.8ef) action[j] = %.8ef;\n", (double)space->low,
-                    (double)space->low);
+            fprintf(x->out, "        if (action[j] < %s) action[j] = %s;\n", low.text, low.text);
         if (ppo__finite(space->high))
-            fprintf(x->out, "        if (action[j] > %.8ef) action[j] = %.8ef;\n", (double)space->high,
-                    (double)space->high);
+            fprintf(x->out, "        if (action[j] > %s) action[j] = %s;\n", high.text, high.text);
         fprintf(x->out, "    }\n}\n\n");
         return;
     }
@@ -8288,11 +8411,16 @@ static void ppo__export_predict(const ppo__export *x) {
 
 static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     ppo__export x = *(const ppo__export *)user;
+    char        name[64];
     x.out = out;
+    snprintf(name, sizeof name, "%s", x.agent->environment);
+    for (char *c = name; *c; ++c) { /* nothing that ends a comment, a line or more */
+        if (!isalnum((unsigned char)*c) && !strchr(" -_.,:()", *c)) *c = '_';
+    }
     fprintf(out,
             "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n   The "
             "observation is that of the environment, unscaled. */\n",
-            x.agent->environment[0] ? " for " : "", x.agent->environment);
+            name[0] ? " for " : "", name);
     ppo__export_text(&x, "#ifndef @_INCLUDED\n#define @_INCLUDED\n\n");
     fprintf(out, "enum { %s_OBS = %d", x.name, x.agent->model.obs_size);
     if (x.agent->model.core.width) fprintf(out, ", %s_STATE = %d", x.name, x.agent->model.core.width);
@@ -8309,7 +8437,7 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
     if (!agent || !name || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_export_c: an argument is NULL");
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
     size_t            length = strlen(name);
-    if (!length || length > 60 || strspn(name, letters) != length || (*name >= '0' && *name <= '9')) {
+    if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_export_c: \"%.60s\" is not a name that C allows", name);
     }
     ppo__export export_ = {agent, name, NULL};
@@ -8475,16 +8603,7 @@ static ppo_status ppo__close_file(FILE *file, const char *path) {
 static const char *ppo__number(char *text, const char *format, double x) {
     if (x != x) return "nan";
     snprintf(text, 64, format, x);
-    char *end = text;
-    for (const char *c = text; *c; ++c) {
-        if (strchr("+-0123456789.einf", *c)) {
-            *end++ = *c;
-        } else if (end == text || end[-1] != '.') {
-            *end++ = '.';
-        }
-    }
-    *end = 0;
-    return text;
+    return ppo__with_point(text);
 }
 
 /* The shortest text [64], of six digits or more, that reads back as the same float. */
