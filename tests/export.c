@@ -1,0 +1,205 @@
+/* For export.sh: trains a small agent of each kind into the folder argv[1]. NAME.h is the policy as ppo_export_c()
+   writes it, NAME.flags says with which macros export_compare.c is compiled for it, and NAME.txt is what it must
+   answer: per line 1 where an episode begins, an observation, the outputs, the action. */
+#define PPO_IMPLEMENTATION
+#include "../ppo.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+enum { OBS = 3, LINES = 400 };
+
+/* Observations are noise around a place of their own, which normalized agents have to find out. */
+static float place, spread;
+
+static void noise(ppo_rng *rng, float *obs) {
+    for (int j = 0; j < OBS; j++) obs[j] = place * (float)(j + 1) + spread * ppo_rng_normal(rng);
+}
+
+static void noise_reset(void *state, ppo_rng *rng, float *obs) {
+    *(float *)state = 0;
+    noise(rng, obs);
+}
+
+static void noise_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    float *last = (float *)state;
+    out->reward = action->box ? action->box[0] * *last : (float)action->choices[0] * *last;
+    noise(rng, obs);
+    *last = (obs[0] - place) / spread;
+}
+
+static const struct {
+    const char *name, *space, *settings;
+    float       place, spread;
+} agents[] = {
+    {"discrete", "discrete 4", "", 0, 1},
+    {"one_action", "discrete 1", "hidden=3", 0, 1},
+    {"relu_shared", "discrete 3", "activation=relu shared_trunk=yes hidden=9,5", 0, 1},
+    {"identity_deep", "discrete 2", "activation=identity hidden=4,3,2,5", 0, 1},
+    {"linear", "discrete 5", "hidden=none", 0, 1},
+    {"normalized", "discrete 4", "normalize_obs=yes clip_obs=1.5", 2, 5},
+    {"far_away", "discrete 4", "normalize_obs=yes", 1000, 1},
+    {"multi_discrete", "multi-discrete 3,2,5", "", 0, 1},
+    {"multi_binary", "multi-binary 6", "shared_trunk=yes", 0, 1},
+    {"clipped", "box 2 -0.3 0.1", "", 0, 1},
+    {"squashed", "box 3 -2 0.7", "squash=yes normalize_obs=yes", -3, 2},
+    {"unbounded", "box 2 -inf inf", "activation=relu", 0, 1},
+    {"half_bounded", "box 2 0.1 inf", "gsde=yes hidden=none", 0, 1},
+    {"recurrent", "discrete 3", "recurrent=6", 0, 1},
+    {"recurrent_shared", "multi-discrete 4,3", "recurrent=4 shared_trunk=yes activation=relu", 0, 1},
+    {"recurrent_alone", "discrete 3", "recurrent=5 hidden=none normalize_obs=yes", 1, 3},
+    {"recurrent_box", "box 2 -1 1", "recurrent=7 normalize_obs=yes squash=yes gsde=yes", 0, 9},
+    {"a_name_of_60_characters_which_is_as_long_as_a_name_is_let_be", "box 1 -1 1", "hidden=none", 0, 1},
+};
+
+/* An environment's name goes into a comment. */
+static const char strange[] = "*/ an end, a \\\n line, ?\?/ \" and \303\251 /*";
+
+static void check(ppo_status status) {
+    if (status == PPO_OK) return;
+    fprintf(stderr, "%s\n", ppo_last_error());
+    exit(1);
+}
+
+/* An agent that was trained a little, and whose weights are then large enough to tell actions apart. */
+static ppo_agent *train(int i, const ppo_env *env) {
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
+    check(ppo_config_set_all(
+        &cfg, "total_steps=400 rollout_steps=50 hidden=8,8 learning_rate=0.01 sequence_steps=10"));
+    check(ppo_config_set_all(&cfg, agents[i].settings));
+    check(ppo_train(env, &cfg, &agent));
+    ppo_rng rng = ppo_rng_stream(2, PPO_STREAM_USER, (uint32_t)i);
+    for (size_t k = 0; k < agent->model.params->count; k++)
+        agent->model.params->data[k] += 0.5f * ppo_rng_normal(&rng);
+    return agent;
+}
+
+static FILE *create(const char *folder, const char *name, const char *end) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s.%s", folder, name, end);
+    FILE *file = fopen(path, "w");
+    if (!file) perror(path), exit(1);
+    return file;
+}
+
+/* The outputs for an observation, from the memory that the agent has now. */
+static const float *outputs(ppo_agent *agent, ppo_tape *tape, const float *obs) {
+    ppo_inputs inputs = {0};
+    float      view[OBS];
+    memcpy(view, obs, sizeof view);
+    if (agent->obs_norm.size) ppo_normalize(&agent->obs_norm, obs, 1, agent->clip_obs, view);
+    inputs.rows = 1;
+    inputs.obs = view;
+    inputs.sequences.state = agent->state;
+    ppo_tape_reset(tape);
+    return ppo_actor_critic_forward(tape, &agent->model, &inputs, PPO_POLICY).policy->data;
+}
+
+static void write_answers(FILE *out, ppo_agent *agent, int n_outputs, int n_numbers) {
+    ppo_tape *tape = NULL;
+    ppo_rng   rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
+    check(ppo_tape_create(&tape));
+    for (int line = 0; line < LINES; line++) {
+        float      obs[OBS];
+        ppo_action action;
+        int        begins = line % 40 == 0;
+        noise(&rng, obs);
+        if (line % 10 == 9) obs[line % OBS] += 5 * spread; /* something rare */
+        if (begins) ppo_agent_reset(agent);
+        fprintf(out, "%d", begins);
+        for (int j = 0; j < OBS; j++) fprintf(out, " %a", (double)obs[j]);
+        const float *y = outputs(agent, tape, obs);
+        for (int j = 0; j < n_outputs; j++) fprintf(out, " %a", (double)y[j]);
+        check(ppo_act(agent, obs, NULL, &action));
+        for (int j = 0; j < n_numbers; j++)
+            fprintf(out, " %a", action.box ? (double)action.box[j] : (double)action.choices[j]);
+        fprintf(out, "\n");
+    }
+    ppo_tape_free(tape);
+}
+
+static void write_agent(const char *folder, int i) {
+    char    path[512];
+    ppo_env env = {0};
+    env.name = agents[i].name;
+    env.obs_size = OBS;
+    env.action_space = ppo__parse_space(agents[i].space);
+    env.state_size = sizeof(float);
+    env.max_steps = 20;
+    env.reset = noise_reset;
+    env.step = noise_step;
+    place = agents[i].place;
+    spread = agents[i].spread;
+    ppo_agent  *agent = train(i, &env);
+    const char *name = agents[i].name;
+    int         kind = env.action_space.kind, n_outputs = ppo__space_outputs(&env.action_space);
+    int         n_numbers = ppo__space_width(&env.action_space), heads;
+    const int  *sizes = ppo__space_heads(&env.action_space, &heads);
+    FILE       *flags = create(folder, name, "flags"), *answers = create(folder, name, "txt");
+    const char *kinds[] = {"", "DISCRETE", "BOX", "MULTI", "MULTI"};
+    fprintf(flags, "-DNAME=%s -D%s -DOUTPUTS=%d -DNUMBERS=%d", name, kinds[kind], n_outputs, n_numbers);
+    if (agent->model.core.width) fprintf(flags, " -DWIDTH=%d", agent->model.core.width);
+    if (kind != PPO_BOX) {
+        fprintf(flags, " -DSIZES=");
+        for (int h = 0; h < heads; h++) fprintf(flags, h ? ",%d" : "%d", sizes[h]);
+    }
+    fclose(flags);
+    write_answers(answers, agent, n_outputs, n_numbers);
+    fclose(answers);
+    snprintf(path, sizeof path, "%s/%s.h", folder, name);
+    check(ppo_export_c(agent, name, path));
+    snprintf(path, sizeof path, "%s/strange.h", folder);
+    snprintf(agent->environment, sizeof agent->environment, "%s", strange);
+    if (i == 0) check(ppo_export_c(agent, "strange", path));
+    ppo_agent_free(agent);
+}
+
+/* What must be refused: returns 1, and says so, if it was not. */
+static int refuses(const ppo_agent *agent, const char *name, ppo_status status, const char *folder,
+                   const char *word) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/refused.h", folder);
+    ppo_status is = ppo_export_c(agent, name, path);
+    FILE      *left = fopen(path, "r");
+    if (left) fclose(left);
+    if (is == status && !left && strstr(ppo_last_error(), word)) return 0;
+    fprintf(stderr, "\"%s\": status %d, \"%s\"%s\n", name, is, ppo_last_error(),
+            left ? ", and there is a file" : "");
+    return 1;
+}
+
+static int refusals(const char *folder) {
+    static const char *const names[] = {
+        "",         "_",   "__a", "1a",
+        "a b",      "a-b", "a.b", "a\n",
+        "\303\251", "a\"", "a+",  "(a)",
+        " a",       "a;",  "a/b", "a_name_that_is_longer_than_60_characters_and_therefore_is_refused_"};
+    ppo_env    env = {0};
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
+    int        wrong = 0;
+    env.obs_size = OBS;
+    env.action_space = ppo_discrete(2);
+    env.reset = noise_reset;
+    env.step = noise_step;
+    cfg.normalize_obs = 1;
+    check(ppo_agent_create(&env, &cfg, &agent));
+    for (int i = 0; i < COUNT(names); i++)
+        wrong |= refuses(agent, names[i], PPO_ERROR_ARGUMENT, folder, "name");
+    agent->model.params->tensors[0]->data[1] = NAN; /* C has no constant for that */
+    wrong |= refuses(agent, "a", PPO_ERROR_NUMERIC, folder, "not finite");
+    agent->model.params->tensors[0]->data[1] = 0;
+    agent->obs_norm.mean[2] = 1e300;
+    wrong |= refuses(agent, "a", PPO_ERROR_NUMERIC, folder, "not finite");
+    ppo_agent_free(agent);
+    return wrong;
+}
+
+int main(int argc, char **argv) {
+    if (argc > 2) return refusals(argv[1]);
+    for (int i = 0; i < COUNT(agents) && argc > 1; i++) {
+        write_agent(argv[1], i);
+        printf("%s\n", agents[i].name);
+    }
+    return argc < 2;
+}

@@ -1,0 +1,99 @@
+#!/bin/sh
+# export.sh - policies as C headers: they compile everywhere, need nothing, and answer as ppo_act() does.
+# Reports in TAP. CC names the compiler of the library; the headers are compiled with every one that is there.
+set -u
+cd "$(dirname "$0")/.."
+work=build/export
+rm -rf $work
+mkdir -p $work
+number=0 failures=0
+
+# check NAME COMMAND... - passes if the command returns 0
+check() {
+    name=$1
+    shift
+    number=$((number + 1))
+    if "$@" >$work/check.log 2>&1; then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        sed 's/^/# /' $work/check.log | head -n 20
+        failures=$((failures + 1))
+    fi
+}
+
+strict="-Wall -Wextra -Wpedantic -Wshadow -Werror"
+found() { for compiler; do command -v $compiler 2>$work/check.log; done; }
+c_compilers=$(found gcc clang) cpp_compilers=$(found g++ clang++)
+[ -n "$c_compilers" ] || c_compilers=$(found ${CC:-cc})
+
+writes_them() {
+    ${CC:-cc} -O1 -I. tests/export.c -o $work/export -lm && $work/export $work >$work/names && [ "$(wc -l <$work/names)" -gt 15 ]
+}
+check agents_of_every_kind_are_written writes_them
+
+# as_library COMPILER OPTION... - compiles the part of each policy that firmware would have
+as_library() {
+    for policy in $(cat $work/names); do
+        "$@" $strict -DFREESTANDING $(cat $work/$policy.flags) -I$work -c tests/export_compare.c -o $work/$policy.o ||
+            { echo "(this was $policy)"; return 1; }
+    done
+}
+for compiler in $cpp_compilers; do
+    check "they_compile_as_cpp (${compiler##*/})" as_library $compiler -x c++ -std=c++11 -O1
+done
+for compiler in $c_compilers; do
+    check "they_compile_as_strict_c99_and_compute_with_float_alone (${compiler##*/})" as_library $compiler -std=c99 -O2 \
+        -ffreestanding -nostdlib -fno-stack-protector -Wconversion -Wdouble-promotion
+done
+
+# What a compiler may ask of any surroundings, like memcpy(), is all that is asked for.
+needs_nothing() {
+    for policy in $(cat $work/names); do
+        nm -u $work/$policy.o | grep -v -e ' mem[a-z]*$' -e '_GLOBAL_OFFSET_TABLE_' && return 1
+    done
+    ! grep -n 'include' $work/*.h
+}
+check they_need_no_other_function needs_nothing
+
+# answers COMPILER OPTION... - compares each with what ppo_act() said
+answers() {
+    for policy in $(cat $work/names); do
+        "$@" $(cat $work/$policy.flags) -I$work tests/export_compare.c -o $work/compare -lm &&
+            $work/compare $work/$policy.txt >$work/compare.log || { echo "$policy:"; cat $work/compare.log; return 1; }
+        echo "$policy: $(cat $work/compare.log)"
+    done
+}
+for compiler in $c_compilers; do
+    check "they_answer_as_ppo_act_does (${compiler##*/})" answers $compiler -O2 -std=c99
+    grep 'off by' $work/check.log | sort -t' ' -k6 -g | tail -n 1 | sed 's/^/# worst: /'
+done
+check they_answer_so_with_sanitizers answers ${CC:-cc} -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+
+two_in_one_program() {
+    cat >$work/two.c <<END
+#include "discrete.h"
+#include "recurrent_box.h"
+#include "discrete.h"
+int main(void) {
+    float obs[discrete_OBS] = {0}, state[recurrent_box_STATE] = {0}, action[2];
+    recurrent_box_predict(obs, state, action);
+    return discrete_predict(obs) < 0 || action[0] > 1;
+}
+END
+    for compiler in $c_compilers; do
+        $compiler -std=c99 $strict -I$work $work/two.c -o $work/two && $work/two || return 1
+    done
+}
+strange_name() {
+    for compiler in $c_compilers; do
+        echo '#include "strange.h"' | $compiler -std=c99 $strict -Wno-unused-function -I$work -x c -c - -o $work/strange.o || return 1
+    done
+}
+check a_strange_name_of_the_environment_does_no_harm strange_name
+check two_policies_go_into_one_program two_in_one_program
+
+check what_c_has_no_name_or_number_for_is_refused $work/export $work refusals
+
+echo "1..$number"
+[ $failures -eq 0 ]
