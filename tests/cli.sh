@@ -205,7 +205,7 @@ check refuses_a_missing_checkpoint           is_refused nowhere --resume $work/n
 check refuses_to_resume_a_text               is_refused cli.sh --resume tests/cli.sh
 check refuses_two_files_to_start_from        is_refused one --resume $saved --load $saved
 check refuses_another_environment_to_resume  is_refused environment --resume $saved --env Acrobot-v1
-check refuses_other_sizes_to_resume          is_refused environments --resume $saved --num-envs 8
+check refuses_other_sizes_to_resume          is_refused num_envs --resume $saved --num-envs 8
 check refuses_a_folder_that_is_not_there     is_refused nowhere --steps 512 --quiet --save $work/nowhere/a
 check refuses_an_unknown_preset              is_refused nonsense --preset nonsense
 
