@@ -17,7 +17,7 @@ run: build/train ## trains CartPole-v1 with the default settings; flags go into 
 	@build/train $(ARGS)
 
 plot: build/plot $(CSV) ## draws CSV="a/progress.csv ..." as build/curve.svg (without CSV: trains CartPole-v1 first)
-	@build/plot --out build/curve.svg $(ARGS) $(CSV)
+	@build/plot --out build/curve.svg $(ARGS) $(CSV) && echo build/curve.svg
 
 build/progress.csv: build/train
 	@build/train --quiet --csv $@

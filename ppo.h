@@ -77,6 +77,8 @@ STEP BY STEP
        For shorter calls lower num_envs * rollout_steps and epochs, or give the trainer a thread.
        To compare before and after, ppo_agent_create() first, and ppo_train() with that agent.
     4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures, ppo_play() to watch.
+       Where some actions are illegal: ppo_act_masked(). A policy with memory: ppo_agent_reset() where an
+       episode begins.
     5. ppo_agent_save() and ppo_agent_load(); ppo_trainer_save() and ppo_trainer_resume() to go on with the
        same bits another day; ppo_export_c() for a device that has no room for this file.
 
@@ -765,7 +767,7 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
 
 typedef struct ppo_action {
     int          discrete; /* PPO_DISCRETE: 0 .. n-1 */
-    const int   *choices;  /* PPO_MULTI_DISCRETE, PPO_MULTI_BINARY: [n], choice j is 0 .. sizes[j]-1 */
+    const int   *choices;  /* PPO_MULTI_...: [n], choice j is 0 .. sizes[j]-1; PPO_DISCRETE: [1] */
     const float *box;      /* PPO_BOX: [n] numbers, within [low, high] */
 } ppo_action;
 
@@ -791,7 +793,8 @@ typedef struct ppo_env {
     void (*draw)(const void *state, FILE *file);
     /* For what does not fit into plain bytes; both may be NULL. open is called once per copy, before the
        first reset: it may keep `user` in the state or take outside resources, and returns 0, or not 0 for
-       failure. `copy` counts from 0. close gives the resources back. */
+       failure (and may give a reason by ppo_fail()). `copy` counts from 0. close gives the resources back;
+       it is not called for a copy whose open failed. */
     int (*open)(void *state, void *user, int copy);
     void (*close)(void *state);
     void *user;
@@ -856,24 +859,24 @@ typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, PPO_SETTING_ENTROPY_COEF };
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
-typedef struct ppo_config {              /* defaults in brackets */
-    long         total_steps;            /* environment steps, over all environments [100000] */
-    int          num_envs;               /* environments side by side [4] */
-    int          rollout_steps;          /* steps of each per iteration [512] */
-    int          minibatch_size;         /* samples per gradient step, at most; evened out; 0: all [64] */
-    int          epochs;                 /* passes over each rollout [10] */
-    float        learning_rate;          /* Adam's [3e-4] */
+typedef struct ppo_config {      /* defaults in brackets */
+    long         total_steps;    /* environment steps, over all environments [100000] */
+    int          num_envs;       /* environments side by side [4] */
+    int          rollout_steps;  /* steps of each per iteration [512] */
+    int          minibatch_size; /* samples per gradient step, up to the rollout; evened out; 0: all [64] */
+    int          epochs;         /* passes over each rollout [10] */
+    float        learning_rate;  /* Adam's [3e-4] */
     int          learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
-    float        critic_learning_rate;   /* of the critic alone, scheduled alike; 0: learning_rate [0] */
-    float        gamma;                  /* discount per step [0.99] */
-    float        gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int          objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
-    float        clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
-    int          clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
-    float        dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
-    float        kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float        adaptive_kl_target;     /* > 0: kl_coef doubles or halves to keep the KL near this [0] */
-    float        target_kl;              /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float        critic_learning_rate; /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
+    float        gamma;                /* discount per step [0.99] */
+    float        gae_lambda;           /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int          objective;            /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
+    float        clip_low, clip_high;  /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
+    int          clip_schedule;        /* as learning_rate_schedule, for both ranges [constant] */
+    float        dual_clip;            /* > 1: bound for negative advantages; 0: off [0] */
+    float        kl_coef;              /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float        adaptive_kl_target;   /* > 0: kl_coef doubles or halves to keep the KL near this [0] */
+    float        target_kl;            /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
     float        value_coef;       /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
     float        value_clip;       /* > 0: clip range of the value loss; 0: off [0] */
     float        huber_delta;      /* > 0: value errors beyond this count linearly; 0: off [0] */
@@ -933,6 +936,7 @@ typedef struct ppo_field {
     double      min, max; /* both allowed */
     const char *choices;  /* PPO_FIELD_CHOICE: the words for 0, 1, 2, ... as "constant|linear|cosine" */
     const char *help;
+    int         network; /* 1: it describes the agent's network, and an agent that exists keeps its own */
 } ppo_field;
 PPO_DEF const ppo_field *ppo_config_fields(int *count);
 /* set refuses unknown names and values out of range; get writes what set would read, "64,64" for hidden. */
@@ -1120,7 +1124,9 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
        void NAME_predict(const float *obs, [float *state,] int *choices)      multi-discrete, multi-binary
        void NAME_predict(const float *obs, [float *state,] float *action)     box: within [low, high]
    with observations as the environment gives them. A recurrent policy's state [NAME_STATE] is zeros where
-   an episode begins. `name` is a C identifier. The results agree with ppo_act() up to rounding. */
+   an episode begins. `name` is a C identifier that begins with a letter. The results agree with ppo_act()
+   up to rounding. Nothing there knows which actions are legal: where some are not, choose from
+   NAME_forward()'s logits. */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -4672,6 +4678,18 @@ static int ppo__space_outputs(const ppo_space *space) {
     return sum;
 }
 
+/* The first choice for which a mask leaves nothing; -1: there is none. */
+static int ppo__choice_without_action(const ppo_space *space, const unsigned char *mask) {
+    int        heads;
+    const int *sizes = ppo__space_heads(space, &heads);
+    for (int h = 0; h < heads; mask += sizes[h++]) {
+        int legal = 0;
+        for (int j = 0; j < sizes[h]; ++j) legal |= mask[j];
+        if (!legal) return h;
+    }
+    return -1;
+}
+
 /* Numbers in one action. */
 static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
 
@@ -5032,8 +5050,12 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     for (; envs->opened < count; ++envs->opened) {
         int e = envs->opened;
         envs->rng[e] = ppo_rng_stream(seed, purpose, (uint32_t)(first + e));
+        ppo_fail(PPO_OK, "no reason given"); /* open may say one, by ppo_fail() */
         if (env->open && env->open(envs->state + e * envs->stride, env->user, e)) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d)", first + e);
+            char reason[PPO__ERROR_SIZE];
+            memcpy(reason, ppo__error, sizeof reason);
+            return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d): %.180s", first + e,
+                            reason);
         }
     }
     return PPO_OK;
@@ -5098,19 +5120,13 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
 
 /* Which actions are legal for environment e: a row of the policy's outputs. */
 static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mask) {
-    int        heads;
-    const int *sizes = ppo__space_heads(&envs->env.action_space, &heads);
     memset(mask, 1, (size_t)ppo__space_outputs(&envs->env.action_space));
     envs->env.action_mask(envs->state + e * envs->stride, mask);
-    for (int h = 0; h < heads; mask += sizes[h++]) {
-        int legal = 0;
-        for (int j = 0; j < sizes[h]; ++j) legal |= mask[j];
-        if (legal) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "env.action_mask leaves no action (choice %d, environment %d, step %ld)", h,
-                        envs->first + e, (long)envs->steps[e]);
-    }
-    return PPO_OK;
+    int choice = ppo__choice_without_action(&envs->env.action_space, mask);
+    if (choice < 0) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT,
+                    "env.action_mask leaves no action (choice %d, environment %d, step %ld)", choice,
+                    envs->first + e, (long)envs->steps[e]);
 }
 
 /* 1 if the environment's masks count. */
@@ -5220,7 +5236,7 @@ typedef struct ppo__worker {
     int            *final_env;   /* [count]: whose they are */
     float          *box;         /* [n]: one clipped action */
     ppo_status      status;      /* its first failure */
-    int             failed_step; /* of the rollout */
+    int             moment;      /* 4 step + the part of it: masks, policy, what it gives, environments */
     char            error[PPO__ERROR_SIZE];
 } ppo__worker;
 
@@ -5244,8 +5260,8 @@ struct ppo__collector {
     ppo_normalizer *seen_return; /* [envs] if return_norm, likewise */
     ppo__column     columns[PPO__COLUMNS];
     ppo_rollout     rollout;
-    float          *finished_return; /* [steps][envs] of the episode that ended there, NaN where none did */
-    int            *finished_length; /* [steps][envs] */
+    float          *finished_return; /* [steps][envs] of the episode that ended there */
+    int            *finished_length; /* [steps][envs] likewise; 0: none did */
     int             fresh;           /* 1: every environment has to be reset before it is stepped */
     ppo__pool      *pool;
     ppo__worker    *workers; /* [worker_count] */
@@ -5277,21 +5293,18 @@ static float ppo__view_reward(ppo__collector *collector, int e, float reward, in
 }
 
 /* Keeps the failure that ppo_fail() has just described on this thread. */
-static void ppo__worker_fail(ppo__worker *worker, ppo_status status, int step) {
+static void ppo__worker_fail(ppo__worker *worker, ppo_status status) {
     worker->status = status;
-    worker->failed_step = step;
     memcpy(worker->error, ppo__error, sizeof worker->error);
 }
 
 /* V of `rows` observations, for a recurrent policy in these states; NULL on failure. */
-static const float *ppo__values(ppo__worker *worker, const float *obs, int rows, const float *state,
-                                const unsigned char *start) {
+static const float *ppo__values(ppo__worker *worker, const float *obs, int rows, const float *state) {
     ppo_inputs inputs;
     memset(&inputs, 0, sizeof inputs);
     inputs.rows = rows;
     inputs.obs = obs;
     inputs.sequences.state = state;
-    inputs.sequences.start = start;
     ppo_tape_reset(worker->tape);
     ppo_outputs out = ppo_actor_critic_forward(worker->tape, worker->collector->model, &inputs, PPO_VALUE);
     return out.value ? out.value->data : NULL;
@@ -5356,7 +5369,6 @@ static ppo_status ppo__record(ppo__worker *worker, int e, size_t at, const ppo_o
     if (rollout->policy) memcpy(rollout->policy + at * n, out->policy->data + row * n, n * sizeof(float));
     if (rollout->log_std) memcpy(rollout->log_std + at * n, ppo__log_std_row(out, row), n * sizeof(float));
     if (width) memcpy(collector->state + e * width, out->state->data + row * width, width * sizeof(float));
-    collector->start[e] = 0;
     ppo_status status = ppo__check_number(logp->data[row], "log-probability", -1, e, step);
     return status ? status : ppo__check_number(out->value->data[row], "critic's value", -1, e, step);
 }
@@ -5369,8 +5381,10 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
     ppo_actions             actions = ppo__actions_at(&model->action_space, &collector->rollout.actions, at);
     ppo_tensor             *logp = NULL;
     ppo_inputs              inputs;
-    ppo_status              status = ppo__decide_inputs(worker, t, &inputs);
+    worker->moment = 4 * t;
+    ppo_status status = ppo__decide_inputs(worker, t, &inputs);
     if (status) return status;
+    ++worker->moment;
     if (collector->noise) ppo__renew_noise(worker, t);
     ppo_tape_reset(worker->tape);
     ppo_outputs out = ppo_actor_critic_forward(worker->tape, model, &inputs, PPO_POLICY | PPO_VALUE);
@@ -5387,6 +5401,7 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
         }
     }
     if (status) return status;
+    ++worker->moment;
     ppo_actor_critic_logp(worker->tape, model, &out, &actions, &logp, NULL);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
@@ -5410,8 +5425,8 @@ static ppo_status ppo__collect_env(ppo__worker *worker, int t, int e, int *final
     rollout->terminated[at] = out.terminated != 0;
     rollout->truncated[at] = out.truncated != 0;
     rollout->next_value[at] = 0;
-    collector->finished_return[at] = done ? (float)envs->episode_return[e] : NAN;
-    collector->finished_length[at] = envs->length[e];
+    collector->finished_return[at] = (float)envs->episode_return[e];
+    collector->finished_length[at] = done ? envs->length[e] : 0;
     if (out.truncated) { /* V of the observation that the reset is about to replace is still needed */
         size_t width = (size_t)collector->model->core.width;
         ppo__view_latest(collector, e, worker->final_obs + ppo__at(*finals, collector->envs.env.obs_size));
@@ -5430,7 +5445,7 @@ static ppo_status ppo__collect_env(ppo__worker *worker, int t, int e, int *final
 /* next_value of the episodes that were truncated in step t: V of where they ended. */
 static ppo_status ppo__bootstrap_truncated(ppo__worker *worker, int t, int finals) {
     ppo_rollout *rollout = &worker->collector->rollout;
-    const float *value = ppo__values(worker, worker->final_obs, finals, worker->final_state, NULL);
+    const float *value = ppo__values(worker, worker->final_obs, finals, worker->final_state);
     if (!value) return ppo_tape_status(worker->tape);
     for (int i = 0; i < finals; ++i) {
         rollout->next_value[ppo__at(t, rollout->envs) + worker->final_env[i]] = value[i];
@@ -5450,18 +5465,19 @@ static void ppo__bootstrap_next(ppo__worker *worker, int t, const float *next) {
 static ppo_status ppo__collect_step(ppo__worker *worker, int t) {
     int        finals = 0;
     ppo_status status = ppo__decide(worker, t);
+    worker->moment += !status;
     for (int i = 0; i < worker->count && !status; ++i) {
         status = ppo__collect_env(worker, t, worker->first + i, &finals);
     }
     return status || !finals ? status : ppo__bootstrap_truncated(worker, t, finals);
 }
 
-/* V of the latest observations. */
+/* V of the latest observations, where their episodes go on. */
 static const float *ppo__last_values(ppo__worker *worker) {
     const ppo__collector *collector = worker->collector;
     int                   first = worker->first, width = collector->model->core.width;
     return ppo__values(worker, collector->view + ppo__at(first, collector->model->obs_size), worker->count,
-                       width ? collector->state + ppo__at(first, width) : NULL, collector->start + first);
+                       width ? collector->state + ppo__at(first, width) : NULL);
 }
 
 static void ppo__collect_part(void *user, int k) {
@@ -5473,7 +5489,7 @@ static void ppo__collect_part(void *user, int k) {
     for (; t < rollout->steps && !status; ++t) status = ppo__collect_step(worker, t);
     const float *last = status ? NULL : ppo__last_values(worker);
     if (!last) {
-        ppo__worker_fail(worker, status ? status : ppo_tape_status(worker->tape), t);
+        ppo__worker_fail(worker, status ? status : ppo_tape_status(worker->tape));
         return;
     }
     for (t = 0; t < rollout->steps; ++t) {
@@ -5488,7 +5504,7 @@ static ppo_status ppo__workers_status(const ppo__collector *collector) {
     const ppo__worker *first = NULL;
     for (int k = 0; k < collector->worker_count; ++k) {
         const ppo__worker *worker = &collector->workers[k];
-        if (worker->status && (!first || worker->failed_step < first->failed_step)) first = worker;
+        if (worker->status && (!first || worker->moment < first->moment)) first = worker;
     }
     return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
 }
@@ -5513,6 +5529,15 @@ static ppo_status ppo__collect_begin(ppo__collector *collector) {
     return PPO_OK;
 }
 
+/* How far the streams got in a rollout that failed depends on the threads, so all go on from a place that
+   does not: where the high half of their position is one more. */
+static void ppo__skip_ahead(ppo_rng *rng) {
+    ++rng->counter[1];
+    rng->counter[0] = 0;
+    rng->used = 4;
+    memset(rng->block, 0, sizeof rng->block);
+}
+
 /* After a failure every episode begins anew; what the old ones left, like a NaN, must not get into a file. */
 static void ppo__forget_episodes(ppo__collector *collector) {
     ppo__envs *envs = &collector->envs;
@@ -5522,6 +5547,8 @@ static void ppo__forget_episodes(ppo__collector *collector) {
         envs->episode_return[e] = 0;
         envs->length[e] = 0;
         collector->discounted[e] = 0;
+        ppo__skip_ahead(&envs->rng[e]);
+        ppo__skip_ahead(&collector->action_rng[e]);
     }
 }
 
@@ -5666,8 +5693,11 @@ PPO_DEF ppo_config ppo_config_default(void) {
     return c;
 }
 
-#define PPO__FIELD(name, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help }
+#define PPO__FIELD_OF(name, type, min, max, choices, help, network) \
+    { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help, network }
+#define PPO__FIELD(name, type, min, max, choices, help) PPO__FIELD_OF(name, type, min, max, choices, help, 0)
+#define PPO__NETWORK(name, type, min, max, choices, help) \
+    PPO__FIELD_OF(name, type, min, max, choices, help, 1)
 
 static const char ppo__schedules[] = "constant|linear|cosine|custom";
 
@@ -5703,20 +5733,20 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(adam_beta2, FLOAT, 0, 0.9999999, NULL, "Adam's decay of the square"),
     PPO__FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),
     PPO__FIELD(weight_decay, FLOAT, 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
-    PPO__FIELD(hidden, WIDTHS, 1, 65536, NULL, "widths of the hidden layers, as 64,64; none: linear"),
-    PPO__FIELD(activation, CHOICE, 0, 2, "identity|tanh|relu", "of the hidden layers"),
-    PPO__FIELD(shared_trunk, CHOICE, 0, 1, "no|yes", "one set of hidden layers for actor and critic"),
-    PPO__FIELD(recurrent, INT, 0, 65536, NULL, "width of a recurrent core (GRU); 0: none"),
+    PPO__NETWORK(hidden, WIDTHS, 1, 65536, NULL, "widths of the hidden layers, as 64,64; none: linear"),
+    PPO__NETWORK(activation, CHOICE, 0, 2, "identity|tanh|relu", "of the hidden layers"),
+    PPO__NETWORK(shared_trunk, CHOICE, 0, 1, "no|yes", "one set of hidden layers for actor and critic"),
+    PPO__NETWORK(recurrent, INT, 0, 65536, NULL, "width of a recurrent core (GRU); 0: none"),
     PPO__FIELD(sequence_steps, INT, 1, 16777216, NULL, "recurrent: steps that gradients go back through"),
-    PPO__FIELD(init, CHOICE, 0, 1, "orthogonal|uniform", "initial weights"),
-    PPO__FIELD(log_std_init, FLOAT, -20, 5, NULL, "box actions: initial log standard deviation"),
-    PPO__FIELD(squash, CHOICE, 0, 1, "no|yes", "box actions: tanh into the box instead of clipping"),
-    PPO__FIELD(gsde, CHOICE, 0, 1, "no|yes", "box actions: state-dependent exploration"),
+    PPO__NETWORK(init, CHOICE, 0, 1, "orthogonal|uniform", "initial weights"),
+    PPO__NETWORK(log_std_init, FLOAT, -20, 5, NULL, "box actions: initial log standard deviation"),
+    PPO__NETWORK(squash, CHOICE, 0, 1, "no|yes", "box actions: tanh into the box instead of clipping"),
+    PPO__NETWORK(gsde, CHOICE, 0, 1, "no|yes", "box actions: state-dependent exploration"),
     PPO__FIELD(gsde_steps, INT, 0, 16777216, NULL, "steps that a sampled exploration lasts; 0: a rollout"),
-    PPO__FIELD(normalize_obs, CHOICE, 0, 1, "no|yes", "observations to mean 0, variance 1"),
+    PPO__NETWORK(normalize_obs, CHOICE, 0, 1, "no|yes", "observations to mean 0, variance 1"),
     PPO__FIELD(normalize_reward, CHOICE, 0, 1, "no|yes",
                "rewards divided by the std of the discounted return"),
-    PPO__FIELD(clip_obs, FLOAT, 1e-6, 1e6, NULL, "normalized observations are clipped to +- this"),
+    PPO__NETWORK(clip_obs, FLOAT, 1e-6, 1e6, NULL, "normalized observations are clipped to +- this"),
     PPO__FIELD(clip_reward, FLOAT, 1e-6, 1e6, NULL, "normalized rewards are clipped to +- this"),
     PPO__FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
     PPO__FIELD(threads, INT, 1, 1024, NULL, "threads that collect; the results do not depend on it"),
@@ -5794,10 +5824,18 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
                         "minibatch_size %d is larger than the rollout: num_envs %d * rollout_steps %d",
                         config->minibatch_size, config->num_envs, config->rollout_steps);
     }
+    if (config->critic_learning_rate > 0 && config->learning_rate == 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "critic_learning_rate is %g, but learning_rate is 0",
+                        (double)config->critic_learning_rate);
+    }
     int custom = config->learning_rate_schedule == PPO_CUSTOM || config->clip_schedule == PPO_CUSTOM ||
                  config->entropy_schedule == PPO_CUSTOM;
     if (custom && !config->schedule) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "a schedule is custom, but config.schedule is NULL");
+    }
+    if (config->dual_clip > 0 && config->dual_clip <= 1) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "dual_clip is %g: it must be above 1, or 0 for none",
+                        (double)config->dual_clip);
     }
     return PPO_OK;
 }
@@ -6109,6 +6147,15 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
     float                  *box;
     ppo_actions             actions = ppo__act_room(agent, &box);
     ppo_inputs              inputs;
+    for (int j = 0; j < model->obs_size; ++j) {
+        if (!ppo__finite(obs[j]))
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: observation[%d] is not finite", j);
+    }
+    if (model->action_space.kind == PPO_BOX) mask = NULL;
+    if (mask && ppo__choice_without_action(&model->action_space, mask) >= 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act_masked: the mask leaves no action (choice %d)",
+                        ppo__choice_without_action(&model->action_space, mask));
+    }
     memset(&inputs, 0, sizeof inputs);
     inputs.rows = 1;
     inputs.obs = agent->scratch;
@@ -6158,7 +6205,8 @@ struct ppo_trainer {
     ppo_tape      *tape;  /* of the update */
     int           *order; /* [steps * envs] pieces, shuffled */
     ppo_rng        shuffle_rng;
-    float          kl_coef; /* of this iteration */
+    int            reserved; /* 1: the tape has room for the largest minibatch */
+    float          kl_coef;  /* of this iteration */
     float          last_return[PPO__LAST_EPISODES];
     int            last_length[PPO__LAST_EPISODES];
     long           episodes, steps, iteration, updates;
@@ -6171,7 +6219,7 @@ static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 static void ppo__count_episodes(ppo_trainer *trainer) {
     const ppo__collector *collector = &trainer->collector;
     for (int i = 0; i < collector->rollout.steps * collector->rollout.envs; ++i) {
-        if (!ppo__finite(collector->finished_return[i])) continue;
+        if (!collector->finished_length[i]) continue;
         trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = collector->finished_return[i];
         trainer->last_length[trainer->episodes % PPO__LAST_EPISODES] = collector->finished_length[i];
         ++trainer->episodes;
@@ -6403,6 +6451,19 @@ static int ppo__adapts_kl(const ppo_config *config) {
     return config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY;
 }
 
+/* Pieces differ in length, so a minibatch to come may be larger than all of the first iteration: the tape
+   takes the room for the largest, as many whole pieces as there can be, before that. */
+static ppo_status ppo__reserve_tape(ppo_trainer *trainer, const ppo__step_settings *settings) {
+    ppo__step_stats stats;
+    int             pieces, most = trainer->minibatch.pieces;
+    if (trainer->reserved) return PPO_OK;
+    trainer->reserved = 1;
+    ppo__cut(trainer, &pieces); /* in order: whole pieces come first */
+    ppo__gather_pieces(trainer, trainer->order, pieces < most ? pieces : most);
+    ppo_tensor *loss = ppo__minibatch_loss(trainer, settings, &stats);
+    return loss ? ppo_tape_backward(trainer->tape, loss) : ppo_tape_status(trainer->tape);
+}
+
 /* Schulman 2017, section 4: the exact KL(old || new) over the rollout adapts the coefficient of the next
    one. */
 static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
@@ -6422,7 +6483,8 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
     }
     progress->kl = (float)(sum / samples);
     trainer->kl_coef =
-        ppo_adaptive_kl_2017(trainer->kl_coef, progress->kl, trainer->config.adaptive_kl_target);
+        ppo__clamp(ppo_adaptive_kl_2017(trainer->kl_coef, progress->kl, trainer->config.adaptive_kl_target),
+                   1e-6f, 1e6f);
     return PPO_OK;
 }
 
@@ -6480,7 +6542,8 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     int  steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
 
     ppo__step_settings now;
-    ppo_status         status = ppo__step_settings_now(trainer, &mine, &now);
+    memset(&now, 0, sizeof now);
+    ppo_status status = ppo__step_settings_now(trainer, &mine, &now);
     if (!status) status = ppo__collect(&trainer->collector, steps);
     if (status) return status;
     ppo__count_episodes(trainer);
@@ -6492,6 +6555,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     status = ppo_gae(rollout->reward, rollout->value, rollout->next_value, rollout->terminated,
                      rollout->truncated, steps, config->num_envs, config->gamma, config->gae_lambda,
                      rollout->advantage, rollout->value_target);
+    if (!status && trainer->agent->model.core.width) status = ppo__reserve_tape(trainer, &now);
     if (!status) status = ppo__update(trainer, &now, &mine);
     mine.kl = NAN;
     if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, &mine);
@@ -6521,13 +6585,12 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     ppo__arena       *memory = &trainer->memory;
     ppo__minibatch   *batch = &trainer->minibatch;
     int               samples = config->num_envs * config->rollout_steps, steps = 1;
-    int               size = config->minibatch_size ? config->minibatch_size : samples;
     if (trainer->agent->model.core.width) {
         steps =
             config->sequence_steps < config->rollout_steps ? config->sequence_steps : config->rollout_steps;
     }
-    int all = config->num_envs * ppo__divide_up(config->rollout_steps, steps),
-        most = size > steps ? size / steps : 1;
+    int all = config->num_envs * ppo__divide_up(config->rollout_steps, steps), most = all;
+    if (config->minibatch_size) most = config->minibatch_size > steps ? config->minibatch_size / steps : 1;
     batch->piece_steps = steps;
     batch->pieces = ppo__divide_up(all, ppo__divide_up(all, most)); /* evened out over a full rollout */
     batch->count = (int *)ppo__arena_array(memory, steps, sizeof(int));
@@ -6551,21 +6614,17 @@ static void ppo__scale_critic(ppo_params *params, const ppo_config *config) {
 /* The network stays the agent's own, whatever the trainer's settings say of it; and the agent remembers
    what it is trained with. */
 static void ppo__agree_on_config(ppo_trainer *trainer) {
-    ppo_config       *config = &trainer->config;
-    const ppo_config *own = &trainer->agent->config;
-    memcpy(config->hidden, own->hidden, sizeof own->hidden);
-    config->hidden_layers = own->hidden_layers;
-    config->activation = own->activation;
-    config->shared_trunk = own->shared_trunk;
-    config->recurrent = own->recurrent;
-    config->init = own->init;
-    config->log_std_init = own->log_std_init;
-    config->squash = own->squash;
-    config->gsde = own->gsde;
-    config->clip_obs = own->clip_obs;
-    trainer->agent->config = *config;
-    trainer->agent->config.callback = NULL;
-    trainer->agent->config.schedule = NULL;
+    ppo_config *config = &trainer->config, *own = &trainer->agent->config;
+    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
+        char text[PPO__SETTING_SIZE];
+        if (!ppo__fields[i].network) continue;
+        ppo_config_get(own, ppo__fields[i].name, text, sizeof text);
+        ppo_config_set(config, ppo__fields[i].name, text);
+    }
+    *own = *config;
+    own->callback = NULL;
+    own->schedule = NULL;
+    own->callback_user = own->schedule_user = NULL;
 }
 
 static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
@@ -6587,13 +6646,14 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     collector->keep_policy = config->objective == PPO_KL_PENALTY;
     trainer->kl_coef = config->kl_coef;
     trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    ppo__agree_on_config(trainer);
-    ppo__scale_critic(agent->model.params, config);
     status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
                                  config->seed);
     if (!status) status = ppo__minibatch_room(trainer);
+    if (status) return status;
+    ppo__agree_on_config(trainer);
+    ppo__scale_critic(agent->model.params, config);
     trainer->started = ppo_clock();
-    return status;
+    return PPO_OK;
 }
 
 static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
@@ -7929,7 +7989,7 @@ static void ppo__trainer_items(const ppo_trainer *trainer, ppo__checkpoint *kept
     memcpy(items, all, sizeof all);
 }
 
-/* All bytes of a file but the text of this key: FNV-1a. */
+/* FNV-1a, over all names, texts and numbers of a file but the text that it is kept in. */
 static uint64_t ppo__hash(uint64_t hash, const void *data, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
     return hash;
@@ -7966,7 +8026,8 @@ static ppo_status ppo__put_trainer(ppo_file *file, const ppo_trainer *trainer, p
         status = ppo_file_add(file, "environments.state", PPO_U8, shape, 2, envs->state);
         if (!status) status = ppo_file_set_text(file, "state_size", size);
     }
-    if (!status) status = ppo__put_config(file, &trainer->config);
+    if (!status)
+        status = ppo__put_config(file, &trainer->config); /* the agent may have another trainer, too */
     if (!status) status = ppo__put_params(file, "adam.m.", params, params->m);
     if (!status) status = ppo__put_params(file, "adam.v.", params, params->v);
     if (status) return status;
@@ -8104,6 +8165,13 @@ static ppo_status ppo__get_trainer(const ppo_file *file, ppo_trainer *trainer) {
             status = ppo__get_array(file, items[i].name, items[i].type, shape, 2, items[i].data);
     }
     if (status) return status;
+    for (int e = 0, most = trainer->collector.envs.env.max_steps; most && e < trainer->collector.envs.count;
+         ++e) {
+        int length = trainer->collector.envs.length[e];
+        if (length < most) continue;
+        return ppo__file_fail(file->path, "environment %d is at step %d of its episode, but max_steps is %d",
+                              e, length, most);
+    }
     if (!ppo__possible_trainer(trainer, &kept)) {
         return ppo__file_fail(file->path, "its counters or flags are none that training leaves");
     }
@@ -8129,14 +8197,14 @@ static ppo_status ppo__check_checksum(const ppo_file *file) {
 
 /* A run keeps its network and its environments: settings of them that differ are an error, not ignored. */
 static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config) {
-    static const char *const fixed[] = {"num_envs", "hidden", "activation",    "shared_trunk", "recurrent",
-                                        "squash",   "gsde",   "normalize_obs", "clip_obs"};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; ++i) {
-        char was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
-        ppo_config_get(own, fixed[i], was, sizeof was);
-        ppo_config_get(config, fixed[i], is, sizeof is);
+    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
+        char        was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
+        const char *name = ppo__fields[i].name;
+        if (!ppo__fields[i].network && strcmp(name, "num_envs") != 0 && strcmp(name, "seed") != 0) continue;
+        ppo_config_get(own, name, was, sizeof was);
+        ppo_config_get(config, name, is, sizeof is);
         if (strcmp(was, is) == 0) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the checkpoint: it cannot become %.60s", fixed[i],
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the checkpoint: it cannot become %.60s", name,
                         was, is);
     }
     return PPO_OK;
@@ -8438,7 +8506,9 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
     size_t            length = strlen(name);
     if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_export_c: \"%.60s\" is not a name that C allows", name);
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "ppo_export_c: \"%.60s\" will not do: 1 to 60 letters, digits and _, a letter first",
+                        name);
     }
     ppo__export export_ = {agent, name, NULL};
     return ppo__write_file(path, ppo__export_all, &export_);
@@ -8458,6 +8528,7 @@ static int ppo__is_terminal(FILE *file) {
 }
 
 PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
+    if (!p) return 0;
     FILE *out = file ? (FILE *)file : stderr;
     int   terminal = ppo__is_terminal(out), last = p->steps >= p->total_steps;
     long  twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;

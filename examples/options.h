@@ -57,7 +57,8 @@ typedef struct options {
     ppo_env     env;
     const char *env_name, *preset, *kernels;                                  /* NULL: not given */
     const char *resume, *load, *watch, *save, *csv, *tensorboard, *export_to; /* paths, NULL: not given */
-    int         save_every, eval_episodes, json, quiet, help;
+    int         save_every, eval_episodes, no_train, json, quiet, help;
+    const char *program;       /* as it was called */
     char        saved_env[64]; /* the environment of the saved file */
 } options;
 
@@ -73,7 +74,7 @@ typedef struct flag {
     int         *number, *on;
 } flag;
 
-enum { FLAGS = 15 };
+enum { FLAGS = 16 };
 
 static void list_flags(options *o, flag *flags) {
     const flag all[FLAGS] = {
@@ -90,6 +91,7 @@ static void list_flags(options *o, flag *flags) {
         {"export", "FILE.h", "writes the policy as a C header", &o->export_to, NULL, NULL},
         {"eval-episodes", "N", "fresh episodes after the training", NULL, &o->eval_episodes, NULL},
         {"kernels", "NAME", "plain, avx2, avx512 or neon; else the best here", &o->kernels, NULL, NULL},
+        {"no-train", NULL, "only evaluates what was loaded, and exports it", NULL, NULL, &o->no_train},
         {"json", NULL, "stdout gets one line of JSON and nothing else", NULL, NULL, &o->json},
         {"quiet", NULL, "no progress, no curve", NULL, NULL, &o->quiet},
         {"help", NULL, "prints this", NULL, NULL, &o->help},
@@ -178,10 +180,27 @@ static int find_environment(const options *o) {
     return -1;
 }
 
+/* A policy that was loaded keeps its network: flags that want another one are refused. */
+static ppo_status same_network(const ppo_config *wanted, const ppo_config *own) {
+    int              count;
+    const ppo_field *field = ppo_config_fields(&count);
+    for (; count-- > 0; field++) {
+        char is[1024], was[1024];
+        ppo_config_get(wanted, field->name, is, sizeof is);
+        ppo_config_get(own, field->name, was, sizeof was);
+        if (field->network && strcmp(is, was) != 0) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the policy: it cannot become %.60s",
+                            field->name, was, is);
+        }
+    }
+    return PPO_OK;
+}
+
 /* Everything from the command line. 0 if it worked. */
 static int read_options(options *o, int argc, char **argv) {
     memset(o, 0, sizeof *o);
     o->config = ppo_config_default();
+    o->program = argv[0];
     o->save_every = 10;
     o->eval_episodes = 20;
     if (parse(o, argc, argv, 0)) return 1;

@@ -172,7 +172,7 @@ interrupted_run() { # SIGINT, and on from what it says
     pid=$!
     sleep 0.5
     kill -INT $pid
-    wait $pid && grep -q "^to go on: build/train --resume $work/i.safetensors --save $work/i.safetensors$" $work/err &&
+    wait $pid && grep -q "^to go on: build/train --resume \"$work/i.safetensors\" --save \"$work/i.safetensors\"$" $work/err &&
         train --resume $work/i.safetensors --quiet --json --export $work/i.h && [ $status -eq 0 ] &&
         grep -q '"steps":400000,' $work/out && train --steps 400000 --quiet --json --export $work/j.h &&
         cmp $work/i.h $work/j.h
@@ -181,6 +181,12 @@ check an_interrupted_run_goes_on_to_the_same_weights interrupted_run
 
 warm_start() { train --load $saved --steps 2048 --quiet --json && [ $status -eq 0 ] && grep -q '"steps":2048,' $work/out; }
 check load_starts_from_a_policy warm_start
+
+only_evaluates() {
+    train --load $saved --no-train --quiet --export $work/n.h && [ $status -eq 0 ] && grep -q ', 0 steps in' $work/out &&
+        cmp $work/n.h $work/whole.h
+}
+check no_train_exports_what_was_loaded only_evaluates
 
 watching() {
     train --env GridWorld-v0 --steps 2048 --quiet --save $work/grid.safetensors --eval-episodes 1 &&
@@ -207,6 +213,7 @@ check refuses_two_files_to_start_from        is_refused one --resume $saved --lo
 check refuses_another_environment_to_resume  is_refused environment --resume $saved --env Acrobot-v1
 check refuses_other_sizes_to_resume          is_refused num_envs --resume $saved --num-envs 8
 check refuses_a_folder_that_is_not_there     is_refused nowhere --steps 512 --quiet --save $work/nowhere/a
+check refuses_another_network_to_load        is_refused hidden --load $saved --hidden 8
 check refuses_an_unknown_preset              is_refused nonsense --preset nonsense
 
 make_is_idle() {

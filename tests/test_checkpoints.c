@@ -1035,6 +1035,7 @@ static void all_settings_come_back(void **state) {
         assert_ok(ppo_config_get(&cfg, fields[i].name, after, sizeof after));
         assert_string_not_equal(before, after);
     }
+    cfg.dual_clip = 1.25f; /* not every number will do */
     run r = begin(&env, &cfg), back = {NULL, NULL};
     assert_ok(ppo_agent_save(r.agent, "policy"));
     assert_ok(ppo_trainer_save(r.trainer, "one"));

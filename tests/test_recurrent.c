@@ -538,7 +538,8 @@ static void minibatches_hold_as_many_whole_pieces_as_fit(void **state) {
     static const int cases[][5] = {/* environments, steps, sequence_steps, minibatch_size, minibatches */
                                    {4, 32, 8, 64, 2}, {4, 32, 8, 63, 3}, {4, 32, 8, 8, 16},
                                    {4, 32, 8, 5, 16}, {4, 32, 8, 0, 1},  {4, 32, 100, 64, 2},
-                                   {3, 20, 8, 16, 5}, {2, 9, 4, 18, 2},  {4, 32, 1, 10, 13}};
+                                   {3, 20, 8, 16, 5}, {2, 9, 4, 18, 2},  {4, 32, 1, 10, 13},
+                                   {4, 12, 11, 0, 1}, {2, 9, 4, 0, 1},   {3, 7, 5, 0, 1}};
     ppo_env          env = walk_env();
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_config cfg = tiny_config();
@@ -548,6 +549,30 @@ static void minibatches_hold_as_many_whole_pieces_as_fit(void **state) {
         log_of_run log = run_with_log(&env, cfg, 0);
         assert_int_equal(log.p[0].gradient_steps, cases[i][4]);
     }
+}
+
+/* Pieces of 64 steps and of 1, two to a minibatch: the first iteration may see none of two long ones. */
+static void a_minibatch_of_long_pieces_needs_no_memory_of_its_own(void **state) {
+    (void)state;
+    heap h = {0, 0, -1, 0};
+    ppo_set_allocator(heap_hook, &h);
+    for (int seed = 1; seed <= 4; seed++) {
+        ppo_env      env = walk_env();
+        ppo_config   cfg = tiny_config();
+        ppo_agent   *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        cfg.num_envs = 2, cfg.rollout_steps = 65, cfg.sequence_steps = 64, cfg.minibatch_size = 128;
+        cfg.epochs = 1, cfg.recurrent = 64, cfg.seed = (uint64_t)seed, cfg.total_steps = 2 * 65 * 8;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        long calls = h.calls;
+        while (!ppo_trainer_done(trainer)) assert_ok(ppo_trainer_iterate(trainer, NULL));
+        assert_int_equal(h.calls, calls);
+        ppo_trainer_free(trainer);
+        ppo_agent_free(agent);
+    }
+    ppo_set_allocator(NULL, NULL);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -686,7 +711,7 @@ static void a_refused_observation_leaves_the_memory_as_it_was(void **state) {
     ppo_action action;
     assert_ok(ppo_act(agent, good, NULL, &action));
     memcpy(before, agent->state, sizeof before);
-    assert_fails(ppo_act(agent, bad, NULL, &action), PPO_ERROR_NUMERIC, "policy");
+    assert_fails(ppo_act(agent, bad, NULL, &action), PPO_ERROR_NUMERIC, "observation[0]");
     assert_false(bits_differ(agent->state, before, 8));
     ppo_agent_free(agent);
 }
@@ -749,6 +774,7 @@ int main(void) {
         cmocka_unit_test(an_update_of_a_recurrent_policy_is_the_algorithm_written_out),
         cmocka_unit_test(every_sample_of_every_piece_is_used_once_per_epoch),
         cmocka_unit_test(minibatches_hold_as_many_whole_pieces_as_fit),
+        cmocka_unit_test_teardown(a_minibatch_of_long_pieces_needs_no_memory_of_its_own, restore_allocator),
         cmocka_unit_test(acting_by_hand_is_evaluation_if_the_memory_is_reset_between_episodes),
         cmocka_unit_test(evaluation_keeps_the_memories_of_its_episodes_apart_and_leaves_the_agents_alone),
         cmocka_unit_test(playing_an_episode_is_acting_by_hand_also_with_sampled_actions),

@@ -350,6 +350,27 @@ static void masked_acting_takes_legal_actions_only(void **state) {
     ppo_agent_free(agent);
 }
 
+static void acting_refuses_a_mask_that_leaves_nothing(void **state) {
+    (void)state;
+    ppo_env       env = dials_env();
+    ppo_config    cfg = tiny_config();
+    ppo_agent    *agent = NULL;
+    ppo_rng       rng = test_rng(6);
+    float         obs[DIALS] = {0, 1, 0}, before[4];
+    unsigned char mask[9] = {0, 1, 0, 0, 0, 1, 1, 1, 1};
+    ppo_action    action;
+    cfg.recurrent = 4;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    memcpy(before, agent->state, sizeof before);
+    assert_fails(ppo_act_masked(agent, obs, mask, &rng, &action), PPO_ERROR_ARGUMENT, "mask|choice 1");
+    assert_fails(ppo_act_masked(agent, obs, mask, NULL, &action), PPO_ERROR_ARGUMENT, "mask|choice 1");
+    assert_false(bits_differ(agent->state, before, 4)); /* nor is it remembered */
+    mask[4] = 1;
+    assert_ok(ppo_act_masked(agent, obs, mask, NULL, &action));
+    assert_true(action.choices[0] == 1 && action.choices[1] == 1);
+    ppo_agent_free(agent);
+}
+
 static int asked_for_a_mask;
 
 static void note_mask(const void *state, unsigned char *mask) {
@@ -431,6 +452,27 @@ static void a_mask_that_leaves_nothing_is_refused_with_environment_and_step(void
         ppo_agent_free(agent);
     }
     assert_int_equal(stuck_faults, 0);
+}
+
+/* Of two failures in one step it is the same one that is told of, however the copies are dealt out. */
+static void nan_and_stuck_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
+                               ppo_outcome *out) {
+    stuck_step_(state, rng, action, obs, out);
+    if (((stuck *)state)->copy == 0 && ((stuck *)state)->steps == 4) out->reward = NAN;
+}
+
+static void the_earlier_failure_of_a_step_is_reported_by_any_number_of_threads(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 4; threads++) {
+        ppo_env    env = dials_env();
+        ppo_config cfg = tiny_config();
+        ppo_agent *agent = NULL;
+        env.state_size = sizeof(stuck), env.reset = stuck_reset, env.step = nan_and_stuck_step;
+        env.action_mask = stuck_mask;
+        cfg.num_envs = 4, cfg.total_steps = 64, cfg.threads = threads;
+        stuck_copy = 3, stuck_step = 3, stuck_choice = 0; /* it is asked before the others have stepped */
+        assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "action_mask|environment 3|step 3");
+    }
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -683,8 +725,10 @@ int main(void) {
         cmocka_unit_test(illegal_actions_are_neither_sampled_nor_evaluated_nor_played),
         cmocka_unit_test(the_rollout_holds_the_masks_and_probabilities_of_what_was_legal),
         cmocka_unit_test(masked_acting_takes_legal_actions_only),
+        cmocka_unit_test(acting_refuses_a_mask_that_leaves_nothing),
         cmocka_unit_test(a_box_of_many_numbers_has_no_masks),
         cmocka_unit_test(a_mask_that_leaves_nothing_is_refused_with_environment_and_step),
+        cmocka_unit_test(the_earlier_failure_of_a_step_is_reported_by_any_number_of_threads),
         cmocka_unit_test(a_squashed_policy_keeps_u_and_hands_out_its_place_in_the_box),
         cmocka_unit_test(explorations_last_as_long_as_they_should_and_end_with_the_rollout),
         cmocka_unit_test(explorations_have_the_variance_of_the_formula),

@@ -123,6 +123,20 @@ static void without_a_target_the_penalty_stays_and_no_kl_is_reported(void **stat
     }
 }
 
+/* Always down, or always up: it must come back from there in a reasonable time, and break nothing. */
+static void the_penalty_stays_within_bounds(void **state) {
+    (void)state;
+    for (int up = 0; up < 2; up++) {
+        ppo_env    env = walk_env();
+        ppo_config cfg = tiny_config();
+        log_of_run log;
+        cfg.objective = PPO_KL_PENALTY, cfg.adaptive_kl_target = up ? 1e-12f : 100, cfg.kl_coef = up ? 1 : 0;
+        cfg.total_steps = 16 * 60, cfg.learning_rate_schedule = PPO_CONSTANT, cfg.learning_rate = 1e-3f;
+        log = run_with_log(&env, cfg, 0);
+        assert_true(log.p[59].kl_coef >= 1e-6f && log.p[59].kl_coef <= 1e6f);
+    }
+}
+
 /* The policy's outputs are kept where a KL needs them, and are those of the policy that acted. */
 static void a_rollout_keeps_the_outputs_of_the_policy_for_a_penalty_alone(void **state) {
     (void)state;
@@ -347,6 +361,17 @@ static void the_critics_rate_is_scheduled_alike(void **state) {
     }
     assert_close(first[1], 4 * first[0], 1e-3);
     drop_bench(&b);
+}
+
+/* The critic's rate is a multiple of the other: there is none of 0. */
+static void a_rate_of_the_critic_alone_is_refused_not_forgotten(void **state) {
+    (void)state;
+    ppo_env    env = walk_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    cfg.learning_rate = 0, cfg.critic_learning_rate = 1e-3f;
+    assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT,
+                 "critic_learning_rate|learning_rate is 0");
 }
 
 static void without_a_critic_the_advantage_is_the_discounted_return_that_followed(void **state) {
@@ -596,6 +621,7 @@ int main(void) {
         cmocka_unit_test(the_reported_kl_is_the_exact_one_over_the_rollout_and_moves_the_penalty),
         cmocka_unit_test(the_reported_kl_of_a_recurrent_policy_follows_its_sequences),
         cmocka_unit_test(without_a_target_the_penalty_stays_and_no_kl_is_reported),
+        cmocka_unit_test(the_penalty_stays_within_bounds),
         cmocka_unit_test(a_rollout_keeps_the_outputs_of_the_policy_for_a_penalty_alone),
         cmocka_unit_test(the_entropy_bonus_falls_as_scheduled_and_is_that_of_the_loss),
         cmocka_unit_test(a_schedule_of_ones_own_is_asked_for_every_setting_and_obeyed),
@@ -603,6 +629,7 @@ int main(void) {
         cmocka_unit_test(a_schedule_that_gives_nonsense_is_refused),
         cmocka_unit_test(the_critic_learns_at_its_own_rate),
         cmocka_unit_test(the_critics_rate_is_scheduled_alike),
+        cmocka_unit_test(a_rate_of_the_critic_alone_is_refused_not_forgotten),
         cmocka_unit_test(without_a_critic_the_advantage_is_the_discounted_return_that_followed),
         cmocka_unit_test(huber_delta_bounds_the_value_loss_of_the_trainer),
         cmocka_unit_test(a_minibatch_size_of_0_is_the_whole_rollout),
