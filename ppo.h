@@ -8506,9 +8506,10 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
     size_t            length = strlen(name);
     if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_export_c: \"%.60s\" will not do: 1 to 60 letters, digits and _, a letter first",
-                        name);
+        return ppo_fail(
+            PPO_ERROR_ARGUMENT,
+            "ppo_export_c: the name \"%.60s\" will not do: 1 to 60 letters, digits and _, a letter first",
+            name);
     }
     ppo__export export_ = {agent, name, NULL};
     return ppo__write_file(path, ppo__export_all, &export_);
