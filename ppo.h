@@ -1106,14 +1106,15 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
    running statistics, the environments in the midst of their episodes, counters. A run that is resumed
    from it ends with the same bits as one that never stopped. An environment without open() is saved as
    its plain bytes; one with open() is brought back by playing its episode again, from the same random
-   numbers, with the same actions: it must be a function of these, and have max_steps. A checkpoint holds
+   numbers, with the same actions: it must be a function of these, and have a max_steps for which num_envs
+   episodes are no more than 16 million numbers. A checkpoint holds
    a checksum, which guards against damage, not against malice: the bytes of a state go to the environment
    as they are. */
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path);
 
 /* Goes on from a checkpoint: a new agent and a new trainer, which the caller frees. config NULL: the
    checkpoint's own; otherwise take those by ppo_config_load() and change what should change: total_steps,
-   the learning rate, ... but not the number or the shape of anything. Callbacks are not in the file. */
+   the learning rate, ... but not the number of environments or the network. Callbacks are not in the file. */
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer);
 
@@ -7738,7 +7739,7 @@ static ppo_status ppo__put_config(ppo_file *file, const ppo_config *config) {
 }
 
 /* Fields that the file lacks keep their defaults: it may be older than they are. A custom schedule is not
-   in the file; until the caller sets it again, the setting is constant. */
+   in the file: the caller has to set it again. */
 static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
     *config = ppo_config_default();
     for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
@@ -7876,7 +7877,6 @@ static ppo_status ppo__check_room(const ppo_file *file, const ppo_env *env, cons
         }
     }
     need += inputs * outputs;
-    if (config->gsde && env->action_space.kind == PPO_BOX) need += inputs * outputs;
     if (need <= have) return PPO_OK;
     return ppo__file_fail(file->path, "its settings ask for %.0f weights, it holds %.0f numbers", need, have);
 }
@@ -8041,7 +8041,8 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
     ppo__checkpoint kept;
     if (!trainer || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_save: an argument is NULL");
     if (trainer->collector.envs.env.open && !trainer->collector.envs.played) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "an environment with open() needs max_steps to be saved");
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "an environment with open() needs max_steps to be saved, and not a huge one");
     }
     kept.counters[PPO__ITERATION] = trainer->iteration;
     kept.counters[PPO__STEPS] = trainer->steps;
@@ -8210,6 +8211,15 @@ static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *confi
     return PPO_OK;
 }
 
+/* The bytes of one environment's state mean nothing to another. */
+static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *env) {
+    const char *own = ppo_file_text(file, "environment");
+    char        name[64];
+    ppo__keep_name(name, env->name);
+    if (!own || strcmp(own, name) == 0) return PPO_OK;
+    return ppo__file_fail(file->path, "it is of the environment \"%.60s\", not of \"%.60s\"", own, name);
+}
+
 static ppo_status ppo__resume(const ppo_file *file, const ppo_env *env, const ppo_config *config,
                               ppo_agent **agent, ppo_trainer **trainer) {
     ppo_config       own;
@@ -8220,6 +8230,7 @@ static ppo_status ppo__resume(const ppo_file *file, const ppo_env *env, const pp
     if (!status && config) status = ppo__check_same(&own, config);
     if (!status && !config && ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo__get_agent(file, env, agent);
+    if (!status) status = ppo__check_environment(file, env);
     if (status) return status;
     int64_t shape[2] = {own.num_envs, env->obs_size}; /* before anything of that size is made */
     status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
