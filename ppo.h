@@ -7749,20 +7749,6 @@ static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
     return PPO_OK;
 }
 
-/* The statistics' numbers, as arrays of the file: name.mean, name.var, name.count. */
-static ppo_status ppo__put_normalizer(ppo_file *file, const char *name, const ppo_normalizer *norm) {
-    char       full[64];
-    int64_t    size = norm->size;
-    ppo_status status = PPO_OK;
-    if (!norm->size) return PPO_OK;
-    snprintf(full, sizeof full, "%s.mean", name);
-    status = ppo_file_add(file, full, PPO_F64, &size, 1, norm->mean);
-    snprintf(full, sizeof full, "%s.var", name);
-    if (!status) status = ppo_file_add(file, full, PPO_F64, &size, 1, norm->var);
-    snprintf(full, sizeof full, "%s.count", name);
-    return status ? status : ppo_file_add(file, full, PPO_F64, NULL, 0, &norm->count);
-}
-
 /* Copies an array that must be there into `to`. Floats must be finite. */
 static ppo_status ppo__get_array(const ppo_file *file, const char *name, int type, const int64_t *shape,
                                  int rank, void *to) {
@@ -7778,49 +7764,57 @@ static ppo_status ppo__get_array(const ppo_file *file, const char *name, int typ
     return finite ? PPO_OK : ppo__file_fail(file->path, "\"%s\" has a number that is not finite", name);
 }
 
-static ppo_status ppo__get_normalizer(const ppo_file *file, const char *name, ppo_normalizer *norm) {
+/* Which way arrays go. One list serves both, so that what is saved is what is read. */
+enum { PPO__SAVE, PPO__LOAD };
+
+static ppo_status ppo__carry(ppo_file *file, int way, const char *name, int type, const int64_t *shape,
+                             int rank, void *data) {
+    if (way == PPO__SAVE) return ppo_file_add(file, name, type, shape, rank, data);
+    return ppo__get_array(file, name, type, shape, rank, data);
+}
+
+/* The statistics' numbers: name.mean, name.var, name.count. */
+static ppo_status ppo__carry_normalizer(ppo_file *file, int way, const char *name, ppo_normalizer *norm) {
     char       full[64];
     int64_t    size = norm->size;
-    ppo_status status;
+    int        possible = 1;
+    ppo_status status = PPO_OK;
+    if (!norm->size) return PPO_OK;
     snprintf(full, sizeof full, "%s.mean", name);
-    status = ppo__get_array(file, full, PPO_F64, &size, 1, norm->mean);
-    snprintf(full, sizeof full, "%s.count", name);
-    if (!status) status = ppo__get_array(file, full, PPO_F64, NULL, 0, &norm->count);
+    status = ppo__carry(file, way, full, PPO_F64, &size, 1, norm->mean);
     snprintf(full, sizeof full, "%s.var", name);
-    if (!status) status = ppo__get_array(file, full, PPO_F64, &size, 1, norm->var);
-    int possible = norm->count > 0;
+    if (!status) status = ppo__carry(file, way, full, PPO_F64, &size, 1, norm->var);
+    snprintf(full, sizeof full, "%s.count", name);
+    if (!status) status = ppo__carry(file, way, full, PPO_F64, NULL, 0, &norm->count);
+    if (status || way == PPO__SAVE) return status;
     for (int j = 0; j < norm->size; ++j) possible &= norm->var[j] >= 0;
-    if (status || possible) return status;
-    return ppo__file_fail(file->path, "\"%s\" is no variance of so many samples", full);
+    if (possible && norm->count > 0) return PPO_OK;
+    return ppo__file_fail(file->path, "\"%s.var\" is no variance of so many samples", name);
 }
 
 /* A block as large as the parameters (themselves, or a moment of Adam's), each under prefix + its name. */
-static ppo_status ppo__put_params(ppo_file *file, const char *prefix, const ppo_params *params,
-                                  const float *block) {
+static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix, const ppo_params *params,
+                                    float *block) {
     ppo_status status = PPO_OK;
     for (int i = 0; i < params->tensor_count && !status; ++i) {
         const ppo_tensor *tensor = params->tensors[i];
         int64_t           shape[2] = {tensor->rows, tensor->cols};
         char              name[192];
         snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
-        status = ppo_file_add(file, name, PPO_F32, shape, 2, block + (tensor->data - params->data));
+        status = ppo__carry(file, way, name, PPO_F32, shape, 2, block + (tensor->data - params->data));
     }
     return status;
 }
 
-static ppo_status ppo__get_params(const ppo_file *file, const char *prefix, const ppo_params *params,
-                                  float *block) {
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < params->tensor_count && !status; ++i) {
-        const ppo_tensor *tensor = params->tensors[i];
-        int64_t           shape[2] = {tensor->rows, tensor->cols};
-        char              name[192];
-        snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
-        status = ppo__get_array(file, name, PPO_F32, shape, 2, block + (tensor->data - params->data));
-    }
-    return status;
+/* The weights and the statistics that a policy has. */
+static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
+    const ppo_params *params = agent->model.params;
+    ppo_status        status = ppo__carry_params(file, way, "", params, params->data);
+    if (!status) status = ppo__carry_normalizer(file, way, "obs_norm", &agent->obs_norm);
+    return status ? status : ppo__carry_normalizer(file, way, "return_norm", &agent->return_norm);
 }
 
+/* Saving only reads the agent: the cast is for the list that loading shares. */
 static ppo_status ppo__put_agent(ppo_file *file, const ppo_agent *agent) {
     char       number[32], space[PPO__SPACE_SIZE];
     ppo_status status = ppo__put_config(file, &agent->config);
@@ -7829,9 +7823,7 @@ static ppo_status ppo__put_agent(ppo_file *file, const ppo_agent *agent) {
     if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
     if (!status) status = ppo_file_set_text(file, "observation_size", number);
     if (!status) status = ppo_file_set_text(file, "action_space", space);
-    if (!status) status = ppo__put_params(file, "", agent->model.params, agent->model.params->data);
-    if (!status) status = ppo__put_normalizer(file, "obs_norm", &agent->obs_norm);
-    return status ? status : ppo__put_normalizer(file, "return_norm", &agent->return_norm);
+    return status ? status : ppo__carry_agent(file, PPO__SAVE, (ppo_agent *)agent);
 }
 
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
@@ -7896,16 +7888,14 @@ static ppo_status ppo__get_network(const ppo_file *file, ppo_agent **agent) {
     return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
 }
 
-static ppo_status ppo__get_agent(const ppo_file *file, const ppo_env *env, ppo_agent **agent) {
+static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
     ppo_agent *made = NULL;
     ppo_status status = ppo__get_network(file, &made);
     if (!status && env && ppo__check_agent(made, env)) status = ppo__file_blame(file);
-    if (!status) status = ppo__get_params(file, "", made->model.params, made->model.params->data);
-    if (!status && made->obs_norm.size) status = ppo__get_normalizer(file, "obs_norm", &made->obs_norm);
     if (!status && ppo_file_find(file, "return_norm.mean")) {
         status = ppo_normalizer_init(&made->return_norm, 1);
-        if (!status) status = ppo__get_normalizer(file, "return_norm", &made->return_norm);
     }
+    if (!status) status = ppo__carry_agent(file, PPO__LOAD, made);
     if (status) {
         ppo_agent_free(made);
     } else {
@@ -7961,7 +7951,7 @@ typedef struct ppo__item {
 
 enum { PPO__ITEMS = 18, PPO__RNG_WORDS = sizeof(ppo_rng) / sizeof(uint32_t) };
 
-static void ppo__trainer_items(const ppo_trainer *trainer, ppo__checkpoint *kept, ppo__item *items) {
+static void ppo__list_items(const ppo_trainer *trainer, ppo__checkpoint *kept, ppo__item *items) {
     const ppo__collector *collector = &trainer->collector;
     const ppo__envs      *envs = &collector->envs;
     int64_t               n = envs->count, width = collector->model->core.width, obs = envs->env.obs_size;
@@ -7989,6 +7979,27 @@ static void ppo__trainer_items(const ppo_trainer *trainer, ppo__checkpoint *kept
     memcpy(items, all, sizeof all);
 }
 
+/* What training has to remember besides the policy and its settings. */
+static ppo_status ppo__carry_trainer(ppo_file *file, int way, const ppo_trainer *trainer,
+                                     ppo__checkpoint *kept) {
+    const ppo_params *params = trainer->agent->model.params;
+    const ppo__envs  *envs = &trainer->collector.envs;
+    ppo__item         items[PPO__ITEMS];
+    ppo_status        status = PPO_OK;
+    ppo__list_items(trainer, kept, items);
+    for (int i = 0; i < PPO__ITEMS && !status; ++i) {
+        const ppo__item *item = &items[i];
+        int64_t          shape[2] = {item->rows, item->cols};
+        if (item->data) status = ppo__carry(file, way, item->name, item->type, shape, 2, item->data);
+    }
+    if (!status && !envs->env.open) {
+        int64_t shape[2] = {envs->count, (int64_t)envs->stride};
+        status = ppo__carry(file, way, "environments.state", PPO_U8, shape, 2, envs->state);
+    }
+    if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m);
+    return status ? status : ppo__carry_params(file, way, "adam.v.", params, params->v);
+}
+
 /* FNV-1a, over all names, texts and numbers of a file but the text that it is kept in. */
 static uint64_t ppo__hash(uint64_t hash, const void *data, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
@@ -8010,28 +8021,14 @@ static void ppo__file_checksum(const ppo_file *file, char text[32]) {
 }
 
 static ppo_status ppo__put_trainer(ppo_file *file, const ppo_trainer *trainer, ppo__checkpoint *kept) {
-    const ppo__envs  *envs = &trainer->collector.envs;
-    const ppo_params *params = trainer->agent->model.params;
-    ppo__item         items[PPO__ITEMS];
-    ppo_status        status = ppo__put_agent(file, trainer->agent);
-    ppo__trainer_items(trainer, kept, items);
-    for (int i = 0; i < PPO__ITEMS && !status; ++i) {
-        int64_t shape[2] = {items[i].rows, items[i].cols};
-        if (items[i].data) status = ppo_file_add(file, items[i].name, items[i].type, shape, 2, items[i].data);
-    }
-    if (!status && !envs->env.open) {
-        int64_t shape[2] = {envs->count, (int64_t)envs->stride};
-        char    size[32];
-        snprintf(size, sizeof size, "%.0f", (double)envs->env.state_size);
-        status = ppo_file_add(file, "environments.state", PPO_U8, shape, 2, envs->state);
-        if (!status) status = ppo_file_set_text(file, "state_size", size);
-    }
+    char       size[32], checksum[32];
+    ppo_status status = ppo__put_agent(file, trainer->agent);
+    snprintf(size, sizeof size, "%.0f", (double)trainer->collector.envs.env.state_size);
+    if (!status) status = ppo_file_set_text(file, "state_size", size);
     if (!status)
         status = ppo__put_config(file, &trainer->config); /* the agent may have another trainer, too */
-    if (!status) status = ppo__put_params(file, "adam.m.", params, params->m);
-    if (!status) status = ppo__put_params(file, "adam.v.", params, params->v);
+    if (!status) status = ppo__carry_trainer(file, PPO__SAVE, trainer, kept);
     if (status) return status;
-    char checksum[32];
     ppo__file_checksum(file, checksum);
     return ppo_file_set_text(file, "checksum", checksum);
 }
@@ -8133,46 +8130,36 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
         file->path, "environment %d does not come back to its state when its episode is played again", e);
 }
 
-static ppo_status ppo__get_environments(const ppo_file *file, ppo__collector *collector) {
-    ppo__envs *envs = &collector->envs;
-    ppo_status status = PPO_OK;
-    if (!envs->env.open) {
-        int64_t     shape[2] = {envs->count, (int64_t)envs->stride};
-        const char *size = ppo_file_text(file, "state_size");
-        double      bytes;
-        if (!size || !ppo__parse_number(size, &bytes) || bytes != (double)envs->env.state_size) {
-            return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %.0f",
-                                  size ? size : "no", (double)envs->env.state_size);
-        }
-        return ppo__get_array(file, "environments.state", PPO_U8, shape, 2, envs->state);
-    }
-    for (int e = 0; e < envs->count && !collector->fresh && !status; ++e) status = ppo__replay(file, envs, e);
-    return status;
+/* The state that an environment would read must be its own. */
+static ppo_status ppo__check_state_size(const ppo_file *file, const ppo_env *env) {
+    const char *size = ppo_file_text(file, "state_size");
+    double      bytes;
+    if (size && ppo__parse_number(size, &bytes) && bytes == (double)env->state_size) return PPO_OK;
+    return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %.0f",
+                          size ? size : "no", (double)env->state_size);
 }
 
-static ppo_status ppo__get_trainer(const ppo_file *file, ppo_trainer *trainer) {
+static ppo_status ppo__check_lengths(const ppo_file *file, const ppo__envs *envs) {
+    int most = envs->env.max_steps;
+    for (int e = 0; e < envs->count && most; ++e) {
+        if (envs->length[e] < most) continue;
+        return ppo__file_fail(file->path, "environment %d is at step %d of its episode, but max_steps is %d",
+                              e, envs->length[e], most);
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__get_trainer(ppo_file *file, ppo_trainer *trainer) {
+    ppo__envs      *envs = &trainer->collector.envs;
     ppo_params     *params = trainer->agent->model.params;
     ppo__checkpoint kept;
-    ppo__item       items[PPO__ITEMS];
-    ppo_status      status = ppo__get_params(file, "adam.m.", params, params->m);
-    if (!status) status = ppo__get_params(file, "adam.v.", params, params->v);
+    ppo_status      status = ppo__check_state_size(file, &envs->env);
+    if (!status) status = ppo__carry_trainer(file, PPO__LOAD, trainer, &kept);
     for (size_t i = 0; i < params->count && !status; ++i) {
         if (!(params->v[i] >= 0)) status = ppo__file_fail(file->path, "Adam's second moment is below 0");
     }
-    ppo__trainer_items(trainer, &kept, items);
-    for (int i = 0; i < PPO__ITEMS && !status; ++i) {
-        int64_t shape[2] = {items[i].rows, items[i].cols};
-        if (items[i].data)
-            status = ppo__get_array(file, items[i].name, items[i].type, shape, 2, items[i].data);
-    }
+    if (!status) status = ppo__check_lengths(file, envs);
     if (status) return status;
-    for (int e = 0, most = trainer->collector.envs.env.max_steps; most && e < trainer->collector.envs.count;
-         ++e) {
-        int length = trainer->collector.envs.length[e];
-        if (length < most) continue;
-        return ppo__file_fail(file->path, "environment %d is at step %d of its episode, but max_steps is %d",
-                              e, length, most);
-    }
     if (!ppo__possible_trainer(trainer, &kept)) {
         return ppo__file_fail(file->path, "its counters or flags are none that training leaves");
     }
@@ -8183,7 +8170,10 @@ static ppo_status ppo__get_trainer(const ppo_file *file, ppo_trainer *trainer) {
     params->step = (long)kept.counters[PPO__ADAM_STEP];
     trainer->started = ppo_clock() - kept.seconds;
     if (!ppo__adapts_kl(&trainer->config)) trainer->kl_coef = trainer->config.kl_coef;
-    return ppo__get_environments(file, &trainer->collector);
+    for (int e = 0; envs->env.open && !trainer->collector.fresh && e < envs->count && !status; ++e) {
+        status = ppo__replay(file, envs, e);
+    }
+    return status;
 }
 
 static ppo_status ppo__check_checksum(const ppo_file *file) {
@@ -8220,8 +8210,8 @@ static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *en
     return ppo__file_fail(file->path, "it is of the environment \"%.60s\", not of \"%.60s\"", own, name);
 }
 
-static ppo_status ppo__resume(const ppo_file *file, const ppo_env *env, const ppo_config *config,
-                              ppo_agent **agent, ppo_trainer **trainer) {
+static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
+                              ppo_trainer **trainer) {
     ppo_config       own;
     const ppo_array *array;
     ppo_status       status = ppo__check_checksum(file);
@@ -8441,48 +8431,53 @@ static void ppo__export_policy(const ppo__export *x) {
     fprintf(x->out, "    (void)odd;\n}\n\n");
 }
 
-static void ppo__export_predict(const ppo__export *x) {
-    const ppo_actor_critic *model = &x->agent->model;
-    const ppo_space        *space = &model->action_space;
-    const char *state = model->core.width ? "float *state, " : "", *pass = *state ? "state, " : "";
-    int         heads, outputs = ppo__space_outputs(space);
-    if (space->kind == PPO_BOX) {
-        const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
-        fprintf(x->out,
-                "/* action [%d], within [%s, %s] */\n"
-                "static inline void %s_predict(const float *obs, %sfloat *action) {\n"
-                "    int j;\n    %s_forward(obs, %saction);\n    for (j = 0; j < %d; ++j) {\n",
-                outputs, low.text, high.text, x->name, state, x->name, pass, outputs);
-        if (model->squash) {
-            fprintf(x->out, "        action[j] = %s + %s * (%s_tanh(action[j]) + 1.0f);\n", low.text,
-                    ppo__c_float(0.5 * ((double)space->high - (double)space->low)).text, x->name);
-        }
-        if (ppo__finite(space->low))
-            fprintf(x->out, "        if (action[j] < %s) action[j] = %s;\n", low.text, low.text);
-        if (ppo__finite(space->high))
-            fprintf(x->out, "        if (action[j] > %s) action[j] = %s;\n", high.text, high.text);
-        fprintf(x->out, "    }\n}\n\n");
-        return;
+/* The rest of the line is "NAME_predict(const float *obs, float *state, what the action goes to) {". */
+static void ppo__export_head(const ppo__export *x, const char *result, const char *to) {
+    int recurrent = x->agent->model.core.width != 0;
+    fprintf(x->out, "static inline %s %s_predict(const float *obs%s%s%s) {\n", result, x->name,
+            recurrent ? ", float *state" : "", *to ? ", " : "", to);
+}
+
+static void ppo__export_call(const ppo__export *x, const char *output) {
+    fprintf(x->out, "    %s_forward(obs, %s%s);\n", x->name, x->agent->model.core.width ? "state, " : "",
+            output);
+}
+
+static void ppo__export_box(const ppo__export *x) {
+    const ppo_space    *space = &x->agent->model.action_space;
+    const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
+    fprintf(x->out, "/* action [%d], within [%s, %s] */\n", space->n, low.text, high.text);
+    ppo__export_head(x, "void", "float *action");
+    fprintf(x->out, "    int j;\n");
+    ppo__export_call(x, "action");
+    fprintf(x->out, "    for (j = 0; j < %d; ++j) {\n", space->n);
+    if (x->agent->model.squash) {
+        fprintf(x->out, "        action[j] = %s + %s * (%s_tanh(action[j]) + 1.0f);\n", low.text,
+                ppo__c_float(0.5 * ((double)space->high - (double)space->low)).text, x->name);
     }
-    const int *sizes = ppo__space_heads(space, &heads);
+    if (ppo__finite(space->low))
+        fprintf(x->out, "        if (action[j] < %s) action[j] = %s;\n", low.text, low.text);
+    if (ppo__finite(space->high))
+        fprintf(x->out, "        if (action[j] > %s) action[j] = %s;\n", high.text, high.text);
+    fprintf(x->out, "    }\n}\n\n");
+}
+
+static void ppo__export_choices(const ppo__export *x) {
+    const ppo_space *space = &x->agent->model.action_space;
+    int              heads, outputs = ppo__space_outputs(space), one = space->kind == PPO_DISCRETE;
+    const int       *sizes = ppo__space_heads(space, &heads);
     ppo__export_text(x, "/* the likeliest of n */\n"
                         "static inline int @_largest(const float *logit, int n) {\n"
                         "    int j, best = 0;\n"
                         "    for (j = 1; j < n; ++j) best = logit[j] > logit[best] ? j : best;\n"
                         "    return best;\n}\n\n");
-    if (space->kind == PPO_DISCRETE) {
-        fprintf(
-            x->out,
-            "/* the likeliest action, 0 .. %d */\nstatic inline int %s_predict(const float *obs%s) {\n"
-            "    float logit[%d];\n    %s_forward(obs, %slogit);\n    return %s_largest(logit, %d);\n}\n\n",
-            outputs - 1, x->name, *state ? ", float *state" : "", outputs, x->name, pass, x->name, outputs);
-        return;
-    }
-    fprintf(x->out,
-            "/* choices [%d] */\nstatic inline void %s_predict(const float *obs, %sint *choices) {\n"
-            "    float logit[%d];\n    %s_forward(obs, %slogit);\n",
-            heads, x->name, state, outputs, x->name, pass);
-    for (int h = 0, at = 0; h < heads; at += sizes[h++]) {
+    if (one) fprintf(x->out, "/* the likeliest action, 0 .. %d */\n", outputs - 1);
+    else fprintf(x->out, "/* choices [%d] */\n", heads);
+    ppo__export_head(x, one ? "int" : "void", one ? "" : "int *choices");
+    fprintf(x->out, "    float logit[%d];\n", outputs);
+    ppo__export_call(x, "logit");
+    if (one) fprintf(x->out, "    return %s_largest(logit, %d);\n", x->name, outputs);
+    for (int h = 0, at = 0; h < heads && !one; at += sizes[h++]) {
         fprintf(x->out, "    choices[%d] = %s_largest(logit + %d, %d);\n", h, x->name, at, sizes[h]);
     }
     fprintf(x->out, "}\n\n");
@@ -8507,7 +8502,8 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     ppo_status status = ppo__export_arrays(&x);
     if (status) return status;
     ppo__export_policy(&x);
-    ppo__export_predict(&x);
+    if (x.agent->model.action_space.kind == PPO_BOX) ppo__export_box(&x);
+    else ppo__export_choices(&x);
     ppo__export_text(&x, "#endif\n");
     return PPO_OK;
 }
