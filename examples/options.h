@@ -126,47 +126,59 @@ static void print_help(options *o) {
     }
 }
 
-/* A flag of the table: takes its value. 0: done, 1: it is wrong, 2: it is not in the table. */
-static int take_flag(options *o, const char *name, const char *value) {
-    flag  flags[FLAGS];
-    char *end;
-    list_flags(o, flags);
-    for (int i = 0; i < FLAGS; i++) {
-        if (strcmp(flags[i].name, name) != 0) continue;
-        if (flags[i].on) {
-            *flags[i].on = 1;
-            return value ? fail("no value belongs to --", name) : 0;
-        }
-        if (!value) return fail("a value is missing after --", name);
-        if (flags[i].text) *flags[i].text = value;
-        if (!flags[i].number) return *value ? 0 : fail("a value is missing after --", name);
-        long n = strtol(value, &end, 10);
-        *flags[i].number = (int)n;
-        if (end > value && !*end && n >= 1 && n <= 1000000) return 0;
-        fprintf(stderr, "train: --%s is a number from 1 to 1000000, not %s\n", name, value);
-        return 1;
-    }
-    return 2;
+/* The next flag of the command line, "--name value" or "--name=value", from argv[*at] on; NULL after the last. */
+static const char *next_flag(int argc, char **argv, int *at, char name[64], const char **value) {
+    if (*at >= argc) return NULL;
+    const char *text = argv[(*at)++], *equals = strchr(text, '=');
+    if (strcmp(text, "-h") == 0) text = "--help";
+    const char *bare = strncmp(text, "--", 2) == 0 ? text + 2 : text;
+    snprintf(name, 64, "%.*s", (int)strcspn(bare, "="), bare);
+    *value = equals ? equals + 1 : NULL;
+    if (!equals && *at < argc && strncmp(argv[*at], "--", 2) != 0) *value = argv[(*at)++];
+    return text;
 }
 
-/* One pass over the command line: the flags of the table (settings 0), or the settings. 0 if it worked. */
+static const flag *find_flag(const flag *flags, const char *name) {
+    for (int i = 0; i < FLAGS; i++)
+        if (strcmp(flags[i].name, name) == 0) return &flags[i];
+    return NULL;
+}
+
+static int take_flag(const flag *f, const char *value) {
+    char *end;
+    if (f->on) {
+        *f->on = 1;
+        return value ? fail("no value belongs to --", f->name) : 0;
+    }
+    if (!value || !*value) return fail("a value is missing after --", f->name);
+    if (f->text) {
+        *f->text = value;
+        return 0;
+    }
+    long n = strtol(value, &end, 10);
+    *f->number = (int)n;
+    if (end > value && !*end && n >= 1 && n <= 1000000) return 0;
+    fprintf(stderr, "train: --%s is a number from 1 to 1000000, not %s\n", f->name, value);
+    return 1;
+}
+
+static int take_setting(options *o, const char *name, const char *value) {
+    if (!value) return fail("a value is missing after --", name);
+    if (strcmp(name, "steps") == 0) name = "total_steps";
+    return ppo_config_set(&o->config, name, value) ? fail("", ppo_last_error()) : 0;
+}
+
+/* One pass over the command line: for the flags of the table, or for the settings. 0 if it worked. */
 static int parse(options *o, int argc, char **argv, int settings) {
-    for (int i = 1; i < argc; i++) {
-        char        name[64];
-        const char *value = strchr(argv[i], '=');
-        if (!strcmp(argv[i], "-h")) argv[i] = (char *)"--help";
-        if (strncmp(argv[i], "--", 2) != 0) return fail("a flag starts with --, unlike ", argv[i]);
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(argv[i] + 2, "="), argv[i] + 2);
-        if (value) value++;
-        else if (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0) value = argv[++i];
-        options scratch = *o; /* in the second pass the table's flags are only passed over */
-        int     result = take_flag(settings ? &scratch : o, name, value);
-        if (result == 1) return 1;
-        if (result == 0 || !settings) continue;
-        if (!value) return fail("a value is missing after --", name);
-        if (ppo_config_set(&o->config, strcmp(name, "steps") ? name : "total_steps", value) != PPO_OK) {
-            return fail("", ppo_last_error());
-        }
+    flag        flags[FLAGS];
+    char        name[64];
+    const char *value, *text;
+    list_flags(o, flags);
+    for (int at = 1; (text = next_flag(argc, argv, &at, name, &value)) != NULL;) {
+        if (strncmp(text, "--", 2) != 0) return fail("a flag starts with --, unlike ", text);
+        const flag *f = find_flag(flags, name);
+        if (f && !settings && take_flag(f, value)) return 1;
+        if (!f && settings && take_setting(o, name, value)) return 1;
     }
     return 0;
 }
