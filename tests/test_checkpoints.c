@@ -762,6 +762,22 @@ static void settings_that_cannot_change_in_the_midst_of_a_run_are_refused_by_nam
                  "gamma");
 }
 
+static void a_checkpoint_of_another_environment_is_refused_by_both_names(void **state) {
+    (void)state;
+    ppo_env    env = walk_env();
+    ppo_config cfg = settings("");
+    env.name = "walk";
+    run r = begin(&env, &cfg), back = {NULL, NULL};
+    assert_ok(ppo_trainer_save(r.trainer, "one"));
+    end(&r);
+    env.name = "stroll"; /* the same sizes: nothing but the name tells */
+    assert_fails(ppo_trainer_resume("one", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_FILE,
+                 "one: |\"walk\"|\"stroll\"");
+    assert_true(!back.agent && !back.trainer);
+    assert_ok(ppo_agent_load("one", &env, &back.agent)); /* its policy may play there */
+    ppo_agent_free(back.agent);
+}
+
 static float own_schedule(int setting, float initial, float progress, void *user) {
     (void)setting;
     return initial * (1 - progress * *(const float *)user);
@@ -2193,6 +2209,7 @@ int main(void) {
         TEST(more_steps_and_another_learning_rate_take_effect),
         TEST(another_kl_coef_takes_effect_unless_it_adapts),
         TEST(rollouts_of_another_length_are_no_obstacle),
+        TEST(a_checkpoint_of_another_environment_is_refused_by_both_names),
         TEST(settings_that_cannot_change_in_the_midst_of_a_run_are_refused_by_name),
         TEST(a_schedule_of_ones_own_must_be_given_again),
         TEST(a_policy_is_loaded_as_it_was_saved),

@@ -598,6 +598,47 @@ static void an_iteration_after_a_failed_one_starts_with_fresh_episodes(void **st
     ppo_agent_free(agent);
 }
 
+/* Walks by chance; copy 1 fails at its third step while noise_fails. */
+static int noise_fails;
+
+static void noise_reset(void *state, ppo_rng *rng, float *obs) {
+    *(int *)state = 0;
+    obs[0] = ppo_rng_uniform(rng);
+}
+
+static void noise_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    obs[0] = ppo_rng_uniform(rng);
+    out->reward = noise_fails && env_index(rng) == 1 && ++*(int *)state == 3 ? NAN : action->box[0];
+}
+
+/* How far the other copies got before the failure is the threads' business, and nobody else's. */
+static void what_follows_a_failed_iteration_is_the_same_for_any_number_of_threads(void **state) {
+    (void)state;
+    float first[2][64], seen[2][64];
+    for (int threads = 1; threads <= 4; threads++) {
+        ppo_env      env = {0};
+        ppo_config   cfg = tiny_config();
+        ppo_agent   *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        env.obs_size = 1, env.action_space = ppo_box(1, -9, 9), env.state_size = sizeof(int);
+        env.reset = noise_reset, env.step = noise_step;
+        cfg.num_envs = 4, cfg.rollout_steps = 16, cfg.total_steps = 1000, cfg.threads = threads;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        noise_fails = 1;
+        assert_fails(ppo_trainer_iterate(trainer, NULL), PPO_ERROR_NUMERIC, "reward is NaN (environment 1");
+        noise_fails = 0;
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        const ppo_rollout *r = ppo_trainer_rollout(trainer);
+        memcpy(seen[0], r->obs, sizeof seen[0]);
+        memcpy(seen[1], r->actions.box, sizeof seen[1]);
+        if (threads == 1) memcpy(first, seen, sizeof first);
+        assert_memory_equal(first, seen, sizeof first);
+        ppo_trainer_free(trainer);
+        ppo_agent_free(agent);
+    }
+}
+
 static void silent_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     (void)state, (void)rng, (void)action, (void)obs, (void)out;
 }
@@ -669,6 +710,7 @@ int main(void) {
         cmocka_unit_test(log_probabilities_are_of_the_actions_that_were_taken),
         cmocka_unit_test(copies_draw_from_streams_of_their_own),
         cmocka_unit_test(normalized_observations_and_rewards_stay_within_their_limits),
+        cmocka_unit_test(what_follows_a_failed_iteration_is_the_same_for_any_number_of_threads),
         cmocka_unit_test_teardown(an_iteration_after_a_failed_one_starts_with_fresh_episodes,
                                   ticks_plan_clear),
         cmocka_unit_test(an_observation_that_nobody_writes_is_zero),
