@@ -8,9 +8,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SPEC = json.loads((HERE / "tasks.json").read_text())
-TASKS = {name: task | {"config": SPEC["stable_baselines3_defaults"] | task["config"]}
+TASKS = {name: {"seeds": SPEC["seeds"]} | task | {"config": SPEC["stable_baselines3_defaults"] | task["config"]}
          for name, task in SPEC["tasks"].items()}
-SEEDS = range(1, SPEC["seeds"] + 1)
 EVAL_EPISODES = SPEC["eval_episodes"]
 CURVE_POINTS = 50
 
@@ -47,7 +46,9 @@ def sweep(library, run):
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     args = parser.parse_args()
     done = {(r["task"], r["seed"]) for r in results(library)}
-    jobs = [(run, task, seed) for seed in SEEDS for task in args.tasks if (task, seed) not in done]
+    most = max(TASKS[task]["seeds"] for task in args.tasks)
+    jobs = [(run, task, seed) for seed in range(1, most + 1) for task in args.tasks
+            if seed <= TASKS[task]["seeds"] and (task, seed) not in done]
     jobs.sort(key=lambda job: TASKS[job[1]]["config"]["total_steps"] > 100000)
     path = HERE / "results" / f"{library}.jsonl"
     path.parent.mkdir(exist_ok=True)

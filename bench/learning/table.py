@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from common import HERE, SEEDS, TASKS, results
+from common import HERE, TASKS, results
 
 RESAMPLES = 10000
 WIDTH, HEIGHT, COLUMNS = 270, 170, 3  # of a panel with its margins; panels in a row
@@ -32,23 +32,24 @@ def verdict(ours, theirs):
     return "reach" if ours[2] >= theirs[1] else "miss"
 
 
-def show(figures, runs):
+def show(figures, runs, seeds):
     if not figures:
         return "-"
-    unfinished = f" ({runs} of {len(SEEDS)} seeds)" if runs < len(SEEDS) else ""
+    unfinished = f" ({runs} of {seeds} seeds)" if runs < seeds else ""
     return "{:.1f} [{:.1f}, {:.1f}]".format(*figures) + unfinished
 
 
 def table(runs):
-    rows = [["task", "steps", "Stable-Baselines3", "ppo.h", "verdict", "ppo.h's policies in Gymnasium",
-             "carried over"], ["---"] * 7]
+    rows = [["task", "steps", "seeds", "Stable-Baselines3", "ppo.h", "verdict", "ppo.h's policies in Gymnasium",
+             "carried over"], ["---"] * 8]
     for task in TASKS:
         finals = {library: [r["final"] for r in runs[library] if r["task"] == task] for library in runs}
         figures = {library: interval(x) if x else None for library, x in finals.items()}
         sb3, ppo, carried = (figures[library] for library in ("sb3", "ppo", "carried"))
-        rows.append([task, f"{TASKS[task]['config']['total_steps']:,}", show(sb3, len(finals["sb3"])),
-                     show(ppo, len(finals["ppo"])), verdict(ppo, sb3) if sb3 and ppo else "-",
-                     show(carried, len(finals["carried"])),
+        seeds = TASKS[task]["seeds"]
+        rows.append([task, f"{TASKS[task]['config']['total_steps']:,}", str(seeds),
+                     show(sb3, len(finals["sb3"]), seeds), show(ppo, len(finals["ppo"]), seeds),
+                     verdict(ppo, sb3) if sb3 and ppo else "-", show(carried, len(finals["carried"]), seeds),
                      ("yes" if ppo[1] <= carried[0] <= ppo[2] else "no") if ppo and carried else "-"])
     return "".join("| " + " | ".join(cells) + " |\n" for cells in rows)
 
