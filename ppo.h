@@ -52,7 +52,7 @@ THE IDEA
 
     ppo_train() is that loop: collect a rollout, ppo_gae(), then epochs of shuffled minibatches, each of them
     ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
-    To understand PPO from this file, read ppo_trainer_iterate() and ppo__update() in the implementation of
+    To understand PPO from this file, read ppo__iterate() and ppo__update() in the implementation of
     section 13, then ppo__collect_step() in section 12, and follow the names upwards.
 
 STEP BY STEP
@@ -112,7 +112,7 @@ ERRORS
     ppo_last_error() then holds one sentence about it, for the calling thread:
         "reward is NaN (environment 3, step 1201)"
     After a failure nothing leaks, what was to be created is not, and what was to be filled is unspecified.
-    All free functions accept NULL.
+    A pointer may be NULL where its comment says so, and in all free functions.
 
 MEMORY
 
@@ -859,54 +859,54 @@ typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, PPO_SETTING_ENTROPY_COEF };
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
-typedef struct ppo_config {      /* defaults in brackets */
-    long         total_steps;    /* environment steps, over all environments [100000] */
-    int          num_envs;       /* environments side by side [4] */
-    int          rollout_steps;  /* steps of each per iteration [512] */
-    int          minibatch_size; /* samples per gradient step, up to the rollout; evened out; 0: all [64] */
-    int          epochs;         /* passes over each rollout [10] */
-    float        learning_rate;  /* Adam's [3e-4] */
-    int          learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
-    float        critic_learning_rate; /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
-    float        gamma;                /* discount per step [0.99] */
-    float        gae_lambda;           /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int          objective;            /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
-    float        clip_low, clip_high;  /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
-    int          clip_schedule;        /* as learning_rate_schedule, for both ranges [constant] */
-    float        dual_clip;            /* > 1: bound for negative advantages; 0: off [0] */
-    float        kl_coef;              /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float        adaptive_kl_target;   /* > 0: kl_coef doubles or halves to keep the KL near this [0] */
-    float        target_kl;            /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float        value_coef;       /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float        value_clip;       /* > 0: clip range of the value loss; 0: off [0] */
-    float        huber_delta;      /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int          baseline;         /* 0: no critic; an advantage is the return that followed [1] */
-    float        entropy_coef;     /* weight of the entropy bonus [0] */
-    int          entropy_schedule; /* as learning_rate_schedule [constant] */
-    int          normalize_advantage;    /* per minibatch: mean 0, std 1 [1] */
-    float        max_grad_norm;          /* global-norm clip; 0: off [0.5] */
-    float        adam_beta1, adam_beta2; /* [0.9, 0.999] */
-    float        adam_eps;               /* [1e-5] */
-    float        weight_decay;           /* decoupled, AdamW [0] */
-    int          hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
-    int          hidden_layers;          /* how many of them [2] */
-    int          activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
-    int          shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
-    int          recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
-    int          sequence_steps; /* recurrent: gradients go back through at most this many steps [32] */
-    int          init;           /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
-    float        log_std_init;   /* PPO_BOX: initial log standard deviation [0] */
-    int          squash;     /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
-    int          gsde;       /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
-    int          gsde_steps; /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
-    int          normalize_obs; /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
-    int          normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
-    float        clip_obs;         /* normalized observations are clipped to +- this [10] */
-    float        clip_reward;      /* normalized rewards are clipped to +- this [10] */
-    uint64_t     seed;             /* [1] */
-    int          threads;          /* for collecting; the results are the same for any number [1] */
-    ppo_callback callback;         /* may be NULL [NULL] */
-    void        *callback_user;    /* handed to the callback [NULL] */
+typedef struct ppo_config {  /* defaults in brackets */
+    long     total_steps;    /* environment steps, over all environments [100000] */
+    int      num_envs;       /* environments side by side [4] */
+    int      rollout_steps;  /* steps of each per iteration [512] */
+    int      minibatch_size; /* samples per gradient step, up to the rollout; evened out; 0: all [64] */
+    int      epochs;         /* passes over each rollout [10] */
+    float    learning_rate;  /* Adam's [3e-4] */
+    int      learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
+    float    critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
+    float    gamma;                  /* discount per step [0.99] */
+    float    gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int      objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
+    float    clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
+    int      clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
+    float    dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
+    float    kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float    adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
+    float    target_kl;          /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float    value_coef;         /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float    value_clip;         /* > 0: clip range of the value loss; 0: off [0] */
+    float    huber_delta;        /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int      baseline;           /* 0: no critic; an advantage is the return that followed [1] */
+    float    entropy_coef;       /* weight of the entropy bonus [0] */
+    int      entropy_schedule;   /* as learning_rate_schedule [constant] */
+    int      normalize_advantage;    /* per minibatch: mean 0, std 1 [1] */
+    float    max_grad_norm;          /* global-norm clip; 0: off [0.5] */
+    float    adam_beta1, adam_beta2; /* [0.9, 0.999] */
+    float    adam_eps;               /* [1e-5] */
+    float    weight_decay;           /* decoupled, AdamW [0] */
+    int      hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
+    int      hidden_layers;          /* how many of them [2] */
+    int      activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
+    int      shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
+    int      recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
+    int      sequence_steps;         /* recurrent: gradients go back through at most this many steps [32] */
+    int      init;                   /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
+    float    log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
+    int      squash;        /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
+    int      gsde;          /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
+    int      gsde_steps;    /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
+    int      normalize_obs; /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
+    int      normalize_reward;     /* 1: divided by the std of the discounted return, likewise [0] */
+    float    clip_obs;             /* normalized observations are clipped to +- this [10] */
+    float    clip_reward;          /* normalized rewards are clipped to +- this [10] */
+    uint64_t seed;                 /* [1] */
+    int      threads;              /* for collecting; the results are the same for any number [1] */
+    ppo_callback    callback;      /* may be NULL [NULL] */
+    void           *callback_user; /* handed to the callback [NULL] */
     ppo_schedule_fn schedule;      /* for PPO_CUSTOM [NULL] */
     void           *schedule_user; /* handed to it [NULL] */
 } ppo_config;
@@ -972,9 +972,9 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
 PPO_DEF void       ppo_agent_reset(ppo_agent *agent);
 
 /* The whole main job. *agent NULL: a new agent, which the caller frees; on failure none is handed out.
-   Otherwise that agent is trained further: with its own network, whatever config says of it, and with the
-   random streams of config->seed from their start, so choose another seed; after a failure it keeps what
-   it had learned. */
+   Otherwise that agent is trained further: with its own network, so start from agent->config and change
+   what is not about the network; and with the random streams of config->seed from their start, so choose
+   another seed. After a failure it keeps what it had learned. */
 PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
 
 /* The same, an iteration at a time, for programs with a loop of their own:
@@ -1287,6 +1287,22 @@ static char *ppo__with_point(char *number) {
 
 /* Where row `row` of a matrix of `cols` columns begins. */
 static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
+
+/* Well-formed UTF-8 (RFC 3629): nothing overlong, no surrogates, nothing above U+10FFFF. */
+static int ppo__is_utf8(const char *text) {
+    const unsigned char *s = (const unsigned char *)text;
+    while (*s) {
+        int more = *s < 0x80 ? 0 : *s < 0xc2 ? -1 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : *s < 0xf5 ? 3 : -1;
+        if (more < 0 || (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
+            (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f)) {
+            return 0;
+        }
+        for (++s; more > 0; --more, ++s) {
+            if ((*s & 0xc0) != 0x80) return 0;
+        }
+    }
+    return 1;
+}
 
 /* Time: the monotonic clock where the headers show it (strict C99 hides it), else the time of day. */
 PPO_DEF double ppo_clock(void) {
@@ -4654,7 +4670,7 @@ PPO_DEF ppo_space ppo_box(int n, float low, float high) {
 
 PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n) {
     ppo_space space = ppo__space(PPO_MULTI_DISCRETE, n);
-    for (int j = 0; j < n && j < PPO_MAX_CHOICES; ++j) space.sizes[j] = sizes[j];
+    for (int j = 0; j < n && j < PPO_MAX_CHOICES && sizes; ++j) space.sizes[j] = sizes[j];
     return space;
 }
 
@@ -4821,8 +4837,8 @@ static ppo_status ppo__check_model(const ppo_model_config *config) {
     ppo_status status = ppo__check_space(space);
     if (status) return status;
     if (config->squash && space->kind == PPO_BOX && !ppo__finite(space->high - space->low)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "squash needs a finite box, not %g to %g", (double)space->low,
-                        (double)space->high);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "squash needs a box of finite size, not %g to %g",
+                        (double)space->low, (double)space->high);
     }
     return PPO_OK;
 }
@@ -4984,6 +5000,8 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     if (env->max_steps < 0) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.max_steps is %d, must not be below 0", env->max_steps);
     }
+    if (env->name && !ppo__is_utf8(env->name))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "env.name is not UTF-8: no file could hold it");
     return ppo__check_space(&env->action_space);
 }
 
@@ -5030,6 +5048,37 @@ static ppo_status ppo__envs_note(ppo__envs *envs) {
     return envs->episode_rng && envs->played ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
+/* Behind each state are bytes that nobody may change: they tell of a state_size that is too small. */
+enum { PPO__GUARD = 16, PPO__GUARD_BYTE = 0xa5 };
+
+static void ppo__envs_guard(ppo__envs *envs) {
+    for (int e = 0; e < envs->count; ++e)
+        memset(envs->state + e * envs->stride + envs->env.state_size, PPO__GUARD_BYTE, PPO__GUARD);
+}
+
+static ppo_status ppo__check_guard(const ppo__envs *envs, int e) {
+    const unsigned char *guard = (const unsigned char *)envs->state + e * envs->stride + envs->env.state_size;
+    int                  whole = 1;
+    for (int i = 0; i < PPO__GUARD; ++i) whole &= guard[i] == PPO__GUARD_BYTE;
+    if (whole) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "environment %d wrote beyond its state: env.state_size is %.0f bytes",
+                    envs->first + e, (double)envs->env.state_size);
+}
+
+/* Calls env.open for copy e, with no old sentence in the way of the reason that it may give. */
+static ppo_status ppo__env_open(ppo__envs *envs, int e) {
+    char before[PPO__ERROR_SIZE], reason[PPO__ERROR_SIZE];
+    if (!envs->env.open) return PPO_OK;
+    memcpy(before, ppo__error, sizeof before);
+    ppo_fail(PPO_ERROR_ARGUMENT, "no reason given");
+    if (!envs->env.open(envs->state + e * envs->stride, envs->env.user, e)) {
+        memcpy(ppo__error, before, sizeof before);
+        return PPO_OK;
+    }
+    memcpy(reason, ppo__error, sizeof reason);
+    return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d): %.180s", envs->first + e, reason);
+}
+
 /* Copy e draws from the stream (seed, purpose, first + e). On failure ppo__envs_free() is still the
    caller's to call. */
 static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count, uint64_t seed,
@@ -5038,7 +5087,7 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->env = *env;
     envs->count = count;
     envs->first = first;
-    envs->stride = (env->state_size / PPO__ALIGN + 1) * PPO__ALIGN;
+    envs->stride = ((env->state_size + PPO__GUARD) / PPO__ALIGN + 1) * PPO__ALIGN;
     envs->state = (char *)ppo__arena_zeros(&envs->memory, count, envs->stride);
     envs->rng = (ppo_rng *)ppo__arena_array(&envs->memory, count, sizeof *envs->rng);
     envs->obs = (float *)ppo__arena_zeros(&envs->memory, count, env->obs_size * sizeof(float));
@@ -5048,16 +5097,12 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps) {
         return PPO_ERROR_MEMORY;
     }
+    ppo__envs_guard(envs);
     for (; envs->opened < count; ++envs->opened) {
         int e = envs->opened;
         envs->rng[e] = ppo_rng_stream(seed, purpose, (uint32_t)(first + e));
-        ppo_fail(PPO_OK, "no reason given"); /* open may say one, by ppo_fail() */
-        if (env->open && env->open(envs->state + e * envs->stride, env->user, e)) {
-            char reason[PPO__ERROR_SIZE];
-            memcpy(reason, ppo__error, sizeof reason);
-            return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d): %.180s", first + e,
-                            reason);
-        }
+        ppo_status status = ppo__env_open(envs, e);
+        if (status) return status;
     }
     return PPO_OK;
 }
@@ -5093,7 +5138,8 @@ static ppo_status ppo__env_reset(ppo__envs *envs, int e) {
     if (envs->episode_rng) envs->episode_rng[e] = envs->rng[e];
     envs->env.reset(envs->state + e * envs->stride, &envs->rng[e],
                     envs->obs + ppo__at(e, envs->env.obs_size));
-    return ppo__check_obs(envs, e);
+    ppo_status status = ppo__check_guard(envs, e);
+    return status ? status : ppo__check_obs(envs, e);
 }
 
 /* Adds an action to what environment e has played in this episode. */
@@ -5115,7 +5161,8 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
     envs->episode_return[e] += out->reward;
     if (envs->env.max_steps && envs->length[e] >= envs->env.max_steps) out->truncated = 1;
     if (out->terminated) out->truncated = 0;
-    ppo_status status = ppo__check_number(out->reward, "reward", -1, envs->first + e, (long)envs->steps[e]);
+    ppo_status status = ppo__check_guard(envs, e);
+    if (!status) status = ppo__check_number(out->reward, "reward", -1, envs->first + e, (long)envs->steps[e]);
     return status ? status : ppo__check_obs(envs, e);
 }
 
@@ -5143,31 +5190,35 @@ typedef struct ppo__column {
     int    in_minibatch;
 } ppo__column;
 
+/* Fails to compile where the condition does not hold. */
+#define PPO__ASSERT(condition) ((void)sizeof(char[(condition) ? 1 : -1]))
+
 #define PPO__COLUMN(name, count, in_minibatch) \
     { offsetof(ppo_rollout, name), (size_t)(count) * sizeof(*((ppo_rollout *)0)->name), in_minibatch }
 
-/* kl: the outputs of the policy are wanted afterwards. */
-static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int kl, ppo__column *columns) {
+/* keep_policy: its outputs are wanted afterwards. */
+static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int keep_policy,
+                         ppo__column *columns) {
     const ppo_space  *space = &model->action_space;
     int               box = space->kind == PPO_BOX, n = space->n, recurrent = model->core.width;
     int               outputs = ppo__space_outputs(space);
-    const ppo__column all[PPO__COLUMNS] = {
-        PPO__COLUMN(obs, model->obs_size, 1),
-        PPO__COLUMN(actions.discrete, box ? 0 : ppo__space_width(space), 1),
-        PPO__COLUMN(actions.box, box ? n : 0, 1),
-        PPO__COLUMN(mask, ppo__env_masks(env) ? outputs : 0, 1),
-        PPO__COLUMN(logp, 1, 1),
-        PPO__COLUMN(value, 1, 1),
-        PPO__COLUMN(policy, kl ? outputs : 0, 1),
-        PPO__COLUMN(log_std, kl && box ? n : 0, 1),
-        PPO__COLUMN(state, recurrent, 1),
-        PPO__COLUMN(start, recurrent ? 1 : 0, 1),
-        PPO__COLUMN(reward, 1, 0),
-        PPO__COLUMN(next_value, 1, 0),
-        PPO__COLUMN(terminated, 1, 0),
-        PPO__COLUMN(truncated, 1, 0),
-        PPO__COLUMN(advantage, 1, 1),
-        PPO__COLUMN(value_target, 1, 1)};
+    const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size, 1),
+                               PPO__COLUMN(actions.discrete, box ? 0 : ppo__space_width(space), 1),
+                               PPO__COLUMN(actions.box, box ? n : 0, 1),
+                               PPO__COLUMN(mask, ppo__env_masks(env) ? outputs : 0, 1),
+                               PPO__COLUMN(logp, 1, 1),
+                               PPO__COLUMN(value, 1, 1),
+                               PPO__COLUMN(policy, keep_policy ? outputs : 0, 1),
+                               PPO__COLUMN(log_std, keep_policy && box ? n : 0, 1),
+                               PPO__COLUMN(state, recurrent, 1),
+                               PPO__COLUMN(start, recurrent ? 1 : 0, 1),
+                               PPO__COLUMN(reward, 1, 0),
+                               PPO__COLUMN(next_value, 1, 0),
+                               PPO__COLUMN(terminated, 1, 0),
+                               PPO__COLUMN(truncated, 1, 0),
+                               PPO__COLUMN(advantage, 1, 1),
+                               PPO__COLUMN(value_target, 1, 1)};
+    PPO__ASSERT(sizeof all == PPO__COLUMNS * sizeof *all);
     memcpy(columns, all, sizeof all);
 }
 
@@ -5561,10 +5612,7 @@ static ppo_status ppo__collect(ppo__collector *collector, int steps) {
         ppo__pool_run(collector->pool, ppo__collect_part, collector);
         status = ppo__workers_status(collector);
     }
-    if (status) {
-        ppo__forget_episodes(collector);
-        return status;
-    }
+    if (status) return status;
     collector->fresh = 0;
     for (int e = 0; e < collector->rollout.envs; ++e) {
         if (collector->obs_norm) ppo_normalizer_merge(collector->obs_norm, &collector->seen_obs[e]);
@@ -5752,9 +5800,10 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
     PPO__FIELD(threads, INT, 1, 1024, NULL, "threads that collect; the results do not depend on it"),
 };
+enum { PPO__FIELDS = sizeof ppo__fields / sizeof *ppo__fields };
 
 PPO_DEF const ppo_field *ppo_config_fields(int *count) {
-    if (count) *count = (int)(sizeof ppo__fields / sizeof *ppo__fields);
+    if (count) *count = PPO__FIELDS;
     return ppo__fields;
 }
 
@@ -5784,7 +5833,6 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
 
 static ppo_status ppo__check_field(const ppo_config *config, const ppo_field *field) {
     const void *at = ppo__field_at(config, field);
-    ppo_status  status = PPO_OK;
     switch (field->type) {
     case PPO_FIELD_INT:
     case PPO_FIELD_CHOICE:
@@ -5798,12 +5846,12 @@ static ppo_status ppo__check_field(const ppo_config *config, const ppo_field *fi
             return ppo_fail(PPO_ERROR_ARGUMENT, "hidden_layers is %d, outside 0 to %d", config->hidden_layers,
                             PPO_MAX_LAYERS - 1);
         }
-        for (int k = 0; k < config->hidden_layers && !status; ++k) {
+        for (int k = 0; k < config->hidden_layers; ++k) {
             if (config->hidden[k] >= field->min && config->hidden[k] <= field->max) continue;
-            status = ppo_fail(PPO_ERROR_ARGUMENT, "hidden[%d] is %d, outside %.9g to %.9g", k,
-                              config->hidden[k], field->min, field->max);
+            return ppo_fail(PPO_ERROR_ARGUMENT, "hidden[%d] is %d, outside %.9g to %.9g", k,
+                            config->hidden[k], field->min, field->max);
         }
-        return status;
+        return PPO_OK;
     default:
         return PPO_OK; /* every 64-bit seed will do */
     }
@@ -5811,7 +5859,7 @@ static ppo_status ppo__check_field(const ppo_config *config, const ppo_field *fi
 
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
     if (!config) return ppo_fail(PPO_ERROR_ARGUMENT, "the configuration is NULL");
-    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
+    for (int i = 0; i < PPO__FIELDS; ++i) {
         ppo_status status = ppo__check_field(config, &ppo__fields[i]);
         if (status) return status;
     }
@@ -5842,7 +5890,7 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
 }
 
 static const ppo_field *ppo__find_field(const char *name) {
-    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
+    for (int i = 0; i < PPO__FIELDS; ++i) {
         const char *a = name, *b = ppo__fields[i].name;
         while (*a && *b && (*a == *b || (*a == '-' && *b == '_'))) ++a, ++b;
         if (!*a && !*b) return &ppo__fields[i];
@@ -5948,8 +5996,9 @@ enum { PPO__SETTING_SIZE = 1024 };
     "learning_rate_schedule=constant "                                                                    \
     "gamma=0.99 gae_lambda=0.95 value_coef=0.5 entropy_coef=0 baseline=yes hidden=64,64 activation=tanh " \
     "shared_trunk=no target_kl=0 "
-#define PPO__GRADIENT                                                                            \
-    "objective=unclipped epochs=1 minibatch_size=0 target_kl=0 learning_rate_schedule=constant " \
+#define PPO__GRADIENT                                            \
+    "objective=unclipped epochs=1 minibatch_size=0 target_kl=0 " \
+    "learning_rate_schedule=constant "                           \
     "normalize_advantage=no gae_lambda=1 "
 
 static const char *const ppo__presets[][2] = {
@@ -5994,14 +6043,18 @@ PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name) {
     return ppo_fail(PPO_ERROR_ARGUMENT, "there is no preset \"%.60s\", only %s", name, ppo_config_presets());
 }
 
-/* The fewest digits that read back as the same float. Like snprintf, both return the length that is
-   needed. */
+/* The fewest digits, `least` or more, that read back as the same float. */
+static void ppo__shortest_float(char text[32], int least, float x) {
+    for (int digits = least; digits <= 9; ++digits) {
+        snprintf(text, 32, "%.*g", digits, (double)x);
+        if (strtof(text, NULL) == x) break;
+    }
+}
+
+/* Like snprintf, both return the length that is needed. */
 static int ppo__print_float(char *text, size_t size, float x) {
     char whole[32];
-    for (int digits = 1; digits <= 9; ++digits) {
-        snprintf(whole, sizeof whole, "%.*g", digits, (double)x);
-        if (strtof(whole, NULL) == x) break;
-    }
+    ppo__shortest_float(whole, 1, x);
     if (fabsf(x) < 1e6f && x == floorf(x)) snprintf(whole, sizeof whole, "%.0f", (double)x);
     return snprintf(text, size, "%s", ppo__with_point(whole));
 }
@@ -6153,10 +6206,9 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: observation[%d] is not finite", j);
     }
     if (model->action_space.kind == PPO_BOX) mask = NULL;
-    if (mask && ppo__choice_without_action(&model->action_space, mask) >= 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act_masked: the mask leaves no action (choice %d)",
-                        ppo__choice_without_action(&model->action_space, mask));
-    }
+    int choice = mask ? ppo__choice_without_action(&model->action_space, mask) : -1;
+    if (choice >= 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act_masked: the mask leaves no action (choice %d)", choice);
     memset(&inputs, 0, sizeof inputs);
     inputs.rows = 1;
     inputs.obs = agent->scratch;
@@ -6182,7 +6234,7 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   13 Control, part 3 of 4: training. ppo_trainer_iterate() is the whole: collect, advantages, update
+   13 Control, part 3 of 4: training. ppo__iterate() is the whole: collect, advantages, update
    -------------------------------------------------------------------------------------------------------- */
 
 /* The samples of one gradient step, gathered: whole pieces of the environments' sequences, side by side.
@@ -6528,10 +6580,35 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer) {
     return trainer ? &trainer->collector.rollout : NULL;
 }
 
+/* An iteration of `steps` steps of each environment, all but its bookkeeping. */
+static ppo_status ppo__iterate(ppo_trainer *trainer, int steps, ppo_progress *progress) {
+    const ppo_config  *config = &trainer->config;
+    const ppo_rollout *rollout = &trainer->collector.rollout;
+    int                samples = steps * config->num_envs;
+    ppo__step_settings now;
+    memset(&now, 0, sizeof now); /* for compilers that do not see that the next line sets it */
+    ppo_status status = ppo__step_settings_now(trainer, progress, &now);
+    if (!status) status = ppo__collect(&trainer->collector, steps);
+    if (status) return status;
+    ppo__count_episodes(trainer);
+    if (!config->baseline) {
+        memset(rollout->value, 0, samples * sizeof(float));
+        memset(rollout->next_value, 0, samples * sizeof(float));
+    }
+    status = ppo_gae(rollout->reward, rollout->value, rollout->next_value, rollout->terminated,
+                     rollout->truncated, steps, config->num_envs, config->gamma, config->gae_lambda,
+                     rollout->advantage, rollout->value_target);
+    if (!status && trainer->agent->model.core.width) status = ppo__reserve_tape(trainer, &now);
+    if (!status) status = ppo__update(trainer, &now, progress);
+    progress->kl = NAN;
+    if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, progress);
+    progress->explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
+    return status;
+}
+
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
     if (!trainer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_iterate: trainer is NULL");
     const ppo_config *config = &trainer->config;
-    ppo_rollout      *rollout = &trainer->collector.rollout;
     ppo_progress      mine;
     memset(&mine, 0, sizeof mine);
     if (ppo_trainer_done(trainer)) {
@@ -6542,29 +6619,14 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     long left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
     int  steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
 
-    ppo__step_settings now;
-    memset(&now, 0, sizeof now);
-    ppo_status status = ppo__step_settings_now(trainer, &mine, &now);
-    if (!status) status = ppo__collect(&trainer->collector, steps);
-    if (status) return status;
-    ppo__count_episodes(trainer);
-    int samples = steps * config->num_envs;
-    if (!config->baseline) {
-        memset(rollout->value, 0, samples * sizeof(float));
-        memset(rollout->next_value, 0, samples * sizeof(float));
+    ppo_status status = ppo__iterate(trainer, steps, &mine);
+    if (status) {
+        ppo__forget_episodes(&trainer->collector);
+        return status;
     }
-    status = ppo_gae(rollout->reward, rollout->value, rollout->next_value, rollout->terminated,
-                     rollout->truncated, steps, config->num_envs, config->gamma, config->gae_lambda,
-                     rollout->advantage, rollout->value_target);
-    if (!status && trainer->agent->model.core.width) status = ppo__reserve_tape(trainer, &now);
-    if (!status) status = ppo__update(trainer, &now, &mine);
-    mine.kl = NAN;
-    if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, &mine);
-    if (status) return status;
     ppo_tape_reset(trainer->tape); /* takes its lasting shape in the first iteration */
-    mine.iteration_steps = samples;
-    mine.explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
-    trainer->steps += samples;
+    mine.iteration_steps = (long)steps * config->num_envs;
+    trainer->steps += mine.iteration_steps;
     ++trainer->iteration;
     ppo__report(trainer, &mine);
     if (progress) *progress = mine;
@@ -6612,20 +6674,30 @@ static void ppo__scale_critic(ppo_params *params, const ppo_config *config) {
     }
 }
 
-/* The network stays the agent's own, whatever the trainer's settings say of it; and the agent remembers
-   what it is trained with. */
-static void ppo__agree_on_config(ppo_trainer *trainer) {
-    ppo_config *config = &trainer->config, *own = &trainer->agent->config;
-    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
-        char text[PPO__SETTING_SIZE];
-        if (!ppo__fields[i].network) continue;
-        ppo_config_get(own, ppo__fields[i].name, text, sizeof text);
-        ppo_config_set(config, ppo__fields[i].name, text);
+/* An agent keeps its network, and a run its environments: settings of them that differ are an error, and not
+   ignored. `more`: other settings that must agree, a list that ends with NULL. */
+static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *const *more) {
+    for (int i = 0; i < PPO__FIELDS; ++i) {
+        char        was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
+        const char *name = ppo__fields[i].name;
+        int         must = ppo__fields[i].network;
+        for (const char *const *other = more; *other && !must; ++other) must = strcmp(name, *other) == 0;
+        if (!must) continue;
+        ppo_config_get(own, name, was, sizeof was);
+        ppo_config_get(config, name, is, sizeof is);
+        if (strcmp(was, is) == 0) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the agent: it cannot become %.60s", name, was,
+                        is);
     }
-    *own = *config;
-    own->callback = NULL;
-    own->schedule = NULL;
-    own->callback_user = own->schedule_user = NULL;
+    return PPO_OK;
+}
+
+/* The agent remembers what it is trained with. */
+static void ppo__remember_config(ppo_agent *agent, const ppo_config *config) {
+    agent->config = *config;
+    agent->config.callback = NULL;
+    agent->config.schedule = NULL;
+    agent->config.callback_user = agent->config.schedule_user = NULL;
 }
 
 static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
@@ -6651,7 +6723,7 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
                                  config->seed);
     if (!status) status = ppo__minibatch_room(trainer);
     if (status) return status;
-    ppo__agree_on_config(trainer);
+    ppo__remember_config(agent, config);
     ppo__scale_critic(agent->model.params, config);
     trainer->started = ppo_clock();
     return PPO_OK;
@@ -6681,16 +6753,14 @@ static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
 
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
                                       ppo_trainer **trainer) {
+    static const char *const none[] = {NULL};
     if (!trainer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_create: trainer is NULL");
     *trainer = NULL;
     ppo_status status = ppo_env_check(env);
     if (!status) status = ppo_config_check(config);
     if (!status) status = ppo__check_agent(agent, env);
+    if (!status) status = ppo__check_same(&agent->config, config, none);
     if (status) return status;
-    if (config->normalize_obs != (agent->obs_norm.size != 0)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "normalize_obs is %d, but the agent was made with %d",
-                        config->normalize_obs, agent->obs_norm.size != 0);
-    }
     ppo_trainer *made = (ppo_trainer *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->config = *config;
@@ -6758,7 +6828,7 @@ static ppo_status ppo__player_open(ppo__player *player, ppo_agent *agent, const 
     player->in_state = row.state;
     player->state = (float *)ppo__arena_array(memory, rows, width * sizeof(float));
     player->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
-    return status || !player->state || !player->box ? PPO_ERROR_MEMORY : PPO_OK;
+    return status ? status : player->state && player->box ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
 /* The policy's answer to the latest observations of environments active[0 .. n-1]. */
@@ -6792,17 +6862,26 @@ static ppo_status ppo__player_ask(ppo__player *player, const int *active, int n,
     return status;
 }
 
-/* Environment e takes its step, by row `row` of the outputs: sampled, or the likeliest where rng is NULL. */
-static ppo_status ppo__player_step(ppo__player *player, int e, const ppo_outputs *out, int row, ppo_rng *rng,
-                                   ppo_action *action, ppo_outcome *outcome) {
-    const ppo_actor_critic *model = &player->agent->model;
-    ppo__envs              *envs = &player->envs;
-    ppo_status              status = ppo__check_policy(envs, e, out, row);
-    if (status) return status;
-    ppo__choose_action(model, out, row, rng, &player->actions, 0);
-    *action = ppo__action_for_env(model, &player->actions, 0, player->box);
-    status = ppo__env_step(envs, e, action, outcome);
-    int done = outcome->terminated || outcome->truncated;
+/* The actions of environments active[0 .. n-1]: sampled, or the likeliest where rng is NULL. All are chosen
+   before any is taken, as an environment may itself ask the agent (who plays against itself, say), and that
+   overwrites its outputs. */
+static ppo_status ppo__player_choose(ppo__player *player, const int *active, int n, ppo_rng *rng) {
+    ppo_outputs out;
+    ppo_status  status = ppo__player_ask(player, active, n, &out);
+    for (int i = 0; i < n && !status; ++i) {
+        status = ppo__check_policy(&player->envs, active[i], &out, i);
+        if (!status) ppo__choose_action(&player->agent->model, &out, i, rng, &player->actions, (size_t)i);
+    }
+    return status;
+}
+
+/* Environment e takes its step, with action `row` of those chosen. */
+static ppo_status ppo__player_step(ppo__player *player, int e, int row, ppo_action *action,
+                                   ppo_outcome *outcome) {
+    ppo__envs *envs = &player->envs;
+    *action = ppo__action_for_env(&player->agent->model, &player->actions, (size_t)row, player->box);
+    ppo_status status = ppo__env_step(envs, e, action, outcome);
+    int        done = outcome->terminated || outcome->truncated;
     if (!status && !done && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
                         (int)PPO__EVAL_STEPS);
@@ -6820,13 +6899,12 @@ static ppo_status ppo__play(ppo__player *player) {
         status = ppo__env_reset(&player->envs, e);
     }
     while (n && !status) {
-        ppo_outputs out;
-        int         still = 0;
-        status = ppo__player_ask(player, active, n, &out);
+        int still = 0;
+        status = ppo__player_choose(player, active, n, NULL);
         for (int i = 0; i < n && !status; ++i) {
             ppo_action  action;
             ppo_outcome outcome;
-            status = ppo__player_step(player, active[i], &out, i, NULL, &action, &outcome);
+            status = ppo__player_step(player, active[i], i, &action, &outcome);
             if (!status && !outcome.terminated && !outcome.truncated) active[still++] = active[i];
         }
         n = still;
@@ -6864,11 +6942,10 @@ static ppo_status ppo__play_one(ppo__player *player, ppo_rng *rng, ppo_watcher w
     frame.state = player->envs.state;
     frame.obs = player->envs.obs;
     while (!status) {
-        ppo_outputs out;
         ppo_outcome outcome;
         if ((watch && watch(&frame, user)) || frame.terminated || frame.truncated) return PPO_OK;
-        status = ppo__player_ask(player, &only, 1, &out);
-        if (!status) status = ppo__player_step(player, 0, &out, 0, rng, &action, &outcome);
+        status = ppo__player_choose(player, &only, 1, rng);
+        if (!status) status = ppo__player_step(player, 0, 0, &action, &outcome);
         if (status) break;
         frame.step = player->envs.length[0];
         frame.action = &action;
@@ -7013,22 +7090,6 @@ static void *ppo__insert(ppo_file *file, void ***list, size_t at, size_t size) {
     void **place = *list + at;
     memmove(place + 1, place, (stbds_arrlenu(*list) - 1 - at) * sizeof *place);
     return *place = entry;
-}
-
-/* Well-formed UTF-8 (RFC 3629): nothing overlong, no surrogates, nothing above U+10FFFF. */
-static int ppo__is_utf8(const char *text) {
-    const unsigned char *s = (const unsigned char *)text;
-    while (*s) {
-        int more = *s < 0x80 ? 0 : *s < 0xc2 ? -1 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : *s < 0xf5 ? 3 : -1;
-        if (more < 0 || (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
-            (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f)) {
-            return 0;
-        }
-        for (++s; more > 0; --more, ++s) {
-            if ((*s & 0xc0) != 0x80) return 0;
-        }
-    }
-    return 1;
 }
 
 /* The bytes of an array; -1 where a size is negative or the product too large to count. */
@@ -7309,6 +7370,41 @@ static long ppo__write_header(FILE *out, const ppo_file *file) {
     return end - 8;
 }
 
+#if defined(_WIN32)
+#define PPO__SLASHES "/\\"
+#else
+#define PPO__SLASHES "/"
+#endif
+
+static int ppo__make_directory(const char *path) {
+#if defined(__unix__) || defined(__APPLE__)
+    return mkdir(path, 0777);
+#elif defined(_WIN32)
+    return _mkdir(path);
+#else
+    return path ? -1 : 0;
+#endif
+}
+
+/* Makes the directories on the way to a file that are not there. Returns 0, or why one could not be made,
+   which matters only if the file cannot be opened then. */
+static int ppo__make_directories(char *path) {
+    int cause = 0;
+    for (char *c = path; *c; ++c) {
+        char slash = *c;
+        if (c == path || !strchr(PPO__SLASHES, slash)) continue;
+        *c = 0;
+        if (ppo__make_directory(path) && errno != EEXIST && !cause) cause = errno;
+        *c = slash;
+    }
+    return cause;
+}
+
+/* done: "written", "read". */
+static ppo_status ppo__file_failed(const char *path, const char *done, int reason) {
+    return ppo__file_fail(path, "cannot be %s: %s", done, strerror(reason));
+}
+
 /* Has write() fill a new file beside path, which then takes its place: all of it or nothing. */
 static ppo_status ppo__write_file(const char *path,
                                   ppo_status (*write)(FILE *out, const char *path, void *user), void *user) {
@@ -7316,13 +7412,14 @@ static ppo_status ppo__write_file(const char *path,
     size_t size = strlen(path) + 64;
     char  *temporary = (char *)ppo__alloc(size);
     if (!temporary) return PPO_ERROR_MEMORY;
+    int        cause = ppo__make_directories(strcpy(temporary, path));
     FILE      *out = ppo__open_beside(path, temporary, size);
     ppo_status status = out ? write(out, path, user) : PPO_OK;
     int        failed = !out || (!status && (ferror(out) || fflush(out) || ppo__sync(temporary)));
-    int        reason = errno;
+    int        reason = !out && errno == ENOENT && cause ? cause : errno;
     if (out && fclose(out) && !failed) failed = 1, reason = errno;
     if (!status && !failed && ppo__replace(temporary, path)) failed = 1, reason = errno;
-    if (failed && !status) status = ppo__file_fail(path, "cannot be written: %s", strerror(reason));
+    if (failed && !status) status = ppo__file_failed(path, "written", reason);
     if (out && status) remove(temporary);
     ppo__free(temporary);
     return status;
@@ -7730,7 +7827,7 @@ static ppo_space ppo__parse_space(const char *text) {
 
 static ppo_status ppo__put_config(ppo_file *file, const ppo_config *config) {
     ppo_status status = PPO_OK;
-    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields && !status; ++i) {
+    for (int i = 0; i < PPO__FIELDS && !status; ++i) {
         char text[PPO__SETTING_SIZE];
         status = ppo_config_get(config, ppo__fields[i].name, text, sizeof text);
         if (!status) status = ppo_file_set_text(file, ppo__fields[i].name, text);
@@ -7742,11 +7839,20 @@ static ppo_status ppo__put_config(ppo_file *file, const ppo_config *config) {
    in the file: the caller has to set it again. */
 static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
     *config = ppo_config_default();
-    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
+    for (int i = 0; i < PPO__FIELDS; ++i) {
         const char *text = ppo_file_text(file, ppo__fields[i].name);
         if (text && ppo_config_set(config, ppo__fields[i].name, text)) return ppo__file_blame(file);
     }
     return PPO_OK;
+}
+
+static int ppo__all_finite(const void *data, int type, size_t bytes) {
+    size_t floats = type == PPO_F32 ? bytes / sizeof(float) : 0;
+    size_t doubles = type == PPO_F64 ? bytes / sizeof(double) : 0;
+    int    finite = 1;
+    for (size_t i = 0; i < floats; ++i) finite &= ppo__finite(((const float *)data)[i]);
+    for (size_t i = 0; i < doubles; ++i) finite &= fabs(((const double *)data)[i]) <= DBL_MAX;
+    return finite;
 }
 
 /* Copies an array that must be there into `to`. Floats must be finite. */
@@ -7756,21 +7862,20 @@ static ppo_status ppo__get_array(const ppo_file *file, const char *name, int typ
     ppo_status       status = ppo_file_expect(file, name, type, shape, rank, &array);
     if (status) return status;
     memcpy(to, array->data, array->bytes);
-    size_t floats = type == PPO_F32 ? array->bytes / sizeof(float) : 0;
-    size_t doubles = type == PPO_F64 ? array->bytes / sizeof(double) : 0;
-    int    finite = 1;
-    for (size_t i = 0; i < floats; ++i) finite &= ppo__finite(((const float *)to)[i]);
-    for (size_t i = 0; i < doubles; ++i) finite &= fabs(((const double *)to)[i]) <= DBL_MAX;
-    return finite ? PPO_OK : ppo__file_fail(file->path, "\"%s\" has a number that is not finite", name);
+    if (ppo__all_finite(to, type, array->bytes)) return PPO_OK;
+    return ppo__file_fail(file->path, "\"%s\" has a number that is not finite", name);
 }
 
-/* Which way arrays go. One list serves both, so that what is saved is what is read. */
+/* Which way arrays go. One list serves both, so that what is saved is what is read: what would be refused
+   then is refused now, and the file that was there stays. */
 enum { PPO__SAVE, PPO__LOAD };
 
 static ppo_status ppo__carry(ppo_file *file, int way, const char *name, int type, const int64_t *shape,
                              int rank, void *data) {
-    if (way == PPO__SAVE) return ppo_file_add(file, name, type, shape, rank, data);
-    return ppo__get_array(file, name, type, shape, rank, data);
+    if (way == PPO__LOAD) return ppo__get_array(file, name, type, shape, rank, data);
+    ppo_status status = ppo_file_add(file, name, type, shape, rank, data);
+    if (status || ppo__all_finite(data, type, (size_t)ppo__shape_bytes(type, shape, rank))) return status;
+    return ppo_fail(PPO_ERROR_NUMERIC, "\"%s\" has a number that is not finite: nothing was saved", name);
 }
 
 /* The statistics' numbers: name.mean, name.var, name.count. */
@@ -7904,12 +8009,43 @@ static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent *
     return status;
 }
 
+/* FNV-1a, over all names, texts and numbers of a file but the text that it is kept in. */
+static uint64_t ppo__hash(uint64_t hash, const void *data, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static void ppo__file_checksum(const ppo_file *file, char text[32]) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < ppo_file_text_count(file); ++i) {
+        const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
+        if (strcmp(key, "checksum") == 0) continue;
+        hash = ppo__hash(ppo__hash(hash, key, strlen(key) + 1), value, strlen(value) + 1);
+    }
+    for (int i = 0; i < ppo_file_count(file); ++i) {
+        const ppo_array *array = ppo_file_at(file, i);
+        hash = ppo__hash(ppo__hash(hash, array->name, strlen(array->name) + 1), array->data, array->bytes);
+    }
+    snprintf(text, 32, "%08lx%08lx", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
+}
+
+/* A file that carries a checksum must have it. */
+static ppo_status ppo__check_checksum(const ppo_file *file) {
+    const char *checksum = ppo_file_text(file, "checksum");
+    char        actual[32];
+    if (!checksum) return PPO_OK;
+    ppo__file_checksum(file, actual);
+    if (strcmp(checksum, actual) == 0) return PPO_OK;
+    return ppo__file_fail(file->path, "it is damaged: its checksum is %s, not %.20s", actual, checksum);
+}
+
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent) {
     ppo_file *file = NULL;
     if (!path || !agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_load: an argument is NULL");
     *agent = NULL;
     ppo_status status = env ? ppo_env_check(env) : PPO_OK;
     if (!status) status = ppo_file_read(path, &file);
+    if (!status) status = ppo__check_checksum(file);
     if (!status) status = ppo__get_agent(file, env, agent);
     ppo_file_free(file);
     return status;
@@ -7956,7 +8092,7 @@ static void ppo__list_items(const ppo_trainer *trainer, ppo__checkpoint *kept, p
     const ppo__envs      *envs = &collector->envs;
     int64_t               n = envs->count, width = collector->model->core.width, obs = envs->env.obs_size;
     int64_t               played = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0;
-    const ppo__item       all[PPO__ITEMS] = {
+    const ppo__item       all[] = {
               {"trainer.counters", PPO_I64, 1, PPO__COUNTERS, kept->counters},
               {"trainer.seconds", PPO_F64, 1, 1, &kept->seconds},
               {"trainer.kl_coef", PPO_F32, 1, 1, (void *)&trainer->kl_coef},
@@ -7976,6 +8112,7 @@ static void ppo__list_items(const ppo_trainer *trainer, ppo__checkpoint *kept, p
               {"environments.episode_rng", PPO_U32, n, PPO__RNG_WORDS, envs->episode_rng},
               {"environments.played", PPO_U32, n, played, envs->played},
     };
+    PPO__ASSERT(sizeof all == PPO__ITEMS * sizeof *all);
     memcpy(items, all, sizeof all);
 }
 
@@ -7998,26 +8135,6 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, const ppo_trainer 
     }
     if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m);
     return status ? status : ppo__carry_params(file, way, "adam.v.", params, params->v);
-}
-
-/* FNV-1a, over all names, texts and numbers of a file but the text that it is kept in. */
-static uint64_t ppo__hash(uint64_t hash, const void *data, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
-    return hash;
-}
-
-static void ppo__file_checksum(const ppo_file *file, char text[32]) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (int i = 0; i < ppo_file_text_count(file); ++i) {
-        const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
-        if (strcmp(key, "checksum") == 0) continue;
-        hash = ppo__hash(ppo__hash(hash, key, strlen(key) + 1), value, strlen(value) + 1);
-    }
-    for (int i = 0; i < ppo_file_count(file); ++i) {
-        const ppo_array *array = ppo_file_at(file, i);
-        hash = ppo__hash(ppo__hash(hash, array->name, strlen(array->name) + 1), array->data, array->bytes);
-    }
-    snprintf(text, 32, "%08lx%08lx", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
 }
 
 static ppo_status ppo__put_trainer(ppo_file *file, const ppo_trainer *trainer, ppo__checkpoint *kept) {
@@ -8065,7 +8182,7 @@ static int ppo__possible_rng(const ppo_rng *rng, int n) {
 static int ppo__possible_trainer(const ppo_trainer *trainer, const ppo__checkpoint *kept) {
     const ppo__collector *collector = &trainer->collector;
     const ppo__envs      *envs = &collector->envs;
-    int                   n = envs->count, most = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
+    int                   n = envs->count;
     int possible = ppo__possible_rng(&trainer->shuffle_rng, 1) && ppo__possible_rng(envs->rng, n) &&
                    ppo__possible_rng(collector->action_rng, n) && trainer->kl_coef >= 0 &&
                    kept->seconds >= 0 && kept->seconds < 1e15 &&
@@ -8075,7 +8192,7 @@ static int ppo__possible_trainer(const ppo_trainer *trainer, const ppo__checkpoi
         possible = possible && kept->counters[k] >= 0 && kept->counters[k] <= LONG_MAX / 2;
     }
     for (int e = 0; e < n; ++e) {
-        possible = possible && envs->length[e] >= 0 && envs->length[e] <= most && envs->steps[e] >= 0 &&
+        possible = possible && envs->length[e] >= 0 && envs->steps[e] >= 0 &&
                    envs->steps[e] <= INT64_MAX / 2 && collector->start[e] <= 1;
     }
     for (int k = 0; k < PPO__LAST_EPISODES; ++k) possible = possible && trainer->last_length[k] >= 0;
@@ -8163,6 +8280,7 @@ static ppo_status ppo__get_trainer(ppo_file *file, ppo_trainer *trainer) {
     if (!ppo__possible_trainer(trainer, &kept)) {
         return ppo__file_fail(file->path, "its counters or flags are none that training leaves");
     }
+    ppo__envs_guard(envs);
     trainer->iteration = (long)kept.counters[PPO__ITERATION];
     trainer->steps = (long)kept.counters[PPO__STEPS];
     trainer->episodes = (long)kept.counters[PPO__EPISODES];
@@ -8176,31 +8294,6 @@ static ppo_status ppo__get_trainer(ppo_file *file, ppo_trainer *trainer) {
     return status;
 }
 
-static ppo_status ppo__check_checksum(const ppo_file *file) {
-    const char *checksum = ppo_file_text(file, "checksum");
-    char        actual[32];
-    if (!checksum)
-        return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
-    ppo__file_checksum(file, actual);
-    if (strcmp(checksum, actual) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "it is damaged: its checksum is %s, not %.20s", actual, checksum);
-}
-
-/* A run keeps its network and its environments: settings of them that differ are an error, not ignored. */
-static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config) {
-    for (size_t i = 0; i < sizeof ppo__fields / sizeof *ppo__fields; ++i) {
-        char        was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
-        const char *name = ppo__fields[i].name;
-        if (!ppo__fields[i].network && strcmp(name, "num_envs") != 0 && strcmp(name, "seed") != 0) continue;
-        ppo_config_get(own, name, was, sizeof was);
-        ppo_config_get(config, name, is, sizeof is);
-        if (strcmp(was, is) == 0) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the checkpoint: it cannot become %.60s", name,
-                        was, is);
-    }
-    return PPO_OK;
-}
-
 /* The bytes of one environment's state mean nothing to another. */
 static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *env) {
     const char *own = ppo_file_text(file, "environment");
@@ -8212,12 +8305,15 @@ static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *en
 
 static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
                               ppo_trainer **trainer) {
-    ppo_config       own;
-    const ppo_array *array;
-    ppo_status       status = ppo__check_checksum(file);
+    static const char *const kept[] = {"num_envs", "seed", NULL};
+    ppo_config               own;
+    const ppo_array         *array;
+    if (!ppo_file_text(file, "checksum"))
+        return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
+    ppo_status status = ppo__check_checksum(file);
     if (!status) status = ppo__get_config(file, &own);
     if (!status && config) status = ppo_config_check(config);
-    if (!status && config) status = ppo__check_same(&own, config);
+    if (!status && config) status = ppo__check_same(&own, config, kept);
     if (!status && !config && ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo__get_agent(file, env, agent);
     if (!status) status = ppo__check_environment(file, env);
@@ -8593,7 +8689,7 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
         fprintf(file, "(nothing to draw)\n");
         return;
     }
-    int    columns = (int)ppo__clamp((float)(width - LABEL - 2), 1, MOST), rows = height > 4 ? height - 2 : 2;
+    int    columns = (int)ppo__clamp((float)width - LABEL - 2, 1, MOST), rows = height > 4 ? height - 2 : 2;
     double span = high[1] > low[1] ? (double)high[1] - low[1] : 1; /* two floats may lie further apart */
     for (int c = 0; c < columns; ++c) {
         double way = columns > 1 ? (double)c / (columns - 1) : 1;
@@ -8621,11 +8717,6 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
 
 /* -- files -- */
 
-#if defined(_WIN32)
-#define PPO__SLASHES "/\\"
-#else
-#define PPO__SLASHES "/"
-#endif
 enum { PPO__PATH = 4096 };
 
 static PPO__PRINTF(2, 3) ppo_status ppo__compose_path(char path[PPO__PATH], const char *format, ...) {
@@ -8637,45 +8728,11 @@ static PPO__PRINTF(2, 3) ppo_status ppo__compose_path(char path[PPO__PATH], cons
     return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d characters", PPO__PATH - 1);
 }
 
-/* By errno; of a long path the end, which tells more. */
-static ppo_status ppo__file_failed(const char *what, const char *path) {
-    enum { SHOWN = 150 };
-    size_t length = strlen(path), skipped = length > SHOWN ? length - SHOWN : 0;
-    return ppo_fail(PPO_ERROR_FILE, "cannot %s %s%s: %s", what, skipped ? "..." : "", path + skipped,
-                    strerror(errno));
-}
-
-static int ppo__make_directory(const char *path) {
-#if defined(__unix__) || defined(__APPLE__)
-    return mkdir(path, 0777);
-#elif defined(_WIN32)
-    return _mkdir(path);
-#else
-    return path ? -1 : 0;
-#endif
-}
-
-/* Creates a file, and the directories on the way to it. */
 static ppo_status ppo__create_file(char path[PPO__PATH], FILE **file) {
-    int cause = 0;
-    for (char *c = path; *c; ++c) {
-        char slash = *c;
-        if (c == path || !strchr(PPO__SLASHES, slash)) continue;
-        *c = 0;
-        if (ppo__make_directory(path) && errno != EEXIST && !cause) cause = errno;
-        *c = slash;
-    }
+    int cause = ppo__make_directories(path);
     *file = fopen(path, "wb");
     if (*file) return PPO_OK;
-    if (errno == ENOENT && cause) errno = cause;
-    return ppo__file_failed("create", path);
-}
-
-/* What could not be written shows here at the latest. */
-static ppo_status ppo__close_file(FILE *file, const char *path) {
-    int failed = ferror(file);
-    if (fclose(file)) failed = 1;
-    return failed ? ppo__file_failed("write", path) : PPO_OK;
+    return ppo__file_failed(path, "created", errno == ENOENT && cause ? cause : errno);
 }
 
 /* A number as Python writes it, "nan" and a point whatever the locale, into text [64]. */
@@ -8685,15 +8742,10 @@ static const char *ppo__number(char *text, const char *format, double x) {
     return ppo__with_point(text);
 }
 
-/* The shortest text [64], of six digits or more, that reads back as the same float. */
 static const char *ppo__float_text(char *text, float x) {
-    static const char *const formats[] = {"%.6g", "%.7g", "%.8g", "%.9g"};
-    int                      i = 0;
-    for (; i < 3; ++i) {
-        snprintf(text, 64, formats[i], (double)x);
-        if (strtof(text, NULL) == x) break;
-    }
-    return ppo__number(text, formats[i], x);
+    if (x != x) return "nan";
+    ppo__shortest_float(text, 6, x);
+    return ppo__with_point(text);
 }
 
 /* -- a line chart. The drawing's unit is a tenth of a pixel, so that whole numbers will do -- */
@@ -8823,15 +8875,24 @@ static long ppo__legend_width(const ppo_curve *curves, int count) {
     return longest ? 600 + 75 * (long)longest : 250;
 }
 
-static void ppo__svg(FILE *file, const char *title, const char *x_label, const char *y_label,
-                     const ppo_curve *curves, int count) {
+typedef struct ppo__chart {
+    const char      *title, *x_label, *y_label;
+    const ppo_curve *curves;
+    int              count;
+} ppo__chart;
+
+static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
     enum { WIDTH = 8000, HEIGHT = 4500, COLORS = 8 };
     /* Okabe and Ito 2008, which the colour-blind can tell apart; dashed when they come round again */
     static const char *const colors[COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                "#e69f00", "#56b4e9", "#000",    "#a0a000"};
 
-    long  left = y_label ? 950 : 750, right = WIDTH - ppo__legend_width(curves, count);
-    long  top = title ? 550 : 250, bottom = HEIGHT - (x_label ? 620 : 400);
+    const ppo__chart *chart = (const ppo__chart *)user;
+    const ppo_curve  *curves = chart->curves;
+    int               count = chart->count;
+
+    long  left = chart->y_label ? 950 : 750, right = WIDTH - ppo__legend_width(curves, count);
+    long  top = chart->title ? 550 : 250, bottom = HEIGHT - (chart->x_label ? 620 : 400);
     float low[2], high[2];
     char  style[160];
     ppo__curves_range(curves, count, low, high);
@@ -8843,11 +8904,11 @@ static void ppo__svg(FILE *file, const char *title, const char *x_label, const c
             "font-family=\"sans-serif\" font-size=\"130\" fill=\"#333\">\n"
             "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
             WIDTH / 10, HEIGHT / 10, (int)WIDTH, (int)HEIGHT, (int)WIDTH, (int)HEIGHT);
-    ppo__svg_text(file, left, 330, " font-size=\"180\" font-weight=\"bold\"", title);
-    ppo__svg_text(file, (left + right) / 2, HEIGHT - 170, " text-anchor=\"middle\"", x_label);
+    ppo__svg_text(file, left, 330, " font-size=\"180\" font-weight=\"bold\"", chart->title);
+    ppo__svg_text(file, (left + right) / 2, HEIGHT - 170, " text-anchor=\"middle\"", chart->x_label);
     snprintf(style, sizeof style, " text-anchor=\"middle\" transform=\"rotate(-90 230 %ld)\"",
              (top + bottom) / 2);
-    ppo__svg_text(file, 230, (top + bottom) / 2, style, y_label);
+    ppo__svg_text(file, 230, (top + bottom) / 2, style, chart->y_label);
     ppo__svg_axes(file, &x, &y);
     for (int i = 0, line = 0; i < count; ++i) {
         snprintf(style, sizeof style, " stroke=\"%s\" stroke-width=\"22\" stroke-linecap=\"round\"%s",
@@ -8859,12 +8920,11 @@ static void ppo__svg(FILE *file, const char *title, const char *x_label, const c
         ppo__svg_text(file, right + 430, at + 45, "", curves[i].name);
     }
     fputs("</svg>\n", file);
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count) {
-    char  name[PPO__PATH];
-    FILE *file = NULL;
     if (!path || !curves || count < 1) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: no path, or nothing to draw");
     }
@@ -8874,11 +8934,8 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
                             curves[i].n);
         }
     }
-    ppo_status status = ppo__compose_path(name, "%s", path);
-    if (!status) status = ppo__create_file(name, &file);
-    if (status) return status;
-    ppo__svg(file, title, x_label, y_label, curves, count);
-    return ppo__close_file(file, path);
+    ppo__chart chart = {title, x_label, y_label, curves, count};
+    return ppo__write_file(path, ppo__svg, &chart);
 }
 
 /* -- the log: a file that grows by whole rows or records -- */
@@ -8900,7 +8957,7 @@ static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size)
         log->end += (long)size;
         return PPO_OK;
     }
-    ppo_status status = ppo__file_failed("write", log->path);
+    ppo_status status = ppo__file_failed(log->path, "written", errno);
     clearerr(log->file);
     fseek(log->file, log->end, SEEK_SET);
     return status;
@@ -8924,7 +8981,7 @@ typedef struct ppo__figure {
 enum { PPO__FIGURES = 18, PPO__TOTAL_TIMESTEPS = 5, PPO__CSV_LINE = 1024 };
 
 static void ppo__figures(const ppo_progress *p, ppo__figure figures[PPO__FIGURES]) {
-    const ppo__figure all[PPO__FIGURES] = {
+    const ppo__figure all[] = {
         {"rollout/ep_len_mean", p->mean_length, PPO__REAL, p->episodes > 0},
         {"rollout/ep_rew_mean", p->mean_return, PPO__REAL, p->episodes > 0},
         {"time/fps", floor(p->steps_per_second), PPO__WHOLE, 1},
@@ -8944,6 +9001,7 @@ static void ppo__figures(const ppo_progress *p, ppo__figure figures[PPO__FIGURES
         {"train/std", p->std, PPO__REAL, p->std > 0},
         {"train/value_loss", 2 * p->value_loss, PPO__REAL, 1},
     };
+    PPO__ASSERT(sizeof all == PPO__FIGURES * sizeof *all);
     memcpy(figures, all, sizeof all);
 }
 
@@ -9013,25 +9071,25 @@ static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
         long at = ppo__csv_steps(line);
         if (!strchr(line, '\n') && feof(old->file)) break;
         if (number == 1 && strcmp(line, header) != 0) {
-            return ppo_fail(PPO_ERROR_FILE, "%.150s has other columns than this log", path);
+            return ppo__file_fail(path, "it has other columns than this log");
         }
         if (number > 1 && at < 0) {
-            return ppo_fail(PPO_ERROR_FILE, "%.150s: line %ld is not a row of this log", path, number);
+            return ppo__file_fail(path, "line %ld is not a row of this log", number);
         }
         if (number > 1 && at <= old->steps) fputs(line, to);
     }
-    return ferror(old->file) ? ppo__file_failed("read", path) : PPO_OK;
+    return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
 }
 
 static ppo_status ppo__csv_resume(ppo__log_file *csv, long steps) {
     FILE *old = fopen(csv->path, "rb");
-    if (!old) return errno == ENOENT ? ppo__csv_create(csv) : ppo__file_failed("read", csv->path);
+    if (!old) return errno == ENOENT ? ppo__csv_create(csv) : ppo__file_failed(csv->path, "read", errno);
     ppo__csv_old from = {old, steps};
     ppo_status   status = ppo__write_file(csv->path, ppo__csv_copy, &from);
     fclose(old);
     if (status) return status;
     csv->file = fopen(csv->path, "r+b");
-    if (!csv->file) return ppo__file_failed("write", csv->path);
+    if (!csv->file) return ppo__file_failed(csv->path, "written", errno);
     setvbuf(csv->file, NULL, _IONBF, 0);
     fseek(csv->file, 0, SEEK_END);
     csv->end = ftell(csv->file);
@@ -9089,7 +9147,7 @@ static void ppo__put_scalar(ppo__bytes *summary, const char *key, float x) {
 }
 
 /* CRC-32C (Castagnoli), rotated and shifted as TensorFlow's record format has it. */
-static uint32_t ppo__checksum(const unsigned char *data, size_t n) {
+static uint32_t ppo__record_crc(const unsigned char *data, size_t n) {
     uint32_t crc = 0xffffffffu;
     for (size_t i = 0; i < n; ++i) {
         crc ^= data[i];
@@ -9126,10 +9184,10 @@ static ppo_status ppo__append_event(ppo__log_file *log, long steps, int field, c
     ppo__put_field(&event, field, data, size);
 
     ppo__put_fixed(&record, event.n, 8);
-    ppo__put_fixed(&record, ppo__checksum(record.data, 8), 4);
+    ppo__put_fixed(&record, ppo__record_crc(record.data, 8), 4);
     memcpy(record.data + record.n, event.data, event.n);
     record.n += event.n;
-    ppo__put_fixed(&record, ppo__checksum(event.data, event.n), 4);
+    ppo__put_fixed(&record, ppo__record_crc(event.data, event.n), 4);
     return ppo__append(log, record.data, record.n);
 }
 

@@ -1042,6 +1042,113 @@ static void a_short_last_rollout_needs_no_more_memory(void **state) {
     ppo_agent_free(agent);
 }
 
+/* -- environments that are not what they should be, or more -- */
+
+typedef struct large {
+    int x[20];
+} large;
+
+static void large_reset(void *state, ppo_rng *rng, float *obs) {
+    (void)rng;
+    memset(state, 1, sizeof(large));
+    obs[0] = 0;
+}
+
+static void large_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)rng, (void)action;
+    obs[0] = (float)((large *)state)->x[0];
+    out->terminated = 1;
+}
+
+static void a_state_that_outgrows_its_size_is_an_error(void **state) {
+    (void)state;
+    for (size_t size = 0; size <= sizeof(large); size += 4) {
+        ppo_env    env = {0};
+        ppo_agent *agent = NULL;
+        ppo_config cfg = tiny_config();
+        env.obs_size = 1, env.action_space = ppo_discrete(2), env.state_size = size;
+        env.reset = large_reset, env.step = large_step;
+        if (size == sizeof(large)) {
+            assert_ok(ppo_train(&env, &cfg, &agent));
+            ppo_agent_free(agent);
+        } else {
+            assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT,
+                         "environment 0|beyond|state_size");
+            assert_null(agent);
+        }
+    }
+}
+
+/* The opponent in a game against oneself is the agent that is being evaluated. */
+static ppo_agent *opponent;
+
+static void rival_reset(void *state, ppo_rng *rng, float *obs) {
+    (void)state;
+    obs[0] = ppo_rng_range(rng, -1, 1);
+}
+
+static void rival_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    float      view[1] = {ppo_rng_range(rng, -1, 1)};
+    ppo_action move;
+    (void)state;
+    if (opponent) assert_ok(ppo_act(opponent, view, NULL, &move));
+    out->reward = action->box[0];
+    obs[0] = ppo_rng_range(rng, -1, 1);
+}
+
+static void an_environment_may_ask_the_agent_that_is_evaluated(void **state) {
+    (void)state;
+    static const char *const networks[] = {"hidden=none", "hidden=7", "recurrent=3"};
+    for (int i = 0; i < COUNT(networks); i++) {
+        ppo_env    env = {0};
+        ppo_config cfg = tiny_config();
+        ppo_agent *agent = NULL;
+        env.obs_size = 1, env.action_space = ppo_box(1, -9, 9), env.max_steps = 4;
+        env.reset = rival_reset, env.step = rival_step;
+        assert_ok(ppo_config_set_all(&cfg, networks[i]));
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        opponent = NULL;
+        ppo_evaluation alone = ppo_evaluate(agent, &env, 64, 1);
+        opponent = agent;
+        ppo_evaluation rivals = ppo_evaluate(agent, &env, 64, 1);
+        opponent = NULL;
+        assert_memory_equal(&alone, &rivals, sizeof alone);
+        ppo_agent_free(agent);
+    }
+}
+
+static int open_and_tell(void *state, void *user, int copy) {
+    (void)state, (void)user, (void)copy;
+    ppo_fail(PPO_ERROR_FILE, "a word in passing");
+    return 0;
+}
+
+static void a_success_leaves_the_last_sentence_as_it_was(void **state) {
+    (void)state;
+    ppo_env    env = walk_env();
+    ppo_config cfg = tiny_config();
+    for (int i = 0; i < 2; i++) {
+        ppo_agent *agent = NULL;
+        env.open = i ? open_and_tell : NULL;
+        ppo_fail(PPO_ERROR_ARGUMENT, "the sentence before");
+        assert_ok(ppo_train(&env, &cfg, &agent));
+        assert_int_equal(ppo_evaluate(agent, &env, 3, 1).status, PPO_OK);
+        assert_string_equal(ppo_last_error(), "the sentence before");
+        ppo_agent_free(agent);
+    }
+}
+
+static void an_environment_whose_name_or_choices_no_file_could_hold_is_refused(void **state) {
+    (void)state;
+    ppo_env env = walk_env();
+    env.name = "\xff";
+    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "name|UTF-8");
+    env.name = "caf\xc3\xa9";
+    assert_ok(ppo_env_check(&env));
+    env.action_space = ppo_multi_discrete(NULL, 2);
+    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "choice 0|among 0");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_have_the_same_bits_for_any_number_of_threads),
@@ -1080,6 +1187,10 @@ int main(void) {
         cmocka_unit_test(a_broken_policy_is_not_evaluated),
         cmocka_unit_test(an_episode_longer_than_the_watchdog_is_evaluated_if_max_steps_allows_it),
         cmocka_unit_test_teardown(a_short_last_rollout_needs_no_more_memory, restore_allocator),
+        cmocka_unit_test(a_state_that_outgrows_its_size_is_an_error),
+        cmocka_unit_test(an_environment_may_ask_the_agent_that_is_evaluated),
+        cmocka_unit_test(a_success_leaves_the_last_sentence_as_it_was),
+        cmocka_unit_test(an_environment_whose_name_or_choices_no_file_could_hold_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -814,8 +814,8 @@ static void a_failing_write_leaves_the_old_file_and_no_other(void **state) {
     put(PATH, g_nothing, sizeof g_nothing);
     assert_int_equal(symlink("/dev/full", "full"), 0);
     assert_ok(make_contents(&file, 0));
-    assert_write_fails(file, "missing/x", "missing/x: |No such file");
     assert_write_fails(file, PATH "/x", "Not a directory");
+    assert_write_fails(file, PATH "/y/x", "Not a directory");
     assert_write_fails(file, ".", "not a plain file");
     assert_write_fails(file, "full", "full: |not a plain file");
     getrlimit(RLIMIT_FSIZE, &old);
@@ -893,6 +893,16 @@ static void a_folder_that_is_write_protected_is_told(void **state) {
     assert_string_equal(ppo_last_error(), PATH ": cannot be written: Permission denied");
     assert_file_is(PATH, g_nothing, sizeof g_nothing);
     ppo_file_free(file);
+}
+
+static void missing_directories_are_made(void **state) {
+    (void)state;
+    ppo_file *file = NULL;
+    assert_ok(make_contents(&file, 0));
+    assert_ok(ppo_file_write(file, "new/folder/" PATH));
+    ppo_file_free(file);
+    assert_file_is("new/folder/" PATH, g_contents, sizeof g_contents);
+    assert_int_equal(remove("new/folder/" PATH) || rmdir("new/folder") || rmdir("new"), 0);
 }
 
 static void a_file_that_a_killed_process_left_is_not_in_the_way(void **state) {
@@ -1322,6 +1332,7 @@ int main(void) {
         TEST(a_full_disk_is_reported_whenever_it_is_noticed),
         TEST(what_could_not_be_read_again_is_not_written),
         TEST(a_folder_that_is_write_protected_is_told),
+        TEST(missing_directories_are_made),
         TEST(a_file_that_a_killed_process_left_is_not_in_the_way),
         TEST(a_symbolic_link_is_replaced_not_followed),
         TEST(a_killed_writer_leaves_one_content_or_the_other),

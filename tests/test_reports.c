@@ -844,7 +844,7 @@ static void a_log_that_cannot_be_opened_says_why(void **state) {
     spit(in_folder("file"), "x");
     mkdir(in_folder("taken.csv"), 0777);
     assert_fails(ppo_log_open(in_folder("file/a.csv"), NULL, 0, &log), PPO_ERROR_FILE,
-                 "cannot create|file/a.csv|Not a directory");
+                 "file/a.csv|cannot be created|Not a directory");
     assert_null(log);
     assert_fails(ppo_log_open(NULL, in_folder("file"), 0, &log), PPO_ERROR_FILE, "file|Not a directory");
     assert_fails(ppo_log_open(NULL, in_folder("file/tb"), 5, &log), PPO_ERROR_FILE, "file|Not a directory");
@@ -876,7 +876,7 @@ static void a_closed_door_is_told_from_a_missing_one(void **state) {
     if (root) assert_int_equal(seteuid(0), 0);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(status[i], PPO_ERROR_FILE);
-        assert_non_null(strstr(text[i], "a.csv: Permission denied"));
+        assert_non_null(strstr(text[i], "a.csv: cannot be created: Permission denied"));
     }
 }
 
@@ -906,10 +906,10 @@ static void a_full_device_is_reported(void **state) {
     float     x[1] = {1};
     ppo_curve curve = {NULL, x, x, 1};
     if (access("/dev/full", W_OK) != 0) skip();
-    assert_fails(ppo_log_open("/dev/full", NULL, 0, &log), PPO_ERROR_FILE, "write|/dev/full|space");
+    assert_fails(ppo_log_open("/dev/full", NULL, 0, &log), PPO_ERROR_FILE, "/dev/full|written|space");
     assert_null(log);
     assert_fails(ppo_plot_svg("/dev/full", NULL, NULL, NULL, &curve, 1), PPO_ERROR_FILE,
-                 "write|/dev/full|space");
+                 "/dev/full|written|not a plain file");
 }
 
 /* No file may grow beyond `size` bytes, as if the disk were full. */
@@ -934,7 +934,7 @@ static void a_full_disk_is_reported_at_the_write_and_leaves_no_torn_row(void **s
         if (which) snprintf(path + strlen(path), PATH, "%s", names[0]);
         limit_files(slurp(path) + 20); /* a row begins to fit */
         for (int again = 0; again < 3; again++)
-            assert_fails(ppo_log_write(log, &progress), PPO_ERROR_FILE, "write|File too large");
+            assert_fails(ppo_log_write(log, &progress), PPO_ERROR_FILE, "written|File too large");
         limit_files(-1);
         log_rows(log, 4, 5);
         ppo_log_close(log);

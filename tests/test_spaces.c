@@ -672,8 +672,8 @@ static void spaces_and_settings_that_cannot_work_are_refused(void **state) {
                  {ppo_multi_discrete(one, 0), 0, "n is 0"},
                  {ppo_multi_binary(129), 0, "129 choices|128"},
                  {ppo_multi_binary(-2), 0, "n is -2"},
-                 {ppo_box(2, -1, INFINITY), 1, "squash needs a finite box"},
-                 {ppo_box(2, -INFINITY, INFINITY), 1, "squash needs a finite box"}};
+                 {ppo_box(2, -1, INFINITY), 1, "squash needs a box of finite size"},
+                 {ppo_box(2, -INFINITY, INFINITY), 1, "squash needs a box of finite size"}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_env    env = reach_env();
         ppo_config cfg = tiny_config();
