@@ -6,6 +6,8 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,53 +64,52 @@ typedef struct options {
     char        saved_env[64]; /* the environment of the saved file */
 } options;
 
-static int fail(const char *reason, const char *what) {
-    fprintf(stderr, "train: %s%s\n", reason, what);
+static int fail(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "train: ");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    va_end(args);
     return 1;
 }
 
-/* The flags that are no settings: exactly one of the three places is given. */
-typedef struct flag {
-    const char  *name, *value, *help;
-    const char **text;
-    int         *number, *on;
-} flag;
+/* The flags that are no settings. */
+enum { TEXT, NUMBER, SWITCH };
+static const struct flag {
+    const char *name, *value, *help;
+    int         kind;
+    size_t      offset; /* in options: a const char *, or an int */
+} flags[] = {
+    {"env", "NAME", "the environment", TEXT, offsetof(options, env_name)},
+    {"preset", "NAME", "known settings, to start from", TEXT, offsetof(options, preset)},
+    {"save", "FILE", "writes a checkpoint, which is also a policy, as training goes and at its end", TEXT,
+     offsetof(options, save)},
+    {"save-every", "N", "iterations between two checkpoints", NUMBER, offsetof(options, save_every)},
+    {"resume", "FILE", "goes on from a checkpoint, with its settings", TEXT, offsetof(options, resume)},
+    {"load", "FILE", "starts from the weights and the settings of a policy", TEXT, offsetof(options, load)},
+    {"watch", "FILE", "plays a saved policy in the terminal, and does not train", TEXT,
+     offsetof(options, watch)},
+    {"csv", "FILE", "writes progress.csv, as Stable-Baselines3 does", TEXT, offsetof(options, csv)},
+    {"tensorboard", "DIR", "writes TensorBoard's event files", TEXT, offsetof(options, tensorboard)},
+    {"export", "FILE.h", "writes the policy as a C header", TEXT, offsetof(options, export_to)},
+    {"eval-episodes", "N", "fresh episodes after the training", NUMBER, offsetof(options, eval_episodes)},
+    {"kernels", "NAME", "plain, avx2, avx512 or neon; else the best here", TEXT, offsetof(options, kernels)},
+    {"no-train", "", "only evaluates what was loaded, and exports it", SWITCH, offsetof(options, no_train)},
+    {"json", "", "stdout gets one line of JSON and nothing else", SWITCH, offsetof(options, json)},
+    {"quiet", "", "no progress, no curve", SWITCH, offsetof(options, quiet)},
+    {"help", "", "prints this", SWITCH, offsetof(options, help)},
+};
+enum { FLAGS = sizeof flags / sizeof *flags };
 
-enum { FLAGS = 16 };
-
-static void list_flags(options *o, flag *flags) {
-    const flag all[FLAGS] = {
-        {"env", "NAME", "the environment", &o->env_name, NULL, NULL},
-        {"preset", "NAME", "known settings, to start from", &o->preset, NULL, NULL},
-        {"save", "FILE", "writes a checkpoint, which is also a policy, as training goes and at its end",
-         &o->save, NULL, NULL},
-        {"save-every", "N", "iterations between two checkpoints", NULL, &o->save_every, NULL},
-        {"resume", "FILE", "goes on from a checkpoint, with its settings", &o->resume, NULL, NULL},
-        {"load", "FILE", "starts from the weights and the settings of a policy", &o->load, NULL, NULL},
-        {"watch", "FILE", "plays a saved policy in the terminal, and does not train", &o->watch, NULL, NULL},
-        {"csv", "FILE", "writes progress.csv, as Stable-Baselines3 does", &o->csv, NULL, NULL},
-        {"tensorboard", "DIR", "writes TensorBoard's event files", &o->tensorboard, NULL, NULL},
-        {"export", "FILE.h", "writes the policy as a C header", &o->export_to, NULL, NULL},
-        {"eval-episodes", "N", "fresh episodes after the training", NULL, &o->eval_episodes, NULL},
-        {"kernels", "NAME", "plain, avx2, avx512 or neon; else the best here", &o->kernels, NULL, NULL},
-        {"no-train", NULL, "only evaluates what was loaded, and exports it", NULL, NULL, &o->no_train},
-        {"json", NULL, "stdout gets one line of JSON and nothing else", NULL, NULL, &o->json},
-        {"quiet", NULL, "no progress, no curve", NULL, NULL, &o->quiet},
-        {"help", NULL, "prints this", NULL, NULL, &o->help},
-    };
-    memcpy(flags, all, sizeof all);
-}
-
-static void print_help(options *o) {
+static void print_help(const options *o) {
     int              count;
     const ppo_field *field = ppo_config_fields(&count);
-    flag             flags[FLAGS];
-    list_flags(o, flags);
     printf("usage: train [--flag value | --flag=value] ...    in brackets: the default; what is allowed\n\n");
     for (int i = 0; i < FLAGS; i++) {
-        int length = printf("  --%s %s", flags[i].name, flags[i].value ? flags[i].value : "");
+        int length = printf("  --%s %s", flags[i].name, flags[i].value);
         printf("%*s %s", length < 27 ? 27 - length : 0, "", flags[i].help);
-        if (flags[i].number) printf(" [%d]", *flags[i].number);
+        if (flags[i].kind == NUMBER) printf(" [%d]", *(const int *)((const char *)o + flags[i].offset));
         printf("\n");
     }
     printf("  --steps N                  the same as --total-steps\n\nenvironments:");
@@ -138,46 +139,45 @@ static const char *next_flag(int argc, char **argv, int *at, char name[64], cons
     return text;
 }
 
-static const flag *find_flag(const flag *flags, const char *name) {
+static const struct flag *find_flag(const char *name) {
     for (int i = 0; i < FLAGS; i++)
         if (strcmp(flags[i].name, name) == 0) return &flags[i];
     return NULL;
 }
 
-static int take_flag(const flag *f, const char *value) {
+static int take_flag(options *o, const struct flag *f, const char *value) {
+    void *at = (char *)o + f->offset;
     char *end;
-    if (f->on) {
-        *f->on = 1;
-        return value ? fail("no value belongs to --", f->name) : 0;
+    if (f->kind == SWITCH) {
+        *(int *)at = 1;
+        return value ? fail("no value belongs to --%s", f->name) : 0;
     }
-    if (!value || !*value) return fail("a value is missing after --", f->name);
-    if (f->text) {
-        *f->text = value;
+    if (!value || !*value) return fail("a value is missing after --%s", f->name);
+    if (f->kind == TEXT) {
+        *(const char **)at = value;
         return 0;
     }
     long n = strtol(value, &end, 10);
-    *f->number = (int)n;
-    if (end > value && !*end && n >= 1 && n <= 1000000) return 0;
-    fprintf(stderr, "train: --%s is a number from 1 to 1000000, not %s\n", f->name, value);
-    return 1;
+    if (end == value || *end || n < 1 || n > 1000000)
+        return fail("--%s is a number from 1 to 1000000, not %s", f->name, value);
+    *(int *)at = (int)n;
+    return 0;
 }
 
 static int take_setting(options *o, const char *name, const char *value) {
-    if (!value) return fail("a value is missing after --", name);
+    if (!value) return fail("a value is missing after --%s", name);
     if (strcmp(name, "steps") == 0) name = "total_steps";
-    return ppo_config_set(&o->config, name, value) ? fail("", ppo_last_error()) : 0;
+    return ppo_config_set(&o->config, name, value) ? fail("%s", ppo_last_error()) : 0;
 }
 
 /* One pass over the command line: for the flags of the table, or for the settings. 0 if it worked. */
 static int parse(options *o, int argc, char **argv, int settings) {
-    flag        flags[FLAGS];
     char        name[64];
     const char *value, *text;
-    list_flags(o, flags);
     for (int at = 1; (text = next_flag(argc, argv, &at, name, &value)) != NULL;) {
-        if (strncmp(text, "--", 2) != 0) return fail("a flag starts with --, unlike ", text);
-        const flag *f = find_flag(flags, name);
-        if (f && !settings && take_flag(f, value)) return 1;
+        if (strncmp(text, "--", 2) != 0) return fail("a flag starts with --, unlike %s", text);
+        const struct flag *f = find_flag(name);
+        if (f && !settings && take_flag(o, f, value)) return 1;
         if (!f && settings && take_setting(o, name, value)) return 1;
     }
     return 0;
@@ -188,7 +188,7 @@ static int find_environment(const options *o) {
     const char *name = o->env_name ? o->env_name : *o->saved_env ? o->saved_env : environments[0].name;
     for (int i = 0; i < ENVIRONMENTS; i++)
         if (strcmp(environments[i].name, name) == 0) return i;
-    fail("--env: there is no such environment, see --help: ", name);
+    fail("--env: there is no such environment, see --help: %s", name);
     return -1;
 }
 
@@ -216,17 +216,16 @@ static int read_options(options *o, int argc, char **argv) {
     o->save_every = 10;
     o->eval_episodes = 20;
     if (parse(o, argc, argv, 0)) return 1;
-    if (!!o->resume + !!o->load + !!o->watch > 1)
-        return fail("one of --resume, --load, --watch at a time", "");
+    if (!!o->resume + !!o->load + !!o->watch > 1) return fail("one of --resume, --load, --watch at a time");
     const char *from = o->resume ? o->resume : o->load ? o->load : o->watch;
     ppo_status  status = from ? ppo_config_load(from, &o->config, o->saved_env) : PPO_OK;
     int         row = status ? -1 : find_environment(o);
-    if (row < 0) return status ? fail("", ppo_last_error()) : 1;
+    if (row < 0) return status ? fail("%s", ppo_last_error()) : 1;
     o->env = environments[row].make();
     if (!from) status = ppo_config_set_all(&o->config, environments[row].settings);
     if (!status && o->preset) status = ppo_config_preset(&o->config, o->preset);
     if (!status && o->kernels) status = ppo_use_kernels(o->kernels);
-    return status ? fail("", ppo_last_error()) : parse(o, argc, argv, 1);
+    return status ? fail("%s", ppo_last_error()) : parse(o, argc, argv, 1);
 }
 
 #endif

@@ -98,14 +98,14 @@ static int report(const options *o, const ppo_evaluation *e, long steps, long do
         printf("eval: mean return %.1f +- %.1f over %d episodes, %ld steps in %.2f s\n", e->mean_return,
                e->std_return, e->episodes, done, seconds);
     }
-    return fflush(stdout) || ferror(stdout) ? fail("the results could not be written", "") : 0;
+    return fflush(stdout) || ferror(stdout) ? fail("the results could not be written") : 0;
 }
 
 int main(int argc, char **argv) {
     static history h = {1, 0, {0}, {0}};
     options        o;
     if (read_options(&o, argc, argv)) return 1;
-    if (o.help) return print_help(&o), fflush(stdout) ? fail("the help could not be written", "") : 0;
+    if (o.help) return print_help(&o), fflush(stdout) ? fail("the help could not be written") : 0;
     signal(SIGINT, on_interrupt);
     if (o.watch) return watch(&o, is_interrupted);
 
@@ -125,9 +125,9 @@ int main(int argc, char **argv) {
         ppo_print_curve(o.json ? stderr : stdout, "mean return", h.x, h.y, h.points, 72, 16);
     }
     int failed =
-        status || e.status ? fail("", ppo_last_error()) : report(&o, &e, steps, steps - before, seconds);
+        status || e.status ? fail("%s", ppo_last_error()) : report(&o, &e, steps, steps - before, seconds);
     if (!failed && o.export_to && ppo_export_c(agent, "policy", o.export_to))
-        failed = fail("", ppo_last_error());
+        failed = fail("%s", ppo_last_error());
     ppo_agent_free(agent);
     return failed;
 }

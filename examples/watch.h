@@ -44,7 +44,7 @@ static int watch(const options *o, int (*is_interrupted)(void)) {
         status = ppo_play(agent, &o->env, o->config.seed + (uint64_t)i, 0, show, &w, NULL);
     }
     ppo_agent_free(agent);
-    return status ? fail("", ppo_last_error()) : 0;
+    return status ? fail("%s", ppo_last_error()) : 0;
 }
 
 #endif
