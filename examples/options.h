@@ -164,6 +164,11 @@ static int take_flag(options *o, const struct flag *f, const char *value) {
     return 0;
 }
 
+static int is_setting(const options *o, const char *name) {
+    char text[1024];
+    return strcmp(name, "steps") == 0 || !ppo_config_get(&o->config, name, text, sizeof text);
+}
+
 static int take_setting(options *o, const char *name, const char *value) {
     if (!value) return fail("a value is missing after --%s", name);
     if (strcmp(name, "steps") == 0) name = "total_steps";
@@ -177,6 +182,7 @@ static int parse(options *o, int argc, char **argv, int settings) {
     for (int at = 1; (text = next_flag(argc, argv, &at, name, &value)) != NULL;) {
         if (strncmp(text, "--", 2) != 0) return fail("a flag starts with --, unlike %s", text);
         const struct flag *f = find_flag(name);
+        if (!f && !is_setting(o, name)) return fail("there is no flag --%s, see --help", name);
         if (f && !settings && take_flag(o, f, value)) return 1;
         if (!f && settings && take_setting(o, name, value)) return 1;
     }

@@ -65,6 +65,8 @@ check refuses_an_unknown_environment         is_refused NoSuchEnv --env NoSuchEn
 check refuses_unknown_kernels                is_refused mmx --kernels mmx
 check refuses_no_evaluation_episodes         is_refused eval-episodes --eval-episodes 0
 check refuses_too_many_evaluation_episodes   is_refused eval-episodes --eval-episodes 99999999999999999999
+check refuses_a_mistyped_flag                is_refused 'no flag --quite, see --help' --quite
+check refuses_a_mistyped_setting             is_refused 'no flag --gama, see --help' --gama 0.9
 
 # --- help ---------------------------------------------------------------------------------------------------------
 
