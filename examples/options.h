@@ -107,8 +107,9 @@ static void print_help(const options *o) {
     const ppo_field *field = ppo_config_fields(&count);
     printf("usage: train [--flag value | --flag=value] ...    in brackets: the default; what is allowed\n\n");
     for (int i = 0; i < FLAGS; i++) {
-        int length = printf("  --%s %s", flags[i].name, flags[i].value);
-        printf("%*s %s", length < 27 ? 27 - length : 0, "", flags[i].help);
+        char name[64];
+        snprintf(name, sizeof name, "%s %s", flags[i].name, flags[i].value);
+        printf("  --%-24s %s", name, flags[i].help);
         if (flags[i].kind == NUMBER) printf(" [%d]", *(const int *)((const char *)o + flags[i].offset));
         printf("\n");
     }
@@ -131,7 +132,6 @@ static void print_help(const options *o) {
 static const char *next_flag(int argc, char **argv, int *at, char name[64], const char **value) {
     if (*at >= argc) return NULL;
     const char *text = argv[(*at)++], *equals = strchr(text, '=');
-    if (strcmp(text, "-h") == 0) text = "--help";
     const char *bare = strncmp(text, "--", 2) == 0 ? text + 2 : text;
     snprintf(name, 64, "%.*s", (int)strcspn(bare, "="), bare);
     *value = equals ? equals + 1 : NULL;
@@ -221,6 +221,8 @@ static int read_options(options *o, int argc, char **argv) {
     o->program = argv[0];
     o->save_every = 10;
     o->eval_episodes = 20;
+    for (int i = 1; i < argc; i++) o->help |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+    if (o->help) return 0; /* whatever else is wrong */
     if (parse(o, argc, argv, 0)) return 1;
     if (!!o->resume + !!o->load + !!o->watch > 1) return fail("one of --resume, --load, --watch at a time");
     const char *from = o->resume ? o->resume : o->load ? o->load : o->watch;

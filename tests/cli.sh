@@ -92,6 +92,16 @@ help_shows_defaults() {
 }
 check help_shows_defaults_and_ranges help_shows_defaults
 
+help_is_aligned() { ! grep '^  --' $work/help | grep -v '^  --[a-z].\{23\} [^ ]'; }
+check help_has_its_descriptions_in_one_column help_is_aligned
+
+help_comes_first() {
+    for flag in --help -h; do
+        train --resume $work/nowhere --no-such-flag $flag && [ $status -eq 0 ] && cmp $work/out $work/help || return 1
+    done
+}
+check help_comes_before_every_complaint help_comes_first
+
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 short="--steps 4096 --eval-episodes 3"
