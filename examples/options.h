@@ -190,11 +190,12 @@ static int parse(options *o, int argc, char **argv, int settings) {
 }
 
 /* The row of the environment, -1 after a complaint. */
-static int find_environment(const options *o) {
+static int find_environment(const options *o, const char *file) {
     const char *name = o->env_name ? o->env_name : *o->saved_env ? o->saved_env : environments[0].name;
     for (int i = 0; i < ENVIRONMENTS; i++)
         if (strcmp(environments[i].name, name) == 0) return i;
-    fail("--env: there is no such environment, see --help: %s", name);
+    if (o->env_name) fail("--env: there is no such environment, see --help: %s", name);
+    else fail("%s: its environment, %s, needs a row in examples/options.h", file, name);
     return -1;
 }
 
@@ -227,7 +228,7 @@ static int read_options(options *o, int argc, char **argv) {
     if (!!o->resume + !!o->load + !!o->watch > 1) return fail("one of --resume, --load, --watch at a time");
     const char *from = o->resume ? o->resume : o->load ? o->load : o->watch;
     ppo_status  status = from ? ppo_config_load(from, &o->config, o->saved_env) : PPO_OK;
-    int         row = status ? -1 : find_environment(o);
+    int         row = status ? -1 : find_environment(o, from);
     if (row < 0) return status ? fail("%s", ppo_last_error()) : 1;
     o->env = environments[row].make();
     if (!from) status = ppo_config_set_all(&o->config, environments[row].settings);

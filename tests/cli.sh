@@ -207,6 +207,14 @@ watching() {
 }
 check watch_draws_an_episode watching
 
+foreign() { # a policy of an environment without a row
+    sed 's/CartPole-v1/NoSuchEnv-1/' $saved >$work/foreign
+    for flag in --resume --load --watch; do
+        is_refused "$work/foreign: .*NoSuchEnv-1.*options.h" $flag $work/foreign || return 1
+    done
+}
+check names_the_file_of_an_unknown_environment foreign
+
 logging() {
     train --steps 4096 --quiet --json --csv $work/b.csv --tensorboard $work/tb && [ $status -eq 0 ] &&
         [ "$(wc -l <$work/b.csv)" -eq 3 ] && [ "$(ls $work/tb/events.out.tfevents.* | wc -l)" -eq 1 ]
