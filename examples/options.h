@@ -189,6 +189,18 @@ static int parse(options *o, int argc, char **argv, int settings) {
     return 0;
 }
 
+/* What would do harm together, or nothing, is refused. 0 if all is well. */
+static int check_together(const options *o) {
+    int writes = o->save || o->csv || o->tensorboard;
+    if (!!o->resume + !!o->load + !!o->watch > 1) return fail("one of --resume, --load, --watch at a time");
+    if (o->watch && (writes || o->export_to || o->json || o->no_train))
+        return fail("--watch goes with none of --save, --csv, --tensorboard, --export, --json, --no-train");
+    if (o->no_train && (writes || !(o->resume || o->load)))
+        return fail(
+            "--no-train needs --load or --resume, and goes with neither --save, --csv nor --tensorboard");
+    return 0;
+}
+
 /* The row of the environment, -1 after a complaint. */
 static int find_environment(const options *o, const char *file) {
     const char *name = o->env_name ? o->env_name : *o->saved_env ? o->saved_env : environments[0].name;
@@ -224,8 +236,7 @@ static int read_options(options *o, int argc, char **argv) {
     o->eval_episodes = 20;
     for (int i = 1; i < argc; i++) o->help |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
     if (o->help) return 0; /* whatever else is wrong */
-    if (parse(o, argc, argv, 0)) return 1;
-    if (!!o->resume + !!o->load + !!o->watch > 1) return fail("one of --resume, --load, --watch at a time");
+    if (parse(o, argc, argv, 0) || check_together(o)) return 1;
     const char *from = o->resume ? o->resume : o->load ? o->load : o->watch;
     ppo_status  status = from ? ppo_config_load(from, &o->config, o->saved_env) : PPO_OK;
     int         row = status ? -1 : find_environment(o, from);

@@ -67,6 +67,7 @@ check refuses_no_evaluation_episodes         is_refused eval-episodes --eval-epi
 check refuses_too_many_evaluation_episodes   is_refused eval-episodes --eval-episodes 99999999999999999999
 check refuses_a_mistyped_flag                is_refused 'no flag --quite, see --help' --quite
 check refuses_a_mistyped_setting             is_refused 'no flag --gama, see --help' --gama 0.9
+check refuses_to_evaluate_what_never_learned is_refused 'no-train needs --load or --resume' --no-train
 
 # --- help ---------------------------------------------------------------------------------------------------------
 
@@ -200,12 +201,27 @@ only_evaluates() {
 }
 check no_train_exports_what_was_loaded only_evaluates
 
+no_train_writes_nothing() { # refused, and what is there stays as it is
+    cp $saved $work/kept && cp $work/a.csv $work/kept.csv &&
+        is_refused no-train --load $saved --no-train --save $work/kept && cmp $saved $work/kept &&
+        is_refused no-train --resume $saved --no-train --csv $work/kept.csv && cmp $work/a.csv $work/kept.csv &&
+        is_refused no-train --load $saved --no-train --tensorboard $work/no-tb && [ ! -e $work/no-tb ]
+}
+check no_train_leaves_checkpoints_and_logs_alone no_train_writes_nothing
+
 watching() {
     train --env GridWorld-v0 --steps 2048 --quiet --save $work/grid.safetensors --eval-episodes 1 &&
         train --watch $work/grid.safetensors --eval-episodes 1 && [ $status -eq 0 ] &&
         [ "$(grep -c 'step [0-9]*  return' $work/out)" -ge 2 ] && grep -q '(the end)\|(out of time)' $work/out
 }
 check watch_draws_an_episode watching
+
+only_watches() { # with what it would not do, it is refused
+    for flag in --save=$work/no --csv=$work/no --tensorboard=$work/no --export=$work/no --json --no-train; do
+        is_refused watch --watch $work/grid.safetensors $flag && [ ! -e $work/no ] || return 1
+    done
+}
+check watch_goes_with_nothing_else only_watches
 
 foreign() { # a policy of an environment without a row
     sed 's/CartPole-v1/NoSuchEnv-1/' $saved >$work/foreign
