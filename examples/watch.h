@@ -12,7 +12,9 @@
 
 static void rest(double seconds) {
 #if defined(__unix__) || defined(__APPLE__)
-    struct timeval pause = {0, (long)(1e6 * seconds)};
+    struct timeval pause;
+    pause.tv_sec = (int)seconds;
+    pause.tv_usec = (int)(1e6 * (seconds - (int)seconds)); /* below a second, or BSD's select() refuses */
     select(0, NULL, NULL, NULL, &pause);
 #endif
 }
