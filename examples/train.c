@@ -12,7 +12,6 @@
 #include "watch.h"
 
 #include <math.h>
-#include <signal.h>
 
 enum { MAX_POINTS = 1024 };
 
@@ -21,15 +20,6 @@ typedef struct history { /* the learning curve */
     int   points;
     float x[MAX_POINTS], y[MAX_POINTS];
 } history;
-
-static volatile sig_atomic_t interrupted;
-
-static int is_interrupted(void) { return interrupted; }
-
-static void on_interrupt(int sig) {
-    interrupted = 1;
-    signal(sig, SIG_DFL); /* the second Ctrl-C kills */
-}
 
 static void remember(history *h, const ppo_progress *p) {
     if (h->points == MAX_POINTS) { /* full: every second point is kept, and half as many follow */
@@ -54,21 +44,22 @@ static ppo_status start(const options *o, ppo_agent **agent, ppo_trainer **train
 }
 
 /* The loop. Ends when all steps are done, at Ctrl-C, or with a failure. */
-static ppo_status train(const options *o, ppo_trainer *trainer, ppo_progress *p, history *h) {
-    ppo_log   *log = NULL;
-    ppo_status status = PPO_OK;
+static ppo_status train(const options *o, ppo_trainer *trainer, history *h) {
+    ppo_log     *log = NULL;
+    ppo_progress p;
+    ppo_status   status = PPO_OK;
     if (o->csv || o->tensorboard)
         status = ppo_log_open(o->csv, o->tensorboard, ppo_trainer_steps(trainer), &log);
     if (!status && o->save)
         status = ppo_trainer_save(trainer, o->save); /* what cannot be saved shows at once */
     while (!status && !interrupted && !o->no_train && !ppo_trainer_done(trainer)) {
-        status = ppo_trainer_iterate(trainer, p);
-        if (!status && log) status = ppo_log_write(log, p);
-        if (!status && o->save && p->iteration % o->save_every == 0)
+        status = ppo_trainer_iterate(trainer, &p);
+        if (!status && log) status = ppo_log_write(log, &p);
+        if (!status && o->save && p.iteration % o->save_every == 0)
             status = ppo_trainer_save(trainer, o->save);
         if (status) break;
-        remember(h, p);
-        if (!o->quiet) ppo_print_progress(p, stderr);
+        remember(h, &p);
+        if (!o->quiet) ppo_print_progress(&p, stderr);
     }
     ppo_log_close(log);
     if (!status && o->save) status = ppo_trainer_save(trainer, o->save);
@@ -105,27 +96,30 @@ int main(int argc, char **argv) {
     static history h = {1, 0, {0}, {0}};
     options        o;
     if (read_options(&o, argc, argv)) return 1;
-    if (o.help) return print_help(&o), fflush(stdout) ? fail("the help could not be written") : 0;
+    if (o.help) {
+        print_help(&o);
+        return fflush(stdout) ? fail("the help could not be written") : 0;
+    }
     signal(SIGINT, on_interrupt);
-    if (o.watch) return watch(&o, is_interrupted);
+    if (o.watch) return watch(&o);
 
     ppo_agent     *agent = NULL;
     ppo_trainer   *trainer = NULL;
-    ppo_progress   p;
     ppo_evaluation e = {PPO_OK, 0, 0, 0, 0, 0, 0};
     double         begin = ppo_clock();
     ppo_status     status = start(&o, &agent, &trainer);
     long           before = ppo_trainer_steps(trainer);
-    if (!status) status = train(&o, trainer, &p, &h);
+    if (!status) status = train(&o, trainer, &h);
     double seconds = ppo_clock() - begin;
     long   steps = ppo_trainer_steps(trainer);
     ppo_trainer_free(trainer);
     if (!status) e = ppo_evaluate(agent, &o.env, o.eval_episodes, o.config.seed);
-    if (!status && !e.status && !o.quiet) {
+    if (!status && !e.status && !o.quiet)
         ppo_print_curve(o.json ? stderr : stdout, "mean return", h.x, h.y, h.points, 72, 16);
-    }
-    int failed =
-        status || e.status ? fail("%s", ppo_last_error()) : report(&o, &e, steps, steps - before, seconds);
+
+    int failed;
+    if (status || e.status) failed = fail("%s", ppo_last_error());
+    else failed = report(&o, &e, steps, steps - before, seconds);
     if (!failed && o.export_to && ppo_export_c(agent, "policy", o.export_to))
         failed = fail("%s", ppo_last_error());
     ppo_agent_free(agent);

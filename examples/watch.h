@@ -5,10 +5,19 @@
 
 #include "options.h"
 
+#include <signal.h>
+
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/select.h>
 #include <sys/time.h>
 #endif
+
+static volatile sig_atomic_t interrupted; /* by Ctrl-C: training and watching end */
+
+static void on_interrupt(int sig) {
+    interrupted = 1;
+    signal(sig, SIG_DFL); /* the second Ctrl-C kills */
+}
 
 static void rest(double seconds) {
 #if defined(__unix__) || defined(__APPLE__)
@@ -19,31 +28,26 @@ static void rest(double seconds) {
 #endif
 }
 
-typedef struct watcher {
-    const ppo_env *env;
-    int (*is_interrupted)(void);
-} watcher;
-
 /* Draws each step of an episode over the one before. */
 static int show(const ppo_frame *frame, void *user) {
-    const watcher *w = (const watcher *)user;
+    const ppo_env *env = (const ppo_env *)user;
     printf("%s", frame->step ? "\033[H" : "\033[H\033[2J");
-    if (w->env->draw) w->env->draw(frame->state, stdout);
+    if (env->draw) env->draw(frame->state, stdout);
     printf("step %d  return %.2f %s\033[K\n", frame->step, frame->total,
            frame->terminated  ? "(the end)"
            : frame->truncated ? "(out of time)"
                               : "");
     fflush(stdout);
     rest(frame->terminated || frame->truncated ? 1 : 0.03);
-    return w->is_interrupted();
+    return interrupted;
 }
 
-static int watch(const options *o, int (*is_interrupted)(void)) {
+static int watch(const options *o) {
     ppo_agent *agent = NULL;
-    watcher    w = {&o->env, is_interrupted};
-    ppo_status status = ppo_agent_load(o->watch, &o->env, &agent);
-    for (int i = 0; i < o->eval_episodes && !status && !is_interrupted(); i++) {
-        status = ppo_play(agent, &o->env, o->config.seed + (uint64_t)i, 0, show, &w, NULL);
+    ppo_env    env = o->env;
+    ppo_status status = ppo_agent_load(o->watch, &env, &agent);
+    for (int i = 0; i < o->eval_episodes && !status && !interrupted; i++) {
+        status = ppo_play(agent, &env, o->config.seed + (uint64_t)i, 0, show, &env, NULL);
     }
     ppo_agent_free(agent);
     return status ? fail("%s", ppo_last_error()) : 0;
