@@ -4,7 +4,7 @@
    log it, write a checkpoint now and then. You will see a progress line, the learning curve and, last, a line like
        eval: mean return 500.0 +- 0.0 over 20 episodes, 100000 steps in 0.71 s
    Ctrl-C ends the training after the iteration: what was learned until then is evaluated all the same, and with --save
-   the program says how to go on.
+   the program says how to go on. A run that was cut short like that exits with 130.
    The command line is read in options.h. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
@@ -63,11 +63,23 @@ static ppo_status train(const options *o, ppo_trainer *trainer, history *h) {
     }
     ppo_log_close(log);
     if (!status && o->save) status = ppo_trainer_save(trainer, o->save);
-    if (interrupted && !o->quiet) fprintf(stderr, "\ninterrupted: this is what was learned until now\n");
-    if (interrupted && o->save && !status) {
-        fprintf(stderr, "to go on: %s --resume \"%s\" --save \"%s\"\n", o->program, o->save, o->save);
-    }
     return status;
+}
+
+static void print_flag(const char *name, const char *path) {
+    if (path) fprintf(stderr, " --%s \"%s\"", name, path);
+}
+
+static void say_how_to_go_on(const options *o) {
+    if (!o->quiet) fprintf(stderr, "\ninterrupted: this is what was learned until now\n");
+    if (!o->save) return;
+    fprintf(stderr, "to go on: %s", o->program);
+    print_flag("resume", o->save);
+    print_flag("save", o->save);
+    print_flag("csv", o->csv);
+    print_flag("tensorboard", o->tensorboard);
+    print_flag("export", o->export_to);
+    fprintf(stderr, "\n");
 }
 
 static const char *json_number(char text[64], float x) { /* JSON has no NaN */
@@ -112,7 +124,10 @@ int main(int argc, char **argv) {
     if (!status) status = train(&o, trainer, &h);
     double seconds = ppo_clock() - begin;
     long   steps = ppo_trainer_steps(trainer);
+    int    cut_short = interrupted && !ppo_trainer_done(trainer);
     ppo_trainer_free(trainer);
+    signal(SIGINT, SIG_DFL); /* the evaluation ends at once */
+    if (!status && cut_short) say_how_to_go_on(&o);
     if (!status) e = ppo_evaluate(agent, &o.env, o.eval_episodes, o.config.seed);
     if (!status && !e.status && !o.quiet)
         ppo_print_curve(o.json ? stderr : stdout, "mean return", h.x, h.y, h.points, 72, 16);
@@ -123,5 +138,5 @@ int main(int argc, char **argv) {
     if (!failed && o.export_to && ppo_export_c(agent, "policy", o.export_to))
         failed = fail("%s", ppo_last_error());
     ppo_agent_free(agent);
-    return failed;
+    return !failed && cut_short ? 130 : failed;
 }

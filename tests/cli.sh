@@ -163,9 +163,21 @@ interrupt() { # SIGINT after a second of an endless run
     pid=$!
     sleep 1
     kill -INT $pid
-    wait $pid && tail -n 1 $work/out | grep -q '^eval: mean return .* over 20 episodes, [0-9]* steps in '
+    wait $pid
+    [ $? -eq 130 ] && tail -n 1 $work/out | grep -q '^eval: mean return .* over 20 episodes, [0-9]* steps in '
 }
 check an_interrupt_ends_the_training_and_evaluates interrupt
+
+interrupt_evaluation() { # SIGINT in the midst of a million episodes
+    last='--steps 512 --eval-episodes 1000000 (interrupted)'
+    build/train --steps 512 --eval-episodes 1000000 --quiet >$work/out 2>$work/err &
+    pid=$!
+    sleep 1
+    kill -INT $pid
+    wait $pid
+    [ $? -eq 130 ] && [ ! -s $work/out ]
+}
+check an_interrupt_ends_the_evaluation interrupt_evaluation
 
 # --- files ---
 
@@ -179,16 +191,19 @@ save_and_resume() { # half of a run and the rest of it are the whole run
 }
 check a_finished_checkpoint_is_the_policy save_and_resume
 
-interrupted_run() { # SIGINT, and on from what it says
+interrupted_run() { # SIGINT, and on as it says: the same weights, and a whole log
     last='--steps 400000 (interrupted)'
-    build/train --steps 400000 --save $work/i.safetensors --quiet --json >$work/out 2>$work/err &
+    set -- --save $work/i.safetensors --csv "$work/i i.csv" --tensorboard "$work/i tb" --export $work/i.h
+    build/train --steps 400000 "$@" --quiet --json >$work/out 2>$work/err &
     pid=$!
     sleep 0.5
     kill -INT $pid
-    wait $pid && grep -q "^to go on: build/train --resume \"$work/i.safetensors\" --save \"$work/i.safetensors\"$" $work/err &&
-        train --resume $work/i.safetensors --quiet --json --export $work/i.h && [ $status -eq 0 ] &&
-        grep -q '"steps":400000,' $work/out && train --steps 400000 --quiet --json --export $work/j.h &&
-        cmp $work/i.h $work/j.h
+    wait $pid
+    [ $? -eq 130 ] && grep -q "^to go on: build/train --resume \"$work/i.safetensors\" --save " $work/err &&
+        eval "$(sed -n 's/^to go on: build.//p' $work/err) --quiet --json" && [ $status -eq 0 ] &&
+        grep -q '"steps":400000,' $work/out && [ "$(ls "$work/i tb" | wc -l)" -eq 2 ] &&
+        train --steps 400000 --quiet --json --export $work/j.h --csv $work/j.csv && cmp $work/i.h $work/j.h &&
+        [ "$(wc -l <"$work/i i.csv")" -eq "$(wc -l <$work/j.csv)" ]
 }
 check an_interrupted_run_goes_on_to_the_same_weights interrupted_run
 
