@@ -43,16 +43,21 @@ static ppo_status start(const options *o, ppo_agent **agent, ppo_trainer **train
     return status ? status : ppo_trainer_create(&o->env, &o->config, *agent, trainer);
 }
 
+/* The files of --save and --export. */
+static ppo_status store(const options *o, const ppo_agent *agent, const ppo_trainer *trainer) {
+    ppo_status status = o->save ? ppo_trainer_save(trainer, o->save) : PPO_OK;
+    return status || !o->export_to ? status : ppo_export_c(agent, "policy", o->export_to);
+}
+
 /* The loop. Ends when all steps are done, at Ctrl-C, or with a failure. */
-static ppo_status train(const options *o, ppo_trainer *trainer, history *h) {
+static ppo_status train(const options *o, const ppo_agent *agent, ppo_trainer *trainer, history *h) {
     ppo_log     *log = NULL;
     ppo_progress p;
     ppo_status   status = PPO_OK;
     if (o->csv || o->tensorboard)
         status = ppo_log_open(o->csv, o->tensorboard, ppo_trainer_steps(trainer), &log);
-    if (!status && o->save)
-        status = ppo_trainer_save(trainer, o->save); /* what cannot be saved shows at once */
-    while (!status && !interrupted && !o->no_train && !ppo_trainer_done(trainer)) {
+    if (!status) status = store(o, agent, trainer); /* what cannot be written shows at once */
+    while (!status && !interrupted && !ppo_trainer_done(trainer)) {
         status = ppo_trainer_iterate(trainer, &p);
         if (!status && log) status = ppo_log_write(log, &p);
         if (!status && o->save && p.iteration % o->save_every == 0)
@@ -62,8 +67,7 @@ static ppo_status train(const options *o, ppo_trainer *trainer, history *h) {
         if (!o->quiet) ppo_print_progress(&p, stderr);
     }
     ppo_log_close(log);
-    if (!status && o->save) status = ppo_trainer_save(trainer, o->save);
-    return status;
+    return status ? status : store(o, agent, trainer);
 }
 
 static void print_flag(const char *name, const char *path) {
@@ -121,7 +125,7 @@ int main(int argc, char **argv) {
     double         begin = ppo_clock();
     ppo_status     status = start(&o, &agent, &trainer);
     long           before = ppo_trainer_steps(trainer);
-    if (!status) status = train(&o, trainer, &h);
+    if (!status) status = o.no_train ? store(&o, agent, trainer) : train(&o, agent, trainer, &h);
     double seconds = ppo_clock() - begin;
     long   steps = ppo_trainer_steps(trainer);
     int    cut_short = interrupted && !ppo_trainer_done(trainer);
@@ -135,8 +139,6 @@ int main(int argc, char **argv) {
     int failed;
     if (status || e.status) failed = fail("%s", ppo_last_error());
     else failed = report(&o, &e, steps, steps - before, seconds);
-    if (!failed && o.export_to && ppo_export_c(agent, "policy", o.export_to))
-        failed = fail("%s", ppo_last_error());
     ppo_agent_free(agent);
     return !failed && cut_short ? 130 : failed;
 }
