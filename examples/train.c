@@ -29,9 +29,9 @@ static void remember(history *h, const ppo_progress *p) {
         }
         h->stride *= 2;
     }
-    if (p->iteration % h->stride) return;
+    if (p->iteration % h->stride || isnan(p->mean_return)) return; /* NaN before the first finished episode */
     h->x[h->points] = (float)p->steps;
-    h->y[h->points++] = p->mean_return; /* NaN before the first finished episode */
+    h->y[h->points++] = p->mean_return;
 }
 
 /* A new agent and its trainer, or those of a saved file. */
@@ -125,6 +125,8 @@ int main(int argc, char **argv) {
     double         begin = ppo_clock();
     ppo_status     status = start(&o, &agent, &trainer);
     long           before = ppo_trainer_steps(trainer);
+    if (!status && !o.no_train && !o.quiet && ppo_trainer_done(trainer))
+        fprintf(stderr, "all %ld steps are done: --total-steps with more goes on\n", o.config.total_steps);
     if (!status) status = o.no_train ? store(&o, agent, trainer) : train(&o, agent, trainer, &h);
     double seconds = ppo_clock() - begin;
     long   steps = ppo_trainer_steps(trainer);
@@ -133,7 +135,7 @@ int main(int argc, char **argv) {
     signal(SIGINT, SIG_DFL); /* the evaluation ends at once */
     if (!status && cut_short) say_how_to_go_on(&o);
     if (!status) e = ppo_evaluate(agent, &o.env, o.eval_episodes, o.config.seed);
-    if (!status && !e.status && !o.quiet)
+    if (!status && !e.status && !o.quiet && h.points)
         ppo_print_curve(o.json ? stderr : stdout, "mean return", h.x, h.y, h.points, 72, 16);
 
     int failed;

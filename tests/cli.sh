@@ -207,6 +207,14 @@ interrupted_run() { # SIGINT, and on as it says: the same weights, and a whole l
 }
 check an_interrupted_run_goes_on_to_the_same_weights interrupted_run
 
+nothing_to_do() { # said once, and no curve is drawn
+    train --resume $work/done.safetensors && [ $status -eq 0 ] && [ "$(wc -l <$work/out)" -eq 1 ] &&
+        [ "$(cat $work/err)" = 'all 8192 steps are done: --total-steps with more goes on' ] &&
+        train --resume $work/done.safetensors --quiet && [ ! -s $work/err ] &&
+        train --resume $work/done.safetensors --no-train && [ ! -s $work/err ] && [ "$(wc -l <$work/out)" -eq 1 ]
+}
+check a_finished_run_says_so nothing_to_do
+
 warm_start() { train --load $saved --steps 2048 --quiet --json && [ $status -eq 0 ] && grep -q '"steps":2048,' $work/out; }
 check load_starts_from_a_policy warm_start
 
