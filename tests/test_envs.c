@@ -4,6 +4,7 @@
 #include "../ppo.h"
 
 #include "../examples/envs/acrobot.h"
+#include "../examples/envs/cartpole.h"
 #include "../examples/envs/gridworld.h"
 #include "../examples/envs/memory.h"
 #include "../examples/envs/mountaincar.h"
@@ -27,9 +28,9 @@ static ppo_action choose(int discrete) {
     return action;
 }
 
-static ppo_env (*const all_envs[])(void) = {acrobot_env,  mountaincar_env, mountaincar_continuous_env,
-                                            pendulum_env, memory_env,      gridworld_env,
-                                            tictactoe_env};
+static ppo_env (*const all_envs[])(void) = {
+    cartpole_env, acrobot_env, mountaincar_env, mountaincar_continuous_env,
+    pendulum_env, memory_env,  gridworld_env,   tictactoe_env};
 
 /* --------------------------------------------------------------------------------------------------------
    The classic tasks: recorded episodes of Gymnasium
@@ -858,8 +859,20 @@ static void find(const ppo_env *env, const void *state, char what, int *row, int
 static void pictures_of_motion_show_where_things_are(void **state) {
     (void)state;
     const double half_turn = 3.14159265358979;
-    ppo_env      pole = pendulum_env(), links = acrobot_env(), car = mountaincar_env();
+    ppo_env      cart = cartpole_env(), pole = pendulum_env(), links = acrobot_env(), car = mountaincar_env();
     int          row, column;
+
+    cartpole start = {0, 0, 0, 0}, right_end = {2.4, 0, 0, 0}, leaning = {-1.2, 0, 0.2, 0};
+    find(&cart, &start, '#', &row, &column);
+    assert_true(row == 1 && column == 30);
+    find(&cart, &start, 'O', &row, &column);
+    assert_true(row == 7 && column == 30);
+    find(&cart, &right_end, 'O', &row, &column);
+    assert_true(row == 7 && column == 60);
+    find(&cart, &leaning, '[', &row, &column);
+    assert_true(row == 7 && column == 12);
+    find(&cart, &leaning, '#', &row, &column);
+    assert_true(row == 1 && column == 17); /* to the right */
 
     pendulum up = {0, 0}, left = {half_turn / 2, 0};
     find(&pole, &up, '#', &row, &column);

@@ -5,12 +5,15 @@
    Gymnasium's CartPole-v1; like there the state is double and the observation is float, so that a trajectory
    recorded there is reproduced here.
 
-   An environment is one struct, two functions, and a description that binds them together. */
+   An environment is one struct, two functions, and a description that binds them together. A picture, if you want
+   to watch, is a function more. */
 
 #ifndef CARTPOLE_H
 #define CARTPOLE_H
 
 #include <math.h>
+
+#include "canvas.h"
 
 /* 1. The state of one copy: plain bytes without pointers. The library owns as many as it steps side by side. */
 typedef struct cartpole {
@@ -63,7 +66,21 @@ static inline void cartpole_step(void *state, ppo_rng *rng, const ppo_action *ac
     out->terminated = fabs(s->x) > x_limit || fabs(s->theta) > theta_limit;
 }
 
-/* 4. The description. The time limit belongs here and not into step(): an episode that runs out of time is
+/* 4. Optional, to watch: a picture of the state. Pole and way are to scale; the way ends where the episode does. */
+static inline void cartpole_draw(const void *state, FILE *file) {
+    const cartpole *s = (const cartpole *)state;
+    const double    per_column = 0.08, per_row = 0.16, length = 1.0; /* m, m, m: of the pole */
+    canvas          picture = canvas_blank(61, 9);
+    double          column = 30 + s->x / per_column, row = 7;
+    canvas_line(&picture, 0, row + 1, 60, row + 1, '-');
+    canvas_text(&picture, column - 3, row, "[=====]");
+    canvas_line(&picture, column, row, column + length * sin(s->theta) / per_column,
+                row - length * cos(s->theta) / per_row, '#');
+    canvas_put(&picture, column, row, 'O');
+    canvas_print(&picture, file);
+}
+
+/* 5. The description. The time limit belongs here and not into step(): an episode that runs out of time is
       truncated, not terminated, and the library then still counts the value of what would have come. */
 static inline ppo_env cartpole_env(void) {
     ppo_env env = {0};
@@ -74,6 +91,7 @@ static inline ppo_env cartpole_env(void) {
     env.max_steps = 500;
     env.reset = cartpole_reset;
     env.step = cartpole_step;
+    env.draw = cartpole_draw;
     return env;
 }
 
