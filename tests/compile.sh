@@ -236,7 +236,7 @@ readme_program() { # TAG
     block "$1" >$work/$name.c
     test -s $work/$name.c
     $cc -std=c99 $strict -I. -Iexamples $work/$name.c -o $work/$name.program -lm
-    $work/$name.program
+    (cd $work && ./$name.program) # some write files
 }
 for tag in $(sed -n 's/^<!-- \(program-[a-z-]*\) -->$/\1/p' README.md); do
     check readme_$tag readme_program $tag

@@ -5,8 +5,8 @@
    Gymnasium's CartPole-v1; like there the state is double and the observation is float, so that a trajectory
    recorded there is reproduced here.
 
-   An environment is one struct, two functions, and a description that binds them together. A picture, if you want
-   to watch, is a function more. */
+   An environment is one struct, two functions, and a description that binds them together. A picture, if you
+   want to watch, is a function more. */
 
 #ifndef CARTPOLE_H
 #define CARTPOLE_H
@@ -66,7 +66,8 @@ static inline void cartpole_step(void *state, ppo_rng *rng, const ppo_action *ac
     out->terminated = fabs(s->x) > x_limit || fabs(s->theta) > theta_limit;
 }
 
-/* 4. Optional, to watch: a picture of the state. Pole and way are to scale; the way ends where the episode does. */
+/* 4. Optional, to watch: a picture of the state. Pole and way are to scale; the way ends where the episode
+      does. */
 static inline void cartpole_draw(const void *state, FILE *file) {
     const cartpole *s = (const cartpole *)state;
     const double    per_column = 0.08, per_row = 0.16, length = 1.0; /* m, m, m: of the pole */
