@@ -35,11 +35,10 @@ static const struct {
      "num_envs=16 rollout_steps=16 epochs=4 gae_lambda=0.98 normalize_obs=yes normalize_reward=yes "
      "learning_rate_schedule=constant value_coef=1 total_steps=1000000"},
     {"MountainCarContinuous-v0", mountaincar_continuous_env,
-     "num_envs=1 rollout_steps=8 minibatch_size=8 epochs=10 learning_rate=7.77e-5 "
-     "learning_rate_schedule=constant "
-     "gamma=0.9999 gae_lambda=0.9 clip_low=0.1 clip_high=0.1 value_coef=0.38 entropy_coef=0.00429 "
-     "max_grad_norm=5 "
-     "gsde=yes log_std_init=-3.29 init=uniform normalize_obs=yes normalize_reward=yes total_steps=20000"},
+     "num_envs=1 rollout_steps=8 minibatch_size=8 epochs=10 learning_rate=7.77e-5 gamma=0.9999 "
+     "learning_rate_schedule=constant gae_lambda=0.9 clip_low=0.1 clip_high=0.1 value_coef=0.38 "
+     "entropy_coef=0.00429 max_grad_norm=5 gsde=yes log_std_init=-3.29 init=uniform normalize_obs=yes "
+     "normalize_reward=yes total_steps=20000"},
     {"Pendulum-v1", pendulum_env,
      "rollout_steps=1024 gamma=0.9 learning_rate=1e-3 learning_rate_schedule=constant value_coef=1 gsde=yes "
      "gsde_steps=4"},
@@ -83,13 +82,11 @@ static const struct flag {
 } flags[] = {
     {"env", "NAME", "the environment", TEXT, offsetof(options, env_name)},
     {"preset", "NAME", "known settings, to start from", TEXT, offsetof(options, preset)},
-    {"save", "FILE", "writes a checkpoint, which is also a policy, as training goes and at its end", TEXT,
-     offsetof(options, save)},
+    {"save", "FILE", "writes a checkpoint, also a policy, as training goes", TEXT, offsetof(options, save)},
     {"save-every", "N", "iterations between two checkpoints", NUMBER, offsetof(options, save_every)},
     {"resume", "FILE", "goes on from a checkpoint, with its settings", TEXT, offsetof(options, resume)},
     {"load", "FILE", "starts from the weights and the settings of a policy", TEXT, offsetof(options, load)},
-    {"watch", "FILE", "plays a saved policy in the terminal, and does not train", TEXT,
-     offsetof(options, watch)},
+    {"watch", "FILE", "plays a saved policy in the terminal", TEXT, offsetof(options, watch)},
     {"csv", "FILE", "writes progress.csv, as Stable-Baselines3 does", TEXT, offsetof(options, csv)},
     {"tensorboard", "DIR", "writes TensorBoard's event files", TEXT, offsetof(options, tensorboard)},
     {"export", "FILE.h", "writes the policy as a C header", TEXT, offsetof(options, export_to)},
@@ -194,10 +191,9 @@ static int check_together(const options *o) {
     int writes = o->save || o->csv || o->tensorboard;
     if (!!o->resume + !!o->load + !!o->watch > 1) return fail("one of --resume, --load, --watch at a time");
     if (o->watch && (writes || o->export_to || o->json || o->no_train))
-        return fail("--watch goes with none of --save, --csv, --tensorboard, --export, --json, --no-train");
+        return fail("--watch goes with no --save, --csv, --tensorboard, --export, --json, --no-train");
     if (o->no_train && (writes || !(o->resume || o->load)))
-        return fail(
-            "--no-train needs --load or --resume, and goes with neither --save, --csv nor --tensorboard");
+        return fail("--no-train needs --load or --resume, and goes with no --save, --csv, --tensorboard");
     return 0;
 }
 
