@@ -207,22 +207,6 @@ static int find_environment(const options *o, const char *file) {
     return -1;
 }
 
-/* A policy that was loaded keeps its network: flags that want another one are refused. */
-static ppo_status same_network(const ppo_config *wanted, const ppo_config *own) {
-    int              count;
-    const ppo_field *field = ppo_config_fields(&count);
-    for (; count-- > 0; field++) {
-        char is[1024], was[1024];
-        ppo_config_get(wanted, field->name, is, sizeof is);
-        ppo_config_get(own, field->name, was, sizeof was);
-        if (field->network && strcmp(is, was) != 0) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the policy: it cannot become %.60s",
-                            field->name, was, is);
-        }
-    }
-    return PPO_OK;
-}
-
 /* Everything from the command line. 0 if it worked. */
 static int read_options(options *o, int argc, char **argv) {
     memset(o, 0, sizeof *o);

@@ -39,7 +39,6 @@ static ppo_status start(const options *o, ppo_agent **agent, ppo_trainer **train
     if (o->resume) return ppo_trainer_resume(o->resume, &o->env, &o->config, agent, trainer);
     ppo_status status =
         o->load ? ppo_agent_load(o->load, &o->env, agent) : ppo_agent_create(&o->env, &o->config, agent);
-    if (!status && o->load) status = same_network(&o->config, &(*agent)->config);
     return status ? status : ppo_trainer_create(&o->env, &o->config, *agent, trainer);
 }
 

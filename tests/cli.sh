@@ -271,8 +271,10 @@ check refuses_to_resume_a_text               is_refused cli.sh --resume tests/cl
 check refuses_two_files_to_start_from        is_refused one --resume $saved --load $saved
 check refuses_another_environment_to_resume  is_refused environment --resume $saved --env Acrobot-v1
 check refuses_other_sizes_to_resume          is_refused num_envs --resume $saved --num-envs 8
-check refuses_a_folder_that_is_not_there     is_refused nowhere --steps 512 --quiet --save $work/nowhere/a
-check exports_before_it_trains               is_refused nowhere --steps 4096 --export $work/nowhere/a.h
+check refuses_a_folder_that_is_a_file        is_refused cli.sh --steps 512 --quiet --save tests/cli.sh/a
+check exports_before_it_trains               is_refused cli.sh --steps 4096 --export tests/cli.sh/a.h
+folder() { train --steps 512 --quiet --save $work/new/folder/a && [ -s $work/new/folder/a ]; }
+check makes_a_folder_that_is_not_there       folder
 check refuses_another_network_to_load        is_refused hidden --load $saved --hidden 8
 check refuses_an_unknown_preset              is_refused nonsense --preset nonsense
 
