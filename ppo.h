@@ -262,9 +262,10 @@ PPO_DEF void       ppo_params_free(ppo_params *params);
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols);
 
 /* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013, as PyTorch's
-   orthogonal_), or with numbers from -bound to bound. */
+   orthogonal_), with numbers from -bound to bound, or with normal ones of mean 0. */
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng);
 PPO_DEF void       ppo_init_uniform(ppo_tensor *weight, float bound, ppo_rng *rng);
+PPO_DEF void       ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng);
 
 /* --------------------------------------------------------------------------------------------------------
    5 Autograd: operations are computed as they are called and recorded on a tape; backward walks the tape
@@ -316,11 +317,28 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 /* (n, k) x (k, m) -> (n, m) */
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 
-enum { PPO_IDENTITY, PPO_TANH, PPO_RELU }; /* activations */
+/* Activations. GELU is its tanh form (Hendrycks and Gimpel 2016), as in GPT-2. */
+enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU };
 
 /* activation(x w + b): x (n, in), w (in, out), b (1, out) or NULL -> (n, out). One fused operation. */
 PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
                                     int activation);
+
+/* a b^T: (n, k) x (m, k) -> (n, m) */
+PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
+
+/* out[i] = row index[i] of table: (n, cols). index [n] is the caller's and must outlive the tape's round. */
+PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const int *index, int n);
+
+/* Per row (x - mean) / sqrt(var + 1e-5) weight + bias (Ba 2016); weight and bias are (1, cols). */
+PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, ppo_tensor *bias);
+
+/* Causal self-attention (Vaswani 2017) within each of `count` sequences, whose rows are start[s] ..
+   start[s + 1] - 1: each row of qkv (rows, 3 width) holds a query, a key and a value of `heads` heads
+   side by side, and sees the rows of its sequence up to itself. -> (rows, width). start [count + 1] is
+   the caller's and must outlive the tape's round. */
+PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
+                                       int count);
 
 /* An operation is a row in a table: forward fills out from in, backward ADDS to in[k]->grad (where not
    NULL) from out->grad. Your own operations are rows just like the library's:
@@ -761,6 +779,69 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
                                         const ppo_outputs *outputs, const float *old_policy,
                                         const float *old_log_std);
 
+/* Sequences of tokens, one behind another without padding. Your own arrays will do: no function that takes
+   them changes them; or start from zeros and add. */
+typedef struct ppo_tokens {
+    int  count;  /* sequences */
+    int *start;  /* [count + 1]: sequence s is token[start[s]] .. token[start[s + 1] - 1]; start[0] is 0 */
+    int *prompt; /* [count] so many of its first tokens are given, not learned or sampled; NULL: 0 */
+    int *token;  /* [start[count]] */
+} ppo_tokens;
+
+/* Adds a sequence of n tokens, the first `prompt` of which are given. The memory is the library's. */
+PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
+PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
+PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* what was added, not the struct */
+
+/* A language model of GPT-2's architecture (Radford 2019): embeddings of tokens and of positions,
+   `layers` blocks
+
+       x += attention(norm(x)) W + b        x += gelu(norm(x) W + b) W + b
+
+   with layer norms first and a width of 4 `width` between, a last norm, and logits by the token
+   embedding, transposed. Parameters have the names and shapes of Hugging Face's GPT2LMHeadModel. */
+typedef struct ppo_gpt_config {
+    int      vocab;   /* tokens are 0 .. vocab-1 */
+    int      context; /* tokens of the longest sequence, 2 or more */
+    int      width, layers, heads;
+    int      score; /* 1: also a head of one number per token, zero at first: a value, or a reward */
+    uint64_t seed;
+} ppo_gpt_config;
+
+typedef struct ppo_gpt_block {
+    ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before attention, before the second half */
+    ppo_tensor *qkv_weight, *qkv_bias;         /* (width, 3 width) */
+    ppo_tensor *join_weight, *join_bias;       /* (width, width): the heads' results */
+    ppo_tensor *up_weight, *up_bias;           /* (width, 4 width) */
+    ppo_tensor *down_weight, *down_bias;       /* (4 width, width) */
+} ppo_gpt_block;
+
+typedef struct ppo_gpt {
+    ppo_gpt_config config;
+    ppo_params    *params;
+    ppo_tensor    *token_embedding, *position_embedding; /* (vocab, width), (context, width) */
+    ppo_gpt_block  block[PPO_MAX_LAYERS];
+    ppo_tensor    *norm_weight, *norm_bias;   /* (1, width) */
+    ppo_tensor    *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
+} ppo_gpt;
+
+/* Normal weights of deviation 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
+PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt);
+PPO_DEF void       ppo_gpt_free(ppo_gpt *gpt);
+
+/* A model with the same weights and an optimizer of its own: a frozen reference, or where to go on from. With
+   `score` set, it gets that head if gpt has none. */
+PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy);
+
+/* What the model makes of each token (rows, width), after the last norm; rows is start[count]. The arrays of
+   tokens must outlive the tape's round. Errors: a token outside the vocabulary, an empty sequence, one longer
+   than the context (the sentence names it). */
+PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
+/* From that, or from some of its rows (ppo_tape_embedding() picks them): the logits of the next token
+   (n, vocab), and the score (n, 1). */
+PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x);
+PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x);
+
 /* --------------------------------------------------------------------------------------------------------
    12 Rollouts: the environment interface, many environments side by side, and the buffer of what they did
    -------------------------------------------------------------------------------------------------------- */
@@ -1101,6 +1182,16 @@ PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agen
 
 /* The settings in such a file, and the name of the environment ("" if it had none); either may be NULL. */
 PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
+
+/* A language model: the parameters under their names, sizes as texts "vocab_size", "n_positions", "n_embd",
+   "n_layer", "n_head". Hugging Face's GPT2LMHeadModel reads the file as its model.safetensors, and files that
+   it wrote are read here once "n_head" is among their texts. Every size and number is checked before it is
+   used. put and get do so with a file in memory, beside whatever else is in it; what was put is borrowed
+   until the last write. */
+PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path);
+PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt);
+PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file);
+PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt);
 
 /* A checkpoint is a policy's file with all that training needs besides: the optimizer, random streams,
    running statistics, the environments in the midst of their episodes, counters. A run that is resumed
@@ -1683,6 +1774,10 @@ typedef struct ppo__kernels {
     void (*vlog)(const float *x, float *y, size_t n);
     void (*vtanh)(const float *x, float *y, size_t n);
     void (*relu)(const float *x, float *y, size_t n);
+    /* GELU in its tanh form (Hendrycks and Gimpel 2016), as GPT-2: x (1 + tanh u) / 2 with
+       u = sqrt(2/pi) (x + 0.044715 x^3). From the input x: dx = dy d gelu / d x; dx may be dy */
+    void (*gelu)(const float *x, float *y, size_t n);
+    void (*gelu_backward)(const float *x, const float *dy, float *dx, size_t n);
     /* from the output y: dx = dy (1 - y y), and dx = y > 0 ? dy : 0; dx may be dy */
     void (*tanh_backward)(const float *y, const float *dy, float *dx, size_t n);
     void (*relu_backward)(const float *y, const float *dy, float *dx, size_t n);
@@ -1700,6 +1795,15 @@ typedef struct ppo__kernels {
        which the caller adds grad_logp inv_temperature at the chosen action. out may be logits. */
     void (*softmax_grad)(const float *logits, int n, float inv_temperature, float max, float log_sum,
                          float entropy, float grad_logp, float grad_entropy, float *out);
+    /* x = softmax(scale x), scale > 0; and from its output p: out = scale p (dp - sum dp p); out may be dp */
+    void (*softmax)(float scale, float *x, int n);
+    void (*softmax_backward)(float scale, const float *p, const float *dp, float *out, int n);
+    /* y = w (x - mean) rstd + b, with rstd = 1 / sqrt(var + 1e-5); out: *mean and *rstd. Backward adds to
+       dx, dw and db, any of which may be NULL. */
+    void (*layer_norm)(const float *x, const float *w, const float *b, float *y, int n, float *mean,
+                       float *rstd);
+    void (*layer_norm_backward)(const float *x, const float *w, float mean, float rstd, const float *dy,
+                                float *dx, float *dw, float *db, int n);
     /* Adam with decoupled decay (Kingma & Ba 2015; Loshchilov & Hutter 2019), in PyTorch's form:
        p -= decay p; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g g;
        p -= step_size m / (sqrt(v) inv_sqrt_bias2 + eps). */
@@ -1707,23 +1811,32 @@ typedef struct ppo__kernels {
                  float step_size, float inv_sqrt_bias2, float decay);
 } ppo__kernels;
 
-#define PPO__KERNEL_TABLE(prefix, label)                                \
-    static const ppo__kernels prefix##kernels = {label,                 \
-                                                 prefix##gemm,          \
-                                                 prefix##transpose,     \
-                                                 prefix##exp,           \
-                                                 prefix##log,           \
-                                                 prefix##tanh,          \
-                                                 prefix##relu,          \
-                                                 prefix##tanh_backward, \
-                                                 prefix##relu_backward, \
-                                                 prefix##add,           \
-                                                 prefix##scale,         \
-                                                 prefix##column_sum,    \
-                                                 prefix##sum_squares,   \
-                                                 prefix##softmax_stats, \
-                                                 prefix##softmax_grad,  \
+#define PPO__KERNEL_TABLE(prefix, label)                                      \
+    static const ppo__kernels prefix##kernels = {label,                       \
+                                                 prefix##gemm,                \
+                                                 prefix##transpose,           \
+                                                 prefix##exp,                 \
+                                                 prefix##log,                 \
+                                                 prefix##tanh,                \
+                                                 prefix##relu,                \
+                                                 prefix##gelu,                \
+                                                 prefix##gelu_backward,       \
+                                                 prefix##tanh_backward,       \
+                                                 prefix##relu_backward,       \
+                                                 prefix##add,                 \
+                                                 prefix##scale,               \
+                                                 prefix##column_sum,          \
+                                                 prefix##sum_squares,         \
+                                                 prefix##softmax_stats,       \
+                                                 prefix##softmax_grad,        \
+                                                 prefix##softmax,             \
+                                                 prefix##softmax_backward,    \
+                                                 prefix##layer_norm,          \
+                                                 prefix##layer_norm_backward, \
                                                  prefix##adam}
+
+#define PPO__GELU_SCALE 0.797884561f /* sqrt(2/pi) */
+#define PPO__GELU_CUBIC 0.044715f
 
 /* -- the plain kernels: the specification -- */
 
@@ -1807,6 +1920,62 @@ static void ppo__plain_softmax_grad(const float *logits, int n, float inv_temper
     for (int j = 0; j < n; j++) {
         float logp = logits[j] * inv_temperature - max - log_sum, p = expf(logp);
         out[j] = p == 0.0f ? 0.0f : -p * inv_temperature * (grad_logp + grad_entropy * (logp + entropy));
+    }
+}
+
+static void ppo__plain_gelu(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const float u = PPO__GELU_SCALE * (x[i] + PPO__GELU_CUBIC * x[i] * x[i] * x[i]);
+        y[i] = 0.5f * x[i] * (1.0f + tanhf(u));
+    }
+}
+
+static void ppo__plain_gelu_backward(const float *x, const float *dy, float *dx, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const float square = x[i] * x[i];
+        const float t = tanhf(PPO__GELU_SCALE * (x[i] + PPO__GELU_CUBIC * square * x[i]));
+        const float du = PPO__GELU_SCALE * (1.0f + 3.0f * PPO__GELU_CUBIC * square);
+        dx[i] = dy[i] * 0.5f * (1.0f + t + x[i] * (1.0f - t * t) * du);
+    }
+}
+
+static void ppo__plain_softmax(float scale, float *x, int n) {
+    float top = -INFINITY, sum = 0.0f;
+    for (int j = 0; j < n; j++) top = fmaxf(top, x[j]);
+    for (int j = 0; j < n; j++) sum += x[j] = expf(scale * (x[j] - top));
+    for (int j = 0; j < n; j++) x[j] *= 1.0f / sum;
+}
+
+static void ppo__plain_softmax_backward(float scale, const float *p, const float *dp, float *out, int n) {
+    float dot = 0.0f;
+    for (int j = 0; j < n; j++) dot += p[j] * dp[j];
+    for (int j = 0; j < n; j++) out[j] = scale * p[j] * (dp[j] - dot);
+}
+
+static void ppo__plain_layer_norm(const float *x, const float *w, const float *b, float *y, int n,
+                                  float *mean, float *rstd) {
+    float sum = 0.0f, squares = 0.0f;
+    for (int j = 0; j < n; j++) sum += x[j];
+    *mean = sum / (float)n;
+    for (int j = 0; j < n; j++) squares += (x[j] - *mean) * (x[j] - *mean);
+    *rstd = 1.0f / sqrtf(squares / (float)n + 1e-5f);
+    for (int j = 0; j < n; j++) y[j] = w[j] * ((x[j] - *mean) * *rstd) + b[j];
+}
+
+/* With x^ = (x - mean) rstd and g = dy w: dx += rstd (g - mean(g) - x^ mean(g x^)), dw += dy x^, db += dy. */
+static void ppo__plain_layer_norm_backward(const float *x, const float *w, float mean, float rstd,
+                                           const float *dy, float *dx, float *dw, float *db, int n) {
+    float g_sum = 0.0f, gx_sum = 0.0f;
+    for (int j = 0; j < n; j++) {
+        const float xhat = (x[j] - mean) * rstd, g = dy[j] * w[j];
+        g_sum += g;
+        gx_sum += g * xhat;
+        if (dw) dw[j] += dy[j] * xhat;
+        if (db) db[j] += dy[j];
+    }
+    for (int j = 0; j < n && dx; j++) {
+        const float xhat = (x[j] - mean) * rstd;
+        dx[j] += rstd * (dy[j] * w[j] - (g_sum + xhat * gx_sum) / (float)n);
     }
 }
 
@@ -2348,6 +2517,33 @@ PPO__FN void PPO__(relu)(const float *x, float *y, size_t n) {
     PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__MAX(PPO__SET1(0.0f), PPO__(load)(x + i, lanes)), lanes));
 }
 
+/* x (1 + tanh u) / 2 = x s with s = 1 / (1 + e^(-2u)), which loses no digits where tanh u is near -1. */
+PPO__INLINE PPO__VEC PPO__(gelu_gate)(PPO__VEC x, PPO__VEC square) {
+    const PPO__VEC cubic = PPO__FMA(PPO__SET1(PPO__GELU_CUBIC) * square, x, x);
+    const PPO__VEC one = PPO__SET1(1.0f);
+    return one / (one + PPO__(vexp)(cubic * PPO__SET1(-2.0f * PPO__GELU_SCALE)));
+}
+
+PPO__FN void PPO__(gelu)(const float *x, float *y, size_t n) {
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC v = PPO__(load)(x + i, lanes);
+        PPO__(store)(y + i, v * PPO__(gelu_gate)(v, v * v), lanes);
+    });
+}
+
+/* d (x s) / d x = s + x s (1 - s) 2 du/dx */
+PPO__FN void PPO__(gelu_backward)(const float *x, const float *dy, float *dx, size_t n) {
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC v = PPO__(load)(x + i, lanes);
+        const PPO__VEC square = v * v;
+        const PPO__VEC s = PPO__(gelu_gate)(v, square);
+        const PPO__VEC du = PPO__FMA(PPO__SET1(6.0f * PPO__GELU_SCALE * PPO__GELU_CUBIC), square,
+                                     PPO__SET1(2.0f * PPO__GELU_SCALE));
+        const PPO__VEC rest = PPO__FMA(-s, s, s) * v;
+        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(rest, du, s), lanes);
+    });
+}
+
 PPO__FN void PPO__(tanh_backward)(const float *y, const float *dy, float *dx, size_t n) {
     PPO__EACH_VECTOR(n, {
         const PPO__VEC t = PPO__(load)(y + i, lanes);
@@ -2478,6 +2674,75 @@ PPO__FN void PPO__(softmax_grad)(const float *logits, int n, float inv_temperatu
         const PPO__VEC surprise = logp + PPO__SET1(entropy);
         const PPO__VEC slope = PPO__FMA(PPO__SET1(grad_entropy), surprise, PPO__SET1(grad_logp));
         PPO__(store)(out + i, p * PPO__SET1(-inv_temperature) * slope, lanes);
+    });
+}
+
+/* The scale is folded in before the maximum is taken off, as in softmax_stats(). */
+PPO__FN void PPO__(softmax)(float scale, float *x, int n) {
+    PPO__VEC high = PPO__SET1(-INFINITY), sum = PPO__SET1(0.0f);
+    PPO__EACH_VECTOR((size_t)n, high = PPO__MAX(high, PPO__(logits)(x + i, scale, 0.0f, lanes)));
+    const float top = PPO__(lane_max)(high);
+    PPO__EACH_VECTOR((size_t)n, {
+        const PPO__VEC e = PPO__(vexp)(PPO__(logits)(x + i, scale, top, lanes));
+        sum = sum + e;
+        PPO__(store)(x + i, e, lanes);
+    });
+    PPO__(scale)(1.0f / PPO__(lane_sum)(sum), x, (size_t)n);
+}
+
+/* Missing lanes are 0, which adds nothing to a sum. */
+PPO__FN void PPO__(softmax_backward)(float scale, const float *p, const float *dp, float *out, int n) {
+    PPO__VEC sum = PPO__SET1(0.0f);
+    PPO__EACH_VECTOR((size_t)n, sum = PPO__FMA(PPO__(load)(p + i, lanes), PPO__(load)(dp + i, lanes), sum));
+    const PPO__VEC dot = PPO__SET1(PPO__(lane_sum)(sum));
+    PPO__EACH_VECTOR((size_t)n, {
+        const PPO__VEC slope = PPO__SET1(scale) * PPO__(load)(p + i, lanes);
+        PPO__(store)(out + i, slope * (PPO__(load)(dp + i, lanes) - dot), lanes);
+    });
+}
+
+/* x - mean, 0 in missing lanes */
+PPO__INLINE PPO__VEC PPO__(centred)(const float *x, float mean, size_t lanes) {
+    const PPO__VEC v = PPO__(load)(x, lanes) - PPO__SET1(mean);
+    return lanes == PPO__WIDTH ? v : PPO__PAD(PPO__MASK_OF(lanes), v, PPO__SET1(0.0f));
+}
+
+PPO__FN void PPO__(layer_norm)(const float *x, const float *w, const float *b, float *y, int n, float *mean,
+                               float *rstd) {
+    PPO__VEC sum = PPO__SET1(0.0f), squares = PPO__SET1(0.0f);
+    PPO__EACH_VECTOR((size_t)n, sum = sum + PPO__(load)(x + i, lanes));
+    *mean = PPO__(lane_sum)(sum) / (float)n;
+    PPO__EACH_VECTOR((size_t)n, {
+        const PPO__VEC v = PPO__(centred)(x + i, *mean, lanes);
+        squares = PPO__FMA(v, v, squares);
+    });
+    *rstd = 1.0f / sqrtf(PPO__(lane_sum)(squares) / (float)n + 1e-5f);
+    PPO__EACH_VECTOR((size_t)n, {
+        const PPO__VEC v = PPO__(centred)(x + i, *mean, lanes) * PPO__SET1(*rstd);
+        PPO__(store)(y + i, PPO__FMA(v, PPO__(load)(w + i, lanes), PPO__(load)(b + i, lanes)), lanes);
+    });
+}
+
+PPO__FN void PPO__(layer_norm_backward)(const float *x, const float *w, float mean, float rstd,
+                                        const float *dy, float *dx, float *dw, float *db, int n) {
+    PPO__VEC g_sum = PPO__SET1(0.0f), gx_sum = PPO__SET1(0.0f);
+    PPO__EACH_VECTOR((size_t)n, {
+        const PPO__VEC xhat = PPO__(centred)(x + i, mean, lanes) * PPO__SET1(rstd);
+        const PPO__VEC d = PPO__(load)(dy + i, lanes);
+        const PPO__VEC g = d * PPO__(load)(w + i, lanes);
+        g_sum = g_sum + g;
+        gx_sum = PPO__FMA(g, xhat, gx_sum);
+        if (dw) PPO__(store)(dw + i, PPO__FMA(d, xhat, PPO__(load)(dw + i, lanes)), lanes);
+        if (db) PPO__(store)(db + i, PPO__(load)(db + i, lanes) + d, lanes);
+    });
+    if (!dx) return;
+    const PPO__VEC g_mean = PPO__SET1(PPO__(lane_sum)(g_sum) / (float)n);
+    const PPO__VEC gx_mean = PPO__SET1(PPO__(lane_sum)(gx_sum) / (float)n);
+    PPO__EACH_VECTOR((size_t)n, {
+        const PPO__VEC xhat = PPO__(centred)(x + i, mean, lanes) * PPO__SET1(rstd);
+        const PPO__VEC g = PPO__FMA(PPO__(load)(dy + i, lanes), PPO__(load)(w + i, lanes), -g_mean);
+        const PPO__VEC d = PPO__FMA(-xhat, gx_mean, g);
+        PPO__(store)(dx + i, PPO__FMA(PPO__SET1(rstd), d, PPO__(load)(dx + i, lanes)), lanes);
     });
 }
 
@@ -2689,6 +2954,10 @@ PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *
 
 PPO_DEF void ppo_init_uniform(ppo_tensor *weight, float bound, ppo_rng *rng) {
     for (size_t i = 0; i < ppo__size(weight); ++i) weight->data[i] = ppo_rng_range(rng, -bound, bound);
+}
+
+PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
+    for (size_t i = 0; i < ppo__size(weight); ++i) weight->data[i] = std * ppo_rng_normal(rng);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -3133,6 +3402,13 @@ static ppo_status ppo__linear_forward(ppo_node *node) {
                    w->cols);
     if (activation == PPO_TANH) ppo__k()->vtanh(y, y, n);
     if (activation == PPO_RELU) ppo__k()->relu(y, y, n);
+    if (activation != PPO_GELU) return PPO_OK;
+    if (node->out[0]->grad) { /* GELU's slope cannot be told from its value */
+        node->kept = ppo_tape_alloc(node->tape, n);
+        if (!node->kept) return PPO_ERROR_MEMORY;
+        memcpy(node->kept, y, n * sizeof(float));
+    }
+    ppo__k()->gelu(y, y, n);
     return PPO_OK;
 }
 
@@ -3144,6 +3420,7 @@ static void ppo__linear_backward(ppo_node *node) {
     int               activation = *(const int *)node->args, rows = x->rows, in = x->cols, out = w->cols;
     if (activation == PPO_TANH) ppo__k()->tanh_backward(y, dz, dz, n);
     if (activation == PPO_RELU) ppo__k()->relu_backward(y, dz, dz, n);
+    if (activation == PPO_GELU) ppo__k()->gelu_backward((const float *)node->kept, dz, dz, n);
     if (b && b->grad) ppo__k()->column_sum(rows, out, dz, out, b->grad);
     if (w->grad) ppo__k()->gemm(in, out, rows, x->data, 1, in, dz, out, w->grad, out, w->grad, out);
     if (!x->grad) return;
@@ -3154,7 +3431,7 @@ static void ppo__linear_backward(ppo_node *node) {
 }
 
 static ppo_status ppo__check_activation(const char *where, int activation) {
-    if (activation >= PPO_IDENTITY && activation <= PPO_RELU) return PPO_OK;
+    if (activation >= PPO_IDENTITY && activation <= PPO_GELU) return PPO_OK;
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no activation %d", where, activation);
 }
 
@@ -3178,6 +3455,241 @@ PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w
 
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
     return ppo__tape_linear(tape, "matmul", a, b, NULL, PPO_IDENTITY);
+}
+
+/* y = a b^T. Backward: da += dy b,  db += dy^T a. */
+static ppo_status ppo__transposed_forward(ppo_node *node) {
+    const ppo_tensor *a = node->in[0], *b = node->in[1];
+    float            *bt = ppo_tape_alloc(node->tape, ppo__size(b));
+    if (!bt) return PPO_ERROR_MEMORY;
+    ppo__k()->transpose(b->rows, b->cols, b->data, b->cols, bt, b->rows);
+    ppo__k()->gemm(a->rows, b->rows, a->cols, a->data, a->cols, 1, bt, b->rows, NULL, 0, node->out[0]->data,
+                   b->rows);
+    return PPO_OK;
+}
+
+static void ppo__transposed_backward(ppo_node *node) {
+    const ppo_tensor *a = node->in[0], *b = node->in[1];
+    const float      *dy = node->out[0]->grad;
+    int               rows = a->rows, inner = a->cols, out = b->rows;
+    if (a->grad) {
+        ppo__k()->gemm(rows, inner, out, dy, out, 1, b->data, inner, a->grad, inner, a->grad, inner);
+    }
+    if (b->grad) {
+        ppo__k()->gemm(out, inner, rows, dy, 1, out, a->data, inner, b->grad, inner, b->grad, inner);
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
+    static const ppo_op op = {"matmul_transposed", 1, ppo__transposed_forward, ppo__transposed_backward};
+    if (!ppo__operands(tape, op.name, a, b)) return NULL;
+    if (a->cols != b->cols) return ppo__shape_error(tape, op.name, a, b);
+    ppo_tensor *in[2] = {a, b};
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, NULL, 0));
+}
+
+static ppo_status ppo__embedding_forward(ppo_node *node) {
+    const int        *index = *(const int *const *)node->args;
+    const ppo_tensor *table = node->in[0];
+    ppo_tensor       *out = node->out[0];
+    for (int i = 0; i < out->rows; ++i) {
+        if (index[i] < 0 || index[i] >= table->rows) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "embedding: index %d of row %d is outside 0 .. %d", index[i],
+                            i, table->rows - 1);
+        }
+        memcpy(out->data + ppo__at(i, out->cols), table->data + ppo__at(index[i], out->cols),
+               out->cols * sizeof(float));
+    }
+    return PPO_OK;
+}
+
+static void ppo__embedding_backward(ppo_node *node) {
+    const int        *index = *(const int *const *)node->args;
+    const ppo_tensor *out = node->out[0];
+    for (int i = 0; i < out->rows && node->in[0]->grad; ++i) {
+        ppo__k()->add(out->grad + ppo__at(i, out->cols), node->in[0]->grad + ppo__at(index[i], out->cols),
+                      (size_t)out->cols);
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const int *index, int n) {
+    static const ppo_op op = {"embedding", 1, ppo__embedding_forward, ppo__embedding_backward};
+    if (!ppo__operands(tape, op.name, table, index ? table : NULL)) return NULL;
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &table, 1, n, table->cols, &index, sizeof index));
+}
+
+/* kept: mean and 1 / standard deviation of each row */
+static ppo_status ppo__layer_norm_forward(ppo_node *node) {
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
+    float            *kept = ppo_tape_alloc(node->tape, ppo__at(2, x->rows));
+    if (!kept) return PPO_ERROR_MEMORY;
+    node->kept = kept;
+    for (int i = 0; i < x->rows; ++i, kept += 2) {
+        size_t at = ppo__at(i, x->cols);
+        ppo__k()->layer_norm(x->data + at, w->data, b->data, node->out[0]->data + at, x->cols, &kept[0],
+                             &kept[1]);
+    }
+    return PPO_OK;
+}
+
+static void ppo__layer_norm_backward(ppo_node *node) {
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
+    const float      *kept = (const float *)node->kept;
+    for (int i = 0; i < x->rows; ++i, kept += 2) {
+        size_t at = ppo__at(i, x->cols);
+        ppo__k()->layer_norm_backward(x->data + at, w->data, kept[0], kept[1], node->out[0]->grad + at,
+                                      x->grad ? x->grad + at : NULL, w->grad, b->grad, x->cols);
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, ppo_tensor *bias) {
+    static const ppo_op op = {"layer_norm", 1, ppo__layer_norm_forward, ppo__layer_norm_backward};
+    if (!ppo__operands(tape, op.name, x, weight) || !ppo__operands(tape, op.name, x, bias)) return NULL;
+    if (weight->rows != 1 || weight->cols != x->cols) return ppo__shape_error(tape, op.name, x, weight);
+    if (bias->rows != 1 || bias->cols != x->cols) return ppo__shape_error(tape, op.name, x, bias);
+    ppo_tensor *in[3] = {x, weight, bias};
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, NULL, 0));
+}
+
+/* Attention takes each head of each sequence by itself, as matrices Q, K, V of (n, size):
+
+       P = softmax(Q K^T / sqrt(size)), row i up to column i        Y = P V
+       dV = P^T dY    dS = P (dY V^T - rowsum(P dY V^T)) / sqrt(size)    dQ = dS K    dK = dS^T Q
+
+   in blocks of rows, of which none looks further right than its last row can see. P is kept for backward:
+   for each sequence `heads` matrices (n, n), whose upper right stays 0 within a block. */
+enum { PPO__ATTENTION_ROWS = 32 };
+
+typedef struct ppo__attention_args {
+    int        heads, count;
+    const int *start;
+} ppo__attention_args;
+
+typedef struct ppo__head {           /* one head of one sequence */
+    int          n, size, ld, width; /* rows; columns; from row to row of q, k, v, and of y */
+    float        scale;
+    const float *q, *k, *v;
+    float       *p; /* (n, n) */
+} ppo__head;
+
+static ppo__head ppo__attention_head(const ppo_node *node, int sequence, int head, float *p) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    ppo__head                  h;
+    h.n = args->start[sequence + 1] - args->start[sequence];
+    h.width = node->out[0]->cols;
+    h.ld = 3 * h.width;
+    h.size = h.width / args->heads;
+    h.scale = 1 / sqrtf((float)h.size);
+    h.q = node->in[0]->data + ppo__at(args->start[sequence], h.ld) + ppo__at(head, h.size);
+    h.k = h.q + h.width;
+    h.v = h.k + h.width;
+    h.p = p;
+    return h;
+}
+
+/* kt: scratch (size, n) */
+static void ppo__attend(const ppo__head *h, float *kt, float *y) {
+    const ppo__kernels *k = ppo__k();
+    k->transpose(h->n, h->size, h->k, h->ld, kt, h->n);
+    for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
+        int    rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
+        float *p = h->p + ppo__at(i, h->n);
+        k->gemm(rows, seen, h->size, h->q + ppo__at(i, h->ld), h->ld, 1, kt, h->n, NULL, 0, p, h->n);
+        for (int r = 0; r < rows; ++r) {
+            float *row = p + ppo__at(r, h->n);
+            k->softmax(h->scale, row, i + r + 1);
+            memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
+        }
+        k->gemm(rows, h->size, seen, p, h->n, 1, h->v, h->ld, NULL, 0, y + ppo__at(i, h->width), h->width);
+    }
+}
+
+/* dq: the gradient of q; those of k and v lie behind it as k and v behind q. vt: scratch (size, n);
+   ds: scratch (ATTENTION_ROWS, n). */
+static void ppo__attend_backward(const ppo__head *h, const float *dy, float *vt, float *ds, float *dq) {
+    const ppo__kernels *k = ppo__k();
+    float              *dk = dq + h->width, *dv = dk + h->width;
+    k->transpose(h->n, h->size, h->v, h->ld, vt, h->n);
+    for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
+        int          rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
+        const float *p = h->p + ppo__at(i, h->n), *dy_i = dy + ppo__at(i, h->width);
+        float       *dq_i = dq + ppo__at(i, h->ld);
+        k->gemm(seen, h->size, rows, p, 1, h->n, dy_i, h->width, dv, h->ld, dv, h->ld);
+        k->gemm(rows, seen, h->size, dy_i, h->width, 1, vt, h->n, NULL, 0, ds, h->n);
+        for (int r = 0; r < rows; ++r) {
+            float *row = ds + ppo__at(r, h->n);
+            k->softmax_backward(h->scale, p + ppo__at(r, h->n), row, row, i + r + 1);
+            memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
+        }
+        k->gemm(rows, h->size, seen, ds, h->n, 1, h->k, h->ld, dq_i, h->ld, dq_i, h->ld);
+        k->gemm(seen, h->size, rows, ds, 1, h->n, h->q + ppo__at(i, h->ld), h->ld, dk, h->ld, dk, h->ld);
+    }
+}
+
+/* The longest sequence, and how many numbers all P have. */
+static int ppo__attention_sizes(const ppo__attention_args *args, size_t *numbers) {
+    int longest = 0;
+    *numbers = 0;
+    for (int s = 0; s < args->count; ++s) {
+        int n = args->start[s + 1] - args->start[s];
+        if (n > longest) longest = n;
+        *numbers += ppo__at(args->heads, n) * n;
+    }
+    return longest;
+}
+
+static ppo_status ppo__attention_forward(ppo_node *node) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    ppo_tensor                *y = node->out[0];
+    size_t                     numbers;
+    int                        longest = ppo__attention_sizes(args, &numbers);
+    float                     *p = ppo_tape_alloc(node->tape, numbers),
+          *kt = ppo_tape_alloc(node->tape, ppo__at(longest, y->cols));
+    if (!p || !kt) return PPO_ERROR_MEMORY;
+    node->kept = p;
+    for (int s = 0; s < args->count; ++s) {
+        for (int head = 0; head < args->heads; ++head) {
+            ppo__head h = ppo__attention_head(node, s, head, p);
+            ppo__attend(&h, kt, y->data + ppo__at(args->start[s], y->cols) + ppo__at(head, h.size));
+            p += ppo__at(h.n, h.n);
+        }
+    }
+    return PPO_OK;
+}
+
+static void ppo__attention_backward(ppo_node *node) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    const ppo_tensor          *y = node->out[0], *qkv = node->in[0];
+    size_t                     numbers;
+    int                        longest = ppo__attention_sizes(args, &numbers);
+    float *p = (float *)node->kept, *vt = ppo_tape_alloc(node->tape, ppo__at(longest, y->cols));
+    float *ds = ppo_tape_alloc(node->tape, ppo__at(longest, PPO__ATTENTION_ROWS));
+    if (!vt || !ds) return;
+    for (int s = 0; s < args->count; ++s) {
+        for (int head = 0; head < args->heads; ++head) {
+            ppo__head h = ppo__attention_head(node, s, head, p);
+            ppo__attend_backward(&h, y->grad + ppo__at(args->start[s], y->cols) + ppo__at(head, h.size), vt,
+                                 ds, qkv->grad + (h.q - qkv->data));
+            p += ppo__at(h.n, h.n);
+        }
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
+                                       int count) {
+    static const ppo_op       op = {"attention", 1, ppo__attention_forward, ppo__attention_backward};
+    const ppo__attention_args args = {heads, count, start};
+    if (!ppo__operands(tape, op.name, qkv, start ? qkv : NULL)) return NULL;
+    int fits = heads > 0 && qkv->cols % 3 == 0 && qkv->cols / 3 % heads == 0 && count > 0 && start[0] == 0 &&
+               start[count] == qkv->rows;
+    for (int s = 0; s < count && fits; ++s) fits = start[s] < start[s + 1];
+    if (!fits) {
+        return (ppo_tensor *)ppo__tape_fail(
+            tape, ppo_fail(PPO_ERROR_ARGUMENT,
+                           "attention: (%d, %d) is not %d heads of query, key and value in %d sequences",
+                           qkv->rows, qkv->cols, heads, count));
+    }
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
 }
 
 static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs, void *user,
@@ -4981,6 +5493,223 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
     if (model->squash) ppo_squash(u, (size_t)space->n, space->low, space->high, box);
     for (int j = 0; j < space->n && !model->squash; ++j) box[j] = ppo__clamp(u[j], space->low, space->high);
     return action;
+}
+
+static ppo_status ppo__room(void **array, size_t element_size) {
+    void *grown = ppo__array_room(*array, element_size);
+    if (!grown) return PPO_ERROR_MEMORY;
+    *array = grown;
+    return PPO_OK;
+}
+
+/* One number behind the others of an stb_ds array of ints. */
+static ppo_status ppo__push_int(int **array, int x) {
+    void      *room = *array;
+    ppo_status status = ppo__room(&room, sizeof **array);
+    if (status) return status;
+    *array = (int *)room;
+    ppo__array_push(*array, x);
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt) {
+    if (!tokens || !token) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: an argument is NULL");
+    if (n <= 0 || prompt < 0 || prompt > n)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: %d tokens, %d of them given", n, prompt);
+    ptrdiff_t before = stbds_arrlen(tokens->token);
+    if (before > INT_MAX - n) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: too many tokens");
+    ppo_status status = tokens->start ? PPO_OK : ppo__push_int(&tokens->start, 0);
+    for (int i = 0; i < n && !status; ++i) status = ppo__push_int(&tokens->token, token[i]);
+    if (!status) status = ppo__push_int(&tokens->start, (int)before + n);
+    if (!status) status = ppo__push_int(&tokens->prompt, prompt);
+    if (status) { /* as if nothing had been added */
+        if (tokens->token) stbds_header(tokens->token)->length = (size_t)before;
+        if (tokens->start) stbds_header(tokens->start)->length = (size_t)tokens->count + 1;
+        return status;
+    }
+    ++tokens->count;
+    return PPO_OK;
+}
+
+PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
+    if (!tokens) return;
+    if (tokens->token) stbds_header(tokens->token)->length = 0;
+    if (tokens->prompt) stbds_header(tokens->prompt)->length = 0;
+    if (tokens->start) stbds_header(tokens->start)->length = 1;
+    tokens->count = 0;
+}
+
+PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
+    if (!tokens) return;
+    ppo__array_free(tokens->token);
+    ppo__array_free(tokens->prompt);
+    ppo__array_free(tokens->start);
+    memset(tokens, 0, sizeof *tokens);
+}
+
+static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
+    if (c->vocab < 2 || c->context < 2)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "a model of %d tokens and a context of %d", c->vocab, c->context);
+    if (c->layers < 1 || c->layers > PPO_MAX_LAYERS) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "layers is %d, must be 1 to %d", c->layers, PPO_MAX_LAYERS);
+    }
+    if (c->heads < 1 || c->width < 2 || c->width > INT_MAX / 4 || c->width % c->heads)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, which %d heads cannot share", c->width, c->heads);
+    return PPO_OK;
+}
+
+/* Adds a parameter: normal numbers of deviation std; or, with rng NULL, all numbers are std. */
+static void ppo__gpt_add(ppo_gpt *gpt, ppo_tensor **tensor, const char *name, int rows, int cols, float std,
+                         ppo_rng *rng) {
+    *tensor = ppo_params_add(gpt->params, name, rows, cols);
+    if (!*tensor) return;
+    if (rng) ppo_init_normal(*tensor, std, rng);
+    for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = std;
+}
+
+/* "transformer.h.3.attn.c_attn.weight" and ".bias" */
+static void ppo__gpt_add_layer(ppo_gpt *gpt, ppo_tensor **weight, ppo_tensor **bias, int block,
+                               const char *part, int in, int out, float std, ppo_rng *rng) {
+    char name[96];
+    snprintf(name, sizeof name, "transformer.h.%d.%s.weight", block, part);
+    ppo__gpt_add(gpt, weight, name, in, out, std, rng);
+    snprintf(name, sizeof name, "transformer.h.%d.%s.bias", block, part);
+    ppo__gpt_add(gpt, bias, name, 1, out, 0, NULL);
+}
+
+static void ppo__gpt_add_block(ppo_gpt *gpt, int i, ppo_rng *rng) {
+    ppo_gpt_block *b = &gpt->block[i];
+    int            width = gpt->config.width;
+    float          std = 0.02f, last = std / sqrtf(2 * (float)gpt->config.layers);
+    ppo__gpt_add_layer(gpt, &b->norm_weight[0], &b->norm_bias[0], i, "ln_1", 1, width, 1, NULL);
+    ppo__gpt_add_layer(gpt, &b->qkv_weight, &b->qkv_bias, i, "attn.c_attn", width, 3 * width, std, rng);
+    ppo__gpt_add_layer(gpt, &b->join_weight, &b->join_bias, i, "attn.c_proj", width, width, last, rng);
+    ppo__gpt_add_layer(gpt, &b->norm_weight[1], &b->norm_bias[1], i, "ln_2", 1, width, 1, NULL);
+    ppo__gpt_add_layer(gpt, &b->up_weight, &b->up_bias, i, "mlp.c_fc", width, 4 * width, std, rng);
+    ppo__gpt_add_layer(gpt, &b->down_weight, &b->down_bias, i, "mlp.c_proj", 4 * width, width, last, rng);
+}
+
+static void ppo__gpt_add_all(ppo_gpt *gpt) {
+    const ppo_gpt_config *c = &gpt->config;
+    ppo_rng               rng = ppo_rng_stream(c->seed, PPO_STREAM_INIT, 0);
+    ppo__gpt_add(gpt, &gpt->token_embedding, "transformer.wte.weight", c->vocab, c->width, 0.02f, &rng);
+    ppo__gpt_add(gpt, &gpt->position_embedding, "transformer.wpe.weight", c->context, c->width, 0.02f, &rng);
+    for (int i = 0; i < c->layers; ++i) ppo__gpt_add_block(gpt, i, &rng);
+    ppo__gpt_add(gpt, &gpt->norm_weight, "transformer.ln_f.weight", 1, c->width, 1, NULL);
+    ppo__gpt_add(gpt, &gpt->norm_bias, "transformer.ln_f.bias", 1, c->width, 0, NULL);
+    if (!c->score) return;
+    ppo__gpt_add(gpt, &gpt->score_weight, "score.weight", c->width, 1, 0, NULL);
+    ppo__gpt_add(gpt, &gpt->score_bias, "score.bias", 1, 1, 0, NULL);
+}
+
+PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
+    if (!config || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_create: an argument is NULL");
+    *gpt = NULL;
+    ppo_status status = ppo__check_gpt_config(config);
+    if (status) return status;
+    ppo_gpt *made = (ppo_gpt *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    made->config = *config;
+    status = ppo_params_create(&made->params);
+    if (!status) {
+        ppo__gpt_add_all(made);
+        if (made->params->tensor_count != 4 + 12 * config->layers + 2 * !!config->score)
+            status = PPO_ERROR_MEMORY;
+    }
+    if (status) ppo_gpt_free(made);
+    else *gpt = made;
+    return status;
+}
+
+PPO_DEF void ppo_gpt_free(ppo_gpt *gpt) {
+    if (!gpt) return;
+    ppo_params_free(gpt->params);
+    ppo__free(gpt);
+}
+
+/* The score comes last in a set, so what both have lies at the same places. */
+PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy) {
+    if (!gpt || !copy) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_copy: an argument is NULL");
+    ppo_gpt_config config = gpt->config;
+    config.score |= score != 0;
+    ppo_status status = ppo_gpt_create(&config, copy);
+    if (!status) memcpy((*copy)->params->data, gpt->params->data, gpt->params->count * sizeof(float));
+    return status;
+}
+
+static ppo_status ppo__check_tokens_for(const ppo_gpt *gpt, const ppo_tokens *tokens) {
+    if (!tokens || !tokens->start || !tokens->token || tokens->count < 1 || tokens->start[0] != 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no sequence of tokens");
+    for (int s = 0; s < tokens->count; ++s) {
+        int64_t n = (int64_t)tokens->start[s + 1] - tokens->start[s];
+        if (n < 1 || n > gpt->config.context) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %.0f tokens, must have 1 to %d", s,
+                            (double)n, gpt->config.context);
+        }
+        for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) {
+            if (tokens->token[i] >= 0 && tokens->token[i] < gpt->config.vocab) continue;
+            return ppo_fail(PPO_ERROR_ARGUMENT, "token %d (sequence %d, position %d) is outside 0 .. %d",
+                            tokens->token[i], s, i - tokens->start[s], gpt->config.vocab - 1);
+        }
+    }
+    return PPO_OK;
+}
+
+/* One block; attend() is given the queries, keys and values of all rows (rows, 3 width). */
+typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, ppo_tensor *qkv, int block, void *user);
+
+static ppo_tensor *ppo__gpt_block_forward(ppo_tape *tape, const ppo_gpt_block *b, ppo_tensor *x, int block,
+                                          ppo__attend_fn attend, void *user) {
+    ppo_tensor *y = ppo_tape_layer_norm(tape, x, b->norm_weight[0], b->norm_bias[0]);
+    y = attend(tape, ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY), block, user);
+    x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->join_weight, b->join_bias, PPO_IDENTITY));
+    y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
+    y = ppo_tape_linear(tape, y, b->up_weight, b->up_bias, PPO_GELU);
+    return ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->down_weight, b->down_bias, PPO_IDENTITY));
+}
+
+/* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
+static ppo_tensor *ppo__gpt_rows(ppo_tape *tape, const ppo_gpt *gpt, const int *token, const int *position,
+                                 int rows, ppo__attend_fn attend, void *user) {
+    ppo_tensor *x = ppo_tape_embedding(tape, gpt->token_embedding, token, rows);
+    x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, gpt->position_embedding, position, rows));
+    for (int i = 0; i < gpt->config.layers; ++i) {
+        x = ppo__gpt_block_forward(tape, &gpt->block[i], x, i, attend, user);
+    }
+    return ppo_tape_layer_norm(tape, x, gpt->norm_weight, gpt->norm_bias);
+}
+
+typedef struct ppo__whole { /* attention among whole sequences */
+    int               heads;
+    const ppo_tokens *tokens;
+} ppo__whole;
+
+static ppo_tensor *ppo__attend_whole(ppo_tape *tape, ppo_tensor *qkv, int block, void *user) {
+    const ppo__whole *whole = (const ppo__whole *)user;
+    return ppo_tape_attention(tape, qkv, whole->heads, whole->tokens->start, whole->tokens->count);
+}
+
+PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
+    if (ppo_tape_status(tape)) return NULL;
+    ppo_status status = gpt ? ppo__check_tokens_for(gpt, tokens)
+                            : ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_forward: gpt is NULL");
+    if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
+    ppo__whole whole = {gpt->config.heads, tokens};
+    int        rows = tokens->start[tokens->count];
+    int       *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
+    for (int s = 0; s < tokens->count && position; ++s) {
+        for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) position[i] = i - tokens->start[s];
+    }
+    return position ? ppo__gpt_rows(tape, gpt, tokens->token, position, rows, ppo__attend_whole, &whole)
+                    : NULL;
+}
+
+PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
+    return ppo_tape_matmul_transposed(tape, x, gpt->token_embedding);
+}
+
+PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
+    return ppo__tape_linear(tape, "ppo_gpt_score", x, gpt->score_weight, gpt->score_bias, PPO_IDENTITY);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7897,16 +8626,19 @@ static ppo_status ppo__carry_normalizer(ppo_file *file, int way, const char *nam
     return ppo__file_fail(file->path, "\"%s.var\" is no variance of so many samples", name);
 }
 
-/* A block as large as the parameters (themselves, or a moment of Adam's), each under prefix + its name. */
+/* A block as large as the parameters (themselves, or a moment of Adam's), each under prefix + its name;
+   rows of numbers with `row_rank` dimensions, 1 or 2. */
 static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix, const ppo_params *params,
-                                    float *block) {
+                                    float *block, int row_rank) {
     ppo_status status = PPO_OK;
     for (int i = 0; i < params->tensor_count && !status; ++i) {
         const ppo_tensor *tensor = params->tensors[i];
         int64_t           shape[2] = {tensor->rows, tensor->cols};
+        int               rank = tensor->rows == 1 ? row_rank : 2;
         char              name[192];
         snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
-        status = ppo__carry(file, way, name, PPO_F32, shape, 2, block + (tensor->data - params->data));
+        status = ppo__carry(file, way, name, PPO_F32, shape + 2 - rank, rank,
+                            block + (tensor->data - params->data));
     }
     return status;
 }
@@ -7914,7 +8646,7 @@ static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix,
 /* The weights and the statistics that a policy has. */
 static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
     const ppo_params *params = agent->model.params;
-    ppo_status        status = ppo__carry_params(file, way, "", params, params->data);
+    ppo_status        status = ppo__carry_params(file, way, "", params, params->data, 2);
     if (!status) status = ppo__carry_normalizer(file, way, "obs_norm", &agent->obs_norm);
     return status ? status : ppo__carry_normalizer(file, way, "return_norm", &agent->return_norm);
 }
@@ -8065,6 +8797,114 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
     return status;
 }
 
+static const struct {
+    const char *name;
+    size_t      offset; /* in ppo_gpt_config */
+} ppo__gpt_texts[] = {{"vocab_size", offsetof(ppo_gpt_config, vocab)},
+                      {"n_positions", offsetof(ppo_gpt_config, context)},
+                      {"n_embd", offsetof(ppo_gpt_config, width)},
+                      {"n_layer", offsetof(ppo_gpt_config, layers)},
+                      {"n_head", offsetof(ppo_gpt_config, heads)}};
+enum { PPO__GPT_TEXTS = sizeof ppo__gpt_texts / sizeof *ppo__gpt_texts };
+
+PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
+    if (!gpt || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: an argument is NULL");
+    ppo_status status =
+        ppo_file_set_text(file, "format", "pt"); /* without it transformers refuses the file */
+    for (int i = 0; i < PPO__GPT_TEXTS && !status; ++i) {
+        char number[32];
+        snprintf(number, sizeof number, "%d",
+                 *(const int *)((const char *)&gpt->config + ppo__gpt_texts[i].offset));
+        status = ppo_file_set_text(file, ppo__gpt_texts[i].name, number);
+    }
+    return status ? status : ppo__carry_params(file, PPO__SAVE, "", gpt->params, gpt->params->data, 1);
+}
+
+PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path) {
+    ppo_file *file = NULL;
+    if (!gpt || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_save: an argument is NULL");
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = ppo_gpt_put(gpt, file);
+    if (!status) status = ppo_file_write(file, path);
+    ppo_file_free(file);
+    return status;
+}
+
+/* A dimension of a matrix in the file, 0 if there is no such matrix. */
+static int ppo__gpt_size(const ppo_file *file, const char *name, int dimension) {
+    const ppo_array *array = ppo_file_find(file, name);
+    return array && array->rank == 2 && array->shape[dimension] <= INT_MAX ? (int)array->shape[dimension] : 0;
+}
+
+/* The sizes are those of the arrays; a text that says otherwise is a contradiction. */
+static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *config) {
+    const char *heads = ppo_file_text(file, "n_head"), *rest = "";
+    char        name[96];
+    memset(config, 0, sizeof *config);
+    config->vocab = ppo__gpt_size(file, "transformer.wte.weight", 0);
+    config->width = ppo__gpt_size(file, "transformer.wte.weight", 1);
+    config->context = ppo__gpt_size(file, "transformer.wpe.weight", 0);
+    config->score = ppo__gpt_size(file, "score.weight", 0) > 0;
+    for (; config->layers <= PPO_MAX_LAYERS; ++config->layers) {
+        snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.weight", config->layers);
+        if (!ppo_file_find(file, name)) break;
+    }
+    if (!config->vocab)
+        return ppo__file_fail(file->path, "it is not a language model: no transformer.wte.weight");
+    if (!heads) return ppo__file_fail(file->path, "it does not say how many heads it has: no n_head");
+    config->heads = ppo__parse_count(heads, &rest);
+    if (*rest || ppo__check_gpt_config(config)) return ppo__file_blame(file);
+    for (int i = 0; i < PPO__GPT_TEXTS; ++i) {
+        const char *text = ppo_file_text(file, ppo__gpt_texts[i].name);
+        int         is = *(const int *)((const char *)config + ppo__gpt_texts[i].offset);
+        if (!text || (ppo__parse_count(text, &rest) == is && !*rest)) continue;
+        return ppo__file_fail(file->path, "%s is \"%.20s\", but its arrays say %d", ppo__gpt_texts[i].name,
+                              text, is);
+    }
+    return PPO_OK;
+}
+
+/* The largest arrays must be there before a model of their sizes is made. */
+static ppo_status ppo__check_gpt_room(const ppo_file *file, const ppo_gpt_config *config) {
+    int64_t          positions[2] = {config->context, config->width};
+    int64_t          qkv[2] = {config->width, 3 * (int64_t)config->width};
+    const ppo_array *array;
+    ppo_status       status = ppo_file_expect(file, "transformer.wpe.weight", PPO_F32, positions, 2, &array);
+    for (int i = 0; i < config->layers && !status; ++i) {
+        char name[96];
+        snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.weight", i);
+        status = ppo_file_expect(file, name, PPO_F32, qkv, 2, &array);
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt) {
+    ppo_gpt_config config;
+    if (!file || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_get: an argument is NULL");
+    *gpt = NULL;
+    ppo_status status = ppo__get_gpt_config(file, &config);
+    if (!status) status = ppo__check_gpt_room(file, &config);
+    if (!status) status = ppo_gpt_create(&config, gpt);
+    if (!status) {
+        status = ppo__carry_params((ppo_file *)file, PPO__LOAD, "", (*gpt)->params, (*gpt)->params->data, 1);
+    }
+    if (status && *gpt) {
+        ppo_gpt_free(*gpt);
+        *gpt = NULL;
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
+    ppo_file *file = NULL;
+    if (!path || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_load: an argument is NULL");
+    *gpt = NULL;
+    ppo_status status = ppo_file_read(path, &file);
+    if (!status) status = ppo_gpt_get(file, gpt);
+    ppo_file_free(file);
+    return status;
+}
+
 /* --------------------------------------------------------------------------------------------------------
    16 Files, part 5 of 6: checkpoints. One list says what training has to remember; saving walks it one
    way and resuming the other.
@@ -8133,8 +8973,8 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, const ppo_trainer 
         int64_t shape[2] = {envs->count, (int64_t)envs->stride};
         status = ppo__carry(file, way, "environments.state", PPO_U8, shape, 2, envs->state);
     }
-    if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m);
-    return status ? status : ppo__carry_params(file, way, "adam.v.", params, params->v);
+    if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m, 2);
+    return status ? status : ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
 }
 
 static ppo_status ppo__put_trainer(ppo_file *file, const ppo_trainer *trainer, ppo__checkpoint *kept) {
