@@ -203,6 +203,7 @@ enum {
     PPO_STREAM_INIT,     /* index: 0 */
     PPO_STREAM_SHUFFLE,  /* index: 0 */
     PPO_STREAM_EVALUATE, /* index: episode */
+    PPO_STREAM_TOKEN,    /* index: sequence */
     PPO_STREAM_USER = 1024
 };
 
@@ -1108,6 +1109,51 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
    of the environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32
    copies are open at once. An episode that has not ended after a million steps is an error. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
+
+/* --------------------------------------------------------------------------------------------------------
+   14 Generation: sampling from a language model
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct ppo_sampling {
+    float    temperature; /* logits are divided by it; above 0 [1] */
+    int      greedy;      /* 1: always the likeliest token [0] */
+    int      top_k;       /* > 0: only the so many likeliest; 0: all [0] */
+    float    top_p;       /* < 1: of these, the likeliest that together have this probability [1] */
+    int      eos;         /* this token ends a sequence, as its last; -1: none does [-1] */
+    int      max_new;     /* tokens to sample at most; 0: up to the context [0] */
+    uint64_t seed;        /* [1] */
+} ppo_sampling;
+PPO_DEF ppo_sampling ppo_sampling_default(void);
+
+/* The probabilities that such a sampling gives to the next token, p [vocab], from a row of logits. Of tokens
+   that are equally likely, all are kept or none. scratch [vocab]. Temperature comes first, then top_k, then
+   top_p, as in Hugging Face's generate(). */
+PPO_DEF void ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
+                                        float *scratch);
+
+/* Sequences that were sampled, each its prompt and what came behind it. */
+typedef struct ppo_samples {
+    ppo_tokens     tokens; /* tokens.prompt[s] is the length of prompt s */
+    float         *logp;   /* [start[count]] of each sampled token; 0 for those of prompts */
+    unsigned char *ended;  /* [count] 1: by the token eos; 0: cut off by max_new or the context */
+} ppo_samples;
+
+/* Samples up to `slots` sequences side by side, with their keys and values kept; a sequence that has ended
+   gives its slot to the next prompt. gpt is borrowed, its weights may change between two calls. The memory
+   for the slots is taken at once, the rest in the first call. */
+typedef struct ppo_generator ppo_generator;
+PPO_DEF ppo_status           ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator);
+PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
+
+/* Continues each prompt; where prompts->prompt is there, only the first prompt[s] tokens of sequence s
+   are one. What *samples points to is the generator's, and good until its next call. Sequence s is
+   sampled from a stream of its own (how->seed, s): it is the same for any number of slots and beside any
+   other prompts. logp is that of the whole distribution at the temperature, before top_k and top_p, and
+   equal to the last bit to what ppo_gpt_forward() and ppo_token_logp() make of the finished sequence.
+   Errors: an empty prompt, one that leaves no room in the context, a token outside the vocabulary, logits
+   that are not finite. */
+PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
+                                ppo_samples *samples);
 
 /* --------------------------------------------------------------------------------------------------------
    16 Files: named arrays and texts in one file of the safetensors format, which Python's package of that
@@ -7738,6 +7784,324 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
     if (!result.status) ppo__summarize(&result, returns, lengths, episodes);
     ppo__free(returns);
     return result;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   14 Generation
+   -------------------------------------------------------------------------------------------------------- */
+
+PPO_DEF ppo_sampling ppo_sampling_default(void) {
+    ppo_sampling how = {1, 0, 0, 1, -1, 0, 1};
+    return how;
+}
+
+static ppo_status ppo__check_sampling(const ppo_sampling *how) {
+    if (!(how->temperature > 0) || !ppo__finite(how->temperature) || !ppo__finite(1 / how->temperature)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "temperature is %g, must be above 0", (double)how->temperature);
+    }
+    if (how->top_k < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "top_k is %d, must not be below 0", how->top_k);
+    if (!(how->top_p > 0 && how->top_p <= 1))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "top_p is %g, must be above 0, up to 1", (double)how->top_p);
+    if (how->max_new < 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "max_new is %d, must not be below 0", how->max_new);
+    return PPO_OK;
+}
+
+static int ppo__descending(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+/* The smallest probability that top_k and top_p leave. sorted: scratch */
+static float ppo__least_kept(const ppo_sampling *how, const float *p, int vocab, float *sorted) {
+    int    kept = how->top_k && how->top_k < vocab ? how->top_k : vocab;
+    double total = 0, sum = 0;
+    memcpy(sorted, p, vocab * sizeof(float));
+    qsort(sorted, (size_t)vocab, sizeof(float), ppo__descending);
+    while (kept < vocab && sorted[kept] == sorted[kept - 1]) ++kept;
+    for (int j = 0; j < kept; ++j) total += sorted[j];
+    int last = 0; /* a token stays while those before it do not have top_p yet */
+    for (sum = sorted[0]; last + 1 < kept && sum < how->top_p * total;) sum += sorted[++last];
+    return sorted[last];
+}
+
+PPO_DEF void ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
+                                        float *scratch) {
+    memcpy(p, logits, vocab * sizeof(float));
+    ppo__k()->softmax(1 / how->temperature, p, vocab);
+    if (!how->top_k && how->top_p >= 1) return;
+    float  least = ppo__least_kept(how, p, vocab, scratch);
+    double total = 0;
+    for (int j = 0; j < vocab; ++j) {
+        if (p[j] < least) p[j] = 0;
+        total += p[j];
+    }
+    ppo__k()->scale((float)(1 / total), p, (size_t)vocab);
+}
+
+/* A token by its probability. */
+static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
+    float sum = 0, threshold = ppo_rng_uniform(rng);
+    int   last = 0;
+    for (int j = 0; j < vocab; ++j) {
+        sum += p[j];
+        if (threshold < sum) return j;
+        if (p[j] > 0) last = j;
+    }
+    return last; /* rounding left the sum below the threshold */
+}
+
+typedef struct ppo__slot { /* a place for a sequence while it is sampled */
+    int     sequence;      /* -1: free */
+    int     length, end;   /* tokens so far, and at most */
+    ppo_rng rng;
+} ppo__slot;
+
+struct ppo_generator {
+    const ppo_gpt *gpt;
+    ppo__arena     memory, results;
+    ppo_tape      *tape;
+    int            slots;
+    ppo__slot     *slot;
+    /* Per block and slot: keys by head as (size, context), values as (context, width). */
+    float *keys, *values;
+    float *embedding; /* (width, vocab), the token embedding transposed */
+    float *scores;    /* [context] */
+    float *p;         /* [2 vocab] */
+    /* What is asked of the model at once: tokens at positions of slots; and the last row of each slot. */
+    int  rows, asked;
+    int *row_token, *row_position, *row_slot, *last;
+    /* The sequences: (count, context) */
+    int           *text;
+    float         *logp;
+    int           *length, *prompt;
+    unsigned char *ended;
+};
+
+PPO_DEF void ppo_generator_free(ppo_generator *g) {
+    if (!g) return;
+    ppo_tape_free(g->tape);
+    ppo__arena_free(&g->memory);
+    ppo__arena_free(&g->results);
+    ppo__free(g);
+}
+
+static ppo_status ppo__generator_take(ppo_generator *g) {
+    const ppo_gpt_config *c = &g->gpt->config;
+    size_t                slots = (size_t)g->slots, rows = ppo__at(g->slots, c->context);
+    size_t                cache = slots < SIZE_MAX / 64 / c->layers / c->context / c->width
+                                      ? ppo__at(c->layers, c->width) * rows
+                                      : SIZE_MAX / 8;
+    ppo_status            status = ppo_tape_create(&g->tape);
+    if (status) return status;
+    ppo_tape_record(g->tape, 0);
+    g->slot = (ppo__slot *)ppo__arena_array(&g->memory, slots, sizeof *g->slot);
+    g->keys = (float *)ppo__arena_array(&g->memory, cache, sizeof(float));
+    g->values = (float *)ppo__arena_array(&g->memory, cache, sizeof(float));
+    g->embedding = (float *)ppo__arena_array(&g->memory, ppo__at(c->vocab, c->width), sizeof(float));
+    g->scores = (float *)ppo__arena_array(&g->memory, c->context, sizeof(float));
+    g->p = (float *)ppo__arena_array(&g->memory, ppo__at(2, c->vocab), sizeof(float));
+    g->row_token = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
+    g->row_position = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
+    g->row_slot = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
+    g->last = (int *)ppo__arena_array(&g->memory, slots, sizeof(int));
+    int taken = g->slot && g->keys && g->values && g->embedding && g->scores && g->p && g->row_token &&
+                g->row_position && g->row_slot && g->last;
+    return taken ? PPO_OK : PPO_ERROR_MEMORY;
+}
+
+PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
+    if (!gpt || !generator) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generator_create: an argument is NULL");
+    *generator = NULL;
+    if (slots < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generator_create: %d slots", slots);
+    ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
+    if (!g) return PPO_ERROR_MEMORY;
+    g->gpt = gpt;
+    g->slots = slots;
+    ppo_status status = ppo__generator_take(g);
+    if (status) ppo_generator_free(g);
+    else *generator = g;
+    return status;
+}
+
+/* Attention of rows to what their slots keep, which they join first. The chains of multiply-adds are those of
+   ppo__attend(), so the bits are the same. */
+typedef struct ppo__cached_args {
+    ppo_generator *generator;
+    int            block;
+} ppo__cached_args;
+
+static ppo_status ppo__cached_forward(ppo_node *node) {
+    const ppo__cached_args *args = (const ppo__cached_args *)node->args;
+    const ppo_generator    *g = args->generator;
+    const ppo__kernels     *k = ppo__k();
+    const ppo_tensor       *qkv = node->in[0];
+    int    width = g->gpt->config.width, heads = g->gpt->config.heads, context = g->gpt->config.context;
+    int    size = width / heads;
+    float  scale = 1 / sqrtf((float)size);
+    size_t slot_size = ppo__at(context, width), block_at = ppo__at(args->block, g->slots) * slot_size;
+    for (int i = 0; i < qkv->rows; ++i) {
+        size_t       at = block_at + (size_t)g->row_slot[i] * slot_size;
+        const float *row = qkv->data + ppo__at(i, qkv->cols);
+        float       *keys = g->keys + at + g->row_position[i];
+        for (int j = 0; j < width; ++j) keys[ppo__at(j, context)] = row[width + j];
+        memcpy(g->values + at + ppo__at(g->row_position[i], width), row + 2 * width, width * sizeof(float));
+    }
+    for (int i = 0; i < qkv->rows; ++i) {
+        size_t       at = block_at + (size_t)g->row_slot[i] * slot_size;
+        const float *row = qkv->data + ppo__at(i, qkv->cols);
+        int          seen = g->row_position[i] + 1;
+        for (int h = 0; h < width; h += size) {
+            k->gemm(1, seen, size, row + h, size, 1, g->keys + at + ppo__at(h, context), context, NULL, 0,
+                    g->scores, seen);
+            k->softmax(scale, g->scores, seen);
+            k->gemm(1, size, seen, g->scores, seen, 1, g->values + at + h, width, NULL, 0,
+                    node->out[0]->data + ppo__at(i, width) + h, width);
+        }
+    }
+    return PPO_OK;
+}
+
+static ppo_tensor *ppo__attend_cached(ppo_tape *tape, ppo_tensor *qkv, int block, void *user) {
+    static const ppo_op op = {"cached_attention", 1, ppo__cached_forward, NULL};
+    ppo__cached_args    args = {(ppo_generator *)user, block};
+    if (!qkv) return NULL;
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
+}
+
+static ppo_status ppo__check_prompts(const ppo_gpt *gpt, const ppo_tokens *prompts) {
+    ppo_status status = ppo__check_tokens_for(gpt, prompts);
+    for (int s = 0; !status && s < prompts->count; ++s) {
+        int all = prompts->start[s + 1] - prompts->start[s], n = prompts->prompt ? prompts->prompt[s] : all;
+        if (n < 1 || n > all) {
+            status = ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %d of %d tokens", s, n, all);
+        } else if (n >= gpt->config.context) {
+            status = ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %d tokens, which leaves no room in %d", s, n,
+                              gpt->config.context);
+        }
+    }
+    return status;
+}
+
+static ppo_status ppo__take_results(ppo_generator *g, const ppo_tokens *prompts) {
+    size_t count = (size_t)prompts->count, context = (size_t)g->gpt->config.context;
+    ppo__arena_reset(&g->results);
+    g->text = (int *)ppo__arena_array(&g->results, count * context, sizeof(int));
+    g->logp = (float *)ppo__arena_array(&g->results, count * context, sizeof(float));
+    g->length = (int *)ppo__arena_array(&g->results, count + 1, sizeof(int));
+    g->prompt = (int *)ppo__arena_array(&g->results, count, sizeof(int));
+    g->ended = (unsigned char *)ppo__arena_zeros(&g->results, count, 1);
+    if (!g->text || !g->logp || !g->length || !g->prompt || !g->ended) return PPO_ERROR_MEMORY;
+    for (int s = 0; s < prompts->count; ++s) {
+        int all = prompts->start[s + 1] - prompts->start[s];
+        g->prompt[s] = prompts->prompt ? prompts->prompt[s] : all;
+        memcpy(g->text + s * context, prompts->token + prompts->start[s], g->prompt[s] * sizeof(int));
+        memset(g->logp + s * context, 0, g->prompt[s] * sizeof(float));
+    }
+    return PPO_OK;
+}
+
+/* Gives free slots to the prompts that wait, and lists the rows that every slot has to ask: a whole
+   prompt, or the token sampled last. */
+static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count, int *waiting) {
+    int context = g->gpt->config.context;
+    g->rows = g->asked = 0;
+    for (int k = 0; k < g->slots; ++k) {
+        ppo__slot *slot = &g->slot[k];
+        int        from = slot->length - 1;
+        if (slot->sequence < 0 && *waiting < count) {
+            slot->sequence = (*waiting)++;
+            slot->length = g->prompt[slot->sequence];
+            slot->end =
+                how->max_new && how->max_new < context - slot->length ? slot->length + how->max_new : context;
+            slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)slot->sequence);
+            from = 0;
+        }
+        if (slot->sequence < 0) continue;
+        for (int i = from; i < slot->length; ++i, ++g->rows) {
+            g->row_token[g->rows] = g->text[ppo__at(slot->sequence, context) + i];
+            g->row_position[g->rows] = i;
+            g->row_slot[g->rows] = k;
+        }
+        g->last[g->asked++] = g->rows - 1;
+    }
+}
+
+/* The next token of a slot. */
+static ppo_status ppo__sample_slot(ppo_generator *g, ppo__slot *slot, const float *logits,
+                                   const ppo_sampling *how) {
+    int    vocab = g->gpt->config.vocab, token = ppo_categorical_mode(logits, vocab);
+    size_t at = ppo__at(slot->sequence, g->gpt->config.context) + slot->length;
+    if (!ppo__finite(logits[token])) {
+        return ppo_fail(PPO_ERROR_NUMERIC, "a logit is %g (sequence %d, position %d)", (double)logits[token],
+                        slot->sequence, slot->length - 1);
+    }
+    if (!how->greedy) {
+        ppo_sampling_probabilities(how, logits, vocab, g->p, g->p + vocab);
+        token = ppo__draw(g->p, vocab, &slot->rng);
+    }
+    g->text[at] = token;
+    ppo_status status = ppo_token_logp(logits, &token, 1, vocab, how->temperature, &g->logp[at], NULL);
+    g->ended[slot->sequence] = token == how->eos;
+    g->length[slot->sequence] = ++slot->length;
+    if (token == how->eos || slot->length == slot->end) slot->sequence = -1;
+    return status;
+}
+
+static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
+    const ppo_gpt_config *c = &g->gpt->config;
+    ppo_tape_reset(g->tape);
+    ppo_tensor *x =
+        ppo__gpt_rows(g->tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
+    x = ppo_tape_embedding(g->tape, x, g->last, g->asked);
+    x = ppo_tape_matmul(g->tape, x, ppo_tape_constant(g->tape, g->embedding, c->width, c->vocab));
+    ppo_status status = ppo_tape_status(g->tape);
+    for (int i = 0; i < g->asked && !status; ++i) {
+        ppo__slot *slot = &g->slot[g->row_slot[g->last[i]]];
+        status = ppo__sample_slot(g, slot, x->data + ppo__at(i, c->vocab), how);
+    }
+    return status;
+}
+
+/* The sequences one behind another. They move to the left only, so it is done in place. */
+static void ppo__pack_samples(ppo_generator *g, int count, ppo_samples *samples) {
+    size_t context = (size_t)g->gpt->config.context;
+    int    at = 0;
+    for (int s = 0; s < count; ++s) {
+        int n = g->length[s];
+        memmove(g->text + at, g->text + s * context, n * sizeof(int));
+        memmove(g->logp + at, g->logp + s * context, n * sizeof(float));
+        g->length[s] = at;
+        at += n;
+    }
+    g->length[count] = at;
+    samples->tokens.count = count;
+    samples->tokens.start = g->length;
+    samples->tokens.prompt = g->prompt;
+    samples->tokens.token = g->text;
+    samples->logp = g->logp;
+    samples->ended = g->ended;
+}
+
+PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
+                                ppo_samples *samples) {
+    ppo_generator *g = generator;
+    if (!g || !how || !samples) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generate: an argument is NULL");
+    memset(samples, 0, sizeof *samples);
+    const ppo_gpt_config *c = &g->gpt->config;
+    ppo_status            status = ppo__check_sampling(how);
+    if (!status) status = ppo__check_prompts(g->gpt, prompts);
+    if (!status) status = ppo__take_results(g, prompts);
+    if (status) return status;
+    ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding, c->vocab);
+    for (int k = 0; k < g->slots; ++k) g->slot[k].sequence = -1;
+    for (int waiting = 0; !status;) {
+        ppo__list_rows(g, how, prompts->count, &waiting);
+        if (!g->rows) break;
+        status = ppo__sample_step(g, how);
+    }
+    if (!status) ppo__pack_samples(g, prompts->count, samples);
+    return status;
 }
 
 /* --------------------------------------------------------------------------------------------------------
