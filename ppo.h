@@ -570,6 +570,11 @@ PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const
 PPO_DEF ppo_tensor *ppo_tape_huber_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
                                               const float *target, const unsigned char *mask,
                                               float clip_range, float delta);
+PPO_DEF ppo_tensor *ppo_tape_dpo_loss(ppo_tape *tape, ppo_tensor *chosen_logp, ppo_tensor *rejected_logp,
+                                      const float *ref_chosen_logp, const float *ref_rejected_logp,
+                                      float beta, float label_smoothing);
+PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_score,
+                                           ppo_tensor *rejected_score);
 
 /* --------------------------------------------------------------------------------------------------------
    9 Optimizer
@@ -1154,6 +1159,76 @@ PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
    that are not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples);
+
+/* --------------------------------------------------------------------------------------------------------
+   15 Alignment: from a language model to one that does what people want (Ziegler 2019, Ouyang 2022):
+   supervised fine-tuning on demonstrations, a reward model from comparisons, PPO against that reward
+   -------------------------------------------------------------------------------------------------------- */
+
+/* What a model says of the tokens that are not given: a row for each token of each sequence behind its prompt
+   (behind its first token, if there is no prompt), n in all. */
+typedef struct ppo_response {
+    ppo_tensor *logp, *entropy; /* (n, 1) */
+    ppo_tensor *logits;         /* (n, vocab) */
+    ppo_tensor *value;          /* (n, 1) the score before each token; NULL without PPO_VALUE */
+} ppo_response;
+/* The row of the first such token of a sequence; for sequence = count, n. */
+PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence);
+
+/* parts: PPO_POLICY, PPO_VALUE or both; logits are divided by temperature for logp and entropy. Error: no
+   such token. The arrays of tokens must outlive the tape's round. */
+PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens,
+                                      float temperature, int parts);
+
+/* Sums of the rows of each sequence, of x (n, 1) as above: (count, 1); and the score at the last token of
+   each sequence (count, 1), which is what a reward model says of it. */
+PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const ppo_tokens *tokens);
+PPO_DEF ppo_tensor *ppo_gpt_sequence_score(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
+
+/* One gradient step of a supervised training. */
+typedef struct ppo_fit_progress {
+    long   step, steps; /* 1, 2, ... of so many */
+    int    epoch;       /* 1, 2, ... */
+    float  loss;        /* of this step's batch, before the step */
+    float  accuracy;    /* pairs: share of which the chosen one is preferred; else NaN */
+    float  grad_norm, learning_rate;
+    double seconds, tokens_per_second; /* since the start */
+} ppo_fit_progress;
+typedef int (*ppo_fit_callback)(const ppo_fit_progress *progress, void *user); /* not 0: the training ends */
+
+typedef struct ppo_fit_config {     /* defaults in brackets */
+    int              epochs;        /* passes over the data [1] */
+    int              batch_size;    /* sequences, or pairs, per gradient step [32] */
+    int              micro_batch;   /* so many of them in memory at once; gradients add up; 0: all [0] */
+    float            learning_rate; /* [1e-3] */
+    int              learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [cosine] */
+    float            warmup;        /* share of the steps in which the learning rate rises to there [0.05] */
+    float            weight_decay;  /* [0] */
+    float            max_grad_norm; /* 0: off [1] */
+    float            beta;          /* DPO: how dear it is to leave the reference [0.1] */
+    float            label_smoothing; /* DPO: share of comparisons that are wrong [0] */
+    uint64_t         seed;            /* of the order [1] */
+    ppo_fit_callback callback;        /* may be NULL [NULL] */
+    void            *callback_user;   /* handed to it [NULL] */
+} ppo_fit_config;
+PPO_DEF ppo_fit_config ppo_fit_config_default(void);
+
+/* Supervised fine-tuning: the mean of -logp over the tokens behind the prompts. */
+PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config);
+
+/* A reward model (gpt has a score): ppo_pairwise_loss() of the scores of sequence s of `chosen` and of
+   `rejected`. */
+PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const ppo_tokens *rejected,
+                                  const ppo_fit_config *config);
+
+/* Direct preference optimization: ppo_dpo_loss() of summed log-probabilities; reference stays as it is. */
+PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
+                               const ppo_tokens *rejected, const ppo_fit_config *config);
+
+/* For each sequence of the data [count], with `batch` of them in memory at once: its score, and the sum
+   of the log-probabilities of the tokens behind its prompt. */
+PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score);
+PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp);
 
 /* --------------------------------------------------------------------------------------------------------
    16 Files: named arrays and texts in one file of the safetensors format, which Python's package of that
@@ -4827,6 +4902,59 @@ PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const
     return ppo_tape_huber_value_loss(tape, value, old_value, target, mask, clip_range, INFINITY);
 }
 
+/* Losses of pairs: in[0] is (n, 1) of the chosen ones, in[1] of the rejected ones. */
+typedef struct ppo__pair_args {
+    const float *ref_chosen_logp, *ref_rejected_logp; /* NULL: the pairwise loss of scores */
+    float        beta, label_smoothing;
+} ppo__pair_args;
+
+static ppo_status ppo__pair_loss_forward(ppo_node *node) {
+    const ppo__pair_args *args = (const ppo__pair_args *)node->args;
+    int                   n = node->in[0]->rows;
+    float                *slope = ppo_tape_alloc(node->tape, ppo__at(2, n));
+    const float          *chosen = node->in[0]->data, *rejected = node->in[1]->data;
+    if (!slope) return PPO_ERROR_MEMORY;
+    node->kept = slope;
+    if (!args->ref_chosen_logp)
+        return ppo_pairwise_loss(chosen, rejected, n, node->out[0]->data, slope, slope + n);
+    return ppo_dpo_loss(chosen, rejected, args->ref_chosen_logp, args->ref_rejected_logp, n, args->beta,
+                        args->label_smoothing, node->out[0]->data, slope, slope + n);
+}
+
+static void ppo__pair_loss_backward(ppo_node *node) {
+    const float *slope = (const float *)node->kept;
+    int          n = node->in[0]->rows;
+    for (int k = 0; k < 2; ++k) {
+        for (int i = 0; i < n && node->in[k]->grad; ++i)
+            node->in[k]->grad[i] += node->out[0]->grad[0] * slope[k * n + i];
+    }
+}
+
+static ppo_tensor *ppo__tape_pair_loss(ppo_tape *tape, const char *name, ppo_tensor *chosen,
+                                       ppo_tensor *rejected, const ppo__pair_args *args) {
+    static const ppo_op op = {"pair_loss", 1, ppo__pair_loss_forward, ppo__pair_loss_backward};
+    if (!ppo__operands(tape, name, chosen, rejected)) return NULL;
+    if (chosen->cols != 1 || rejected->cols != 1 || chosen->rows != rejected->rows)
+        return ppo__shape_error(tape, name, chosen, rejected);
+    ppo_tensor *in[2] = {chosen, rejected};
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, 1, 1, args, sizeof *args));
+}
+
+PPO_DEF ppo_tensor *ppo_tape_dpo_loss(ppo_tape *tape, ppo_tensor *chosen_logp, ppo_tensor *rejected_logp,
+                                      const float *ref_chosen_logp, const float *ref_rejected_logp,
+                                      float beta, float label_smoothing) {
+    ppo__pair_args args = {ref_chosen_logp, ref_rejected_logp, beta, label_smoothing};
+    if (!ref_chosen_logp || !ref_rejected_logp)
+        return (ppo_tensor *)ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT, "dpo_loss: an array is NULL"));
+    return ppo__tape_pair_loss(tape, "dpo_loss", chosen_logp, rejected_logp, &args);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_score,
+                                           ppo_tensor *rejected_score) {
+    ppo__pair_args args = {NULL, NULL, 0, 0};
+    return ppo__tape_pair_loss(tape, "pairwise_loss", chosen_score, rejected_score, &args);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    9 Optimizer
    -------------------------------------------------------------------------------------------------------- */
@@ -8101,6 +8229,419 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
         status = ppo__sample_step(g, how);
     }
     if (!status) ppo__pack_samples(g, prompts->count, samples);
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   15 Alignment, part 1 of 2: what a model says of sequences, and supervised training
+   -------------------------------------------------------------------------------------------------------- */
+
+/* The position of the first token of sequence s that is not given. */
+static int ppo__first_response(const ppo_tokens *tokens, int s) {
+    int prompt = tokens->prompt ? tokens->prompt[s] : 0;
+    return prompt > 1 ? prompt : 1;
+}
+
+static int ppo__response_length(const ppo_tokens *tokens, int s) {
+    int n = tokens->start[s + 1] - tokens->start[s] - ppo__first_response(tokens, s);
+    return n > 0 ? n : 0;
+}
+
+PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
+    int n = 0;
+    for (int s = 0; s < sequence; ++s) n += ppo__response_length(tokens, s);
+    return n;
+}
+
+/* The rows that predict those tokens, and the tokens: both [n], on the tape. */
+static ppo_status ppo__response_list(ppo_tape *tape, const ppo_tokens *tokens, int *n, int **row,
+                                     int **token) {
+    *n = ppo_response_row(tokens, tokens->count);
+    if (!*n) return ppo_fail(PPO_ERROR_ARGUMENT, "there is no token behind the prompts");
+    *row = (int *)ppo__tape_take(tape, (size_t)*n, sizeof **row);
+    *token = (int *)ppo__tape_take(tape, (size_t)*n, sizeof **token);
+    if (!*row || !*token) return PPO_ERROR_MEMORY;
+    for (int s = 0, at = 0; s < tokens->count; ++s) {
+        int first = tokens->start[s] + ppo__first_response(tokens, s),
+            length = ppo__response_length(tokens, s);
+        for (int i = 0; i < length; ++i, ++at) {
+            (*row)[at] = first + i - 1;
+            (*token)[at] = tokens->token[first + i];
+        }
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens,
+                                      float temperature, int parts) {
+    ppo_response out;
+    int          n = 0, *row = NULL, *token = NULL;
+    memset(&out, 0, sizeof out);
+    ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
+    if (!x) return out;
+    ppo_status status = ppo__response_list(tape, tokens, &n, &row, &token);
+    if (status) return ppo__tape_fail(tape, status), out;
+    x = ppo_tape_embedding(tape, x, row, n);
+    if (parts & PPO_POLICY) {
+        out.logits = ppo_gpt_logits(tape, gpt, x);
+        ppo_tape_categorical(tape, out.logits, token, temperature, &out.logp, &out.entropy);
+    }
+    if (parts & PPO_VALUE) out.value = ppo_gpt_score(tape, gpt, x);
+    return out;
+}
+
+static ppo_status ppo__sequence_sum_forward(ppo_node *node) {
+    const ppo_tokens *tokens = *(const ppo_tokens *const *)node->args;
+    const float      *x = node->in[0]->data;
+    for (int s = 0; s < tokens->count; ++s) {
+        double sum = 0;
+        for (int i = ppo__response_length(tokens, s); i > 0; --i) sum += *x++;
+        node->out[0]->data[s] = (float)sum;
+    }
+    return PPO_OK;
+}
+
+static void ppo__sequence_sum_backward(ppo_node *node) {
+    const ppo_tokens *tokens = *(const ppo_tokens *const *)node->args;
+    float            *dx = node->in[0]->grad;
+    for (int s = 0; s < tokens->count; ++s) {
+        for (int i = ppo__response_length(tokens, s); i > 0; --i) *dx++ += node->out[0]->grad[s];
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const ppo_tokens *tokens) {
+    static const ppo_op op = {"sequence_sum", 1, ppo__sequence_sum_forward, ppo__sequence_sum_backward};
+    if (!ppo__operands(tape, op.name, x, tokens ? x : NULL)) return NULL;
+    int n = ppo_response_row(tokens, tokens->count);
+    if (x->rows != n || x->cols != 1) {
+        return (ppo_tensor *)ppo__tape_fail(
+            tape, ppo_fail(PPO_ERROR_ARGUMENT, "sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n));
+    }
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, tokens->count, 1, &tokens, sizeof tokens));
+}
+
+PPO_DEF ppo_tensor *ppo_gpt_sequence_score(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
+    ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
+    int        *last = x ? (int *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *last) : NULL;
+    if (!last) return NULL;
+    for (int s = 0; s < tokens->count; ++s) last[s] = tokens->start[s + 1] - 1;
+    return ppo_gpt_score(tape, gpt, ppo_tape_embedding(tape, x, last, tokens->count));
+}
+
+PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
+    ppo_fit_config c;
+    memset(&c, 0, sizeof c);
+    c.epochs = 1;
+    c.batch_size = 32;
+    c.learning_rate = 1e-3f;
+    c.learning_rate_schedule = PPO_COSINE;
+    c.warmup = 0.05f;
+    c.max_grad_norm = 1;
+    c.beta = 0.1f;
+    c.seed = 1;
+    return c;
+}
+
+static ppo_status ppo__check_fit(const ppo_fit_config *c) {
+    if (c->epochs < 1 || c->batch_size < 1 || c->micro_batch < 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%d epochs of batches of %d, %d at a time", c->epochs,
+                        c->batch_size, c->micro_batch);
+    }
+    if (!(c->learning_rate > 0) || !ppo__finite(c->learning_rate)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "learning_rate is %g, must be above 0", (double)c->learning_rate);
+    }
+    if (c->learning_rate_schedule < PPO_CONSTANT || c->learning_rate_schedule > PPO_COSINE)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no schedule %d here", c->learning_rate_schedule);
+    if (!(c->warmup >= 0 && c->warmup < 1))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "warmup is %g, must be 0 or more, below 1", (double)c->warmup);
+    if (!(c->weight_decay >= 0) || !(c->max_grad_norm >= 0))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "weight_decay or max_grad_norm is below 0");
+    return PPO_OK;
+}
+
+/* A supervised training: items (sequences or pairs) in a shuffled order, in batches, in micro-batches. */
+typedef struct ppo__fit ppo__fit;
+struct ppo__fit {
+    ppo_gpt              *gpt;
+    const ppo_fit_config *config;
+    const ppo_tokens     *data[2]; /* sequences; or chosen and rejected ones */
+    float                *ref_logp[2];
+    ppo_tape             *tape;
+    ppo_tokens            batch[2]; /* the micro-batch */
+    float                *ref_batch[2];
+    int                  *order;
+    long                  rows;    /* that were trained on so far */
+    double                correct; /* pairs of this step whose chosen sequence is preferred */
+    /* The loss of the micro-batch's items, and by how much it counts: in tokens or pairs. */
+    ppo_tensor *(*loss)(ppo__fit *fit, float *weight);
+};
+
+static void ppo__fit_drop(ppo__fit *fit) {
+    ppo_tape_free(fit->tape);
+    for (int k = 0; k < 2; ++k) {
+        ppo_tokens_free(&fit->batch[k]);
+        ppo__free(fit->ref_logp[k]);
+        ppo__free(fit->ref_batch[k]);
+    }
+    ppo__free(fit->order);
+}
+
+/* The items order[from .. from + n - 1] become the micro-batch. */
+static ppo_status ppo__fit_gather(ppo__fit *fit, const int *order, int n) {
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < 2 && fit->data[k]; ++k) {
+        const ppo_tokens *data = fit->data[k];
+        ppo_tokens_clear(&fit->batch[k]);
+        for (int i = 0; i < n && !status; ++i) {
+            int s = order[i], at = data->start[s];
+            status = ppo_tokens_add(&fit->batch[k], data->token + at, data->start[s + 1] - at,
+                                    data->prompt ? data->prompt[s] : 0);
+            if (fit->ref_logp[k]) fit->ref_batch[k][i] = fit->ref_logp[k][s];
+        }
+    }
+    return status;
+}
+
+static ppo_tensor *ppo__sft_loss(ppo__fit *fit, float *weight) {
+    ppo_response out = ppo_gpt_response(fit->tape, fit->gpt, &fit->batch[0], 1, PPO_POLICY);
+    *weight = out.logp ? (float)out.logp->rows : 0;
+    return ppo_tape_scale(fit->tape, ppo_tape_mean(fit->tape, out.logp), -1, 0);
+}
+
+static void ppo__count_correct(ppo__fit *fit, const ppo_tensor *chosen, const ppo_tensor *rejected,
+                               float *weight) {
+    for (int i = 0; chosen && rejected && i < chosen->rows; ++i) {
+        float ref = fit->ref_logp[0] ? fit->ref_batch[0][i] - fit->ref_batch[1][i] : 0;
+        fit->correct += chosen->data[i] - rejected->data[i] > ref;
+    }
+    *weight = (float)fit->batch[0].count;
+}
+
+static ppo_tensor *ppo__reward_loss(ppo__fit *fit, float *weight) {
+    ppo_tensor *chosen = ppo_gpt_sequence_score(fit->tape, fit->gpt, &fit->batch[0]);
+    ppo_tensor *rejected = ppo_gpt_sequence_score(fit->tape, fit->gpt, &fit->batch[1]);
+    ppo__count_correct(fit, chosen, rejected, weight);
+    return ppo_tape_pairwise_loss(fit->tape, chosen, rejected);
+}
+
+static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
+    ppo_response out = ppo_gpt_response(tape, gpt, tokens, 1, PPO_POLICY);
+    return ppo_tape_sequence_sum(tape, out.logp, tokens);
+}
+
+static ppo_tensor *ppo__dpo_loss(ppo__fit *fit, float *weight) {
+    ppo_tensor *chosen = ppo__sequence_logp(fit->tape, fit->gpt, &fit->batch[0]);
+    ppo_tensor *rejected = ppo__sequence_logp(fit->tape, fit->gpt, &fit->batch[1]);
+    ppo__count_correct(fit, chosen, rejected, weight);
+    return ppo_tape_dpo_loss(fit->tape, chosen, rejected, fit->ref_batch[0], fit->ref_batch[1],
+                             fit->config->beta, fit->config->label_smoothing);
+}
+
+/* Gradients of the mean over all n items add up: each micro-batch counts by its weight. They are divided by
+   the sum of the weights in the end, when it is known. */
+static ppo_status ppo__fit_gradients(ppo__fit *fit, const int *order, int n, float *loss) {
+    int    micro = fit->config->micro_batch ? fit->config->micro_batch : n;
+    double total = 0, sum = 0;
+    ppo_params_zero_grad(fit->gpt->params);
+    fit->correct = 0;
+    for (int i = 0; i < n; i += micro) {
+        float      weight = 0;
+        ppo_status status = ppo__fit_gather(fit, order + i, n - i < micro ? n - i : micro);
+        if (status) return status;
+        ppo_tape_reset(fit->tape);
+        ppo_tensor *mean = fit->loss(fit, &weight);
+        status = ppo_tape_backward(fit->tape, ppo_tape_scale(fit->tape, mean, weight, 0));
+        if (status) return status;
+        total += weight;
+        sum += (double)mean->data[0] * weight;
+        for (int k = 0; k < 2 && fit->data[k]; ++k) fit->rows += fit->batch[k].start[fit->batch[k].count];
+    }
+    ppo__k()->scale((float)(1 / total), fit->gpt->params->grad, fit->gpt->params->count);
+    *loss = (float)(sum / total);
+    return PPO_OK;
+}
+
+static float ppo__fit_rate(const ppo_fit_config *config, long step, long steps) {
+    double warm = ceil((double)config->warmup * (double)steps);
+    if ((double)step < warm) return (float)(config->learning_rate * (double)(step + 1) / (warm + 1));
+    return ppo_schedule(config->learning_rate_schedule, config->learning_rate,
+                        (float)(((double)step - warm) / ((double)steps - warm)));
+}
+
+static ppo_status ppo__fit_step(ppo__fit *fit, const int *order, int n, ppo_fit_progress *p) {
+    ppo_adam adam = ppo_adam_default();
+    adam.lr = p->learning_rate = ppo__fit_rate(fit->config, p->step - 1, p->steps);
+    adam.weight_decay = fit->config->weight_decay;
+    ppo_status status = ppo__fit_gradients(fit, order, n, &p->loss);
+    p->accuracy = fit->data[1] ? (float)(fit->correct / n) : NAN;
+    if (status) return status;
+    return ppo_params_step(fit->gpt->params, &adam, fit->config->max_grad_norm, &p->grad_norm);
+}
+
+static int ppo__longest(const ppo_tokens *data) {
+    int longest = 0;
+    for (int s = 0; s < data->count; ++s) {
+        if (data->start[s + 1] - data->start[s] > data->start[longest + 1] - data->start[longest])
+            longest = s;
+    }
+    return longest;
+}
+
+/* The memory takes its lasting size with a micro-batch that no other exceeds: the longest sequence again and
+   again, all of it to be learned. */
+static ppo_status ppo__fit_reserve(ppo__fit *fit, int items) {
+    int        micro = fit->config->micro_batch ? fit->config->micro_batch : fit->config->batch_size;
+    float      weight;
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < 2 && fit->data[k]; ++k) {
+        int s = ppo__longest(fit->data[k]), at = fit->data[k]->start[s], n = fit->data[k]->start[s + 1] - at;
+        for (int i = 0; i < micro && i < items && !status; ++i)
+            status = ppo_tokens_add(&fit->batch[k], fit->data[k]->token + at, n, 0);
+    }
+    return status ? status : ppo_tape_backward(fit->tape, fit->loss(fit, &weight));
+}
+
+static ppo_status ppo__fit_steps(ppo__fit *fit, int items, ppo_fit_progress *p) {
+    int     size = fit->config->batch_size < items ? fit->config->batch_size : items, stop = 0;
+    int     batches = (items + size - 1) / size;
+    ppo_rng rng = ppo_rng_stream(fit->config->seed, PPO_STREAM_SHUFFLE, 0);
+    double  began = ppo_clock();
+    p->steps = (long)batches * fit->config->epochs;
+    for (p->epoch = 1; p->epoch <= fit->config->epochs && !stop; ++p->epoch) {
+        ppo_rng_shuffle(&rng, fit->order, items);
+        for (int b = 0; b < batches && !stop; ++b) { /* of as equal a size as can be */
+            int from = (int)((int64_t)items * b / batches), to = (int)((int64_t)items * (b + 1) / batches);
+            ++p->step;
+            ppo_status status = ppo__fit_step(fit, fit->order + from, to - from, p);
+            if (status) return status;
+            p->seconds = ppo_clock() - began;
+            p->tokens_per_second = p->seconds > 0 ? (double)fit->rows / p->seconds : 0;
+            stop = fit->config->callback && fit->config->callback(p, fit->config->callback_user);
+        }
+    }
+    return PPO_OK;
+}
+
+/* Checks the data, and takes the memory; `responses`: each sequence must have a token to learn. */
+static ppo_status ppo__fit_begin(ppo__fit *fit, int responses) {
+    const ppo_tokens *chosen = fit->data[0], *rejected = fit->data[1];
+    ppo_status        status = ppo__check_fit(fit->config);
+    for (int k = 0; k < 2 && fit->data[k] && !status; ++k) {
+        status = ppo__check_tokens_for(fit->gpt, fit->data[k]);
+        for (int s = 0; responses && !status && s < fit->data[k]->count; ++s) {
+            if (ppo__response_length(fit->data[k], s)) continue;
+            status = ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has no token behind its prompt", s);
+        }
+    }
+    if (!status && rejected && chosen->count != rejected->count) {
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "%d chosen sequences and %d rejected ones", chosen->count,
+                          rejected->count);
+    }
+    if (status) return status;
+    fit->order = (int *)ppo__alloc(chosen->count * sizeof(int));
+    status = fit->order ? ppo_tape_create(&fit->tape) : PPO_ERROR_MEMORY;
+    for (int s = 0; s < chosen->count && !status; ++s) fit->order[s] = s;
+    return status;
+}
+
+static ppo_status ppo__fit_run(ppo__fit *fit) {
+    ppo_fit_progress progress;
+    ppo_status       status = ppo__fit_reserve(fit, fit->data[0]->count);
+    memset(&progress, 0, sizeof progress);
+    return status ? status : ppo__fit_steps(fit, fit->data[0]->count, &progress);
+}
+
+PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config) {
+    ppo__fit fit;
+    memset(&fit, 0, sizeof fit);
+    if (!gpt || !data || !config) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_sft: an argument is NULL");
+    fit.gpt = gpt;
+    fit.config = config;
+    fit.data[0] = data;
+    fit.loss = ppo__sft_loss;
+    ppo_status status = ppo__fit_begin(&fit, 1);
+    if (!status) status = ppo__fit_run(&fit);
+    ppo__fit_drop(&fit);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const ppo_tokens *rejected,
+                                  const ppo_fit_config *config) {
+    ppo__fit fit;
+    memset(&fit, 0, sizeof fit);
+    if (!gpt || !chosen || !rejected || !config)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_reward: an argument is NULL");
+    if (!gpt->score_weight) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_reward: the model has no score");
+    fit.gpt = gpt;
+    fit.config = config;
+    fit.data[0] = chosen;
+    fit.data[1] = rejected;
+    fit.loss = ppo__reward_loss;
+    ppo_status status = ppo__fit_begin(&fit, 0);
+    if (!status) status = ppo__fit_run(&fit);
+    ppo__fit_drop(&fit);
+    return status;
+}
+
+/* For each sequence of the data, or part of them, the numbers that `what` computes; a batch at a time. */
+typedef ppo_tensor *(*ppo__measure_fn)(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
+
+static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int batch, ppo__measure_fn what,
+                               float *numbers) {
+    ppo_tape  *tape = NULL;
+    ppo_tokens part = {0, NULL, NULL, NULL};
+    if (batch < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "a batch of %d sequences", batch);
+    ppo_status status = ppo__check_tokens_for(gpt, data);
+    if (!status) status = ppo_tape_create(&tape);
+    if (!status) ppo_tape_record(tape, 0);
+    for (int s = 0; !status && s < data->count; s += part.count) {
+        ppo_tokens_clear(&part);
+        for (int i = s; i < data->count && i < s + batch && !status; ++i) {
+            status = ppo_tokens_add(&part, data->token + data->start[i], data->start[i + 1] - data->start[i],
+                                    data->prompt ? data->prompt[i] : 0);
+        }
+        ppo_tape_reset(tape);
+        ppo_tensor *x = status ? NULL : what(tape, gpt, &part);
+        if (!status && !x) status = ppo_tape_status(tape);
+        if (x) memcpy(numbers + s, x->data, part.count * sizeof(float));
+    }
+    ppo_tokens_free(&part);
+    ppo_tape_free(tape);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score) {
+    if (!gpt || !data || !score) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_scores: an argument is NULL");
+    if (!gpt->score_weight) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_scores: the model has no score");
+    return ppo__measure(gpt, data, batch, ppo_gpt_sequence_score, score);
+}
+
+PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp) {
+    if (!gpt || !data || !logp) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_logp: an argument is NULL");
+    return ppo__measure(gpt, data, batch, ppo__sequence_logp, logp);
+}
+
+PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
+                               const ppo_tokens *rejected, const ppo_fit_config *config) {
+    ppo__fit fit;
+    memset(&fit, 0, sizeof fit);
+    if (!gpt || !reference || !chosen || !rejected || !config)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_dpo: an argument is NULL");
+    fit.gpt = gpt;
+    fit.config = config;
+    fit.data[0] = chosen;
+    fit.data[1] = rejected;
+    fit.loss = ppo__dpo_loss;
+    ppo_status status = ppo__fit_begin(&fit, 1);
+    int        micro = config->micro_batch ? config->micro_batch : config->batch_size;
+    for (int k = 0; k < 2 && !status; ++k) {
+        fit.ref_logp[k] = (float *)ppo__alloc(chosen->count * sizeof(float));
+        fit.ref_batch[k] = (float *)ppo__alloc(micro * sizeof(float));
+        if (!fit.ref_logp[k] || !fit.ref_batch[k]) status = PPO_ERROR_MEMORY;
+        if (!status) status = ppo_gpt_logp(reference, fit.data[k], micro, fit.ref_logp[k]);
+    }
+    if (!status) status = ppo__fit_run(&fit);
+    ppo__fit_drop(&fit);
     return status;
 }
 
