@@ -469,6 +469,10 @@ PPO_DEF ppo_tensor *ppo_tape_multi_categorical_kl(ppo_tape *tape, const float *o
 PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, const float *old_log_std,
                                          ppo_tensor *mean, ppo_tensor *log_std);
 
+/* KL(new || ref), exact (n, 1), of softmax(logits / temperature) to the same of ref_logits (n, vocab). */
+PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
+                                               float temperature);
+
 /* Logits of illegal actions, where mask (rows, cols) is 0, become -1e8: their probability is exactly 0,
    and no gradient flows into them (Huang and Ontanon 2022). */
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask);
@@ -1229,6 +1233,105 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo
    of the log-probabilities of the tokens behind its prompt. */
 PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score);
 PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp);
+
+/* The reward of each of a batch of samples: reward [samples->tokens.count]. Any C function will do: a rule, a
+   verifier, a model. On failure it returns a status, after ppo_fail() with the reason. */
+typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
+
+/* One model or several that were trained on the same comparisons (an ensemble): the mean of their scores, or
+   the least, which is harder to fool (Coste 2023). Members are borrowed, and have a score. */
+enum { PPO_MAX_MEMBERS = 16 };
+enum { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM };
+typedef struct ppo_reward_model ppo_reward_model;
+PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, int ensemble, int batch,
+                                           ppo_reward_model **model);
+PPO_DEF void       ppo_reward_model_free(ppo_reward_model *model);
+/* From now on each member's scores of such sequences have mean 0 and standard deviation 1. */
+PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference);
+/* score [count] of sequences; and the same as a ppo_reward_fn, whose user is the model. */
+PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score);
+PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model);
+
+/* How much better a token was than expected. GAE: token by token, with a critic. Sequence: reward minus the
+   critic's value of the prompt, for all tokens alike. Group: (reward - mean) / std among the samples of the
+   same prompt (GRPO, Shao 2024). Leave-one-out: reward minus the mean of the others (RLOO, Ahmadian 2024). */
+enum { PPO_ADVANTAGE_GAE, PPO_ADVANTAGE_SEQUENCE, PPO_ADVANTAGE_GROUP, PPO_ADVANTAGE_LEAVE_ONE_OUT };
+enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
+enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
+
+typedef struct ppo_rlhf_config {   /* defaults in brackets */
+    int                  prompts;  /* prompts per iteration [64] */
+    int                  samples;  /* samples of each prompt [1] */
+    ppo_sampling         sampling; /* its seed is not used [defaults] */
+    int                  slots;    /* sequences that are sampled side by side [64] */
+    int                  epochs;   /* passes over the samples of an iteration [4] */
+    int                  minibatch_size; /* sequences per gradient step [16] */
+    int                  micro_batch; /* of them in memory at once; gradients add up; 0: all [0] */
+    float                learning_rate; /* [3e-4] */
+    float                critic_learning_rate; /* of a critic of its own; 0: learning_rate [0] */
+    float                max_grad_norm; /* 0: off [1] */
+    ppo_policy_objective objective; /* [clip, 0.2, 0.2] */
+    int                  advantage; /* PPO_ADVANTAGE_... [GAE] */
+    float                gamma, gae_lambda; /* [1, 0.95] */
+    int                  whiten_rewards; /* 1: unit variance over the batch's tokens, mean as it is [0] */
+    int                  whiten_advantages; /* 1: mean 0, std 1 over the batch's tokens [1] */
+    float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
+    float                entropy_coef; /* [0] */
+    int                  kl_place; /* PPO_KL_IN_REWARD: of each token; PPO_KL_IN_LOSS [reward] */
+    int                  kl_estimator; /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
+    float                kl_coef; /* [0.05] */
+    float                kl_target; /* > 0: kl_coef adapts to keep a sequence's KL there (Ziegler 2019) [0] */
+    int                  kl_horizon; /* the samples that this takes [10000] */
+    float                reward_clip; /* > 0: rewards are clipped to +- this [0] */
+    float                missing_eos_penalty; /* subtracted where no eos ended the sequence [0] */
+    float                length_penalty; /* subtracted for every sampled token [0] */
+    int                  bootstrap_truncated; /* 1: a sequence that was cut off goes on in the critic's mind [0] */
+    int                  reference_every; /* > 0: the policy becomes the reference every so many iterations [0] */
+    float                importance_cap; /* > 0: samples of another policy count by their ratio, up to this [0] */
+    uint64_t             seed;        /* [1] */
+} ppo_rlhf_config;
+PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
+
+/* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
+typedef struct ppo_rlhf_progress {
+    long   iteration;
+    long   samples, tokens; /* since the start: sequences, and tokens sampled */
+    double seconds, tokens_per_second;
+    float  reward, reward_std;   /* as the function gave them */
+    float  kl;                   /* to the reference, summed over a sequence: mean of k1, which may be negative */
+    float  kl_coef;              /* as used */
+    float  kl_k3;                /* the same by k3, never negative */
+    float  entropy;
+    float  mean_length, ended;   /* sampled tokens; share of sequences that ended by eos */
+    float  distinct;             /* share of samples that no other equals */
+    float  policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
+    float  first_ratio_min, first_ratio_max; /* over the first minibatch: exactly 1 and 1 */
+    float  explained_variance, grad_norm, learning_rate;
+    char   warning[160]; /* a sentence if the policy seems to collapse, else "" */
+} ppo_rlhf_progress;
+
+/* PPO on tokens. The policy is trained and borrowed. reference NULL: a copy of the policy as it is now;
+   otherwise borrowed, too. critic NULL: the policy's own score is the value; else a model of its own, trained
+   and borrowed; the critic-free advantages need neither. Sequences of `prompts` are copied; where
+   prompts->prompt is there, only the first prompt[s] tokens are the prompt. */
+typedef struct ppo_rlhf ppo_rlhf;
+PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
+                                   const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
+                                   const ppo_rlhf_config *config, ppo_rlhf **rlhf);
+PPO_DEF void       ppo_rlhf_free(ppo_rlhf *rlhf);
+/* Samples, asks for rewards, and updates. progress may be NULL. */
+PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress);
+/* Only the last: with samples and rewards of your own, prompts x samples of them, those of a prompt together.
+   Where another policy, or other arithmetic, gave samples->logp, set importance_cap. */
+PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
+                                   ppo_rlhf_progress *progress);
+
+/* The best of n samples of each prompt by reward, added to best, its reward in score [prompts->count] (may be
+   NULL). ppo_best_of_n_kl() is how far that policy is from the one sampled, at most: log n - (n - 1) / n. */
+PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
+                                 const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
+                                 float *score);
+PPO_DEF float      ppo_best_of_n_kl(int n);
 
 /* --------------------------------------------------------------------------------------------------------
    16 Files: named arrays and texts in one file of the safetensors format, which Python's package of that
@@ -4491,6 +4594,63 @@ PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, 
     ppo_tensor           *in[2] = {mean, log_std};
     if (!ppo__gaussian_operands(tape, op.name, mean, old_mean && old_log_std ? log_std : NULL)) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &args, sizeof args));
+}
+
+typedef struct ppo__kl_to_args {
+    const float *ref_logits;
+    float        inv_temperature;
+} ppo__kl_to_args;
+
+/* log p - log q at j, of rows of logits z and z_ref */
+static float ppo__log_ratio(const ppo__row *row, const float *z, const ppo__row *ref_row, const float *z_ref,
+                            int j, float inv_temperature) {
+    return (z[j] * inv_temperature - row->max - row->log_sum) -
+           (z_ref[j] * inv_temperature - ref_row->max - ref_row->log_sum);
+}
+
+/* KL = sum p (log p - log q), d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature. kept: that slope. */
+static ppo_status ppo__kl_to_forward(ppo_node *node) {
+    const ppo__kl_to_args *args = (const ppo__kl_to_args *)node->args;
+    const ppo_tensor      *logits = node->in[0];
+    float                 *slope = ppo_tape_alloc(node->tape, ppo__size(logits));
+    int                    vocab = logits->cols;
+    if (!slope) return PPO_ERROR_MEMORY;
+    node->kept = slope;
+    for (int i = 0; i < logits->rows; ++i, slope += vocab) {
+        const float *z = logits->data + ppo__at(i, vocab), *z_ref = args->ref_logits + ppo__at(i, vocab);
+        ppo__row     row = ppo__softmax_row(z, vocab, args->inv_temperature);
+        ppo__row     ref_row = ppo__softmax_row(z_ref, vocab, args->inv_temperature);
+        double       kl = 0;
+        memcpy(slope, z, vocab * sizeof(float));
+        ppo__k()->softmax(args->inv_temperature, slope, vocab);
+        for (int j = 0; j < vocab; ++j) {
+            if (slope[j] > 0)
+                kl += (double)slope[j] * ppo__log_ratio(&row, z, &ref_row, z_ref, j, args->inv_temperature);
+        }
+        for (int j = 0; j < vocab; ++j) {
+            float log_ratio = ppo__log_ratio(&row, z, &ref_row, z_ref, j, args->inv_temperature);
+            if (slope[j] > 0) slope[j] *= args->inv_temperature * (log_ratio - (float)kl);
+        }
+        node->out[0]->data[i] = kl < 0 ? 0 : (float)kl;
+    }
+    return PPO_OK;
+}
+
+static void ppo__kl_to_backward(ppo_node *node) {
+    const ppo_tensor *logits = node->in[0];
+    const float      *slope = (const float *)node->kept;
+    for (int i = 0; i < logits->rows; ++i) {
+        for (int j = 0; j < logits->cols; ++j)
+            logits->grad[ppo__at(i, logits->cols) + j] += node->out[0]->grad[i] * *slope++;
+    }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
+                                               float temperature) {
+    static const ppo_op op = {"categorical_kl_to", 1, ppo__kl_to_forward, ppo__kl_to_backward};
+    ppo__kl_to_args     args = {ref_logits, 1 / temperature};
+    if (!ppo__operands(tape, op.name, logits, ref_logits ? logits : NULL)) return NULL;
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
 }
 
 static ppo_status ppo__mask_forward(ppo_node *node) {
@@ -8643,6 +8803,88 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo
     if (!status) status = ppo__fit_run(&fit);
     ppo__fit_drop(&fit);
     return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   15 Alignment, part 2 of 2: rewards, PPO on tokens, best-of-n. ppo_rlhf_update() is the whole: what the
+   reference and the critic say, rewards with their KL, advantages, epochs
+   -------------------------------------------------------------------------------------------------------- */
+
+struct ppo_reward_model {
+    ppo_gpt *member[PPO_MAX_MEMBERS];
+    float    mean[PPO_MAX_MEMBERS], inv_std[PPO_MAX_MEMBERS];
+    int      count, ensemble, batch;
+};
+
+PPO_DEF void ppo_reward_model_free(ppo_reward_model *model) { ppo__free(model); }
+
+PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, int ensemble, int batch,
+                                           ppo_reward_model **model) {
+    if (!members || !model) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: an argument is NULL");
+    *model = NULL;
+    if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 || ensemble < PPO_ENSEMBLE_MEAN ||
+        ensemble > PPO_ENSEMBLE_MINIMUM) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: %d members, batch %d, ensemble %d", count,
+                        batch, ensemble);
+    }
+    for (int k = 0; k < count; ++k) {
+        if (members[k] && members[k]->score_weight) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: member %d has no score", k);
+    }
+    *model = (ppo_reward_model *)ppo__alloc(sizeof **model);
+    if (!*model) return PPO_ERROR_MEMORY;
+    (*model)->count = count;
+    (*model)->ensemble = ensemble;
+    (*model)->batch = batch;
+    for (int k = 0; k < count; ++k) {
+        (*model)->member[k] = members[k];
+        (*model)->inv_std[k] = 1;
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference) {
+    if (!model || !reference) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_normalize: an argument is NULL");
+    int    n = reference->count;
+    float *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
+    if (!score) return PPO_ERROR_MEMORY;
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < model->count && !status; ++k) {
+        double sum = 0, squares = 0;
+        status = ppo_gpt_scores(model->member[k], reference, model->batch, score);
+        for (int s = 0; s < n && !status; ++s) sum += score[s];
+        for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
+        if (status) break;
+        if (!(squares > 0))
+            status = ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives all %d sequences the same score", k, n);
+        model->mean[k] = (float)(sum / n);
+        model->inv_std[k] = status ? 1 : (float)(1 / sqrt(squares / n));
+    }
+    ppo__free(score);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score) {
+    if (!model || !tokens || !score)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_score: an argument is NULL");
+    int    n = tokens->count;
+    float *one = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
+    if (!one) return PPO_ERROR_MEMORY;
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < model->count && !status; ++k) {
+        status = ppo_gpt_scores(model->member[k], tokens, model->batch, one);
+        for (int s = 0; s < n && !status; ++s) {
+            float x = (one[s] - model->mean[k]) * model->inv_std[k];
+            if (model->ensemble == PPO_ENSEMBLE_MEAN) score[s] = (k ? score[s] : 0) + x / (float)model->count;
+            else score[s] = k && score[s] < x ? score[s] : x;
+        }
+    }
+    ppo__free(one);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
+    return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
 }
 
 /* --------------------------------------------------------------------------------------------------------
