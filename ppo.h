@@ -1259,36 +1259,36 @@ enum { PPO_ADVANTAGE_GAE, PPO_ADVANTAGE_SEQUENCE, PPO_ADVANTAGE_GROUP, PPO_ADVAN
 enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
 enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
 
-typedef struct ppo_rlhf_config {   /* defaults in brackets */
-    int                  prompts;  /* prompts per iteration [64] */
-    int                  samples;  /* samples of each prompt [1] */
-    ppo_sampling         sampling; /* its seed is not used [defaults] */
-    int                  slots;    /* sequences that are sampled side by side [64] */
-    int                  epochs;   /* passes over the samples of an iteration [4] */
-    int                  minibatch_size; /* sequences per gradient step [16] */
-    int                  micro_batch; /* of them in memory at once; gradients add up; 0: all [0] */
-    float                learning_rate; /* [3e-4] */
+typedef struct ppo_rlhf_config {               /* defaults in brackets */
+    int                  prompts;              /* prompts per iteration [64] */
+    int                  samples;              /* samples of each prompt [1] */
+    ppo_sampling         sampling;             /* its seed is not used [defaults] */
+    int                  slots;                /* sequences that are sampled side by side [64] */
+    int                  epochs;               /* passes over the samples of an iteration [4] */
+    int                  minibatch_size;       /* sequences per gradient step [16] */
+    int                  micro_batch;          /* of them in memory at once; gradients add up; 0: all [0] */
+    float                learning_rate;        /* [3e-4] */
     float                critic_learning_rate; /* of a critic of its own; 0: learning_rate [0] */
-    float                max_grad_norm; /* 0: off [1] */
-    ppo_policy_objective objective; /* [clip, 0.2, 0.2] */
-    int                  advantage; /* PPO_ADVANTAGE_... [GAE] */
-    float                gamma, gae_lambda; /* [1, 0.95] */
-    int                  whiten_rewards; /* 1: unit variance over the batch's tokens, mean as it is [0] */
-    int                  whiten_advantages; /* 1: mean 0, std 1 over the batch's tokens [1] */
+    float                max_grad_norm;        /* 0: off [1] */
+    ppo_policy_objective objective;            /* [clip, 0.2, 0.2] */
+    int                  advantage;            /* PPO_ADVANTAGE_... [GAE] */
+    float                gamma, gae_lambda;    /* [1, 0.95] */
+    int                  whiten_rewards;    /* 1: unit variance over the batch's tokens, mean as it is [0] */
+    int                  whiten_advantages; /* GAE, sequence: 1: mean 0, std 1 over the batch's tokens [1] */
     float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
-    float                entropy_coef; /* [0] */
-    int                  kl_place; /* PPO_KL_IN_REWARD: of each token; PPO_KL_IN_LOSS [reward] */
+    float                entropy_coef;           /* [0] */
+    int                  kl_place;     /* PPO_KL_IN_REWARD: of each token; PPO_KL_IN_LOSS [reward] */
     int                  kl_estimator; /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
-    float                kl_coef; /* [0.05] */
+    float                kl_coef;      /* [0.05] */
     float                kl_target; /* > 0: kl_coef adapts to keep a sequence's KL there (Ziegler 2019) [0] */
-    int                  kl_horizon; /* the samples that this takes [10000] */
-    float                reward_clip; /* > 0: rewards are clipped to +- this [0] */
+    int                  kl_horizon;          /* the samples that this takes [10000] */
+    float                reward_clip;         /* > 0: rewards are clipped to +- this [0] */
     float                missing_eos_penalty; /* subtracted where no eos ended the sequence [0] */
-    float                length_penalty; /* subtracted for every sampled token [0] */
-    int                  bootstrap_truncated; /* 1: a sequence that was cut off goes on in the critic's mind [0] */
-    int                  reference_every; /* > 0: the policy becomes the reference every so many iterations [0] */
-    float                importance_cap; /* > 0: samples of another policy count by their ratio, up to this [0] */
-    uint64_t             seed;        /* [1] */
+    float                length_penalty;      /* subtracted for every sampled token [0] */
+    int      bootstrap_truncated; /* 1: a sequence that was cut off goes on in the critic's mind [0] */
+    int      reference_every;     /* > 0: the policy becomes the reference every so many iterations [0] */
+    float    importance_cap;      /* > 0: samples of another policy count by their ratio, up to this [0] */
+    uint64_t seed;                /* [1] */
 } ppo_rlhf_config;
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 
@@ -1297,13 +1297,13 @@ typedef struct ppo_rlhf_progress {
     long   iteration;
     long   samples, tokens; /* since the start: sequences, and tokens sampled */
     double seconds, tokens_per_second;
-    float  reward, reward_std;   /* as the function gave them */
-    float  kl;                   /* to the reference, summed over a sequence: mean of k1, which may be negative */
-    float  kl_coef;              /* as used */
-    float  kl_k3;                /* the same by k3, never negative */
+    float  reward, reward_std; /* as the function gave them */
+    float  kl;      /* to the reference, summed over a sequence: mean of k1, which may be negative */
+    float  kl_coef; /* as used */
+    float  kl_k3;   /* the same by k3, never negative */
     float  entropy;
-    float  mean_length, ended;   /* sampled tokens; share of sequences that ended by eos */
-    float  distinct;             /* share of samples that no other equals */
+    float  mean_length, ended; /* sampled tokens; share of sequences that ended by eos */
+    float  distinct;           /* share of samples that no other equals */
     float  policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
     float  first_ratio_min, first_ratio_max; /* over the first minibatch: exactly 1 and 1 */
     float  explained_variance, grad_norm, learning_rate;
@@ -1315,10 +1315,10 @@ typedef struct ppo_rlhf_progress {
    and borrowed; the critic-free advantages need neither. Sequences of `prompts` are copied; where
    prompts->prompt is there, only the first prompt[s] tokens are the prompt. */
 typedef struct ppo_rlhf ppo_rlhf;
-PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
-                                   const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
-                                   const ppo_rlhf_config *config, ppo_rlhf **rlhf);
-PPO_DEF void       ppo_rlhf_free(ppo_rlhf *rlhf);
+PPO_DEF ppo_status      ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
+                                        const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
+                                        const ppo_rlhf_config *config, ppo_rlhf **rlhf);
+PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
 /* Samples, asks for rewards, and updates. progress may be NULL. */
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress);
 /* Only the last: with samples and rewards of your own, prompts x samples of them, those of a prompt together.
@@ -8820,12 +8820,13 @@ PPO_DEF void ppo_reward_model_free(ppo_reward_model *model) { ppo__free(model); 
 
 PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, int ensemble, int batch,
                                            ppo_reward_model **model) {
-    if (!members || !model) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: an argument is NULL");
+    if (!members || !model)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: an argument is NULL");
     *model = NULL;
     if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 || ensemble < PPO_ENSEMBLE_MEAN ||
         ensemble > PPO_ENSEMBLE_MINIMUM) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: %d members, batch %d, ensemble %d", count,
-                        batch, ensemble);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: %d members, batch %d, ensemble %d",
+                        count, batch, ensemble);
     }
     for (int k = 0; k < count; ++k) {
         if (members[k] && members[k]->score_weight) continue;
@@ -8844,7 +8845,8 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, i
 }
 
 PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference) {
-    if (!model || !reference) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_normalize: an argument is NULL");
+    if (!model || !reference)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_normalize: an argument is NULL");
     int    n = reference->count;
     float *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
     if (!score) return PPO_ERROR_MEMORY;
@@ -8856,7 +8858,8 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
         for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
         if (status) break;
         if (!(squares > 0))
-            status = ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives all %d sequences the same score", k, n);
+            status =
+                ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives all %d sequences the same score", k, n);
         model->mean[k] = (float)(sum / n);
         model->inv_std[k] = status ? 1 : (float)(1 / sqrt(squares / n));
     }
@@ -8885,6 +8888,738 @@ PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tok
 
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
     return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
+}
+
+PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
+    ppo_rlhf_config c;
+    memset(&c, 0, sizeof c);
+    c.prompts = 64;
+    c.samples = 1;
+    c.sampling = ppo_sampling_default();
+    c.slots = 64;
+    c.epochs = 4;
+    c.minibatch_size = 16;
+    c.learning_rate = 3e-4f;
+    c.max_grad_norm = 1;
+    c.objective = ppo_policy_objective_default();
+    c.gamma = 1;
+    c.gae_lambda = 0.95f;
+    c.whiten_advantages = 1;
+    c.value_coef = 0.5f;
+    c.value_clip = 0.2f;
+    c.kl_estimator = PPO_K1;
+    c.kl_coef = 0.05f;
+    c.kl_horizon = 10000;
+    c.seed = 1;
+    return c;
+}
+
+/* What is known of a sampled token: a row in each array, sequence after sequence. */
+typedef struct ppo__response_rows {
+    float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
+    float *entropy, *kl;        /* kl: to the reference, by the estimator */
+    float *reward, *value, *next_value, *advantage, *value_target;
+    float *ref_logits; /* (rows, vocab), for an exact KL in the loss; else NULL */
+} ppo__response_rows;
+
+struct ppo_rlhf {
+    ppo_rlhf_config    config;
+    ppo_gpt           *policy, *critic; /* critic NULL: the policy's score, or none at all */
+    const ppo_gpt     *reference;
+    ppo_gpt           *own_reference; /* NULL: the caller's is used */
+    ppo_reward_fn      reward;
+    void              *user;
+    ppo_tokens         prompts, asked; /* all of them, and those of this iteration */
+    int               *prompt_order, next_prompt;
+    ppo_generator     *generator;
+    ppo_tape          *tape;
+    ppo__arena         memory;
+    float             *score; /* [sequences], as the reward function gave them */
+    float             *total; /* [sequences], sums of the tokens' rewards */
+    int               *order; /* [sequences] */
+    ppo__response_rows rows;  /* [sequences * context] */
+    unsigned char     *over;  /* [rows] zeros, but a 1 at the end of a sequence that is being worked on */
+    ppo_tokens         batch; /* a micro-batch, */
+    ppo__response_rows batch_rows; /* and its rows */
+    ppo_rng            prompt_rng, shuffle_rng;
+    long               iteration, samples, tokens;
+    double             started;
+    float              kl_coef;
+    float              first_entropy, first_length; /* of the first iteration, for warnings */
+    int                first_minibatch;             /* 1: none of this iteration has been trained on yet */
+};
+
+static int ppo__has_critic(const ppo_rlhf_config *c) {
+    return c->advantage == PPO_ADVANTAGE_GAE || c->advantage == PPO_ADVANTAGE_SEQUENCE;
+}
+
+static ppo_status ppo__check_rlhf_numbers(const ppo_rlhf_config *c) {
+    const struct {
+        const char *name;
+        float       value, least, most;
+    } numbers[] = {{"learning_rate", c->learning_rate, 0, 10},
+                   {"critic_learning_rate", c->critic_learning_rate, 0, 10},
+                   {"max_grad_norm", c->max_grad_norm, 0, FLT_MAX},
+                   {"gamma", c->gamma, 0, 1},
+                   {"gae_lambda", c->gae_lambda, 0, 1},
+                   {"value_coef", c->value_coef, 0, FLT_MAX},
+                   {"value_clip", c->value_clip, 0, FLT_MAX},
+                   {"entropy_coef", c->entropy_coef, -FLT_MAX, FLT_MAX},
+                   {"kl_coef", c->kl_coef, 0, FLT_MAX},
+                   {"kl_target", c->kl_target, 0, FLT_MAX},
+                   {"reward_clip", c->reward_clip, 0, FLT_MAX},
+                   {"missing_eos_penalty", c->missing_eos_penalty, -FLT_MAX, FLT_MAX},
+                   {"length_penalty", c->length_penalty, -FLT_MAX, FLT_MAX},
+                   {"importance_cap", c->importance_cap, 0, FLT_MAX}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
+        if (numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %g, outside %g to %g", numbers[i].name,
+                        (double)numbers[i].value, (double)numbers[i].least, (double)numbers[i].most);
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c) {
+    double     sequences = (double)c->prompts * c->samples;
+    ppo_status status = ppo__check_sampling(&c->sampling);
+    if (!status) status = ppo__check_rlhf_numbers(c);
+    if (status) return status;
+    if (c->prompts < 1 || c->samples < 1 || c->slots < 1 || c->epochs < 1 || sequences > INT_MAX) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%d prompts of %d samples, %d slots, %d epochs", c->prompts,
+                        c->samples, c->slots, c->epochs);
+    }
+    if (c->minibatch_size < 1 || c->minibatch_size > sequences || c->micro_batch < 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "minibatch_size is %d, micro_batch %d, of %.0f sequences",
+                        c->minibatch_size, c->micro_batch, sequences);
+    }
+    if (c->advantage < PPO_ADVANTAGE_GAE || c->advantage > PPO_ADVANTAGE_LEAVE_ONE_OUT)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no advantage %d", c->advantage);
+    if (!ppo__has_critic(c) && c->samples < 2)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "samples is %d: a group takes two or more", c->samples);
+    if (c->kl_estimator < PPO_K1 || c->kl_estimator > PPO_KL_EXACT || c->kl_place < PPO_KL_IN_REWARD ||
+        c->kl_place > PPO_KL_IN_LOSS) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no KL estimator %d in place %d", c->kl_estimator,
+                        c->kl_place);
+    }
+    if (c->kl_target > 0 && c->kl_horizon < sequences) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "kl_horizon is %d, less than the %.0f sequences of an iteration",
+                        c->kl_horizon, sequences);
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__check_models(const ppo_gpt *policy, const ppo_gpt *other, const char *name) {
+    if (!other) return PPO_OK;
+    if (other->config.vocab != policy->config.vocab) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a vocabulary of %d tokens, the %s one of %d",
+                        policy->config.vocab, name, other->config.vocab);
+    }
+    if (other->config.context < policy->config.context) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a context of %d tokens, the %s one of %d",
+                        policy->config.context, name, other->config.context);
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__take_rows(ppo__arena *memory, size_t n, size_t vocab, ppo__response_rows *rows) {
+    float **const arrays[] = {&rows->old_logp,   &rows->ref_logp,  &rows->entropy,
+                              &rows->kl,         &rows->reward,    &rows->value,
+                              &rows->next_value, &rows->advantage, &rows->value_target};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) {
+        *arrays[i] = (float *)ppo__arena_zeros(memory, n, sizeof(float));
+        if (!*arrays[i]) return PPO_ERROR_MEMORY;
+    }
+    rows->ref_logits = vocab ? (float *)ppo__arena_array(memory, n, vocab * sizeof(float)) : NULL;
+    return vocab && !rows->ref_logits ? PPO_ERROR_MEMORY : PPO_OK;
+}
+
+static int ppo__micro(const ppo_rlhf_config *c) {
+    return c->micro_batch && c->micro_batch < c->minibatch_size ? c->micro_batch : c->minibatch_size;
+}
+
+static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
+    const ppo_rlhf_config *c = &r->config;
+    size_t                 n = (size_t)c->prompts * c->samples, context = (size_t)r->policy->config.context;
+    size_t vocab = c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_KL_EXACT && c->kl_coef > 0
+                       ? (size_t)r->policy->config.vocab
+                       : 0;
+    r->score = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
+    r->total = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
+    r->order = (int *)ppo__arena_array(&r->memory, n, sizeof(int));
+    r->over = (unsigned char *)ppo__arena_zeros(&r->memory, context, 1);
+    r->prompt_order = (int *)ppo__arena_array(&r->memory, r->prompts.count, sizeof(int));
+    if (!r->score || !r->total || !r->order || !r->over || !r->prompt_order) return PPO_ERROR_MEMORY;
+    for (size_t s = 0; s < n; ++s) r->order[s] = (int)s;
+    for (int s = 0; s < r->prompts.count; ++s) r->prompt_order[s] = s;
+    ppo_status status = ppo__take_rows(&r->memory, n * context, vocab, &r->rows);
+    if (!status) status = ppo__take_rows(&r->memory, ppo__micro(c) * context, vocab, &r->batch_rows);
+    if (!status) status = ppo_tape_create(&r->tape);
+    return status ? status : ppo_generator_create(r->policy, c->slots, &r->generator);
+}
+
+PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
+    if (!r) return;
+    ppo_gpt_free(r->own_reference);
+    ppo_tokens_free(&r->prompts);
+    ppo_tokens_free(&r->asked);
+    ppo_tokens_free(&r->batch);
+    ppo_generator_free(r->generator);
+    ppo_tape_free(r->tape);
+    ppo__arena_free(&r->memory);
+    ppo__free(r);
+}
+
+/* The model that gives values, NULL if nobody does. */
+static ppo_gpt *ppo__value_model(const ppo_rlhf *r) {
+    if (!ppo__has_critic(&r->config)) return NULL;
+    return r->critic ? r->critic : r->policy;
+}
+
+/* KL(policy || reference) of each token, as a term of the loss: its mean. */
+static ppo_tensor *ppo__kl_loss(const ppo_rlhf *r, const ppo_response *out) {
+    ppo_tape   *tape = r->tape;
+    ppo_tensor *d, *kl;
+    if (r->config.kl_estimator == PPO_KL_EXACT) {
+        kl = ppo_tape_categorical_kl_to(tape, out->logits, r->batch_rows.ref_logits,
+                                        r->config.sampling.temperature);
+        return ppo_tape_mean(tape, kl);
+    }
+    d = ppo_tape_scale(tape, out->logp, -1, 0); /* log ref - log pi */
+    if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, r->batch_rows.ref_logp, d->rows, 1));
+    if (r->config.kl_estimator == PPO_K1) kl = ppo_tape_scale(tape, d, -1, 0);
+    else if (r->config.kl_estimator == PPO_K2) kl = ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
+    else kl = ppo_tape_scale(tape, ppo_tape_sub(tape, ppo_tape_exp(tape, d), d), 1, -1);
+    return ppo_tape_mean(tape, kl);
+}
+
+typedef struct ppo__rlhf_stats { /* of a micro-batch, and summed by rows over an iteration */
+    ppo_policy_stats policy;
+    float            value_loss, grad_norm;
+} ppo__rlhf_stats;
+
+/* L = policy + value_coef value - entropy_coef entropy + kl_coef KL, each a mean over the micro-batch's
+   rows. */
+static ppo_tensor *ppo__rlhf_loss(ppo_rlhf *r, ppo__rlhf_stats *stats) {
+    const ppo_rlhf_config    *c = &r->config;
+    const ppo__response_rows *rows = &r->batch_rows;
+    ppo_tape                 *tape = r->tape;
+    ppo_gpt                  *critic = ppo__value_model(r);
+    int                       own_value = critic == r->policy;
+    ppo_response              out = ppo_gpt_response(tape, r->policy, &r->batch, c->sampling.temperature,
+                                        own_value ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
+    ppo_tensor *loss = ppo_tape_policy_loss(tape, out.logp, rows->old_logp, rows->advantage, NULL,
+                                            &c->objective, &stats->policy);
+    if (critic && !own_value) out.value = ppo_gpt_response(tape, critic, &r->batch, 1, PPO_VALUE).value;
+    if (critic) {
+        ppo_tensor *value =
+            ppo_tape_value_loss(tape, out.value, rows->value, rows->value_target, NULL, c->value_clip);
+        stats->value_loss = value ? value->data[0] : 0;
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
+    }
+    if (c->entropy_coef != 0) {
+        loss = ppo_tape_sub(tape, loss,
+                            ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), c->entropy_coef, 0));
+    }
+    if (c->kl_place == PPO_KL_IN_LOSS && r->kl_coef > 0)
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo__kl_loss(r, &out), r->kl_coef, 0));
+    return loss;
+}
+
+/* Sequences order[0 .. n-1] of the samples, and their rows, become the micro-batch. */
+static ppo_status ppo__rlhf_gather(ppo_rlhf *r, const ppo_samples *samples, const int *order, int n) {
+    const ppo_tokens         *tokens = &samples->tokens;
+    const ppo__response_rows *from = &r->rows, *to = &r->batch_rows;
+    const size_t              vocab = (size_t)r->policy->config.vocab;
+    ppo_status                status = PPO_OK;
+    size_t                    at = 0;
+    ppo_tokens_clear(&r->batch);
+    for (int i = 0; i < n && !status; ++i) {
+        int    s = order[i], start = tokens->start[s];
+        size_t row = (size_t)ppo_response_row(tokens, s), count = (size_t)ppo__response_length(tokens, s);
+        status =
+            ppo_tokens_add(&r->batch, tokens->token + start, tokens->start[s + 1] - start, tokens->prompt[s]);
+        memcpy(to->old_logp + at, from->old_logp + row, count * sizeof(float));
+        memcpy(to->ref_logp + at, from->ref_logp + row, count * sizeof(float));
+        memcpy(to->value + at, from->value + row, count * sizeof(float));
+        memcpy(to->advantage + at, from->advantage + row, count * sizeof(float));
+        memcpy(to->value_target + at, from->value_target + row, count * sizeof(float));
+        if (to->ref_logits)
+            memcpy(to->ref_logits + at * vocab, from->ref_logits + row * vocab,
+                   count * vocab * sizeof(float));
+        at += count;
+    }
+    return status;
+}
+
+/* The memory takes its lasting size: a micro-batch of sequences that fill the context. */
+static ppo_status ppo__rlhf_reserve(ppo_rlhf *r) {
+    int             context = r->policy->config.context, micro = ppo__micro(&r->config);
+    ppo__rlhf_stats stats;
+    ppo_status      status = PPO_OK;
+    int            *zeros = (int *)ppo__arena_zeros(&r->memory, context, sizeof(int));
+    if (!zeros) return PPO_ERROR_MEMORY;
+    for (int i = 0; i < micro && !status; ++i) status = ppo_tokens_add(&r->batch, zeros, context, 1);
+    if (!status) status = ppo_tape_backward(r->tape, ppo__rlhf_loss(r, &stats));
+    ppo_tape_reset(r->tape);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
+                                   const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
+                                   const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
+    if (!rlhf) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_create: rlhf is NULL");
+    *rlhf = NULL;
+    if (!policy || !prompts || !config)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_create: an argument is NULL");
+    ppo_status status = ppo__check_rlhf(config);
+    if (!status) status = ppo__check_prompts(policy, prompts);
+    if (!status) status = ppo__check_models(policy, reference, "reference");
+    if (!status) status = ppo__check_models(policy, critic, "critic");
+    if (!status && ppo__has_critic(config) && !(critic ? critic : policy)->score_weight)
+        status =
+            ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values", critic ? "critic" : "policy");
+    if (status) return status;
+    ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
+    if (!r) return PPO_ERROR_MEMORY;
+    r->config = *config;
+    r->policy = policy;
+    r->critic = critic == policy ? NULL : critic;
+    r->reference = reference;
+    r->reward = reward;
+    r->user = user;
+    r->kl_coef = config->kl_coef;
+    r->prompt_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
+    r->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 1);
+    r->started = ppo_clock();
+    for (int s = 0; s < prompts->count && !status; ++s) {
+        int start = prompts->start[s],
+            n = prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - start;
+        status = ppo_tokens_add(&r->prompts, prompts->token + start, n, n);
+    }
+    if (!status && !reference) status = ppo_gpt_copy(policy, 0, &r->own_reference);
+    if (!reference) r->reference = r->own_reference;
+    if (!status) status = ppo__rlhf_take(r);
+    r->next_prompt = r->prompts.count; /* used up: shuffle first */
+    if (!status) status = ppo__rlhf_reserve(r);
+    if (status) ppo_rlhf_free(r);
+    else *rlhf = r;
+    return status;
+}
+
+/* What the policy before the epochs, the reference and the critic say of the micro-batch; `row` is where its
+   rows begin. `last`: the value behind each sequence, where one that was cut off goes on. */
+static ppo_status ppo__rlhf_judge(ppo_rlhf *r, int row) {
+    const ppo_rlhf_config    *c = &r->config;
+    const ppo__response_rows *rows = &r->rows;
+    ppo_gpt                  *critic = ppo__value_model(r);
+    int                       own_value = critic == r->policy, vocab = r->policy->config.vocab;
+    float                     temperature = c->sampling.temperature;
+    ppo_tape_reset(r->tape);
+    ppo_response out = ppo_gpt_response(r->tape, r->policy, &r->batch, temperature,
+                                        own_value ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
+    ppo_response ref = ppo_gpt_response(r->tape, r->reference, &r->batch, temperature, PPO_POLICY);
+    if (critic && !own_value) out.value = ppo_gpt_response(r->tape, critic, &r->batch, 1, PPO_VALUE).value;
+    ppo_tensor *kl = c->kl_estimator == PPO_KL_EXACT && ref.logits
+                         ? ppo_tape_categorical_kl_to(r->tape, out.logits, ref.logits->data, temperature)
+                         : NULL;
+    ppo_status  status = ppo_tape_status(r->tape);
+    if (status) return status;
+    int    n = out.logp->rows;
+    size_t bytes = (size_t)n * sizeof(float);
+    memcpy(rows->old_logp + row, out.logp->data, bytes);
+    memcpy(rows->ref_logp + row, ref.logp->data, bytes);
+    memcpy(rows->entropy + row, out.entropy->data, bytes);
+    if (critic) memcpy(rows->value + row, out.value->data, bytes);
+    if (rows->ref_logits) memcpy(rows->ref_logits + ppo__at(row, vocab), ref.logits->data, bytes * vocab);
+    if (kl) memcpy(rows->kl + row, kl->data, bytes);
+    else status = ppo_kl_estimate(out.logp->data, ref.logp->data, n, c->kl_estimator, rows->kl + row);
+    return status;
+}
+
+/* next_value: the value of the row behind; behind the last one, 0, or what the critic says of the whole
+   sequence if that was cut off and is to go on. */
+static ppo_status ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples, int first, int row) {
+    const ppo__response_rows *rows = &r->rows;
+    ppo_tensor               *end = NULL;
+    if (!ppo__value_model(r)) return PPO_OK;
+    if (r->config.bootstrap_truncated) {
+        end = ppo_gpt_sequence_score(r->tape, ppo__value_model(r), &r->batch);
+        if (!end) return ppo_tape_status(r->tape);
+    }
+    for (int i = 0; i < r->batch.count; ++i) {
+        int n = ppo__response_length(&r->batch, i);
+        memcpy(rows->next_value + row, rows->value + row + 1, (size_t)(n - 1) * sizeof(float));
+        rows->next_value[row + n - 1] = end && !samples->ended[first + i] ? end->data[i] : 0;
+        row += n;
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__rlhf_look(ppo_rlhf *r, const ppo_samples *samples) {
+    int        count = samples->tokens.count, micro = ppo__micro(&r->config), row = 0;
+    ppo_status status = PPO_OK;
+    ppo_tape_record(r->tape, 0);
+    for (int s = 0; s < count; ++s) r->order[s] = s;
+    for (int s = 0; s < count && !status; s += micro) {
+        status = ppo__rlhf_gather(r, samples, r->order + s, count - s < micro ? count - s : micro);
+        if (!status) status = ppo__rlhf_judge(r, row);
+        if (!status) status = ppo__rlhf_next_values(r, samples, s, row);
+        row += ppo_response_row(&r->batch, r->batch.count);
+    }
+    ppo_tape_record(r->tape, 1);
+    return status;
+}
+
+/* The reward of each token: its KL and the penalty of its length; the score, at the last one. */
+static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
+    const ppo_rlhf_config    *c = &r->config;
+    const ppo__response_rows *rows = &r->rows;
+    int                       row = 0;
+    for (int s = 0; s < samples->tokens.count; ++s) {
+        int    n = ppo__response_length(&samples->tokens, s);
+        float  last = c->reward_clip > 0 ? ppo__clamp(score[s], -c->reward_clip, c->reward_clip) : score[s];
+        double total = 0;
+        if (!samples->ended[s]) last -= c->missing_eos_penalty;
+        for (int i = 0; i < n; ++i, ++row) {
+            float kl = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef * rows->kl[row] : 0;
+            rows->reward[row] = (i == n - 1 ? last : 0) - kl - c->length_penalty;
+            total += rows->reward[row];
+        }
+        r->total[s] = (float)total;
+    }
+    return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, row, 0) : PPO_OK;
+}
+
+/* The advantage that all tokens of sequence s share. */
+static float ppo__sequence_advantage(const ppo_rlhf *r, int s, int row) {
+    int          k = r->config.samples;
+    const float *group = r->total + s / k * k;
+    double       sum = 0, squares = 0;
+    if (r->config.advantage == PPO_ADVANTAGE_SEQUENCE) return r->total[s] - r->rows.value[row];
+    for (int i = 0; i < k; ++i) sum += group[i];
+    if (r->config.advantage == PPO_ADVANTAGE_LEAVE_ONE_OUT)
+        return (float)(r->total[s] - (sum - r->total[s]) / (k - 1));
+    for (int i = 0; i < k; ++i) squares += (group[i] - sum / k) * (group[i] - sum / k);
+    return (float)((r->total[s] - sum / k) / (sqrt(squares / (k - 1)) + 1e-4));
+}
+
+static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) {
+    const ppo_rlhf_config    *c = &r->config;
+    const ppo__response_rows *rows = &r->rows;
+    int                       row = 0;
+    for (int s = 0; s < samples->tokens.count; ++s) {
+        int        n = ppo__response_length(&samples->tokens, s);
+        ppo_status status = PPO_OK;
+        if (c->advantage == PPO_ADVANTAGE_GAE) {
+            unsigned char *over = r->over + r->policy->config.context - n; /* a 1 behind n - 1 zeros */
+            int            goes_on = c->bootstrap_truncated && !samples->ended[s];
+            r->over[r->policy->config.context - 1] = 1;
+            status = ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row,
+                             goes_on ? NULL : over, goes_on ? over : NULL, n, 1, c->gamma, c->gae_lambda,
+                             rows->advantage + row, rows->value_target + row);
+        } else {
+            float advantage = ppo__sequence_advantage(r, s, row);
+            for (int i = row; i < row + n; ++i) {
+                rows->advantage[i] = advantage;
+                rows->value_target[i] = r->total[s];
+            }
+        }
+        if (status) return status;
+        row += n;
+    }
+    return ppo__has_critic(c) && c->whiten_advantages ? ppo_whiten(rows->advantage, NULL, row, 1) : PPO_OK;
+}
+
+/* Truncated importance sampling: tokens that another policy sampled count by how likely this one would have
+   done so, up to a cap (Espeholt 2018). */
+static void ppo__weigh_by_importance(ppo_rlhf *r, const ppo_samples *samples) {
+    int row = 0;
+    for (int s = 0; s < samples->tokens.count && r->config.importance_cap > 0; ++s) {
+        int n = ppo__response_length(&samples->tokens, s), at = samples->tokens.start[s + 1] - n;
+        for (int i = 0; i < n; ++i, ++row) {
+            float ratio = expf(r->rows.old_logp[row] - samples->logp[at + i]);
+            r->rows.advantage[row] *= ratio < r->config.importance_cap ? ratio : r->config.importance_cap;
+        }
+    }
+}
+
+static void ppo__rlhf_add_stats(ppo_rlhf_progress *p, const ppo__rlhf_stats *stats, double weight,
+                                double total, int first) {
+    const float  values[] = {stats->policy.loss, stats->value_loss, stats->policy.approx_kl,
+                             stats->policy.old_approx_kl, stats->policy.clip_fraction};
+    float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
+                            &p->clip_fraction};
+    for (size_t i = 0; i < sizeof means / sizeof *means; ++i)
+        *means[i] += (float)((values[i] - *means[i]) * weight / total);
+    if (!first) return;
+    p->first_ratio_min = ppo__min(p->first_ratio_min, stats->policy.ratio_min);
+    p->first_ratio_max = ppo__max(p->first_ratio_max, stats->policy.ratio_max);
+}
+
+static ppo_status ppo__rlhf_step_model(ppo_gpt *gpt, const ppo_rlhf_config *c, float rate, double rows,
+                                       float *norm) {
+    ppo_adam adam = ppo_adam_default();
+    adam.lr = rate;
+    ppo__k()->scale((float)(1 / rows), gpt->params->grad, gpt->params->count);
+    return ppo_params_step(gpt->params, &adam, c->max_grad_norm, norm);
+}
+
+/* A gradient step on sequences order[0 .. n-1]: the mean over all their tokens, a micro-batch at a time. */
+static ppo_status ppo__rlhf_step(ppo_rlhf *r, const ppo_samples *samples, const int *order, int n,
+                                 double *trained, ppo_rlhf_progress *p) {
+    const ppo_rlhf_config *c = &r->config;
+    int                    micro = ppo__micro(c);
+    double                 rows = 0;
+    float                  norm;
+    ppo_params_zero_grad(r->policy->params);
+    if (r->critic) ppo_params_zero_grad(r->critic->params);
+    for (int i = 0; i < n; i += micro) {
+        ppo__rlhf_stats stats;
+        memset(&stats, 0, sizeof stats);
+        ppo_status status = ppo__rlhf_gather(r, samples, order + i, n - i < micro ? n - i : micro);
+        if (status) return status;
+        float weight = (float)ppo_response_row(&r->batch, r->batch.count);
+        ppo_tape_reset(r->tape);
+        ppo_tensor *loss = ppo__rlhf_loss(r, &stats);
+        status = ppo_tape_backward(r->tape, ppo_tape_scale(r->tape, loss, weight, 0));
+        if (status) return status;
+        rows += weight;
+        *trained += weight;
+        ppo__rlhf_add_stats(p, &stats, weight, *trained, r->first_minibatch);
+    }
+    r->first_minibatch = 0;
+    ppo_status status = ppo__rlhf_step_model(r->policy, c, c->learning_rate, rows, &norm);
+    if (!status && r->critic && ppo__has_critic(c)) {
+        float rate = c->critic_learning_rate > 0 ? c->critic_learning_rate : c->learning_rate;
+        status = ppo__rlhf_step_model(r->critic, c, rate, rows, NULL);
+    }
+    p->grad_norm = norm;
+    return status;
+}
+
+static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, const ppo_samples *samples, ppo_rlhf_progress *p) {
+    int    count = samples->tokens.count, batches = (count - 1) / r->config.minibatch_size + 1;
+    double trained = 0;
+    p->first_ratio_min = INFINITY;
+    p->first_ratio_max = -INFINITY;
+    r->first_minibatch = 1;
+    for (int epoch = 0; epoch < r->config.epochs; ++epoch) {
+        ppo_rng_shuffle(&r->shuffle_rng, r->order, count);
+        for (int b = 0; b < batches; ++b) { /* of as equal a size as can be */
+            int from = (int)((int64_t)count * b / batches), to = (int)((int64_t)count * (b + 1) / batches);
+            ppo_status status = ppo__rlhf_step(r, samples, r->order + from, to - from, &trained, p);
+            if (status) return status;
+        }
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *reward) {
+    const ppo_tokens *tokens = &samples->tokens;
+    if (tokens->count != r->config.prompts * r->config.samples || !tokens->prompt || !samples->logp ||
+        !samples->ended) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "%d samples, must be %d prompts x %d, with prompt, logp and ended", tokens->count,
+                        r->config.prompts, r->config.samples);
+    }
+    ppo_status status = ppo__check_tokens_for(r->policy, tokens);
+    for (int s = 0; s < tokens->count && !status; ++s) {
+        if (!ppo__response_length(tokens, s))
+            status = ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has no token behind its prompt", s);
+        else if (!ppo__finite(reward[s]))
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g", s, (double)reward[s]);
+    }
+    return status;
+}
+
+static int ppo__same_sequence(const ppo_tokens *tokens, int a, int b) {
+    int n = tokens->start[a + 1] - tokens->start[a];
+    return tokens->start[b + 1] - tokens->start[b] == n &&
+           !memcmp(tokens->token + tokens->start[a], tokens->token + tokens->start[b], n * sizeof(int));
+}
+
+/* The share of samples that no earlier one equals. */
+static float ppo__distinct(const ppo_tokens *tokens) {
+    int distinct = 0;
+    for (int s = 0; s < tokens->count; ++s) {
+        int seen = 0;
+        for (int t = 0; t < s && !seen; ++t) seen = ppo__same_sequence(tokens, s, t);
+        distinct += !seen;
+    }
+    return (float)distinct / (float)tokens->count;
+}
+
+/* What the samples are like, before the epochs. */
+static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
+                               ppo_rlhf_progress *p) {
+    const ppo_tokens *tokens = &samples->tokens;
+    int               count = tokens->count, rows = ppo_response_row(tokens, count), ended = 0;
+    double            sum = 0, squares = 0, k1 = 0, k3 = 0, entropy = 0;
+    for (int s = 0; s < count; ++s) sum += reward[s], ended += samples->ended[s];
+    for (int s = 0; s < count; ++s) squares += (reward[s] - sum / count) * (reward[s] - sum / count);
+    for (int i = 0; i < rows; ++i) {
+        double l = (double)r->rows.ref_logp[i] - r->rows.old_logp[i];
+        k1 -= l;
+        k3 += expm1(l) - l;
+        entropy += r->rows.entropy[i];
+    }
+    p->reward = (float)(sum / count);
+    p->reward_std = (float)sqrt(squares / count);
+    p->kl = (float)(k1 / count);
+    p->kl_k3 = (float)(k3 / count);
+    p->kl_coef = r->kl_coef;
+    p->entropy = (float)(entropy / rows);
+    p->mean_length = (float)rows / (float)count;
+    p->ended = (float)ended / (float)count;
+    p->distinct = ppo__distinct(tokens);
+    p->explained_variance =
+        ppo__value_model(r) ? ppo_explained_variance(r->rows.value, r->rows.value_target, rows) : NAN;
+    r->samples += count;
+    r->tokens += rows;
+}
+
+/* The usual ways in which a policy collapses, the plainest one first. */
+static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
+    char *text = p->warning;
+    if (r->iteration == 1) {
+        r->first_entropy = p->entropy;
+        r->first_length = p->mean_length;
+    }
+    if (p->distinct < 0.5f) {
+        snprintf(text, sizeof p->warning, "only %.0f %% of the samples differ: the policy repeats itself",
+                 100 * (double)p->distinct);
+    } else if (p->kl > p->mean_length) {
+        snprintf(text, sizeof p->warning,
+                 "the KL to the reference is %.3g, more than 1 per token: it runs away", (double)p->kl);
+    } else if (p->entropy < 0.1f * r->first_entropy) {
+        snprintf(text, sizeof p->warning, "the entropy fell to %.2g, less than a tenth of the first %.2g",
+                 (double)p->entropy, (double)r->first_entropy);
+    } else if (p->mean_length > 2 * r->first_length || p->mean_length < 0.5f * r->first_length) {
+        snprintf(text, sizeof p->warning,
+                 "samples have %.1f tokens, in the first iteration %.1f: length drifts",
+                 (double)p->mean_length, (double)r->first_length);
+    }
+}
+
+PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
+                                   ppo_rlhf_progress *progress) {
+    const ppo_rlhf_config *c;
+    ppo_rlhf_progress      p;
+    memset(&p, 0, sizeof p);
+    if (!r || !samples || !reward)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_update: an argument is NULL");
+    c = &r->config;
+    ppo_status status = ppo__check_samples(r, samples, reward);
+    if (!status) status = ppo__rlhf_look(r, samples);
+    if (!status) status = ppo__rlhf_rewards(r, samples, reward);
+    if (!status) status = ppo__rlhf_advantages(r, samples);
+    if (status) return status;
+    ppo__rlhf_describe(r, samples, reward, &p);
+    ppo__weigh_by_importance(r, samples);
+    status = ppo__rlhf_epochs(r, samples, &p);
+    if (status) return status;
+    ++r->iteration;
+    ppo__rlhf_warn(r, &p);
+    if (c->kl_target > 0)
+        r->kl_coef = ppo_adaptive_kl(r->kl_coef, p.kl, c->kl_target, samples->tokens.count, c->kl_horizon);
+    if (c->reference_every > 0 && r->own_reference && r->iteration % c->reference_every == 0) {
+        memcpy(r->own_reference->params->data, r->policy->params->data,
+               r->own_reference->params->count * sizeof(float));
+    }
+    p.iteration = r->iteration;
+    p.samples = r->samples;
+    p.tokens = r->tokens;
+    p.seconds = ppo_clock() - r->started;
+    p.tokens_per_second = p.seconds > 0 ? (double)r->tokens / p.seconds : 0;
+    p.learning_rate = c->learning_rate;
+    if (progress) *progress = p;
+    return PPO_OK;
+}
+
+/* The next prompts in their shuffled order, each as often as it is sampled. */
+static ppo_status ppo__rlhf_ask(ppo_rlhf *r) {
+    ppo_status status = PPO_OK;
+    ppo_tokens_clear(&r->asked);
+    for (int i = 0; i < r->config.prompts && !status; ++i) {
+        if (r->next_prompt == r->prompts.count) {
+            ppo_rng_shuffle(&r->prompt_rng, r->prompt_order, r->prompts.count);
+            r->next_prompt = 0;
+        }
+        int s = r->prompt_order[r->next_prompt++], start = r->prompts.start[s];
+        for (int k = 0; k < r->config.samples && !status; ++k) {
+            status = ppo_tokens_add(&r->asked, r->prompts.token + start, r->prompts.prompt[s],
+                                    r->prompts.prompt[s]);
+        }
+    }
+    return status;
+}
+
+/* A reward function that fails without a word gets a sentence. */
+static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_samples *samples,
+                                  float *score) {
+    char before[PPO__ERROR_SIZE];
+    if (!reward) return ppo_fail(PPO_ERROR_ARGUMENT, "there is no reward function");
+    for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
+    memcpy(before, ppo__error, sizeof before);
+    ppo_fail(PPO_ERROR_ARGUMENT, "the reward function failed and gave no reason");
+    ppo_status status = reward(samples, score, user);
+    if (!status) memcpy(ppo__error, before, sizeof before);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
+    ppo_samples  samples;
+    ppo_sampling how;
+    if (!r) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_iterate: rlhf is NULL");
+    ppo_rng rng = ppo_rng_stream(r->config.seed, PPO_STREAM_TOKEN, (uint32_t)r->iteration);
+    how = r->config.sampling;
+    how.seed = (uint64_t)ppo_rng_u32(&rng) << 32;
+    how.seed |= ppo_rng_u32(&rng);
+    ppo_status status = ppo__rlhf_ask(r);
+    if (!status) status = ppo_generate(r->generator, &r->asked, &how, &samples);
+    if (!status) status = ppo__ask_reward(r->reward, r->user, &samples, r->score);
+    return status ? status : ppo_rlhf_update(r, &samples, r->score, progress);
+}
+
+PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
+
+PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
+                                 const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
+                                 float *score) {
+    ppo_tokens asked = {0, NULL, NULL, NULL};
+    float     *scores = NULL;
+    if (!generator || !prompts || !how || !best || n < 1)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: an argument is NULL, or n is %d", n);
+    ppo_sampling now = *how;
+    ppo_status   status = ppo__check_prompts(generator->gpt, prompts);
+    if (!status) scores = (float *)ppo__alloc(n * sizeof(float));
+    if (!status && !scores) status = PPO_ERROR_MEMORY;
+    for (int s = 0; s < prompts->count && !status; ++s) {
+        const ppo_tokens *t;
+        ppo_samples       samples;
+        int               start = prompts->start[s],
+            length = prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - start;
+        int top = 0;
+        ppo_tokens_clear(&asked);
+        for (int i = 0; i < n && !status; ++i)
+            status = ppo_tokens_add(&asked, prompts->token + start, length, length);
+        now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
+        if (!status) status = ppo_generate(generator, &asked, &now, &samples);
+        if (!status) status = ppo__ask_reward(reward, user, &samples, scores);
+        if (status) break;
+        for (int i = 1; i < n; ++i) top = scores[i] > scores[top] ? i : top;
+        if (!ppo__finite(scores[top])) {
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of a sample of prompt %d is %g", s,
+                              (double)scores[top]);
+            break;
+        }
+        t = &samples.tokens;
+        status = ppo_tokens_add(best, t->token + t->start[top], t->start[top + 1] - t->start[top], length);
+        if (score) score[s] = scores[top];
+    }
+    ppo__free(scores);
+    ppo_tokens_free(&asked);
+    return status;
 }
 
 /* --------------------------------------------------------------------------------------------------------
