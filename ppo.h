@@ -102,9 +102,10 @@ THREE DOORS, ONE ROOM
     Building blocks   sections 4, 5, 9, 11: tensors, a tape that differentiates, layers, Adam.
     Trainers          section 13: fill a config, call one function. Built from the two above.
 
-    Sections, in both parts of this file (each uses only those above it; what is missing is not built yet):
+    Sections, in both parts of this file (each uses only those above it):
      1 Base   2 Random   3 Math   4 Tensors   5 Autograd   6 Distributions   7 Advantages   8 Losses
-     9 Optimizer   10 Normalizers   11 Models   12 Rollouts   13 Control   16 Files   17 Reports
+     9 Optimizer   10 Normalizers   11 Models   12 Rollouts   13 Control   14 Generation   15 Alignment
+    16 Files   17 Reports
 
 ERRORS
 
@@ -1120,7 +1121,65 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
-   14 Generation: sampling from a language model
+   14 Generation, part 1: tokenizers. A tokenizer writes text as tokens 0 .. vocab-1, and tokens as text. Its
+   vocabulary is the ordinary tokens, made from a text, and after them the special ones, as "<eos>", which
+   only the program puts between the others: no text becomes a special token, whatever it contains.
+
+   Texts are `bytes` bytes and may hold zeros; NULL is the empty text. Encoding and decoding leave the
+   tokenizer as it is, so several threads may use the same one.
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct ppo_tokenizer ppo_tokenizer;
+
+enum {
+    PPO_MAX_VOCAB = 65536, /* tokens of a tokenizer, */
+    PPO_MAX_SPECIALS = 1024,
+    PPO_MAX_TOKEN_BYTES = 256 /* and what one can stand for */
+};
+
+/* One token for each character (code point of UTF-8) of the text, in ascending order; then the special
+   tokens. specials [special_count] are their names, all different: UTF-8, without control characters, 1 to
+   PPO_MAX_TOKEN_BYTES bytes each; NULL if there are none. Errors: the text is not UTF-8 (the sentence names
+   the byte, counted from 0), a name breaks these rules, the vocabulary is empty or too large. */
+PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
+                                            int special_count, ppo_tokenizer **tokenizer);
+
+/* Byte-level byte-pair encoding (Sennrich et al. 2016, in the form of GPT-2). Tokens 0 .. 255 are the bytes
+   in GPT-2's order: 33-126, 161-172, 174-255, then the others. Each further token joins the two that follow
+   one another most often in the text; among equally frequent pairs that of the smallest tokens. The special
+   tokens are the last. `vocab` counts all of them: 256 + special_count up to PPO_MAX_VOCAB. It may come out
+   smaller, for a pair must be there twice to be joined (as in Hugging Face's ByteLevelBPETokenizer, whose
+   min_frequency is 2), and no token becomes longer than PPO_MAX_TOKEN_BYTES. Apart from that limit the merges
+   are those of its BpeTrainer.
+   Pairs are joined within words. These are what GPT-2's expression matches,
+
+       's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+
+   with the letters, numbers and spaces of ASCII; every byte above 127 counts as a letter. The text is of any
+   bytes, no more than 512 MiB. specials: as above. */
+PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab, const char *const *specials,
+                                       int special_count, ppo_tokenizer **tokenizer);
+PPO_DEF void       ppo_tokenizer_free(ppo_tokenizer *tokenizer);
+
+PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer); /* how many tokens; 0 for NULL */
+PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name); /* -1: no such token */
+
+/* The tokens of a text [capacity], and how many they are (count may be NULL). tokens NULL or capacity 0: they
+   are only counted, never more than bytes. Errors: capacity is too small (the sentence has both numbers); the
+   text is longer than INT_MAX; for a tokenizer of characters: a byte that is not UTF-8, or a character that
+   the vocabulary lacks (with its place, counted from 0). */
+PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
+                              int capacity, int *count);
+
+/* The text of tokens [n], special ones by their names, and a 0 at its end; `bytes` (may be NULL) is its
+   length without that. text NULL or capacity 0: only the length. A token may be a part of a character, so the
+   text need not be UTF-8. Errors: capacity is not above the length (the sentence has both numbers); a token
+   that is not in 0 .. vocab-1 (with its place, counted from 0). */
+PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
+                              size_t capacity, size_t *bytes);
+
+/* --------------------------------------------------------------------------------------------------------
+   14 Generation, part 2: sampling from a language model
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ppo_sampling {
@@ -1406,6 +1465,18 @@ PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agen
 
 /* The settings in such a file, and the name of the environment ("" if it had none); either may be NULL. */
 PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
+
+/* A tokenizer as a file, or within one, beside the model that speaks its tokens. Put borrows from the
+   tokenizer, which must last until the last write; what get has made needs the file no more. In the file are
+   a text "tokenizer", which is "characters" or "bpe"; a text "tokenizer.specials", their names in order with
+   a line break between two; and the array from which the rest follows:
+       "tokenizer.characters"  I32 (n)      the code points, ascending; their places are the tokens
+       "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
+   Nothing that is read is trusted: PPO_ERROR_FILE if it breaks any rule of the above. */
+PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file);
+PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer);
+PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path);
+PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer);
 
 /* A language model: the parameters under their names, sizes as texts "vocab_size", "n_positions", "n_embd",
    "n_layer", "n_head". Hugging Face's GPT2LMHeadModel reads the file as its model.safetensors, and files that
@@ -8075,7 +8146,731 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   14 Generation
+   14 Generation, part 1: tokenizers
+   -------------------------------------------------------------------------------------------------------- */
+
+/* -- characters, a map, a queue -- */
+
+/* The character at the start of `bytes` (> 0) bytes, and how many of them it is; -1 if that is not UTF-8
+   (RFC 3629: nothing overlong, no surrogates, nothing above U+10FFFF). */
+static int32_t ppo__utf8_get(const char *text, size_t bytes, int *length) {
+    static const int32_t least[] = {0, 0x80, 0x800, 0x10000};
+    const unsigned char *s = (const unsigned char *)text;
+    int more = *s < 0x80 ? 0 : *s < 0xc0 ? -1 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : *s < 0xf8 ? 3 : -1;
+    if (more < 0 || bytes <= (size_t)more) return -1;
+    int32_t code = more ? *s & 0x3f >> more : *s;
+    for (int k = 1; k <= more; ++k) {
+        if ((s[k] & 0xc0) != 0x80) return -1;
+        code = code << 6 | (s[k] & 0x3f);
+    }
+    *length = more + 1;
+    return code < least[more] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? -1 : code;
+}
+
+/* Writes a character, and returns how many bytes it has. */
+static int ppo__utf8_put(int32_t code, char out[4]) {
+    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
+    int                        more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    out[0] = (char)(lead[more] | code >> 6 * more);
+    for (int k = 1; k <= more; ++k) out[k] = (char)(0x80 | (code >> 6 * (more - k) & 0x3f));
+    return more + 1;
+}
+
+/* A map from keys to numbers >= 0, in an arena: a table with open addressing, never more than half full. */
+typedef struct ppo__slot {
+    uint64_t key;
+    int      value; /* plus 1; 0: the slot is empty */
+} ppo__slot;
+
+typedef struct ppo__map {
+    ppo__slot *slots;
+    size_t     room, count; /* slots, a power of two; how many are taken */
+} ppo__map;
+
+/* The slot of a key, or that in which it belongs. The factor (Knuth 1973, 6.4) spreads the keys. */
+static ppo__slot *ppo__map_slot(const ppo__map *map, uint64_t key) {
+    size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 32);
+    for (;; ++at) {
+        ppo__slot *slot = &map->slots[at & (map->room - 1)];
+        if (!slot->value || slot->key == key) return slot;
+    }
+}
+
+/* The value, or -1. */
+static int ppo__map_find(const ppo__map *map, uint64_t key) {
+    return map->room ? ppo__map_slot(map, key)->value - 1 : -1;
+}
+
+static ppo_status ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, int value) {
+    if (2 * map->count >= map->room) {
+        ppo__map grown = {NULL, map->room ? 2 * map->room : 64, map->count};
+        grown.slots = (ppo__slot *)ppo__arena_zeros(memory, grown.room, sizeof *grown.slots);
+        if (!grown.slots) return PPO_ERROR_MEMORY;
+        for (size_t i = 0; i < map->room; ++i) {
+            if (map->slots[i].value) *ppo__map_slot(&grown, map->slots[i].key) = map->slots[i];
+        }
+        *map = grown;
+    }
+    ppo__slot *slot = ppo__map_slot(map, key);
+    map->count += !slot->value;
+    slot->key = key;
+    slot->value = value + 1;
+    return PPO_OK;
+}
+
+/* A queue from which the smallest number comes first: a binary heap. */
+static ppo_status ppo__queue_push(uint64_t **queue, uint64_t number) {
+    uint64_t *heap = (uint64_t *)ppo__array_room(*queue, sizeof *heap);
+    if (!heap) return PPO_ERROR_MEMORY;
+    ppo__array_push(heap, number);
+    size_t at = stbds_arrlenu(heap) - 1;
+    for (; at && heap[(at - 1) / 2] > number; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
+    heap[at] = number;
+    *queue = heap;
+    return PPO_OK;
+}
+
+static uint64_t ppo__queue_pop(uint64_t *heap) {
+    size_t   n = --stbds_header(heap)->length, at = 0;
+    uint64_t first = heap[0], last = heap[n];
+    for (size_t child = 1; child < n; child = 2 * at + 1) {
+        child += child + 1 < n && heap[child + 1] < heap[child];
+        if (heap[child] >= last) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = last;
+    return first;
+}
+
+/* -- what a tokenizer is: its units, from which all the rest follows. A unit of "characters" is a code point,
+   one of "bpe" a merge: the pair of tokens that the next token joins -- */
+
+enum { PPO__CHARACTERS, PPO__BPE };
+
+struct ppo_tokenizer {
+    ppo__arena    memory;      /* of all that it points to */
+    int           kind, vocab; /* the special tokens are the last of vocab, */
+    int           ordinary;    /* after these */
+    int           unit_count;
+    int32_t      *units;         /* [unit_count], of BPE [unit_count][2] */
+    ppo__map      by_unit;       /* the token of a code point, or of a pair */
+    int          *start;         /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
+    char         *bytes;         /* all tokens one after another */
+    int           of_byte[256];  /* BPE: the token of a byte, */
+    unsigned char of_token[256]; /* and the other way */
+};
+
+/* A pair of tokens as one number; smaller tokens give a smaller one. */
+static uint32_t ppo__pair_key(int left, int right) { return (uint32_t)left << 16 | (uint32_t)right; }
+
+static int ppo__token_length(const ppo_tokenizer *tok, int t) { return tok->start[t + 1] - tok->start[t]; }
+
+/* The bytes in GPT-2's order: those that print in Latin-1 come first. */
+static void ppo__order_bytes(ppo_tokenizer *tok) {
+    static const unsigned char ranges[][2] = {{33, 126}, {161, 172}, {174, 255},
+                                              {0, 32},   {127, 160}, {173, 173}};
+    int                        token = 0;
+    for (int r = 0; r < 6; ++r) {
+        for (int byte = ranges[r][0]; byte <= ranges[r][1]; ++byte, ++token) {
+            tok->of_byte[byte] = token;
+            tok->of_token[token] = (unsigned char)byte;
+        }
+    }
+}
+
+/* Can these be the names of special tokens? */
+static ppo_status ppo__check_specials(const char *const *names, int count) {
+    if (count < 0 || count > PPO_MAX_SPECIALS || (count && !names)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%d special tokens, or names that are NULL", count);
+    }
+    for (int i = 0; i < count; ++i) {
+        size_t bytes = names[i] ? strlen(names[i]) : 0;
+        int    length, good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES;
+        for (size_t at = 0; good && at < bytes; at += (size_t)length) {
+            int32_t code = ppo__utf8_get(names[i] + at, bytes - at, &length);
+            good = code >= ' ' && code != 127;
+        }
+        if (!good) {
+            return ppo_fail(PPO_ERROR_ARGUMENT,
+                            "the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 or "
+                            "has control characters",
+                            i, (int)PPO_MAX_TOKEN_BYTES);
+        }
+        for (int k = 0; k < i; ++k) {
+            if (strcmp(names[i], names[k]) != 0) continue;
+            return ppo_fail(PPO_ERROR_ARGUMENT, "special tokens %d and %d are both called \"%.60s\"", k, i,
+                            names[i]);
+        }
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__add_character(ppo_tokenizer *tok, int k) {
+    int32_t code = tok->units[k];
+    char    text[4];
+    if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
+        (k && code <= tok->units[k - 1])) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "character %d is %ld: no code point above the one before", k,
+                        (long)code);
+    }
+    tok->start[k + 1] = tok->start[k] + ppo__utf8_put(code, text);
+    return ppo__map_put(&tok->by_unit, &tok->memory, (uint64_t)code, k);
+}
+
+static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
+    int32_t left = tok->units[2 * k], right = tok->units[2 * k + 1], token = 256 + k;
+    if (left < 0 || left >= token || right < 0 || right >= token) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d joins tokens %ld and %ld, not two of 0 .. %ld", k,
+                        (long)left, (long)right, (long)token - 1);
+    }
+    int length = ppo__token_length(tok, left) + ppo__token_length(tok, right);
+    if (length > PPO_MAX_TOKEN_BYTES) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d makes a token of %d bytes, more than %d", k, length,
+                        (int)PPO_MAX_TOKEN_BYTES);
+    }
+    if (ppo__map_find(&tok->by_unit, ppo__pair_key(left, right)) >= 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d is there twice: tokens %ld and %ld", k, (long)left,
+                        (long)right);
+    }
+    tok->start[token + 1] = tok->start[token] + length;
+    return ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(left, right), token);
+}
+
+/* Writes what ordinary token t stands for, where those before it are written already. */
+static void ppo__spell(const ppo_tokenizer *tok, int t) {
+    char *out = tok->bytes + tok->start[t];
+    if (tok->kind == PPO__CHARACTERS) {
+        ppo__utf8_put(tok->units[t], out);
+    } else if (t < 256) {
+        *out = (char)tok->of_token[t];
+    } else {
+        const int32_t *pair = tok->units + 2 * (t - 256);
+        int            length = ppo__token_length(tok, pair[0]);
+        memcpy(out, tok->bytes + tok->start[pair[0]], (size_t)length);
+        memcpy(out + length, tok->bytes + tok->start[pair[1]], (size_t)ppo__token_length(tok, pair[1]));
+    }
+}
+
+/* Everything that follows from the units and the names, which it checks. */
+static ppo_status ppo__tokenizer_fill(ppo_tokenizer *tok, const char *const *specials) {
+    ppo_status status = PPO_OK;
+    tok->start = (int *)ppo__arena_array(&tok->memory, (size_t)tok->vocab + 1, sizeof *tok->start);
+    if (!tok->start) return PPO_ERROR_MEMORY;
+    tok->start[0] = 0;
+    if (tok->kind == PPO__BPE) {
+        ppo__order_bytes(tok);
+        for (int t = 0; t < 256; ++t) tok->start[t + 1] = t + 1;
+    }
+    for (int k = 0; k < tok->unit_count && !status; ++k) {
+        status = tok->kind == PPO__BPE ? ppo__add_merge(tok, k) : ppo__add_character(tok, k);
+    }
+    if (status) return status;
+    for (int t = tok->ordinary; t < tok->vocab; ++t) {
+        tok->start[t + 1] = tok->start[t] + (int)strlen(specials[t - tok->ordinary]);
+    }
+    tok->bytes = (char *)ppo__arena_array(&tok->memory, (size_t)tok->start[tok->vocab], 1);
+    if (!tok->bytes) return PPO_ERROR_MEMORY;
+    for (int t = 0; t < tok->ordinary; ++t) ppo__spell(tok, t);
+    for (int t = tok->ordinary; t < tok->vocab; ++t) {
+        memcpy(tok->bytes + tok->start[t], specials[t - tok->ordinary], (size_t)ppo__token_length(tok, t));
+    }
+    return PPO_OK;
+}
+
+/* A tokenizer of these units, which are copied; they may come from a file, and hold anything. */
+static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_count,
+                                      const char *const *specials, int special_count, ppo_tokenizer **out) {
+    int ordinary = unit_count + (kind == PPO__BPE ? 256 : 0);
+    if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
+    if (ordinary + special_count < 1 || ordinary + special_count > PPO_MAX_VOCAB) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "a vocabulary of %d tokens, not of 1 to %d",
+                        ordinary + special_count, (int)PPO_MAX_VOCAB);
+    }
+    ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
+    if (!tok) return PPO_ERROR_MEMORY;
+    size_t     numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
+    ppo_status status = PPO_ERROR_MEMORY;
+    tok->kind = kind;
+    tok->unit_count = unit_count;
+    tok->ordinary = ordinary;
+    tok->vocab = ordinary + special_count;
+    tok->units = (int32_t *)ppo__arena_array(&tok->memory, numbers, sizeof *units);
+    if (tok->units) {
+        if (numbers) memcpy(tok->units, units, numbers * sizeof *units);
+        status = ppo__tokenizer_fill(tok, specials);
+    }
+    if (status) {
+        ppo_tokenizer_free(tok);
+    } else {
+        *out = tok;
+    }
+    return status;
+}
+
+PPO_DEF void ppo_tokenizer_free(ppo_tokenizer *tokenizer) {
+    if (!tokenizer) return;
+    ppo__arena_free(&tokenizer->memory);
+    ppo__free(tokenizer);
+}
+
+PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer) { return tokenizer ? tokenizer->vocab : 0; }
+
+PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name) {
+    size_t length = name ? strlen(name) : 0;
+    for (int t = tokenizer && name ? tokenizer->ordinary : INT_MAX; t < ppo_tokenizer_vocab(tokenizer); ++t) {
+        if ((size_t)ppo__token_length(tokenizer, t) == length &&
+            memcmp(tokenizer->bytes + tokenizer->start[t], name, length) == 0) {
+            return t;
+        }
+    }
+    return -1;
+}
+
+static ppo_status ppo__not_utf8(const char *function, size_t at) {
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: byte %.0f of the text is not UTF-8", function, (double)at);
+}
+
+/* Collects the characters of a text in ascending order: units [PPO_MAX_VOCAB]. */
+static ppo_status ppo__collect_characters(const char *text, size_t bytes, unsigned char *seen, int32_t *units,
+                                          int *count) {
+    int length;
+    for (size_t at = 0; at < bytes; at += (size_t)length) {
+        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
+        if (code < 0) return ppo__not_utf8("ppo_tokenizer_characters", at);
+        seen[code] = 1;
+    }
+    *count = 0;
+    for (int32_t code = 0; code <= 0x10ffff; ++code) {
+        if (!seen[code]) continue;
+        if (*count == PPO_MAX_VOCAB) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_characters: more than %d different characters",
+                            (int)PPO_MAX_VOCAB);
+        }
+        units[(*count)++] = code;
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
+                                            int special_count, ppo_tokenizer **tokenizer) {
+    if (!tokenizer || (bytes && !text)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_characters: an argument is NULL");
+    }
+    ppo__arena     memory = {NULL};
+    int            count = 0;
+    unsigned char *seen = (unsigned char *)ppo__arena_zeros(&memory, 0x110000, 1);
+    int32_t       *units = (int32_t *)ppo__arena_array(&memory, PPO_MAX_VOCAB, sizeof *units);
+    ppo_status     status = PPO_ERROR_MEMORY;
+    if (seen && units) status = ppo__collect_characters(text, bytes, seen, units, &count);
+    if (!status) {
+        status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
+    }
+    ppo__arena_free(&memory);
+    return status;
+}
+
+/* -- words: what GPT-2's expression matches -- */
+
+enum { PPO__LETTER, PPO__DIGIT, PPO__SPACE, PPO__OTHER };
+
+static int ppo__byte_class(unsigned char c) {
+    if (c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return PPO__LETTER;
+    if (c >= '0' && c <= '9') return PPO__DIGIT;
+    return c == ' ' || (c >= '\t' && c <= '\r') ? PPO__SPACE : PPO__OTHER;
+}
+
+/* Of how many bytes is the ending 's, 't, 're, 've, 'm, 'll or 'd that begins here? 0: there is none. */
+static size_t ppo__contraction(const unsigned char *at, size_t bytes) {
+    if (*at != '\'' || bytes < 2) return 0;
+    if (at[1] && strchr("stmd", at[1])) return 2;
+    int two = bytes > 2 &&
+              (memcmp(at + 1, "re", 2) == 0 || memcmp(at + 1, "ve", 2) == 0 || memcmp(at + 1, "ll", 2) == 0);
+    return two ? 3 : 0;
+}
+
+/* The length of the word at the start of `bytes` (> 0) bytes. The space before a word belongs to it, so of
+   several spaces the last is left to what follows. */
+static size_t ppo__word_length(const unsigned char *at, size_t bytes) {
+    size_t n = ppo__contraction(at, bytes);
+    if (n) return n;
+    n = *at == ' ' && bytes > 1 && ppo__byte_class(at[1]) != PPO__SPACE;
+    int kind = ppo__byte_class(at[n]);
+    for (++n; n < bytes && ppo__byte_class(at[n]) == kind; ++n) continue;
+    return kind == PPO__SPACE && n < bytes && n > 1 ? n - 1 : n;
+}
+
+/* -- training: the words of the text are counted once, and the pairs in them; then a merge changes only the
+   words that have its pair, and the counts of the pairs around it -- */
+
+enum { PPO__MIN_FREQUENCY = 2 };
+
+typedef struct ppo__word {
+    const unsigned char *text;
+    uint16_t            *symbols;       /* [length]: the tokens that it consists of by now */
+    int                  bytes, length; /* of text and symbols */
+    int                  count;         /* how often it is in the text */
+    int                  next;          /* another word with the same hash, or -1 */
+} ppo__word;
+
+typedef struct ppo__pair {
+    int left, right, count;
+    int found; /* the first of the list of words in which it was seen, or -1 */
+} ppo__pair;
+
+typedef struct ppo__found {
+    int word, next;
+} ppo__found;
+
+typedef struct ppo__bpe_trainer {
+    ppo__arena  memory; /* of all but the four lists that grow */
+    ppo__map    by_hash, by_pair;
+    ppo__word  *words;
+    ppo__pair  *pairs;  /* all that ever were */
+    ppo__found *founds; /* in lists, by pair */
+    uint64_t   *queue;  /* the most frequent pair comes first, and of these that of the smallest tokens */
+    int32_t    *merges; /* [][2] */
+    int         merged;
+    int        *length; /* of each token, in bytes */
+} ppo__bpe_trainer;
+
+static ppo_status ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    for (int i = 0; i < bytes; ++i) hash = (hash ^ text[i]) * 0x100000001b3u;
+    int first = ppo__map_find(&trainer->by_hash, hash);
+    for (int w = first; w >= 0; w = trainer->words[w].next) {
+        ppo__word *word = &trainer->words[w];
+        if (word->bytes != bytes || memcmp(word->text, text, (size_t)bytes) != 0) continue;
+        ++word->count;
+        return PPO_OK;
+    }
+    ppo__word  word = {text, NULL, bytes, bytes, 1, first};
+    ppo__word *words = (ppo__word *)ppo__array_room(trainer->words, sizeof *words);
+    if (!words) return PPO_ERROR_MEMORY;
+    trainer->words = words;
+    ppo__array_push(words, word);
+    return ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(words) - 1);
+}
+
+/* The index of a pair, which is new; -1 on failure. */
+static int ppo__add_pair(ppo__bpe_trainer *trainer, int left, int right) {
+    ppo__pair  pair = {left, right, 0, -1};
+    ppo__pair *pairs = (ppo__pair *)ppo__array_room(trainer->pairs, sizeof *pairs);
+    if (!pairs) return -1;
+    trainer->pairs = pairs;
+    int at = (int)stbds_arrlenu(pairs);
+    ppo__array_push(pairs, pair);
+    return ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at) ? -1 : at;
+}
+
+/* A pair became more frequent, or less (times < 0), in word w, which is changed as a whole before the next
+   one: so if it is in the pair's list already, it is the first there. */
+static ppo_status ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, int right, int times) {
+    int at = ppo__map_find(&trainer->by_pair, ppo__pair_key(left, right));
+    if (at < 0) {
+        if (trainer->length[left] + trainer->length[right] > PPO_MAX_TOKEN_BYTES) return PPO_OK;
+        at = ppo__add_pair(trainer, left, right);
+        if (at < 0) return PPO_ERROR_MEMORY;
+    }
+    ppo__pair *pair = &trainer->pairs[at];
+    pair->count += times;
+    if (times < 0 || (pair->found >= 0 && trainer->founds[pair->found].word == w)) return PPO_OK;
+    ppo__found  found = {w, pair->found};
+    ppo__found *founds = (ppo__found *)ppo__array_room(trainer->founds, sizeof *founds);
+    if (!founds) return PPO_ERROR_MEMORY;
+    trainer->founds = founds;
+    pair->found = (int)stbds_arrlenu(founds);
+    ppo__array_push(founds, found);
+    return PPO_OK;
+}
+
+/* The words of the text as bytes, and the pairs in them. */
+static ppo_status ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text, size_t bytes,
+                                  const int *of_byte) {
+    ppo_status status = PPO_OK;
+    size_t     total = 0;
+    for (size_t at = 0, n; at < bytes && !status; at += n) {
+        n = ppo__word_length(text + at, bytes - at);
+        status = ppo__count_word(trainer, text + at, (int)n);
+    }
+    int words = (int)stbds_arrlenu(trainer->words);
+    for (int w = 0; w < words; ++w) total += (size_t)trainer->words[w].bytes;
+    uint16_t *symbols = (uint16_t *)ppo__arena_array(&trainer->memory, total, sizeof *symbols);
+    if (!symbols) return PPO_ERROR_MEMORY;
+    for (int w = 0; w < words && !status; ++w) {
+        ppo__word *word = &trainer->words[w];
+        word->symbols = symbols;
+        symbols += word->bytes;
+        for (int i = 0; i < word->bytes; ++i) word->symbols[i] = (uint16_t)of_byte[word->text[i]];
+        for (int i = 1; i < word->bytes && !status; ++i) {
+            status = ppo__count_pair(trainer, w, word->symbols[i - 1], word->symbols[i], word->count);
+        }
+    }
+    return status;
+}
+
+/* Puts the pairs from index `first` on into the queue. */
+static ppo_status ppo__queue_pairs(ppo__bpe_trainer *trainer, int first, int end) {
+    ppo_status status = PPO_OK;
+    for (int i = first; i < end && !status; ++i) {
+        const ppo__pair *pair = &trainer->pairs[i];
+        if (pair->count < PPO__MIN_FREQUENCY) continue;
+        uint64_t rarity = UINT32_MAX - (uint32_t)pair->count;
+        status = ppo__queue_push(&trainer->queue, rarity << 32 | ppo__pair_key(pair->left, pair->right));
+    }
+    return status;
+}
+
+/* Replaces the pair by the token in word w. */
+static ppo_status ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left, int right, int token) {
+    ppo__word *word = &trainer->words[w];
+    uint16_t  *symbols = word->symbols;
+    int        n = 0;
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < word->length && !status; ++n) {
+        if (symbols[i] != left || i + 1 == word->length || symbols[i + 1] != right) {
+            symbols[n] = symbols[i++];
+            continue;
+        }
+        i += 2;
+        if (n) {
+            status = ppo__count_pair(trainer, w, symbols[n - 1], left, -word->count);
+            if (!status) status = ppo__count_pair(trainer, w, symbols[n - 1], token, word->count);
+        }
+        if (i < word->length && !status) {
+            status = ppo__count_pair(trainer, w, right, symbols[i], -word->count);
+            if (!status) status = ppo__count_pair(trainer, w, token, symbols[i], word->count);
+        }
+        symbols[n] = (uint16_t)token;
+    }
+    word->length = n;
+    return status;
+}
+
+/* Pairs that this brings about have the new token in them, so they are the last of the list of pairs. */
+static ppo_status ppo__learn_merge(ppo__bpe_trainer *trainer, const ppo__pair *pair) {
+    int        left = pair->left, right = pair->right, found = pair->found;
+    int        token = 256 + trainer->merged, pairs = (int)stbds_arrlenu(trainer->pairs);
+    ppo_status status = PPO_OK;
+    trainer->merges[2 * trainer->merged] = left;
+    trainer->merges[2 * trainer->merged + 1] = right;
+    trainer->length[token] = trainer->length[left] + trainer->length[right];
+    ++trainer->merged;
+    for (int f = found; f >= 0 && !status; f = trainer->founds[f].next) {
+        status = ppo__merge_in_word(trainer, trainer->founds[f].word, left, right, token);
+    }
+    if (status) return status;
+    return ppo__queue_pairs(trainer, pairs, (int)stbds_arrlenu(trainer->pairs));
+}
+
+/* A count that fell since it was queued is queued again as it is now. None grows: what a merge brings about
+   is new. */
+static ppo_status ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
+    ppo_status status = ppo__queue_pairs(trainer, 0, (int)stbds_arrlenu(trainer->pairs));
+    while (trainer->merged < most && stbds_arrlenu(trainer->queue) && !status) {
+        uint64_t first = ppo__queue_pop(trainer->queue);
+        int      at = ppo__map_find(&trainer->by_pair, (uint32_t)first);
+        if (trainer->pairs[at].count == (int)(UINT32_MAX - (uint32_t)(first >> 32))) {
+            status = ppo__learn_merge(trainer, &trainer->pairs[at]);
+        } else {
+            status = ppo__queue_pairs(trainer, at, at + 1);
+        }
+    }
+    return status;
+}
+
+static ppo_status ppo__bpe_train(ppo__bpe_trainer *trainer, const char *text, size_t bytes, int merges) {
+    ppo_tokenizer order; /* of the bytes, and of nothing else */
+    trainer->merges = (int32_t *)ppo__arena_array(&trainer->memory, 2 * (size_t)merges, sizeof(int32_t));
+    trainer->length = (int *)ppo__arena_array(&trainer->memory, 256 + (size_t)merges, sizeof(int));
+    if (!trainer->merges || !trainer->length) return PPO_ERROR_MEMORY;
+    for (int t = 0; t < 256; ++t) trainer->length[t] = 1;
+    ppo__order_bytes(&order);
+    ppo_status status = ppo__count_text(trainer, (const unsigned char *)text, bytes, order.of_byte);
+    return status ? status : ppo__learn_merges(trainer, merges);
+}
+
+PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab, const char *const *specials,
+                                       int special_count, ppo_tokenizer **tokenizer) {
+    const size_t most = (size_t)512 << 20;
+    if (!tokenizer || (bytes && !text)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: an argument is NULL");
+    }
+    if (bytes > most) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: a text of %.0f bytes, more than %.0f",
+                        (double)bytes, (double)most);
+    }
+    if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
+    if (vocab < 256 + special_count || vocab > PPO_MAX_VOCAB) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: a vocabulary of %d, not of %d to %d", vocab,
+                        256 + special_count, (int)PPO_MAX_VOCAB);
+    }
+    ppo__bpe_trainer trainer;
+    memset(&trainer, 0, sizeof trainer);
+    ppo_status status = ppo__bpe_train(&trainer, text, bytes, vocab - 256 - special_count);
+    if (!status) {
+        status =
+            ppo__tokenizer_make(PPO__BPE, trainer.merges, trainer.merged, specials, special_count, tokenizer);
+    }
+    ppo__arena_free(&trainer.memory);
+    ppo__array_free(trainer.words);
+    ppo__array_free(trainer.pairs);
+    ppo__array_free(trainer.founds);
+    ppo__array_free(trainer.queue);
+    return status;
+}
+
+/* -- encoding and decoding -- */
+
+/* A word while it is encoded: a chain of symbols, each standing where its first byte does. */
+typedef struct ppo__symbol {
+    int token;        /* -1: joined to one before it */
+    int before, next; /* -1 and the length of the word: none */
+} ppo__symbol;
+
+typedef struct ppo__encoder {
+    const ppo_tokenizer *tok;
+    int                 *tokens; /* [capacity]; those beyond are only counted */
+    int                  capacity, count;
+    ppo__symbol         *symbols; /* [room] */
+    int                  room;
+    uint64_t            *queue; /* of merges that are possible: by token, which is by age, then from left to
+                                   right */
+} ppo__encoder;
+
+static void ppo__emit(ppo__encoder *encoder, int token) {
+    if (encoder->count < encoder->capacity) encoder->tokens[encoder->count] = token;
+    ++encoder->count;
+}
+
+/* If this symbol and the next can be joined, the queue gets to know. */
+static ppo_status ppo__consider(ppo__encoder *encoder, int at, int bytes) {
+    const ppo__symbol *symbol = &encoder->symbols[at];
+    if (symbol->next == bytes) return PPO_OK;
+    uint32_t key = ppo__pair_key(symbol->token, encoder->symbols[symbol->next].token);
+    int      token = ppo__map_find(&encoder->tok->by_unit, key);
+    return token < 0 ? PPO_OK : ppo__queue_push(&encoder->queue, (uint64_t)token << 32 | (uint32_t)at);
+}
+
+/* Joins the symbol at `at` and the next to `token`, if these are still the ones that were queued. */
+static ppo_status ppo__join(ppo__encoder *encoder, int at, int token, int bytes) {
+    ppo__symbol   *symbol = &encoder->symbols[at], *next = symbol + (symbol->next - at);
+    const int32_t *pair = encoder->tok->units + 2 * (token - 256);
+    if (symbol->token != pair[0] || symbol->next == bytes || next->token != pair[1]) return PPO_OK;
+    symbol->token = token;
+    symbol->next = next->next;
+    next->token = -1;
+    if (symbol->next < bytes) encoder->symbols[symbol->next].before = at;
+    ppo_status status = symbol->before < 0 ? PPO_OK : ppo__consider(encoder, symbol->before, bytes);
+    return status ? status : ppo__consider(encoder, at, bytes);
+}
+
+/* The merges of one word in the order in which they were learned. */
+static ppo_status ppo__encode_word(ppo__encoder *encoder, const unsigned char *text, int bytes) {
+    ppo_status status = PPO_OK;
+    if (bytes > encoder->room) {
+        ppo__free(encoder->symbols);
+        encoder->room = bytes < 64 ? 64 : bytes;
+        encoder->symbols = (ppo__symbol *)ppo__alloc_uncleared(encoder->room * sizeof(ppo__symbol));
+        if (!encoder->symbols) return PPO_ERROR_MEMORY;
+    }
+    for (int i = 0; i < bytes; ++i) {
+        ppo__symbol symbol = {encoder->tok->of_byte[text[i]], i - 1, i + 1};
+        encoder->symbols[i] = symbol;
+    }
+    for (int i = 0; i < bytes && !status; ++i) status = ppo__consider(encoder, i, bytes);
+    while (stbds_arrlenu(encoder->queue) && !status) {
+        uint64_t first = ppo__queue_pop(encoder->queue);
+        status = ppo__join(encoder, (int)(uint32_t)first, (int)(first >> 32), bytes);
+    }
+    for (int i = 0; i < bytes && !status; i = encoder->symbols[i].next) {
+        ppo__emit(encoder, encoder->symbols[i].token);
+    }
+    return status;
+}
+
+static ppo_status ppo__encode_words(ppo__encoder *encoder, const char *text, size_t bytes) {
+    const unsigned char *at = (const unsigned char *)text, *end = at + bytes;
+    ppo_status           status = PPO_OK;
+    for (size_t n; at < end && !status; at += n) {
+        n = ppo__word_length(at, (size_t)(end - at));
+        status = ppo__encode_word(encoder, at, (int)n);
+    }
+    ppo__free(encoder->symbols);
+    ppo__array_free(encoder->queue);
+    return status;
+}
+
+static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text, size_t bytes) {
+    int length;
+    for (size_t at = 0; at < bytes; at += (size_t)length) {
+        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
+        if (code < 0) return ppo__not_utf8("ppo_encode", at);
+        int token = ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
+        if (token < 0) {
+            int control = code < ' ' || (code >= 127 && code < 160);
+            return ppo_fail(PPO_ERROR_ARGUMENT,
+                            "ppo_encode: the vocabulary lacks U+%04lX%s%.*s%s (byte %.0f of the text)",
+                            (unsigned long)code, control ? "" : " \"", control ? 0 : length, text + at,
+                            control ? "" : "\"", (double)at);
+        }
+        ppo__emit(encoder, token);
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
+                              int capacity, int *count) {
+    if (!tokenizer || (bytes && !text) || bytes > INT_MAX || capacity < 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "ppo_encode: an argument is NULL, or %.0f bytes or a capacity of %d are impossible",
+                        (double)bytes, capacity);
+    }
+    ppo__encoder encoder;
+    memset(&encoder, 0, sizeof encoder);
+    encoder.tok = tokenizer;
+    encoder.tokens = tokens;
+    encoder.capacity = tokens ? capacity : 0;
+    ppo_status status = tokenizer->kind == PPO__BPE ? ppo__encode_words(&encoder, text, bytes)
+                                                    : ppo__encode_characters(&encoder, text, bytes);
+    if (status) return status;
+    if (count) *count = encoder.count;
+    if (encoder.count <= encoder.capacity || encoder.capacity == 0) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_encode: there is room for %d tokens, but there are %d", capacity,
+                    encoder.count);
+}
+
+PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
+                              size_t capacity, size_t *bytes) {
+    size_t length = 0;
+    if (!tokenizer || n < 0 || (n && !tokens)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: an argument is NULL, or %d tokens", n);
+    }
+    if (!text) capacity = 0;
+    for (int i = 0; i < n; ++i) {
+        if (tokens[i] < 0 || tokens[i] >= tokenizer->vocab) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: token %d at place %d is not in 0 .. %d",
+                            tokens[i], i, tokenizer->vocab - 1);
+        }
+        size_t more = (size_t)ppo__token_length(tokenizer, tokens[i]);
+        if (length + more < capacity) {
+            memcpy(text + length, tokenizer->bytes + tokenizer->start[tokens[i]], more);
+        }
+        length += more;
+    }
+    if (bytes) *bytes = length;
+    if (capacity == 0) return PPO_OK;
+    if (length >= capacity) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "ppo_decode: there is room for %.0f bytes, but there are %.0f with the 0 at the end",
+                        (double)capacity, (double)length + 1);
+    }
+    text[length] = 0;
+    return PPO_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   14 Generation, part 2: sampling
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_sampling ppo_sampling_default(void) {
@@ -8139,18 +8934,18 @@ static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
     return last; /* rounding left the sum below the threshold */
 }
 
-typedef struct ppo__slot { /* a place for a sequence while it is sampled */
+typedef struct ppo__seat { /* a place for a sequence while it is sampled */
     int     sequence;      /* -1: free */
     int     length, end;   /* tokens so far, and at most */
     ppo_rng rng;
-} ppo__slot;
+} ppo__seat;
 
 struct ppo_generator {
     const ppo_gpt *gpt;
     ppo__arena     memory, results;
     ppo_tape      *tape;
     int            slots;
-    ppo__slot     *slot;
+    ppo__seat     *slot;
     /* Per block and slot: keys by head as (size, context), values as (context, width). */
     float *keys, *values;
     float *embedding; /* (width, vocab), the token embedding transposed */
@@ -8183,7 +8978,7 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     ppo_status            status = ppo_tape_create(&g->tape);
     if (status) return status;
     ppo_tape_record(g->tape, 0);
-    g->slot = (ppo__slot *)ppo__arena_array(&g->memory, slots, sizeof *g->slot);
+    g->slot = (ppo__seat *)ppo__arena_array(&g->memory, slots, sizeof *g->slot);
     g->keys = (float *)ppo__arena_array(&g->memory, cache, sizeof(float));
     g->values = (float *)ppo__arena_array(&g->memory, cache, sizeof(float));
     g->embedding = (float *)ppo__arena_array(&g->memory, ppo__at(c->vocab, c->width), sizeof(float));
@@ -8295,7 +9090,7 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
     int context = g->gpt->config.context;
     g->rows = g->asked = 0;
     for (int k = 0; k < g->slots; ++k) {
-        ppo__slot *slot = &g->slot[k];
+        ppo__seat *slot = &g->slot[k];
         int        from = slot->length - 1;
         if (slot->sequence < 0 && *waiting < count) {
             slot->sequence = (*waiting)++;
@@ -8316,7 +9111,7 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
 }
 
 /* The next token of a slot. */
-static ppo_status ppo__sample_slot(ppo_generator *g, ppo__slot *slot, const float *logits,
+static ppo_status ppo__sample_slot(ppo_generator *g, ppo__seat *slot, const float *logits,
                                    const ppo_sampling *how) {
     int    vocab = g->gpt->config.vocab, token = ppo_categorical_mode(logits, vocab);
     size_t at = ppo__at(slot->sequence, g->gpt->config.context) + slot->length;
@@ -8345,7 +9140,7 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     x = ppo_tape_matmul(g->tape, x, ppo_tape_constant(g->tape, g->embedding, c->width, c->vocab));
     ppo_status status = ppo_tape_status(g->tape);
     for (int i = 0; i < g->asked && !status; ++i) {
-        ppo__slot *slot = &g->slot[g->row_slot[g->last[i]]];
+        ppo__seat *slot = &g->slot[g->row_slot[g->last[i]]];
         status = ppo__sample_slot(g, slot, x->data + ppo__at(i, c->vocab), how);
     }
     return status;
@@ -9623,7 +10418,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files, part 1 of 6: what is in a file
+   16 Files, part 1 of 7: what is in a file
    -------------------------------------------------------------------------------------------------------- */
 
 /* In the order of the reference implementation, which lays the largest elements first: then each array
@@ -9840,7 +10635,7 @@ PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int t
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files, part 2 of 6: writing
+   16 Files, part 2 of 7: writing
    -------------------------------------------------------------------------------------------------------- */
 
 enum { PPO__MAX_HEADER = 100000000 }; /* the reference implementation's limit */
@@ -10060,7 +10855,7 @@ PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files, part 3 of 6: reading. The header is parsed where it lies, from left to right: a string is never
+   16 Files, part 3 of 7: reading. The header is parsed where it lies, from left to right: a string is never
    longer than its spelling, so it is decoded in place, and names and texts point into the header. There is
    no recursion, for nothing in a header is nested to more than a fixed depth.
    -------------------------------------------------------------------------------------------------------- */
@@ -10379,7 +11174,7 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files, part 4 of 6: policies
+   16 Files, part 4 of 7: policies
    -------------------------------------------------------------------------------------------------------- */
 
 /* Puts the file's name before the sentence of the last failure. */
@@ -10788,7 +11583,7 @@ PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files, part 5 of 6: checkpoints. One list says what training has to remember; saving walks it one
+   16 Files, part 5 of 7: checkpoints. One list says what training has to remember; saving walks it one
    way and resuming the other.
    -------------------------------------------------------------------------------------------------------- */
 
@@ -11070,7 +11865,7 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files, part 6 of 6: a policy as C source. It needs nothing but a compiler: tanh is a polynomial below
+   16 Files, part 6 of 7: a policy as C source. It needs nothing but a compiler: tanh is a polynomial below
    0.26, and tanh(2 x) = 2 tanh(x) / (1 + tanh(x)^2) takes it from there.
    -------------------------------------------------------------------------------------------------------- */
 
@@ -11338,6 +12133,111 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
     }
     ppo__export export_ = {agent, name, NULL};
     return ppo__write_file(path, ppo__export_all, &export_);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   16 Files, part 7 of 7: tokenizers
+   -------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *array;
+    int         rank; /* of the array */
+} ppo__tokenizer_kinds[] = {{"characters", "tokenizer.characters", 1}, {"bpe", "tokenizer.merges", 2}};
+
+PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file) {
+    if (!tokenizer || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_put: an argument is NULL");
+    int     kind = tokenizer->kind, first = tokenizer->ordinary, end = tokenizer->vocab;
+    int64_t shape[2] = {tokenizer->unit_count, 2};
+    size_t  bytes = (size_t)(tokenizer->start[end] - tokenizer->start[first] + end - first);
+    char   *names = (char *)ppo__alloc(bytes + 1), *out = names;
+    if (!names) return PPO_ERROR_MEMORY;
+    for (int t = first; t < end; ++t) {
+        size_t length = (size_t)ppo__token_length(tokenizer, t);
+        if (t > first) *out++ = '\n';
+        memcpy(out, tokenizer->bytes + tokenizer->start[t], length);
+        out += length;
+    }
+    ppo_status status = ppo_file_add(file, ppo__tokenizer_kinds[kind].array, PPO_I32, shape,
+                                     ppo__tokenizer_kinds[kind].rank, tokenizer->units);
+    if (!status) status = ppo_file_set_text(file, "tokenizer.specials", names);
+    if (!status) status = ppo_file_set_text(file, "tokenizer", ppo__tokenizer_kinds[kind].name);
+    ppo__free(names);
+    return status;
+}
+
+/* The lines of a text as names [PPO_MAX_SPECIALS]; `copy` has room for the text and is written to. Returns
+   how many there are, which may be more. */
+static int ppo__split_lines(const char *text, char *copy, const char **names) {
+    int count = 0;
+    strcpy(copy, text);
+    for (char *line = *copy ? copy : NULL; line; ++count) {
+        char *end = strchr(line, '\n');
+        if (count < PPO_MAX_SPECIALS) names[count] = line;
+        if (end) *end++ = 0;
+        line = end;
+    }
+    return count;
+}
+
+static ppo_status ppo__get_tokenizer(const ppo_file *file, int kind, const char *specials,
+                                     ppo_tokenizer **tokenizer) {
+    const char      *name = ppo__tokenizer_kinds[kind].array;
+    const ppo_array *array = ppo_file_find(file, name);
+    int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
+    ppo_status status = ppo_file_expect(file, name, PPO_I32, shape, ppo__tokenizer_kinds[kind].rank, &array);
+    if (status) return status;
+    if (shape[0] > PPO_MAX_VOCAB) {
+        return ppo__file_fail(file->path, "\"%s\" has %lld rows, more than %d", name, (long long)shape[0],
+                              (int)PPO_MAX_VOCAB);
+    }
+    ppo__arena   memory = {NULL};
+    char        *copy = (char *)ppo__arena_take(&memory, strlen(specials) + 1);
+    const char **names = (const char **)ppo__arena_array(&memory, PPO_MAX_SPECIALS, sizeof *names);
+    status = PPO_ERROR_MEMORY;
+    if (copy && names) {
+        int count = ppo__split_lines(specials, copy, names);
+        status =
+            ppo__tokenizer_make(kind, (const int32_t *)array->data, (int)shape[0], names, count, tokenizer);
+    }
+    ppo__arena_free(&memory);
+    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
+}
+
+PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer) {
+    if (!file || !tokenizer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_get: an argument is NULL");
+    *tokenizer = NULL;
+    const char *kind = ppo_file_text(file, "tokenizer");
+    const char *specials = ppo_file_text(file, "tokenizer.specials");
+    if (!kind || !specials) {
+        return ppo__file_fail(file->path, "there is no text \"%s\"",
+                              kind ? "tokenizer.specials" : "tokenizer");
+    }
+    for (int k = PPO__CHARACTERS; k <= PPO__BPE; ++k) {
+        if (strcmp(kind, ppo__tokenizer_kinds[k].name) != 0) continue;
+        return ppo__get_tokenizer(file, k, specials, tokenizer);
+    }
+    return ppo__file_fail(file->path, "the tokenizer is \"%.60s\", not \"%s\" or \"%s\"", kind,
+                          ppo__tokenizer_kinds[0].name, ppo__tokenizer_kinds[1].name);
+}
+
+PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path) {
+    ppo_file *file = NULL;
+    if (!tokenizer || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_save: an argument is NULL");
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = ppo_tokenizer_put(tokenizer, file);
+    if (!status) status = ppo_file_write(file, path);
+    ppo_file_free(file);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer) {
+    ppo_file *file = NULL;
+    if (!path || !tokenizer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_load: an argument is NULL");
+    *tokenizer = NULL;
+    ppo_status status = ppo_file_read(path, &file);
+    if (!status) status = ppo_tokenizer_get(file, tokenizer);
+    ppo_file_free(file);
+    return status;
 }
 
 /* --------------------------------------------------------------------------------------------------------
