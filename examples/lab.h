@@ -1,0 +1,139 @@
+/* lab.h - what rlhf.c and overopt.c share: lines of a task as tokens and back, people who compare samples, and what
+   a model is worth.
+
+   A sequence is <start>, the line's tokens, <end>. Its prompt is <start> and the beginning of the line. */
+#ifndef LAB_H
+#define LAB_H
+
+#include <math.h>
+
+#include "tasks.h"
+
+typedef struct lab {
+    const task    *task;
+    ppo_tokenizer *tokenizer;
+    int            start, end; /* the tokens <start> and <end> */
+    uint64_t       seed;
+} lab;
+
+/* The text of sequence s without its special tokens. */
+static ppo_status line_of(const lab *l, const ppo_tokens *tokens, int s, char line[LINE]) {
+    int first = tokens->start[s] + 1, n = tokens->start[s + 1] - first;
+    if (n > 0 && tokens->token[first + n - 1] == l->end) n--;
+    *line = 0;
+    return n ? ppo_decode(l->tokenizer, tokens->token + first, n, line, LINE, NULL) : PPO_OK;
+}
+
+static ppo_status add_line(const lab *l, const char *line, ppo_tokens *tokens) {
+    int        token[LINE + 2] = {l->start}, n = 0, prompt = 0;
+    ppo_status status = ppo_encode(l->tokenizer, line, strlen(line), token + 1, LINE, &n);
+    if (!status) status = ppo_encode(l->tokenizer, line, l->task->prompt(line), NULL, 0, &prompt);
+    token[n + 1] = l->end;
+    return status ? status : ppo_tokens_add(tokens, token, n + 2, prompt + 1);
+}
+
+/* n lines of the task; their beginnings are prompts. */
+static ppo_status add_lines(const lab *l, int n, uint32_t stream, ppo_tokens *tokens) {
+    ppo_rng    rng = ppo_rng_stream(l->seed, PPO_STREAM_USER + stream, 0);
+    ppo_status status = PPO_OK;
+    char       line[LINE];
+    for (int i = 0; i < n && !status; i++) {
+        l->task->line(&rng, line);
+        status = add_line(l, line, tokens);
+    }
+    return status;
+}
+
+/* The true reward, as a ppo_reward_fn. */
+static ppo_status true_reward(const ppo_samples *samples, float *reward, void *user) {
+    const lab *l = (const lab *)user;
+    char       line[LINE];
+    for (int s = 0; s < samples->tokens.count; s++) {
+        ppo_status status = line_of(l, &samples->tokens, s, line);
+        if (status) return status;
+        reward[s] = l->task->reward(line);
+    }
+    return PPO_OK;
+}
+
+static ppo_sampling sampling(const lab *l, uint64_t seed) {
+    ppo_sampling how = ppo_sampling_default();
+    how.eos = l->end;
+    how.seed = l->seed + 1000 * seed;
+    return how;
+}
+
+/* Two samples of each prompt, and which of them people prefer: the better one with probability
+   sigmoid(difference of true rewards), so they do err (Bradley and Terry 1952). */
+static ppo_status compare(const lab *l, const ppo_gpt *model, const ppo_tokens *prompts, uint64_t seed,
+                          ppo_tokens *chosen, ppo_tokens *rejected) {
+    ppo_tokens     twice = {0, NULL, NULL, NULL};
+    ppo_generator *generator = NULL;
+    ppo_samples    samples;
+    ppo_sampling   how = sampling(l, seed);
+    ppo_rng        rng = ppo_rng_stream(how.seed, PPO_STREAM_USER, 0);
+    ppo_status     status = ppo_generator_create(model, 64, &generator);
+    float         *reward = (float *)malloc(2 * (size_t)prompts->count * sizeof(float));
+    for (int s = 0; s < 2 * prompts->count && !status; s++)
+        status = ppo_tokens_add(&twice, prompts->token + prompts->start[s / 2], prompts->prompt[s / 2],
+                                prompts->prompt[s / 2]);
+    if (!status) status = ppo_generate(generator, &twice, &how, &samples);
+    if (!status) status = reward ? true_reward(&samples, reward, (void *)l) : PPO_ERROR_MEMORY;
+    for (int s = 0; s < 2 * prompts->count && !status; s += 2) {
+        int first = ppo_rng_uniform(&rng) < 1 / (1 + expf(reward[s + 1] - reward[s]));
+        for (int k = 0; k < 2 && !status; k++) {
+            int               which = s + (k == first), at = samples.tokens.start[which];
+            ppo_tokens *const to = k ? rejected : chosen;
+            status = ppo_tokens_add(to, samples.tokens.token + at, samples.tokens.start[which + 1] - at,
+                                    samples.tokens.prompt[which]);
+        }
+    }
+    free(reward);
+    ppo_tokens_free(&twice);
+    ppo_generator_free(generator);
+    return status;
+}
+
+typedef struct worth { /* means over samples */
+    float true_reward, proxy_reward, kl, entropy, length, tokens_per_second;
+} worth;
+
+/* What the sequences are worth by the truth and by the proxy (NULL: none), and how far the model that made them is
+   from the reference. */
+static ppo_status appraise(const lab *l, const ppo_gpt *model, const ppo_gpt *reference,
+                           ppo_reward_model *proxy, const ppo_samples *samples, worth *w) {
+    int        n = samples->tokens.count, rows = ppo_response_row(&samples->tokens, n);
+    float     *x = (float *)malloc(4 * (size_t)n * sizeof(float));
+    ppo_status status = x ? true_reward(samples, x, (void *)l) : PPO_ERROR_MEMORY;
+    if (!status && proxy) status = ppo_reward_model_score(proxy, &samples->tokens, x + n);
+    if (!status) status = ppo_gpt_logp(model, &samples->tokens, 64, x + 2 * n);
+    if (!status) status = ppo_gpt_logp(reference, &samples->tokens, 64, x + 3 * n);
+    memset(w, 0, sizeof *w);
+    for (int s = 0; s < n && !status; s++) {
+        w->true_reward += x[s] / (float)n;
+        w->proxy_reward += (proxy ? x[n + s] : 0) / (float)n;
+        w->kl += (x[2 * n + s] - x[3 * n + s]) / (float)n;
+        w->entropy -= x[2 * n + s] / (float)rows;
+    }
+    w->length = (float)rows / (float)n;
+    free(x);
+    return status;
+}
+
+/* The same of fresh samples from the prompts. */
+static ppo_status evaluate(const lab *l, const ppo_gpt *model, const ppo_gpt *reference,
+                           ppo_reward_model *proxy, const ppo_tokens *prompts, worth *w) {
+    ppo_generator *generator = NULL;
+    ppo_samples    samples;
+    ppo_sampling   how = sampling(l, 7);
+    ppo_status     status = ppo_generator_create(model, 64, &generator);
+    double         began = ppo_clock();
+    if (!status) status = ppo_generate(generator, prompts, &how, &samples);
+    double seconds = ppo_clock() - began;
+    if (!status) status = appraise(l, model, reference, proxy, &samples, w);
+    if (!status) w->tokens_per_second = w->length * (float)prompts->count / (float)seconds;
+    ppo_generator_free(generator);
+    return status;
+}
+
+#endif
