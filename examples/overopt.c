@@ -19,7 +19,7 @@ enum {
     SIZES = 3,
     COEFS = 4,
     POINTS = 256,
-    ITERATIONS = 120,
+    ITERATIONS = 60,
     PAIRS = 6000,
     CORPUS = 20000,
     PROMPTS = 128,
@@ -141,8 +141,10 @@ static ppo_status trace_ppo(study *s, ppo_reward_model *proxy, float kl_coef, tr
     ppo_rlhf_config   config = ppo_rlhf_config_default();
     config.sampling = sampling(&s->lab, 0);
     config.kl_coef = kl_coef;
-    config.learning_rate = 1e-4f; /* slowly, to see the way */
-    config.epochs = 2;
+    config.prompts = 256; /* many samples and small steps: little KL for much reward */
+    config.minibatch_size = 128;
+    config.learning_rate = 1e-4f;
+    config.missing_eos_penalty = 3; /* or it would learn never to end first of all */
     config.seed = s->lab.seed;
     ppo_status status = ppo_gpt_copy(s->first, 1, &policy);
     if (!status)

@@ -145,6 +145,8 @@ static ppo_status stage_ppo(run *r, ppo_reward_model *proxy) {
     config.sampling = sampling(&r->lab, 0);
     config.kl_coef = r->kl_coef;
     config.missing_eos_penalty = 1;
+    config.prompts = 256;
+    config.minibatch_size = 64;
     config.seed = r->lab.seed;
     ppo_status status = ppo_gpt_copy(r->sft, 1, &r->policy);
     if (!status)
@@ -257,7 +259,7 @@ static int usage(void) {
            "  --dir FOLDER       where models are written and read [build/rlhf]\n"
            "  --seed N           [1]\n"
            "  --iterations N     of PPO [60]\n"
-           "  --kl-coef X        of PPO: how dear it is to leave the sft model [0.1]\n"
+           "  --kl-coef X        of PPO: how dear it is to leave the sft model [0.2]\n"
            "  --best-of N        samples per prompt of bon [16]\n"
            "  --json             one line of results at the end, and nothing else\n"
            "  --quiet            no progress\n");
@@ -290,7 +292,7 @@ static int read_flags(run *r, int argc, char **argv) {
 
 int main(int argc, char **argv) {
     static const char *const all[] = {"sft", "reward", "ppo", "dpo", "bon", "rest"};
-    run                      r = {{&tasks[0], NULL, 0, 0, 1}, "build/rlhf", 0, 0, 60, 16, 0.1f};
+    run                      r = {{&tasks[0], NULL, 0, 0, 1}, "build/rlhf", 0, 0, 60, 16, 0.2f};
     double                   began = ppo_clock();
     ppo_status               status = PPO_OK;
     for (int i = 1; i < argc; i++)

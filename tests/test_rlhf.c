@@ -1,0 +1,846 @@
+/* Section 15, the end: rewards of tokens, advantages, PPO on tokens, best-of-n; against a recorded batch of TRL. */
+#define PPO_IMPLEMENTATION
+#include "../ppo.h"
+#include "test.h"
+
+#include "golden/language.h"
+
+enum { EOS = 0, BOS = 1, GOOD = 3, VOCAB = 7, CONTEXT = 10 };
+
+static ppo_gpt *small_gpt(int vocab, int context, int score) {
+    ppo_gpt_config c = {vocab, context, 8, 1, 2, score, 5};
+    ppo_gpt       *gpt = NULL;
+    assert_ok(ppo_gpt_create(&c, &gpt));
+    ppo_rng rng =
+        test_rng(3); /* larger weights than at the start of a training, so that every part matters */
+    for (size_t i = 0; i < gpt->params->count; i++) {
+        if (gpt->params->data[i] != 0) gpt->params->data[i] *= 5;
+    }
+    for (int i = 0; score && i < 8; i++) gpt->score_weight->data[i] = ppo_rng_range(&rng, -0.3f, 0.3f);
+    return gpt;
+}
+
+/* `count` prompts of one or two tokens. */
+static ppo_tokens some_prompts(int count) {
+    ppo_tokens prompts = {0, NULL, NULL, NULL};
+    for (int s = 0; s < count; s++) {
+        int token[2] = {BOS, 2 + s % 5};
+        assert_ok(ppo_tokens_add(&prompts, token, 1 + s % 2, 1 + s % 2));
+    }
+    return prompts;
+}
+
+/* People want the token GOOD. */
+static int        reward_calls;
+static ppo_status count_good(const ppo_samples *samples, float *reward, void *user) {
+    const ppo_tokens *t = &samples->tokens;
+    reward_calls++;
+    for (int s = 0; s < t->count; s++) {
+        reward[s] = 0;
+        for (int i = t->start[s] + t->prompt[s]; i < t->start[s + 1]; i++) reward[s] += t->token[i] == GOOD;
+        if (user) *(int *)user += t->start[s + 1] - t->start[s] - t->prompt[s];
+    }
+    return PPO_OK;
+}
+
+static ppo_rlhf_config small_config(void) {
+    ppo_rlhf_config c = ppo_rlhf_config_default();
+    c.prompts = 8, c.slots = 3, c.minibatch_size = 4, c.epochs = 2, c.learning_rate = 3e-3f;
+    c.sampling.eos = EOS;
+    return c;
+}
+
+typedef struct bench {
+    ppo_gpt   *policy;
+    ppo_tokens prompts;
+    ppo_rlhf  *rlhf;
+} bench;
+
+static bench begin(const ppo_rlhf_config *c) {
+    bench b = {small_gpt(VOCAB, CONTEXT, 1), some_prompts(5), NULL};
+    assert_ok(ppo_rlhf_create(b.policy, NULL, NULL, &b.prompts, count_good, NULL, c, &b.rlhf));
+    return b;
+}
+
+static void end(bench *b) {
+    ppo_rlhf_free(b->rlhf);
+    ppo_gpt_free(b->policy);
+    ppo_tokens_free(&b->prompts);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Against TRL
+   -------------------------------------------------------------------------------------------------------- */
+
+/* The recorded responses behind a prompt of one token; rows are what is real of the padded arrays. */
+static ppo_samples recorded_samples(ppo_tokens *tokens, unsigned char ended[4], float *logp) {
+    ppo_samples samples = {{0, NULL, NULL, NULL}, logp, ended};
+    for (int s = 0; s < g_trl_n; s++) {
+        int token[1 + g_trl_width] = {2}, n = g_trl_length[s];
+        memcpy(token + 1, g_trl_response + s * g_trl_width, (size_t)n * sizeof(int));
+        ended[s] = token[n] == g_trl_eos;
+        assert_ok(ppo_tokens_add(tokens, token, 1 + n, 1));
+    }
+    samples.tokens = *tokens;
+    return samples;
+}
+
+static int pack(const float *padded, float *rows) {
+    int n = 0;
+    for (int s = 0; s < g_trl_n; s++)
+        for (int t = 0; t < g_trl_length[s]; t++) rows[n++] = padded[s * g_trl_width + t];
+    return n;
+}
+
+static void assert_rows(const float *got, const float *padded) {
+    float want[g_trl_n * g_trl_width];
+    int   n = pack(padded, want);
+    assert_close_array(got, want, n, 2e-6);
+}
+
+static void rewards_and_advantages_are_those_of_trl(void **state) {
+    (void)state;
+    int vocab = 0;
+    for (int i = 0; i < g_trl_n * g_trl_width; i++)
+        vocab = g_trl_response[i] > vocab ? g_trl_response[i] : vocab;
+    for (int white = 0; white < 2; white++) {
+        for (int whiten_advantages = 0; whiten_advantages < 2; whiten_advantages++) {
+            ppo_rlhf_config c = small_config();
+            ppo_gpt        *policy = small_gpt(vocab + 1, 1 + g_trl_width, 1);
+            ppo_tokens      prompts = {0, NULL, NULL, NULL}, tokens = {0, NULL, NULL, NULL};
+            ppo_rlhf       *r = NULL;
+            unsigned char   ended[4];
+            float           logp[64] = {0};
+            const int       first = 2;
+            assert_ok(ppo_tokens_add(&prompts, &first, 1, 1));
+            c.prompts = g_trl_n, c.kl_coef = g_trl_kl_coef, c.gamma = g_trl_gamma, c.gae_lambda = g_trl_lam;
+            c.missing_eos_penalty = g_trl_eos_penalty, c.whiten_rewards = white;
+            c.whiten_advantages = whiten_advantages;
+            assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r));
+            ppo_samples samples = recorded_samples(&tokens, ended, logp);
+            pack(g_trl_logp, r->rows.old_logp);
+            pack(g_trl_ref_logp, r->rows.ref_logp);
+            int n = pack(g_trl_value, r->rows.value);
+            assert_ok(ppo_kl_estimate(r->rows.old_logp, r->rows.ref_logp, n, PPO_K1, r->rows.kl));
+            assert_rows(r->rows.kl, g_trl_kl);
+            for (int s = 0; s < g_trl_n; s++) r->order[s] = s;
+            assert_ok(ppo__rlhf_gather(r, &samples, r->order, g_trl_n));
+            assert_ok(ppo__rlhf_next_values(r, &samples, 0, 0));
+            assert_ok(ppo__rlhf_rewards(r, &samples, g_trl_score));
+            assert_rows(r->rows.reward, white ? g_trl_reward_last_white : g_trl_reward_last);
+            assert_ok(ppo__rlhf_advantages(r, &samples));
+            assert_rows(r->rows.advantage,
+                        white ? whiten_advantages ? g_trl_advantage_last_white : g_trl_gae_last_white
+                        : whiten_advantages ? g_trl_advantage_last
+                                            : g_trl_gae_last);
+            assert_rows(r->rows.value_target, white ? g_trl_return_last_white : g_trl_return_last);
+            ppo_rlhf_free(r);
+            ppo_gpt_free(policy);
+            ppo_tokens_free(&prompts);
+            ppo_tokens_free(&tokens);
+        }
+    }
+}
+
+static void losses_and_their_gradients_are_those_of_trl(void **state) {
+    (void)state;
+    enum { MOST = g_trl_n * g_trl_width };
+    float                logp[MOST], old[MOST], advantage[MOST], value[MOST], old_value[MOST], target[MOST];
+    float                grad[MOST], loss;
+    ppo_policy_stats     stats;
+    ppo_policy_objective objective = ppo_policy_objective_default();
+    int                  n = pack(g_trl_new_logp, logp);
+    pack(g_trl_logp, old), pack(g_trl_advantage_last, advantage), pack(g_trl_new_value, value);
+    pack(g_trl_value, old_value), pack(g_trl_return_last, target);
+    objective.clip_low = objective.clip_high = g_trl_cliprange;
+    assert_ok(ppo_policy_loss(logp, old, advantage, NULL, n, &objective, &stats, grad));
+    assert_close(stats.loss, g_trl_new_pg_loss_last, 1e-5);
+    assert_close(stats.ratio_mean, g_trl_new_ratio_mean_masked, 1e-6);
+    assert_rows(grad, g_trl_new_grad_logp_last);
+    assert_ok(ppo_value_loss(value, old_value, target, NULL, n, g_trl_cliprange_value, &loss, grad));
+    assert_close(loss, g_trl_new_vf_loss_last, 1e-6);
+    assert_rows(grad, g_trl_new_grad_value_last);
+}
+
+static void group_and_leave_one_out_advantages_are_those_of_trl(void **state) {
+    (void)state;
+    for (int kind = PPO_ADVANTAGE_GROUP; kind <= PPO_ADVANTAGE_LEAVE_ONE_OUT; kind++) {
+        ppo_rlhf_config c = small_config();
+        const float    *want = kind == PPO_ADVANTAGE_GROUP ? g_groups_grpo : g_groups_rloo;
+        c.prompts = g_groups_prompts, c.samples = g_groups_k, c.advantage = kind;
+        bench b = begin(&c);
+        memcpy(b.rlhf->total, g_groups_reward, sizeof g_groups_reward);
+        for (int s = 0; s < g_groups_prompts * g_groups_k; s++)
+            assert_close(ppo__sequence_advantage(b.rlhf, s, 0), want[s], 1e-5);
+        end(&b);
+    }
+}
+
+static void the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    c.advantage = PPO_ADVANTAGE_SEQUENCE;
+    bench b = begin(&c);
+    b.rlhf->total[1] = 3, b.rlhf->rows.value[4] = 0.5f;
+    assert_close(ppo__sequence_advantage(b.rlhf, 1, 4), 2.5, 1e-6);
+    end(&b);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   An iteration
+   -------------------------------------------------------------------------------------------------------- */
+
+static const char *const kernel_names[] = {"plain", "avx2", "avx512", "neon"};
+
+static void the_first_minibatch_has_ratios_of_exactly_one(void **state) {
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p;
+        if (ppo_use_kernels(kernel_names[i % 4]) != PPO_OK) continue;
+        c.sampling.temperature = i & 4 ? 0.7f : 1, c.sampling.top_k = i & 8 ? 3 : 0,
+        c.micro_batch = i & 16 ? 3 : 0;
+        c.advantage = i & 32 ? PPO_ADVANTAGE_GROUP : PPO_ADVANTAGE_GAE, c.samples = i & 32 ? 2 : 1;
+        bench b = begin(&c);
+        for (int k = 0; k < 3; k++) {
+            assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+            assert_true(p.first_ratio_min == 1 && p.first_ratio_max == 1);
+            assert_true(p.approx_kl > 0 &&
+                        (k > 0 || p.kl == 0)); /* the first samples are the reference's own */
+        }
+        end(&b);
+    }
+    ppo_use_kernels(NULL);
+}
+
+/* Every advantage, every place and estimator of the KL. */
+static void rewards_rise(void **state) {
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress first, p;
+        c.prompts = 16, c.minibatch_size = 16, c.learning_rate = 1e-2f;
+        c.advantage = i % 4, c.samples = i % 4 < 2 ? 1 : 2;
+        c.kl_place = i < 5 ? PPO_KL_IN_REWARD : PPO_KL_IN_LOSS, c.kl_estimator = 1 + i % 4;
+        bench b = begin(&c);
+        assert_ok(ppo_rlhf_iterate(b.rlhf, &first));
+        for (int k = 0; k < 40; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+        assert_true(p.reward > first.reward + 1);
+        assert_true(p.kl > 0.2f && p.kl_k3 > 0);
+        end(&b);
+    }
+}
+
+/* A strong penalty holds the policy to the reference, wherever and however it is measured. */
+static void a_penalty_keeps_the_policy_near_the_reference(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        float kl[2];
+        for (int strong = 0; strong < 2; strong++) {
+            ppo_rlhf_config   c = small_config();
+            ppo_rlhf_progress p;
+            c.prompts = 32, c.minibatch_size = 16, c.learning_rate = 5e-3f, c.kl_coef = strong ? 3 : 0.001f;
+            c.kl_place = i & 4 ? PPO_KL_IN_LOSS : PPO_KL_IN_REWARD, c.kl_estimator = 1 + i % 4;
+            bench b = begin(&c);
+            kl[strong] = 0;
+            for (int k = 0; k < 30; k++) {
+                assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+                if (k >= 20) kl[strong] += p.kl_k3 / 10;
+            }
+            end(&b);
+        }
+        /* k1 in the loss has an expected gradient of 0, as its literature warns: it holds nothing */
+        if (i == 4) continue;
+        if (!(kl[1] < 0.5f * kl[0]))
+            fail_msg("place and estimator %d: %g, without %g", i, (double)kl[1], (double)kl[0]);
+    }
+}
+
+typedef struct loss_job {
+    ppo_rlhf       *rlhf;
+    ppo__rlhf_stats stats;
+} loss_job;
+
+static ppo_tensor *whole_loss(ppo_tape *tape, ppo_tensor *const *inputs, void *user) {
+    loss_job *job = (loss_job *)user;
+    ppo_tape *own = job->rlhf->tape;
+    (void)inputs;
+    job->rlhf->tape = tape;
+    ppo_tensor *loss = ppo__rlhf_loss(job->rlhf, &job->stats);
+    job->rlhf->tape = own;
+    return loss;
+}
+
+/* After an update, where ratios are no longer 1, of the whole loss by a part of the parameters. */
+static void the_gradient_of_the_whole_loss_is_right(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        ppo_rlhf_config c = small_config();
+        c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = 1 + i % 4, c.kl_coef = 0.7f, c.entropy_coef = 0.3f;
+        c.objective.objective = i < 4 ? PPO_CLIP : PPO_KL_PENALTY, c.value_clip = 0,
+        c.sampling.temperature = 0.9f;
+        bench b = begin(&c);
+        assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
+        ppo_gpt          *policy = b.policy;
+        loss_job          job = {b.rlhf, {{0, 0, 0, 0, 0, 0, 0}, 0, 0}};
+        ppo_tensor *const inputs[] = {policy->score_weight, policy->block[0].qkv_bias, policy->norm_weight,
+                                      policy->block[0].down_weight};
+        assert_ok(ppo_check_gradients(whole_loss, inputs, COUNT(inputs), &job, 1e-2f, 2e-2f, NULL));
+        end(&b);
+    }
+}
+
+/* The gradient of a minibatch is that of the mean over its tokens, whatever its micro-batches. */
+static void the_gradient_of_a_step_is_that_of_the_mean_over_tokens(void **state) {
+    (void)state;
+    float norm[3];
+    for (int micro = 0; micro < 3; micro++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p;
+        c.minibatch_size = 8, c.epochs = 1, c.learning_rate = 0, c.micro_batch = micro == 2 ? 3 : 0;
+        bench b = begin(&c);
+        assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+        norm[micro] = p.grad_norm;
+        if (micro == 1) { /* the whole minibatch is still there */
+            ppo__rlhf_stats stats;
+            ppo_params_zero_grad(b.policy->params);
+            ppo_tape_reset(b.rlhf->tape);
+            assert_ok(ppo_tape_backward(b.rlhf->tape, ppo__rlhf_loss(b.rlhf, &stats)));
+            norm[micro] = ppo_clip_grad_norm(b.policy->params->grad, b.policy->params->count, 0);
+        }
+        end(&b);
+    }
+    assert_close(norm[1], norm[0], 1e-4);
+    assert_close(norm[2], norm[0], 1e-4);
+}
+
+static void every_iteration_samples_anew(void **state) {
+    (void)state;
+    ppo_rlhf_config   c = small_config();
+    ppo_rlhf_progress p[2];
+    ppo_gpt          *policy = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_tokens        prompts = some_prompts(1);
+    ppo_rlhf         *r = NULL;
+    c.learning_rate = 0;
+    assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r));
+    for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(r, &p[k]));
+    assert_true(p[0].entropy != p[1].entropy && p[0].policy_loss != p[1].policy_loss);
+    assert_int_equal(p[1].samples, 16);
+    assert_true(p[0].distinct > 0.5f); /* and so does every prompt, though it is always the same one */
+    ppo_rlhf_free(r);
+    ppo_gpt_free(policy);
+    ppo_tokens_free(&prompts);
+}
+
+static void gradients_add_up_over_micro_batches(void **state) {
+    (void)state;
+    float *whole = NULL;
+    size_t count = 0;
+    for (int micro = 0; micro <= 3; micro++) {
+        ppo_rlhf_config c = small_config();
+        c.micro_batch = micro;
+        bench b = begin(&c);
+        assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
+        count = b.policy->params->count;
+        if (!whole) {
+            whole = (float *)malloc(count * sizeof *whole);
+            memcpy(whole, b.policy->params->data, count * sizeof *whole);
+        }
+        assert_close_array(b.policy->params->data, whole, (int)count, 2e-4);
+        end(&b);
+    }
+    free(whole);
+}
+
+static void the_same_seed_gives_the_same_bits_whatever_the_slots(void **state) {
+    (void)state;
+    float reward[3];
+    for (int i = 0; i < 3; i++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p;
+        c.slots = i == 1 ? 8 : 1, c.seed = i == 2 ? 2 : 1;
+        bench b = begin(&c);
+        for (int k = 0; k < 4; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+        reward[i] = b.policy->score_weight->data[3];
+        end(&b);
+    }
+    assert_true(reward[0] == reward[1] && reward[0] != reward[2]);
+}
+
+static void penalties_clips_and_the_end_of_a_sequence_count_as_they_say(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    unsigned char   ended[4];
+    float           logp[64] = {0}, score[4] = {5, -5, 0.5f, 1};
+    ppo_tokens      tokens = {0, NULL, NULL, NULL};
+    c.prompts = 4, c.kl_coef = 0, c.reward_clip = 2, c.missing_eos_penalty = 0.25f, c.length_penalty = 0.125f;
+    bench b = begin(&c);
+    for (int s = 0; s < 4; s++) {
+        const int token[5] = {BOS, 2, 3, 4, s % 2 ? 5 : EOS};
+        assert_ok(ppo_tokens_add(&tokens, token, 5, 1));
+        ended[s] = s % 2 == 0;
+    }
+    ppo_samples samples = {tokens, logp, ended};
+    assert_ok(ppo__rlhf_rewards(b.rlhf, &samples, score));
+    const float last[4] = {2, -2.25f, 0.5f, 0.75f};
+    for (int s = 0; s < 4; s++) {
+        for (int i = 0; i < 4; i++)
+            assert_close(b.rlhf->rows.reward[4 * s + i], (i == 3 ? last[s] : 0) - 0.125f, 1e-6);
+        assert_close(b.rlhf->total[s], last[s] - 0.5f, 1e-6);
+    }
+    ppo_tokens_free(&tokens);
+    end(&b);
+}
+
+/* With lambda 1 and gamma 1 an advantage is all that follows, less the value; what follows a sequence that was cut
+   off is the value behind it, if that is asked for. */
+static void a_sequence_that_was_cut_off_may_go_on_in_the_critics_mind(void **state) {
+    (void)state;
+    for (int bootstrap = 0; bootstrap < 2; bootstrap++) {
+        ppo_rlhf_config c = small_config();
+        c.gae_lambda = 1, c.whiten_advantages = 0, c.bootstrap_truncated = bootstrap, c.kl_coef = 0;
+        c.sampling.max_new = 3;
+        bench        b = begin(&c);
+        ppo_samples  samples;
+        ppo_sampling how = c.sampling;
+        float        reward[8], score[8];
+        assert_ok(ppo__rlhf_ask(b.rlhf));
+        assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &how, &samples));
+        assert_ok(count_good(&samples, reward, NULL));
+        assert_ok(ppo_gpt_scores(b.policy, &samples.tokens, 8, score));
+        assert_ok(ppo__rlhf_look(b.rlhf, &samples));
+        assert_ok(ppo__rlhf_rewards(b.rlhf, &samples, reward));
+        assert_ok(ppo__rlhf_advantages(b.rlhf, &samples));
+        int cut_off = 0;
+        for (int s = 0, row = 0; s < 8; s++) {
+            float rest = bootstrap && !samples.ended[s] ? score[s] : 0;
+            cut_off += !samples.ended[s];
+            for (int i = ppo__response_length(&samples.tokens, s); i > 0; i--, row++) {
+                assert_close(b.rlhf->rows.value_target[row], reward[s] + rest, 1e-5);
+                assert_close(b.rlhf->rows.advantage[row], reward[s] + rest - b.rlhf->rows.value[row], 1e-5);
+            }
+        }
+        assert_true(cut_off > 0 && cut_off < 8);
+        end(&b);
+    }
+}
+
+static void samples_of_another_policy_count_by_their_ratio_up_to_the_cap(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    c.importance_cap = 1.5f;
+    bench       b = begin(&c);
+    ppo_samples samples;
+    assert_ok(ppo__rlhf_ask(b.rlhf));
+    assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &c.sampling, &samples));
+    int n = ppo_response_row(&samples.tokens, 8), row = 0;
+    for (int i = 0; i < n; i++) b.rlhf->rows.advantage[i] = 2;
+    for (int s = 0; s < 8; s++) {
+        int at = samples.tokens.start[s] + samples.tokens.prompt[s];
+        for (; at < samples.tokens.start[s + 1]; at++, row++)
+            b.rlhf->rows.old_logp[row] = samples.logp[at] + 0.1f * (float)(row % 10 - 5);
+    }
+    ppo__weigh_by_importance(b.rlhf, &samples);
+    for (int i = 0; i < n; i++)
+        assert_close(b.rlhf->rows.advantage[i], 2 * fmin(1.5, exp(0.1 * (i % 10 - 5))), 1e-5);
+    end(&b);
+}
+
+static void own_samples_and_rewards_train_as_iterate_does(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    bench           a = begin(&c), b = begin(&c);
+    ppo_samples     samples;
+    float           reward[8];
+    assert_ok(ppo_rlhf_iterate(a.rlhf, NULL));
+    ppo_sampling how = c.sampling;
+    ppo_rng      rng = ppo_rng_stream(c.seed, PPO_STREAM_TOKEN, 0);
+    how.seed = (uint64_t)ppo_rng_u32(&rng) << 32;
+    how.seed |= ppo_rng_u32(&rng);
+    assert_ok(ppo__rlhf_ask(b.rlhf));
+    assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &how, &samples));
+    assert_ok(count_good(&samples, reward, NULL));
+    assert_ok(ppo_rlhf_update(b.rlhf, &samples, reward, NULL));
+    assert_memory_equal(a.policy->params->data, b.policy->params->data,
+                        a.policy->params->count * sizeof(float));
+    end(&a);
+    end(&b);
+}
+
+static void the_reference_follows_when_asked_and_the_coefficient_adapts(void **state) {
+    (void)state;
+    ppo_rlhf_config   c = small_config();
+    ppo_rlhf_progress p;
+    c.reference_every = 2, c.kl_target = 1e-3f, c.kl_horizon = 16;
+    bench b = begin(&c);
+    assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+    assert_true(p.kl == 0 && p.kl_coef == c.kl_coef);
+    assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+    assert_true(p.kl_coef < c.kl_coef); /* there was no KL at first, which is below the target */
+    assert_true(p.kl_k3 > 0);
+    assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+    assert_true(p.kl == 0); /* the policy has become the reference */
+    end(&b);
+}
+
+static void a_critic_of_its_own_is_trained_and_the_policys_score_is_not(void **state) {
+    (void)state;
+    ppo_rlhf_config   c = small_config();
+    ppo_gpt          *policy = small_gpt(VOCAB, CONTEXT, 1), *critic = small_gpt(VOCAB, CONTEXT + 2, 1);
+    ppo_tokens        prompts = some_prompts(3);
+    ppo_rlhf         *r = NULL;
+    ppo_rlhf_progress p;
+    float             score = policy->score_weight->data[0], value = critic->score_weight->data[0];
+    c.critic_learning_rate = 1e-2f, c.prompts = 32, c.minibatch_size = 16;
+    assert_ok(ppo_rlhf_create(policy, NULL, critic, &prompts, count_good, NULL, &c, &r));
+    for (int k = 0; k < 30; k++) assert_ok(ppo_rlhf_iterate(r, &p));
+    assert_true(policy->score_weight->data[0] == score && critic->score_weight->data[0] != value);
+    assert_true(p.explained_variance > 0.2f);
+    ppo_rlhf_free(r);
+    ppo_gpt_free(policy);
+    ppo_gpt_free(critic);
+    ppo_tokens_free(&prompts);
+}
+
+static void a_collapse_is_told(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    bench           b = begin(&c);
+    const struct {
+        float       distinct, kl, entropy, length;
+        const char *word;
+    } cases[] = {{1, 1, 1, 5, ""},          {0.4f, 1, 1, 5, "repeats"},
+                 {1, 6, 1, 5, "runs away"}, {1, 1, 0.05f, 5, "entropy"},
+                 {1, 1, 1, 11, "length"},   {1, 1, 1, 2, "length"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_rlhf_progress p;
+        memset(&p, 0, sizeof p);
+        b.rlhf->iteration = i + 1;
+        p.distinct = cases[i].distinct, p.kl = cases[i].kl, p.entropy = cases[i].entropy;
+        p.mean_length = cases[i].length;
+        ppo__rlhf_warn(b.rlhf, &p);
+        assert_true(*cases[i].word ? strstr(p.warning, cases[i].word) != NULL : !*p.warning);
+    }
+    end(&b);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Best-of-n
+   -------------------------------------------------------------------------------------------------------- */
+
+static void the_best_of_n_is_the_best_of_these_samples(void **state) {
+    (void)state;
+    ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
+    ppo_tokens     prompts = some_prompts(5), best = {0, NULL, NULL, NULL};
+    ppo_generator *generator = NULL;
+    ppo_sampling   how = ppo_sampling_default();
+    float          score[3][5];
+    const int      n[3] = {1, 4, 16};
+    how.eos = EOS;
+    assert_ok(ppo_generator_create(gpt, 4, &generator));
+    for (int k = 0; k < 3; k++) {
+        ppo_tokens_clear(&best);
+        assert_ok(ppo_best_of_n(generator, &prompts, n[k], &how, count_good, NULL, &best, score[k]));
+        assert_int_equal(best.count, 5);
+        for (int s = 0; s < 5; s++) {
+            int good = 0, at = best.start[s];
+            assert_int_equal(best.prompt[s], 1 + s % 2);
+            assert_memory_equal(best.token + at, prompts.token + prompts.start[s],
+                                (size_t)(1 + s % 2) * sizeof(int));
+            for (int i = at + best.prompt[s]; i < best.start[s + 1]; i++) good += best.token[i] == GOOD;
+            assert_true(score[k][s] == (float)good);
+            assert_true(k == 0 || score[k][s] >= score[k - 1][s]); /* the first samples are the same */
+        }
+    }
+    ppo_tokens same = {0, NULL, NULL, NULL};
+    const int  token = BOS;
+    for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add(&same, &token, 1, 1));
+    ppo_tokens_clear(&best);
+    assert_ok(ppo_best_of_n(generator, &same, 1, &how, count_good, NULL, &best, NULL));
+    assert_true(ppo__distinct(&best) > 0.5f); /* the same prompt twice is sampled twice */
+    ppo_tokens_free(&same);
+    assert_close(ppo_best_of_n_kl(1), 0, 1e-7);
+    assert_close(ppo_best_of_n_kl(16), log(16) - 15.0 / 16, 1e-6);
+    ppo_generator_free(generator);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&prompts);
+    ppo_tokens_free(&best);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   What cannot work
+   -------------------------------------------------------------------------------------------------------- */
+
+static ppo_status give_nan(const ppo_samples *samples, float *reward, void *user) {
+    ppo_status status = count_good(samples, reward, user);
+    reward[2] = NAN;
+    return status;
+}
+
+static ppo_status give_nothing(const ppo_samples *samples, float *reward, void *user) {
+    (void)samples, (void)reward, (void)user;
+    return PPO_OK;
+}
+
+static ppo_status give_up(const ppo_samples *samples, float *reward, void *user) {
+    (void)samples, (void)reward;
+    return user ? ppo_fail(PPO_ERROR_FILE, "the verifier is not at home") : PPO_ERROR_NUMERIC;
+}
+
+static void failing_rewards_are_told_and_change_nothing(void **state) {
+    (void)state;
+    const struct {
+        ppo_reward_fn reward;
+        void         *user;
+        ppo_status    status;
+        const char   *words;
+    } cases[] = {{give_nan, NULL, PPO_ERROR_NUMERIC, "reward|sample 2|nan"},
+                 {give_nothing, NULL, PPO_ERROR_NUMERIC, "reward|sample 0|nan"},
+                 {give_up, NULL, PPO_ERROR_NUMERIC, "reward function failed"},
+                 {give_up, "", PPO_ERROR_FILE, "verifier"},
+                 {NULL, NULL, PPO_ERROR_ARGUMENT, "reward function"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_rlhf_config c = small_config();
+        ppo_gpt        *policy = small_gpt(VOCAB, CONTEXT, 1), *before = NULL;
+        ppo_tokens      prompts = some_prompts(3);
+        ppo_rlhf       *r = NULL;
+        assert_ok(ppo_gpt_copy(policy, 0, &before));
+        assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, cases[i].reward, cases[i].user, &c, &r));
+        assert_fails(ppo_rlhf_iterate(r, NULL), cases[i].status, cases[i].words);
+        assert_memory_equal(policy->params->data, before->params->data,
+                            policy->params->count * sizeof(float));
+        ppo_rlhf_free(r);
+        ppo_gpt_free(policy);
+        ppo_gpt_free(before);
+        ppo_tokens_free(&prompts);
+    }
+}
+
+static ppo_status always_one(const ppo_samples *samples, float *reward, void *user) {
+    (void)user;
+    for (int s = 0; s < samples->tokens.count; s++) reward[s] = 1;
+    return PPO_OK;
+}
+
+static void samples_that_are_all_the_same_are_no_failure(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_gpt          *policy = small_gpt(VOCAB, CONTEXT, 1);
+        ppo_tokens        prompts = some_prompts(1);
+        ppo_rlhf         *r = NULL;
+        ppo_rlhf_progress p;
+        c.advantage = kind, c.samples = kind < 2 ? 1 : 4, c.sampling.greedy = 1, c.kl_coef = 0;
+        assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, always_one, NULL, &c, &r));
+        for (int k = 0; k < 3; k++) {
+            assert_ok(ppo_rlhf_iterate(r, &p));
+            assert_close(p.distinct, 1.0 / (8 * c.samples), 1e-6);
+            assert_true(strstr(p.warning, "repeats") != NULL);
+            if (kind >= 2) assert_close(p.policy_loss, 0, 1e-6); /* nobody was better than the others */
+        }
+        ppo_rlhf_free(r);
+        ppo_gpt_free(policy);
+        ppo_tokens_free(&prompts);
+    }
+}
+
+static void what_cannot_work_is_refused(void **state) {
+    (void)state;
+    ppo_gpt   *policy = small_gpt(VOCAB, CONTEXT, 1), *plain = small_gpt(VOCAB, CONTEXT, 0);
+    ppo_gpt   *other = small_gpt(VOCAB + 1, CONTEXT, 1), *brief = small_gpt(VOCAB, CONTEXT - 1, 1);
+    ppo_tokens prompts = some_prompts(3), none = {0, NULL, NULL, NULL}, empty = some_prompts(3);
+    ppo_tokens full = {0, NULL, NULL, NULL}, foreign = {0, NULL, NULL, NULL};
+    int        ten[CONTEXT] = {0}, stranger = VOCAB;
+    ppo_rlhf  *r = NULL;
+    empty.prompt[1] = 0;
+    assert_ok(ppo_tokens_add(&full, ten, CONTEXT, CONTEXT));
+    assert_ok(ppo_tokens_add(&foreign, &stranger, 1, 1));
+    ppo_rlhf_config c = small_config();
+    const struct {
+        ppo_gpt          *policy, *reference, *critic;
+        const ppo_tokens *prompts;
+        const char       *words;
+    } cases[] = {{NULL, NULL, NULL, &prompts, "NULL"},
+                 {policy, NULL, NULL, NULL, "NULL"},
+                 {policy, other, NULL, &prompts, "vocabulary|7|8|reference"},
+                 {policy, NULL, other, &prompts, "vocabulary|critic"},
+                 {policy, brief, NULL, &prompts, "context|10|9"},
+                 {plain, NULL, NULL, &prompts, "policy has no score"},
+                 {policy, NULL, plain, &prompts, "critic has no score"},
+                 {policy, NULL, NULL, &none, "no sequence"},
+                 {policy, NULL, NULL, &empty, "prompt 1|0 of 2"},
+                 {policy, NULL, NULL, &full, "prompt 0|10"},
+                 {policy, NULL, NULL, &foreign, "token 7|0 .. 6"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        assert_fails(ppo_rlhf_create(cases[i].policy, cases[i].reference, cases[i].critic, cases[i].prompts,
+                                     count_good, NULL, &c, &r),
+                     PPO_ERROR_ARGUMENT, cases[i].words);
+        assert_null(r);
+    }
+    assert_fails(ppo_rlhf_iterate(NULL, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    ppo_gpt_free(policy), ppo_gpt_free(plain), ppo_gpt_free(other), ppo_gpt_free(brief);
+    ppo_tokens_free(&prompts), ppo_tokens_free(&empty), ppo_tokens_free(&full), ppo_tokens_free(&foreign);
+}
+
+static void settings_that_cannot_work_are_refused_by_name(void **state) {
+    (void)state;
+    ppo_gpt   *policy = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_tokens prompts = some_prompts(3);
+    ppo_rlhf  *r = NULL;
+    for (int i = 0;; i++) {
+        ppo_rlhf_config c = small_config();
+        const char     *words = NULL;
+        switch (i) {
+        case 0:
+            c.prompts = 0, words = "0 prompts";
+            break;
+        case 1:
+            c.samples = 0, words = "0 samples";
+            break;
+        case 2:
+            c.slots = 0, words = "0 slots";
+            break;
+        case 3:
+            c.epochs = 0, words = "0 epochs";
+            break;
+        case 4:
+            c.minibatch_size = 9, words = "minibatch_size is 9|8 sequences";
+            break;
+        case 5:
+            c.minibatch_size = 0, words = "minibatch_size is 0";
+            break;
+        case 6:
+            c.micro_batch = -1, words = "micro_batch -1";
+            break;
+        case 7:
+            c.learning_rate = -1, words = "learning_rate is -1";
+            break;
+        case 8:
+            c.gamma = 1.5f, words = "gamma is 1.5";
+            break;
+        case 9:
+            c.gae_lambda = NAN, words = "gae_lambda is nan";
+            break;
+        case 10:
+            c.advantage = 4, words = "advantage 4";
+            break;
+        case 11:
+            c.advantage = PPO_ADVANTAGE_GROUP, words = "samples is 1";
+            break;
+        case 12:
+            c.kl_estimator = 0, words = "estimator 0";
+            break;
+        case 13:
+            c.kl_place = 2, words = "place 2";
+            break;
+        case 14:
+            c.kl_target = 1, c.kl_horizon = 7, words = "kl_horizon is 7|8 sequences";
+            break;
+        case 15:
+            c.sampling.temperature = 0, words = "temperature is 0";
+            break;
+        case 16:
+            c.sampling.top_p = 0, words = "top_p is 0";
+            break;
+        case 17:
+            c.kl_coef = -1, words = "kl_coef is -1";
+            break;
+        case 18:
+            c.importance_cap = INFINITY, words = "importance_cap is inf";
+            break;
+        case 19:
+            c.entropy_coef = NAN, words = "entropy_coef is nan";
+            break;
+        default:
+            break;
+        }
+        if (!words) break;
+        assert_fails(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r),
+                     PPO_ERROR_ARGUMENT, words);
+        assert_null(r);
+    }
+    ppo_gpt_free(policy);
+    ppo_tokens_free(&prompts);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Memory
+   -------------------------------------------------------------------------------------------------------- */
+
+static void an_iteration_after_the_first_allocates_nothing(void **state) {
+    (void)state;
+    heap h = {0};
+    h.fail_at = -1;
+    ppo_set_allocator(heap_hook, &h);
+    ppo_rlhf_config c = small_config();
+    c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.bootstrap_truncated = 1;
+    bench b = begin(&c);
+    for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
+    long calls = h.calls;
+    for (int k = 0; k < 20; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
+    assert_int_equal(h.calls, calls);
+    end(&b);
+    assert_int_equal(h.live, 0);
+    ppo_set_allocator(NULL, NULL);
+}
+
+static ppo_status whole_job(void *user) {
+    ppo_gpt_config  shape = {VOCAB, CONTEXT, 8, 1, 2, 1, 5};
+    ppo_rlhf_config c = small_config();
+    ppo_gpt        *policy = NULL;
+    ppo_rlhf       *r = NULL;
+    ppo_tokens      prompts = {0, NULL, NULL, NULL}, best = {0, NULL, NULL, NULL};
+    const int       token = BOS;
+    ppo_generator  *generator = NULL;
+    (void)user;
+    c.prompts = c.minibatch_size = 2, c.epochs = 1;
+    ppo_status status = ppo_gpt_create(&shape, &policy);
+    if (!status) status = ppo_tokens_add(&prompts, &token, 1, 1);
+    if (!status) status = ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r);
+    if (!status) status = ppo_rlhf_iterate(r, NULL);
+    if (!status) status = ppo_generator_create(policy, 2, &generator);
+    if (!status) status = ppo_best_of_n(generator, &prompts, 3, &c.sampling, count_good, NULL, &best, NULL);
+    ppo_generator_free(generator);
+    ppo_rlhf_free(r);
+    ppo_gpt_free(policy);
+    ppo_tokens_free(&prompts);
+    ppo_tokens_free(&best);
+    return status;
+}
+
+static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
+    (void)state;
+    assert_true(fail_each_allocation(whole_job, NULL) > 60);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rewards_and_advantages_are_those_of_trl),
+        cmocka_unit_test(losses_and_their_gradients_are_those_of_trl),
+        cmocka_unit_test(group_and_leave_one_out_advantages_are_those_of_trl),
+        cmocka_unit_test(the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt),
+        cmocka_unit_test(the_first_minibatch_has_ratios_of_exactly_one),
+        cmocka_unit_test(the_gradient_of_a_step_is_that_of_the_mean_over_tokens),
+        cmocka_unit_test(every_iteration_samples_anew),
+        cmocka_unit_test(rewards_rise),
+        cmocka_unit_test(a_penalty_keeps_the_policy_near_the_reference),
+        cmocka_unit_test(the_gradient_of_the_whole_loss_is_right),
+        cmocka_unit_test(gradients_add_up_over_micro_batches),
+        cmocka_unit_test(the_same_seed_gives_the_same_bits_whatever_the_slots),
+        cmocka_unit_test(penalties_clips_and_the_end_of_a_sequence_count_as_they_say),
+        cmocka_unit_test(a_sequence_that_was_cut_off_may_go_on_in_the_critics_mind),
+        cmocka_unit_test(samples_of_another_policy_count_by_their_ratio_up_to_the_cap),
+        cmocka_unit_test(own_samples_and_rewards_train_as_iterate_does),
+        cmocka_unit_test(the_reference_follows_when_asked_and_the_coefficient_adapts),
+        cmocka_unit_test(a_critic_of_its_own_is_trained_and_the_policys_score_is_not),
+        cmocka_unit_test(a_collapse_is_told),
+        cmocka_unit_test(the_best_of_n_is_the_best_of_these_samples),
+        cmocka_unit_test(failing_rewards_are_told_and_change_nothing),
+        cmocka_unit_test(samples_that_are_all_the_same_are_no_failure),
+        cmocka_unit_test(what_cannot_work_is_refused),
+        cmocka_unit_test(settings_that_cannot_work_are_refused_by_name),
+        cmocka_unit_test_teardown(an_iteration_after_the_first_allocates_nothing, restore_allocator),
+        cmocka_unit_test_teardown(every_failing_allocation_is_reported_and_leaks_nothing, restore_allocator),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
