@@ -2227,7 +2227,7 @@ static void ppo__plain_gelu(const float *x, float *y, size_t n) {
 
 static void ppo__plain_gelu_backward(const float *x, const float *dy, float *dx, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        const float square = x[i] * x[i];
+        const float square = fminf(x[i] * x[i], FLT_MAX); /* 0 times infinity is NaN */
         const float t = tanhf(PPO__GELU_SCALE * (x[i] + PPO__GELU_CUBIC * square * x[i]));
         const float du = PPO__GELU_SCALE * (1.0f + 3.0f * PPO__GELU_CUBIC * square);
         dx[i] = dy[i] * 0.5f * (1.0f + t + x[i] * (1.0f - t * t) * du);
@@ -2830,7 +2830,7 @@ PPO__FN void PPO__(gelu)(const float *x, float *y, size_t n) {
 PPO__FN void PPO__(gelu_backward)(const float *x, const float *dy, float *dx, size_t n) {
     PPO__EACH_VECTOR(n, {
         const PPO__VEC v = PPO__(load)(x + i, lanes);
-        const PPO__VEC square = v * v;
+        const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), v * v); /* 0 times infinity is NaN */
         const PPO__VEC s = PPO__(gelu_gate)(v, square);
         const PPO__VEC du = PPO__FMA(PPO__SET1(6.0f * PPO__GELU_SCALE * PPO__GELU_CUBIC), square,
                                      PPO__SET1(2.0f * PPO__GELU_SCALE));
