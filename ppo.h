@@ -2972,13 +2972,14 @@ PPO__FN void PPO__(softmax_grad)(const float *logits, int n, float inv_temperatu
     });
 }
 
-/* The scale is folded in before the maximum is taken off, as in softmax_stats(). */
+/* The maximum is taken off before the scale is folded in: of huge numbers a rounded product less the exact one
+   can be anything. */
 PPO__FN void PPO__(softmax)(float scale, float *x, int n) {
     PPO__VEC high = PPO__SET1(-INFINITY), sum = PPO__SET1(0.0f);
-    PPO__EACH_VECTOR((size_t)n, high = PPO__MAX(high, PPO__(logits)(x + i, scale, 0.0f, lanes)));
+    PPO__EACH_VECTOR((size_t)n, high = PPO__MAX(high, PPO__(logits)(x + i, 1.0f, 0.0f, lanes)));
     const float top = PPO__(lane_max)(high);
     PPO__EACH_VECTOR((size_t)n, {
-        const PPO__VEC e = PPO__(vexp)(PPO__(logits)(x + i, scale, top, lanes));
+        const PPO__VEC e = PPO__(vexp)(PPO__SET1(scale) * PPO__(logits)(x + i, 1.0f, top, lanes));
         sum = sum + e;
         PPO__(store)(x + i, e, lanes);
     });

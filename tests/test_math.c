@@ -1,6 +1,6 @@
-/* Section 3, through public functions: the plain kernels against double precision, the other kernel sets
-   against the plain one, and the promise that a row's result has the same bits whichever rows share its
-   batch. */
+/* Section 3, through public functions where there are such: the plain kernels against double precision, the
+   other kernel sets against the plain one, and the promise that a row's result has the same bits whichever
+   rows share its batch. Of a transformer's kernels each set is compared with double precision. */
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
@@ -104,6 +104,37 @@ static void run_tanh(const rows_case *c, const float *x, int n, float *y) {
 static void run_exp(const rows_case *c, const float *x, int n, float *y) {
     ppo_tensor *result = ppo_tape_exp(tape, wrap(c, x, n));
     unwrap(&result, 1, n, y);
+}
+
+static void run_gelu(const rows_case *c, const float *x, int n, float *y) {
+    ppo__k()->gelu(x, y, (size_t)(n * c->in));
+}
+
+static void run_gelu_backward(const rows_case *c, const float *x, int n, float *y) {
+    ppo__k()->gelu_backward(x, x, y, (size_t)(n * c->in));
+}
+
+static void run_softmax(const rows_case *c, const float *x, int n, float *y) {
+    memcpy(y, x, (size_t)(n * c->in) * sizeof *y);
+    for (int i = 0; i < n; i++) ppo__k()->softmax(0.7f, y + i * c->in, c->in);
+}
+
+static void run_softmax_backward(const rows_case *c, const float *x, int n, float *y) {
+    for (int i = 0; i < n; i++)
+        ppo__k()->softmax_backward(0.7f, weights, x + i * c->in, y + i * c->in, c->in);
+}
+
+static void run_layer_norm(const rows_case *c, const float *x, int n, float *y) {
+    float mean, rstd;
+    for (int i = 0; i < n; i++)
+        ppo__k()->layer_norm(x + i * c->in, weights, biases, y + i * c->in, c->in, &mean, &rstd);
+}
+
+static void run_layer_norm_backward(const rows_case *c, const float *x, int n, float *y) {
+    memset(y, 0, (size_t)(n * c->in) * sizeof *y);
+    for (int i = 0; i < n; i++)
+        ppo__k()->layer_norm_backward(x + i * c->in, weights, 0.5f, 0.8f, biases, y + i * c->in, NULL, NULL,
+                                      c->in);
 }
 
 static void run_log_softmax(const rows_case *c, const float *x, int n, float *y) {
@@ -224,6 +255,12 @@ static void a_row_of_elementwise_and_softmax_functions_has_the_same_bits_in_ever
             rows_case cases[] = {
                 {"tanh", run_tanh, width, width, 0, {0}, {0}, NULL, NULL},
                 {"exp", run_exp, width, width, 0, {0}, {0}, NULL, NULL},
+                {"gelu", run_gelu, width, width, 0, {0}, {0}, NULL, NULL},
+                {"gelu_backward", run_gelu_backward, width, width, 0, {0}, {0}, NULL, NULL},
+                {"softmax", run_softmax, width, width, 0, {0}, {0}, NULL, NULL},
+                {"softmax_backward", run_softmax_backward, width, width, 0, {0}, {0}, NULL, NULL},
+                {"layer_norm", run_layer_norm, width, width, 0, {0}, {0}, NULL, NULL},
+                {"layer_norm_backward", run_layer_norm_backward, width, width, 0, {0}, {0}, NULL, NULL},
                 {"log_softmax", run_log_softmax, width, width, 0, {0}, {0}, NULL, NULL},
                 {"token_logp", run_token_logp, width, 2, 0, {0}, {0}, NULL, NULL},
                 {"categorical", run_categorical, width, 2, 0, {0}, {0}, NULL, NULL},
@@ -433,6 +470,220 @@ static void a_nan_anywhere_in_a_long_row_is_seen(void **state) {
     }
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   A transformer's kernels, of every set, against double precision
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { LONGEST = 4099 };
+static float  kx[LONGEST + 1], kw[LONGEST + 1], kb[LONGEST + 1], ky[LONGEST + 1], kz[LONGEST + 1];
+static double want[LONGEST];
+
+/* 1, 2, ..., 70, and some large ones; 0 ends */
+static int next_size(int n) { return n < 70 ? n + 1 : n == 70 ? 1024 : n == 1024 ? LONGEST : 0; }
+
+/* Each of n numbers is off by no more than the tolerance, and nothing was written behind them. */
+static void assert_wanted(const char *kernel, const float *got, int n, double tolerance) {
+    for (int i = 0; i < n; i++)
+        if (!is_close(got[i], want[i], tolerance, 1))
+            fail_msg("%s (%s): element %d of %d is %.9g, not %.9g", ppo_kernels_name(), kernel, i, n,
+                     (double)got[i], want[i]);
+    if (got[n] != 7) fail_msg("%s (%s): wrote behind its %d elements", ppo_kernels_name(), kernel, n);
+}
+
+static void gelu_of(double x, double *y, double *slope) {
+    const double scale = 0.79788456080286535588, cubic = 0.044715;
+    double       e = exp(-2 * scale * (x + cubic * x * x * x)), s = 1 / (1 + e);
+    *y = x * s;
+    *slope = isinf(e) ? 0 : s + x * s * (e * s) * 2 * scale * (1 + 3 * cubic * x * x);
+}
+
+static void gelu_and_its_slope_agree_with_double_precision_in_place_or_not(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_rng rng = test_rng(20);
+        double  y, slope[LONGEST];
+        for (int n = 1; n; n = next_size(n)) {
+            fill_normal(&rng, kx, n, 3), fill_normal(&rng, kw, n, 1);
+            for (int i = 0; n > 1024 && i < n; i++) kx[i] = 0.005f * (float)(i - n / 2); /* -10 .. 10 */
+            for (int i = 0; i < n; i++) gelu_of(kx[i], &want[i], &slope[i]);
+            ky[n] = kz[n] = kx[n] = kw[n] = 7;
+            ppo__k()->gelu(kx, ky, (size_t)n);
+            assert_wanted("gelu", ky, n, 6e-7);
+            for (int i = 0; i < n && strcmp(ppo_kernels_name(), "plain"); i++)
+                assert_true(
+                    is_close(ky[i], want[i], 3e-5, fabs(want[i]) + 1e-33)); /* where tanh u is near -1, too */
+            for (int i = 0; i < n; i++) want[i] = slope[i] * kw[i];
+            ppo__k()->gelu_backward(kx, kw, kz, (size_t)n);
+            assert_wanted("gelu_backward", kz, n, 8e-6);
+
+            ppo__k()->gelu_backward(kx, kw, kw, (size_t)n);
+            ppo__k()->gelu(kx, kx, (size_t)n);
+            assert_false(bits_differ(kx, ky, (size_t)n + 1) || bits_differ(kw, kz, (size_t)n + 1));
+        }
+        static const float ends[] = {-1e30f, -3e19f, -50, -12, 0, 12, 50, 3e19f, 1e30f};
+        for (int i = 0; i < COUNT(ends); i++) {
+            gelu_of(ends[i], &y, &slope[0]);
+            kx[0] = ends[i], kw[0] = 1;
+            ppo__k()->gelu(kx, ky, 1);
+            ppo__k()->gelu_backward(kx, kw, kz, 1);
+            assert_true(is_close(ky[0], y, 1e-9, 1) && is_close(kz[0], slope[0], 1e-9, 1));
+        }
+        kx[0] = NAN;
+        ppo__k()->gelu(kx, ky, 1);
+        ppo__k()->gelu_backward(kx, kw, kz, 1);
+        assert_true(isnan(ky[0]) && isnan(kz[0]));
+    }
+}
+
+static void gelu_has_the_same_bits_in_all_vector_sets(void **state) {
+    (void)state;
+    enum { N = 4096 };
+    static float x[N], y[2][N], dx[2][N];
+    int          sets = 0;
+    for (int i = 0; i < N; i++) x[i] = 0.006f * (float)(i - N / 2);
+    FOR_EACH_KERNEL_SET(set) {
+        if (!strcmp(ppo_kernels_name(), "plain")) continue;
+        int k = sets++ > 0;
+        ppo__k()->gelu(x, y[k], N);
+        ppo__k()->gelu_backward(x, x, dx[k], N);
+        assert_false(k && (bits_differ(y[0], y[1], N) || bits_differ(dx[0], dx[1], N)));
+    }
+}
+
+static void want_softmax(double scale, const float *x, int n) {
+    double top = -INFINITY, sum = 0;
+    for (int i = 0; i < n; i++) top = fmax(top, x[i]);
+    for (int i = 0; i < n; i++) sum += want[i] = exp(scale * (x[i] - top));
+    for (int i = 0; i < n; i++) want[i] /= sum;
+}
+
+/* form 0: plain numbers. 1: most are impossible. 2: one is larger than all others by far. 3: all are equal.
+   4: enormous, but for one. */
+static void fill_logits(ppo_rng *rng, int form, int n) {
+    fill_normal(rng, kx, n, 2);
+    int one = ppo_rng_below(rng, n);
+    for (int i = 0; i < n; i++) {
+        if (form == 1 && i != one && ppo_rng_below(rng, 3)) kx[i] = -INFINITY;
+        if (form == 2) kx[i] = i == one ? 300 : -300 * ppo_rng_uniform(rng);
+        if (form == 3) kx[i] = -1000;
+        if (form == 4) kx[i] = i == one ? 1e30f : -1e30f;
+    }
+}
+
+static void softmax_agrees_with_double_precision_of_any_logits(void **state) {
+    (void)state;
+    static const float scales[] = {1, 0.125f, 2.5f};
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_rng rng = test_rng(21);
+        for (int n = 1; n; n = next_size(n))
+            for (int form = 0; form < 5; form++) {
+                float scale = scales[(n + form) % 3];
+                fill_logits(&rng, form, n);
+                want_softmax(scale, kx, n);
+                kx[n] = 7;
+                ppo__k()->softmax(scale, kx, n);
+                assert_wanted("softmax", kx, n, 1e-6);
+                for (int i = 0; i < n; i++) /* what is small is right in its digits as well */
+                    assert_true(is_close(kx[i], want[i], 1e-5, want[i] + 1e-37));
+            }
+    }
+}
+
+static void softmax_backward_agrees_with_double_precision_in_place_or_not(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_rng rng = test_rng(22);
+        for (int n = 1; n; n = next_size(n)) {
+            double dot = 0;
+            fill_normal(&rng, kx, n, 2), fill_normal(&rng, kw, n, 1);
+            ppo__k()->softmax(1, kx, n);
+            for (int i = 0; i < n; i++) dot += (double)kx[i] * kw[i];
+            for (int i = 0; i < n; i++) want[i] = 0.7 * kx[i] * (kw[i] - dot);
+            ky[n] = kw[n] = 7;
+            ppo__k()->softmax_backward(0.7f, kx, kw, ky, n);
+            assert_wanted("softmax_backward", ky, n, 1e-6);
+            ppo__k()->softmax_backward(0.7f, kx, kw, kw, n);
+            assert_false(bits_differ(kw, ky, (size_t)n + 1));
+        }
+    }
+}
+
+/* form 0: plain numbers; 1: far from 0; 2: all equal, which only eps divides; 3: a variance near eps */
+static void fill_row(ppo_rng *rng, int form, int n) {
+    fill_normal(rng, kx, n, 2), fill_normal(rng, kw, n, 1), fill_normal(rng, kb, n, 1);
+    for (int i = 0; i < n; i++) {
+        if (form == 1) kx[i] = 30 + 0.25f * kx[i];
+        if (form == 2) kx[i] = -0.75f;
+        if (form == 3) kx[i] *= 0.002f;
+    }
+}
+
+static void moments_of(const float *x, int n, double *mean, double *rstd) {
+    double sum = 0, squares = 0;
+    for (int i = 0; i < n; i++) sum += x[i];
+    for (int i = 0; i < n; i++) squares += (x[i] - sum / n) * (x[i] - sum / n);
+    *mean = sum / n;
+    *rstd = 1 / sqrt(squares / n + 1e-5);
+}
+
+static void layer_norm_agrees_with_double_precision_near_and_far_from_0(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_rng rng = test_rng(23);
+        for (int n = 1; n; n = next_size(n))
+            for (int form = 0; form < 4; form++) {
+                double mean, rstd;
+                float  got_mean, got_rstd;
+                fill_row(&rng, form, n);
+                moments_of(kx, n, &mean, &rstd);
+                for (int i = 0; i < n; i++) want[i] = kw[i] * ((kx[i] - mean) * rstd) + kb[i];
+                ky[n] = 7;
+                ppo__k()->layer_norm(kx, kw, kb, ky, n, &got_mean, &got_rstd);
+                assert_wanted("layer_norm", ky, n, form == 1 ? 1e-4 + 1e-7 * n : 5e-6);
+                assert_true(is_close(got_mean, mean, form == 1 ? 1e-5 + 2e-8 * n : 2e-6, 1));
+                assert_true(is_close(got_rstd, rstd, 5e-6, rstd));
+            }
+    }
+}
+
+/* The kernel adds; so each gradient starts from something. */
+static void layer_norm_backward_agrees_with_double_precision_whichever_gradients_are_wanted(void **state) {
+    (void)state;
+    static float grad[3][LONGEST + 1], before[3][LONGEST];
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_rng rng = test_rng(24);
+        for (int n = 1; n; n = next_size(n))
+            for (int wanted = 0; wanted < 8; wanted++) {
+                double mean, rstd, g_sum = 0, gx_sum = 0;
+                fill_row(&rng, 0, n);
+                fill_normal(&rng, kz, n, 1);
+                moments_of(kx, n, &mean, &rstd);
+                for (int i = 0; i < n; i++) {
+                    double g = (double)kz[i] * kw[i];
+                    g_sum += g, gx_sum += g * (kx[i] - mean) * rstd;
+                }
+                for (int k = 0; k < 3; k++) {
+                    fill_normal(&rng, before[k], n, 1);
+                    memcpy(grad[k], before[k], (size_t)n * sizeof(float));
+                    grad[k][n] = 7;
+                }
+                ppo__k()->layer_norm_backward(kx, kw, (float)mean, (float)rstd, kz,
+                                              wanted & 1 ? grad[0] : NULL, wanted & 2 ? grad[1] : NULL,
+                                              wanted & 4 ? grad[2] : NULL, n);
+                for (int k = 0; k < 3; k++) {
+                    for (int i = 0; i < n; i++) {
+                        double xhat = (kx[i] - mean) * rstd;
+                        double d[3] = {rstd * (kz[i] * kw[i] - (g_sum + xhat * gx_sum) / n), kz[i] * xhat,
+                                       kz[i]};
+                        want[i] = before[k][i] + (wanted & 1 << k ? d[k] : 0);
+                    }
+                    /* two equal numbers have rstd 316, which multiplies what is lost in a difference */
+                    assert_wanted("layer_norm_backward", grad[k], n, 2e-6 * fmax(1, rstd * rstd));
+                }
+            }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_kernels_are_always_there_and_unknown_ones_are_refused),
@@ -445,6 +696,12 @@ int main(void) {
         cmocka_unit_test(tanh_and_exp_agree_with_double_precision),
         cmocka_unit_test(every_kernel_set_agrees_with_the_plain_one),
         cmocka_unit_test(a_nan_anywhere_in_a_long_row_is_seen),
+        cmocka_unit_test(gelu_and_its_slope_agree_with_double_precision_in_place_or_not),
+        cmocka_unit_test(gelu_has_the_same_bits_in_all_vector_sets),
+        cmocka_unit_test(softmax_agrees_with_double_precision_of_any_logits),
+        cmocka_unit_test(softmax_backward_agrees_with_double_precision_in_place_or_not),
+        cmocka_unit_test(layer_norm_agrees_with_double_precision_near_and_far_from_0),
+        cmocka_unit_test(layer_norm_backward_agrees_with_double_precision_whichever_gradients_are_wanted),
     };
     return cmocka_run_group_tests(tests, open_tape, close_tape);
 }
