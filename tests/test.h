@@ -490,4 +490,77 @@ static inline log_of_run run_with_log(const ppo_env *env, ppo_config cfg, int st
     return log;
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   Language models
+   -------------------------------------------------------------------------------------------------------- */
+
+static inline ppo_gpt_config gpt_config(int vocab, int context, int width, int layers, int heads) {
+    ppo_gpt_config c = {0};
+    c.vocab = vocab, c.context = context, c.width = width, c.layers = layers, c.heads = heads;
+    c.score = 1;
+    c.seed = 1;
+    return c;
+}
+
+/* A model of which no number is 0, 1, or like another. */
+static inline ppo_gpt *random_gpt(ppo_gpt_config config, float scale) {
+    ppo_gpt *gpt = NULL;
+    ppo_rng  rng = test_rng(77 + (uint32_t)config.seed);
+    assert_ok(ppo_gpt_create(&config, &gpt));
+    for (int k = 0; k < gpt->params->tensor_count; k++) {
+        const ppo_tensor *t = gpt->params->tensors[k];
+        for (int i = 0; i < t->rows * t->cols; i++) t->data[i] += scale * ppo_rng_normal(&rng);
+    }
+    return gpt;
+}
+
+static inline void add_random(ppo_tokens *tokens, ppo_rng *rng, int vocab, int n, int prompt) {
+    int text[256];
+    assert_true(n <= COUNT(text));
+    for (int i = 0; i < n; i++) text[i] = ppo_rng_below(rng, vocab);
+    assert_ok(ppo_tokens_add(tokens, text, n, prompt));
+}
+
+/* Sequence s alone, in the same arrays; start is room for its bounds. */
+static inline ppo_tokens one_sequence(const ppo_tokens *tokens, int s, int start[2]) {
+    ppo_tokens one = {1, start, tokens->prompt ? tokens->prompt + s : NULL, tokens->token + tokens->start[s]};
+    start[0] = 0, start[1] = tokens->start[s + 1] - tokens->start[s];
+    return one;
+}
+
+#ifdef GOLDEN_LANGUAGE_H
+/* The GPT-2 of golden/language.h, with its scalar head. */
+static inline float golden_weight(uint32_t tensor, uint32_t index, int is_scale) {
+    uint32_t h = tensor * 0x9e3779b9u + index;
+    h = (h ^ h >> 16) * 0x85ebca6bu;
+    h = (h ^ h >> 13) * 0xc2b2ae35u;
+    h ^= h >> 16;
+    return is_scale ? (float)((int32_t)(h >> 14) + 917504) / 1048576
+                    : (float)((int32_t)(h >> 12) - 524288) / 1048576;
+}
+
+static inline ppo_gpt *golden_gpt(void) {
+    ppo_gpt_config c = gpt_config(g_gpt_vocab, g_gpt_positions, g_gpt_width, g_gpt_layers, g_gpt_heads);
+    ppo_gpt       *gpt = NULL;
+    assert_ok(ppo_gpt_create(&c, &gpt));
+    assert_int_equal(gpt->params->tensor_count, g_gpt_tensors);
+    for (int k = 0; k < g_gpt_tensors; k++) {
+        const ppo_tensor *t = gpt->params->tensors[k];
+        int               n = t->rows * t->cols;
+        for (int i = 0; i < n; i++)
+            t->data[i] = golden_weight((uint32_t)k, (uint32_t)i, g_gpt_is_scale[k]);
+        assert_true(t->data[0] == g_gpt_first[k] && t->data[n - 1] == g_gpt_last[k]);
+    }
+    return gpt;
+}
+
+/* The arrays are those of the header, given as sequences. */
+static inline ppo_tokens golden_tokens(const int *length, const int *prompt, const int *token, int count) {
+    static int start[8];
+    ppo_tokens tokens = {count, start, (int *)(uintptr_t)prompt, (int *)(uintptr_t)token};
+    for (int s = 0; s < count; s++) start[s + 1] = start[s] + length[s];
+    return tokens;
+}
+#endif
+
 #endif /* PPO_TEST_H */
