@@ -4698,12 +4698,12 @@ static ppo_status ppo__kl_to_forward(ppo_node *node) {
         memcpy(slope, z, vocab * sizeof(float));
         ppo__k()->softmax(args->inv_temperature, slope, vocab);
         for (int j = 0; j < vocab; ++j) {
-            if (slope[j] > 0)
+            if (slope[j] != 0) /* NaN, too */
                 kl += (double)slope[j] * ppo__log_ratio(&row, z, &ref_row, z_ref, j, args->inv_temperature);
         }
         for (int j = 0; j < vocab; ++j) {
             float log_ratio = ppo__log_ratio(&row, z, &ref_row, z_ref, j, args->inv_temperature);
-            if (slope[j] > 0) slope[j] *= args->inv_temperature * (log_ratio - (float)kl);
+            if (slope[j] != 0) slope[j] *= args->inv_temperature * (log_ratio - (float)kl);
         }
         node->out[0]->data[i] = kl < 0 ? 0 : (float)kl;
     }
