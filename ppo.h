@@ -4723,7 +4723,11 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
                                                float temperature) {
     static const ppo_op op = {"categorical_kl_to", 1, ppo__kl_to_forward, ppo__kl_to_backward};
     ppo__kl_to_args     args = {ref_logits, 1 / temperature};
-    if (!ppo__operands(tape, op.name, logits, ref_logits ? logits : NULL)) return NULL;
+    ppo__heads          one;
+    if (!ppo__operands(tape, op.name, logits, ref_logits ? logits : NULL) ||
+        !ppo__tape_heads(tape, op.name, logits, &logits->cols, 1, temperature, &one)) {
+        return NULL;
+    }
     return ppo_tape_result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
 }
 
