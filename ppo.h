@@ -9132,10 +9132,14 @@ static ppo_status ppo__sample_slot(ppo_generator *g, ppo__seat *slot, const floa
     }
     g->text[at] = token;
     ppo_status status = ppo_token_logp(logits, &token, 1, vocab, how->temperature, &g->logp[at], NULL);
+    if (status) {
+        return ppo_fail(status, "a log-probability is %g (sequence %d, position %d)", (double)g->logp[at],
+                        slot->sequence, slot->length - 1);
+    }
     g->ended[slot->sequence] = token == how->eos;
     g->length[slot->sequence] = ++slot->length;
     if (token == how->eos || slot->length == slot->end) slot->sequence = -1;
-    return status;
+    return PPO_OK;
 }
 
 static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
