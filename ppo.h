@@ -1208,7 +1208,7 @@ typedef struct ppo_samples {
 
 /* Samples up to `slots` sequences side by side, with their keys and values kept; a sequence that has ended
    gives its slot to the next prompt. gpt is borrowed, its weights may change between two calls. The memory
-   for the slots is taken at once, the rest in the first call. */
+   for the slots is taken at once, the rest in the first calls: more only for more or longer prompts. */
 typedef struct ppo_generator ppo_generator;
 PPO_DEF ppo_status           ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator);
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
@@ -8959,8 +8959,9 @@ struct ppo_generator {
     float *scores;    /* [context] */
     float *p;         /* [2 vocab] */
     /* What is asked of the model at once: tokens at positions of slots; and the last row of each slot. */
-    int  rows, asked;
-    int *row_token, *row_position, *row_slot, *last;
+    int    rows, asked;
+    int   *row_token, *row_position, *row_slot, *last;
+    size_t reserved; /* rows that the tape has memory for */
     /* The sequences: (count, context) */
     int           *text;
     float         *logp;
@@ -9142,19 +9143,44 @@ static ppo_status ppo__sample_slot(ppo_generator *g, ppo__seat *slot, const floa
     return PPO_OK;
 }
 
-static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
+/* The logits (asked, vocab) of what is asked. */
+static ppo_tensor *ppo__ask(ppo_generator *g) {
     const ppo_gpt_config *c = &g->gpt->config;
     ppo_tape_reset(g->tape);
     ppo_tensor *x =
         ppo__gpt_rows(g->tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
     x = ppo_tape_embedding(g->tape, x, g->last, g->asked);
-    x = ppo_tape_matmul(g->tape, x, ppo_tape_constant(g->tape, g->embedding, c->width, c->vocab));
-    ppo_status status = ppo_tape_status(g->tape);
+    return ppo_tape_matmul(g->tape, x, ppo_tape_constant(g->tape, g->embedding, c->width, c->vocab));
+}
+
+static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
+    ppo_tensor *logits = ppo__ask(g);
+    ppo_status  status = ppo_tape_status(g->tape);
     for (int i = 0; i < g->asked && !status; ++i) {
         ppo__seat *slot = &g->slot[g->row_slot[g->last[i]]];
-        status = ppo__sample_slot(g, slot, x->data + ppo__at(i, c->vocab), how);
+        status = ppo__sample_slot(g, slot, logits->data + ppo__at(i, logits->cols), how);
     }
     return status;
+}
+
+/* The memory takes its lasting size with a step that none of these prompts exceeds: the longest in each slot.
+   When which prompt gets a slot depends on what is sampled. */
+static ppo_status ppo__generator_reserve(ppo_generator *g, int count) {
+    int longest = 0, slots = g->slots < count ? g->slots : count;
+    for (int s = 0; s < count; ++s) longest = g->prompt[s] > longest ? g->prompt[s] : longest;
+    if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
+    g->rows = 0;
+    for (int k = 0; k < slots; ++k) {
+        for (int i = 0; i < longest; ++i, ++g->rows) {
+            g->row_token[g->rows] = 0;
+            g->row_position[g->rows] = i;
+            g->row_slot[g->rows] = k;
+        }
+        g->last[k] = g->rows - 1;
+    }
+    g->asked = slots;
+    if (ppo__ask(g)) g->reserved = ppo__at(slots, longest);
+    return ppo_tape_status(g->tape);
 }
 
 /* The sequences one behind another. They move to the left only, so it is done in place. */
@@ -9189,6 +9215,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
     if (status) return status;
     ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding, c->vocab);
     for (int k = 0; k < g->slots; ++k) g->slot[k].sequence = -1;
+    status = ppo__generator_reserve(g, prompts->count);
     for (int waiting = 0; !status;) {
         ppo__list_rows(g, how, prompts->count, &waiting);
         if (!g->rows) break;

@@ -429,7 +429,8 @@ static void tokens_lie_one_sequence_behind_another(void **state) {
     assert_memory_equal(tokens.token, ((int[]){5, 6, 7, 8, 5, 6, 7, 8}), 8 * sizeof(int));
     ppo_tokens_clear(&tokens);
     assert_int_equal(tokens.count, 0);
-    assert_ok(ppo_tokens_add(&tokens, text + 1, 2, 0));
+    assert_ok(ppo_tokens_add(&tokens, text + 1, 2, 2));
+    assert_int_equal(tokens.prompt[0], 2);
     assert_memory_equal(tokens.start, ((int[]){0, 2}), 2 * sizeof(int));
     assert_memory_equal(tokens.token, text + 1, 2 * sizeof(int));
     ppo_tokens_free(&tokens);
@@ -646,6 +647,7 @@ static void operations_refuse_operands_that_do_not_fit_and_name_themselves(void 
     assert_refused(ppo_tape_attention(tape, &a, 1, from_1, 2), "attention|2 sequences");
     assert_refused(ppo_tape_attention(tape, &a, 1, back, 2), "attention|2 sequences");
     assert_refused(ppo_tape_attention(tape, &a, 1, beyond, 2), "attention|2 sequences");
+    assert_refused(ppo_tape_attention(tape, &a, 1, (const int[]){0, 2, 3}, 2), "attention|2 sequences");
     assert_refused(ppo_tape_attention(tape, &a, 1, NULL, 2), "attention|NULL");
     assert_refused(ppo_tape_categorical_kl_to(tape, &a, NULL, 1), "categorical_kl_to|NULL");
     assert_refused(ppo_tape_categorical_kl_to(tape, &a, data, 0), "categorical_kl_to|temperature is 0");
