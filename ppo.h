@@ -9455,7 +9455,7 @@ static ppo_status ppo__fit_gradients(ppo__fit *fit, const int *order, int n, flo
 }
 
 static float ppo__fit_rate(const ppo_fit_config *config, long step, long steps) {
-    double warm = ceil((double)config->warmup * (double)steps);
+    double warm = ceilf(config->warmup * (float)steps); /* of floats: 0.05 of 20 is 1, not a bit more */
     if ((double)step < warm) return (float)(config->learning_rate * (double)(step + 1) / (warm + 1));
     return ppo_schedule(config->learning_rate_schedule, config->learning_rate,
                         (float)(((double)step - warm) / ((double)steps - warm)));
