@@ -9418,6 +9418,11 @@ static ppo_tensor *ppo__reward_loss(ppo__fit *fit, float *weight) {
 }
 
 static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
+    if (!ppo_response_row(tokens, tokens->count)) { /* sums of nothing */
+        float *zeros = ppo_tape_alloc(tape, (size_t)tokens->count);
+        if (zeros) memset(zeros, 0, tokens->count * sizeof(float));
+        return zeros ? ppo_tape_constant(tape, zeros, tokens->count, 1) : NULL;
+    }
     ppo_response out = ppo_gpt_response(tape, gpt, tokens, 1, PPO_POLICY);
     return ppo_tape_sequence_sum(tape, out.logp, tokens);
 }
