@@ -1,0 +1,831 @@
+/* Section 15: supervised fine-tuning, reward models and DPO, on small languages whose entropy and preferences are
+   known, and against Hugging Face's and TRL's numbers. */
+#define PPO_IMPLEMENTATION
+#include "../ppo.h"
+
+#include "golden/language.h"
+
+#include "test.h"
+
+static ppo_tape *tape;
+
+static int open_tape(void **state) {
+    (void)state;
+    return ppo_tape_create(&tape) != PPO_OK;
+}
+
+static int close_tape(void **state) {
+    (void)state;
+    ppo_tape_free(tape);
+    return ppo_use_kernels(NULL) != PPO_OK;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Data
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { VOCAB = 6, LENGTH = 10 };
+
+/* A language in which the next token depends on the last one alone. */
+static const double chain[VOCAB][VOCAB] = {{0.0, 0.7, 0.1, 0.1, 0.1, 0.0}, {0.1, 0.0, 0.8, 0.0, 0.0, 0.1},
+                                           {0.2, 0.2, 0.0, 0.2, 0.2, 0.2}, {0.5, 0.0, 0.0, 0.0, 0.5, 0.0},
+                                           {0.0, 0.0, 0.0, 0.9, 0.0, 0.1}, {0.3, 0.3, 0.0, 0.0, 0.4, 0.0}};
+
+static int draw(ppo_rng *rng, const double *p) {
+    double u = ppo_rng_uniform(rng), sum = 0;
+    for (int j = 0; j < VOCAB; j++)
+        if (u < (sum += p[j])) return j;
+    return 0;
+}
+
+/* Sequences of that language; *nats is what the language itself makes of the tokens behind the first. */
+static ppo_tokens sentences(uint32_t seed, int count, double *nats) {
+    ppo_tokens tokens = {0};
+    ppo_rng    rng = test_rng(seed);
+    double     sum = 0;
+    for (int s = 0; s < count; s++) {
+        int text[LENGTH] = {ppo_rng_below(&rng, VOCAB)};
+        for (int i = 1; i < LENGTH; i++) {
+            text[i] = draw(&rng, chain[text[i - 1]]);
+            sum -= log(chain[text[i - 1]][text[i]]);
+        }
+        assert_ok(ppo_tokens_add(&tokens, text, LENGTH, 1));
+    }
+    if (nats) *nats = sum / (count * (LENGTH - 1));
+    return tokens;
+}
+
+static int count_of(const ppo_tokens *tokens, int s, int token) {
+    int n = 0;
+    for (int i = tokens->start[s]; i < tokens->start[s + 1]; i++) n += tokens->token[i] == token;
+    return n;
+}
+
+/* Pairs with a prompt of two tokens and lengths that differ. The chosen one has more of token 3 behind it. */
+static void comparisons(uint32_t seed, int count, ppo_tokens *chosen, ppo_tokens *rejected) {
+    ppo_rng rng = test_rng(seed);
+    memset(chosen, 0, sizeof *chosen), memset(rejected, 0, sizeof *rejected);
+    while (chosen->count < count) {
+        int text[2][LENGTH], n[2], threes[2] = {0, 0};
+        for (int k = 0; k < 2; k++) {
+            n[k] = 4 + ppo_rng_below(&rng, LENGTH - 3);
+            for (int i = 0; i < n[k]; i++) {
+                text[k][i] = k && i < 2 ? text[0][i] : ppo_rng_below(&rng, VOCAB);
+                threes[k] += i > 1 && text[k][i] == 3;
+            }
+        }
+        if (threes[0] == threes[1]) continue;
+        int better = threes[1] > threes[0];
+        assert_ok(ppo_tokens_add(chosen, text[better], n[better], 2));
+        assert_ok(ppo_tokens_add(rejected, text[!better], n[!better], 2));
+    }
+}
+
+static ppo_gpt *new_gpt(int score) {
+    ppo_gpt_config c = gpt_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_gpt       *gpt = NULL;
+    c.score = score;
+    assert_ok(ppo_gpt_create(&c, &gpt));
+    return gpt;
+}
+
+static double mean_of(const float *x, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i];
+    return sum / n;
+}
+
+/* -logp per token behind the prompts */
+static double loss_of(const ppo_gpt *gpt, const ppo_tokens *tokens) {
+    float logp[512];
+    assert_true(tokens->count <= COUNT(logp));
+    assert_ok(ppo_gpt_logp(gpt, tokens, 32, logp));
+    return -mean_of(logp, tokens->count) * tokens->count / ppo_response_row(tokens, tokens->count);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Progress
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct fit_log {
+    int              calls, stop_at;
+    const heap      *h;
+    long             allocations[512];
+    ppo_fit_progress p[512];
+} fit_log;
+
+static fit_log last_log;
+
+static int keep_fit(const ppo_fit_progress *p, void *user) {
+    fit_log *log = (fit_log *)user;
+    assert_true(log->calls < COUNT(log->p));
+    log->allocations[log->calls] = log->h ? log->h->calls : 0;
+    log->p[log->calls++] = *p;
+    return log->calls == log->stop_at;
+}
+
+static ppo_fit_config logged_config(void) {
+    ppo_fit_config c = ppo_fit_config_default();
+    memset(&last_log, 0, sizeof last_log);
+    c.callback = keep_fit;
+    c.callback_user = &last_log;
+    return c;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Supervised fine-tuning
+   -------------------------------------------------------------------------------------------------------- */
+
+static void sft_learns_a_language_down_to_its_entropy(void **state) {
+    (void)state;
+    double         nats;
+    ppo_tokens     data = sentences(50, 512, NULL), held_out = sentences(51, 200, &nats);
+    ppo_gpt       *gpt = new_gpt(0);
+    ppo_fit_config c = logged_config();
+    c.epochs = 12, c.learning_rate = 1e-2f;
+    assert_close(loss_of(gpt, &held_out), log(VOCAB), 0.05);
+    assert_ok(ppo_fit_sft(gpt, &data, &c));
+    double loss = loss_of(gpt, &held_out);
+    if (!(loss < nats + 0.05 && loss > nats - 0.02)) fail_msg("%g nats, the language has %g", loss, nats);
+    assert_int_equal(last_log.calls, 12 * 16);
+    assert_close(last_log.p[0].loss, log(VOCAB), 0.05);
+    assert_true(fabs(last_log.p[12 * 16 - 1].loss - nats) < 0.15);
+    ppo_tokens_free(&data), ppo_tokens_free(&held_out);
+    ppo_gpt_free(gpt);
+}
+
+static void tokens_of_prompts_are_not_learned(void **state) {
+    (void)state;
+    ppo_tokens     data = {0}, prompts = {0};
+    ppo_rng        rng = test_rng(52);
+    ppo_gpt       *gpt = new_gpt(0);
+    ppo_fit_config c = ppo_fit_config_default();
+    float          logp[2];
+    for (int s = 0; s < 128; s++) {
+        int text[6] = {1, 2};
+        for (int i = 2; i < 6; i++) text[i] = 3 + ppo_rng_below(&rng, 3);
+        assert_ok(ppo_tokens_add(&data, text, 6, 2));
+    }
+    assert_ok(ppo_tokens_add(&prompts, (const int[]){1, 2}, 2, 1)); /* how likely is 2 after 1? */
+    assert_ok(ppo_tokens_add(&prompts, (const int[]){1, 2, 4}, 3, 2));
+    c.epochs = 10, c.learning_rate = 1e-2f;
+    assert_ok(ppo_fit_sft(gpt, &data, &c));
+    assert_ok(ppo_gpt_logp(gpt, &prompts, 2, logp));
+    assert_true(logp[0] < -4);
+    assert_close(logp[1], -log(3), 0.1);
+    ppo_tokens_free(&data), ppo_tokens_free(&prompts);
+    ppo_gpt_free(gpt);
+}
+
+/* The first step of training on Hugging Face's sequences: their loss, and the norm of their gradient. */
+static void a_step_has_the_loss_and_gradient_of_transformers_however_it_is_divided(void **state) {
+    (void)state;
+    ppo_tokens tokens = golden_tokens(g_gpt_length, g_gpt_prompt, g_gpt_token, g_gpt_sequences);
+    double     squares = 0;
+    for (int i = 0; i < g_gpt_params; i++) squares += (double)g_gpt_grad[i] * g_gpt_grad[i];
+    for (int micro = 0; micro < 5; micro++) {
+        ppo_gpt       *gpt = golden_gpt();
+        ppo_fit_config c = logged_config();
+        c.micro_batch = micro;
+        assert_ok(ppo_fit_sft(gpt, &tokens, &c));
+        assert_int_equal(last_log.calls, 1);
+        assert_close(last_log.p[0].loss, g_gpt_loss, 1e-6);
+        assert_close(last_log.p[0].grad_norm, sqrt(squares), 1e-5);
+        ppo_gpt_free(gpt);
+    }
+}
+
+/* One step by hand, with all that a config says of it. */
+static void a_step_is_adams_on_the_clipped_gradient_of_the_mean(void **state) {
+    (void)state;
+    ppo_tokens     data = sentences(53, 16, NULL);
+    ppo_gpt       *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.2f), *copy = NULL;
+    ppo_fit_config c = logged_config();
+    ppo_adam       adam = ppo_adam_default();
+    c.weight_decay = 0.5f, c.max_grad_norm = 0.01f, c.learning_rate = 0.02f, c.warmup = 0;
+    assert_ok(ppo_gpt_copy(gpt, 0, &copy));
+    assert_ok(ppo_fit_sft(gpt, &data, &c));
+    ppo_tape_reset(tape);
+    ppo_response out = ppo_gpt_response(tape, copy, &data, 1, PPO_POLICY);
+    assert_ok(ppo_tape_backward(tape, ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0)));
+    adam.lr = 0.02f, adam.weight_decay = 0.5f;
+    float norm;
+    assert_ok(ppo_params_step(copy->params, &adam, 0.01f, &norm));
+    assert_close(last_log.p[0].grad_norm, norm, 1e-5);
+    assert_close_array(gpt->params->data, copy->params->data, (int)gpt->params->count, 1e-5);
+    assert_int_equal(gpt->params->step, 1);
+    ppo_tokens_free(&data);
+    ppo_gpt_free(gpt), ppo_gpt_free(copy);
+}
+
+/* Trains a model for some steps of each kind; the parameters stay in `data` [n]. */
+enum { SFT, REWARD, DPO, KINDS };
+
+static ppo_status fit(int kind, ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
+                      const ppo_tokens *rejected, const ppo_fit_config *c) {
+    if (kind == SFT) return ppo_fit_sft(gpt, chosen, c);
+    if (kind == REWARD) return ppo_fit_reward(gpt, chosen, rejected, c);
+    return ppo_fit_dpo(gpt, reference, chosen, rejected, c);
+}
+
+static ppo_gpt *fitted(int kind, const ppo_tokens *chosen, const ppo_tokens *rejected,
+                       const ppo_fit_config *c) {
+    ppo_gpt_config config = gpt_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_gpt       *gpt = random_gpt(config, 0.2f), *reference = random_gpt(config, 0.2f);
+    assert_ok(fit(kind, gpt, reference, chosen, rejected, c));
+    ppo_gpt_free(reference);
+    return gpt;
+}
+
+static void every_training_comes_out_alike_however_its_batches_are_divided(void **state) {
+    (void)state;
+    static const int micro[] = {1, 3, 5, 8, 100};
+    ppo_tokens       chosen, rejected;
+    comparisons(54, 20, &chosen, &rejected);
+    for (int kind = 0; kind < KINDS; kind++) {
+        ppo_fit_config c = ppo_fit_config_default();
+        c.batch_size = 8, c.epochs = 3;
+        ppo_gpt *whole = fitted(kind, &chosen, &rejected, &c);
+        for (int k = 0; k < COUNT(micro); k++) {
+            c.micro_batch = micro[k];
+            ppo_gpt *parts = fitted(kind, &chosen, &rejected, &c);
+            assert_close_array(parts->params->data, whole->params->data, (int)whole->params->count, 1e-4);
+            ppo_gpt_free(parts);
+        }
+        ppo_gpt_free(whole);
+    }
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+}
+
+static void the_same_seed_gives_the_same_bits_and_another_another_order(void **state) {
+    (void)state;
+    ppo_tokens chosen, rejected;
+    comparisons(55, 20, &chosen, &rejected);
+    for (int kind = 0; kind < KINDS; kind++) {
+        ppo_fit_config c = ppo_fit_config_default();
+        c.batch_size = 7;
+        ppo_gpt *a = fitted(kind, &chosen, &rejected, &c), *b = fitted(kind, &chosen, &rejected, &c);
+        assert_false(bits_differ(a->params->data, b->params->data, a->params->count));
+        ppo_gpt_free(b);
+        c.seed = 2;
+        b = fitted(kind, &chosen, &rejected, &c);
+        assert_true(bits_differ(a->params->data, b->params->data, a->params->count));
+        ppo_gpt_free(a), ppo_gpt_free(b);
+    }
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+}
+
+/* With steps that change next to nothing, losses of an epoch's batches have the mean of the whole data. */
+static void an_epoch_sees_each_sequence_once_in_an_order_of_its_own(void **state) {
+    (void)state;
+    ppo_tokens     data = sentences(56, 30, NULL);
+    ppo_gpt       *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_fit_config c = logged_config();
+    double         loss = loss_of(gpt, &data), sum = 0;
+    c.batch_size = 12, c.epochs = 3, c.learning_rate = 1e-12f; /* batches of 10 */
+    assert_ok(ppo_fit_sft(gpt, &data, &c));
+    assert_int_equal(last_log.calls, 9);
+    for (int i = 0; i < 9; i++) {
+        sum += last_log.p[i].loss;
+        if (i % 3 == 2) assert_close(sum / 3, loss, 1e-5);
+        if (i % 3 == 2) sum = 0;
+        for (int j = 0; j < i; j++) assert_true(last_log.p[i].loss != last_log.p[j].loss);
+    }
+    ppo_tokens_free(&data);
+    ppo_gpt_free(gpt);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Comparisons
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Checks a loss of pairs and its gradients; wanted are those of the mean. */
+static void check_pairs(ppo_tensor *loss, double want, const float *grad[2], const float *want_grad[2],
+                        int n) {
+    assert_ok(ppo_tape_backward(tape, loss));
+    assert_close(loss->data[0], want, 1e-6);
+    for (int k = 0; k < 2; k++) assert_close_array(grad[k], want_grad[k], n, 1e-6);
+}
+
+static void losses_of_pairs_on_the_tape_agree_with_trl(void **state) {
+    (void)state;
+    const float *want[2] = {g_pairs_grad_chosen_0, g_pairs_grad_rejected_0};
+    float        data[2][g_rmodel_n], grad[2][g_rmodel_n];
+    const float *grads[2] = {grad[0], grad[1]};
+    ppo_tensor   chosen = {g_pairs_n, 1, data[0], grad[0]}, rejected = {g_pairs_n, 1, data[1], grad[1]};
+    memcpy(data[0], g_pairs_chosen, sizeof g_pairs_chosen),
+        memcpy(data[1], g_pairs_rejected, sizeof g_pairs_rejected);
+    for (int smooth = 0; smooth < 2; smooth++) {
+        memset(grad, 0, sizeof grad);
+        ppo_tape_reset(tape);
+        check_pairs(ppo_tape_dpo_loss(tape, &chosen, &rejected, g_pairs_ref_chosen, g_pairs_ref_rejected,
+                                      g_pairs_beta, smooth ? 0.1f : 0),
+                    mean_of(smooth ? g_pairs_loss_1 : g_pairs_loss_0, g_pairs_n), grads, want, g_pairs_n);
+        want[0] = g_pairs_grad_chosen_1, want[1] = g_pairs_grad_rejected_1;
+    }
+    chosen.rows = rejected.rows = g_rmodel_n;
+    memcpy(data[0], g_rmodel_chosen, sizeof data[0]), memcpy(data[1], g_rmodel_rejected, sizeof data[1]);
+    memset(grad, 0, sizeof grad);
+    want[0] = g_rmodel_grad_chosen_0, want[1] = g_rmodel_grad_rejected_0;
+    ppo_tape_reset(tape);
+    check_pairs(ppo_tape_pairwise_loss(tape, &chosen, &rejected), g_rmodel_loss_0, grads, want, g_rmodel_n);
+}
+
+static double share_above(const float *a, const float *b, int n) {
+    int above = 0;
+    for (int i = 0; i < n; i++) above += a[i] > b[i];
+    return (double)above / n;
+}
+
+static void a_reward_model_learns_a_preference_and_tells_it_of_new_pairs(void **state) {
+    (void)state;
+    enum { HELD_OUT = 150 };
+    ppo_tokens     chosen, rejected, new_chosen, new_rejected;
+    float          good[HELD_OUT], bad[HELD_OUT];
+    ppo_gpt       *gpt = new_gpt(1);
+    ppo_fit_config c = logged_config();
+    comparisons(57, 500, &chosen, &rejected), comparisons(58, HELD_OUT, &new_chosen, &new_rejected);
+    c.epochs = 10, c.learning_rate = 1e-2f;
+    assert_ok(ppo_fit_reward(gpt, &chosen, &rejected, &c));
+    assert_close(last_log.p[0].loss, log(2), 1e-6); /* the score starts at 0 for all */
+    assert_true(last_log.p[0].accuracy == 0);
+    assert_true(last_log.p[last_log.calls - 1].accuracy > 0.9f);
+    assert_ok(ppo_gpt_scores(gpt, &new_chosen, 32, good));
+    assert_ok(ppo_gpt_scores(gpt, &new_rejected, 32, bad));
+    double share = share_above(good, bad, HELD_OUT);
+    if (!(share > 0.93)) fail_msg("%g of new pairs are told right", share);
+    assert_true(count_of(&new_chosen, 0, 3) > 0);
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_tokens_free(&new_chosen), ppo_tokens_free(&new_rejected);
+    ppo_gpt_free(gpt);
+}
+
+static void dpo_raises_the_chosen_above_the_rejected_and_leaves_the_reference(void **state) {
+    (void)state;
+    enum { N = 96 };
+    ppo_tokens chosen, rejected;
+    float      now[2][N], before[2][N];
+    ppo_gpt   *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.1f), *reference = NULL, *copy = NULL;
+    ppo_fit_config c = logged_config();
+    comparisons(59, N, &chosen, &rejected);
+    assert_ok(ppo_gpt_copy(gpt, 0, &reference));
+    assert_ok(ppo_gpt_copy(gpt, 0, &copy));
+    c.epochs = 8, c.learning_rate = 3e-3f, c.micro_batch = 5;
+    assert_ok(ppo_fit_dpo(gpt, reference, &chosen, &rejected, &c));
+    assert_close(last_log.p[0].loss, log(2), 1e-6); /* before the first step both say the same */
+    assert_true(last_log.p[0].accuracy == 0 && last_log.p[last_log.calls - 1].accuracy > 0.9f);
+    assert_true(last_log.p[last_log.calls - 1].loss < 0.6f);
+    assert_false(bits_differ(reference->params->data, copy->params->data, copy->params->count));
+    assert_ok(ppo_gpt_logp(gpt, &chosen, 32, now[0])), assert_ok(ppo_gpt_logp(gpt, &rejected, 32, now[1]));
+    assert_ok(ppo_gpt_logp(copy, &chosen, 32, before[0])),
+        assert_ok(ppo_gpt_logp(copy, &rejected, 32, before[1]));
+    double margin = mean_of(now[0], N) - mean_of(before[0], N) - (mean_of(now[1], N) - mean_of(before[1], N));
+    assert_true(margin > 2);
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_gpt_free(gpt), ppo_gpt_free(reference), ppo_gpt_free(copy);
+}
+
+/* Two models that differ: the first loss is ppo_dpo_loss() of what ppo_gpt_logp() says of both. */
+static void the_loss_of_dpo_is_that_of_summed_log_probabilities(void **state) {
+    (void)state;
+    enum { N = 12 };
+    ppo_gpt_config config = gpt_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_gpt       *gpt = random_gpt(config, 0.2f), *reference;
+    ppo_tokens     chosen, rejected;
+    float          logp[4][N], loss;
+    ppo_fit_config c = logged_config();
+    config.seed = 5;
+    reference = random_gpt(config, 0.2f);
+    comparisons(60, N, &chosen, &rejected);
+    for (int k = 0; k < 4; k++)
+        assert_ok(ppo_gpt_logp(k < 2 ? gpt : reference, k % 2 ? &rejected : &chosen, 5, logp[k]));
+    c.beta = 0.3f, c.label_smoothing = 0.2f, c.micro_batch = 5;
+    assert_ok(ppo_dpo_loss(logp[0], logp[1], logp[2], logp[3], N, 0.3f, 0.2f, &loss, NULL, NULL));
+    assert_ok(ppo_fit_dpo(gpt, reference, &chosen, &rejected, &c));
+    assert_close(last_log.p[0].loss, loss, 1e-5);
+    int right = 0;
+    for (int i = 0; i < N; i++) right += logp[0][i] - logp[2][i] > logp[1][i] - logp[3][i];
+    assert_close(last_log.p[0].accuracy, right / (double)N, 1e-6);
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_gpt_free(gpt), ppo_gpt_free(reference);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Schedules, callbacks, measuring
+   -------------------------------------------------------------------------------------------------------- */
+
+static void the_learning_rate_warms_up_and_follows_its_schedule(void **state) {
+    (void)state;
+    static const int   schedules[] = {PPO_CONSTANT, PPO_LINEAR, PPO_COSINE};
+    static const float warmups[] = {0, 0.3f, 0.05f};
+    static const int   warm_steps[] = {0, 6, 1};
+    ppo_tokens         data = sentences(61, 20, NULL);
+    for (int k = 0; k < 9; k++) {
+        ppo_gpt       *gpt = new_gpt(0);
+        ppo_fit_config c = logged_config();
+        int            warm = warm_steps[k % 3];
+        c.batch_size = 5, c.epochs = 5, c.learning_rate = 2e-3f;
+        c.learning_rate_schedule = schedules[k / 3], c.warmup = warmups[k % 3];
+        assert_ok(ppo_fit_sft(gpt, &data, &c));
+        assert_int_equal(last_log.calls, 20);
+        for (int i = 0; i < 20; i++) {
+            double done = (double)(i - warm) / (20 - warm), want = 2e-3;
+            if (i < warm) want *= (double)(i + 1) / (warm + 1);
+            else if (schedules[k / 3] == PPO_LINEAR) want *= 1 - done;
+            else if (schedules[k / 3] == PPO_COSINE) want *= 0.5 + 0.5 * cos(3.14159265358979 * done);
+            assert_close(last_log.p[i].learning_rate, want, 1e-5);
+        }
+        ppo_gpt_free(gpt);
+    }
+    ppo_tokens_free(&data);
+}
+
+static void progress_counts_steps_and_epochs_and_a_callback_can_end_it(void **state) {
+    (void)state;
+    ppo_tokens     data = sentences(62, 20, NULL);
+    ppo_gpt       *gpt = new_gpt(0);
+    ppo_fit_config c = logged_config();
+    c.batch_size = 8, c.epochs = 4; /* batches of 6, 7, 7 */
+    last_log.stop_at = 8;
+    assert_ok(ppo_fit_sft(gpt, &data, &c));
+    assert_int_equal(last_log.calls, 8);
+    assert_int_equal(gpt->params->step, 8);
+    for (int i = 0; i < 8; i++) {
+        const ppo_fit_progress *p = &last_log.p[i];
+        assert_true(p->step == i + 1 && p->steps == 12 && p->epoch == 1 + i / 3);
+        assert_true(isnan(p->accuracy) && p->grad_norm > 0 && p->seconds >= 0);
+        assert_true(p->seconds == 0 || p->tokens_per_second > 0);
+        assert_true(i == 0 || p->seconds >= last_log.p[i - 1].seconds);
+    }
+    double tokens = (6 + 7 + 7 + 6 + 7 + 7 + 6 + 7) * (double)LENGTH;
+    assert_close(last_log.p[7].tokens_per_second * last_log.p[7].seconds, tokens, 1e-6);
+    ppo_tokens_free(&data);
+    ppo_gpt_free(gpt);
+}
+
+static void scores_and_log_probabilities_have_the_same_bits_for_any_batch_size(void **state) {
+    (void)state;
+    enum { N = 23 };
+    static const int batches[] = {1, 2, 7, 23, 1000};
+    ppo_gpt         *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_tokens       chosen, rejected;
+    float            score[N], logp[N], want[2][N];
+    comparisons(63, N, &chosen, &rejected);
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_tape_reset(tape);
+        ppo_tensor  *last = ppo_gpt_sequence_score(tape, gpt, &chosen);
+        ppo_response out = ppo_gpt_response(tape, gpt, &chosen, 1, PPO_POLICY);
+        ppo_tensor  *sum = ppo_tape_sequence_sum(tape, out.logp, &chosen);
+        assert_ok(ppo_tape_status(tape));
+        memcpy(want[0], last->data, sizeof want[0]), memcpy(want[1], sum->data, sizeof want[1]);
+        for (int k = 0; k < COUNT(batches); k++) {
+            assert_ok(ppo_gpt_scores(gpt, &chosen, batches[k], score));
+            assert_ok(ppo_gpt_logp(gpt, &chosen, batches[k], logp));
+            assert_false(bits_differ(score, want[0], N) || bits_differ(logp, want[1], N));
+        }
+    }
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_gpt_free(gpt);
+}
+
+static void a_sequence_without_a_response_has_a_log_probability_of_0(void **state) {
+    (void)state;
+    ppo_gpt   *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_tokens data = {0};
+    float      together[3], alone[3];
+    assert_ok(ppo_tokens_add(&data, (const int[]){1, 2}, 2, 2));
+    assert_ok(ppo_tokens_add(&data, (const int[]){1, 2, 3}, 3, 1));
+    assert_ok(ppo_tokens_add(&data, (const int[]){4}, 1, 0));
+    assert_ok(ppo_gpt_logp(gpt, &data, 3, together));
+    assert_true(together[0] == 0 && together[1] < 0 && together[2] == 0);
+    assert_ok(ppo_gpt_logp(gpt, &data, 1, alone)); /* a batch of such alone, too */
+    assert_false(bits_differ(alone, together, 3));
+    ppo_tokens_free(&data);
+    ppo_gpt_free(gpt);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Reward models
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { R_N = 40 };
+
+typedef struct judges { /* three models with scores, and sequences */
+    ppo_gpt   *member[3];
+    ppo_tokens tokens, other;
+    float      score[3][R_N];
+} judges;
+
+static void open_judges(judges *j) {
+    comparisons(64, R_N, &j->tokens, &j->other);
+    for (int k = 0; k < 3; k++) {
+        ppo_gpt_config c = gpt_config(VOCAB, LENGTH, 16, 1, 2);
+        c.seed = (uint64_t)k;
+        j->member[k] = random_gpt(c, 0.2f);
+        assert_ok(ppo_gpt_scores(j->member[k], &j->tokens, 8, j->score[k]));
+    }
+}
+
+static void close_judges(judges *j) {
+    for (int k = 0; k < 3; k++) ppo_gpt_free(j->member[k]);
+    ppo_tokens_free(&j->tokens), ppo_tokens_free(&j->other);
+}
+
+static void an_ensemble_says_the_mean_or_the_least_of_its_members(void **state) {
+    (void)state;
+    judges j;
+    open_judges(&j);
+    for (int count = 1; count <= 3; count++)
+        for (int ensemble = 0; ensemble < 2; ensemble++) {
+            ppo_reward_model *model = NULL;
+            float             score[R_N], reward[R_N];
+            assert_ok(ppo_reward_model_create(j.member, count, ensemble, 8, &model));
+            assert_ok(ppo_reward_model_score(model, &j.tokens, score));
+            for (int s = 0; s < R_N; s++) {
+                double sum = 0, least = INFINITY;
+                for (int k = 0; k < count; k++) sum += j.score[k][s], least = fmin(least, j.score[k][s]);
+                if (ensemble == PPO_ENSEMBLE_MINIMUM) assert_true(score[s] == (float)least);
+                else assert_true(is_close(score[s], sum / count, 1e-6, 1));
+            }
+            ppo_samples samples = {j.tokens, NULL, NULL};
+            assert_ok(ppo_reward_by_model(&samples, reward, model));
+            assert_false(bits_differ(score, reward, R_N));
+            ppo_reward_model_free(model);
+        }
+    close_judges(&j);
+}
+
+static void normalized_members_have_mean_0_and_deviation_1_on_the_reference(void **state) {
+    (void)state;
+    judges            j;
+    ppo_reward_model *model = NULL;
+    float             score[R_N], least[R_N];
+    double            mean[3], deviation[3];
+    open_judges(&j);
+    for (int k = 0; k < 3; k++) {
+        double squares = 0;
+        mean[k] = mean_of(j.score[k], R_N);
+        for (int s = 0; s < R_N; s++) squares += (j.score[k][s] - mean[k]) * (j.score[k][s] - mean[k]);
+        deviation[k] = sqrt(squares / R_N);
+        assert_ok(ppo_reward_model_create(&j.member[k], 1, PPO_ENSEMBLE_MEAN, 8, &model));
+        assert_ok(ppo_reward_model_normalize(model, &j.other)); /* a second time takes the place of a first */
+        assert_ok(ppo_reward_model_normalize(model, &j.tokens));
+        assert_ok(ppo_reward_model_score(model, &j.tokens, score));
+        squares = 0;
+        for (int s = 0; s < R_N; s++) squares += (double)score[s] * score[s];
+        assert_true(fabs(mean_of(score, R_N)) < 1e-5);
+        assert_close(squares / R_N, 1, 1e-5);
+        ppo_reward_model_free(model);
+    }
+    assert_ok(ppo_reward_model_create(j.member, 3, PPO_ENSEMBLE_MINIMUM, 8, &model));
+    assert_ok(ppo_reward_model_normalize(model, &j.tokens));
+    assert_ok(ppo_reward_model_score(model, &j.tokens, least));
+    for (int s = 0; s < R_N; s++) {
+        double want = INFINITY;
+        for (int k = 0; k < 3; k++) want = fmin(want, (j.score[k][s] - mean[k]) / deviation[k]);
+        assert_true(is_close(least[s], want, 1e-5, 1));
+    }
+    ppo_reward_model_free(model);
+    close_judges(&j);
+}
+
+static void reward_models_refuse_what_they_cannot_use(void **state) {
+    (void)state;
+    judges            j;
+    ppo_reward_model *model = NULL;
+    ppo_gpt          *plain = new_gpt(0), *even = new_gpt(1), *many[PPO_MAX_MEMBERS + 1];
+    float             score[R_N];
+    ppo_tokens        nothing = {0};
+    open_judges(&j);
+    for (int k = 0; k <= PPO_MAX_MEMBERS; k++) many[k] = j.member[0];
+    assert_fails(ppo_reward_model_create(NULL, 1, 0, 8, &model), PPO_ERROR_ARGUMENT,
+                 "ppo_reward_model_create|NULL");
+    assert_fails(ppo_reward_model_create(many, 1, 0, 8, NULL), PPO_ERROR_ARGUMENT,
+                 "ppo_reward_model_create|NULL");
+    model = (ppo_reward_model *)&j;
+    assert_fails(ppo_reward_model_create(many, 0, 0, 8, &model), PPO_ERROR_ARGUMENT, "0 members");
+    assert_null(model);
+    assert_fails(ppo_reward_model_create(many, PPO_MAX_MEMBERS + 1, 0, 8, &model), PPO_ERROR_ARGUMENT,
+                 "17 members");
+    assert_fails(ppo_reward_model_create(many, 1, 2, 8, &model), PPO_ERROR_ARGUMENT, "ensemble 2");
+    assert_fails(ppo_reward_model_create(many, 1, -1, 8, &model), PPO_ERROR_ARGUMENT, "ensemble -1");
+    assert_fails(ppo_reward_model_create(many, 1, 0, 0, &model), PPO_ERROR_ARGUMENT, "batch 0");
+    many[1] = plain;
+    assert_fails(ppo_reward_model_create(many, 2, 0, 8, &model), PPO_ERROR_ARGUMENT, "member 1 has no score");
+    many[1] = NULL;
+    assert_fails(ppo_reward_model_create(many, 2, 0, 8, &model), PPO_ERROR_ARGUMENT, "member 1 has no score");
+
+    many[1] = even; /* a score of 0 for everything */
+    assert_ok(ppo_reward_model_create(many, 2, PPO_ENSEMBLE_MEAN, 8, &model));
+    assert_fails(ppo_reward_model_normalize(model, &j.tokens), PPO_ERROR_NUMERIC,
+                 "reward model 1|40 sequences");
+    assert_fails(ppo_reward_model_normalize(model, &nothing), PPO_ERROR_ARGUMENT, "no sequence");
+    assert_fails(ppo_reward_model_normalize(model, NULL), PPO_ERROR_ARGUMENT,
+                 "ppo_reward_model_normalize|NULL");
+    assert_fails(ppo_reward_model_normalize(NULL, &j.tokens), PPO_ERROR_ARGUMENT,
+                 "ppo_reward_model_normalize|NULL");
+    assert_fails(ppo_reward_model_score(model, &nothing, score), PPO_ERROR_ARGUMENT, "no sequence");
+    assert_fails(ppo_reward_model_score(NULL, &j.tokens, score), PPO_ERROR_ARGUMENT,
+                 "ppo_reward_model_score|NULL");
+    assert_fails(ppo_reward_model_score(model, NULL, score), PPO_ERROR_ARGUMENT,
+                 "ppo_reward_model_score|NULL");
+    assert_fails(ppo_reward_model_score(model, &j.tokens, NULL), PPO_ERROR_ARGUMENT,
+                 "ppo_reward_model_score|NULL");
+    ppo_reward_model_free(model);
+    ppo_reward_model_free(NULL);
+    ppo_gpt_free(plain), ppo_gpt_free(even);
+    close_judges(&j);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Errors and memory
+   -------------------------------------------------------------------------------------------------------- */
+
+static void settings_that_mean_nothing_are_refused(void **state) {
+    (void)state;
+    static const float not_a_number = NAN, infinite = INFINITY, zero = 0, minus = -1, one = 1, half = 0.5f;
+    static const int   none = 0, below = -1, custom = PPO_CUSTOM;
+    static const struct {
+        size_t      field;
+        const void *value;
+        int         dpo; /* only there */
+        const char *words;
+    } bad[] = {{offsetof(ppo_fit_config, epochs), &none, 0, "0 epochs"},
+               {offsetof(ppo_fit_config, batch_size), &none, 0, "batches of 0"},
+               {offsetof(ppo_fit_config, micro_batch), &below, 0, "-1 at a time"},
+               {offsetof(ppo_fit_config, learning_rate), &zero, 0, "learning_rate is 0"},
+               {offsetof(ppo_fit_config, learning_rate), &not_a_number, 0, "learning_rate"},
+               {offsetof(ppo_fit_config, learning_rate), &infinite, 0, "learning_rate is inf"},
+               {offsetof(ppo_fit_config, learning_rate_schedule), &below, 0, "schedule -1"},
+               {offsetof(ppo_fit_config, learning_rate_schedule), &custom, 0, "schedule"},
+               {offsetof(ppo_fit_config, warmup), &one, 0, "warmup is 1"},
+               {offsetof(ppo_fit_config, warmup), &minus, 0, "warmup is -1"},
+               {offsetof(ppo_fit_config, weight_decay), &minus, 0, "weight_decay"},
+               {offsetof(ppo_fit_config, weight_decay), &not_a_number, 0, "weight_decay"},
+               {offsetof(ppo_fit_config, max_grad_norm), &minus, 0, "max_grad_norm"},
+               {offsetof(ppo_fit_config, beta), &zero, 1, "beta is 0"},
+               {offsetof(ppo_fit_config, label_smoothing), &half, 1, "label_smoothing is 0.5"}};
+    ppo_tokens chosen, rejected;
+    ppo_gpt   *gpt = new_gpt(1), *copy = NULL;
+    assert_ok(ppo_gpt_copy(gpt, 0, &copy));
+    comparisons(65, 5, &chosen, &rejected);
+    for (int i = 0; i < COUNT(bad); i++)
+        for (int kind = bad[i].dpo ? DPO : SFT; kind < KINDS; kind++) {
+            ppo_fit_config c = ppo_fit_config_default();
+            memcpy((char *)&c + bad[i].field, bad[i].value, sizeof(int));
+            assert_fails(fit(kind, gpt, copy, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, bad[i].words);
+            assert_false(bits_differ(gpt->params->data, copy->params->data, gpt->params->count));
+        }
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_gpt_free(gpt), ppo_gpt_free(copy);
+}
+
+static void data_that_do_not_fit_are_refused_and_named(void **state) {
+    (void)state;
+    ppo_fit_config c = ppo_fit_config_default();
+    ppo_gpt_config few = gpt_config(4, LENGTH, 16, 1, 2);
+    ppo_tokens     chosen, rejected, nothing = {0};
+    ppo_gpt       *gpt = new_gpt(1), *plain = new_gpt(0), *smaller = random_gpt(few, 0.1f);
+    float          x[8];
+    comparisons(66, 5, &chosen, &rejected);
+    for (int kind = 0; kind < KINDS; kind++) {
+        const char *name = kind == SFT   ? "ppo_fit_sft|NULL"
+                           : kind == DPO ? "ppo_fit_dpo|NULL"
+                                         : "ppo_fit_reward|NULL";
+        assert_fails(fit(kind, NULL, gpt, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, name);
+        assert_fails(fit(kind, gpt, gpt, NULL, &rejected, &c), PPO_ERROR_ARGUMENT, name);
+        assert_fails(fit(kind, gpt, gpt, &chosen, &rejected, NULL), PPO_ERROR_ARGUMENT, name);
+        if (kind != SFT) assert_fails(fit(kind, gpt, gpt, &chosen, NULL, &c), PPO_ERROR_ARGUMENT, name);
+        assert_fails(fit(kind, gpt, gpt, &nothing, &rejected, &c), PPO_ERROR_ARGUMENT, "no sequence");
+        int kept = chosen.token[chosen.start[3] + 2];
+        chosen.token[chosen.start[3] + 2] = VOCAB;
+        assert_fails(fit(kind, gpt, gpt, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
+                     "token 6|sequence 3, position 2");
+        chosen.token[chosen.start[3] + 2] = kept;
+        if (kind == SFT) continue;
+        rejected.count = 4;
+        assert_fails(fit(kind, gpt, gpt, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "5 chosen|4 rejected");
+        rejected.count = 5;
+    }
+    assert_fails(ppo_fit_dpo(gpt, NULL, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "ppo_fit_dpo|NULL");
+    assert_fails(ppo_fit_dpo(gpt, smaller, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "is outside 0 .. 3");
+    assert_fails(ppo_fit_reward(plain, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "no score");
+    rejected.prompt[4] = rejected.start[5] - rejected.start[4];
+    assert_fails(ppo_fit_sft(gpt, &rejected, &c), PPO_ERROR_ARGUMENT, "sequence 4 has no token behind");
+    assert_fails(ppo_fit_dpo(gpt, gpt, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
+                 "sequence 4 has no token behind");
+    assert_ok(ppo_fit_reward(gpt, &chosen, &rejected, &c)); /* for a score it does not matter */
+
+    assert_fails(ppo_gpt_scores(NULL, &chosen, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_scores|NULL");
+    assert_fails(ppo_gpt_scores(gpt, NULL, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_scores|NULL");
+    assert_fails(ppo_gpt_scores(gpt, &chosen, 1, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_scores|NULL");
+    assert_fails(ppo_gpt_scores(plain, &chosen, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_scores|no score");
+    assert_fails(ppo_gpt_scores(gpt, &chosen, 0, x), PPO_ERROR_ARGUMENT, "batch of 0");
+    assert_fails(ppo_gpt_logp(NULL, &chosen, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_logp|NULL");
+    assert_fails(ppo_gpt_logp(gpt, NULL, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_logp|NULL");
+    assert_fails(ppo_gpt_logp(gpt, &chosen, 1, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_logp|NULL");
+    assert_fails(ppo_gpt_logp(gpt, &chosen, -1, x), PPO_ERROR_ARGUMENT, "batch of -1");
+    assert_fails(ppo_gpt_logp(gpt, &nothing, 1, x), PPO_ERROR_ARGUMENT, "no sequence");
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_gpt_free(gpt), ppo_gpt_free(plain), ppo_gpt_free(smaller);
+}
+
+static void a_model_with_a_nan_is_not_trained(void **state) {
+    (void)state;
+    ppo_fit_config c = ppo_fit_config_default();
+    ppo_tokens     chosen, rejected;
+    ppo_gpt       *gpt = new_gpt(1), *sound = new_gpt(1);
+    comparisons(67, 5, &chosen, &rejected);
+    gpt->norm_bias->data[3] = NAN;
+    for (int kind = 0; kind < KINDS; kind++)
+        assert_fails(fit(kind, gpt, sound, &chosen, &rejected, &c), PPO_ERROR_NUMERIC, "nan");
+    assert_fails(ppo_fit_dpo(sound, gpt, &chosen, &rejected, &c), PPO_ERROR_NUMERIC, "nan");
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_gpt_free(gpt), ppo_gpt_free(sound);
+}
+
+static void nothing_is_allocated_after_the_first_step(void **state) {
+    (void)state;
+    static const int micro[] = {0, 1, 5};
+    ppo_tokens       chosen, rejected;
+    ppo_gpt_config   config = gpt_config(VOCAB, LENGTH, 16, 1, 2);
+    comparisons(68, 50, &chosen, &rejected);
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int k = 0; k < COUNT(micro); k++) {
+            heap           h = {0, 0, -1, 0};
+            ppo_fit_config c = logged_config();
+            last_log.h = &h;
+            c.micro_batch = micro[k], c.batch_size = 12, c.epochs = 3;
+            ppo_set_allocator(heap_hook, &h);
+            ppo_gpt *gpt = random_gpt(config, 0.2f), *reference = random_gpt(config, 0.2f);
+            assert_ok(fit(kind, gpt, reference, &chosen, &rejected, &c));
+            ppo_gpt_free(gpt), ppo_gpt_free(reference);
+            ppo_set_allocator(NULL, NULL);
+            assert_int_equal(h.live, 0);
+            assert_int_equal(last_log.calls, 15);
+            for (int i = 1; i < 15; i++) assert_int_equal(last_log.allocations[i], last_log.allocations[0]);
+        }
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+}
+
+typedef struct job {
+    ppo_gpt   *gpt, *reference;
+    ppo_tokens chosen, rejected;
+} job;
+
+static ppo_status align_once(void *user) {
+    job              *j = (job *)user;
+    ppo_fit_config    c = ppo_fit_config_default();
+    ppo_reward_model *model = NULL;
+    ppo_status        status = PPO_OK;
+    float             x[4];
+    c.micro_batch = 2;
+    for (int kind = 0; kind < KINDS && !status; kind++)
+        status = fit(kind, j->gpt, j->reference, &j->chosen, &j->rejected, &c);
+    if (!status) status = ppo_reward_model_create(&j->gpt, 1, PPO_ENSEMBLE_MEAN, 2, &model);
+    if (!status) status = ppo_reward_model_normalize(model, &j->chosen);
+    if (!status) status = ppo_reward_model_score(model, &j->rejected, x);
+    if (!status) status = ppo_gpt_logp(j->gpt, &j->chosen, 2, x);
+    ppo_reward_model_free(model);
+    return status;
+}
+
+static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
+    (void)state;
+    job            j;
+    ppo_gpt_config config = gpt_config(VOCAB, LENGTH, 4, 1, 1);
+    j.gpt = random_gpt(config, 0.2f), j.reference = random_gpt(config, 0.2f);
+    comparisons(69, 4, &j.chosen, &j.rejected);
+    assert_true(fail_each_allocation(align_once, &j) > 40);
+    ppo_tokens_free(&j.chosen), ppo_tokens_free(&j.rejected);
+    ppo_gpt_free(j.gpt), ppo_gpt_free(j.reference);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sft_learns_a_language_down_to_its_entropy),
+        cmocka_unit_test(tokens_of_prompts_are_not_learned),
+        cmocka_unit_test(a_step_has_the_loss_and_gradient_of_transformers_however_it_is_divided),
+        cmocka_unit_test(a_step_is_adams_on_the_clipped_gradient_of_the_mean),
+        cmocka_unit_test(every_training_comes_out_alike_however_its_batches_are_divided),
+        cmocka_unit_test(the_same_seed_gives_the_same_bits_and_another_another_order),
+        cmocka_unit_test(an_epoch_sees_each_sequence_once_in_an_order_of_its_own),
+        cmocka_unit_test(losses_of_pairs_on_the_tape_agree_with_trl),
+        cmocka_unit_test(a_reward_model_learns_a_preference_and_tells_it_of_new_pairs),
+        cmocka_unit_test(dpo_raises_the_chosen_above_the_rejected_and_leaves_the_reference),
+        cmocka_unit_test(the_loss_of_dpo_is_that_of_summed_log_probabilities),
+        cmocka_unit_test(the_learning_rate_warms_up_and_follows_its_schedule),
+        cmocka_unit_test(progress_counts_steps_and_epochs_and_a_callback_can_end_it),
+        cmocka_unit_test(scores_and_log_probabilities_have_the_same_bits_for_any_batch_size),
+        cmocka_unit_test(a_sequence_without_a_response_has_a_log_probability_of_0),
+        cmocka_unit_test(an_ensemble_says_the_mean_or_the_least_of_its_members),
+        cmocka_unit_test(normalized_members_have_mean_0_and_deviation_1_on_the_reference),
+        cmocka_unit_test(reward_models_refuse_what_they_cannot_use),
+        cmocka_unit_test(settings_that_mean_nothing_are_refused),
+        cmocka_unit_test(data_that_do_not_fit_are_refused_and_named),
+        cmocka_unit_test(a_model_with_a_nan_is_not_trained),
+        cmocka_unit_test_teardown(nothing_is_allocated_after_the_first_step, restore_allocator),
+        cmocka_unit_test_teardown(every_failing_allocation_is_reported_and_leaks_nothing, restore_allocator),
+    };
+    return cmocka_run_group_tests(tests, open_tape, close_tape);
+}
