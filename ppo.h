@@ -11573,7 +11573,8 @@ static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *conf
         return ppo__file_fail(file->path, "it is not a language model: no transformer.wte.weight");
     if (!heads) return ppo__file_fail(file->path, "it does not say how many heads it has: no n_head");
     config->heads = ppo__parse_count(heads, &rest);
-    if (*rest || ppo__check_gpt_config(config)) return ppo__file_blame(file);
+    if (!config->heads || *rest) return ppo__file_fail(file->path, "n_head is \"%.20s\"", heads);
+    if (ppo__check_gpt_config(config)) return ppo__file_blame(file);
     for (int i = 0; i < PPO__GPT_TEXTS; ++i) {
         const char *text = ppo_file_text(file, ppo__gpt_texts[i].name);
         int         is = *(const int *)((const char *)config + ppo__gpt_texts[i].offset);
