@@ -22,6 +22,12 @@ plot: build/plot $(CSV) ## draws CSV="a/progress.csv ..." as build/curve.svg (wi
 build/progress.csv: build/train
 	@build/train --quiet --csv $@
 
+rlhf: build/rlhf ## a tiny language model, its reward model, PPO, DPO and others; flags go into ARGS="--seed 2"
+	@build/rlhf all $(ARGS)
+
+words: build/rlhf build/words.found ## the same with real words, from a word list
+	@build/rlhf all --task words --dir build/words $(ARGS)
+
 lunarlander: build/lunarlander ## builds build/train with LunarLander, which needs Box2D, as build/lunarlander
 
 build/lunarlander: examples/lunarlander.cpp examples/train.c $(HEADERS) Makefile | build/stb_ds.found build/box2d.found
@@ -56,7 +62,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh $(PLAIN) $(ASAN) $(TSAN) $(LUNAR) tests/compile.sh tests/cli.sh \
-	    tests/plot.sh tests/export.sh tests/kill.sh
+	    tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh
 
 test-long: $(EXAMPLES) $(ASAN) ## ten seeds of CartPole-v1, 100 kills and resumes, 100,000 damaged files
 	@sh tests/seeds.sh
@@ -126,10 +132,19 @@ build/cmocka.found:
 build/box2d.found:
 	$(call require,'<box2d/b2_revolute_joint.h>',-lbox2d,libbox2d-dev g++,box2d-devel gcc-c++,box2d gcc,; LunarLander needs its version 2.4,$(CXX) -std=c++17 -x c++)
 
+build/words.found:
+	@mkdir -p build
+	@as_root() { if [ "$$(id -u)" = 0 ]; then "$$@"; else sudo -n "$$@"; fi; }; \
+	test -s /usr/share/dict/words || { echo "installing wamerican (log: build/install.log)"; \
+	    { as_root apt-get install -y wamerican || { as_root apt-get update && as_root apt-get install -y wamerican; }; \
+	    } >build/install.log 2>&1; }; \
+	test -s /usr/share/dict/words || { echo "please install a word list: wamerican (Debian, Ubuntu), words (Fedora, Arch)" >&2; exit 1; }
+	@touch $@
+
 clean: ## removes build/
 	rm -rf build
 
 help: ## prints this
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' Makefile | awk -F' - ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
-.PHONY: all run plot lunarlander test test-all test-long test-programs bench clean help
+.PHONY: all run plot rlhf words lunarlander test test-all test-long test-programs bench clean help

@@ -8,219 +8,7 @@
    You will see the TRUE reward rise, which here is known (tasks.h); the models only ever see comparisons. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
-#include "lab.h"
-
-enum { CORPUS = 20000, PAIRS = 4000, PROMPTS = 256 };
-
-typedef struct run {
-    lab         lab;
-    const char *dir;
-    int         json, quiet, iterations, best_of;
-    float       kl_coef;
-    ppo_gpt    *sft, *reward, *policy; /* policy: of the stage */
-    ppo_tokens  prompts, chosen, rejected;
-    worth       worth;
-} run;
-
-static const char *path_to(const run *r, const char *name, char path[512]) {
-    snprintf(path, 512, "%s/%s.safetensors", r->dir, name);
-    return path;
-}
-
-/* A model's file holds its tokenizer, too. */
-static ppo_status save(const run *r, const ppo_gpt *model, const char *name) {
-    char       path[512];
-    ppo_file  *file = NULL;
-    ppo_status status = ppo_file_create(&file);
-    if (!status) status = ppo_gpt_put(model, file);
-    if (!status) status = ppo_tokenizer_put(r->lab.tokenizer, file);
-    if (!status) status = ppo_file_set_text(file, "task", r->lab.task->name);
-    if (!status) status = ppo_file_write(file, path_to(r, name, path));
-    ppo_file_free(file);
-    return status;
-}
-
-static ppo_status load(run *r, const char *name, ppo_gpt **model) {
-    char       path[512];
-    ppo_file  *file = NULL;
-    ppo_status status = *model ? PPO_OK : ppo_file_read(path_to(r, name, path), &file);
-    if (!status && file) {
-        const char *task = ppo_file_text(file, "task");
-        if (!task || strcmp(task, r->lab.task->name) != 0)
-            status = ppo_fail(PPO_ERROR_FILE, "%s is not of the task %s", path, r->lab.task->name);
-        if (!status && !r->lab.tokenizer) status = ppo_tokenizer_get(file, &r->lab.tokenizer);
-        if (!status) status = ppo_gpt_get(file, model);
-    }
-    ppo_file_free(file);
-    r->lab.start = ppo_tokenizer_special(r->lab.tokenizer, "<start>");
-    r->lab.end = ppo_tokenizer_special(r->lab.tokenizer, "<end>");
-    return status;
-}
-
-static int on_step(const ppo_fit_progress *p, void *user) {
-    if (!((run *)user)->quiet && (p->step % 50 == 0 || p->step == p->steps))
-        fprintf(stderr, "  step %4ld/%ld  loss %.4f  accuracy %.2f  %.0f tokens/s\n", p->step, p->steps,
-                (double)p->loss, (double)p->accuracy, p->tokens_per_second);
-    return 0;
-}
-
-static ppo_fit_config fit(run *r, int epochs) {
-    ppo_fit_config config = ppo_fit_config_default();
-    config.epochs = epochs;
-    config.seed = r->lab.seed;
-    config.callback = on_step;
-    config.callback_user = r;
-    return config;
-}
-
-static ppo_status train_tokenizer(run *r) {
-    static const char *const specials[] = {"<start>", "<end>"};
-    ppo_rng                  rng = ppo_rng_stream(r->lab.seed, PPO_STREAM_USER, 0);
-    size_t                   size = 0;
-    char                    *text = (char *)malloc((size_t)CORPUS * LINE), line[LINE];
-    if (!text) return PPO_ERROR_MEMORY;
-    for (int i = 0; i < CORPUS; i++) {
-        r->lab.task->line(&rng, line);
-        size += (size_t)sprintf(text + size, "%s%s", i && r->lab.task->bpe ? "\n" : "", line);
-    }
-    ppo_status status =
-        r->lab.task->bpe ? ppo_tokenizer_train(text, size, r->lab.task->bpe, specials, 2, &r->lab.tokenizer)
-                         : ppo_tokenizer_characters(text, size, specials, 2, &r->lab.tokenizer);
-    free(text);
-    return status;
-}
-
-/* Supervised: to write lines like those of the task. */
-static ppo_status stage_sft(run *r) {
-    ppo_tokens     corpus = {0, NULL, NULL, NULL};
-    ppo_fit_config config = fit(r, 3);
-    ppo_status     status = train_tokenizer(r);
-    ppo_gpt_config c = {
-        ppo_tokenizer_vocab(r->lab.tokenizer), r->lab.task->context, 64, 2, 4, 1, r->lab.seed};
-    r->lab.start = ppo_tokenizer_special(r->lab.tokenizer, "<start>");
-    r->lab.end = ppo_tokenizer_special(r->lab.tokenizer, "<end>");
-    if (!status) status = ppo_gpt_create(&c, &r->sft);
-    if (!status) status = add_lines(&r->lab, CORPUS, 1, &corpus);
-    for (int s = 0; s < corpus.count; s++) corpus.prompt[s] = 1; /* it learns to write the prompts, too */
-    if (!status) status = ppo_fit_sft(r->sft, &corpus, &config);
-    ppo_tokens_free(&corpus);
-    return status ? status : save(r, r->sft, "sft");
-}
-
-static ppo_status need_prompts(run *r) {
-    ppo_status status = load(r, "sft", &r->sft);
-    return status || r->prompts.count ? status : add_lines(&r->lab, PROMPTS, 2, &r->prompts);
-}
-
-static ppo_status need_comparisons(run *r) {
-    ppo_tokens lines = {0, NULL, NULL, NULL};
-    ppo_status status = need_prompts(r);
-    if (!status && !r->chosen.count) status = add_lines(&r->lab, PAIRS, 3, &lines);
-    if (!status && !r->chosen.count) status = compare(&r->lab, r->sft, &lines, 3, &r->chosen, &r->rejected);
-    ppo_tokens_free(&lines);
-    return status;
-}
-
-/* The reward model: the sft model with a score, which learns from comparisons. */
-static ppo_status stage_reward(run *r) {
-    ppo_fit_config config = fit(r, 2);
-    ppo_status     status = need_comparisons(r);
-    if (!status) status = ppo_gpt_copy(r->sft, 1, &r->reward);
-    return status || (status = ppo_fit_reward(r->reward, &r->chosen, &r->rejected, &config))
-               ? status
-               : save(r, r->reward, "reward");
-}
-
-static ppo_status need_proxy(run *r, ppo_reward_model **proxy) {
-    ppo_status status = need_comparisons(r);
-    if (!status) status = load(r, "reward", &r->reward);
-    if (!status) status = ppo_reward_model_create(&r->reward, 1, PPO_ENSEMBLE_MEAN, 64, proxy);
-    return status ? status : ppo_reward_model_normalize(*proxy, &r->chosen);
-}
-
-static ppo_status stage_ppo(run *r, ppo_reward_model *proxy) {
-    ppo_rlhf         *rlhf = NULL;
-    ppo_rlhf_progress p;
-    ppo_rlhf_config   config = ppo_rlhf_config_default();
-    config.sampling = sampling(&r->lab, 0);
-    config.kl_coef = r->kl_coef;
-    config.missing_eos_penalty = 1;
-    config.prompts = 256;
-    config.minibatch_size = 64;
-    config.seed = r->lab.seed;
-    ppo_status status = ppo_gpt_copy(r->sft, 1, &r->policy);
-    if (!status)
-        status =
-            ppo_rlhf_create(r->policy, r->sft, NULL, &r->prompts, ppo_reward_by_model, proxy, &config, &rlhf);
-    for (int i = 0; i < r->iterations && !status; i++) {
-        status = ppo_rlhf_iterate(rlhf, &p);
-        if (status || r->quiet || (p.iteration % 10 && p.iteration != r->iterations)) continue;
-        fprintf(stderr,
-                "  iteration %3ld  reward %6.3f  kl %6.3f  entropy %.3f  length %4.1f  %.0f tokens/s  %s\n",
-                p.iteration, (double)p.reward, (double)p.kl, (double)p.entropy, (double)p.mean_length,
-                p.tokens_per_second, p.warning);
-    }
-    ppo_rlhf_free(rlhf);
-    return status;
-}
-
-static ppo_status stage_dpo(run *r) {
-    ppo_fit_config config = fit(r, 2);
-    config.learning_rate = 3e-4f;
-    ppo_status status = ppo_gpt_copy(r->sft, 0, &r->policy);
-    return status ? status : ppo_fit_dpo(r->policy, r->sft, &r->chosen, &r->rejected, &config);
-}
-
-/* Filtered fine-tuning (ReST, Gulcehre 2023): a model learns from the best of its own samples, again and again. */
-static ppo_status stage_rest(run *r, ppo_reward_model *proxy) {
-    ppo_status status = ppo_gpt_copy(r->sft, 0, &r->policy);
-    for (int round = 0; round < 3 && !status; round++) {
-        ppo_tokens     best = {0, NULL, NULL, NULL};
-        ppo_generator *generator = NULL;
-        ppo_sampling   how = sampling(&r->lab, 20 + (uint64_t)round);
-        ppo_fit_config config = fit(r, 2);
-        config.learning_rate = 3e-4f;
-        status = ppo_generator_create(r->policy, 64, &generator);
-        if (!status)
-            status = ppo_best_of_n(generator, &r->prompts, 4, &how, ppo_reward_by_model, proxy, &best, NULL);
-        if (!status) status = ppo_fit_sft(r->policy, &best, &config);
-        ppo_generator_free(generator);
-        ppo_tokens_free(&best);
-    }
-    return status;
-}
-
-/* The best of n samples is a policy as well, though nothing is trained: KL at most log n - (n - 1) / n. */
-static ppo_status stage_bon(run *r, ppo_reward_model *proxy) {
-    ppo_generator *generator = NULL;
-    ppo_samples    best;
-    ppo_sampling   how = sampling(&r->lab, 7);
-    memset(&best, 0, sizeof best);
-    ppo_status status = ppo_generator_create(r->sft, 64, &generator);
-    if (!status)
-        status = ppo_best_of_n(generator, &r->prompts, r->best_of, &how, ppo_reward_by_model, proxy,
-                               &best.tokens, NULL);
-    if (!status) status = appraise(&r->lab, r->sft, r->sft, proxy, &best, &r->worth);
-    r->worth.kl = ppo_best_of_n_kl(r->best_of);
-    ppo_tokens_free(&best.tokens);
-    ppo_generator_free(generator);
-    return status;
-}
-
-static ppo_status stage_sample(run *r, const ppo_gpt *model) {
-    ppo_generator *generator = NULL;
-    ppo_samples    samples;
-    ppo_sampling   how = sampling(&r->lab, 9);
-    char           line[LINE];
-    ppo_status     status = ppo_generator_create(model, 8, &generator);
-    if (!status) status = ppo_generate(generator, &r->prompts, &how, &samples);
-    for (int s = 0; s < 6 && !status; s++) {
-        status = line_of(&r->lab, &samples.tokens, s, line);
-        if (!status && !r->json) printf("    %5.1f  %s\n", (double)r->lab.task->reward(line), line);
-    }
-    ppo_generator_free(generator);
-    return status;
-}
+#include "stages.h"
 
 /* A stage by its name, and what came of it. */
 static ppo_status stage(run *r, const char *name) {
@@ -228,6 +16,8 @@ static ppo_status stage(run *r, const char *name) {
     double            began = ppo_clock();
     int               trains = !strcmp(name, "ppo") || !strcmp(name, "dpo") || !strcmp(name, "rest");
     int               is_sft = !strcmp(name, "sft"), is_reward = !strcmp(name, "reward");
+    int known = is_sft || is_reward || trains || !strcmp(name, "bon") || !strcmp(name, "sample");
+    if (!known) return ppo_fail(PPO_ERROR_ARGUMENT, "there is no stage %.60s, see --help", name);
     if (!r->json) printf("%s\n", name);
     ppo_status status = is_sft ? stage_sft(r) : is_reward ? stage_reward(r) : need_prompts(r);
     if (!status && !is_sft) status = need_proxy(r, &proxy);
@@ -256,7 +46,7 @@ static int usage(void) {
     printf("usage: rlhf [--flag value] STAGE ...\n"
            "stages: sft reward ppo dpo bon rest sample, or all\n"
            "  --task NAME        sentences (default) or words (needs a word list: Debian's wamerican)\n"
-           "  --dir FOLDER       where models are written and read [build/rlhf]\n"
+           "  --dir FOLDER       where models are written and read [build/models]\n"
            "  --seed N           [1]\n"
            "  --iterations N     of PPO [60]\n"
            "  --kl-coef X        of PPO: how dear it is to leave the sft model [0.2]\n"
@@ -266,44 +56,72 @@ static int usage(void) {
     return 0;
 }
 
-/* Flags from the left; returns where the stages begin, 0 after a complaint. */
+/* A number from least to most, or NaN after a complaint. */
+static double number(const char *flag, const char *text, double least, double most) {
+    char  *end;
+    double x = strtod(text, &end);
+    if (end > text && !*end && x >= least && x <= most) return x;
+    fprintf(stderr, "rlhf: %s is a number from %g to %g, not %s\n", flag, least, most, text);
+    return NAN;
+}
+
+/* A flag with its value; 0 after a complaint. */
+static int take(run *r, const char *flag, const char *value) {
+    double x = 0;
+    if (!strcmp(flag, "--dir")) r->dir = value;
+    else if (!strcmp(flag, "--seed")) r->lab.seed = (uint64_t)(x = number(flag, value, 0, 1e9));
+    else if (!strcmp(flag, "--iterations")) r->iterations = (int)(x = number(flag, value, 1, 1e6));
+    else if (!strcmp(flag, "--best-of")) r->best_of = (int)(x = number(flag, value, 1, 1e4));
+    else if (!strcmp(flag, "--kl-coef")) r->kl_coef = (float)(x = number(flag, value, 0, 1e3));
+    else if (!strcmp(flag, "--task")) {
+        r->lab.task = NULL;
+        for (int k = 0; k < TASKS; k++) r->lab.task = strcmp(tasks[k].name, value) ? r->lab.task : &tasks[k];
+        if (!r->lab.task) return fprintf(stderr, "rlhf: there is no task %s, see --help\n", value), 0;
+    } else return fprintf(stderr, "rlhf: there is no flag %s, see --help\n", flag), 0;
+    return !isnan(x);
+}
+
+/* Flags and stages in any order; the stages move to the front of argv. Returns how many, 0 after a complaint. */
 static int read_flags(run *r, int argc, char **argv) {
+    int stages = 0;
     for (int i = 1; i < argc; i++) {
-        const char *flag = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strncmp(flag, "--", 2) != 0) return i;
-        if (!strcmp(flag, "--json")) r->json = r->quiet = 1;
-        else if (!strcmp(flag, "--quiet")) r->quiet = 1;
-        else if (!value) return fprintf(stderr, "rlhf: a value is missing after %s\n", flag), 0;
-        else if (!strcmp(flag, "--dir")) r->dir = argv[++i];
-        else if (!strcmp(flag, "--seed")) r->lab.seed = strtoull(argv[++i], NULL, 10);
-        else if (!strcmp(flag, "--iterations")) r->iterations = atoi(argv[++i]);
-        else if (!strcmp(flag, "--kl-coef")) r->kl_coef = (float)atof(argv[++i]);
-        else if (!strcmp(flag, "--best-of")) r->best_of = atoi(argv[++i]);
-        else if (!strcmp(flag, "--task")) {
-            r->lab.task = NULL;
-            for (int k = 0; k < TASKS; k++)
-                if (!strcmp(tasks[k].name, value)) r->lab.task = &tasks[k];
-            if (!r->lab.task) return fprintf(stderr, "rlhf: there is no task %s\n", value), 0;
-            i++;
-        } else return fprintf(stderr, "rlhf: there is no flag %s, see --help\n", flag), 0;
+        if (!strcmp(argv[i], "--json")) r->json = r->quiet = 1;
+        else if (!strcmp(argv[i], "--quiet")) r->quiet = 1;
+        else if (strncmp(argv[i], "--", 2) != 0) argv[stages++] = argv[i];
+        else if (i + 1 == argc) return fprintf(stderr, "rlhf: a value is missing after %s\n", argv[i]), 0;
+        else if (i++, !take(r, argv[i - 1], argv[i])) return 0;
     }
-    return fprintf(stderr, "rlhf: which stage? See --help\n"), 0;
+    if (!stages) fprintf(stderr, "rlhf: which stage? See --help\n");
+    return stages;
+}
+
+static ppo_status run_stages(run *r, int count, char **names) {
+    static const char *const all[] = {"sft", "reward", "ppo", "dpo", "bon", "rest"};
+    ppo_status               status = PPO_OK;
+    for (int i = 0; i < count && !status; i++) {
+        if (strcmp(names[i], "all") != 0) status = stage(r, names[i]);
+        for (int k = 0; !strcmp(names[i], "all") && k < 6 && !status; k++) status = stage(r, all[k]);
+    }
+    return status;
 }
 
 int main(int argc, char **argv) {
-    static const char *const all[] = {"sft", "reward", "ppo", "dpo", "bon", "rest"};
-    run                      r = {{&tasks[0], NULL, 0, 0, 1}, "build/rlhf", 0, 0, 60, 16, 0.2f};
-    double                   began = ppo_clock();
-    ppo_status               status = PPO_OK;
+    run    r;
+    double began = ppo_clock();
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return usage();
-    int         first = read_flags(&r, argc, argv);
-    const char *problem = first ? r.lab.task->open() : "";
-    if (problem) return *problem ? fprintf(stderr, "rlhf: %s\n", problem), 1 : 1;
-    for (int i = first; i < argc && !status; i++) {
-        for (int k = 0; !strcmp(argv[i], "all") && k < 6 && !status; k++) status = stage(&r, all[k]);
-        if (strcmp(argv[i], "all") != 0) status = stage(&r, argv[i]);
-    }
+    memset(&r, 0, sizeof r);
+    r.lab.task = &tasks[0];
+    r.lab.seed = 1;
+    r.dir = "build/models";
+    r.iterations = 60;
+    r.best_of = 16;
+    r.kl_coef = 0.2f;
+    int         count = read_flags(&r, argc, argv);
+    const char *problem = count ? r.lab.task->open() : NULL;
+    if (problem) fprintf(stderr, "rlhf: %s\n", problem);
+    if (problem || !count) return 1;
+    ppo_status status = run_stages(&r, count, argv);
     if (status) fprintf(stderr, "rlhf: %s\n", ppo_last_error());
     else if (r.json) {
         printf("{\"true_reward\":%.4f,\"proxy_reward\":%.4f,\"kl\":%.4f,\"entropy\":%.4f,\"length\":%.2f,"
@@ -318,5 +136,6 @@ int main(int argc, char **argv) {
     ppo_tokenizer_free(r.lab.tokenizer);
     ppo_gpt_free(r.sft);
     ppo_gpt_free(r.reward);
+    free(dictionary);
     return status != PPO_OK;
 }

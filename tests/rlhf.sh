@@ -1,0 +1,79 @@
+#!/bin/sh
+# rlhf.sh - build/rlhf: its stages, its files, and what it refuses. Reports in TAP.
+set -u
+cd "$(dirname "$0")/.."
+work=build/rlhf-test
+rm -rf $work
+mkdir -p $work
+number=0 failures=0
+
+# check NAME COMMAND... - passes if the command returns 0
+check() {
+    name=$1
+    shift
+    number=$((number + 1))
+    if "$@" >$work/check.log 2>&1; then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        sed 's/^/# /' $work/check.log $work/out $work/err | tail -n 20
+        failures=$((failures + 1))
+    fi
+}
+
+# rlhf ARGUMENT... - the exit status goes to $status, what it prints to $work/out and $work/err
+rlhf() {
+    build/rlhf "$@" >$work/out 2>$work/err
+    status=$?
+}
+
+is_refused() { # WORD ARGUMENT... - exit status 1, nothing on stdout but the stage's name, one sentence with the word
+    word=$1
+    shift
+    rlhf --dir $work/none "$@"
+    [ $status -eq 1 ] && [ "$(wc -l <$work/err)" -eq 1 ] && [ "$(wc -l <$work/out)" -le 1 ] && grep -q -e "$word" $work/err
+}
+
+# figure NAME - that figure of the line of JSON
+figure() { sed -n "s/.*\"$1\":\(-*[0-9.]*\).*/\1/p" $work/out; }
+above() { awk "BEGIN { exit !($1 > $2) }"; }
+
+one_line() { [ $status -eq 0 ] && [ "$(wc -l <$work/out)" -eq 1 ] && [ ! -s $work/err ] && is_json; }
+is_json() { grep -q '^{"true_reward":-*[0-9.]*,"proxy_reward":.*,"kl":.*,"entropy":.*,"length":.*,"tokens_per_second":[0-9]*,"seconds":[0-9.]*}$' $work/out; }
+
+rlhf --dir $work/models --json sft
+check sft_prints_one_line_of_json one_line
+sft=$(figure true_reward)
+rlhf --dir $work/models --json reward
+check a_stage_alone_reads_the_files_of_the_others one_line
+rlhf --dir $work/models --json --iterations 12 ppo
+check ppo_prints_one_line_of_json one_line
+ppo=$(figure true_reward)
+check ppo_raises_the_true_reward_by_1 above "$ppo" "$sft + 1"
+check ppo_tells_its_kl above "$(figure kl)" 0.5
+rlhf --dir $work/models --json sample
+check a_saved_policy_is_worth_the_same [ "$(figure true_reward)" = "$ppo" ]
+rlhf --dir $work/models --json --best-of 8 bon
+check best_of_n_raises_the_true_reward_by_1 above "$(figure true_reward)" "$sft + 1"
+rlhf --dir $work/models --json dpo
+check dpo_raises_the_true_reward above "$(figure true_reward)" "$sft"
+rlhf --dir $work/models --json rest
+check filtered_fine_tuning_raises_the_true_reward above "$(figure true_reward)" "$sft"
+rlhf --dir $work/models --quiet sample
+lines() { [ $status -eq 0 ] && [ "$(grep -c ' \.$' $work/out)" -ge 4 ]; }
+check samples_are_sentences lines
+check files_are_those_of_the_stages [ "$(ls $work/models | tr '\n' ' ')" = "dpo.safetensors ppo.safetensors rest.safetensors reward.safetensors sft.safetensors " ]
+
+check refuses_an_unknown_stage    is_refused nonsense nonsense
+check refuses_an_unknown_flag     is_refused --what --what 1 sft
+check refuses_an_unknown_task     is_refused poems --task poems sft
+check refuses_no_stage            is_refused stage --quiet
+check refuses_a_missing_value     is_refused --seed sft --seed
+check refuses_a_number_that_is_none is_refused kl-coef --kl-coef much sft
+check refuses_zero_iterations     is_refused iterations --iterations 0 ppo
+check refuses_a_missing_model     is_refused none/sft.safetensors ppo
+check refuses_a_folder_that_is_a_file is_refused rlhf.sh --dir tests/rlhf.sh --quiet sft
+rlhf --dir $work/models --help
+check helps [ $status -eq 0 ]
+echo "1..$number"
+[ $failures -eq 0 ]
