@@ -95,12 +95,29 @@ STEP BY STEP
 
     ppo_config_preset(&cfg, "a2c") and its like set known settings; build/train --help lists them all.
 
+LANGUAGE MODELS
+
+    A language model's actions are tokens, and its reward is any C function of what it wrote. The parts share
+    advantages, losses and optimizer with the above:
+
+        ppo_tokenizer_train(text, bytes, 512, specials, n, &tok);    // or ppo_tokenizer_characters()
+        ppo_encode(), ppo_tokens_add(&data, token, n, prompt);       // sequences, packed without padding
+        ppo_gpt_create(&shape, &gpt);                                // a transformer as GPT-2's
+        ppo_fit_sft(gpt, &data, &fit);                               // learn to write such text
+        ppo_fit_reward(judge, &chosen, &rejected, &fit);             // learn what people prefer
+        ppo_rlhf_create(gpt, NULL, NULL, &prompts, reward, user, &cfg, &rlhf);
+        ppo_rlhf_iterate(rlhf, &progress);                           // sample, ask for rewards, PPO
+        ppo_gpt_save(gpt, "model.safetensors");                      // transformers reads it, too
+
+    ppo_generate() samples; ppo_fit_dpo() and ppo_best_of_n() do without reinforcement learning. To understand
+    PPO on tokens, read ppo_rlhf_update() at the end of section 15.
+
 THREE DOORS, ONE ROOM
 
     A la carte        sections 6 to 9: plain functions over plain float arrays. No state, no allocation.
                       Your own network and loop can use ppo_gae() and ppo_policy_loss() alone.
-    Building blocks   sections 4, 5, 9, 11: tensors, a tape that differentiates, layers, Adam.
-    Trainers          section 13: fill a config, call one function. Built from the two above.
+    Building blocks   sections 4, 5, 9, 11: tensors, a tape that differentiates, layers, models, Adam.
+    Trainers          sections 13 and 15: fill a config, call one function. Built from the two above.
 
     Sections, in both parts of this file (each uses only those above it):
      1 Base   2 Random   3 Math   4 Tensors   5 Autograd   6 Distributions   7 Advantages   8 Losses
