@@ -11592,6 +11592,12 @@ static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *conf
     config->heads = ppo__parse_count(heads, &rest);
     if (!config->heads || *rest) return ppo__file_fail(file->path, "n_head is \"%.20s\"", heads);
     if (ppo__check_gpt_config(config)) return ppo__file_blame(file);
+    /* an array of a block that was not counted: a block is not whole */
+    for (int i = 0; i < ppo_file_count(file); ++i) {
+        const char *array = ppo_file_at(file, i)->name, *end;
+        if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
+            return ppo__file_fail(file->path, "%.40s is there, but not %s", array, name);
+    }
     for (int i = 0; i < PPO__GPT_TEXTS; ++i) {
         const char *text = ppo_file_text(file, ppo__gpt_texts[i].name);
         int         is = *(const int *)((const char *)config + ppo__gpt_texts[i].offset);
