@@ -74,10 +74,26 @@ static void equals_are_kept_or_left_out_together(void **state) {
     how.top_k = 4;
     ppo_sampling_probabilities(&how, steps, N, p, scratch);
     assert_true(p[0] > 0 && p[2] == p[0] && p[5] == p[0] && p[3] == 0);
+    const float  thirds[N] = {-0.69315f, -1.38629f, -1.38629f, -9, -9, -9, -9};
+    ppo_sampling of_three = how; /* top_p counts what top_k has left, equals included */
+    of_three.top_k = 2, of_three.top_p = 0.6f;
+    ppo_sampling_probabilities(&of_three, thirds, N, p, scratch);
+    assert_close(p[2], 0.25, 1e-4);
+    ppo_sampling_probabilities(&how, steps, N, p, scratch);
     float kept = p[1];
     how.top_k = 100; /* more than there are: all */
     ppo_sampling_probabilities(&how, steps, N, p, scratch);
     assert_close(p[1], kept, 1e-6);
+}
+
+static void rounding_gives_no_token_without_probability(void **state) {
+    (void)state;
+    const float p[4] = {0.25f, 0, 0.25f, 0}; /* as if the sum were short of 1 by far */
+    ppo_rng     rng = test_rng(32);
+    for (int i = 0; i < 200; i++) {
+        int token = ppo__draw(p, 4, &rng);
+        assert_true(token == 0 || token == 2);
+    }
 }
 
 static void greedy_continuations_are_those_of_transformers(void **state) {
@@ -574,6 +590,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(temperature_top_k_and_top_p_filter_as_in_transformers),
         cmocka_unit_test(equals_are_kept_or_left_out_together),
+        cmocka_unit_test(rounding_gives_no_token_without_probability),
         cmocka_unit_test(greedy_continuations_are_those_of_transformers),
         cmocka_unit_test(log_probabilities_have_the_bits_of_the_whole_sequence),
         cmocka_unit_test(a_token_that_is_filtered_out_is_never_sampled),
