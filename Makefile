@@ -67,7 +67,7 @@ test-all:
 test-long: $(EXAMPLES) $(ASAN) ## ten seeds of CartPole-v1, 100 kills and resumes, 100,000 damaged files
 	@sh tests/seeds.sh
 	@KILLS=100 PPO_FUZZ=100000 sh tests/run.sh build/asan/test_files build/asan/test_checkpoints \
-	    build/asan/test_tokenizers tests/kill.sh
+	    build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
 
 test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR)
 

@@ -2991,8 +2991,8 @@ PPO__FN void PPO__(softmax_grad)(const float *logits, int n, float inv_temperatu
     });
 }
 
-/* The maximum is taken off before the scale is folded in: of huge numbers a rounded product less the exact one
-   can be anything. */
+/* The maximum is taken off before the scale is folded in: of huge numbers a rounded product less the
+   exact one can be anything. */
 PPO__FN void PPO__(softmax)(float scale, float *x, int n) {
     PPO__VEC high = PPO__SET1(-INFINITY), sum = PPO__SET1(0.0f);
     PPO__EACH_VECTOR((size_t)n, high = PPO__MAX(high, PPO__(logits)(x + i, 1.0f, 0.0f, lanes)));
