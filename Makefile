@@ -93,10 +93,13 @@ build/asan/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 
 # --- bench --------------------------------------------------------------------------------------------------------
 
-bench: build/bench build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with stable_baselines3)
-	@build/bench
+bench: build/bench build/bench-language build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
+	@build/bench && echo && build/bench-language
 
 build/bench: bench/bench.c $(HEADERS) Makefile | build/stb_ds.found
+	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS)
+
+build/bench-language: bench/language.c $(HEADERS) Makefile | build/stb_ds.found
 	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS)
 
 # --- what must be on the machine ----------------------------------------------------------------------------------
