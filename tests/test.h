@@ -547,8 +547,7 @@ static inline ppo_gpt *golden_gpt(void) {
     for (int k = 0; k < g_gpt_tensors; k++) {
         const ppo_tensor *t = gpt->params->tensors[k];
         int               n = t->rows * t->cols;
-        for (int i = 0; i < n; i++)
-            t->data[i] = golden_weight((uint32_t)k, (uint32_t)i, g_gpt_is_scale[k]);
+        for (int i = 0; i < n; i++) t->data[i] = golden_weight((uint32_t)k, (uint32_t)i, g_gpt_is_scale[k]);
         assert_true(t->data[0] == g_gpt_first[k] && t->data[n - 1] == g_gpt_last[k]);
     }
     return gpt;
