@@ -28,6 +28,9 @@ rlhf: build/rlhf ## a tiny language model, its reward model, PPO, DPO and others
 words: build/rlhf build/words.found ## the same with real words, from a word list
 	@build/rlhf all --task words --dir build/words $(ARGS)
 
+overopt: build/overopt ## over-optimization of proxy rewards: fits and build/overopt-*.svg, in some minutes
+	@build/overopt $(ARGS)
+
 lunarlander: build/lunarlander ## builds build/train with LunarLander, which needs Box2D, as build/lunarlander
 
 build/lunarlander: examples/lunarlander.cpp examples/train.c $(HEADERS) Makefile | build/stb_ds.found build/box2d.found
@@ -150,4 +153,4 @@ clean: ## removes build/
 help: ## prints this
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' Makefile | awk -F' - ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
-.PHONY: all run plot rlhf words lunarlander test test-all test-long test-programs bench clean help
+.PHONY: all run plot rlhf words overopt lunarlander test test-all test-long test-programs bench clean help

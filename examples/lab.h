@@ -44,6 +44,38 @@ static ppo_status add_lines(const lab *l, int n, uint32_t stream, ppo_tokens *to
     return status;
 }
 
+/* A tokenizer and a model that has learned to write such lines: everything else starts from it. */
+static ppo_status train_tokenizer(lab *l, int lines) {
+    static const char *const specials[] = {"<start>", "<end>"};
+    ppo_rng                  rng = ppo_rng_stream(l->seed, PPO_STREAM_USER, 0);
+    size_t                   size = 0;
+    char                    *text = (char *)malloc((size_t)lines * LINE), line[LINE];
+    if (!text) return ppo_fail(PPO_ERROR_MEMORY, "no memory for %d lines", lines);
+    for (int i = 0; i < lines; i++) {
+        l->task->line(&rng, line);
+        size += (size_t)sprintf(text + size, "%s%s", i && l->task->bpe ? "\n" : "", line);
+    }
+    ppo_status status = l->task->bpe
+                            ? ppo_tokenizer_train(text, size, l->task->bpe, specials, 2, &l->tokenizer)
+                            : ppo_tokenizer_characters(text, size, specials, 2, &l->tokenizer);
+    l->start = ppo_tokenizer_special(l->tokenizer, "<start>");
+    l->end = ppo_tokenizer_special(l->tokenizer, "<end>");
+    free(text);
+    return status;
+}
+
+static ppo_status learn_to_write(lab *l, int lines, const ppo_fit_config *config, ppo_gpt **model) {
+    ppo_tokens     corpus = {0, NULL, NULL, NULL};
+    ppo_status     status = train_tokenizer(l, lines);
+    ppo_gpt_config c = {ppo_tokenizer_vocab(l->tokenizer), l->task->context, 64, 2, 4, 1, l->seed};
+    if (!status) status = ppo_gpt_create(&c, model);
+    if (!status) status = add_lines(l, lines, 1, &corpus);
+    for (int s = 0; s < corpus.count; s++) corpus.prompt[s] = 1; /* it learns to write the prompts, too */
+    if (!status) status = ppo_fit_sft(*model, &corpus, config);
+    ppo_tokens_free(&corpus);
+    return status;
+}
+
 /* The true reward, as a ppo_reward_fn. */
 static ppo_status true_reward(const ppo_samples *samples, float *reward, void *user) {
     const lab *l = (const lab *)user;

@@ -67,37 +67,10 @@ static ppo_fit_config fit(run *r, int epochs) {
     return config;
 }
 
-static ppo_status train_tokenizer(run *r) {
-    static const char *const specials[] = {"<start>", "<end>"};
-    ppo_rng                  rng = ppo_rng_stream(r->lab.seed, PPO_STREAM_USER, 0);
-    size_t                   size = 0;
-    char                    *text = (char *)malloc((size_t)CORPUS * LINE), line[LINE];
-    if (!text) return PPO_ERROR_MEMORY;
-    for (int i = 0; i < CORPUS; i++) {
-        r->lab.task->line(&rng, line);
-        size += (size_t)sprintf(text + size, "%s%s", i && r->lab.task->bpe ? "\n" : "", line);
-    }
-    ppo_status status =
-        r->lab.task->bpe ? ppo_tokenizer_train(text, size, r->lab.task->bpe, specials, 2, &r->lab.tokenizer)
-                         : ppo_tokenizer_characters(text, size, specials, 2, &r->lab.tokenizer);
-    free(text);
-    return status;
-}
-
 /* Supervised: to write lines like those of the task. */
 static ppo_status stage_sft(run *r) {
-    ppo_tokens     corpus = {0, NULL, NULL, NULL};
     ppo_fit_config config = fit(r, 3);
-    ppo_status     status = train_tokenizer(r);
-    ppo_gpt_config c = {
-        ppo_tokenizer_vocab(r->lab.tokenizer), r->lab.task->context, 64, 2, 4, 1, r->lab.seed};
-    r->lab.start = ppo_tokenizer_special(r->lab.tokenizer, "<start>");
-    r->lab.end = ppo_tokenizer_special(r->lab.tokenizer, "<end>");
-    if (!status) status = ppo_gpt_create(&c, &r->sft);
-    if (!status) status = add_lines(&r->lab, CORPUS, 1, &corpus);
-    for (int s = 0; s < corpus.count; s++) corpus.prompt[s] = 1; /* it learns to write the prompts, too */
-    if (!status) status = ppo_fit_sft(r->sft, &corpus, &config);
-    ppo_tokens_free(&corpus);
+    ppo_status     status = learn_to_write(&r->lab, CORPUS, &config, &r->sft);
     return status ? status : save(r, r->sft, "sft");
 }
 
