@@ -199,31 +199,46 @@ static ppo_status trace_best_of_n(study *s, ppo_reward_model *proxy, trace *t) {
     return status;
 }
 
-/* The truth and the proxy of each trace, and the fitted curve. */
+/* A drawing wants ascending x, but the KL goes back at times. */
+static void sort_by_kl(trace *t) {
+    for (int i = 1; i < t->n; i++) {
+        for (int k = i; k > 0 && t->d[k] < t->d[k - 1]; k--) {
+            float *const arrays[3] = {t->d, t->truth, t->proxy};
+            for (int a = 0; a < 3; a++) {
+                float x = arrays[a][k];
+                arrays[a][k] = arrays[a][k - 1];
+                arrays[a][k - 1] = x;
+            }
+        }
+    }
+}
+
+/* The truth and the proxy of each trace and, with fits, the fitted curve. */
 static ppo_status draw(const char *path, const char *title, trace *traces, const char *const *names,
-                       int count, int is_ppo) {
+                       int count, int is_ppo, int fits) {
     enum { FIT = 60 };
     static float x[SIZES + COEFS][FIT], y[SIZES + COEFS][FIT];
     static char  label[3 * (SIZES + COEFS)][64];
     ppo_curve    curves[3 * (SIZES + COEFS)];
+    int          n = 0;
     for (int k = 0; k < count; k++) {
         trace *t = &traces[k];
-        float  end = 0;
-        for (int i = 0; i < t->n; i++) end = fmaxf(end, t->d[i]);
+        sort_by_kl(t);
         for (int i = 0; i < FIT; i++) {
-            float d = x[k][i] = end * (float)(i + 1) / FIT;
+            float d = x[k][i] = t->n ? t->d[t->n - 1] * (float)(i + 1) / FIT : 0;
             y[k][i] = d * (t->a - t->b * (is_ppo ? logf(d) : d));
         }
-        snprintf(label[3 * k], 64, "true, %s", names[k]);
-        snprintf(label[3 * k + 1], 64, "proxy, %s", names[k]);
-        snprintf(label[3 * k + 2], 64, "fit, %s", names[k]);
-        const ppo_curve three[3] = {{label[3 * k], t->d, t->truth, t->n},
-                                    {label[3 * k + 1], t->d, t->proxy, t->n},
-                                    {label[3 * k + 2], x[k], y[k], FIT}};
-        memcpy(curves + 3 * k, three, sizeof three);
+        const ppo_curve three[3] = {{label[n], t->d, t->truth, t->n},
+                                    {label[n + 1], t->d, t->proxy, t->n},
+                                    {label[n + 2], x[k], y[k], FIT}};
+        snprintf(label[n], 64, "true, %s", names[k]);
+        snprintf(label[n + 1], 64, "proxy, %s", names[k]);
+        snprintf(label[n + 2], 64, "fit, %s", names[k]);
+        memcpy(curves + n, three, sizeof three);
+        n += 2 + fits;
     }
     return ppo_plot_svg(path, title, "sqrt(KL to the first model)", "gain, in its standard deviations",
-                        curves, 3 * count);
+                        curves, n);
 }
 
 static void tell(const char *what, const char *name, const trace *t) {
@@ -259,11 +274,11 @@ int main(int argc, char **argv) {
         ppo_reward_model_free(proxy);
         ppo_gpt_free(model);
     }
-    if (!status) status = draw("build/overopt-ppo.svg", "PPO against proxies", ppo, size_names, SIZES, 1);
+    if (!status) status = draw("build/overopt-ppo.svg", "PPO against proxies", ppo, size_names, SIZES, 1, 1);
     if (!status)
-        status = draw("build/overopt-bon.svg", "Best-of-n against proxies", bon, size_names, SIZES, 0);
+        status = draw("build/overopt-bon.svg", "Best-of-n against proxies", bon, size_names, SIZES, 0, 1);
     if (!status)
-        status = draw("build/overopt-kl.svg", "PPO with a KL penalty", penalty, coef_names, COEFS, 1);
+        status = draw("build/overopt-kl.svg", "PPO with a KL penalty", penalty, coef_names, COEFS, 1, 0);
     if (status) fprintf(stderr, "overopt: %s\n", ppo_last_error());
     ppo_tokens_free(&s.prompts);
     ppo_tokens_free(&s.chosen);
