@@ -5940,18 +5940,10 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
     return action;
 }
 
-static ppo_status ppo__room(void **array, size_t element_size) {
-    void *grown = ppo__array_room(*array, element_size);
-    if (!grown) return PPO_ERROR_MEMORY;
-    *array = grown;
-    return PPO_OK;
-}
-
 /* One number behind the others of an stb_ds array of ints. */
 static ppo_status ppo__push_int(int **array, int x) {
-    void      *room = *array;
-    ppo_status status = ppo__room(&room, sizeof **array);
-    if (status) return status;
+    void *room = ppo__array_room(*array, sizeof **array);
+    if (!room) return PPO_ERROR_MEMORY;
     *array = (int *)room;
     ppo__array_push(*array, x);
     return PPO_OK;
@@ -9093,6 +9085,19 @@ static ppo_tensor *ppo__attend_cached(ppo_tape *tape, ppo_tensor *qkv, int block
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
 }
 
+static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
+    return prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - prompts->start[s];
+}
+
+/* Prompt s, so many times. */
+static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int s, int times) {
+    int        n = ppo__prompt_length(prompts, s);
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < times && !status; ++i)
+        status = ppo_tokens_add(to, prompts->token + prompts->start[s], n, n);
+    return status;
+}
+
 static ppo_status ppo__check_prompts(const ppo_gpt *gpt, const ppo_tokens *prompts) {
     ppo_status status = ppo__check_tokens_for(gpt, prompts);
     for (int s = 0; !status && s < prompts->count; ++s) {
@@ -9879,7 +9884,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c) {
     return PPO_OK;
 }
 
-static ppo_status ppo__check_models(const ppo_gpt *policy, const ppo_gpt *other, const char *name) {
+static ppo_status ppo__check_peer(const ppo_gpt *policy, const ppo_gpt *other, const char *name) {
     if (!other) return PPO_OK;
     if (other->config.vocab != policy->config.vocab) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a vocabulary of %d tokens, the %s one of %d",
@@ -10044,8 +10049,8 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_create: an argument is NULL");
     ppo_status status = ppo__check_rlhf(config);
     if (!status) status = ppo__check_prompts(policy, prompts);
-    if (!status) status = ppo__check_models(policy, reference, "reference");
-    if (!status) status = ppo__check_models(policy, critic, "critic");
+    if (!status) status = ppo__check_peer(policy, reference, "reference");
+    if (!status) status = ppo__check_peer(policy, critic, "critic");
     if (!status && ppo__has_critic(config) && !(critic ? critic : policy)->score_weight)
         status =
             ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values", critic ? "critic" : "policy");
@@ -10062,11 +10067,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
     r->prompt_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
     r->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 1);
     r->started = ppo_clock();
-    for (int s = 0; s < prompts->count && !status; ++s) {
-        int start = prompts->start[s],
-            n = prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - start;
-        status = ppo_tokens_add(&r->prompts, prompts->token + start, n, n);
-    }
+    for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&r->prompts, prompts, s, 1);
     if (!status && !reference) status = ppo_gpt_copy(policy, 0, &r->own_reference);
     if (!reference) r->reference = r->own_reference;
     if (!status) status = ppo__rlhf_take(r);
@@ -10078,7 +10079,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
 }
 
 /* What the policy before the epochs, the reference and the critic say of the micro-batch; `row` is where its
-   rows begin. `last`: the value behind each sequence, where one that was cut off goes on. */
+   rows begin. */
 static ppo_status ppo__rlhf_judge(ppo_rlhf *r, int row) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
@@ -10416,11 +10417,8 @@ static ppo_status ppo__rlhf_ask(ppo_rlhf *r) {
             ppo_rng_shuffle(&r->prompt_rng, r->prompt_order, r->prompts.count);
             r->next_prompt = 0;
         }
-        int s = r->prompt_order[r->next_prompt++], start = r->prompts.start[s];
-        for (int k = 0; k < r->config.samples && !status; ++k) {
-            status = ppo_tokens_add(&r->asked, r->prompts.token + start, r->prompts.prompt[s],
-                                    r->prompts.prompt[s]);
-        }
+        int s = r->prompt_order[r->next_prompt++];
+        status = ppo__add_prompt(&r->asked, &r->prompts, s, r->config.samples);
     }
     return status;
 }
@@ -10454,38 +10452,43 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
 
 PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
 
+/* The index of the best of these samples of prompt s, *top, by rewards that go to score [count]. */
+static ppo_status ppo__find_best(const ppo_samples *samples, int s, ppo_reward_fn reward, void *user,
+                                 float *score, int *top) {
+    ppo_status status = ppo__ask_reward(reward, user, samples, score);
+    *top = 0;
+    for (int i = 0; i < samples->tokens.count && !status; ++i) {
+        if (score[i] > score[*top]) *top = i;
+        if (!ppo__finite(score[i])) {
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d of prompt %d is %g", i, s,
+                              (double)score[i]);
+        }
+    }
+    return status;
+}
+
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score) {
-    ppo_tokens asked = {0, NULL, NULL, NULL};
-    float     *scores = NULL;
+    ppo_tokens  asked = {0, NULL, NULL, NULL};
+    ppo_samples samples;
     if (!generator || !prompts || !how || !best || n < 1)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: an argument is NULL, or n is %d", n);
     ppo_sampling now = *how;
     ppo_status   status = ppo__check_prompts(generator->gpt, prompts);
-    if (!status) scores = (float *)ppo__alloc(n * sizeof(float));
-    if (!status && !scores) status = PPO_ERROR_MEMORY;
-    for (int s = 0; s < prompts->count && !status; ++s) {
-        const ppo_tokens *t;
-        ppo_samples       samples;
-        int               start = prompts->start[s],
-            length = prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - start;
-        int top = 0;
+    if (status) return status;
+    float *scores = (float *)ppo__alloc(n * sizeof(float));
+    if (!scores) return PPO_ERROR_MEMORY;
+    for (int s = 0, top = 0; s < prompts->count && !status; ++s) {
         ppo_tokens_clear(&asked);
-        for (int i = 0; i < n && !status; ++i)
-            status = ppo_tokens_add(&asked, prompts->token + start, length, length);
+        status = ppo__add_prompt(&asked, prompts, s, n);
         now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
         if (!status) status = ppo_generate(generator, &asked, &now, &samples);
-        if (!status) status = ppo__ask_reward(reward, user, &samples, scores);
+        if (!status) status = ppo__find_best(&samples, s, reward, user, scores, &top);
         if (status) break;
-        for (int i = 1; i < n; ++i) top = scores[i] > scores[top] ? i : top;
-        if (!ppo__finite(scores[top])) {
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of a sample of prompt %d is %g", s,
-                              (double)scores[top]);
-            break;
-        }
-        t = &samples.tokens;
-        status = ppo_tokens_add(best, t->token + t->start[top], t->start[top + 1] - t->start[top], length);
+        int at = samples.tokens.start[top];
+        status = ppo_tokens_add(best, samples.tokens.token + at, samples.tokens.start[top + 1] - at,
+                                ppo__prompt_length(prompts, s));
         if (score) score[s] = scores[top];
     }
     ppo__free(scores);

@@ -616,6 +616,22 @@ static void failing_rewards_are_told_and_change_nothing(void **state) {
     }
 }
 
+static void a_reward_of_best_of_n_that_is_none_is_told(void **state) {
+    (void)state;
+    ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
+    ppo_tokens     prompts = some_prompts(2), best = {0, NULL, NULL, NULL};
+    ppo_generator *generator = NULL;
+    ppo_sampling   how = ppo_sampling_default();
+    assert_ok(ppo_generator_create(gpt, 4, &generator));
+    assert_fails(ppo_best_of_n(generator, &prompts, 4, &how, give_nan, NULL, &best, NULL), PPO_ERROR_NUMERIC,
+                 "reward|sample 2 of prompt 0|nan");
+    assert_int_equal(best.count, 0);
+    ppo_generator_free(generator);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&prompts);
+    ppo_tokens_free(&best);
+}
+
 static ppo_status always_one(const ppo_samples *samples, float *reward, void *user) {
     (void)user;
     for (int s = 0; s < samples->tokens.count; s++) reward[s] = 1;
@@ -836,6 +852,7 @@ int main(void) {
         cmocka_unit_test(a_collapse_is_told),
         cmocka_unit_test(the_best_of_n_is_the_best_of_these_samples),
         cmocka_unit_test(failing_rewards_are_told_and_change_nothing),
+        cmocka_unit_test(a_reward_of_best_of_n_that_is_none_is_told),
         cmocka_unit_test(samples_that_are_all_the_same_are_no_failure),
         cmocka_unit_test(what_cannot_work_is_refused),
         cmocka_unit_test(settings_that_cannot_work_are_refused_by_name),
