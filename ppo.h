@@ -265,6 +265,7 @@ typedef struct ppo_tensor {
    pass. Each tensor starts on a 64-byte boundary; the gaps between them hold zeros. */
 typedef struct ppo_params {
     size_t       count;       /* floats in each block, gaps included */
+    size_t       capacity;    /* and that it has room for */
     float       *data, *grad; /* the parameters and d loss / d them */
     float       *m, *v;       /* Adam's first and second moment */
     long         step;        /* optimizer steps taken */
@@ -279,6 +280,9 @@ PPO_DEF void       ppo_params_free(ppo_params *params);
 
 /* A new parameter of zeros; the pointer stays good, ->data may move with the next call. NULL on failure. */
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols);
+
+/* Room for so many floats in all, gaps included: without it a large set is copied with each new parameter. */
+PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count);
 
 /* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013, as PyTorch's
    orthogonal_), with numbers from -bound to bound, or with normal ones of mean 0. */
@@ -1224,8 +1228,9 @@ typedef struct ppo_samples {
 } ppo_samples;
 
 /* Samples up to `slots` sequences side by side, with their keys and values kept; a sequence that has ended
-   gives its slot to the next prompt. gpt is borrowed, its weights may change between two calls. The memory
-   for the slots is taken at once, the rest in the first calls: more only for more or longer prompts. */
+   gives its slot to the next prompt. 8 to 16 are fastest: more do not find room in a processor's caches. gpt
+   is borrowed, its weights may change between two calls. The memory for the slots is taken at once, the rest
+   in the first calls: more only for more or longer prompts. */
 typedef struct ppo_generator ppo_generator;
 PPO_DEF ppo_status           ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator);
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
@@ -1339,7 +1344,7 @@ typedef struct ppo_rlhf_config {               /* defaults in brackets */
     int                  prompts;              /* prompts per iteration [64] */
     int                  samples;              /* samples of each prompt [1] */
     ppo_sampling         sampling;             /* its seed is not used [defaults] */
-    int                  slots;                /* sequences that are sampled side by side [64] */
+    int                  slots;                /* sequences that are sampled side by side [16] */
     int                  epochs;               /* passes over the samples of an iteration [4] */
     int                  minibatch_size;       /* sequences per gradient step [16] */
     int                  micro_batch;          /* of them in memory at once; gradients add up; 0: all [0] */
@@ -3157,7 +3162,9 @@ PPO_DEF void ppo_params_free(ppo_params *params) {
 }
 
 /* One block holds data, grad, m and v; a larger one takes its place and every tensor is pointed into it. */
-static ppo_status ppo__params_resize(ppo_params *params, size_t count) {
+PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count) {
+    if (!params) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_reserve: params is NULL");
+    if (count <= params->capacity) return PPO_OK;
     float *block = (float *)ppo__alloc(count < SIZE_MAX / 16 ? 4 * count * sizeof(float) : SIZE_MAX);
     if (!block) return PPO_ERROR_MEMORY;
     float *old[4] = {params->data, params->grad, params->m, params->v};
@@ -3175,8 +3182,14 @@ static ppo_status ppo__params_resize(ppo_params *params, size_t count) {
     params->grad = block + count;
     params->m = block + 2 * count;
     params->v = block + 3 * count;
-    params->count = count;
+    params->capacity = count;
     return PPO_OK;
+}
+
+/* The floats that a parameter takes, with the gap behind it. */
+static size_t ppo__padded(int rows, int cols) {
+    const size_t line = PPO__ALIGN / sizeof(float);
+    return (ppo__at(rows, cols) + line - 1) / line * line;
 }
 
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols) {
@@ -3193,9 +3206,8 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     if (scales) params->lr_scale = (float *)scales;
     ppo_tensor *tensor = scales ? (ppo_tensor *)ppo__alloc(sizeof *tensor) : NULL;
     char       *copy = tensor ? (char *)ppo__alloc(strlen(name) + 1) : NULL;
-    size_t      line = PPO__ALIGN / sizeof(float), start = params->count;
-    size_t      padded = (ppo__at(rows, cols) + line - 1) / line * line;
-    if (!copy || ppo__params_resize(params, start + padded)) {
+    size_t      start = params->count, end = start + ppo__padded(rows, cols);
+    if (!copy || ppo_params_reserve(params, end)) {
         ppo__free(copy);
         ppo__free(tensor);
         return NULL;
@@ -3208,6 +3220,7 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     ppo__array_push(params->names, strcpy(copy, name));
     ppo__array_push(params->lr_scale, 1);
     ++params->tensor_count;
+    params->count = end;
     return tensor;
 }
 
@@ -6039,6 +6052,18 @@ static void ppo__gpt_add_all(ppo_gpt *gpt) {
     ppo__gpt_add(gpt, &gpt->score_bias, "score.bias", 1, 1, 0, NULL);
 }
 
+static ppo_status ppo__gpt_reserve(ppo_gpt *gpt) {
+    const ppo_gpt_config *c = &gpt->config;
+    int                   w = c->width;
+    size_t layers = (size_t)c->layers, row = ppo__padded(1, w), ends = 2 * row; /* the last layer norm */
+    size_t block = 6 * row + ppo__padded(w, 3 * w) + ppo__padded(1, 3 * w) + ppo__padded(w, w) +
+                   2 * ppo__padded(w, 4 * w) + ppo__padded(1, 4 * w);
+    ends += ppo__padded(c->vocab, w) + ppo__padded(c->context, w);
+    if (c->score) ends += ppo__padded(w, 1) + ppo__padded(1, 1);
+    return ppo_params_reserve(gpt->params,
+                              block < (SIZE_MAX - ends) / layers ? ends + layers * block : SIZE_MAX);
+}
+
 PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
     if (!config || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_create: an argument is NULL");
     *gpt = NULL;
@@ -6048,6 +6073,7 @@ PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
     if (!made) return PPO_ERROR_MEMORY;
     made->config = *config;
     status = ppo_params_create(&made->params);
+    if (!status) status = ppo__gpt_reserve(made);
     if (!status) {
         ppo__gpt_add_all(made);
         if (made->params->tensor_count != 4 + 12 * config->layers + 2 * !!config->score)
@@ -8972,13 +8998,17 @@ typedef struct ppo__seat { /* a place for a sequence while it is sampled */
     ppo_rng rng;
 } ppo__seat;
 
+enum { PPO__KEYS = 64 }; /* positions whose keys lie together */
+
 struct ppo_generator {
     const ppo_gpt *gpt;
     ppo__arena     memory, results;
     ppo_tape      *tape;
     int            slots;
     ppo__seat     *slot;
-    /* Per block and slot: keys by head as (size, context), values as (context, width). */
+    /* Per block and slot: keys as [chunk] (width, PPO__KEYS), so that a row of them is a row of a matrix
+       product and what is read lies together; values as (context, width). */
+    size_t slot_keys, slot_values; /* floats */
     float *keys, *values;
     float *embedding; /* (width, vocab), the token embedding transposed */
     float *scores;    /* [context] */
@@ -9005,15 +9035,15 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
 static ppo_status ppo__generator_take(ppo_generator *g) {
     const ppo_gpt_config *c = &g->gpt->config;
     size_t                slots = (size_t)g->slots, rows = ppo__at(g->slots, c->context);
-    size_t                cache = slots < SIZE_MAX / 64 / c->layers / c->context / c->width
-                                      ? ppo__at(c->layers, c->width) * rows
-                                      : SIZE_MAX / 8;
+    size_t                caches = ppo__at(g->slots, c->layers);
     ppo_status            status = ppo_tape_create(&g->tape);
     if (status) return status;
     ppo_tape_record(g->tape, 0);
+    g->slot_values = ppo__at(c->context, c->width);
+    g->slot_keys = ppo__at(c->context / PPO__KEYS + !!(c->context % PPO__KEYS), PPO__KEYS) * c->width;
     g->slot = (ppo__seat *)ppo__arena_array(&g->memory, slots, sizeof *g->slot);
-    g->keys = (float *)ppo__arena_array(&g->memory, cache, sizeof(float));
-    g->values = (float *)ppo__arena_array(&g->memory, cache, sizeof(float));
+    g->keys = (float *)ppo__arena_array(&g->memory, caches, g->slot_keys * sizeof(float));
+    g->values = (float *)ppo__arena_array(&g->memory, caches, g->slot_values * sizeof(float));
     g->embedding = (float *)ppo__arena_array(&g->memory, ppo__at(c->vocab, c->width), sizeof(float));
     g->scores = (float *)ppo__arena_array(&g->memory, c->context, sizeof(float));
     g->p = (float *)ppo__arena_array(&g->memory, ppo__at(2, c->vocab), sizeof(float));
@@ -9047,32 +9077,41 @@ typedef struct ppo__cached_args {
     int            block;
 } ppo__cached_args;
 
+/* Keeps the key and the value of a row (3 width). */
+static void ppo__keep(const ppo_generator *g, const float *row, int position, float *keys, float *values) {
+    int width = g->gpt->config.width;
+    keys += ppo__at(position - position % PPO__KEYS, width) + position % PPO__KEYS;
+    for (int j = 0; j < width; ++j) keys[ppo__at(j, PPO__KEYS)] = row[width + j];
+    memcpy(values + ppo__at(position, width), row + 2 * width, width * sizeof(float));
+}
+
+/* What a head whose query is q makes of `seen` keys and values. */
+static void ppo__attend_row(const ppo_generator *g, const float *q, int seen, const float *keys,
+                            const float *values, float *out) {
+    const ppo__kernels *k = ppo__k();
+    int                 width = g->gpt->config.width, size = width / g->gpt->config.heads;
+    for (int i = 0; i < seen; i += PPO__KEYS) {
+        int n = seen - i < PPO__KEYS ? seen - i : (int)PPO__KEYS;
+        k->gemm(1, n, size, q, size, 1, keys + ppo__at(i, width), PPO__KEYS, NULL, 0, g->scores + i, n);
+    }
+    k->softmax(1 / sqrtf((float)size), g->scores, seen);
+    k->gemm(1, size, seen, g->scores, seen, 1, values, width, NULL, 0, out, size);
+}
+
 static ppo_status ppo__cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     const ppo_generator    *g = args->generator;
-    const ppo__kernels     *k = ppo__k();
     const ppo_tensor       *qkv = node->in[0];
-    int    width = g->gpt->config.width, heads = g->gpt->config.heads, context = g->gpt->config.context;
-    int    size = width / heads;
-    float  scale = 1 / sqrtf((float)size);
-    size_t slot_size = ppo__at(context, width), block_at = ppo__at(args->block, g->slots) * slot_size;
+    int                     width = g->gpt->config.width, size = width / g->gpt->config.heads;
     for (int i = 0; i < qkv->rows; ++i) {
-        size_t       at = block_at + (size_t)g->row_slot[i] * slot_size;
+        size_t       cache = ppo__at(args->block, g->slots) + (size_t)g->row_slot[i];
+        float       *keys = g->keys + cache * g->slot_keys, *values = g->values + cache * g->slot_values;
         const float *row = qkv->data + ppo__at(i, qkv->cols);
-        float       *keys = g->keys + at + g->row_position[i];
-        for (int j = 0; j < width; ++j) keys[ppo__at(j, context)] = row[width + j];
-        memcpy(g->values + at + ppo__at(g->row_position[i], width), row + 2 * width, width * sizeof(float));
-    }
-    for (int i = 0; i < qkv->rows; ++i) {
-        size_t       at = block_at + (size_t)g->row_slot[i] * slot_size;
-        const float *row = qkv->data + ppo__at(i, qkv->cols);
-        int          seen = g->row_position[i] + 1;
+        float       *out = node->out[0]->data + ppo__at(i, width);
+        ppo__keep(g, row, g->row_position[i], keys, values);
         for (int h = 0; h < width; h += size) {
-            k->gemm(1, seen, size, row + h, size, 1, g->keys + at + ppo__at(h, context), context, NULL, 0,
-                    g->scores, seen);
-            k->softmax(scale, g->scores, seen);
-            k->gemm(1, size, seen, g->scores, seen, 1, g->values + at + h, width, NULL, 0,
-                    node->out[0]->data + ppo__at(i, width) + h, width);
+            ppo__attend_row(g, row + h, g->row_position[i] + 1, keys + ppo__at(h, PPO__KEYS), values + h,
+                            out + h);
         }
     }
     return PPO_OK;
@@ -9772,7 +9811,7 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     c.prompts = 64;
     c.samples = 1;
     c.sampling = ppo_sampling_default();
-    c.slots = 64;
+    c.slots = 16;
     c.epochs = 4;
     c.minibatch_size = 16;
     c.learning_rate = 3e-4f;

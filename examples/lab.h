@@ -104,7 +104,7 @@ static ppo_status compare(const lab *l, const ppo_gpt *model, const ppo_tokens *
     ppo_samples    samples;
     ppo_sampling   how = sampling(l, seed);
     ppo_rng        rng = ppo_rng_stream(how.seed, PPO_STREAM_USER, 0);
-    ppo_status     status = ppo_generator_create(model, 64, &generator);
+    ppo_status     status = ppo_generator_create(model, 16, &generator);
     float         *reward = (float *)malloc(2 * (size_t)prompts->count * sizeof(float));
     for (int s = 0; s < 2 * prompts->count && !status; s++)
         status = ppo_tokens_add(&twice, prompts->token + prompts->start[s / 2], prompts->prompt[s / 2],
@@ -158,7 +158,7 @@ static ppo_status evaluate(const lab *l, const ppo_gpt *model, const ppo_gpt *re
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     ppo_sampling   how = sampling(l, 7);
-    ppo_status     status = ppo_generator_create(model, 64, &generator);
+    ppo_status     status = ppo_generator_create(model, 16, &generator);
     double         began = ppo_clock();
     if (!status) status = ppo_generate(generator, prompts, &how, &samples);
     double seconds = ppo_clock() - began;

@@ -76,7 +76,7 @@ static ppo_status normalize(study *s, ppo_reward_model *proxy) {
     ppo_samples    samples;
     ppo_sampling   how = sampling(&s->lab, 5);
     float         *x = (float *)malloc(sizeof(float) * PROMPTS);
-    ppo_status     status = ppo_generator_create(s->first, 64, &generator);
+    ppo_status     status = ppo_generator_create(s->first, 16, &generator);
     if (!status) status = ppo_generate(generator, &s->prompts, &how, &samples);
     if (!status) status = ppo_reward_model_normalize(proxy, &samples.tokens);
     if (!status) status = true_reward(&samples, x, &s->lab);
@@ -174,7 +174,7 @@ static ppo_status trace_best_of_n(study *s, ppo_reward_model *proxy, trace *t) {
     double         truth[BON + 1] = {0}, gain[BON + 1] = {0};
     float          score[BON], reward[BON];
     ppo_sampling   how = sampling(&s->lab, 11);
-    ppo_status     status = ppo_generator_create(s->first, 64, &generator);
+    ppo_status     status = ppo_generator_create(s->first, 16, &generator);
     for (int k = 0; k < ASKED && !status; k++) {
         ppo_tokens  asked = {0, NULL, NULL, NULL};
         ppo_samples samples;

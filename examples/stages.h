@@ -149,7 +149,7 @@ static ppo_status stage_rest(run *r, ppo_reward_model *proxy) {
         ppo_sampling   how = sampling(&r->lab, 20 + (uint64_t)round);
         ppo_fit_config config = fit(r, 2);
         config.learning_rate = 3e-4f;
-        status = ppo_generator_create(r->policy, 64, &generator);
+        status = ppo_generator_create(r->policy, 16, &generator);
         if (!status)
             status = ppo_best_of_n(generator, &r->prompts, 4, &how, ppo_reward_by_model, proxy, &best, NULL);
         if (!status) status = ppo_fit_sft(r->policy, &best, &config);
@@ -165,7 +165,7 @@ static ppo_status stage_bon(run *r, ppo_reward_model *proxy) {
     ppo_samples    best;
     ppo_sampling   how = sampling(&r->lab, 7);
     memset(&best, 0, sizeof best);
-    ppo_status status = ppo_generator_create(r->sft, 64, &generator);
+    ppo_status status = ppo_generator_create(r->sft, 16, &generator);
     if (!status)
         status = ppo_best_of_n(generator, &r->prompts, r->best_of, &how, ppo_reward_by_model, proxy,
                                &best.tokens, NULL);
