@@ -102,14 +102,18 @@ LANGUAGE MODELS
 
         ppo_tokenizer_train(text, bytes, 512, specials, n, &tok);    // or ppo_tokenizer_characters()
         ppo_encode(), ppo_tokens_add(&data, token, n, prompt);       // sequences, packed without padding
+        shape = ppo_gpt_config_default(); shape.vocab = ppo_tokenizer_vocab(tok); shape.score = 1;
         ppo_gpt_create(&shape, &gpt);                                // a transformer as GPT-2's
         ppo_fit_sft(gpt, &data, &fit);                               // learn to write such text
+        ppo_gpt_copy(gpt, 1, &judge);                                // with a score: a reward model
         ppo_fit_reward(judge, &chosen, &rejected, &fit);             // learn what people prefer
-        ppo_rlhf_create(gpt, NULL, NULL, &prompts, reward, user, &cfg, &rlhf);
+        ppo_reward_model_create(&judge, 1, PPO_ENSEMBLE_MEAN, 64, &model);
+        ppo_rlhf_create(gpt, NULL, NULL, &prompts, ppo_reward_by_model, model, &cfg, &rlhf);
         ppo_rlhf_iterate(rlhf, &progress);                           // sample, ask for rewards, PPO
         ppo_gpt_save(gpt, "model.safetensors");                      // transformers reads it, too
 
-    ppo_generate() samples; ppo_fit_dpo() and ppo_best_of_n() do without reinforcement learning. To understand
+    The reward may be any C function. The score (shape.score) is the critic's value, which GROUP and
+    LEAVE_ONE_OUT advantages do without. ppo_generate() samples; ppo_fit_dpo() and ppo_best_of_n() do without reinforcement learning. To understand
     PPO on tokens, read ppo_rlhf_update() at the end of section 15.
 
 THREE DOORS, ONE ROOM
@@ -626,6 +630,9 @@ PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm);
 /* All gradients to zero: before the first of the backward passes that make up a step. */
 PPO_DEF void ppo_params_zero_grad(ppo_params *params);
 
+/* Forgets the gradients, Adam's moments and the steps taken: what comes is a new training. */
+PPO_DEF void ppo_params_restart(ppo_params *params);
+
 /* Clip and Adam over a whole parameter set. *grad_norm (may be NULL) gets the norm before clipping. A
    gradient that is not finite changes nothing and returns PPO_ERROR_NUMERIC. */
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
@@ -820,8 +827,10 @@ typedef struct ppo_tokens {
     int *token;  /* [start[count]] */
 } ppo_tokens;
 
-/* Adds a sequence of n tokens, the first `prompt` of which are given. The memory is the library's. */
+/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, as it is
+   there. The memory is the library's: do not add to your own arrays, nor to a generator's, nor free them. */
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
+PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
 PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
 PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* what was added, not the struct */
 
@@ -832,13 +841,14 @@ PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* what was added, not 
 
    with layer norms first and a width of 4 `width` between, a last norm, and logits by the token
    embedding, transposed. Parameters have the names and shapes of Hugging Face's GPT2LMHeadModel. */
-typedef struct ppo_gpt_config {
-    int      vocab;   /* tokens are 0 .. vocab-1 */
-    int      context; /* tokens of the longest sequence, 2 or more */
-    int      width, layers, heads;
-    int      score; /* 1: also a head of one number per token, zero at first: a value, or a reward */
-    uint64_t seed;
+typedef struct ppo_gpt_config {    /* defaults in brackets */
+    int      vocab;                /* tokens are 0 .. vocab-1; the one setting without a default */
+    int      context;              /* tokens of the longest sequence, 2 or more [64] */
+    int      width, layers, heads; /* heads share the width evenly [64, 2, 4] */
+    int      score; /* 1: also a head of one number per token, zero at first: a value, or a reward [0] */
+    uint64_t seed;  /* [1] */
 } ppo_gpt_config;
+PPO_DEF ppo_gpt_config ppo_gpt_config_default(void);
 
 typedef struct ppo_gpt_block {
     ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before attention, before the second half */
@@ -1205,7 +1215,7 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
 
 typedef struct ppo_sampling {
     float    temperature; /* logits are divided by it; above 0 [1] */
-    int      greedy;      /* 1: always the likeliest token [0] */
+    int      greedy;      /* 1: always the likeliest token, the first of equals [0] */
     int      top_k;       /* > 0: only the so many likeliest; 0: all [0] */
     float    top_p;       /* < 1: of these, the likeliest that together have this probability [1] */
     int      eos;         /* this token ends a sequence, as its last; -1: none does [-1] */
@@ -1216,9 +1226,9 @@ PPO_DEF ppo_sampling ppo_sampling_default(void);
 
 /* The probabilities that such a sampling gives to the next token, p [vocab], from a row of logits. Of tokens
    that are equally likely, all are kept or none. scratch [vocab]. Temperature comes first, then top_k, then
-   top_p, as in Hugging Face's generate(). */
-PPO_DEF void ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
-                                        float *scratch);
+   top_p, as in Hugging Face's generate(). Errors: a setting out of range, logits that are not finite. */
+PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
+                                              float *p, float *scratch);
 
 /* Sequences that were sampled, each its prompt and what came behind it. */
 typedef struct ppo_samples {
@@ -1236,12 +1246,13 @@ PPO_DEF ppo_status           ppo_generator_create(const ppo_gpt *gpt, int slots,
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt; where prompts->prompt is there, only the first prompt[s] tokens of sequence s
-   are one. What *samples points to is the generator's, and good until its next call. Sequence s is
-   sampled from a stream of its own (how->seed, s): it is the same for any number of slots and beside any
-   other prompts. logp is that of the whole distribution at the temperature, before top_k and top_p, and
-   equal to the last bit to what ppo_gpt_forward() and ppo_token_logp() make of the finished sequence.
-   Errors: an empty prompt, one that leaves no room in the context, a token outside the vocabulary, logits
-   that are not finite. */
+   are one. What *samples points to is the generator's, and good until the end of its next call, whose
+   prompts it may be (tokens.prompt set to NULL continues whole sequences). Sequence s is sampled from a
+   stream of its own (how->seed, s): it is the same for any number of slots and beside any other prompts.
+   logp is that of the whole distribution at the temperature, before top_k and top_p, and equal to the
+   last bit to what ppo_gpt_forward() and ppo_token_logp() make of the finished sequence. Errors: an empty
+   prompt, one that leaves no room in the context, a token outside the vocabulary, logits that are not
+   finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples);
 
@@ -1257,11 +1268,11 @@ typedef struct ppo_response {
     ppo_tensor *logits;         /* (n, vocab) */
     ppo_tensor *value;          /* (n, 1) the score before each token; NULL without PPO_VALUE */
 } ppo_response;
-/* The row of the first such token of a sequence; for sequence = count, n. */
+/* The row of the first such token of a sequence; for sequence = count, n. 0 for NULL. */
 PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence);
 
-/* parts: PPO_POLICY, PPO_VALUE or both; logits are divided by temperature for logp and entropy. Error: no
-   such token. The arrays of tokens must outlive the tape's round. */
+/* parts: PPO_POLICY, PPO_VALUE or both; logits are divided by temperature for logp and entropy. Errors: no
+   such token; no part. The arrays of tokens must outlive the tape's round. */
 PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens,
                                       float temperature, int parts);
 
@@ -1283,12 +1294,12 @@ typedef int (*ppo_fit_callback)(const ppo_fit_progress *progress, void *user); /
 
 typedef struct ppo_fit_config {     /* defaults in brackets */
     int              epochs;        /* passes over the data [1] */
-    int              batch_size;    /* sequences, or pairs, per gradient step [32] */
+    int              batch_size;    /* sequences, or pairs, per gradient step; at most all of them [32] */
     int              micro_batch;   /* so many of them in memory at once; gradients add up; 0: all [0] */
     float            learning_rate; /* [1e-3] */
     int              learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [cosine] */
     float            warmup;        /* share of the steps in which the learning rate rises to there [0.05] */
-    float            weight_decay;  /* [0] */
+    float            weight_decay;  /* of all parameters [0] */
     float            max_grad_norm; /* 0: off [1] */
     float            beta;          /* DPO: how dear it is to leave the reference [0.1] */
     float            label_smoothing; /* DPO: share of comparisons that are wrong [0] */
@@ -1298,7 +1309,13 @@ typedef struct ppo_fit_config {     /* defaults in brackets */
 } ppo_fit_config;
 PPO_DEF ppo_fit_config ppo_fit_config_default(void);
 
-/* Supervised fine-tuning: the mean of -logp over the tokens behind the prompts. */
+/* Each of these is a training of its own, with a new optimizer; so many epochs in one call, not in
+   several. Errors: a setting out of range, data that does not fit the model (ppo_gpt_forward() says how),
+   nothing to learn behind a prompt, numbers that are not finite; then the model is what it had become
+   until there.
+
+   Supervised fine-tuning: the mean of -logp over the tokens behind the prompts. A model that is to end
+   what it writes must see the token that ends it (sampling.eos) in the data. */
 PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config);
 
 /* A reward model (gpt has a score): ppo_pairwise_loss() of the scores of sequence s of `chosen` and of
@@ -1306,77 +1323,102 @@ PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_f
 PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                   const ppo_fit_config *config);
 
-/* Direct preference optimization: ppo_dpo_loss() of summed log-probabilities; reference stays as it is. */
+/* Direct preference optimization: ppo_dpo_loss() of summed log-probabilities. reference has the same
+   vocabulary and no less context, and stays as it is; it may be gpt itself, as it is at the start. */
 PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config);
 
 /* For each sequence of the data [count], with `batch` of them in memory at once: its score, and the sum
-   of the log-probabilities of the tokens behind its prompt. */
+   of the log-probabilities of the tokens behind its prompt. Errors: as above, and a sum or a score that
+   is not finite. exp(-sum of logp / sum of tokens) is the perplexity. */
 PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score);
 PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp);
 
 /* The reward of each of a batch of samples: reward [samples->tokens.count]. Any C function will do: a rule, a
-   verifier, a model. On failure it returns a status, after ppo_fail() with the reason. */
+   verifier, a model. The samples are there during the call only; those of a prompt follow one another. On
+   failure it returns a status, after ppo_fail() with the reason. */
 typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
 
-/* One model or several that were trained on the same comparisons (an ensemble): the mean of their scores, or
-   the least, which is harder to fool (Coste 2023). Members are borrowed, and have a score. */
+/* One model or several that were trained on the same comparisons (an ensemble): the mean of their scores,
+   or the least, which is harder to fool (Coste 2023). Members are borrowed, and have a score. batch:
+   sequences in memory at once. */
 enum { PPO_MAX_MEMBERS = 16 };
 enum { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM };
 typedef struct ppo_reward_model ppo_reward_model;
 PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, int ensemble, int batch,
                                            ppo_reward_model **model);
 PPO_DEF void       ppo_reward_model_free(ppo_reward_model *model);
-/* From now on each member's scores of such sequences have mean 0 and standard deviation 1. */
+/* From now on each member's scores of such sequences have mean 0 and standard deviation 1. Errors, which
+   leave all as it was: a score that is not finite, scores that are all the same. */
 PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference);
 /* score [count] of sequences; and the same as a ppo_reward_fn, whose user is the model. */
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score);
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model);
 
-/* How much better a token was than expected. GAE: token by token, with a critic. Sequence: reward minus the
-   critic's value of the prompt, for all tokens alike. Group: (reward - mean) / std among the samples of the
-   same prompt (GRPO, Shao 2024). Leave-one-out: reward minus the mean of the others (RLOO, Ahmadian 2024). */
+/* How much better a token was than expected. The first two need a critic.
+       GAE            token by token (section 7)
+       SEQUENCE       R - V(prompt), for all tokens alike; R is the sum of the tokens' rewards
+       GROUP          (R - mean) / (std + 1e-4) among the samples of the same prompt (GRPO, Shao 2024; for
+                      its loss, too, set PPO_KL_IN_LOSS and PPO_K3); std is unbiased
+       LEAVE_ONE_OUT  R - mean of the prompt's other samples (RLOO, Ahmadian 2024) */
 enum { PPO_ADVANTAGE_GAE, PPO_ADVANTAGE_SEQUENCE, PPO_ADVANTAGE_GROUP, PPO_ADVANTAGE_LEAVE_ONE_OUT };
+/* Where the KL to the reference counts: in each token's reward; or as a term of the loss, for which k1 will
+   not do: its gradient is 0 in expectation, whatever the KL. */
 enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
 enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
 
-typedef struct ppo_rlhf_config {               /* defaults in brackets */
-    int                  prompts;              /* prompts per iteration [64] */
-    int                  samples;              /* samples of each prompt [1] */
-    ppo_sampling         sampling;             /* its seed is not used [defaults] */
-    int                  slots;                /* sequences that are sampled side by side [16] */
-    int                  epochs;               /* passes over the samples of an iteration [4] */
-    int                  minibatch_size;       /* sequences per gradient step [16] */
-    int                  micro_batch;          /* of them in memory at once; gradients add up; 0: all [0] */
-    float                learning_rate;        /* [3e-4] */
-    float                critic_learning_rate; /* of a critic of its own; 0: learning_rate [0] */
-    float                max_grad_norm;        /* 0: off [1] */
-    ppo_policy_objective objective;            /* [clip, 0.2, 0.2] */
-    int                  advantage;            /* PPO_ADVANTAGE_... [GAE] */
-    float                gamma, gae_lambda;    /* [1, 0.95] */
-    int                  whiten_rewards;    /* 1: unit variance over the batch's tokens, mean as it is [0] */
-    int                  whiten_advantages; /* GAE, sequence: 1: mean 0, std 1 over the batch's tokens [1] */
+typedef struct ppo_rlhf_config { /* defaults in brackets */
+    /* sampling */
+    int prompts; /* prompts per iteration [64] */
+    int samples; /* samples of each prompt [1] */
+    int slots;   /* sequences that are sampled side by side [16] */
+    ppo_sampling
+        sampling; /* its seed is not used; not greedy. top_k and top_p sample from another distribution
+                              than the one that is trained, which biases ratios and KL [defaults] */
+
+    /* reward; R sums it over a sequence */
+    float reward_clip;         /* > 0: rewards are clipped to +- this [0] */
+    float missing_eos_penalty; /* subtracted where no eos ended the sequence [0] */
+    float length_penalty;      /* subtracted for every sampled token [0] */
+
+    /* KL to the reference */
+    int   kl_place;        /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
+    int   kl_estimator;    /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
+    float kl_coef;         /* [0.05] */
+    float kl_target;       /* > 0: kl_coef adapts to keep a sequence's KL there (Ziegler 2019) [0] */
+    int   kl_horizon;      /* samples in which kl_coef can change by a fifth [10000] */
+    int   reference_every; /* > 0: the policy becomes the reference every so many iterations; only for the
+                              library's own copy [0] */
+
+    /* advantages */
+    int   advantage;           /* PPO_ADVANTAGE_... [GAE] */
+    float gamma, gae_lambda;   /* GAE [1, 0.95] */
+    int   whiten_rewards;      /* GAE: unit variance over the batch's tokens, mean as it is [0] */
+    int   bootstrap_truncated; /* GAE: 1: a sequence that was cut off goes on in the critic's mind [0] */
+    int   whiten_advantages;   /* GAE, sequence: 1: mean 0, std 1 over the batch's tokens [1] */
+
+    /* training: the mean over the tokens of a minibatch */
+    int                  epochs;                 /* passes over the samples of an iteration [4] */
+    int                  minibatch_size;         /* sequences per gradient step; at most all of them [16] */
+    int                  micro_batch;            /* of them in memory at once; gradients add up; 0: all [0] */
+    ppo_policy_objective objective;              /* [clip, 0.2, 0.2] */
     float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
     float                entropy_coef;           /* [0] */
-    int                  kl_place;     /* PPO_KL_IN_REWARD: of each token; PPO_KL_IN_LOSS [reward] */
-    int                  kl_estimator; /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
-    float                kl_coef;      /* [0.05] */
-    float                kl_target; /* > 0: kl_coef adapts to keep a sequence's KL there (Ziegler 2019) [0] */
-    int                  kl_horizon;          /* the samples that this takes [10000] */
-    float                reward_clip;         /* > 0: rewards are clipped to +- this [0] */
-    float                missing_eos_penalty; /* subtracted where no eos ended the sequence [0] */
-    float                length_penalty;      /* subtracted for every sampled token [0] */
-    int      bootstrap_truncated; /* 1: a sequence that was cut off goes on in the critic's mind [0] */
-    int      reference_every;     /* > 0: the policy becomes the reference every so many iterations [0] */
-    float    importance_cap;      /* > 0: samples of another policy count by their ratio, up to this [0] */
-    uint64_t seed;                /* [1] */
+    float                max_grad_norm;          /* 0: off [1] */
+    float                learning_rate;          /* [3e-4] */
+    float                critic_learning_rate;   /* of a critic of its own; 0: learning_rate [0] */
+    int                  learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
+    int                  iterations;             /* that a schedule takes to reach 0 [0] */
+    float                importance_cap; /* > 0: samples of another policy count by their ratio, up to this;
+                                            needs samples->logp [0] */
+    uint64_t             seed;           /* [1] */
 } ppo_rlhf_config;
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 
 /* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
 typedef struct ppo_rlhf_progress {
-    long   iteration;
-    long   samples, tokens; /* since the start: sequences, and tokens sampled */
+    long   iteration;       /* 1, 2, ... */
+    long   samples, tokens; /* since the start: sequences in all, and tokens sampled */
     double seconds, tokens_per_second;
     float  reward, reward_std; /* as the function gave them */
     float  kl;      /* to the reference, summed over a sequence: mean of k1, which may be negative */
@@ -1384,31 +1426,40 @@ typedef struct ppo_rlhf_progress {
     float  kl_k3;   /* the same by k3, never negative */
     float  entropy;
     float  mean_length, ended; /* sampled tokens; share of sequences that ended by eos */
-    float  distinct;           /* share of samples that no other equals */
+    float  distinct;           /* different samples / samples */
     float  policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
-    float  first_ratio_min, first_ratio_max; /* over the first minibatch: exactly 1 and 1 */
-    float  explained_variance, grad_norm, learning_rate;
-    char   warning[160]; /* a sentence if the policy seems to collapse, else "" */
+    float  first_ratio_min, first_ratio_max; /* over the first minibatch, of what training computes to what
+                                                sampling did: exactly 1 and 1 */
+    float  explained_variance;               /* NaN without a critic */
+    float  grad_norm, learning_rate;         /* of the last minibatch */
+    char   warning[160];                     /* a sentence if the policy seems to collapse, else "" */
 } ppo_rlhf_progress;
 
-/* PPO on tokens. The policy is trained and borrowed. reference NULL: a copy of the policy as it is now;
-   otherwise borrowed, too. critic NULL: the policy's own score is the value; else a model of its own, trained
-   and borrowed; the critic-free advantages need neither. Sequences of `prompts` are copied; where
-   prompts->prompt is there, only the first prompt[s] tokens are the prompt. */
+/* PPO on tokens. The policy is trained, from a new start of its optimizer, and borrowed. reference NULL:
+   a copy of the policy as it is now; otherwise another model, borrowed. critic NULL: the policy's own
+   score is the value (ppo_gpt_config.score); else a model of its own, trained and borrowed, which costs
+   memory, but whose gradients do not move the policy. The critic-free advantages need neither. Sequences
+   of `prompts` are copied; where prompts->prompt is there, only the first prompt[s] tokens are the
+   prompt. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status      ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
                                         const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                         const ppo_rlhf_config *config, ppo_rlhf **rlhf);
 PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
-/* Samples, asks for rewards, and updates. progress may be NULL. */
+/* Samples, asks for rewards, and updates. progress may be NULL. A failure before the first gradient step, as
+   one of the reward function, leaves all as it was: the next call does the same iteration. After a later one
+   (numbers that are not finite) the models are what they had become until there. */
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress);
-/* Only the last: with samples and rewards of your own, prompts x samples of them, those of a prompt together.
-   Where another policy, or other arithmetic, gave samples->logp, set importance_cap. */
+/* Only the last: with samples and rewards of your own, prompts x samples of them, those of a prompt together,
+   none longer than the longest prompt and max_new allow. samples->logp NULL: they are the policy's, whose
+   log-probabilities are computed. Where another policy, or other arithmetic, gave it, set importance_cap. */
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
 
-/* The best of n samples of each prompt by reward, added to best, its reward in score [prompts->count] (may be
-   NULL). ppo_best_of_n_kl() is how far that policy is from the one sampled, at most: log n - (n - 1) / n. */
+/* The best of n samples of each prompt by reward, added to best (not prompts itself), its reward in score
+   [prompts->count] (may be NULL). reward is asked once for each prompt, about its n samples. After a failure
+   best is as it was. ppo_best_of_n_kl() is how far that policy is from the one sampled, at most:
+   log n - (n - 1) / n. */
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score);
@@ -1448,12 +1499,13 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
 PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
                                 const void *data);
 
-/* Writes all of it. The same content gives the same bytes, in whatever order it was added, and up to the
-   order of the texts the bytes that Python's package would write. A file that stood at path stays as it was
-   until the new one, written beside it, is complete and on the disk, and then gives way in one step: a
-   crash leaves the one or the other (and perhaps a path.tmp..., which can be deleted). A symbolic link is
-   replaced, not followed, and the permissions are those of a new file. (Where there is no Unix, the old
-   file may have to be removed just before, and nothing waits for the disk.) */
+/* Writes all of it; folders that are missing are made. The same content gives the same bytes, in whatever
+   order it was added, and up to the order of the texts the bytes that Python's package would write. A
+   file that stood at path stays as it was until the new one, written beside it, is complete and on the
+   disk, and then gives way in one step: a crash leaves the one or the other (and perhaps a path.tmp...,
+   which can be deleted). A symbolic link is replaced, not followed, and the permissions are those of a
+   new file. (Where there is no Unix, the old file may have to be removed just before, and nothing waits
+   for the disk.) */
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
 
 /* Reads a whole file, and trusts it in nothing: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
@@ -5270,6 +5322,14 @@ PPO_DEF void ppo_params_zero_grad(ppo_params *params) {
     if (params && params->grad) memset(params->grad, 0, params->count * sizeof(float));
 }
 
+PPO_DEF void ppo_params_restart(ppo_params *params) {
+    if (!params || !params->count) return;
+    ppo_params_zero_grad(params);
+    memset(params->m, 0, params->count * sizeof(float));
+    memset(params->v, 0, params->count * sizeof(float));
+    params->step = 0;
+}
+
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm) {
     if (!params || !adam) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_step: an argument is NULL");
@@ -5953,40 +6013,58 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
     return action;
 }
 
-/* One number behind the others of an stb_ds array of ints. */
-static ppo_status ppo__push_int(int **array, int x) {
-    void *room = ppo__array_room(*array, sizeof **array);
-    if (!room) return PPO_ERROR_MEMORY;
-    *array = (int *)room;
-    ppo__array_push(*array, x);
+/* n numbers behind the others of an stb_ds array. `from` may lie in the array itself, which may move. */
+static ppo_status ppo__push_ints(int **array, const int *from, int n) {
+    const int       inside = *array && from >= *array && from < *array + stbds_arrlen(*array);
+    const ptrdiff_t at = inside ? from - *array : 0;
+    for (int i = 0; i < n; ++i) {
+        void *room = ppo__array_room(*array, sizeof **array);
+        if (!room) return PPO_ERROR_MEMORY;
+        *array = (int *)room;
+        ppo__array_push(*array, inside ? (*array)[at + i] : from[i]);
+    }
     return PPO_OK;
+}
+
+/* Only the first `count` sequences stay. */
+static void ppo__tokens_keep(ppo_tokens *tokens, int count) {
+    if (!tokens->start) return;
+    if (tokens->token) stbds_header(tokens->token)->length = (size_t)tokens->start[count];
+    if (tokens->prompt) stbds_header(tokens->prompt)->length = (size_t)count;
+    stbds_header(tokens->start)->length = (size_t)count + 1;
+    tokens->count = count;
 }
 
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt) {
+    const int zero = 0;
     if (!tokens || !token) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: an argument is NULL");
     if (n <= 0 || prompt < 0 || prompt > n)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: %d tokens, %d of them given", n, prompt);
-    ptrdiff_t before = stbds_arrlen(tokens->token);
-    if (before > INT_MAX - n) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: too many tokens");
-    ppo_status status = tokens->start ? PPO_OK : ppo__push_int(&tokens->start, 0);
-    for (int i = 0; i < n && !status; ++i) status = ppo__push_int(&tokens->token, token[i]);
-    if (!status) status = ppo__push_int(&tokens->start, (int)before + n);
-    if (!status) status = ppo__push_int(&tokens->prompt, prompt);
-    if (status) { /* as if nothing had been added */
-        if (tokens->token) stbds_header(tokens->token)->length = (size_t)before;
-        if (tokens->start) stbds_header(tokens->start)->length = (size_t)tokens->count + 1;
-        return status;
+    ppo_status status = tokens->start ? PPO_OK : ppo__push_ints(&tokens->start, &zero, 1);
+    if (status) return status;
+    int end = tokens->start[tokens->count];
+    if (end > INT_MAX - n) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: too many tokens");
+    end += n;
+    status = ppo__push_ints(&tokens->token, token, n);
+    if (!status) status = ppo__push_ints(&tokens->start, &end, 1);
+    if (!status) status = ppo__push_ints(&tokens->prompt, &prompt, 1);
+    if (status) ppo__tokens_keep(tokens, tokens->count); /* as if nothing had been added */
+    else ++tokens->count;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
+    if (!from || s < 0 || s >= from->count) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add_from: there is no sequence %d in %d", s,
+                        from ? from->count : 0);
     }
-    ++tokens->count;
-    return PPO_OK;
+    int at = from->start[s];
+    return ppo_tokens_add(tokens, from->token + at, from->start[s + 1] - at,
+                          from->prompt ? from->prompt[s] : 0);
 }
 
 PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
-    if (!tokens) return;
-    if (tokens->token) stbds_header(tokens->token)->length = 0;
-    if (tokens->prompt) stbds_header(tokens->prompt)->length = 0;
-    if (tokens->start) stbds_header(tokens->start)->length = 1;
-    tokens->count = 0;
+    if (tokens) ppo__tokens_keep(tokens, 0);
 }
 
 PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
@@ -5997,13 +6075,20 @@ PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
     memset(tokens, 0, sizeof *tokens);
 }
 
+PPO_DEF ppo_gpt_config ppo_gpt_config_default(void) {
+    ppo_gpt_config c = {0, 64, 64, 2, 4, 0, 1};
+    return c;
+}
+
 static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
-    if (c->vocab < 2 || c->context < 2)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "a model of %d tokens and a context of %d", c->vocab, c->context);
+    if (c->vocab < 2) return ppo_fail(PPO_ERROR_ARGUMENT, "vocab is %d, must be 2 or more", c->vocab);
+    if (c->context < 2) return ppo_fail(PPO_ERROR_ARGUMENT, "context is %d, must be 2 or more", c->context);
     if (c->layers < 1 || c->layers > PPO_MAX_LAYERS) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "layers is %d, must be 1 to %d", c->layers, PPO_MAX_LAYERS);
     }
-    if (c->heads < 1 || c->width < 2 || c->width > INT_MAX / 4 || c->width % c->heads)
+    if (c->width < 2 || c->width > INT_MAX / 4)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, must be 2 to %d", c->width, INT_MAX / 4);
+    if (c->heads < 1 || c->width % c->heads)
         return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, which %d heads cannot share", c->width, c->heads);
     return PPO_OK;
 }
@@ -6100,22 +6185,38 @@ PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy) {
     return status;
 }
 
+/* Tokens first .. first + n - 1 are of this vocabulary. */
+static ppo_status ppo__check_vocab(const ppo_gpt *gpt, const int *token, int n, int sequence) {
+    for (int i = 0; i < n; ++i) {
+        if (token[i] >= 0 && token[i] < gpt->config.vocab) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "token %d (sequence %d, position %d) is outside 0 .. %d",
+                        token[i], sequence, i, gpt->config.vocab - 1);
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__check_arrays(const ppo_tokens *tokens) {
+    if (!tokens) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokens are NULL");
+    if (tokens->count < 1)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "there are %d sequences of tokens", tokens->count);
+    if (!tokens->start || !tokens->token)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "start or token of %d sequences is NULL", tokens->count);
+    if (tokens->start[0] != 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "start[0] is %d, must be 0", tokens->start[0]);
+    return PPO_OK;
+}
+
 static ppo_status ppo__check_tokens_for(const ppo_gpt *gpt, const ppo_tokens *tokens) {
-    if (!tokens || !tokens->start || !tokens->token || tokens->count < 1 || tokens->start[0] != 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no sequence of tokens");
-    for (int s = 0; s < tokens->count; ++s) {
+    ppo_status status = ppo__check_arrays(tokens);
+    for (int s = 0; !status && s < tokens->count; ++s) {
         int64_t n = (int64_t)tokens->start[s + 1] - tokens->start[s];
         if (n < 1 || n > gpt->config.context) {
             return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %.0f tokens, must have 1 to %d", s,
                             (double)n, gpt->config.context);
         }
-        for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) {
-            if (tokens->token[i] >= 0 && tokens->token[i] < gpt->config.vocab) continue;
-            return ppo_fail(PPO_ERROR_ARGUMENT, "token %d (sequence %d, position %d) is outside 0 .. %d",
-                            tokens->token[i], s, i - tokens->start[s], gpt->config.vocab - 1);
-        }
+        status = ppo__check_vocab(gpt, tokens->token + tokens->start[s], (int)n, s);
     }
-    return PPO_OK;
+    return status;
 }
 
 /* One block; attend() is given the queries, keys and values of all rows (rows, 3 width). */
@@ -6168,11 +6269,16 @@ PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const pp
 }
 
 PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
-    return ppo_tape_matmul_transposed(tape, x, gpt->token_embedding);
+    return ppo_tape_matmul_transposed(tape, x, gpt ? gpt->token_embedding : NULL);
 }
 
 PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
-    return ppo__tape_linear(tape, "ppo_gpt_score", x, gpt->score_weight, gpt->score_bias, PPO_IDENTITY);
+    if (x && gpt && !gpt->score_weight) {
+        ppo_status status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_score: the model has no score");
+        return (ppo_tensor *)ppo__tape_fail(tape, status);
+    }
+    return ppo__tape_linear(tape, "ppo_gpt_score", x, gpt ? gpt->score_weight : NULL,
+                            gpt ? gpt->score_bias : NULL, PPO_IDENTITY);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -8936,15 +9042,20 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
     return how;
 }
 
-static ppo_status ppo__check_sampling(const ppo_sampling *how) {
+static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
     if (!(how->temperature > 0) || !ppo__finite(how->temperature) || !ppo__finite(1 / how->temperature)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "temperature is %g, must be above 0", (double)how->temperature);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "temperature is %g, must be above 0 and finite",
+                        (double)how->temperature);
     }
     if (how->top_k < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "top_k is %d, must not be below 0", how->top_k);
     if (!(how->top_p > 0 && how->top_p <= 1))
         return ppo_fail(PPO_ERROR_ARGUMENT, "top_p is %g, must be above 0, up to 1", (double)how->top_p);
     if (how->max_new < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "max_new is %d, must not be below 0", how->max_new);
+    if (how->eos < -1 || how->eos >= vocab) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "eos is %d, outside 0 .. %d (-1: no token ends a sequence)",
+                        how->eos, vocab - 1);
+    }
     return PPO_OK;
 }
 
@@ -8966,18 +9077,32 @@ static float ppo__least_kept(const ppo_sampling *how, const float *p, int vocab,
     return sorted[last];
 }
 
-PPO_DEF void ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
-                                        float *scratch) {
+/* The same; the settings are checked, and token is the likeliest one. */
+static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logits, int vocab, int token,
+                                     float *p, float *scratch) {
     memcpy(p, logits, vocab * sizeof(float));
     ppo__k()->softmax(1 / how->temperature, p, vocab);
-    if (!how->top_k && how->top_p >= 1) return;
-    float  least = ppo__least_kept(how, p, vocab, scratch);
+    float  least = 0;
     double total = 0;
+    if (how->top_k || how->top_p < 1) least = ppo__least_kept(how, p, vocab, scratch);
     for (int j = 0; j < vocab; ++j) {
-        if (p[j] < least) p[j] = 0;
+        if (how->greedy ? j != token : p[j] < least) p[j] = 0;
         total += p[j];
     }
-    ppo__k()->scale((float)(1 / total), p, (size_t)vocab);
+    if (!(total > 0)) return ppo_fail(PPO_ERROR_NUMERIC, "a logit is NaN or infinite");
+    if (least > 0 || how->greedy) ppo__k()->scale((float)(1 / total), p, (size_t)vocab);
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
+                                              float *p, float *scratch) {
+    if (!how || !logits || !p || !scratch || vocab < 1) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_sampling_probabilities: an argument is NULL, or vocab is %d",
+                        vocab);
+    }
+    ppo_status status = ppo__check_sampling(how, vocab);
+    int        token = ppo_categorical_mode(logits, vocab);
+    return status ? status : ppo__probabilities(how, logits, vocab, token, p, scratch);
 }
 
 /* A token by its probability. */
@@ -8998,11 +9123,18 @@ typedef struct ppo__seat { /* a place for a sequence while it is sampled */
     ppo_rng rng;
 } ppo__seat;
 
+typedef struct ppo__result { /* of a call */
+    int           *text;     /* (room, context) */
+    float         *logp;     /* (room, context) */
+    int           *length, *prompt;
+    unsigned char *ended;
+} ppo__result;
+
 enum { PPO__KEYS = 64 }; /* positions whose keys lie together */
 
 struct ppo_generator {
     const ppo_gpt *gpt;
-    ppo__arena     memory, results;
+    ppo__arena     memory;
     ppo_tape      *tape;
     int            slots;
     ppo__seat     *slot;
@@ -9014,21 +9146,21 @@ struct ppo_generator {
     float *scores;    /* [context] */
     float *p;         /* [2 vocab] */
     /* What is asked of the model at once: tokens at positions of slots; and the last row of each slot. */
-    int    rows, asked;
-    int   *row_token, *row_position, *row_slot, *last;
-    size_t reserved; /* rows that the tape has memory for */
-    /* The sequences: (count, context) */
-    int           *text;
-    float         *logp;
-    int           *length, *prompt;
-    unsigned char *ended;
+    int         rows, asked;
+    int        *row_token, *row_position, *row_slot, *last;
+    size_t      reserved; /* rows that the tape has memory for */
+    ppo__arena  results_memory;
+    ppo__result results[2]; /* of this call, and of the one before, which may be its prompts */
+    int         room, turn; /* sequences that they have room for; which of them is this call's */
 };
+
+static ppo__result *ppo__results_now(ppo_generator *g) { return &g->results[g->turn]; }
 
 PPO_DEF void ppo_generator_free(ppo_generator *g) {
     if (!g) return;
     ppo_tape_free(g->tape);
     ppo__arena_free(&g->memory);
-    ppo__arena_free(&g->results);
+    ppo__arena_free(&g->results_memory);
     ppo__free(g);
 }
 
@@ -9138,48 +9270,67 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
 }
 
 static ppo_status ppo__check_prompts(const ppo_gpt *gpt, const ppo_tokens *prompts) {
-    ppo_status status = ppo__check_tokens_for(gpt, prompts);
+    ppo_status status = ppo__check_arrays(prompts);
     for (int s = 0; !status && s < prompts->count; ++s) {
-        int all = prompts->start[s + 1] - prompts->start[s], n = prompts->prompt ? prompts->prompt[s] : all;
+        int64_t all = (int64_t)prompts->start[s + 1] - prompts->start[s];
+        int     n = ppo__prompt_length(prompts, s);
         if (n < 1 || n > all) {
-            status = ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %d of %d tokens", s, n, all);
+            status = ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %d of %.0f tokens", s, n, (double)all);
         } else if (n >= gpt->config.context) {
             status = ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %d tokens, which leaves no room in %d", s, n,
                               gpt->config.context);
-        }
+        } else status = ppo__check_vocab(gpt, prompts->token + prompts->start[s], n, s);
     }
     return status;
 }
 
-static ppo_status ppo__take_results(ppo_generator *g, const ppo_tokens *prompts) {
-    size_t count = (size_t)prompts->count, context = (size_t)g->gpt->config.context;
-    ppo__arena_reset(&g->results);
-    g->text = (int *)ppo__arena_array(&g->results, count * context, sizeof(int));
-    g->logp = (float *)ppo__arena_array(&g->results, count * context, sizeof(float));
-    g->length = (int *)ppo__arena_array(&g->results, count + 1, sizeof(int));
-    g->prompt = (int *)ppo__arena_array(&g->results, count, sizeof(int));
-    g->ended = (unsigned char *)ppo__arena_zeros(&g->results, count, 1);
-    if (!g->text || !g->logp || !g->length || !g->prompt || !g->ended) return PPO_ERROR_MEMORY;
+static ppo_status ppo__take_result(ppo__arena *memory, size_t count, size_t context, ppo__result *out) {
+    out->text = (int *)ppo__arena_array(memory, count * context, sizeof(int));
+    out->logp = (float *)ppo__arena_array(memory, count * context, sizeof(float));
+    out->length = (int *)ppo__arena_array(memory, count + 1, sizeof(int));
+    out->prompt = (int *)ppo__arena_array(memory, count, sizeof(int));
+    out->ended = (unsigned char *)ppo__arena_array(memory, count, 1);
+    int taken = out->text && out->logp && out->length && out->prompt && out->ended;
+    return taken ? PPO_OK : PPO_ERROR_MEMORY;
+}
+
+/* The prompts begin the sequences. They may be what the last call made, so that outlasts this. */
+static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
+    size_t      context = (size_t)g->gpt->config.context;
+    ppo__arena  grown = {NULL};
+    ppo__result results[2] = {g->results[0], g->results[1]};
+    ppo_status  status = PPO_OK;
+    for (int k = 0; k < 2 && prompts->count > g->room && !status; ++k)
+        status = ppo__take_result(&grown, (size_t)prompts->count, context, &results[k]);
+    if (status) return ppo__arena_free(&grown), status;
+    g->turn ^= 1;
+    const ppo__result *out = &results[g->turn];
     for (int s = 0; s < prompts->count; ++s) {
-        int all = prompts->start[s + 1] - prompts->start[s];
-        g->prompt[s] = prompts->prompt ? prompts->prompt[s] : all;
-        memcpy(g->text + s * context, prompts->token + prompts->start[s], g->prompt[s] * sizeof(int));
-        memset(g->logp + s * context, 0, g->prompt[s] * sizeof(float));
+        size_t at = s * context;
+        int    n = out->prompt[s] = ppo__prompt_length(prompts, s);
+        memcpy(out->text + at, prompts->token + prompts->start[s], n * sizeof(int));
+        memset(out->logp + at, 0, n * sizeof(float));
     }
+    memcpy(g->results, results, sizeof results);
+    if (!grown.chunk) return PPO_OK;
+    ppo__arena_free(&g->results_memory);
+    g->results_memory = grown;
+    g->room = prompts->count;
     return PPO_OK;
 }
 
 /* Gives free slots to the prompts that wait, and lists the rows that every slot has to ask: a whole
    prompt, or the token sampled last. */
 static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count, int *waiting) {
-    int context = g->gpt->config.context;
+    const ppo__result *out = ppo__results_now(g);
+    int                context = g->gpt->config.context;
     g->rows = g->asked = 0;
     for (int k = 0; k < g->slots; ++k) {
         ppo__seat *slot = &g->slot[k];
         int        from = slot->length - 1;
         if (slot->sequence < 0 && *waiting < count) {
             slot->sequence = (*waiting)++;
-            slot->length = g->prompt[slot->sequence];
+            slot->length = out->prompt[slot->sequence];
             slot->end =
                 how->max_new && how->max_new < context - slot->length ? slot->length + how->max_new : context;
             slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)slot->sequence);
@@ -9187,7 +9338,7 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
         }
         if (slot->sequence < 0) continue;
         for (int i = from; i < slot->length; ++i, ++g->rows) {
-            g->row_token[g->rows] = g->text[ppo__at(slot->sequence, context) + i];
+            g->row_token[g->rows] = out->text[ppo__at(slot->sequence, context) + i];
             g->row_position[g->rows] = i;
             g->row_slot[g->rows] = k;
         }
@@ -9198,24 +9349,19 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
 /* The next token of a slot. */
 static ppo_status ppo__sample_slot(ppo_generator *g, ppo__seat *slot, const float *logits,
                                    const ppo_sampling *how) {
-    int    vocab = g->gpt->config.vocab, token = ppo_categorical_mode(logits, vocab);
-    size_t at = ppo__at(slot->sequence, g->gpt->config.context) + slot->length;
-    if (!ppo__finite(logits[token])) {
-        return ppo_fail(PPO_ERROR_NUMERIC, "a logit is %g (sequence %d, position %d)", (double)logits[token],
-                        slot->sequence, slot->length - 1);
-    }
-    if (!how->greedy) {
-        ppo_sampling_probabilities(how, logits, vocab, g->p, g->p + vocab);
-        token = ppo__draw(g->p, vocab, &slot->rng);
-    }
-    g->text[at] = token;
-    ppo_status status = ppo_token_logp(logits, &token, 1, vocab, how->temperature, &g->logp[at], NULL);
+    const ppo__result *out = ppo__results_now(g);
+    int                vocab = g->gpt->config.vocab, s = slot->sequence;
+    int                token = ppo_categorical_mode(logits, vocab);
+    size_t             at = ppo__at(s, g->gpt->config.context) + slot->length;
+    ppo_status         status = ppo__probabilities(how, logits, vocab, token, g->p, g->p + vocab);
+    if (!status) token = ppo__draw(g->p, vocab, &slot->rng);
+    if (!status) status = ppo_token_logp(logits, &token, 1, vocab, how->temperature, &out->logp[at], NULL);
     if (status) {
-        return ppo_fail(status, "a log-probability is %g (sequence %d, position %d)", (double)g->logp[at],
-                        slot->sequence, slot->length - 1);
+        return ppo_fail(status, "the logits are not finite (sequence %d, position %d)", s, slot->length - 1);
     }
-    g->ended[slot->sequence] = token == how->eos;
-    g->length[slot->sequence] = ++slot->length;
+    out->text[at] = token;
+    out->ended[s] = token == how->eos;
+    out->length[s] = ++slot->length;
     if (token == how->eos || slot->length == slot->end) slot->sequence = -1;
     return PPO_OK;
 }
@@ -9244,7 +9390,10 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
    When which prompt gets a slot depends on what is sampled. */
 static ppo_status ppo__generator_reserve(ppo_generator *g, int count) {
     int longest = 0, slots = g->slots < count ? g->slots : count;
-    for (int s = 0; s < count; ++s) longest = g->prompt[s] > longest ? g->prompt[s] : longest;
+    for (int s = 0; s < count; ++s) {
+        int n = ppo__results_now(g)->prompt[s];
+        longest = n > longest ? n : longest;
+    }
     if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
     g->rows = 0;
     for (int k = 0; k < slots; ++k) {
@@ -9262,43 +9411,46 @@ static ppo_status ppo__generator_reserve(ppo_generator *g, int count) {
 
 /* The sequences one behind another. They move to the left only, so it is done in place. */
 static void ppo__pack_samples(ppo_generator *g, int count, ppo_samples *samples) {
-    size_t context = (size_t)g->gpt->config.context;
-    int    at = 0;
+    const ppo__result *out = ppo__results_now(g);
+    size_t             context = (size_t)g->gpt->config.context;
+    int                at = 0;
     for (int s = 0; s < count; ++s) {
-        int n = g->length[s];
-        memmove(g->text + at, g->text + s * context, n * sizeof(int));
-        memmove(g->logp + at, g->logp + s * context, n * sizeof(float));
-        g->length[s] = at;
+        int n = out->length[s];
+        memmove(out->text + at, out->text + s * context, n * sizeof(int));
+        memmove(out->logp + at, out->logp + s * context, n * sizeof(float));
+        out->length[s] = at;
         at += n;
     }
-    g->length[count] = at;
+    out->length[count] = at;
     samples->tokens.count = count;
-    samples->tokens.start = g->length;
-    samples->tokens.prompt = g->prompt;
-    samples->tokens.token = g->text;
-    samples->logp = g->logp;
-    samples->ended = g->ended;
+    samples->tokens.start = out->length;
+    samples->tokens.prompt = out->prompt;
+    samples->tokens.token = out->text;
+    samples->logp = out->logp;
+    samples->ended = out->ended;
 }
 
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples) {
     ppo_generator *g = generator;
-    if (!g || !how || !samples) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generate: an argument is NULL");
-    memset(samples, 0, sizeof *samples);
+    if (!g || !prompts || !how || !samples)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generate: an argument is NULL");
     const ppo_gpt_config *c = &g->gpt->config;
-    ppo_status            status = ppo__check_sampling(how);
+    const int             count = prompts->count;
+    ppo_status            status = ppo__check_sampling(how, c->vocab);
     if (!status) status = ppo__check_prompts(g->gpt, prompts);
-    if (!status) status = ppo__take_results(g, prompts);
+    if (!status) status = ppo__begin_results(g, prompts);
+    memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
     if (status) return status;
     ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding, c->vocab);
     for (int k = 0; k < g->slots; ++k) g->slot[k].sequence = -1;
-    status = ppo__generator_reserve(g, prompts->count);
+    status = ppo__generator_reserve(g, count);
     for (int waiting = 0; !status;) {
-        ppo__list_rows(g, how, prompts->count, &waiting);
+        ppo__list_rows(g, how, count, &waiting);
         if (!g->rows) break;
         status = ppo__sample_step(g, how);
     }
-    if (!status) ppo__pack_samples(g, prompts->count, samples);
+    if (!status) ppo__pack_samples(g, count, samples);
     return status;
 }
 
@@ -9319,7 +9471,7 @@ static int ppo__response_length(const ppo_tokens *tokens, int s) {
 
 PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
     int n = 0;
-    for (int s = 0; s < sequence; ++s) n += ppo__response_length(tokens, s);
+    for (int s = 0; tokens && s < sequence; ++s) n += ppo__response_length(tokens, s);
     return n;
 }
 
@@ -9349,6 +9501,10 @@ PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const 
     memset(&out, 0, sizeof out);
     ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
     if (!x) return out;
+    if (!(parts & (PPO_POLICY | PPO_VALUE))) {
+        ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_response: no part of %d is there", parts));
+        return out;
+    }
     ppo_status status = ppo__response_list(tape, tokens, &n, &row, &token);
     if (status) return ppo__tape_fail(tape, status), out;
     x = ppo_tape_embedding(tape, x, row, n);
@@ -9414,7 +9570,8 @@ PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
 
 static ppo_status ppo__check_fit(const ppo_fit_config *c) {
     if (c->epochs < 1 || c->batch_size < 1 || c->micro_batch < 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%d epochs of batches of %d, %d at a time", c->epochs,
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "epochs is %d, batch_size %d, micro_batch %d: must be 1, 1 and 0 or more", c->epochs,
                         c->batch_size, c->micro_batch);
     }
     if (!(c->learning_rate > 0) || !ppo__finite(c->learning_rate)) {
@@ -9424,8 +9581,14 @@ static ppo_status ppo__check_fit(const ppo_fit_config *c) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "there is no schedule %d here", c->learning_rate_schedule);
     if (!(c->warmup >= 0 && c->warmup < 1))
         return ppo_fail(PPO_ERROR_ARGUMENT, "warmup is %g, must be 0 or more, below 1", (double)c->warmup);
-    if (!(c->weight_decay >= 0) || !(c->max_grad_norm >= 0))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "weight_decay or max_grad_norm is below 0");
+    if (!(c->weight_decay >= 0 && c->weight_decay <= FLT_MAX)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "weight_decay is %g, must be 0 or more, and finite",
+                        (double)c->weight_decay);
+    }
+    if (!(c->max_grad_norm >= 0)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "max_grad_norm is %g, must be 0 or more",
+                        (double)c->max_grad_norm);
+    }
     return PPO_OK;
 }
 
@@ -9439,8 +9602,8 @@ struct ppo__fit {
     ppo_tape             *tape;
     ppo_tokens            batch[2]; /* the micro-batch */
     float                *ref_batch[2];
-    int                  *order;
-    long                  rows;    /* that were trained on so far */
+    int                  *order, batch_size, micro_batch;
+    long                  tokens;  /* that were trained on so far */
     double                correct; /* pairs of this step whose chosen sequence is preferred */
     /* The loss of the micro-batch's items, and by how much it counts: in tokens or pairs. */
     ppo_tensor *(*loss)(ppo__fit *fit, float *weight);
@@ -9463,10 +9626,8 @@ static ppo_status ppo__fit_gather(ppo__fit *fit, const int *order, int n) {
         const ppo_tokens *data = fit->data[k];
         ppo_tokens_clear(&fit->batch[k]);
         for (int i = 0; i < n && !status; ++i) {
-            int s = order[i], at = data->start[s];
-            status = ppo_tokens_add(&fit->batch[k], data->token + at, data->start[s + 1] - at,
-                                    data->prompt ? data->prompt[s] : 0);
-            if (fit->ref_logp[k]) fit->ref_batch[k][i] = fit->ref_logp[k][s];
+            status = ppo_tokens_add_from(&fit->batch[k], data, order[i]);
+            if (fit->ref_logp[k]) fit->ref_batch[k][i] = fit->ref_logp[k][order[i]];
         }
     }
     return status;
@@ -9515,13 +9676,13 @@ static ppo_tensor *ppo__dpo_loss(ppo__fit *fit, float *weight) {
 /* Gradients of the mean over all n items add up: each micro-batch counts by its weight. They are divided by
    the sum of the weights in the end, when it is known. */
 static ppo_status ppo__fit_gradients(ppo__fit *fit, const int *order, int n, float *loss) {
-    int    micro = fit->config->micro_batch ? fit->config->micro_batch : n;
     double total = 0, sum = 0;
     ppo_params_zero_grad(fit->gpt->params);
     fit->correct = 0;
-    for (int i = 0; i < n; i += micro) {
+    for (int i = 0; i < n; i += fit->micro_batch) {
         float      weight = 0;
-        ppo_status status = ppo__fit_gather(fit, order + i, n - i < micro ? n - i : micro);
+        ppo_status status =
+            ppo__fit_gather(fit, order + i, n - i < fit->micro_batch ? n - i : fit->micro_batch);
         if (status) return status;
         ppo_tape_reset(fit->tape);
         ppo_tensor *mean = fit->loss(fit, &weight);
@@ -9529,7 +9690,7 @@ static ppo_status ppo__fit_gradients(ppo__fit *fit, const int *order, int n, flo
         if (status) return status;
         total += weight;
         sum += (double)mean->data[0] * weight;
-        for (int k = 0; k < 2 && fit->data[k]; ++k) fit->rows += fit->batch[k].start[fit->batch[k].count];
+        for (int k = 0; k < 2 && fit->data[k]; ++k) fit->tokens += fit->batch[k].start[fit->batch[k].count];
     }
     ppo__k()->scale((float)(1 / total), fit->gpt->params->grad, fit->gpt->params->count);
     *loss = (float)(sum / total);
@@ -9564,21 +9725,19 @@ static int ppo__longest(const ppo_tokens *data) {
 
 /* The memory takes its lasting size with a micro-batch that no other exceeds: the longest sequence again and
    again, all of it to be learned. */
-static ppo_status ppo__fit_reserve(ppo__fit *fit, int items) {
-    int        micro = fit->config->micro_batch ? fit->config->micro_batch : fit->config->batch_size;
+static ppo_status ppo__fit_reserve(ppo__fit *fit) {
     float      weight;
     ppo_status status = PPO_OK;
     for (int k = 0; k < 2 && fit->data[k]; ++k) {
         int s = ppo__longest(fit->data[k]), at = fit->data[k]->start[s], n = fit->data[k]->start[s + 1] - at;
-        for (int i = 0; i < micro && i < items && !status; ++i)
+        for (int i = 0; i < fit->micro_batch && !status; ++i)
             status = ppo_tokens_add(&fit->batch[k], fit->data[k]->token + at, n, 0);
     }
     return status ? status : ppo_tape_backward(fit->tape, fit->loss(fit, &weight));
 }
 
-static ppo_status ppo__fit_steps(ppo__fit *fit, int items, ppo_fit_progress *p) {
-    int     size = fit->config->batch_size < items ? fit->config->batch_size : items, stop = 0;
-    int     batches = (items + size - 1) / size;
+static ppo_status ppo__fit_steps(ppo__fit *fit, ppo_fit_progress *p) {
+    int     items = fit->data[0]->count, batches = (items - 1) / fit->batch_size + 1, stop = 0;
     ppo_rng rng = ppo_rng_stream(fit->config->seed, PPO_STREAM_SHUFFLE, 0);
     double  began = ppo_clock();
     p->steps = (long)batches * fit->config->epochs;
@@ -9590,75 +9749,14 @@ static ppo_status ppo__fit_steps(ppo__fit *fit, int items, ppo_fit_progress *p) 
             ppo_status status = ppo__fit_step(fit, fit->order + from, to - from, p);
             if (status) return status;
             p->seconds = ppo_clock() - began;
-            p->tokens_per_second = p->seconds > 0 ? (double)fit->rows / p->seconds : 0;
+            p->tokens_per_second = p->seconds > 0 ? (double)fit->tokens / p->seconds : 0;
             stop = fit->config->callback && fit->config->callback(p, fit->config->callback_user);
         }
     }
     return PPO_OK;
 }
 
-/* Checks the data, and takes the memory; `responses`: each sequence must have a token to learn. */
-static ppo_status ppo__fit_begin(ppo__fit *fit, int responses) {
-    const ppo_tokens *chosen = fit->data[0], *rejected = fit->data[1];
-    ppo_status        status = ppo__check_fit(fit->config);
-    for (int k = 0; k < 2 && fit->data[k] && !status; ++k) {
-        status = ppo__check_tokens_for(fit->gpt, fit->data[k]);
-        for (int s = 0; responses && !status && s < fit->data[k]->count; ++s) {
-            if (ppo__response_length(fit->data[k], s)) continue;
-            status = ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has no token behind its prompt", s);
-        }
-    }
-    if (!status && rejected && chosen->count != rejected->count) {
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%d chosen sequences and %d rejected ones", chosen->count,
-                          rejected->count);
-    }
-    if (status) return status;
-    fit->order = (int *)ppo__alloc(chosen->count * sizeof(int));
-    status = fit->order ? ppo_tape_create(&fit->tape) : PPO_ERROR_MEMORY;
-    for (int s = 0; s < chosen->count && !status; ++s) fit->order[s] = s;
-    return status;
-}
-
-static ppo_status ppo__fit_run(ppo__fit *fit) {
-    ppo_fit_progress progress;
-    ppo_status       status = ppo__fit_reserve(fit, fit->data[0]->count);
-    memset(&progress, 0, sizeof progress);
-    return status ? status : ppo__fit_steps(fit, fit->data[0]->count, &progress);
-}
-
-PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config) {
-    ppo__fit fit;
-    memset(&fit, 0, sizeof fit);
-    if (!gpt || !data || !config) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_sft: an argument is NULL");
-    fit.gpt = gpt;
-    fit.config = config;
-    fit.data[0] = data;
-    fit.loss = ppo__sft_loss;
-    ppo_status status = ppo__fit_begin(&fit, 1);
-    if (!status) status = ppo__fit_run(&fit);
-    ppo__fit_drop(&fit);
-    return status;
-}
-
-PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const ppo_tokens *rejected,
-                                  const ppo_fit_config *config) {
-    ppo__fit fit;
-    memset(&fit, 0, sizeof fit);
-    if (!gpt || !chosen || !rejected || !config)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_reward: an argument is NULL");
-    if (!gpt->score_weight) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_reward: the model has no score");
-    fit.gpt = gpt;
-    fit.config = config;
-    fit.data[0] = chosen;
-    fit.data[1] = rejected;
-    fit.loss = ppo__reward_loss;
-    ppo_status status = ppo__fit_begin(&fit, 0);
-    if (!status) status = ppo__fit_run(&fit);
-    ppo__fit_drop(&fit);
-    return status;
-}
-
-/* For each sequence of the data, or part of them, the numbers that `what` computes; a batch at a time. */
+/* For each sequence of the data the number that `what` computes; a batch at a time. */
 typedef ppo_tensor *(*ppo__measure_fn)(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
 
 static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int batch, ppo__measure_fn what,
@@ -9671,14 +9769,16 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
     if (!status) ppo_tape_record(tape, 0);
     for (int s = 0; !status && s < data->count; s += part.count) {
         ppo_tokens_clear(&part);
-        for (int i = s; i < data->count && i < s + batch && !status; ++i) {
-            status = ppo_tokens_add(&part, data->token + data->start[i], data->start[i + 1] - data->start[i],
-                                    data->prompt ? data->prompt[i] : 0);
-        }
+        for (int i = s; i < data->count && i - s < batch && !status; ++i)
+            status = ppo_tokens_add_from(&part, data, i);
         ppo_tape_reset(tape);
         ppo_tensor *x = status ? NULL : what(tape, gpt, &part);
         if (!status && !x) status = ppo_tape_status(tape);
-        if (x) memcpy(numbers + s, x->data, part.count * sizeof(float));
+        for (int i = 0; i < part.count && !status; ++i) {
+            numbers[s + i] = x->data[i];
+            if (ppo__finite(x->data[i])) continue;
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", s + i, (double)x->data[i]);
+        }
     }
     ppo_tokens_free(&part);
     ppo_tape_free(tape);
@@ -9696,28 +9796,96 @@ PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int 
     return ppo__measure(gpt, data, batch, ppo__sequence_logp, logp);
 }
 
-PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
-                               const ppo_tokens *rejected, const ppo_fit_config *config) {
-    ppo__fit fit;
+/* Whether another model can speak of the sequences of the policy. */
+static ppo_status ppo__check_peer(const ppo_gpt *policy, const ppo_gpt *other, const char *name) {
+    if (!other) return PPO_OK;
+    if (other->config.vocab != policy->config.vocab) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a vocabulary of %d tokens, the %s one of %d",
+                        policy->config.vocab, name, other->config.vocab);
+    }
+    if (other->config.context < policy->config.context) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a context of %d tokens, the %s one of %d",
+                        policy->config.context, name, other->config.context);
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__check_fit_data(const ppo__fit *fit, const ppo_tokens *data, int responses) {
+    ppo_status status = ppo__check_tokens_for(fit->gpt, data);
+    for (int s = 0; responses && !status && s < data->count; ++s) {
+        if (ppo__response_length(data, s)) continue;
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has no token behind its prompt", s);
+    }
+    return status;
+}
+
+/* Checks it all, and takes the memory. */
+static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
+    const ppo_fit_config *c = fit->config;
+    const ppo_tokens     *data = fit->data[0], *rejected = fit->data[1];
+    int                   responses = fit->loss != ppo__reward_loss;
+    ppo_status            status = ppo__check_fit(c);
+    if (!status) status = ppo__check_fit_data(fit, data, responses);
+    if (!status && rejected) status = ppo__check_fit_data(fit, rejected, responses);
+    if (!status && rejected && data->count != rejected->count) {
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "%d chosen sequences and %d rejected ones", data->count,
+                          rejected->count);
+    }
+    if (!status) status = ppo__check_peer(fit->gpt, reference, "reference");
+    if (status) return status;
+    fit->batch_size = c->batch_size < data->count ? c->batch_size : data->count;
+    fit->micro_batch = c->micro_batch && c->micro_batch < fit->batch_size ? c->micro_batch : fit->batch_size;
+    fit->order = (int *)ppo__alloc(data->count * sizeof(int));
+    status = fit->order ? ppo_tape_create(&fit->tape) : PPO_ERROR_MEMORY;
+    for (int s = 0; s < data->count && !status; ++s) fit->order[s] = s;
+    for (int k = 0; k < 2 && reference && !status; ++k) {
+        fit->ref_logp[k] = (float *)ppo__alloc(data->count * sizeof(float));
+        fit->ref_batch[k] = (float *)ppo__alloc(fit->micro_batch * sizeof(float));
+        if (!fit->ref_logp[k] || !fit->ref_batch[k]) return PPO_ERROR_MEMORY;
+        status = ppo_gpt_logp(reference, fit->data[k], fit->micro_batch, fit->ref_logp[k]);
+    }
+    return status;
+}
+
+/* On sequences, or on pairs of them; reference: for DPO, else NULL. */
+static ppo_status ppo__fit_train(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *data,
+                                 const ppo_tokens *rejected, const ppo_fit_config *config,
+                                 ppo_tensor *(*loss)(ppo__fit *fit, float *weight)) {
+    ppo__fit         fit;
+    ppo_fit_progress progress;
     memset(&fit, 0, sizeof fit);
-    if (!gpt || !reference || !chosen || !rejected || !config)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_dpo: an argument is NULL");
+    memset(&progress, 0, sizeof progress);
     fit.gpt = gpt;
     fit.config = config;
-    fit.data[0] = chosen;
+    fit.data[0] = data;
     fit.data[1] = rejected;
-    fit.loss = ppo__dpo_loss;
-    ppo_status status = ppo__fit_begin(&fit, 1);
-    int        micro = config->micro_batch ? config->micro_batch : config->batch_size;
-    for (int k = 0; k < 2 && !status; ++k) {
-        fit.ref_logp[k] = (float *)ppo__alloc(chosen->count * sizeof(float));
-        fit.ref_batch[k] = (float *)ppo__alloc(micro * sizeof(float));
-        if (!fit.ref_logp[k] || !fit.ref_batch[k]) status = PPO_ERROR_MEMORY;
-        if (!status) status = ppo_gpt_logp(reference, fit.data[k], micro, fit.ref_logp[k]);
-    }
-    if (!status) status = ppo__fit_run(&fit);
+    fit.loss = loss;
+    ppo_status status = ppo__fit_begin(&fit, reference);
+    if (!status) status = ppo__fit_reserve(&fit);
+    if (!status) ppo_params_restart(gpt->params);
+    if (!status) status = ppo__fit_steps(&fit, &progress);
     ppo__fit_drop(&fit);
     return status;
+}
+
+PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config) {
+    if (!gpt || !data || !config) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_sft: an argument is NULL");
+    return ppo__fit_train(gpt, NULL, data, NULL, config, ppo__sft_loss);
+}
+
+PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const ppo_tokens *rejected,
+                                  const ppo_fit_config *config) {
+    if (!gpt || !chosen || !rejected || !config)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_reward: an argument is NULL");
+    if (!gpt->score_weight) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_reward: the model has no score");
+    return ppo__fit_train(gpt, NULL, chosen, rejected, config, ppo__reward_loss);
+}
+
+PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
+                               const ppo_tokens *rejected, const ppo_fit_config *config) {
+    if (!gpt || !reference || !chosen || !rejected || !config)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_dpo: an argument is NULL");
+    return ppo__fit_train(gpt, reference, chosen, rejected, config, ppo__dpo_loss);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -9762,8 +9930,9 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, i
 PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference) {
     if (!model || !reference)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_normalize: an argument is NULL");
-    int    n = reference->count;
-    float *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
+    ppo_reward_model normal = *model;
+    int              n = reference->count;
+    float           *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
     if (!score) return PPO_ERROR_MEMORY;
     ppo_status status = PPO_OK;
     for (int k = 0; k < model->count && !status; ++k) {
@@ -9771,13 +9940,14 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
         status = ppo_gpt_scores(model->member[k], reference, model->batch, score);
         for (int s = 0; s < n && !status; ++s) sum += score[s];
         for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
-        if (status) break;
-        if (!(squares > 0))
+        if (!status && !(squares > 0)) {
             status =
                 ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives all %d sequences the same score", k, n);
-        model->mean[k] = (float)(sum / n);
-        model->inv_std[k] = status ? 1 : (float)(1 / sqrt(squares / n));
+        }
+        normal.mean[k] = (float)(sum / n);
+        normal.inv_std[k] = (float)(1 / sqrt(squares / n));
     }
+    if (!status) *model = normal;
     ppo__free(score);
     return status;
 }
@@ -9802,7 +9972,7 @@ PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tok
 }
 
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
-    return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
+    return ppo_reward_model_score((ppo_reward_model *)model, samples ? &samples->tokens : NULL, reward);
 }
 
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
@@ -9845,23 +10015,23 @@ struct ppo_rlhf {
     ppo_reward_fn      reward;
     void              *user;
     ppo_tokens         prompts, asked; /* all of them, and those of this iteration */
-    int               *prompt_order, next_prompt;
+    int               *prompt_order;   /* [prompts], of the pass over them that is going on */
     ppo_generator     *generator;
     ppo_tape          *tape;
     ppo__arena         memory;
-    float             *score; /* [sequences], as the reward function gave them */
-    float             *total; /* [sequences], sums of the tokens' rewards */
-    int               *order; /* [sequences] */
-    ppo__response_rows rows;  /* [sequences * context] */
-    unsigned char     *over;  /* [rows] zeros, but a 1 at the end of a sequence that is being worked on */
-    ppo_tokens         batch; /* a micro-batch, */
+    int                longest;    /* tokens of the longest sequence that there is room for */
+    float             *score;      /* [sequences], as the reward function gave them */
+    float             *total;      /* [sequences], sums of the tokens' rewards */
+    int               *order;      /* [sequences] */
+    int               *first_row;  /* [sequences + 1], of each sequence in rows */
+    ppo__response_rows rows;       /* [sequences * longest] */
+    unsigned char     *over;       /* [longest] zeros, and a 1 behind: how an episode of tokens ends */
+    ppo_tokens         batch;      /* a micro-batch, */
     ppo__response_rows batch_rows; /* and its rows */
-    ppo_rng            prompt_rng, shuffle_rng;
     long               iteration, samples, tokens;
     double             started;
     float              kl_coef;
     float              first_entropy, first_length; /* of the first iteration, for warnings */
-    int                first_minibatch;             /* 1: none of this iteration has been trained on yet */
 };
 
 static int ppo__has_critic(const ppo_rlhf_config *c) {
@@ -9894,18 +10064,27 @@ static ppo_status ppo__check_rlhf_numbers(const ppo_rlhf_config *c) {
     return PPO_OK;
 }
 
-static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c) {
+static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
     double     sequences = (double)c->prompts * c->samples;
-    ppo_status status = ppo__check_sampling(&c->sampling);
+    ppo_status status = ppo__check_sampling(&c->sampling, vocab);
     if (!status) status = ppo__check_rlhf_numbers(c);
     if (status) return status;
+    if (c->sampling.greedy)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "sampling is greedy: there is nothing to learn");
     if (c->prompts < 1 || c->samples < 1 || c->slots < 1 || c->epochs < 1 || sequences > INT_MAX) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%d prompts of %d samples, %d slots, %d epochs", c->prompts,
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "prompts is %d, samples %d, slots %d, epochs %d: each must be 1 or more", c->prompts,
                         c->samples, c->slots, c->epochs);
     }
-    if (c->minibatch_size < 1 || c->minibatch_size > sequences || c->micro_batch < 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "minibatch_size is %d, micro_batch %d, of %.0f sequences",
-                        c->minibatch_size, c->micro_batch, sequences);
+    if (c->minibatch_size < 1 || c->micro_batch < 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "minibatch_size is %d, micro_batch %d: must be 1 and 0 or more",
+                        c->minibatch_size, c->micro_batch);
+    }
+    if (c->learning_rate_schedule < PPO_CONSTANT || c->learning_rate_schedule > PPO_COSINE)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no schedule %d here", c->learning_rate_schedule);
+    if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "iterations is %d: the learning rate's schedule needs their number", c->iterations);
     }
     if (c->advantage < PPO_ADVANTAGE_GAE || c->advantage > PPO_ADVANTAGE_LEAVE_ONE_OUT)
         return ppo_fail(PPO_ERROR_ARGUMENT, "there is no advantage %d", c->advantage);
@@ -9916,22 +10095,18 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "there is no KL estimator %d in place %d", c->kl_estimator,
                         c->kl_place);
     }
+    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "k1 is no loss, its gradient is 0 in expectation: kl_estimator must "
+                        "be PPO_K2, PPO_K3 or PPO_KL_EXACT");
+    }
+    if (c->kl_target > 0 && !(c->kl_coef > 0))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "kl_coef is 0, which no kl_target can change");
+    if (c->reference_every < 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "reference_every is %d, below 0", c->reference_every);
     if (c->kl_target > 0 && c->kl_horizon < sequences) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "kl_horizon is %d, less than the %.0f sequences of an iteration",
                         c->kl_horizon, sequences);
-    }
-    return PPO_OK;
-}
-
-static ppo_status ppo__check_peer(const ppo_gpt *policy, const ppo_gpt *other, const char *name) {
-    if (!other) return PPO_OK;
-    if (other->config.vocab != policy->config.vocab) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a vocabulary of %d tokens, the %s one of %d",
-                        policy->config.vocab, name, other->config.vocab);
-    }
-    if (other->config.context < policy->config.context) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a context of %d tokens, the %s one of %d",
-                        policy->config.context, name, other->config.context);
     }
     return PPO_OK;
 }
@@ -9948,26 +10123,30 @@ static ppo_status ppo__take_rows(ppo__arena *memory, size_t n, size_t vocab, ppo
     return vocab && !rows->ref_logits ? PPO_ERROR_MEMORY : PPO_OK;
 }
 
+static int ppo__sequences(const ppo_rlhf_config *c) { return c->prompts * c->samples; }
+
 static int ppo__micro(const ppo_rlhf_config *c) {
-    return c->micro_batch && c->micro_batch < c->minibatch_size ? c->micro_batch : c->minibatch_size;
+    int n = c->minibatch_size < ppo__sequences(c) ? c->minibatch_size : ppo__sequences(c);
+    return c->micro_batch && c->micro_batch < n ? c->micro_batch : n;
 }
 
 static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     const ppo_rlhf_config *c = &r->config;
-    size_t                 n = (size_t)c->prompts * c->samples, context = (size_t)r->policy->config.context;
+    size_t                 n = (size_t)ppo__sequences(c), longest = (size_t)r->longest;
     size_t vocab = c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_KL_EXACT && c->kl_coef > 0
                        ? (size_t)r->policy->config.vocab
                        : 0;
     r->score = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
     r->total = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
     r->order = (int *)ppo__arena_array(&r->memory, n, sizeof(int));
-    r->over = (unsigned char *)ppo__arena_zeros(&r->memory, context, 1);
+    r->first_row = (int *)ppo__arena_array(&r->memory, n + 1, sizeof(int));
+    r->over = (unsigned char *)ppo__arena_zeros(&r->memory, longest + 1, 1);
     r->prompt_order = (int *)ppo__arena_array(&r->memory, r->prompts.count, sizeof(int));
-    if (!r->score || !r->total || !r->order || !r->over || !r->prompt_order) return PPO_ERROR_MEMORY;
-    for (size_t s = 0; s < n; ++s) r->order[s] = (int)s;
-    for (int s = 0; s < r->prompts.count; ++s) r->prompt_order[s] = s;
-    ppo_status status = ppo__take_rows(&r->memory, n * context, vocab, &r->rows);
-    if (!status) status = ppo__take_rows(&r->memory, ppo__micro(c) * context, vocab, &r->batch_rows);
+    if (!r->score || !r->total || !r->order || !r->first_row || !r->over || !r->prompt_order)
+        return PPO_ERROR_MEMORY;
+    r->over[longest] = 1;
+    ppo_status status = ppo__take_rows(&r->memory, n * longest, vocab, &r->rows);
+    if (!status) status = ppo__take_rows(&r->memory, ppo__micro(c) * longest, vocab, &r->batch_rows);
     if (!status) status = ppo_tape_create(&r->tape);
     return status ? status : ppo_generator_create(r->policy, c->slots, &r->generator);
 }
@@ -9990,6 +10169,17 @@ static ppo_gpt *ppo__value_model(const ppo_rlhf *r) {
     return r->critic ? r->critic : r->policy;
 }
 
+/* What the policy says of the micro-batch, and the critic, which may be the same model. */
+static ppo_response ppo__rlhf_forward(ppo_rlhf *r) {
+    ppo_gpt     *critic = ppo__value_model(r);
+    float        temperature = r->config.sampling.temperature;
+    int          parts = critic == r->policy ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
+    ppo_response out = ppo_gpt_response(r->tape, r->policy, &r->batch, temperature, parts);
+    if (critic && critic != r->policy)
+        out.value = ppo_gpt_response(r->tape, critic, &r->batch, 1, PPO_VALUE).value;
+    return out;
+}
+
 /* KL(policy || reference) of each token, as a term of the loss: its mean. */
 static ppo_tensor *ppo__kl_loss(const ppo_rlhf *r, const ppo_response *out) {
     ppo_tape   *tape = r->tape;
@@ -10001,8 +10191,7 @@ static ppo_tensor *ppo__kl_loss(const ppo_rlhf *r, const ppo_response *out) {
     }
     d = ppo_tape_scale(tape, out->logp, -1, 0); /* log ref - log pi */
     if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, r->batch_rows.ref_logp, d->rows, 1));
-    if (r->config.kl_estimator == PPO_K1) kl = ppo_tape_scale(tape, d, -1, 0);
-    else if (r->config.kl_estimator == PPO_K2) kl = ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
+    if (r->config.kl_estimator == PPO_K2) kl = ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
     else kl = ppo_tape_scale(tape, ppo_tape_sub(tape, ppo_tape_exp(tape, d), d), 1, -1);
     return ppo_tape_mean(tape, kl);
 }
@@ -10018,14 +10207,10 @@ static ppo_tensor *ppo__rlhf_loss(ppo_rlhf *r, ppo__rlhf_stats *stats) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->batch_rows;
     ppo_tape                 *tape = r->tape;
-    ppo_gpt                  *critic = ppo__value_model(r);
-    int                       own_value = critic == r->policy;
-    ppo_response              out = ppo_gpt_response(tape, r->policy, &r->batch, c->sampling.temperature,
-                                        own_value ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
+    ppo_response              out = ppo__rlhf_forward(r);
     ppo_tensor *loss = ppo_tape_policy_loss(tape, out.logp, rows->old_logp, rows->advantage, NULL,
                                             &c->objective, &stats->policy);
-    if (critic && !own_value) out.value = ppo_gpt_response(tape, critic, &r->batch, 1, PPO_VALUE).value;
-    if (critic) {
+    if (ppo__value_model(r)) {
         ppo_tensor *value =
             ppo_tape_value_loss(tape, out.value, rows->value, rows->value_target, NULL, c->value_clip);
         stats->value_loss = value ? value->data[0] : 0;
@@ -10042,40 +10227,65 @@ static ppo_tensor *ppo__rlhf_loss(ppo_rlhf *r, ppo__rlhf_stats *stats) {
 
 /* Sequences order[0 .. n-1] of the samples, and their rows, become the micro-batch. */
 static ppo_status ppo__rlhf_gather(ppo_rlhf *r, const ppo_samples *samples, const int *order, int n) {
-    const ppo_tokens         *tokens = &samples->tokens;
     const ppo__response_rows *from = &r->rows, *to = &r->batch_rows;
     const size_t              vocab = (size_t)r->policy->config.vocab;
     ppo_status                status = PPO_OK;
     size_t                    at = 0;
     ppo_tokens_clear(&r->batch);
     for (int i = 0; i < n && !status; ++i) {
-        int    s = order[i], start = tokens->start[s];
-        size_t row = (size_t)ppo_response_row(tokens, s), count = (size_t)ppo__response_length(tokens, s);
-        status =
-            ppo_tokens_add(&r->batch, tokens->token + start, tokens->start[s + 1] - start, tokens->prompt[s]);
-        memcpy(to->old_logp + at, from->old_logp + row, count * sizeof(float));
-        memcpy(to->ref_logp + at, from->ref_logp + row, count * sizeof(float));
-        memcpy(to->value + at, from->value + row, count * sizeof(float));
-        memcpy(to->advantage + at, from->advantage + row, count * sizeof(float));
-        memcpy(to->value_target + at, from->value_target + row, count * sizeof(float));
+        int    s = order[i];
+        size_t row = (size_t)r->first_row[s], bytes = (r->first_row[s + 1] - row) * sizeof(float);
+        status = ppo_tokens_add_from(&r->batch, &samples->tokens, s);
+        memcpy(to->old_logp + at, from->old_logp + row, bytes);
+        memcpy(to->ref_logp + at, from->ref_logp + row, bytes);
+        memcpy(to->value + at, from->value + row, bytes);
+        memcpy(to->advantage + at, from->advantage + row, bytes);
+        memcpy(to->value_target + at, from->value_target + row, bytes);
         if (to->ref_logits)
-            memcpy(to->ref_logits + at * vocab, from->ref_logits + row * vocab,
-                   count * vocab * sizeof(float));
-        at += count;
+            memcpy(to->ref_logits + at * vocab, from->ref_logits + row * vocab, bytes * vocab);
+        at += bytes / sizeof(float);
     }
     return status;
 }
 
-/* The memory takes its lasting size: a micro-batch of sequences that fill the context. */
+/* The memory takes its lasting size: a micro-batch of the longest sequences. */
 static ppo_status ppo__rlhf_reserve(ppo_rlhf *r) {
-    int             context = r->policy->config.context, micro = ppo__micro(&r->config);
     ppo__rlhf_stats stats;
     ppo_status      status = PPO_OK;
-    int            *zeros = (int *)ppo__arena_zeros(&r->memory, context, sizeof(int));
+    int            *zeros = (int *)ppo__arena_zeros(&r->memory, r->longest, sizeof(int));
     if (!zeros) return PPO_ERROR_MEMORY;
-    for (int i = 0; i < micro && !status; ++i) status = ppo_tokens_add(&r->batch, zeros, context, 1);
+    for (int i = 0; i < ppo__micro(&r->config) && !status; ++i)
+        status = ppo_tokens_add(&r->batch, zeros, r->longest, 1);
     if (!status) status = ppo_tape_backward(r->tape, ppo__rlhf_loss(r, &stats));
     ppo_tape_reset(r->tape);
+    return status;
+}
+
+/* The prompts without what is behind them, and how long a sequence can become. */
+static ppo_status ppo__rlhf_prompts(ppo_rlhf *r, const ppo_tokens *prompts) {
+    int        context = r->policy->config.context, max_new = r->config.sampling.max_new, longest = 0;
+    ppo_status status = PPO_OK;
+    for (int s = 0; s < prompts->count && !status; ++s) {
+        int n = ppo__prompt_length(prompts, s);
+        longest = n > longest ? n : longest;
+        status = ppo__add_prompt(&r->prompts, prompts, s, 1);
+    }
+    r->longest = max_new && max_new < context - longest ? longest + max_new : context;
+    return status;
+}
+
+static ppo_status ppo__check_rlhf_models(const ppo_gpt *policy, const ppo_gpt *reference,
+                                         const ppo_gpt *critic, const ppo_rlhf_config *config) {
+    ppo_status status = ppo__check_peer(policy, reference, "reference");
+    if (!status) status = ppo__check_peer(policy, critic, "critic");
+    if (!status && reference && (reference == policy || reference == critic)) {
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "the reference is the %s, which is trained; NULL makes a copy",
+                          reference == policy ? "policy" : "critic");
+    }
+    if (!status && ppo__has_critic(config) && !(critic ? critic : policy)->score_weight) {
+        status =
+            ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values", critic ? "critic" : "policy");
+    }
     return status;
 }
 
@@ -10086,35 +10296,32 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
     *rlhf = NULL;
     if (!policy || !prompts || !config)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_create: an argument is NULL");
-    ppo_status status = ppo__check_rlhf(config);
+    ppo_status status = ppo__check_rlhf(config, policy->config.vocab);
     if (!status) status = ppo__check_prompts(policy, prompts);
-    if (!status) status = ppo__check_peer(policy, reference, "reference");
-    if (!status) status = ppo__check_peer(policy, critic, "critic");
-    if (!status && ppo__has_critic(config) && !(critic ? critic : policy)->score_weight)
-        status =
-            ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values", critic ? "critic" : "policy");
+    if (!status) status = ppo__check_rlhf_models(policy, reference, critic, config);
     if (status) return status;
     ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
     if (!r) return PPO_ERROR_MEMORY;
     r->config = *config;
     r->policy = policy;
     r->critic = critic == policy ? NULL : critic;
-    r->reference = reference;
     r->reward = reward;
     r->user = user;
     r->kl_coef = config->kl_coef;
-    r->prompt_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    r->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 1);
     r->started = ppo_clock();
-    for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&r->prompts, prompts, s, 1);
+    status = ppo__rlhf_prompts(r, prompts);
     if (!status && !reference) status = ppo_gpt_copy(policy, 0, &r->own_reference);
-    if (!reference) r->reference = r->own_reference;
+    r->reference = reference ? reference : r->own_reference;
     if (!status) status = ppo__rlhf_take(r);
-    r->next_prompt = r->prompts.count; /* used up: shuffle first */
     if (!status) status = ppo__rlhf_reserve(r);
-    if (status) ppo_rlhf_free(r);
-    else *rlhf = r;
-    return status;
+    if (status) {
+        ppo_rlhf_free(r);
+        return status;
+    }
+    ppo_params_restart(policy->params);
+    if (r->critic) ppo_params_restart(r->critic->params);
+    *rlhf = r;
+    return PPO_OK;
 }
 
 /* What the policy before the epochs, the reference and the critic say of the micro-batch; `row` is where its
@@ -10122,25 +10329,22 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
 static ppo_status ppo__rlhf_judge(ppo_rlhf *r, int row) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
-    ppo_gpt                  *critic = ppo__value_model(r);
-    int                       own_value = critic == r->policy, vocab = r->policy->config.vocab;
+    int                       vocab = r->policy->config.vocab;
     float                     temperature = c->sampling.temperature;
     ppo_tape_reset(r->tape);
-    ppo_response out = ppo_gpt_response(r->tape, r->policy, &r->batch, temperature,
-                                        own_value ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
+    ppo_response out = ppo__rlhf_forward(r);
     ppo_response ref = ppo_gpt_response(r->tape, r->reference, &r->batch, temperature, PPO_POLICY);
-    if (critic && !own_value) out.value = ppo_gpt_response(r->tape, critic, &r->batch, 1, PPO_VALUE).value;
-    ppo_tensor *kl = c->kl_estimator == PPO_KL_EXACT && ref.logits
-                         ? ppo_tape_categorical_kl_to(r->tape, out.logits, ref.logits->data, temperature)
-                         : NULL;
-    ppo_status  status = ppo_tape_status(r->tape);
+    ppo_tensor  *kl = c->kl_estimator == PPO_KL_EXACT && ref.logits
+                          ? ppo_tape_categorical_kl_to(r->tape, out.logits, ref.logits->data, temperature)
+                          : NULL;
+    ppo_status   status = ppo_tape_status(r->tape);
     if (status) return status;
     int    n = out.logp->rows;
     size_t bytes = (size_t)n * sizeof(float);
     memcpy(rows->old_logp + row, out.logp->data, bytes);
     memcpy(rows->ref_logp + row, ref.logp->data, bytes);
     memcpy(rows->entropy + row, out.entropy->data, bytes);
-    if (critic) memcpy(rows->value + row, out.value->data, bytes);
+    if (out.value) memcpy(rows->value + row, out.value->data, bytes);
     if (rows->ref_logits) memcpy(rows->ref_logits + ppo__at(row, vocab), ref.logits->data, bytes * vocab);
     if (kl) memcpy(rows->kl + row, kl->data, bytes);
     else status = ppo_kl_estimate(out.logp->data, ref.logp->data, n, c->kl_estimator, rows->kl + row);
@@ -10167,15 +10371,18 @@ static ppo_status ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples,
 }
 
 static ppo_status ppo__rlhf_look(ppo_rlhf *r, const ppo_samples *samples) {
-    int        count = samples->tokens.count, micro = ppo__micro(&r->config), row = 0;
+    int        count = samples->tokens.count, micro = ppo__micro(&r->config);
     ppo_status status = PPO_OK;
     ppo_tape_record(r->tape, 0);
-    for (int s = 0; s < count; ++s) r->order[s] = s;
+    r->first_row[0] = 0;
+    for (int s = 0; s < count; ++s) {
+        r->order[s] = s;
+        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(&samples->tokens, s);
+    }
     for (int s = 0; s < count && !status; s += micro) {
         status = ppo__rlhf_gather(r, samples, r->order + s, count - s < micro ? count - s : micro);
-        if (!status) status = ppo__rlhf_judge(r, row);
-        if (!status) status = ppo__rlhf_next_values(r, samples, s, row);
-        row += ppo_response_row(&r->batch, r->batch.count);
+        if (!status) status = ppo__rlhf_judge(r, r->first_row[s]);
+        if (!status) status = ppo__rlhf_next_values(r, samples, s, r->first_row[s]);
     }
     ppo_tape_record(r->tape, 1);
     return status;
@@ -10222,9 +10429,8 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
         int        n = ppo__response_length(&samples->tokens, s);
         ppo_status status = PPO_OK;
         if (c->advantage == PPO_ADVANTAGE_GAE) {
-            unsigned char *over = r->over + r->policy->config.context - n; /* a 1 behind n - 1 zeros */
+            unsigned char *over = r->over + r->longest + 1 - n; /* a 1 behind n - 1 zeros */
             int            goes_on = c->bootstrap_truncated && !samples->ended[s];
-            r->over[r->policy->config.context - 1] = 1;
             status = ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row,
                              goes_on ? NULL : over, goes_on ? over : NULL, n, 1, c->gamma, c->gae_lambda,
                              rows->advantage + row, rows->value_target + row);
@@ -10241,16 +10447,17 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
     return ppo__has_critic(c) && c->whiten_advantages ? ppo_whiten(rows->advantage, NULL, row, 1) : PPO_OK;
 }
 
-/* Truncated importance sampling: tokens that another policy sampled count by how likely this one would have
-   done so, up to a cap (Espeholt 2018). */
-static void ppo__weigh_by_importance(ppo_rlhf *r, const ppo_samples *samples) {
-    int row = 0;
-    for (int s = 0; s < samples->tokens.count && r->config.importance_cap > 0; ++s) {
-        int n = ppo__response_length(&samples->tokens, s), at = samples->tokens.start[s + 1] - n;
-        for (int i = 0; i < n; ++i, ++row) {
-            float ratio = expf(r->rows.old_logp[row] - samples->logp[at + i]);
-            r->rows.advantage[row] *= ratio < r->config.importance_cap ? ratio : r->config.importance_cap;
-        }
+/* The ratio of the loss is to what sampling computed, whose bits are those of training. Where another
+   policy sampled: truncated importance sampling. Its tokens count by how likely this one would have
+   chosen them, up to a cap (Espeholt 2018), and the ratio is to this one. */
+static void ppo__rlhf_against_sampler(ppo_rlhf *r, const ppo_samples *samples) {
+    const float cap = r->config.importance_cap;
+    for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
+        int          row = r->first_row[s], n = r->first_row[s + 1] - row;
+        const float *logp = samples->logp + samples->tokens.start[s + 1] - n;
+        float       *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
+        for (int i = 0; i < n && cap > 0; ++i) advantage[i] *= ppo__min(expf(old[i] - logp[i]), cap);
+        if (!(cap > 0)) memcpy(old, logp, n * sizeof(float));
     }
 }
 
@@ -10267,6 +10474,13 @@ static void ppo__rlhf_add_stats(ppo_rlhf_progress *p, const ppo__rlhf_stats *sta
     p->first_ratio_max = ppo__max(p->first_ratio_max, stats->policy.ratio_max);
 }
 
+/* A learning rate by the iterations that are done. */
+static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
+    const ppo_rlhf_config *c = &r->config;
+    double                 done = r->iteration < c->iterations ? (double)r->iteration / c->iterations : 1;
+    return ppo_schedule(c->learning_rate_schedule, initial, (float)done);
+}
+
 static ppo_status ppo__rlhf_step_model(ppo_gpt *gpt, const ppo_rlhf_config *c, float rate, double rows,
                                        float *norm) {
     ppo_adam adam = ppo_adam_default();
@@ -10279,9 +10493,8 @@ static ppo_status ppo__rlhf_step_model(ppo_gpt *gpt, const ppo_rlhf_config *c, f
 static ppo_status ppo__rlhf_step(ppo_rlhf *r, const ppo_samples *samples, const int *order, int n,
                                  double *trained, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
-    int                    micro = ppo__micro(c);
+    const int              micro = ppo__micro(c), first = *trained == 0;
     double                 rows = 0;
-    float                  norm;
     ppo_params_zero_grad(r->policy->params);
     if (r->critic) ppo_params_zero_grad(r->critic->params);
     for (int i = 0; i < n; i += micro) {
@@ -10296,26 +10509,25 @@ static ppo_status ppo__rlhf_step(ppo_rlhf *r, const ppo_samples *samples, const 
         if (status) return status;
         rows += weight;
         *trained += weight;
-        ppo__rlhf_add_stats(p, &stats, weight, *trained, r->first_minibatch);
+        ppo__rlhf_add_stats(p, &stats, weight, *trained, first);
     }
-    r->first_minibatch = 0;
-    ppo_status status = ppo__rlhf_step_model(r->policy, c, c->learning_rate, rows, &norm);
+    ppo_status status = ppo__rlhf_step_model(r->policy, c, p->learning_rate, rows, &p->grad_norm);
     if (!status && r->critic && ppo__has_critic(c)) {
         float rate = c->critic_learning_rate > 0 ? c->critic_learning_rate : c->learning_rate;
-        status = ppo__rlhf_step_model(r->critic, c, rate, rows, NULL);
+        status = ppo__rlhf_step_model(r->critic, c, ppo__rlhf_rate(r, rate), rows, NULL);
     }
-    p->grad_norm = norm;
     return status;
 }
 
 static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, const ppo_samples *samples, ppo_rlhf_progress *p) {
-    int    count = samples->tokens.count, batches = (count - 1) / r->config.minibatch_size + 1;
-    double trained = 0;
+    int     count = samples->tokens.count, batches = (count - 1) / r->config.minibatch_size + 1;
+    double  trained = 0;
+    ppo_rng rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
     p->first_ratio_min = INFINITY;
     p->first_ratio_max = -INFINITY;
-    r->first_minibatch = 1;
+    p->learning_rate = ppo__rlhf_rate(r, r->config.learning_rate);
     for (int epoch = 0; epoch < r->config.epochs; ++epoch) {
-        ppo_rng_shuffle(&r->shuffle_rng, r->order, count);
+        ppo_rng_shuffle(&rng, r->order, count);
         for (int b = 0; b < batches; ++b) { /* of as equal a size as can be */
             int from = (int)((int64_t)count * b / batches), to = (int)((int64_t)count * (b + 1) / batches);
             ppo_status status = ppo__rlhf_step(r, samples, r->order + from, to - from, &trained, p);
@@ -10325,21 +10537,36 @@ static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, const ppo_samples *samples, ppo_
     return PPO_OK;
 }
 
+static ppo_status ppo__check_sample(const ppo_rlhf *r, const ppo_samples *samples, int s, float reward) {
+    const ppo_tokens *tokens = &samples->tokens;
+    const int         length = tokens->start[s + 1] - tokens->start[s], n = ppo__response_length(tokens, s);
+    if (!n) return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has no token behind its prompt", s);
+    if (length > r->longest) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has %d tokens, the prompts and max_new allow %d", s,
+                        length, r->longest);
+    }
+    if (!(reward >= -1e15f && reward <= 1e15f)) { /* beyond, squares overflow */
+        return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
+                        (double)reward);
+    }
+    for (int i = tokens->start[s + 1] - n; samples->logp && i < tokens->start[s + 1]; ++i) {
+        if (ppo__finite(samples->logp[i])) continue;
+        return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
+                        (double)samples->logp[i], s, i - tokens->start[s]);
+    }
+    return PPO_OK;
+}
+
 static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *reward) {
     const ppo_tokens *tokens = &samples->tokens;
-    if (tokens->count != r->config.prompts * r->config.samples || !tokens->prompt || !samples->logp ||
-        !samples->ended) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "%d samples, must be %d prompts x %d, with prompt, logp and ended", tokens->count,
-                        r->config.prompts, r->config.samples);
+    if (tokens->count != ppo__sequences(&r->config) || !tokens->prompt || !samples->ended) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%d samples, must be %d prompts x %d, with prompt and ended",
+                        tokens->count, r->config.prompts, r->config.samples);
     }
+    if (r->config.importance_cap > 0 && !samples->logp)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "importance_cap needs the samples' logp, which is NULL");
     ppo_status status = ppo__check_tokens_for(r->policy, tokens);
-    for (int s = 0; s < tokens->count && !status; ++s) {
-        if (!ppo__response_length(tokens, s))
-            status = ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has no token behind its prompt", s);
-        else if (!ppo__finite(reward[s]))
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g", s, (double)reward[s]);
-    }
+    for (int s = 0; s < tokens->count && !status; ++s) status = ppo__check_sample(r, samples, s, reward[s]);
     return status;
 }
 
@@ -10361,11 +10588,10 @@ static float ppo__distinct(const ppo_tokens *tokens) {
 }
 
 /* What the samples are like, before the epochs. */
-static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
+static void ppo__rlhf_describe(const ppo_rlhf *r, const ppo_samples *samples, const float *reward,
                                ppo_rlhf_progress *p) {
-    const ppo_tokens *tokens = &samples->tokens;
-    int               count = tokens->count, rows = ppo_response_row(tokens, count), ended = 0;
-    double            sum = 0, squares = 0, k1 = 0, k3 = 0, entropy = 0;
+    int    count = samples->tokens.count, rows = r->first_row[count], ended = 0;
+    double sum = 0, squares = 0, k1 = 0, k3 = 0, entropy = 0;
     for (int s = 0; s < count; ++s) sum += reward[s], ended += samples->ended[s];
     for (int s = 0; s < count; ++s) squares += (reward[s] - sum / count) * (reward[s] - sum / count);
     for (int i = 0; i < rows; ++i) {
@@ -10382,11 +10608,11 @@ static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const fl
     p->entropy = (float)(entropy / rows);
     p->mean_length = (float)rows / (float)count;
     p->ended = (float)ended / (float)count;
-    p->distinct = ppo__distinct(tokens);
+    p->distinct = ppo__distinct(&samples->tokens);
     p->explained_variance =
         ppo__value_model(r) ? ppo_explained_variance(r->rows.value, r->rows.value_target, rows) : NAN;
-    r->samples += count;
-    r->tokens += rows;
+    p->samples = r->samples + count;
+    p->tokens = r->tokens + rows;
 }
 
 /* The usual ways in which a policy collapses, the plainest one first. */
@@ -10412,52 +10638,57 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
     }
 }
 
+/* After an iteration: counters, warnings, the coefficient of the KL, the reference. */
+static void ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
+    const ppo_rlhf_config *c = &r->config;
+    p->iteration = ++r->iteration;
+    r->samples = p->samples;
+    r->tokens = p->tokens;
+    p->seconds = ppo_clock() - r->started;
+    p->tokens_per_second = p->seconds > 0 ? (double)r->tokens / p->seconds : 0;
+    ppo__rlhf_warn(r, p);
+    if (c->kl_target > 0)
+        r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->kl_target, ppo__sequences(c), c->kl_horizon);
+    if (c->reference_every > 0 && r->own_reference && r->iteration % c->reference_every == 0) {
+        memcpy(r->own_reference->params->data, r->policy->params->data,
+               r->own_reference->params->count * sizeof(float));
+    }
+}
+
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress) {
-    const ppo_rlhf_config *c;
-    ppo_rlhf_progress      p;
+    ppo_rlhf_progress p;
     memset(&p, 0, sizeof p);
     if (!r || !samples || !reward)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_update: an argument is NULL");
-    c = &r->config;
     ppo_status status = ppo__check_samples(r, samples, reward);
     if (!status) status = ppo__rlhf_look(r, samples);
     if (!status) status = ppo__rlhf_rewards(r, samples, reward);
     if (!status) status = ppo__rlhf_advantages(r, samples);
     if (status) return status;
     ppo__rlhf_describe(r, samples, reward, &p);
-    ppo__weigh_by_importance(r, samples);
+    ppo__rlhf_against_sampler(r, samples);
     status = ppo__rlhf_epochs(r, samples, &p);
     if (status) return status;
-    ++r->iteration;
-    ppo__rlhf_warn(r, &p);
-    if (c->kl_target > 0)
-        r->kl_coef = ppo_adaptive_kl(r->kl_coef, p.kl, c->kl_target, samples->tokens.count, c->kl_horizon);
-    if (c->reference_every > 0 && r->own_reference && r->iteration % c->reference_every == 0) {
-        memcpy(r->own_reference->params->data, r->policy->params->data,
-               r->own_reference->params->count * sizeof(float));
-    }
-    p.iteration = r->iteration;
-    p.samples = r->samples;
-    p.tokens = r->tokens;
-    p.seconds = ppo_clock() - r->started;
-    p.tokens_per_second = p.seconds > 0 ? (double)r->tokens / p.seconds : 0;
-    p.learning_rate = c->learning_rate;
+    ppo__rlhf_finish(r, &p);
     if (progress) *progress = p;
     return PPO_OK;
 }
 
-/* The next prompts in their shuffled order, each as often as it is sampled. */
+/* The prompts of an iteration, each as often as it is sampled: one pass over all of them after another, every
+   pass in an order of its own. They depend on the iteration's number alone. */
 static ppo_status ppo__rlhf_ask(ppo_rlhf *r) {
+    const int  count = r->prompts.count;
+    int64_t    next = (int64_t)r->iteration * r->config.prompts;
     ppo_status status = PPO_OK;
     ppo_tokens_clear(&r->asked);
-    for (int i = 0; i < r->config.prompts && !status; ++i) {
-        if (r->next_prompt == r->prompts.count) {
-            ppo_rng_shuffle(&r->prompt_rng, r->prompt_order, r->prompts.count);
-            r->next_prompt = 0;
+    for (int i = 0; i < r->config.prompts && !status; ++i, ++next) {
+        if (i == 0 || next % count == 0) {
+            ppo_rng rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)(next / count));
+            for (int s = 0; s < count; ++s) r->prompt_order[s] = s;
+            ppo_rng_shuffle(&rng, r->prompt_order, count);
         }
-        int s = r->prompt_order[r->next_prompt++];
-        status = ppo__add_prompt(&r->asked, &r->prompts, s, r->config.samples);
+        status = ppo__add_prompt(&r->asked, &r->prompts, r->prompt_order[next % count], r->config.samples);
     }
     return status;
 }
@@ -10511,9 +10742,12 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
                                  float *score) {
     ppo_tokens  asked = {0, NULL, NULL, NULL};
     ppo_samples samples;
-    if (!generator || !prompts || !how || !best || n < 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: an argument is NULL, or n is %d", n);
+    if (!generator || !prompts || !how || !best)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: an argument is NULL");
+    if (n < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: n is %d, must be 1 or more", n);
+    if (best == prompts) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: best is the prompts themselves");
     ppo_sampling now = *how;
+    int          before = best->count;
     ppo_status   status = ppo__check_prompts(generator->gpt, prompts);
     if (status) return status;
     float *scores = (float *)ppo__alloc(n * sizeof(float));
@@ -10524,12 +10758,10 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
         now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
         if (!status) status = ppo_generate(generator, &asked, &now, &samples);
         if (!status) status = ppo__find_best(&samples, s, reward, user, scores, &top);
-        if (status) break;
-        int at = samples.tokens.start[top];
-        status = ppo_tokens_add(best, samples.tokens.token + at, samples.tokens.start[top + 1] - at,
-                                ppo__prompt_length(prompts, s));
-        if (score) score[s] = scores[top];
+        if (!status) status = ppo_tokens_add_from(best, &samples.tokens, top);
+        if (!status && score) score[s] = scores[top];
     }
+    if (status) ppo__tokens_keep(best, before);
     ppo__free(scores);
     ppo_tokens_free(&asked);
     return status;
@@ -11604,6 +11836,8 @@ enum { PPO__GPT_TEXTS = sizeof ppo__gpt_texts / sizeof *ppo__gpt_texts };
 
 PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
     if (!gpt || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: an argument is NULL");
+    if (ppo_file_find(file, "transformer.wte.weight"))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: the file has a language model already");
     ppo_status status =
         ppo_file_set_text(file, "format", "pt"); /* without it transformers refuses the file */
     for (int i = 0; i < PPO__GPT_TEXTS && !status; ++i) {
@@ -11646,7 +11880,8 @@ static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *conf
     }
     if (!config->vocab)
         return ppo__file_fail(file->path, "it is not a language model: no transformer.wte.weight");
-    if (!heads) return ppo__file_fail(file->path, "it does not say how many heads it has: no n_head");
+    if (!heads)
+        return ppo__file_fail(file->path, "its metadata does not say how many heads it has: no text n_head");
     config->heads = ppo__parse_count(heads, &rest);
     if (!config->heads || *rest) return ppo__file_fail(file->path, "n_head is \"%.20s\"", heads);
     if (ppo__check_gpt_config(config)) return ppo__file_blame(file);

@@ -619,12 +619,12 @@ static void reward_models_refuse_what_they_cannot_use(void **state) {
     assert_ok(ppo_reward_model_create(many, 2, PPO_ENSEMBLE_MEAN, 8, &model));
     assert_fails(ppo_reward_model_normalize(model, &j.tokens), PPO_ERROR_NUMERIC,
                  "reward model 1|40 sequences");
-    assert_fails(ppo_reward_model_normalize(model, &nothing), PPO_ERROR_ARGUMENT, "no sequence");
+    assert_fails(ppo_reward_model_normalize(model, &nothing), PPO_ERROR_ARGUMENT, "0 sequences");
     assert_fails(ppo_reward_model_normalize(model, NULL), PPO_ERROR_ARGUMENT,
                  "ppo_reward_model_normalize|NULL");
     assert_fails(ppo_reward_model_normalize(NULL, &j.tokens), PPO_ERROR_ARGUMENT,
                  "ppo_reward_model_normalize|NULL");
-    assert_fails(ppo_reward_model_score(model, &nothing, score), PPO_ERROR_ARGUMENT, "no sequence");
+    assert_fails(ppo_reward_model_score(model, &nothing, score), PPO_ERROR_ARGUMENT, "0 sequences");
     assert_fails(ppo_reward_model_score(NULL, &j.tokens, score), PPO_ERROR_ARGUMENT,
                  "ppo_reward_model_score|NULL");
     assert_fails(ppo_reward_model_score(model, NULL, score), PPO_ERROR_ARGUMENT,
@@ -650,9 +650,9 @@ static void settings_that_mean_nothing_are_refused(void **state) {
         const void *value;
         int         dpo; /* only there */
         const char *words;
-    } bad[] = {{offsetof(ppo_fit_config, epochs), &none, 0, "0 epochs"},
-               {offsetof(ppo_fit_config, batch_size), &none, 0, "batches of 0"},
-               {offsetof(ppo_fit_config, micro_batch), &below, 0, "-1 at a time"},
+    } bad[] = {{offsetof(ppo_fit_config, epochs), &none, 0, "epochs is 0"},
+               {offsetof(ppo_fit_config, batch_size), &none, 0, "batch_size 0"},
+               {offsetof(ppo_fit_config, micro_batch), &below, 0, "micro_batch -1"},
                {offsetof(ppo_fit_config, learning_rate), &zero, 0, "learning_rate is 0"},
                {offsetof(ppo_fit_config, learning_rate), &not_a_number, 0, "learning_rate"},
                {offsetof(ppo_fit_config, learning_rate), &infinite, 0, "learning_rate is inf"},
@@ -696,7 +696,7 @@ static void data_that_do_not_fit_are_refused_and_named(void **state) {
         assert_fails(fit(kind, gpt, gpt, NULL, &rejected, &c), PPO_ERROR_ARGUMENT, name);
         assert_fails(fit(kind, gpt, gpt, &chosen, &rejected, NULL), PPO_ERROR_ARGUMENT, name);
         if (kind != SFT) assert_fails(fit(kind, gpt, gpt, &chosen, NULL, &c), PPO_ERROR_ARGUMENT, name);
-        assert_fails(fit(kind, gpt, gpt, &nothing, &rejected, &c), PPO_ERROR_ARGUMENT, "no sequence");
+        assert_fails(fit(kind, gpt, gpt, &nothing, &rejected, &c), PPO_ERROR_ARGUMENT, "0 sequences");
         int kept = chosen.token[chosen.start[3] + 2];
         chosen.token[chosen.start[3] + 2] = VOCAB;
         assert_fails(fit(kind, gpt, gpt, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
@@ -708,7 +708,7 @@ static void data_that_do_not_fit_are_refused_and_named(void **state) {
         rejected.count = 5;
     }
     assert_fails(ppo_fit_dpo(gpt, NULL, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "ppo_fit_dpo|NULL");
-    assert_fails(ppo_fit_dpo(gpt, smaller, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "is outside 0 .. 3");
+    assert_fails(ppo_fit_dpo(gpt, smaller, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "vocabulary of 6 tokens|of 4");
     assert_fails(ppo_fit_reward(plain, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "no score");
     rejected.prompt[4] = rejected.start[5] - rejected.start[4];
     assert_fails(ppo_fit_sft(gpt, &rejected, &c), PPO_ERROR_ARGUMENT, "sequence 4 has no token behind");
@@ -725,7 +725,7 @@ static void data_that_do_not_fit_are_refused_and_named(void **state) {
     assert_fails(ppo_gpt_logp(gpt, NULL, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_logp|NULL");
     assert_fails(ppo_gpt_logp(gpt, &chosen, 1, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_logp|NULL");
     assert_fails(ppo_gpt_logp(gpt, &chosen, -1, x), PPO_ERROR_ARGUMENT, "batch of -1");
-    assert_fails(ppo_gpt_logp(gpt, &nothing, 1, x), PPO_ERROR_ARGUMENT, "no sequence");
+    assert_fails(ppo_gpt_logp(gpt, &nothing, 1, x), PPO_ERROR_ARGUMENT, "0 sequences");
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
     ppo_gpt_free(gpt), ppo_gpt_free(plain), ppo_gpt_free(smaller);
 }

@@ -426,7 +426,7 @@ static void what_cannot_be_continued_is_refused_and_named(void **state) {
     assert_fails(ppo_generate(NULL, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
     assert_fails(ppo_generate(generator, &prompts, NULL, &x), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
     assert_fails(ppo_generate(generator, &prompts, &how, NULL), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
-    assert_fails(ppo_generate(generator, NULL, &how, &x), PPO_ERROR_ARGUMENT, "no sequence");
+    assert_fails(ppo_generate(generator, NULL, &how, &x), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
     given[1] = 0;
     assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "prompt 1|0 of 2");
     given[1] = 3;
@@ -437,15 +437,17 @@ static void what_cannot_be_continued_is_refused_and_named(void **state) {
     text[3] = -1;
     assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "token -1");
     text[3] = 0, start[2] = 2;
-    assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "sequence 1 has 0 tokens");
+    assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "prompt 1 has 2 of 0 tokens");
     start[2] = 2 + S_CONTEXT, given[1] = S_CONTEXT;
     assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT,
                  "prompt 1 has 40 tokens|no room");
     given[1] = S_CONTEXT - 1;
     assert_ok(ppo_generate(generator, &prompts, &how, &x));
     assert_int_equal(x.tokens.start[2] - x.tokens.start[1], S_CONTEXT);
-    start[2]++;
-    assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "sequence 1 has 41 tokens");
+    start[2] = 2 + 10 * S_CONTEXT; /* what is behind a prompt does not count */
+    assert_ok(ppo_generate(generator, &prompts, &how, &x));
+    given[1] = 0;
+    assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "prompt 1 has 0 of 400");
     assert_true(x.tokens.count == 0 && !x.tokens.token && !x.logp && !x.ended);
 
     assert_fails(ppo_generator_create(NULL, 2, &none), PPO_ERROR_ARGUMENT, "ppo_generator_create|NULL");

@@ -537,7 +537,7 @@ static void impossible_models_are_refused_with_the_reason(void **state) {
         size_t      field;
         int         value;
         const char *words;
-    } bad[] = {{offsetof(ppo_gpt_config, vocab), 1, "1 tokens"},
+    } bad[] = {{offsetof(ppo_gpt_config, vocab), 1, "vocab is 1"},
                {offsetof(ppo_gpt_config, vocab), -5, "-5"},
                {offsetof(ppo_gpt_config, context), 1, "context|1"},
                {offsetof(ppo_gpt_config, layers), 0, "layers|0"},
@@ -694,9 +694,9 @@ static void the_model_refuses_tokens_that_it_cannot_take_and_says_where(void **s
     start[1] = 9, start[2] = 10, start[3] = 11;
     assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "sequence 0 has 9 tokens|1 to 8");
     start[0] = INT_MIN, start[1] = INT_MAX;
-    assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "no sequence");
-    assert_refused(ppo_gpt_forward(tape, gpt, &nothing), "no sequence");
-    assert_refused(ppo_gpt_forward(tape, gpt, NULL), "no sequence");
+    assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "start[0] is -2147483648");
+    assert_refused(ppo_gpt_forward(tape, gpt, &nothing), "0 sequences");
+    assert_refused(ppo_gpt_forward(tape, gpt, NULL), "tokens are NULL");
     assert_refused(ppo_gpt_forward(tape, NULL, &tokens), "ppo_gpt_forward|NULL");
     assert_refused(ppo_gpt_response(tape, NULL, &tokens, 1, PPO_POLICY).logp, "ppo_gpt_forward|NULL");
 
@@ -710,8 +710,8 @@ static void the_model_refuses_tokens_that_it_cannot_take_and_says_where(void **s
                    "ppo_gpt_score|(1, 5)");
     c.score = 0;
     plain = random_gpt(c, 0.3f);
-    assert_refused(ppo_gpt_sequence_score(tape, plain, &tokens), "ppo_gpt_score|NULL");
-    assert_refused(ppo_gpt_response(tape, plain, &tokens, 1, PPO_VALUE).value, "ppo_gpt_score|NULL");
+    assert_refused(ppo_gpt_sequence_score(tape, plain, &tokens), "ppo_gpt_score|no score");
+    assert_refused(ppo_gpt_response(tape, plain, &tokens, 1, PPO_VALUE).value, "ppo_gpt_score|no score");
     ppo_gpt_free(plain);
     ppo_gpt_free(gpt);
 }
