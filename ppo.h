@@ -113,8 +113,8 @@ LANGUAGE MODELS
         ppo_gpt_save(gpt, "model.safetensors");                      // transformers reads it, too
 
     The reward may be any C function. The score (shape.score) is the critic's value, which GROUP and
-    LEAVE_ONE_OUT advantages do without. ppo_generate() samples; ppo_fit_dpo() and ppo_best_of_n() do without reinforcement learning. To understand
-    PPO on tokens, read ppo_rlhf_update() at the end of section 15.
+    LEAVE_ONE_OUT advantages do without. ppo_generate() samples; ppo_fit_dpo() and ppo_best_of_n() do without
+    reinforcement learning. To understand PPO on tokens, read ppo_rlhf_update() at the end of section 15.
 
 THREE DOORS, ONE ROOM
 
