@@ -26,7 +26,7 @@ rlhf: build/rlhf ## a tiny language model, its reward model, PPO, DPO and others
 	@build/rlhf all $(ARGS)
 
 words: build/rlhf build/words.found ## the same with real words, from a word list
-	@build/rlhf all --task words --dir build/words $(ARGS)
+	@build/rlhf all --task words $(ARGS)
 
 overopt: build/overopt ## over-optimization of proxy rewards: fits and build/overopt-*.svg, in some minutes
 	@build/overopt $(ARGS)

@@ -9,11 +9,13 @@
 
 #include "tasks.h"
 
+enum { SLOTS = 16 }; /* sequences that are sampled side by side */
+
 typedef struct lab {
     const task    *task;
     ppo_tokenizer *tokenizer;
-    int            start, end; /* the tokens <start> and <end> */
-    uint64_t       seed;
+    int            start, end;     /* the tokens <start> and <end> */
+    uint64_t       seed, sft_seed; /* of this run, and of the model that all others come from */
 } lab;
 
 /* The text of sequence s without its special tokens. */
@@ -66,8 +68,11 @@ static ppo_status train_tokenizer(lab *l, int lines) {
 
 static ppo_status learn_to_write(lab *l, int lines, const ppo_fit_config *config, ppo_gpt **model) {
     ppo_tokens     corpus = {0, NULL, NULL, NULL};
+    ppo_gpt_config c = ppo_gpt_config_default();
     ppo_status     status = train_tokenizer(l, lines);
-    ppo_gpt_config c = {ppo_tokenizer_vocab(l->tokenizer), l->task->context, 64, 2, 4, 1, l->seed};
+    c.vocab = ppo_tokenizer_vocab(l->tokenizer);
+    c.context = l->task->context;
+    c.seed = l->seed;
     if (!status) status = ppo_gpt_create(&c, model);
     if (!status) status = add_lines(l, lines, 1, &corpus);
     for (int s = 0; s < corpus.count; s++) corpus.prompt[s] = 1; /* it learns to write the prompts, too */
@@ -104,24 +109,33 @@ static ppo_status compare(const lab *l, const ppo_gpt *model, const ppo_tokens *
     ppo_samples    samples;
     ppo_sampling   how = sampling(l, seed);
     ppo_rng        rng = ppo_rng_stream(how.seed, PPO_STREAM_USER, 0);
-    ppo_status     status = ppo_generator_create(model, 16, &generator);
+    ppo_status     status = ppo_generator_create(model, SLOTS, &generator);
     float         *reward = (float *)malloc(2 * (size_t)prompts->count * sizeof(float));
     for (int s = 0; s < 2 * prompts->count && !status; s++)
-        status = ppo_tokens_add(&twice, prompts->token + prompts->start[s / 2], prompts->prompt[s / 2],
-                                prompts->prompt[s / 2]);
+        status = ppo_tokens_add_from(&twice, prompts, s / 2);
     if (!status) status = ppo_generate(generator, &twice, &how, &samples);
     if (!status) status = reward ? true_reward(&samples, reward, (void *)l) : PPO_ERROR_MEMORY;
     for (int s = 0; s < 2 * prompts->count && !status; s += 2) {
         int first = ppo_rng_uniform(&rng) < 1 / (1 + expf(reward[s + 1] - reward[s]));
-        for (int k = 0; k < 2 && !status; k++) {
-            int               which = s + (k == first), at = samples.tokens.start[which];
-            ppo_tokens *const to = k ? rejected : chosen;
-            status = ppo_tokens_add(to, samples.tokens.token + at, samples.tokens.start[which + 1] - at,
-                                    samples.tokens.prompt[which]);
-        }
+        status = ppo_tokens_add_from(chosen, &samples.tokens, s + !first);
+        if (!status) status = ppo_tokens_add_from(rejected, &samples.tokens, s + first);
     }
     free(reward);
     ppo_tokens_free(&twice);
+    ppo_generator_free(generator);
+    return status;
+}
+
+/* A reward model of one member, whose scores of the first model's samples have mean 0 and standard deviation 1. */
+static ppo_status make_proxy(const lab *l, const ppo_gpt *first, const ppo_tokens *prompts, ppo_gpt *judge,
+                             ppo_reward_model **proxy) {
+    ppo_generator *generator = NULL;
+    ppo_samples    samples;
+    ppo_sampling   how = sampling(l, 5);
+    ppo_status     status = ppo_reward_model_create(&judge, 1, PPO_ENSEMBLE_MEAN, 64, proxy);
+    if (!status) status = ppo_generator_create(first, SLOTS, &generator);
+    if (!status) status = ppo_generate(generator, prompts, &how, &samples);
+    if (!status) status = ppo_reward_model_normalize(*proxy, &samples.tokens);
     ppo_generator_free(generator);
     return status;
 }
@@ -158,7 +172,7 @@ static ppo_status evaluate(const lab *l, const ppo_gpt *model, const ppo_gpt *re
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     ppo_sampling   how = sampling(l, 7);
-    ppo_status     status = ppo_generator_create(model, 16, &generator);
+    ppo_status     status = ppo_generator_create(model, SLOTS, &generator);
     double         began = ppo_clock();
     if (!status) status = ppo_generate(generator, prompts, &how, &samples);
     double seconds = ppo_clock() - began;

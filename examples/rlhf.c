@@ -10,49 +10,63 @@
 #include "ppo.h"
 #include "stages.h"
 
-/* A stage by its name, and what came of it. */
-static ppo_status stage(run *r, const char *name) {
-    ppo_reward_model *proxy = NULL;
-    double            began = ppo_clock();
-    int               trains = !strcmp(name, "ppo") || !strcmp(name, "dpo") || !strcmp(name, "rest");
-    int               is_sft = !strcmp(name, "sft"), is_reward = !strcmp(name, "reward");
-    int known = is_sft || is_reward || trains || !strcmp(name, "bon") || !strcmp(name, "sample");
-    if (!known) return ppo_fail(PPO_ERROR_ARGUMENT, "there is no stage %.60s, see --help", name);
-    if (!r->json) printf("%s\n", name);
-    ppo_status status = is_sft ? stage_sft(r) : is_reward ? stage_reward(r) : need_prompts(r);
-    if (!status && !is_sft) status = need_proxy(r, &proxy);
-    if (!status && !strcmp(name, "ppo")) status = stage_ppo(r, proxy);
-    if (!status && !strcmp(name, "dpo")) status = stage_dpo(r);
-    if (!status && !strcmp(name, "rest")) status = stage_rest(r, proxy);
-    if (!status && !strcmp(name, "sample")) status = load(r, "ppo", &r->policy);
-    const ppo_gpt *model = r->policy ? r->policy : r->sft;
+static const struct stage {
+    const char *name;
+    ppo_status (*run)(run *r);
+    int needs_proxy;  /* the sft model and the reward model must be there */
+    int is_appraised; /* it tells what it is worth itself; the others are sampled for that */
+    int is_in_all;
+} stages[] = {{"sft", stage_sft, 0, 0, 1},      {"reward", stage_reward, 0, 0, 1},
+              {"ppo", stage_ppo, 1, 0, 1},      {"dpo", stage_dpo, 1, 0, 1},
+              {"bon", stage_bon, 1, 1, 1},      {"rest", stage_rest, 1, 0, 1},
+              {"sample", stage_sample, 1, 0, 0}};
+enum { STAGES = sizeof stages / sizeof *stages };
+
+/* A stage, and what the model that it made is worth. */
+static ppo_status perform(run *r, const struct stage *stage) {
+    double began = ppo_clock();
+    if (!r->json) printf("%s\n", stage->name), fflush(stdout);
+    ppo_status status = stage->needs_proxy ? need_proxy(r) : PPO_OK;
+    if (!status) status = stage->run(r);
     if (!status) status = need_prompts(r);
-    if (!status && !strcmp(name, "bon")) status = stage_bon(r, proxy);
-    else if (!status) status = evaluate(&r->lab, model, r->sft, proxy, &r->prompts, &r->worth);
-    if (!status && trains) status = save(r, r->policy, name);
-    if (!status && strcmp(name, "bon") != 0 && !is_reward) status = stage_sample(r, model);
+    const ppo_gpt *model = r->policy ? r->policy : r->sft;
+    if (!status && !stage->is_appraised)
+        status = evaluate(&r->lab, model, r->sft, r->proxy, &r->held_out, &r->worth);
+    if (!status && !r->json && (r->policy || !r->proxy)) status = show_samples(r, model);
     if (!status && !r->json) {
-        printf("  true reward %.2f  proxy %.2f  kl %.2f  entropy %.2f  length %.1f  %.1f s\n",
-               (double)r->worth.true_reward, (double)r->worth.proxy_reward, (double)r->worth.kl,
-               (double)r->worth.entropy, (double)r->worth.length, ppo_clock() - began);
+        printf("  true reward %.2f  proxy %.2f  kl %s%.2f  entropy %.2f  length %.1f  %.1f s\n",
+               (double)r->worth.true_reward, (double)r->worth.proxy_reward, stage->is_appraised ? "<= " : "",
+               (double)r->worth.kl, (double)r->worth.entropy, (double)r->worth.length, ppo_clock() - began);
+        fflush(stdout);
     }
-    ppo_reward_model_free(proxy);
     ppo_gpt_free(r->policy);
     r->policy = NULL;
     return status;
 }
 
+static ppo_status perform_named(run *r, const char *name) {
+    ppo_status status = PPO_OK;
+    int        all = !strcmp(name, "all"), found = all;
+    for (int k = 0; k < STAGES && !status; k++) {
+        if (all ? !stages[k].is_in_all : strcmp(name, stages[k].name) != 0) continue;
+        found = 1;
+        status = perform(r, &stages[k]);
+    }
+    return found ? status : ppo_fail(PPO_ERROR_ARGUMENT, "there is no stage %.60s, see --help", name);
+}
+
 static int usage(void) {
-    printf("usage: rlhf [--flag value] STAGE ...\n"
-           "stages: sft reward ppo dpo bon rest sample, or all\n"
-           "  --task NAME        sentences (default) or words (needs a word list: Debian's wamerican)\n"
-           "  --dir FOLDER       where models are written and read [build/models]\n"
-           "  --seed N           [1]\n"
-           "  --iterations N     of PPO [60]\n"
-           "  --kl-coef X        of PPO: how dear it is to leave the sft model [0.2]\n"
-           "  --best-of N        samples per prompt of bon [16]\n"
-           "  --json             one line of results at the end, and nothing else\n"
-           "  --quiet            no progress\n");
+    printf(
+        "usage: rlhf [--flag value] STAGE ...\n"
+        "stages: sft reward ppo dpo bon rest, or all; sample shows what the ppo model writes\n"
+        "  --task NAME        sentences (default) or words (needs a word list: Debian's wamerican)\n"
+        "  --dir FOLDER       where models are written and read, in a folder for each task [build/models]\n"
+        "  --seed N           [1]\n"
+        "  --iterations N     of PPO [60]\n"
+        "  --kl-coef X        of PPO: how dear it is to leave the sft model [0.2]\n"
+        "  --best-of N        samples per prompt of bon [16]\n"
+        "  --json             one line of results at the end, and nothing else\n"
+        "  --quiet            no progress\n");
     return 0;
 }
 
@@ -95,16 +109,6 @@ static int read_flags(run *r, int argc, char **argv) {
     return stages;
 }
 
-static ppo_status run_stages(run *r, int count, char **names) {
-    static const char *const all[] = {"sft", "reward", "ppo", "dpo", "bon", "rest"};
-    ppo_status               status = PPO_OK;
-    for (int i = 0; i < count && !status; i++) {
-        if (strcmp(names[i], "all") != 0) status = stage(r, names[i]);
-        for (int k = 0; !strcmp(names[i], "all") && k < 6 && !status; k++) status = stage(r, all[k]);
-    }
-    return status;
-}
-
 int main(int argc, char **argv) {
     run    r;
     double began = ppo_clock();
@@ -121,7 +125,8 @@ int main(int argc, char **argv) {
     const char *problem = count ? r.lab.task->open() : NULL;
     if (problem) fprintf(stderr, "rlhf: %s\n", problem);
     if (problem || !count) return 1;
-    ppo_status status = run_stages(&r, count, argv);
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < count && !status; i++) status = perform_named(&r, argv[i]);
     if (status) fprintf(stderr, "rlhf: %s\n", ppo_last_error());
     else if (r.json) {
         printf("{\"true_reward\":%.4f,\"proxy_reward\":%.4f,\"kl\":%.4f,\"entropy\":%.4f,\"length\":%.2f,"
@@ -130,12 +135,7 @@ int main(int argc, char **argv) {
                (double)r.worth.entropy, (double)r.worth.length, (double)r.worth.tokens_per_second,
                ppo_clock() - began);
     }
-    ppo_tokens_free(&r.prompts);
-    ppo_tokens_free(&r.chosen);
-    ppo_tokens_free(&r.rejected);
-    ppo_tokenizer_free(r.lab.tokenizer);
-    ppo_gpt_free(r.sft);
-    ppo_gpt_free(r.reward);
+    forget_all(&r);
     free(dictionary);
     return status != PPO_OK;
 }

@@ -7,28 +7,49 @@
 enum { CORPUS = 20000, PAIRS = 4000, PROMPTS = 256 };
 
 typedef struct run {
-    lab         lab;
-    const char *dir;
-    int         json, quiet, iterations, best_of;
-    float       kl_coef;
-    ppo_gpt    *sft, *reward, *policy; /* policy: of the stage */
-    ppo_tokens  prompts, chosen, rejected;
-    worth       worth;
+    lab               lab;
+    const char       *dir;
+    int               json, quiet, iterations, best_of;
+    float             kl_coef;
+    ppo_gpt          *sft, *reward, *policy; /* policy: of the stage */
+    ppo_reward_model *proxy;                 /* the reward model, normalized */
+    ppo_tokens        prompts, held_out;     /* to train with, and to measure with */
+    ppo_tokens        chosen, rejected;
+    worth             worth;
 } run;
 
+static void forget_reward(run *r) {
+    ppo_reward_model_free(r->proxy);
+    ppo_gpt_free(r->reward);
+    r->proxy = NULL;
+    r->reward = NULL;
+}
+
+static void forget_all(run *r) {
+    ppo_tokens *const tokens[] = {&r->prompts, &r->held_out, &r->chosen, &r->rejected};
+    for (int k = 0; k < 4; k++) ppo_tokens_free(tokens[k]);
+    forget_reward(r);
+    ppo_gpt_free(r->policy);
+    ppo_gpt_free(r->sft);
+    ppo_tokenizer_free(r->lab.tokenizer);
+    r->policy = r->sft = NULL;
+    r->lab.tokenizer = NULL;
+}
+
 static const char *path_to(const run *r, const char *name, char path[512]) {
-    snprintf(path, 512, "%s/%s.safetensors", r->dir, name);
+    snprintf(path, 512, "%s/%s/%s.safetensors", r->dir, r->lab.task->name, name);
     return path;
 }
 
-/* A model's file holds its tokenizer, too. */
+/* A model's file holds its tokenizer, too, and which sft model it comes from: that of some seed. */
 static ppo_status save(const run *r, const ppo_gpt *model, const char *name) {
-    char       path[512];
+    char       path[512], seed[32];
     ppo_file  *file = NULL;
     ppo_status status = ppo_file_create(&file);
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)r->lab.sft_seed);
     if (!status) status = ppo_gpt_put(model, file);
     if (!status) status = ppo_tokenizer_put(r->lab.tokenizer, file);
-    if (!status) status = ppo_file_set_text(file, "task", r->lab.task->name);
+    if (!status) status = ppo_file_set_text(file, "sft_seed", seed);
     if (!status) status = ppo_file_write(file, path_to(r, name, path));
     ppo_file_free(file);
     return status;
@@ -39,10 +60,13 @@ static ppo_status load(run *r, const char *name, ppo_gpt **model) {
     ppo_file  *file = NULL;
     ppo_status status = *model ? PPO_OK : ppo_file_read(path_to(r, name, path), &file);
     if (!status && file) {
-        const char *task = ppo_file_text(file, "task");
-        if (!task || strcmp(task, r->lab.task->name) != 0)
-            status = ppo_fail(PPO_ERROR_FILE, "%s is not of the task %s", path, r->lab.task->name);
-        if (!status && !r->lab.tokenizer) status = ppo_tokenizer_get(file, &r->lab.tokenizer);
+        const char *text = ppo_file_text(file, "sft_seed");
+        uint64_t    seed = text ? strtoull(text, NULL, 10) : 0;
+        if (!text) status = ppo_fail(PPO_ERROR_FILE, "%s is not of this program", path);
+        else if (!r->lab.tokenizer)
+            r->lab.sft_seed = seed, status = ppo_tokenizer_get(file, &r->lab.tokenizer);
+        else if (seed != r->lab.sft_seed)
+            status = ppo_fail(PPO_ERROR_FILE, "%s comes from another sft model: run its stage again", path);
         if (!status) status = ppo_gpt_get(file, model);
     }
     ppo_file_free(file);
@@ -52,9 +76,10 @@ static ppo_status load(run *r, const char *name, ppo_gpt **model) {
 }
 
 static int on_step(const ppo_fit_progress *p, void *user) {
-    if (!((run *)user)->quiet && (p->step % 50 == 0 || p->step == p->steps))
-        fprintf(stderr, "  step %4ld/%ld  loss %.4f  accuracy %.2f  %.0f tokens/s\n", p->step, p->steps,
-                (double)p->loss, (double)p->accuracy, p->tokens_per_second);
+    if (((run *)user)->quiet || (p->step % 50 && p->step != p->steps)) return 0;
+    fprintf(stderr, "  step %4ld/%ld  loss %.4f", p->step, p->steps, (double)p->loss);
+    if (!isnan(p->accuracy)) fprintf(stderr, "  accuracy %.2f", (double)p->accuracy);
+    fprintf(stderr, "  %.0f tokens/s\n", p->tokens_per_second);
     return 0;
 }
 
@@ -70,13 +95,17 @@ static ppo_fit_config fit(run *r, int epochs) {
 /* Supervised: to write lines like those of the task. */
 static ppo_status stage_sft(run *r) {
     ppo_fit_config config = fit(r, 3);
-    ppo_status     status = learn_to_write(&r->lab, CORPUS, &config, &r->sft);
+    forget_all(r);
+    r->lab.sft_seed = r->lab.seed;
+    ppo_status status = learn_to_write(&r->lab, CORPUS, &config, &r->sft);
     return status ? status : save(r, r->sft, "sft");
 }
 
 static ppo_status need_prompts(run *r) {
     ppo_status status = load(r, "sft", &r->sft);
-    return status || r->prompts.count ? status : add_lines(&r->lab, PROMPTS, 2, &r->prompts);
+    if (!status && !r->prompts.count) status = add_lines(&r->lab, PROMPTS, 2, &r->prompts);
+    if (!status && !r->held_out.count) status = add_lines(&r->lab, PROMPTS, 4, &r->held_out);
+    return status;
 }
 
 static ppo_status need_comparisons(run *r) {
@@ -88,37 +117,39 @@ static ppo_status need_comparisons(run *r) {
     return status;
 }
 
+static ppo_status need_proxy(run *r) {
+    ppo_status status = need_prompts(r);
+    if (!status) status = load(r, "reward", &r->reward);
+    return status || r->proxy ? status : make_proxy(&r->lab, r->sft, &r->prompts, r->reward, &r->proxy);
+}
+
 /* The reward model: the sft model with a score, which learns from comparisons. */
 static ppo_status stage_reward(run *r) {
     ppo_fit_config config = fit(r, 2);
     ppo_status     status = need_comparisons(r);
+    forget_reward(r);
     if (!status) status = ppo_gpt_copy(r->sft, 1, &r->reward);
-    return status || (status = ppo_fit_reward(r->reward, &r->chosen, &r->rejected, &config))
-               ? status
-               : save(r, r->reward, "reward");
+    if (!status) status = ppo_fit_reward(r->reward, &r->chosen, &r->rejected, &config);
+    if (!status) status = save(r, r->reward, "reward");
+    return status ? status : need_proxy(r);
 }
 
-static ppo_status need_proxy(run *r, ppo_reward_model **proxy) {
-    ppo_status status = need_comparisons(r);
-    if (!status) status = load(r, "reward", &r->reward);
-    if (!status) status = ppo_reward_model_create(&r->reward, 1, PPO_ENSEMBLE_MEAN, 64, proxy);
-    return status ? status : ppo_reward_model_normalize(*proxy, &r->chosen);
-}
-
-static ppo_status stage_ppo(run *r, ppo_reward_model *proxy) {
+static ppo_status stage_ppo(run *r) {
     ppo_rlhf         *rlhf = NULL;
     ppo_rlhf_progress p;
     ppo_rlhf_config   config = ppo_rlhf_config_default();
     config.sampling = sampling(&r->lab, 0);
     config.kl_coef = r->kl_coef;
     config.missing_eos_penalty = 1;
-    config.prompts = 256;
+    config.prompts = PROMPTS;
     config.minibatch_size = 64;
+    config.learning_rate_schedule = PPO_LINEAR; /* or it would go on wandering, which costs KL */
+    config.iterations = r->iterations;
     config.seed = r->lab.seed;
     ppo_status status = ppo_gpt_copy(r->sft, 1, &r->policy);
     if (!status)
-        status =
-            ppo_rlhf_create(r->policy, r->sft, NULL, &r->prompts, ppo_reward_by_model, proxy, &config, &rlhf);
+        status = ppo_rlhf_create(r->policy, r->sft, NULL, &r->prompts, ppo_reward_by_model, r->proxy, &config,
+                                 &rlhf);
     for (int i = 0; i < r->iterations && !status; i++) {
         status = ppo_rlhf_iterate(rlhf, &p);
         if (status || r->quiet || (p.iteration % 10 && p.iteration != r->iterations)) continue;
@@ -128,20 +159,22 @@ static ppo_status stage_ppo(run *r, ppo_reward_model *proxy) {
                 p.tokens_per_second, p.warning);
     }
     ppo_rlhf_free(rlhf);
-    return status;
+    return status ? status : save(r, r->policy, "ppo");
 }
 
 static ppo_status stage_dpo(run *r) {
     ppo_fit_config config = fit(r, 2);
     config.learning_rate =
-        1e-4f; /* more, or less beta, and words fall apart: nothing here samples to notice */
+        1e-4f; /* more, or less beta, and words fall apart: nothing samples here to notice */
     config.beta = 0.5f;
-    ppo_status status = ppo_gpt_copy(r->sft, 0, &r->policy);
-    return status ? status : ppo_fit_dpo(r->policy, r->sft, &r->chosen, &r->rejected, &config);
+    ppo_status status = need_comparisons(r);
+    if (!status) status = ppo_gpt_copy(r->sft, 0, &r->policy);
+    if (!status) status = ppo_fit_dpo(r->policy, r->sft, &r->chosen, &r->rejected, &config);
+    return status ? status : save(r, r->policy, "dpo");
 }
 
 /* Filtered fine-tuning (ReST, Gulcehre 2023): a model learns from the best of its own samples, again and again. */
-static ppo_status stage_rest(run *r, ppo_reward_model *proxy) {
+static ppo_status stage_rest(run *r) {
     ppo_status status = ppo_gpt_copy(r->sft, 0, &r->policy);
     for (int round = 0; round < 3 && !status; round++) {
         ppo_tokens     best = {0, NULL, NULL, NULL};
@@ -149,43 +182,47 @@ static ppo_status stage_rest(run *r, ppo_reward_model *proxy) {
         ppo_sampling   how = sampling(&r->lab, 20 + (uint64_t)round);
         ppo_fit_config config = fit(r, 2);
         config.learning_rate = 3e-4f;
-        status = ppo_generator_create(r->policy, 16, &generator);
+        status = ppo_generator_create(r->policy, SLOTS, &generator);
         if (!status)
-            status = ppo_best_of_n(generator, &r->prompts, 4, &how, ppo_reward_by_model, proxy, &best, NULL);
+            status =
+                ppo_best_of_n(generator, &r->prompts, 4, &how, ppo_reward_by_model, r->proxy, &best, NULL);
         if (!status) status = ppo_fit_sft(r->policy, &best, &config);
         ppo_generator_free(generator);
         ppo_tokens_free(&best);
     }
-    return status;
+    return status ? status : save(r, r->policy, "rest");
 }
 
 /* The best of n samples is a policy as well, though nothing is trained: KL at most log n - (n - 1) / n. */
-static ppo_status stage_bon(run *r, ppo_reward_model *proxy) {
+static ppo_status stage_bon(run *r) {
     ppo_generator *generator = NULL;
     ppo_samples    best;
     ppo_sampling   how = sampling(&r->lab, 7);
     memset(&best, 0, sizeof best);
-    ppo_status status = ppo_generator_create(r->sft, 16, &generator);
+    ppo_status status = ppo_generator_create(r->sft, SLOTS, &generator);
     if (!status)
-        status = ppo_best_of_n(generator, &r->prompts, r->best_of, &how, ppo_reward_by_model, proxy,
+        status = ppo_best_of_n(generator, &r->held_out, r->best_of, &how, ppo_reward_by_model, r->proxy,
                                &best.tokens, NULL);
-    if (!status) status = appraise(&r->lab, r->sft, r->sft, proxy, &best, &r->worth);
+    if (!status) status = appraise(&r->lab, r->sft, r->sft, r->proxy, &best, &r->worth);
     r->worth.kl = ppo_best_of_n_kl(r->best_of);
     ppo_tokens_free(&best.tokens);
     ppo_generator_free(generator);
     return status;
 }
 
-static ppo_status stage_sample(run *r, const ppo_gpt *model) {
+static ppo_status stage_sample(run *r) { return load(r, "ppo", &r->policy); }
+
+/* Six lines that a model writes, each with its true reward. */
+static ppo_status show_samples(run *r, const ppo_gpt *model) {
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     ppo_sampling   how = sampling(&r->lab, 9);
     char           line[LINE];
-    ppo_status     status = ppo_generator_create(model, 8, &generator);
-    if (!status) status = ppo_generate(generator, &r->prompts, &how, &samples);
+    ppo_status     status = ppo_generator_create(model, SLOTS, &generator);
+    if (!status) status = ppo_generate(generator, &r->held_out, &how, &samples);
     for (int s = 0; s < 6 && !status; s++) {
         status = line_of(&r->lab, &samples.tokens, s, line);
-        if (!status && !r->json) printf("    %5.1f  %s\n", (double)r->lab.task->reward(line), line);
+        if (!status) printf("    %5.1f  %s\n", (double)r->lab.task->reward(line), line);
     }
     ppo_generator_free(generator);
     return status;

@@ -107,6 +107,12 @@ static float sentences_reward(const char *line) {
 static char  *dictionary;
 static size_t dictionary_size;
 
+/* The letters of the word that begins here if it has 4 to 14, all of them small; otherwise 0. */
+static size_t words_length(const char *at) {
+    size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz");
+    return n >= 4 && n <= 14 && (at[n] == '\n' || !at[n]) ? n : 0;
+}
+
 static const char *words_open(void) {
     FILE *file = fopen("/usr/share/dict/words", "rb");
     if (!file) return "there is no /usr/share/dict/words: install a word list (Debian: wamerican)";
@@ -116,16 +122,23 @@ static const char *words_open(void) {
     dictionary = (char *)malloc(dictionary_size + 1);
     if (!dictionary || fread(dictionary, 1, dictionary_size, file) != dictionary_size) dictionary_size = 0;
     fclose(file);
-    return dictionary_size ? NULL : "/usr/share/dict/words cannot be read";
+    if (!dictionary_size) return "/usr/share/dict/words cannot be read";
+    dictionary[dictionary_size] = 0;
+    int good = 0;
+    for (const char *at = dictionary; *at; at += strcspn(at, "\n"), at += *at == '\n')
+        good += words_length(at) > 0;
+    return good < 1000 ? "/usr/share/dict/words has hardly any words of 4 to 14 small letters" : NULL;
 }
 
-/* A word of 4 to 14 small letters. */
+/* Such a word, from the next line behind a random place; behind the last line comes the first. */
 static void words_line(ppo_rng *rng, char *line) {
-    for (size_t n = 0; n < 4 || n > 14 || strspn(line, "abcdefghijklmnopqrstuvwxyz") != n; n = strlen(line)) {
-        size_t at = (size_t)ppo_rng_below(rng, (int)dictionary_size - LINE);
-        at += strcspn(dictionary + at, "\n") + 1;
-        snprintf(line, LINE, "%.*s", (int)strcspn(dictionary + at, "\n"), dictionary + at);
-    }
+    const char *at = dictionary;
+    do {
+        at = dictionary + ppo_rng_below(rng, (int)dictionary_size);
+        at += strcspn(at, "\n");
+        at = *at ? at + 1 : dictionary;
+    } while (!words_length(at));
+    snprintf(line, LINE, "%.*s", (int)words_length(at), at);
 }
 
 static size_t words_prompt(const char *line) { return (void)line, 0; }

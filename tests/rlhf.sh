@@ -62,8 +62,12 @@ check filtered_fine_tuning_raises_the_true_reward above "$(figure true_reward)" 
 rlhf --dir $work/models --quiet sample
 lines() { [ $status -eq 0 ] && [ "$(grep -c ' \.$' $work/out)" -ge 4 ]; }
 check samples_are_sentences lines
-check files_are_those_of_the_stages [ "$(ls $work/models | tr '\n' ' ')" = "dpo.safetensors ppo.safetensors rest.safetensors reward.safetensors sft.safetensors " ]
+check files_are_those_of_the_stages [ "$(ls $work/models/sentences | tr '\n' ' ')" = "dpo.safetensors ppo.safetensors rest.safetensors reward.safetensors sft.safetensors " ]
 
+rlhf --dir $work/models --json --seed 2 sft
+rlhf --dir $work/models --json ppo
+mixes() { [ $status -eq 1 ] && grep -q "reward.safetensors comes from another sft model" $work/err; }
+check refuses_to_mix_models_of_different_sft mixes
 check refuses_an_unknown_stage    is_refused nonsense nonsense
 check refuses_an_unknown_flag     is_refused --what --what 1 sft
 check refuses_an_unknown_task     is_refused poems --task poems sft
@@ -71,7 +75,7 @@ check refuses_no_stage            is_refused stage --quiet
 check refuses_a_missing_value     is_refused --seed sft --seed
 check refuses_a_number_that_is_none is_refused kl-coef --kl-coef much sft
 check refuses_zero_iterations     is_refused iterations --iterations 0 ppo
-check refuses_a_missing_model     is_refused none/sft.safetensors ppo
+check refuses_a_missing_model     is_refused none/sentences/sft.safetensors ppo
 check refuses_a_folder_that_is_a_file is_refused rlhf.sh --dir tests/rlhf.sh --quiet sft
 rlhf --dir $work/models --help
 check helps [ $status -eq 0 ]
