@@ -193,6 +193,92 @@ static void a_frozen_parameter_stays_frozen_when_the_set_grows(void **state) {
     ppo_params_free(params);
 }
 
+/* data, grad, m and v of parameter t have the numbers that mark() gave them. */
+static void mark(ppo_params *params, const ppo_tensor *t, float base) {
+    size_t at = (size_t)(t->data - params->data);
+    for (size_t i = 0; i < size_of(t); i++) {
+        t->data[i] = base + (float)i, t->grad[i] = -t->data[i];
+        params->m[at + i] = 2 * t->data[i], params->v[at + i] = 3 * t->data[i];
+    }
+}
+
+static void check_marked(const ppo_params *params, const ppo_tensor *t, float base) {
+    size_t at = (size_t)(t->data - params->data);
+    assert_true(at + size_of(t) <= params->count);
+    assert_ptr_equal(t->grad, params->grad + at);
+    for (size_t i = 0; i < size_of(t); i++) {
+        float x = base + (float)i;
+        assert_true(t->data[i] == x && t->grad[i] == -x);
+        assert_true(params->m[at + i] == 2 * x && params->v[at + i] == 3 * x);
+    }
+}
+
+static void more_room_moves_all_that_is_there_and_is_zero_behind(void **state) {
+    (void)state;
+    ppo_params *params = NULL;
+    assert_ok(ppo_params_create(&params));
+    ppo_tensor *a = ppo_params_add(params, "a", 3, 5), *b = ppo_params_add(params, "b", 7, 9);
+    size_t      count = params->count;
+    mark(params, a, 1), mark(params, b, 1000);
+    for (size_t room = 1024; room <= 4096; room *= 2) {
+        assert_ok(ppo_params_reserve(params, room));
+        assert_true(params->capacity == room && params->count == count && params->tensor_count == 2);
+        assert_true(params->tensors[0] == a && params->tensors[1] == b);
+        check_marked(params, a, 1), check_marked(params, b, 1000);
+        for (size_t i = count; i < room; i++) {
+            assert_true(params->data[i] == 0 && params->grad[i] == 0);
+            assert_true(params->m[i] == 0 && params->v[i] == 0);
+        }
+    }
+    ppo_params_free(params);
+}
+
+static void parameters_within_the_room_move_nothing(void **state) {
+    (void)state;
+    enum { N = 10, ROOM = N * 64 };
+    ppo_params *params = NULL;
+    ppo_tensor *t[N];
+    char        name[16];
+    assert_ok(ppo_params_create(&params));
+    assert_ok(ppo_params_reserve(params, ROOM));
+    const float *data = params->data, *grad = params->grad, *m = params->m, *v = params->v;
+    assert_true(params->count == 0 && params->capacity == ROOM);
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "p.%d", i);
+        t[i] = ppo_params_add(params, name, 7, 9);
+        mark(params, t[i], 100 * (float)i);
+        assert_ok(ppo_params_reserve(params, ROOM / 2)); /* less than there is */
+        assert_true(params->data == data && params->grad == grad && params->m == m && params->v == v);
+        assert_true(params->count == (size_t)(i + 1) * 64 && params->capacity == ROOM);
+    }
+    assert_non_null(ppo_params_add(params, "one too many", 1, 1));
+    assert_true(params->data != data && params->capacity == ROOM + 16);
+    for (int i = 0; i < N; i++) check_marked(params, t[i], 100 * (float)i);
+    ppo_params_free(params);
+}
+
+static void room_that_is_not_there_is_refused_and_changes_nothing(void **state) {
+    (void)state;
+    heap        h = {0, 0, -1, 0};
+    ppo_params *params = NULL;
+    assert_fails(ppo_params_reserve(NULL, 16), PPO_ERROR_ARGUMENT, "ppo_params_reserve|NULL");
+    ppo_set_allocator(heap_hook, &h);
+    assert_ok(ppo_params_create(&params));
+    ppo_tensor *a = ppo_params_add(params, "a", 3, 5);
+    mark(params, a, 1);
+    assert_fails(ppo_params_reserve(params, SIZE_MAX), PPO_ERROR_MEMORY, "memory");
+    assert_fails(ppo_params_reserve(params, SIZE_MAX / 16 + 16), PPO_ERROR_MEMORY, "memory");
+    h.fail_at = h.calls;
+    assert_fails(ppo_params_reserve(params, 64), PPO_ERROR_MEMORY, "memory");
+    assert_true(params->count == 16 && params->capacity == 16);
+    check_marked(params, a, 1);
+    assert_ok(ppo_params_reserve(params, 64));
+    check_marked(params, a, 1);
+    ppo_params_free(params);
+    ppo_set_allocator(NULL, NULL);
+    assert_int_equal(h.live, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_parameter_is_zero_named_and_of_its_shape),
@@ -204,6 +290,9 @@ int main(void) {
         cmocka_unit_test(orthogonal_matrices_are_drawn_without_a_preferred_direction),
         cmocka_unit_test(orthogonal_init_refuses_what_is_missing),
         cmocka_unit_test(a_frozen_parameter_stays_frozen_when_the_set_grows),
+        cmocka_unit_test(more_room_moves_all_that_is_there_and_is_zero_behind),
+        cmocka_unit_test(parameters_within_the_room_move_nothing),
+        cmocka_unit_test_teardown(room_that_is_not_there_is_refused_and_changes_nothing, restore_allocator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
