@@ -470,6 +470,9 @@ static void a_sequence_that_found_no_memory_leaves_the_others_and_may_come_again
             if (status) {
                 assert_int_equal(status, PPO_ERROR_MEMORY);
                 assert_int_equal(tokens.count, s);
+                assert_int_equal(stbds_arrlen(tokens.token), s ? tokens.start[s] : 0);
+                assert_int_equal(stbds_arrlen(tokens.prompt), s);
+                assert_true(stbds_arrlen(tokens.start) == (tokens.start ? s + 1 : 0));
                 failed = 1;
                 assert_ok(ppo_tokens_add(&tokens, text + s, 5 + 3 * s, s));
             }
@@ -484,6 +487,49 @@ static void a_sequence_that_found_no_memory_leaves_the_others_and_may_come_again
         assert_int_equal(h.live, 0);
         assert_true(failed || k > 5);
     }
+}
+
+static void a_sequence_of_the_set_itself_may_be_added_to_it(void **state) {
+    (void)state;
+    enum { N = 200 };
+    ppo_tokens p = {0};
+    const int  text[] = {5, 6, 7, 8, 9};
+    assert_ok(ppo_tokens_add(&p, text, 5, 2));
+    for (int s = 1; s < N; s++) { /* the first one again, its end, or the one before last */
+        if (s % 3 == 0) assert_ok(ppo_tokens_add(&p, p.token + p.start[0], 5, 2));
+        if (s % 3 == 1) assert_ok(ppo_tokens_add(&p, p.token + p.start[s] - 1, 1, 0));
+        if (s % 3 == 2) assert_ok(ppo_tokens_add_from(&p, &p, s - 2));
+    }
+    assert_int_equal(p.count, N);
+    for (int s = 0; s < N; s++) {
+        int n = s % 3 == 1 ? 1 : 5;
+        assert_int_equal(p.start[s + 1] - p.start[s], n);
+        assert_int_equal(p.prompt[s], n == 1 ? 0 : 2);
+        assert_memory_equal(p.token + p.start[s], text + 5 - n, (size_t)n * sizeof(int));
+    }
+    ppo_tokens_free(&p);
+}
+
+static void a_sequence_of_others_is_added_as_it_is_there(void **state) {
+    (void)state;
+    int        text[] = {1, 2, 3, 4, 5, 6}, start[] = {0, 2, 5, 6}, prompt[] = {1, 3, 0};
+    ppo_tokens from = {3, start, prompt, text}, to = {0};
+    assert_ok(ppo_tokens_add_from(&to, &from, 1));
+    assert_ok(ppo_tokens_add_from(&to, &from, 2));
+    from.prompt = NULL;
+    assert_ok(ppo_tokens_add_from(&to, &from, 0));
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(to.count, 3);
+        assert_memory_equal(to.start, ((int[]){0, 3, 4, 6}), 4 * sizeof(int));
+        assert_memory_equal(to.prompt, ((int[]){3, 0, 0}), 3 * sizeof(int));
+        assert_memory_equal(to.token, ((int[]){3, 4, 5, 6, 1, 2}), 6 * sizeof(int));
+        assert_fails(ppo_tokens_add_from(&to, &from, 3), PPO_ERROR_ARGUMENT, "no sequence 3 in 3");
+        assert_fails(ppo_tokens_add_from(&to, &from, -1), PPO_ERROR_ARGUMENT, "no sequence -1 in 3");
+        assert_fails(ppo_tokens_add_from(&to, &to, 3), PPO_ERROR_ARGUMENT, "no sequence 3 in 3");
+        assert_fails(ppo_tokens_add_from(&to, NULL, 0), PPO_ERROR_ARGUMENT, "ppo_tokens_add_from");
+        assert_fails(ppo_tokens_add_from(NULL, &from, 0), PPO_ERROR_ARGUMENT, "NULL");
+    }
+    ppo_tokens_free(&to);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -502,6 +548,53 @@ static int all_are(const ppo_tensor *t, float x) {
     for (int i = 0; i < t->rows * t->cols; i++)
         if (t->data[i] != x) return 0;
     return 1;
+}
+
+static void a_config_has_defaults_for_all_but_the_vocabulary(void **state) {
+    (void)state;
+    ppo_gpt_config c = ppo_gpt_config_default();
+    ppo_gpt       *gpt = NULL;
+    assert_true(c.vocab == 0 && c.context == 64 && c.width == 64 && c.layers == 2 && c.heads == 4);
+    assert_true(c.score == 0 && c.seed == 1);
+    assert_fails(ppo_gpt_create(&c, &gpt), PPO_ERROR_ARGUMENT, "vocab is 0");
+    c.vocab = 20;
+    assert_ok(ppo_gpt_create(&c, &gpt));
+    ppo_gpt_free(gpt);
+}
+
+/* Counts allocations of 64 KB or more, and the bytes of all. */
+static struct {
+    long   large;
+    size_t bytes;
+} asked_for;
+
+static void *measuring_heap(void *user, void *ptr, size_t size) {
+    asked_for.large += size >= 1 << 16;
+    asked_for.bytes += size;
+    return heap_hook(user, ptr, size);
+}
+
+static void a_models_parameters_are_laid_out_at_once(void **state) {
+    (void)state;
+    long large[2];
+    for (int k = 0; k < 4; k++) {
+        ppo_gpt_config c = gpt_config(150 + k, 64, 64, k < 2 ? 1 : 12, 4);
+        ppo_gpt       *gpt = NULL, *copy = NULL;
+        heap           h = {0, 0, -1, 0};
+        c.score = k % 2;
+        memset(&asked_for, 0, sizeof asked_for);
+        ppo_set_allocator(measuring_heap, &h);
+        assert_ok(ppo_gpt_create(&c, &gpt));
+        if (k < 2) large[k] = asked_for.large;
+        assert_int_equal(asked_for.large, large[k % 2]);
+        assert_true((double)asked_for.bytes < 1.2 * 16 * (double)gpt->params->count);
+        assert_ok(ppo_gpt_copy(gpt, 1, &copy));
+        assert_true(gpt->params->count == gpt->params->capacity);
+        assert_true(copy->params->count == copy->params->capacity);
+        ppo_gpt_free(gpt), ppo_gpt_free(copy);
+        ppo_set_allocator(NULL, NULL);
+        assert_int_equal(h.live, 0);
+    }
 }
 
 static void a_new_model_has_weights_of_gpt2s_deviations(void **state) {
@@ -712,7 +805,30 @@ static void the_model_refuses_tokens_that_it_cannot_take_and_says_where(void **s
     plain = random_gpt(c, 0.3f);
     assert_refused(ppo_gpt_sequence_score(tape, plain, &tokens), "ppo_gpt_score|no score");
     assert_refused(ppo_gpt_response(tape, plain, &tokens, 1, PPO_VALUE).value, "ppo_gpt_score|no score");
+    assert_refused(ppo_gpt_score(tape, plain, ppo_gpt_forward(tape, plain, &tokens)),
+                   "ppo_gpt_score|no score");
+    assert_refused(ppo_gpt_score(tape, NULL, ppo_gpt_forward(tape, plain, &tokens)), "ppo_gpt_score|NULL");
+    assert_refused(ppo_gpt_logits(tape, NULL, ppo_gpt_forward(tape, plain, &tokens)), "NULL");
+    assert_refused(ppo_gpt_score(tape, gpt, NULL), "NULL");
+    assert_refused(ppo_gpt_logits(tape, gpt, NULL), "NULL");
     ppo_gpt_free(plain);
+    ppo_gpt_free(gpt);
+}
+
+static void a_response_needs_a_part_and_rows_need_tokens(void **state) {
+    (void)state;
+    ppo_gpt     *gpt = random_gpt(small_config(), 0.3f);
+    ppo_tokens   tokens = {0};
+    ppo_rng      rng = test_rng(17);
+    ppo_response out;
+    add_random(&tokens, &rng, 11, 4, 1);
+    ppo_tape_reset(tape);
+    out = ppo_gpt_response(tape, gpt, &tokens, 1, 0);
+    assert_true(!out.logp && !out.entropy && !out.logits && !out.value);
+    assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT, "ppo_gpt_response|part");
+    ppo_tape_reset(tape);
+    assert_int_equal(ppo_response_row(NULL, 3), 0);
+    ppo_tokens_free(&tokens);
     ppo_gpt_free(gpt);
 }
 
@@ -830,6 +946,24 @@ static void a_model_that_is_saved_and_loaded_has_the_same_bits(void **state) {
         ppo_file_free(file);
         ppo_gpt_free(gpt);
     }
+}
+
+static void a_second_model_is_refused_by_a_file_and_leaves_the_first(void **state) {
+    (void)state;
+    ppo_gpt  *gpt = random_gpt(small_config(), 0.3f), *other, *back = NULL;
+    ppo_file *file = NULL;
+    other = random_gpt(gpt_config(30, 9, 20, 3, 5), 0.3f);
+    assert_ok(ppo_file_create(&file));
+    assert_ok(ppo_gpt_put(gpt, file));
+    int arrays = ppo_file_count(file);
+    assert_fails(ppo_gpt_put(gpt, file), PPO_ERROR_ARGUMENT, "ppo_gpt_put|already");
+    assert_fails(ppo_gpt_put(other, file), PPO_ERROR_ARGUMENT, "ppo_gpt_put|already");
+    assert_int_equal(ppo_file_count(file), arrays);
+    assert_ok(ppo_gpt_get(file, &back));
+    assert_false(configs_differ(&gpt->config, &back->config));
+    assert_false(bits_differ(gpt->params->data, back->params->data, gpt->params->count));
+    ppo_file_free(file);
+    ppo_gpt_free(gpt), ppo_gpt_free(other), ppo_gpt_free(back);
 }
 
 /* What is wrong with one array of a file. */
@@ -1078,6 +1212,10 @@ int main(void) {
         cmocka_unit_test(impossible_sequences_are_refused_and_leave_the_others),
         cmocka_unit_test_teardown(a_sequence_that_found_no_memory_leaves_the_others_and_may_come_again,
                                   restore_allocator),
+        cmocka_unit_test(a_sequence_of_the_set_itself_may_be_added_to_it),
+        cmocka_unit_test(a_sequence_of_others_is_added_as_it_is_there),
+        cmocka_unit_test(a_config_has_defaults_for_all_but_the_vocabulary),
+        cmocka_unit_test_teardown(a_models_parameters_are_laid_out_at_once, restore_allocator),
         cmocka_unit_test(a_new_model_has_weights_of_gpt2s_deviations),
         cmocka_unit_test(impossible_models_are_refused_with_the_reason),
         cmocka_unit_test_teardown(a_model_that_no_memory_can_hold_is_refused, restore_allocator),
@@ -1085,9 +1223,11 @@ int main(void) {
         cmocka_unit_test(operations_refuse_operands_that_do_not_fit_and_name_themselves),
         cmocka_unit_test(a_nan_among_logits_is_not_hidden_by_their_kl),
         cmocka_unit_test(the_model_refuses_tokens_that_it_cannot_take_and_says_where),
+        cmocka_unit_test(a_response_needs_a_part_and_rows_need_tokens),
         cmocka_unit_test(a_response_has_a_row_for_each_token_behind_the_prompts),
         cmocka_unit_test_teardown(after_one_round_of_a_shape_nothing_is_allocated, restore_allocator),
         cmocka_unit_test(a_model_that_is_saved_and_loaded_has_the_same_bits),
+        cmocka_unit_test(a_second_model_is_refused_by_a_file_and_leaves_the_first),
         cmocka_unit_test(a_file_with_any_flaw_in_any_array_is_refused),
         cmocka_unit_test(a_file_whose_texts_contradict_its_arrays_is_refused),
         cmocka_unit_test_teardown(memory_is_taken_for_what_is_there_not_for_what_is_claimed,
