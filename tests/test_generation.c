@@ -86,6 +86,72 @@ static void equals_are_kept_or_left_out_together(void **state) {
     assert_close(p[1], kept, 1e-6);
 }
 
+static void greedy_gives_all_to_the_first_of_the_likeliest(void **state) {
+    (void)state;
+    enum { N = 37 };
+    ppo_rng rng = test_rng(33);
+    FOR_EACH_KERNEL_SET(set) {
+        for (int k = 0; k < 200; k++) {
+            ppo_sampling how = ppo_sampling_default();
+            float        logits[N], p[N], scratch[N];
+            int          token = ppo_rng_below(&rng, N - 1);
+            how.greedy = 1, how.temperature = k % 2 ? 0.3f : 2, how.top_k = k % 3;
+            how.top_p = k % 5 ? 1 : 0.9f;
+            fill_normal(&rng, logits, N, 3);
+            for (int j = 0; j < N; j++) logits[j] = fminf(logits[j], 5);
+            logits[token] = logits[N - 1] = 6; /* both, and the first counts */
+            assert_ok(ppo_sampling_probabilities(&how, logits, N, p, scratch));
+            for (int j = 0; j < N; j++) assert_close(p[j], j == token, 1e-6);
+            for (int j = 0; j < N; j++) assert_true((p[j] != 0) == (j == token));
+        }
+    }
+}
+
+static void probabilities_of_what_means_nothing_are_refused(void **state) {
+    (void)state;
+    enum { N = 4 };
+    static const struct {
+        ppo_sampling how;
+        const char  *words;
+    } bad[] = {{{0, 0, 0, 1, -1, 0, 1}, "temperature is 0"}, {{NAN, 0, 0, 1, -1, 0, 1}, "temperature is"},
+               {{1, 0, -1, 1, -1, 0, 1}, "top_k is -1"},     {{1, 0, 0, NAN, -1, 0, 1}, "top_p is"},
+               {{1, 0, 0, 1, N, 0, 1}, "eos is 4|0 .. 3"},   {{1, 0, 0, 1, -2, 0, 1}, "eos is -2"},
+               {{1, 1, 0, 1, -1, -1, 1}, "max_new is -1"}};
+    const float  logits[N] = {1, 3, 3, 2};
+    ppo_sampling how = ppo_sampling_default();
+    float        p[N], scratch[N];
+    for (int i = 0; i < COUNT(bad); i++)
+        assert_fails(ppo_sampling_probabilities(&bad[i].how, logits, N, p, scratch), PPO_ERROR_ARGUMENT,
+                     bad[i].words);
+    const char *name = "ppo_sampling_probabilities|NULL";
+    assert_fails(ppo_sampling_probabilities(NULL, logits, N, p, scratch), PPO_ERROR_ARGUMENT, name);
+    assert_fails(ppo_sampling_probabilities(&how, NULL, N, p, scratch), PPO_ERROR_ARGUMENT, name);
+    assert_fails(ppo_sampling_probabilities(&how, logits, N, NULL, scratch), PPO_ERROR_ARGUMENT, name);
+    assert_fails(ppo_sampling_probabilities(&how, logits, N, p, NULL), PPO_ERROR_ARGUMENT, name);
+    assert_fails(ppo_sampling_probabilities(&how, logits, 0, p, scratch), PPO_ERROR_ARGUMENT, "vocab is 0");
+}
+
+static void probabilities_of_a_nan_are_refused(void **state) {
+    (void)state;
+    enum { N = 19 };
+    FOR_EACH_KERNEL_SET(set) {
+        for (int k = 0; k < 4 * N; k++) {
+            ppo_sampling how = ppo_sampling_default();
+            float        logits[N], p[N], scratch[N];
+            for (int j = 0; j < N; j++) logits[j] = (float)(j * 7 % N);
+            how.greedy = k / N == 1, how.top_k = k / N == 2 ? 3 : 0, how.top_p = k / N == 3 ? 0.5f : 1;
+            logits[k % N] = NAN;
+            assert_fails(ppo_sampling_probabilities(&how, logits, N, p, scratch), PPO_ERROR_NUMERIC, "NaN");
+            logits[k % N] = INFINITY;
+            assert_fails(ppo_sampling_probabilities(&how, logits, N, p, scratch), PPO_ERROR_NUMERIC,
+                         "infinite");
+            for (int j = 0; j < N; j++) logits[j] = -INFINITY;
+            assert_fails(ppo_sampling_probabilities(&how, logits, N, p, scratch), PPO_ERROR_NUMERIC,
+                         "infinite");
+        }
+    }
+}
+
 static void rounding_gives_no_token_without_probability(void **state) {
     (void)state;
     const float p[4] = {0.25f, 0, 0.25f, 0}; /* as if the sum were short of 1 by far */
@@ -180,6 +246,35 @@ static void log_probabilities_have_the_bits_of_the_whole_sequence(void **state) 
         }
         ppo_gpt_free(gpt);
     }
+}
+
+/* Prompts that end before, at and behind a border of the blocks of keys, continued up to the context. */
+static void bits_are_those_of_the_whole_however_many_blocks_of_keys_there_are(void **state) {
+    (void)state;
+    enum { CONTEXT = 203, V = 11 };
+    static const int lengths[] = {1, 63, 64, 65, 127, 128, 129, 200};
+    ppo_gpt         *gpt = random_gpt(gpt_config(V, CONTEXT, 12, 1, 2), 0.5f);
+    ppo_tokens       prompts = {0};
+    ppo_rng          rng = test_rng(34);
+    ppo_sampling     how = ppo_sampling_default();
+    for (int s = 0; s < COUNT(lengths); s++) add_random(&prompts, &rng, V, lengths[s], lengths[s]);
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_generator *generator = generator_of(gpt, 3);
+        ppo_samples    samples;
+        assert_ok(ppo_generate(generator, &prompts, &how, &samples));
+        assert_int_equal(samples.tokens.start[COUNT(lengths)], COUNT(lengths) * CONTEXT);
+        check_against_forward(gpt, &samples, &how);
+        ppo_tape_reset(tape); /* and as training asks for it */
+        ppo_response out = ppo_gpt_response(tape, gpt, &samples.tokens, 1, PPO_POLICY);
+        assert_ok(ppo_tape_status(tape));
+        for (int s = 0; s < COUNT(lengths); s++)
+            assert_false(bits_differ(out.logp->data + ppo_response_row(&samples.tokens, s),
+                                     samples.logp + samples.tokens.start[s] + lengths[s],
+                                     (size_t)(CONTEXT - lengths[s])));
+        ppo_generator_free(generator);
+    }
+    ppo_tokens_free(&prompts);
+    ppo_gpt_free(gpt);
 }
 
 static void a_token_that_is_filtered_out_is_never_sampled(void **state) {
@@ -353,6 +448,74 @@ static void only_the_given_tokens_of_a_sequence_are_its_prompt(void **state) {
     ppo_gpt_free(gpt);
 }
 
+/* The same sequences in arrays of their own. */
+static ppo_tokens copy_of(const ppo_tokens *tokens) {
+    ppo_tokens copy = {0};
+    for (int s = 0; s < tokens->count; s++) assert_ok(ppo_tokens_add_from(&copy, tokens, s));
+    return copy;
+}
+
+static void what_was_sampled_may_be_continued(void **state) {
+    (void)state;
+    ppo_gpt     *gpt = small_gpt();
+    ppo_tokens   prompts = some_prompts(49);
+    ppo_sampling how = ppo_sampling_default();
+    how.max_new = 4;
+    for (int whole = 0; whole < 2; whole++) {
+        ppo_generator *a = generator_of(gpt, 3), *b = generator_of(gpt, 3);
+        ppo_samples    x, y;
+        assert_ok(ppo_generate(a, &prompts, &how, &x));
+        for (int round = 0; round < 5; round++) {
+            if (whole) x.tokens.prompt = NULL;
+            ppo_tokens own = copy_of(&x.tokens);
+            for (int s = 0; s < S_COUNT && whole; s++) own.prompt[s] = own.start[s + 1] - own.start[s];
+            how.seed = (uint64_t)round;
+            assert_ok(ppo_generate(b, &own, &how, &y));
+            assert_ok(ppo_generate(a, &x.tokens, &how, &x));
+            assert_int_equal(x.tokens.count, S_COUNT);
+            for (int s = 0; s < S_COUNT; s++) {
+                assert_false(samples_differ(&x, &y, s));
+                assert_int_equal(x.tokens.prompt[s], prompts.prompt[s] + (whole ? 4 * (round + 1) : 0));
+            }
+            ppo_tokens_free(&own);
+        }
+        ppo_generator_free(a), ppo_generator_free(b);
+    }
+    ppo_tokens_free(&prompts);
+    ppo_gpt_free(gpt);
+}
+
+/* The tokens of the last call, divided into more or fewer prompts than they were sampled from. */
+static void what_was_sampled_may_be_divided_otherwise_and_continued(void **state) {
+    (void)state;
+    enum { MOST = 60 };
+    static const int counts[] = {30, 4, MOST, 2, 11, 1};
+    ppo_gpt         *gpt = small_gpt();
+    ppo_tokens       prompts = some_prompts(50);
+    ppo_generator   *a = generator_of(gpt, 3), *b = generator_of(gpt, 3);
+    ppo_sampling     how = ppo_sampling_default();
+    ppo_samples      x, y;
+    int              start[MOST + 1];
+    how.max_new = 8;
+    assert_ok(ppo_generate(a, &prompts, &how, &x));
+    for (int k = 0; k < COUNT(counts); k++) {
+        int all = x.tokens.start[x.tokens.count], each = all / counts[k];
+        if (each > 20) each = 20;
+        for (int s = 0; s <= counts[k]; s++) start[s] = s * each;
+        assert_true(each > 0);
+        ppo_tokens divided = {counts[k], start, NULL, x.tokens.token}, own = copy_of(&divided);
+        for (int s = 0; s < own.count; s++) own.prompt[s] = each;
+        assert_ok(ppo_generate(b, &own, &how, &y));
+        assert_ok(ppo_generate(a, &divided, &how, &x));
+        assert_int_equal(x.tokens.count, counts[k]);
+        for (int s = 0; s < counts[k]; s++) assert_false(samples_differ(&x, &y, s));
+        ppo_tokens_free(&own);
+    }
+    ppo_generator_free(a), ppo_generator_free(b);
+    ppo_tokens_free(&prompts);
+    ppo_gpt_free(gpt);
+}
+
 static void a_sequence_ends_with_eos_or_is_cut_off_by_max_new_or_the_context(void **state) {
     (void)state;
     enum { EOS = 4 };
@@ -437,7 +600,8 @@ static void what_cannot_be_continued_is_refused_and_named(void **state) {
     text[3] = -1;
     assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "token -1");
     text[3] = 0, start[2] = 2;
-    assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "prompt 1 has 2 of 0 tokens");
+    assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT,
+                 "prompt 1 has 2 of 0 tokens");
     start[2] = 2 + S_CONTEXT, given[1] = S_CONTEXT;
     assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT,
                  "prompt 1 has 40 tokens|no room");
@@ -477,7 +641,9 @@ static void settings_that_mean_nothing_are_refused(void **state) {
                {{1, 0, 0, 0, -1, 0, 1}, "top_p is 0"},
                {{1, 0, 0, 1.01f, -1, 0, 1}, "top_p is 1.01"},
                {{1, 0, 0, NAN, -1, 0, 1}, "top_p is"},
-               {{1, 0, 0, 1, -1, -3, 1}, "max_new is -3"}};
+               {{1, 0, 0, 1, -1, -3, 1}, "max_new is -3"},
+               {{1, 0, 0, 1, S_VOCAB, 0, 1}, "eos is 9|0 .. 8"},
+               {{1, 0, 0, 1, -2, 0, 1}, "eos is -2"}};
     for (int i = 0; i < COUNT(bad); i++)
         assert_fails(ppo_generate(generator, &prompts, &bad[i].how, &x), PPO_ERROR_ARGUMENT, bad[i].words);
     ppo_tokens_free(&prompts);
@@ -588,18 +754,50 @@ static void after_the_first_calls_nothing_is_allocated(void **state) {
     ppo_gpt_free(gpt);
 }
 
+static void fewer_prompts_than_once_allocate_nothing(void **state) {
+    (void)state;
+    ppo_gpt     *gpt = small_gpt();
+    ppo_tokens   prompts = {0};
+    ppo_sampling how = ppo_sampling_default();
+    heap         h = {0, 0, -1, 0};
+    ppo_samples  x;
+    ppo_rng      rng = test_rng(51);
+    long         calls = 0;
+    how.max_new = 2;
+    for (int s = 0; s < 150; s++) add_random(&prompts, &rng, S_VOCAB, 5, 5); /* 48 KB of results */
+    ppo_set_allocator(heap_hook, &h);
+    ppo_generator *generator = generator_of(gpt, 3);
+    for (int round = 0; round < 12; round++) {
+        prompts.count = round % 3 ? 150 / round : 150;
+        assert_ok(ppo_generate(generator, &prompts, &how, &x));
+        if (round == 1) calls = h.calls; /* that call knew how much the first one took of the tape */
+        if (round > 1) assert_int_equal(h.calls, calls);
+    }
+    ppo_generator_free(generator);
+    ppo_set_allocator(NULL, NULL);
+    assert_int_equal(h.live, 0);
+    ppo_tokens_free(&prompts);
+    ppo_gpt_free(gpt);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(temperature_top_k_and_top_p_filter_as_in_transformers),
         cmocka_unit_test(equals_are_kept_or_left_out_together),
+        cmocka_unit_test(greedy_gives_all_to_the_first_of_the_likeliest),
+        cmocka_unit_test(probabilities_of_what_means_nothing_are_refused),
+        cmocka_unit_test(probabilities_of_a_nan_are_refused),
         cmocka_unit_test(rounding_gives_no_token_without_probability),
         cmocka_unit_test(greedy_continuations_are_those_of_transformers),
         cmocka_unit_test(log_probabilities_have_the_bits_of_the_whole_sequence),
+        cmocka_unit_test(bits_are_those_of_the_whole_however_many_blocks_of_keys_there_are),
         cmocka_unit_test(a_token_that_is_filtered_out_is_never_sampled),
         cmocka_unit_test(pairs_of_tokens_come_as_often_as_their_probability_says),
         cmocka_unit_test(samples_are_the_same_for_any_number_of_slots_and_in_any_company),
         cmocka_unit_test(another_seed_gives_other_samples_and_the_greedy_ones_have_none),
         cmocka_unit_test(only_the_given_tokens_of_a_sequence_are_its_prompt),
+        cmocka_unit_test(what_was_sampled_may_be_continued),
+        cmocka_unit_test(what_was_sampled_may_be_divided_otherwise_and_continued),
         cmocka_unit_test(a_sequence_ends_with_eos_or_is_cut_off_by_max_new_or_the_context),
         cmocka_unit_test(weights_may_change_between_two_calls),
         cmocka_unit_test(what_cannot_be_continued_is_refused_and_named),
@@ -608,6 +806,7 @@ int main(void) {
         cmocka_unit_test_teardown(every_failing_allocation_is_reported_and_leaks_nothing, restore_allocator),
         cmocka_unit_test_teardown(more_slots_than_memory_can_hold_are_refused, restore_allocator),
         cmocka_unit_test_teardown(after_the_first_calls_nothing_is_allocated, restore_allocator),
+        cmocka_unit_test_teardown(fewer_prompts_than_once_allocate_nothing, restore_allocator),
     };
     return cmocka_run_group_tests(tests, open_tape, close_tape);
 }
