@@ -257,6 +257,84 @@ static void every_training_comes_out_alike_however_its_batches_are_divided(void 
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
 }
 
+/* Counts the bytes of all allocations. */
+static size_t asked_for;
+
+static void *measuring_heap(void *user, void *ptr, size_t size) {
+    asked_for += size;
+    return heap_hook(user, ptr, size);
+}
+
+static void batches_above_the_data_are_all_of_it_and_take_no_more_memory(void **state) {
+    (void)state;
+    enum { N = 6 };
+    static const int sizes[][2] = {{N, 0}, {N, N}, {N, 1 << 20}, {1 << 20, 0}, {INT_MAX, INT_MAX}};
+    ppo_tokens       chosen, rejected;
+    comparisons(70, N, &chosen, &rejected);
+    for (int kind = 0; kind < KINDS; kind++) {
+        ppo_gpt *want = NULL;
+        size_t   bytes = 0;
+        for (int k = 0; k < COUNT(sizes); k++) {
+            heap           h = {0, 0, -1, 0};
+            ppo_fit_config c = ppo_fit_config_default();
+            c.batch_size = sizes[k][0], c.micro_batch = sizes[k][1], c.epochs = 2;
+            asked_for = 0;
+            ppo_set_allocator(measuring_heap, &h);
+            ppo_gpt *gpt = fitted(kind, &chosen, &rejected, &c);
+            ppo_set_allocator(NULL, NULL);
+            if (!want) want = gpt, bytes = asked_for;
+            assert_int_equal(asked_for, bytes);
+            assert_false(bits_differ(gpt->params->data, want->params->data, want->params->count));
+            if (gpt != want) ppo_gpt_free(gpt);
+        }
+        ppo_gpt_free(want);
+    }
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+}
+
+/* As for all trainings: what an optimizer knows of the last one is not used again. */
+static void every_training_starts_its_optimizer_afresh(void **state) {
+    (void)state;
+    ppo_tokens     chosen, rejected;
+    ppo_gpt       *reference = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.1f);
+    ppo_fit_config c = ppo_fit_config_default();
+    comparisons(71, 12, &chosen, &rejected);
+    c.batch_size = 4, c.epochs = 2;
+    for (int kind = 0; kind < KINDS; kind++) {
+        ppo_gpt *a = fitted(kind, &chosen, &rejected, &c), *b = NULL, *worn = NULL;
+        ppo_params_restart(a->params);
+        assert_ok(ppo_gpt_copy(a, 0, &b));
+        assert_ok(ppo_gpt_copy(a, 0, &worn));
+        for (size_t i = 0; i < worn->params->count; i++)
+            worn->params->m[i] = worn->params->v[i] = worn->params->grad[i] = 1;
+        worn->params->step = 1000;
+        assert_ok(fit(kind, a, reference, &chosen, &rejected, &c));
+        assert_ok(fit(kind, b, reference, &chosen, &rejected, &c));
+        assert_ok(fit(kind, worn, reference, &chosen, &rejected, &c));
+        assert_int_equal(worn->params->step, 6);
+        assert_false(bits_differ(a->params->data, b->params->data, a->params->count));
+        assert_false(bits_differ(a->params->data, worn->params->data, a->params->count));
+        ppo_gpt_free(a), ppo_gpt_free(b), ppo_gpt_free(worn);
+    }
+    ppo_gpt_free(reference);
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+}
+
+static void a_new_start_forgets_all_but_the_parameters(void **state) {
+    (void)state;
+    ppo_gpt    *gpt = new_gpt(1), *copy = NULL;
+    ppo_params *p = gpt->params;
+    assert_ok(ppo_gpt_copy(gpt, 0, &copy));
+    for (size_t i = 0; i < p->count; i++) p->grad[i] = p->m[i] = p->v[i] = 1;
+    p->step = 7;
+    ppo_params_restart(p);
+    for (size_t i = 0; i < p->count; i++) assert_true(p->grad[i] == 0 && p->m[i] == 0 && p->v[i] == 0);
+    assert_int_equal(p->step, 0);
+    assert_false(bits_differ(p->data, copy->params->data, p->count));
+    ppo_params_restart(NULL);
+    ppo_gpt_free(gpt), ppo_gpt_free(copy);
+}
+
 static void the_same_seed_gives_the_same_bits_and_another_another_order(void **state) {
     (void)state;
     ppo_tokens chosen, rejected;
@@ -385,6 +463,23 @@ static void dpo_raises_the_chosen_above_the_rejected_and_leaves_the_reference(vo
     ppo_gpt_free(gpt), ppo_gpt_free(reference), ppo_gpt_free(copy);
 }
 
+static void the_reference_of_dpo_may_be_the_model_as_it_is_at_the_start(void **state) {
+    (void)state;
+    ppo_gpt_config config = gpt_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_gpt       *a = random_gpt(config, 0.2f), *b = random_gpt(config, 0.2f), *reference = NULL;
+    ppo_tokens     chosen, rejected;
+    ppo_fit_config c = ppo_fit_config_default();
+    comparisons(72, 12, &chosen, &rejected);
+    assert_ok(ppo_gpt_copy(a, 0, &reference));
+    c.batch_size = 5, c.epochs = 3, c.learning_rate = 1e-2f;
+    assert_ok(ppo_fit_dpo(a, a, &chosen, &rejected, &c));
+    assert_ok(ppo_fit_dpo(b, reference, &chosen, &rejected, &c));
+    assert_false(bits_differ(a->params->data, b->params->data, a->params->count));
+    assert_true(bits_differ(a->params->data, reference->params->data, a->params->count));
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_gpt_free(a), ppo_gpt_free(b), ppo_gpt_free(reference);
+}
+
 /* Two models that differ: the first loss is ppo_dpo_loss() of what ppo_gpt_logp() says of both. */
 static void the_loss_of_dpo_is_that_of_summed_log_probabilities(void **state) {
     (void)state;
@@ -485,6 +580,31 @@ static void scores_and_log_probabilities_have_the_same_bits_for_any_batch_size(v
         }
     }
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_gpt_free(gpt);
+}
+
+/* A NaN in the embedding of one of the last two positions, to which only the longest sequences come. */
+static void numbers_that_are_not_finite_are_refused_with_their_sequence(void **state) {
+    (void)state;
+    static const int lengths[] = {4, 8, 3, 10, 5, 10}, batches[] = {1, 2, 4, 100};
+    ppo_gpt         *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_tokens       data = {0};
+    ppo_rng          rng = test_rng(73);
+    float            x[COUNT(lengths)];
+    for (int s = 0; s < COUNT(lengths); s++) add_random(&data, &rng, VOCAB, lengths[s], 1);
+    FOR_EACH_KERNEL_SET(set) {
+        for (int k = 0; k < COUNT(batches); k++) {
+            gpt->position_embedding->data[(LENGTH - 1) * 16] = NAN;
+            assert_fails(ppo_gpt_scores(gpt, &data, batches[k], x), PPO_ERROR_NUMERIC, "sequence 3|nan");
+            gpt->position_embedding->data[(LENGTH - 1) * 16] = 0;
+            gpt->position_embedding->data[(LENGTH - 2) * 16] = NAN; /* the last token predicts none */
+            assert_fails(ppo_gpt_logp(gpt, &data, batches[k], x), PPO_ERROR_NUMERIC, "sequence 3|nan");
+            gpt->position_embedding->data[(LENGTH - 2) * 16] = 0;
+        }
+    }
+    assert_ok(ppo_gpt_scores(gpt, &data, 2, x));
+    assert_ok(ppo_gpt_logp(gpt, &data, 2, x));
+    ppo_tokens_free(&data);
     ppo_gpt_free(gpt);
 }
 
@@ -589,6 +709,53 @@ static void normalized_members_have_mean_0_and_deviation_1_on_the_reference(void
     close_judges(&j);
 }
 
+static void a_normalization_that_fails_leaves_every_member_as_it_was(void **state) {
+    (void)state;
+    judges            j;
+    ppo_reward_model *model = NULL;
+    ppo_gpt          *even = new_gpt(1); /* a score of 0 for everything */
+    float             before[R_N], after[R_N];
+    open_judges(&j);
+    for (int flaw = 0; flaw < 2; flaw++) { /* the same score for all, and a NaN */
+        ppo_gpt *members[3] = {j.member[0], flaw ? j.member[1] : even, j.member[2]};
+        assert_ok(ppo_reward_model_create(members, 3, PPO_ENSEMBLE_MEAN, 8, &model));
+        assert_ok(ppo_reward_model_score(model, &j.tokens, before));
+        float kept = members[1]->score_bias->data[0];
+        if (flaw) members[1]->score_bias->data[0] = NAN;
+        assert_fails(ppo_reward_model_normalize(model, &j.other), PPO_ERROR_NUMERIC,
+                     flaw ? "sequence 0|nan" : "reward model 1|40 sequences");
+        members[1]->score_bias->data[0] = kept;
+        assert_ok(ppo_reward_model_score(model, &j.tokens, after));
+        assert_false(bits_differ(before, after, R_N));
+        ppo_reward_model_free(model);
+    }
+    ppo_gpt_free(even);
+    close_judges(&j);
+}
+
+static void an_ensemble_with_a_nan_fails_whatever_the_others_say(void **state) {
+    (void)state;
+    judges            j;
+    ppo_reward_model *model = NULL;
+    float             score[R_N];
+    open_judges(&j);
+    for (int bad = 0; bad < 3; bad++)
+        for (int ensemble = 0; ensemble < 2; ensemble++) {
+            ppo_samples samples = {j.tokens, NULL, NULL};
+            assert_ok(ppo_reward_model_create(j.member, 3, ensemble, 8, &model));
+            float *bias = j.member[bad]->score_bias->data, kept = *bias;
+            *bias = NAN;
+            assert_fails(ppo_reward_model_score(model, &j.tokens, score), PPO_ERROR_NUMERIC,
+                         "sequence 0|nan");
+            assert_fails(ppo_reward_by_model(&samples, score, model), PPO_ERROR_NUMERIC, "sequence 0|nan");
+            *bias = kept;
+            assert_ok(ppo_reward_model_score(model, &j.tokens, score));
+            ppo_reward_model_free(model);
+        }
+    assert_fails(ppo_reward_by_model(NULL, score, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    close_judges(&j);
+}
+
 static void reward_models_refuse_what_they_cannot_use(void **state) {
     (void)state;
     judges            j;
@@ -662,6 +829,7 @@ static void settings_that_mean_nothing_are_refused(void **state) {
                {offsetof(ppo_fit_config, warmup), &minus, 0, "warmup is -1"},
                {offsetof(ppo_fit_config, weight_decay), &minus, 0, "weight_decay"},
                {offsetof(ppo_fit_config, weight_decay), &not_a_number, 0, "weight_decay"},
+               {offsetof(ppo_fit_config, weight_decay), &infinite, 0, "weight_decay is inf"},
                {offsetof(ppo_fit_config, max_grad_norm), &minus, 0, "max_grad_norm"},
                {offsetof(ppo_fit_config, beta), &zero, 1, "beta is 0"},
                {offsetof(ppo_fit_config, label_smoothing), &half, 1, "label_smoothing is 0.5"}};
@@ -685,7 +853,9 @@ static void data_that_do_not_fit_are_refused_and_named(void **state) {
     ppo_fit_config c = ppo_fit_config_default();
     ppo_gpt_config few = gpt_config(4, LENGTH, 16, 1, 2);
     ppo_tokens     chosen, rejected, nothing = {0};
+    ppo_gpt_config brief = gpt_config(VOCAB, LENGTH - 1, 16, 1, 2);
     ppo_gpt       *gpt = new_gpt(1), *plain = new_gpt(0), *smaller = random_gpt(few, 0.1f);
+    ppo_gpt       *shorter = random_gpt(brief, 0.1f);
     float          x[8];
     comparisons(66, 5, &chosen, &rejected);
     for (int kind = 0; kind < KINDS; kind++) {
@@ -708,7 +878,10 @@ static void data_that_do_not_fit_are_refused_and_named(void **state) {
         rejected.count = 5;
     }
     assert_fails(ppo_fit_dpo(gpt, NULL, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "ppo_fit_dpo|NULL");
-    assert_fails(ppo_fit_dpo(gpt, smaller, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "vocabulary of 6 tokens|of 4");
+    assert_fails(ppo_fit_dpo(gpt, smaller, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
+                 "vocabulary of 6 tokens|of 4");
+    assert_fails(ppo_fit_dpo(gpt, shorter, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
+                 "context of 10 tokens|reference|of 9");
     assert_fails(ppo_fit_reward(plain, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "no score");
     rejected.prompt[4] = rejected.start[5] - rejected.start[4];
     assert_fails(ppo_fit_sft(gpt, &rejected, &c), PPO_ERROR_ARGUMENT, "sequence 4 has no token behind");
@@ -727,7 +900,7 @@ static void data_that_do_not_fit_are_refused_and_named(void **state) {
     assert_fails(ppo_gpt_logp(gpt, &chosen, -1, x), PPO_ERROR_ARGUMENT, "batch of -1");
     assert_fails(ppo_gpt_logp(gpt, &nothing, 1, x), PPO_ERROR_ARGUMENT, "0 sequences");
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
-    ppo_gpt_free(gpt), ppo_gpt_free(plain), ppo_gpt_free(smaller);
+    ppo_gpt_free(gpt), ppo_gpt_free(plain), ppo_gpt_free(smaller), ppo_gpt_free(shorter);
 }
 
 static void a_model_with_a_nan_is_not_trained(void **state) {
@@ -808,18 +981,26 @@ int main(void) {
         cmocka_unit_test(a_step_has_the_loss_and_gradient_of_transformers_however_it_is_divided),
         cmocka_unit_test(a_step_is_adams_on_the_clipped_gradient_of_the_mean),
         cmocka_unit_test(every_training_comes_out_alike_however_its_batches_are_divided),
+        cmocka_unit_test_teardown(batches_above_the_data_are_all_of_it_and_take_no_more_memory,
+                                  restore_allocator),
+        cmocka_unit_test(every_training_starts_its_optimizer_afresh),
+        cmocka_unit_test(a_new_start_forgets_all_but_the_parameters),
         cmocka_unit_test(the_same_seed_gives_the_same_bits_and_another_another_order),
         cmocka_unit_test(an_epoch_sees_each_sequence_once_in_an_order_of_its_own),
         cmocka_unit_test(losses_of_pairs_on_the_tape_agree_with_trl),
         cmocka_unit_test(a_reward_model_learns_a_preference_and_tells_it_of_new_pairs),
         cmocka_unit_test(dpo_raises_the_chosen_above_the_rejected_and_leaves_the_reference),
+        cmocka_unit_test(the_reference_of_dpo_may_be_the_model_as_it_is_at_the_start),
         cmocka_unit_test(the_loss_of_dpo_is_that_of_summed_log_probabilities),
         cmocka_unit_test(the_learning_rate_warms_up_and_follows_its_schedule),
         cmocka_unit_test(progress_counts_steps_and_epochs_and_a_callback_can_end_it),
         cmocka_unit_test(scores_and_log_probabilities_have_the_same_bits_for_any_batch_size),
+        cmocka_unit_test(numbers_that_are_not_finite_are_refused_with_their_sequence),
         cmocka_unit_test(a_sequence_without_a_response_has_a_log_probability_of_0),
         cmocka_unit_test(an_ensemble_says_the_mean_or_the_least_of_its_members),
         cmocka_unit_test(normalized_members_have_mean_0_and_deviation_1_on_the_reference),
+        cmocka_unit_test(a_normalization_that_fails_leaves_every_member_as_it_was),
+        cmocka_unit_test(an_ensemble_with_a_nan_fails_whatever_the_others_say),
         cmocka_unit_test(reward_models_refuse_what_they_cannot_use),
         cmocka_unit_test(settings_that_mean_nothing_are_refused),
         cmocka_unit_test(data_that_do_not_fit_are_refused_and_named),
