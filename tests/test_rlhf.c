@@ -524,6 +524,309 @@ static void a_collapse_is_told(void **state) {
     end(&b);
 }
 
+static void k1_in_the_loss_may_be_measured_where_it_does_not_count(void **state) {
+    (void)state;
+    ppo_rlhf_config   c = small_config();
+    ppo_rlhf_progress p;
+    c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K1, c.kl_coef = 0;
+    bench b = begin(&c);
+    for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+    assert_true(p.kl_k3 > 0);
+    end(&b);
+}
+
+static void the_learning_rate_follows_its_schedule_by_iterations(void **state) {
+    (void)state;
+    static const float want[3][6] = {
+        {1, 1, 1, 1, 1, 1}, {1, 0.75f, 0.5f, 0.25f, 0, 0}, {1, 0.853553f, 0.5f, 0.146447f, 0, 0}};
+    static const int schedules[] = {PPO_CONSTANT, PPO_LINEAR, PPO_COSINE};
+    for (int i = 0; i < COUNT(schedules); i++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p;
+        c.learning_rate_schedule = schedules[i], c.iterations = 4, c.learning_rate = 2e-3f;
+        bench  b = begin(&c);
+        float *before = (float *)malloc(b.policy->params->count * sizeof *before);
+        for (int k = 0; k < 6; k++) {
+            memcpy(before, b.policy->params->data, b.policy->params->count * sizeof *before);
+            assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+            assert_true(is_close(p.learning_rate, 2e-3 * want[i][k], 1e-8, 1));
+            int moved = bits_differ(before, b.policy->params->data, b.policy->params->count);
+            assert_int_equal(moved, want[i][k] > 0);
+        }
+        free(before);
+        end(&b);
+    }
+}
+
+/* The first token of each prompt that was asked for, in order. */
+typedef struct asked_log {
+    int n, first[512];
+} asked_log;
+
+static ppo_status keep_prompts(const ppo_samples *samples, float *reward, void *user) {
+    asked_log *log = (asked_log *)user;
+    for (int s = 0; s < samples->tokens.count; s++) {
+        assert_true(log->n < COUNT(log->first));
+        log->first[log->n++] = samples->tokens.token[samples->tokens.start[s]];
+    }
+    return count_good(samples, reward, NULL);
+}
+
+static void a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own(void **state) {
+    (void)state;
+    static const int at_once[] = {3, 7, 9, 20, 1}; /* of 7 */
+    for (int i = 0; i < COUNT(at_once); i++) {
+        ppo_rlhf_config c = small_config();
+        ppo_gpt        *policy = small_gpt(VOCAB, CONTEXT, 1);
+        ppo_tokens      prompts = {0, NULL, NULL, NULL};
+        ppo_rlhf       *r = NULL;
+        asked_log       log = {0, {0}};
+        int             first_order[VOCAB], other = 0, samples = 1 + i % 2;
+        for (int t = 0; t < VOCAB; t++) assert_ok(ppo_tokens_add(&prompts, &t, 1, 1));
+        c.prompts = at_once[i], c.samples = samples, c.epochs = 1;
+        assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, keep_prompts, &log, &c, &r));
+        while (log.n < 6 * VOCAB * samples) assert_ok(ppo_rlhf_iterate(r, NULL));
+        for (int pass = 0; pass < 6; pass++) {
+            int seen[VOCAB] = {0};
+            for (int k = 0; k < VOCAB; k++) {
+                const int *first = log.first + (pass * VOCAB + k) * samples;
+                assert_int_equal(first[0], first[samples - 1]);
+                seen[first[0]]++;
+                if (pass == 0) first_order[k] = first[0];
+                other += first[0] != first_order[k];
+            }
+            for (int t = 0; t < VOCAB; t++) assert_int_equal(seen[t], 1);
+        }
+        assert_true(other > 0);
+        ppo_rlhf_free(r);
+        ppo_gpt_free(policy);
+        ppo_tokens_free(&prompts);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Samples of one's own
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct batch {
+    ppo_generator *generator;
+    ppo_samples    samples; /* of the policy, 8 */
+    float          reward[8];
+} batch;
+
+static batch sample_batch(const bench *b, const ppo_rlhf_config *c) {
+    batch      x;
+    ppo_tokens asked = {0, NULL, NULL, NULL};
+    for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add_from(&asked, &b->prompts, s % b->prompts.count));
+    assert_ok(ppo_generator_create(b->policy, 4, &x.generator));
+    assert_ok(ppo_generate(x.generator, &asked, &c->sampling, &x.samples));
+    assert_ok(count_good(&x.samples, x.reward, NULL));
+    ppo_tokens_free(&asked);
+    return x;
+}
+
+static int models_differ(const ppo_gpt *a, const ppo_gpt *b) {
+    const ppo_params *p = a->params, *q = b->params;
+    return p->step != q->step || bits_differ(p->data, q->data, p->count) ||
+           bits_differ(p->m, q->m, p->count) || bits_differ(p->v, q->v, p->count);
+}
+
+static void log_probabilities_that_are_not_given_are_those_of_sampling(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p[2];
+        c.sampling.temperature = i & 1 ? 0.7f : 1, c.micro_batch = i & 2 ? 3 : 0;
+        bench a = begin(&c), b = begin(&c);
+        batch x = sample_batch(&a, &c);
+        assert_ok(ppo_rlhf_update(a.rlhf, &x.samples, x.reward, &p[0]));
+        x.samples.logp = NULL;
+        assert_ok(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, &p[1]));
+        assert_false(models_differ(a.policy, b.policy));
+        for (int k = 0; k < 2; k++) assert_true(p[k].first_ratio_min == 1 && p[k].first_ratio_max == 1);
+        ppo_generator_free(x.generator);
+        end(&a), end(&b);
+    }
+}
+
+/* The figure compares training with what sampling says, so it must tell where the two differ. */
+static void the_first_ratio_tells_of_log_probabilities_that_are_not_those_of_training(void **state) {
+    (void)state;
+    for (int way = -1; way < 2; way += 2) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p;
+        c.minibatch_size = 8;
+        bench b = begin(&c);
+        batch x = sample_batch(&b, &c);
+        int   at = x.samples.tokens.start[5] + x.samples.tokens.prompt[5];
+        x.samples.logp[at] += 0.01f * (float)way;
+        assert_ok(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, &p));
+        assert_close(p.first_ratio_min, way > 0 ? exp(-0.01) : 1, 1e-5);
+        assert_close(p.first_ratio_max, way > 0 ? 1 : exp(0.01), 1e-5);
+        assert_true(p.first_ratio_min != p.first_ratio_max);
+        ppo_generator_free(x.generator);
+        end(&b);
+    }
+}
+
+static void samples_that_cannot_be_learned_from_are_refused_and_change_nothing(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    c.sampling.max_new = 4, c.sampling.eos = -1; /* the longest prompt has 2 tokens */
+    bench    b = begin(&c);
+    batch    x = sample_batch(&b, &c);
+    ppo_gpt *before = NULL;
+    assert_ok(ppo_gpt_copy(b.policy, 0, &before));
+    static const float bad[] = {1e20f, -1e20f, NAN, INFINITY, -INFINITY};
+    for (int k = 0; k < COUNT(bad); k++) {
+        float kept = x.reward[3];
+        x.reward[3] = bad[k];
+        assert_fails(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL), PPO_ERROR_NUMERIC,
+                     "reward of sample 3|1e15");
+        x.reward[3] = kept;
+        int   at = x.samples.tokens.start[2] + x.samples.tokens.prompt[2] + 1;
+        float logp = x.samples.logp[at];
+        if (k < 2) continue;
+        x.samples.logp[at] = bad[k];
+        assert_fails(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL), PPO_ERROR_NUMERIC,
+                     "log-probability|sample 2, position 2");
+        x.samples.logp[at] = logp;
+    }
+    x.samples.logp[x.samples.tokens.start[2]] = NAN; /* that of a prompt's token does not matter */
+    x.samples.tokens.count = 7;
+    assert_fails(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL), PPO_ERROR_ARGUMENT,
+                 "7 samples|8 prompts");
+    x.samples.tokens.count = 8;
+    int *start = x.samples.tokens.start; /* sequences of 5 and 6 tokens; the second takes one of the first */
+    assert_true(start[2] - start[1] == 6 && start[1] == 5);
+    start[1]--;
+    assert_fails(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL), PPO_ERROR_ARGUMENT,
+                 "sample 1 has 7 tokens|allow 6");
+    start[1]++;
+    x.samples.tokens.prompt[4] = start[5] - start[4];
+    assert_fails(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL), PPO_ERROR_ARGUMENT,
+                 "sample 4 has no token");
+    x.samples.tokens.prompt[4] = 1;
+    assert_fails(ppo_rlhf_update(b.rlhf, NULL, x.reward, NULL), PPO_ERROR_ARGUMENT, "ppo_rlhf_update|NULL");
+    assert_fails(ppo_rlhf_update(b.rlhf, &x.samples, NULL, NULL), PPO_ERROR_ARGUMENT, "ppo_rlhf_update|NULL");
+    assert_fails(ppo_rlhf_update(NULL, &x.samples, x.reward, NULL), PPO_ERROR_ARGUMENT,
+                 "ppo_rlhf_update|NULL");
+    assert_false(models_differ(b.policy, before));
+    assert_ok(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL));
+    assert_true(models_differ(b.policy, before));
+    ppo_gpt_free(before);
+    ppo_generator_free(x.generator);
+    end(&b);
+}
+
+static void a_cap_on_importance_needs_log_probabilities(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    c.importance_cap = 2;
+    bench  b = begin(&c);
+    batch  x = sample_batch(&b, &c);
+    float *logp = x.samples.logp;
+    x.samples.logp = NULL;
+    assert_fails(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL), PPO_ERROR_ARGUMENT,
+                 "importance_cap|logp");
+    x.samples.logp = logp;
+    assert_ok(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL));
+    ppo_generator_free(x.generator);
+    end(&b);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Failures on the way
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Fails once, in the call of this number, in one of several ways. */
+enum { A_STATUS, A_NAN, TOO_LARGE, WAYS };
+typedef struct moody {
+    int calls, fail_at, way;
+} moody;
+
+static ppo_status fail_once(const ppo_samples *samples, float *reward, void *user) {
+    moody     *m = (moody *)user;
+    int        now = m->calls++ == m->fail_at;
+    ppo_status status = count_good(samples, reward, NULL);
+    if (now && m->way == A_STATUS) return ppo_fail(PPO_ERROR_FILE, "no connection");
+    if (now) reward[samples->tokens.count - 1] = m->way == A_NAN ? NAN : -1e20f;
+    return status;
+}
+
+/* 5 iterations, one of which is done again. */
+static ppo_gpt *run_with_a_failure(const ppo_rlhf_config *c, moody m, ppo_rlhf_progress *p) {
+    ppo_gpt   *policy = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_tokens prompts = some_prompts(5);
+    ppo_rlhf  *r = NULL;
+    assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, fail_once, &m, c, &r));
+    for (int k = 0; k < 5; k++) {
+        if (k == m.fail_at)
+            assert_fails(ppo_rlhf_iterate(r, p), m.way == A_STATUS ? PPO_ERROR_FILE : PPO_ERROR_NUMERIC, "");
+        assert_ok(ppo_rlhf_iterate(r, p));
+    }
+    ppo_rlhf_free(r);
+    ppo_tokens_free(&prompts);
+    return policy;
+}
+
+static void an_iteration_that_failed_is_done_again_to_the_bit(void **state) {
+    (void)state;
+    for (int adaptive = 0; adaptive < 2; adaptive++) {
+        ppo_rlhf_config c = small_config();
+        c.prompts = 6; /* of 5: passes and iterations do not end together */
+        if (adaptive) c.kl_target = 0.1f, c.kl_horizon = 30, c.reference_every = 2;
+        ppo_rlhf_progress want, got;
+        ppo_gpt          *whole = run_with_a_failure(&c, (moody){0, -1, 0}, &want);
+        for (int way = 0; way < WAYS; way++)
+            for (int at = 0; at < 3; at += 2) {
+                ppo_gpt *again = run_with_a_failure(&c, (moody){0, at, way}, &got);
+                assert_false(models_differ(whole, again));
+                assert_true(got.iteration == want.iteration && got.samples == want.samples);
+                assert_true(got.tokens == want.tokens && got.kl_coef == want.kl_coef && got.kl == want.kl);
+                ppo_gpt_free(again);
+            }
+        ppo_gpt_free(whole);
+    }
+}
+
+static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config(), bad = c;
+    ppo_gpt        *policy = small_gpt(VOCAB, CONTEXT, 1), *critic = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_params     *params[2] = {policy->params, critic->params};
+    ppo_tokens      prompts = some_prompts(3);
+    ppo_rlhf       *r = NULL;
+    bad.epochs = 0;
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < params[k]->count; i++) params[k]->m[i] = 1, params[k]->v[i] = 2;
+        params[k]->step = 9;
+    }
+    assert_fails(ppo_rlhf_create(policy, NULL, critic, &prompts, count_good, NULL, &bad, &r),
+                 PPO_ERROR_ARGUMENT, "epochs 0");
+    for (long allocation = 0, made = 0; !made; allocation++) {
+        heap h = {0, 0, allocation, 1};
+        for (int k = 0; k < 2; k++) {
+            assert_int_equal(params[k]->step, 9);
+            for (size_t i = 0; i < params[k]->count; i++)
+                assert_true(params[k]->m[i] == 1 && params[k]->v[i] == 2);
+        }
+        ppo_set_allocator(heap_hook, &h);
+        made = ppo_rlhf_create(policy, NULL, critic, &prompts, count_good, NULL, &c, &r) == PPO_OK;
+        if (made) ppo_rlhf_free(r);
+        ppo_set_allocator(NULL, NULL);
+        assert_int_equal(h.live, 0);
+        assert_true(made || allocation < 500);
+    }
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(params[k]->step, 0);
+        for (size_t i = 0; i < params[k]->count; i++)
+            assert_true(params[k]->m[i] == 0 && params[k]->v[i] == 0 && params[k]->grad[i] == 0);
+    }
+    ppo_gpt_free(policy), ppo_gpt_free(critic);
+    ppo_tokens_free(&prompts);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Best-of-n
    -------------------------------------------------------------------------------------------------------- */
@@ -561,6 +864,42 @@ static void the_best_of_n_is_the_best_of_these_samples(void **state) {
     ppo_tokens_free(&same);
     assert_close(ppo_best_of_n_kl(1), 0, 1e-7);
     assert_close(ppo_best_of_n_kl(16), log(16) - 15.0 / 16, 1e-6);
+    ppo_generator_free(generator);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&prompts);
+    ppo_tokens_free(&best);
+}
+
+static ppo_status fail_at_third(const ppo_samples *samples, float *reward, void *user) {
+    ppo_status status = count_good(samples, reward, NULL);
+    if (++*(int *)user == 3) return ppo_fail(PPO_ERROR_FILE, "no connection");
+    return status;
+}
+
+static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
+    (void)state;
+    ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
+    ppo_tokens     prompts = some_prompts(5), best = {0, NULL, NULL, NULL};
+    ppo_generator *generator = NULL;
+    ppo_sampling   how = ppo_sampling_default();
+    const int      text[] = {4, 5, 6};
+    assert_ok(ppo_generator_create(gpt, 4, &generator));
+    for (int before = 0; before < 3; before++) {
+        int calls = 0;
+        assert_fails(ppo_best_of_n(generator, &prompts, 3, &how, fail_at_third, &calls, &best, NULL),
+                     PPO_ERROR_FILE, "no connection");
+        assert_int_equal(calls, 3);
+        assert_int_equal(best.count, before);
+        assert_ok(ppo_tokens_add(&best, text, 3, 1 + before));
+        for (int s = 0; s <= before; s++) {
+            assert_true(best.start[s] == 3 * s && best.start[s + 1] == 3 * s + 3 && best.prompt[s] == 1 + s);
+            assert_memory_equal(best.token + 3 * s, text, sizeof text);
+        }
+    }
+    int calls = 0; /* without the check there would always be another prompt */
+    assert_fails(ppo_best_of_n(generator, &best, 2, &how, fail_at_third, &calls, &best, NULL),
+                 PPO_ERROR_ARGUMENT, "ppo_best_of_n|best is the prompts");
+    assert_int_equal(best.count, 3);
     ppo_generator_free(generator);
     ppo_gpt_free(gpt);
     ppo_tokens_free(&prompts);
@@ -664,6 +1003,7 @@ static void what_cannot_work_is_refused(void **state) {
     (void)state;
     ppo_gpt   *policy = small_gpt(VOCAB, CONTEXT, 1), *plain = small_gpt(VOCAB, CONTEXT, 0);
     ppo_gpt   *other = small_gpt(VOCAB + 1, CONTEXT, 1), *brief = small_gpt(VOCAB, CONTEXT - 1, 1);
+    ppo_gpt   *critic = small_gpt(VOCAB, CONTEXT, 1);
     ppo_tokens prompts = some_prompts(3), none = {0, NULL, NULL, NULL}, empty = some_prompts(3);
     ppo_tokens full = {0, NULL, NULL, NULL}, foreign = {0, NULL, NULL, NULL};
     int        ten[CONTEXT] = {0}, stranger = VOCAB;
@@ -683,6 +1023,9 @@ static void what_cannot_work_is_refused(void **state) {
                  {policy, brief, NULL, &prompts, "context|10|9"},
                  {plain, NULL, NULL, &prompts, "policy has no score"},
                  {policy, NULL, plain, &prompts, "critic has no score"},
+                 {policy, policy, NULL, &prompts, "reference is the policy|NULL makes a copy"},
+                 {policy, policy, critic, &prompts, "reference is the policy"},
+                 {policy, critic, critic, &prompts, "reference is the critic"},
                  {policy, NULL, NULL, &none, "0 sequences"},
                  {policy, NULL, NULL, &empty, "prompt 1|0 of 2"},
                  {policy, NULL, NULL, &full, "prompt 0|10"},
@@ -694,7 +1037,7 @@ static void what_cannot_work_is_refused(void **state) {
         assert_null(r);
     }
     assert_fails(ppo_rlhf_iterate(NULL, NULL), PPO_ERROR_ARGUMENT, "NULL");
-    ppo_gpt_free(policy), ppo_gpt_free(plain), ppo_gpt_free(other), ppo_gpt_free(brief);
+    ppo_gpt_free(policy), ppo_gpt_free(plain), ppo_gpt_free(other), ppo_gpt_free(brief), ppo_gpt_free(critic);
     ppo_tokens_free(&prompts), ppo_tokens_free(&empty), ppo_tokens_free(&full), ppo_tokens_free(&foreign);
 }
 
@@ -767,6 +1110,27 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
         case 19:
             c.entropy_coef = NAN, words = "entropy_coef is nan";
             break;
+        case 20:
+            c.kl_place = PPO_KL_IN_LOSS, words = "k1|PPO_K2, PPO_K3 or PPO_KL_EXACT";
+            break;
+        case 21:
+            c.kl_target = 1, c.kl_coef = 0, words = "kl_coef is 0|kl_target";
+            break;
+        case 22:
+            c.learning_rate_schedule = PPO_LINEAR, words = "iterations is 0|schedule";
+            break;
+        case 23:
+            c.iterations = -1, words = "iterations is -1";
+            break;
+        case 24:
+            c.learning_rate_schedule = PPO_CUSTOM, c.iterations = 5, words = "no schedule";
+            break;
+        case 25:
+            c.reference_every = -1, words = "reference_every is -1";
+            break;
+        case 26:
+            c.sampling.eos = VOCAB, words = "eos is 7|0 .. 6";
+            break;
         default:
             break;
         }
@@ -798,6 +1162,67 @@ static void an_iteration_after_the_first_allocates_nothing(void **state) {
     end(&b);
     assert_int_equal(h.live, 0);
     ppo_set_allocator(NULL, NULL);
+}
+
+/* So many results that they need memory of their own, beside what an arena takes at once. */
+static void many_samples_allocate_nothing_after_the_first_iteration(void **state) {
+    (void)state;
+    heap h = {0, 0, -1, 0};
+    ppo_set_allocator(heap_hook, &h);
+    ppo_rlhf_config c = small_config();
+    ppo_gpt        *policy = small_gpt(VOCAB, 40, 1);
+    ppo_tokens      prompts = {0, NULL, NULL, NULL};
+    ppo_rlhf       *r = NULL;
+    const int       token = BOS;
+    long            calls = 0;
+    assert_ok(ppo_tokens_add(&prompts, &token, 1, 1));
+    c.prompts = 128, c.minibatch_size = 64, c.epochs = 1, c.sampling.eos = -1, c.sampling.max_new = 5;
+    assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r));
+    for (int k = 0; k < 5; k++) {
+        assert_ok(ppo_rlhf_iterate(r, NULL));
+        if (k == 0) calls = h.calls;
+        assert_int_equal(h.calls, calls);
+    }
+    ppo_rlhf_free(r);
+    ppo_gpt_free(policy);
+    ppo_tokens_free(&prompts);
+    assert_int_equal(h.live, 0);
+    ppo_set_allocator(NULL, NULL);
+}
+
+/* Counts the bytes of all allocations. */
+static size_t asked_for;
+
+static void *measuring_heap(void *user, void *ptr, size_t size) {
+    asked_for += size;
+    return heap_hook(user, ptr, size);
+}
+
+static size_t bytes_of_a_creation(ppo_gpt *policy, const ppo_rlhf_config *c) {
+    heap       h = {0, 0, -1, 0};
+    ppo_tokens prompts = some_prompts(3);
+    ppo_rlhf  *r = NULL;
+    asked_for = 0;
+    ppo_set_allocator(measuring_heap, &h);
+    assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, c, &r));
+    ppo_rlhf_free(r);
+    ppo_set_allocator(NULL, NULL);
+    ppo_tokens_free(&prompts);
+    assert_int_equal(h.live, 0);
+    return asked_for;
+}
+
+static void memory_follows_what_is_sampled_not_the_context(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    ppo_gpt        *large = small_gpt(VOCAB, 512, 1), *small = small_gpt(VOCAB, CONTEXT, 1);
+    c.slots = 1, c.prompts = 32, c.minibatch_size = 16;
+    size_t all = bytes_of_a_creation(large, &c);
+    c.sampling.max_new = CONTEXT - 2;
+    size_t some = bytes_of_a_creation(large, &c), least = bytes_of_a_creation(small, &c);
+    assert_true(some < all / 50);
+    assert_true(some < 2 * least); /* caches and results of sampling go by the context, the rest does not */
+    ppo_gpt_free(large), ppo_gpt_free(small);
 }
 
 static ppo_status whole_job(void *user) {
@@ -850,13 +1275,25 @@ int main(void) {
         cmocka_unit_test(the_reference_follows_when_asked_and_the_coefficient_adapts),
         cmocka_unit_test(a_critic_of_its_own_is_trained_and_the_policys_score_is_not),
         cmocka_unit_test(a_collapse_is_told),
+        cmocka_unit_test(k1_in_the_loss_may_be_measured_where_it_does_not_count),
+        cmocka_unit_test(the_learning_rate_follows_its_schedule_by_iterations),
+        cmocka_unit_test(a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own),
+        cmocka_unit_test(log_probabilities_that_are_not_given_are_those_of_sampling),
+        cmocka_unit_test(the_first_ratio_tells_of_log_probabilities_that_are_not_those_of_training),
+        cmocka_unit_test(samples_that_cannot_be_learned_from_are_refused_and_change_nothing),
+        cmocka_unit_test(a_cap_on_importance_needs_log_probabilities),
+        cmocka_unit_test(an_iteration_that_failed_is_done_again_to_the_bit),
+        cmocka_unit_test_teardown(only_a_creation_that_succeeds_clears_the_optimizers, restore_allocator),
         cmocka_unit_test(the_best_of_n_is_the_best_of_these_samples),
+        cmocka_unit_test(a_best_of_n_that_fails_leaves_best_as_it_was),
         cmocka_unit_test(failing_rewards_are_told_and_change_nothing),
         cmocka_unit_test(a_reward_of_best_of_n_that_is_none_is_told),
         cmocka_unit_test(samples_that_are_all_the_same_are_no_failure),
         cmocka_unit_test(what_cannot_work_is_refused),
         cmocka_unit_test(settings_that_cannot_work_are_refused_by_name),
         cmocka_unit_test_teardown(an_iteration_after_the_first_allocates_nothing, restore_allocator),
+        cmocka_unit_test_teardown(many_samples_allocate_nothing_after_the_first_iteration, restore_allocator),
+        cmocka_unit_test_teardown(memory_follows_what_is_sampled_not_the_context, restore_allocator),
         cmocka_unit_test_teardown(every_failing_allocation_is_reported_and_leaks_nothing, restore_allocator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
