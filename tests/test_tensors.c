@@ -257,6 +257,21 @@ static void parameters_within_the_room_move_nothing(void **state) {
     ppo_params_free(params);
 }
 
+static void room_of_any_size_keeps_parameters_on_64_byte_boundaries(void **state) {
+    (void)state;
+    static const size_t rooms[] = {1, 15, 17, 100, 1001};
+    for (int k = 0; k < COUNT(rooms); k++) {
+        ppo_params *params = NULL;
+        assert_ok(ppo_params_create(&params));
+        assert_ok(ppo_params_reserve(params, rooms[k]));
+        assert_true(params->capacity >= rooms[k]);
+        ppo_tensor *t = ppo_params_add(params, "t", 1, 1);
+        assert_int_equal((uintptr_t)t->data % 64, 0);
+        assert_int_equal((uintptr_t)t->grad % 64, 0);
+        ppo_params_free(params);
+    }
+}
+
 static void room_that_is_not_there_is_refused_and_changes_nothing(void **state) {
     (void)state;
     heap        h = {0, 0, -1, 0};
@@ -292,6 +307,7 @@ int main(void) {
         cmocka_unit_test(a_frozen_parameter_stays_frozen_when_the_set_grows),
         cmocka_unit_test(more_room_moves_all_that_is_there_and_is_zero_behind),
         cmocka_unit_test(parameters_within_the_room_move_nothing),
+        cmocka_unit_test(room_of_any_size_keeps_parameters_on_64_byte_boundaries),
         cmocka_unit_test_teardown(room_that_is_not_there_is_refused_and_changes_nothing, restore_allocator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
