@@ -906,6 +906,33 @@ static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
     ppo_tokens_free(&best);
 }
 
+static void what_was_sampled_may_be_the_prompts_of_best_of_n(void **state) {
+    (void)state;
+    ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
+    ppo_tokens     prompts = some_prompts(5), own = {0, NULL, NULL, NULL};
+    ppo_tokens     want = own, best = own;
+    ppo_generator *generator = NULL;
+    ppo_sampling   how = ppo_sampling_default();
+    ppo_samples    samples;
+    how.max_new = 2;
+    assert_ok(ppo_generator_create(gpt, 4, &generator));
+    for (int n = 2; n < 30; n += 20) {
+        assert_ok(ppo_generate(generator, &prompts, &how, &samples));
+        ppo_tokens_clear(&own), ppo_tokens_clear(&want), ppo_tokens_clear(&best);
+        for (int s = 0; s < 5; s++) assert_ok(ppo_tokens_add_from(&own, &samples.tokens, s));
+        samples.tokens.prompt = NULL;
+        for (int s = 0; s < 5; s++) own.prompt[s] = own.start[s + 1] - own.start[s];
+        assert_ok(ppo_best_of_n(generator, &samples.tokens, n, &how, count_good, NULL, &best, NULL));
+        assert_ok(ppo_best_of_n(generator, &own, n, &how, count_good, NULL, &want, NULL));
+        assert_int_equal(best.count, 5);
+        assert_memory_equal(best.start, want.start, 6 * sizeof(int));
+        assert_memory_equal(best.token, want.token, (size_t)want.start[5] * sizeof(int));
+    }
+    ppo_generator_free(generator);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&prompts), ppo_tokens_free(&own), ppo_tokens_free(&want), ppo_tokens_free(&best);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    What cannot work
    -------------------------------------------------------------------------------------------------------- */
@@ -1190,6 +1217,32 @@ static void many_samples_allocate_nothing_after_the_first_iteration(void **state
     ppo_set_allocator(NULL, NULL);
 }
 
+static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed < 5; seed++) {
+        heap            h = {0, 0, -1, 0};
+        ppo_rlhf_config c = small_config();
+        ppo_gpt        *policy = small_gpt(VOCAB, 100, 1);
+        ppo_tokens      prompts = {0, NULL, NULL, NULL};
+        ppo_rlhf       *r = NULL;
+        ppo_rng         rng = test_rng(90);
+        long            calls = 0;
+        for (int s = 0; s < 20; s++) add_random(&prompts, &rng, VOCAB, s < 18 ? 1 : 90, s < 18 ? 1 : 90);
+        c.prompts = c.minibatch_size = 4, c.epochs = 1, c.sampling.max_new = 3, c.seed = seed;
+        ppo_set_allocator(heap_hook, &h);
+        assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r));
+        for (int k = 0; k < 8; k++) {
+            assert_ok(ppo_rlhf_iterate(r, NULL));
+            if (k == 0) calls = h.calls;
+            assert_int_equal(h.calls, calls);
+        }
+        ppo_rlhf_free(r);
+        ppo_set_allocator(NULL, NULL);
+        ppo_gpt_free(policy);
+        ppo_tokens_free(&prompts);
+    }
+}
+
 /* Counts the bytes of all allocations. */
 static size_t asked_for;
 
@@ -1286,6 +1339,7 @@ int main(void) {
         cmocka_unit_test_teardown(only_a_creation_that_succeeds_clears_the_optimizers, restore_allocator),
         cmocka_unit_test(the_best_of_n_is_the_best_of_these_samples),
         cmocka_unit_test(a_best_of_n_that_fails_leaves_best_as_it_was),
+        cmocka_unit_test(what_was_sampled_may_be_the_prompts_of_best_of_n),
         cmocka_unit_test(failing_rewards_are_told_and_change_nothing),
         cmocka_unit_test(a_reward_of_best_of_n_that_is_none_is_told),
         cmocka_unit_test(samples_that_are_all_the_same_are_no_failure),
@@ -1293,6 +1347,7 @@ int main(void) {
         cmocka_unit_test(settings_that_cannot_work_are_refused_by_name),
         cmocka_unit_test_teardown(an_iteration_after_the_first_allocates_nothing, restore_allocator),
         cmocka_unit_test_teardown(many_samples_allocate_nothing_after_the_first_iteration, restore_allocator),
+        cmocka_unit_test_teardown(a_longer_prompt_that_comes_later_allocates_nothing, restore_allocator),
         cmocka_unit_test_teardown(memory_follows_what_is_sampled_not_the_context, restore_allocator),
         cmocka_unit_test_teardown(every_failing_allocation_is_reported_and_leaks_nothing, restore_allocator),
     };
