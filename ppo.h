@@ -3217,6 +3217,8 @@ PPO_DEF void ppo_params_free(ppo_params *params) {
 PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count) {
     if (!params) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_reserve: params is NULL");
     if (count <= params->capacity) return PPO_OK;
+    const size_t line = PPO__ALIGN / sizeof(float); /* so that each of the four begins on a boundary */
+    if (count < SIZE_MAX / 16) count = (count + line - 1) / line * line;
     float *block = (float *)ppo__alloc(count < SIZE_MAX / 16 ? 4 * count * sizeof(float) : SIZE_MAX);
     if (!block) return PPO_ERROR_MEMORY;
     float *old[4] = {params->data, params->grad, params->m, params->v};
@@ -9090,7 +9092,8 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
         total += p[j];
     }
     if (!(total > 0)) return ppo_fail(PPO_ERROR_NUMERIC, "a logit is NaN or infinite");
-    if (least > 0 || how->greedy) ppo__k()->scale((float)(1 / total), p, (size_t)vocab);
+    if (how->greedy) p[token] = 1;
+    else if (least > 0) ppo__k()->scale((float)(1 / total), p, (size_t)vocab);
     return PPO_OK;
 }
 
@@ -10248,6 +10251,19 @@ static ppo_status ppo__rlhf_gather(ppo_rlhf *r, const ppo_samples *samples, cons
     return status;
 }
 
+/* And of sampling: an iteration in which every prompt is the longest. */
+static ppo_status ppo__rlhf_reserve_samples(ppo_rlhf *r) {
+    int        longest = ppo__longest(&r->prompts);
+    ppo_status status = PPO_OK;
+    ppo_tokens_clear(&r->asked);
+    for (int i = 0; i < r->config.prompts && !status; ++i)
+        status = ppo__add_prompt(&r->asked, &r->prompts, longest, r->config.samples);
+    if (!status) status = ppo__begin_results(r->generator, &r->asked);
+    if (!status) status = ppo__generator_reserve(r->generator, r->asked.count);
+    ppo_tape_reset(r->generator->tape);
+    return status;
+}
+
 /* The memory takes its lasting size: a micro-batch of the longest sequences. */
 static ppo_status ppo__rlhf_reserve(ppo_rlhf *r) {
     ppo__rlhf_stats stats;
@@ -10258,6 +10274,7 @@ static ppo_status ppo__rlhf_reserve(ppo_rlhf *r) {
         status = ppo_tokens_add(&r->batch, zeros, r->longest, 1);
     if (!status) status = ppo_tape_backward(r->tape, ppo__rlhf_loss(r, &stats));
     ppo_tape_reset(r->tape);
+    if (!status) status = ppo__rlhf_reserve_samples(r);
     return status;
 }
 
@@ -10746,15 +10763,17 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: an argument is NULL");
     if (n < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: n is %d, must be 1 or more", n);
     if (best == prompts) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: best is the prompts themselves");
+    ppo_tokens   given = {0, NULL, NULL, NULL}; /* a copy: they may be the generator's */
     ppo_sampling now = *how;
     int          before = best->count;
     ppo_status   status = ppo__check_prompts(generator->gpt, prompts);
     if (status) return status;
     float *scores = (float *)ppo__alloc(n * sizeof(float));
     if (!scores) return PPO_ERROR_MEMORY;
-    for (int s = 0, top = 0; s < prompts->count && !status; ++s) {
+    for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&given, prompts, s, 1);
+    for (int s = 0, top = 0; s < given.count && !status; ++s) {
         ppo_tokens_clear(&asked);
-        status = ppo__add_prompt(&asked, prompts, s, n);
+        status = ppo__add_prompt(&asked, &given, s, n);
         now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
         if (!status) status = ppo_generate(generator, &asked, &now, &samples);
         if (!status) status = ppo__find_best(&samples, s, reward, user, scores, &top);
@@ -10764,6 +10783,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
     if (status) ppo__tokens_keep(best, before);
     ppo__free(scores);
     ppo_tokens_free(&asked);
+    ppo_tokens_free(&given);
     return status;
 }
 
