@@ -9084,16 +9084,19 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
                                      float *p, float *scratch) {
     memcpy(p, logits, vocab * sizeof(float));
     ppo__k()->softmax(1 / how->temperature, p, vocab);
-    float  least = 0;
-    double total = 0;
-    if (how->top_k || how->top_p < 1) least = ppo__least_kept(how, p, vocab, scratch);
-    for (int j = 0; j < vocab; ++j) {
-        if (how->greedy ? j != token : p[j] < least) p[j] = 0;
-        total += p[j];
+    if (!(p[token] > 0)) return ppo_fail(PPO_ERROR_NUMERIC, "a logit is NaN or infinite");
+    if (how->greedy) {
+        memset(p, 0, vocab * sizeof(float));
+        p[token] = 1;
+    } else if (how->top_k || how->top_p < 1) {
+        float  least = ppo__least_kept(how, p, vocab, scratch);
+        double total = 0;
+        for (int j = 0; j < vocab; ++j) {
+            if (p[j] < least) p[j] = 0;
+            total += p[j];
+        }
+        ppo__k()->scale((float)(1 / total), p, (size_t)vocab);
     }
-    if (!(total > 0)) return ppo_fail(PPO_ERROR_NUMERIC, "a logit is NaN or infinite");
-    if (how->greedy) p[token] = 1;
-    else if (least > 0) ppo__k()->scale((float)(1 / total), p, (size_t)vocab);
     return PPO_OK;
 }
 
@@ -9146,7 +9149,7 @@ struct ppo_generator {
     size_t slot_keys, slot_values; /* floats */
     float *keys, *values;
     float *embedding; /* (width, vocab), the token embedding transposed */
-    float *scores;    /* [context] */
+    float *scores;    /* (heads, context) */
     float *p;         /* [2 vocab] */
     /* What is asked of the model at once: tokens at positions of slots; and the last row of each slot. */
     int         rows, asked;
@@ -9180,7 +9183,7 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     g->keys = (float *)ppo__arena_array(&g->memory, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->memory, caches, g->slot_values * sizeof(float));
     g->embedding = (float *)ppo__arena_array(&g->memory, ppo__at(c->vocab, c->width), sizeof(float));
-    g->scores = (float *)ppo__arena_array(&g->memory, c->context, sizeof(float));
+    g->scores = (float *)ppo__arena_array(&g->memory, ppo__at(c->heads, c->context), sizeof(float));
     g->p = (float *)ppo__arena_array(&g->memory, ppo__at(2, c->vocab), sizeof(float));
     g->row_token = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
     g->row_position = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
@@ -9220,34 +9223,37 @@ static void ppo__keep(const ppo_generator *g, const float *row, int position, fl
     memcpy(values + ppo__at(position, width), row + 2 * width, width * sizeof(float));
 }
 
-/* What a head whose query is q makes of `seen` keys and values. */
+/* What the heads make of a row's queries q, and of `seen` keys and values. First all scores, then all
+   softmaxes, then all sums of values: what is computed next need not wait for what was computed last. */
 static void ppo__attend_row(const ppo_generator *g, const float *q, int seen, const float *keys,
                             const float *values, float *out) {
     const ppo__kernels *k = ppo__k();
-    int                 width = g->gpt->config.width, size = width / g->gpt->config.heads;
-    for (int i = 0; i < seen; i += PPO__KEYS) {
+    int                 width = g->gpt->config.width, heads = g->gpt->config.heads, size = width / heads;
+    for (int i = 0; i < seen; i += PPO__KEYS, keys += ppo__at(PPO__KEYS, width)) {
         int n = seen - i < PPO__KEYS ? seen - i : (int)PPO__KEYS;
-        k->gemm(1, n, size, q, size, 1, keys + ppo__at(i, width), PPO__KEYS, NULL, 0, g->scores + i, n);
+        for (int h = 0; h < heads; ++h) {
+            k->gemm(1, n, size, q + ppo__at(h, size), size, 1, keys + ppo__at(h * size, PPO__KEYS), PPO__KEYS,
+                    NULL, 0, g->scores + ppo__at(h, seen) + i, n);
+        }
     }
-    k->softmax(1 / sqrtf((float)size), g->scores, seen);
-    k->gemm(1, size, seen, g->scores, seen, 1, values, width, NULL, 0, out, size);
+    for (int h = 0; h < heads; ++h) k->softmax(1 / sqrtf((float)size), g->scores + ppo__at(h, seen), seen);
+    for (int h = 0; h < heads; ++h) {
+        k->gemm(1, size, seen, g->scores + ppo__at(h, seen), seen, 1, values + ppo__at(h, size), width, NULL,
+                0, out + ppo__at(h, size), size);
+    }
 }
 
 static ppo_status ppo__cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     const ppo_generator    *g = args->generator;
     const ppo_tensor       *qkv = node->in[0];
-    int                     width = g->gpt->config.width, size = width / g->gpt->config.heads;
     for (int i = 0; i < qkv->rows; ++i) {
         size_t       cache = ppo__at(args->block, g->slots) + (size_t)g->row_slot[i];
         float       *keys = g->keys + cache * g->slot_keys, *values = g->values + cache * g->slot_values;
         const float *row = qkv->data + ppo__at(i, qkv->cols);
-        float       *out = node->out[0]->data + ppo__at(i, width);
         ppo__keep(g, row, g->row_position[i], keys, values);
-        for (int h = 0; h < width; h += size) {
-            ppo__attend_row(g, row + h, g->row_position[i] + 1, keys + ppo__at(h, PPO__KEYS), values + h,
-                            out + h);
-        }
+        ppo__attend_row(g, row, g->row_position[i] + 1, keys, values,
+                        node->out[0]->data + ppo__at(i, qkv->cols / 3));
     }
     return PPO_OK;
 }
@@ -10387,15 +10393,20 @@ static ppo_status ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples,
     return PPO_OK;
 }
 
+/* The sequences in their order, and where their rows begin. */
+static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
+    r->first_row[0] = 0;
+    for (int s = 0; s < tokens->count; ++s) {
+        r->order[s] = s;
+        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
+    }
+}
+
 static ppo_status ppo__rlhf_look(ppo_rlhf *r, const ppo_samples *samples) {
     int        count = samples->tokens.count, micro = ppo__micro(&r->config);
     ppo_status status = PPO_OK;
     ppo_tape_record(r->tape, 0);
-    r->first_row[0] = 0;
-    for (int s = 0; s < count; ++s) {
-        r->order[s] = s;
-        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(&samples->tokens, s);
-    }
+    ppo__rlhf_index(r, &samples->tokens);
     for (int s = 0; s < count && !status; s += micro) {
         status = ppo__rlhf_gather(r, samples, r->order + s, count - s < micro ? count - s : micro);
         if (!status) status = ppo__rlhf_judge(r, r->first_row[s]);

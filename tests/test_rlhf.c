@@ -123,7 +123,7 @@ static void rewards_and_advantages_are_those_of_trl(void **state) {
             int n = pack(g_trl_value, r->rows.value);
             assert_ok(ppo_kl_estimate(r->rows.old_logp, r->rows.ref_logp, n, PPO_K1, r->rows.kl));
             assert_rows(r->rows.kl, g_trl_kl);
-            for (int s = 0; s < g_trl_n; s++) r->order[s] = s;
+            ppo__rlhf_index(r, &samples.tokens);
             assert_ok(ppo__rlhf_gather(r, &samples, r->order, g_trl_n));
             assert_ok(ppo__rlhf_next_values(r, &samples, 0, 0));
             assert_ok(ppo__rlhf_rewards(r, &samples, g_trl_score));
