@@ -149,9 +149,11 @@ REPRODUCIBLE
 
 THREADS
 
-    cfg.threads > 1 collects experience on that many threads: your environment's functions (and the allocator
-    hook) are then called from several threads at once, the former each with its own state. Different trainers
-    may run on different threads. One agent, trainer or tape must not be used by two threads at a time.
+    cfg.threads > 1 collects experience and computes the update on that many threads: your environment's
+    functions (and the allocator hook) are then called from several threads at once, the former each with its
+    own state. ppo_set_threads() divides the arithmetic of all else, of language models above all. Different
+    trainers may run on different threads. One agent, trainer or tape must not be used by two threads at a
+    time.
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
@@ -208,6 +210,13 @@ PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
    NULL restores the C library's. Change it only while the library holds no memory. */
 typedef void *(*ppo_realloc_hook)(void *user, void *ptr, size_t size);
 PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
+
+/* From now on what the calling thread computes is divided among so many threads, itself one of them [1]: the
+   results have the same bits for any number. Large matrices gain most; what is too small is not divided. The
+   threads wait for work until this is called with 1. A ppo_trainer has threads of its own
+   (ppo_config.threads). Errors, which leave all as it was: too many for the system, a call from an
+   environment's functions. */
+PPO_DEF ppo_status ppo_set_threads(int threads);
 
 /* Wall-clock seconds since some fixed moment; for differences. */
 PPO_DEF double ppo_clock(void);
@@ -394,8 +403,9 @@ struct ppo_node {
     ppo_tape     *tape; /* for ppo_tape_alloc() */
     ppo_tensor   *in[PPO_MAX_INPUTS];
     ppo_tensor   *out[PPO_MAX_OUTPUTS];
-    void         *args; /* a copy of the operation's own arguments */
-    void         *kept; /* what forward leaves for backward; memory from ppo_tape_alloc() */
+    void         *args;    /* a copy of the operation's own arguments */
+    void         *kept;    /* what forward leaves for backward; memory from ppo_tape_alloc() */
+    float        *scratch; /* of the call that goes on */
 };
 
 /* Runs and records an operation: n_in inputs (NULL ones are an optional operand left out), outputs (rows,
@@ -1023,12 +1033,12 @@ typedef struct ppo_config {  /* defaults in brackets */
     int      gsde;          /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
     int      gsde_steps;    /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
     int      normalize_obs; /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
-    int      normalize_reward;     /* 1: divided by the std of the discounted return, likewise [0] */
-    float    clip_obs;             /* normalized observations are clipped to +- this [10] */
-    float    clip_reward;          /* normalized rewards are clipped to +- this [10] */
-    uint64_t seed;                 /* [1] */
-    int      threads;              /* for collecting; the results are the same for any number [1] */
-    ppo_callback    callback;      /* may be NULL [NULL] */
+    int      normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
+    float    clip_obs;         /* normalized observations are clipped to +- this [10] */
+    float    clip_reward;      /* normalized rewards are clipped to +- this [10] */
+    uint64_t seed;             /* [1] */
+    int      threads;         /* to step environments and to compute; any number gives the same results [1] */
+    ppo_callback    callback; /* may be NULL [NULL] */
     void           *callback_user; /* handed to the callback [NULL] */
     ppo_schedule_fn schedule;      /* for PPO_CUSTOM [NULL] */
     void           *schedule_user; /* handed to it [NULL] */
@@ -1942,47 +1952,114 @@ static void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
     return array;
 }
 
-/* A thread pool: run() calls task(user, k) for k = 0 .. tasks-1, each on a thread of its own, and waits
-   for all. */
+/* A thread pool: run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and tasks-1 others,
+   and returns when all are done. Whoever is free takes the next task, so nobody waits for a thread that the
+   system has not let run yet. A thread without work looks for it for some microseconds before it sleeps, so
+   that a run which follows another costs little. */
 typedef struct ppo__pool {
     int tasks;
     void (*task)(void *user, int k);
     void *user;
 #ifdef PPO__THREADS
-    pthread_t      *threads; /* [tasks - 1]; task 0 is the caller's */
+    pthread_t      *threads; /* [tasks - 1] */
     int             started;
-    int             next, running; /* of the present run: who takes which k, and how many have not finished */
-    int             quit;
+    uint64_t        ticket;                  /* atomic: the number of the run << 32, plus the next task */
+    int             undone;                  /* atomic: tasks of the run that are not done */
+    int             sleepers, caller_sleeps; /* atomic */
+    int             quit;                    /* atomic */
     pthread_mutex_t mutex;
     pthread_cond_t  work, done;
 #endif
 } ppo__pool;
 
+/* The pool that arithmetic of this thread is divided among; NULL: it is not. */
+static PPO__THREAD_LOCAL ppo__pool *ppo__arithmetic_pool;
+static PPO__THREAD_LOCAL int        ppo__in_task; /* 1: this thread does a task of some pool */
+
 #ifdef PPO__THREADS
+#define PPO__ATOMIC_LOAD(x)   __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
+#define PPO__ATOMIC_ADD(x, n) __atomic_fetch_add(&(x), n, __ATOMIC_SEQ_CST)
+
+#if defined(__x86_64__) || defined(__i386__)
+#define PPO__PAUSE() __builtin_ia32_pause()
+#else
+#define PPO__PAUSE() ((void)0)
+#endif
+enum { PPO__LOOKS = 10000 }; /* some 100 us */
+
+static uint32_t ppo__pool_run_number(ppo__pool *pool) {
+    return (uint32_t)(PPO__ATOMIC_LOAD(pool->ticket) >> 32);
+}
+
+/* Waits for a run that is not the last one seen. */
+static uint32_t ppo__pool_await_run(ppo__pool *pool, uint32_t last) {
+    for (int i = 0; i < PPO__LOOKS && ppo__pool_run_number(pool) == last; ++i) PPO__PAUSE();
+    if (ppo__pool_run_number(pool) == last) {
+        pthread_mutex_lock(&pool->mutex);
+        PPO__ATOMIC_ADD(pool->sleepers, 1);
+        while (ppo__pool_run_number(pool) == last) pthread_cond_wait(&pool->work, &pool->mutex);
+        PPO__ATOMIC_ADD(pool->sleepers, -1);
+        pthread_mutex_unlock(&pool->mutex);
+    }
+    return ppo__pool_run_number(pool);
+}
+
+/* Does tasks of the run until none is left to take. */
+static void ppo__pool_work(ppo__pool *pool, uint32_t run) {
+    for (uint64_t ticket = PPO__ATOMIC_LOAD(pool->ticket);;) {
+        if ((uint32_t)(ticket >> 32) != run || (uint32_t)ticket >= (uint32_t)pool->tasks) return;
+        if (!__atomic_compare_exchange_n(&pool->ticket, &ticket, ticket + 1, 0, __ATOMIC_SEQ_CST,
+                                         __ATOMIC_SEQ_CST))
+            continue; /* somebody else took it; ticket is the new one */
+        pool->task(pool->user, (int)(uint32_t)ticket);
+        if (PPO__ATOMIC_ADD(pool->undone, -1) == 1 && PPO__ATOMIC_LOAD(pool->caller_sleeps)) {
+            pthread_mutex_lock(&pool->mutex);
+            pthread_cond_signal(&pool->done);
+            pthread_mutex_unlock(&pool->mutex);
+        }
+        ticket = PPO__ATOMIC_LOAD(pool->ticket);
+    }
+}
+
 static void *ppo__pool_thread(void *argument) {
     ppo__pool *pool = (ppo__pool *)argument;
-    pthread_mutex_lock(&pool->mutex);
-    for (;;) {
-        while (!pool->quit && pool->next >= pool->tasks) pthread_cond_wait(&pool->work, &pool->mutex);
-        if (pool->quit) break;
-        int k = pool->next++;
-        pthread_mutex_unlock(&pool->mutex);
-        pool->task(pool->user, k);
-        pthread_mutex_lock(&pool->mutex);
-        if (--pool->running == 0) pthread_cond_signal(&pool->done);
+    ppo__in_task = 1;
+    for (uint32_t run = 0;;) {
+        run = ppo__pool_await_run(pool, run);
+        if (PPO__ATOMIC_LOAD(pool->quit)) return NULL;
+        ppo__pool_work(pool, run);
     }
+}
+
+/* Begins a run of all tasks. Returns its number. */
+static uint32_t ppo__pool_begin(ppo__pool *pool) {
+    uint32_t run = ppo__pool_run_number(pool) + 1;
+    pool->undone = pool->tasks;
+    __atomic_store_n(&pool->ticket, (uint64_t)run << 32, __ATOMIC_SEQ_CST);
+    if (PPO__ATOMIC_LOAD(pool->sleepers)) {
+        pthread_mutex_lock(&pool->mutex);
+        pthread_cond_broadcast(&pool->work);
+        pthread_mutex_unlock(&pool->mutex);
+    }
+    return run;
+}
+
+static void ppo__pool_await_end(ppo__pool *pool) {
+    for (int i = 0; i < PPO__LOOKS && PPO__ATOMIC_LOAD(pool->undone); ++i) PPO__PAUSE();
+    if (!PPO__ATOMIC_LOAD(pool->undone)) return;
+    pthread_mutex_lock(&pool->mutex);
+    PPO__ATOMIC_ADD(pool->caller_sleeps, 1);
+    while (PPO__ATOMIC_LOAD(pool->undone)) pthread_cond_wait(&pool->done, &pool->mutex);
+    PPO__ATOMIC_ADD(pool->caller_sleeps, -1);
     pthread_mutex_unlock(&pool->mutex);
-    return NULL;
 }
 #endif
 
 static void ppo__pool_free(ppo__pool *pool) {
     if (!pool) return;
 #ifdef PPO__THREADS
-    pthread_mutex_lock(&pool->mutex);
-    pool->quit = 1;
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->mutex);
+    PPO__ATOMIC_ADD(pool->quit, 1);
+    ppo__pool_begin(pool);
     for (int i = 0; i < pool->started; ++i) pthread_join(pool->threads[i], NULL);
     pthread_mutex_destroy(&pool->mutex);
     pthread_cond_destroy(&pool->work);
@@ -2000,7 +2077,6 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_cond_init(&pool->work, NULL);
     pthread_cond_init(&pool->done, NULL);
-    pool->next = tasks;
     pool->threads = (pthread_t *)ppo__alloc(tasks * sizeof *pool->threads);
     if (!pool->threads) {
         ppo__pool_free(pool);
@@ -2019,21 +2095,65 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
 }
 
 static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void *user) {
+    ppo__pool *before = ppo__arithmetic_pool;
+    int        in_task = ppo__in_task;
+    ppo__arithmetic_pool = NULL; /* a task is not divided further */
+    ppo__in_task = 1;
 #ifdef PPO__THREADS
-    pthread_mutex_lock(&pool->mutex);
     pool->task = task;
     pool->user = user;
-    pool->next = 1;
-    pool->running = pool->tasks - 1;
-    pthread_cond_broadcast(&pool->work);
-    pthread_mutex_unlock(&pool->mutex);
-    task(user, 0);
-    pthread_mutex_lock(&pool->mutex);
-    while (pool->running) pthread_cond_wait(&pool->done, &pool->mutex);
-    pthread_mutex_unlock(&pool->mutex);
+    ppo__pool_work(pool, ppo__pool_begin(pool));
+    ppo__pool_await_end(pool);
 #else
     for (int k = 0; k < pool->tasks; ++k) task(user, k);
 #endif
+    ppo__arithmetic_pool = before;
+    ppo__in_task = in_task;
+}
+
+PPO_DEF ppo_status ppo_set_threads(int threads) {
+    ppo__pool *pool = NULL;
+    if (threads < 1 || threads > 1024)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: %d threads, must be 1 to 1024", threads);
+    if (ppo__in_task)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: not from an environment's functions");
+    ppo_status status = threads > 1 ? ppo__pool_create(threads, &pool) : PPO_OK;
+    if (status) return status;
+    ppo__pool_free(ppo__arithmetic_pool);
+    ppo__arithmetic_pool = pool;
+    return PPO_OK;
+}
+
+/* Divides work on n rows, or columns, among the threads: part() gets from .. to - 1, in multiples of `step`.
+   `work` is how much it is for a row, in multiply-adds; where there is too little, one part gets all. */
+typedef void (*ppo__part_fn)(void *user, int part, int from, int to);
+
+typedef struct ppo__split_job {
+    int          steps, step, n, parts;
+    ppo__part_fn part;
+    void        *user;
+} ppo__split_job;
+
+static void ppo__split_task(void *user, int k) {
+    const ppo__split_job *job = (const ppo__split_job *)user;
+    if (k >= job->parts) return;
+    int from = (int)((int64_t)job->steps * k / job->parts) * job->step;
+    int to = (int)((int64_t)job->steps * (k + 1) / job->parts) * job->step;
+    job->part(job->user, k, from, to < job->n ? to : job->n);
+}
+
+static int ppo__parts(int n, int step, double work) {
+    enum { LEAST = 1 << 16 }; /* worth a part: some microseconds */
+    int steps = (n - 1) / step + 1, parts = ppo__arithmetic_pool ? ppo__arithmetic_pool->tasks : 1;
+    if (parts > 1 && work * n < (double)LEAST * parts) parts = (int)(work * n / LEAST);
+    if (parts > steps) parts = steps;
+    return parts > 1 ? parts : 1;
+}
+
+static void ppo__split(int n, int step, double work, ppo__part_fn part, void *user) {
+    const ppo__split_job job = {(n - 1) / step + 1, step, n, ppo__parts(n, step, work), part, user};
+    if (job.parts == 1) part(user, 0, 0, n);
+    else ppo__pool_run(ppo__arithmetic_pool, ppo__split_task, (void *)&job);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -3465,6 +3585,45 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     return node;
 }
 
+/* Elementwise work on large arrays is divided into lines. */
+enum { PPO__LINE = 1024 };
+
+static int ppo__lines(size_t n) { return (int)((n + PPO__LINE - 1) / PPO__LINE); }
+
+typedef struct ppo__lines_job {
+    const float *x;
+    float       *y;
+    size_t       n;
+} ppo__lines_job;
+
+static size_t ppo__line_end(size_t n, int to) {
+    size_t end = ppo__at(to, PPO__LINE);
+    return end < n ? end : n;
+}
+
+static void ppo__zero_lines(void *user, int part, int from, int to) {
+    const ppo__lines_job *job = (const ppo__lines_job *)user;
+    size_t                at = ppo__at(from, PPO__LINE);
+    memset(job->y + at, 0, (ppo__line_end(job->n, to) - at) * sizeof(float));
+}
+
+static void ppo__zero(float *y, size_t n) {
+    ppo__lines_job job = {NULL, y, n};
+    ppo__split(ppo__lines(n), 1, 8.0 * PPO__LINE, ppo__zero_lines, &job);
+}
+
+static void ppo__add_lines(void *user, int part, int from, int to) {
+    const ppo__lines_job *job = (const ppo__lines_job *)user;
+    size_t                at = ppo__at(from, PPO__LINE);
+    ppo__k()->add(job->x + at, job->y + at, ppo__line_end(job->n, to) - at);
+}
+
+/* y += x */
+static void ppo__add_to(const float *x, float *y, size_t n) {
+    ppo__lines_job job = {x, y, n};
+    ppo__split(ppo__lines(n), 1, 10.0 * PPO__LINE, ppo__add_lines, &job);
+}
+
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     ppo_status status = ppo_tape_status(tape);
     if (status) return status;
@@ -3475,7 +3634,7 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     for (ptrdiff_t i = 0; i < stbds_arrlen(tape->nodes); ++i) {
         for (int k = 0; k < tape->nodes[i]->op->outputs; ++k) {
             ppo_tensor *out = tape->nodes[i]->out[k];
-            memset(out->grad, 0, ppo__size(out) * sizeof(float));
+            ppo__zero(out->grad, ppo__size(out));
         }
     }
     loss->grad[0] += 1;
@@ -3574,13 +3733,13 @@ static ppo_tensor *ppo__tape_binary(ppo_tape *tape, const ppo__binary *f, ppo_te
 /* a + b of one shape, which a transformer does twice per block. */
 static ppo_status ppo__add_forward(ppo_node *node) {
     memcpy(node->out[0]->data, node->in[0]->data, ppo__size(node->out[0]) * sizeof(float));
-    ppo__k()->add(node->in[1]->data, node->out[0]->data, ppo__size(node->out[0]));
+    ppo__add_to(node->in[1]->data, node->out[0]->data, ppo__size(node->out[0]));
     return PPO_OK;
 }
 
 static void ppo__add_backward(ppo_node *node) {
     for (int k = 0; k < 2; ++k) {
-        if (node->in[k]->grad) ppo__k()->add(node->out[0]->grad, node->in[k]->grad, ppo__size(node->out[0]));
+        if (node->in[k]->grad) ppo__add_to(node->out[0]->grad, node->in[k]->grad, ppo__size(node->out[0]));
     }
 }
 
@@ -3789,43 +3948,89 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, 1, &index, sizeof index));
 }
 
+/* Matrices are divided among threads in strips of so many rows, or columns. */
+enum { PPO__STRIP = 16 };
+
 /* y = activation(x w + b). Backward: dz = dy activation'(y);  dx += dz w^T,  dw += x^T dz,  db += column
    sums of dz. */
-static ppo_status ppo__linear_forward(ppo_node *node) {
+static void ppo__linear_rows(void *user, int part, int from, int to) {
+    const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    float            *y = node->out[0]->data;
-    size_t            n = ppo__size(node->out[0]);
     int               activation = *(const int *)node->args;
-    ppo__k()->gemm(x->rows, w->cols, x->cols, x->data, x->cols, 1, w->data, w->cols, b ? b->data : NULL, 0, y,
-                   w->cols);
+    size_t            at = ppo__at(from, w->cols), n = ppo__at(to - from, w->cols);
+    float            *y = node->out[0]->data + at, *kept = (float *)node->kept;
+    ppo__k()->gemm(to - from, w->cols, x->cols, x->data + ppo__at(from, x->cols), x->cols, 1, w->data,
+                   w->cols, b ? b->data : NULL, 0, y, w->cols);
     if (activation == PPO_TANH) ppo__k()->vtanh(y, y, n);
     if (activation == PPO_RELU) ppo__k()->relu(y, y, n);
-    if (activation != PPO_GELU) return PPO_OK;
-    if (node->out[0]->grad) { /* GELU's slope cannot be told from its value */
-        node->kept = ppo_tape_alloc(node->tape, n);
+    if (kept) memcpy(kept + at, y, n * sizeof(float));
+    if (activation == PPO_GELU) ppo__k()->gelu(y, y, n);
+}
+
+/* Of a row: its products; and an activation takes as long as some twenty of them. */
+static double ppo__linear_work(const ppo_node *node) {
+    return (double)ppo__size(node->in[1]) + (*(const int *)node->args ? 20 : 1) * node->out[0]->cols;
+}
+
+static ppo_status ppo__linear_forward(ppo_node *node) {
+    if (*(const int *)node->args == PPO_GELU && node->out[0]->grad) { /* its slope cannot be told from y */
+        node->kept = ppo_tape_alloc(node->tape, ppo__size(node->out[0]));
         if (!node->kept) return PPO_ERROR_MEMORY;
-        memcpy(node->kept, y, n * sizeof(float));
     }
-    ppo__k()->gelu(y, y, n);
+    ppo__split(node->in[0]->rows, PPO__STRIP, ppo__linear_work(node), ppo__linear_rows, node);
     return PPO_OK;
 }
 
-static void ppo__linear_backward(ppo_node *node) {
-    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    const float      *y = node->out[0]->data;
-    float            *dz = node->out[0]->grad; /* in place: nobody reads dy after this */
-    size_t            n = ppo__size(node->out[0]);
-    int               activation = *(const int *)node->args, rows = x->rows, in = x->cols, out = w->cols;
+/* dz in place of dy, which nobody reads after this; and dx, for which scratch is w^T, or NULL. */
+static void ppo__linear_rows_backward(void *user, int part, int from, int to) {
+    const ppo_node   *node = (const ppo_node *)user;
+    const ppo_tensor *x = node->in[0], *w = node->in[1];
+    int               activation = *(const int *)node->args, in = x->cols, out = w->cols, rows = to - from;
+    size_t            at = ppo__at(from, out), n = ppo__at(rows, out);
+    const float      *y = node->out[0]->data + at;
+    float            *dz = node->out[0]->grad + at;
     if (activation == PPO_TANH) ppo__k()->tanh_backward(y, dz, dz, n);
     if (activation == PPO_RELU) ppo__k()->relu_backward(y, dz, dz, n);
-    if (activation == PPO_GELU) ppo__k()->gelu_backward((const float *)node->kept, dz, dz, n);
-    if (b && b->grad) ppo__k()->column_sum(rows, out, dz, out, b->grad);
-    if (w->grad) ppo__k()->gemm(in, out, rows, x->data, 1, in, dz, out, w->grad, out, w->grad, out);
-    if (!x->grad) return;
-    float *wt = ppo_tape_alloc(node->tape, ppo__size(w));
-    if (!wt) return;
-    ppo__k()->transpose(in, out, w->data, out, wt, in);
-    ppo__k()->gemm(rows, in, out, dz, out, 1, wt, in, x->grad, in, x->grad, in);
+    if (activation == PPO_GELU) ppo__k()->gelu_backward((const float *)node->kept + at, dz, dz, n);
+    if (!x->grad || !node->scratch) return;
+    float *dx = x->grad + ppo__at(from, in);
+    ppo__k()->gemm(rows, in, out, dz, out, 1, node->scratch, in, dx, in, dx, in);
+}
+
+/* dw, some of its rows; the part with the first row has db, too. */
+static void ppo__linear_dw_rows(void *user, int part, int from, int to) {
+    const ppo_node   *node = (const ppo_node *)user;
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
+    int               rows = x->rows, in = x->cols, out = w->cols;
+    const float      *dz = node->out[0]->grad;
+    if (from == 0 && b && b->grad) ppo__k()->column_sum(rows, out, dz, out, b->grad);
+    if (!w->grad) return;
+    float *dw = w->grad + ppo__at(from, out);
+    ppo__k()->gemm(to - from, out, rows, x->data + from, 1, in, dz, out, dw, out, dw, out);
+}
+
+/* dw and db, some of their columns. */
+static void ppo__linear_dw_columns(void *user, int part, int from, int to) {
+    const ppo_node   *node = (const ppo_node *)user;
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
+    int               rows = x->rows, in = x->cols, out = w->cols, cols = to - from;
+    const float      *dz = node->out[0]->grad + from;
+    if (b && b->grad) ppo__k()->column_sum(rows, cols, dz, out, b->grad + from);
+    if (!w->grad) return;
+    ppo__k()->gemm(in, cols, rows, x->data, 1, in, dz, out, w->grad + from, out, w->grad + from, out);
+}
+
+static void ppo__linear_backward(ppo_node *node) {
+    const ppo_tensor *x = node->in[0], *w = node->in[1];
+    int               in = x->cols, out = w->cols;
+    if (x->grad) {
+        node->scratch = ppo_tape_alloc(node->tape, ppo__size(w));
+        if (!node->scratch) return;
+        ppo__k()->transpose(in, out, w->data, out, node->scratch, in);
+    }
+    ppo__split(x->rows, PPO__STRIP, ppo__linear_work(node), ppo__linear_rows_backward, node);
+    if (in >= out) ppo__split(in, PPO__STRIP, (double)out * x->rows, ppo__linear_dw_rows, node);
+    else ppo__split(out, PPO__STRIP, (double)in * x->rows, ppo__linear_dw_columns, node);
 }
 
 static ppo_status ppo__check_activation(const char *where, int activation) {
@@ -3856,26 +4061,44 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
 }
 
 /* y = a b^T. Backward: da += dy b,  db += dy^T a. */
+static void ppo__transposed_rows(void *user, int part, int from, int to) {
+    const ppo_node   *node = (const ppo_node *)user;
+    const ppo_tensor *a = node->in[0], *b = node->in[1];
+    ppo__k()->gemm(to - from, b->rows, a->cols, a->data + ppo__at(from, a->cols), a->cols, 1, node->scratch,
+                   b->rows, NULL, 0, node->out[0]->data + ppo__at(from, b->rows), b->rows);
+}
+
 static ppo_status ppo__transposed_forward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    float            *bt = ppo_tape_alloc(node->tape, ppo__size(b));
-    if (!bt) return PPO_ERROR_MEMORY;
-    ppo__k()->transpose(b->rows, b->cols, b->data, b->cols, bt, b->rows);
-    ppo__k()->gemm(a->rows, b->rows, a->cols, a->data, a->cols, 1, bt, b->rows, NULL, 0, node->out[0]->data,
-                   b->rows);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__size(b));
+    if (!node->scratch) return PPO_ERROR_MEMORY;
+    ppo__k()->transpose(b->rows, b->cols, b->data, b->cols, node->scratch, b->rows);
+    ppo__split(a->rows, PPO__STRIP, (double)ppo__size(b), ppo__transposed_rows, node);
     return PPO_OK;
+}
+
+static void ppo__transposed_da(void *user, int part, int from, int to) {
+    const ppo_node   *node = (const ppo_node *)user;
+    const ppo_tensor *a = node->in[0], *b = node->in[1];
+    int               inner = a->cols, out = b->rows;
+    float            *da = a->grad + ppo__at(from, inner);
+    ppo__k()->gemm(to - from, inner, out, node->out[0]->grad + ppo__at(from, out), out, 1, b->data, inner, da,
+                   inner, da, inner);
+}
+
+static void ppo__transposed_db(void *user, int part, int from, int to) {
+    const ppo_node   *node = (const ppo_node *)user;
+    const ppo_tensor *a = node->in[0], *b = node->in[1];
+    int               inner = a->cols, out = b->rows;
+    float            *db = b->grad + ppo__at(from, inner);
+    ppo__k()->gemm(to - from, inner, a->rows, node->out[0]->grad + from, 1, out, a->data, inner, db, inner,
+                   db, inner);
 }
 
 static void ppo__transposed_backward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    const float      *dy = node->out[0]->grad;
-    int               rows = a->rows, inner = a->cols, out = b->rows;
-    if (a->grad) {
-        ppo__k()->gemm(rows, inner, out, dy, out, 1, b->data, inner, a->grad, inner, a->grad, inner);
-    }
-    if (b->grad) {
-        ppo__k()->gemm(out, inner, rows, dy, 1, out, a->data, inner, b->grad, inner, b->grad, inner);
-    }
+    if (a->grad) ppo__split(a->rows, PPO__STRIP, (double)ppo__size(b), ppo__transposed_da, node);
+    if (b->grad) ppo__split(b->rows, PPO__STRIP, (double)ppo__size(a), ppo__transposed_db, node);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
@@ -3917,16 +4140,22 @@ PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const 
 }
 
 /* kept: mean and 1 / standard deviation of each row */
-static ppo_status ppo__layer_norm_forward(ppo_node *node) {
+static void ppo__layer_norm_rows(void *user, int part, int from, int to) {
+    const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    float            *kept = ppo_tape_alloc(node->tape, ppo__at(2, x->rows));
-    if (!kept) return PPO_ERROR_MEMORY;
-    node->kept = kept;
-    for (int i = 0; i < x->rows; ++i, kept += 2) {
+    float            *kept = (float *)node->kept + ppo__at(2, from);
+    for (int i = from; i < to; ++i, kept += 2) {
         size_t at = ppo__at(i, x->cols);
         ppo__k()->layer_norm(x->data + at, w->data, b->data, node->out[0]->data + at, x->cols, &kept[0],
                              &kept[1]);
     }
+}
+
+static ppo_status ppo__layer_norm_forward(ppo_node *node) {
+    const ppo_tensor *x = node->in[0];
+    node->kept = ppo_tape_alloc(node->tape, ppo__at(2, x->rows));
+    if (!node->kept) return PPO_ERROR_MEMORY;
+    ppo__split(x->rows, 1, 1000 + 20.0 * x->cols, ppo__layer_norm_rows, node);
     return PPO_OK;
 }
 
@@ -4036,41 +4265,69 @@ static int ppo__attention_sizes(const ppo__attention_args *args, size_t *numbers
     return longest;
 }
 
-static ppo_status ppo__attention_forward(ppo_node *node) {
+/* Floats of scratch that a part needs: K or V transposed, and a block of rows of dS. */
+static size_t ppo__attention_scratch(const ppo_node *node, size_t *numbers) {
     const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    ppo_tensor                *y = node->out[0];
-    size_t                     numbers;
-    int                        longest = ppo__attention_sizes(args, &numbers);
-    float                     *p = ppo_tape_alloc(node->tape, numbers),
-          *kt = ppo_tape_alloc(node->tape, ppo__at(longest, y->cols));
-    if (!p || !kt) return PPO_ERROR_MEMORY;
-    node->kept = p;
-    for (int s = 0; s < args->count; ++s) {
-        for (int head = 0; head < args->heads; ++head) {
+    int                        longest = ppo__attention_sizes(args, numbers);
+    return ppo__at(longest, node->out[0]->cols / args->heads) + ppo__at(longest, PPO__ATTENTION_ROWS);
+}
+
+/* Calls what() with the heads from .. to - 1 of all heads of all sequences, and with where their rows
+   start. */
+static void ppo__attention_heads(ppo_node *node, int part, int from, int to,
+                                 void (*what)(ppo_node *node, const ppo__head *head, int start,
+                                              float *scratch)) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    float                     *p = (float *)node->kept;
+    size_t                     numbers, scratch = part * ppo__attention_scratch(node, &numbers);
+    for (int s = 0, i = 0; s < args->count; ++s) {
+        for (int head = 0; head < args->heads; ++head, ++i) {
             ppo__head h = ppo__attention_head(node, s, head, p);
-            ppo__attend(&h, kt, y->data + ppo__at(args->start[s], y->cols) + ppo__at(head, h.size));
+            if (i >= from && i < to) what(node, &h, args->start[s], node->scratch + scratch);
             p += ppo__at(h.n, h.n);
         }
     }
+}
+
+static void ppo__attention_head_forward(ppo_node *node, const ppo__head *h, int start, float *scratch) {
+    size_t column = (size_t)(h->q - node->in[0]->data) % h->ld;
+    ppo__attend(h, scratch, node->out[0]->data + ppo__at(start, h->width) + column);
+}
+
+static void ppo__attention_part(void *user, int part, int from, int to) {
+    ppo__attention_heads((ppo_node *)user, part, from, to, ppo__attention_head_forward);
+}
+
+static void ppo__attention_head_backward(ppo_node *node, const ppo__head *h, int start, float *scratch) {
+    size_t at = (size_t)(h->q - node->in[0]->data);
+    ppo__attend_backward(h, node->out[0]->grad + ppo__at(start, h->width) + at % h->ld, scratch,
+                         scratch + ppo__at(h->n, h->size), node->in[0]->grad + at);
+}
+
+static void ppo__attention_part_backward(void *user, int part, int from, int to) {
+    ppo__attention_heads((ppo_node *)user, part, from, to, ppo__attention_head_backward);
+}
+
+static ppo_status ppo__attention_split(ppo_node *node, ppo__part_fn part) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    size_t                     numbers, scratch = ppo__attention_scratch(node, &numbers);
+    int                        n = args->heads * args->count;
+    double                     work = 2.0 * (double)numbers / n * (node->out[0]->cols / args->heads);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__parts(n, 1, work) * scratch);
+    if (!node->scratch) return PPO_ERROR_MEMORY;
+    ppo__split(n, 1, work, part, node);
     return PPO_OK;
 }
 
+static ppo_status ppo__attention_forward(ppo_node *node) {
+    size_t numbers;
+    ppo__attention_scratch(node, &numbers);
+    node->kept = ppo_tape_alloc(node->tape, numbers);
+    return node->kept ? ppo__attention_split(node, ppo__attention_part) : PPO_ERROR_MEMORY;
+}
+
 static void ppo__attention_backward(ppo_node *node) {
-    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    const ppo_tensor          *y = node->out[0], *qkv = node->in[0];
-    size_t                     numbers;
-    int                        longest = ppo__attention_sizes(args, &numbers);
-    float *p = (float *)node->kept, *vt = ppo_tape_alloc(node->tape, ppo__at(longest, y->cols));
-    float *ds = ppo_tape_alloc(node->tape, ppo__at(longest, PPO__ATTENTION_ROWS));
-    if (!vt || !ds) return;
-    for (int s = 0; s < args->count; ++s) {
-        for (int head = 0; head < args->heads; ++head) {
-            ppo__head h = ppo__attention_head(node, s, head, p);
-            ppo__attend_backward(&h, y->grad + ppo__at(args->start[s], y->cols) + ppo__at(head, h.size), vt,
-                                 ds, qkv->grad + (h.q - qkv->data));
-            p += ppo__at(h.n, h.n);
-        }
-    }
+    ppo__attention_split(node, ppo__attention_part_backward);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
@@ -4566,6 +4823,18 @@ static ppo__heads ppo__categorical_heads(const ppo_node *node) {
     return heads;
 }
 
+/* Of a row, as many multiply-adds as take as long. */
+static double ppo__categorical_work(const ppo_node *node) { return 4000 + 20.0 * node->in[0]->cols; }
+
+static void ppo__categorical_rows(void *user, int part, int from, int to) {
+    const ppo_node *node = (const ppo_node *)user;
+    const int      *action = ((const ppo__categorical_args *)node->args)->action;
+    ppo__heads      heads = ppo__categorical_heads(node);
+    size_t          at = ppo__at(from, heads.count);
+    ppo__token_rows(&heads, node->in[0]->data + ppo__at(from, heads.cols), action + at, to - from,
+                    node->out[0]->data + from, node->out[1]->data + from, (ppo__row *)node->kept + at);
+}
+
 static ppo_status ppo__categorical_forward(ppo_node *node) {
     const int        *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads        heads = ppo__categorical_heads(node);
@@ -4574,24 +4843,30 @@ static ppo_status ppo__categorical_forward(ppo_node *node) {
     if (status) return status;
     node->kept = ppo__tape_take(node->tape, ppo__at(logits->rows, heads.count), sizeof(ppo__row));
     if (!node->kept) return PPO_ERROR_MEMORY;
-    ppo__token_rows(&heads, logits->data, action, logits->rows, node->out[0]->data, node->out[1]->data,
-                    (ppo__row *)node->kept);
+    ppo__split(logits->rows, 1, ppo__categorical_work(node), ppo__categorical_rows, node);
     return PPO_OK;
 }
 
-static void ppo__categorical_backward(ppo_node *node) {
+static void ppo__categorical_rows_backward(void *user, int part, int from, int to) {
+    const ppo_node   *node = (const ppo_node *)user;
     const int        *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads        heads = ppo__categorical_heads(node);
     const ppo__row   *rows = (const ppo__row *)node->kept;
     const ppo_tensor *logits = node->in[0];
-    float            *grad = ppo_tape_alloc(node->tape, logits->cols);
-    if (!grad) return;
-    for (int i = 0; i < logits->rows; ++i) {
-        size_t at = ppo__at(i, logits->cols), head = ppo__at(i, heads.count);
+    float            *grad = node->scratch + ppo__at(part, heads.cols);
+    for (int i = from; i < to; ++i) {
+        size_t at = ppo__at(i, heads.cols), head = ppo__at(i, heads.count);
         ppo__token_row_backward(&heads, logits->data + at, action + head, rows + head, node->out[0]->grad[i],
                                 node->out[1]->grad[i], grad);
         ppo__k()->add(grad, logits->grad + at, logits->cols);
     }
+}
+
+static void ppo__categorical_backward(ppo_node *node) {
+    const ppo_tensor *logits = node->in[0];
+    double            work = ppo__categorical_work(node);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__at(ppo__parts(logits->rows, 1, work), logits->cols));
+    if (node->scratch) ppo__split(logits->rows, 1, work, ppo__categorical_rows_backward, node);
 }
 
 static void ppo__two_results(ppo_node *node, ppo_tensor **first, ppo_tensor **second) {
@@ -5332,6 +5607,21 @@ PPO_DEF void ppo_params_restart(ppo_params *params) {
     params->step = 0;
 }
 
+typedef struct ppo__adam_job {
+    ppo_params     *params;
+    size_t          begin, end;
+    const ppo_adam *adam;
+} ppo__adam_job;
+
+static void ppo__adam_lines(void *user, int part, int from, int to) {
+    const ppo__adam_job *job = (const ppo__adam_job *)user;
+    ppo_params          *params = job->params;
+    size_t               at = job->begin + ppo__at(from, PPO__LINE);
+    size_t               n = job->begin + ppo__line_end(job->end - job->begin, to) - at;
+    ppo_adam_step(params->data + at, params->grad + at, params->m + at, params->v + at, n, job->adam,
+                  params->step);
+}
+
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm) {
     if (!params || !adam) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_step: an argument is NULL");
@@ -5343,14 +5633,14 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
     }
     ++params->step;
     for (int i = 0; i < params->tensor_count;) { /* neighbours of one learning rate are one pass */
-        size_t   begin = (size_t)(params->tensors[i]->data - params->data), end = params->count;
-        ppo_adam scaled = *adam;
+        size_t        begin = (size_t)(params->tensors[i]->data - params->data);
+        ppo_adam      scaled = *adam;
+        ppo__adam_job job = {params, begin, params->count, &scaled};
         scaled.lr *= params->lr_scale[i];
         do ++i;
         while (i < params->tensor_count && params->lr_scale[i] == params->lr_scale[i - 1]);
-        if (i < params->tensor_count) end = (size_t)(params->tensors[i]->data - params->data);
-        ppo_adam_step(params->data + begin, params->grad + begin, params->m + begin, params->v + begin,
-                      end - begin, &scaled, params->step);
+        if (i < params->tensor_count) job.end = (size_t)(params->tensors[i]->data - params->data);
+        ppo__split(ppo__lines(job.end - begin), 1, 40.0 * PPO__LINE, ppo__adam_lines, &job);
     }
     return PPO_OK;
 }
@@ -6838,6 +7128,7 @@ static void ppo__collect_part(void *user, int k) {
     ppo_rollout    *rollout = &collector->rollout;
     ppo_status      status = PPO_OK;
     int             t = 0;
+    if (k >= collector->worker_count) return; /* more threads than environments */
     for (; t < rollout->steps && !status; ++t) status = ppo__collect_step(worker, t);
     const float *last = status ? NULL : ppo__last_values(worker);
     if (!last) {
@@ -6966,7 +7257,7 @@ static ppo_status ppo__collector_workers(ppo__collector *collector, const ppo_en
         collector->worker_count = k + 1;
         ppo_tape_record(worker->tape, 0);
     }
-    return ppo__pool_create(workers, &collector->pool);
+    return PPO_OK;
 }
 
 /* The caller has set the first group of the fields, and calls ppo__collector_free() even after a failure. */
@@ -7002,7 +7293,8 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
         status = ppo__take_normalizers(memory, envs, 1, &collector->seen_return);
     if (!status) status = ppo__envs_open(&collector->envs, env, envs, seed, PPO_STREAM_ENV, 0);
     if (!status) status = ppo__envs_note(&collector->envs);
-    return status ? status : ppo__collector_workers(collector, env, envs, threads < envs ? threads : envs);
+    if (!status) status = ppo__collector_workers(collector, env, envs, threads < envs ? threads : envs);
+    return status ? status : ppo__pool_create(threads, &collector->pool);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7098,7 +7390,8 @@ static const ppo_field ppo__fields[] = {
     PPO__NETWORK(clip_obs, FLOAT, 1e-6, 1e6, NULL, "normalized observations are clipped to +- this"),
     PPO__FIELD(clip_reward, FLOAT, 1e-6, 1e6, NULL, "normalized rewards are clipped to +- this"),
     PPO__FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
-    PPO__FIELD(threads, INT, 1, 1024, NULL, "threads that collect; the results do not depend on it"),
+    PPO__FIELD(threads, INT, 1, 1024, NULL,
+               "threads that step environments and compute; the results do not depend on it"),
 };
 enum { PPO__FIELDS = sizeof ppo__fields / sizeof *ppo__fields };
 
@@ -7898,10 +8191,13 @@ static ppo_status ppo__iterate(ppo_trainer *trainer, int steps, ppo_progress *pr
     status = ppo_gae(rollout->reward, rollout->value, rollout->next_value, rollout->terminated,
                      rollout->truncated, steps, config->num_envs, config->gamma, config->gae_lambda,
                      rollout->advantage, rollout->value_target);
+    ppo__pool *before = ppo__arithmetic_pool;
+    if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool;
     if (!status && trainer->agent->model.core.width) status = ppo__reserve_tape(trainer, &now);
     if (!status) status = ppo__update(trainer, &now, progress);
     progress->kl = NAN;
     if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, progress);
+    ppo__arithmetic_pool = before;
     progress->explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
     return status;
 }
