@@ -1,0 +1,254 @@
+/* Threads: the pool of section 1, what sections 5, 6 and 9 divide among it, and that no bit depends on it. */
+#define PPO_IMPLEMENTATION
+#include "../ppo.h"
+
+#include "test.h"
+
+#include "../examples/envs/cartpole.h"
+
+enum { THREADS = 5 }; /* counts that are tried: 1, 2, 3, 4, 5 */
+
+typedef struct visits {
+    int part[64], rows[4096], parts;
+} visits;
+
+static void visit(void *user, int part, int from, int to) {
+    visits *v = (visits *)user;
+    v->part[part]++;
+    for (int i = from; i < to; i++) v->rows[i]++;
+}
+
+static void every_row_is_in_one_part_and_strips_stay_whole(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= THREADS; threads++) {
+        assert_ok(ppo_set_threads(threads));
+        for (int n = 1; n < 4096; n = n * 3 / 2 + 1) {
+            visits v;
+            memset(&v, 0, sizeof v);
+            ppo__split(n, 16, 1e9, visit, &v);
+            for (int i = 0; i < 4096; i++) assert_int_equal(v.rows[i], i < n);
+            for (int k = 0; k < 64; k++) assert_int_equal(v.part[k], k < ppo__parts(n, 16, 1e9));
+            assert_int_equal(ppo__parts(n, 16, 1e9), (n + 15) / 16 < threads ? (n + 15) / 16 : threads);
+        }
+    }
+    assert_ok(ppo_set_threads(1));
+}
+
+static void what_is_too_small_is_not_divided(void **state) {
+    (void)state;
+    assert_ok(ppo_set_threads(4));
+    assert_int_equal(ppo__parts(64, 16, 64 * 4), 1);
+    assert_int_equal(ppo__parts(256, 16, 64 * 64), 4);
+    assert_int_equal(ppo__parts(1, 1, 1e12), 1);
+    assert_ok(ppo_set_threads(1));
+    assert_int_equal(ppo__parts(1 << 20, 1, 1e6), 1);
+}
+
+static void wait_now_and_then(void *user, int part, int from, int to) {
+    static const double pause[] = {0, 0, 0, 1e-5, 3e-4};
+    const int          *round = (const int *)user;
+    double              until = ppo_clock() + pause[(*round * 7 + part) % 5];
+    while (ppo_clock() < until) {
+    }
+    (void)from, (void)to;
+}
+
+/* Threads that look, threads that sleep, a caller that sleeps, and all of it again and again. */
+static void thousands_of_runs_with_pauses_come_to_an_end(void **state) {
+    (void)state;
+    assert_ok(ppo_set_threads(3));
+    for (int round = 0; round < 4000; round++) {
+        ppo__split(64, 16, 1e9, wait_now_and_then, &round);
+        if (round % 500 == 0) /* long enough to fall asleep */
+            for (double until = ppo_clock() + 0.005; ppo_clock() < until;) {
+            }
+    }
+    assert_ok(ppo_set_threads(1));
+}
+
+static void the_number_can_change_at_any_time(void **state) {
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        visits v;
+        memset(&v, 0, sizeof v);
+        assert_ok(ppo_set_threads(1 + i * 7 % 6));
+        ppo__split(512, 16, 1e9, visit, &v);
+        for (int k = 0; k < 512; k++) assert_int_equal(v.rows[k], 1);
+    }
+    assert_fails(ppo_set_threads(0), PPO_ERROR_ARGUMENT, "ppo_set_threads|0 threads|1 to 1024");
+    assert_fails(ppo_set_threads(1025), PPO_ERROR_ARGUMENT, "1025");
+    assert_ok(ppo_set_threads(1));
+}
+
+/* The environment of CartPole that asks for threads in its step. */
+static ppo_status asked;
+static void step_that_asks(void *s, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    asked = ppo_set_threads(2);
+    cartpole_step(s, rng, action, obs, out);
+}
+
+static void an_environment_cannot_change_the_number(void **state) {
+    (void)state;
+    ppo_env    env = cartpole_env();
+    ppo_config c = ppo_config_default();
+    ppo_agent *agent = NULL;
+    env.step = step_that_asks;
+    c.total_steps = 64, c.rollout_steps = 16, c.minibatch_size = 64, c.epochs = 1;
+    assert_ok(ppo_train(&env, &c, &agent));
+    assert_int_equal(asked, PPO_ERROR_ARGUMENT);
+    ppo_agent_free(agent);
+}
+
+/* -- bits -- */
+
+static float *numbers(size_t n, uint32_t stream) {
+    ppo_rng rng = test_rng(stream);
+    float  *x = (float *)malloc(n * sizeof *x);
+    for (size_t i = 0; i < n; i++) x[i] = ppo_rng_normal(&rng);
+    return x;
+}
+
+/* The result of a small network of all operations that are divided, and all gradients, behind one another. */
+static size_t network(int activation, int rows, int width, float *out) {
+    enum { HEADS = 4, VOCAB = 24 };
+    const int   start[] = {0, rows / 3, rows / 3 + 1, rows};
+    ppo_params *params = NULL;
+    ppo_tape   *tape = NULL;
+    int        *token = (int *)malloc((size_t)rows * sizeof *token);
+    float      *x = numbers((size_t)rows * (size_t)width, 3);
+    const int   shapes[][2] = {{VOCAB, width}, {width, 3 * width}, {1, 3 * width}, {width, VOCAB},
+                               {1, VOCAB},     {1, width},         {1, width},     {width, 2}};
+    ppo_tensor *p[8], *logp, *entropy;
+    size_t      n = 0;
+    for (int i = 0; i < rows; i++) token[i] = i * 7 % VOCAB;
+    assert_ok(ppo_params_create(&params));
+    assert_ok(ppo_tape_create(&tape));
+    for (int k = 0; k < 8; k++) p[k] = ppo_params_add(params, "p", shapes[k][0], shapes[k][1]);
+    float *values = numbers(params->count, 4);
+    for (size_t i = 0; i < params->count; i++) params->data[i] = 0.3f * values[i];
+    for (int round = 0; round < 2; round++) { /* the second with the memory of the first */
+        ppo_tape_reset(tape);
+        ppo_params_zero_grad(params);
+        ppo_tensor *h = ppo_tape_add(tape, ppo_tape_constant(tape, x, rows, width),
+                                     ppo_tape_embedding(tape, p[0], token, rows));
+        ppo_tensor *norm = ppo_tape_layer_norm(tape, h, p[5], p[6]);
+        ppo_tensor *qkv = ppo_tape_linear(tape, norm, p[1], p[2], PPO_IDENTITY);
+        h = ppo_tape_add(tape, h, ppo_tape_attention(tape, qkv, HEADS, start, 3));
+        ppo_tensor *narrow = ppo_tape_linear(tape, h, p[7], NULL, activation);
+        ppo_tensor *wide = ppo_tape_linear(tape, h, p[3], p[4], activation);
+        ppo_tensor *logits = ppo_tape_add(tape, wide, ppo_tape_matmul_transposed(tape, h, p[0]));
+        ppo_tape_categorical(tape, logits, token, 0.8f, &logp, &entropy);
+        ppo_tensor *loss = ppo_tape_add(tape, ppo_tape_mean(tape, logp), ppo_tape_mean(tape, entropy));
+        loss = ppo_tape_add(tape, loss, ppo_tape_mean(tape, ppo_tape_square(tape, narrow)));
+        assert_ok(ppo_tape_backward(tape, loss));
+    }
+    memcpy(out, logp->data, (size_t)rows * sizeof(float)), n += (size_t)rows;
+    memcpy(out + n, params->grad, params->count * sizeof(float)), n += params->count;
+    ppo_adam adam = ppo_adam_default();
+    assert_ok(ppo_params_step(params, &adam, 0.5f, NULL));
+    memcpy(out + n, params->data, params->count * sizeof(float)), n += params->count;
+    ppo_tape_free(tape), ppo_params_free(params);
+    free(token), free(x), free(values);
+    return n;
+}
+
+static void operations_have_the_same_bits_for_any_number(void **state) {
+    (void)state;
+    static float alone[1 << 17], divided[1 << 17];
+    const int    rows[] = {7, 96, 500}, activations[] = {PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU};
+    for (int i = 0; i < COUNT(rows); i++)
+        for (int a = 0; a < COUNT(activations); a++) {
+            size_t n = network(activations[a], rows[i], 64, alone);
+            assert_true(n < COUNT(alone));
+            for (int threads = 2; threads <= THREADS; threads++) {
+                assert_ok(ppo_set_threads(threads));
+                assert_true(network(activations[a], rows[i], 64, divided) == n);
+                assert_memory_equal(alone, divided, n * sizeof(float));
+                assert_ok(ppo_set_threads(1));
+            }
+        }
+}
+
+static void train_with(int threads, int own, int recurrent, float *weights, size_t *n) {
+    ppo_env    env = cartpole_env();
+    ppo_config c = ppo_config_default();
+    ppo_agent *agent = NULL;
+    c.total_steps = 4096, c.num_envs = 4, c.rollout_steps = 512, c.epochs = 2, c.minibatch_size = 1024;
+    c.threads = own, c.recurrent = recurrent, c.normalize_obs = 1;
+    assert_ok(ppo_set_threads(threads));
+    assert_ok(ppo_train(&env, &c, &agent));
+    assert_ok(ppo_set_threads(1));
+    *n = agent->model.params->count;
+    memcpy(weights, agent->model.params->data, *n * sizeof(float));
+    ppo_agent_free(agent);
+}
+
+/* More threads than environments, and threads of the caller's. */
+static void a_trainer_has_the_same_bits_for_any_number(void **state) {
+    (void)state;
+    static float     alone[1 << 16], divided[1 << 16];
+    static const int numbers_of[][2] = {{1, 2}, {1, 3}, {1, 7}, {3, 1}, {2, 3}};
+    for (int recurrent = 0; recurrent <= 16; recurrent += 16) {
+        size_t n, m;
+        train_with(1, 1, recurrent, alone, &n);
+        assert_true(n < COUNT(alone));
+        for (int k = 0; k < COUNT(numbers_of); k++) {
+            train_with(numbers_of[k][0], numbers_of[k][1], recurrent, divided, &m);
+            assert_true(m == n);
+            assert_memory_equal(alone, divided, n * sizeof(float));
+        }
+    }
+}
+
+static ppo_status sum_of_tokens(const ppo_samples *samples, float *reward, void *user) {
+    (void)user;
+    for (int s = 0; s < samples->tokens.count; s++) {
+        reward[s] = 0;
+        for (int i = samples->tokens.start[s]; i < samples->tokens.start[s + 1]; i++)
+            reward[s] += (float)(samples->tokens.token[i] % 5);
+    }
+    return PPO_OK;
+}
+
+/* Supervised, then PPO: forward, backward, sampling, Adam. */
+static void a_language_model_has_the_same_bits_for_any_number(void **state) {
+    (void)state;
+    enum { VOCAB = 40, CONTEXT = 24, COUNT_OF = 24 };
+    ppo_tokens data = {0, NULL, NULL, NULL};
+    ppo_rng    rng = test_rng(9);
+    float     *first = NULL;
+    for (int s = 0; s < COUNT_OF; s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
+    for (int threads = 1; threads <= 3; threads++) {
+        ppo_gpt        *gpt = random_gpt(gpt_config(VOCAB, CONTEXT, 64, 2, 4), 0.02f);
+        ppo_rlhf       *rlhf = NULL;
+        ppo_fit_config  fit = ppo_fit_config_default();
+        ppo_rlhf_config c = ppo_rlhf_config_default();
+        size_t          bytes = gpt->params->count * sizeof(float);
+        c.prompts = 24, c.slots = 16;
+        assert_ok(ppo_set_threads(threads));
+        assert_ok(ppo_fit_sft(gpt, &data, &fit));
+        assert_ok(ppo_rlhf_create(gpt, NULL, NULL, &data, sum_of_tokens, NULL, &c, &rlhf));
+        for (int i = 0; i < 2; i++) assert_ok(ppo_rlhf_iterate(rlhf, NULL));
+        assert_ok(ppo_set_threads(1));
+        if (!first) first = (float *)memcpy(malloc(bytes), gpt->params->data, bytes);
+        assert_memory_equal(first, gpt->params->data, bytes);
+        ppo_rlhf_free(rlhf);
+        ppo_gpt_free(gpt);
+    }
+    free(first);
+    ppo_tokens_free(&data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_is_in_one_part_and_strips_stay_whole),
+        cmocka_unit_test(what_is_too_small_is_not_divided),
+        cmocka_unit_test(thousands_of_runs_with_pauses_come_to_an_end),
+        cmocka_unit_test(the_number_can_change_at_any_time),
+        cmocka_unit_test(an_environment_cannot_change_the_number),
+        cmocka_unit_test(operations_have_the_same_bits_for_any_number),
+        cmocka_unit_test(a_trainer_has_the_same_bits_for_any_number),
+        cmocka_unit_test(a_language_model_has_the_same_bits_for_any_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
