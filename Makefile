@@ -96,14 +96,11 @@ build/asan/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 
 # --- bench --------------------------------------------------------------------------------------------------------
 
-bench: build/bench build/bench-language build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
-	@build/bench && echo && build/bench-language
+bench: build/bench-cartpole build/bench-language build/bench-arithmetic build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
+	@for b in cartpole language arithmetic; do build/bench-$$b || exit 1; echo; done
 
-build/bench: bench/bench.c $(HEADERS) Makefile | build/stb_ds.found
-	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS)
-
-build/bench-language: bench/language.c $(HEADERS) Makefile | build/stb_ds.found
-	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS)
+build/bench-%: bench/%.c bench/measure.h $(HEADERS) Makefile | build/stb_ds.found
+	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS) -ldl
 
 # --- what must be on the machine ----------------------------------------------------------------------------------
 

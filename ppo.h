@@ -2144,16 +2144,21 @@ static void ppo__split_task(void *user, int k) {
 
 static int ppo__parts(int n, int step, double work) {
     enum { LEAST = 1 << 16 }; /* worth a part: some microseconds */
-    int steps = (n - 1) / step + 1, parts = ppo__arithmetic_pool ? ppo__arithmetic_pool->tasks : 1;
-    if (parts > 1 && work * n < (double)LEAST * parts) parts = (int)(work * n / LEAST);
+    if (!ppo__arithmetic_pool) return 1;
+    int steps = (n - 1) / step + 1, parts = ppo__arithmetic_pool->tasks;
+    if (work * n < (double)LEAST * parts) parts = (int)(work * n / LEAST);
     if (parts > steps) parts = steps;
     return parts > 1 ? parts : 1;
 }
 
 static void ppo__split(int n, int step, double work, ppo__part_fn part, void *user) {
-    const ppo__split_job job = {(n - 1) / step + 1, step, n, ppo__parts(n, step, work), part, user};
-    if (job.parts == 1) part(user, 0, 0, n);
-    else ppo__pool_run(ppo__arithmetic_pool, ppo__split_task, (void *)&job);
+    int parts = ppo__parts(n, step, work);
+    if (parts == 1) {
+        part(user, 0, 0, n);
+        return;
+    }
+    ppo__split_job job = {(n - 1) / step + 1, step, n, parts, part, user};
+    ppo__pool_run(ppo__arithmetic_pool, ppo__split_task, &job);
 }
 
 /* --------------------------------------------------------------------------------------------------------

@@ -8,25 +8,12 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
-#include <stdlib.h>
+#include "measure.h"
 
-enum { REPETITIONS = 5, VOCAB = 512, CONTEXT = 128, SLOTS = 16, BATCH = 16, STEPS = 10, KINDS = 4 };
+enum { VOCAB = 512, CONTEXT = 128, SLOTS = 16, BATCH = 16, STEPS = 10, KINDS = 4 };
 
 /* What is measured: training, and sampling of so many sequences. */
 static const int sequences[KINDS] = {0, 1, 16, 64};
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void report(const char *name, double value[REPETITIONS], int digits) {
-    qsort(value, REPETITIONS, sizeof *value, ascending);
-    printf("%-36s %9.*f   median of %d, from %.*f to %.*f\n", name, digits, value[REPETITIONS / 2],
-           REPETITIONS, digits, value[0], digits, value[REPETITIONS - 1]);
-}
-
-static int fail(void) { return fprintf(stderr, "%s\n", ppo_last_error()), 1; }
 
 /* The last step tells the speed of the whole. */
 static int keep_speed(const ppo_fit_progress *p, void *user) {
@@ -81,7 +68,7 @@ static void report_kind(int k, const char *what, double value[REPETITIONS], int 
     char name[96];
     if (k == 0) snprintf(name, sizeof name, "training, %s", what);
     else snprintf(name, sizeof name, "sampling %d, %s", sequences[k], what);
-    report(name, value, digits);
+    report(name, value, digits, digits ? "times" : "tokens/s");
 }
 
 int main(void) {
@@ -112,9 +99,9 @@ int main(void) {
            "kernels; %s)\n\n",
            ppo_kernels_name(), *version ? version : "no peer");
     for (int k = 0; k < KINDS; k++) {
-        report_kind(k, "ppo.h, tokens/s", ours[k], 0);
+        report_kind(k, "ppo.h", ours[k], 0);
         if (!has_peer) continue;
-        report_kind(k, "transformers, tokens/s", theirs[k], 0);
+        report_kind(k, "transformers", theirs[k], 0);
         report_kind(k, "ratio", ratio[k], 2);
     }
     if (!has_peer) {

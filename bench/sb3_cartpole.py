@@ -1,4 +1,4 @@
-"""Stable-Baselines3's PPO on CartPole-v1 with the settings of bench.c, on one thread of the processor.
+"""Stable-Baselines3's PPO on CartPole-v1 with the settings of cartpole.c, on one thread of the processor.
 
 sb3_cartpole.py SEED prints the versions and the environment steps per second. A first rollout is not counted.
 """

@@ -1,4 +1,4 @@
-/* bench.c - CartPole-v1: training speed on one thread, the ratio to Stable-Baselines3, and the memory of a whole run.
+/* cartpole.c - CartPole-v1: training speed on one thread, the ratio to Stable-Baselines3, and the memory of a whole run.
 
    The work is the same on both sides: 4 environments x 512 steps, minibatches of 64, 10 epochs, two separate 64-64
    tanh networks, one thread. Speed is environment steps per second of training, collecting included. The two take
@@ -7,25 +7,13 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "examples/envs/cartpole.h"
+#include "measure.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { REPETITIONS = 5 };
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static void report(const char *name, double value[REPETITIONS], int digits, const char *unit) {
-    qsort(value, REPETITIONS, sizeof *value, ascending);
-    printf("%-24s %9.*f %-8s median of %d, from %.*f to %.*f\n", name, digits, value[REPETITIONS / 2], unit,
-           REPETITIONS, digits, value[0], digits, value[REPETITIONS - 1]);
-}
 
 /* The largest resident size of one `build/train` with its defaults, in KiB; 0 if it failed. The child's figure
    includes what this process held when it forked, so this is measured before anything else. */
@@ -52,10 +40,7 @@ static double measure_ppo_h(int repetition) { /* steps per second; 0 if it faile
     cfg.epochs = 10;
     cfg.seed = (uint64_t)repetition + 1;
     double start = ppo_clock();
-    if (ppo_train(&env, &cfg, &agent) != PPO_OK) {
-        fprintf(stderr, "%s\n", ppo_last_error());
-        return 0;
-    }
+    if (ppo_train(&env, &cfg, &agent) != PPO_OK) return fail(), 0;
     double seconds = ppo_clock() - start;
     ppo_agent_free(agent);
     return (double)cfg.total_steps / seconds;
@@ -97,10 +82,10 @@ int main(void) {
         report(sb3_name, sb3, 0, "steps/s");
         report("ratio", ratio, 1, "times");
     } else {
-        printf("%-24s not measured: no Python with it (PPO_BENCH_PYTHON names one; see build/sb3.log)\n",
+        printf("%-44s not measured: no Python with it (PPO_BENCH_PYTHON names one; see build/sb3.log)\n",
                "Stable-Baselines3");
     }
-    printf("%-24s %9.1f MiB      resident, build/train with its defaults\n", "peak memory",
+    printf("%-44s %9.1f MiB       resident, build/train with its defaults\n", "peak memory",
            (double)kib / 1024);
     return 0;
 }
