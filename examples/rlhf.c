@@ -65,6 +65,7 @@ static int usage(void) {
         "  --iterations N     of PPO [60]\n"
         "  --kl-coef X        of PPO: how dear it is to leave the sft model [0.2]\n"
         "  --best-of N        samples per prompt of bon [16]\n"
+        "  --threads N        to compute with; the results are the same for any number [1]\n"
         "  --json             one line of results at the end, and nothing else\n"
         "  --quiet            no progress\n");
     return 0;
@@ -87,6 +88,7 @@ static int take(run *r, const char *flag, const char *value) {
     else if (!strcmp(flag, "--iterations")) r->iterations = (int)(x = number(flag, value, 1, 1e6));
     else if (!strcmp(flag, "--best-of")) r->best_of = (int)(x = number(flag, value, 1, 1e4));
     else if (!strcmp(flag, "--kl-coef")) r->kl_coef = (float)(x = number(flag, value, 0, 1e3));
+    else if (!strcmp(flag, "--threads")) r->threads = (int)(x = number(flag, value, 1, 1024));
     else if (!strcmp(flag, "--task")) {
         r->lab.task = NULL;
         for (int k = 0; k < TASKS; k++) r->lab.task = strcmp(tasks[k].name, value) ? r->lab.task : &tasks[k];
@@ -119,13 +121,14 @@ int main(int argc, char **argv) {
     r.lab.seed = 1;
     r.dir = "build/models";
     r.iterations = 60;
+    r.threads = 1;
     r.best_of = 16;
     r.kl_coef = 0.2f;
     int         count = read_flags(&r, argc, argv);
     const char *problem = count ? r.lab.task->open() : NULL;
     if (problem) fprintf(stderr, "rlhf: %s\n", problem);
     if (problem || !count) return 1;
-    ppo_status status = PPO_OK;
+    ppo_status status = ppo_set_threads(r.threads);
     for (int i = 0; i < count && !status; i++) status = perform_named(&r, argv[i]);
     if (status) fprintf(stderr, "rlhf: %s\n", ppo_last_error());
     else if (r.json) {
@@ -136,6 +139,7 @@ int main(int argc, char **argv) {
                ppo_clock() - began);
     }
     forget_all(&r);
+    ppo_set_threads(1);
     free(dictionary);
     return status != PPO_OK;
 }

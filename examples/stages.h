@@ -9,7 +9,7 @@ enum { CORPUS = 20000, PAIRS = 4000, PROMPTS = 256 };
 typedef struct run {
     lab               lab;
     const char       *dir;
-    int               json, quiet, iterations, best_of;
+    int               json, quiet, iterations, best_of, threads;
     float             kl_coef;
     ppo_gpt          *sft, *reward, *policy; /* policy: of the stage */
     ppo_reward_model *proxy;                 /* the reward model, normalized */

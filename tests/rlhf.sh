@@ -49,6 +49,8 @@ check a_stage_alone_reads_the_files_of_the_others one_line
 rlhf --dir $work/models --json --iterations 12 ppo
 check ppo_prints_one_line_of_json one_line
 ppo=$(figure true_reward)
+rlhf --dir $work/models --json --iterations 12 --threads 2 ppo
+check two_threads_give_the_same_policy [ "$(figure true_reward)" = "$ppo" ]
 check ppo_raises_the_true_reward_by_1 above "$ppo" "$sft + 1"
 check ppo_tells_its_kl above "$(figure kl)" 0.5
 rlhf --dir $work/models --json sample
