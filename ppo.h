@@ -6945,13 +6945,16 @@ static void ppo__worker_fail(ppo__worker *worker, ppo_status status) {
     memcpy(worker->error, ppo__error, sizeof worker->error);
 }
 
-/* V of `rows` observations, for a recurrent policy in these states; NULL on failure. */
-static const float *ppo__values(ppo__worker *worker, const float *obs, int rows, const float *state) {
+/* V of `rows` observations, for a recurrent policy in these states (or at a start: may be NULL); NULL on
+   failure. */
+static const float *ppo__values(ppo__worker *worker, const float *obs, int rows, const float *state,
+                                const unsigned char *start) {
     ppo_inputs inputs;
     memset(&inputs, 0, sizeof inputs);
     inputs.rows = rows;
     inputs.obs = obs;
     inputs.sequences.state = state;
+    inputs.sequences.start = start;
     ppo_tape_reset(worker->tape);
     ppo_outputs out = ppo_actor_critic_forward(worker->tape, worker->collector->model, &inputs, PPO_VALUE);
     return out.value ? out.value->data : NULL;
@@ -7012,15 +7015,13 @@ static ppo_status ppo__record(ppo__worker *worker, int e, size_t at, const ppo_o
     size_t          n = (size_t)out->policy->cols, width = (size_t)collector->model->core.width;
     long            step = (long)collector->envs.steps[e];
     rollout->logp[at] = logp->data[row];
-    rollout->value[at] = out->value->data[row];
     if (rollout->policy) memcpy(rollout->policy + at * n, out->policy->data + row * n, n * sizeof(float));
     if (rollout->log_std) memcpy(rollout->log_std + at * n, ppo__log_std_row(out, row), n * sizeof(float));
     if (width) memcpy(collector->state + e * width, out->state->data + row * width, width * sizeof(float));
-    ppo_status status = ppo__check_number(logp->data[row], "log-probability", -1, e, step);
-    return status ? status : ppo__check_number(out->value->data[row], "critic's value", -1, e, step);
+    return ppo__check_number(logp->data[row], "log-probability", -1, e, step);
 }
 
-/* The policy's actions, their log-probabilities and the values for step t, into the rollout. */
+/* The policy's actions and their log-probabilities for step t, into the rollout. */
 static ppo_status ppo__decide(ppo__worker *worker, int t) {
     ppo__collector         *collector = worker->collector;
     const ppo_actor_critic *model = collector->model;
@@ -7034,7 +7035,7 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
     ++worker->moment;
     if (collector->noise) ppo__renew_noise(worker, t);
     ppo_tape_reset(worker->tape);
-    ppo_outputs out = ppo_actor_critic_forward(worker->tape, model, &inputs, PPO_POLICY | PPO_VALUE);
+    ppo_outputs out = ppo_actor_critic_forward(worker->tape, model, &inputs, PPO_POLICY);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
         int e = worker->first + i;
@@ -7092,21 +7093,12 @@ static ppo_status ppo__collect_env(ppo__worker *worker, int t, int e, int *final
 /* next_value of the episodes that were truncated in step t: V of where they ended. */
 static ppo_status ppo__bootstrap_truncated(ppo__worker *worker, int t, int finals) {
     ppo_rollout *rollout = &worker->collector->rollout;
-    const float *value = ppo__values(worker, worker->final_obs, finals, worker->final_state);
+    const float *value = ppo__values(worker, worker->final_obs, finals, worker->final_state, NULL);
     if (!value) return ppo_tape_status(worker->tape);
     for (int i = 0; i < finals; ++i) {
         rollout->next_value[ppo__at(t, rollout->envs) + worker->final_env[i]] = value[i];
     }
     return PPO_OK;
-}
-
-/* next_value of the episodes that went on after step t: V in the next step. */
-static void ppo__bootstrap_next(ppo__worker *worker, int t, const float *next) {
-    ppo_rollout *rollout = &worker->collector->rollout;
-    size_t       at = ppo__at(t, rollout->envs) + worker->first;
-    for (int i = 0; i < worker->count; ++i, ++at) {
-        if (!rollout->terminated[at] && !rollout->truncated[at]) rollout->next_value[at] = next[i];
-    }
 }
 
 static ppo_status ppo__collect_step(ppo__worker *worker, int t) {
@@ -7119,32 +7111,54 @@ static ppo_status ppo__collect_step(ppo__worker *worker, int t) {
     return status || !finals ? status : ppo__bootstrap_truncated(worker, t, finals);
 }
 
-/* V of the latest observations, where their episodes go on. */
-static const float *ppo__last_values(ppo__worker *worker) {
-    const ppo__collector *collector = worker->collector;
-    int                   first = worker->first, width = collector->model->core.width;
-    return ppo__values(worker, collector->view + ppo__at(first, collector->model->obs_size), worker->count,
-                       width ? collector->state + ppo__at(first, width) : NULL);
-}
-
 static void ppo__collect_part(void *user, int k) {
     ppo__collector *collector = (ppo__collector *)user;
     ppo__worker    *worker = &collector->workers[k];
-    ppo_rollout    *rollout = &collector->rollout;
     ppo_status      status = PPO_OK;
-    int             t = 0;
     if (k >= collector->worker_count) return; /* more threads than environments */
-    for (; t < rollout->steps && !status; ++t) status = ppo__collect_step(worker, t);
-    const float *last = status ? NULL : ppo__last_values(worker);
-    if (!last) {
-        ppo__worker_fail(worker, status ? status : ppo_tape_status(worker->tape));
-        return;
+    for (int t = 0; t < collector->rollout.steps && !status; ++t) status = ppo__collect_step(worker, t);
+    if (status) ppo__worker_fail(worker, status);
+}
+
+/* Values do not matter to what is done, so they are computed afterwards, many rows at once. */
+static void ppo__value_part(void *user, int k) {
+    enum { ROWS = 256 };
+    ppo__collector *collector = (ppo__collector *)user;
+    ppo__worker    *worker = &collector->workers[k];
+    ppo_rollout    *rollout = &collector->rollout;
+    int             samples = rollout->steps * rollout->envs, workers = collector->worker_count;
+    int             obs = collector->model->obs_size, width = collector->model->core.width;
+    if (k >= workers) return;
+    int from = (int)((int64_t)samples * k / workers), end = (int)((int64_t)samples * (k + 1) / workers);
+    for (int rows; from < end && !worker->status; from += rows) {
+        rows = end - from < ROWS ? end - from : (int)ROWS;
+        const float *value = ppo__values(worker, rollout->obs + ppo__at(from, obs), rows,
+                                         width ? rollout->state + ppo__at(from, width) : NULL,
+                                         width ? rollout->start + from : NULL);
+        ppo_status   status = value ? PPO_OK : ppo_tape_status(worker->tape);
+        for (int i = from; i < from + rows && !status; ++i) {
+            int  e = i % rollout->envs;
+            long step = (long)collector->envs.steps[e] - rollout->steps + i / rollout->envs;
+            rollout->value[i] = value[i - from];
+            worker->moment = i;
+            status = ppo__check_number(rollout->value[i], "critic's value", -1, e, step);
+        }
+        if (status) ppo__worker_fail(worker, status);
     }
-    for (t = 0; t < rollout->steps; ++t) {
-        int final_step = t + 1 == rollout->steps;
-        ppo__bootstrap_next(
-            worker, t, final_step ? last : rollout->value + ppo__at(t + 1, rollout->envs) + worker->first);
+}
+
+/* next_value where the episode went on: V in the next step, for the last one of the latest observations. */
+static ppo_status ppo__next_values(ppo__collector *collector) {
+    ppo_rollout *rollout = &collector->rollout;
+    int          last = (rollout->steps - 1) * rollout->envs, samples = rollout->steps * rollout->envs;
+    const float *value = ppo__values(&collector->workers[0], collector->view, rollout->envs,
+                                     collector->model->core.width ? collector->state : NULL, NULL);
+    if (!value) return ppo_tape_status(collector->workers[0].tape);
+    for (int i = 0; i < samples; ++i) {
+        if (rollout->terminated[i] || rollout->truncated[i]) continue;
+        rollout->next_value[i] = i < last ? rollout->value[i + rollout->envs] : value[i - last];
     }
+    return PPO_OK;
 }
 
 /* The earliest failure of all workers, so that the sentence does not depend on the number of threads. */
@@ -7208,6 +7222,11 @@ static ppo_status ppo__collect(ppo__collector *collector, int steps) {
         ppo__pool_run(collector->pool, ppo__collect_part, collector);
         status = ppo__workers_status(collector);
     }
+    if (!status) {
+        ppo__pool_run(collector->pool, ppo__value_part, collector);
+        status = ppo__workers_status(collector);
+    }
+    if (!status) status = ppo__next_values(collector);
     if (status) return status;
     collector->fresh = 0;
     for (int e = 0; e < collector->rollout.envs; ++e) {
