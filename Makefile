@@ -96,8 +96,18 @@ build/asan/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 
 # --- bench --------------------------------------------------------------------------------------------------------
 
-bench: build/bench-cartpole build/bench-language build/bench-arithmetic build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
-	@for b in cartpole language arithmetic; do build/bench-$$b || exit 1; echo; done
+BENCHES := cartpole pendulum language arithmetic
+
+bench: $(BENCHES:%=build/bench-%) build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
+	-@$(MAKE) --no-print-directory -s build/bench-rltools >build/rltools.log 2>&1
+	@for b in $(BENCHES); do build/bench-$$b || exit 1; echo; done
+
+# The headers of RLtools come with Python's package rltools.
+RLTOOLS = $(shell $(or $(PPO_BENCH_PYTHON),python3) -c "import importlib.util as u; \
+    print(u.find_spec('rltools').submodule_search_locations[0] + '/external/rl_tools/include')")
+
+build/bench-rltools: bench/rltools_pendulum.cpp Makefile
+	$(CXX) -std=c++17 -O3 -march=native -ffast-math -DRL_TOOLS_BACKEND_ENABLE_OPENBLAS -I$(RLTOOLS) $< -o $@ -lopenblas
 
 build/bench-%: bench/%.c bench/measure.h $(HEADERS) Makefile | build/stb_ds.found
 	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS) -ldl
