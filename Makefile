@@ -96,7 +96,7 @@ build/asan/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 
 # --- bench --------------------------------------------------------------------------------------------------------
 
-BENCHES := cartpole pendulum language arithmetic
+BENCHES := cartpole pendulum language arithmetic scaling
 
 bench: $(BENCHES:%=build/bench-%) build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
 	-@$(MAKE) --no-print-directory -s build/bench-rltools >build/rltools.log 2>&1
