@@ -9399,15 +9399,15 @@ static float ppo__least_kept(const ppo_sampling *how, const float *p, int vocab,
     return sorted[last];
 }
 
-/* The same; the settings are checked, and token is the likeliest one. */
-static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logits, int vocab, int token,
-                                     float *p, float *scratch) {
+/* The same, by settings that are checked. */
+static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
+                                     float *scratch) {
     memcpy(p, logits, vocab * sizeof(float));
     ppo__k()->softmax(1 / how->temperature, p, vocab);
-    if (!(p[token] > 0)) return ppo_fail(PPO_ERROR_NUMERIC, "a logit is NaN or infinite");
+    if (!(p[0] >= 0)) return ppo_fail(PPO_ERROR_NUMERIC, "a logit is NaN or infinite"); /* then all are NaN */
     if (how->greedy) {
         memset(p, 0, vocab * sizeof(float));
-        p[token] = 1;
+        p[ppo_categorical_mode(logits, vocab)] = 1;
     } else if (how->top_k || how->top_p < 1) {
         float  least = ppo__least_kept(how, p, vocab, scratch);
         double total = 0;
@@ -9427,20 +9427,20 @@ PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const flo
                         vocab);
     }
     ppo_status status = ppo__check_sampling(how, vocab);
-    int        token = ppo_categorical_mode(logits, vocab);
-    return status ? status : ppo__probabilities(how, logits, vocab, token, p, scratch);
+    return status ? status : ppo__probabilities(how, logits, vocab, p, scratch);
 }
 
 /* A token by its probability. */
 static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
     float sum = 0, threshold = ppo_rng_uniform(rng);
-    int   last = 0;
-    for (int j = 0; j < vocab; ++j) {
+    int   j = 0;
+    for (; j < vocab; ++j) {
         sum += p[j];
         if (threshold < sum) return j;
-        if (p[j] > 0) last = j;
     }
-    return last; /* rounding left the sum below the threshold */
+    do --j;
+    while (j > 0 && !(p[j] > 0)); /* rounding left the sum below the threshold: the last that can be */
+    return j;
 }
 
 typedef struct ppo__seat { /* a place for a sequence while it is sampled */
@@ -9679,10 +9679,9 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
 static ppo_status ppo__sample_slot(ppo_generator *g, ppo__seat *slot, const float *logits,
                                    const ppo_sampling *how) {
     const ppo__result *out = ppo__results_now(g);
-    int                vocab = g->gpt->config.vocab, s = slot->sequence;
-    int                token = ppo_categorical_mode(logits, vocab);
+    int                vocab = g->gpt->config.vocab, s = slot->sequence, token = 0;
     size_t             at = ppo__at(s, g->gpt->config.context) + slot->length;
-    ppo_status         status = ppo__probabilities(how, logits, vocab, token, g->p, g->p + vocab);
+    ppo_status         status = ppo__probabilities(how, logits, vocab, g->p, g->p + vocab);
     if (!status) token = ppo__draw(g->p, vocab, &slot->rng);
     if (!status) status = ppo_token_logp(logits, &token, 1, vocab, how->temperature, &out->logp[at], NULL);
     if (status) {
