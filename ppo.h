@@ -10392,6 +10392,28 @@ static ppo_status ppo__check_rlhf_numbers(const ppo_rlhf_config *c) {
     return PPO_OK;
 }
 
+static ppo_status ppo__check_rlhf_kl(const ppo_rlhf_config *c, double sequences) {
+    if (c->kl_estimator < PPO_K1 || c->kl_estimator > PPO_KL_EXACT || c->kl_place < PPO_KL_IN_REWARD ||
+        c->kl_place > PPO_KL_IN_LOSS) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no KL estimator %d in place %d", c->kl_estimator,
+                        c->kl_place);
+    }
+    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "k1 is no loss, its gradient is 0 in expectation: kl_estimator must "
+                        "be PPO_K2, PPO_K3 or PPO_KL_EXACT");
+    }
+    if (c->kl_target > 0 && !(c->kl_coef > 0))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "kl_coef is 0, which no kl_target can change");
+    if (c->reference_every < 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "reference_every is %d, below 0", c->reference_every);
+    if (c->kl_target > 0 && c->kl_horizon < sequences) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "kl_horizon is %d, less than the %.0f sequences of an iteration",
+                        c->kl_horizon, sequences);
+    }
+    return PPO_OK;
+}
+
 static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
     double     sequences = (double)c->prompts * c->samples;
     ppo_status status = ppo__check_sampling(&c->sampling, vocab);
@@ -10418,25 +10440,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "there is no advantage %d", c->advantage);
     if (!ppo__has_critic(c) && c->samples < 2)
         return ppo_fail(PPO_ERROR_ARGUMENT, "samples is %d: a group takes two or more", c->samples);
-    if (c->kl_estimator < PPO_K1 || c->kl_estimator > PPO_KL_EXACT || c->kl_place < PPO_KL_IN_REWARD ||
-        c->kl_place > PPO_KL_IN_LOSS) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no KL estimator %d in place %d", c->kl_estimator,
-                        c->kl_place);
-    }
-    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "k1 is no loss, its gradient is 0 in expectation: kl_estimator must "
-                        "be PPO_K2, PPO_K3 or PPO_KL_EXACT");
-    }
-    if (c->kl_target > 0 && !(c->kl_coef > 0))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "kl_coef is 0, which no kl_target can change");
-    if (c->reference_every < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "reference_every is %d, below 0", c->reference_every);
-    if (c->kl_target > 0 && c->kl_horizon < sequences) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "kl_horizon is %d, less than the %.0f sequences of an iteration",
-                        c->kl_horizon, sequences);
-    }
-    return PPO_OK;
+    return ppo__check_rlhf_kl(c, sequences);
 }
 
 static ppo_status ppo__take_rows(ppo__arena *memory, size_t n, size_t vocab, ppo__response_rows *rows) {
