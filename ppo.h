@@ -3956,86 +3956,155 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 /* Matrices are divided among threads in strips of so many rows, or columns. */
 enum { PPO__STRIP = 16 };
 
-/* y = activation(x w + b). Backward: dz = dy activation'(y);  dx += dz w^T,  dw += x^T dz,  db += column
-   sums of dz. */
-static void ppo__linear_rows(void *user, int part, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
-    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    int               activation = *(const int *)node->args;
-    size_t            at = ppo__at(from, w->cols), n = ppo__at(to - from, w->cols);
-    float            *y = node->out[0]->data + at, *kept = (float *)node->kept;
-    ppo__k()->gemm(to - from, w->cols, x->cols, x->data + ppo__at(from, x->cols), x->cols, 1, w->data,
-                   w->cols, b ? b->data : NULL, 0, y, w->cols);
-    if (activation == PPO_TANH) ppo__k()->vtanh(y, y, n);
-    if (activation == PPO_RELU) ppo__k()->relu(y, y, n);
-    if (kept) memcpy(kept + at, y, n * sizeof(float));
-    if (activation == PPO_GELU) ppo__k()->gelu(y, y, n);
-}
+/* A chain of layers y = activation(x w + b), each fed by the one before, is one operation. Between its layers
+   nothing has to be recorded, cleared or added up, and each strip of rows goes through all of them at once.
+   Backward, from the last layer to the first: dz = dy activation'(y);  dx = dz w^T,  which is dy of the layer
+   before;  dw += x^T dz,  db += column sums of dz. */
+enum { PPO__CHAIN = 3 }; /* layers at most: the inputs of the operation are x and each layer's w and b */
+
+typedef struct ppo__layer {
+    const ppo_tensor *w, *b; /* (in, out); (1, out) or NULL */
+    int               activation;
+    const float      *x;         /* (rows, in) */
+    float            *y;         /* (rows, out) */
+    float            *before;    /* GELU: x w + b, for its slope cannot be told from y */
+    float            *dz, *dx;   /* dy first, (rows, out); what it is for the layer before, or NULL */
+    float            *w_t;       /* w^T, where dx is not NULL */
+    const float      *dx_before; /* what dx is added to, or NULL */
+} ppo__layer;
+
+typedef struct ppo__chain {
+    int        count, rows;
+    ppo__layer layer[PPO__CHAIN];
+} ppo__chain;
 
 /* Of a row: its products; and an activation takes as long as some twenty of them. */
-static double ppo__linear_work(const ppo_node *node) {
-    return (double)ppo__size(node->in[1]) + (*(const int *)node->args ? 20 : 1) * node->out[0]->cols;
+static double ppo__chain_work(const ppo__chain *chain) {
+    double work = 0;
+    for (int k = 0; k < chain->count; ++k) {
+        const ppo__layer *layer = &chain->layer[k];
+        work += (double)ppo__size(layer->w) + (layer->activation ? 20 : 1) * layer->w->cols;
+    }
+    return work;
 }
 
-static ppo_status ppo__linear_forward(ppo_node *node) {
-    if (*(const int *)node->args == PPO_GELU && node->out[0]->grad) { /* its slope cannot be told from y */
-        node->kept = ppo_tape_alloc(node->tape, ppo__size(node->out[0]));
-        if (!node->kept) return PPO_ERROR_MEMORY;
+static void ppo__layer_rows(const ppo__layer *layer, int from, int to) {
+    int    in = layer->w->rows, out = layer->w->cols;
+    size_t at = ppo__at(from, out), n = ppo__at(to - from, out);
+    float *y = layer->y + at;
+    ppo__k()->gemm(to - from, out, in, layer->x + ppo__at(from, in), in, 1, layer->w->data, out,
+                   layer->b ? layer->b->data : NULL, 0, y, out);
+    if (layer->activation == PPO_TANH) ppo__k()->vtanh(y, y, n);
+    if (layer->activation == PPO_RELU) ppo__k()->relu(y, y, n);
+    if (layer->before) memcpy(layer->before + at, y, n * sizeof(float));
+    if (layer->activation == PPO_GELU) ppo__k()->gelu(y, y, n);
+}
+
+static void ppo__chain_rows(void *user, int part, int from, int to) {
+    const ppo__chain *chain = (const ppo__chain *)user;
+    for (int k = 0; k < chain->count; ++k) ppo__layer_rows(&chain->layer[k], from, to);
+}
+
+static ppo_status ppo__chain_forward(ppo_node *node) {
+    ppo__chain  *chain = (ppo__chain *)node->args;
+    const float *x = node->in[0]->data;
+    for (int k = 0; k < chain->count; ++k) {
+        ppo__layer *layer = &chain->layer[k];
+        size_t      n = ppo__at(chain->rows, layer->w->cols);
+        layer->x = x;
+        layer->y = k == chain->count - 1 ? node->out[0]->data : ppo_tape_alloc(node->tape, n);
+        if (layer->activation == PPO_GELU && node->out[0]->grad)
+            layer->before = ppo_tape_alloc(node->tape, n);
+        x = layer->y;
     }
-    ppo__split(node->in[0]->rows, PPO__STRIP, ppo__linear_work(node), ppo__linear_rows, node);
+    if (ppo_tape_status(node->tape)) return PPO_ERROR_MEMORY;
+    ppo__split(chain->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows, chain);
     return PPO_OK;
 }
 
-/* dz in place of dy, which nobody reads after this; and dx, for which scratch is w^T, or NULL. */
-static void ppo__linear_rows_backward(void *user, int part, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
-    const ppo_tensor *x = node->in[0], *w = node->in[1];
-    int               activation = *(const int *)node->args, in = x->cols, out = w->cols, rows = to - from;
-    size_t            at = ppo__at(from, out), n = ppo__at(rows, out);
-    const float      *y = node->out[0]->data + at;
-    float            *dz = node->out[0]->grad + at;
-    if (activation == PPO_TANH) ppo__k()->tanh_backward(y, dz, dz, n);
-    if (activation == PPO_RELU) ppo__k()->relu_backward(y, dz, dz, n);
-    if (activation == PPO_GELU) ppo__k()->gelu_backward((const float *)node->kept + at, dz, dz, n);
-    if (!x->grad || !node->scratch) return;
-    float *dx = x->grad + ppo__at(from, in);
-    ppo__k()->gemm(rows, in, out, dz, out, 1, node->scratch, in, dx, in, dx, in);
+/* dz in place of dy, which nobody reads after this; and dx. */
+static void ppo__layer_rows_backward(const ppo__layer *layer, int from, int to) {
+    int          in = layer->w->rows, out = layer->w->cols;
+    size_t       at = ppo__at(from, out), n = ppo__at(to - from, out), at_x = ppo__at(from, in);
+    const float *y = layer->y + at;
+    float       *dz = layer->dz + at;
+    if (layer->activation == PPO_TANH) ppo__k()->tanh_backward(y, dz, dz, n);
+    if (layer->activation == PPO_RELU) ppo__k()->relu_backward(y, dz, dz, n);
+    if (layer->activation == PPO_GELU) ppo__k()->gelu_backward(layer->before + at, dz, dz, n);
+    if (!layer->dx) return;
+    ppo__k()->gemm(to - from, in, out, dz, out, 1, layer->w_t, in,
+                   layer->dx_before ? layer->dx_before + at_x : NULL, in, layer->dx + at_x, in);
 }
 
-/* dw, some of its rows; the part with the first row has db, too. */
-static void ppo__linear_dw_rows(void *user, int part, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
-    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    int               rows = x->rows, in = x->cols, out = w->cols;
-    const float      *dz = node->out[0]->grad;
-    if (from == 0 && b && b->grad) ppo__k()->column_sum(rows, out, dz, out, b->grad);
-    if (!w->grad) return;
-    float *dw = w->grad + ppo__at(from, out);
-    ppo__k()->gemm(to - from, out, rows, x->data + from, 1, in, dz, out, dw, out, dw, out);
+static void ppo__chain_rows_backward(void *user, int part, int from, int to) {
+    const ppo__chain *chain = (const ppo__chain *)user;
+    for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz; --k)
+        ppo__layer_rows_backward(&chain->layer[k], from, to);
 }
 
-/* dw and db, some of their columns. */
-static void ppo__linear_dw_columns(void *user, int part, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
-    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    int               rows = x->rows, in = x->cols, out = w->cols, cols = to - from;
-    const float      *dz = node->out[0]->grad + from;
-    if (b && b->grad) ppo__k()->column_sum(rows, cols, dz, out, b->grad + from);
-    if (!w->grad) return;
-    ppo__k()->gemm(in, cols, rows, x->data, 1, in, dz, out, w->grad + from, out, w->grad + from, out);
+/* Strips of dw and db: of rows, the first of which has db; or of columns, where there are more of them. */
+static int ppo__layer_strips(const ppo__layer *layer) {
+    int in = layer->w->rows, out = layer->w->cols, wanted = layer->w->grad || (layer->b && layer->b->grad);
+    return wanted ? ((in > out ? in : out) - 1) / PPO__STRIP + 1 : 0;
 }
 
-static void ppo__linear_backward(ppo_node *node) {
-    const ppo_tensor *x = node->in[0], *w = node->in[1];
-    int               in = x->cols, out = w->cols;
-    if (x->grad) {
-        node->scratch = ppo_tape_alloc(node->tape, ppo__size(w));
-        if (!node->scratch) return;
-        ppo__k()->transpose(in, out, w->data, out, node->scratch, in);
+static void ppo__layer_dw(const ppo__layer *layer, int rows, int from, int to) {
+    int          in = layer->w->rows, out = layer->w->cols, by_rows = in >= out, most = by_rows ? in : out;
+    float       *dw = layer->w->grad, *db = layer->b ? layer->b->grad : NULL;
+    const float *dz = layer->dz;
+    from *= PPO__STRIP;
+    to = to * PPO__STRIP < most ? to * PPO__STRIP : most;
+    if (by_rows) {
+        if (db && from == 0) ppo__k()->column_sum(rows, out, dz, out, db);
+        if (!dw) return;
+        dw += ppo__at(from, out);
+        ppo__k()->gemm(to - from, out, rows, layer->x + from, 1, in, dz, out, dw, out, dw, out);
+    } else {
+        if (db) ppo__k()->column_sum(rows, to - from, dz + from, out, db + from);
+        if (!dw) return;
+        ppo__k()->gemm(in, to - from, rows, layer->x, 1, in, dz + from, out, dw + from, out, dw + from, out);
     }
-    ppo__split(x->rows, PPO__STRIP, ppo__linear_work(node), ppo__linear_rows_backward, node);
-    if (in >= out) ppo__split(in, PPO__STRIP, (double)out * x->rows, ppo__linear_dw_rows, node);
-    else ppo__split(out, PPO__STRIP, (double)in * x->rows, ppo__linear_dw_columns, node);
+}
+
+/* The strips of all layers are numbered through. */
+static void ppo__chain_dw(void *user, int part, int from, int to) {
+    const ppo__chain *chain = (const ppo__chain *)user;
+    for (int k = 0, first = 0; k < chain->count; ++k) {
+        int strips = ppo__layer_strips(&chain->layer[k]);
+        int begin = from > first ? from - first : 0, end = to - first < strips ? to - first : strips;
+        if (begin < end) ppo__layer_dw(&chain->layer[k], chain->rows, begin, end);
+        first += strips;
+    }
+}
+
+/* Where the gradients of rows go, down to the lowest layer that anybody wants one of. */
+static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
+    float *dx = node->in[0]->grad;
+    int    wanted = dx != NULL;
+    for (int k = 0; k < chain->count; ++k) {
+        ppo__layer *layer = &chain->layer[k];
+        int         in = layer->w->rows, out = layer->w->cols;
+        layer->dx = wanted ? dx : NULL;
+        layer->dx_before = k == 0 ? layer->dx : NULL;
+        layer->w_t = wanted ? ppo_tape_alloc(node->tape, ppo__size(layer->w)) : NULL;
+        if (layer->w_t) ppo__k()->transpose(in, out, layer->w->data, out, layer->w_t, in);
+        wanted = wanted || ppo__layer_strips(layer);
+        if (k == chain->count - 1) layer->dz = node->out[0]->grad;
+        else layer->dz = dx = wanted ? ppo_tape_alloc(node->tape, ppo__at(chain->rows, out)) : NULL;
+    }
+    return ppo_tape_status(node->tape);
+}
+
+static void ppo__chain_backward(ppo_node *node) {
+    ppo__chain *chain = (ppo__chain *)node->args;
+    int         strips = 0;
+    if (ppo__chain_gradients(node, chain)) return;
+    ppo__split(chain->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows_backward, chain);
+    for (int k = 0; k < chain->count; ++k) strips += ppo__layer_strips(&chain->layer[k]);
+    if (strips) {
+        double work = ppo__chain_work(chain) * chain->rows / strips;
+        ppo__split(strips, 1, work, ppo__chain_dw, chain);
+    }
 }
 
 static ppo_status ppo__check_activation(const char *where, int activation) {
@@ -4043,26 +4112,42 @@ static ppo_status ppo__check_activation(const char *where, int activation) {
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no activation %d", where, activation);
 }
 
-static ppo_tensor *ppo__tape_linear(ppo_tape *tape, const char *name, ppo_tensor *x, ppo_tensor *w,
-                                    ppo_tensor *b, int activation) {
-    static const ppo_op op = {"linear", 1, ppo__linear_forward, ppo__linear_backward};
-    if (!ppo__operands(tape, name, x, w)) return NULL;
-    if (x->cols != w->rows) return ppo__shape_error(tape, name, x, w);
-    if (b && (b->rows != 1 || b->cols != w->cols)) return ppo__shape_error(tape, name, w, b);
-    ppo_status status = ppo__check_activation(name, activation);
-    if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
-    ppo_tensor *in[3] = {x, w, b};
+/* Layers 0 .. count - 1, as the operation `name`. */
+static ppo_tensor *ppo__tape_chain(ppo_tape *tape, const char *name, ppo_tensor *x, ppo_tensor *const *w,
+                                   ppo_tensor *const *b, const int *activation, int count) {
+    static const ppo_op op = {"linear", 1, ppo__chain_forward, ppo__chain_backward};
+    ppo_tensor         *in[1 + 2 * PPO__CHAIN] = {x};
+    const ppo_tensor   *last = x;
+    ppo__chain          chain;
+    memset(&chain, 0, sizeof chain);
+    for (int k = 0; k < count; ++k) {
+        if (!ppo__operands(tape, name, last, w[k])) return NULL;
+        if (last->cols != w[k]->rows) return ppo__shape_error(tape, name, last, w[k]);
+        if (b[k] && (b[k]->rows != 1 || b[k]->cols != w[k]->cols))
+            return ppo__shape_error(tape, name, w[k], b[k]);
+        ppo_status status = ppo__check_activation(name, activation[k]);
+        if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
+        in[1 + 2 * k] = w[k];
+        in[2 + 2 * k] = b[k];
+        chain.layer[k].w = last = w[k];
+        chain.layer[k].b = b[k];
+        chain.layer[k].activation = activation[k];
+    }
+    chain.count = count;
+    chain.rows = x->rows;
     return ppo_tape_result(
-        ppo_tape_apply(tape, &op, in, 3, x->rows, w->cols, &activation, sizeof activation));
+        ppo_tape_apply(tape, &op, in, 1 + 2 * count, x->rows, last->cols, &chain, sizeof chain));
 }
 
 PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
                                     int activation) {
-    return ppo__tape_linear(tape, "linear", x, w, b, activation);
+    return ppo__tape_chain(tape, "linear", x, &w, &b, &activation, 1);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_linear(tape, "matmul", a, b, NULL, PPO_IDENTITY);
+    ppo_tensor *no_bias = NULL;
+    int         identity = PPO_IDENTITY;
+    return ppo__tape_chain(tape, "matmul", a, &b, &no_bias, &identity, 1);
 }
 
 /* y = a b^T. Backward: da += dy b,  db += dy^T a. */
@@ -5784,9 +5869,12 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
 
 /* Layers from .. to - 1. */
 static ppo_tensor *ppo__mlp_layers(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x, int from, int to) {
-    for (int k = from; k < to; ++k) {
-        int activation = k == mlp->layers - 1 ? mlp->last_activation : mlp->hidden_activation;
-        x = ppo_tape_linear(tape, x, mlp->weight[k], mlp->bias[k], activation);
+    while (from < to) {
+        int activation[PPO__CHAIN], count = to - from < PPO__CHAIN ? to - from : PPO__CHAIN;
+        for (int k = 0; k < count; ++k)
+            activation[k] = from + k == mlp->layers - 1 ? mlp->last_activation : mlp->hidden_activation;
+        x = ppo__tape_chain(tape, "linear", x, mlp->weight + from, mlp->bias + from, activation, count);
+        from += count;
     }
     return x;
 }
@@ -6525,8 +6613,9 @@ static ppo_tensor *ppo__gpt_block_forward(ppo_tape *tape, const ppo_gpt_block *b
     y = attend(tape, ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY), block, user);
     x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->join_weight, b->join_bias, PPO_IDENTITY));
     y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
-    y = ppo_tape_linear(tape, y, b->up_weight, b->up_bias, PPO_GELU);
-    return ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->down_weight, b->down_bias, PPO_IDENTITY));
+    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
+    static const int activation[2] = {PPO_GELU, PPO_IDENTITY};
+    return ppo_tape_add(tape, x, ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2));
 }
 
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
@@ -6574,8 +6663,9 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
         ppo_status status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_score: the model has no score");
         return (ppo_tensor *)ppo__tape_fail(tape, status);
     }
-    return ppo__tape_linear(tape, "ppo_gpt_score", x, gpt ? gpt->score_weight : NULL,
-                            gpt ? gpt->score_bias : NULL, PPO_IDENTITY);
+    ppo_tensor *weight = gpt ? gpt->score_weight : NULL, *bias = gpt ? gpt->score_bias : NULL;
+    int         identity = PPO_IDENTITY;
+    return ppo__tape_chain(tape, "ppo_gpt_score", x, &weight, &bias, &identity, 1);
 }
 
 /* --------------------------------------------------------------------------------------------------------
