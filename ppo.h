@@ -2253,6 +2253,11 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
    all vector tables. Reductions and softmax rows depend on n and on the content only. A product that is added
    to something is always an explicit PPO__FMA, so that no compiler can choose to fuse one and not another. */
 
+/* What the gradient of a softmax needs to know of each row. */
+typedef struct ppo__softmax_slope {
+    const float *max, *log_sum, *entropy, *grad_logp, *grad_entropy;
+} ppo__softmax_slope;
+
 typedef struct ppo__kernels {
     const char *name;
     /* c (rows, cols) = init + a b, the inner dimension being `inner`.
@@ -2280,15 +2285,16 @@ typedef struct ppo__kernels {
     /* sum[j] += x(0,j) + x(1,j) + ..., in this order */
     void (*column_sum)(int rows, int cols, const float *x, int ldx, float *sum);
     double (*sum_squares)(const float *x, size_t n);
-    /* With z = logit inv_temperature and inv_temperature > 0: *max = max z, *sum = sum exp(z - max),
-       *dot = sum exp(z - max) (z - max). Then log p_j = z_j - max - log(sum), and the entropy is
-       log(sum) - dot / sum. A logit of -inf has p = 0. */
-    void (*softmax_stats)(const float *logits, int n, float inv_temperature, float *max, float *sum,
-                          float *dot);
+    /* Of each row of n logits, with z = logit inv_temperature and inv_temperature > 0: max = max z,
+       sum = sum exp(z - max), dot = sum exp(z - max) (z - max). Then log p_j = z_j - max - log(sum), and the
+       entropy is log(sum) - dot / sum. A logit of -inf has p = 0. */
+    void (*softmax_stats)(int rows, int n, const float *logits, int ld, float inv_temperature, float *max,
+                          float *sum, float *dot);
     /* With log p_j as above: out_j = -p_j inv_temperature (grad_logp + grad_entropy (log p_j + entropy)), to
-       which the caller adds grad_logp inv_temperature at the chosen action. out may be logits. */
-    void (*softmax_grad)(const float *logits, int n, float inv_temperature, float max, float log_sum,
-                         float entropy, float grad_logp, float grad_entropy, float *out);
+       which the caller adds grad_logp inv_temperature at the chosen action. Adds to out if `add`; otherwise
+       out may be logits. */
+    void (*softmax_grad)(int rows, int n, const float *logits, int ld, float inv_temperature,
+                         const ppo__softmax_slope *slope, int add, float *out, int ld_out);
     /* x = softmax(scale x), scale > 0; and from its output p: out = scale p (dp - sum dp p); out may be dp */
     void (*softmax)(float scale, float *x, int n);
     void (*softmax_backward)(float scale, const float *p, const float *dp, float *out, int n);
@@ -2394,26 +2400,31 @@ static double ppo__plain_sum_squares(const float *x, size_t n) {
     return sum;
 }
 
-static void ppo__plain_softmax_stats(const float *logits, int n, float inv_temperature, float *max,
-                                     float *sum, float *dot) {
-    float top = -INFINITY, s = 0.0f, d = 0.0f;
-    for (int j = 0; j < n; j++) top = fmaxf(top, logits[j] * inv_temperature);
-    for (int j = 0; j < n; j++) {
-        float z = logits[j] * inv_temperature - top, e = expf(z);
-        s += e;
-        if (e != 0.0f) d += e * z;
+static void ppo__plain_softmax_stats(int rows, int n, const float *logits, int ld, float inv_temperature,
+                                     float *max, float *sum, float *dot) {
+    for (ptrdiff_t i = 0; i < rows; i++, logits += ld) {
+        float top = -INFINITY, s = 0.0f, d = 0.0f;
+        for (int j = 0; j < n; j++) top = fmaxf(top, logits[j] * inv_temperature);
+        for (int j = 0; j < n; j++) {
+            float z = logits[j] * inv_temperature - top, e = expf(z);
+            s += e;
+            if (e != 0.0f) d += e * z;
+        }
+        max[i] = top;
+        sum[i] = s;
+        dot[i] = d;
     }
-    *max = top;
-    *sum = s;
-    *dot = d;
 }
 
-static void ppo__plain_softmax_grad(const float *logits, int n, float inv_temperature, float max,
-                                    float log_sum, float entropy, float grad_logp, float grad_entropy,
-                                    float *out) {
-    for (int j = 0; j < n; j++) {
-        float logp = logits[j] * inv_temperature - max - log_sum, p = expf(logp);
-        out[j] = p == 0.0f ? 0.0f : -p * inv_temperature * (grad_logp + grad_entropy * (logp + entropy));
+static void ppo__plain_softmax_grad(int rows, int n, const float *logits, int ld, float inv_temperature,
+                                    const ppo__softmax_slope *slope, int add, float *out, int ld_out) {
+    for (ptrdiff_t i = 0; i < rows; i++, logits += ld, out += ld_out) {
+        for (int j = 0; j < n; j++) {
+            float logp = logits[j] * inv_temperature - slope->max[i] - slope->log_sum[i], p = expf(logp);
+            float d = slope->grad_logp[i] + slope->grad_entropy[i] * (logp + slope->entropy[i]);
+            d = p == 0.0f ? 0.0f : -p * inv_temperature * d;
+            out[j] = add ? out[j] + d : d;
+        }
     }
 }
 
@@ -3126,8 +3137,8 @@ PPO__INLINE PPO__VEC PPO__(logits)(const float *p, float inv_temperature, float 
 /* Block by block, so that a long row comes from memory once: find the block's maximum; if it is a new one,
    move the sums to it (s -> c s and d -> c (d + shift s), where shift = old - new and c = e^shift); add the
    block. As a factor z is cut at -200, where e^z is 0 already: 0 times -inf would be NaN. */
-PPO__FN void PPO__(softmax_stats)(const float *logits, int n, float inv_temperature, float *max, float *sum,
-                                  float *dot) {
+PPO__FN void PPO__(softmax_stats_row)(const float *logits, int n, float inv_temperature, float *max,
+                                      float *sum, float *dot) {
     enum { BLOCK = 1024 };
     const PPO__VEC zero = PPO__SET1(0.0f);
     PPO__VEC       s = zero, d = zero;
@@ -3161,16 +3172,94 @@ PPO__FN void PPO__(softmax_stats)(const float *logits, int n, float inv_temperat
     *dot = PPO__(lane_sum)(d);
 }
 
-PPO__FN void PPO__(softmax_grad)(const float *logits, int n, float inv_temperature, float max, float log_sum,
-                                 float entropy, float grad_logp, float grad_entropy, float *out) {
+/* Few logits would leave most lanes idle, so here the lanes run along the rows, WIDTH of them at most. */
+PPO__FN void PPO__(softmax_stats_few)(int rows, int n, const float *logits, int ld, float inv_temperature,
+                                      float *max, float *sum, float *dot) {
+    const size_t   lanes = (size_t)rows;
+    const PPO__VEC inv = PPO__SET1(inv_temperature);
+    PPO__VEC       top = PPO__SET1(-INFINITY), s = PPO__SET1(0.0f), d = s;
+    float          t[PPO__WIDTH * PPO__WIDTH];
+    PPO__(transpose)(rows, n, logits, ld, t, PPO__WIDTH);
+    for (int j = 0; j < n; j++) top = PPO__MAX(top, inv * PPO__(load)(t + j * PPO__WIDTH, lanes));
+    for (int j = 0; j < n; j++) {
+        const PPO__VEC z = PPO__FMA(PPO__(load)(t + j * PPO__WIDTH, lanes), inv, -top);
+        const PPO__VEC e = PPO__(vexp)(z);
+        s = s + e;
+        d = PPO__FMA(e, PPO__MAX(PPO__SET1(-200.0f), z), d);
+    }
+    PPO__(store)(max, top, lanes);
+    PPO__(store)(sum, s, lanes);
+    PPO__(store)(dot, d, lanes);
+}
+
+PPO__FN void PPO__(softmax_stats)(int rows, int n, const float *logits, int ld, float inv_temperature,
+                                  float *max, float *sum, float *dot) {
+    const int height = n <= PPO__WIDTH ? PPO__WIDTH : 1;
+    for (ptrdiff_t i = 0; i < rows; i += height) {
+        const float *x = logits + i * ld;
+        const int    count = rows - i < height ? (int)(rows - i) : height;
+        if (height == 1) PPO__(softmax_stats_row)(x, n, inv_temperature, max + i, sum + i, dot + i);
+        else PPO__(softmax_stats_few)(count, n, x, ld, inv_temperature, max + i, sum + i, dot + i);
+    }
+}
+
+/* The gradient at z - max, with the rest of the row in vectors. */
+PPO__INLINE PPO__VEC PPO__(softmax_slope)(PPO__VEC z, PPO__VEC log_sum, PPO__VEC entropy, PPO__VEC grad_logp,
+                                          PPO__VEC grad_entropy, float inv_temperature) {
+    const PPO__VEC logp = PPO__MAX(PPO__SET1(-200.0f), z - log_sum);
+    const PPO__VEC p = PPO__(vexp)(logp);
+    const PPO__VEC slope = PPO__FMA(grad_entropy, logp + entropy, grad_logp);
+    return p * PPO__SET1(-inv_temperature) * slope;
+}
+
+PPO__FN void PPO__(softmax_grad_row)(int n, const float *logits, float inv_temperature,
+                                     const ppo__softmax_slope *row, ptrdiff_t r, int add, float *out) {
+    const PPO__VEC log_sum = PPO__SET1(row->log_sum[r]), entropy = PPO__SET1(row->entropy[r]);
+    const PPO__VEC grad_logp = PPO__SET1(row->grad_logp[r]), grad_entropy = PPO__SET1(row->grad_entropy[r]);
     PPO__EACH_VECTOR((size_t)n, {
-        const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, max, lanes) - PPO__SET1(log_sum);
-        const PPO__VEC logp = PPO__MAX(PPO__SET1(-200.0f), z);
-        const PPO__VEC p = PPO__(vexp)(logp);
-        const PPO__VEC surprise = logp + PPO__SET1(entropy);
-        const PPO__VEC slope = PPO__FMA(PPO__SET1(grad_entropy), surprise, PPO__SET1(grad_logp));
-        PPO__(store)(out + i, p * PPO__SET1(-inv_temperature) * slope, lanes);
+        const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, row->max[r], lanes);
+        PPO__VEC d = PPO__(softmax_slope)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature);
+        if (add) d = d + PPO__(load)(out + i, lanes);
+        PPO__(store)(out + i, d, lanes);
     });
+}
+
+PPO__FN void PPO__(softmax_grad_few)(int rows, int n, const float *logits, int ld, float inv_temperature,
+                                     const ppo__softmax_slope *row, ptrdiff_t r, int add, float *out,
+                                     int ld_out) {
+    const size_t   lanes = (size_t)rows;
+    const PPO__VEC log_sum = PPO__(load)(row->log_sum + r, lanes);
+    const PPO__VEC entropy = PPO__(load)(row->entropy + r, lanes);
+    const PPO__VEC grad_logp = PPO__(load)(row->grad_logp + r, lanes);
+    const PPO__VEC grad_entropy = PPO__(load)(row->grad_entropy + r, lanes);
+    const PPO__VEC max = PPO__(load)(row->max + r, lanes);
+    float          t[PPO__WIDTH * PPO__WIDTH];
+    PPO__(transpose)(rows, n, logits, ld, t, PPO__WIDTH);
+    for (int j = 0; j < n; j++) {
+        const PPO__VEC x = PPO__(load)(t + j * PPO__WIDTH, lanes);
+        const PPO__VEC z = PPO__FMA(x, PPO__SET1(inv_temperature), -max);
+        const PPO__VEC d =
+            PPO__(softmax_slope)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature);
+        PPO__STOREU(t + j * PPO__WIDTH, d);
+    }
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        for (int j = 0; j < n; j++) {
+            const float d = t[j * PPO__WIDTH + i];
+            out[i * ld_out + j] = add ? out[i * ld_out + j] + d : d;
+        }
+    }
+}
+
+PPO__FN void PPO__(softmax_grad)(int rows, int n, const float *logits, int ld, float inv_temperature,
+                                 const ppo__softmax_slope *row, int add, float *out, int ld_out) {
+    const int height = n <= PPO__WIDTH ? PPO__WIDTH : 1;
+    for (ptrdiff_t i = 0; i < rows; i += height) {
+        const float *x = logits + i * ld;
+        float       *y = out + i * ld_out;
+        const int    count = rows - i < height ? (int)(rows - i) : height;
+        if (height == 1) PPO__(softmax_grad_row)(n, x, inv_temperature, row, i, add, y);
+        else PPO__(softmax_grad_few)(count, n, x, ld, inv_temperature, row, i, add, y, ld_out);
+    }
 }
 
 /* The maximum is taken off before the scale is folded in: of huge numbers a rounded product less the
@@ -3903,7 +3992,7 @@ static ppo_status ppo__log_softmax_forward(ppo_node *node) {
     for (size_t i = 0; i < (size_t)node->in[0]->rows; ++i) {
         const float *x = node->in[0]->data + i * cols;
         float       *y = node->out[0]->data + i * cols, max, sum, dot;
-        ppo__k()->softmax_stats(x, (int)cols, 1, &max, &sum, &dot);
+        ppo__k()->softmax_stats(1, (int)cols, x, (int)cols, 1, &max, &sum, &dot);
         float log_sum = logf(sum);
         for (size_t j = 0; j < cols; ++j) y[j] = x[j] - max - log_sum;
     }
@@ -4523,9 +4612,14 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
    6 Distributions
    -------------------------------------------------------------------------------------------------------- */
 
-/* What one read of a row of logits leaves behind: log softmax(z)[j] = z[j] - max - log_sum, for z =
+/* What one read of some rows of logits leaves behind: log softmax(z)[j] = z[j] - max - log_sum, for z =
    logits / temperature. */
-typedef struct ppo__row {
+enum { PPO__BLOCK = 64 };
+typedef struct ppo__rows {
+    float max[PPO__BLOCK], log_sum[PPO__BLOCK], entropy[PPO__BLOCK];
+} ppo__rows;
+
+typedef struct ppo__row { /* and of a single one */
     float max, log_sum, entropy;
 } ppo__row;
 
@@ -4533,12 +4627,18 @@ typedef struct ppo__row {
 static float ppo__at_most_0(float x) { return x > 0 ? 0 : x; }
 
 /* The entropy -sum p log p is log_sum - sum p (z - max). */
+static void ppo__softmax_rows(int n, int vocab, const float *logits, int ld, float inv_temperature,
+                              ppo__rows *rows) {
+    float sum[PPO__BLOCK], dot[PPO__BLOCK];
+    ppo__k()->softmax_stats(n, vocab, logits, ld, inv_temperature, rows->max, sum, dot);
+    ppo__k()->vlog(sum, rows->log_sum, (size_t)n);
+    for (int i = 0; i < n; ++i) rows->entropy[i] = -ppo__at_most_0(dot[i] / sum[i] - rows->log_sum[i]);
+}
+
 static ppo__row ppo__softmax_row(const float *logits, int vocab, float inv_temperature) {
-    ppo__row row;
-    float    sum, dot;
-    ppo__k()->softmax_stats(logits, vocab, inv_temperature, &row.max, &sum, &dot);
-    row.log_sum = logf(sum);
-    row.entropy = -ppo__at_most_0(dot / sum - row.log_sum);
+    ppo__rows rows;
+    ppo__softmax_rows(1, vocab, logits, vocab, inv_temperature, &rows);
+    ppo__row row = {rows.max[0], rows.log_sum[0], rows.entropy[0]};
     return row;
 }
 
@@ -4584,35 +4684,35 @@ static ppo_status ppo__check_tokens(const char *function, const ppo__heads *head
     return PPO_OK;
 }
 
-/* Outputs may be NULL; `rows` [n][heads] keeps what backward needs. */
-static void ppo__token_rows(const ppo__heads *heads, const float *logits, const int *token, int n,
-                            float *logp, float *entropy, ppo__row *rows) {
-    for (int i = 0; i < n; ++i) {
-        const float *z = logits + ppo__at(i, heads->cols);
-        float        logp_sum = 0, entropy_sum = 0;
-        for (int h = 0; h < heads->count; ++h) {
-            size_t   at = ppo__at(i, heads->count) + h;
-            ppo__row row = ppo__softmax_row(z, heads->sizes[h], heads->inv_temperature);
-            logp_sum += ppo__at_most_0(z[token[at]] * heads->inv_temperature - row.max - row.log_sum);
-            entropy_sum += row.entropy;
-            if (rows) rows[at] = row;
-            z += heads->sizes[h];
+/* Of a block of rows. entropy may be NULL; `rows` [heads], what backward needs, too. */
+static void ppo__token_block(const ppo__heads *heads, int n, const float *logits, const int *token,
+                             float *logp, float *entropy, ppo__rows *rows) {
+    for (int i = 0; i < n; ++i) logp[i] = 0;
+    for (int i = 0; i < n && entropy; ++i) entropy[i] = 0;
+    for (int h = 0; h < heads->count; logits += heads->sizes[h], ++h) {
+        ppo__rows local, *head = rows ? rows + h : &local;
+        ppo__softmax_rows(n, heads->sizes[h], logits, heads->cols, heads->inv_temperature, head);
+        for (int i = 0; i < n; ++i) {
+            float z = logits[ppo__at(i, heads->cols) + token[ppo__at(i, heads->count) + h]];
+            logp[i] += ppo__at_most_0(z * heads->inv_temperature - head->max[i] - head->log_sum[i]);
+            if (entropy) entropy[i] += head->entropy[i];
         }
-        if (logp) logp[i] = logp_sum;
-        if (entropy) entropy[i] = entropy_sum;
     }
 }
 
-/* d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). token and row belong
-   to one row of logits z, grad [cols] is overwritten. */
-static void ppo__token_row_backward(const ppo__heads *heads, const float *z, const int *token,
-                                    const ppo__row *row, float grad_logp, float grad_entropy, float *grad) {
-    for (int h = 0; h < heads->count; ++h) {
-        ppo__k()->softmax_grad(z, heads->sizes[h], heads->inv_temperature, row[h].max, row[h].log_sum,
-                               row[h].entropy, grad_logp, grad_entropy, grad);
-        grad[token[h]] += grad_logp * heads->inv_temperature;
-        z += heads->sizes[h];
-        grad += heads->sizes[h];
+static int ppo__block_length(int n, int i) { return n - i < PPO__BLOCK ? n - i : PPO__BLOCK; }
+
+/* d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). Of one head: the tokens
+   lie `count` apart. */
+static void ppo__head_backward(const ppo__heads *heads, int h, int n, const float *logits, const int *token,
+                               const ppo__rows *rows, const float *grad_logp, const float *grad_entropy,
+                               int add, float *grad) {
+    const ppo__softmax_slope slope = {rows->max, rows->log_sum, rows->entropy, grad_logp, grad_entropy};
+    ppo__k()->softmax_grad(n, heads->sizes[h], logits, heads->cols, heads->inv_temperature, &slope, add, grad,
+                           heads->cols);
+    for (int i = 0; i < n; ++i) {
+        int chosen = token[ppo__at(i, heads->count) + h];
+        grad[ppo__at(i, heads->cols) + chosen] += grad_logp[i] * heads->inv_temperature;
     }
 }
 
@@ -4620,7 +4720,10 @@ static ppo_status ppo__heads_logp(const char *function, const ppo__heads *heads,
                                   const int *token, int n, float *logp, float *entropy) {
     ppo_status status = ppo__check_tokens(function, heads, token, n);
     if (status) return status;
-    ppo__token_rows(heads, logits, token, n, logp, entropy, NULL);
+    for (int i = 0; i < n; i += PPO__BLOCK) {
+        ppo__token_block(heads, ppo__block_length(n, i), logits + ppo__at(i, heads->cols),
+                         token + ppo__at(i, heads->count), logp + i, entropy ? entropy + i : NULL, NULL);
+    }
     for (int i = 0; i < n; ++i) {
         /* -inf is a token that a mask forbids; NaN and +inf come from broken logits */
         if (!(logp[i] <= 0)) {
@@ -4631,28 +4734,39 @@ static ppo_status ppo__heads_logp(const char *function, const ppo__heads *heads,
     return PPO_OK;
 }
 
-/* One row and one head at a time, so that in place works and nothing has to be kept. */
+/* A block, for which the gradients of logp and entropy lie side by side. Head by head, so that in place
+   works. */
+static ppo_status ppo__heads_block_backward(const char *function, const ppo__heads *heads, int first, int n,
+                                            const float *logits, const int *token, const float *grad_logp,
+                                            const float *grad_entropy, float *grad_logits) {
+    for (int h = 0; h < heads->count; ++h) {
+        ppo__rows rows;
+        ppo__softmax_rows(n, heads->sizes[h], logits, heads->cols, heads->inv_temperature, &rows);
+        for (int i = 0; i < n; ++i) {
+            float log_sum = rows.max[i] + rows.log_sum[i];
+            if (ppo__finite(log_sum) && ppo__finite(grad_logp[i]) && ppo__finite(grad_entropy[i])) continue;
+            return ppo_fail(PPO_ERROR_NUMERIC, "%s: row %d has log-sum %g, gradients %g and %g", function,
+                            first + i, (double)log_sum, (double)grad_logp[i], (double)grad_entropy[i]);
+        }
+        ppo__head_backward(heads, h, n, logits, token, &rows, grad_logp, grad_entropy, 0, grad_logits);
+        logits += heads->sizes[h];
+        grad_logits += heads->sizes[h];
+    }
+    return PPO_OK;
+}
+
 static ppo_status ppo__heads_logp_backward(const char *function, const ppo__heads *heads, const float *logits,
                                            const int *token, const float *grad_logp,
                                            const float *grad_entropy, int n, float *grad_logits) {
-    ppo_status status = ppo__check_tokens(function, heads, token, n);
-    if (status) return status;
-    for (int i = 0; i < n; ++i) {
+    static const float zeros[PPO__BLOCK] = {0};
+    ppo_status         status = ppo__check_tokens(function, heads, token, n);
+    for (int i = 0; i < n && !status; i += PPO__BLOCK) {
         size_t at = ppo__at(i, heads->cols);
-        float  g = grad_logp ? grad_logp[i] : 0, e = grad_entropy ? grad_entropy[i] : 0;
-        for (int h = 0; h < heads->count; ++h) {
-            ppo__heads one = {&heads->sizes[h], 1, heads->sizes[h], heads->inv_temperature};
-            ppo__row   row = ppo__softmax_row(logits + at, one.cols, one.inv_temperature);
-            if (!ppo__finite(row.max) || !ppo__finite(row.log_sum) || !ppo__finite(g) || !ppo__finite(e)) {
-                return ppo_fail(PPO_ERROR_NUMERIC, "%s: row %d has log-sum %g, gradients %g and %g", function,
-                                i, (double)(row.max + row.log_sum), (double)g, (double)e);
-            }
-            ppo__token_row_backward(&one, logits + at, &token[ppo__at(i, heads->count) + h], &row, g, e,
-                                    grad_logits + at);
-            at += (size_t)one.cols;
-        }
+        status = ppo__heads_block_backward(
+            function, heads, i, ppo__block_length(n, i), logits + at, token + ppo__at(i, heads->count),
+            grad_logp ? grad_logp + i : zeros, grad_entropy ? grad_entropy + i : zeros, grad_logits + at);
     }
-    return PPO_OK;
+    return status;
 }
 
 PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
@@ -4920,9 +5034,11 @@ static void ppo__categorical_rows(void *user, int part, int from, int to) {
     const ppo_node *node = (const ppo_node *)user;
     const int      *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads      heads = ppo__categorical_heads(node);
-    size_t          at = ppo__at(from, heads.count);
-    ppo__token_rows(&heads, node->in[0]->data + ppo__at(from, heads.cols), action + at, to - from,
-                    node->out[0]->data + from, node->out[1]->data + from, (ppo__row *)node->kept + at);
+    for (int i = from; i < to; i += PPO__BLOCK) {
+        ppo__token_block(&heads, ppo__block_length(to, i), node->in[0]->data + ppo__at(i, heads.cols),
+                         action + ppo__at(i, heads.count), node->out[0]->data + i, node->out[1]->data + i,
+                         (ppo__rows *)node->kept + ppo__at(i / PPO__BLOCK, heads.count));
+    }
 }
 
 static ppo_status ppo__categorical_forward(ppo_node *node) {
@@ -4931,32 +5047,31 @@ static ppo_status ppo__categorical_forward(ppo_node *node) {
     const ppo_tensor *logits = node->in[0];
     ppo_status        status = ppo__check_tokens("categorical", &heads, action, logits->rows);
     if (status) return status;
-    node->kept = ppo__tape_take(node->tape, ppo__at(logits->rows, heads.count), sizeof(ppo__row));
+    int blocks = (logits->rows - 1) / PPO__BLOCK + 1;
+    node->kept = ppo__tape_take(node->tape, ppo__at(blocks, heads.count), sizeof(ppo__rows));
     if (!node->kept) return PPO_ERROR_MEMORY;
-    ppo__split(logits->rows, 1, ppo__categorical_work(node), ppo__categorical_rows, node);
+    ppo__split(logits->rows, PPO__BLOCK, ppo__categorical_work(node), ppo__categorical_rows, node);
     return PPO_OK;
 }
 
 static void ppo__categorical_rows_backward(void *user, int part, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
-    const int        *action = ((const ppo__categorical_args *)node->args)->action;
-    ppo__heads        heads = ppo__categorical_heads(node);
-    const ppo__row   *rows = (const ppo__row *)node->kept;
-    const ppo_tensor *logits = node->in[0];
-    float            *grad = node->scratch + ppo__at(part, heads.cols);
-    for (int i = from; i < to; ++i) {
-        size_t at = ppo__at(i, heads.cols), head = ppo__at(i, heads.count);
-        ppo__token_row_backward(&heads, logits->data + at, action + head, rows + head, node->out[0]->grad[i],
-                                node->out[1]->grad[i], grad);
-        ppo__k()->add(grad, logits->grad + at, logits->cols);
+    const ppo_node *node = (const ppo_node *)user;
+    const int      *action = ((const ppo__categorical_args *)node->args)->action;
+    ppo__heads      heads = ppo__categorical_heads(node);
+    for (int i = from; i < to; i += PPO__BLOCK) {
+        const ppo__rows *rows = (const ppo__rows *)node->kept + ppo__at(i / PPO__BLOCK, heads.count);
+        size_t           at = ppo__at(i, heads.cols);
+        for (int h = 0; h < heads.count; at += heads.sizes[h], ++h) {
+            ppo__head_backward(&heads, h, ppo__block_length(to, i), node->in[0]->data + at,
+                               action + ppo__at(i, heads.count), rows + h, node->out[0]->grad + i,
+                               node->out[1]->grad + i, 1, node->in[0]->grad + at);
+        }
     }
 }
 
 static void ppo__categorical_backward(ppo_node *node) {
-    const ppo_tensor *logits = node->in[0];
-    double            work = ppo__categorical_work(node);
-    node->scratch = ppo_tape_alloc(node->tape, ppo__at(ppo__parts(logits->rows, 1, work), logits->cols));
-    if (node->scratch) ppo__split(logits->rows, 1, work, ppo__categorical_rows_backward, node);
+    ppo__split(node->in[0]->rows, PPO__BLOCK, ppo__categorical_work(node), ppo__categorical_rows_backward,
+               node);
 }
 
 static void ppo__two_results(ppo_node *node, ppo_tensor **first, ppo_tensor **second) {

@@ -351,6 +351,50 @@ static void several_choices_on_the_tape_have_the_gradients_of_pytorch(void **sta
     ppo_tape_free(tape);
 }
 
+/* Few logits and many are computed in different ways, and rows in blocks. */
+static void gradients_of_any_number_of_logits_and_rows_add_up_and_agree_with_double_precision(void **state) {
+    (void)state;
+    enum { MOST_ROWS = 130, MOST = 70 };
+    static const int vocabs[] = {1, 2, 3, 4, 5, 8, 9, 16, 17, 33, MOST},
+                     counts[] = {1, 4, 17, 63, 64, 65, MOST_ROWS};
+    static float data[MOST_ROWS * MOST], grad[MOST_ROWS * MOST], w1[MOST_ROWS], w2[MOST_ROWS];
+    int          token[MOST_ROWS];
+    ppo_rng      rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
+    ppo_tape    *tape;
+    assert_ok(ppo_tape_create(&tape));
+    FOR_EACH_KERNEL_SET(set) {
+        for (size_t c = 0; c < COUNT(vocabs) * COUNT(counts); ++c) {
+            int        vocab = vocabs[c % COUNT(vocabs)], n = counts[c / COUNT(vocabs)];
+            ppo_tensor z = {n, vocab, data, grad}, *logp, *entropy;
+            for (int i = 0; i < n * vocab; ++i) data[i] = 3 * ppo_rng_normal(&rng), grad[i] = 5;
+            for (int i = 0; i < n; ++i) {
+                token[i] = ppo_rng_below(&rng, vocab);
+                w1[i] = ppo_rng_normal(&rng);
+                w2[i] = ppo_rng_normal(&rng);
+            }
+            ppo_tape_reset(tape);
+            ppo_tape_categorical(tape, &z, token, 2, &logp, &entropy);
+            assert_ok(ppo_tape_backward(
+                tape, ppo_tape_add(tape, weighted(tape, logp, w1), weighted(tape, entropy, w2))));
+            for (int i = 0; i < n; ++i) {
+                const float *x = data + i * vocab;
+                double       sum = 0, want_entropy = 0;
+                for (int j = 0; j < vocab; ++j) sum += exp((double)x[j] / 2);
+                for (int j = 0; j < vocab; ++j)
+                    want_entropy -= exp(x[j] / 2.0) / sum * (x[j] / 2.0 - log(sum));
+                assert_true(fabs(logp->data[i] - (x[token[i]] / 2.0 - log(sum))) < 4e-6);
+                assert_true(fabs(entropy->data[i] - want_entropy) < 4e-6);
+                for (int j = 0; j < vocab; ++j) {
+                    double p = exp(x[j] / 2.0) / sum, slope = w1[i] + w2[i] * (log(p) + want_entropy);
+                    double want = 5 + (w1[i] * (j == token[i]) - p * slope) / 2;
+                    assert_true(fabs(grad[i * vocab + j] - want) < 8e-6);
+                }
+            }
+        }
+    }
+    ppo_tape_free(tape);
+}
+
 static void functions_of_several_choices_refuse_bad_input(void **state) {
     (void)state;
     float logits[6] = {0, 1, 2, 3, 4, 5}, nans[6] = {0, 1, 2, 3, NAN, 5}, up[2] = {1, 1}, out[6], kl[2];
@@ -711,6 +755,7 @@ int main(void) {
         cmocka_unit_test(one_choice_alone_is_the_categorical_distribution_to_the_bit),
         cmocka_unit_test(bits_are_bernoulli_variables),
         cmocka_unit_test(several_choices_on_the_tape_have_the_gradients_of_pytorch),
+        cmocka_unit_test(gradients_of_any_number_of_logits_and_rows_add_up_and_agree_with_double_precision),
         cmocka_unit_test(functions_of_several_choices_refuse_bad_input),
         cmocka_unit_test(an_illegal_action_has_no_probability_entropy_or_gradient),
         cmocka_unit_test(an_illegal_action_is_never_sampled_nor_the_mode),
