@@ -3565,7 +3565,10 @@ struct ppo_tape {
     ppo_node **nodes; /* stb_ds array: what backward has to visit, in order */
     int        recording;
     ppo_status status; /* the first failure, and its sentence */
-    char       error[PPO__ERROR_SIZE];
+    /* gradients of these parameters go to `grad`, laid out alike; NULL: to where they belong */
+    const ppo_params *params;
+    float            *grad;
+    char              error[PPO__ERROR_SIZE];
 };
 
 PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape) {
@@ -3628,6 +3631,18 @@ static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with
     return tape->status ? NULL : tensor;
 }
 
+/* The input x as the operation sees it. */
+static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
+    if (!tape->params || !x || !x->grad) return x;
+    uintptr_t at = (uintptr_t)x->grad - (uintptr_t)tape->params->grad; /* huge where it lies before */
+    if (at >= tape->params->count * sizeof(float)) return x;
+    ppo_tensor *own = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *own);
+    if (!own) return NULL;
+    *own = *x;
+    own->grad = tape->grad + at / sizeof(float);
+    return own;
+}
+
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols) {
     if (!data || rows <= 0 || cols <= 0) {
         return (ppo_tensor *)ppo__tape_fail(tape,
@@ -3660,7 +3675,7 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     node->tape = tape;
     int with_grad = 0;
     for (int i = 0; i < n_in; ++i) {
-        node->in[i] = in[i];
+        node->in[i] = ppo__tape_input(tape, in[i]);
         with_grad |= tape->recording && in[i] && in[i]->grad;
     }
     for (int i = 0; i < op->outputs; ++i) node->out[i] = ppo__tape_tensor(tape, rows, cols, with_grad);
@@ -4099,7 +4114,9 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
     const float *x = node->in[0]->data;
     for (int k = 0; k < chain->count; ++k) {
         ppo__layer *layer = &chain->layer[k];
-        size_t      n = ppo__at(chain->rows, layer->w->cols);
+        size_t      n = ppo__at(chain->rows, node->in[1 + 2 * k]->cols);
+        layer->w = node->in[1 + 2 * k];
+        layer->b = node->in[2 + 2 * k];
         layer->x = x;
         layer->y = k == chain->count - 1 ? node->out[0]->data : ppo_tape_alloc(node->tape, n);
         if (layer->activation == PPO_GELU && node->out[0]->grad)
@@ -4218,8 +4235,7 @@ static ppo_tensor *ppo__tape_chain(ppo_tape *tape, const char *name, ppo_tensor 
         if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
         in[1 + 2 * k] = w[k];
         in[2 + 2 * k] = b[k];
-        chain.layer[k].w = last = w[k];
-        chain.layer[k].b = b[k];
+        last = w[k];
         chain.layer[k].activation = activation[k];
     }
     chain.count = count;
@@ -7064,6 +7080,19 @@ static void ppo__gather(const ppo_rollout *rollout, const ppo__column *columns, 
     }
 }
 
+/* Samples first .. first + n - 1 of a minibatch, where they are. */
+static ppo_rollout ppo__some_samples(const ppo_rollout *minibatch, const ppo__column *columns, int first,
+                                     int n) {
+    ppo_rollout some = *minibatch;
+    some.envs = n;
+    for (int i = 0; i < PPO__COLUMNS; ++i) {
+        char *data = ppo__column_data(minibatch, &columns[i]);
+        if (data) data += ppo__at(first, 1) * columns[i].bytes;
+        memcpy((char *)&some + columns[i].pointer, &data, sizeof data);
+    }
+    return some;
+}
+
 static ppo_actions ppo__actions_at(const ppo_space *space, const ppo_actions *actions, size_t at) {
     ppo_actions part = {NULL, NULL};
     size_t      from = at * (size_t)ppo__space_width(space);
@@ -8061,12 +8090,30 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
 
 /* The samples of one gradient step, gathered: whole pieces of the environments' sequences, side by side.
    A piece is sequence_steps long, but for the last of an environment; without recurrence it is a single
-   sample. */
+   sample. A large minibatch is cut into parts, each of which goes forward and backward by itself, on any
+   thread. Their number follows from the settings alone, and their gradients are added in order, so the
+   bits are the same for any number of threads. */
+enum { PPO__PARTS = 16, PPO__PART_SAMPLES = 128, PPO__PART_PIECES = 16 }; /* at most; at least; at least */
+
+/* What one gradient step reports. */
+typedef struct ppo__step_stats {
+    ppo_policy_stats policy;
+    float            loss, value_loss, entropy, grad_norm;
+} ppo__step_stats;
+
+typedef struct ppo__part {
+    ppo_rollout     samples; /* of the minibatch's, packed by time, the longest pieces first */
+    int            *count;   /* [piece_steps] pieces that have a step t */
+    float          *grad;    /* [params->count] its gradient; the first part's is the model's own */
+    ppo__step_stats stats;   /* its own means */
+} ppo__part;
+
 typedef struct ppo__minibatch {
     ppo_rollout samples;             /* one step of as many "environments" as there are samples */
     int         piece_steps, pieces; /* of a whole piece; in a minibatch, at most */
-    int        *count;               /* [piece_steps] pieces that have a step t */
-    int        *picked;              /* [pieces * piece_steps] samples of the rollout, packed by time */
+    int        *picked;              /* [pieces * piece_steps] samples of the rollout */
+    int         most_parts, parts;   /* in a full minibatch, and in this one */
+    ppo__part   part[PPO__PARTS];    /* [parts] */
 } ppo__minibatch;
 
 enum { PPO__LAST_EPISODES = 100 };
@@ -8077,10 +8124,10 @@ struct ppo_trainer {
     ppo__collector collector;
     ppo__arena     memory;
     ppo__minibatch minibatch;
-    ppo_tape      *tape;  /* of the update */
-    int           *order; /* [steps * envs] pieces, shuffled */
+    ppo_tape      *tapes[PPO__PARTS]; /* of the update, for as many threads */
+    int           *order;             /* [steps * envs] pieces, shuffled */
     ppo_rng        shuffle_rng;
-    int            reserved; /* 1: the tape has room for the largest minibatch */
+    int            reserved; /* 1: the tapes have room for the largest minibatch */
     float          kl_coef;  /* of this iteration */
     float          last_return[PPO__LAST_EPISODES];
     int            last_length[PPO__LAST_EPISODES];
@@ -8122,54 +8169,57 @@ static int ppo__piece_length(const ppo_trainer *trainer, int k) {
 }
 
 /* The samples of n pieces, packed by time, the longest pieces first. Returns how many. */
-static int ppo__pick(ppo_trainer *trainer, int *pieces, int n) {
-    ppo__minibatch *batch = &trainer->minibatch;
-    int             rows = 0, full = 0;
+static int ppo__pick(const ppo_trainer *trainer, int *pieces, int n, int *count, int *picked) {
+    int steps = trainer->minibatch.piece_steps, rows = 0, full = 0;
     for (int i = 0; i < n; ++i) { /* there are two lengths at most */
-        if (ppo__piece_length(trainer, pieces[i]) < batch->piece_steps) continue;
+        if (ppo__piece_length(trainer, pieces[i]) < steps) continue;
         int swap = pieces[full];
         pieces[full++] = pieces[i];
         pieces[i] = swap;
     }
-    for (int t = 0; t < batch->piece_steps; ++t) {
-        batch->count[t] = 0;
+    for (int t = 0; t < steps; ++t) {
+        count[t] = 0;
         for (int i = 0; i < n && t < ppo__piece_length(trainer, pieces[i]); ++i) {
             int first, env = ppo__piece(trainer, pieces[i], &first);
-            batch->picked[rows++] = (first + t) * trainer->collector.rollout.envs + env;
-            ++batch->count[t];
+            picked[rows++] = (first + t) * trainer->collector.rollout.envs + env;
+            ++count[t];
         }
     }
     return rows;
 }
 
-/* Gathers n pieces of the rollout into the minibatch. */
+/* Gathers n pieces of the rollout into the minibatch, part by part. */
 static void ppo__gather_pieces(ppo_trainer *trainer, int *pieces, int n) {
-    ppo__minibatch *batch = &trainer->minibatch;
-    int             rows = ppo__pick(trainer, pieces, n);
-    ppo__gather(&trainer->collector.rollout, trainer->collector.columns, batch->picked, rows,
-                &batch->samples);
+    ppo__minibatch    *batch = &trainer->minibatch;
+    const ppo__column *columns = trainer->collector.columns;
+    int                rows = 0, first[PPO__PARTS + 1];
+    batch->parts = batch->most_parts < n ? batch->most_parts : n;
+    for (int k = 0; k < batch->parts; ++k) {
+        int begin = (int)((int64_t)n * k / batch->parts), end = (int)((int64_t)n * (k + 1) / batch->parts);
+        first[k] = rows;
+        rows += ppo__pick(trainer, pieces + begin, end - begin, batch->part[k].count, batch->picked + rows);
+    }
+    first[batch->parts] = rows;
+    ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
+    for (int k = 0; k < batch->parts; ++k)
+        batch->part[k].samples =
+            ppo__some_samples(&batch->samples, columns, first[k], first[k + 1] - first[k]);
 }
 
-static ppo_inputs ppo__minibatch_inputs(const ppo__minibatch *batch) {
+static ppo_inputs ppo__part_inputs(const ppo__part *part, int piece_steps) {
     ppo_inputs inputs;
     memset(&inputs, 0, sizeof inputs);
-    inputs.rows = batch->samples.envs;
-    inputs.obs = batch->samples.obs;
-    inputs.mask = batch->samples.mask;
-    inputs.sequences.count = batch->count;
-    inputs.sequences.state = batch->samples.state; /* the first rows are where the pieces begin */
-    inputs.sequences.start = batch->samples.start;
-    while (inputs.sequences.steps < batch->piece_steps && batch->count[inputs.sequences.steps]) {
+    inputs.rows = part->samples.envs;
+    inputs.obs = part->samples.obs;
+    inputs.mask = part->samples.mask;
+    inputs.sequences.count = part->count;
+    inputs.sequences.state = part->samples.state; /* the first rows are where the pieces begin */
+    inputs.sequences.start = part->samples.start;
+    while (inputs.sequences.steps < piece_steps && part->count[inputs.sequences.steps]) {
         ++inputs.sequences.steps;
     }
     return inputs;
 }
-
-/* What one gradient step reports. */
-typedef struct ppo__step_stats {
-    ppo_policy_stats policy;
-    float            loss, value_loss, entropy, grad_norm;
-} ppo__step_stats;
 
 /* What an iteration uses, after its schedules. */
 typedef struct ppo__step_settings {
@@ -8178,38 +8228,37 @@ typedef struct ppo__step_settings {
     float                entropy_coef;
 } ppo__step_settings;
 
-/* The policy's part of the loss. With a penalty it is -mean(r A) + kl_coef mean(KL(old || new)), exact. */
-static ppo_tensor *ppo__policy_part(ppo_trainer *trainer, const ppo_outputs *out, ppo_tensor *logp,
-                                    const ppo_policy_objective *objective, ppo_policy_stats *stats) {
-    const ppo_rollout   *batch = &trainer->minibatch.samples;
-    ppo_tape            *tape = trainer->tape;
+/* The policy's term of the loss. With a penalty it is -mean(r A) + kl_coef mean(KL(old || new)), exact. */
+static ppo_tensor *ppo__surrogate(ppo_tape *tape, const ppo_actor_critic *model, const ppo_rollout *samples,
+                                  const ppo_outputs *out, ppo_tensor *logp,
+                                  const ppo_policy_objective *objective, ppo_policy_stats *stats) {
     ppo_policy_objective without = *objective;
     if (objective->objective == PPO_KL_PENALTY) without.objective = PPO_UNCLIPPED;
-    ppo_tensor *loss = ppo_tape_policy_loss(tape, logp, batch->logp, batch->advantage, NULL, &without, stats);
+    ppo_tensor *loss =
+        ppo_tape_policy_loss(tape, logp, samples->logp, samples->advantage, NULL, &without, stats);
     if (objective->objective != PPO_KL_PENALTY) return loss;
-    ppo_tensor *kl = ppo_actor_critic_kl(tape, &trainer->agent->model, out, batch->policy, batch->log_std);
+    ppo_tensor *kl = ppo_actor_critic_kl(tape, model, out, samples->policy, samples->log_std);
     return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), objective->kl_coef, 0));
 }
 
-/* L = L_policy + value_coef L_value - entropy_coef entropy, on the tape; NULL on failure. */
-static ppo_tensor *ppo__minibatch_loss(ppo_trainer *trainer, const ppo__step_settings *settings,
-                                       ppo__step_stats *stats) {
+/* L = L_policy + value_coef L_value - entropy_coef entropy of a part, on the tape; NULL on failure. */
+static ppo_tensor *ppo__part_loss(const ppo_trainer *trainer, ppo_tape *tape,
+                                  const ppo__step_settings *settings, ppo__part *part) {
     const ppo_config       *config = &trainer->config;
     const ppo_actor_critic *model = &trainer->agent->model;
-    const ppo_rollout      *batch = &trainer->minibatch.samples;
-    ppo_inputs              inputs = ppo__minibatch_inputs(&trainer->minibatch);
-    ppo_tape               *tape = trainer->tape;
+    const ppo_rollout      *samples = &part->samples;
+    ppo_inputs              inputs = ppo__part_inputs(part, trainer->minibatch.piece_steps);
+    ppo__step_stats        *stats = &part->stats;
     ppo_tensor             *logp, *entropy, *value_loss = NULL;
-    ppo_tape_reset(tape);
-    ppo_outputs out = ppo_actor_critic_forward(tape, model, &inputs,
+    ppo_outputs             out = ppo_actor_critic_forward(tape, model, &inputs,
                                                config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
-    ppo_actor_critic_logp(tape, model, &out, &batch->actions, &logp, &entropy);
+    ppo_actor_critic_logp(tape, model, &out, &samples->actions, &logp, &entropy);
 
-    ppo_tensor *loss = ppo__policy_part(trainer, &out, logp, &settings->objective, &stats->policy);
+    ppo_tensor *loss = ppo__surrogate(tape, model, samples, &out, logp, &settings->objective, &stats->policy);
     ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
     if (config->baseline) {
         float delta = config->huber_delta > 0 ? config->huber_delta : INFINITY;
-        value_loss = ppo_tape_huber_value_loss(tape, out.value, batch->value, batch->value_target, NULL,
+        value_loss = ppo_tape_huber_value_loss(tape, out.value, samples->value, samples->value_target, NULL,
                                                config->value_clip, delta);
         loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
     }
@@ -8221,25 +8270,93 @@ static ppo_tensor *ppo__minibatch_loss(ppo_trainer *trainer, const ppo__step_set
     return loss;
 }
 
+/* The means over all samples from those of the parts. */
+static void ppo__mean_stats(const ppo__minibatch *batch, ppo__step_stats *all) {
+    memset(all, 0, sizeof *all);
+    all->policy.ratio_min = INFINITY;
+    for (int k = 0; k < batch->parts; ++k) {
+        const ppo__step_stats *stats = &batch->part[k].stats;
+        float                  weight = (float)batch->part[k].samples.envs / (float)batch->samples.envs;
+        all->loss += weight * stats->loss;
+        all->value_loss += weight * stats->value_loss;
+        all->entropy += weight * stats->entropy;
+        all->policy.loss += weight * stats->policy.loss;
+        all->policy.clip_fraction += weight * stats->policy.clip_fraction;
+        all->policy.approx_kl += weight * stats->policy.approx_kl;
+        all->policy.old_approx_kl += weight * stats->policy.old_approx_kl;
+        all->policy.ratio_mean += weight * stats->policy.ratio_mean;
+        all->policy.ratio_min = ppo__min(all->policy.ratio_min, stats->policy.ratio_min);
+        all->policy.ratio_max = ppo__max(all->policy.ratio_max, stats->policy.ratio_max);
+    }
+}
+
+typedef struct ppo__parts_job {
+    ppo_trainer              *trainer;
+    const ppo__step_settings *settings;
+} ppo__parts_job;
+
+/* The gradients of parts from .. to - 1; a failure stays on the tape, which is for this thread. */
+static void ppo__part_gradients(void *user, int thread, int from, int to) {
+    const ppo__parts_job *job = (const ppo__parts_job *)user;
+    ppo__minibatch       *batch = &job->trainer->minibatch;
+    ppo_tape             *tape = job->trainer->tapes[thread];
+    ppo_status            status = PPO_OK;
+    for (int k = from; k < to && !status; ++k) {
+        ppo__part *part = &batch->part[k];
+        ppo_tape_reset(tape);
+        tape->params = job->trainer->agent->model.params;
+        tape->grad = part->grad;
+        memset(part->grad, 0, tape->params->count * sizeof(float));
+        ppo_tensor *loss = ppo__part_loss(job->trainer, tape, job->settings, part);
+        if (batch->parts > 1) /* its share in the mean over all samples */
+            loss = ppo_tape_scale(tape, loss, (float)part->samples.envs / (float)batch->samples.envs, 0);
+        status = ppo_tape_backward(tape, loss);
+    }
+}
+
+/* grad of the first part += those of the others, in order. */
+static void ppo__add_parts(void *user, int thread, int from, int to) {
+    const ppo_trainer    *trainer = (const ppo_trainer *)user;
+    const ppo__minibatch *batch = &trainer->minibatch;
+    size_t at = ppo__at(from, PPO__LINE), n = ppo__line_end(trainer->agent->model.params->count, to) - at;
+    for (int k = 1; k < batch->parts; ++k)
+        ppo__k()->add(batch->part[k].grad + at, batch->part[0].grad + at, n);
+}
+
+/* The gradient of the gathered minibatch's loss, and what it reports. */
+static ppo_status ppo__gradient(ppo_trainer *trainer, const ppo__step_settings *settings,
+                                ppo__step_stats *stats) {
+    const ppo__minibatch *batch = &trainer->minibatch;
+    const ppo_params     *params = trainer->agent->model.params;
+    ppo__parts_job        job = {trainer, settings};
+    double                work = 3.0 * (double)params->count * batch->samples.envs / batch->parts;
+    int                   threads = ppo__parts(batch->parts, 1, work);
+    ppo__split(batch->parts, 1, work, ppo__part_gradients, &job);
+    for (int k = 0; k < threads; ++k) {
+        ppo_status status = ppo_tape_status(trainer->tapes[k]);
+        if (status) return status;
+    }
+    if (batch->parts > 1)
+        ppo__split(ppo__lines(params->count), 1, (double)PPO__LINE * batch->parts, ppo__add_parts, trainer);
+    *stats = batch->part[0].stats;
+    if (batch->parts > 1) ppo__mean_stats(batch, stats);
+    return PPO_OK;
+}
+
 /* One gradient step on the gathered minibatch. *stop: by target_kl the policy is too far from the one that
    acted; nothing was changed. */
 static ppo_status ppo__gradient_step(ppo_trainer *trainer, const ppo__step_settings *settings,
                                      ppo__step_stats *stats, int *stop) {
     const ppo_config *config = &trainer->config;
-    ppo_params       *params = trainer->agent->model.params;
     ppo_status        status = PPO_OK;
-    if (config->normalize_advantage) {
+    if (config->normalize_advantage)
         status = ppo_whiten(trainer->minibatch.samples.advantage, NULL, trainer->minibatch.samples.envs, 1);
-        if (status) return status;
-    }
-    ppo_tensor *loss = ppo__minibatch_loss(trainer, settings, stats);
-    if (!loss) return ppo_tape_status(trainer->tape);
+    if (!status) status = ppo__gradient(trainer, settings, stats);
+    if (status) return status;
     *stop = config->target_kl > 0 && stats->policy.approx_kl > 1.5f * config->target_kl;
-    if (*stop) return PPO_OK;
-    ppo_params_zero_grad(params);
-    status = ppo_tape_backward(trainer->tape, loss);
-    return status ? status
-                  : ppo_params_step(params, &settings->adam, config->max_grad_norm, &stats->grad_norm);
+    return *stop ? PPO_OK
+                 : ppo_params_step(trainer->agent->model.params, &settings->adam, config->max_grad_norm,
+                                   &stats->grad_norm);
 }
 
 static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
@@ -8326,17 +8443,29 @@ static int ppo__adapts_kl(const ppo_config *config) {
     return config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY;
 }
 
-/* Pieces differ in length, so a minibatch to come may be larger than all of the first iteration: the tape
-   takes the room for the largest, as many whole pieces as there can be, before that. */
-static ppo_status ppo__reserve_tape(ppo_trainer *trainer, const ppo__step_settings *settings) {
+/* Pieces differ in length, so a minibatch to come may be larger than all of the first iteration: the tapes
+   take the room for the largest, as many whole pieces as there can be, before that. */
+static ppo_status ppo__reserve_tapes(ppo_trainer *trainer, const ppo__step_settings *settings) {
     ppo__step_stats stats;
     int             pieces, most = trainer->minibatch.pieces;
     if (trainer->reserved) return PPO_OK;
     trainer->reserved = 1;
     ppo__cut(trainer, &pieces); /* in order: whole pieces come first */
     ppo__gather_pieces(trainer, trainer->order, pieces < most ? pieces : most);
-    ppo_tensor *loss = ppo__minibatch_loss(trainer, settings, &stats);
-    return loss ? ppo_tape_backward(trainer->tape, loss) : ppo_tape_status(trainer->tape);
+    return ppo__gradient(trainer, settings, &stats);
+}
+
+/* The sum of KL(old || new) over the samples of a part. */
+static ppo_status ppo__part_kl(ppo_trainer *trainer, const ppo__part *part, double *sum) {
+    const ppo_actor_critic *model = &trainer->agent->model;
+    ppo_tape               *tape = trainer->tapes[0];
+    ppo_inputs              inputs = ppo__part_inputs(part, trainer->minibatch.piece_steps);
+    ppo_tape_reset(tape);
+    ppo_outputs out = ppo_actor_critic_forward(tape, model, &inputs, PPO_POLICY);
+    ppo_tensor *kl = ppo_actor_critic_kl(tape, model, &out, part->samples.policy, part->samples.log_std);
+    if (!kl) return ppo_tape_status(tape);
+    for (int i = 0; i < kl->rows; ++i) *sum += (double)kl->data[i];
+    return PPO_OK;
 }
 
 /* Schulman 2017, section 4: the exact KL(old || new) over the rollout adapts the coefficient of the next
@@ -8345,16 +8474,11 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
     int    pieces, batches = ppo__cut(trainer, &pieces);
     double sum = 0, samples = (double)trainer->collector.rollout.steps * trainer->collector.rollout.envs;
     for (int b = 0; b < batches; ++b) {
-        const ppo_rollout *batch = &trainer->minibatch.samples;
-        ppo_tape_reset(trainer->tape);
         ppo__minibatch_take(trainer, b, batches, pieces);
-        ppo_inputs  inputs = ppo__minibatch_inputs(&trainer->minibatch);
-        ppo_outputs out =
-            ppo_actor_critic_forward(trainer->tape, &trainer->agent->model, &inputs, PPO_POLICY);
-        ppo_tensor *kl =
-            ppo_actor_critic_kl(trainer->tape, &trainer->agent->model, &out, batch->policy, batch->log_std);
-        if (!kl) return ppo_tape_status(trainer->tape);
-        for (int i = 0; i < kl->rows; ++i) sum += (double)kl->data[i];
+        for (int k = 0; k < trainer->minibatch.parts; ++k) {
+            ppo_status status = ppo__part_kl(trainer, &trainer->minibatch.part[k], &sum);
+            if (status) return status;
+        }
     }
     progress->kl = (float)(sum / samples);
     trainer->kl_coef =
@@ -8422,7 +8546,7 @@ static ppo_status ppo__iterate(ppo_trainer *trainer, int steps, ppo_progress *pr
                      rollout->advantage, rollout->value_target);
     ppo__pool *before = ppo__arithmetic_pool;
     if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool;
-    if (!status && trainer->agent->model.core.width) status = ppo__reserve_tape(trainer, &now);
+    if (!status && trainer->agent->model.core.width) status = ppo__reserve_tapes(trainer, &now);
     if (!status) status = ppo__update(trainer, &now, progress);
     progress->kl = NAN;
     if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, progress);
@@ -8449,7 +8573,8 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
         ppo__forget_episodes(&trainer->collector);
         return status;
     }
-    ppo_tape_reset(trainer->tape); /* takes its lasting shape in the first iteration */
+    for (int k = 0; k < PPO__PARTS && trainer->tapes[k]; ++k)
+        ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
     mine.iteration_steps = (long)steps * config->num_envs;
     trainer->steps += mine.iteration_steps;
     ++trainer->iteration;
@@ -8461,9 +8586,29 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
 PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
     if (!trainer) return;
     ppo__collector_free(&trainer->collector);
-    ppo_tape_free(trainer->tape);
+    for (int k = 0; k < PPO__PARTS; ++k) ppo_tape_free(trainer->tapes[k]);
     ppo__arena_free(&trainer->memory);
     ppo__free(trainer);
+}
+
+/* Room for the parts of minibatches. */
+static ppo_status ppo__parts_room(ppo_trainer *trainer) {
+    ppo__minibatch   *batch = &trainer->minibatch;
+    const ppo_params *params = trainer->agent->model.params;
+    size_t            parts = ppo__at(batch->pieces, batch->piece_steps) / PPO__PART_SAMPLES;
+    if (batch->piece_steps > 1 && parts > (size_t)batch->pieces / PPO__PART_PIECES)
+        parts = (size_t)batch->pieces / PPO__PART_PIECES;
+    batch->most_parts = parts > PPO__PARTS ? (int)PPO__PARTS : parts > 1 ? (int)parts : 1;
+    for (int k = 0; k < batch->most_parts; ++k) {
+        ppo__part *part = &batch->part[k];
+        part->count = (int *)ppo__arena_array(&trainer->memory, batch->piece_steps, sizeof(int));
+        part->grad =
+            k ? (float *)ppo__arena_array(&trainer->memory, params->count, sizeof(float)) : params->grad;
+        if (!part->count || !part->grad) return PPO_ERROR_MEMORY;
+        ppo_status status = ppo_tape_create(&trainer->tapes[k]);
+        if (status) return status;
+    }
+    return PPO_OK;
 }
 
 /* Room for minibatches. Pieces of recurrent policies are whole sequences, so a minibatch is as many of
@@ -8481,11 +8626,12 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     if (config->minibatch_size) most = config->minibatch_size > steps ? config->minibatch_size / steps : 1;
     batch->piece_steps = steps;
     batch->pieces = ppo__divide_up(all, ppo__divide_up(all, most)); /* evened out over a full rollout */
-    batch->count = (int *)ppo__arena_array(memory, steps, sizeof(int));
     batch->picked = (int *)ppo__arena_array(memory, ppo__at(batch->pieces, steps), sizeof(int));
     trainer->order = (int *)ppo__arena_array(memory, samples, sizeof(int));
-    if (!batch->count || !batch->picked || !trainer->order) return PPO_ERROR_MEMORY;
-    return ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->pieces, 1);
+    if (!batch->picked || !trainer->order) return PPO_ERROR_MEMORY;
+    ppo_status status =
+        ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->pieces, 1);
+    return status ? status : ppo__parts_room(trainer);
 }
 
 /* The critic's own learning rate, as a factor. */
@@ -8532,7 +8678,6 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     ppo_status        status = PPO_OK;
     if (config->normalize_reward && !agent->return_norm.size)
         status = ppo_normalizer_init(&agent->return_norm, 1);
-    if (!status) status = ppo_tape_create(&trainer->tape);
     if (status) return status;
     collector->model = &agent->model;
     collector->obs_norm = config->normalize_obs ? &agent->obs_norm : NULL;

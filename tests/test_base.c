@@ -190,6 +190,19 @@ static ppo_status use_trainer(void *user) {
     return status;
 }
 
+/* Minibatches of two parts, for which each thread has a tape. */
+static ppo_status use_parts(void *user) {
+    ppo_env    env = reach_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    cfg.threads = *(int *)user;
+    cfg.rollout_steps = 64, cfg.num_envs = 4, cfg.minibatch_size = 256, cfg.total_steps = 512;
+    cfg.hidden[0] = 32, cfg.hidden[1] = 32;
+    ppo_status status = ppo_train(&env, &cfg, &agent);
+    ppo_agent_free(agent);
+    return status;
+}
+
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
     (void)state;
     static int zero = 0, one = 1, two = 2;
@@ -199,7 +212,8 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
         int   at_least; /* allocations: fewer would mean that the hook is passed by */
     } jobs[] = {{use_params, NULL, 3},     {use_tape, NULL, 2},    {use_check_gradients, NULL, 1},
                 {use_normalizer, NULL, 1}, {use_model, &zero, 3},  {use_model, &one, 3},
-                {use_agent, NULL, 5},      {use_trainer, &one, 8}, {use_trainer, &two, 8}};
+                {use_agent, NULL, 5},      {use_trainer, &one, 8}, {use_trainer, &two, 8},
+                {use_parts, &two, 12}};
     for (int i = 0; i < COUNT(jobs); i++)
         assert_true(fail_each_allocation(jobs[i].run, jobs[i].user) >= jobs[i].at_least);
 }

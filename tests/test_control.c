@@ -294,36 +294,58 @@ static void mean_return_is_that_of_the_last_100_episodes(void **state) {
 
 /* With a learning rate of 0 the mean over the minibatches is the mean over the rollout, if none is seen
    twice. */
+/* With a learning rate of 0 the means over minibatches are those over the rollout, also where a minibatch is
+   cut into parts, of different sizes. */
 static void every_sample_is_used_once_per_epoch(void **state) {
     (void)state;
-    ppo_env      env = walk_env();
-    ppo_config   cfg = eight_environments(0);
-    ppo_agent   *agent = NULL;
-    ppo_trainer *trainer = NULL;
-    ppo_progress progress;
-    double       squares = 0, advantages = 0;
-    cfg.learning_rate = 0, cfg.minibatch_size = 16, cfg.epochs = 3, cfg.normalize_advantage = 0;
-    assert_ok(ppo_agent_create(&env, &cfg, &agent));
-    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
-    assert_ok(ppo_trainer_iterate(trainer, &progress));
-    const ppo_rollout *r = ppo_trainer_rollout(trainer);
-    for (int i = 0; i < 128; i++) {
-        squares += pow(r->value[i] - r->value_target[i], 2) / 128;
-        advantages += r->advantage[i] / 128;
+    static const int shapes[][2] = {{16, 16},  {64, 512}, {64, 256},
+                                    {33, 264}, {37, 0},   {300, 0}}; /* steps, minibatch */
+    for (int k = 0; k < COUNT(shapes); k++) {
+        ppo_env      env = walk_env();
+        ppo_config   cfg = eight_environments(0);
+        ppo_agent   *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        ppo_progress progress;
+        double       squares = 0, advantages = 0, entropy = 0;
+        int          n = 8 * shapes[k][0];
+        cfg.rollout_steps = shapes[k][0], cfg.minibatch_size = shapes[k][1];
+        cfg.learning_rate = 0, cfg.epochs = 3, cfg.normalize_advantage = 0, cfg.total_steps = 1000000;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        assert_ok(ppo_trainer_iterate(trainer, &progress));
+        const ppo_rollout *r = ppo_trainer_rollout(trainer);
+        for (int i = 0; i < n; i++) {
+            float h;
+            squares += pow(r->value[i] - r->value_target[i], 2) / n;
+            advantages += r->advantage[i] / n;
+            ppo_tape_reset(agent->tape);
+            ppo_outputs out = ask(agent->tape, &agent->model, r->obs + i * agent->model.obs_size, 1);
+            float       logp;
+            assert_ok(
+                ppo_token_logp(out.policy->data, &r->actions.discrete[i], 1, out.policy->cols, 1, &logp, &h));
+            entropy += h / n;
+        }
+        assert_close(progress.value_loss, 0.5 * squares, 2e-6);
+        assert_true(fabs(progress.policy_loss + advantages) < 2e-6);
+        assert_close(progress.entropy, entropy, 2e-6);
+        assert_close(progress.loss,
+                     progress.policy_loss + cfg.value_coef * progress.value_loss -
+                         cfg.entropy_coef * progress.entropy,
+                     2e-6);
+        assert_close(progress.explained_variance, ppo_explained_variance(r->value, r->value_target, n), 1e-6);
+        assert_true(progress.approx_kl == 0 && progress.old_approx_kl == 0 && progress.clip_fraction == 0);
+        assert_true(progress.first_ratio_min == 1 && progress.first_ratio_max == 1);
+        ppo_trainer_free(trainer);
+        ppo_agent_free(agent);
     }
-    assert_close(progress.value_loss, 0.5 * squares, 2e-6);
-    assert_close(progress.policy_loss, -advantages, 2e-5);
-    assert_close(progress.explained_variance, ppo_explained_variance(r->value, r->value_target, 128), 1e-6);
-    assert_true(progress.approx_kl == 0 && progress.clip_fraction == 0);
-    ppo_trainer_free(trainer);
-    ppo_agent_free(agent);
 }
 
 /* Samples of a rollout, gathered in the order of a minibatch. */
+enum { MOST = 512 };
 typedef struct gathered {
-    float       obs[256], number[256], logp[128], value[128], advantage[128], target[128];
-    float       policy[384], log_std[256]; /* of the policy that acted, where a penalty needs it */
-    int         index[128];
+    float       obs[2 * MOST], number[2 * MOST], logp[MOST], value[MOST], advantage[MOST], target[MOST];
+    float       policy[3 * MOST], log_std[2 * MOST]; /* of the policy that acted, where a penalty needs it */
+    int         index[MOST];
     ppo_actions actions;
 } gathered;
 
@@ -342,7 +364,7 @@ static void gather(const ppo_rollout *r, int size, const int *order, int n, gath
     g->actions.discrete = g->index, g->actions.box = g->number;
 }
 
-/* An iteration of 128 samples written out with the public building blocks, shuffled by the trainer's stream.
+/* An iteration written out with the public building blocks, shuffled by the trainer's stream.
    `progress`: the share of the steps that were done before it. */
 static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_rollout *r, ppo_rng *rng,
                            float progress) {
@@ -352,16 +374,16 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
                                             cfg->clip_high * shrink, cfg->dual_clip, cfg->kl_coef};
     const ppo_adam adam = {ppo_schedule(cfg->learning_rate_schedule, cfg->learning_rate, progress),
                            cfg->adam_beta1, cfg->adam_beta2, cfg->adam_eps, cfg->weight_decay};
-    const int      n = cfg->minibatch_size;
+    const int      n = cfg->minibatch_size, all = r->steps * r->envs;
     ppo_tape      *t;
     assert_ok(ppo_tape_create(&t));
     for (int epoch = 0; epoch < cfg->epochs; epoch++) {
-        int order[128];
-        for (int i = 0; i < 128; i++) order[i] = i;
-        ppo_rng_shuffle(rng, order, 128);
-        for (int begin = 0; begin < 128; begin += n) {
-            gathered    g;
-            ppo_tensor *logp, *entropy;
+        int order[MOST];
+        for (int i = 0; i < all; i++) order[i] = i;
+        ppo_rng_shuffle(rng, order, all);
+        for (int begin = 0; begin < all; begin += n) {
+            static gathered g;
+            ppo_tensor     *logp, *entropy;
             gather(r, agent->model.obs_size, order + begin, n, &g);
             if (cfg->normalize_advantage) assert_ok(ppo_whiten(g.advantage, NULL, n, 1));
             ppo_tape_reset(t);
@@ -386,18 +408,20 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
 static void an_iteration_is_the_algorithm_written_out_with_the_building_blocks(void **state) {
     (void)state;
     const ppo_env envs[] = {walk_env(), reach_env()};
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 24; i++) {
         const ppo_env *env = &envs[i / 2 % 2];
         ppo_config     cfg = eight_environments(i % 2);
+        int            large = i >= 12 ? 4 : 1; /* so large that it is cut into parts */
         ppo_agent     *agent = NULL, *hand = NULL;
         ppo_trainer   *trainer = NULL;
-        cfg.minibatch_size = i / 3 % 2 ? 128 : 32;
+        cfg.minibatch_size = i / 3 % 2 ? 128 * large : large > 1 ? 256 : 32;
+        cfg.rollout_steps *= large, cfg.total_steps *= large;
         cfg.epochs = 5, cfg.learning_rate = 0.02f, cfg.objective = i % 3;
         cfg.clip_low = 0.1f, cfg.clip_high = 0.15f, cfg.kl_coef = 0.7f;
         cfg.dual_clip = i % 4 == 3 ? 1.05f : 0;
         cfg.value_clip = i % 5 == 0 ? 0.05f : 0, cfg.value_coef = 0.3f, cfg.entropy_coef = 0.02f;
         cfg.normalize_advantage = i % 7 != 0, cfg.weight_decay = 0.1f, cfg.max_grad_norm = 0.2f;
-        cfg.shared_trunk = i / 6, cfg.learning_rate_schedule = PPO_COSINE, cfg.clip_schedule = PPO_LINEAR;
+        cfg.shared_trunk = i / 6 % 2, cfg.learning_rate_schedule = PPO_COSINE, cfg.clip_schedule = PPO_LINEAR;
         assert_ok(ppo_agent_create(env, &cfg, &agent));
         assert_ok(ppo_agent_create(env, &cfg, &hand));
         assert_ok(ppo_trainer_create(env, &cfg, agent, &trainer));

@@ -375,9 +375,9 @@ static void policies_without_memory_keep_no_states(void **state) {
 /* Samples of a rollout, packed as sequences that never hold more than one episode: where one begins inside
    a piece, the piece is cut. So no restart is left to the network. */
 typedef struct packed {
-    float         obs[512], number[256], logp[128], value[128], advantage[128], target[128], state[128 * 8];
-    int           index[128], count[128], from[128], length[128], sequences;
-    unsigned char mask[512];
+    float obs[4 * 260], number[2 * 260], logp[260], value[260], advantage[260], target[260], state[260 * 8];
+    int   index[260], count[260], from[260], length[260], sequences;
+    unsigned char mask[4 * 260];
     ppo_inputs    inputs;
     ppo_actions   actions;
 } packed;
@@ -426,24 +426,26 @@ static int pack_rows(packed *p, const ppo_rollout *r, int obs_size, int width, i
     return rows;
 }
 
-/* An iteration of 8 environments x 16 steps in pieces of 5, 5, 5 and 1 steps, eight of them in a minibatch,
-   written out with the public building blocks. */
+/* An iteration of 8 environments in pieces of 5 steps and a last one of those that are left, some of them in
+   a minibatch, written out with the public building blocks. */
 static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_rollout *r, ppo_rng *rng) {
+    enum { MOST = 104 };
+    const int                  pieces = 8 * ((r->steps + 4) / 5), some = cfg->minibatch_size / 5;
     const ppo_policy_objective objective = {PPO_CLIP, cfg->clip_low, cfg->clip_high, 0, 0};
     const ppo_adam adam = {cfg->learning_rate, cfg->adam_beta1, cfg->adam_beta2, cfg->adam_eps, 0};
     static packed  p;
     ppo_tape      *t;
     assert_ok(ppo_tape_create(&t));
     for (int epoch = 0; epoch < cfg->epochs; epoch++) {
-        int order[32];
-        for (int i = 0; i < 32; i++) order[i] = i;
-        ppo_rng_shuffle(rng, order, 32);
-        for (int batch = 0; batch < 4; batch++) {
+        int order[MOST];
+        for (int i = 0; i < pieces; i++) order[i] = i;
+        ppo_rng_shuffle(rng, order, pieces);
+        for (int batch = 0; batch < pieces / some; batch++) {
             ppo_tensor *logp, *entropy;
             p.sequences = 0;
-            for (int i = 0; i < 8; i++) {
-                int piece = order[8 * batch + i], begin = piece / 8 * 5,
-                    end = begin + 5 < 16 ? begin + 5 : 16;
+            for (int i = 0; i < some; i++) {
+                int piece = order[some * batch + i], begin = piece / 8 * 5,
+                    end = begin + 5 < r->steps ? begin + 5 : r->steps;
                 pack_cut(&p, r, piece % 8, begin, end);
             }
             int n = pack_rows(&p, r, agent->model.obs_size, agent->model.core.width, r->mask ? 3 : 0);
@@ -466,14 +468,16 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
 static void an_update_of_a_recurrent_policy_is_the_algorithm_written_out(void **state) {
     (void)state;
     const ppo_env envs[] = {walk_env(), fenced_env(), reach_env(), reach_env()};
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 16; i++) {
         const ppo_env *env = &envs[i % 4];
         ppo_config     cfg = eight_environments(0);
         ppo_agent     *agent = NULL, *hand = NULL;
         ppo_trainer   *trainer = NULL;
         cfg.recurrent = 8, cfg.sequence_steps = 5, cfg.minibatch_size = 40, cfg.epochs = 3;
+        if (i >= 8) /* minibatches so large that they are cut into parts */
+            cfg.rollout_steps = 64, cfg.minibatch_size = 260, cfg.total_steps = 8 * 64 * 4;
         cfg.learning_rate = 0.02f, cfg.learning_rate_schedule = PPO_CONSTANT, cfg.entropy_coef = 0.02f;
-        cfg.max_grad_norm = 0.2f, cfg.shared_trunk = i / 4, cfg.gsde = i % 4 == 3;
+        cfg.max_grad_norm = 0.2f, cfg.shared_trunk = i / 4 % 2, cfg.gsde = i % 4 == 3;
         assert_ok(ppo_agent_create(env, &cfg, &agent));
         assert_ok(ppo_agent_create(env, &cfg, &hand));
         assert_ok(ppo_trainer_create(env, &cfg, agent, &trainer));
@@ -506,8 +510,8 @@ static void an_update_of_a_recurrent_policy_is_the_algorithm_written_out(void **
 static void every_sample_of_every_piece_is_used_once_per_epoch(void **state) {
     (void)state;
     static const int shapes[][4] = {/* environments, steps, sequence_steps, minibatch_size */
-                                    {8, 16, 4, 16}, {8, 16, 16, 32}, {8, 16, 40, 128},
-                                    {4, 12, 6, 24}, {6, 10, 1, 12},  {2, 16, 8, 5}};
+                                    {8, 16, 4, 16}, {8, 16, 16, 32}, {8, 16, 40, 128}, {4, 12, 6, 24},
+                                    {6, 10, 1, 12}, {2, 16, 8, 5},   {8, 64, 4, 512},  {9, 61, 8, 0}};
     for (int i = 0; i < COUNT(shapes); i++) {
         ppo_env      env = walk_env();
         ppo_config   cfg = tiny_config();

@@ -66,6 +66,8 @@ static void the_reported_kl_is_the_exact_one_over_the_rollout_and_moves_the_pena
         cfg.objective = PPO_KL_PENALTY, cfg.adaptive_kl_target = 0.02f, cfg.kl_coef = coef;
         cfg.learning_rate = i < COUNT(envs) ? 3e-3f : 0.02f, cfg.gsde = kind == 3, cfg.epochs = 3;
         cfg.total_steps = 128 * 6;
+        if (i % 3 == 0) /* minibatches so large that they are cut into parts */
+            cfg.rollout_steps = 75, cfg.minibatch_size = 300, cfg.total_steps = 600 * 6, cfg.epochs = 15;
         bench b = start_bench(&envs[kind], &cfg);
         for (int n = 0; n < 6; n++) {
             assert_ok(ppo_trainer_iterate(b.trainer, &p));
