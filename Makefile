@@ -109,7 +109,7 @@ RLTOOLS = $(shell $(or $(PPO_BENCH_PYTHON),python3) -c "import importlib.util as
 build/bench-rltools: bench/rltools_pendulum.cpp Makefile
 	$(CXX) -std=c++17 -O3 -march=native -ffast-math -DRL_TOOLS_BACKEND_ENABLE_OPENBLAS -I$(RLTOOLS) $< -o $@ -lopenblas
 
-build/bench-%: bench/%.c bench/measure.h $(HEADERS) Makefile | build/stb_ds.found
+build/bench-%: bench/%.c bench/measure.h bench/workloads.h $(HEADERS) Makefile | build/stb_ds.found
 	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS) -ldl
 
 # --- what must be on the machine ----------------------------------------------------------------------------------

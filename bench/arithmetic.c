@@ -7,8 +7,7 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
-#include "examples/envs/cartpole.h"
-#include "measure.h"
+#include "workloads.h"
 
 #include <dlfcn.h>
 
@@ -98,17 +97,10 @@ static void products(void) {
 
 /* Seconds of training CartPole with so many epochs. */
 static double training(int minibatch, int epochs, int threads) {
-    ppo_env    env = cartpole_env();
     ppo_config c = ppo_config_default();
-    ppo_agent *agent = NULL;
     c.total_steps = 16 * 4096, c.num_envs = 8, c.rollout_steps = 512;
     c.minibatch_size = minibatch, c.epochs = epochs, c.threads = threads;
-    double     began = ppo_clock();
-    ppo_status status = ppo_train(&env, &c, &agent);
-    double     seconds = ppo_clock() - began;
-    ppo_agent_free(agent);
-    if (status) fail();
-    return status ? NAN : seconds;
+    return train(cartpole_env(), c, NULL);
 }
 
 /* Seconds of ten epochs, without collecting: the difference between twenty and ten. */
@@ -135,31 +127,16 @@ static void updates(void) {
     report("update at minibatch 2048, 2 threads", gain, 2, "times");
 }
 
-/* -- a transformer: width 128, 4 layers, 4 heads, context 128, vocabulary 512, batches of 16 -- */
-
-static int keep_speed(const ppo_fit_progress *p, void *user) {
-    *(double *)user = p->tokens_per_second;
-    return 0;
-}
+/* -- a transformer -- */
 
 static double transformer(int threads) {
-    ppo_gpt_config shape = ppo_gpt_config_default();
-    ppo_fit_config fit = ppo_fit_config_default();
-    ppo_tokens     data = {0, NULL, NULL, NULL};
-    ppo_gpt       *gpt = NULL;
-    ppo_rng        rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
-    double         speed = NAN;
-    int            token[128];
-    shape.vocab = 512, shape.context = 128, shape.width = 128, shape.layers = 4;
-    fit.batch_size = 16, fit.callback = keep_speed, fit.callback_user = &speed;
-    ppo_status status = ppo_gpt_create(&shape, &gpt);
-    for (int s = 0; s < 160 && !status; s++) {
-        for (int i = 0; i < 128; i++) token[i] = ppo_rng_below(&rng, 512);
-        status = ppo_tokens_add(&data, token, 128, 0);
-    }
+    ppo_tokens data = {0, NULL, NULL, NULL};
+    ppo_gpt   *gpt = NULL;
+    double     speed = NAN;
+    ppo_status status = transformer_create(&gpt, &data);
     if (!status) status = ppo_set_threads(threads);
-    if (!status) status = ppo_fit_sft(gpt, &data, &fit);
     if (status) fail();
+    else speed = train_transformer(gpt, &data);
     ppo_set_threads(1);
     ppo_gpt_free(gpt);
     ppo_tokens_free(&data);

@@ -6,8 +6,8 @@
 #define _POSIX_C_SOURCE 200809L
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
-#include "examples/envs/cartpole.h"
-#include "measure.h"
+
+#include "workloads.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,20 +30,9 @@ static long peak_memory(void) {
 }
 
 static double measure_ppo_h(int repetition) { /* steps per second; 0 if it failed */
-    ppo_env    env = cartpole_env();
-    ppo_config cfg = ppo_config_default();
-    ppo_agent *agent = NULL;
-    cfg.total_steps = 49 * 4 * 512;
-    cfg.num_envs = 4;
-    cfg.rollout_steps = 512;
-    cfg.minibatch_size = 64;
-    cfg.epochs = 10;
-    cfg.seed = (uint64_t)repetition + 1;
-    double start = ppo_clock();
-    if (ppo_train(&env, &cfg, &agent) != PPO_OK) return fail(), 0;
-    double seconds = ppo_clock() - start;
-    ppo_agent_free(agent);
-    return (double)cfg.total_steps / seconds;
+    ppo_config c = cartpole_settings(repetition + 1);
+    double     seconds = train(cartpole_env(), c, NULL);
+    return seconds > 0 ? (double)c.total_steps / seconds : 0;
 }
 
 /* Steps per second of bench/sb3_cartpole.py, which prints its versions and then that; 0 if it cannot be run. */

@@ -8,18 +8,12 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
-#include "measure.h"
+#include "workloads.h"
 
-enum { VOCAB = 512, CONTEXT = 128, SLOTS = 16, BATCH = 16, STEPS = 10, KINDS = 4 };
+enum { SLOTS = 16, KINDS = 4 };
 
 /* What is measured: training, and sampling of so many sequences. */
 static const int sequences[KINDS] = {0, 1, 16, 64};
-
-/* The last step tells the speed of the whole. */
-static int keep_speed(const ppo_fit_progress *p, void *user) {
-    *(double *)user = p->tokens_per_second;
-    return 0;
-}
 
 /* Tokens per second of sampling `count` sequences. */
 static int measure_sampling(const ppo_gpt *gpt, int count, double *speed) {
@@ -39,11 +33,8 @@ static int measure_sampling(const ppo_gpt *gpt, int count, double *speed) {
 }
 
 static int measure_ppo_h(ppo_gpt *gpt, const ppo_tokens *data, double speed[KINDS]) {
-    ppo_fit_config fit = ppo_fit_config_default();
-    fit.batch_size = BATCH;
-    fit.callback = keep_speed;
-    fit.callback_user = &speed[0];
-    if (ppo_fit_sft(gpt, data, &fit)) return fail();
+    speed[0] = train_transformer(gpt, data);
+    if (!(speed[0] > 0)) return 1;
     for (int k = 1; k < KINDS; k++)
         if (measure_sampling(gpt, sequences[k], &speed[k])) return 1;
     return 0;
@@ -72,19 +63,12 @@ static void report_kind(int k, const char *what, double value[REPETITIONS], int 
 }
 
 int main(void) {
-    ppo_gpt_config shape = {VOCAB, CONTEXT, 128, 4, 4, 0, 1};
-    ppo_gpt       *gpt = NULL;
-    ppo_tokens     data = {0, NULL, NULL, NULL};
-    ppo_rng        rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
-    double         ours[KINDS][REPETITIONS], theirs[KINDS][REPETITIONS], ratio[KINDS][REPETITIONS];
-    int            token[CONTEXT], has_peer = 1;
-    char           version[96] = "";
-    ppo_status     status = ppo_gpt_create(&shape, &gpt);
-    for (int s = 0; s < BATCH * STEPS && !status; s++) {
-        for (int i = 0; i < CONTEXT; i++) token[i] = ppo_rng_below(&rng, VOCAB);
-        status = ppo_tokens_add(&data, token, CONTEXT, 0);
-    }
-    if (status) return fail();
+    ppo_gpt   *gpt = NULL;
+    ppo_tokens data = {0, NULL, NULL, NULL};
+    double     ours[KINDS][REPETITIONS], theirs[KINDS][REPETITIONS], ratio[KINDS][REPETITIONS];
+    int        has_peer = 1;
+    char       version[96] = "";
+    if (transformer_create(&gpt, &data)) return fail();
     for (int i = 0; i < REPETITIONS; i++) {
         double mine[KINDS], peer[KINDS];
         if (measure_ppo_h(gpt, &data, mine)) return 1;

@@ -7,8 +7,7 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
-#include "examples/envs/pendulum.h"
-#include "measure.h"
+#include "workloads.h"
 
 #include <unistd.h>
 
@@ -18,16 +17,9 @@ typedef struct result {
 
 static int measure_ppo_h(int seed, result *out) {
     ppo_env    env = pendulum_env();
-    ppo_config c = ppo_config_default();
     ppo_agent *agent = NULL;
-    c.total_steps = 74 * 4 * 1024, c.num_envs = 4, c.rollout_steps = 1024;
-    c.minibatch_size = 256, c.epochs = 2;
-    c.activation = PPO_RELU, c.normalize_obs = 1;
-    c.gamma = 0.95f, c.learning_rate = 1e-3f, c.learning_rate_schedule = PPO_CONSTANT;
-    c.seed = (uint64_t)seed;
-    double began = ppo_clock();
-    if (ppo_train(&env, &c, &agent)) return 0;
-    out->seconds = ppo_clock() - began;
+    out->seconds = train(env, pendulum_settings(seed), &agent);
+    if (!(out->seconds > 0)) return 0;
     out->mean_return = ppo_evaluate(agent, &env, 100, 1000).mean_return;
     ppo_agent_free(agent);
     return 1;
@@ -52,7 +44,7 @@ int main(void) {
     int    has_peer = 1;
     for (int i = 0; i < REPETITIONS; i++) {
         result mine, peer;
-        if (!measure_ppo_h(i + 1, &mine)) return fail();
+        if (!measure_ppo_h(i + 1, &mine)) return 1;
         has_peer = has_peer && measure_rltools(i + 1, &peer);
         ours[i] = mine.seconds, mean[0][i] = mine.mean_return;
         theirs[i] = has_peer ? peer.seconds : 0, mean[1][i] = has_peer ? peer.mean_return : 0;

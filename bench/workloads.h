@@ -1,0 +1,68 @@
+/* workloads.h - the trainings that more than one program of bench/ measures. Include ppo.h first. */
+#ifndef WORKLOADS_H
+#define WORKLOADS_H
+
+#include "examples/envs/cartpole.h"
+#include "examples/envs/pendulum.h"
+#include "measure.h"
+
+/* 49 rollouts of 4 environments x 512 steps, minibatches of 64, 10 epochs, two separate 64-64 tanh networks. */
+static inline ppo_config cartpole_settings(int seed) {
+    ppo_config c = ppo_config_default();
+    c.total_steps = 49 * 4 * 512, c.num_envs = 4, c.rollout_steps = 512;
+    c.minibatch_size = 64, c.epochs = 10;
+    c.seed = (uint64_t)seed;
+    return c;
+}
+
+/* 303,104 steps: 74 rollouts of 4 environments x 1024 steps, minibatches of 256, 2 epochs, separate 64-64 ReLU
+   networks, observations normalized. */
+static inline ppo_config pendulum_settings(int seed) {
+    ppo_config c = ppo_config_default();
+    c.total_steps = 74 * 4 * 1024, c.num_envs = 4, c.rollout_steps = 1024;
+    c.minibatch_size = 256, c.epochs = 2;
+    c.activation = PPO_RELU, c.normalize_obs = 1;
+    c.gamma = 0.95f, c.learning_rate = 1e-3f, c.learning_rate_schedule = PPO_CONSTANT;
+    c.seed = (uint64_t)seed;
+    return c;
+}
+
+/* Seconds of a training; NAN if it failed. The agent is the caller's; where that is NULL, it is freed here. */
+static inline double train(ppo_env env, ppo_config c, ppo_agent **agent) {
+    ppo_agent *own = NULL, **to = agent ? agent : &own;
+    double     began = ppo_clock();
+    if (ppo_train(&env, &c, to)) return fail(), NAN;
+    double seconds = ppo_clock() - began;
+    ppo_agent_free(own);
+    return seconds;
+}
+
+/* The transformer: ten batches of random sequences, each with forward, backward, clipping and Adam. */
+enum { VOCAB = 512, CONTEXT = 128, BATCH = 16, BATCHES = 10 };
+
+static inline ppo_status transformer_create(ppo_gpt **gpt, ppo_tokens *data) {
+    ppo_gpt_config shape = {VOCAB, CONTEXT, 128, 4, 4, 0, 1}; /* width 128, 4 layers, 4 heads */
+    ppo_rng        rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
+    int            token[CONTEXT];
+    ppo_status     status = ppo_gpt_create(&shape, gpt);
+    for (int s = 0; s < BATCH * BATCHES && !status; s++) {
+        for (int i = 0; i < CONTEXT; i++) token[i] = ppo_rng_below(&rng, VOCAB);
+        status = ppo_tokens_add(data, token, CONTEXT, 0);
+    }
+    return status;
+}
+
+static inline int keep_speed(const ppo_fit_progress *p, void *user) {
+    *(double *)user = p->tokens_per_second; /* the last step tells that of the whole */
+    return 0;
+}
+
+/* Tokens per second; NAN if it failed. */
+static inline double train_transformer(ppo_gpt *gpt, const ppo_tokens *data) {
+    ppo_fit_config fit = ppo_fit_config_default();
+    double         speed = NAN;
+    fit.batch_size = BATCH, fit.callback = keep_speed, fit.callback_user = &speed;
+    return ppo_fit_sft(gpt, data, &fit) ? fail(), NAN : speed;
+}
+
+#endif
