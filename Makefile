@@ -96,9 +96,10 @@ build/asan/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 
 # --- bench --------------------------------------------------------------------------------------------------------
 
-BENCHES := cartpole pendulum language arithmetic scaling profile
+BENCHES := cartpole pendulum language arithmetic scaling flags profile
 
 bench: $(BENCHES:%=build/bench-%) build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
+	-@$(MAKE) --no-print-directory -s build/flags-native >build/flags.log 2>&1
 	-@$(MAKE) --no-print-directory -s build/bench-rltools >build/rltools.log 2>&1
 	@for b in $(BENCHES); do build/bench-$$b || exit 1; echo; done
 
@@ -108,6 +109,13 @@ RLTOOLS = $(shell $(or $(PPO_BENCH_PYTHON),python3) -c "import importlib.util as
 
 build/bench-rltools: bench/rltools_pendulum.cpp Makefile
 	$(CXX) -std=c++17 -O3 -march=native -ffast-math -DRL_TOOLS_BACKEND_ENABLE_OPENBLAS -I$(RLTOOLS) $< -o $@ -lopenblas
+
+build/bench-flags: | build/flags-plain
+build/flags-plain: FLAGS = -O2
+build/flags-native: FLAGS = -O3 -march=native
+build/flags-%: bench/flags.c bench/measure.h bench/workloads.h $(HEADERS) Makefile | build/stb_ds.found
+	@rm -f $@
+	$(CC) $(FLAGS) -I. $< -o $@ $(LDLIBS)
 
 # With its lines, which addr2line finds by the addresses of the file; of DWARF 5 version 2.40 tells some wrongly.
 build/bench-profile: override CFLAGS += -gdwarf-4 -no-pie
