@@ -67,10 +67,10 @@ test-all:
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh $(PLAIN) $(ASAN) $(TSAN) $(LUNAR) tests/compile.sh tests/cli.sh \
 	    tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh
 
-test-long: $(EXAMPLES) $(ASAN) ## ten seeds of CartPole-v1, 100 kills and resumes, 100,000 damaged files
+test-long: $(EXAMPLES) $(ASAN) build/plain/test_math ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats
 	@sh tests/seeds.sh
-	@KILLS=100 PPO_FUZZ=100000 sh tests/run.sh build/asan/test_files build/asan/test_checkpoints \
-	    build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
+	@KILLS=100 PPO_FUZZ=100000 PPO_EVERY_FLOAT=1 sh tests/run.sh build/plain/test_math build/asan/test_files \
+	    build/asan/test_checkpoints build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
 
 test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR)
 
