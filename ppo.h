@@ -2909,9 +2909,15 @@ PPO__FN void PPO__(gemm_narrow)(int rows, int cols, const ppo__gemm_job *job) {
     float ct[PPO__WIDTH / 2 * ROWS];
     for (ptrdiff_t i = 0; i < rows; i += ROWS) {
         const int height = rows - i < ROWS ? (int)(rows - i) : ROWS;
-        for (ptrdiff_t j = 0; j < cols; j++)
-            for (ptrdiff_t r = 0; r < height; r++)
-                ct[j * ROWS + r] = job->init ? job->init[(i + r) * job->ld_init + j] : 0.0f;
+        for (ptrdiff_t j = 0; j < cols; j++) {
+            if (job->init && job->ld_init) {
+                for (ptrdiff_t r = 0; r < height; r++)
+                    ct[j * ROWS + r] = job->init[(i + r) * job->ld_init + j];
+            } else {
+                const PPO__VEC bias = PPO__SET1(job->init ? job->init[j] : 0.0f);
+                PPO__UNROLL for (int r = 0; r < ROWS; r += PPO__WIDTH) PPO__STOREU(ct + j * ROWS + r, bias);
+            }
+        }
         for (int k = 0; k < job->inner; k += INNER) {
             const int     depth = job->inner - k < INNER ? job->inner - k : INNER;
             const float  *a = job->a + i * job->a_row + k * job->a_col, *b = job->b + k * job->ldb;
@@ -5457,8 +5463,13 @@ static int ppo__unmasked(const char *function, const unsigned char *mask, int n,
     return count;
 }
 
-/* k3 = r - 1 - log r for a log-ratio; expm1 keeps it exact near r = 1. */
-static float ppo__k3(float log_ratio) { return expm1f(log_ratio) - log_ratio; }
+/* k3 = r - 1 - log r = e^l - 1 - l for a log-ratio l. Near 0 its series, where the difference would lose its
+   digits: within 2e-7 of itself for |l| < 1/4, within 6e-7 beyond. */
+static float ppo__k3(float l) {
+    if (!(fabsf(l) < 0.25f)) return expm1f(l) - l;
+    return l * l *
+           (1.0f / 2 + l * (1.0f / 6 + l * (1.0f / 24 + l * (1.0f / 120 + l * (1.0f / 720 + l / 5040)))));
+}
 
 /* The term of one sample that is to be minimized, and its slope along logp (d r / d logp = r). */
 static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float log_ratio, float advantage,
@@ -8311,14 +8322,15 @@ typedef struct ppo__parts_job {
 static void ppo__part_gradients(void *user, int thread, int from, int to) {
     const ppo__parts_job *job = (const ppo__parts_job *)user;
     ppo__minibatch       *batch = &job->trainer->minibatch;
+    const ppo_params     *params = job->trainer->agent->model.params;
     ppo_tape             *tape = job->trainer->tapes[thread];
     ppo_status            status = PPO_OK;
     for (int k = from; k < to && !status; ++k) {
         ppo__part *part = &batch->part[k];
         ppo_tape_reset(tape);
-        tape->params = job->trainer->agent->model.params;
+        tape->params = k ? params : NULL;
         tape->grad = part->grad;
-        memset(part->grad, 0, tape->params->count * sizeof(float));
+        memset(part->grad, 0, params->count * sizeof(float));
         ppo_tensor *loss = ppo__part_loss(job->trainer, tape, job->settings, part);
         if (batch->parts > 1) /* its share in the mean over all samples */
             loss = ppo_tape_scale(tape, loss, (float)part->samples.envs / (float)batch->samples.envs, 0);
