@@ -8113,10 +8113,10 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
 
 /* The samples of one gradient step, gathered: whole pieces of the environments' sequences, side by side.
    A piece is sequence_steps long, but for the last of an environment; without recurrence it is a single
-   sample. A large minibatch is cut into parts, each of which goes forward and backward by itself, on any
+   sample. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
    thread. Their number follows from the settings alone, and their gradients are added in order, so the
    bits are the same for any number of threads. */
-enum { PPO__PARTS = 16, PPO__PART_SAMPLES = 128, PPO__PART_PIECES = 16 }; /* at most; at least; at least */
+enum { PPO__SHARDS = 16, PPO__SHARD_SAMPLES = 128, PPO__SHARD_PIECES = 16 }; /* at most; at least; at least */
 
 /* What one gradient step reports. */
 typedef struct ppo__step_stats {
@@ -8124,19 +8124,19 @@ typedef struct ppo__step_stats {
     float            loss, value_loss, entropy, grad_norm;
 } ppo__step_stats;
 
-typedef struct ppo__part {
+typedef struct ppo__shard {
     ppo_rollout     samples; /* of the minibatch's, packed by time, the longest pieces first */
     int            *count;   /* [piece_steps] pieces that have a step t */
-    float          *grad;    /* [params->count] its gradient; the first part's is the model's own */
+    float          *grad;    /* [params->count] its gradient; the first shard's is the model's own */
     ppo__step_stats stats;   /* its own means */
-} ppo__part;
+} ppo__shard;
 
 typedef struct ppo__minibatch {
     ppo_rollout samples;             /* one step of as many "environments" as there are samples */
     int         piece_steps, pieces; /* of a whole piece; in a minibatch, at most */
     int        *picked;              /* [pieces * piece_steps] samples of the rollout */
-    int         most_parts, parts;   /* in a full minibatch, and in this one */
-    ppo__part   part[PPO__PARTS];    /* [parts] */
+    int         most_shards, shards; /* in a full minibatch, and in this one */
+    ppo__shard  shard[PPO__SHARDS];  /* [shards] */
 } ppo__minibatch;
 
 enum { PPO__LAST_EPISODES = 100 };
@@ -8147,8 +8147,8 @@ struct ppo_trainer {
     ppo__collector collector;
     ppo__arena     memory;
     ppo__minibatch minibatch;
-    ppo_tape      *tapes[PPO__PARTS]; /* of the update, for as many threads */
-    int           *order;             /* [steps * envs] pieces, shuffled */
+    ppo_tape      *tapes[PPO__SHARDS]; /* of the update, for as many threads */
+    int           *order;              /* [steps * envs] pieces, shuffled */
     ppo_rng        shuffle_rng;
     int            reserved; /* 1: the tapes have room for the largest minibatch */
     float          kl_coef;  /* of this iteration */
@@ -8211,34 +8211,34 @@ static int ppo__pick(const ppo_trainer *trainer, int *pieces, int n, int *count,
     return rows;
 }
 
-/* Gathers n pieces of the rollout into the minibatch, part by part. */
+/* Gathers n pieces of the rollout into the minibatch, shard by shard. */
 static void ppo__gather_pieces(ppo_trainer *trainer, int *pieces, int n) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
-    int                rows = 0, first[PPO__PARTS + 1];
-    batch->parts = batch->most_parts < n ? batch->most_parts : n;
-    for (int k = 0; k < batch->parts; ++k) {
-        int begin = (int)((int64_t)n * k / batch->parts), end = (int)((int64_t)n * (k + 1) / batch->parts);
+    int                rows = 0, first[PPO__SHARDS + 1];
+    batch->shards = batch->most_shards < n ? batch->most_shards : n;
+    for (int k = 0; k < batch->shards; ++k) {
+        int begin = (int)((int64_t)n * k / batch->shards), end = (int)((int64_t)n * (k + 1) / batch->shards);
         first[k] = rows;
-        rows += ppo__pick(trainer, pieces + begin, end - begin, batch->part[k].count, batch->picked + rows);
+        rows += ppo__pick(trainer, pieces + begin, end - begin, batch->shard[k].count, batch->picked + rows);
     }
-    first[batch->parts] = rows;
+    first[batch->shards] = rows;
     ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
-    for (int k = 0; k < batch->parts; ++k)
-        batch->part[k].samples =
+    for (int k = 0; k < batch->shards; ++k)
+        batch->shard[k].samples =
             ppo__some_samples(&batch->samples, columns, first[k], first[k + 1] - first[k]);
 }
 
-static ppo_inputs ppo__part_inputs(const ppo__part *part, int piece_steps) {
+static ppo_inputs ppo__shard_inputs(const ppo__shard *shard, int piece_steps) {
     ppo_inputs inputs;
     memset(&inputs, 0, sizeof inputs);
-    inputs.rows = part->samples.envs;
-    inputs.obs = part->samples.obs;
-    inputs.mask = part->samples.mask;
-    inputs.sequences.count = part->count;
-    inputs.sequences.state = part->samples.state; /* the first rows are where the pieces begin */
-    inputs.sequences.start = part->samples.start;
-    while (inputs.sequences.steps < piece_steps && part->count[inputs.sequences.steps]) {
+    inputs.rows = shard->samples.envs;
+    inputs.obs = shard->samples.obs;
+    inputs.mask = shard->samples.mask;
+    inputs.sequences.count = shard->count;
+    inputs.sequences.state = shard->samples.state; /* the first rows are where the pieces begin */
+    inputs.sequences.start = shard->samples.start;
+    while (inputs.sequences.steps < piece_steps && shard->count[inputs.sequences.steps]) {
         ++inputs.sequences.steps;
     }
     return inputs;
@@ -8264,14 +8264,14 @@ static ppo_tensor *ppo__surrogate(ppo_tape *tape, const ppo_actor_critic *model,
     return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), objective->kl_coef, 0));
 }
 
-/* L = L_policy + value_coef L_value - entropy_coef entropy of a part, on the tape; NULL on failure. */
-static ppo_tensor *ppo__part_loss(const ppo_trainer *trainer, ppo_tape *tape,
-                                  const ppo__step_settings *settings, ppo__part *part) {
+/* L = L_policy + value_coef L_value - entropy_coef entropy of a shard, on the tape; NULL on failure. */
+static ppo_tensor *ppo__shard_loss(const ppo_trainer *trainer, ppo_tape *tape,
+                                   const ppo__step_settings *settings, ppo__shard *shard) {
     const ppo_config       *config = &trainer->config;
     const ppo_actor_critic *model = &trainer->agent->model;
-    const ppo_rollout      *samples = &part->samples;
-    ppo_inputs              inputs = ppo__part_inputs(part, trainer->minibatch.piece_steps);
-    ppo__step_stats        *stats = &part->stats;
+    const ppo_rollout      *samples = &shard->samples;
+    ppo_inputs              inputs = ppo__shard_inputs(shard, trainer->minibatch.piece_steps);
+    ppo__step_stats        *stats = &shard->stats;
     ppo_tensor             *logp, *entropy, *value_loss = NULL;
     ppo_outputs             out = ppo_actor_critic_forward(tape, model, &inputs,
                                                config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
@@ -8293,13 +8293,13 @@ static ppo_tensor *ppo__part_loss(const ppo_trainer *trainer, ppo_tape *tape,
     return loss;
 }
 
-/* The means over all samples from those of the parts. */
+/* The means over all samples from those of the shards. */
 static void ppo__mean_stats(const ppo__minibatch *batch, ppo__step_stats *all) {
     memset(all, 0, sizeof *all);
     all->policy.ratio_min = INFINITY;
-    for (int k = 0; k < batch->parts; ++k) {
-        const ppo__step_stats *stats = &batch->part[k].stats;
-        float                  weight = (float)batch->part[k].samples.envs / (float)batch->samples.envs;
+    for (int k = 0; k < batch->shards; ++k) {
+        const ppo__step_stats *stats = &batch->shard[k].stats;
+        float                  weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
         all->loss += weight * stats->loss;
         all->value_loss += weight * stats->value_loss;
         all->entropy += weight * stats->entropy;
@@ -8313,38 +8313,38 @@ static void ppo__mean_stats(const ppo__minibatch *batch, ppo__step_stats *all) {
     }
 }
 
-typedef struct ppo__parts_job {
+typedef struct ppo__shards_job {
     ppo_trainer              *trainer;
     const ppo__step_settings *settings;
-} ppo__parts_job;
+} ppo__shards_job;
 
-/* The gradients of parts from .. to - 1; a failure stays on the tape, which is for this thread. */
-static void ppo__part_gradients(void *user, int thread, int from, int to) {
-    const ppo__parts_job *job = (const ppo__parts_job *)user;
-    ppo__minibatch       *batch = &job->trainer->minibatch;
-    const ppo_params     *params = job->trainer->agent->model.params;
-    ppo_tape             *tape = job->trainer->tapes[thread];
-    ppo_status            status = PPO_OK;
+/* The gradients of shards from .. to - 1; a failure stays on the tape, which is for this thread. */
+static void ppo__shard_gradients(void *user, int thread, int from, int to) {
+    const ppo__shards_job *job = (const ppo__shards_job *)user;
+    ppo__minibatch        *batch = &job->trainer->minibatch;
+    const ppo_params      *params = job->trainer->agent->model.params;
+    ppo_tape              *tape = job->trainer->tapes[thread];
+    ppo_status             status = PPO_OK;
     for (int k = from; k < to && !status; ++k) {
-        ppo__part *part = &batch->part[k];
+        ppo__shard *shard = &batch->shard[k];
         ppo_tape_reset(tape);
         tape->params = k ? params : NULL;
-        tape->grad = part->grad;
-        memset(part->grad, 0, params->count * sizeof(float));
-        ppo_tensor *loss = ppo__part_loss(job->trainer, tape, job->settings, part);
-        if (batch->parts > 1) /* its share in the mean over all samples */
-            loss = ppo_tape_scale(tape, loss, (float)part->samples.envs / (float)batch->samples.envs, 0);
+        tape->grad = shard->grad;
+        memset(shard->grad, 0, params->count * sizeof(float));
+        ppo_tensor *loss = ppo__shard_loss(job->trainer, tape, job->settings, shard);
+        if (batch->shards > 1) /* its share in the mean over all samples */
+            loss = ppo_tape_scale(tape, loss, (float)shard->samples.envs / (float)batch->samples.envs, 0);
         status = ppo_tape_backward(tape, loss);
     }
 }
 
-/* grad of the first part += those of the others, in order. */
-static void ppo__add_parts(void *user, int thread, int from, int to) {
+/* grad of the first shard += those of the others, in order. */
+static void ppo__add_shards(void *user, int thread, int from, int to) {
     const ppo_trainer    *trainer = (const ppo_trainer *)user;
     const ppo__minibatch *batch = &trainer->minibatch;
     size_t at = ppo__at(from, PPO__LINE), n = ppo__line_end(trainer->agent->model.params->count, to) - at;
-    for (int k = 1; k < batch->parts; ++k)
-        ppo__k()->add(batch->part[k].grad + at, batch->part[0].grad + at, n);
+    for (int k = 1; k < batch->shards; ++k)
+        ppo__k()->add(batch->shard[k].grad + at, batch->shard[0].grad + at, n);
 }
 
 /* The gradient of the gathered minibatch's loss, and what it reports. */
@@ -8352,18 +8352,17 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, const ppo__step_settings *
                                 ppo__step_stats *stats) {
     const ppo__minibatch *batch = &trainer->minibatch;
     const ppo_params     *params = trainer->agent->model.params;
-    ppo__parts_job        job = {trainer, settings};
-    double                work = 3.0 * (double)params->count * batch->samples.envs / batch->parts;
-    int                   threads = ppo__parts(batch->parts, 1, work);
-    ppo__split(batch->parts, 1, work, ppo__part_gradients, &job);
+    ppo__shards_job       job = {trainer, settings};
+    double                work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
+    int                   threads = ppo__parts(batch->shards, 1, work);
+    ppo__split(batch->shards, 1, work, ppo__shard_gradients, &job);
     for (int k = 0; k < threads; ++k) {
         ppo_status status = ppo_tape_status(trainer->tapes[k]);
         if (status) return status;
     }
-    if (batch->parts > 1)
-        ppo__split(ppo__lines(params->count), 1, (double)PPO__LINE * batch->parts, ppo__add_parts, trainer);
-    *stats = batch->part[0].stats;
-    if (batch->parts > 1) ppo__mean_stats(batch, stats);
+    if (batch->shards > 1)
+        ppo__split(ppo__lines(params->count), 1, (double)PPO__LINE * batch->shards, ppo__add_shards, trainer);
+    ppo__mean_stats(batch, stats);
     return PPO_OK;
 }
 
@@ -8479,14 +8478,14 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer, const ppo__step_setti
     return ppo__gradient(trainer, settings, &stats);
 }
 
-/* The sum of KL(old || new) over the samples of a part. */
-static ppo_status ppo__part_kl(ppo_trainer *trainer, const ppo__part *part, double *sum) {
+/* The sum of KL(old || new) over the samples of a shard. */
+static ppo_status ppo__shard_kl(ppo_trainer *trainer, const ppo__shard *shard, double *sum) {
     const ppo_actor_critic *model = &trainer->agent->model;
     ppo_tape               *tape = trainer->tapes[0];
-    ppo_inputs              inputs = ppo__part_inputs(part, trainer->minibatch.piece_steps);
+    ppo_inputs              inputs = ppo__shard_inputs(shard, trainer->minibatch.piece_steps);
     ppo_tape_reset(tape);
     ppo_outputs out = ppo_actor_critic_forward(tape, model, &inputs, PPO_POLICY);
-    ppo_tensor *kl = ppo_actor_critic_kl(tape, model, &out, part->samples.policy, part->samples.log_std);
+    ppo_tensor *kl = ppo_actor_critic_kl(tape, model, &out, shard->samples.policy, shard->samples.log_std);
     if (!kl) return ppo_tape_status(tape);
     for (int i = 0; i < kl->rows; ++i) *sum += (double)kl->data[i];
     return PPO_OK;
@@ -8499,8 +8498,8 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
     double sum = 0, samples = (double)trainer->collector.rollout.steps * trainer->collector.rollout.envs;
     for (int b = 0; b < batches; ++b) {
         ppo__minibatch_take(trainer, b, batches, pieces);
-        for (int k = 0; k < trainer->minibatch.parts; ++k) {
-            ppo_status status = ppo__part_kl(trainer, &trainer->minibatch.part[k], &sum);
+        for (int k = 0; k < trainer->minibatch.shards; ++k) {
+            ppo_status status = ppo__shard_kl(trainer, &trainer->minibatch.shard[k], &sum);
             if (status) return status;
         }
     }
@@ -8597,7 +8596,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
         ppo__forget_episodes(&trainer->collector);
         return status;
     }
-    for (int k = 0; k < PPO__PARTS && trainer->tapes[k]; ++k)
+    for (int k = 0; k < PPO__SHARDS && trainer->tapes[k]; ++k)
         ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
     mine.iteration_steps = (long)steps * config->num_envs;
     trainer->steps += mine.iteration_steps;
@@ -8610,25 +8609,25 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
 PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
     if (!trainer) return;
     ppo__collector_free(&trainer->collector);
-    for (int k = 0; k < PPO__PARTS; ++k) ppo_tape_free(trainer->tapes[k]);
+    for (int k = 0; k < PPO__SHARDS; ++k) ppo_tape_free(trainer->tapes[k]);
     ppo__arena_free(&trainer->memory);
     ppo__free(trainer);
 }
 
-/* Room for the parts of minibatches. */
-static ppo_status ppo__parts_room(ppo_trainer *trainer) {
+/* Room for the shards of minibatches. */
+static ppo_status ppo__shards_room(ppo_trainer *trainer) {
     ppo__minibatch   *batch = &trainer->minibatch;
     const ppo_params *params = trainer->agent->model.params;
-    size_t            parts = ppo__at(batch->pieces, batch->piece_steps) / PPO__PART_SAMPLES;
-    if (batch->piece_steps > 1 && parts > (size_t)batch->pieces / PPO__PART_PIECES)
-        parts = (size_t)batch->pieces / PPO__PART_PIECES;
-    batch->most_parts = parts > PPO__PARTS ? (int)PPO__PARTS : parts > 1 ? (int)parts : 1;
-    for (int k = 0; k < batch->most_parts; ++k) {
-        ppo__part *part = &batch->part[k];
-        part->count = (int *)ppo__arena_array(&trainer->memory, batch->piece_steps, sizeof(int));
-        part->grad =
+    size_t            shards = ppo__at(batch->pieces, batch->piece_steps) / PPO__SHARD_SAMPLES;
+    if (batch->piece_steps > 1 && shards > (size_t)batch->pieces / PPO__SHARD_PIECES)
+        shards = (size_t)batch->pieces / PPO__SHARD_PIECES;
+    batch->most_shards = shards > PPO__SHARDS ? (int)PPO__SHARDS : shards > 1 ? (int)shards : 1;
+    for (int k = 0; k < batch->most_shards; ++k) {
+        ppo__shard *shard = &batch->shard[k];
+        shard->count = (int *)ppo__arena_array(&trainer->memory, batch->piece_steps, sizeof(int));
+        shard->grad =
             k ? (float *)ppo__arena_array(&trainer->memory, params->count, sizeof(float)) : params->grad;
-        if (!part->count || !part->grad) return PPO_ERROR_MEMORY;
+        if (!shard->count || !shard->grad) return PPO_ERROR_MEMORY;
         ppo_status status = ppo_tape_create(&trainer->tapes[k]);
         if (status) return status;
     }
@@ -8655,7 +8654,7 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     if (!batch->picked || !trainer->order) return PPO_ERROR_MEMORY;
     ppo_status status =
         ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->pieces, 1);
-    return status ? status : ppo__parts_room(trainer);
+    return status ? status : ppo__shards_room(trainer);
 }
 
 /* The critic's own learning rate, as a factor. */
