@@ -4086,7 +4086,7 @@ enum { PPO__CHAIN = 3 }; /* layers at most: the inputs of the operation are x an
 
 typedef struct ppo__layer {
     const ppo_tensor *w, *b; /* (in, out); (1, out) or NULL */
-    int               activation;
+    int               activation, rows;
     const float      *x;         /* (rows, in) */
     float            *y;         /* (rows, out) */
     float            *before;    /* GELU: x w + b, for its slope cannot be told from y */
@@ -4135,6 +4135,7 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
         size_t      n = ppo__at(chain->rows, node->in[1 + 2 * k]->cols);
         layer->w = node->in[1 + 2 * k];
         layer->b = node->in[2 + 2 * k];
+        layer->rows = chain->rows;
         layer->x = x;
         layer->y = k == chain->count - 1 ? node->out[0]->data : ppo_tape_alloc(node->tape, n);
         if (layer->activation == PPO_GELU && node->out[0]->grad)
@@ -4166,19 +4167,17 @@ static void ppo__chain_rows_backward(void *user, int part, int from, int to) {
         ppo__layer_rows_backward(&chain->layer[k], from, to);
 }
 
-/* Strips of dw and db: of rows, the first of which has db; or of columns, where there are more of them. */
-static int ppo__layer_strips(const ppo__layer *layer) {
-    int in = layer->w->rows, out = layer->w->cols, wanted = layer->w->grad || (layer->b && layer->b->grad);
-    return wanted ? ((in > out ? in : out) - 1) / PPO__STRIP + 1 : 0;
+static int ppo__layer_learns(const ppo__layer *layer) {
+    return layer->w->grad || (layer->b && layer->b->grad);
 }
 
-static void ppo__layer_dw(const ppo__layer *layer, int rows, int from, int to) {
-    int          in = layer->w->rows, out = layer->w->cols, by_rows = in >= out, most = by_rows ? in : out;
-    float       *dw = layer->w->grad, *db = layer->b ? layer->b->grad : NULL;
-    const float *dz = layer->dz;
-    from *= PPO__STRIP;
-    to = to * PPO__STRIP < most ? to * PPO__STRIP : most;
-    if (by_rows) {
+/* Some rows of dw, the first of which has db, too; or some columns of both, where there are more of them. */
+static void ppo__layer_dw(void *user, int part, int from, int to) {
+    const ppo__layer *layer = (const ppo__layer *)user;
+    int               in = layer->w->rows, out = layer->w->cols, rows = layer->rows;
+    float            *dw = layer->w->grad, *db = layer->b ? layer->b->grad : NULL;
+    const float      *dz = layer->dz;
+    if (in >= out) {
         if (db && from == 0) ppo__k()->column_sum(rows, out, dz, out, db);
         if (!dw) return;
         dw += ppo__at(from, out);
@@ -4187,17 +4186,6 @@ static void ppo__layer_dw(const ppo__layer *layer, int rows, int from, int to) {
         if (db) ppo__k()->column_sum(rows, to - from, dz + from, out, db + from);
         if (!dw) return;
         ppo__k()->gemm(in, to - from, rows, layer->x, 1, in, dz + from, out, dw + from, out, dw + from, out);
-    }
-}
-
-/* The strips of all layers are numbered through. */
-static void ppo__chain_dw(void *user, int part, int from, int to) {
-    const ppo__chain *chain = (const ppo__chain *)user;
-    for (int k = 0, first = 0; k < chain->count; ++k) {
-        int strips = ppo__layer_strips(&chain->layer[k]);
-        int begin = from > first ? from - first : 0, end = to - first < strips ? to - first : strips;
-        if (begin < end) ppo__layer_dw(&chain->layer[k], chain->rows, begin, end);
-        first += strips;
     }
 }
 
@@ -4212,7 +4200,7 @@ static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
         layer->dx_before = k == 0 ? layer->dx : NULL;
         layer->w_t = wanted ? ppo_tape_alloc(node->tape, ppo__size(layer->w)) : NULL;
         if (layer->w_t) ppo__k()->transpose(in, out, layer->w->data, out, layer->w_t, in);
-        wanted = wanted || ppo__layer_strips(layer);
+        wanted = wanted || ppo__layer_learns(layer);
         if (k == chain->count - 1) layer->dz = node->out[0]->grad;
         else layer->dz = dx = wanted ? ppo_tape_alloc(node->tape, ppo__at(chain->rows, out)) : NULL;
     }
@@ -4221,13 +4209,13 @@ static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
 
 static void ppo__chain_backward(ppo_node *node) {
     ppo__chain *chain = (ppo__chain *)node->args;
-    int         strips = 0;
     if (ppo__chain_gradients(node, chain)) return;
     ppo__split(chain->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows_backward, chain);
-    for (int k = 0; k < chain->count; ++k) strips += ppo__layer_strips(&chain->layer[k]);
-    if (strips) {
-        double work = ppo__chain_work(chain) * chain->rows / strips;
-        ppo__split(strips, 1, work, ppo__chain_dw, chain);
+    for (int k = chain->count - 1; k >= 0; --k) { /* one by one: the same w may be in several layers */
+        ppo__layer *layer = &chain->layer[k];
+        int         in = layer->w->rows, out = layer->w->cols;
+        double      work = (double)(in < out ? in : out) * layer->rows;
+        if (ppo__layer_learns(layer)) ppo__split(in < out ? out : in, PPO__STRIP, work, ppo__layer_dw, layer);
     }
 }
 
