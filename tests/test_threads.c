@@ -169,6 +169,35 @@ static void operations_have_the_same_bits_for_any_number(void **state) {
         }
 }
 
+/* Both layers add to the gradient of the weight that they share, one after the other. */
+static void layers_that_share_a_weight_have_the_same_gradient_for_any_number(void **state) {
+    (void)state;
+    enum { WIDTH = 128, ROWS = 300 };
+    static float alone[WIDTH * WIDTH];
+    float       *x = numbers(ROWS * WIDTH, 5), *values = numbers(WIDTH * WIDTH, 6);
+    ppo_params  *params = NULL;
+    ppo_tape    *tape = NULL;
+    ppo_mlp      mlp = {0};
+    assert_ok(ppo_params_create(&params));
+    assert_ok(ppo_tape_create(&tape));
+    mlp.layers = 3, mlp.hidden_activation = PPO_RELU, mlp.last_activation = PPO_TANH;
+    mlp.weight[0] = mlp.weight[1] = mlp.weight[2] = ppo_params_add(params, "w", WIDTH, WIDTH);
+    for (int i = 0; i < WIDTH * WIDTH; i++) params->data[i] = 0.1f * values[i];
+    for (int run = 0; run < 50; run++) {
+        assert_ok(ppo_set_threads(run ? 2 + run % 3 : 1));
+        ppo_tape_reset(tape);
+        ppo_params_zero_grad(params);
+        ppo_tensor *y = ppo_mlp_forward(tape, &mlp, ppo_tape_constant(tape, x, ROWS, WIDTH));
+        assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, ppo_tape_square(tape, y))));
+        if (run) assert_memory_equal(alone, params->grad, sizeof alone);
+        else memcpy(alone, params->grad, sizeof alone);
+    }
+    assert_ok(ppo_set_threads(1));
+    ppo_tape_free(tape);
+    ppo_params_free(params);
+    free(x), free(values);
+}
+
 static void train_with(int threads, int own, int recurrent, float *weights, size_t *n) {
     ppo_env    env = cartpole_env();
     ppo_config c = ppo_config_default();
@@ -247,6 +276,7 @@ int main(void) {
         cmocka_unit_test(the_number_can_change_at_any_time),
         cmocka_unit_test(an_environment_cannot_change_the_number),
         cmocka_unit_test(operations_have_the_same_bits_for_any_number),
+        cmocka_unit_test(layers_that_share_a_weight_have_the_same_gradient_for_any_number),
         cmocka_unit_test(a_trainer_has_the_same_bits_for_any_number),
         cmocka_unit_test(a_language_model_has_the_same_bits_for_any_number),
     };
