@@ -8295,7 +8295,6 @@ static void ppo__mean_stats(const ppo__minibatch *batch, ppo__step_stats *all) {
         all->policy.clip_fraction += weight * stats->policy.clip_fraction;
         all->policy.approx_kl += weight * stats->policy.approx_kl;
         all->policy.old_approx_kl += weight * stats->policy.old_approx_kl;
-        all->policy.ratio_mean += weight * stats->policy.ratio_mean;
         all->policy.ratio_min = ppo__min(all->policy.ratio_min, stats->policy.ratio_min);
         all->policy.ratio_max = ppo__max(all->policy.ratio_max, stats->policy.ratio_max);
     }

@@ -340,6 +340,41 @@ static void every_sample_is_used_once_per_epoch(void **state) {
     }
 }
 
+/* The second gradient step of a run with two epochs reports of the policy that a run with one epoch ends with;
+   the first one reports of a policy that has not moved. The minibatch is the whole rollout, in shards. */
+static void figures_of_a_large_minibatch_are_means_over_all_its_samples(void **state) {
+    (void)state;
+    enum { N = 8 * 64 };
+    ppo_env      env = walk_env();
+    ppo_config   cfg = eight_environments(0);
+    ppo_progress p[2];
+    ppo_agent   *agent[2] = {NULL, NULL};
+    ppo_trainer *trainer[2] = {NULL, NULL};
+    float        logp[N];
+    cfg.rollout_steps = 64, cfg.minibatch_size = N, cfg.learning_rate = 0.2f, cfg.total_steps = 1000000;
+    for (int k = 0; k < 2; k++) {
+        cfg.epochs = 1 + k;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent[k]));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent[k], &trainer[k]));
+        assert_ok(ppo_trainer_iterate(trainer[k], &p[k]));
+    }
+    const ppo_rollout         *r = ppo_trainer_rollout(trainer[0]);
+    const ppo_policy_objective objective = {PPO_CLIP, cfg.clip_low, cfg.clip_high, 0, 0};
+    ppo_policy_stats           want;
+    ppo_tape_reset(agent[0]->tape);
+    ppo_outputs out = ask(agent[0]->tape, &agent[0]->model, r->obs, N);
+    assert_ok(ppo_token_logp(out.policy->data, r->actions.discrete, N, out.policy->cols, 1, logp, NULL));
+    assert_ok(ppo_policy_loss(logp, r->logp, r->advantage, NULL, N, &objective, &want, NULL));
+    assert_true(want.approx_kl > 1e-3f && want.clip_fraction > 0.1f);
+    assert_close(2 * p[1].approx_kl, want.approx_kl, 1e-5);
+    assert_close(2 * p[1].old_approx_kl, want.old_approx_kl, 1e-5);
+    assert_close(2 * p[1].clip_fraction, want.clip_fraction, 1e-5);
+    for (int k = 0; k < 2; k++) {
+        ppo_trainer_free(trainer[k]);
+        ppo_agent_free(agent[k]);
+    }
+}
+
 /* Samples of a rollout, gathered in the order of a minibatch. */
 enum { MOST = 512 };
 typedef struct gathered {
@@ -1188,6 +1223,7 @@ int main(void) {
         cmocka_unit_test(normalized_rewards_do_not_touch_the_returns_that_are_reported),
         cmocka_unit_test(mean_return_is_that_of_the_last_100_episodes),
         cmocka_unit_test(every_sample_is_used_once_per_epoch),
+        cmocka_unit_test(figures_of_a_large_minibatch_are_means_over_all_its_samples),
         cmocka_unit_test(an_iteration_is_the_algorithm_written_out_with_the_building_blocks),
         cmocka_unit_test(cartpole_is_learned_within_30000_steps),
         cmocka_unit_test(reaching_with_continuous_actions_is_learned),

@@ -235,6 +235,18 @@ static void kl_estimates_agree_with_their_formulas(void **state) {
     }
 }
 
+/* Near 0 by its series, beyond by expm1. */
+static void k3_is_precise_for_every_log_ratio(void **state) {
+    (void)state;
+    for (int i = -8000; i <= 8000; i++) {
+        float zero = 0, l = (float)i * (i % 2 ? 1e-3f : 3.3e-5f), bound = fabsf(l) < 0.25f ? 2e-7f : 6e-7f,
+              k3;
+        double want = fabs(l) < 1e-3 ? (double)l * l * (0.5 + l / 6.0 + l * (double)l / 24) : expm1(l) - l;
+        assert_ok(ppo_kl_estimate(&zero, &l, 1, PPO_K3, &k3));
+        assert_true(fabs(k3 - want) <= bound * want);
+    }
+}
+
 /* The mean of k1, and of k3, over samples of a policy is its KL divergence from the reference. */
 static void kl_estimates_have_the_exact_kl_as_their_mean(void **state) {
     (void)state;
@@ -386,6 +398,7 @@ int main(void) {
         cmocka_unit_test(huber_loss_with_an_infinite_delta_is_the_value_loss_to_the_bit),
         cmocka_unit_test(huber_loss_refuses_bad_input),
         cmocka_unit_test(kl_estimates_agree_with_their_formulas),
+        cmocka_unit_test(k3_is_precise_for_every_log_ratio),
         cmocka_unit_test(kl_estimates_have_the_exact_kl_as_their_mean),
         cmocka_unit_test(kl_estimate_refuses_bad_input),
         cmocka_unit_test(dpo_loss_agrees_with_trl),
