@@ -50,29 +50,35 @@ NAMES := $(basename $(notdir $(wildcard tests/test_*.c)))
 PLAIN := $(NAMES:%=build/plain/%)
 ASAN  := $(NAMES:%=build/asan/%)
 TSAN  := $(patsubst %,build/tsan/%,$(filter $(THREADED),$(NAMES)))
-TEST_HEADERS := $(HEADERS) $(wildcard tests/*.h tests/golden/*.h)
+CUDA_HEADERS := $(wildcard ppo_cuda.cuh tests/cuda_*.h)
+TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tests/golden/*.h))
 
 # LunarLander is optional: without a C++ compiler and Box2D its test is left out.
 LUNAR = $(if $(wildcard build/box2d.found),build/plain/test_lunarlander build/asan/test_lunarlander)
+
+# Kernels of CUDA run in an emulation, which is C++: without a compiler for that their tests are left out.
+CUDA_NAMES := $(basename $(notdir $(wildcard tests/test_cuda*.cpp)))
+CUDA = $(if $(wildcard build/cxx.found),$(CUDA_NAMES:%=build/plain/%) $(CUDA_NAMES:%=build/asan/%))
 
 # Builds on all processors, unless this make was told a number itself.
 JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
 
 test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is "N passed, N failed"
 	-@$(MAKE) --no-print-directory -s build/box2d.found || echo "note: LunarLander is not tested, there is no Box2D"
+	-@$(MAKE) --no-print-directory -s build/cxx.found || echo "note: CUDA is not tested, there is no C++ compiler"
 	@$(MAKE) --no-print-directory test-all
 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
-	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh $(PLAIN) $(ASAN) $(TSAN) $(LUNAR) tests/compile.sh tests/cli.sh \
-	    tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh
+	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh $(PLAIN) $(ASAN) $(TSAN) $(LUNAR) $(CUDA) tests/compile.sh \
+	    tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh
 
 test-long: $(EXAMPLES) $(ASAN) build/plain/test_math ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats
 	@sh tests/seeds.sh
 	@KILLS=100 PPO_FUZZ=100000 PPO_EVERY_FLOAT=1 sh tests/run.sh build/plain/test_math build/asan/test_files \
 	    build/asan/test_checkpoints build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
 
-test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR)
+test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR) $(CUDA)
 
 build/plain/%: tests/%.c $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
@@ -93,6 +99,14 @@ build/plain/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefil
 build/asan/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
 	$(CXX) -std=c++17 $(SANITIZE_ASAN) -I. $< -o $@ -lcmocka -lbox2d $(LDLIBS)
+
+build/plain/test_cuda%: tests/test_cuda%.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@
+	$(CXX) -std=c++17 -O2 -Wall -Wextra -Wno-missing-field-initializers -I. $< -o $@ -lcmocka $(LDLIBS)
+
+build/asan/test_cuda%: tests/test_cuda%.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@
+	$(CXX) -std=c++17 $(SANITIZE_ASAN) -I. $< -o $@ -lcmocka $(LDLIBS)
 
 # --- bench --------------------------------------------------------------------------------------------------------
 
@@ -155,6 +169,9 @@ build/cmocka.found:
 
 build/box2d.found:
 	$(call require,'<box2d/b2_revolute_joint.h>',-lbox2d,libbox2d-dev g++,box2d-devel gcc-c++,box2d gcc,; LunarLander needs its version 2.4,$(CXX) -std=c++17 -x c++)
+
+build/cxx.found:
+	$(call require,'<optional>',,g++,gcc-c++,gcc,; the emulation of CUDA needs C++17,$(CXX) -std=c++17 -x c++)
 
 build/words.found:
 	@mkdir -p build

@@ -1,0 +1,496 @@
+/* The part of cuda_emulation.h that kernels see: the language, the threads of a block and how they wait for
+   each other, arithmetic. */
+#ifndef PPO_TEST_CUDA_EMULATION_DEVICE_H
+#define PPO_TEST_CUDA_EMULATION_DEVICE_H
+
+#include <algorithm>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define EMULATION_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define EMULATION_ASAN 1
+#endif
+#endif
+#ifdef EMULATION_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if !(defined(__x86_64__) && defined(__ELF__)) && !defined(EMULATION_UCONTEXT)
+#define EMULATION_UCONTEXT 1
+#endif
+#ifdef EMULATION_UCONTEXT
+#include <ucontext.h>
+#endif
+
+/* --------------------------------------------------------------------------------------------------------
+   Language
+   -------------------------------------------------------------------------------------------------------- */
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+
+/* One block runs at a time, so `static` is what its threads share. Such variables lie in a section of their
+   own, so that each block finds rubbish there; GCC leaves those of templates out, and functions that have
+   some must be `static` then. AddressSanitizer sees overruns only without that section. */
+#if defined(__ELF__) && !defined(EMULATION_ASAN)
+#define __shared__ static __attribute__((section("emulation_shared")))
+extern "C" __attribute__((weak)) char __start_emulation_shared[], __stop_emulation_shared[];
+#define EMULATED_SPOIL_STATIC() \
+    memset(__start_emulation_shared, 0xff, (size_t)(__stop_emulation_shared - __start_emulation_shared))
+#else
+#define __shared__              static
+#define EMULATED_SPOIL_STATIC() ((void)0)
+#endif
+
+/* Under nvcc: kernel<<<grid, block, shared_bytes, stream>>>(arguments). */
+#define PPO__LAUNCH(kernel, grid, block, shared_bytes, ...) \
+    emulated::launch(#kernel, grid, block, shared_bytes, kernel, __VA_ARGS__)
+/* Under nvcc: extern __shared__ __align__(16) unsigned char bytes[];
+   auto name = reinterpret_cast<type *>(bytes). */
+#define PPO__DYNAMIC_SHARED(type, name) auto name = static_cast<type *>(emulated::gpu.shared)
+
+template <class T> struct emulated_pair {
+    alignas(2 * sizeof(T)) T x;
+    T y;
+};
+template <class T> struct emulated_four {
+    alignas(4 * sizeof(T)) T x;
+    T y, z, w;
+};
+typedef emulated_pair<float>    float2;
+typedef emulated_four<float>    float4;
+typedef emulated_four<int>      int4;
+typedef emulated_four<unsigned> uint4;
+
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline int4   make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+inline uint4  make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+inline dim3   threadIdx, blockIdx, blockDim, gridDim; /* of the thread that runs */
+constexpr int warpSize = 32;
+
+/* --------------------------------------------------------------------------------------------------------
+   Threads
+   -------------------------------------------------------------------------------------------------------- */
+
+namespace emulated {
+
+enum { max_threads = 1024, stack_size = 256 << 10, guard_size = 64 << 10 };
+enum status { ready, waiting, returned };
+struct abandoned {}; /* thrown through the kernel by the threads of a launch that went wrong */
+
+struct site {
+    const char *file;
+    int         line;
+};
+
+struct thread {
+    dim3   index;
+    int    number; /* of its block */
+    status now;
+
+    /* what it waits for */
+    const char *call;
+    site        where;
+    unsigned    mask;         /* the lanes that must come; 0: the whole block */
+    int         source;       /* the lane whose number it takes; -1: it takes the ballot */
+    uint64_t    given, taken; /* what it brings and gets */
+
+    /* its stack, which threads of this number have one after another */
+    const void *bottom;
+    size_t      size;
+    void       *fake_stack; /* AddressSanitizer's */
+#ifdef EMULATION_UCONTEXT
+    ucontext_t context;
+#else
+    void *pointer;
+#endif
+};
+
+inline struct machine {
+    thread  host, threads[max_threads];
+    thread *current, *left; /* who runs, and who ran before */
+
+    thread   *queue[max_threads]; /* of those that are ready: a ring */
+    int       first, queued, count, running;
+    uint32_t *seed; /* shuffles the orders of threads and blocks; 0: as numbered */
+
+    const char *kernel;
+    void (*body)(void *);
+    void *arguments, *shared;
+    bool  failed;
+    char  sentence[512]; /* what went wrong */
+} gpu;
+
+#ifdef EMULATION_UCONTEXT
+inline void swap(thread *from, thread *to) { swapcontext(&from->context, &to->context); }
+
+inline void prepare(thread *t, char *bottom, void (*run)()) {
+    getcontext(&t->context);
+    t->context.uc_stack.ss_sp = bottom;
+    t->context.uc_stack.ss_size = stack_size;
+    makecontext(&t->context, run, 0);
+}
+#else
+/* swapcontext() calls the system for the mask of signals, which takes a thousand cycles. */
+extern "C" void emulated_swap(void **from, void *to);
+asm(".text\n"
+    "emulated_swap:\n"
+    "    pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
+    "    movq %rsp, (%rdi)\n"
+    "    movq %rsi, %rsp\n"
+    "    popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n"
+    "    ret\n");
+inline void swap(thread *from, thread *to) { emulated_swap(&from->pointer, to->pointer); }
+
+inline void prepare(thread *t, char *bottom, void (*run)()) {
+    void **top = reinterpret_cast<void **>(bottom + stack_size);
+    top[-2] = reinterpret_cast<void *>(run); /* ret goes there, after six registers */
+    t->pointer = top - 8;
+}
+#endif
+
+/* The first thing that a stack does which runs again. */
+inline void arrive() {
+#ifdef EMULATION_ASAN
+    __sanitizer_finish_switch_fiber(gpu.current->fake_stack, &gpu.left->bottom, &gpu.left->size);
+#endif
+    threadIdx = gpu.current->index;
+}
+
+inline void switch_to(thread *to) {
+    thread *from = gpu.current;
+    gpu.left = from;
+    gpu.current = to;
+#ifdef EMULATION_ASAN
+    __sanitizer_start_switch_fiber(&from->fake_stack, to->bottom, to->size);
+#endif
+    swap(from, to);
+    arrive();
+}
+
+inline unsigned random_below(unsigned n) {
+    uint32_t &x = *gpu.seed; /* xorshift, which never comes to 0 */
+    x ^= x << 13, x ^= x >> 17, x ^= x << 5;
+    return x % n;
+}
+
+inline void put(thread *t) {
+    t->now = ready;
+    gpu.queue[(gpu.first + gpu.queued++) % max_threads] = t;
+}
+
+inline thread *take() {
+    int chosen = gpu.first + (*gpu.seed ? (int)random_below((unsigned)gpu.queued) : 0);
+    std::swap(gpu.queue[gpu.first], gpu.queue[chosen % max_threads]);
+    thread *t = gpu.queue[gpu.first];
+    gpu.first = (gpu.first + 1) % max_threads;
+    gpu.queued--;
+    return t;
+}
+
+/* Ends the launch with a sentence about a thread: those that wait are woken to throw. */
+__attribute__((format(printf, 2, 3))) inline void fail(const thread *t, const char *format, ...) {
+    char    what[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    snprintf(gpu.sentence, sizeof gpu.sentence, "kernel %s, block (%u, %u, %u), thread (%u, %u, %u) %s",
+             gpu.kernel, blockIdx.x, blockIdx.y, blockIdx.z, t->index.x, t->index.y, t->index.z, what);
+    gpu.failed = true;
+    for (int i = 0; i < gpu.count; i++)
+        if (gpu.threads[i].now == waiting) put(&gpu.threads[i]);
+}
+
+/* The threads that one waits for, itself among them: those from begin to end - 1 that has() names. */
+struct group {
+    int      begin, end;
+    unsigned mask;
+    explicit group(const thread *t) : begin(t->mask ? t->number & ~31 : 0), end(gpu.count), mask(t->mask) {
+        if (mask) end = begin + 32;
+    }
+    bool has(int i) const { return !mask || mask >> (i - begin) & 1; }
+};
+
+inline bool at_the_same_place(const thread *a, const thread *b) {
+    return a->call == b->call && a->mask == b->mask && a->where.line == b->where.line &&
+           strcmp(a->where.file, b->where.file) == 0;
+}
+
+/* One for whom the thread must wait on, or -1. */
+inline int missing(const thread *t) {
+    group   g(t);
+    thread *all = gpu.threads;
+    for (int i = g.end - 1; i >= g.begin; i--)
+        if (g.has(i) && (i >= gpu.count || all[i].now != waiting || !at_the_same_place(t, &all[i]))) return i;
+    return -1;
+}
+
+inline void release(const thread *t) {
+    group    g(t);
+    unsigned ballot = 0;
+    for (int i = g.begin; i < g.end; i++)
+        if (g.has(i) && gpu.threads[i].given) ballot |= 1u << (i & 31);
+    for (int i = g.begin; i < g.end; i++) {
+        if (!g.has(i)) continue;
+        thread *other = &gpu.threads[i];
+        other->taken = other->source < 0 ? ballot : gpu.threads[g.begin + other->source].given;
+        put(other);
+    }
+}
+
+inline std::string place(const thread *t) {
+    char text[160];
+    snprintf(text, sizeof text, t->mask ? "waits at %s (%s:%d, mask 0x%08x)" : "waits at %s (%s:%d)", t->call,
+             t->where.file, t->where.line, t->mask);
+    return text;
+}
+
+/* No thread can go on: somebody waits for one who will not come. */
+inline void explain_stall() {
+    const thread *t = gpu.threads;
+    while (t->now != waiting) t++;
+    int         i = missing(t);
+    std::string what = i >= gpu.count                   ? "does not exist"
+                       : gpu.threads[i].now == returned ? "has returned"
+                                                        : place(&gpu.threads[i]);
+    fail(t, "%s for thread %d of its block, which %s", place(t).c_str(), i, what.c_str());
+}
+
+/* Lets the next thread run, or the host after the last one. */
+inline void pass_on() {
+    if (!gpu.queued && gpu.running) explain_stall();
+    thread *next = gpu.queued ? take() : &gpu.host;
+    if (next != gpu.current) switch_to(next);
+}
+
+/* The life of a stack: one thread of each block. */
+inline void run_threads() {
+    arrive();
+    for (;;) {
+        try {
+            if (!gpu.failed) gpu.body(gpu.arguments);
+        } catch (const abandoned &) {
+        }
+        gpu.current->now = returned;
+        gpu.running--;
+        pass_on();
+    }
+}
+
+inline void make_stack(thread *t) {
+    void *memory = mmap(NULL, guard_size + stack_size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED || mprotect(memory, guard_size, PROT_NONE)) {
+        fprintf(stderr, "no memory for the stacks of emulated threads\n");
+        abort();
+    }
+    char *bottom = static_cast<char *>(memory) + guard_size;
+    t->bottom = bottom;
+    t->size = stack_size;
+    prepare(t, bottom, run_threads);
+}
+
+inline dim3 unfold(unsigned i, dim3 size) {
+    return dim3(i % size.x, i / size.x % size.y, i / size.x / size.y);
+}
+
+inline void run_block(unsigned number, size_t shared_bytes) {
+    blockIdx = unfold(number, gridDim);
+    memset(gpu.shared, 0xff, shared_bytes);
+    EMULATED_SPOIL_STATIC();
+    for (gpu.running = 0; gpu.running < gpu.count; gpu.running++) {
+        thread *t = &gpu.threads[gpu.running];
+        if (!t->bottom) make_stack(t);
+        t->number = gpu.running;
+        t->index = unfold((unsigned)t->number, blockDim);
+        put(t);
+    }
+    switch_to(take());
+}
+
+/* All blocks, or those up to one in which something goes wrong. */
+inline void run_blocks(size_t shared_bytes) {
+    std::vector<unsigned> order((size_t)gridDim.x * gridDim.y * gridDim.z);
+    for (size_t i = 0; i < order.size(); i++) {
+        size_t other = *gpu.seed ? random_below((unsigned)i + 1) : i;
+        order[i] = order[other];
+        order[other] = (unsigned)i;
+    }
+    gpu.current = &gpu.host;
+    gpu.count = (int)(blockDim.x * blockDim.y * blockDim.z);
+    gpu.shared = malloc(shared_bytes);
+    gpu.failed = false;
+    for (size_t i = 0; i < order.size() && !gpu.failed; i++) run_block(order[i], shared_bytes);
+    free(gpu.shared);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Barriers, shuffles, atomics
+   -------------------------------------------------------------------------------------------------------- */
+
+inline void meet(const char *call, site where, unsigned mask) {
+    thread *t = gpu.current;
+    t->call = call, t->where = where, t->mask = mask;
+    t->now = waiting;
+    if (missing(t) < 0) release(t);
+    pass_on();
+    if (gpu.failed) throw abandoned();
+}
+
+/* Lanes bring a number each, and take that of lane source, or the ballot. */
+inline uint64_t exchange(const char *call, site where, unsigned mask, uint64_t given, int source) {
+    thread *t = gpu.current;
+    int     lane = t->number & 31, absent = mask >> lane & 1 ? source : lane;
+    if (absent >= 0 && !(mask >> absent & 1)) {
+        fail(t, "%s lane %d, which the mask 0x%08x does not name, at %s (%s:%d)",
+             absent == lane ? "is" : "reads from", absent, mask, call, where.file, where.line);
+        throw abandoned();
+    }
+    t->given = given, t->source = source;
+    meet(call, where, mask);
+    return t->taken;
+}
+
+inline int lane() { return gpu.current->number & 31; }
+
+template <class T> T shuffle(const char *call, site where, unsigned mask, T value, int source) {
+    static_assert(std::is_arithmetic<T>::value && (sizeof(T) == 4 || sizeof(T) == 8), "as in CUDA");
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    bits = exchange(call, where, mask, bits, source);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+template <class T> T replace(T *at, T value) {
+    std::swap(*at, value);
+    return value;
+}
+
+template <class T, class F> T same_bits(F from) {
+    T to;
+    static_assert(sizeof to == sizeof from, "bits of another size");
+    memcpy(&to, &from, sizeof to);
+    return to;
+}
+} // namespace emulated
+
+/* As a default argument: where the call stands. */
+#define EMULATED_SITE emulated::site where = {__builtin_FILE(), __builtin_LINE()}
+
+inline void __syncthreads(EMULATED_SITE) { emulated::meet("__syncthreads", where, 0); }
+inline void __syncwarp(unsigned mask = 0xffffffff, EMULATED_SITE) {
+    emulated::exchange("__syncwarp", where, mask, 0, -1);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate, EMULATED_SITE) {
+    return (unsigned)emulated::exchange("__ballot_sync", where, mask, predicate != 0, -1);
+}
+inline int __any_sync(unsigned mask, int predicate, EMULATED_SITE) {
+    return emulated::exchange("__any_sync", where, mask, predicate != 0, -1) != 0;
+}
+inline int __all_sync(unsigned mask, int predicate, EMULATED_SITE) {
+    return emulated::exchange("__all_sync", where, mask, predicate != 0, -1) == mask;
+}
+
+template <class T> T __shfl_sync(unsigned mask, T value, int lane, int width = 32, EMULATED_SITE) {
+    int source = (emulated::lane() & ~(width - 1)) | (lane & (width - 1));
+    return emulated::shuffle("__shfl_sync", where, mask, value, source);
+}
+template <class T> T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, EMULATED_SITE) {
+    int lane = emulated::lane(), source = lane ^ bits;
+    return emulated::shuffle("__shfl_xor_sync", where, mask, value,
+                             source > (lane | (width - 1)) ? lane : source);
+}
+template <class T> T __shfl_down_sync(unsigned mask, T value, unsigned by, int width = 32, EMULATED_SITE) {
+    int lane = emulated::lane(), source = lane + (int)by;
+    return emulated::shuffle("__shfl_down_sync", where, mask, value,
+                             source > (lane | (width - 1)) ? lane : source);
+}
+template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 32, EMULATED_SITE) {
+    int lane = emulated::lane(), source = lane - (int)by;
+    return emulated::shuffle("__shfl_up_sync", where, mask, value,
+                             source < (lane & ~(width - 1)) ? lane : source);
+}
+
+inline int atomicAdd(int *at, int x) { return emulated::replace(at, (int)((unsigned)*at + (unsigned)x)); }
+inline unsigned           atomicAdd(unsigned *at, unsigned x) { return emulated::replace(at, *at + x); }
+inline float              atomicAdd(float *at, float x) { return emulated::replace(at, *at + x); }
+inline unsigned long long atomicAdd(unsigned long long *at, unsigned long long x) {
+    return emulated::replace(at, *at + x);
+}
+inline int      atomicMax(int *at, int x) { return emulated::replace(at, std::max(*at, x)); }
+inline unsigned atomicCAS(unsigned *at, unsigned old, unsigned x) {
+    return emulated::replace(at, *at == old ? x : *at);
+}
+inline void __threadfence() {}
+
+/* --------------------------------------------------------------------------------------------------------
+   Arithmetic
+   -------------------------------------------------------------------------------------------------------- */
+
+using std::max;
+using std::min;
+
+/* Macros, because some C libraries have functions of these names. */
+#define __expf(x)        expf(x)
+#define __logf(x)        logf(x)
+#define rsqrtf(x)        ((float)(1 / sqrt((double)(x))))
+#define __fdividef(x, y) ((float)(x) / (float)(y))
+
+inline unsigned __float_as_uint(float x) { return emulated::same_bits<unsigned>(x); }
+inline float    __uint_as_float(unsigned x) { return emulated::same_bits<float>(x); }
+inline int      __float_as_int(float x) { return emulated::same_bits<int>(x); }
+inline float    __int_as_float(int x) { return emulated::same_bits<float>(x); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+inline int      __popc(unsigned x) { return __builtin_popcount(x); }
+inline int      __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+inline unsigned __brev(unsigned x) {
+    unsigned reversed = 0;
+    for (int i = 0; i < 32; i++) reversed |= (x >> i & 1) << (31 - i);
+    return reversed;
+}
+template <class T> T __ldg(const T *at) { return *at; }
+
+struct __nv_bfloat16 {
+    unsigned short bits;
+};
+typedef emulated_pair<__nv_bfloat16> __nv_bfloat162;
+
+inline __nv_bfloat16  __ushort_as_bfloat16(unsigned short bits) { return {bits}; }
+inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
+inline float          __bfloat162float(__nv_bfloat16 x) { return __uint_as_float((unsigned)x.bits << 16); }
+/* To the nearest, of two to the even one; any NaN becomes one NaN. */
+inline __nv_bfloat16 __float2bfloat16(float x) {
+    unsigned bits = __float_as_uint(x);
+    return {(unsigned short)(isnan(x) ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
+    return {__float2bfloat16(x), __float2bfloat16(y)};
+}
+inline float2 __bfloat1622float2(__nv_bfloat162 v) { return {__bfloat162float(v.x), __bfloat162float(v.y)}; }
+
+#endif /* PPO_TEST_CUDA_EMULATION_DEVICE_H */
