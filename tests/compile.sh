@@ -171,6 +171,23 @@ renamed() {
 }
 check ppo_file_name renamed
 
+# --- what the emulation of CUDA accepts must be CUDA --------------------------------------------------------------
+
+cat >$work/kernels.cu <<'END'
+#include "tests/cuda_kernels_for_emulation.h"
+int main() {
+    launch_a_template(nullptr, 1, nullptr);
+    return make_every_call();
+}
+END
+nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+echo '#include <cublas_v2.h>' >$work/cublas.cu
+if have "$nvcc" && "$nvcc" -E $work/cublas.cu >$work/cublas.log 2>&1; then
+    check nvcc_kernels_for_emulation translate "$nvcc" "-std=c++17 -arch=sm_80" kernels.cu
+else
+    skip nvcc_kernels_for_emulation "nvcc with cuBLAS is not installed"
+fi
+
 # --- several files of one program ---------------------------------------------------------------------------------
 
 check one_implementation_one_user build_and_run "$cc" -O2 main.c implement.c
