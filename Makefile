@@ -113,7 +113,6 @@ build/asan/test_cuda%: tests/test_cuda%.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Make
 BENCHES := cartpole pendulum language arithmetic scaling flags profile
 
 bench: $(BENCHES:%=build/bench-%) build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
-	-@$(MAKE) --no-print-directory -s build/flags-native >build/flags.log 2>&1
 	-@$(MAKE) --no-print-directory -s build/bench-rltools >build/rltools.log 2>&1
 	@for b in $(BENCHES); do build/bench-$$b || exit 1; echo; done
 
@@ -124,7 +123,9 @@ RLTOOLS = $(shell $(or $(PPO_BENCH_PYTHON),python3) -c "import importlib.util as
 build/bench-rltools: bench/rltools_pendulum.cpp Makefile
 	$(CXX) -std=c++17 -O3 -march=native -ffast-math -DRL_TOOLS_BACKEND_ENABLE_OPENBLAS -I$(RLTOOLS) $< -o $@ -lopenblas
 
-build/bench-flags: | build/flags-plain
+build/bench-flags: | build/flags-plain try-flags-native
+try-flags-native: # not every compiler has -march=native
+	-@mkdir -p build; $(MAKE) --no-print-directory -s build/flags-native >build/flags.log 2>&1
 build/flags-plain: FLAGS = -O2
 build/flags-native: FLAGS = -O3 -march=native
 build/flags-%: bench/flags.c bench/measure.h bench/workloads.h $(HEADERS) Makefile | build/stb_ds.found
@@ -188,4 +189,4 @@ clean: ## removes build/
 help: ## prints this
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' Makefile | awk -F' - ' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
-.PHONY: all run plot rlhf words overopt lunarlander test test-all test-long test-programs bench clean help
+.PHONY: all run plot rlhf words overopt lunarlander test test-all test-long test-programs bench try-flags-native clean help

@@ -149,7 +149,8 @@ REPRODUCIBLE
 
 THREADS
 
-    cfg.threads > 1 collects experience and computes the update on that many threads: your environment's
+    cfg.threads > 1 collects experience and computes the update on that many threads; of a small network's
+    minibatch each takes 128 samples or more, so less than 256 are hardly worth a second one. Your environment's
     functions (and the allocator hook) are then called from several threads at once, the former each with its
     own state. ppo_set_threads() divides the arithmetic of all else, of language models above all. Different
     trainers may run on different threads. One agent, trainer or tape must not be used by two threads at a
@@ -3217,8 +3218,9 @@ PPO__FN void PPO__(softmax_stats)(int rows, int n, const float *logits, int ld, 
 }
 
 /* The gradient at z - max, with the rest of the row in vectors. */
-PPO__INLINE PPO__VEC PPO__(softmax_slope)(PPO__VEC z, PPO__VEC log_sum, PPO__VEC entropy, PPO__VEC grad_logp,
-                                          PPO__VEC grad_entropy, float inv_temperature) {
+PPO__INLINE PPO__VEC PPO__(softmax_grad_at)(PPO__VEC z, PPO__VEC log_sum, PPO__VEC entropy,
+                                            PPO__VEC grad_logp, PPO__VEC grad_entropy,
+                                            float inv_temperature) {
     const PPO__VEC logp = PPO__MAX(PPO__SET1(-200.0f), z - log_sum);
     const PPO__VEC p = PPO__(vexp)(logp);
     const PPO__VEC slope = PPO__FMA(grad_entropy, logp + entropy, grad_logp);
@@ -3226,33 +3228,34 @@ PPO__INLINE PPO__VEC PPO__(softmax_slope)(PPO__VEC z, PPO__VEC log_sum, PPO__VEC
 }
 
 PPO__FN void PPO__(softmax_grad_row)(int n, const float *logits, float inv_temperature,
-                                     const ppo__softmax_slope *row, ptrdiff_t r, int add, float *out) {
-    const PPO__VEC log_sum = PPO__SET1(row->log_sum[r]), entropy = PPO__SET1(row->entropy[r]);
-    const PPO__VEC grad_logp = PPO__SET1(row->grad_logp[r]), grad_entropy = PPO__SET1(row->grad_entropy[r]);
+                                     const ppo__softmax_slope *slope, ptrdiff_t r, int add, float *out) {
+    const PPO__VEC log_sum = PPO__SET1(slope->log_sum[r]), entropy = PPO__SET1(slope->entropy[r]);
+    const PPO__VEC grad_logp = PPO__SET1(slope->grad_logp[r]),
+                   grad_entropy = PPO__SET1(slope->grad_entropy[r]);
     PPO__EACH_VECTOR((size_t)n, {
-        const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, row->max[r], lanes);
-        PPO__VEC d = PPO__(softmax_slope)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature);
+        const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, slope->max[r], lanes);
+        PPO__VEC d = PPO__(softmax_grad_at)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature);
         if (add) d = d + PPO__(load)(out + i, lanes);
         PPO__(store)(out + i, d, lanes);
     });
 }
 
 PPO__FN void PPO__(softmax_grad_few)(int rows, int n, const float *logits, int ld, float inv_temperature,
-                                     const ppo__softmax_slope *row, ptrdiff_t r, int add, float *out,
+                                     const ppo__softmax_slope *slope, ptrdiff_t r, int add, float *out,
                                      int ld_out) {
     const size_t   lanes = (size_t)rows;
-    const PPO__VEC log_sum = PPO__(load)(row->log_sum + r, lanes);
-    const PPO__VEC entropy = PPO__(load)(row->entropy + r, lanes);
-    const PPO__VEC grad_logp = PPO__(load)(row->grad_logp + r, lanes);
-    const PPO__VEC grad_entropy = PPO__(load)(row->grad_entropy + r, lanes);
-    const PPO__VEC max = PPO__(load)(row->max + r, lanes);
+    const PPO__VEC log_sum = PPO__(load)(slope->log_sum + r, lanes);
+    const PPO__VEC entropy = PPO__(load)(slope->entropy + r, lanes);
+    const PPO__VEC grad_logp = PPO__(load)(slope->grad_logp + r, lanes);
+    const PPO__VEC grad_entropy = PPO__(load)(slope->grad_entropy + r, lanes);
+    const PPO__VEC max = PPO__(load)(slope->max + r, lanes);
     float          t[PPO__WIDTH * PPO__WIDTH];
     PPO__(transpose)(rows, n, logits, ld, t, PPO__WIDTH);
     for (int j = 0; j < n; j++) {
         const PPO__VEC x = PPO__(load)(t + j * PPO__WIDTH, lanes);
         const PPO__VEC z = PPO__FMA(x, PPO__SET1(inv_temperature), -max);
         const PPO__VEC d =
-            PPO__(softmax_slope)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature);
+            PPO__(softmax_grad_at)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature);
         PPO__STOREU(t + j * PPO__WIDTH, d);
     }
     for (ptrdiff_t i = 0; i < rows; i++) {
@@ -3264,14 +3267,14 @@ PPO__FN void PPO__(softmax_grad_few)(int rows, int n, const float *logits, int l
 }
 
 PPO__FN void PPO__(softmax_grad)(int rows, int n, const float *logits, int ld, float inv_temperature,
-                                 const ppo__softmax_slope *row, int add, float *out, int ld_out) {
+                                 const ppo__softmax_slope *slope, int add, float *out, int ld_out) {
     const int height = n <= PPO__WIDTH ? PPO__WIDTH : 1;
     for (ptrdiff_t i = 0; i < rows; i += height) {
         const float *x = logits + i * ld;
         float       *y = out + i * ld_out;
         const int    count = rows - i < height ? (int)(rows - i) : height;
-        if (height == 1) PPO__(softmax_grad_row)(n, x, inv_temperature, row, i, add, y);
-        else PPO__(softmax_grad_few)(count, n, x, ld, inv_temperature, row, i, add, y, ld_out);
+        if (height == 1) PPO__(softmax_grad_row)(n, x, inv_temperature, slope, i, add, y);
+        else PPO__(softmax_grad_few)(count, n, x, ld, inv_temperature, slope, i, add, y, ld_out);
     }
 }
 
@@ -3649,7 +3652,7 @@ static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with
     return tape->status ? NULL : tensor;
 }
 
-/* The input x as the operation sees it. */
+/* x; or a copy whose gradient goes to tape->grad, where x is one of tape->params. */
 static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
     if (!tape->params || !x || !x->grad) return x;
     uintptr_t at = (uintptr_t)x->grad - (uintptr_t)tape->params->grad; /* huge where it lies before */
@@ -4021,13 +4024,18 @@ PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x) { return ppo__t
 
 /* y = x - log sum exp x, per row; dx = dy - softmax(x) sum dy. */
 static ppo_status ppo__log_softmax_forward(ppo_node *node) {
-    size_t cols = (size_t)node->in[0]->cols;
-    for (size_t i = 0; i < (size_t)node->in[0]->rows; ++i) {
-        const float *x = node->in[0]->data + i * cols;
-        float       *y = node->out[0]->data + i * cols, max, sum, dot;
-        ppo__k()->softmax_stats(1, (int)cols, x, (int)cols, 1, &max, &sum, &dot);
-        float log_sum = logf(sum);
-        for (size_t j = 0; j < cols; ++j) y[j] = x[j] - max - log_sum;
+    enum { ROWS = 64 };
+    int   rows = node->in[0]->rows, cols = node->in[0]->cols;
+    float max[ROWS], sum[ROWS], dot[ROWS];
+    for (int i = 0; i < rows; i += ROWS) {
+        const float *x = node->in[0]->data + ppo__at(i, cols);
+        float       *y = node->out[0]->data + ppo__at(i, cols);
+        int          n = rows - i < ROWS ? rows - i : (int)ROWS;
+        ppo__k()->softmax_stats(n, cols, x, cols, 1, max, sum, dot);
+        for (int r = 0; r < n; ++r, x += cols, y += cols) {
+            float log_sum = logf(sum[r]);
+            for (int j = 0; j < cols; ++j) y[j] = x[j] - max[r] - log_sum;
+        }
     }
     return PPO_OK;
 }
@@ -4641,10 +4649,6 @@ typedef struct ppo__rows {
     float max[PPO__BLOCK], log_sum[PPO__BLOCK], entropy[PPO__BLOCK];
 } ppo__rows;
 
-typedef struct ppo__row { /* and of a single one */
-    float max, log_sum, entropy;
-} ppo__row;
-
 /* Not above 0, where rounding could take it; NaN stays NaN. */
 static float ppo__at_most_0(float x) { return x > 0 ? 0 : x; }
 
@@ -4655,13 +4659,6 @@ static void ppo__softmax_rows(int n, int vocab, const float *logits, int ld, flo
     ppo__k()->softmax_stats(n, vocab, logits, ld, inv_temperature, rows->max, sum, dot);
     ppo__k()->vlog(sum, rows->log_sum, (size_t)n);
     for (int i = 0; i < n; ++i) rows->entropy[i] = -ppo__at_most_0(dot[i] / sum[i] - rows->log_sum[i]);
-}
-
-static ppo__row ppo__softmax_row(const float *logits, int vocab, float inv_temperature) {
-    ppo__rows rows;
-    ppo__softmax_rows(1, vocab, logits, vocab, inv_temperature, &rows);
-    ppo__row row = {rows.max[0], rows.log_sum[0], rows.entropy[0]};
-    return row;
 }
 
 /* What a row of logits is made of: one categorical distribution, or several side by side. */
@@ -4706,7 +4703,7 @@ static ppo_status ppo__check_tokens(const char *function, const ppo__heads *head
     return PPO_OK;
 }
 
-/* Of a block of rows. entropy may be NULL; `rows` [heads], what backward needs, too. */
+/* Of a block of rows. `rows` [heads] keeps what backward needs; it and entropy may be NULL. */
 static void ppo__token_block(const ppo__heads *heads, int n, const float *logits, const int *token,
                              float *logp, float *entropy, ppo__rows *rows) {
     for (int i = 0; i < n; ++i) logp[i] = 0;
@@ -4859,31 +4856,33 @@ PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float tempera
     return mode; /* rounding put the threshold at the total */
 }
 
-/* sum of p (log p - log q) over a row of all heads. */
-static double ppo__heads_kl_row(const ppo__heads *heads, const float *p, const float *q) {
-    double sum = 0;
-    for (int h = 0; h < heads->count; ++h) {
-        int      size = heads->sizes[h];
-        ppo__row p_row = ppo__softmax_row(p, size, 1), q_row = ppo__softmax_row(q, size, 1);
+/* sum[i] += sum of p (log p - log q) over row i of a head, of a block of rows. */
+static void ppo__head_kl(int n, int size, int ld, const float *p, const float *q, double *sum) {
+    ppo__rows p_rows, q_rows;
+    ppo__softmax_rows(n, size, p, ld, 1, &p_rows);
+    ppo__softmax_rows(n, size, q, ld, 1, &q_rows);
+    for (int i = 0; i < n; ++i, p += ld, q += ld) {
         for (int j = 0; j < size; ++j) {
-            float p_logp = p[j] - p_row.max - p_row.log_sum, q_logp = q[j] - q_row.max - q_row.log_sum;
-            float probability = expf(p_logp);
-            if (probability > 0) sum += (double)probability * (double)(p_logp - q_logp); /* 0 log 0 = 0 */
-            if (p_logp != p_logp) sum = (double)p_logp;
+            float p_logp = p[j] - p_rows.max[i] - p_rows.log_sum[i], probability = expf(p_logp);
+            float q_logp = q[j] - q_rows.max[i] - q_rows.log_sum[i];
+            if (probability > 0) sum[i] += (double)probability * (double)(p_logp - q_logp); /* 0 log 0 = 0 */
+            if (p_logp != p_logp) sum[i] = (double)p_logp;
         }
-        p += size;
-        q += size;
     }
-    return sum;
 }
 
 static ppo_status ppo__heads_kl(const char *function, const ppo__heads *heads, const float *p_logits,
                                 const float *q_logits, int n, float *kl) {
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; i += PPO__BLOCK) {
+        double sum[PPO__BLOCK] = {0};
+        int    count = ppo__block_length(n, i);
         size_t at = ppo__at(i, heads->cols);
-        kl[i] = (float)ppo__heads_kl_row(heads, p_logits + at, q_logits + at);
-        if (kl[i] != kl[i]) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "%s: the KL of row %d is %g", function, i, (double)kl[i]);
+        for (int h = 0; h < heads->count; at += heads->sizes[h], ++h)
+            ppo__head_kl(count, heads->sizes[h], heads->cols, p_logits + at, q_logits + at, sum);
+        for (int k = 0; k < count; ++k) {
+            kl[i + k] = (float)sum[k];
+            if (sum[k] != sum[k])
+                return ppo_fail(PPO_ERROR_NUMERIC, "%s: the KL of row %d is %g", function, i + k, sum[k]);
         }
     }
     return PPO_OK;
@@ -5159,21 +5158,30 @@ static ppo_status ppo__categorical_kl_forward(ppo_node *node) {
                          node->in[0]->rows, node->out[0]->data);
 }
 
+/* grad += dy (p_new - p_old), of a block of rows of one head. */
+static void ppo__head_kl_backward(int n, int size, int ld, const float *old, const float *z, const float *dy,
+                                  float *grad) {
+    ppo__rows p, q;
+    ppo__softmax_rows(n, size, old, ld, 1, &p);
+    ppo__softmax_rows(n, size, z, ld, 1, &q);
+    for (int i = 0; i < n; ++i, old += ld, z += ld, grad += ld) {
+        for (int j = 0; j < size; ++j) {
+            grad[j] +=
+                dy[i] * (expf(z[j] - q.max[i] - q.log_sum[i]) - expf(old[j] - p.max[i] - p.log_sum[i]));
+        }
+    }
+}
+
 static void ppo__categorical_kl_backward(ppo_node *node) {
     const ppo__categorical_kl_args *args = (const ppo__categorical_kl_args *)node->args;
-    const float                    *old = args->old_logits, *z = node->in[0]->data;
-    float                          *grad = node->in[0]->grad;
-    for (int i = 0; i < node->in[0]->rows; ++i) {
-        for (int h = 0; h < args->heads.count; ++h) {
-            int      size = args->heads.sizes[h];
-            ppo__row p = ppo__softmax_row(old, size, 1), q = ppo__softmax_row(z, size, 1);
-            for (int j = 0; j < size; ++j) {
-                grad[j] += node->out[0]->grad[i] *
-                           (expf(z[j] - q.max - q.log_sum) - expf(old[j] - p.max - p.log_sum));
-            }
-            old += size;
-            z += size;
-            grad += size;
+    const ppo__heads               *heads = &args->heads;
+    const ppo_tensor               *logits = node->in[0];
+    for (int i = 0; i < logits->rows; i += PPO__BLOCK) {
+        size_t at = ppo__at(i, heads->cols);
+        for (int h = 0; h < heads->count; at += heads->sizes[h], ++h) {
+            ppo__head_kl_backward(ppo__block_length(logits->rows, i), heads->sizes[h], heads->cols,
+                                  args->old_logits + at, logits->data + at, node->out[0]->grad + i,
+                                  logits->grad + at);
         }
     }
 }
@@ -5278,10 +5286,10 @@ typedef struct ppo__kl_to_args {
 } ppo__kl_to_args;
 
 /* log p - log q at j, of rows of logits z and z_ref */
-static float ppo__log_ratio(const ppo__row *row, const float *z, const ppo__row *ref_row, const float *z_ref,
-                            int j, float inv_temperature) {
-    return (z[j] * inv_temperature - row->max - row->log_sum) -
-           (z_ref[j] * inv_temperature - ref_row->max - ref_row->log_sum);
+static float ppo__log_ratio(const ppo__rows *row, const float *z, const ppo__rows *ref_row,
+                            const float *z_ref, int j, float inv_temperature) {
+    return (z[j] * inv_temperature - row->max[0] - row->log_sum[0]) -
+           (z_ref[j] * inv_temperature - ref_row->max[0] - ref_row->log_sum[0]);
 }
 
 /* KL = sum p (log p - log q), d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature. kept: that slope. */
@@ -5294,9 +5302,10 @@ static ppo_status ppo__kl_to_forward(ppo_node *node) {
     node->kept = slope;
     for (int i = 0; i < logits->rows; ++i, slope += vocab) {
         const float *z = logits->data + ppo__at(i, vocab), *z_ref = args->ref_logits + ppo__at(i, vocab);
-        ppo__row     row = ppo__softmax_row(z, vocab, args->inv_temperature);
-        ppo__row     ref_row = ppo__softmax_row(z_ref, vocab, args->inv_temperature);
+        ppo__rows    row, ref_row; /* of a single row */
         double       kl = 0;
+        ppo__softmax_rows(1, vocab, z, vocab, args->inv_temperature, &row);
+        ppo__softmax_rows(1, vocab, z_ref, vocab, args->inv_temperature, &ref_row);
         memcpy(slope, z, vocab * sizeof(float));
         ppo__k()->softmax(args->inv_temperature, slope, vocab);
         for (int j = 0; j < vocab; ++j) {
@@ -8104,7 +8113,12 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
    sample. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
    thread. Their number follows from the settings alone, and their gradients are added in order, so the
    bits are the same for any number of threads. */
-enum { PPO__SHARDS = 16, PPO__SHARD_SAMPLES = 128, PPO__SHARD_PIECES = 16 }; /* at most; at least; at least */
+enum {
+    PPO__SHARDS = 16,           /* of a minibatch, at most */
+    PPO__SHARD_SAMPLES = 128,   /* of a shard, at least */
+    PPO__SHARD_PIECES = 16,     /* recurrent: of a shard, at least */
+    PPO__SHARD_PARAMS = 1 << 16 /* at most: of a larger network the operations are divided instead */
+};
 
 /* What one gradient step reports. */
 typedef struct ppo__step_stats {
@@ -8199,12 +8213,12 @@ static int ppo__pick(const ppo_trainer *trainer, int *pieces, int n, int *count,
     return rows;
 }
 
-/* Gathers n pieces of the rollout into the minibatch, shard by shard. */
-static void ppo__gather_pieces(ppo_trainer *trainer, int *pieces, int n) {
+/* Gathers n pieces of the rollout into the minibatch, in so many shards at most. */
+static void ppo__gather_pieces(ppo_trainer *trainer, int *pieces, int n, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
     int                rows = 0, first[PPO__SHARDS + 1];
-    batch->shards = batch->most_shards < n ? batch->most_shards : n;
+    batch->shards = most_shards < n ? most_shards : n;
     for (int k = 0; k < batch->shards; ++k) {
         int begin = (int)((int64_t)n * k / batch->shards), end = (int)((int64_t)n * (k + 1) / batch->shards);
         first[k] = rows;
@@ -8315,13 +8329,14 @@ static void ppo__shard_gradients(void *user, int thread, int from, int to) {
     for (int k = from; k < to && !status; ++k) {
         ppo__shard *shard = &batch->shard[k];
         ppo_tape_reset(tape);
-        tape->params = k ? params : NULL;
+        tape->params = batch->most_shards > 1 ? params : NULL;
         tape->grad = shard->grad;
         memset(shard->grad, 0, params->count * sizeof(float));
         ppo_tensor *loss = ppo__shard_loss(job->trainer, tape, job->settings, shard);
         if (batch->shards > 1) /* its share in the mean over all samples */
             loss = ppo_tape_scale(tape, loss, (float)shard->samples.envs / (float)batch->samples.envs, 0);
         status = ppo_tape_backward(tape, loss);
+        if (status) ppo__tape_fail(tape, status); /* what is wrong with the loss itself, too */
     }
 }
 
@@ -8354,7 +8369,7 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, const ppo__step_settings *
 }
 
 /* One gradient step on the gathered minibatch. *stop: by target_kl the policy is too far from the one that
-   acted; nothing was changed. */
+   acted; no parameter was changed. */
 static ppo_status ppo__gradient_step(ppo_trainer *trainer, const ppo__step_settings *settings,
                                      ppo__step_stats *stats, int *stop) {
     const ppo_config *config = &trainer->config;
@@ -8426,7 +8441,7 @@ static int ppo__cut(ppo_trainer *trainer, int *pieces) {
 /* Minibatch b of `batches`, which differ in size by at most one piece. */
 static void ppo__minibatch_take(ppo_trainer *trainer, int b, int batches, int pieces) {
     int begin = (int)((int64_t)pieces * b / batches), end = (int)((int64_t)pieces * (b + 1) / batches);
-    ppo__gather_pieces(trainer, trainer->order + begin, end - begin);
+    ppo__gather_pieces(trainer, trainer->order + begin, end - begin, trainer->minibatch.most_shards);
 }
 
 /* The epochs: every sample once per epoch, in a new order. */
@@ -8453,16 +8468,23 @@ static int ppo__adapts_kl(const ppo_config *config) {
     return config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY;
 }
 
-/* Pieces differ in length, so a minibatch to come may be larger than all of the first iteration: the tapes
-   take the room for the largest, as many whole pieces as there can be, before that. */
+/* Pieces differ in length, so a shard to come may be larger than all of the first iteration: before that each
+   tape takes the room for the largest, as many whole pieces as there can be. */
 static ppo_status ppo__reserve_tapes(ppo_trainer *trainer, const ppo__step_settings *settings) {
-    ppo__step_stats stats;
-    int             pieces, most = trainer->minibatch.pieces;
+    const ppo__minibatch *batch = &trainer->minibatch;
+    ppo__shards_job       job = {trainer, settings};
+    ppo_status            status = PPO_OK;
+    int                   pieces, most = batch->pieces;
     if (trainer->reserved) return PPO_OK;
     trainer->reserved = 1;
     ppo__cut(trainer, &pieces); /* in order: whole pieces come first */
-    ppo__gather_pieces(trainer, trainer->order, pieces < most ? pieces : most);
-    return ppo__gradient(trainer, settings, &stats);
+    most = ppo__divide_up(pieces < most ? pieces : most, batch->most_shards);
+    ppo__gather_pieces(trainer, trainer->order, most, 1);
+    for (int k = 0; k < batch->most_shards && !status; ++k) {
+        ppo__shard_gradients(&job, k, 0, 1);
+        status = ppo_tape_status(trainer->tapes[k]);
+    }
+    return status;
 }
 
 /* The sum of KL(old || new) over the samples of a shard. */
@@ -8608,6 +8630,7 @@ static ppo_status ppo__shards_room(ppo_trainer *trainer) {
     size_t            shards = ppo__at(batch->pieces, batch->piece_steps) / PPO__SHARD_SAMPLES;
     if (batch->piece_steps > 1 && shards > (size_t)batch->pieces / PPO__SHARD_PIECES)
         shards = (size_t)batch->pieces / PPO__SHARD_PIECES;
+    if (params->count > PPO__SHARD_PARAMS) shards = 1;
     batch->most_shards = shards > PPO__SHARDS ? (int)PPO__SHARDS : shards > 1 ? (int)shards : 1;
     for (int k = 0; k < batch->most_shards; ++k) {
         ppo__shard *shard = &batch->shard[k];

@@ -292,8 +292,6 @@ static void mean_return_is_that_of_the_last_100_episodes(void **state) {
    The algorithm
    -------------------------------------------------------------------------------------------------------- */
 
-/* With a learning rate of 0 the mean over the minibatches is the mean over the rollout, if none is seen
-   twice. */
 /* With a learning rate of 0 the means over minibatches are those over the rollout, also where a minibatch is
    cut into parts, of different sizes. */
 static void every_sample_is_used_once_per_epoch(void **state) {
@@ -342,6 +340,42 @@ static void every_sample_is_used_once_per_epoch(void **state) {
 
 /* The second gradient step of a run with two epochs reports of the policy that a run with one epoch ends with;
    the first one reports of a policy that has not moved. The minibatch is the whole rollout, in shards. */
+/* Frozen parameters leave nothing to learn: the sentence of backward comes through, also from a shard. */
+static void a_loss_that_nothing_can_lower_is_refused(void **state) {
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        ppo_env      env = walk_env();
+        ppo_config   cfg = eight_environments(0);
+        ppo_agent   *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        float        before[512];
+        cfg.rollout_steps = 64, cfg.minibatch_size = k % 2 ? 512 : 64, cfg.threads = 1 + k / 2;
+        cfg.total_steps = 1000000;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        ppo_params *p = agent->model.params;
+        assert_true(p->count <= COUNT(before));
+        for (int i = 0; i < p->tensor_count; i++) p->tensors[i]->grad = NULL;
+        memcpy(before, p->data, p->count * sizeof(float));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        assert_fails(ppo_trainer_iterate(trainer, NULL), PPO_ERROR_ARGUMENT, "backward|parameter");
+        assert_memory_equal(before, p->data, p->count * sizeof(float));
+        ppo_trainer_free(trainer);
+        ppo_agent_free(agent);
+    }
+}
+
+/* The last rollout may have fewer samples than minibatches have shards. */
+static void a_last_rollout_of_one_sample_is_a_minibatch(void **state) {
+    (void)state;
+    ppo_env    env = walk_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    cfg.num_envs = 1, cfg.rollout_steps = 700, cfg.minibatch_size = 0, cfg.total_steps = 701, cfg.epochs = 2;
+    cfg.normalize_advantage = 0;
+    assert_ok(ppo_train(&env, &cfg, &agent));
+    ppo_agent_free(agent);
+}
+
 static void figures_of_a_large_minibatch_are_means_over_all_its_samples(void **state) {
     (void)state;
     enum { N = 8 * 64 };
@@ -1224,6 +1258,8 @@ int main(void) {
         cmocka_unit_test(mean_return_is_that_of_the_last_100_episodes),
         cmocka_unit_test(every_sample_is_used_once_per_epoch),
         cmocka_unit_test(figures_of_a_large_minibatch_are_means_over_all_its_samples),
+        cmocka_unit_test(a_loss_that_nothing_can_lower_is_refused),
+        cmocka_unit_test(a_last_rollout_of_one_sample_is_a_minibatch),
         cmocka_unit_test(an_iteration_is_the_algorithm_written_out_with_the_building_blocks),
         cmocka_unit_test(cartpole_is_learned_within_30000_steps),
         cmocka_unit_test(reaching_with_continuous_actions_is_learned),

@@ -130,6 +130,22 @@ static void probabilities_sum_to_one_and_give_the_entropy(void **state) {
     }
 }
 
+/* Rows are taken in blocks; sentences count through. */
+static void a_bad_gradient_or_row_is_named_wherever_it_is(void **state) {
+    (void)state;
+    enum { N = 70 };
+    float logits[2 * N] = {0}, out[2 * N], up[N] = {0}, kl[N];
+    int   token[N] = {0};
+    up[66] = NAN;
+    assert_fails(ppo_token_logp_backward(logits, token, up, NULL, N, 2, 1, out), PPO_ERROR_NUMERIC, "row 66");
+    assert_fails(ppo_token_logp_backward(logits, token, NULL, up, N, 2, 1, out), PPO_ERROR_NUMERIC, "row 66");
+    logits[2 * 65] = NAN;
+    assert_fails(ppo_token_logp(logits, token, N, 2, 1, out, NULL), PPO_ERROR_NUMERIC, "row 65");
+    assert_fails(ppo_token_logp_backward(logits, token, NULL, NULL, N, 2, 1, out), PPO_ERROR_NUMERIC,
+                 "row 65");
+    assert_fails(ppo_categorical_kl(logits, logits, N, 2, kl), PPO_ERROR_NUMERIC, "row 65");
+}
+
 static void categorical_functions_refuse_bad_input(void **state) {
     (void)state;
     float logits[6] = {0, 1, 2, 3, 4, 5}, nans[6] = {0, 1, 2, 3, NAN, 5}, inf[6] = {0, 1, 2, 3, INFINITY, 5},
@@ -744,6 +760,7 @@ int main(void) {
         cmocka_unit_test(token_logp_backward_takes_either_gradient_alone),
         cmocka_unit_test(an_impossible_token_has_no_probability_entropy_or_gradient),
         cmocka_unit_test(probabilities_sum_to_one_and_give_the_entropy),
+        cmocka_unit_test(a_bad_gradient_or_row_is_named_wherever_it_is),
         cmocka_unit_test(categorical_functions_refuse_bad_input),
         cmocka_unit_test(categorical_kl_agrees_with_pytorch),
         cmocka_unit_test(categorical_kl_counts_what_p_cannot_do_as_nothing),

@@ -579,9 +579,44 @@ static void models_refuse_what_cannot_work(void **state) {
     ppo_params_free(params);
 }
 
+static ppo_tensor *mean_square_of_mlp(ppo_tape *tape, ppo_tensor *const *inputs, void *user) {
+    static const float x[9 * 5] = {0.3f, -1,    0.7f, 0.1f, 2,     -0.4f, 0.9f, -0.2f, 1.1f,
+                                   0.5f, -0.6f, 0.2f, 0.8f, -1.3f, 1,     0.6f, 0.4f,  -0.9f,
+                                   0.2f, -0.1f, 0.3f, 1.2f, -0.7f, 0.1f,  0.9f};
+    (void)inputs;
+    ppo_tensor *y = ppo_mlp_forward(tape, (const ppo_mlp *)user, ppo_tape_constant(tape, x, 9, 5));
+    return ppo_tape_mean(tape, ppo_tape_square(tape, y));
+}
+
+/* Layers are computed three at a time; a gradient must get past those that want none. */
+static void gradients_flow_past_frozen_layers(void **state) {
+    (void)state;
+    static const int sizes[] = {5, 7, 4, 6, 3, 5, 4, 6};
+    for (int layers = 1; layers <= 7; layers++) {
+        for (unsigned frozen = 0; frozen < 1u << 2 * (layers < 4 ? layers : 4); frozen++) {
+            ppo_params *params = NULL;
+            ppo_tensor *wanted[2 * 7];
+            ppo_mlp     mlp;
+            int         n = 0;
+            ppo_rng     rng = ppo_rng_stream(1, PPO_STREAM_USER, (uint32_t)layers);
+            assert_ok(ppo_params_create(&params));
+            assert_ok(ppo_mlp_init(&mlp, params, "m", sizes, layers, PPO_TANH, PPO_IDENTITY, 1, &rng));
+            for (int k = 0; k < layers; k++) ppo_init_normal(mlp.bias[k], 0.3f, &rng);
+            for (int k = 0; k < 2 * layers; k++) {
+                ppo_tensor *p = k % 2 ? mlp.bias[k / 2] : mlp.weight[k / 2];
+                if (frozen >> k % 8 & 1) p->grad = NULL;
+                else wanted[n++] = p;
+            }
+            if (n) assert_ok(ppo_check_gradients(mean_square_of_mlp, wanted, n, &mlp, 1e-2f, 1e-2f, NULL));
+            ppo_params_free(params);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forward_and_loss_and_gradient_agree_with_pytorch),
+        cmocka_unit_test(gradients_flow_past_frozen_layers),
         cmocka_unit_test(three_training_steps_end_where_pytorch_ends),
         cmocka_unit_test(initial_weights_are_orthogonal_with_their_gains_and_biases_zero),
         cmocka_unit_test(parameters_have_the_names_and_shapes_that_were_promised),

@@ -560,13 +560,17 @@ static void a_minibatch_of_long_pieces_needs_no_memory_of_its_own(void **state) 
     (void)state;
     heap h = {0, 0, -1, 0};
     ppo_set_allocator(heap_hook, &h);
-    for (int seed = 1; seed <= 4; seed++) {
+    for (int seed = 1; seed <= 8; seed++) {
         ppo_env      env = walk_env();
         ppo_config   cfg = tiny_config();
         ppo_agent   *agent = NULL;
         ppo_trainer *trainer = NULL;
         cfg.num_envs = 2, cfg.rollout_steps = 65, cfg.sequence_steps = 64, cfg.minibatch_size = 128;
         cfg.epochs = 1, cfg.recurrent = 64, cfg.seed = (uint64_t)seed, cfg.total_steps = 2 * 65 * 8;
+        if (seed > 4) { /* shards, of which any may have the long pieces alone */
+            cfg.num_envs = 41, cfg.rollout_steps = 33, cfg.sequence_steps = 32, cfg.minibatch_size = 0;
+            cfg.recurrent = 16, cfg.threads = 2, cfg.total_steps = 41 * 33 * 6;
+        }
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
         assert_ok(ppo_trainer_iterate(trainer, NULL));
