@@ -150,11 +150,11 @@ REPRODUCIBLE
 THREADS
 
     cfg.threads > 1 collects experience and computes the update on that many threads; of a small network's
-    minibatch each takes 128 samples or more, so less than 256 are hardly worth a second one. Your environment's
-    functions (and the allocator hook) are then called from several threads at once, the former each with its
-    own state. ppo_set_threads() divides the arithmetic of all else, of language models above all. Different
-    trainers may run on different threads. One agent, trainer or tape must not be used by two threads at a
-    time.
+    minibatch each takes 128 samples or more, so less than 256 are hardly worth a second one. Your
+    environment's functions (and the allocator hook) are then called from several threads at once, the former
+    each with its own state. ppo_set_threads() divides the arithmetic of all else, of language models above
+    all. Different trainers may run on different threads. One agent, trainer or tape must not be used by two
+    threads at a time.
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
@@ -2257,9 +2257,9 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
    Errors. The vector functions state their largest error; an ulp is the distance between floats at the exact
    result. For rows of n numbers they tell it in e = (6 + n / WIDTH) 2^-24, since a sum has as many chains as
    a vector has floats. tests/test_math.c compares them with double precision: functions of one argument over
-   every float, the others over random rows of 1 to 4099 numbers, also far from 0, nearly or all equal, and
-   logits of which one is far above the others, or most are -inf. The plain kernels have WIDTH 1, and are as
-   exact as the C library's expf, logf and tanhf. */
+   every float (in make test-long; make test takes every 1021st), the others over random rows of 1 to 4099
+   numbers, also far from 0, nearly or all equal, and logits of which one is far above the others, or most
+   are -inf. The plain kernels have WIDTH 1, and are as exact as the C library's expf, logf and tanhf. */
 
 /* What the gradient of a softmax needs to know of each row. */
 typedef struct ppo__softmax_slope {
@@ -3217,14 +3217,14 @@ PPO__FN void PPO__(softmax_stats)(int rows, int n, const float *logits, int ld, 
     }
 }
 
-/* The gradient at z - max, with the rest of the row in vectors. */
+/* `before` and the gradient at z - max, with the rest of the row in vectors. */
 PPO__INLINE PPO__VEC PPO__(softmax_grad_at)(PPO__VEC z, PPO__VEC log_sum, PPO__VEC entropy,
-                                            PPO__VEC grad_logp, PPO__VEC grad_entropy,
-                                            float inv_temperature) {
+                                            PPO__VEC grad_logp, PPO__VEC grad_entropy, float inv_temperature,
+                                            PPO__VEC before) {
     const PPO__VEC logp = PPO__MAX(PPO__SET1(-200.0f), z - log_sum);
     const PPO__VEC p = PPO__(vexp)(logp);
     const PPO__VEC slope = PPO__FMA(grad_entropy, logp + entropy, grad_logp);
-    return p * PPO__SET1(-inv_temperature) * slope;
+    return PPO__FMA(p * PPO__SET1(-inv_temperature), slope, before);
 }
 
 PPO__FN void PPO__(softmax_grad_row)(int n, const float *logits, float inv_temperature,
@@ -3234,8 +3234,9 @@ PPO__FN void PPO__(softmax_grad_row)(int n, const float *logits, float inv_tempe
                    grad_entropy = PPO__SET1(slope->grad_entropy[r]);
     PPO__EACH_VECTOR((size_t)n, {
         const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, slope->max[r], lanes);
-        PPO__VEC d = PPO__(softmax_grad_at)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature);
-        if (add) d = d + PPO__(load)(out + i, lanes);
+        const PPO__VEC before = add ? PPO__(load)(out + i, lanes) : PPO__SET1(0.0f);
+        const PPO__VEC d =
+            PPO__(softmax_grad_at)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature, before);
         PPO__(store)(out + i, d, lanes);
     });
 }
@@ -3254,8 +3255,8 @@ PPO__FN void PPO__(softmax_grad_few)(int rows, int n, const float *logits, int l
     for (int j = 0; j < n; j++) {
         const PPO__VEC x = PPO__(load)(t + j * PPO__WIDTH, lanes);
         const PPO__VEC z = PPO__FMA(x, PPO__SET1(inv_temperature), -max);
-        const PPO__VEC d =
-            PPO__(softmax_grad_at)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature);
+        const PPO__VEC d = PPO__(softmax_grad_at)(z, log_sum, entropy, grad_logp, grad_entropy,
+                                                  inv_temperature, PPO__SET1(0.0f));
         PPO__STOREU(t + j * PPO__WIDTH, d);
     }
     for (ptrdiff_t i = 0; i < rows; i++) {
