@@ -4105,7 +4105,7 @@ typedef struct ppo__layer {
 } ppo__layer;
 
 typedef struct ppo__chain {
-    int        count, rows;
+    int        count;
     ppo__layer layer[PPO__CHAIN];
 } ppo__chain;
 
@@ -4141,10 +4141,10 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
     const float *x = node->in[0]->data;
     for (int k = 0; k < chain->count; ++k) {
         ppo__layer *layer = &chain->layer[k];
-        size_t      n = ppo__at(chain->rows, node->in[1 + 2 * k]->cols);
+        size_t      n = ppo__at(node->in[0]->rows, node->in[1 + 2 * k]->cols);
         layer->w = node->in[1 + 2 * k];
         layer->b = node->in[2 + 2 * k];
-        layer->rows = chain->rows;
+        layer->rows = node->in[0]->rows;
         layer->x = x;
         layer->y = k == chain->count - 1 ? node->out[0]->data : ppo_tape_alloc(node->tape, n);
         if (layer->activation == PPO_GELU && node->out[0]->grad)
@@ -4152,7 +4152,7 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
         x = layer->y;
     }
     if (ppo_tape_status(node->tape)) return PPO_ERROR_MEMORY;
-    ppo__split(chain->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows, chain);
+    ppo__split(node->in[0]->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows, chain);
     return PPO_OK;
 }
 
@@ -4211,7 +4211,7 @@ static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
         if (layer->w_t) ppo__k()->transpose(in, out, layer->w->data, out, layer->w_t, in);
         wanted = wanted || ppo__layer_learns(layer);
         if (k == chain->count - 1) layer->dz = node->out[0]->grad;
-        else layer->dz = dx = wanted ? ppo_tape_alloc(node->tape, ppo__at(chain->rows, out)) : NULL;
+        else layer->dz = dx = wanted ? ppo_tape_alloc(node->tape, ppo__at(node->in[0]->rows, out)) : NULL;
     }
     return ppo_tape_status(node->tape);
 }
@@ -4219,7 +4219,7 @@ static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
 static void ppo__chain_backward(ppo_node *node) {
     ppo__chain *chain = (ppo__chain *)node->args;
     if (ppo__chain_gradients(node, chain)) return;
-    ppo__split(chain->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows_backward, chain);
+    ppo__split(node->in[0]->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows_backward, chain);
     for (int k = chain->count - 1; k >= 0; --k) { /* one by one: the same w may be in several layers */
         ppo__layer *layer = &chain->layer[k];
         int         in = layer->w->rows, out = layer->w->cols;
@@ -4254,20 +4254,22 @@ static ppo_tensor *ppo__tape_chain(ppo_tape *tape, const char *name, ppo_tensor 
         chain.layer[k].activation = activation[k];
     }
     chain.count = count;
-    chain.rows = x->rows;
     return ppo_tape_result(
         ppo_tape_apply(tape, &op, in, 1 + 2 * count, x->rows, last->cols, &chain, sizeof chain));
 }
 
+static ppo_tensor *ppo__tape_layer(ppo_tape *tape, const char *name, ppo_tensor *x, ppo_tensor *w,
+                                   ppo_tensor *b, int activation) {
+    return ppo__tape_chain(tape, name, x, &w, &b, &activation, 1);
+}
+
 PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
                                     int activation) {
-    return ppo__tape_chain(tape, "linear", x, &w, &b, &activation, 1);
+    return ppo__tape_layer(tape, "linear", x, w, b, activation);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    ppo_tensor *no_bias = NULL;
-    int         identity = PPO_IDENTITY;
-    return ppo__tape_chain(tape, "matmul", a, &b, &no_bias, &identity, 1);
+    return ppo__tape_layer(tape, "matmul", a, b, NULL, PPO_IDENTITY);
 }
 
 /* y = a b^T. Backward: da += dy b,  db += dy^T a. */
@@ -4720,7 +4722,13 @@ static void ppo__token_block(const ppo__heads *heads, int n, const float *logits
     }
 }
 
-static int ppo__block_length(int n, int i) { return n - i < PPO__BLOCK ? n - i : PPO__BLOCK; }
+static int ppo__block_length(int left, int most) { return left < most ? left : most; }
+
+/* Rows of a block that is read twice: what stays in a cache, and one at least. */
+static int ppo__cached_rows(int cols) {
+    enum { FLOATS = 1 << 15 };
+    return cols < FLOATS ? ppo__block_length(FLOATS / cols, PPO__BLOCK) : 1;
+}
 
 /* d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). Of one head: the tokens
    lie `count` apart. */
@@ -4741,7 +4749,7 @@ static ppo_status ppo__heads_logp(const char *function, const ppo__heads *heads,
     ppo_status status = ppo__check_tokens(function, heads, token, n);
     if (status) return status;
     for (int i = 0; i < n; i += PPO__BLOCK) {
-        ppo__token_block(heads, ppo__block_length(n, i), logits + ppo__at(i, heads->cols),
+        ppo__token_block(heads, ppo__block_length(n - i, PPO__BLOCK), logits + ppo__at(i, heads->cols),
                          token + ppo__at(i, heads->count), logp + i, entropy ? entropy + i : NULL, NULL);
     }
     for (int i = 0; i < n; ++i) {
@@ -4779,11 +4787,12 @@ static ppo_status ppo__heads_logp_backward(const char *function, const ppo__head
                                            const int *token, const float *grad_logp,
                                            const float *grad_entropy, int n, float *grad_logits) {
     static const float zeros[PPO__BLOCK] = {0};
+    int                most = ppo__cached_rows(heads->cols);
     ppo_status         status = ppo__check_tokens(function, heads, token, n);
-    for (int i = 0; i < n && !status; i += PPO__BLOCK) {
+    for (int i = 0; i < n && !status; i += most) {
         size_t at = ppo__at(i, heads->cols);
         status = ppo__heads_block_backward(
-            function, heads, i, ppo__block_length(n, i), logits + at, token + ppo__at(i, heads->count),
+            function, heads, i, ppo__block_length(n - i, most), logits + at, token + ppo__at(i, heads->count),
             grad_logp ? grad_logp + i : zeros, grad_entropy ? grad_entropy + i : zeros, grad_logits + at);
     }
     return status;
@@ -4874,9 +4883,10 @@ static void ppo__head_kl(int n, int size, int ld, const float *p, const float *q
 
 static ppo_status ppo__heads_kl(const char *function, const ppo__heads *heads, const float *p_logits,
                                 const float *q_logits, int n, float *kl) {
-    for (int i = 0; i < n; i += PPO__BLOCK) {
+    int most = ppo__cached_rows(heads->cols);
+    for (int i = 0; i < n; i += most) {
         double sum[PPO__BLOCK] = {0};
-        int    count = ppo__block_length(n, i);
+        int    count = ppo__block_length(n - i, most);
         size_t at = ppo__at(i, heads->cols);
         for (int h = 0; h < heads->count; at += heads->sizes[h], ++h)
             ppo__head_kl(count, heads->sizes[h], heads->cols, p_logits + at, q_logits + at, sum);
@@ -5057,8 +5067,9 @@ static void ppo__categorical_rows(void *user, int part, int from, int to) {
     const int      *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads      heads = ppo__categorical_heads(node);
     for (int i = from; i < to; i += PPO__BLOCK) {
-        ppo__token_block(&heads, ppo__block_length(to, i), node->in[0]->data + ppo__at(i, heads.cols),
-                         action + ppo__at(i, heads.count), node->out[0]->data + i, node->out[1]->data + i,
+        ppo__token_block(&heads, ppo__block_length(to - i, PPO__BLOCK),
+                         node->in[0]->data + ppo__at(i, heads.cols), action + ppo__at(i, heads.count),
+                         node->out[0]->data + i, node->out[1]->data + i,
                          (ppo__rows *)node->kept + ppo__at(i / PPO__BLOCK, heads.count));
     }
 }
@@ -5084,7 +5095,7 @@ static void ppo__categorical_rows_backward(void *user, int part, int from, int t
         const ppo__rows *rows = (const ppo__rows *)node->kept + ppo__at(i / PPO__BLOCK, heads.count);
         size_t           at = ppo__at(i, heads.cols);
         for (int h = 0; h < heads.count; at += heads.sizes[h], ++h) {
-            ppo__head_backward(&heads, h, ppo__block_length(to, i), node->in[0]->data + at,
+            ppo__head_backward(&heads, h, ppo__block_length(to - i, PPO__BLOCK), node->in[0]->data + at,
                                action + ppo__at(i, heads.count), rows + h, node->out[0]->grad + i,
                                node->out[1]->grad + i, 1, node->in[0]->grad + at);
         }
@@ -5177,10 +5188,11 @@ static void ppo__categorical_kl_backward(ppo_node *node) {
     const ppo__categorical_kl_args *args = (const ppo__categorical_kl_args *)node->args;
     const ppo__heads               *heads = &args->heads;
     const ppo_tensor               *logits = node->in[0];
-    for (int i = 0; i < logits->rows; i += PPO__BLOCK) {
+    int                             most = ppo__cached_rows(heads->cols);
+    for (int i = 0; i < logits->rows; i += most) {
         size_t at = ppo__at(i, heads->cols);
         for (int h = 0; h < heads->count; at += heads->sizes[h], ++h) {
-            ppo__head_kl_backward(ppo__block_length(logits->rows, i), heads->sizes[h], heads->cols,
+            ppo__head_kl_backward(ppo__block_length(logits->rows - i, most), heads->sizes[h], heads->cols,
                                   args->old_logits + at, logits->data + at, node->out[0]->grad + i,
                                   logits->grad + at);
         }
@@ -6815,9 +6827,8 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
         ppo_status status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_score: the model has no score");
         return (ppo_tensor *)ppo__tape_fail(tape, status);
     }
-    ppo_tensor *weight = gpt ? gpt->score_weight : NULL, *bias = gpt ? gpt->score_bias : NULL;
-    int         identity = PPO_IDENTITY;
-    return ppo__tape_chain(tape, "ppo_gpt_score", x, &weight, &bias, &identity, 1);
+    return ppo__tape_layer(tape, "ppo_gpt_score", x, gpt ? gpt->score_weight : NULL,
+                           gpt ? gpt->score_bias : NULL, PPO_IDENTITY);
 }
 
 /* --------------------------------------------------------------------------------------------------------

@@ -146,6 +146,33 @@ static void a_bad_gradient_or_row_is_named_wherever_it_is(void **state) {
     assert_fails(ppo_categorical_kl(logits, logits, N, 2, kl), PPO_ERROR_NUMERIC, "row 65");
 }
 
+/* Of long rows blocks hold fewer, so that they stay in a cache. */
+static void rows_of_any_length_are_computed_as_if_alone(void **state) {
+    (void)state;
+    enum { N = 70, LONG = 40000 };
+    static const int cases[][2] = {{70, 40}, {70, 500}, {70, 600}, {9, 9000}, {3, LONG}}; /* rows, logits */
+    static float     z[3 * LONG], q[3 * LONG], grad[3 * LONG], alone[LONG];
+    int              token[N];
+    float            up[N], kl[N], kl_alone;
+    ppo_rng          rng = ppo_rng_stream(4, PPO_STREAM_USER, 0);
+    for (int i = 0; i < 3 * LONG; i++) z[i] = ppo_rng_normal(&rng), q[i] = ppo_rng_normal(&rng);
+    FOR_EACH_KERNEL_SET(set) {
+        for (int c = 0; c < COUNT(cases); c++) {
+            int n = cases[c][0], vocab = cases[c][1];
+            for (int i = 0; i < n; i++) token[i] = ppo_rng_below(&rng, vocab), up[i] = ppo_rng_normal(&rng);
+            assert_ok(ppo_token_logp_backward(z, token, up, up, n, vocab, 1, grad));
+            assert_ok(ppo_categorical_kl(z, q, n, vocab, kl));
+            for (int i = 0; i < n; i++) {
+                const float *row = z + i * vocab;
+                assert_ok(ppo_token_logp_backward(row, &token[i], &up[i], &up[i], 1, vocab, 1, alone));
+                assert_memory_equal(alone, grad + i * vocab, (size_t)vocab * sizeof(float));
+                assert_ok(ppo_categorical_kl(row, q + i * vocab, 1, vocab, &kl_alone));
+                assert_true(kl_alone == kl[i]);
+            }
+        }
+    }
+}
+
 static void categorical_functions_refuse_bad_input(void **state) {
     (void)state;
     float logits[6] = {0, 1, 2, 3, 4, 5}, nans[6] = {0, 1, 2, 3, NAN, 5}, inf[6] = {0, 1, 2, 3, INFINITY, 5},
@@ -761,6 +788,7 @@ int main(void) {
         cmocka_unit_test(an_impossible_token_has_no_probability_entropy_or_gradient),
         cmocka_unit_test(probabilities_sum_to_one_and_give_the_entropy),
         cmocka_unit_test(a_bad_gradient_or_row_is_named_wherever_it_is),
+        cmocka_unit_test(rows_of_any_length_are_computed_as_if_alone),
         cmocka_unit_test(categorical_functions_refuse_bad_input),
         cmocka_unit_test(categorical_kl_agrees_with_pytorch),
         cmocka_unit_test(categorical_kl_counts_what_p_cannot_do_as_nothing),
