@@ -197,7 +197,8 @@ typedef enum ppo_status {
     PPO_ERROR_MEMORY,   /* the allocator said no */
     PPO_ERROR_NUMERIC,  /* NaN or infinity in an observation, a reward, a loss or a gradient */
     PPO_ERROR_THREAD,   /* the system refused a thread */
-    PPO_ERROR_FILE      /* a file cannot be opened, read or written, or does not hold what it must */
+    PPO_ERROR_FILE,     /* a file cannot be opened, read or written, or does not hold what it must */
+    PPO_ERROR_DEVICE    /* there is no GPU, its driver is too old, or it failed (ppo_cuda.cuh) */
 } ppo_status;
 
 /* One sentence about the last call that failed on this thread, "" if none has. Valid until the next
@@ -1717,6 +1718,13 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #define PPO__PRINTF(text, first)
 #endif
 
+/* What the kernels of ppo_cuda.cuh compute with, too. */
+#if defined(__CUDACC__)
+#define PPO__BOTH __host__ __device__
+#else
+#define PPO__BOTH
+#endif
+
 /* --------------------------------------------------------------------------------------------------------
    1 Base
    -------------------------------------------------------------------------------------------------------- */
@@ -1736,13 +1744,15 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 }
 
 /* Not by isfinite(), which -ffast-math turns into 1. */
-static int ppo__finite(float x) {
+PPO__BOTH static int ppo__finite(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return (bits & 0x7f800000u) != 0x7f800000u;
 }
 
-static float ppo__clamp(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
+PPO__BOTH static float ppo__clamp(float x, float low, float high) {
+    return x < low ? low : x > high ? high : x;
+}
 
 /* The decimal point of the program's locale, which snprintf() wrote, becomes a point: files are the same
    everywhere. */
@@ -2168,7 +2178,7 @@ static void ppo__split(int n, int step, double work, ppo__part_fn part, void *us
 
 /* One block of four numbers from counter and key: ten rounds of multiply, swap and xor (Salmon 2011,
    section 3). */
-static void ppo__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
+PPO__BOTH static void ppo__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     uint32_t x0 = counter[0], x1 = counter[1], x2 = counter[2], x3 = counter[3], k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; ++round) {
         uint64_t p0 = (uint64_t)0xD2511F53u * x0, p1 = (uint64_t)0xCD9E8D57u * x2;
@@ -2193,7 +2203,7 @@ PPO_DEF ppo_rng ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index) 
     return rng;
 }
 
-PPO_DEF uint32_t ppo_rng_u32(ppo_rng *rng) {
+PPO__BOTH static uint32_t ppo__rng_u32(ppo_rng *rng) {
     if (rng->used >= 4) {
         ppo__philox(rng->counter, rng->key, rng->block);
         if (++rng->counter[0] == 0) ++rng->counter[1];
@@ -2202,7 +2212,12 @@ PPO_DEF uint32_t ppo_rng_u32(ppo_rng *rng) {
     return rng->block[rng->used++];
 }
 
-PPO_DEF float ppo_rng_uniform(ppo_rng *rng) { return (float)(ppo_rng_u32(rng) >> 8) * (1.0f / 16777216.0f); }
+PPO__BOTH static float ppo__rng_uniform(ppo_rng *rng) {
+    return (float)(ppo__rng_u32(rng) >> 8) * (1.0f / 16777216.0f);
+}
+
+PPO_DEF uint32_t ppo_rng_u32(ppo_rng *rng) { return ppo__rng_u32(rng); }
+PPO_DEF float    ppo_rng_uniform(ppo_rng *rng) { return ppo__rng_uniform(rng); }
 
 PPO_DEF float ppo_rng_range(ppo_rng *rng, float low, float high) {
     float x = low + (high - low) * ppo_rng_uniform(rng);
@@ -2492,14 +2507,19 @@ static void ppo__plain_layer_norm_backward(const float *x, const float *w, float
     }
 }
 
+/* Of one parameter. */
+PPO__BOTH static void ppo__adam_one(float *p, float g, float *m, float *v, float beta1, float beta2,
+                                    float eps, float step_size, float inv_sqrt_bias2, float decay) {
+    *p -= decay * *p;
+    *m = beta1 * *m + (1.0f - beta1) * g;
+    *v = beta2 * *v + (1.0f - beta2) * g * g;
+    *p -= step_size * *m / (sqrtf(*v) * inv_sqrt_bias2 + eps);
+}
+
 static void ppo__plain_adam(float *p, const float *g, float *m, float *v, size_t n, float beta1, float beta2,
                             float eps, float step_size, float inv_sqrt_bias2, float decay) {
-    for (size_t i = 0; i < n; i++) {
-        p[i] -= decay * p[i];
-        m[i] = beta1 * m[i] + (1.0f - beta1) * g[i];
-        v[i] = beta2 * v[i] + (1.0f - beta2) * g[i] * g[i];
-        p[i] -= step_size * m[i] / (sqrtf(v[i]) * inv_sqrt_bias2 + eps);
-    }
+    for (size_t i = 0; i < n; i++)
+        ppo__adam_one(&p[i], g[i], &m[i], &v[i], beta1, beta2, eps, step_size, inv_sqrt_bias2, decay);
 }
 
 PPO__KERNEL_TABLE(ppo__plain_, "plain");
@@ -2535,6 +2555,9 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 #define PPO__INLINE      static inline __attribute__((always_inline)) PPO__TARGET
 
 /* -O2 alone leaves small constant loops rolled, and then their arrays of vectors live in memory. */
+#ifdef __CUDACC__
+#pragma nv_diag_suppress 1675 /* nvcc does not know the pragma, but hands it on */
+#endif
 #ifdef __clang__
 #define PPO__UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -3804,12 +3827,12 @@ typedef struct ppo__binary_args {
     size_t             row_stride, col_stride; /* through b: 0 where it is repeated */
 } ppo__binary_args;
 
-static float ppo__add(float a, float b) { return a + b; }
-static float ppo__sub(float a, float b) { return a - b; }
-static float ppo__mul(float a, float b) { return a * b; }
-static float ppo__div(float a, float b) { return a / b; }
-static float ppo__min(float a, float b) { return a < b ? a : b; }
-static float ppo__max(float a, float b) { return a > b ? a : b; }
+static float           ppo__add(float a, float b) { return a + b; }
+static float           ppo__sub(float a, float b) { return a - b; }
+static float           ppo__mul(float a, float b) { return a * b; }
+static float           ppo__div(float a, float b) { return a / b; }
+PPO__BOTH static float ppo__min(float a, float b) { return a < b ? a : b; }
+PPO__BOTH static float ppo__max(float a, float b) { return a > b ? a : b; }
 
 static void ppo__add_slope(float a, float b, float *da, float *db) { *da = 1, *db = 1; }
 static void ppo__sub_slope(float a, float b, float *da, float *db) { *da = 1, *db = -1; }
@@ -4653,7 +4676,7 @@ typedef struct ppo__rows {
 } ppo__rows;
 
 /* Not above 0, where rounding could take it; NaN stays NaN. */
-static float ppo__at_most_0(float x) { return x > 0 ? 0 : x; }
+PPO__BOTH static float ppo__at_most_0(float x) { return x > 0 ? 0 : x; }
 
 /* The entropy -sum p log p is log_sum - sum p (z - max). */
 static void ppo__softmax_rows(int n, int vocab, const float *logits, int ld, float inv_temperature,
@@ -5381,6 +5404,10 @@ PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsi
    7 Advantages
    -------------------------------------------------------------------------------------------------------- */
 
+PPO__BOTH static float ppo__gae_delta(float reward, float value, float next_value, int ends, float gamma) {
+    return reward - value + (ends ? 0 : gamma * next_value);
+}
+
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target) {
@@ -5400,7 +5427,7 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
         for (int e = 0; e < envs; ++e) {
             size_t at = ppo__at(t, envs) + e, later = at + envs;
             int    ends = terminated && terminated[at], done = ends || (truncated && truncated[at]);
-            float  delta = reward[at] - value[at] + (ends ? 0 : gamma * next_value[at]);
+            float  delta = ppo__gae_delta(reward[at], value[at], next_value[at], ends, gamma);
             float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[later];
             float  a = delta + rest, v = value[at];
             if (!ppo__finite(a)) {
@@ -5475,15 +5502,15 @@ static int ppo__unmasked(const char *function, const unsigned char *mask, int n,
 
 /* k3 = r - 1 - log r = e^l - 1 - l for a log-ratio l. Near 0 its series, where the difference would lose its
    digits: within 2e-7 of itself for |l| < 1/4, within 6e-7 beyond. */
-static float ppo__k3(float l) {
+PPO__BOTH static float ppo__k3(float l) {
     if (!(fabsf(l) < 0.25f)) return expm1f(l) - l;
     return l * l *
            (1.0f / 2 + l * (1.0f / 6 + l * (1.0f / 24 + l * (1.0f / 120 + l * (1.0f / 720 + l / 5040)))));
 }
 
 /* The term of one sample that is to be minimized, and its slope along logp (d r / d logp = r). */
-static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float log_ratio, float advantage,
-                              float *slope) {
+PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float log_ratio,
+                                        float advantage, float *slope) {
     float gain = ratio * advantage;
     *slope = -gain;
     if (o->objective == PPO_KL_PENALTY) {
@@ -5561,9 +5588,23 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
 }
 
 /* 0.5 error^2, in a straight line beyond delta; and its slope. */
-static float ppo__huber(float error, float delta, float *slope) {
+PPO__BOTH static float ppo__huber(float error, float delta, float *slope) {
     *slope = ppo__clamp(error, -delta, delta);
     return fabsf(error) <= delta ? 0.5f * error * error : delta * (fabsf(error) - 0.5f * delta);
+}
+
+/* The term of one sample, and its slope along the value. */
+PPO__BOTH static float ppo__value_term(float value, float old_value, float target, float clip_range,
+                                       float delta, float *slope) {
+    float term = ppo__huber(value - target, delta, slope), unused;
+    if (!(clip_range > 0)) return term;
+    float near_old = ppo__clamp(value, old_value - clip_range, old_value + clip_range);
+    float clipped = ppo__huber(near_old - target, delta, &unused);
+    if (clipped > term) {
+        term = clipped;
+        *slope = 0; /* the clamped value does not move */
+    }
+    return ppo__finite(old_value) ? term : old_value;
 }
 
 static ppo_status ppo__value_loss(const char *function, const float *value, const float *old_value,
@@ -5579,17 +5620,8 @@ static ppo_status ppo__value_loss(const char *function, const float *value, cons
     for (int i = 0; i < n; ++i) {
         if (grad_value) grad_value[i] = 0;
         if (mask && !mask[i]) continue;
-        float slope, term = ppo__huber(value[i] - target[i], delta, &slope);
-        if (clip_range > 0) {
-            float near_old = ppo__clamp(value[i], old_value[i] - clip_range, old_value[i] + clip_range),
-                  unused;
-            float clipped = ppo__huber(near_old - target[i], delta, &unused);
-            if (clipped > term) {
-                term = clipped;
-                slope = 0; /* the clamped value does not move */
-            }
-            if (!ppo__finite(old_value[i])) term = old_value[i]; /* refused below */
-        }
+        float slope, term = ppo__value_term(value[i], clip_range > 0 ? old_value[i] : 0, target[i],
+                                            clip_range, delta, &slope);
         if (!ppo__finite(term)) {
             return ppo_fail(PPO_ERROR_NUMERIC, "%s: sample %d gives %g (value %g, target %g)", function, i,
                             (double)term, (double)value[i], (double)target[i]);
@@ -5615,6 +5647,11 @@ PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_val
                            grad_value);
 }
 
+/* For l = ref_logp - logp. */
+PPO__BOTH static float ppo__kl_of(int estimator, float l) {
+    return estimator == PPO_K1 ? -l : estimator == PPO_K2 ? 0.5f * l * l : ppo__k3(l);
+}
+
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator,
                                    float *kl) {
     if (!logp || !ref_logp || !kl) {
@@ -5625,8 +5662,7 @@ PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_kl_estimate: there is no estimator %d", estimator);
     }
     for (int i = 0; i < n; ++i) {
-        float l = ref_logp[i] - logp[i];
-        kl[i] = estimator == PPO_K1 ? -l : estimator == PPO_K2 ? 0.5f * l * l : ppo__k3(l);
+        kl[i] = ppo__kl_of(estimator, ref_logp[i] - logp[i]);
         if (!ppo__finite(kl[i])) {
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_kl_estimate: sample %d gives %g (logp %g, reference %g)",
                             i, (double)kl[i], (double)logp[i], (double)ref_logp[i]);
