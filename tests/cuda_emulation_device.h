@@ -442,6 +442,9 @@ inline float              atomicAdd(float *at, float x) { return emulated::repla
 inline unsigned long long atomicAdd(unsigned long long *at, unsigned long long x) {
     return emulated::replace(at, *at + x);
 }
+inline unsigned long long atomicMin(unsigned long long *at, unsigned long long x) {
+    return emulated::replace(at, std::min(*at, x));
+}
 inline int      atomicMax(int *at, int x) { return emulated::replace(at, std::max(*at, x)); }
 inline unsigned atomicCAS(unsigned *at, unsigned old, unsigned x) {
     return emulated::replace(at, *at == old ? x : *at);
