@@ -279,15 +279,16 @@ typedef struct ppo_tensor {
 /* The trainable parameters of a model, side by side in one block each, so that clipping and Adam are one
    pass. Each tensor starts on a 64-byte boundary; the gaps between them hold zeros. */
 typedef struct ppo_params {
-    size_t       count;       /* floats in each block, gaps included */
-    size_t       capacity;    /* and that it has room for */
-    float       *data, *grad; /* the parameters and d loss / d them */
-    float       *m, *v;       /* Adam's first and second moment */
-    long         step;        /* optimizer steps taken */
-    int          tensor_count;
-    ppo_tensor **tensors;  /* [tensor_count], in the order added */
-    const char **names;    /* [tensor_count], as "actor.0.weight"; owned by the set */
-    float       *lr_scale; /* [tensor_count]: times the learning rate of a step; 1 at first */
+    size_t              count;       /* floats in each block, gaps included */
+    size_t              capacity;    /* and that it has room for */
+    float              *data, *grad; /* the parameters and d loss / d them */
+    float              *m, *v;       /* Adam's first and second moment */
+    long                step;        /* optimizer steps taken */
+    int                 tensor_count;
+    ppo_tensor        **tensors;  /* [tensor_count], in the order added */
+    const char        **names;    /* [tensor_count], as "actor.0.weight"; owned by the set */
+    float              *lr_scale; /* [tensor_count]: times the learning rate of a step; 1 at first */
+    struct ppo__mirror *mirror;   /* the library's: the same numbers on a device, or NULL */
 } ppo_params;
 
 PPO_DEF ppo_status ppo_params_create(ppo_params **params);
@@ -298,6 +299,11 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
 
 /* Room for so many floats in all, gaps included: without it a large set is copied with each new parameter. */
 PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count);
+
+/* Where a GPU computes (ppo_cuda.cuh), the four blocks of a language model stay there between calls of the
+   library. Call this before you read or change them yourself: then the blocks here are those that count,
+   until a call uses the model again. Otherwise it does nothing. Errors: those of the device. */
+PPO_DEF ppo_status ppo_params_sync(ppo_params *params);
 
 /* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013, as PyTorch's
    orthogonal_), with numbers from -bound to bound, or with normal ones of mean 0. */
@@ -1895,26 +1901,73 @@ static void ppo__array_free(void *array) {
     if (array) ppo__free(stbds_header(array));
 }
 
+/* A place to compute other than the processor, with memory of its own; ppo_cuda.cuh makes one of a GPU. What
+   it is told to do is queued and done in order; the first failure is kept for settle(). */
+typedef struct ppo__device ppo__device;
+struct ppo__device {
+    void *(*take)(ppo__device *device, size_t size); /* memory; NULL on failure */
+    void (*give)(ppo__device *device, void *memory);
+    void (*write)(ppo__device *device, void *to, const void *from, size_t size); /* from the host */
+    void (*read)(ppo__device *device, void *to, const void *from, size_t size); /* to the host: by settle() */
+    void (*copy)(ppo__device *device, void *to, const void *from, size_t size);
+    void (*zero)(ppo__device *device, void *to, size_t size);
+    ppo_status (*settle)(ppo__device *device); /* waits for all that is queued */
+    const struct ppo_op *(*find)(
+        const char *name); /* an operation of a tape; NULL: it has none of this name */
+    /* ppo_params_step() with gradients times scale; *norm is read by settle(), and may be NULL. */
+    void (*step)(ppo__device *device, ppo_params *params, const struct ppo_adam *adam, float scale,
+                 float max_norm, float *norm);
+    /* Tokens and their log-probabilities from logits (n, vocab) there, each with the next number of its
+       stream; to the host, by settle(). */
+    void (*sample)(ppo__device *device, const float *logits, int n, int vocab, const struct ppo_sampling *how,
+                   const ppo_rng *rng, int *token, float *logp);
+    struct ppo__mirror *mirrors; /* all of them */
+    int                 users;   /* arenas that have memory of it */
+};
+
+/* Where language models of this thread compute; NULL: on the processor. */
+static PPO__THREAD_LOCAL ppo__device *ppo__device_in_use;
+
+/* Waits for a device, if there is one, also after a failure: `status` is then the one that counts. */
+static ppo_status ppo__settle(ppo__device *device, ppo_status status) {
+    char error[PPO__ERROR_SIZE];
+    if (!device) return status;
+    memcpy(error, ppo__error, sizeof error);
+    ppo_status late = device->settle(device);
+    if (!status) return late;
+    memcpy(ppo__error, error, sizeof error);
+    return status;
+}
+
 /* An arena: memory that is given out piece by piece and taken back all at once. When a round has outgrown
    its chunk, the reset makes one chunk of them all, so a round no larger than an earlier one never asks
    the hook. */
 typedef struct ppo__chunk {
     struct ppo__chunk *next; /* older */
     size_t             size, used;
+    char              *memory;
 } ppo__chunk;
 
 typedef struct ppo__arena {
-    ppo__chunk *chunk; /* newest */
+    ppo__chunk  *chunk;  /* newest */
+    ppo__device *device; /* whose memory it gives out; NULL: the host's */
 } ppo__arena;
 
 enum { PPO__CHUNK_HEADER = PPO__ALIGN, PPO__CHUNK_SIZE = 16 * 1024 };
 
 static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
-    ppo__chunk *chunk = (ppo__chunk *)ppo__alloc_uncleared(PPO__CHUNK_HEADER + size);
+    ppo__device *device = arena->device;
+    ppo__chunk  *chunk = (ppo__chunk *)ppo__alloc_uncleared(PPO__CHUNK_HEADER + (device ? 0 : size));
     if (!chunk) return PPO_ERROR_MEMORY;
+    chunk->memory = device ? (char *)device->take(device, size) : (char *)chunk + PPO__CHUNK_HEADER;
+    if (!chunk->memory) {
+        ppo__free(chunk);
+        return PPO_ERROR_MEMORY;
+    }
     chunk->size = size;
     chunk->used = 0;
     chunk->next = arena->chunk;
+    if (device && !chunk->next) ++device->users;
     arena->chunk = chunk;
     return PPO_OK;
 }
@@ -1926,14 +1979,16 @@ static void *ppo__arena_take(ppo__arena *arena, size_t size) {
     if (!arena->chunk || arena->chunk->size - arena->chunk->used < size) {
         if (ppo__arena_grow(arena, size > PPO__CHUNK_SIZE ? size : (size_t)PPO__CHUNK_SIZE)) return NULL;
     }
-    void *piece = (char *)arena->chunk + PPO__CHUNK_HEADER + arena->chunk->used;
+    void *piece = arena->chunk->memory + arena->chunk->used;
     arena->chunk->used += size;
     return piece;
 }
 
 static void ppo__arena_free(ppo__arena *arena) {
+    if (arena->chunk && arena->device) --arena->device->users;
     while (arena->chunk) {
         ppo__chunk *next = arena->chunk->next;
+        if (arena->device) arena->device->give(arena->device, arena->chunk->memory);
         ppo__free(arena->chunk);
         arena->chunk = next;
     }
@@ -2451,20 +2506,23 @@ static void ppo__plain_softmax_grad(int rows, int n, const float *logits, int ld
     }
 }
 
+PPO__BOTH static float ppo__gelu(float x) {
+    return 0.5f * x * (1.0f + tanhf(PPO__GELU_SCALE * (x + PPO__GELU_CUBIC * x * x * x)));
+}
+
+PPO__BOTH static float ppo__gelu_slope(float x) {
+    const float square = fminf(x * x, FLT_MAX); /* 0 times infinity is NaN */
+    const float t = tanhf(PPO__GELU_SCALE * (x + PPO__GELU_CUBIC * square * x));
+    const float du = PPO__GELU_SCALE * (1.0f + 3.0f * PPO__GELU_CUBIC * square);
+    return 0.5f * (1.0f + t + x * (1.0f - t * t) * du);
+}
+
 static void ppo__plain_gelu(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        const float u = PPO__GELU_SCALE * (x[i] + PPO__GELU_CUBIC * x[i] * x[i] * x[i]);
-        y[i] = 0.5f * x[i] * (1.0f + tanhf(u));
-    }
+    for (size_t i = 0; i < n; i++) y[i] = ppo__gelu(x[i]);
 }
 
 static void ppo__plain_gelu_backward(const float *x, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        const float square = fminf(x[i] * x[i], FLT_MAX); /* 0 times infinity is NaN */
-        const float t = tanhf(PPO__GELU_SCALE * (x[i] + PPO__GELU_CUBIC * square * x[i]));
-        const float du = PPO__GELU_SCALE * (1.0f + 3.0f * PPO__GELU_CUBIC * square);
-        dx[i] = dy[i] * 0.5f * (1.0f + t + x[i] * (1.0f - t * t) * du);
-    }
+    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_slope(x[i]);
 }
 
 static void ppo__plain_softmax(float scale, float *x, int n) {
@@ -3459,8 +3517,89 @@ PPO_DEF ppo_status ppo_params_create(ppo_params **params) {
     return *params ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
+/* A set of parameters on a device, from the first time that a tape there uses it. */
+typedef struct ppo__mirror {
+    ppo_params         *params;
+    ppo__device        *device;
+    struct ppo__mirror *next;
+    float              *data, *grad, *m, *v; /* one block, as the set's */
+    int                 counts, changed;     /* 1: these are the numbers; and the host's are older */
+} ppo__mirror;
+
+/* Where the set's numbers count: the mirror, or NULL for the host. */
+static ppo__mirror *ppo__mirror_of(const ppo_params *params) {
+    return params->mirror && params->mirror->counts ? params->mirror : NULL;
+}
+
+static void ppo__mirror_free(ppo_params *params) {
+    ppo__mirror *mirror = params->mirror;
+    if (!mirror) return;
+    struct ppo__mirror **link = &mirror->device->mirrors;
+    while (*link != mirror) link = &(*link)->next;
+    *link = mirror->next;
+    mirror->device->give(mirror->device, mirror->data);
+    ppo__free(mirror);
+    params->mirror = NULL;
+}
+
+static ppo_status ppo__mirror_create(ppo_params *params, ppo__device *device) {
+    ppo__mirror *mirror = (ppo__mirror *)ppo__alloc(sizeof *mirror);
+    if (!mirror) return PPO_ERROR_MEMORY;
+    mirror->data = (float *)device->take(device, 4 * params->capacity * sizeof(float));
+    if (!mirror->data) {
+        ppo__free(mirror);
+        return PPO_ERROR_MEMORY;
+    }
+    mirror->grad = mirror->data + params->capacity;
+    mirror->m = mirror->grad + params->capacity;
+    mirror->v = mirror->m + params->capacity;
+    mirror->params = params;
+    mirror->device = device;
+    mirror->next = device->mirrors;
+    device->mirrors = params->mirror = mirror;
+    return PPO_OK;
+}
+
+/* Brings the host's numbers up to date; the mirror's still count. */
+static ppo_status ppo__params_fetch(const ppo_params *params) {
+    ppo__mirror *mirror = ppo__mirror_of(params);
+    if (!mirror || !mirror->changed) return PPO_OK;
+    mirror->device->read(mirror->device, params->data, mirror->data, 4 * params->capacity * sizeof(float));
+    ppo_status status = mirror->device->settle(mirror->device);
+    if (!status) mirror->changed = 0;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_params_sync(ppo_params *params) {
+    if (!params) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_sync: params is NULL");
+    ppo_status status = ppo__params_fetch(params);
+    if (!status && params->mirror) params->mirror->counts = 0;
+    return status;
+}
+
+/* Has the numbers where a tape computes: on this device, or, NULL, on the host. */
+static ppo_status ppo__params_place(ppo_params *params, ppo__device *device) {
+    ppo__mirror *mirror = ppo__mirror_of(params);
+    if (!device || (mirror && mirror->device != device)) {
+        ppo_status status = ppo_params_sync(params);
+        if (status || !device) return status;
+    }
+    if (mirror && mirror->device == device) return PPO_OK;
+    if (params->mirror && params->mirror->device != device) ppo__mirror_free(params);
+    if (!params->mirror) {
+        ppo_status status = ppo__mirror_create(params, device);
+        if (status) return status;
+    }
+    mirror = params->mirror;
+    device->write(device, mirror->data, params->data, 4 * params->capacity * sizeof(float));
+    mirror->counts = 1;
+    mirror->changed = 0;
+    return PPO_OK;
+}
+
 PPO_DEF void ppo_params_free(ppo_params *params) {
     if (!params) return;
+    ppo__mirror_free(params);
     for (int i = 0; i < params->tensor_count; ++i) {
         ppo__free(params->tensors[i]);
         ppo__free((void *)params->names[i]);
@@ -3476,6 +3615,9 @@ PPO_DEF void ppo_params_free(ppo_params *params) {
 PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count) {
     if (!params) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_reserve: params is NULL");
     if (count <= params->capacity) return PPO_OK;
+    ppo_status status = ppo_params_sync(params);
+    if (status) return status;
+    ppo__mirror_free(params);
     const size_t line = PPO__ALIGN / sizeof(float); /* so that each of the four begins on a boundary */
     if (count < SIZE_MAX / 16) count = (count + line - 1) / line * line;
     float *block = (float *)ppo__alloc(count < SIZE_MAX / 16 ? 4 * count * sizeof(float) : SIZE_MAX);
@@ -3520,7 +3662,7 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     ppo_tensor *tensor = scales ? (ppo_tensor *)ppo__alloc(sizeof *tensor) : NULL;
     char       *copy = tensor ? (char *)ppo__alloc(strlen(name) + 1) : NULL;
     size_t      start = params->count, end = start + ppo__padded(rows, cols);
-    if (!copy || ppo_params_reserve(params, end)) {
+    if (!copy || ppo_params_sync(params) || ppo_params_reserve(params, end)) {
         ppo__free(copy);
         ppo__free(tensor);
         return NULL;
@@ -3606,27 +3748,35 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
    -------------------------------------------------------------------------------------------------------- */
 
 struct ppo_tape {
-    ppo__arena arena; /* nodes, results, gradients */
-    ppo_node **nodes; /* stb_ds array: what backward has to visit, in order */
-    int        recording;
-    ppo_status status; /* the first failure, and its sentence */
+    ppo__device *device;  /* where it computes; NULL: on the processor */
+    ppo__arena   arena;   /* nodes, and what else the host reads */
+    ppo__arena   numbers; /* results, and what operations keep */
+    ppo__arena   grads;   /* gradients of results: backward clears them all at once */
+    ppo_node   **nodes;   /* stb_ds array: what backward has to visit, in order */
+    int          recording;
+    ppo_status   status; /* the first failure, and its sentence */
     /* gradients of these parameters go to `grad`, laid out alike; NULL: to where they belong */
     const ppo_params *params;
     float            *grad;
     char              error[PPO__ERROR_SIZE];
 };
 
-PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape) {
+static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
     if (!tape) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tape_create: tape is NULL");
     *tape = (ppo_tape *)ppo__alloc(sizeof **tape);
     if (!*tape) return PPO_ERROR_MEMORY;
     (*tape)->recording = 1;
+    (*tape)->device = (*tape)->numbers.device = (*tape)->grads.device = device;
     return PPO_OK;
 }
+
+PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape) { return ppo__tape_create_on(NULL, tape); }
 
 PPO_DEF void ppo_tape_free(ppo_tape *tape) {
     if (!tape) return;
     ppo__arena_free(&tape->arena);
+    ppo__arena_free(&tape->numbers);
+    ppo__arena_free(&tape->grads);
     ppo__array_free((void *)tape->nodes);
     ppo__free(tape);
 }
@@ -3634,6 +3784,8 @@ PPO_DEF void ppo_tape_free(ppo_tape *tape) {
 PPO_DEF void ppo_tape_reset(ppo_tape *tape) {
     if (!tape) return;
     ppo__arena_reset(&tape->arena);
+    ppo__arena_reset(&tape->numbers);
+    ppo__arena_reset(&tape->grads);
     if (tape->nodes) stbds_header(tape->nodes)->length = 0;
     tape->status = PPO_OK;
 }
@@ -3656,14 +3808,45 @@ static void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
     return NULL;
 }
 
-static void *ppo__tape_take(ppo_tape *tape, size_t n, size_t size) {
+static void *ppo__tape_take_from(ppo_tape *tape, ppo__arena *arena, size_t n, size_t size) {
     if (ppo_tape_status(tape)) return NULL;
-    void *piece = ppo__arena_array(&tape->arena, n, size);
+    void *piece = ppo__arena_array(arena, n, size);
     return piece ? piece : ppo__tape_fail(tape, PPO_ERROR_MEMORY);
 }
 
+/* On the host, wherever the tape computes. */
+static void *ppo__tape_take(ppo_tape *tape, size_t n, size_t size) {
+    return ppo__tape_take_from(tape, tape ? &tape->arena : NULL, n, size);
+}
+
 PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
-    return (float *)ppo__tape_take(tape, n, sizeof(float));
+    return (float *)ppo__tape_take_from(tape, tape ? &tape->numbers : NULL, n, sizeof(float));
+}
+
+/* n floats of the host for where the tape computes. */
+static float *ppo__tape_write(ppo_tape *tape, const float *from, size_t n) {
+    if (!tape->device) return (float *)from;
+    float *to = ppo_tape_alloc(tape, n);
+    if (to) tape->device->write(tape->device, to, from, n * sizeof(float));
+    return to;
+}
+
+/* n floats from where the tape computes; they are there after ppo__tape_settle(). */
+static void ppo__tape_read(ppo_tape *tape, const float *from, size_t n, float *to) {
+    if (tape->device) tape->device->read(tape->device, to, from, n * sizeof(float));
+    else memcpy(to, from, n * sizeof(float));
+}
+
+/* n floats from one place to another where the tape computes. */
+static void ppo__tape_copy(ppo_tape *tape, const float *from, size_t n, float *to) {
+    if (tape->device) tape->device->copy(tape->device, to, from, n * sizeof(float));
+    else memcpy(to, from, n * sizeof(float));
+}
+
+/* Waits for what is computed elsewhere. */
+static ppo_status ppo__tape_settle(ppo_tape *tape) {
+    ppo_status status = ppo_tape_status(tape);
+    return tape ? ppo__settle(tape->device, status) : status;
 }
 
 static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with_grad) {
@@ -3672,19 +3855,31 @@ static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with
     tensor->rows = rows;
     tensor->cols = cols;
     tensor->data = ppo_tape_alloc(tape, ppo__size(tensor));
-    tensor->grad = with_grad ? ppo_tape_alloc(tape, ppo__size(tensor)) : NULL;
+    tensor->grad = NULL;
+    if (with_grad) {
+        tensor->grad = (float *)ppo__tape_take_from(tape, &tape->grads, ppo__size(tensor), sizeof(float));
+    }
     return tape->status ? NULL : tensor;
 }
 
-/* x; or a copy whose gradient goes to tape->grad, where x is one of tape->params. */
+/* x as this tape sees it: where it is a parameter, its numbers may lie on the device, or its gradient go to
+   tape->grad. */
 static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
-    if (!tape->params || !x || !x->grad) return x;
-    uintptr_t at = (uintptr_t)x->grad - (uintptr_t)tape->params->grad; /* huge where it lies before */
-    if (at >= tape->params->count * sizeof(float)) return x;
+    const ppo_params *params = tape->params;
+    ppo__mirror      *mirror = tape->device ? tape->device->mirrors : NULL;
+    if (!x || (!params && !mirror)) return x;
+    size_t at = 0;
+    for (; mirror; mirror = mirror->next) {
+        at = (uintptr_t)x->data - (uintptr_t)mirror->params->data; /* huge where it lies before */
+        if (at < mirror->params->count * sizeof(float)) break;
+    }
+    if (params) at = (uintptr_t)x->grad - (uintptr_t)params->grad;
+    if (!mirror && (!params || !x->grad || at >= params->count * sizeof(float))) return x;
     ppo_tensor *own = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *own);
     if (!own) return NULL;
     *own = *x;
-    own->grad = tape->grad + at / sizeof(float);
+    if (mirror) own->data = mirror->data + at / sizeof(float);
+    if (own->grad) own->grad = (mirror ? mirror->grad : tape->grad) + at / sizeof(float);
     return own;
 }
 
@@ -3698,9 +3893,9 @@ PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int row
     if (!tensor) return NULL;
     tensor->rows = rows;
     tensor->cols = cols;
-    tensor->data = (float *)data;
+    tensor->data = ppo__tape_write(tape, data, ppo__size(tensor));
     tensor->grad = NULL;
-    return tensor;
+    return tensor->data ? tensor : NULL;
 }
 
 PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in, int rows,
@@ -3716,7 +3911,11 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     ppo_node *node = (ppo_node *)ppo__tape_take(tape, 1, sizeof *node);
     if (!node) return NULL;
     memset(node, 0, sizeof *node);
-    node->op = op;
+    node->op = tape->device ? tape->device->find(op->name) : op;
+    if (!node->op) {
+        ppo_fail(PPO_ERROR_ARGUMENT, "the device does not know the operation \"%s\"", op->name);
+        return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    }
     node->tape = tape;
     int with_grad = 0;
     for (int i = 0; i < n_in; ++i) {
@@ -3728,7 +3927,7 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     if (tape->status) return NULL;
     if (args_size) memcpy(node->args, args, args_size);
 
-    ppo_status status = op->forward(node);
+    ppo_status status = node->op->forward(node);
     if (status) return (ppo_node *)ppo__tape_fail(tape, status);
     if (tape->status || !with_grad) return tape->status ? NULL : node;
 
@@ -3779,19 +3978,19 @@ static void ppo__add_to(const float *x, float *y, size_t n) {
 }
 
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
-    ppo_status status = ppo_tape_status(tape);
+    static const float one = 1;
+    ppo_status         status = ppo_tape_status(tape);
     if (status) return status;
     if (!loss || loss->rows != 1 || loss->cols != 1 || !loss->grad) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "backward: the loss must be a (1, 1) result that depends on a parameter");
     }
-    for (ptrdiff_t i = 0; i < stbds_arrlen(tape->nodes); ++i) {
-        for (int k = 0; k < tape->nodes[i]->op->outputs; ++k) {
-            ppo_tensor *out = tape->nodes[i]->out[k];
-            ppo__zero(out->grad, ppo__size(out));
-        }
+    for (ppo__chunk *chunk = tape->grads.chunk; chunk; chunk = chunk->next) {
+        if (tape->device) tape->device->zero(tape->device, chunk->memory, chunk->used);
+        else ppo__zero((float *)chunk->memory, chunk->used / sizeof(float));
     }
-    loss->grad[0] += 1;
+    if (tape->device) tape->device->write(tape->device, loss->grad, &one, sizeof one);
+    else loss->grad[0] = one;
     for (ptrdiff_t i = stbds_arrlen(tape->nodes) - 1; i >= 0; --i) {
         tape->nodes[i]->op->backward(tape->nodes[i]);
     }
@@ -5672,10 +5871,12 @@ PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int
 }
 
 /* -log sigmoid(x) = log(1 + exp(-x)), without overflow. */
-static float ppo__neg_log_sigmoid(float x) { return x > 0 ? log1pf(expf(-x)) : -x + log1pf(expf(x)); }
+PPO__BOTH static float ppo__neg_log_sigmoid(float x) {
+    return x > 0 ? log1pf(expf(-x)) : -x + log1pf(expf(x));
+}
 
 /* -(1 - s) log sigmoid(x) - s log sigmoid(-x), and its slope (1 - s) (sigmoid(x) - 1) + s sigmoid(x). */
-static float ppo__preference_term(float x, float smoothing, float *slope) {
+PPO__BOTH static float ppo__preference_term(float x, float smoothing, float *slope) {
     *slope = smoothing / (1 + expf(-x)) - (1 - smoothing) / (1 + expf(x));
     return (1 - smoothing) * ppo__neg_log_sigmoid(x) + smoothing * ppo__neg_log_sigmoid(-x);
 }
@@ -5886,14 +6087,23 @@ PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
 }
 
 PPO_DEF void ppo_params_zero_grad(ppo_params *params) {
-    if (params && params->grad) memset(params->grad, 0, params->count * sizeof(float));
+    if (!params || !params->count) return;
+    ppo__mirror *mirror = ppo__mirror_of(params);
+    size_t       size = params->count * sizeof(float);
+    if (mirror) mirror->device->zero(mirror->device, mirror->grad, size);
+    else memset(params->grad, 0, size);
 }
 
 PPO_DEF void ppo_params_restart(ppo_params *params) {
     if (!params || !params->count) return;
-    ppo_params_zero_grad(params);
-    memset(params->m, 0, params->count * sizeof(float));
-    memset(params->v, 0, params->count * sizeof(float));
+    ppo__mirror *mirror = ppo__mirror_of(params);
+    size_t       size = params->count * sizeof(float);
+    for (int k = 0; k < 3; ++k) { /* the gradients, m, v */
+        size_t at = (size_t)(k + 1) * params->capacity;
+        if (mirror) mirror->device->zero(mirror->device, mirror->data + at, size);
+        else memset(params->data + at, 0, size);
+    }
+    if (mirror) mirror->changed = 1;
     params->step = 0;
 }
 
@@ -5912,9 +6122,31 @@ static void ppo__adam_lines(void *user, int part, int from, int to) {
                   params->step);
 }
 
-PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
+/* Neighbours of one learning rate, which are one pass: from tensor i on. Their settings, their first and last
+   number; returns the next tensor. */
+static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *adam, ppo_adam *scaled,
+                             size_t *begin, size_t *end) {
+    const float lr_scale = params->lr_scale[i];
+    *scaled = *adam;
+    scaled->lr *= lr_scale;
+    *begin = (size_t)(params->tensors[i]->data - params->data);
+    do ++i;
+    while (i < params->tensor_count && params->lr_scale[i] == lr_scale);
+    *end = i < params->tensor_count ? (size_t)(params->tensors[i]->data - params->data) : params->count;
+    return i;
+}
+
+/* With gradients times scale. On a device it is only queued: settle() has the norm, and tells of failures. */
+static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, float scale, float max_grad_norm,
                                    float *grad_norm) {
-    if (!params || !adam) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_step: an argument is NULL");
+    ppo__mirror *mirror = ppo__mirror_of(params);
+    if (mirror) {
+        ++params->step;
+        mirror->changed = 1;
+        mirror->device->step(mirror->device, params, adam, scale, max_grad_norm, grad_norm);
+        return PPO_OK;
+    }
+    if (scale != 1) ppo__k()->scale(scale, params->grad, params->count);
     float norm = ppo_clip_grad_norm(params->grad, params->count, max_grad_norm);
     if (grad_norm) *grad_norm = norm;
     if (!ppo__finite(norm)) {
@@ -5922,17 +6154,21 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
                         params->step + 1);
     }
     ++params->step;
-    for (int i = 0; i < params->tensor_count;) { /* neighbours of one learning rate are one pass */
-        size_t        begin = (size_t)(params->tensors[i]->data - params->data);
-        ppo_adam      scaled = *adam;
-        ppo__adam_job job = {params, begin, params->count, &scaled};
-        scaled.lr *= params->lr_scale[i];
-        do ++i;
-        while (i < params->tensor_count && params->lr_scale[i] == params->lr_scale[i - 1]);
-        if (i < params->tensor_count) job.end = (size_t)(params->tensors[i]->data - params->data);
-        ppo__split(ppo__lines(job.end - begin), 1, 40.0 * PPO__LINE, ppo__adam_lines, &job);
+    for (int i = 0; i < params->tensor_count;) {
+        ppo_adam      scaled;
+        ppo__adam_job job = {params, 0, 0, &scaled};
+        i = ppo__params_group(params, i, adam, &scaled, &job.begin, &job.end);
+        ppo__split(ppo__lines(job.end - job.begin), 1, 40.0 * PPO__LINE, ppo__adam_lines, &job);
     }
     return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
+                                   float *grad_norm) {
+    if (!params || !adam) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_step: an argument is NULL");
+    ppo__mirror *mirror = ppo__mirror_of(params);
+    ppo_status   status = ppo__params_step(params, adam, 1, max_grad_norm, grad_norm);
+    return ppo__settle(mirror ? mirror->device : NULL, status);
 }
 
 PPO_DEF float ppo_schedule(int schedule, float initial, float progress) {
@@ -6765,7 +7001,8 @@ PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy) {
     if (!gpt || !copy) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_copy: an argument is NULL");
     ppo_gpt_config config = gpt->config;
     config.score |= score != 0;
-    ppo_status status = ppo_gpt_create(&config, copy);
+    ppo_status status = ppo__params_fetch(gpt->params);
+    if (!status) status = ppo_gpt_create(&config, copy);
     if (!status) memcpy((*copy)->params->data, gpt->params->data, gpt->params->count * sizeof(float));
     return status;
 }
@@ -6843,6 +7080,7 @@ PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const pp
     if (ppo_tape_status(tape)) return NULL;
     ppo_status status = gpt ? ppo__check_tokens_for(gpt, tokens)
                             : ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_forward: gpt is NULL");
+    if (!status) status = ppo__params_place(gpt->params, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     ppo__whole whole = {gpt->config.heads, tokens};
     int        rows = tokens->start[tokens->count];
@@ -9374,7 +9612,7 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
     if (!tokenizer || (bytes && !text)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_characters: an argument is NULL");
     }
-    ppo__arena     memory = {NULL};
+    ppo__arena     memory = {NULL, NULL};
     int            count = 0;
     unsigned char *seen = (unsigned char *)ppo__arena_zeros(&memory, 0x110000, 1);
     int32_t       *units = (int32_t *)ppo__arena_array(&memory, PPO_MAX_VOCAB, sizeof *units);
@@ -9897,14 +10135,18 @@ struct ppo_generator {
     ppo__seat     *slot;
     /* Per block and slot: keys as [chunk] (width, PPO__KEYS), so that a row of them is a row of a matrix
        product and what is read lies together; values as (context, width). */
-    size_t slot_keys, slot_values; /* floats */
-    float *keys, *values;
-    float *embedding; /* (width, vocab), the token embedding transposed */
-    float *scores;    /* (heads, context) */
-    float *p;         /* [2 vocab] */
+    size_t     slot_keys, slot_values; /* floats */
+    ppo__arena numbers;                /* where the tape computes: keys and values */
+    float     *keys, *values;
+    float     *embedding; /* (width, vocab), the token embedding transposed */
+    float     *scores;    /* (heads, context) */
+    float     *p;         /* [2 vocab] */
     /* What is asked of the model at once: tokens at positions of slots; and the last row of each slot. */
     int         rows, asked;
     int        *row_token, *row_position, *row_slot, *last;
+    ppo_rng    *rng;   /* [slots] of each that asks, */
+    int        *drawn; /* [slots] the tokens that they get, */
+    float      *drawn_logp;
     size_t      reserved; /* rows that the tape has memory for */
     ppo__arena  results_memory;
     ppo__result results[2]; /* of this call, and of the one before, which may be its prompts */
@@ -9917,6 +10159,7 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
     if (!g) return;
     ppo_tape_free(g->tape);
     ppo__arena_free(&g->memory);
+    ppo__arena_free(&g->numbers);
     ppo__arena_free(&g->results_memory);
     ppo__free(g);
 }
@@ -9925,14 +10168,15 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     const ppo_gpt_config *c = &g->gpt->config;
     size_t                slots = (size_t)g->slots, rows = ppo__at(g->slots, c->context);
     size_t                caches = ppo__at(g->slots, c->layers);
-    ppo_status            status = ppo_tape_create(&g->tape);
+    ppo_status            status = ppo__tape_create_on(ppo__device_in_use, &g->tape);
     if (status) return status;
     ppo_tape_record(g->tape, 0);
+    g->numbers.device = g->tape->device;
     g->slot_values = ppo__at(c->context, c->width);
     g->slot_keys = ppo__at(c->context / PPO__KEYS + !!(c->context % PPO__KEYS), PPO__KEYS) * c->width;
     g->slot = (ppo__seat *)ppo__arena_array(&g->memory, slots, sizeof *g->slot);
-    g->keys = (float *)ppo__arena_array(&g->memory, caches, g->slot_keys * sizeof(float));
-    g->values = (float *)ppo__arena_array(&g->memory, caches, g->slot_values * sizeof(float));
+    g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
+    g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
     g->embedding = (float *)ppo__arena_array(&g->memory, ppo__at(c->vocab, c->width), sizeof(float));
     g->scores = (float *)ppo__arena_array(&g->memory, ppo__at(c->heads, c->context), sizeof(float));
     g->p = (float *)ppo__arena_array(&g->memory, ppo__at(2, c->vocab), sizeof(float));
@@ -9940,8 +10184,11 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     g->row_position = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
     g->row_slot = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
     g->last = (int *)ppo__arena_array(&g->memory, slots, sizeof(int));
+    g->rng = (ppo_rng *)ppo__arena_array(&g->memory, slots, sizeof *g->rng);
+    g->drawn = (int *)ppo__arena_array(&g->memory, slots, sizeof(int));
+    g->drawn_logp = (float *)ppo__arena_array(&g->memory, slots, sizeof(float));
     int taken = g->slot && g->keys && g->values && g->embedding && g->scores && g->p && g->row_token &&
-                g->row_position && g->row_slot && g->last;
+                g->row_position && g->row_slot && g->last && g->rng && g->drawn && g->drawn_logp;
     return taken ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
@@ -10057,7 +10304,7 @@ static ppo_status ppo__take_result(ppo__arena *memory, size_t count, size_t cont
 /* The prompts begin the sequences. They may be what the last call made, so that outlasts this. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
     size_t      context = (size_t)g->gpt->config.context;
-    ppo__arena  grown = {NULL};
+    ppo__arena  grown = {NULL, NULL};
     ppo__result results[2] = {g->results[0], g->results[1]};
     ppo_status  status = PPO_OK;
     for (int k = 0; k < 2 && prompts->count > g->room && !status; ++k)
@@ -10106,42 +10353,71 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
     }
 }
 
-/* The next token of a slot. */
-static ppo_status ppo__sample_slot(ppo_generator *g, ppo__seat *slot, const float *logits,
-                                   const ppo_sampling *how) {
-    const ppo__result *out = ppo__results_now(g);
-    int                vocab = g->gpt->config.vocab, s = slot->sequence, token = 0;
-    size_t             at = ppo__at(s, g->gpt->config.context) + slot->length;
-    ppo_status         status = ppo__probabilities(how, logits, vocab, g->p, g->p + vocab);
-    if (!status) token = ppo__draw(g->p, vocab, &slot->rng);
-    if (!status) status = ppo_token_logp(logits, &token, 1, vocab, how->temperature, &out->logp[at], NULL);
-    if (status) {
-        return ppo_fail(status, "the logits are not finite (sequence %d, position %d)", s, slot->length - 1);
+static ppo__seat *ppo__seat_asking(ppo_generator *g, int i) { return &g->slot[g->row_slot[g->last[i]]]; }
+
+/* Draws a token for each slot that asks, from its row of logits. */
+static ppo_status ppo__draw_tokens(ppo_generator *g, const ppo_tensor *logits, const ppo_sampling *how) {
+    int vocab = logits->cols;
+    for (int i = 0; i < g->asked; ++i) {
+        ppo__seat   *slot = ppo__seat_asking(g, i);
+        const float *row = logits->data + ppo__at(i, vocab);
+        ppo_status   status = ppo__probabilities(how, row, vocab, g->p, g->p + vocab);
+        if (!status) g->drawn[i] = ppo__draw(g->p, vocab, &slot->rng);
+        if (!status)
+            status = ppo_token_logp(row, &g->drawn[i], 1, vocab, how->temperature, &g->drawn_logp[i], NULL);
+        if (status) {
+            return ppo_fail(status, "the logits are not finite (sequence %d, position %d)", slot->sequence,
+                            slot->length - 1);
+        }
     }
+    return PPO_OK;
+}
+
+/* The same on a device. */
+static ppo_status ppo__draw_tokens_there(ppo_generator *g, const ppo_tensor *logits,
+                                         const ppo_sampling *how) {
+    ppo__device *device = g->tape->device;
+    for (int i = 0; i < g->asked; ++i) {
+        ppo__seat *slot = ppo__seat_asking(g, i);
+        g->rng[i] = slot->rng;
+        ppo_rng_u32(&slot->rng);
+    }
+    device->sample(device, logits->data, g->asked, logits->cols, how, g->rng, g->drawn, g->drawn_logp);
+    return device->settle(device);
+}
+
+/* A slot gets its next token. */
+static void ppo__seat_token(ppo_generator *g, ppo__seat *slot, int token, float logp,
+                            const ppo_sampling *how) {
+    const ppo__result *out = ppo__results_now(g);
+    int                s = slot->sequence;
+    size_t             at = ppo__at(s, g->gpt->config.context) + slot->length;
     out->text[at] = token;
+    out->logp[at] = logp;
     out->ended[s] = token == how->eos;
     out->length[s] = ++slot->length;
     if (token == how->eos || slot->length == slot->end) slot->sequence = -1;
-    return PPO_OK;
 }
 
 /* The logits (asked, vocab) of what is asked. */
 static ppo_tensor *ppo__ask(ppo_generator *g) {
     const ppo_gpt_config *c = &g->gpt->config;
-    ppo_tape_reset(g->tape);
+    ppo_tape             *tape = g->tape;
+    ppo_tape_reset(tape);
     ppo_tensor *x =
-        ppo__gpt_rows(g->tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
-    x = ppo_tape_embedding(g->tape, x, g->last, g->asked);
-    return ppo_tape_matmul(g->tape, x, ppo_tape_constant(g->tape, g->embedding, c->width, c->vocab));
+        ppo__gpt_rows(tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
+    x = ppo_tape_embedding(tape, x, g->last, g->asked);
+    if (tape->device) return ppo_gpt_logits(tape, g->gpt, x);
+    return ppo_tape_matmul(tape, x, ppo_tape_constant(tape, g->embedding, c->width, c->vocab));
 }
 
 static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     ppo_tensor *logits = ppo__ask(g);
     ppo_status  status = ppo_tape_status(g->tape);
-    for (int i = 0; i < g->asked && !status; ++i) {
-        ppo__seat *slot = &g->slot[g->row_slot[g->last[i]]];
-        status = ppo__sample_slot(g, slot, logits->data + ppo__at(i, logits->cols), how);
-    }
+    if (!status)
+        status = g->tape->device ? ppo__draw_tokens_there(g, logits, how) : ppo__draw_tokens(g, logits, how);
+    for (int i = 0; i < g->asked && !status; ++i)
+        ppo__seat_token(g, ppo__seat_asking(g, i), g->drawn[i], g->drawn_logp[i], how);
     return status;
 }
 
@@ -10165,7 +10441,7 @@ static ppo_status ppo__generator_reserve(ppo_generator *g, int count) {
     }
     g->asked = slots;
     if (ppo__ask(g)) g->reserved = ppo__at(slots, longest);
-    return ppo_tape_status(g->tape);
+    return ppo__tape_settle(g->tape);
 }
 
 /* The sequences one behind another. They move to the left only, so it is done in place. */
@@ -10199,9 +10475,12 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
     ppo_status            status = ppo__check_sampling(how, c->vocab);
     if (!status) status = ppo__check_prompts(g->gpt, prompts);
     if (!status) status = ppo__begin_results(g, prompts);
+    if (!status) status = ppo__params_place(g->gpt->params, g->tape->device);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
     if (status) return status;
-    ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding, c->vocab);
+    if (!g->tape->device)
+        ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding,
+                            c->vocab);
     for (int k = 0; k < g->slots; ++k) g->slot[k].sequence = -1;
     status = ppo__generator_reserve(g, count);
     for (int waiting = 0; !status;) {
@@ -10359,11 +10638,12 @@ struct ppo__fit {
     const ppo_tokens     *data[2]; /* sequences; or chosen and rejected ones */
     float                *ref_logp[2];
     ppo_tape             *tape;
-    ppo_tokens            batch[2]; /* the micro-batch */
+    ppo_tokens            batch[2]; /* the micro-batch, which begins with item `at` of the batch */
     float                *ref_batch[2];
-    int                  *order, batch_size, micro_batch;
-    long                  tokens;  /* that were trained on so far */
-    double                correct; /* pairs of this step whose chosen sequence is preferred */
+    int                  *order, batch_size, micro_batch, at;
+    long                  tokens;   /* that were trained on so far */
+    float                *score[2]; /* [batch_size] pairs: what the model gives to the batch's */
+    float                *losses;   /* (batch_size, 2) the mean of each micro-batch, and its weight */
     /* The loss of the micro-batch's items, and by how much it counts: in tokens or pairs. */
     ppo_tensor *(*loss)(ppo__fit *fit, float *weight);
 };
@@ -10374,7 +10654,9 @@ static void ppo__fit_drop(ppo__fit *fit) {
         ppo_tokens_free(&fit->batch[k]);
         ppo__free(fit->ref_logp[k]);
         ppo__free(fit->ref_batch[k]);
+        ppo__free(fit->score[k]);
     }
+    ppo__free(fit->losses);
     ppo__free(fit->order);
 }
 
@@ -10398,25 +10680,35 @@ static ppo_tensor *ppo__sft_loss(ppo__fit *fit, float *weight) {
     return ppo_tape_scale(fit->tape, ppo_tape_mean(fit->tape, out.logp), -1, 0);
 }
 
-static void ppo__count_correct(ppo__fit *fit, const ppo_tensor *chosen, const ppo_tensor *rejected,
-                               float *weight) {
-    for (int i = 0; chosen && rejected && i < chosen->rows; ++i) {
-        float ref = fit->ref_logp[0] ? fit->ref_batch[0][i] - fit->ref_batch[1][i] : 0;
-        fit->correct += chosen->data[i] - rejected->data[i] > ref;
-    }
+/* Keeps what a pair's sequences are given, for ppo__fit_accuracy(). */
+static void ppo__keep_scores(ppo__fit *fit, const ppo_tensor *chosen, const ppo_tensor *rejected,
+                             float *weight) {
+    const ppo_tensor *const scores[2] = {chosen, rejected};
+    for (int k = 0; k < 2 && chosen && rejected; ++k)
+        ppo__tape_read(fit->tape, scores[k]->data, (size_t)scores[k]->rows, fit->score[k] + fit->at);
     *weight = (float)fit->batch[0].count;
+}
+
+/* The share of pairs whose chosen sequence is preferred, more than by the reference. */
+static float ppo__fit_accuracy(const ppo__fit *fit, const int *order, int n) {
+    int correct = 0;
+    for (int i = 0; i < n; ++i) {
+        float ref = fit->ref_logp[0] ? fit->ref_logp[0][order[i]] - fit->ref_logp[1][order[i]] : 0;
+        correct += fit->score[0][i] - fit->score[1][i] > ref;
+    }
+    return (float)((double)correct / n);
 }
 
 static ppo_tensor *ppo__reward_loss(ppo__fit *fit, float *weight) {
     ppo_tensor *chosen = ppo_gpt_sequence_score(fit->tape, fit->gpt, &fit->batch[0]);
     ppo_tensor *rejected = ppo_gpt_sequence_score(fit->tape, fit->gpt, &fit->batch[1]);
-    ppo__count_correct(fit, chosen, rejected, weight);
+    ppo__keep_scores(fit, chosen, rejected, weight);
     return ppo_tape_pairwise_loss(fit->tape, chosen, rejected);
 }
 
 static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
     if (!ppo_response_row(tokens, tokens->count)) { /* sums of nothing */
-        float *zeros = ppo_tape_alloc(tape, (size_t)tokens->count);
+        float *zeros = (float *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *zeros);
         if (zeros) memset(zeros, 0, tokens->count * sizeof(float));
         return zeros ? ppo_tape_constant(tape, zeros, tokens->count, 1) : NULL;
     }
@@ -10427,32 +10719,31 @@ static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const 
 static ppo_tensor *ppo__dpo_loss(ppo__fit *fit, float *weight) {
     ppo_tensor *chosen = ppo__sequence_logp(fit->tape, fit->gpt, &fit->batch[0]);
     ppo_tensor *rejected = ppo__sequence_logp(fit->tape, fit->gpt, &fit->batch[1]);
-    ppo__count_correct(fit, chosen, rejected, weight);
+    ppo__keep_scores(fit, chosen, rejected, weight);
     return ppo_tape_dpo_loss(fit->tape, chosen, rejected, fit->ref_batch[0], fit->ref_batch[1],
                              fit->config->beta, fit->config->label_smoothing);
 }
 
-/* Gradients of the mean over all n items add up: each micro-batch counts by its weight. They are divided by
-   the sum of the weights in the end, when it is known. */
-static ppo_status ppo__fit_gradients(ppo__fit *fit, const int *order, int n, float *loss) {
-    double total = 0, sum = 0;
+/* Gradients of the mean over all n items add up: each micro-batch counts by its weight. They are still to be
+   divided by the sum of the weights, which *total gets. */
+static ppo_status ppo__fit_gradients(ppo__fit *fit, const int *order, int n, double *total) {
+    float *loss = fit->losses;
+    *total = 0;
     ppo_params_zero_grad(fit->gpt->params);
-    fit->correct = 0;
-    for (int i = 0; i < n; i += fit->micro_batch) {
+    for (fit->at = 0; fit->at < n; fit->at += fit->micro_batch) {
         float      weight = 0;
-        ppo_status status =
-            ppo__fit_gather(fit, order + i, n - i < fit->micro_batch ? n - i : fit->micro_batch);
+        int        count = n - fit->at < fit->micro_batch ? n - fit->at : fit->micro_batch;
+        ppo_status status = ppo__fit_gather(fit, order + fit->at, count);
         if (status) return status;
         ppo_tape_reset(fit->tape);
         ppo_tensor *mean = fit->loss(fit, &weight);
+        if (mean) ppo__tape_read(fit->tape, mean->data, 1, loss);
         status = ppo_tape_backward(fit->tape, ppo_tape_scale(fit->tape, mean, weight, 0));
         if (status) return status;
-        total += weight;
-        sum += (double)mean->data[0] * weight;
+        *total += loss[1] = weight;
+        loss += 2;
         for (int k = 0; k < 2 && fit->data[k]; ++k) fit->tokens += fit->batch[k].start[fit->batch[k].count];
     }
-    ppo__k()->scale((float)(1 / total), fit->gpt->params->grad, fit->gpt->params->count);
-    *loss = (float)(sum / total);
     return PPO_OK;
 }
 
@@ -10467,10 +10758,17 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *order, int n, ppo_fit_
     ppo_adam adam = ppo_adam_default();
     adam.lr = p->learning_rate = ppo__fit_rate(fit->config, p->step - 1, p->steps);
     adam.weight_decay = fit->config->weight_decay;
-    ppo_status status = ppo__fit_gradients(fit, order, n, &p->loss);
-    p->accuracy = fit->data[1] ? (float)(fit->correct / n) : NAN;
-    if (status) return status;
-    return ppo_params_step(fit->gpt->params, &adam, fit->config->max_grad_norm, &p->grad_norm);
+    double      total, sum = 0;
+    ppo_params *params = fit->gpt->params;
+    ppo_status  status = ppo__fit_gradients(fit, order, n, &total);
+    if (!status)
+        status =
+            ppo__params_step(params, &adam, (float)(1 / total), fit->config->max_grad_norm, &p->grad_norm);
+    status = ppo__settle(fit->tape->device, status);
+    for (int i = 0; i * fit->micro_batch < n; ++i) sum += (double)fit->losses[2 * i] * fit->losses[2 * i + 1];
+    p->loss = (float)(sum / total);
+    p->accuracy = fit->data[1] ? ppo__fit_accuracy(fit, order, n) : NAN;
+    return status;
 }
 
 static int ppo__longest(const ppo_tokens *data) {
@@ -10492,7 +10790,8 @@ static ppo_status ppo__fit_reserve(ppo__fit *fit) {
         for (int i = 0; i < fit->micro_batch && !status; ++i)
             status = ppo_tokens_add(&fit->batch[k], fit->data[k]->token + at, n, 0);
     }
-    return status ? status : ppo_tape_backward(fit->tape, fit->loss(fit, &weight));
+    if (!status) status = ppo_tape_backward(fit->tape, fit->loss(fit, &weight));
+    return ppo__settle(fit->tape->device, status);
 }
 
 static ppo_status ppo__fit_steps(ppo__fit *fit, ppo_fit_progress *p) {
@@ -10524,7 +10823,7 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
     ppo_tokens part = {0, NULL, NULL, NULL};
     if (batch < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "a batch of %d sequences", batch);
     ppo_status status = ppo__check_tokens_for(gpt, data);
-    if (!status) status = ppo_tape_create(&tape);
+    if (!status) status = ppo__tape_create_on(ppo__device_in_use, &tape);
     if (!status) ppo_tape_record(tape, 0);
     for (int s = 0; !status && s < data->count; s += part.count) {
         ppo_tokens_clear(&part);
@@ -10532,11 +10831,11 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
             status = ppo_tokens_add_from(&part, data, i);
         ppo_tape_reset(tape);
         ppo_tensor *x = status ? NULL : what(tape, gpt, &part);
-        if (!status && !x) status = ppo_tape_status(tape);
-        for (int i = 0; i < part.count && !status; ++i) {
-            numbers[s + i] = x->data[i];
-            if (ppo__finite(x->data[i])) continue;
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", s + i, (double)x->data[i]);
+        if (x) ppo__tape_read(tape, x->data, (size_t)part.count, numbers + s);
+        if (!status) status = ppo__tape_settle(tape);
+        for (int i = s; i < s + part.count && !status; ++i) {
+            if (ppo__finite(numbers[i])) continue;
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", i, (double)numbers[i]);
         }
     }
     ppo_tokens_free(&part);
@@ -10595,7 +10894,13 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
     fit->batch_size = c->batch_size < data->count ? c->batch_size : data->count;
     fit->micro_batch = c->micro_batch && c->micro_batch < fit->batch_size ? c->micro_batch : fit->batch_size;
     fit->order = (int *)ppo__alloc(data->count * sizeof(int));
-    status = fit->order ? ppo_tape_create(&fit->tape) : PPO_ERROR_MEMORY;
+    fit->losses = (float *)ppo__alloc(2 * fit->batch_size * sizeof(float));
+    status =
+        fit->order && fit->losses ? ppo__tape_create_on(ppo__device_in_use, &fit->tape) : PPO_ERROR_MEMORY;
+    for (int k = 0; k < 2 && rejected && !status; ++k) {
+        fit->score[k] = (float *)ppo__alloc(fit->batch_size * sizeof(float));
+        if (!fit->score[k]) status = PPO_ERROR_MEMORY;
+    }
     for (int s = 0; s < data->count && !status; ++s) fit->order[s] = s;
     for (int k = 0; k < 2 && reference && !status; ++k) {
         fit->ref_logp[k] = (float *)ppo__alloc(data->count * sizeof(float));
@@ -10767,30 +11072,32 @@ typedef struct ppo__response_rows {
 } ppo__response_rows;
 
 struct ppo_rlhf {
-    ppo_rlhf_config    config;
-    ppo_gpt           *policy, *critic; /* critic NULL: the policy's score, or none at all */
-    const ppo_gpt     *reference;
-    ppo_gpt           *own_reference; /* NULL: the caller's is used */
-    ppo_reward_fn      reward;
-    void              *user;
-    ppo_tokens         prompts, asked; /* all of them, and those of this iteration */
-    int               *prompt_order;   /* [prompts], of the pass over them that is going on */
-    ppo_generator     *generator;
-    ppo_tape          *tape;
-    ppo__arena         memory;
-    int                longest;    /* tokens of the longest sequence that there is room for */
-    float             *score;      /* [sequences], as the reward function gave them */
-    float             *total;      /* [sequences], sums of the tokens' rewards */
-    int               *order;      /* [sequences] */
-    int               *first_row;  /* [sequences + 1], of each sequence in rows */
-    ppo__response_rows rows;       /* [sequences * longest] */
-    unsigned char     *over;       /* [longest] zeros, and a 1 behind: how an episode of tokens ends */
-    ppo_tokens         batch;      /* a micro-batch, */
-    ppo__response_rows batch_rows; /* and its rows */
-    long               iteration, samples, tokens;
-    double             started;
-    float              kl_coef;
-    float              first_entropy, first_length; /* of the first iteration, for warnings */
+    ppo_rlhf_config         config;
+    ppo_gpt                *policy, *critic; /* critic NULL: the policy's score, or none at all */
+    const ppo_gpt          *reference;
+    ppo_gpt                *own_reference; /* NULL: the caller's is used */
+    ppo_reward_fn           reward;
+    void                   *user;
+    ppo_tokens              prompts, asked; /* all of them, and those of this iteration */
+    int                    *prompt_order;   /* [prompts], of the pass over them that is going on */
+    ppo_generator          *generator;
+    ppo_tape               *tape;
+    ppo__arena              memory, numbers; /* numbers: where the tape computes */
+    int                     longest;         /* tokens of the longest sequence that there is room for */
+    float                  *score;           /* [sequences], as the reward function gave them */
+    float                  *total;           /* [sequences], sums of the tokens' rewards */
+    int                    *order;           /* [sequences] */
+    int                    *first_row;       /* [sequences + 1], of each sequence in rows */
+    ppo__response_rows      rows;            /* [sequences * longest] */
+    unsigned char          *over;       /* [longest] zeros, and a 1 behind: how an episode of tokens ends */
+    ppo_tokens              batch;      /* a micro-batch, */
+    ppo__response_rows      batch_rows; /* and its rows, */
+    float                  *end_value;  /* and what the critic says of its whole sequences */
+    struct ppo__rlhf_stats *stats;      /* of each micro-batch of an iteration */
+    long                    iteration, samples, tokens;
+    double                  started;
+    float                   kl_coef;
+    float                   first_entropy, first_length; /* of the first iteration, for warnings */
 };
 
 static int ppo__has_critic(const ppo_rlhf_config *c) {
@@ -10874,7 +11181,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
     return ppo__check_rlhf_kl(c, sequences);
 }
 
-static ppo_status ppo__take_rows(ppo__arena *memory, size_t n, size_t vocab, ppo__response_rows *rows) {
+static ppo_status ppo__take_rows(ppo__arena *memory, size_t n, ppo__response_rows *rows) {
     float **const arrays[] = {&rows->old_logp,   &rows->ref_logp,  &rows->entropy,
                               &rows->kl,         &rows->reward,    &rows->value,
                               &rows->next_value, &rows->advantage, &rows->value_target};
@@ -10882,8 +11189,16 @@ static ppo_status ppo__take_rows(ppo__arena *memory, size_t n, size_t vocab, ppo
         *arrays[i] = (float *)ppo__arena_zeros(memory, n, sizeof(float));
         if (!*arrays[i]) return PPO_ERROR_MEMORY;
     }
-    rows->ref_logits = vocab ? (float *)ppo__arena_array(memory, n, vocab * sizeof(float)) : NULL;
-    return vocab && !rows->ref_logits ? PPO_ERROR_MEMORY : PPO_OK;
+    return PPO_OK;
+}
+
+/* The reference's logits, where the loss needs them. */
+static ppo_status ppo__take_logits(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
+    const ppo_rlhf_config *c = &r->config;
+    if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return PPO_OK;
+    size_t size = (size_t)r->policy->config.vocab * sizeof(float);
+    rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
+    return rows->ref_logits ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
 static int ppo__sequences(const ppo_rlhf_config *c) { return c->prompts * c->samples; }
@@ -10893,24 +11208,43 @@ static int ppo__micro(const ppo_rlhf_config *c) {
     return c->micro_batch && c->micro_batch < n ? c->micro_batch : n;
 }
 
+/* Minibatches of an iteration, and micro-batches of one at most. */
+static int ppo__batches(const ppo_rlhf_config *c) { return (ppo__sequences(c) - 1) / c->minibatch_size + 1; }
+static int ppo__micros(const ppo_rlhf_config *c) {
+    int n = c->minibatch_size < ppo__sequences(c) ? c->minibatch_size : ppo__sequences(c);
+    return (n - 1) / ppo__micro(c) + 1;
+}
+
+typedef struct ppo__rlhf_stats { /* of a micro-batch */
+    ppo_policy_stats policy;
+    float            value_loss, weight; /* weight: its rows */
+    int              first;              /* 1: of the iteration's first minibatch */
+} ppo__rlhf_stats;
+
 static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     const ppo_rlhf_config *c = &r->config;
     size_t                 n = (size_t)ppo__sequences(c), longest = (size_t)r->longest;
-    size_t vocab = c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_KL_EXACT && c->kl_coef > 0
-                       ? (size_t)r->policy->config.vocab
-                       : 0;
+    size_t                 micro = (size_t)ppo__micro(c);
+    size_t                 micros = ppo__at(c->epochs, ppo__batches(c)) * (size_t)ppo__micros(c);
     r->score = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
     r->total = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
     r->order = (int *)ppo__arena_array(&r->memory, n, sizeof(int));
     r->first_row = (int *)ppo__arena_array(&r->memory, n + 1, sizeof(int));
     r->over = (unsigned char *)ppo__arena_zeros(&r->memory, longest + 1, 1);
     r->prompt_order = (int *)ppo__arena_array(&r->memory, r->prompts.count, sizeof(int));
-    if (!r->score || !r->total || !r->order || !r->first_row || !r->over || !r->prompt_order)
+    r->end_value = (float *)ppo__arena_array(&r->memory, micro, sizeof(float));
+    r->stats = (ppo__rlhf_stats *)ppo__arena_zeros(&r->memory, micros, sizeof *r->stats);
+    if (!r->score || !r->total || !r->order || !r->first_row || !r->over || !r->prompt_order ||
+        !r->end_value || !r->stats)
         return PPO_ERROR_MEMORY;
     r->over[longest] = 1;
-    ppo_status status = ppo__take_rows(&r->memory, n * longest, vocab, &r->rows);
-    if (!status) status = ppo__take_rows(&r->memory, ppo__micro(c) * longest, vocab, &r->batch_rows);
-    if (!status) status = ppo_tape_create(&r->tape);
+    ppo_status status = ppo__tape_create_on(ppo__device_in_use, &r->tape);
+    if (status) return status;
+    r->numbers.device = r->tape->device;
+    status = ppo__take_rows(&r->memory, n * longest, &r->rows);
+    if (!status) status = ppo__take_rows(&r->memory, micro * longest, &r->batch_rows);
+    if (!status) status = ppo__take_logits(r, n * longest, &r->rows);
+    if (!status) status = ppo__take_logits(r, micro * longest, &r->batch_rows);
     return status ? status : ppo_generator_create(r->policy, c->slots, &r->generator);
 }
 
@@ -10923,6 +11257,7 @@ PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
     ppo_generator_free(r->generator);
     ppo_tape_free(r->tape);
     ppo__arena_free(&r->memory);
+    ppo__arena_free(&r->numbers);
     ppo__free(r);
 }
 
@@ -10955,14 +11290,12 @@ static ppo_tensor *ppo__kl_loss(const ppo_rlhf *r, const ppo_response *out) {
     d = ppo_tape_scale(tape, out->logp, -1, 0); /* log ref - log pi */
     if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, r->batch_rows.ref_logp, d->rows, 1));
     if (r->config.kl_estimator == PPO_K2) kl = ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
-    else kl = ppo_tape_scale(tape, ppo_tape_sub(tape, ppo_tape_exp(tape, d), d), 1, -1);
+    else {
+        kl = ppo_tape_add(tape, ppo_tape_exp(tape, d), ppo_tape_scale(tape, d, -1, 0));
+        kl = ppo_tape_scale(tape, kl, 1, -1);
+    }
     return ppo_tape_mean(tape, kl);
 }
-
-typedef struct ppo__rlhf_stats { /* of a micro-batch, and summed by rows over an iteration */
-    ppo_policy_stats policy;
-    float            value_loss, grad_norm;
-} ppo__rlhf_stats;
 
 /* L = policy + value_coef value - entropy_coef entropy + kl_coef KL, each a mean over the micro-batch's
    rows. */
@@ -10976,12 +11309,12 @@ static ppo_tensor *ppo__rlhf_loss(ppo_rlhf *r, ppo__rlhf_stats *stats) {
     if (ppo__value_model(r)) {
         ppo_tensor *value =
             ppo_tape_value_loss(tape, out.value, rows->value, rows->value_target, NULL, c->value_clip);
-        stats->value_loss = value ? value->data[0] : 0;
+        if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
         loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
     }
     if (c->entropy_coef != 0) {
-        loss = ppo_tape_sub(tape, loss,
-                            ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), c->entropy_coef, 0));
+        loss = ppo_tape_add(tape, loss,
+                            ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -c->entropy_coef, 0));
     }
     if (c->kl_place == PPO_KL_IN_LOSS && r->kl_coef > 0)
         loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo__kl_loss(r, &out), r->kl_coef, 0));
@@ -11004,9 +11337,11 @@ static ppo_status ppo__rlhf_gather(ppo_rlhf *r, const ppo_samples *samples, cons
         memcpy(to->value + at, from->value + row, bytes);
         memcpy(to->advantage + at, from->advantage + row, bytes);
         memcpy(to->value_target + at, from->value_target + row, bytes);
+        size_t rows = bytes / sizeof(float);
         if (to->ref_logits)
-            memcpy(to->ref_logits + at * vocab, from->ref_logits + row * vocab, bytes * vocab);
-        at += bytes / sizeof(float);
+            ppo__tape_copy(r->tape, from->ref_logits + row * vocab, rows * vocab,
+                           to->ref_logits + at * vocab);
+        at += rows;
     }
     return status;
 }
@@ -11026,13 +11361,13 @@ static ppo_status ppo__rlhf_reserve_samples(ppo_rlhf *r) {
 
 /* The memory takes its lasting size: a micro-batch of the longest sequences. */
 static ppo_status ppo__rlhf_reserve(ppo_rlhf *r) {
-    ppo__rlhf_stats stats;
-    ppo_status      status = PPO_OK;
-    int            *zeros = (int *)ppo__arena_zeros(&r->memory, r->longest, sizeof(int));
+    ppo_status status = PPO_OK;
+    int       *zeros = (int *)ppo__arena_zeros(&r->memory, r->longest, sizeof(int));
     if (!zeros) return PPO_ERROR_MEMORY;
     for (int i = 0; i < ppo__micro(&r->config) && !status; ++i)
         status = ppo_tokens_add(&r->batch, zeros, r->longest, 1);
-    if (!status) status = ppo_tape_backward(r->tape, ppo__rlhf_loss(r, &stats));
+    if (!status) status = ppo_tape_backward(r->tape, ppo__rlhf_loss(r, r->stats));
+    status = ppo__settle(r->tape->device, status);
     ppo_tape_reset(r->tape);
     if (!status) status = ppo__rlhf_reserve_samples(r);
     return status;
@@ -11106,45 +11441,43 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
 static ppo_status ppo__rlhf_judge(ppo_rlhf *r, int row) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
+    ppo_tape                 *tape = r->tape;
     int                       vocab = r->policy->config.vocab;
     float                     temperature = c->sampling.temperature;
-    ppo_tape_reset(r->tape);
+    ppo_tape_reset(tape);
     ppo_response out = ppo__rlhf_forward(r);
-    ppo_response ref = ppo_gpt_response(r->tape, r->reference, &r->batch, temperature, PPO_POLICY);
-    ppo_tensor  *kl = c->kl_estimator == PPO_KL_EXACT && ref.logits
-                          ? ppo_tape_categorical_kl_to(r->tape, out.logits, ref.logits->data, temperature)
-                          : NULL;
-    ppo_status   status = ppo_tape_status(r->tape);
-    if (status) return status;
-    int    n = out.logp->rows;
-    size_t bytes = (size_t)n * sizeof(float);
-    memcpy(rows->old_logp + row, out.logp->data, bytes);
-    memcpy(rows->ref_logp + row, ref.logp->data, bytes);
-    memcpy(rows->entropy + row, out.entropy->data, bytes);
-    if (out.value) memcpy(rows->value + row, out.value->data, bytes);
-    if (rows->ref_logits) memcpy(rows->ref_logits + ppo__at(row, vocab), ref.logits->data, bytes * vocab);
-    if (kl) memcpy(rows->kl + row, kl->data, bytes);
-    else status = ppo_kl_estimate(out.logp->data, ref.logp->data, n, c->kl_estimator, rows->kl + row);
-    return status;
+    ppo_response ref = ppo_gpt_response(tape, r->reference, &r->batch, temperature, PPO_POLICY);
+    ppo_tensor  *kl = NULL, *end = NULL;
+    if (c->kl_estimator == PPO_KL_EXACT && ref.logits)
+        kl = ppo_tape_categorical_kl_to(tape, out.logits, ref.logits->data, temperature);
+    if (c->bootstrap_truncated && out.value)
+        end = ppo_gpt_sequence_score(tape, ppo__value_model(r), &r->batch);
+    if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
+    size_t n = (size_t)out.logp->rows;
+    ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
+    ppo__tape_read(tape, ref.logp->data, n, rows->ref_logp + row);
+    ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
+    if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
+    if (kl) ppo__tape_read(tape, kl->data, n, rows->kl + row);
+    if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value);
+    if (rows->ref_logits)
+        ppo__tape_copy(tape, ref.logits->data, n * (size_t)vocab, rows->ref_logits + ppo__at(row, vocab));
+    ppo_status status = ppo__tape_settle(tape);
+    if (status || kl) return status;
+    return ppo_kl_estimate(rows->old_logp + row, rows->ref_logp + row, (int)n, c->kl_estimator,
+                           rows->kl + row);
 }
 
 /* next_value: the value of the row behind; behind the last one, 0, or what the critic says of the whole
    sequence if that was cut off and is to go on. */
-static ppo_status ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples, int first, int row) {
+static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples, int first, int row) {
     const ppo__response_rows *rows = &r->rows;
-    ppo_tensor               *end = NULL;
-    if (!ppo__value_model(r)) return PPO_OK;
-    if (r->config.bootstrap_truncated) {
-        end = ppo_gpt_sequence_score(r->tape, ppo__value_model(r), &r->batch);
-        if (!end) return ppo_tape_status(r->tape);
-    }
-    for (int i = 0; i < r->batch.count; ++i) {
-        int n = ppo__response_length(&r->batch, i);
+    for (int i = 0; i < r->batch.count && ppo__value_model(r); ++i) {
+        int n = ppo__response_length(&r->batch, i), goes_on = r->config.bootstrap_truncated;
         memcpy(rows->next_value + row, rows->value + row + 1, (size_t)(n - 1) * sizeof(float));
-        rows->next_value[row + n - 1] = end && !samples->ended[first + i] ? end->data[i] : 0;
+        rows->next_value[row + n - 1] = goes_on && !samples->ended[first + i] ? r->end_value[i] : 0;
         row += n;
     }
-    return PPO_OK;
 }
 
 /* The sequences in their order, and where their rows begin. */
@@ -11164,7 +11497,7 @@ static ppo_status ppo__rlhf_look(ppo_rlhf *r, const ppo_samples *samples) {
     for (int s = 0; s < count && !status; s += micro) {
         status = ppo__rlhf_gather(r, samples, r->order + s, count - s < micro ? count - s : micro);
         if (!status) status = ppo__rlhf_judge(r, r->first_row[s]);
-        if (!status) status = ppo__rlhf_next_values(r, samples, s, r->first_row[s]);
+        if (!status) ppo__rlhf_next_values(r, samples, s, r->first_row[s]);
     }
     ppo_tape_record(r->tape, 1);
     return status;
@@ -11243,17 +11576,23 @@ static void ppo__rlhf_against_sampler(ppo_rlhf *r, const ppo_samples *samples) {
     }
 }
 
-static void ppo__rlhf_add_stats(ppo_rlhf_progress *p, const ppo__rlhf_stats *stats, double weight,
-                                double total, int first) {
-    const float  values[] = {stats->policy.loss, stats->value_loss, stats->policy.approx_kl,
-                             stats->policy.old_approx_kl, stats->policy.clip_fraction};
-    float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
-                            &p->clip_fraction};
-    for (size_t i = 0; i < sizeof means / sizeof *means; ++i)
-        *means[i] += (float)((values[i] - *means[i]) * weight / total);
-    if (!first) return;
-    p->first_ratio_min = ppo__min(p->first_ratio_min, stats->policy.ratio_min);
-    p->first_ratio_max = ppo__max(p->first_ratio_max, stats->policy.ratio_max);
+/* Means over the rows of all micro-batches; and the ratios of the first minibatch. */
+static void ppo__rlhf_sum_up(const ppo__rlhf_stats *stats, const ppo__rlhf_stats *end, ppo_rlhf_progress *p) {
+    double total = 0;
+    p->first_ratio_min = INFINITY;
+    p->first_ratio_max = -INFINITY;
+    for (; stats < end; ++stats) {
+        const float  values[] = {stats->policy.loss, stats->value_loss, stats->policy.approx_kl,
+                                 stats->policy.old_approx_kl, stats->policy.clip_fraction};
+        float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
+                                &p->clip_fraction};
+        total += stats->weight;
+        for (size_t i = 0; i < sizeof means / sizeof *means; ++i)
+            *means[i] += (float)((values[i] - *means[i]) * stats->weight / total);
+        if (!stats->first) continue;
+        p->first_ratio_min = ppo__min(p->first_ratio_min, stats->policy.ratio_min);
+        p->first_ratio_max = ppo__max(p->first_ratio_max, stats->policy.ratio_max);
+    }
 }
 
 /* A learning rate by the iterations that are done. */
@@ -11267,31 +11606,29 @@ static ppo_status ppo__rlhf_step_model(ppo_gpt *gpt, const ppo_rlhf_config *c, f
                                        float *norm) {
     ppo_adam adam = ppo_adam_default();
     adam.lr = rate;
-    ppo__k()->scale((float)(1 / rows), gpt->params->grad, gpt->params->count);
-    return ppo_params_step(gpt->params, &adam, c->max_grad_norm, norm);
+    return ppo__params_step(gpt->params, &adam, (float)(1 / rows), c->max_grad_norm, norm);
 }
 
-/* A gradient step on sequences order[0 .. n-1]: the mean over all their tokens, a micro-batch at a time. */
+/* A gradient step on sequences order[0 .. n-1]: the mean over all their tokens, a micro-batch at a time. Its
+   statistics go to *stats, which moves behind them. */
 static ppo_status ppo__rlhf_step(ppo_rlhf *r, const ppo_samples *samples, const int *order, int n,
-                                 double *trained, ppo_rlhf_progress *p) {
+                                 ppo__rlhf_stats **stats, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
-    const int              micro = ppo__micro(c), first = *trained == 0;
+    const int              micro = ppo__micro(c), first = *stats == r->stats;
     double                 rows = 0;
     ppo_params_zero_grad(r->policy->params);
     if (r->critic) ppo_params_zero_grad(r->critic->params);
-    for (int i = 0; i < n; i += micro) {
-        ppo__rlhf_stats stats;
-        memset(&stats, 0, sizeof stats);
+    for (int i = 0; i < n; i += micro, ++*stats) {
         ppo_status status = ppo__rlhf_gather(r, samples, order + i, n - i < micro ? n - i : micro);
         if (status) return status;
-        float weight = (float)ppo_response_row(&r->batch, r->batch.count);
+        memset(*stats, 0, sizeof **stats);
+        (*stats)->first = first;
+        (*stats)->weight = (float)ppo_response_row(&r->batch, r->batch.count);
+        rows += (*stats)->weight;
         ppo_tape_reset(r->tape);
-        ppo_tensor *loss = ppo__rlhf_loss(r, &stats);
-        status = ppo_tape_backward(r->tape, ppo_tape_scale(r->tape, loss, weight, 0));
+        ppo_tensor *loss = ppo__rlhf_loss(r, *stats);
+        status = ppo_tape_backward(r->tape, ppo_tape_scale(r->tape, loss, (*stats)->weight, 0));
         if (status) return status;
-        rows += weight;
-        *trained += weight;
-        ppo__rlhf_add_stats(p, &stats, weight, *trained, first);
     }
     ppo_status status = ppo__rlhf_step_model(r->policy, c, p->learning_rate, rows, &p->grad_norm);
     if (!status && r->critic && ppo__has_critic(c)) {
@@ -11302,21 +11639,21 @@ static ppo_status ppo__rlhf_step(ppo_rlhf *r, const ppo_samples *samples, const 
 }
 
 static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, const ppo_samples *samples, ppo_rlhf_progress *p) {
-    int     count = samples->tokens.count, batches = (count - 1) / r->config.minibatch_size + 1;
-    double  trained = 0;
-    ppo_rng rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
-    p->first_ratio_min = INFINITY;
-    p->first_ratio_max = -INFINITY;
+    int              count = samples->tokens.count, batches = ppo__batches(&r->config);
+    ppo_status       status = PPO_OK;
+    ppo__rlhf_stats *stats = r->stats;
+    ppo_rng          rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
     p->learning_rate = ppo__rlhf_rate(r, r->config.learning_rate);
     for (int epoch = 0; epoch < r->config.epochs; ++epoch) {
         ppo_rng_shuffle(&rng, r->order, count);
-        for (int b = 0; b < batches; ++b) { /* of as equal a size as can be */
+        for (int b = 0; b < batches && !status; ++b) { /* of as equal a size as can be */
             int from = (int)((int64_t)count * b / batches), to = (int)((int64_t)count * (b + 1) / batches);
-            ppo_status status = ppo__rlhf_step(r, samples, r->order + from, to - from, &trained, p);
-            if (status) return status;
+            status = ppo__rlhf_step(r, samples, r->order + from, to - from, &stats, p);
         }
     }
-    return PPO_OK;
+    status = ppo__settle(r->tape->device, status);
+    if (!status) ppo__rlhf_sum_up(r->stats, stats, p);
+    return status;
 }
 
 static ppo_status ppo__check_sample(const ppo_rlhf *r, const ppo_samples *samples, int s, float reward) {
@@ -11421,7 +11758,7 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
 }
 
 /* After an iteration: counters, warnings, the coefficient of the KL, the reference. */
-static void ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
+static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
     p->iteration = ++r->iteration;
     r->samples = p->samples;
@@ -11431,10 +11768,12 @@ static void ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     ppo__rlhf_warn(r, p);
     if (c->kl_target > 0)
         r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->kl_target, ppo__sequences(c), c->kl_horizon);
-    if (c->reference_every > 0 && r->own_reference && r->iteration % c->reference_every == 0) {
-        memcpy(r->own_reference->params->data, r->policy->params->data,
-               r->own_reference->params->count * sizeof(float));
-    }
+    if (!c->reference_every || !r->own_reference || r->iteration % c->reference_every) return PPO_OK;
+    ppo_params *reference = r->own_reference->params, *policy = r->policy->params;
+    ppo_status  status = ppo_params_sync(reference);
+    if (!status) status = ppo__params_fetch(policy);
+    if (!status) memcpy(reference->data, policy->data, reference->count * sizeof(float));
+    return status;
 }
 
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
@@ -11452,9 +11791,9 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, cons
     ppo__rlhf_against_sampler(r, samples);
     status = ppo__rlhf_epochs(r, samples, &p);
     if (status) return status;
-    ppo__rlhf_finish(r, &p);
-    if (progress) *progress = p;
-    return PPO_OK;
+    status = ppo__rlhf_finish(r, &p);
+    if (progress && !status) *progress = p;
+    return status;
 }
 
 /* The prompts of an iteration, each as often as it is sampled: one pass over all of them after another, every
@@ -12623,8 +12962,9 @@ PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
     if (!gpt || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: an argument is NULL");
     if (ppo_file_find(file, "transformer.wte.weight"))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: the file has a language model already");
-    ppo_status status =
-        ppo_file_set_text(file, "format", "pt"); /* without it transformers refuses the file */
+    ppo_status status = ppo__params_fetch(gpt->params);
+    if (!status)
+        status = ppo_file_set_text(file, "format", "pt"); /* without it transformers refuses the file */
     for (int i = 0; i < PPO__GPT_TEXTS && !status; ++i) {
         char number[32];
         snprintf(number, sizeof number, "%d",
@@ -13335,7 +13675,7 @@ static ppo_status ppo__get_tokenizer(const ppo_file *file, int kind, const char 
         return ppo__file_fail(file->path, "\"%s\" has %lld rows, more than %d", name, (long long)shape[0],
                               (int)PPO_MAX_VOCAB);
     }
-    ppo__arena   memory = {NULL};
+    ppo__arena   memory = {NULL, NULL};
     char        *copy = (char *)ppo__arena_take(&memory, strlen(specials) + 1);
     const char **names = (const char **)ppo__arena_array(&memory, PPO_MAX_SPECIALS, sizeof *names);
     status = PPO_ERROR_MEMORY;
