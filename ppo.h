@@ -5607,21 +5607,26 @@ PPO__BOTH static float ppo__gae_delta(float reward, float value, float next_valu
     return reward - value + (ends ? 0 : gamma * next_value);
 }
 
+static ppo_status ppo__check_gae(const char *function, int pointers_given, int steps, int envs, float gamma,
+                                 float lambda) {
+    if (!pointers_given) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
+    if (steps <= 0 || envs <= 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d steps of %d environments", function, steps, envs);
+    }
+    if (!(gamma >= 0 && gamma <= 1)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: gamma is %g, outside 0 to 1", function, (double)gamma);
+    }
+    if (!(lambda >= 0 && lambda <= 1)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: lambda is %g, outside 0 to 1", function, (double)lambda);
+    }
+    return PPO_OK;
+}
+
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target) {
-    if (!reward || !value || !next_value || !advantage) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: an argument is NULL");
-    }
-    if (steps <= 0 || envs <= 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: %d steps of %d environments", steps, envs);
-    }
-    if (!(gamma >= 0 && gamma <= 1)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: gamma is %g, outside 0 to 1", (double)gamma);
-    }
-    if (!(lambda >= 0 && lambda <= 1)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gae: lambda is %g, outside 0 to 1", (double)lambda);
-    }
+    int given = reward && value && next_value && advantage;
+    if (ppo__check_gae("ppo_gae", given, steps, envs, gamma, lambda)) return PPO_ERROR_ARGUMENT;
     for (int t = steps - 1; t >= 0; --t) {
         for (int e = 0; e < envs; ++e) {
             size_t at = ppo__at(t, envs) + e, later = at + envs;
@@ -5734,14 +5739,13 @@ PPO_DEF ppo_policy_objective ppo_policy_objective_default(void) {
     return objective;
 }
 
-static ppo_status ppo__check_objective(const ppo_policy_objective *o) {
+static ppo_status ppo__check_objective(const char *function, const ppo_policy_objective *o) {
     if (o->objective < PPO_CLIP || o->objective > PPO_UNCLIPPED) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_policy_loss: there is no objective %d", o->objective);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no objective %d", function, o->objective);
     }
     if (!(o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_policy_loss: clip_low %g, clip_high %g, kl_coef %g must be 0 or more",
-                        (double)o->clip_low, (double)o->clip_high, (double)o->kl_coef);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: clip_low %g, clip_high %g, kl_coef %g must be 0 or more",
+                        function, (double)o->clip_low, (double)o->clip_high, (double)o->kl_coef);
     }
     return PPO_OK;
 }
@@ -5751,7 +5755,7 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
                                    ppo_policy_stats *stats, float *grad_logp) {
     int count = ppo__unmasked("ppo_policy_loss", mask, n, logp && old_logp && advantage && objective);
     if (!count) return PPO_ERROR_ARGUMENT;
-    if (ppo__check_objective(objective)) return PPO_ERROR_ARGUMENT;
+    if (ppo__check_objective("ppo_policy_loss", objective)) return PPO_ERROR_ARGUMENT;
     double loss = 0, k1 = 0, k3 = 0, ratios = 0;
     int    clipped = 0;
     float  ratio_min = INFINITY, ratio_max = 0, inv = 1 / (float)count;
@@ -5806,15 +5810,18 @@ PPO__BOTH static float ppo__value_term(float value, float old_value, float targe
     return ppo__finite(old_value) ? term : old_value;
 }
 
+static ppo_status ppo__check_value_range(const char *function, float clip_range, float delta) {
+    if (clip_range == clip_range && delta > 0) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: clip_range is %g, delta is %g", function, (double)clip_range,
+                    (double)delta);
+}
+
 static ppo_status ppo__value_loss(const char *function, const float *value, const float *old_value,
                                   const float *target, const unsigned char *mask, int n, float clip_range,
                                   float delta, float *loss, float *grad_value) {
     int count = ppo__unmasked(function, mask, n, value && target && (old_value || !(clip_range > 0)));
     if (!count) return PPO_ERROR_ARGUMENT;
-    if (clip_range != clip_range || !(delta > 0)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: clip_range is %g, delta is %g", function, (double)clip_range,
-                        (double)delta);
-    }
+    if (ppo__check_value_range(function, clip_range, delta)) return PPO_ERROR_ARGUMENT;
     double sum = 0;
     for (int i = 0; i < n; ++i) {
         if (grad_value) grad_value[i] = 0;
@@ -5851,15 +5858,19 @@ PPO__BOTH static float ppo__kl_of(int estimator, float l) {
     return estimator == PPO_K1 ? -l : estimator == PPO_K2 ? 0.5f * l * l : ppo__k3(l);
 }
 
+static ppo_status ppo__check_kl(const char *function, int pointers_given, int n, int estimator) {
+    if (!pointers_given) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d samples", function, n);
+    if (estimator < PPO_K1 || estimator > PPO_K3) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no estimator %d", function, estimator);
+    }
+    return PPO_OK;
+}
+
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator,
                                    float *kl) {
-    if (!logp || !ref_logp || !kl) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_kl_estimate: an argument is NULL");
-    }
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_kl_estimate: %d samples", n);
-    if (estimator < PPO_K1 || estimator > PPO_K3) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_kl_estimate: there is no estimator %d", estimator);
-    }
+    int given = logp && ref_logp && kl;
+    if (ppo__check_kl("ppo_kl_estimate", given, n, estimator)) return PPO_ERROR_ARGUMENT;
     for (int i = 0; i < n; ++i) {
         kl[i] = ppo__kl_of(estimator, ref_logp[i] - logp[i]);
         if (!ppo__finite(kl[i])) {
@@ -6068,21 +6079,38 @@ PPO_DEF ppo_adam ppo_adam_default(void) {
     return adam;
 }
 
+/* What a step of Adam multiplies by: lr / (1 - beta1^step), 1 / sqrt(1 - beta2^step), lr weight_decay. */
+typedef struct ppo__adam_factors {
+    float step_size, inv_sqrt_bias2, decay;
+} ppo__adam_factors;
+
+static ppo__adam_factors ppo__adam_factors_of(const ppo_adam *adam, long step) {
+    double            bias1 = 1 - pow((double)adam->beta1, (double)step);
+    double            bias2 = 1 - pow((double)adam->beta2, (double)step);
+    ppo__adam_factors f = {(float)((double)adam->lr / bias1), (float)(1 / sqrt(bias2)),
+                           adam->lr * adam->weight_decay};
+    return f;
+}
+
 /* m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p -= lr m' / (sqrt(v') + eps), with m' = m / (1 -
    b1^step), v' alike. */
 PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n,
                            const ppo_adam *adam, long step) {
-    double bias1 = 1 - pow((double)adam->beta1, (double)step),
-           bias2 = 1 - pow((double)adam->beta2, (double)step);
-    ppo__k()->adam(param, grad, m, v, n, adam->beta1, adam->beta2, adam->eps,
-                   (float)((double)adam->lr / bias1), (float)(1 / sqrt(bias2)),
-                   adam->lr * adam->weight_decay);
+    const ppo__adam_factors f = ppo__adam_factors_of(adam, step);
+    ppo__k()->adam(param, grad, m, v, n, adam->beta1, adam->beta2, adam->eps, f.step_size, f.inv_sqrt_bias2,
+                   f.decay);
+}
+
+/* By what to multiply gradients of that norm. */
+PPO__BOTH static float ppo__clip_factor(float norm, float max_norm) {
+    float factor = max_norm / (norm + 1e-6f);
+    return max_norm > 0 && factor < 1 && ppo__finite(norm) ? factor : 1;
 }
 
 PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
     float norm = (float)sqrt(ppo__k()->sum_squares(grad, n));
-    float scale = max_norm / (norm + 1e-6f);
-    if (max_norm > 0 && scale < 1 && ppo__finite(norm)) ppo__k()->scale(scale, grad, n);
+    float factor = ppo__clip_factor(norm, max_norm);
+    if (factor < 1) ppo__k()->scale(factor, grad, n);
     return norm;
 }
 
