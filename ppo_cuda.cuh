@@ -78,6 +78,58 @@ PPO_DEF ppo_status ppo_cuda_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_l
                                                 int vocab, float temperature,
                                                 const ppo_cuda_logits *grad_logits);
 
+/* --------------------------------------------------------------------------------------------------------
+   3 Advantages: time-major arrays [steps][envs]
+   -------------------------------------------------------------------------------------------------------- */
+
+/* ppo_gae(), of at most 2^30 advantages. terminated, truncated and value_target may be NULL; advantage may be
+   one of the arrays that are read. */
+PPO_DEF ppo_status ppo_cuda_gae(ppo_cuda *cuda, const float *reward, const float *value,
+                                const float *next_value, const unsigned char *terminated,
+                                const unsigned char *truncated, int steps, int envs, float gamma,
+                                float lambda, float *advantage, float *value_target);
+
+/* ppo_whiten(). mask may be NULL (all 1). If a number is not finite, none is changed. */
+PPO_DEF ppo_status ppo_cuda_whiten(ppo_cuda *cuda, float *x, const unsigned char *mask, int n,
+                                   int shift_mean);
+
+/* --------------------------------------------------------------------------------------------------------
+   4 Losses: arrays [n]; *stats and *loss lie on the device, too. mask, stats, loss and gradients may be NULL.
+   -------------------------------------------------------------------------------------------------------- */
+
+/* ppo_policy_loss() */
+PPO_DEF ppo_status ppo_cuda_policy_loss(ppo_cuda *cuda, const float *logp, const float *old_logp,
+                                        const float *advantage, const unsigned char *mask, int n,
+                                        const ppo_policy_objective *objective, ppo_policy_stats *stats,
+                                        float *grad_logp);
+
+/* ppo_value_loss() and ppo_huber_value_loss(); old_value may be NULL where clip_range <= 0. */
+PPO_DEF ppo_status ppo_cuda_value_loss(ppo_cuda *cuda, const float *value, const float *old_value,
+                                       const float *target, const unsigned char *mask, int n,
+                                       float clip_range, float *loss, float *grad_value);
+PPO_DEF ppo_status ppo_cuda_huber_value_loss(ppo_cuda *cuda, const float *value, const float *old_value,
+                                             const float *target, const unsigned char *mask, int n,
+                                             float clip_range, float delta, float *loss, float *grad_value);
+
+/* ppo_kl_estimate() */
+PPO_DEF ppo_status ppo_cuda_kl_estimate(ppo_cuda *cuda, const float *logp, const float *ref_logp, int n,
+                                        int estimator, float *kl);
+
+/* --------------------------------------------------------------------------------------------------------
+   5 Optimizer: arrays [n], read fastest where all of them begin at multiples of 16 bytes
+   -------------------------------------------------------------------------------------------------------- */
+
+/* *norm, on the device, becomes the Euclidean norm of scale grad, which may be NaN or infinite. */
+PPO_DEF ppo_status ppo_cuda_grad_norm(ppo_cuda *cuda, const float *grad, size_t n, float scale, float *norm);
+
+/* ppo_adam_step() with scale grad, scaled further as ppo_clip_grad_norm() would if its norm is *norm, on the
+   device (NULL: not clipped; max_norm <= 0: no limit). grad stays as it is. Changes nothing if *norm is not
+   finite, which ppo_cuda_sync() reports with the step as the row; nor after a call that has a failure to
+   report: what a NaN loss left behind never reaches the parameters. */
+PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float *grad, float *m, float *v,
+                                      size_t n, const ppo_adam *adam, long step, float scale,
+                                      const float *norm, float max_norm);
+
 #ifdef __cplusplus
 }
 #endif
@@ -110,8 +162,21 @@ PPO_DEF ppo_status ppo_cuda_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_l
 
 /* Who can find a fault in the numbers, and what it says. A fault is one 64-bit number: the number of the call
    << 40, the name << 32, the row or sample; the smallest is the first. */
-enum { PPO__CUDA_TOKEN_LOGP, PPO__CUDA_NAMES };
-static const char *const ppo__cuda_names[PPO__CUDA_NAMES] = {"ppo_cuda_token_logp"};
+enum {
+    PPO__CUDA_TOKEN_LOGP,
+    PPO__CUDA_GAE,
+    PPO__CUDA_WHITEN,
+    PPO__CUDA_POLICY_LOSS,
+    PPO__CUDA_VALUE_LOSS,
+    PPO__CUDA_HUBER_VALUE_LOSS,
+    PPO__CUDA_KL_ESTIMATE,
+    PPO__CUDA_ADAM_STEP,
+    PPO__CUDA_NAMES
+};
+static const char *const ppo__cuda_names[PPO__CUDA_NAMES] = {
+    "ppo_cuda_token_logp",  "ppo_cuda_gae",        "ppo_cuda_whiten",
+    "ppo_cuda_policy_loss", "ppo_cuda_value_loss", "ppo_cuda_huber_value_loss",
+    "ppo_cuda_kl_estimate", "ppo_cuda_adam_step"};
 
 typedef unsigned long long ppo__cuda_fault;
 #define PPO__NO_FAULT (~0ull)
@@ -673,6 +738,538 @@ PPO_DEF ppo_status ppo_cuda_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_l
                                                          n, vocab, temperature, grad_logits)
                : ppo__cuda_token_gradient<float>(cuda, logits, token, rows, grad_logp, grad_entropy, n, vocab,
                                                  temperature, grad_logits);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   3 Advantages
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Advantages by a parallel scan: A_t = delta_t + c_t A_{t+1}, with c_t = gamma lambda (1 - done_t), is an
+   affine map of A_{t+1}, and maps compose. A block has 32 environments, a lane each, so that a warp reads
+   them side by side. It goes through time from the end in stretches:
+
+       warp       0           1                 31
+       time   [ chunk ] [ chunk ]   ...    [ chunk ]  <- carry, A of the stretch behind
+                 map       map                map
+
+   A thread keeps the deltas and values of one chunk of one environment and composes its map. Then each warp
+   scans the maps of one environment, a lane each, for the A behind every chunk, from which the threads go on
+   step by step: everything is read once and written once. */
+enum { PPO__GAE_LANES = 32, PPO__GAE_WARPS = 32, PPO__GAE_CHUNK = 8, PPO__GAE_AHEAD = 4 };
+
+/* There or not. Any byte stands in for flags that are not: a condition would come between the loads. */
+struct ppo__gae_flags {
+    const unsigned char *flag;
+    int                  there;
+
+    __device__ int at(int i) const { return (flag[there ? i : 0] != 0) & there; }
+};
+
+struct ppo__gae_job {
+    const float   *reward, *value, *next_value;
+    ppo__gae_flags terminated, truncated;
+    float         *advantage, *value_target;
+    int            steps, envs, chunk; /* a chunk's steps, at most PPO__GAE_CHUNK */
+    float          gamma, decay;       /* decay = gamma lambda */
+    ppo__cuda_site site;
+};
+
+struct ppo__gae_map {
+    float delta, factor;
+
+    __device__ float of(float later) const { /* also where what lies behind an episode's end is not finite */
+        return factor == 0 ? delta : delta + factor * later;
+    }
+    __device__ ppo__gae_map after(ppo__gae_map later) const {
+        return {of(later.delta), factor * later.factor};
+    }
+};
+
+/* A thread's part of a stretch. */
+struct ppo__gae_chunk {
+    int      at, count; /* its first element, and how many steps it has */
+    unsigned done;      /* a bit per step */
+    float    delta[PPO__GAE_CHUNK], value[PPO__GAE_CHUNK];
+
+    __device__ ppo__gae_chunk(const ppo__gae_job &job, int first, int env) : done(0) {
+        const int left = env < job.envs ? job.steps - first : 0;
+        at = left > 0 ? first * job.envs + env : 0;
+        count = left < 0 ? 0 : left < job.chunk ? left : job.chunk;
+    }
+
+    /* Steps that it does not have are read as its last one, so that loads need not wait for conditions. */
+    __device__ void load(const ppo__gae_job &job) {
+        if (!count) return;
+        PPO__CUDA_UNROLL
+        for (int k = 0; k < PPO__GAE_CHUNK; ++k) {
+            if (k % PPO__GAE_AHEAD == 0 && k >= job.chunk) break;
+            const int i = at + (k < count ? k : count - 1) * job.envs;
+            const int ends = job.terminated.at(i), cut = ends | job.truncated.at(i);
+            value[k] = job.value[i];
+            delta[k] = ppo__gae_delta(job.reward[i], value[k], job.next_value[i], ends, job.gamma);
+            done |= (unsigned)cut << k;
+        }
+    }
+
+    __device__ ppo__gae_map step(int k, float decay) const {
+        if (k >= count) return {0, 1};
+        return {delta[k], done >> k & 1 ? 0 : decay};
+    }
+
+    __device__ ppo__gae_map map(float decay) const {
+        ppo__gae_map all = {0, 1};
+        PPO__CUDA_UNROLL
+        for (int k = PPO__GAE_CHUNK - 1; k >= 0; --k) all = step(k, decay).after(all);
+        return all;
+    }
+
+    __device__ void store(const ppo__gae_job &job, float later) const {
+        int bad = -1;
+        PPO__CUDA_UNROLL
+        for (int k = PPO__GAE_CHUNK - 1; k >= 0; --k) {
+            if (k >= count) continue;
+            const int i = at + k * job.envs;
+            later = step(k, job.decay).of(later);
+            if (!ppo__finite(later)) bad = i;
+            job.advantage[i] = later;
+            if (job.value_target) job.value_target[i] = later + value[k];
+        }
+        if (bad >= 0) ppo__cuda_report(job.site, bad);
+    }
+};
+
+/* Of a warp whose lanes have the maps of an environment's chunks: returns the A behind this lane's chunk;
+   *carry becomes A at the first. */
+static __device__ float ppo__gae_scan(ppo__gae_map map, float *carry) {
+    const int lane = (int)threadIdx.x;
+    for (int distance = 1; distance < PPO__GAE_WARPS; distance *= 2) {
+        const ppo__gae_map later = {__shfl_down_sync(~0u, map.delta, distance),
+                                    __shfl_down_sync(~0u, map.factor, distance)};
+        if (lane + distance < PPO__GAE_WARPS) map = map.after(later);
+    }
+    const float a = map.of(*carry), behind = __shfl_down_sync(~0u, a, 1);
+    const float later = lane == PPO__GAE_WARPS - 1 ? *carry : behind;
+    *carry = __shfl_sync(~0u, a, 0);
+    return later;
+}
+
+static __global__ void __launch_bounds__(PPO__GAE_LANES *PPO__GAE_WARPS) ppo__gae_kernel(ppo__gae_job job) {
+    __shared__ float delta[PPO__GAE_WARPS][PPO__GAE_LANES + 1], factor[PPO__GAE_WARPS][PPO__GAE_LANES + 1];
+    const int        lane = (int)threadIdx.x, warp = (int)threadIdx.y, stretch = PPO__GAE_WARPS * job.chunk;
+    const int        env = (int)blockIdx.x * PPO__GAE_LANES + lane;
+    float            carry = 0; /* of environment `warp` of the block */
+    for (int begin = (job.steps - 1) / stretch * stretch; begin >= 0; begin -= stretch) {
+        ppo__gae_chunk chunk(job, begin + warp * job.chunk, env);
+        chunk.load(job);
+        const ppo__gae_map map = chunk.map(job.decay);
+        delta[warp][lane] = map.delta, factor[warp][lane] = map.factor;
+        __syncthreads();
+        delta[lane][warp] = ppo__gae_scan({delta[lane][warp], factor[lane][warp]}, &carry);
+        __syncthreads();
+        chunk.store(job, delta[warp][lane]);
+    }
+}
+
+PPO_DEF ppo_status ppo_cuda_gae(ppo_cuda *cuda, const float *reward, const float *value,
+                                const float *next_value, const unsigned char *terminated,
+                                const unsigned char *truncated, int steps, int envs, float gamma,
+                                float lambda, float *advantage, float *value_target) {
+    const int  given = cuda && reward && value && next_value && advantage;
+    ppo_status status = ppo__check_gae("ppo_cuda_gae", given, steps, envs, gamma, lambda);
+    if (!status && (long long)steps * envs > 1 << 30)
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_gae: %d steps of %d environments are too many", steps,
+                          envs);
+    if (status) return status;
+    const unsigned char *any = (const unsigned char *)reward;
+    const ppo__gae_flags ends = {terminated ? terminated : any, terminated != NULL};
+    const ppo__gae_flags cuts = {truncated ? truncated : any, truncated != NULL};
+    const int            most = PPO__GAE_WARPS * PPO__GAE_CHUNK, stretches = (steps - 1) / most + 1;
+    const int            chunk = (steps - 1) / (PPO__GAE_WARPS * stretches) + 1; /* stretches of one length */
+    const ppo__cuda_site site = ppo__cuda_site_of(cuda, PPO__CUDA_GAE);
+    ppo__gae_job         job = {reward, value, next_value, ends,  cuts,           advantage, value_target,
+                                steps,  envs,  chunk,      gamma, gamma * lambda, site};
+    PPO__LAUNCH(ppo__gae_kernel, dim3((envs - 1) / PPO__GAE_LANES + 1), dim3(PPO__GAE_LANES, PPO__GAE_WARPS),
+                0, cuda->stream, job);
+    return ppo__cuda_launched("ppo_cuda_gae");
+}
+
+/* Scratch memory that a ppo__cuda_sum() of sums of at most PPO__SUM_SIZE bytes, which takes from the front,
+   leaves alone. NULL on failure. */
+enum { PPO__SUM_SIZE = 64 };
+
+static void *ppo__cuda_kept(ppo_cuda *cuda, size_t size) {
+    const size_t front = (size_t)PPO__SUM_BLOCKS * PPO__SUM_SIZE;
+    char        *scratch = (char *)ppo__cuda_scratch(cuda, front + size);
+    return scratch ? scratch + front : NULL;
+}
+
+/* Of the unmasked. */
+struct ppo__moments {
+    double mean, scale; /* scale = 1 / (std + 1e-8), 0 if there is no std */
+};
+
+/* The mean, and, once that is known, the scale. */
+struct ppo__moments_job {
+    const float         *x;
+    const unsigned char *mask;
+    ppo__moments        *moments;
+    ppo__cuda_site       site;
+
+    struct Sum {
+        double x;
+        int    count;
+
+        __device__ void clear() { x = 0, count = 0; }
+        __device__ void merge(const Sum &other) { x += other.x, count += other.count; }
+    };
+};
+
+struct ppo__mean_job : ppo__moments_job {
+    __device__ void visit(int i, Sum &sum) const {
+        if (mask && !mask[i]) return;
+        if (!ppo__finite(x[i])) ppo__cuda_report(site, i);
+        sum.x += x[i], ++sum.count;
+    }
+    __device__ void done(const Sum &sum) const {
+        if (!sum.count) ppo__cuda_report(site, PPO__ALL_MASKED);
+        moments->mean = sum.x / sum.count;
+    }
+};
+
+struct ppo__scale_job : ppo__moments_job {
+    __device__ void visit(int i, Sum &sum) const {
+        if (mask && !mask[i]) return;
+        const double d = x[i] - moments->mean;
+        sum.x += d * d, ++sum.count;
+    }
+    __device__ void done(const Sum &sum) const {
+        const int there = sum.count > 1 && sum.x < INFINITY;
+        moments->scale = there ? 1 / (sqrt(sum.x / (sum.count - 1)) + 1e-8) : 0;
+    }
+};
+
+struct ppo__whiten_job {
+    float               *x;
+    const unsigned char *mask;
+    const ppo__moments  *moments;
+    int                  shift_mean;
+
+    __device__ void operator()(size_t i) const {
+        const double mean = moments->mean, scale = moments->scale;
+        if (scale == 0 || (mask && !mask[i])) return;
+        x[i] = (float)((x[i] - mean) * scale + (shift_mean ? 0 : mean));
+    }
+};
+
+PPO_DEF ppo_status ppo_cuda_whiten(ppo_cuda *cuda, float *x, const unsigned char *mask, int n,
+                                   int shift_mean) {
+    const char *const name = "ppo_cuda_whiten";
+    if (!cuda || !x) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", name);
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d numbers", name, n);
+    ppo__moments *moments = (ppo__moments *)ppo__cuda_kept(cuda, sizeof *moments);
+    if (!moments) return PPO_ERROR_MEMORY;
+    const ppo__cuda_site site = ppo__cuda_site_of(cuda, PPO__CUDA_WHITEN);
+    ppo_status           status = ppo__cuda_sum(cuda, name, ppo__mean_job{{x, mask, moments, site}}, n);
+    if (!status) status = ppo__cuda_sum(cuda, name, ppo__scale_job{{x, mask, moments, site}}, n);
+    if (!status) status = ppo__cuda_for(cuda, name, ppo__whiten_job{x, mask, moments, shift_mean}, (size_t)n);
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   4 Losses
+   -------------------------------------------------------------------------------------------------------- */
+
+struct ppo__samples {
+    const unsigned char *mask;
+    const int           *unmasked; /* how many, on the device; NULL without a mask */
+    int                  n;
+    ppo__cuda_site       site;
+
+    __device__ int has(int i) const { return !mask || mask[i]; }
+    __device__ int count() const { return unmasked ? *unmasked : n; }
+};
+
+struct ppo__count_job {
+    const unsigned char *mask;
+    int                 *unmasked;
+    ppo__cuda_site       site;
+
+    struct Sum {
+        int count;
+
+        __device__ void clear() { count = 0; }
+        __device__ void merge(const Sum &other) { count += other.count; }
+    };
+    __device__ void visit(int i, Sum &sum) const { sum.count += mask[i] != 0; }
+    __device__ void done(const Sum &sum) const {
+        if (!sum.count) ppo__cuda_report(site, PPO__ALL_MASKED);
+        *unmasked = sum.count;
+    }
+};
+
+/* Counts them, or says why not. The count stays where the next sum leaves it alone. */
+static ppo_status ppo__cuda_samples(ppo_cuda *cuda, int name, int pointers_given, const unsigned char *mask,
+                                    int n, ppo__samples *samples) {
+    const char *const function = ppo__cuda_names[name];
+    if (!cuda || !pointers_given) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d samples", function, n);
+    *samples = {mask, NULL, n, ppo__cuda_site_of(cuda, name)};
+    if (!mask) return PPO_OK;
+    int *unmasked = (int *)ppo__cuda_kept(cuda, sizeof *unmasked);
+    if (!unmasked) return PPO_ERROR_MEMORY;
+    samples->unmasked = unmasked;
+    return ppo__cuda_sum(cuda, function, ppo__count_job{mask, unmasked, samples->site}, n);
+}
+
+struct ppo__policy_job {
+    const float         *logp, *old_logp, *advantage;
+    ppo__samples         samples;
+    ppo_policy_objective objective;
+    ppo_policy_stats    *stats;
+    float               *grad_logp;
+
+    struct Sum {
+        double loss, k1, k3, ratio;
+        float  ratio_min, ratio_max;
+        int    clipped;
+
+        __device__ void clear() {
+            loss = k1 = k3 = ratio = 0, clipped = 0;
+            ratio_min = INFINITY, ratio_max = 0;
+        }
+        __device__ void merge(const Sum &other) {
+            loss += other.loss, k1 += other.k1, k3 += other.k3, ratio += other.ratio;
+            clipped += other.clipped;
+            ratio_min = ppo__min(ratio_min, other.ratio_min);
+            ratio_max = ppo__max(ratio_max, other.ratio_max);
+        }
+    };
+    static_assert(sizeof(Sum) <= PPO__SUM_SIZE, "the count would be overwritten");
+
+    __device__ void visit(int i, Sum &sum) const {
+        float slope = 0;
+        if (samples.has(i)) {
+            const float log_ratio = logp[i] - old_logp[i], ratio = expf(log_ratio);
+            const float term = ppo__policy_term(&objective, ratio, log_ratio, advantage[i], &slope);
+            if (!ppo__finite(term)) ppo__cuda_report(samples.site, i);
+            sum.merge({term, -log_ratio, ppo__k3(log_ratio), ratio, ratio, ratio,
+                       ratio < 1 - objective.clip_low || ratio > 1 + objective.clip_high});
+            slope *= 1 / (float)samples.count();
+        }
+        if (grad_logp) grad_logp[i] = slope;
+    }
+
+    __device__ void done(const Sum &sum) const {
+        if (!stats) return;
+        const int count = samples.count();
+        stats->loss = (float)(sum.loss / count);
+        stats->clip_fraction = (float)sum.clipped * (1 / (float)count);
+        stats->approx_kl = (float)(sum.k3 / count);
+        stats->old_approx_kl = (float)(sum.k1 / count);
+        stats->ratio_mean = (float)(sum.ratio / count);
+        stats->ratio_min = sum.ratio_min;
+        stats->ratio_max = sum.ratio_max;
+    }
+};
+
+PPO_DEF ppo_status ppo_cuda_policy_loss(ppo_cuda *cuda, const float *logp, const float *old_logp,
+                                        const float *advantage, const unsigned char *mask, int n,
+                                        const ppo_policy_objective *objective, ppo_policy_stats *stats,
+                                        float *grad_logp) {
+    const char *const name = "ppo_cuda_policy_loss";
+    const int         given = logp && old_logp && advantage && objective;
+    ppo__samples      samples;
+    if (given && ppo__check_objective(name, objective)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__cuda_samples(cuda, PPO__CUDA_POLICY_LOSS, given, mask, n, &samples);
+    if (status) return status;
+    return ppo__cuda_sum(
+        cuda, name, ppo__policy_job{logp, old_logp, advantage, samples, *objective, stats, grad_logp}, n);
+}
+
+struct ppo__value_job {
+    const float *value, *old_value, *target;
+    ppo__samples samples;
+    float        clip_range, delta;
+    float       *loss, *grad_value;
+
+    struct Sum {
+        double loss;
+
+        __device__ void clear() { loss = 0; }
+        __device__ void merge(const Sum &other) { loss += other.loss; }
+    };
+
+    __device__ void visit(int i, Sum &sum) const {
+        float slope = 0;
+        if (samples.has(i)) {
+            const float old = clip_range > 0 ? old_value[i] : 0;
+            const float term = ppo__value_term(value[i], old, target[i], clip_range, delta, &slope);
+            if (!ppo__finite(term)) ppo__cuda_report(samples.site, i);
+            sum.loss += term;
+            slope /= (float)samples.count();
+        }
+        if (grad_value) grad_value[i] = slope;
+    }
+
+    __device__ void done(const Sum &sum) const {
+        if (loss) *loss = (float)(sum.loss / samples.count());
+    }
+};
+
+static ppo_status ppo__cuda_value_loss(ppo_cuda *cuda, int name, const float *value, const float *old_value,
+                                       const float *target, const unsigned char *mask, int n,
+                                       float clip_range, float delta, float *loss, float *grad_value) {
+    const char *const function = ppo__cuda_names[name];
+    const int         given = value && target && (old_value || !(clip_range > 0));
+    ppo__samples      samples;
+    if (given && ppo__check_value_range(function, clip_range, delta)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__cuda_samples(cuda, name, given, mask, n, &samples);
+    if (status) return status;
+    return ppo__cuda_sum(
+        cuda, function,
+        ppo__value_job{value, old_value, target, samples, clip_range, delta, loss, grad_value}, n);
+}
+
+PPO_DEF ppo_status ppo_cuda_value_loss(ppo_cuda *cuda, const float *value, const float *old_value,
+                                       const float *target, const unsigned char *mask, int n,
+                                       float clip_range, float *loss, float *grad_value) {
+    return ppo__cuda_value_loss(cuda, PPO__CUDA_VALUE_LOSS, value, old_value, target, mask, n, clip_range,
+                                INFINITY, loss, grad_value);
+}
+
+PPO_DEF ppo_status ppo_cuda_huber_value_loss(ppo_cuda *cuda, const float *value, const float *old_value,
+                                             const float *target, const unsigned char *mask, int n,
+                                             float clip_range, float delta, float *loss, float *grad_value) {
+    return ppo__cuda_value_loss(cuda, PPO__CUDA_HUBER_VALUE_LOSS, value, old_value, target, mask, n,
+                                clip_range, delta, loss, grad_value);
+}
+
+struct ppo__kl_job {
+    const float   *logp, *ref_logp;
+    int            estimator;
+    float         *kl;
+    ppo__cuda_site site;
+
+    __device__ void operator()(size_t i) const {
+        kl[i] = ppo__kl_of(estimator, ref_logp[i] - logp[i]);
+        if (!ppo__finite(kl[i])) ppo__cuda_report(site, (int)i);
+    }
+};
+
+PPO_DEF ppo_status ppo_cuda_kl_estimate(ppo_cuda *cuda, const float *logp, const float *ref_logp, int n,
+                                        int estimator, float *kl) {
+    const char *const name = "ppo_cuda_kl_estimate";
+    ppo_status        status = ppo__check_kl(name, cuda && logp && ref_logp && kl, n, estimator);
+    if (status) return status;
+    const ppo__cuda_site site = ppo__cuda_site_of(cuda, PPO__CUDA_KL_ESTIMATE);
+    return ppo__cuda_for(cuda, name, ppo__kl_job{logp, ref_logp, estimator, kl, site}, (size_t)n);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   5 Optimizer
+   -------------------------------------------------------------------------------------------------------- */
+
+/* A warp takes a piece of PPO__PIECE elements. Thread i of all has lane i % 32 of piece i / 32. */
+enum { PPO__PIECE = 512 };
+
+static size_t ppo__cuda_piece_threads(size_t n) { return (n / PPO__PIECE + 1) * 32; }
+
+static __device__ int ppo__cuda_piece_size(size_t at, size_t n) {
+    return n - at < PPO__PIECE ? (int)(n - at) : (int)PPO__PIECE;
+}
+
+struct ppo__norm_job {
+    const float *grad;
+    size_t       n;
+    float        scale, *norm;
+
+    struct Sum {
+        double squares;
+
+        __device__ void clear() { squares = 0; }
+        __device__ void merge(const Sum &other) { squares += other.squares; }
+    };
+
+    __device__ void visit(int i, Sum &sum) const {
+        const size_t       at = (size_t)(i / 32) * PPO__PIECE;
+        const float *const row[1] = {grad + at};
+        ppo__cuda_each(row, ppo__cuda_piece_size(at, n), i % 32, 32, [&](int, auto &x) {
+            for (double g : x[0]) sum.squares += g * g;
+        });
+    }
+    __device__ void done(const Sum &sum) const { *norm = (float)(fabs((double)scale) * sqrt(sum.squares)); }
+};
+
+PPO_DEF ppo_status ppo_cuda_grad_norm(ppo_cuda *cuda, const float *grad, size_t n, float scale, float *norm) {
+    const char *const name = "ppo_cuda_grad_norm";
+    if (!cuda || !grad || !norm) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", name);
+    if (!ppo__finite(scale)) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: scale is %g", name, (double)scale);
+    const size_t threads = ppo__cuda_piece_threads(n);
+    if (threads > INT_MAX) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %zu numbers are too many", name, n);
+    return ppo__cuda_sum(cuda, name, ppo__norm_job{grad, n, scale, norm}, (int)threads);
+}
+
+/* In one piece of 16 bytes, if x is that. */
+template <int SIZE> static __device__ void ppo__cuda_put(float *to, const float (&x)[SIZE]) {
+    ppo__pack<float> pack;
+    for (int i = 0; i < SIZE; ++i) pack.x[i] = x[i];
+    if (SIZE == ppo__pack<float>::SIZE) *(ppo__pack<float> *)to = pack;
+    else
+        for (int i = 0; i < SIZE; ++i) to[i] = pack.x[i];
+}
+
+struct ppo__adam_step_job {
+    float            *param, *m, *v;
+    const float      *grad;
+    size_t            n;
+    ppo_adam          adam;
+    ppo__adam_factors factors;
+    unsigned          step;
+    float             scale, max_norm;
+    const float      *norm;
+    ppo__cuda_site    site;
+
+    __device__ void operator()(size_t i) const {
+        const ppo__cuda_fault fault = *site.fault; /* of an earlier call: read before this one reports */
+        const float           size = norm ? *norm : 0;
+        if (!ppo__finite(size) && i == 0) ppo__cuda_report(site, (int)step);
+        if (!ppo__finite(size) || fault != PPO__NO_FAULT) return;
+        const float        clip = norm ? ppo__clip_factor(size, max_norm) : 1;
+        const size_t       at = i / 32 * PPO__PIECE;
+        const float *const row[4] = {param + at, grad + at, m + at, v + at};
+        ppo__cuda_each(row, ppo__cuda_piece_size(at, n), (int)(i % 32), 32, [&](int j, auto &x) {
+            for (int k = 0; k < (int)(sizeof x[0] / sizeof *x[0]); ++k)
+                ppo__adam_one(&x[0][k], x[1][k] * scale * clip, &x[2][k], &x[3][k], adam.beta1, adam.beta2,
+                              adam.eps, factors.step_size, factors.inv_sqrt_bias2, factors.decay);
+            ppo__cuda_put(param + at + j, x[0]);
+            ppo__cuda_put(m + at + j, x[2]);
+            ppo__cuda_put(v + at + j, x[3]);
+        });
+    }
+};
+
+PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float *grad, float *m, float *v,
+                                      size_t n, const ppo_adam *adam, long step, float scale,
+                                      const float *norm, float max_norm) {
+    const char *const name = "ppo_cuda_adam_step";
+    if (!cuda || !param || !grad || !m || !v || !adam)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", name);
+    if (step < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: step is %ld, steps count from 1", name, step);
+    if (!ppo__finite(scale)) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: scale is %g", name, (double)scale);
+    const unsigned     row = step < PPO__ALL_MASKED ? (unsigned)step : PPO__ALL_MASKED - 1u;
+    ppo__adam_step_job job = {param,
+                              m,
+                              v,
+                              grad,
+                              n,
+                              *adam,
+                              ppo__adam_factors_of(adam, step),
+                              row,
+                              scale,
+                              max_norm,
+                              norm,
+                              ppo__cuda_site_of(cuda, PPO__CUDA_ADAM_STEP)};
+    return ppo__cuda_for(cuda, name, job, ppo__cuda_piece_threads(n));
 }
 
 #endif
