@@ -130,6 +130,55 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
                                       size_t n, const ppo_adam *adam, long step, float scale,
                                       const float *norm, float max_norm);
 
+/* --------------------------------------------------------------------------------------------------------
+   6 Sampling from a language model: logits as in section 2
+   -------------------------------------------------------------------------------------------------------- */
+
+/* A token per row by ppo_sampling_probabilities(), token [n]; how lies on the host. Row i draws one number
+   from rng[stream[i]], on the device, greedy or not, as ppo_generate() does; two rows must not share a
+   stream. stream [n] may be NULL (rng[i]). logp [n], which may be NULL, is the token's before top_k and
+   top_p. A row whose logits are not finite, which ppo_cuda_sync() reports, gets token 0 and NaN, and draws
+   nothing. */
+PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits, int n, int vocab,
+                                   const ppo_sampling *how, ppo_rng *rng, const int *stream, int *token,
+                                   float *logp);
+
+/* --------------------------------------------------------------------------------------------------------
+   7 Linear and loss: logits = x w^T are never there in full, but for some rows at a time
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Hidden states x (n, width) and the vocabulary's matrix w (vocab, width), as GPT's token embedding.
+   Logits and sums are float, without TF32. Fastest where 8 divides width. Bits depend on n, too, for
+   cuBLAS may sum products of another size in another order. */
+typedef struct ppo_cuda_linear {
+    const void *x, *w;
+    int         bf16; /* both 1: __nv_bfloat16; 0: float */
+    int         n, width, vocab;
+} ppo_cuda_linear;
+
+/* ppo_cuda_token_logp() of these logits, without a reference. */
+PPO_DEF ppo_status ppo_cuda_linear_token_logp(ppo_cuda *cuda, const ppo_cuda_linear *linear, const int *token,
+                                              float temperature, const ppo_cuda_rows *rows);
+
+/* Its gradients, from the rows that forward left; the logits are computed again. grad_x (n, width), in the
+   type of x, is overwritten; grad_w (vocab, width), always float, is added to; each may be NULL, as may
+   grad_logp and grad_entropy (0). */
+PPO_DEF ppo_status ppo_cuda_linear_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_linear *linear,
+                                                       const int *token, const ppo_cuda_rows *rows,
+                                                       const float *grad_logp, const float *grad_entropy,
+                                                       float temperature, void *grad_x, float *grad_w);
+
+/* ppo_policy_loss() - entropy_coef times the mean entropy: forward and backward at once, which saves a
+   product of matrices. mask may be NULL (all 1); masked samples are left out, whatever their tokens: 0 in
+   rows and grad_x. Of rows only logp must be there. stats, on the device, are those of ppo_policy_loss();
+   stats and gradients, which are as above, may be NULL. */
+PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_linear *linear,
+                                               const int *token, float temperature, const float *old_logp,
+                                               const float *advantage, const unsigned char *mask,
+                                               const ppo_policy_objective *objective, float entropy_coef,
+                                               const ppo_cuda_rows *rows, ppo_policy_stats *stats,
+                                               void *grad_x, float *grad_w);
+
 #ifdef __cplusplus
 }
 #endif
@@ -171,12 +220,22 @@ enum {
     PPO__CUDA_HUBER_VALUE_LOSS,
     PPO__CUDA_KL_ESTIMATE,
     PPO__CUDA_ADAM_STEP,
+    PPO__CUDA_SAMPLE,
+    PPO__CUDA_LINEAR_TOKEN_LOGP,
+    PPO__CUDA_LINEAR_POLICY_LOSS,
     PPO__CUDA_NAMES
 };
-static const char *const ppo__cuda_names[PPO__CUDA_NAMES] = {
-    "ppo_cuda_token_logp",  "ppo_cuda_gae",        "ppo_cuda_whiten",
-    "ppo_cuda_policy_loss", "ppo_cuda_value_loss", "ppo_cuda_huber_value_loss",
-    "ppo_cuda_kl_estimate", "ppo_cuda_adam_step"};
+static const char *const ppo__cuda_names[PPO__CUDA_NAMES] = {"ppo_cuda_token_logp",
+                                                             "ppo_cuda_gae",
+                                                             "ppo_cuda_whiten",
+                                                             "ppo_cuda_policy_loss",
+                                                             "ppo_cuda_value_loss",
+                                                             "ppo_cuda_huber_value_loss",
+                                                             "ppo_cuda_kl_estimate",
+                                                             "ppo_cuda_adam_step",
+                                                             "ppo_cuda_sample",
+                                                             "ppo_cuda_linear_token_logp",
+                                                             "ppo_cuda_linear_policy_loss"};
 
 typedef unsigned long long ppo__cuda_fault;
 #define PPO__NO_FAULT (~0ull)
@@ -196,6 +255,7 @@ struct ppo_cuda {
     unsigned          calls; /* since the last sync */
     void             *scratch;
     size_t            scratch_size;
+    size_t            linear_bytes; /* of logits at a time, in section 7 */
 };
 
 /* What a kernel needs to report. */
@@ -223,6 +283,7 @@ static ppo_status ppo__cuda_launched(const char *what) { return ppo__cuda_status
 
 static ppo_status ppo__blas_status(cublasStatus_t status, const char *what) {
     if (status == CUBLAS_STATUS_SUCCESS) return PPO_OK;
+    cudaGetLastError(); /* as above: cuBLAS launches kernels, too */
     return ppo_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? PPO_ERROR_MEMORY : PPO_ERROR_DEVICE,
                     "%s: cuBLAS: %s", what, cublasGetStatusString(status));
 }
@@ -280,6 +341,7 @@ PPO_DEF ppo_status ppo_cuda_create(int device, ppo_cuda **cuda) {
     ppo_cuda *made = (ppo_cuda *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->device = device;
+    made->linear_bytes = (size_t)1 << 28;
     status = ppo__cuda_open(made);
     if (status) ppo_cuda_free(made);
     else *cuda = made;
@@ -1270,6 +1332,576 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
                               norm,
                               ppo__cuda_site_of(cuda, PPO__CUDA_ADAM_STEP)};
     return ppo__cuda_for(cuda, name, job, ppo__cuda_piece_threads(n));
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   6 Sampling
+   -------------------------------------------------------------------------------------------------------- */
+
+/* A token weighs e^(z - max), at most 1. The bits of that float are its key, a number below 2^30 that orders
+   tokens; those with the same key are equally likely. The weight in fixed point is its mass: sums of integers
+   are the same in every order. Neither top_k nor top_p needs tokens to be sorted, only the least key that
+   stays, and that is found from its first bits to its last ones (a radix descent): a histogram over the first
+   bits is summed up from the heaviest tokens until there are top_k, or top_p of the mass; then one over the
+   next bits of those tokens that are in the bin where that was; and so on. */
+template <class T> struct ppo__sample_job {
+    const T       *logits;
+    int            n, vocab;
+    ppo_sampling   how;
+    float          inv_temperature, unit; /* the mass of weight 1 */
+    ppo_rng       *rng;
+    const int     *stream;
+    int           *token;
+    float         *logp;
+    ppo__cuda_site site;
+
+    __device__ ppo_rng *rng_of(int row) const { return rng + (stream ? stream[row] : row); }
+};
+
+/* What the threads of a row share. Sums of 64 bits are kept in halves, for which there are fast atomics. */
+template <int THREADS> struct ppo__sample_shared {
+    enum { BINS = 2 * THREADS, BITS = THREADS == 32 ? 6 : 10, KEY_BITS = 30 };
+    static_assert(BINS == 1 << BITS && KEY_BITS % BITS == 0, "levels of so many bits make a key");
+    unsigned low[BINS], high[BINS];
+    uint64_t warp[THREADS / 32];
+    uint64_t before; /* the sum before what was found */
+    int      found;
+    float    uniform;
+
+    __device__ uint64_t get(int bin) const { return (uint64_t)high[bin] << 32 | low[bin]; }
+    __device__ void     set(int bin, uint64_t x) { low[bin] = (unsigned)x, high[bin] = (unsigned)(x >> 32); }
+
+    __device__ void add(int bin, uint64_t x) {
+        const unsigned half = (unsigned)x, old = atomicAdd(&low[bin], half);
+        const unsigned upper = (unsigned)(x >> 32) + (old + half < old);
+        if (upper) atomicAdd(&high[bin], upper);
+    }
+};
+
+/* Where the threads of a row, a warp or the block, wait for each other. */
+template <int THREADS> static __device__ void ppo__cuda_row_sync() {
+    if (THREADS == 32) __syncwarp();
+    else __syncthreads();
+}
+
+static __device__ uint64_t ppo__warp_sum_before(uint64_t x, int lane) {
+    uint64_t sum = x;
+    for (int distance = 1; distance < 32; distance *= 2) {
+        const uint64_t other = __shfl_up_sync(~0u, sum, distance);
+        if (lane >= distance) sum += other;
+    }
+    return sum - x;
+}
+
+/* A row as one of its threads sees it. All of them call the same functions. */
+template <class T, int THREADS> struct ppo__sampler {
+    typedef ppo__sample_shared<THREADS> Shared;
+    const T                            *logits;
+    int                                 vocab, thread;
+    float                               inv_temperature, unit, max;
+    Shared                             *shared;
+
+    /* Rounded alike wherever it is computed: a token's key and mass must be the same in every pass. */
+    __device__ float    weight(float z) const { return __expf(__fmul_rn(z, inv_temperature) - max); }
+    __device__ unsigned key(float weight) const { return __float_as_uint(weight); }
+    __device__ uint64_t mass(float weight) const { return (uint64_t)(weight * unit); }
+
+    template <class F> __device__ void each(F visit) const {
+        const T *const from[1] = {logits};
+        ppo__cuda_each(from, vocab, thread, THREADS, [&](int, auto &x) {
+            for (float z : x[0]) visit(weight(z));
+        });
+    }
+
+    /* The sum of x over the threads before this one, and over all. */
+    __device__ uint64_t sum_before(uint64_t x, uint64_t *total) const {
+        const int warp = thread / 32, lane = thread % 32;
+        uint64_t  before = ppo__warp_sum_before(x, lane);
+        if (lane == 31) shared->warp[warp] = before + x;
+        ppo__cuda_row_sync<THREADS>();
+        *total = 0;
+        for (int w = 0; w < THREADS / 32; ++w) {
+            if (w == warp) before += *total;
+            *total += shared->warp[w];
+        }
+        return before;
+    }
+
+    /* The key at which tokens of at least key `from`, heaviest first, reach limit(total) of what
+       measure(weight) says of each. */
+    template <class F, class L> __device__ unsigned least_key(unsigned from, F measure, L limit) const {
+        const int first = Shared::BINS - 1 - 2 * thread; /* this thread's bins: first, first - 1 */
+        unsigned  prefix = 0;
+        uint64_t  above = 0, wanted = 0, total;
+        for (int shift = Shared::KEY_BITS - Shared::BITS; shift >= 0; shift -= Shared::BITS) {
+            shared->set(first, 0), shared->set(first - 1, 0);
+            ppo__cuda_row_sync<THREADS>();
+            each([&](float w) {
+                const unsigned k = key(w);
+                if (k && k >= from && k >> shift >> Shared::BITS == prefix)
+                    shared->add((int)(k >> shift) & (Shared::BINS - 1), measure(w));
+            });
+            ppo__cuda_row_sync<THREADS>();
+            const uint64_t upper = shared->get(first), lower = shared->get(first - 1);
+            uint64_t       before = above + sum_before(upper + lower, &total);
+            if (shift == Shared::KEY_BITS - Shared::BITS) wanted = limit(total);
+            if (before < wanted && before + upper + lower >= wanted) {
+                const int second = before + upper < wanted;
+                shared->found = first - second;
+                shared->before = before + (second ? upper : 0);
+            }
+            ppo__cuda_row_sync<THREADS>();
+            prefix = prefix << Shared::BITS | (unsigned)shared->found;
+            above = shared->before;
+        }
+        return prefix;
+    }
+
+    __device__ unsigned least_kept(const ppo_sampling &how) const {
+        const uint64_t k = (uint64_t)how.top_k;
+        const double   p = how.top_p;
+        unsigned       least = 0;
+        if (how.top_k && how.top_k < vocab)
+            least = least_key(
+                0, [](float) { return (uint64_t)1; }, [=](uint64_t total) { return k < total ? k : total; });
+        if (how.top_p < 1)
+            least = least_key(
+                least, [this](float w) { return mass(w); },
+                [=](uint64_t total) {
+                    const uint64_t wanted = (uint64_t)ceil(p * (double)total);
+                    return wanted < 1 ? 1 : wanted < total ? wanted : total;
+                });
+        return least;
+    }
+
+    __device__ uint64_t kept_mass(float weight, unsigned least) const {
+        return key(weight) < least ? 0 : mass(weight);
+    }
+
+    /* The row is split into a stretch for each thread, in which a warp reads side by side. */
+    __device__ int  stretch() const { return ((vocab - 1) / (8 * THREADS) + 1) * 8; }
+    __device__ void sum_stretches(unsigned least) const {
+        const int length = stretch(), lane = thread % 32;
+        for (int s = thread / 32; s < THREADS; s += THREADS / 32) {
+            const long long begin = (long long)s * length, left = vocab - begin;
+            const T *const  from[1] = {logits + begin};
+            uint64_t        sum = 0;
+            ppo__cuda_each(from,
+                           left < 0        ? 0
+                           : left < length ? (int)left
+                                           : length,
+                           lane, 32, [&](int, auto &x) {
+                               for (float z : x[0]) sum += kept_mass(weight(z), least);
+                           });
+            for (int distance = 16; distance; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+            if (lane == 0) shared->set(s, sum);
+        }
+    }
+
+    /* The first token from `begin` at which the running mass, now `before`, exceeds target. Of one warp. */
+    __device__ int walk(int begin, uint64_t before, uint64_t target, unsigned least) const {
+        for (int j = begin + thread;; j += 32) {
+            const uint64_t x = j < vocab ? kept_mass(weight(ppo__cuda_float(logits[j])), least) : 0;
+            const uint64_t sum = before + ppo__warp_sum_before(x, thread) + x;
+            const unsigned past = __ballot_sync(~0u, sum > target);
+            if (past) return j - thread + __clz((int)__brev(past));
+            before = __shfl_sync(~0u, sum, 31);
+        }
+    }
+
+    /* The first token whose running mass exceeds that of all times the uniform number: in the first warp. */
+    __device__ int draw(ppo_rng *rng, unsigned least) const {
+        if (thread == 0) shared->uniform = ppo__rng_uniform(rng);
+        sum_stretches(least);
+        ppo__cuda_row_sync<THREADS>();
+        const uint64_t sum = shared->get(thread);
+        uint64_t       total;
+        const uint64_t before = sum_before(sum, &total), part = (uint64_t)(shared->uniform * 16777216);
+        const uint64_t target = (total >> 24) * part + ((total & 0xffffff) * part >> 24);
+        if (before <= target && target < before + sum) shared->found = thread, shared->before = before;
+        ppo__cuda_row_sync<THREADS>();
+        return thread < 32 ? walk(shared->found * stretch(), shared->before, target, least) : 0;
+    }
+};
+
+/* Of a row, in all its threads: as in section 2. */
+template <class T, int THREADS>
+static __device__ ppo__online ppo__cuda_softmax(const T *logits, int vocab, float inv_temperature) {
+    const T *const from[1] = {logits};
+    ppo__online    p;
+    p.clear();
+    ppo__cuda_each(from, vocab, (int)threadIdx.x, THREADS, [&](int, auto &x) {
+        float top = -INFINITY;
+        for (float z : x[0]) top = fmaxf(top, z * inv_temperature);
+        p.raise(top);
+        for (float z : x[0]) p.add(z * inv_temperature);
+    });
+    return ppo__cuda_merge<THREADS>(p);
+}
+
+/* The largest logit, the first of equals. */
+struct ppo__mode {
+    float z;
+    int   at;
+
+    __device__ void see(float other, int other_at) {
+        if (other > z || (other == z && other_at < at)) z = other, at = other_at;
+    }
+    __device__ void      merge(const ppo__mode &other) { see(other.z, other.at); }
+    __device__ ppo__mode from_lane(int distance) const {
+        return {__shfl_xor_sync(~0u, z, distance), __shfl_xor_sync(~0u, at, distance)};
+    }
+};
+
+template <class T, int THREADS> static __device__ int ppo__cuda_mode(const T *logits, int vocab, int thread) {
+    const T *const from[1] = {logits};
+    ppo__mode      mode = {-INFINITY, INT_MAX};
+    ppo__cuda_each(from, vocab, thread, THREADS, [&](int j, auto &x) {
+        for (float z : x[0]) mode.see(z, j++);
+    });
+    return ppo__cuda_merge<THREADS>(mode).at;
+}
+
+template <class T, int THREADS> static __global__ void ppo__sample_kernel(ppo__sample_job<T> job) {
+    __shared__ ppo__sample_shared<THREADS> shared[THREADS == 32 ? PPO__WARPS : 1];
+    const int                              row = ppo__cuda_row(), thread = (int)threadIdx.x;
+    if (row >= job.n) return;
+    const T *const    logits = job.logits + (size_t)row * job.vocab;
+    const ppo__online p = ppo__cuda_softmax<T, THREADS>(logits, job.vocab, job.inv_temperature);
+    const int         fine = p.sum > 0; /* then all are finite or -inf, and not all -inf */
+    int               token = 0;
+    if (fine && job.how.greedy) {
+        token = ppo__cuda_mode<T, THREADS>(logits, job.vocab, thread);
+        if (thread == 0) ppo__rng_uniform(job.rng_of(row));
+    } else if (fine) {
+        const ppo__sampler<T, THREADS> sampler = {
+            logits, job.vocab, thread, job.inv_temperature, job.unit, p.max, &shared[threadIdx.y]};
+        token = sampler.draw(job.rng_of(row), sampler.least_kept(job.how));
+    }
+    if (thread) return;
+    if (!fine) ppo__cuda_report(job.site, row);
+    job.token[row] = token;
+    if (!job.logp) return;
+    const float z = ppo__cuda_float(logits[token]) * job.inv_temperature;
+    job.logp[row] = fine ? ppo__at_most_0(z - p.max - logf(p.sum)) : NAN;
+}
+
+template <class T>
+static ppo_status ppo__cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits, int n, int vocab,
+                                   const ppo_sampling *how, ppo_rng *rng, const int *stream, int *token,
+                                   float *logp) {
+    int unit_bits = 62; /* such that the mass of all is at most 2^62 */
+    for (int left = vocab; left; left /= 2) --unit_bits;
+    ppo__sample_job<T> job = {(const T *)logits->data,
+                              n,
+                              vocab,
+                              *how,
+                              1 / how->temperature,
+                              ldexpf(1, unit_bits),
+                              rng,
+                              stream,
+                              token,
+                              logp,
+                              ppo__cuda_site_of(cuda, PPO__CUDA_SAMPLE)};
+    PPO__LAUNCH_ROWS(ppo__sample_kernel, T, job, n, vocab, cuda->stream);
+    return ppo__cuda_launched("ppo_cuda_sample");
+}
+
+PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits, int n, int vocab,
+                                   const ppo_sampling *how, ppo_rng *rng, const int *stream, int *token,
+                                   float *logp) {
+    const int  given = cuda && logits && logits->data && how && rng && token;
+    ppo_status status =
+        ppo__cuda_check_rows("ppo_cuda_sample", given, n, vocab, given ? how->temperature : 1);
+    if (!status) status = ppo__check_sampling(how, vocab);
+    if (status) return status;
+    return logits->bf16
+               ? ppo__cuda_sample<__nv_bfloat16>(cuda, logits, n, vocab, how, rng, stream, token, logp)
+               : ppo__cuda_sample<float>(cuda, logits, n, vocab, how, rng, stream, token, logp);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   7 Linear and loss
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Rows are taken in chunks, whose logits are scratch memory. They are float even where x and w are bf16:
+   as bf16 a logit of 20 would be off by up to 0.06, and a ratio of probabilities by 6 %, and writing and
+   reading twice the bytes is little beside the products. The gradient, which is multiplied with x and w,
+   is rounded to their type, and takes the place of the logits, from the start of the same row. A chunk is
+   as long as memory allows, for each one reads all of w and adds to all of grad_w. */
+enum { PPO__LINEAR_ALIGN = 8 };
+
+struct ppo__linear_policy {
+    const float         *old_logp, *advantage;
+    ppo__samples         samples;
+    ppo_policy_objective objective;
+    float                entropy_coef;
+};
+
+struct ppo__linear_job {
+    ppo__token_job<float> tokens; /* of all rows, but without their logits */
+    float                *chunk;  /* (count, ld): those of rows first .. first + count - 1 */
+    int                   ld, first, count;
+    int                   forward, backward, has_policy;
+    const float          *grad_logp, *grad_entropy; /* for backward; NULL (0) */
+    ppo__linear_policy    policy;                   /* or by these */
+};
+
+/* What backward needs of a row. */
+struct ppo__linear_slope {
+    float max, log_sum, entropy, of_logp, of_entropy;
+    int   token, left_out;
+
+    /* Along a logit: d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). */
+    __device__ float at(int j, float x, float inv_temperature) const {
+        const float logp = x * inv_temperature - max - log_sum, p = __expf(logp);
+        float       d = p == 0 ? 0 : -p * (of_logp + of_entropy * (logp + entropy));
+        if (j == token) d += of_logp;
+        return left_out ? 0 : d * inv_temperature;
+    }
+};
+
+static __device__ ppo__linear_slope ppo__linear_given_slope(const ppo__linear_job &job, int row) {
+    const ppo_cuda_rows &rows = job.tokens.rows;
+    return {rows.max[row],
+            rows.log_sum[row],
+            job.grad_entropy ? rows.entropy[row] : 0,
+            job.grad_logp ? job.grad_logp[row] : 0,
+            job.grad_entropy ? job.grad_entropy[row] : 0,
+            job.tokens.token[row],
+            0};
+}
+
+/* After this thread wrote the row. */
+static __device__ ppo__linear_slope ppo__linear_policy_slope(const ppo__linear_job &job, int row,
+                                                             const ppo__online &p) {
+    const ppo__linear_policy &policy = job.policy;
+    const float               logp = job.tokens.rows.logp[row], log_sum = logf(p.sum);
+    const float               log_ratio = logp - policy.old_logp[row], ratio = expf(log_ratio);
+    const float               inv_count = 1 / (float)policy.samples.count();
+    float                     slope;
+    const float term = ppo__policy_term(&policy.objective, ratio, log_ratio, policy.advantage[row], &slope);
+    if (!ppo__finite(term)) ppo__cuda_report(job.tokens.site, row);
+    return {p.max,
+            log_sum,
+            log_sum - p.dot / p.sum,
+            slope * inv_count,
+            -policy.entropy_coef * inv_count,
+            job.tokens.token[row],
+            0};
+}
+
+static __device__ ppo__linear_slope ppo__linear_leave_out(const ppo__linear_job &job, int row) {
+    const ppo_cuda_rows &rows = job.tokens.rows;
+    for (float *to : {rows.logp, rows.entropy, rows.max, rows.log_sum})
+        if (to) to[row] = 0;
+    return {0, 0, 0, 0, 0, -1, 1};
+}
+
+template <class T> struct alignas(4 * sizeof(T)) ppo__linear_four { T x[4]; };
+
+/* In place. Where T is half of a float, what is written lies before what is not read yet, except by
+   threads at the same step, which wait for each other. Behind the row there is room to make its length
+   divide by 4. */
+template <class T, int THREADS>
+static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_temperature,
+                                            const ppo__linear_slope &slope) {
+    enum { AHEAD = 4, STEP = THREADS * 4 };
+    T *const to = (T *)row;
+    for (int base = 0; base < vocab; base += AHEAD * STEP) {
+        const int        begin = base + 4 * (int)threadIdx.x;
+        ppo__pack<float> pack[AHEAD];
+        PPO__CUDA_UNROLL
+        for (int a = 0; a < AHEAD; ++a)
+            if (begin + a * STEP < vocab) pack[a] = *(const ppo__pack<float> *)(row + begin + a * STEP);
+        ppo__cuda_row_sync<THREADS>();
+        PPO__CUDA_UNROLL
+        for (int a = 0; a < AHEAD; ++a) {
+            const int           j = begin + a * STEP;
+            ppo__linear_four<T> four;
+            if (j >= vocab) break;
+            PPO__CUDA_UNROLL
+            for (int i = 0; i < 4; ++i)
+                ppo__cuda_set(&four.x[i], slope.at(j + i, pack[a].x[i], inv_temperature));
+            *(ppo__linear_four<T> *)(to + j) = four;
+        }
+    }
+}
+
+template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__linear_job job) {
+    __shared__ ppo__linear_slope shared[THREADS == 32 ? PPO__WARPS : 1];
+    const int                    at = ppo__cuda_row(), row = job.first + at;
+    if (at >= job.count) return;
+    float *const       z = job.chunk + (size_t)at * job.ld;
+    const int          there = !job.has_policy || job.policy.samples.has(row);
+    const float        inv_temperature = job.tokens.inv_temperature;
+    ppo__linear_slope &slope = shared[threadIdx.y];
+    ppo__online        p;
+    p.clear();
+    if (there && job.forward) p = ppo__cuda_softmax<float, THREADS>(z, job.tokens.vocab, inv_temperature);
+    if (threadIdx.x == 0) {
+        if (there && job.forward) ppo__cuda_write_row(job.tokens, row, p, z);
+        if (!there) slope = ppo__linear_leave_out(job, row);
+        else if (job.has_policy) slope = ppo__linear_policy_slope(job, row, p);
+        else if (job.backward) slope = ppo__linear_given_slope(job, row);
+    }
+    ppo__cuda_row_sync<THREADS>();
+    if (job.backward) ppo__linear_gradient<T, THREADS>(z, job.tokens.vocab, inv_temperature, slope);
+}
+
+/* A call as the host sees it. */
+struct ppo__linear_call {
+    ppo_cuda              *cuda;
+    const char            *name;
+    const ppo_cuda_linear *linear;
+    void                  *grad_x;
+    float                 *grad_w;
+    int                    ld, most; /* of chunks: floats of a row, rows */
+    float                 *chunk;
+};
+
+/* c = op(a) op(b) + beta c, matrices by columns. */
+static ppo_status ppo__linear_product(const ppo__linear_call &call, cublasOperation_t op_a,
+                                      cublasOperation_t op_b, int m, int n, int k, const void *a, int ld_a,
+                                      const void *b, int ld_b, float beta, void *c, int ld_c, int c_bf16) {
+    const float        one = 1;
+    const cudaDataType type = call.linear->bf16 ? CUDA_R_16BF : CUDA_R_32F;
+    return ppo__blas_status(cublasGemmEx(call.cuda->blas, op_a, op_b, m, n, k, &one, a, type, ld_a, b, type,
+                                         ld_b, &beta, c, c_bf16 ? CUDA_R_16BF : CUDA_R_32F, ld_c,
+                                         CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+                            call.name);
+}
+
+/* Memory for chunks of about the same length, behind what ppo__cuda_samples() takes. */
+static ppo_status ppo__linear_open(ppo__linear_call *call) {
+    enum { FRONT = 256 };
+    const ppo_cuda_linear *l = call->linear;
+    call->ld = (l->vocab - 1) / PPO__LINEAR_ALIGN * PPO__LINEAR_ALIGN + PPO__LINEAR_ALIGN;
+    const size_t row = (size_t)call->ld * sizeof(float), fit = call->cuda->linear_bytes / row;
+    const int    most = fit < 1 ? 1 : fit < (size_t)l->n ? (int)fit : l->n, chunks = (l->n - 1) / most + 1;
+    call->most = (l->n - 1) / chunks + 1;
+    char *memory = (char *)ppo__cuda_kept(call->cuda, FRONT + (size_t)call->most * row);
+    if (!memory) return PPO_ERROR_MEMORY;
+    call->chunk = (float *)(memory + FRONT);
+    return PPO_OK;
+}
+
+template <class T>
+static ppo_status ppo__linear_chunk(const ppo__linear_call &call, const ppo__linear_job &job) {
+    const ppo_cuda_linear *l = call.linear;
+    const size_t           at = (size_t)job.first * l->width;
+    const T *const         x = (const T *)l->x + at;
+    const int              slopes = (int)(call.ld * (sizeof(float) / sizeof(T))); /* a row of the gradient */
+    ppo_status status = ppo__linear_product(call, CUBLAS_OP_T, CUBLAS_OP_N, l->vocab, job.count, l->width,
+                                            l->w, l->width, x, l->width, 0, job.chunk, job.ld, 0);
+    if (status) return status;
+    PPO__LAUNCH_ROWS(ppo__linear_kernel, T, job, job.count, l->vocab, call.cuda->stream);
+    status = ppo__cuda_launched(call.name);
+    if (!status && call.grad_x)
+        status =
+            ppo__linear_product(call, CUBLAS_OP_N, CUBLAS_OP_N, l->width, job.count, l->vocab, l->w, l->width,
+                                job.chunk, slopes, 0, (T *)call.grad_x + at, l->width, l->bf16);
+    if (!status && call.grad_w)
+        status = ppo__linear_product(call, CUBLAS_OP_N, CUBLAS_OP_T, l->width, l->vocab, job.count, x,
+                                     l->width, job.chunk, slopes, 1, call.grad_w, l->width, 0);
+    return status;
+}
+
+static ppo_status ppo__linear_run(const ppo__linear_call &call, ppo__linear_job *job) {
+    ppo_status status = PPO_OK;
+    job->chunk = call.chunk;
+    job->ld = call.ld;
+    job->backward = call.grad_x || call.grad_w;
+    for (int left = call.linear->n; left && !status; left -= job->count) {
+        job->first = call.linear->n - left;
+        job->count = left < call.most ? left : call.most;
+        status = call.linear->bf16 ? ppo__linear_chunk<__nv_bfloat16>(call, *job)
+                                   : ppo__linear_chunk<float>(call, *job);
+    }
+    return status;
+}
+
+static ppo_status ppo__cuda_check_linear(const char *name, int given, const ppo_cuda_linear *linear,
+                                         float temperature) {
+    const int  there = given && linear && linear->x && linear->w;
+    ppo_status status =
+        ppo__cuda_check_rows(name, there, there ? linear->n : 1, there ? linear->vocab : 1, temperature);
+    if (!status && linear->width <= 0)
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: rows of width %d", name, linear->width);
+    if (!status && linear->vocab > INT_MAX / 2 - PPO__LINEAR_ALIGN)
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: a vocabulary of %d is too large", name, linear->vocab);
+    return status;
+}
+
+static ppo__linear_job ppo__linear_job_of(const ppo_cuda_linear *linear, const int *token, float temperature,
+                                          const ppo_cuda_rows *rows) {
+    ppo__linear_job job;
+    memset(&job, 0, sizeof job);
+    job.tokens.token = token;
+    job.tokens.n = linear->n;
+    job.tokens.vocab = linear->vocab;
+    job.tokens.inv_temperature = 1 / temperature;
+    job.tokens.rows = *rows;
+    return job;
+}
+
+PPO_DEF ppo_status ppo_cuda_linear_token_logp(ppo_cuda *cuda, const ppo_cuda_linear *linear, const int *token,
+                                              float temperature, const ppo_cuda_rows *rows) {
+    const char *const name = "ppo_cuda_linear_token_logp";
+    const int         given = cuda && token && rows && rows->logp;
+    ppo__linear_call  call = {cuda, name, linear, NULL, NULL, 0, 0, NULL};
+    ppo_status        status = ppo__cuda_check_linear(name, given, linear, temperature);
+    if (!status) status = ppo__linear_open(&call);
+    if (status) return status;
+    ppo__linear_job job = ppo__linear_job_of(linear, token, temperature, rows);
+    job.tokens.site = ppo__cuda_site_of(cuda, PPO__CUDA_LINEAR_TOKEN_LOGP);
+    job.forward = 1;
+    return ppo__linear_run(call, &job);
+}
+
+PPO_DEF ppo_status ppo_cuda_linear_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_linear *linear,
+                                                       const int *token, const ppo_cuda_rows *rows,
+                                                       const float *grad_logp, const float *grad_entropy,
+                                                       float temperature, void *grad_x, float *grad_w) {
+    const char *const name = "ppo_cuda_linear_token_logp_backward";
+    const int given = cuda && token && rows && rows->max && rows->log_sum && (!grad_entropy || rows->entropy);
+    ppo__linear_call call = {cuda, name, linear, grad_x, grad_w, 0, 0, NULL};
+    ppo_status       status = ppo__cuda_check_linear(name, given, linear, temperature);
+    if (status || !(grad_x || grad_w)) return status;
+    status = ppo__linear_open(&call);
+    if (status) return status;
+    ppo__linear_job job = ppo__linear_job_of(linear, token, temperature, rows);
+    job.grad_logp = grad_logp;
+    job.grad_entropy = grad_entropy;
+    return ppo__linear_run(call, &job);
+}
+
+PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_linear *linear,
+                                               const int *token, float temperature, const float *old_logp,
+                                               const float *advantage, const unsigned char *mask,
+                                               const ppo_policy_objective *objective, float entropy_coef,
+                                               const ppo_cuda_rows *rows, ppo_policy_stats *stats,
+                                               void *grad_x, float *grad_w) {
+    const char *const name = "ppo_cuda_linear_policy_loss";
+    const int         given = cuda && token && old_logp && advantage && objective && rows && rows->logp;
+    ppo__linear_call  call = {cuda, name, linear, grad_x, grad_w, 0, 0, NULL};
+    ppo__samples      samples;
+    ppo_status        status = ppo__cuda_check_linear(name, given, linear, temperature);
+    if (!status) status = ppo__check_objective(name, objective);
+    if (!status && !ppo__finite(entropy_coef))
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: entropy_coef is %g", name, (double)entropy_coef);
+    if (!status) status = ppo__linear_open(&call);
+    if (!status) status = ppo__cuda_samples(cuda, PPO__CUDA_LINEAR_POLICY_LOSS, 1, mask, linear->n, &samples);
+    if (status) return status;
+    ppo__linear_job job = ppo__linear_job_of(linear, token, temperature, rows);
+    job.tokens.site = samples.site;
+    job.forward = job.has_policy = 1;
+    job.policy = {old_logp, advantage, samples, *objective, entropy_coef};
+    status = ppo__linear_run(call, &job);
+    if (!status && stats)
+        status = ppo_cuda_policy_loss(cuda, rows->logp, old_logp, advantage, mask, linear->n, objective,
+                                      stats, NULL);
+    return status;
 }
 
 #endif

@@ -464,6 +464,12 @@ using std::min;
 #define rsqrtf(x)        ((float)(1 / sqrt((double)(x))))
 #define __fdividef(x, y) ((float)(x) / (float)(y))
 
+/* Never part of a fused multiplication and addition. */
+inline float __fmul_rn(float x, float y) {
+    volatile float product = x * y;
+    return product;
+}
+
 inline unsigned __float_as_uint(float x) { return emulated::same_bits<unsigned>(x); }
 inline float    __uint_as_float(unsigned x) { return emulated::same_bits<float>(x); }
 inline int      __float_as_int(float x) { return emulated::same_bits<int>(x); }

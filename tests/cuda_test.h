@@ -94,7 +94,7 @@ static std::vector<float> normal_floats(ppo_rng *rng, size_t n, float scale) {
     return x;
 }
 
-static std::vector<int> random_tokens(ppo_rng *rng, size_t n, int vocab) {
+static inline std::vector<int> random_tokens(ppo_rng *rng, size_t n, int vocab) {
     std::vector<int> token(n);
     for (int &t : token) t = ppo_rng_below(rng, vocab);
     return token;

@@ -647,6 +647,13 @@ static void bits_are_counted_and_turned(void **state) {
     assert_true(__int_as_float(0x7f800000) == INFINITY);
 }
 
+/* (1 + 2^-12)^2 is 1 + 2^-11 + 2^-24: a fused subtraction would keep what rounding drops. */
+static void a_product_is_rounded_before_a_difference(void **state) {
+    (void)state;
+    volatile float x = 1 + 0x1p-12f;
+    assert_true(__fmul_rn(x, x) - 1 == 0x1p-11f);
+}
+
 static void fast_functions_are_close_to_the_exact_ones(void **state) {
     (void)state;
     const float x[] = {0.001f, 0.5f, 1, 3, 80};
@@ -835,6 +842,7 @@ int main(void) {
         TEST(a_machine_may_have_no_device_or_an_old_one),
         TEST(only_recorded_events_have_a_time),
         TEST(bits_are_counted_and_turned),
+        TEST(a_product_is_rounded_before_a_difference),
         TEST(fast_functions_are_close_to_the_exact_ones),
         TEST(bf16_is_rounded_to_the_nearest),
         TEST(products_are_those_of_plain_loops),

@@ -1,6 +1,10 @@
 /* ppo_cuda.cuh, sections 3 to 5: advantages, losses and the steps of Adam are those of ppo.h. */
 #include "cuda_test.h"
 
+/* Not for these tests. */
+[[maybe_unused]] static std::vector<int>           random_tokens(ppo_rng *rng, size_t n, int vocab);
+[[maybe_unused]] static std::vector<__nv_bfloat16> to_bf16(std::vector<float> *x);
+
 typedef std::vector<float>         floats;
 typedef std::vector<unsigned char> bytes;
 
@@ -827,6 +831,5 @@ int main(void) {
         on_a_device(a_call_that_fails_is_a_status_and_leaves_nothing),
 #endif
     };
-    (void)random_tokens, (void)to_bf16; /* of cuda_test.h, for other tests */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
