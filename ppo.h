@@ -147,6 +147,12 @@ REPRODUCIBLE
     a function of (seed, purpose, index, position), and a row of a batch is computed alike in every batch, so
     the first minibatch of an iteration sees ratios of exactly 1.0f.
 
+GPU
+
+    ppo_cuda.cuh beside this file puts language models on an NVIDIA GPU with one call, ppo_use_cuda(0), in a
+    program that nvcc compiles; and it has the plain functions of sections 6 to 9 for arrays there. Control
+    stays on the processor, where networks of its size are faster.
+
 THREADS
 
     cfg.threads > 1 collects experience and computes the update on that many threads; of a small network's
@@ -1907,7 +1913,7 @@ typedef struct ppo__device ppo__device;
 struct ppo__device {
     void *(*take)(ppo__device *device, size_t size); /* memory; NULL on failure */
     void (*give)(ppo__device *device, void *memory);
-    void (*write)(ppo__device *device, void *to, const void *from, size_t size); /* from the host */
+    ppo_status (*write)(ppo__device *device, void *to, const void *from, size_t size); /* from the host */
     void (*read)(ppo__device *device, void *to, const void *from, size_t size); /* to the host: by settle() */
     void (*copy)(ppo__device *device, void *to, const void *from, size_t size);
     void (*zero)(ppo__device *device, void *to, size_t size);
@@ -1921,6 +1927,7 @@ struct ppo__device {
        stream; to the host, by settle(). */
     void (*sample)(ppo__device *device, const float *logits, int n, int vocab, const struct ppo_sampling *how,
                    const ppo_rng *rng, int *token, float *logp);
+    size_t              chunk;   /* bytes that an arena takes at least: it may be slow to give some */
     struct ppo__mirror *mirrors; /* all of them */
     int                 users;   /* arenas that have memory of it */
 };
@@ -1977,7 +1984,8 @@ static void *ppo__arena_take(ppo__arena *arena, size_t size) {
     if (size > SIZE_MAX / 4) return ppo__out_of_memory(size);
     size = (size + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
     if (!arena->chunk || arena->chunk->size - arena->chunk->used < size) {
-        if (ppo__arena_grow(arena, size > PPO__CHUNK_SIZE ? size : (size_t)PPO__CHUNK_SIZE)) return NULL;
+        size_t least = arena->device ? arena->device->chunk : (size_t)PPO__CHUNK_SIZE;
+        if (ppo__arena_grow(arena, size > least ? size : least)) return NULL;
     }
     void *piece = arena->chunk->memory + arena->chunk->used;
     arena->chunk->used += size;
@@ -3591,7 +3599,9 @@ static ppo_status ppo__params_place(ppo_params *params, ppo__device *device) {
         if (status) return status;
     }
     mirror = params->mirror;
-    device->write(device, mirror->data, params->data, 4 * params->capacity * sizeof(float));
+    ppo_status status =
+        device->write(device, mirror->data, params->data, 4 * params->capacity * sizeof(float));
+    if (status) return status;
     mirror->counts = 1;
     mirror->changed = 0;
     return PPO_OK;
@@ -3826,9 +3836,9 @@ PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
 /* n floats of the host for where the tape computes. */
 static float *ppo__tape_write(ppo_tape *tape, const float *from, size_t n) {
     if (!tape->device) return (float *)from;
-    float *to = ppo_tape_alloc(tape, n);
-    if (to) tape->device->write(tape->device, to, from, n * sizeof(float));
-    return to;
+    float     *to = ppo_tape_alloc(tape, n);
+    ppo_status status = to ? tape->device->write(tape->device, to, from, n * sizeof(float)) : PPO_OK;
+    return status ? (float *)ppo__tape_fail(tape, status) : to;
 }
 
 /* n floats from where the tape computes; they are there after ppo__tape_settle(). */
@@ -3989,8 +3999,9 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
         if (tape->device) tape->device->zero(tape->device, chunk->memory, chunk->used);
         else ppo__zero((float *)chunk->memory, chunk->used / sizeof(float));
     }
-    if (tape->device) tape->device->write(tape->device, loss->grad, &one, sizeof one);
+    if (tape->device) status = tape->device->write(tape->device, loss->grad, &one, sizeof one);
     else loss->grad[0] = one;
+    if (status) return status;
     for (ptrdiff_t i = stbds_arrlen(tape->nodes) - 1; i >= 0; --i) {
         tape->nodes[i]->op->backward(tape->nodes[i]);
     }
@@ -4358,8 +4369,8 @@ static void ppo__chain_rows(void *user, int part, int from, int to) {
     for (int k = 0; k < chain->count; ++k) ppo__layer_rows(&chain->layer[k], from, to);
 }
 
-static ppo_status ppo__chain_forward(ppo_node *node) {
-    ppo__chain  *chain = (ppo__chain *)node->args;
+/* Where the rows of each layer go. */
+static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
     const float *x = node->in[0]->data;
     for (int k = 0; k < chain->count; ++k) {
         ppo__layer *layer = &chain->layer[k];
@@ -4373,9 +4384,14 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
             layer->before = ppo_tape_alloc(node->tape, n);
         x = layer->y;
     }
-    if (ppo_tape_status(node->tape)) return PPO_ERROR_MEMORY;
-    ppo__split(node->in[0]->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows, chain);
-    return PPO_OK;
+    return ppo_tape_status(node->tape);
+}
+
+static ppo_status ppo__chain_forward(ppo_node *node) {
+    ppo__chain *chain = (ppo__chain *)node->args;
+    ppo_status  status = ppo__chain_layers(node, chain);
+    if (!status) ppo__split(node->in[0]->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows, chain);
+    return status;
 }
 
 /* dz in place of dy, which nobody reads after this; and dx. */
@@ -4426,11 +4442,9 @@ static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
     int    wanted = dx != NULL;
     for (int k = 0; k < chain->count; ++k) {
         ppo__layer *layer = &chain->layer[k];
-        int         in = layer->w->rows, out = layer->w->cols;
+        int         out = layer->w->cols;
         layer->dx = wanted ? dx : NULL;
         layer->dx_before = k == 0 ? layer->dx : NULL;
-        layer->w_t = wanted ? ppo_tape_alloc(node->tape, ppo__size(layer->w)) : NULL;
-        if (layer->w_t) ppo__k()->transpose(in, out, layer->w->data, out, layer->w_t, in);
         wanted = wanted || ppo__layer_learns(layer);
         if (k == chain->count - 1) layer->dz = node->out[0]->grad;
         else layer->dz = dx = wanted ? ppo_tape_alloc(node->tape, ppo__at(node->in[0]->rows, out)) : NULL;
@@ -4438,9 +4452,19 @@ static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
     return ppo_tape_status(node->tape);
 }
 
+static ppo_status ppo__chain_transposes(ppo_node *node, ppo__chain *chain) {
+    for (int k = 0; k < chain->count; ++k) {
+        ppo__layer *layer = &chain->layer[k];
+        int         in = layer->w->rows, out = layer->w->cols;
+        layer->w_t = layer->dx ? ppo_tape_alloc(node->tape, ppo__size(layer->w)) : NULL;
+        if (layer->w_t) ppo__k()->transpose(in, out, layer->w->data, out, layer->w_t, in);
+    }
+    return ppo_tape_status(node->tape);
+}
+
 static void ppo__chain_backward(ppo_node *node) {
     ppo__chain *chain = (ppo__chain *)node->args;
-    if (ppo__chain_gradients(node, chain)) return;
+    if (ppo__chain_gradients(node, chain) || ppo__chain_transposes(node, chain)) return;
     ppo__split(node->in[0]->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows_backward, chain);
     for (int k = chain->count - 1; k >= 0; --k) { /* one by one: the same w may be in several layers */
         ppo__layer *layer = &chain->layer[k];
@@ -4543,19 +4567,25 @@ PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, pp
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, NULL, 0));
 }
 
+static ppo_status ppo__check_index(const int *index, int n, int rows) {
+    for (int i = 0; i < n; ++i) {
+        if (index[i] >= 0 && index[i] < rows) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "embedding: index %d of row %d is outside 0 .. %d", index[i], i,
+                        rows - 1);
+    }
+    return PPO_OK;
+}
+
 static ppo_status ppo__embedding_forward(ppo_node *node) {
     const int        *index = *(const int *const *)node->args;
     const ppo_tensor *table = node->in[0];
     ppo_tensor       *out = node->out[0];
-    for (int i = 0; i < out->rows; ++i) {
-        if (index[i] < 0 || index[i] >= table->rows) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "embedding: index %d of row %d is outside 0 .. %d", index[i],
-                            i, table->rows - 1);
-        }
+    ppo_status        status = ppo__check_index(index, out->rows, table->rows);
+    for (int i = 0; i < out->rows && !status; ++i) {
         memcpy(out->data + ppo__at(i, out->cols), table->data + ppo__at(index[i], out->cols),
                out->cols * sizeof(float));
     }
-    return PPO_OK;
+    return status;
 }
 
 static void ppo__embedding_backward(ppo_node *node) {

@@ -179,6 +179,19 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
                                                const ppo_cuda_rows *rows, ppo_policy_stats *stats,
                                                void *grad_x, float *grad_w);
 
+/* --------------------------------------------------------------------------------------------------------
+   8 Language models on the device
+   -------------------------------------------------------------------------------------------------------- */
+
+/* From now on what this thread does with language models (sections 14 and 15 of ppo.h: generators, ppo_fit_...(),
+   ppo_gpt_scores(), ppo_gpt_logp(), trainers of PPO on tokens, reward models) is computed on a GPU, 0 the first one:
+   forward, backward, Adam and sampling, with the caches of generators there. Nothing else in a program changes, but
+   that ppo_params_sync() comes before you read or change a model's numbers yourself. -1: on the processor again, with
+   the models' numbers brought back. Attention heads have up to 256 numbers there; last bits differ from the
+   processor's. Errors: those of ppo_cuda_create(), and trainers or generators that are still on the device before;
+   then all is as it was. If the device fails in the end, the models are as they were last brought back. */
+PPO_DEF ppo_status ppo_use_cuda(int device);
+
 #ifdef __cplusplus
 }
 #endif
@@ -223,6 +236,7 @@ enum {
     PPO__CUDA_SAMPLE,
     PPO__CUDA_LINEAR_TOKEN_LOGP,
     PPO__CUDA_LINEAR_POLICY_LOSS,
+    PPO__CUDA_PAIR_LOSS,
     PPO__CUDA_NAMES
 };
 static const char *const ppo__cuda_names[PPO__CUDA_NAMES] = {"ppo_cuda_token_logp",
@@ -235,7 +249,8 @@ static const char *const ppo__cuda_names[PPO__CUDA_NAMES] = {"ppo_cuda_token_log
                                                              "ppo_cuda_adam_step",
                                                              "ppo_cuda_sample",
                                                              "ppo_cuda_linear_token_logp",
-                                                             "ppo_cuda_linear_policy_loss"};
+                                                             "ppo_cuda_linear_policy_loss",
+                                                             "pair_loss"};
 
 typedef unsigned long long ppo__cuda_fault;
 #define PPO__NO_FAULT (~0ull)
@@ -245,17 +260,39 @@ enum { PPO__ALL_MASKED = 0x7fffffff }; /* as a row */
 typedef struct ppo__cuda_shared {
     ppo__cuda_fault fault;
     unsigned        done; /* blocks of a reduction that are; 0 between two */
+    float           norm; /* of the gradients of a step */
 } ppo__cuda_shared;
 
+/* Memory of the device that grows as it is asked for. */
+typedef struct ppo__room {
+    void  *memory;
+    size_t size;
+} ppo__room;
+
+/* Section 8: what goes to and fro between host and device, by way of pinned memory. */
+typedef struct ppo__letter { /* to the host */
+    void  *to;
+    size_t at, size;
+} ppo__letter;
+typedef struct ppo__mail {
+    char        *memory;
+    size_t       used;
+    ppo__letter *letter;
+    int          count;
+} ppo__mail;
+
 struct ppo_cuda {
-    int               device, processors; /* streaming multiprocessors */
+    ppo__device       device;              /* what ppo.h sees (section 8); the first member */
+    int               ordinal, processors; /* streaming multiprocessors */
     cudaStream_t      stream;
     cublasHandle_t    blas;
     ppo__cuda_shared *shared;
     unsigned          calls; /* since the last sync */
-    void             *scratch;
-    size_t            scratch_size;
+    ppo__room         scratch, drawn;
     size_t            linear_bytes; /* of logits at a time, in section 7 */
+    ppo__mail         mail;
+    ppo_status        failed; /* section 8: the first failure since the last settle(), and its sentence */
+    char              error[PPO__ERROR_SIZE];
 };
 
 /* What a kernel needs to report. */
@@ -288,30 +325,33 @@ static ppo_status ppo__blas_status(cublasStatus_t status, const char *what) {
                     "%s: cuBLAS: %s", what, cublasGetStatusString(status));
 }
 
-/* Memory for what is queued next; the next call may get the same. NULL on failure. */
-static void *ppo__cuda_scratch(ppo_cuda *cuda, size_t size) {
-    if (size > cuda->scratch_size) {
-        cudaFree(cuda->scratch); /* which waits for those that use it */
-        cuda->scratch = NULL;
-        cuda->scratch_size = 0;
-        if (ppo__cuda_status(cudaMalloc(&cuda->scratch, size), "scratch memory")) return NULL;
-        cuda->scratch_size = size;
+/* NULL on failure. */
+static void *ppo__cuda_room(ppo__room *room, size_t size) {
+    if (size > room->size) {
+        cudaFree(room->memory); /* which waits for those that use it */
+        room->memory = NULL;
+        room->size = 0;
+        if (ppo__cuda_status(cudaMalloc(&room->memory, size), "the device's memory")) return NULL;
+        room->size = size;
     }
-    return cuda->scratch;
+    return room->memory;
 }
+
+/* Memory for what is queued next; the next call may get the same. NULL on failure. */
+static void *ppo__cuda_scratch(ppo_cuda *cuda, size_t size) { return ppo__cuda_room(&cuda->scratch, size); }
 
 static ppo_status ppo__cuda_open(ppo_cuda *cuda) {
     int        major = 0;
-    ppo_status status = ppo__cuda_status(cudaSetDevice(cuda->device), "the device");
+    ppo_status status = ppo__cuda_status(cudaSetDevice(cuda->ordinal), "the device");
     if (!status)
         status = ppo__cuda_status(
-            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, cuda->device), "the device");
+            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, cuda->ordinal), "the device");
     if (!status && major < 8)
         status =
             ppo_fail(PPO_ERROR_DEVICE, "the device has compute capability %d, it takes 8 or more", major);
     if (!status)
         status = ppo__cuda_status(
-            cudaDeviceGetAttribute(&cuda->processors, cudaDevAttrMultiProcessorCount, cuda->device),
+            cudaDeviceGetAttribute(&cuda->processors, cudaDevAttrMultiProcessorCount, cuda->ordinal),
             "the device");
     if (!status)
         status =
@@ -340,7 +380,7 @@ PPO_DEF ppo_status ppo_cuda_create(int device, ppo_cuda **cuda) {
                         count);
     ppo_cuda *made = (ppo_cuda *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
-    made->device = device;
+    made->ordinal = device;
     made->linear_bytes = (size_t)1 << 28;
     status = ppo__cuda_open(made);
     if (status) ppo_cuda_free(made);
@@ -353,7 +393,10 @@ PPO_DEF void ppo_cuda_free(ppo_cuda *cuda) {
     if (cuda->blas) cublasDestroy(cuda->blas);
     if (cuda->stream) cudaStreamDestroy(cuda->stream);
     cudaFree(cuda->shared);
-    cudaFree(cuda->scratch);
+    cudaFree(cuda->scratch.memory);
+    cudaFree(cuda->drawn.memory);
+    cudaFreeHost(cuda->mail.memory);
+    ppo__free(cuda->mail.letter);
     ppo__free(cuda);
 }
 
@@ -431,9 +474,11 @@ static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int th
     }
 }
 
-/* Writes what change(j, x) makes of the floats x of a row, an array as above, to another row or to the same. */
+/* Writes what change(j, x) makes of the floats x of a row, an array as above, to another row or to the same; or adds
+   it to another. */
 template <class T, class F>
-static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, int threads, F change) {
+static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, int threads, int add,
+                                     F change) {
     enum { SIZE = ppo__pack<T>::SIZE };
     int head = ppo__cuda_head(from, n);
     if (ppo__cuda_head(to, n) != head) head = n;
@@ -444,15 +489,17 @@ static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, in
         PPO__CUDA_UNROLL
         for (int i = 0; i < SIZE; ++i) x[i] = ppo__cuda_float(pack.x[i]);
         change(head + k * SIZE, x);
+        if (add) pack = ((const ppo__pack<T> *)(to + head))[k];
         PPO__CUDA_UNROLL
-        for (int i = 0; i < SIZE; ++i) ppo__cuda_set(&pack.x[i], x[i]);
+        for (int i = 0; i < SIZE; ++i)
+            ppo__cuda_set(&pack.x[i], x[i] + (add ? ppo__cuda_float(pack.x[i]) : 0));
         ((ppo__pack<T> *)(to + head))[k] = pack;
     }
     for (int k = thread; k < head + n - rest; k += threads) {
         const int at = k < head ? k : rest + k - head;
         float     x[1] = {ppo__cuda_float(from[at])};
         change(at, x);
-        ppo__cuda_set(&to[at], x[0]);
+        ppo__cuda_set(&to[at], x[0] + (add ? ppo__cuda_float(to[at]) : 0));
     }
 }
 
@@ -611,6 +658,8 @@ struct ppo__online_pair {
         cross += other.cross;
     }
 
+    __device__ float kl() const { return cross / p.sum - logf(p.sum / q.sum); }
+
     __device__ ppo__online_pair from_lane(int distance) const {
         return {p.from_lane(distance), q.from_lane(distance), __shfl_xor_sync(~0u, cross, distance)};
     }
@@ -668,26 +717,32 @@ template <class T, int THREADS> static __global__ void ppo__token_logp_kernel(pp
     if (lane == 0) ppo__cuda_write_row(job, row, p, from[0]);
 }
 
+/* One read of two rows, by a group of threads. */
+template <int THREADS, class T>
+static __device__ ppo__online_pair ppo__cuda_pair(const T *z, const T *reference, int vocab, float inv) {
+    const T *const   from[2] = {z, reference};
+    ppo__online_pair pair;
+    pair.clear();
+    ppo__cuda_each(from, vocab, (int)threadIdx.x, THREADS, [&](int, auto &x) {
+        float top = -INFINITY, q_top = -INFINITY;
+        for (float v : x[0]) top = fmaxf(top, v * inv);
+        for (float v : x[1]) q_top = fmaxf(q_top, v * inv);
+        pair.raise(top, q_top);
+        for (int i = 0; i < (int)(sizeof x[0] / sizeof *x[0]); ++i) pair.add(x[0][i] * inv, x[1][i] * inv);
+    });
+    return ppo__cuda_merge<THREADS>(pair);
+}
+
 /* The same, and the KL to the reference: sum p ((z - max) - (z' - max')) - log_sum + log_sum'. */
 template <class T, int THREADS> static __global__ void ppo__token_kl_kernel(ppo__token_job<T> job) {
-    const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
+    const int row = ppo__cuda_row();
     if (row >= job.n) return;
-    const size_t     at = (size_t)row * job.vocab;
-    const T *const   from[2] = {job.logits + at, job.reference + at};
-    const float      inv = job.inv_temperature;
-    ppo__online_pair x;
-    x.clear();
-    ppo__cuda_each(from, job.vocab, lane, THREADS, [&](int, auto &z) {
-        float top = -INFINITY, q_top = -INFINITY;
-        for (float v : z[0]) top = fmaxf(top, v * inv);
-        for (float v : z[1]) q_top = fmaxf(q_top, v * inv);
-        x.raise(top, q_top);
-        for (int i = 0; i < (int)(sizeof z[0] / sizeof *z[0]); ++i) x.add(z[0][i] * inv, z[1][i] * inv);
-    });
-    x = ppo__cuda_merge<THREADS>(x);
-    if (lane) return;
-    ppo__cuda_write_row(job, row, x.p, from[0]);
-    const float kl = x.cross / x.p.sum - logf(x.p.sum / x.q.sum);
+    const size_t           at = (size_t)row * job.vocab;
+    const ppo__online_pair x =
+        ppo__cuda_pair<THREADS>(job.logits + at, job.reference + at, job.vocab, job.inv_temperature);
+    if (threadIdx.x) return;
+    ppo__cuda_write_row(job, row, x.p, job.logits + at);
+    const float kl = x.kl();
     if (!(kl < INFINITY)) ppo__cuda_report(job.site, row);
     job.rows.kl[row] = kl < 0 ? 0 : kl;
 }
@@ -701,6 +756,7 @@ template <class T> struct ppo__token_gradient {
     float         inv_temperature;
     ppo_cuda_rows rows;
     const float  *grad_logp, *grad_entropy; /* [n] or NULL */
+    int           add;                      /* to what is in grad_logits */
 };
 
 template <class T, int THREADS>
@@ -713,7 +769,7 @@ static __global__ void ppo__token_gradient_kernel(ppo__token_gradient<T> job) {
     const float  grad = job.grad_logp ? job.grad_logp[row] : 0;
     const float  grad_entropy = job.grad_entropy ? job.grad_entropy[row] : 0;
     const float  entropy = job.grad_entropy ? job.rows.entropy[row] : 0;
-    ppo__cuda_map(job.logits + at, job.grad_logits + at, job.vocab, (int)threadIdx.x, THREADS,
+    ppo__cuda_map(job.logits + at, job.grad_logits + at, job.vocab, (int)threadIdx.x, THREADS, job.add,
                   [&](int j, auto &x) {
                       for (int i = 0; i < (int)(sizeof x / sizeof *x); ++i) {
                           const float logp = x[i] * inv - max - log_sum, p = __expf(logp);
@@ -778,7 +834,8 @@ static ppo_status ppo__cuda_token_gradient(ppo_cuda *cuda, const ppo_cuda_logits
                                   1 / temperature,
                                   *rows,
                                   grad_logp,
-                                  grad_entropy};
+                                  grad_entropy,
+                                  0};
     PPO__LAUNCH_ROWS(ppo__token_gradient_kernel, T, job, n, vocab, cuda->stream);
     return ppo__cuda_launched("ppo_cuda_token_logp_backward");
 }
@@ -1902,6 +1959,1164 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
         status = ppo_cuda_policy_loss(cuda, rows->logp, old_logp, advantage, mask, linear->n, objective,
                                       stats, NULL);
     return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   8 Language models on the device
+   -------------------------------------------------------------------------------------------------------- */
+
+/* -- products of matrices; activations; sums of columns -- */
+
+/* C = op(A) op(B) + beta C, all stored by rows: op(A) is (m, k), op(B) (k, n), C (m, n). cuBLAS takes matrices by
+   columns, so it is told C^T = op(B)^T op(A)^T. */
+static ppo_status ppo__cuda_gemm(ppo_cuda *cuda, int m, int n, int k, const float *a, int a_transposed,
+                                 const float *b, int b_transposed, float beta, float *c) {
+    const float one = 1;
+    return ppo__blas_status(cublasSgemm(cuda->blas, b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                        a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, b,
+                                        b_transposed ? k : n, a, a_transposed ? m : k, &beta, c, n),
+                            "a product of matrices");
+}
+
+/* y = activation(y + b), and before = y + b. */
+struct ppo__cuda_activate {
+    float       *y, *before; /* before: NULL without */
+    const float *b;          /* [cols] or NULL */
+    int          cols, activation;
+
+    __device__ void operator()(size_t i) const {
+        float z = y[i] + (b ? b[i % cols] : 0);
+        if (before) before[i] = z;
+        if (activation == PPO_TANH) z = tanhf(z);
+        if (activation == PPO_RELU) z = z < 0 ? 0 : z;
+        if (activation == PPO_GELU) z = ppo__gelu(z);
+        y[i] = z;
+    }
+};
+
+/* dz = dy activation'(y), in place; GELU's slope is told by what was before. */
+struct ppo__cuda_activate_backward {
+    const float *y, *before;
+    float       *dz;
+    int          activation;
+
+    __device__ void operator()(size_t i) const {
+        if (activation == PPO_TANH) dz[i] *= 1 - y[i] * y[i];
+        if (activation == PPO_RELU) dz[i] = y[i] > 0 ? dz[i] : 0;
+        if (activation == PPO_GELU) dz[i] *= ppo__gelu_slope(before[i]);
+    }
+};
+
+/* A block adds up 32 columns: a warp every 32nd row, then the warps. */
+enum { PPO__CUDA_COLUMNS = 32 };
+
+template <class F> static __global__ void ppo__cuda_columns_kernel(F element, int rows, int cols) {
+    __shared__ float part[2][PPO__CUDA_COLUMNS][32];
+    const int        j = (int)(blockIdx.x * PPO__CUDA_COLUMNS + threadIdx.x);
+    float            sum[2] = {0, 0};
+    for (int i = (int)threadIdx.y; i < rows && j < cols; i += 32) element.add(i, j, sum);
+    for (int k = 0; k < 2; ++k) part[k][threadIdx.y][threadIdx.x] = sum[k];
+    __syncthreads();
+    if (threadIdx.y || j >= cols) return;
+    for (int y = 1; y < 32; ++y)
+        for (int k = 0; k < 2; ++k) sum[k] += part[k][y][threadIdx.x];
+    element.done(j, sum);
+}
+
+template <class F> static ppo_status ppo__cuda_columns(ppo_cuda *cuda, const F &element, int rows, int cols) {
+    PPO__LAUNCH((ppo__cuda_columns_kernel<F>), dim3((cols - 1) / PPO__CUDA_COLUMNS + 1),
+                dim3(PPO__CUDA_COLUMNS, 32), 0, cuda->stream, element, rows, cols);
+    return ppo__cuda_launched("sums of columns");
+}
+
+struct ppo__cuda_bias { /* db += column sums of dz */
+    const float *dz;
+    float       *db;
+    int          cols;
+
+    __device__ void add(int i, int j, float *sum) const { sum[0] += dz[(size_t)i * cols + j]; }
+    __device__ void done(int j, const float *sum) const { db[j] += sum[0]; }
+};
+
+/* -- operations of a tape: each has the name of ppo.h's, and does the same -- */
+
+static ppo_cuda *ppo__cuda_of(const ppo_node *node) { return (ppo_cuda *)node->tape->device; }
+
+/* Keeps a failure in backward, which has no status of its own. */
+static void ppo__cuda_keep(const ppo_node *node, ppo_status status) {
+    if (status) ppo__tape_fail(node->tape, status);
+}
+
+static int *ppo__cuda_ints(ppo_tape *tape, const int *from, size_t n) {
+    return (int *)ppo__tape_write(tape, (const float *)(const void *)from, n);
+}
+
+struct ppo__cuda_add { /* to = a + b */
+    const float *a, *b;
+    float       *to;
+
+    __device__ void operator()(size_t i) const { to[i] = a[i] + b[i]; }
+};
+
+static ppo_status ppo__cuda_add_forward(ppo_node *node) {
+    ppo__cuda_add job = {node->in[0]->data, node->in[1]->data, node->out[0]->data};
+    return ppo__cuda_for(ppo__cuda_of(node), "add", job, ppo__size(node->out[0]));
+}
+
+static void ppo__cuda_add_backward(ppo_node *node) {
+    for (int k = 0; k < 2; ++k) {
+        float        *grad = node->in[k]->grad;
+        ppo__cuda_add job = {node->out[0]->grad, grad, grad};
+        if (grad) ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "add", job, ppo__size(node->in[k])));
+    }
+}
+
+struct ppo__cuda_unary { /* of ppo.h, those that the losses of language models take */
+    enum { EXP, SQUARE, SCALE } kind;
+    const float *x;
+    float       *y;
+    const float *dy; /* backward: dy is given, and dx added to */
+    float       *dx;
+    float        p, q;
+
+    __device__ void operator()(size_t i) const {
+        if (dx) dx[i] += dy[i] * (kind == EXP ? y[i] : kind == SQUARE ? 2 * x[i] : p);
+        else y[i] = kind == EXP ? expf(x[i]) : kind == SQUARE ? x[i] * x[i] : p * x[i] + q;
+    }
+};
+
+static ppo_status ppo__cuda_unary_run(ppo_node *node, const float *dy, float *dx) {
+    const ppo__unary_args *args = (const ppo__unary_args *)node->args;
+    ppo__cuda_unary        job = {
+               ppo__cuda_unary::SCALE, node->in[0]->data, node->out[0]->data, dy, dx, args->p, args->q};
+    if (!strcmp(args->f->name, "exp")) job.kind = ppo__cuda_unary::EXP;
+    else if (!strcmp(args->f->name, "square")) job.kind = ppo__cuda_unary::SQUARE;
+    else if (strcmp(args->f->name, "scale") != 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the device does not know the operation \"%s\"", args->f->name);
+    return ppo__cuda_for(ppo__cuda_of(node), args->f->name, job, ppo__size(node->in[0]));
+}
+
+static ppo_status ppo__cuda_unary_forward(ppo_node *node) { return ppo__cuda_unary_run(node, NULL, NULL); }
+static void       ppo__cuda_unary_backward(ppo_node *node) {
+          ppo__cuda_keep(node, ppo__cuda_unary_run(node, node->out[0]->grad, node->in[0]->grad));
+}
+
+struct ppo__cuda_mean { /* a sum / divisor */
+    struct Sum {
+        double          x;
+        __device__ void clear() { x = 0; }
+        __device__ void merge(const Sum &other) { x += other.x; }
+    };
+    const float *x;
+    float       *to;
+    double       divisor;
+
+    __device__ void visit(int i, Sum &sum) const { sum.x += x[i]; }
+    __device__ void done(const Sum &sum) const { *to = (float)(sum.x / divisor); }
+};
+
+static ppo_status ppo__cuda_sum_forward(ppo_node *node) {
+    ppo__cuda_mean job = {node->in[0]->data, node->out[0]->data, *(const double *)node->args};
+    return ppo__cuda_sum(ppo__cuda_of(node), "sum", job, (int)ppo__size(node->in[0]));
+}
+
+struct ppo__cuda_spread { /* dx += dy slope, the same for all, or slope[i] each */
+    const float *dy, *slopes;
+    float        slope;
+    float       *dx;
+
+    __device__ void operator()(size_t i) const { dx[i] += *dy * (slopes ? slopes[i] : slope); }
+};
+
+static void ppo__cuda_spread_to(ppo_node *node, int k, const float *slopes, float slope) {
+    ppo__cuda_spread job = {node->out[0]->grad, slopes, slope, node->in[k]->grad};
+    if (job.dx)
+        ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "a loss", job, ppo__size(node->in[k])));
+}
+
+static void ppo__cuda_sum_backward(ppo_node *node) {
+    ppo__cuda_spread_to(node, 0, NULL, (float)(1 / *(const double *)node->args));
+}
+
+static ppo_status ppo__cuda_layer_forward(ppo_node *node, ppo__layer *layer) {
+    int                in = layer->w->rows, out = layer->w->cols;
+    ppo__cuda_activate job = {layer->y, layer->before, layer->b ? layer->b->data : NULL, out,
+                              layer->activation};
+    ppo_status         status =
+        ppo__cuda_gemm(ppo__cuda_of(node), layer->rows, out, in, layer->x, 0, layer->w->data, 0, 0, layer->y);
+    if (status || (!job.b && !job.activation)) return status;
+    return ppo__cuda_for(ppo__cuda_of(node), "linear", job, ppo__at(layer->rows, out));
+}
+
+static ppo_status ppo__cuda_chain_forward(ppo_node *node) {
+    ppo__chain *chain = (ppo__chain *)node->args;
+    ppo_status  status = ppo__chain_layers(node, chain);
+    for (int k = 0; k < chain->count && !status; ++k)
+        status = ppo__cuda_layer_forward(node, &chain->layer[k]);
+    return status;
+}
+
+/* dz in place of dy, and what follows from it: dx, dw, db. */
+static ppo_status ppo__cuda_layer_backward(ppo_node *node, const ppo__layer *layer) {
+    ppo_cuda                   *cuda = ppo__cuda_of(node);
+    int                         in = layer->w->rows, out = layer->w->cols, rows = layer->rows;
+    ppo__cuda_activate_backward job = {layer->y, layer->before, layer->dz, layer->activation};
+    ppo_status                  status = PPO_OK;
+    if (layer->activation) status = ppo__cuda_for(cuda, "linear", job, ppo__at(rows, out));
+    if (!status && layer->dx)
+        status = ppo__cuda_gemm(cuda, rows, in, out, layer->dz, 0, layer->w->data, 1,
+                                layer->dx_before ? 1.0f : 0.0f, layer->dx);
+    if (!status && layer->w->grad)
+        status = ppo__cuda_gemm(cuda, in, out, rows, layer->x, 1, layer->dz, 0, 1, layer->w->grad);
+    if (status || !layer->b || !layer->b->grad) return status;
+    ppo__cuda_bias bias = {layer->dz, layer->b->grad, out};
+    return ppo__cuda_columns(cuda, bias, rows, out);
+}
+
+static void ppo__cuda_chain_backward(ppo_node *node) {
+    ppo__chain *chain = (ppo__chain *)node->args;
+    ppo_status  status = ppo__chain_gradients(node, chain);
+    for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz && !status; --k)
+        status = ppo__cuda_layer_backward(node, &chain->layer[k]);
+    ppo__cuda_keep(node, status);
+}
+
+static ppo_status ppo__cuda_transposed_forward(ppo_node *node) {
+    const ppo_tensor *a = node->in[0], *b = node->in[1];
+    return ppo__cuda_gemm(ppo__cuda_of(node), a->rows, b->rows, a->cols, a->data, 0, b->data, 1, 0,
+                          node->out[0]->data);
+}
+
+static void ppo__cuda_transposed_backward(ppo_node *node) {
+    const ppo_tensor *a = node->in[0], *b = node->in[1];
+    const float      *dy = node->out[0]->grad;
+    ppo_cuda         *cuda = ppo__cuda_of(node);
+    if (a->grad)
+        ppo__cuda_keep(node, ppo__cuda_gemm(cuda, a->rows, a->cols, b->rows, dy, 0, b->data, 0, 1, a->grad));
+    if (b->grad)
+        ppo__cuda_keep(node, ppo__cuda_gemm(cuda, b->rows, b->cols, a->rows, dy, 1, a->data, 0, 1, b->grad));
+}
+
+struct ppo__cuda_gather {
+    const float *table;
+    const int   *index;
+    float       *to;
+    int          cols;
+
+    __device__ void operator()(size_t i) const { to[i] = table[(size_t)index[i / cols] * cols + i % cols]; }
+};
+
+static ppo_status ppo__cuda_embedding_forward(ppo_node *node) {
+    const int  *index = *(const int *const *)node->args;
+    ppo_tensor *out = node->out[0];
+    ppo_status  status = ppo__check_index(index, out->rows, node->in[0]->rows);
+    if (status) return status;
+    int *there = ppo__cuda_ints(node->tape, index, (size_t)out->rows);
+    if (!there) return PPO_ERROR_MEMORY;
+    node->kept = there;
+    ppo__cuda_gather job = {node->in[0]->data, there, out->data, out->cols};
+    return ppo__cuda_for(ppo__cuda_of(node), "embedding", job, ppo__size(out));
+}
+
+/* A block adds up the rows of dy that go to one row of the table: each of its warps looks through every 8th group of
+   32 indices, 256 columns at a time. The order is that of the indices, warp by warp. */
+enum { PPO__SCATTER_WARPS = 8, PPO__SCATTER_EACH = 8, PPO__SCATTER_COLUMNS = 32 * PPO__SCATTER_EACH };
+
+static __global__ void ppo__cuda_scatter_kernel(const float *dy, const int *index, int n, int cols,
+                                                float *table) {
+    __shared__ float part[PPO__SCATTER_WARPS][PPO__SCATTER_COLUMNS];
+    const int        row = (int)blockIdx.x, lane = (int)threadIdx.x, warp = (int)threadIdx.y;
+    for (int from = 0; from < cols; from += PPO__SCATTER_COLUMNS) {
+        float sum[PPO__SCATTER_EACH] = {0};
+        for (int i = 32 * warp; i < n; i += 32 * PPO__SCATTER_WARPS) {
+            unsigned found = __ballot_sync(~0u, i + lane < n && index[i + lane] == row);
+            for (; found; found &= found - 1) {
+                const float *y = dy + (size_t)(i + __clz((int)__brev(found))) * cols + from;
+                for (int c = 0; c < PPO__SCATTER_EACH; ++c)
+                    if (from + lane + 32 * c < cols) sum[c] += y[lane + 32 * c];
+            }
+        }
+        for (int c = 0; c < PPO__SCATTER_EACH; ++c) part[warp][lane + 32 * c] = sum[c];
+        __syncthreads();
+        const int column = lane + 32 * warp;
+        float     total = 0;
+        for (int w = 0; w < PPO__SCATTER_WARPS; ++w) total += part[w][column];
+        if (from + column < cols) table[(size_t)row * cols + from + column] += total;
+        __syncthreads();
+    }
+}
+
+static void ppo__cuda_embedding_backward(ppo_node *node) {
+    const ppo_tensor *table = node->in[0], *out = node->out[0];
+    if (!table->grad) return;
+    PPO__LAUNCH(ppo__cuda_scatter_kernel, dim3(table->rows), dim3(32, PPO__SCATTER_WARPS), 0,
+                ppo__cuda_of(node)->stream, out->grad, (const int *)node->kept, out->rows, out->cols,
+                table->grad);
+    ppo__cuda_keep(node, ppo__cuda_launched("embedding"));
+}
+
+/* The sum over a group of threads, a warp or the block; all of them get it. */
+template <int THREADS> static __device__ float ppo__cuda_group_sum(float x) {
+    for (int distance = 16; distance; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
+    if (THREADS == 32) return x;
+    __shared__ float warp[THREADS / 32];
+    if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = 0;
+    for (int w = 0; w < THREADS / 32; ++w) x += warp[w];
+    __syncthreads(); /* for the next call */
+    return x;
+}
+
+struct ppo__cuda_norm {
+    const float *x, *w, *b;
+    float       *y, *kept; /* kept: mean and 1 / standard deviation of each row */
+    const float *dy;
+    float       *dx, *dw, *db;
+    int          rows, cols;
+
+    __device__ float normal(int i, int j) const {
+        return (x[(size_t)i * cols + j] - kept[2 * i]) * kept[2 * i + 1];
+    }
+    __device__ void add(int i, int j, float *sum) const {
+        const float d = dy[(size_t)i * cols + j];
+        sum[0] += d * normal(i, j);
+        sum[1] += d;
+    }
+    __device__ void done(int j, const float *sum) const {
+        if (dw) dw[j] += sum[0];
+        if (db) db[j] += sum[1];
+    }
+};
+
+template <class T, int THREADS> static __global__ void ppo__cuda_norm_kernel(ppo__cuda_norm job) {
+    const int row = ppo__cuda_row(), n = job.cols, lane = (int)threadIdx.x;
+    if (row >= job.rows) return;
+    const T *x = job.x + (size_t)row * n;
+    T       *y = job.y + (size_t)row * n;
+    float    sum = 0, squares = 0;
+    for (int j = lane; j < n; j += THREADS) sum += x[j];
+    const float mean = ppo__cuda_group_sum<THREADS>(sum) / (float)n;
+    for (int j = lane; j < n; j += THREADS) squares += (x[j] - mean) * (x[j] - mean);
+    const float rstd = 1 / sqrtf(ppo__cuda_group_sum<THREADS>(squares) / (float)n + 1e-5f);
+    for (int j = lane; j < n; j += THREADS) y[j] = (x[j] - mean) * rstd * job.w[j] + job.b[j];
+    if (lane == 0) job.kept[2 * row] = mean, job.kept[2 * row + 1] = rstd;
+}
+
+template <class T, int THREADS> static __global__ void ppo__cuda_norm_backward_kernel(ppo__cuda_norm job) {
+    const int row = ppo__cuda_row(), n = job.cols, lane = (int)threadIdx.x;
+    if (row >= job.rows) return;
+    const T *dy = job.dy + (size_t)row * n;
+    T       *dx = job.dx + (size_t)row * n;
+    float    g_sum = 0, gx_sum = 0;
+    for (int j = lane; j < n; j += THREADS) {
+        const float g = dy[j] * job.w[j];
+        g_sum += g;
+        gx_sum += g * job.normal(row, j);
+    }
+    g_sum = ppo__cuda_group_sum<THREADS>(g_sum) / (float)n;
+    gx_sum = ppo__cuda_group_sum<THREADS>(gx_sum) / (float)n;
+    for (int j = lane; j < n; j += THREADS)
+        dx[j] += job.kept[2 * row + 1] * (dy[j] * job.w[j] - g_sum - job.normal(row, j) * gx_sum);
+}
+
+static ppo__cuda_norm ppo__cuda_norm_of(const ppo_node *node) {
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
+    return {x->data, w->data, b->data, y->data, (float *)node->kept, y->grad, x->grad,
+            w->grad, b->grad, x->rows, x->cols};
+}
+
+static ppo_status ppo__cuda_norm_forward(ppo_node *node) {
+    node->kept = ppo_tape_alloc(node->tape, ppo__at(2, node->in[0]->rows));
+    if (!node->kept) return PPO_ERROR_MEMORY;
+    ppo__cuda_norm job = ppo__cuda_norm_of(node);
+    PPO__LAUNCH_ROWS(ppo__cuda_norm_kernel, float, job, job.rows, job.cols, ppo__cuda_of(node)->stream);
+    return ppo__cuda_launched("layer_norm");
+}
+
+static void ppo__cuda_norm_backward(ppo_node *node) {
+    ppo__cuda_norm job = ppo__cuda_norm_of(node);
+    if (job.dx)
+        PPO__LAUNCH_ROWS(ppo__cuda_norm_backward_kernel, float, job, job.rows, job.cols,
+                         ppo__cuda_of(node)->stream);
+    ppo__cuda_keep(node, ppo__cuda_launched("layer_norm"));
+    if (job.dw || job.db)
+        ppo__cuda_keep(node, ppo__cuda_columns(ppo__cuda_of(node), job, job.rows, job.cols));
+}
+
+/* -- attention, as ppo.h's, without P in full: softmax goes along (Dao 2022). Each warp of a block has two rows of its
+   own (queries; or, for dK and dV, keys) and meets the rows of the other kind, 32 at a time, one to a lane -- */
+
+enum { PPO__ATTEND_WARPS = 8, PPO__ATTEND_EACH = 2, PPO__ATTEND_OWN = PPO__ATTEND_WARPS * PPO__ATTEND_EACH };
+
+struct ppo__cuda_attention {
+    const float *qkv, *dy;      /* (rows, 3 width); backward: (rows, width) */
+    float       *y, *dqkv;      /* (rows, width); backward: added to */
+    float       *log_sum, *dot; /* (rows, heads): of exp(scores); backward: dy . y */
+    const int   *start, *tile;  /* tile: (tiles, 2) a sequence and the first of its rows that a block has */
+    int          width, heads, size;
+    float        scale;
+};
+
+/* Where a block is. */
+struct ppo__cuda_place {
+    int begin, n, first, head; /* the sequence's first row and length; the block's first row in it */
+    __device__ explicit ppo__cuda_place(const ppo__cuda_attention &job) {
+        const int s = job.tile[2 * blockIdx.x];
+        begin = job.start[s];
+        n = job.start[s + 1] - begin;
+        first = job.tile[2 * blockIdx.x + 1];
+        head = (int)blockIdx.y;
+    }
+};
+
+/* `count` rows of `size` numbers to shared memory, ld_to apart; zeros behind the sequence's last. By all threads. */
+static __device__ void ppo__cuda_tile(float *to, int ld_to, const float *from, int ld, int first, int count,
+                                      int n, int size) {
+    const int thread = (int)(threadIdx.y * 32 + threadIdx.x);
+    for (int at = thread; at < count * size; at += 32 * PPO__ATTEND_WARPS) {
+        const int i = at / size, j = at % size;
+        to[i * ld_to + j] = first + i < n ? from[(size_t)(first + i) * ld + j] : 0;
+    }
+}
+
+static __device__ float ppo__cuda_dot(const float *a, const float *b, int n) {
+    float sum = 0;
+    for (int j = 0; j < n; ++j) sum += a[j] * b[j];
+    return sum;
+}
+
+/* sum += weight of lane i times row i of a tile of so many; lane j has the columns j, j + 32, ... */
+template <int C>
+static __device__ void ppo__cuda_weigh(float (&sum)[C], float weight, const float *tile, int ld, int size,
+                                       int rows) {
+    const int lane = (int)threadIdx.x;
+    for (int i = 0; i < rows; ++i) {
+        const float w = __shfl_sync(~0u, weight, i);
+        PPO__CUDA_UNROLL
+        for (int c = 0; c < C; ++c)
+            if (lane + 32 * c < size) sum[c] += w * tile[i * ld + lane + 32 * c];
+    }
+}
+
+static __device__ float ppo__cuda_warp_max(float x) {
+    for (int distance = 16; distance; distance /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
+    return x;
+}
+
+/* A row of softmax(scores) V on the way. */
+template <int C> struct ppo__cuda_mixture {
+    float max, sum, value[C];
+
+    __device__ void clear() {
+        max = -INFINITY, sum = 0;
+        for (float &v : value) v = 0;
+    }
+    /* Takes in a score of each lane (-INFINITY: none), and as many rows of V as there are. */
+    __device__ void add(float score, const float *tile, int ld, int size, int rows) {
+        const float top = fmaxf(max, ppo__cuda_warp_max(score)), factor = expf(max - top),
+                    p = expf(score - top);
+        sum = sum * factor + ppo__cuda_group_sum<32>(p);
+        for (float &v : value) v *= factor;
+        ppo__cuda_weigh(value, p, tile, ld, size, rows);
+        max = top;
+    }
+    __device__ void write(float *to, int size) const {
+        for (int c = 0; c < C; ++c)
+            if ((int)threadIdx.x + 32 * c < size) to[threadIdx.x + 32 * c] = value[c] / sum;
+    }
+};
+
+template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attention job) {
+    PPO__DYNAMIC_SHARED(float, shared);
+    const ppo__cuda_place at(job);
+    const int             size = job.size, ld = 3 * job.width, pitch = size + 1, lane = (int)threadIdx.x;
+    const float *q = job.qkv + (size_t)at.begin * ld + at.head * size, *k = q + job.width, *v = k + job.width;
+    float       *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch;
+    ppo__cuda_mixture<C> mix[PPO__ATTEND_EACH];
+    for (auto &m : mix) m.clear();
+    ppo__cuda_tile(own, size, q, ld, at.first, PPO__ATTEND_OWN, at.n, size);
+    for (int j = 0; j < at.n && j < at.first + PPO__ATTEND_OWN; j += 32) {
+        __syncthreads();
+        ppo__cuda_tile(keys, pitch, k, ld, j, 32, at.n, size);
+        ppo__cuda_tile(values, pitch, v, ld, j, 32, at.n, size);
+        __syncthreads();
+        for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
+            const int mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, i = at.first + mine;
+            if (j > i) continue; /* the warp agrees */
+            const float score = job.scale * ppo__cuda_dot(own + mine * size, keys + lane * pitch, size);
+            mix[r].add(j + lane <= i ? score : -INFINITY, values, pitch, size, 32);
+        }
+    }
+    for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
+        const int i = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
+        if (i >= at.n) continue;
+        mix[r].write(job.y + (size_t)(at.begin + i) * job.width + at.head * size, size);
+        if (lane == 0) job.log_sum[(at.begin + i) * job.heads + at.head] = mix[r].max + logf(mix[r].sum);
+    }
+}
+
+/* With p = exp(score - log_sum): dscore = p (dy . v - dy . y);  dq = scale sum dscore k. Leaves dy . y for the next. */
+template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_attention job) {
+    PPO__DYNAMIC_SHARED(float, shared);
+    const ppo__cuda_place at(job);
+    const int             size = job.size, ld = 3 * job.width, pitch = size + 1, lane = (int)threadIdx.x;
+    const size_t          begin = (size_t)at.begin * ld + at.head * size,
+                 begin_y = (size_t)at.begin * job.width + at.head * size;
+    const float *k = job.qkv + begin + job.width, *v = k + job.width;
+    float       *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch,
+          *own_dy = own + PPO__ATTEND_OWN * size;
+    float dq[PPO__ATTEND_EACH][C] = {{0}}, dot[PPO__ATTEND_EACH], log_sum[PPO__ATTEND_EACH];
+    ppo__cuda_tile(own, size, job.qkv + begin, ld, at.first, PPO__ATTEND_OWN, at.n, size);
+    ppo__cuda_tile(own_dy, size, job.dy + begin_y, job.width, at.first, PPO__ATTEND_OWN, at.n, size);
+    for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
+        const int i = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r,
+                  row = (at.begin + i) * job.heads + at.head;
+        float sum = 0;
+        for (int c = lane; c < size && i < at.n; c += 32)
+            sum += job.dy[begin_y + (size_t)i * job.width + c] * job.y[begin_y + (size_t)i * job.width + c];
+        dot[r] = ppo__cuda_group_sum<32>(sum);
+        log_sum[r] = i < at.n ? job.log_sum[row] : 0;
+        if (lane == 0 && i < at.n) job.dot[row] = dot[r];
+    }
+    for (int j = 0; j < at.n && j < at.first + PPO__ATTEND_OWN; j += 32) {
+        __syncthreads();
+        ppo__cuda_tile(keys, pitch, k, ld, j, 32, at.n, size);
+        ppo__cuda_tile(values, pitch, v, ld, j, 32, at.n, size);
+        __syncthreads();
+        for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
+            const int mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, i = at.first + mine;
+            if (j > i) continue;
+            const float score = job.scale * ppo__cuda_dot(own + mine * size, keys + lane * pitch, size);
+            const float p = j + lane <= i ? expf(score - log_sum[r]) : 0;
+            const float dp = ppo__cuda_dot(own_dy + mine * size, values + lane * pitch, size);
+            ppo__cuda_weigh(dq[r], job.scale * p * (dp - dot[r]), keys, pitch, size, 32);
+        }
+    }
+    for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
+        const int i = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
+        for (int c = 0; c < C && i < at.n; ++c)
+            if (lane + 32 * c < size) job.dqkv[begin + (size_t)i * ld + lane + 32 * c] += dq[r][c];
+    }
+}
+
+/* dk = scale sum dscore q, dv = sum p dy, over the queries that see a key. */
+template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_attention job) {
+    PPO__DYNAMIC_SHARED(float, shared);
+    const ppo__cuda_place at(job);
+    const int             size = job.size, ld = 3 * job.width, pitch = size + 1, lane = (int)threadIdx.x;
+    const size_t          begin = (size_t)at.begin * ld + at.head * size,
+                 begin_y = (size_t)at.begin * job.width + at.head * size;
+    const float *k = job.qkv + begin + job.width, *v = k + job.width;
+    float       *queries = shared, *dys = queries + 32 * pitch, *own_k = dys + 32 * pitch,
+          *own_v = own_k + PPO__ATTEND_OWN * size;
+    float dk[PPO__ATTEND_EACH][C] = {{0}}, dv[PPO__ATTEND_EACH][C] = {{0}};
+    ppo__cuda_tile(own_k, size, k, ld, at.first, PPO__ATTEND_OWN, at.n, size);
+    ppo__cuda_tile(own_v, size, v, ld, at.first, PPO__ATTEND_OWN, at.n, size);
+    for (int i = at.first; i < at.n; i += 32) {
+        __syncthreads();
+        ppo__cuda_tile(queries, pitch, job.qkv + begin, ld, i, 32, at.n, size);
+        ppo__cuda_tile(dys, pitch, job.dy + begin_y, job.width, i, 32, at.n, size);
+        __syncthreads();
+        const int   row = (at.begin + i + lane) * job.heads + at.head;
+        const float log_sum = i + lane < at.n ? job.log_sum[row] : 0,
+                    dot = i + lane < at.n ? job.dot[row] : 0;
+        for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
+            const int   mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, j = at.first + mine;
+            const float score = job.scale * ppo__cuda_dot(own_k + mine * size, queries + lane * pitch, size);
+            const float p = i + lane < at.n && i + lane >= j ? expf(score - log_sum) : 0;
+            const float dp = ppo__cuda_dot(own_v + mine * size, dys + lane * pitch, size);
+            ppo__cuda_weigh(dv[r], p, dys, pitch, size, 32);
+            ppo__cuda_weigh(dk[r], job.scale * p * (dp - dot), queries, pitch, size, 32);
+        }
+    }
+    for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
+        const int j = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
+        float    *to = job.dqkv + begin + (size_t)j * ld + job.width;
+        for (int c = 0; c < C && j < at.n; ++c) {
+            if (lane + 32 * c >= size) continue;
+            to[lane + 32 * c] += dk[r][c];
+            to[lane + 32 * c + job.width] += dv[r][c];
+        }
+    }
+}
+
+/* Shared memory beyond 48 KiB has to be asked for. */
+template <class K> static ppo_status ppo__cuda_allow(K kernel, size_t shared) {
+    if (shared <= 48 << 10) return PPO_OK;
+    return ppo__cuda_status(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared), "attention");
+}
+
+/* Launches kernel<C>, C the numbers that a lane has of a head. */
+#define PPO__LAUNCH_HEAD(kernel, grid, block, shared, stream, job, status)    \
+    do {                                                                      \
+        status = ppo__cuda_allow(kernel, shared);                             \
+        if (!status) PPO__LAUNCH((kernel), grid, block, shared, stream, job); \
+        if (!status) status = ppo__cuda_launched("attention");                \
+    } while (0)
+#define PPO__LAUNCH_HEADS(kernel, size, grid, block, shared, stream, job, status)                        \
+    do {                                                                                                 \
+        if ((size) <= 32) PPO__LAUNCH_HEAD((kernel<1>), grid, block, shared, stream, job, status);       \
+        else if ((size) <= 64) PPO__LAUNCH_HEAD((kernel<2>), grid, block, shared, stream, job, status);  \
+        else if ((size) <= 128) PPO__LAUNCH_HEAD((kernel<4>), grid, block, shared, stream, job, status); \
+        else PPO__LAUNCH_HEAD((kernel<8>), grid, block, shared, stream, job, status);                    \
+    } while (0)
+enum { PPO__CUDA_HEAD = 256 }; /* numbers of the largest head */
+
+static ppo_status ppo__cuda_check_head(int size) {
+    if (size <= PPO__CUDA_HEAD) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "a head of attention has %d numbers, on the device at most %d", size,
+                    PPO__CUDA_HEAD);
+}
+
+/* kept: what both directions of attention share. */
+typedef struct ppo__cuda_attention_kept {
+    ppo__cuda_attention job;
+    int                 tiles;
+} ppo__cuda_attention_kept;
+
+/* The tiles of all sequences, listed on the host. */
+static int *ppo__cuda_tiles(ppo_tape *tape, const ppo__attention_args *args, int *tiles) {
+    *tiles = 0;
+    for (int s = 0; s < args->count; ++s)
+        *tiles += (args->start[s + 1] - args->start[s] - 1) / PPO__ATTEND_OWN + 1;
+    int *list = (int *)ppo__tape_take(tape, ppo__at(2, *tiles), sizeof *list), *next = list;
+    for (int s = 0; s < args->count && list; ++s) {
+        for (int i = 0; i < args->start[s + 1] - args->start[s]; i += PPO__ATTEND_OWN)
+            *next++ = s, *next++ = i;
+    }
+    return list ? ppo__cuda_ints(tape, list, ppo__at(2, *tiles)) : NULL;
+}
+
+static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    ppo_tape                  *tape = node->tape;
+    ppo_tensor                *qkv = node->in[0], *y = node->out[0];
+    ppo__cuda_attention_kept  *kept = (ppo__cuda_attention_kept *)ppo__tape_take(tape, 1, sizeof *kept);
+    if (!kept) return PPO_ERROR_MEMORY;
+    node->kept = kept;
+    int        size = y->cols / args->heads;
+    size_t     numbers = ppo__at(y->rows, args->heads);
+    const int *tile = ppo__cuda_tiles(tape, args, &kept->tiles);
+    const int *start = ppo__cuda_ints(tape, args->start, (size_t)args->count + 1);
+    float     *log_sum = ppo_tape_alloc(tape, numbers), *dot = y->grad ? ppo_tape_alloc(tape, numbers) : NULL;
+    ppo_status status = ppo_tape_status(tape);
+    if (!status) status = ppo__cuda_check_head(size);
+    if (status) return status;
+    kept->job = {qkv->data, y->grad, y->data, qkv->grad,   log_sum, dot,
+                 start,     tile,    y->cols, args->heads, size,    1 / sqrtf((float)size)};
+    dim3   grid(kept->tiles, args->heads), block(32, PPO__ATTEND_WARPS);
+    size_t shared = (64 * (size + 1) + PPO__ATTEND_OWN * size) * sizeof(float);
+    PPO__LAUNCH_HEADS(ppo__cuda_attend_kernel, size, grid, block, shared, ppo__cuda_of(node)->stream,
+                      kept->job, status);
+    return status;
+}
+
+static void ppo__cuda_attention_backward(ppo_node *node) {
+    const ppo__cuda_attention_kept *kept = (const ppo__cuda_attention_kept *)node->kept;
+    const ppo__cuda_attention      &job = kept->job;
+    dim3                            grid(kept->tiles, job.heads), block(32, PPO__ATTEND_WARPS);
+    size_t       shared = (64 * (job.size + 1) + 2 * PPO__ATTEND_OWN * job.size) * sizeof(float);
+    cudaStream_t stream = ppo__cuda_of(node)->stream;
+    ppo_status   status;
+    PPO__LAUNCH_HEADS(ppo__cuda_attend_dq_kernel, job.size, grid, block, shared, stream, job, status);
+    if (!status)
+        PPO__LAUNCH_HEADS(ppo__cuda_attend_dkv_kernel, job.size, grid, block, shared, stream, job, status);
+    ppo__cuda_keep(node, status);
+}
+
+/* -- attention of a generator's rows to what their slots keep: (context, width) keys, and values alike -- */
+
+struct ppo__cuda_cache {
+    const float *qkv; /* (rows, 3 width) */
+    float       *keys, *values, *out;
+    const int   *slot, *position; /* [rows] */
+    size_t       slot_keys, slot_values;
+    int          rows, width, heads, size;
+    float        scale;
+
+    /* Keeps number i of all keys. */
+    __device__ void operator()(size_t i) const {
+        const int    row = (int)(i / width), j = (int)(i % width);
+        const size_t at = (size_t)position[row] * width + j;
+        keys[slot[row] * slot_keys + at] = qkv[(size_t)row * 3 * width + width + j];
+        values[slot[row] * slot_values + at] = qkv[(size_t)row * 3 * width + 2 * width + j];
+    }
+};
+
+/* A warp for each head of each row. */
+template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache job) {
+    const int place = (int)(blockIdx.x * blockDim.y + threadIdx.y), row = place / job.heads,
+              head = place % job.heads;
+    if (row >= job.rows) return;
+    const int            seen = job.position[row] + 1, lane = (int)threadIdx.x;
+    const float         *q = job.qkv + (size_t)row * 3 * job.width + head * job.size;
+    const float         *keys = job.keys + job.slot[row] * job.slot_keys + head * job.size;
+    const float         *values = job.values + job.slot[row] * job.slot_values + head * job.size;
+    ppo__cuda_mixture<C> mix;
+    mix.clear();
+    for (int j = 0; j < seen; j += 32) {
+        const float *key = keys + (size_t)(j + lane < seen ? j + lane : 0) * job.width;
+        const float  score = job.scale * ppo__cuda_dot(q, key, job.size);
+        mix.add(j + lane < seen ? score : -INFINITY, values + (size_t)j * job.width, job.width, job.size,
+                seen - j < 32 ? seen - j : 32);
+    }
+    mix.write(job.out + (size_t)row * job.width + head * job.size, job.size);
+}
+
+static ppo_status ppo__cuda_cached_forward(ppo_node *node) {
+    const ppo__cached_args *args = (const ppo__cached_args *)node->args;
+    const ppo_generator    *g = args->generator;
+    const ppo_tensor       *qkv = node->in[0];
+    int                     width = qkv->cols / 3, heads = g->gpt->config.heads, size = width / heads;
+    size_t                  cache = ppo__at(args->block, g->slots);
+    ppo_status              status = ppo__cuda_check_head(size);
+    const int              *slot = ppo__cuda_ints(node->tape, g->row_slot, (size_t)qkv->rows);
+    const int              *position = ppo__cuda_ints(node->tape, g->row_position, (size_t)qkv->rows);
+    if (status || !slot || !position) return status ? status : PPO_ERROR_MEMORY;
+    ppo__cuda_cache job = {qkv->data,
+                           g->keys + cache * g->slot_keys,
+                           g->values + cache * g->slot_values,
+                           node->out[0]->data,
+                           slot,
+                           position,
+                           g->slot_keys,
+                           g->slot_values,
+                           qkv->rows,
+                           width,
+                           heads,
+                           size,
+                           1 / sqrtf((float)size)};
+    status = ppo__cuda_for(ppo__cuda_of(node), "cached_attention", job, ppo__at(qkv->rows, width));
+    if (status) return status;
+    dim3 grid((qkv->rows * heads - 1) / PPO__WARPS + 1), block(32, PPO__WARPS);
+    PPO__LAUNCH_HEADS(ppo__cuda_cached_kernel, size, grid, block, 0, ppo__cuda_of(node)->stream, job, status);
+    return status;
+}
+
+/* -- distributions and losses -- */
+
+typedef struct ppo__cuda_token_kept {
+    int          *token;
+    ppo_cuda_rows rows;
+} ppo__cuda_token_kept;
+
+static ppo_status ppo__cuda_categorical_forward(ppo_node *node) {
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo_tensor            *logits = node->in[0];
+    const size_t                 n = (size_t)logits->rows;
+    ppo__heads                   heads = ppo__categorical_heads(node);
+    if (heads.count != 1)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "categorical: %d choices at once, on the device 1", heads.count);
+    ppo_status            status = ppo__check_tokens("categorical", &heads, args->action, logits->rows);
+    ppo__cuda_token_kept *kept = (ppo__cuda_token_kept *)ppo__tape_take(node->tape, 1, sizeof *kept);
+    if (status || !kept) return status ? status : PPO_ERROR_MEMORY;
+    node->kept = kept;
+    kept->token = ppo__cuda_ints(node->tape, args->action, n);
+    kept->rows = {node->out[0]->data, node->out[1]->data, ppo_tape_alloc(node->tape, n),
+                  ppo_tape_alloc(node->tape, n), NULL};
+    if (ppo_tape_status(node->tape)) return PPO_ERROR_MEMORY;
+    ppo_cuda_logits z = {logits->data, 0};
+    return ppo_cuda_token_logp(ppo__cuda_of(node), &z, NULL, kept->token, logits->rows, logits->cols,
+                               1 / heads.inv_temperature, &kept->rows);
+}
+
+static void ppo__cuda_categorical_backward(ppo_node *node) {
+    const ppo__cuda_token_kept *kept = (const ppo__cuda_token_kept *)node->kept;
+    const ppo_tensor           *logits = node->in[0];
+    ppo_cuda                   *cuda = ppo__cuda_of(node);
+    ppo__token_gradient<float>  job = {logits->data,       logits->grad,
+                                       kept->token,        logits->rows,
+                                       logits->cols,       ppo__categorical_heads(node).inv_temperature,
+                                       kept->rows,         node->out[0]->grad,
+                                       node->out[1]->grad, 1};
+    PPO__LAUNCH_ROWS(ppo__token_gradient_kernel, float, job, job.n, job.vocab, cuda->stream);
+    ppo__cuda_keep(node, ppo__cuda_launched("categorical"));
+}
+
+/* KL = sum p (log p - log q), d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature. ref_logits lie on the device. */
+struct ppo__cuda_kl_to {
+    const float *z, *ref;
+    float       *stats; /* (n, 4) max and log_sum of both */
+    float       *kl;    /* [n] */
+    const float *dy;
+    float       *dz;
+    int          n, vocab;
+    float        inv_temperature;
+};
+
+template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_kernel(ppo__cuda_kl_to job) {
+    const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
+    if (row >= job.n) return;
+    const size_t           at = (size_t)row * job.vocab;
+    const ppo__online_pair x =
+        ppo__cuda_pair<THREADS>(job.z + at, job.ref + at, job.vocab, job.inv_temperature);
+    const float kl = x.kl();
+    if (lane) return;
+    job.kl[row] = kl < 0 ? 0 : kl;
+    const float stats[4] = {x.p.max, logf(x.p.sum), x.q.max, logf(x.q.sum)};
+    for (int k = 0; k < 4; ++k) job.stats[4 * row + k] = stats[k];
+}
+
+template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_backward_kernel(ppo__cuda_kl_to job) {
+    const int row = ppo__cuda_row();
+    if (row >= job.n) return;
+    const float *stats = job.stats + 4 * row, kl = job.kl[row], slope = job.dy[row] * job.inv_temperature;
+    for (int j = (int)threadIdx.x; j < job.vocab; j += THREADS) {
+        const size_t at = (size_t)row * job.vocab + j;
+        const float  logp = job.z[at] * job.inv_temperature - stats[0] - stats[1], p = expf(logp);
+        const float  logq = job.ref[at] * job.inv_temperature - stats[2] - stats[3];
+        if (p != 0) job.dz[at] += slope * p * (logp - logq - kl);
+    }
+}
+
+static ppo__cuda_kl_to ppo__cuda_kl_to_of(const ppo_node *node) {
+    const ppo__kl_to_args *args = (const ppo__kl_to_args *)node->args;
+    const ppo_tensor      *z = node->in[0], *kl = node->out[0];
+    return {z->data, args->ref_logits, (float *)node->kept,  kl->data, kl->grad, z->grad,
+            z->rows, z->cols,          args->inv_temperature};
+}
+
+static ppo_status ppo__cuda_kl_to_forward(ppo_node *node) {
+    node->kept = ppo_tape_alloc(node->tape, ppo__at(4, node->in[0]->rows));
+    if (!node->kept) return PPO_ERROR_MEMORY;
+    ppo__cuda_kl_to job = ppo__cuda_kl_to_of(node);
+    PPO__LAUNCH_ROWS(ppo__cuda_kl_to_kernel, float, job, job.n, job.vocab, ppo__cuda_of(node)->stream);
+    return ppo__cuda_launched("categorical_kl_to");
+}
+
+static void ppo__cuda_kl_to_backward(ppo_node *node) {
+    ppo__cuda_kl_to job = ppo__cuda_kl_to_of(node);
+    PPO__LAUNCH_ROWS(ppo__cuda_kl_to_backward_kernel, float, job, job.n, job.vocab,
+                     ppo__cuda_of(node)->stream);
+    ppo__cuda_keep(node, ppo__cuda_launched("categorical_kl_to"));
+}
+
+/* The losses keep the slopes that backward scales. */
+static void ppo__cuda_loss_backward(ppo_node *node) {
+    ppo__cuda_spread_to(node, 0, (const float *)node->kept, 0);
+}
+
+/* n floats, or bytes, of the host; NULL stays NULL. */
+static const float *ppo__cuda_given(ppo_tape *tape, const float *from, size_t n) {
+    return from ? ppo__tape_write(tape, from, n) : NULL;
+}
+static const unsigned char *ppo__cuda_mask(ppo_tape *tape, const unsigned char *mask, size_t n) {
+    if (!mask) return NULL;
+    unsigned char *to = (unsigned char *)ppo_tape_alloc(tape, (n + 3) / 4);
+    ppo_status     status = to ? tape->device->write(tape->device, to, mask, n) : PPO_OK;
+    return status ? (unsigned char *)ppo__tape_fail(tape, status) : to;
+}
+
+static ppo_status ppo__cuda_policy_forward(ppo_node *node) {
+    const ppo__policy_args *args = (const ppo__policy_args *)node->args;
+    ppo_tape               *tape = node->tape;
+    const size_t            n = ppo__size(node->in[0]);
+    ppo_status              status = ppo__loss_keep(node);
+    ppo_policy_stats       *stats = (ppo_policy_stats *)ppo_tape_alloc(tape, sizeof *stats / sizeof(float));
+    const float            *old_logp = ppo__cuda_given(tape, args->old_logp, n);
+    const float            *advantage = ppo__cuda_given(tape, args->advantage, n);
+    const unsigned char    *mask = ppo__cuda_mask(tape, args->mask, n);
+    if (status || ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
+    status = ppo_cuda_policy_loss(ppo__cuda_of(node), node->in[0]->data, old_logp, advantage, mask, (int)n,
+                                  &args->objective, stats, (float *)node->kept);
+    if (status) return status;
+    ppo__tape_copy(tape, &stats->loss, 1, node->out[0]->data);
+    if (args->stats)
+        ppo__tape_read(tape, (const float *)stats, sizeof *stats / sizeof(float), (float *)args->stats);
+    return PPO_OK;
+}
+
+static ppo_status ppo__cuda_value_forward(ppo_node *node) {
+    const ppo__value_args *args = (const ppo__value_args *)node->args;
+    ppo_tape              *tape = node->tape;
+    const size_t           n = ppo__size(node->in[0]);
+    ppo_status             status = ppo__loss_keep(node);
+    const float           *old_value = ppo__cuda_given(tape, args->old_value, n);
+    const float           *target = ppo__cuda_given(tape, args->target, n);
+    const unsigned char   *mask = ppo__cuda_mask(tape, args->mask, n);
+    if (status || ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
+    return ppo_cuda_huber_value_loss(ppo__cuda_of(node), node->in[0]->data, old_value, target, mask, (int)n,
+                                     args->clip_range, args->delta, node->out[0]->data, (float *)node->kept);
+}
+
+struct ppo__cuda_pairs {
+    typedef ppo__cuda_mean::Sum Sum;
+    const float                *chosen, *rejected, *ref_chosen, *ref_rejected; /* references: NULL without */
+    float                      *loss, *slope;                                  /* slope: [2n] */
+    float                       beta, smoothing;
+    int                         n;
+    ppo__cuda_site              site;
+
+    __device__ void visit(int i, Sum &sum) const {
+        const float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0),
+                    r = rejected[i] - (ref_rejected ? ref_rejected[i] : 0);
+        float slope_i, term = ppo__preference_term(beta * (c - r), smoothing, &slope_i);
+        if (!ppo__finite(term)) ppo__cuda_report(site, i);
+        sum.x += term;
+        slope[i] = beta * slope_i / (float)n;
+        slope[n + i] = -beta * slope_i / (float)n;
+    }
+    __device__ void done(const Sum &sum) const { *loss = (float)(sum.x / n); }
+};
+
+static ppo_status ppo__cuda_pair_forward(ppo_node *node) {
+    const ppo__pair_args *args = (const ppo__pair_args *)node->args;
+    ppo_cuda             *cuda = ppo__cuda_of(node);
+    ppo_tape             *tape = node->tape;
+    const int             n = node->in[0]->rows, dpo = args->ref_chosen_logp != NULL;
+    float                *slope = ppo_tape_alloc(tape, ppo__at(2, n));
+    const float          *ref_chosen = ppo__cuda_given(tape, args->ref_chosen_logp, (size_t)n);
+    const float          *ref_rejected = ppo__cuda_given(tape, args->ref_rejected_logp, (size_t)n);
+    if (ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
+    node->kept = slope;
+    ppo__cuda_pairs job = {node->in[0]->data,
+                           node->in[1]->data,
+                           ref_chosen,
+                           ref_rejected,
+                           node->out[0]->data,
+                           slope,
+                           dpo ? args->beta : 1,
+                           dpo ? args->label_smoothing : 0,
+                           n,
+                           ppo__cuda_site_of(cuda, PPO__CUDA_PAIR_LOSS)};
+    return ppo__cuda_sum(cuda, "pair_loss", job, n);
+}
+
+static void ppo__cuda_pair_backward(ppo_node *node) {
+    const float *slope = (const float *)node->kept;
+    for (int k = 0; k < 2; ++k) ppo__cuda_spread_to(node, k, slope + ppo__at(k, node->in[0]->rows), 0);
+}
+
+struct ppo__cuda_sequences { /* sums of the rows first[s] .. first[s + 1] - 1 */
+    const float *x;
+    float       *to;
+    const int   *first;
+    const float *dy;
+    float       *dx;
+
+    __device__ void operator()(size_t s) const {
+        double sum = 0;
+        for (int i = first[s]; i < first[s + 1]; ++i) {
+            if (dx) dx[i] += dy[s];
+            else sum += x[i];
+        }
+        if (!dx) to[s] = (float)sum;
+    }
+};
+
+static ppo_status ppo__cuda_sequences_run(ppo_node *node, const float *dy, float *dx) {
+    ppo__cuda_sequences job = {node->in[0]->data, node->out[0]->data, (const int *)node->kept, dy, dx};
+    return ppo__cuda_for(ppo__cuda_of(node), "sequence_sum", job, (size_t)node->out[0]->rows);
+}
+
+static ppo_status ppo__cuda_sequences_forward(ppo_node *node) {
+    const ppo_tokens *tokens = *(const ppo_tokens *const *)node->args;
+    int              *first = (int *)ppo__tape_take(node->tape, (size_t)tokens->count + 1, sizeof *first);
+    if (!first) return PPO_ERROR_MEMORY;
+    first[0] = 0;
+    for (int s = 0; s < tokens->count; ++s) first[s + 1] = first[s] + ppo__response_length(tokens, s);
+    node->kept = ppo__cuda_ints(node->tape, first, (size_t)tokens->count + 1);
+    return node->kept ? ppo__cuda_sequences_run(node, NULL, NULL) : PPO_ERROR_MEMORY;
+}
+
+static void ppo__cuda_sequences_backward(ppo_node *node) {
+    ppo__cuda_keep(node, ppo__cuda_sequences_run(node, node->out[0]->grad, node->in[0]->grad));
+}
+
+static const ppo_op *ppo__cuda_find(const char *name) {
+    static const ppo_op ops[] = {
+        {"add", 1, ppo__cuda_add_forward, ppo__cuda_add_backward},
+        {"unary", 1, ppo__cuda_unary_forward, ppo__cuda_unary_backward},
+        {"sum", 1, ppo__cuda_sum_forward, ppo__cuda_sum_backward},
+        {"linear", 1, ppo__cuda_chain_forward, ppo__cuda_chain_backward},
+        {"matmul_transposed", 1, ppo__cuda_transposed_forward, ppo__cuda_transposed_backward},
+        {"embedding", 1, ppo__cuda_embedding_forward, ppo__cuda_embedding_backward},
+        {"layer_norm", 1, ppo__cuda_norm_forward, ppo__cuda_norm_backward},
+        {"attention", 1, ppo__cuda_attention_forward, ppo__cuda_attention_backward},
+        {"cached_attention", 1, ppo__cuda_cached_forward, NULL},
+        {"categorical", 2, ppo__cuda_categorical_forward, ppo__cuda_categorical_backward},
+        {"categorical_kl_to", 1, ppo__cuda_kl_to_forward, ppo__cuda_kl_to_backward},
+        {"policy_loss", 1, ppo__cuda_policy_forward, ppo__cuda_loss_backward},
+        {"value_loss", 1, ppo__cuda_value_forward, ppo__cuda_loss_backward},
+        {"pair_loss", 1, ppo__cuda_pair_forward, ppo__cuda_pair_backward},
+        {"sequence_sum", 1, ppo__cuda_sequences_forward, ppo__cuda_sequences_backward},
+    };
+    for (const ppo_op &op : ops)
+        if (!strcmp(op.name, name)) return &op;
+    return NULL;
+}
+
+/* -- the device: what ppo.h asks of it. Small pieces go both ways through pinned memory, so that nobody waits: those for
+   the host are handed out by the next settle(), or when the memory is full -- */
+
+enum { PPO__MAIL_SIZE = 1 << 22, PPO__MAIL_LETTERS = 1 << 12, PPO__MAIL_ALIGN = 16 };
+
+static void ppo__cuda_failed(ppo_cuda *cuda, ppo_status status) {
+    if (!status || cuda->failed) return;
+    cuda->failed = status;
+    memcpy(cuda->error, ppo__error, sizeof cuda->error);
+}
+
+static void ppo__cuda_deliver(ppo_cuda *cuda) {
+    ppo__mail *mail = &cuda->mail;
+    ppo_status status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "the device");
+    ppo__cuda_failed(cuda, status);
+    for (int i = 0; i < mail->count && !status; ++i)
+        memcpy(mail->letter[i].to, mail->memory + mail->letter[i].at, mail->letter[i].size);
+    mail->count = 0;
+    mail->used = 0;
+}
+
+/* Room for a piece, in memory that both sides reach; NULL for one that is too large for it. */
+static char *ppo__cuda_mail_room(ppo_cuda *cuda, size_t size) {
+    ppo__mail *mail = &cuda->mail;
+    if (size > PPO__MAIL_SIZE) return NULL;
+    if (mail->used + size > PPO__MAIL_SIZE || mail->count == PPO__MAIL_LETTERS) ppo__cuda_deliver(cuda);
+    char *room = mail->memory + mail->used;
+    mail->used += (size + PPO__MAIL_ALIGN - 1) / PPO__MAIL_ALIGN * PPO__MAIL_ALIGN;
+    return room;
+}
+
+static ppo_status ppo__cuda_copy_as(ppo_cuda *cuda, void *to, const void *from, size_t size,
+                                    cudaMemcpyKind kind) {
+    ppo_status status = ppo__cuda_status(cudaMemcpyAsync(to, from, size, kind, cuda->stream), "a copy");
+    ppo__cuda_failed(cuda, status);
+    return status;
+}
+
+static ppo_status ppo__cuda_write(ppo__device *device, void *to, const void *from, size_t size) {
+    ppo_cuda *cuda = (ppo_cuda *)device;
+    char     *room = ppo__cuda_mail_room(cuda, size);
+    if (room) memcpy(room, from, size);
+    ppo_status status = ppo__cuda_copy_as(cuda, to, room ? room : from, size, cudaMemcpyHostToDevice);
+    if (!room) ppo__cuda_deliver(cuda);
+    return status;
+}
+
+static void ppo__cuda_read(ppo__device *device, void *to, const void *from, size_t size) {
+    ppo_cuda *cuda = (ppo_cuda *)device;
+    char     *room = ppo__cuda_mail_room(cuda, size);
+    ppo__cuda_copy_as(cuda, room ? room : to, from, size, cudaMemcpyDeviceToHost);
+    if (room) cuda->mail.letter[cuda->mail.count++] = {to, (size_t)(room - cuda->mail.memory), size};
+    else ppo__cuda_deliver(cuda);
+}
+
+static void ppo__cuda_copy(ppo__device *device, void *to, const void *from, size_t size) {
+    ppo__cuda_copy_as((ppo_cuda *)device, to, from, size, cudaMemcpyDeviceToDevice);
+}
+
+static void ppo__cuda_zero(ppo__device *device, void *to, size_t size) {
+    ppo_cuda *cuda = (ppo_cuda *)device;
+    ppo__cuda_failed(cuda, ppo__cuda_status(cudaMemsetAsync(to, 0, size, cuda->stream), "a fill"));
+}
+
+static ppo_status ppo__cuda_settle(ppo__device *device) {
+    ppo_cuda *cuda = (ppo_cuda *)device;
+    ppo__cuda_deliver(cuda);
+    ppo_status status = ppo_cuda_sync(cuda), first = cuda->failed;
+    cuda->failed = PPO_OK;
+    return first ? ppo_fail(first, "%s", cuda->error) : status;
+}
+
+static void *ppo__cuda_take(ppo__device *, size_t size) {
+    void      *memory = NULL;
+    ppo_status status = ppo__cuda_status(cudaMalloc(&memory, size), "the device's memory");
+    return status ? NULL : memory;
+}
+
+static void ppo__cuda_give(ppo__device *, void *memory) { cudaFree(memory); }
+
+static void ppo__cuda_step(ppo__device *device, ppo_params *params, const ppo_adam *adam, float scale,
+                           float max_norm, float *norm) {
+    ppo_cuda    *cuda = (ppo_cuda *)device;
+    ppo__mirror *mirror = params->mirror;
+    float       *there = &cuda->shared->norm;
+    ppo_status   status = ppo_cuda_grad_norm(cuda, mirror->grad, params->count, scale, there);
+    for (int i = 0; i < params->tensor_count && !status;) {
+        ppo_adam scaled;
+        size_t   at, end;
+        i = ppo__params_group(params, i, adam, &scaled, &at, &end);
+        status = ppo_cuda_adam_step(cuda, mirror->data + at, mirror->grad + at, mirror->m + at,
+                                    mirror->v + at, end - at, &scaled, params->step, scale, there, max_norm);
+    }
+    ppo__cuda_failed(cuda, status);
+    if (norm) ppo__cuda_read(device, norm, there, sizeof *norm);
+}
+
+static void ppo__cuda_draw(ppo__device *device, const float *logits, int n, int vocab,
+                           const ppo_sampling *how, const ppo_rng *rng, int *token, float *logp) {
+    ppo_cuda       *cuda = (ppo_cuda *)device;
+    ppo_cuda_logits z = {(void *)logits, 0};
+    size_t          rngs = n * sizeof *rng;
+    char           *there = (char *)ppo__cuda_room(&cuda->drawn, rngs + n * (sizeof *token + sizeof *logp));
+    ppo_status      status = there ? PPO_OK : PPO_ERROR_MEMORY;
+    if (!status) {
+        int *tokens = (int *)(there + rngs);
+        status = ppo__cuda_write(device, there, rng, rngs);
+        if (!status)
+            status = ppo_cuda_sample(cuda, &z, n, vocab, how, (ppo_rng *)there, NULL, tokens,
+                                     (float *)(tokens + n));
+        ppo__cuda_read(device, token, tokens, n * sizeof *token);
+        ppo__cuda_read(device, logp, tokens + n, n * sizeof *logp);
+    }
+    ppo__cuda_failed(cuda, status);
+}
+
+/* cudaMalloc() is slow, so that tapes take much at once. */
+#ifndef PPO__CUDA_CHUNK
+#define PPO__CUDA_CHUNK ((size_t)8 << 20)
+#endif
+
+static ppo_status ppo__cuda_equip(ppo_cuda *cuda) {
+    const ppo__device device = {ppo__cuda_take,
+                                ppo__cuda_give,
+                                ppo__cuda_write,
+                                ppo__cuda_read,
+                                ppo__cuda_copy,
+                                ppo__cuda_zero,
+                                ppo__cuda_settle,
+                                ppo__cuda_find,
+                                ppo__cuda_step,
+                                ppo__cuda_draw,
+                                PPO__CUDA_CHUNK,
+                                NULL,
+                                0};
+    cuda->device = device;
+    cuda->mail.letter = (ppo__letter *)ppo__alloc(PPO__MAIL_LETTERS * sizeof *cuda->mail.letter);
+    if (!cuda->mail.letter) return PPO_ERROR_MEMORY;
+    return ppo__cuda_status(cudaMallocHost(&cuda->mail.memory, PPO__MAIL_SIZE), "pinned memory");
+}
+
+/* Brings all sets of parameters back, and frees it. */
+static ppo_status ppo__cuda_retire(ppo_cuda *cuda) {
+    ppo_status first = PPO_OK;
+    char       error[PPO__ERROR_SIZE];
+    while (cuda->device.mirrors) {
+        ppo_params *params = cuda->device.mirrors->params;
+        ppo_status  status = ppo_params_sync(params);
+        if (status && !first) memcpy(error, ppo__error, sizeof error);
+        first = first ? first : status;
+        ppo__mirror_free(params);
+    }
+    ppo_cuda_free(cuda);
+    return first ? ppo_fail(first, "%s", error) : PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_use_cuda(int device) {
+    ppo_cuda  *before = (ppo_cuda *)ppo__device_in_use, *now = NULL;
+    ppo_status status = PPO_OK;
+    if (before && before->device.users)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_use_cuda: trainers or generators are still on the device");
+    if (device >= 0) status = ppo_cuda_create(device, &now);
+    if (!status && now) status = ppo__cuda_equip(now);
+    if (status) {
+        ppo_cuda_free(now);
+        return status;
+    }
+    ppo__device_in_use = now ? &now->device : NULL;
+    return before ? ppo__cuda_retire(before) : PPO_OK;
 }
 
 #endif

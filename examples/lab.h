@@ -9,12 +9,11 @@
 
 #include "tasks.h"
 
-enum { SLOTS = 16 }; /* sequences that are sampled side by side */
-
 typedef struct lab {
     const task    *task;
     ppo_tokenizer *tokenizer;
     int            start, end;     /* the tokens <start> and <end> */
+    int            slots;          /* sequences that are sampled side by side */
     uint64_t       seed, sft_seed; /* of this run, and of the model that all others come from */
 } lab;
 
@@ -109,7 +108,7 @@ static ppo_status compare(const lab *l, const ppo_gpt *model, const ppo_tokens *
     ppo_samples    samples;
     ppo_sampling   how = sampling(l, seed);
     ppo_rng        rng = ppo_rng_stream(how.seed, PPO_STREAM_USER, 0);
-    ppo_status     status = ppo_generator_create(model, SLOTS, &generator);
+    ppo_status     status = ppo_generator_create(model, l->slots, &generator);
     float         *reward = (float *)malloc(2 * (size_t)prompts->count * sizeof(float));
     for (int s = 0; s < 2 * prompts->count && !status; s++)
         status = ppo_tokens_add_from(&twice, prompts, s / 2);
@@ -133,7 +132,7 @@ static ppo_status make_proxy(const lab *l, const ppo_gpt *first, const ppo_token
     ppo_samples    samples;
     ppo_sampling   how = sampling(l, 5);
     ppo_status     status = ppo_reward_model_create(&judge, 1, PPO_ENSEMBLE_MEAN, 64, proxy);
-    if (!status) status = ppo_generator_create(first, SLOTS, &generator);
+    if (!status) status = ppo_generator_create(first, l->slots, &generator);
     if (!status) status = ppo_generate(generator, prompts, &how, &samples);
     if (!status) status = ppo_reward_model_normalize(*proxy, &samples.tokens);
     ppo_generator_free(generator);
@@ -172,7 +171,7 @@ static ppo_status evaluate(const lab *l, const ppo_gpt *model, const ppo_gpt *re
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     ppo_sampling   how = sampling(l, 7);
-    ppo_status     status = ppo_generator_create(model, SLOTS, &generator);
+    ppo_status     status = ppo_generator_create(model, l->slots, &generator);
     double         began = ppo_clock();
     if (!status) status = ppo_generate(generator, prompts, &how, &samples);
     double seconds = ppo_clock() - began;

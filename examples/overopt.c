@@ -35,7 +35,7 @@ static ppo_status measure_first(study *s) {
     ppo_sampling   how = sampling(&s->lab, 5);
     float          x[PROMPTS];
     double         sum = 0, squares = 0;
-    ppo_status     status = ppo_generator_create(s->first, SLOTS, &generator);
+    ppo_status     status = ppo_generator_create(s->first, s->lab.slots, &generator);
     if (!status) status = ppo_generate(generator, &s->prompts, &how, &samples);
     if (!status) status = true_reward(&samples, x, &s->lab);
     for (int i = 0; i < PROMPTS && !status; i++) sum += x[i];
@@ -139,7 +139,7 @@ static ppo_status trace_best_of_n(study *s, ppo_reward_model *proxy, trace *t) {
     double         truth[BON + 1] = {0}, gain[BON + 1] = {0};
     float          score[BON], reward[BON];
     ppo_sampling   how = sampling(&s->lab, 11);
-    ppo_status     status = ppo_generator_create(s->first, SLOTS, &generator);
+    ppo_status     status = ppo_generator_create(s->first, s->lab.slots, &generator);
     for (int k = 0; k < ASKED && !status; k++) {
         ppo_tokens  asked = {0, NULL, NULL, NULL};
         ppo_samples samples;
@@ -199,6 +199,7 @@ int main(int argc, char **argv) {
     study        s;
     memset(&s, 0, sizeof s);
     s.lab.task = &tasks[0];
+    s.lab.slots = 16;
     s.lab.seed = argc > 1 ? strtoull(argv[1], &end, 10) : 1;
     if (argc > 2 || (end && (end == argv[1] || *end)))
         return fprintf(stderr, "usage: overopt [SEED], a number; it takes some minutes\n"), 1;

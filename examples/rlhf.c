@@ -8,6 +8,9 @@
    You will see the TRUE reward rise, which here is known (tasks.h); the models only ever see comparisons. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#ifdef __CUDACC__ /* `make cuda` compiles this file with nvcc */
+#include "ppo_cuda.cuh"
+#endif
 #include "stages.h"
 
 static const struct stage {
@@ -66,6 +69,7 @@ static int usage(void) {
         "  --kl-coef X        of PPO: how dear it is to leave the sft model [0.2]\n"
         "  --best-of N        samples per prompt of bon [16]\n"
         "  --threads N        to compute with; the results are the same for any number [1]\n"
+        "  --device NAME      cpu, or cuda for a GPU (after `make cuda`) [cpu]\n"
         "  --json             one line of results at the end, and nothing else\n"
         "  --quiet            no progress\n");
     return 0;
@@ -84,6 +88,7 @@ static double number(const char *flag, const char *text, double least, double mo
 static int take(run *r, const char *flag, const char *value) {
     double x = 0;
     if (!strcmp(flag, "--dir")) r->dir = value;
+    else if (!strcmp(flag, "--device")) r->device = value;
     else if (!strcmp(flag, "--seed")) r->lab.seed = (uint64_t)(x = number(flag, value, 0, 1e9));
     else if (!strcmp(flag, "--iterations")) r->iterations = (int)(x = number(flag, value, 1, 1e6));
     else if (!strcmp(flag, "--best-of")) r->best_of = (int)(x = number(flag, value, 1, 1e4));
@@ -111,6 +116,19 @@ static int read_flags(run *r, int argc, char **argv) {
     return stages;
 }
 
+/* Where models compute from now on. */
+static ppo_status use_device(run *r) {
+    if (!strcmp(r->device, "cpu")) return PPO_OK;
+    if (strcmp(r->device, "cuda") != 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no device %.60s, see --help", r->device);
+#ifdef PPO_CUDA_CUH
+    r->lab.slots = 256; /* a GPU has room for more */
+    return ppo_use_cuda(0);
+#else
+    return ppo_fail(PPO_ERROR_DEVICE, "this program was built without CUDA: `make cuda` builds it with");
+#endif
+}
+
 int main(int argc, char **argv) {
     run    r;
     double began = ppo_clock();
@@ -119,6 +137,8 @@ int main(int argc, char **argv) {
     memset(&r, 0, sizeof r);
     r.lab.task = &tasks[0];
     r.lab.seed = 1;
+    r.lab.slots = 16;
+    r.device = "cpu";
     r.dir = "build/models";
     r.iterations = 60;
     r.threads = 1;
@@ -128,7 +148,8 @@ int main(int argc, char **argv) {
     const char *problem = count ? r.lab.task->open() : NULL;
     if (problem) fprintf(stderr, "rlhf: %s\n", problem);
     if (problem || !count) return 1;
-    ppo_status status = ppo_set_threads(r.threads);
+    ppo_status status = use_device(&r);
+    if (!status) status = ppo_set_threads(r.threads);
     for (int i = 0; i < count && !status; i++) status = perform_named(&r, argv[i]);
     if (status) fprintf(stderr, "rlhf: %s\n", ppo_last_error());
     else if (r.json) {
@@ -140,6 +161,9 @@ int main(int argc, char **argv) {
     }
     forget_all(&r);
     ppo_set_threads(1);
+#ifdef PPO_CUDA_CUH
+    ppo_use_cuda(-1);
+#endif
     free(dictionary);
     return status != PPO_OK;
 }

@@ -8,7 +8,7 @@ enum { CORPUS = 20000, PAIRS = 4000, PROMPTS = 256 };
 
 typedef struct run {
     lab               lab;
-    const char       *dir;
+    const char       *dir, *device;
     int               json, quiet, iterations, best_of, threads;
     float             kl_coef;
     ppo_gpt          *sft, *reward, *policy; /* policy: of the stage */
@@ -139,6 +139,7 @@ static ppo_status stage_ppo(run *r) {
     ppo_rlhf_progress p;
     ppo_rlhf_config   config = ppo_rlhf_config_default();
     config.sampling = sampling(&r->lab, 0);
+    config.slots = r->lab.slots;
     config.kl_coef = r->kl_coef;
     config.missing_eos_penalty = 1;
     config.prompts = PROMPTS;
@@ -182,7 +183,7 @@ static ppo_status stage_rest(run *r) {
         ppo_sampling   how = sampling(&r->lab, 20 + (uint64_t)round);
         ppo_fit_config config = fit(r, 2);
         config.learning_rate = 3e-4f;
-        status = ppo_generator_create(r->policy, SLOTS, &generator);
+        status = ppo_generator_create(r->policy, r->lab.slots, &generator);
         if (!status)
             status =
                 ppo_best_of_n(generator, &r->prompts, 4, &how, ppo_reward_by_model, r->proxy, &best, NULL);
@@ -199,7 +200,7 @@ static ppo_status stage_bon(run *r) {
     ppo_samples    best;
     ppo_sampling   how = sampling(&r->lab, 7);
     memset(&best, 0, sizeof best);
-    ppo_status status = ppo_generator_create(r->sft, SLOTS, &generator);
+    ppo_status status = ppo_generator_create(r->sft, r->lab.slots, &generator);
     if (!status)
         status = ppo_best_of_n(generator, &r->held_out, r->best_of, &how, ppo_reward_by_model, r->proxy,
                                &best.tokens, NULL);
@@ -218,7 +219,7 @@ static ppo_status show_samples(run *r, const ppo_gpt *model) {
     ppo_samples    samples;
     ppo_sampling   how = sampling(&r->lab, 9);
     char           line[LINE];
-    ppo_status     status = ppo_generator_create(model, SLOTS, &generator);
+    ppo_status     status = ppo_generator_create(model, r->lab.slots, &generator);
     if (!status) status = ppo_generate(generator, &r->held_out, &how, &samples);
     for (int s = 0; s < 6 && !status; s++) {
         status = line_of(&r->lab, &samples.tokens, s, line);

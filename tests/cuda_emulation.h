@@ -66,10 +66,11 @@ inline struct emulation_settings {
     int            devices = 1, driver_version = 13000;
     cudaDeviceProp device = {"emulated GPU", 8, 0, 4, 163 << 10, (size_t)1 << 30};
 
-    long   calls = 0;        /* of the runtime and of cuBLAS so far, launches among them */
-    long   allocations = 0;  /* of device and of pinned memory so far */
-    long   live = 0;         /* blocks of such memory, streams, events and handles of cuBLAS now */
-    size_t device_bytes = 0; /* now */
+    long   calls = 0;         /* of the runtime and of cuBLAS so far, launches among them */
+    long   allocations = 0;   /* of device and of pinned memory so far */
+    long   live = 0;          /* blocks of such memory, streams, events and handles of cuBLAS now */
+    size_t device_bytes = 0;  /* now */
+    size_t bytes_to_host = 0; /* copied from the device so far */
 } emulation;
 
 /* --------------------------------------------------------------------------------------------------------
@@ -234,6 +235,7 @@ inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from
         !emulated::fits("a copy", "the destination", to, to_size, to_device) ||
         !emulated::fits("a copy", "the source", from, from_size, from_device))
         return emulated::result(cudaErrorInvalidValue);
+    if (from_device && !to_device) emulation.bytes_to_host += width * height;
     emulated::access access;
     for (size_t row = 0; row < height; row++)
         memcpy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);

@@ -6,6 +6,7 @@
 
 #ifndef __CUDACC__
 #include "cuda_emulation.h"
+#define PPO__CUDA_CHUNK ((size_t)1 << 16) /* the emulation fills memory when it is taken */
 #endif
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
@@ -45,14 +46,14 @@ static void emulate(void) {}
 static int  leaks(void) { return 0; }
 #endif
 
-static int open_device(void **state) {
+static inline int open_device(void **state) {
     (void)state;
     emulate();
     if (ppo_cuda_create(0, &cuda) == PPO_OK) return 0;
     print_error("%s\n", ppo_last_error());
     return 1;
 }
-static int close_device(void **state) {
+static inline int close_device(void **state) {
     (void)state;
     ppo_cuda_free(cuda);
     cuda = NULL;
@@ -108,7 +109,7 @@ static inline std::vector<unsigned char> random_mask(ppo_rng *rng, size_t n, int
 }
 
 /* x as bf16 and back: what the device is given, and what the processor must then be. */
-static std::vector<__nv_bfloat16> to_bf16(std::vector<float> *x) {
+static inline std::vector<__nv_bfloat16> to_bf16(std::vector<float> *x) {
     std::vector<__nv_bfloat16> bits(x->size());
     for (size_t i = 0; i < x->size(); i++) {
         bits[i] = __float2bfloat16((*x)[i]);
@@ -119,8 +120,8 @@ static std::vector<__nv_bfloat16> to_bf16(std::vector<float> *x) {
 
 /* Orders of threads and blocks that tests try; on a GPU it is what it is. */
 static const uint32_t thread_orders[] = {0, 1, 20170720};
-static void           set_thread_order(uint32_t seed) {
-              (void)seed;
+static inline void    set_thread_order(uint32_t seed) {
+       (void)seed;
 #ifndef __CUDACC__
     emulation.seed = seed;
 #endif

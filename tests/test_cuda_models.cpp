@@ -1,0 +1,689 @@
+/* ppo_cuda.cuh, section 8: language models on the device compute, learn and sample what they do on the processor;
+   what goes wrong there is reported, and the processor goes on. */
+#include "cuda_test.h"
+
+/* --------------------------------------------------------------------------------------------------------
+   Models and data
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct model_shape {
+    int vocab, context, width, layers, heads;
+} model_shape;
+
+/* Heads of 3, 8, 33, 65 and 130 numbers; sequences shorter and longer than a tile. */
+static const model_shape model_shapes[] = {
+    {5, 7, 6, 1, 2}, {11, 20, 16, 2, 2}, {40, 70, 33, 1, 1}, {7, 40, 130, 1, 2}, {9, 18, 130, 1, 1}};
+
+static ppo_gpt *make_model(const model_shape &s, int score, uint64_t seed) {
+    ppo_gpt_config c = {s.vocab, s.context, s.width, s.layers, s.heads, score, seed};
+    ppo_gpt       *gpt = NULL;
+    ppo_rng        rng = test_rng((uint32_t)seed);
+    assert_ok(ppo_gpt_create(&c, &gpt));
+    for (int i = 0; i < gpt->params->tensor_count; i++) { /* nothing is 0 or 1 that could hide a mistake */
+        ppo_tensor *x = gpt->params->tensors[i];
+        for (int k = 0; k < x->rows * x->cols; k++) x->data[k] += 0.1f * ppo_rng_normal(&rng);
+    }
+    return gpt;
+}
+
+/* Sequences of lengths 2 to the context, some of their tokens given. */
+static void make_tokens(const model_shape &s, int count, uint32_t seed, ppo_tokens *tokens) {
+    ppo_rng rng = test_rng(seed);
+    for (int k = 0; k < count; k++) {
+        int              n = k == 0 ? s.context : 2 + ppo_rng_below(&rng, s.context - 1);
+        std::vector<int> token = random_tokens(&rng, (size_t)n, s.vocab);
+        assert_ok(ppo_tokens_add(tokens, token.data(), n, 1 + ppo_rng_below(&rng, n - 1)));
+    }
+}
+
+static void on_the_gpu(void) { assert_ok(ppo_use_cuda(0)); }
+static void on_the_processor(void) { assert_ok(ppo_use_cuda(-1)); }
+
+static int start(void **state) {
+    (void)state;
+    emulate();
+    return 0;
+}
+static int finish(void **state) {
+    (void)state;
+    ppo_use_cuda(-1);
+    return leaks();
+}
+#define on_both(test) cmocka_unit_test_setup_teardown(test, start, finish)
+
+static float largest(const float *x, size_t n) {
+    float most = 0;
+    for (size_t i = 0; i < n; i++) most = fmaxf(most, fabsf(x[i]));
+    return most;
+}
+
+/* Differences relative to the largest number of each tensor; or, where that is small for what it is a sum of, to a
+   tenth of the largest of all. */
+static void check_params(const ppo_params *got, const ppo_params *want, int grads, double tolerance) {
+    float all = largest(grads ? want->grad : want->data, want->count);
+    for (int i = 0; i < want->tensor_count; i++) {
+        const ppo_tensor *a = got->tensors[i], *b = want->tensors[i];
+        const float      *x = grads ? a->grad : a->data, *y = grads ? b->grad : b->data;
+        size_t            n = (size_t)(b->rows * b->cols);
+        double            scale = fmaxf(largest(y, n), 0.1f * all);
+        for (size_t k = 0; k < n; k++) {
+            if (is_close(x[k], y[k], tolerance, scale)) continue;
+            fail_msg("%s[%d] is %.9g, not %.9g (off by %.2g of %.2g)", want->names[i], (int)k, (double)x[k],
+                     (double)y[k], fabs((double)x[k] - (double)y[k]), scale);
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Forward and backward
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct told { /* what a pass gives */
+    std::vector<float> logp, entropy, value;
+    float              loss;
+} told;
+
+/* A loss that has all there is in it: of log-probabilities, entropies, values and scores. */
+static told pass(ppo_gpt *gpt, const ppo_tokens *tokens, const std::vector<float> &data) {
+    ppo_tape *tape = NULL;
+    told      t;
+    size_t    n = (size_t)ppo_response_row(tokens, tokens->count);
+    t.logp.resize(n), t.entropy.resize(n), t.value.resize(n);
+    assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
+    ppo_response         out = ppo_gpt_response(tape, gpt, tokens, 0.8f, PPO_POLICY | PPO_VALUE);
+    ppo_policy_objective objective = ppo_policy_objective_default();
+    objective.clip_low = objective.clip_high = 3;
+    assert_ok(ppo_tape_status(tape));
+    const float *old_logp = data.data(), *advantage = old_logp + n, *target = advantage + n,
+                *old_value = target + n;
+    ppo_tensor *loss = ppo_tape_policy_loss(tape, out.logp, old_logp, advantage, NULL, &objective, NULL);
+    loss = ppo_tape_add(tape, loss, ppo_tape_value_loss(tape, out.value, old_value, target, NULL, 0.3f));
+    loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -0.1f, 0));
+    ppo_tensor *sums = ppo_tape_sequence_sum(tape, out.logp, tokens);
+    ppo_tensor *scores = ppo_gpt_sequence_score(tape, gpt, tokens);
+    loss = ppo_tape_add(tape, loss, ppo_tape_pairwise_loss(tape, sums, scores));
+    assert_ok(ppo_tape_status(tape));
+    ppo__tape_read(tape, out.logp->data, n, t.logp.data());
+    ppo__tape_read(tape, out.entropy->data, n, t.entropy.data());
+    ppo__tape_read(tape, out.value->data, n, t.value.data());
+    ppo__tape_read(tape, loss->data, 1, &t.loss);
+    ppo_params_zero_grad(gpt->params);
+    assert_ok(ppo_tape_backward(tape, loss));
+    assert_ok(ppo__tape_settle(tape));
+    ppo_tape_free(tape);
+    if (gpt->params->mirror) gpt->params->mirror->changed = 1;
+    return t;
+}
+
+static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
+    (void)state;
+    for (int k = 0; k < COUNT(model_shapes); k++) {
+        ppo_gpt   *gpt = make_model(model_shapes[k], 1, 3), *other = NULL;
+        ppo_tokens tokens = {0, NULL, NULL, NULL};
+        make_tokens(model_shapes[k], 6, 4, &tokens);
+        ppo_rng            rng = test_rng(5);
+        int                n = ppo_response_row(&tokens, tokens.count);
+        std::vector<float> data = normal_floats(&rng, 4 * (size_t)n, 1);
+        for (int i = 0; i < n; i++) data[(size_t)i] -= 2; /* log-probabilities */
+        assert_ok(ppo_gpt_copy(gpt, 1, &other));
+        told want = pass(gpt, &tokens, data);
+        on_the_gpu();
+        told got = pass(other, &tokens, data);
+        assert_ok(ppo_params_sync(other->params));
+        assert_close_each(got.logp.data(), want.logp.data(), n, 1e-5);
+        assert_close_each(got.entropy.data(), want.entropy.data(), n, 1e-5);
+        assert_close_each(got.value.data(), want.value.data(), n, 1e-5);
+        assert_close(got.loss, want.loss, 1e-5);
+        check_params(other->params, gpt->params, 1, 1e-5);
+        on_the_processor();
+        ppo_gpt_free(other);
+        ppo_gpt_free(gpt);
+        ppo_tokens_free(&tokens);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Sampling
+   -------------------------------------------------------------------------------------------------------- */
+
+struct sampled {
+    std::vector<int>           token, start;
+    std::vector<float>         logp;
+    std::vector<unsigned char> ended;
+};
+
+static sampled sample(const ppo_gpt *gpt, const ppo_tokens *prompts, const ppo_sampling *how, int slots) {
+    ppo_generator *generator = NULL;
+    ppo_samples    out;
+    sampled        copy;
+    assert_ok(ppo_generator_create(gpt, slots, &generator));
+    for (int round = 0; round < 2; round++) assert_ok(ppo_generate(generator, prompts, how, &out));
+    int n = out.tokens.start[out.tokens.count];
+    copy.token.assign(out.tokens.token, out.tokens.token + n);
+    copy.start.assign(out.tokens.start, out.tokens.start + out.tokens.count + 1);
+    copy.logp.assign(out.logp, out.logp + n);
+    copy.ended.assign(out.ended, out.ended + out.tokens.count);
+    ppo_generator_free(generator);
+    return copy;
+}
+
+/* No number that is drawn here lies so near to a boundary that rounding could take it across. */
+static void samples_are_those_of_the_processor(void **state) {
+    (void)state;
+    for (int k = 0; k < COUNT(model_shapes); k++) {
+        const model_shape &s = model_shapes[k];
+        ppo_gpt           *gpt = make_model(s, 0, 13);
+        ppo_tokens         prompts = {0, NULL, NULL, NULL};
+        for (int i = 0; i < 5; i++) {
+            std::vector<int> token((size_t)(1 + i % 3), i % s.vocab);
+            assert_ok(ppo_tokens_add(&prompts, token.data(), (int)token.size(), (int)token.size()));
+        }
+        ppo_sampling how[4];
+        for (ppo_sampling &h : how) h = ppo_sampling_default(), h.eos = 1;
+        how[1].temperature = 0.6f, how[1].top_k = 3;
+        how[2].top_p = 0.7f, how[2].max_new = 4;
+        how[3].greedy = 1;
+        for (const ppo_sampling &h : how) {
+            sampled want = sample(gpt, &prompts, &h, 3);
+            on_the_gpu();
+            sampled got = sample(gpt, &prompts, &h, 2);
+            on_the_processor();
+            assert_true(got.start == want.start && got.token == want.token && got.ended == want.ended);
+            assert_close_each(got.logp.data(), want.logp.data(), (int)want.logp.size(), 1e-5);
+        }
+        ppo_gpt_free(gpt);
+        ppo_tokens_free(&prompts);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Training
+   -------------------------------------------------------------------------------------------------------- */
+
+static const model_shape small = {9, 14, 12, 2, 2};
+
+static int keep_progress(const ppo_fit_progress *p, void *user) {
+    ((std::vector<ppo_fit_progress> *)user)->push_back(*p);
+    return 0;
+}
+
+enum { SFT, REWARD, DPO, FITS };
+
+static void fit(int which, ppo_gpt *gpt, const ppo_gpt *reference, std::vector<ppo_fit_progress> *progress) {
+    ppo_tokens     data[2] = {{0, NULL, NULL, NULL}, {0, NULL, NULL, NULL}};
+    ppo_fit_config c = ppo_fit_config_default();
+    c.batch_size = 6;
+    c.micro_batch = 4;
+    c.weight_decay = 0.1f;
+    c.callback = keep_progress;
+    c.callback_user = progress;
+    for (int k = 0; k < 2; k++) make_tokens(small, 20, 21 + (uint32_t)k, &data[k]);
+    if (which == SFT) assert_ok(ppo_fit_sft(gpt, &data[0], &c));
+    if (which == REWARD) assert_ok(ppo_fit_reward(gpt, &data[0], &data[1], &c));
+    if (which == DPO) assert_ok(ppo_fit_dpo(gpt, reference, &data[0], &data[1], &c));
+    for (int k = 0; k < 2; k++) ppo_tokens_free(&data[k]);
+}
+
+static void supervised_training_is_that_of_the_processor(void **state) {
+    (void)state;
+    for (int which = SFT; which < FITS; which++) {
+        ppo_gpt *gpt[2] = {make_model(small, 1, 31), NULL}, *reference = make_model(small, 0, 32);
+        std::vector<ppo_fit_progress> progress[2];
+        assert_ok(ppo_gpt_copy(gpt[0], 1, &gpt[1]));
+        for (int there = 0; there < 2; there++) {
+            if (there) on_the_gpu();
+            fit(which, gpt[there], reference, &progress[there]);
+        }
+        on_the_processor();
+        assert_int_equal(progress[0].size(), progress[1].size());
+        for (size_t i = 0; i < progress[0].size(); i++) {
+            const ppo_fit_progress &want = progress[0][i], &got = progress[1][i];
+            assert_close(got.loss, want.loss, 1e-4);
+            assert_close(got.grad_norm, want.grad_norm, 1e-3);
+            assert_true(got.accuracy == want.accuracy || (isnan(got.accuracy) && isnan(want.accuracy)));
+            assert_true(got.learning_rate == want.learning_rate);
+        }
+        check_params(gpt[1]->params, gpt[0]->params, 0, 1e-3);
+        assert_int_equal(gpt[1]->params->step, gpt[0]->params->step);
+        for (ppo_gpt *g : gpt) ppo_gpt_free(g);
+        ppo_gpt_free(reference);
+    }
+}
+
+static void measures_are_those_of_the_processor(void **state) {
+    (void)state;
+    ppo_gpt   *gpt = make_model(small, 1, 33);
+    ppo_tokens data = {0, NULL, NULL, NULL};
+    float      score[2][9], logp[2][9];
+    make_tokens(small, 9, 34, &data);
+    data.prompt[4] = data.start[5] - data.start[4]; /* a sequence without a response */
+    for (int there = 0; there < 2; there++) {
+        if (there) on_the_gpu();
+        assert_ok(ppo_gpt_scores(gpt, &data, 4, score[there]));
+        assert_ok(ppo_gpt_logp(gpt, &data, 4, logp[there]));
+    }
+    on_the_processor();
+    assert_close_each(score[1], score[0], 9, 1e-5);
+    assert_close_each(logp[1], logp[0], 9, 1e-5);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&data);
+}
+
+/* Tokens 3 and more are worth their number. */
+static ppo_status rule(const ppo_samples *samples, float *reward, void *user) {
+    (void)user;
+    for (int s = 0; s < samples->tokens.count; s++) {
+        reward[s] = 0;
+        for (int i = samples->tokens.start[s]; i < samples->tokens.start[s + 1]; i++)
+            reward[s] += samples->tokens.token[i] > 2 ? 0.1f * (float)samples->tokens.token[i] : 0;
+    }
+    return PPO_OK;
+}
+
+static ppo_rlhf_config rlhf_config(void) {
+    ppo_rlhf_config c = ppo_rlhf_config_default();
+    c.prompts = 6;
+    c.samples = 2;
+    c.slots = 4;
+    c.minibatch_size = 5;
+    c.micro_batch = 3;
+    c.epochs = 2;
+    c.entropy_coef = 0.01f;
+    c.sampling.eos = 2;
+    c.sampling.temperature = 0.9f;
+    return c;
+}
+
+static void add_prompts(ppo_tokens *prompts) {
+    for (int i = 0; i < 7; i++) {
+        int token[3] = {i % 9, (i * 5 + 1) % 9, 4};
+        assert_ok(ppo_tokens_add(prompts, token, 1 + i % 3, 1 + i % 3));
+    }
+}
+
+/* Some iterations of PPO on tokens; what they tell, and what became of the policy and of the critic, which may be left
+   out. */
+static void train(const ppo_rlhf_config *c, int iterations, ppo_gpt *policy, ppo_gpt *critic,
+                  std::vector<ppo_rlhf_progress> *progress) {
+    ppo_rlhf  *rlhf = NULL;
+    ppo_tokens prompts = {0, NULL, NULL, NULL};
+    add_prompts(&prompts);
+    assert_ok(ppo_rlhf_create(policy, NULL, critic, &prompts, rule, NULL, c, &rlhf));
+    for (int i = 0; i < iterations; i++) {
+        ppo_rlhf_progress p;
+        assert_ok(ppo_rlhf_iterate(rlhf, &p));
+        progress->push_back(p);
+    }
+    ppo_rlhf_free(rlhf);
+    ppo_tokens_free(&prompts);
+}
+
+static void check_progress(const ppo_rlhf_progress &got, const ppo_rlhf_progress &want) {
+    const float a[] = {got.reward,      got.reward_std,    got.kl,       got.kl_k3,       got.entropy,
+                       got.mean_length, got.ended,         got.distinct, got.policy_loss, got.value_loss,
+                       got.approx_kl,   got.clip_fraction, got.kl_coef};
+    const float b[] = {want.reward,      want.reward_std,    want.kl,       want.kl_k3,       want.entropy,
+                       want.mean_length, want.ended,         want.distinct, want.policy_loss, want.value_loss,
+                       want.approx_kl,   want.clip_fraction, want.kl_coef};
+    assert_close_each(a, b, COUNT(a), 1e-3);
+    assert_close(got.grad_norm, want.grad_norm, 1e-2);
+    assert_close(got.first_ratio_min, 1, 1e-5);
+    assert_close(got.first_ratio_max, 1, 1e-5);
+}
+
+static void ppo_on_tokens_is_that_of_the_processor(void **state) {
+    (void)state;
+    enum { KINDS = 6 };
+    for (int kind = 0; kind < KINDS; kind++) {
+        ppo_rlhf_config c = rlhf_config();
+        int             own_critic = kind == 1;
+        if (kind == 1) c.critic_learning_rate = 1e-3f, c.bootstrap_truncated = 1, c.whiten_rewards = 1;
+        if (kind == 2) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.reference_every = 1;
+        if (kind == 3)
+            c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K3, c.advantage = PPO_ADVANTAGE_GROUP;
+        if (kind == 4)
+            c.kl_estimator = PPO_KL_EXACT, c.kl_target = 1, c.advantage = PPO_ADVANTAGE_LEAVE_ONE_OUT;
+        if (kind == 5) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K2, c.importance_cap = 2;
+        std::vector<ppo_rlhf_progress> progress[2];
+        ppo_gpt                       *policy[2], *critic[2] = {NULL, NULL};
+        for (int there = 0; there < 2; there++) {
+            policy[there] = make_model(small, 1, 41);
+            if (own_critic) critic[there] = make_model(small, 1, 42);
+            if (there) on_the_gpu();
+            train(&c, 2, policy[there], critic[there], &progress[there]);
+        }
+        on_the_processor();
+        for (size_t i = 0; i < progress[0].size(); i++) check_progress(progress[1][i], progress[0][i]);
+        check_params(policy[1]->params, policy[0]->params, 0, 1e-3);
+        if (own_critic) check_params(critic[1]->params, critic[0]->params, 0, 1e-3);
+        for (int there = 0; there < 2; there++) ppo_gpt_free(policy[there]), ppo_gpt_free(critic[there]);
+    }
+}
+
+static void training_again_gives_the_same_bits(void **state) {
+    (void)state;
+    std::vector<float> first;
+    ppo_rlhf_config    c = rlhf_config();
+    for (uint32_t order : thread_orders) {
+        std::vector<ppo_rlhf_progress> progress;
+        ppo_gpt                       *policy = make_model(small, 1, 43);
+        on_the_gpu();
+        set_thread_order(order);
+        train(&c, 1, policy, NULL, &progress);
+        on_the_processor();
+        std::vector<float> now(policy->params->data, policy->params->data + policy->params->count);
+        if (first.empty()) first = now;
+        assert_false(bits_differ(now.data(), first.data(), now.size()));
+        ppo_gpt_free(policy);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Where a model's numbers are
+   -------------------------------------------------------------------------------------------------------- */
+
+static void a_model_can_be_read_and_changed_after_a_sync(void **state) {
+    (void)state;
+    ppo_gpt   *gpt = make_model(small, 1, 51), *copy = NULL;
+    ppo_tokens data = {0, NULL, NULL, NULL};
+    float      before[5], there[5], changed[5], want[5];
+    make_tokens(small, 5, 52, &data);
+    assert_ok(ppo_gpt_scores(gpt, &data, 5, before));
+    on_the_gpu();
+    assert_ok(ppo_gpt_scores(gpt, &data, 5, there));
+    assert_close_each(there, before, 5, 1e-5);
+    assert_ok(ppo_params_sync(gpt->params));
+    for (int j = 0; j < small.width; j++) gpt->score_weight->data[j] += 1;
+    gpt->score_bias->data[0] = 3;
+    assert_ok(ppo_gpt_scores(gpt, &data, 5, changed));
+    assert_ok(ppo_gpt_copy(gpt, 1, &copy));
+    on_the_processor();
+    assert_ok(ppo_gpt_scores(copy, &data, 5, want));
+    assert_close_each(changed, want, 5, 1e-5);
+    assert_true(fabsf(changed[0] - before[0]) > 0.1f);
+    ppo_gpt_free(copy);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&data);
+}
+
+/* What is copied, saved or stepped by hand while the numbers are there is the same as here. */
+static void copies_and_steps_see_what_was_learned(void **state) {
+    (void)state;
+    std::vector<ppo_fit_progress> progress;
+    ppo_gpt                      *gpt = make_model(small, 1, 53), *copy = NULL;
+    ppo_adam                      adam = ppo_adam_default();
+    float                         norm = 0;
+    on_the_gpu();
+    fit(SFT, gpt, NULL, &progress);
+    assert_ok(ppo_gpt_copy(gpt, 1, &copy));
+    std::vector<float> learned(copy->params->data, copy->params->data + copy->params->count);
+    assert_true(gpt->params->mirror->counts);
+    assert_ok(ppo_params_sync(gpt->params));
+    assert_false(bits_differ(gpt->params->data, learned.data(), learned.size()));
+    for (size_t i = 0; i < gpt->params->count; i++) gpt->params->grad[i] = copy->params->grad[i] = 0.01f;
+    memcpy(copy->params->m, gpt->params->m, gpt->params->count * sizeof(float));
+    memcpy(copy->params->v, gpt->params->v, gpt->params->count * sizeof(float));
+    copy->params->step = gpt->params->step;
+    gpt->params->lr_scale[3] = copy->params->lr_scale[3] = 0.5f;
+    assert_ok(ppo__params_place(gpt->params, ppo__device_in_use));
+    assert_ok(ppo_params_step(gpt->params, &adam, 0.5f, &norm));
+    assert_ok(ppo_params_sync(gpt->params));
+    on_the_processor();
+    float want = 0;
+    assert_ok(ppo_params_step(copy->params, &adam, 0.5f, &want));
+    assert_close(norm, want, 1e-5);
+    check_params(gpt->params, copy->params, 0, 1e-5);
+    ppo_params_restart(gpt->params);
+    ppo_gpt_free(copy);
+    ppo_gpt_free(gpt);
+}
+
+static void restarting_forgets_moments_there_too(void **state) {
+    (void)state;
+    std::vector<ppo_fit_progress> progress;
+    ppo_gpt                      *gpt = make_model(small, 1, 54);
+    on_the_gpu();
+    fit(SFT, gpt, NULL, &progress);
+    ppo_params_restart(gpt->params);
+    assert_ok(ppo_params_sync(gpt->params));
+    for (size_t i = 0; i < gpt->params->count; i++) {
+        assert_true(gpt->params->m[i] == 0 && gpt->params->v[i] == 0 && gpt->params->grad[i] == 0);
+    }
+    ppo_gpt_free(gpt);
+}
+
+/* A tape of the user's computes on the processor, with what the device has learned. */
+static void a_tape_on_the_processor_sees_what_was_learned(void **state) {
+    (void)state;
+    std::vector<ppo_fit_progress> progress;
+    ppo_gpt                      *gpt = make_model(small, 1, 55);
+    ppo_tokens                    data = {0, NULL, NULL, NULL};
+    float                         there[4];
+    ppo_tape                     *tape = NULL;
+    make_tokens(small, 4, 56, &data);
+    on_the_gpu();
+    fit(SFT, gpt, NULL, &progress);
+    assert_ok(ppo_gpt_scores(gpt, &data, 4, there));
+    assert_ok(ppo_tape_create(&tape));
+    ppo_tensor *here = ppo_gpt_sequence_score(tape, gpt, &data);
+    assert_ok(ppo_tape_status(tape));
+    assert_close_each(there, here->data, 4, 1e-5);
+    ppo_tape_free(tape);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&data);
+}
+
+static void the_device_stays_while_trainers_are_there(void **state) {
+    (void)state;
+    ppo_gpt       *gpt = make_model(small, 1, 57);
+    ppo_generator *generator = NULL;
+    on_the_gpu();
+    assert_ok(ppo_generator_create(gpt, 2, &generator));
+    assert_fails(ppo_use_cuda(-1), PPO_ERROR_ARGUMENT, "generators");
+    assert_fails(ppo_use_cuda(0), PPO_ERROR_ARGUMENT, "generators");
+    assert_non_null(ppo__device_in_use);
+    ppo_generator_free(generator);
+    on_the_processor();
+    on_the_processor();
+    assert_fails(ppo_use_cuda(99), PPO_ERROR_DEVICE, "99");
+    assert_null(ppo__device_in_use);
+    ppo_gpt_free(gpt);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   What goes wrong
+   -------------------------------------------------------------------------------------------------------- */
+
+static void numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them(void **state) {
+    (void)state;
+    ppo_gpt        *gpt = make_model(small, 1, 61);
+    ppo_tokens      prompts = {0, NULL, NULL, NULL};
+    ppo_rlhf       *rlhf = NULL;
+    ppo_rlhf_config c = rlhf_config();
+    add_prompts(&prompts);
+    on_the_gpu();
+    assert_ok(ppo_rlhf_create(gpt, NULL, NULL, &prompts, rule, NULL, &c, &rlhf));
+    assert_ok(ppo_params_sync(gpt->params));
+    gpt->score_bias->data[0] = NAN; /* values are NaN, samples are not */
+    std::vector<float> before(gpt->params->data, gpt->params->data + gpt->params->count);
+    assert_fails(ppo_rlhf_iterate(rlhf, NULL), PPO_ERROR_NUMERIC, "nan");
+    assert_ok(ppo_params_sync(gpt->params));
+    assert_false(bits_differ(gpt->params->data, before.data(), before.size()));
+    gpt->score_bias->data[0] = 0;
+    gpt->token_embedding->data[0] = NAN;
+    assert_fails(ppo_rlhf_iterate(rlhf, NULL), PPO_ERROR_NUMERIC, "ppo_cuda_sample");
+    assert_ok(ppo_params_sync(gpt->params));
+    gpt->token_embedding->data[0] = 0;
+    assert_ok(ppo_rlhf_iterate(rlhf, NULL));
+    ppo_rlhf_free(rlhf);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&prompts);
+}
+
+static void a_loss_that_is_not_finite_stops_the_training(void **state) {
+    (void)state;
+    ppo_gpt       *gpt = make_model(small, 1, 62);
+    ppo_tokens     data = {0, NULL, NULL, NULL};
+    ppo_fit_config c = ppo_fit_config_default();
+    make_tokens(small, 4, 63, &data);
+    gpt->norm_weight->data[2] = INFINITY;
+    std::vector<float> before(gpt->params->data, gpt->params->data + gpt->params->count);
+    on_the_gpu();
+    assert_fails(ppo_fit_sft(gpt, &data, &c), PPO_ERROR_NUMERIC, "NaN");
+    assert_ok(ppo_params_sync(gpt->params));
+    assert_false(bits_differ(gpt->params->data, before.data(), before.size()));
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&data);
+}
+
+static void heads_that_are_too_large_are_refused(void **state) {
+    (void)state;
+    const model_shape large = {4, 4, 514, 1, 2};
+    ppo_gpt          *gpt = make_model(large, 1, 64);
+    ppo_tokens        data = {0, NULL, NULL, NULL};
+    float             score[2];
+    make_tokens(large, 2, 65, &data);
+    on_the_gpu();
+    assert_fails(ppo_gpt_scores(gpt, &data, 2, score), PPO_ERROR_ARGUMENT, "257|256");
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&data);
+}
+
+/* The smallest training there is, from the switch there to the switch back: a step of each kind. */
+static ppo_status tiny_job(void *user) {
+    (void)user;
+    ppo_gpt_config  shape = {4, 4, 4, 1, 1, 1, 1};
+    ppo_gpt        *gpt = NULL, *copy = NULL;
+    ppo_tokens      data = {0, NULL, NULL, NULL};
+    ppo_rlhf       *rlhf = NULL;
+    ppo_rlhf_config c = ppo_rlhf_config_default();
+    ppo_fit_config  f = ppo_fit_config_default();
+    const int       token[3] = {1, 2, 3};
+    float           score;
+    c.prompts = c.epochs = 1;
+    c.sampling.max_new = 2;
+    ppo_status status = ppo_use_cuda(0);
+    if (!status) status = ppo_gpt_create(&shape, &gpt);
+    if (!status) status = ppo_tokens_add(&data, token, 3, 1);
+    if (!status) status = ppo_fit_sft(gpt, &data, &f);
+    if (!status) status = ppo_gpt_copy(gpt, 1, &copy);
+    if (!status) status = ppo_gpt_scores(copy, &data, 1, &score);
+    if (!status) status = ppo_rlhf_create(gpt, NULL, NULL, &data, rule, NULL, &c, &rlhf);
+    if (!status) status = ppo_rlhf_iterate(rlhf, NULL);
+    ppo_rlhf_free(rlhf);
+    char error[PPO__ERROR_SIZE];
+    memcpy(error, ppo__error, sizeof error);
+    ppo_status back = ppo_use_cuda(-1);
+    if (status) memcpy(ppo__error, error, sizeof error);
+    ppo_gpt_free(gpt);
+    ppo_gpt_free(copy);
+    ppo_tokens_free(&data);
+    return status ? status : back;
+}
+
+static void an_allocation_that_fails_is_reported_and_leaves_nothing(void **state) {
+    (void)state;
+    fail_each_allocation(tiny_job, NULL);
+    ppo_set_allocator(NULL, NULL);
+}
+
+#ifndef __CUDACC__
+/* Bytes that an update copies to the host, with a model of this width. */
+static size_t bytes_of_an_update(int width) {
+    const model_shape shape = {9, 14, width, 2, 2};
+    ppo_gpt          *gpt = make_model(shape, 1, 68);
+    ppo_tokens        prompts = {0, NULL, NULL, NULL};
+    ppo_rlhf         *rlhf = NULL;
+    ppo_rlhf_config   c = rlhf_config();
+    ppo_samples       samples;
+    float             reward[12] = {0};
+    add_prompts(&prompts);
+    memset(&samples, 0, sizeof samples);
+    std::vector<unsigned char> ended(12, 1);
+    samples.ended = ended.data();
+    for (int s = 0; s < 12; s++) {
+        int token[6] = {s % 9, (s * 5 + 1) % 9, 4, 5, s % 3, 2};
+        assert_ok(ppo_tokens_add(&samples.tokens, token, 6, 1));
+    }
+    on_the_gpu();
+    assert_ok(ppo_rlhf_create(gpt, NULL, NULL, &prompts, rule, NULL, &c, &rlhf));
+    emulation.bytes_to_host = 0;
+    assert_ok(ppo_rlhf_update(rlhf, &samples, reward, NULL));
+    size_t bytes = emulation.bytes_to_host;
+    ppo_rlhf_free(rlhf);
+    on_the_processor();
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&prompts);
+    ppo_tokens_free(&samples.tokens);
+    return bytes;
+}
+
+/* Four numbers of each of 60 tokens; and of 8 micro-batches and 6 steps what progress tells. */
+static void an_update_copies_no_activations_to_the_host(void **state) {
+    (void)state;
+    size_t bytes = bytes_of_an_update(12);
+    assert_int_equal(bytes_of_an_update(48), bytes);
+    assert_in_range(bytes, 60 * 16, 60 * 16 + 2000);
+}
+
+/* The k-th call fails, alone or with all that follow, as if memory had gone or the device been lost: a status, nothing
+   left behind, and the processor goes on. */
+static void a_call_that_fails_is_a_status_and_the_processor_goes_on(void **state) {
+    (void)state;
+    enum { FREES = 10 }; /* at the end, at most, whose failures change nothing */
+    emulation.calls = 0;
+    assert_ok(tiny_job(NULL));
+    const long calls = emulation.calls;
+    for (long k = 0; k < calls; k += k < 40 ? 1 : 17) {
+        for (int kind = 0; kind < 2; kind++) {
+            emulation.fail_at = k;
+            emulation.for_good = kind == 1;
+            emulated::last_error = cudaSuccess;
+            emulation.error = kind ? cudaErrorLaunchFailure : cudaErrorMemoryAllocation;
+            ppo_fail(PPO_OK, "(no sentence)");
+            ppo_status status = tiny_job(NULL);
+            int        failed = emulation.fail_at < 0 || kind;
+            emulation.fail_at = -1;
+            emulation.for_good = false;
+            assert_null(ppo__device_in_use);
+            if (emulation.live) fail_msg("%ld things are left after call %ld failed", emulation.live, k);
+            if (failed && kind && k < calls - FREES && (!status || !strstr(ppo_last_error(), "launch")))
+                fail_msg("status %d after call %ld failed: %s", status, k, ppo_last_error());
+            if (failed && !kind && status && status != PPO_ERROR_MEMORY)
+                fail_msg("status %d after call %ld failed: %s", status, k, ppo_last_error());
+        }
+    }
+    ppo_gpt   *gpt = make_model(small, 1, 66);
+    ppo_tokens data = {0, NULL, NULL, NULL};
+    float      score[3];
+    make_tokens(small, 3, 67, &data);
+    assert_ok(ppo_gpt_scores(gpt, &data, 3, score));
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&data);
+}
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        on_both(a_pass_gives_what_it_gives_on_the_processor),
+        on_both(samples_are_those_of_the_processor),
+        on_both(supervised_training_is_that_of_the_processor),
+        on_both(measures_are_those_of_the_processor),
+        on_both(ppo_on_tokens_is_that_of_the_processor),
+        on_both(training_again_gives_the_same_bits),
+        on_both(a_model_can_be_read_and_changed_after_a_sync),
+        on_both(copies_and_steps_see_what_was_learned),
+        on_both(restarting_forgets_moments_there_too),
+        on_both(a_tape_on_the_processor_sees_what_was_learned),
+        on_both(the_device_stays_while_trainers_are_there),
+        on_both(numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them),
+        on_both(a_loss_that_is_not_finite_stops_the_training),
+        on_both(heads_that_are_too_large_are_refused),
+        on_both(an_allocation_that_fails_is_reported_and_leaves_nothing),
+#ifndef __CUDACC__
+        on_both(an_update_copies_no_activations_to_the_host),
+        on_both(a_call_that_fails_is_a_status_and_the_processor_goes_on),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
