@@ -111,6 +111,22 @@ int own_stb(void);
 int main(void) { return own_stb() == 4950 ? short_training() : 1; }
 END
 
+cat >$work/cuda_declare.c <<'END' # ppo_cuda.cuh for its declarations, in a file that another compiler sees
+#include "ppo.h"
+#include "ppo_cuda.cuh"
+int main(void) {
+    ppo_cuda       *cuda = NULL;
+    ppo_cuda_logits logits = {NULL, 1};
+    if (ppo_cuda_create(-1, &cuda) == PPO_OK || cuda) return 1;
+    return ppo_cuda_token_logp(cuda, &logits, NULL, NULL, 1, 1, 1, NULL) != PPO_ERROR_ARGUMENT;
+}
+END
+cat >$work/cuda_implement.cu <<'END'
+#define PPO_IMPLEMENTATION
+#include "ppo.h"
+#include "ppo_cuda.cuh"
+END
+
 for order in first last; do # the same in one file, with ppo.h after stb_ds and before it
     {
         [ $order = last ] && printf '#define PPO_IMPLEMENTATION\n#include "ppo.h"\n'
@@ -136,7 +152,7 @@ build_and_run() {
 
 for compiler in gcc clang; do
     if have $compiler; then
-        for file in declare implement static; do
+        for file in declare implement static cuda_declare; do
             check ${compiler}_c99_${file} translate $compiler "-std=c99 $strict" $file.c
         done
         check ${compiler}_O0 build_and_run $compiler "-std=c99 -O0" whole.c
@@ -148,7 +164,7 @@ done
 for compiler in g++ clang++; do
     cxx=$(echo $compiler | sed 's/+/x/g')
     if have $compiler; then
-        for file in declare implement static; do
+        for file in declare implement static cuda_declare; do
             check ${cxx}_17_${file} translate $compiler "-x c++ -std=c++17 $strict" $file.c
         done
     else
@@ -171,7 +187,7 @@ renamed() {
 }
 check ppo_file_name renamed
 
-# --- what the emulation of CUDA accepts must be CUDA --------------------------------------------------------------
+# --- CUDA: what the emulation accepts must be CUDA, and ppo_cuda.cuh fits into other people's builds ---------------
 
 cat >$work/kernels.cu <<'END'
 #include "tests/cuda_kernels_for_emulation.h"
@@ -180,12 +196,20 @@ int main() {
     return make_every_call();
 }
 END
+# A file of C and one that nvcc compiles make one program.
+cuda_two_files() {
+    $cc -std=c99 $strict -I. -c $work/cuda_declare.c -o $work/cuda_declare.o
+    "$nvcc" $nvcc_flags -I. -c $work/cuda_implement.cu -o $work/cuda_implement.o
+    "$nvcc" $work/cuda_declare.o $work/cuda_implement.o -o $work/$name.program -lcublas
+}
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
+nvcc_flags='-std=c++17 -O2 -arch=sm_80 -Werror all-warnings'
 echo '#include <cublas_v2.h>' >$work/cublas.cu
 if have "$nvcc" && "$nvcc" -E $work/cublas.cu >$work/cublas.log 2>&1; then
-    check nvcc_kernels_for_emulation translate "$nvcc" "-std=c++17 -arch=sm_80" kernels.cu
+    check nvcc_kernels_for_emulation translate "$nvcc" "$nvcc_flags" kernels.cu
+    check nvcc_implementation_c_user cuda_two_files
 else
-    skip nvcc_kernels_for_emulation "nvcc with cuBLAS is not installed"
+    skip nvcc "nvcc with cuBLAS is not installed"
 fi
 
 # --- several files of one program ---------------------------------------------------------------------------------
