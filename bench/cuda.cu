@@ -596,6 +596,91 @@ static void linear(void) {
     for (peer &other : peers) report_peer(&other);
 }
 
+/* -- a tiny language model: the epochs of an iteration as in rlhf.c, on all cores and on the GPU -- */
+
+struct update_problem {
+    enum { PROMPTS = 256, PROMPT = 4, MODEL_VOCAB = 320, MODEL_CONTEXT = 32 };
+    ppo_gpt       *policy;
+    ppo_tokens     prompts;
+    ppo_generator *generator;
+    ppo_samples    samples;
+    ppo_rlhf      *rlhf[2]; /* of the cores, of the GPU */
+    ppo_gpt       *trained[2];
+    float          reward[PROMPTS];
+
+    update_problem() : policy(NULL), prompts(), generator(NULL), samples(), rlhf(), trained() {
+        ppo_gpt_config shape = ppo_gpt_config_default();
+        shape.vocab = MODEL_VOCAB, shape.context = MODEL_CONTEXT, shape.score = 1;
+        must(ppo_gpt_create(&shape, &policy));
+        draw_samples();
+        for (int k = 0; k < 2; k++) {
+            ppo_rlhf_config config = ppo_rlhf_config_default();
+            config.prompts = PROMPTS, config.minibatch_size = 64;
+            must(ppo_gpt_copy(policy, 1, &trained[k]));
+            must(ppo_rlhf_create(trained[k], policy, NULL, &prompts, rule, NULL, &config, &rlhf[k]));
+        }
+    }
+    update_problem(const update_problem &) = delete;
+    update_problem &operator=(const update_problem &) = delete;
+    ~update_problem() {
+        for (int k = 0; k < 2; k++) ppo_rlhf_free(rlhf[k]), ppo_gpt_free(trained[k]);
+        ppo_generator_free(generator);
+        ppo_tokens_free(&prompts);
+        ppo_gpt_free(policy);
+    }
+
+    /* The share of even tokens. */
+    static ppo_status rule(const ppo_samples *of, float *reward, void *) {
+        const ppo_tokens *t = &of->tokens;
+        for (int s = 0; s < t->count; s++) {
+            int even = 0;
+            for (int i = t->start[s]; i < t->start[s + 1]; i++) even += t->token[i] % 2 == 0;
+            reward[s] = (float)even / (float)(t->start[s + 1] - t->start[s]);
+        }
+        return PPO_OK;
+    }
+
+    void draw_samples() {
+        ppo_rng      rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
+        ppo_sampling how = ppo_sampling_default();
+        for (int s = 0; s < PROMPTS; s++) {
+            int token[PROMPT];
+            for (int &t : token) t = ppo_rng_below(&rng, MODEL_VOCAB);
+            must(ppo_tokens_add(&prompts, token, PROMPT, PROMPT));
+        }
+        must(ppo_generator_create(policy, 16, &generator));
+        must(ppo_generate(generator, &prompts, &how, &samples));
+        must(rule(&samples, reward, NULL));
+    }
+
+    double seconds(int on_gpu) {
+        must(ppo_use_cuda(on_gpu ? 0 : -1));
+        const double start = ppo_clock();
+        must(ppo_rlhf_update(rlhf[on_gpu], &samples, reward, NULL));
+        const double passed = ppo_clock() - start;
+        must(ppo_use_cuda(-1));
+        return passed;
+    }
+};
+
+static void update(void) {
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    double     ms[2][REPETITIONS], ratio[REPETITIONS];
+    char       name[64];
+    must(ppo_set_threads((int)cores));
+    update_problem p;
+    p.seconds(0), p.seconds(1); /* warms up */
+    for (int i = 0; i < REPETITIONS; i++) {
+        for (int k = 0; k < 2; k++) ms[k][i] = 1e3 * p.seconds(k);
+        ratio[i] = ms[0][i] / ms[1][i];
+    }
+    snprintf(name, sizeof name, "update of a tiny language model, %ld cores", cores);
+    report(name, ms[0], 1, "ms");
+    report("    the GPU", ms[1], 1, "ms");
+    report("        the cores' time / its", ratio, 2, "times");
+    must(ppo_set_threads(1));
+}
+
 /* --------------------------------------------------------------------------------------------------------
    The run
    -------------------------------------------------------------------------------------------------------- */
@@ -629,6 +714,7 @@ static void measure_all(void) {
     gae();
     adam();
     linear();
+    update();
     if (!*versions)
         printf("PyTorch: not measured, no Python with it and CUDA (PPO_BENCH_PYTHON names one; see "
                "build/cuda/peers.log)\n");
