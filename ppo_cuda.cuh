@@ -1,4 +1,4 @@
-/* ppo_cuda.cuh - the token-level mathematics of ppo.h on an NVIDIA GPU
+/* ppo_cuda.cuh - language models of ppo.h, and its token-level mathematics, on an NVIDIA GPU
 
    Include it behind the ppo.h that has the implementation, in a file that nvcc compiles:
 
@@ -8,21 +8,33 @@
 
        nvcc -O2 -std=c++17 -arch=native app.cu -lcublas
 
-   Other files, of C too, may include it for the declarations alone. CUDA 12 or later; GPUs of compute capability 8.0
-   (A100) or later.
+   Other files, of C too, may include it for the declarations alone. CUDA 12 or later; GPUs of compute
+   capability 8.0 (A100) or later.
 
-   The functions are those of ppo.h with ppo_cuda_ before their names: the same formulas, argument for argument, and
-   where a formula is of one sample, the same inline function. But their arrays lie in the memory of the device
-   (cudaMalloc()), results and statistics too, and they queue their work on a stream and return at once. What only
-   the numbers can tell, as a logit that is NaN, ppo_cuda_sync() reports:
+ONE CALL
+
+       if (ppo_use_cuda(0)) fprintf(stderr, "%s\n", ppo_last_error());     then all goes on on the processor
+
+   and language models of this thread are trained and sampled on the GPU: supervised fine-tuning, reward
+   models, DPO, PPO on tokens, generation. Nothing else in the program changes (section 8).
+
+A LA CARTE
+
+   The other functions are those of ppo.h with ppo_cuda_ before their names, for your own loop and network:
+   the same formulas, argument for argument, and where a formula is of one sample, the same inline function.
+   But their arrays lie in the memory of the device (cudaMalloc()), results and statistics too, and they
+   queue their work on a stream and return at once. What only the numbers can tell, as a logit that is NaN,
+   ppo_cuda_sync() reports:
 
        ppo_cuda *cuda = NULL;
        if (ppo_cuda_create(0, &cuda)) ...                  no device, an old driver: a status and a sentence
        ppo_cuda_token_logp(cuda, &logits, NULL, token, n, vocab, 1, &rows);             logits are read once
+       ppo_cuda_policy_loss(cuda, rows.logp, old_logp, advantage, mask, n, &objective, stats, grad_logp);
        ppo_cuda_token_logp_backward(cuda, &logits, token, &rows, grad_logp, NULL, n, vocab, 1, &logits);
        if (ppo_cuda_sync(cuda)) fprintf(stderr, "%s\n", ppo_last_error());
 
-   The same arguments give the same bits on the same device, run after run: no sum is made in an order of chance.
+   The same arguments give the same bits on the same device, run after run: no sum is made in an order of
+   chance.
 
    License: that of ppo.h. */
 #ifndef PPO_CUDA_CUH
@@ -124,7 +136,7 @@ PPO_DEF ppo_status ppo_cuda_grad_norm(ppo_cuda *cuda, const float *grad, size_t 
 
 /* ppo_adam_step() with scale grad, scaled further as ppo_clip_grad_norm() would if its norm is *norm, on the
    device (NULL: not clipped; max_norm <= 0: no limit). grad stays as it is. Changes nothing if *norm is not
-   finite, which ppo_cuda_sync() reports with the step as the row; nor after a call that has a failure to
+   finite, which ppo_cuda_sync() reports with the step; nor after a call that has a failure to
    report: what a NaN loss left behind never reaches the parameters. */
 PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float *grad, float *m, float *v,
                                       size_t n, const ppo_adam *adam, long step, float scale,
@@ -183,13 +195,14 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
    8 Language models on the device
    -------------------------------------------------------------------------------------------------------- */
 
-/* From now on what this thread does with language models (sections 14 and 15 of ppo.h: generators, ppo_fit_...(),
-   ppo_gpt_scores(), ppo_gpt_logp(), trainers of PPO on tokens, reward models) is computed on a GPU, 0 the first one:
-   forward, backward, Adam and sampling, with the caches of generators there. Nothing else in a program changes, but
-   that ppo_params_sync() comes before you read or change a model's numbers yourself. -1: on the processor again, with
-   the models' numbers brought back. Attention heads have up to 256 numbers there; last bits differ from the
-   processor's. Errors: those of ppo_cuda_create(), and trainers or generators that are still on the device before;
-   then all is as it was. If the device fails in the end, the models are as they were last brought back. */
+/* From now on what this thread does with language models (sections 14 and 15 of ppo.h: generators,
+   ppo_fit_...(), ppo_gpt_scores(), ppo_gpt_logp(), trainers of PPO on tokens, reward models) is computed on
+   a GPU, 0 the first one: forward, backward, Adam and sampling, with the caches of generators there.
+   Nothing else in a program changes, but that ppo_params_sync() comes before you read or change a model's
+   numbers yourself. -1: on the processor again, with the models' numbers brought back. Attention heads have
+   up to 256 numbers there; last bits differ from the processor's. Errors: those of ppo_cuda_create(), and
+   trainers or generators that are still on the device before; then all is as it was. If the device fails in
+   the end, the models are as they were last brought back. */
 PPO_DEF ppo_status ppo_use_cuda(int device);
 
 #ifdef __cplusplus
@@ -414,6 +427,9 @@ PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda) {
     if (status) return status;
     const char *name = ppo__cuda_names[fault >> 32 & 0xff];
     unsigned    row = (unsigned)fault;
+    if ((fault >> 32 & 0xff) == PPO__CUDA_ADAM_STEP)
+        return ppo_fail(PPO_ERROR_NUMERIC, "the gradient's norm is NaN or infinite at optimizer step %u",
+                        row);
     if (row == PPO__ALL_MASKED) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: all samples are masked", name);
     return ppo_fail(PPO_ERROR_NUMERIC, "%s: row %u gives NaN or infinity", name, row);
 }
@@ -436,8 +452,8 @@ template <class T> static __device__ int ppo__cuda_head(const T *row, int n) {
     return head < n ? head : n;
 }
 
-/* visit(j, z) for all elements j of ROWS rows: z[r][i] is element j + i of row r as a float, for as many i as the
-   array z has. Several loads are on their way before the first is used. */
+/* visit(j, z) for all elements j of ROWS rows: z[r][i] is element j + i of row r as a float, for as many i
+   as the array z has. Several loads are on their way before the first is used. */
 template <int ROWS, class T, class F>
 static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int thread, int threads, F visit) {
     enum { SIZE = ppo__pack<T>::SIZE, AHEAD = 4 };
@@ -474,26 +490,34 @@ static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int th
     }
 }
 
-/* Writes what change(j, x) makes of the floats x of a row, an array as above, to another row or to the same; or adds
-   it to another. */
+/* Writes what change(j, x) makes of the floats x of a row, an array as above, to another row or to the
+   same; or adds it to another. */
 template <class T, class F>
 static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, int threads, int add,
                                      F change) {
-    enum { SIZE = ppo__pack<T>::SIZE };
+    enum { SIZE = ppo__pack<T>::SIZE, AHEAD = 4 };
     int head = ppo__cuda_head(from, n);
     if (ppo__cuda_head(to, n) != head) head = n;
     const int packs = (n - head) / SIZE, rest = head + packs * SIZE;
-    for (int k = thread; k < packs; k += threads) {
-        ppo__pack<T> pack = ((const ppo__pack<T> *)(from + head))[k];
-        float        x[SIZE];
+    for (int k = thread; k < packs; k += threads * AHEAD) {
+        ppo__pack<T> pack[AHEAD];
         PPO__CUDA_UNROLL
-        for (int i = 0; i < SIZE; ++i) x[i] = ppo__cuda_float(pack.x[i]);
-        change(head + k * SIZE, x);
-        if (add) pack = ((const ppo__pack<T> *)(to + head))[k];
+        for (int a = 0; a < AHEAD; ++a)
+            if (k + a * threads < packs) pack[a] = ((const ppo__pack<T> *)(from + head))[k + a * threads];
         PPO__CUDA_UNROLL
-        for (int i = 0; i < SIZE; ++i)
-            ppo__cuda_set(&pack.x[i], x[i] + (add ? ppo__cuda_float(pack.x[i]) : 0));
-        ((ppo__pack<T> *)(to + head))[k] = pack;
+        for (int a = 0; a < AHEAD; ++a) {
+            ppo__pack<T> *const into = (ppo__pack<T> *)(to + head) + k + a * threads;
+            float               x[SIZE];
+            if (k + a * threads >= packs) break;
+            PPO__CUDA_UNROLL
+            for (int i = 0; i < SIZE; ++i) x[i] = ppo__cuda_float(pack[a].x[i]);
+            change(head + (k + a * threads) * SIZE, x);
+            if (add) pack[a] = *into;
+            PPO__CUDA_UNROLL
+            for (int i = 0; i < SIZE; ++i)
+                ppo__cuda_set(&pack[a].x[i], x[i] + (add ? ppo__cuda_float(pack[a].x[i]) : 0));
+            *into = pack[a];
+        }
     }
     for (int k = thread; k < head + n - rest; k += threads) {
         const int at = k < head ? k : rest + k - head;
@@ -501,6 +525,47 @@ static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, in
         change(at, x);
         ppo__cuda_set(&to[at], x[0] + (add ? ppo__cuda_float(to[at]) : 0));
     }
+}
+
+/* -- groups of threads, each a warp or a block: all of a group get the result -- */
+
+template <int THREADS> static __device__ void ppo__cuda_row_sync() {
+    if (THREADS == 32) __syncwarp();
+    else __syncthreads();
+}
+
+static __device__ float ppo__cuda_warp_sum(float x) {
+    for (int distance = 16; distance; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
+    return x;
+}
+
+static __device__ float ppo__cuda_warp_max(float x) {
+    for (int distance = 16; distance; distance /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
+    return x;
+}
+
+/* Of what can merge() with another, and, in a warp, merge_lanes(). */
+template <int THREADS, class S> static __device__ S ppo__cuda_merge(S x) {
+    x.merge_lanes();
+    if (THREADS == 32) return x;
+    __shared__ S warp[THREADS / 32];
+    if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = warp[0];
+    for (int w = 1; w < THREADS / 32; ++w) x.merge(warp[w]);
+    __syncthreads(); /* for the next call */
+    return x;
+}
+
+struct ppo__cuda_sum_of {
+    float x;
+
+    __device__ void merge(const ppo__cuda_sum_of &other) { x += other.x; }
+    __device__ void merge_lanes() { x = ppo__cuda_warp_sum(x); }
+};
+
+template <int THREADS> static __device__ float ppo__cuda_group_sum(float x) {
+    return ppo__cuda_merge<THREADS>(ppo__cuda_sum_of{x}).x;
 }
 
 /* A short row belongs to a warp, of which a block has several; a long one to a whole block. */
@@ -520,8 +585,8 @@ static __device__ int ppo__cuda_row() { return (int)(blockIdx.x * blockDim.y + t
 
 /* -- sums over arrays, in an order that does not depend on chance --
 
-   A job has a struct Sum with clear() and merge(), visit(i, sum) for element i, and done(sum), which one thread calls
-   with the sum of all n. The block that ends last adds up what the others left in `partial`. */
+   A job has a struct Sum with clear() and merge(), visit(i, sum) for element i, and done(sum), which one
+   thread calls with the sum of all n. The block that ends last adds up what the others left. */
 
 enum { PPO__SUM_THREADS = 256, PPO__SUM_BLOCKS = 256 };
 
@@ -541,8 +606,8 @@ static __global__ void ppo__cuda_sum_kernel(J job, int n, typename J::Sum *parti
     __shared__ unsigned order;
     typename J::Sum     sum;
     sum.clear();
-    for (int i = (int)(blockIdx.x * blockDim.x + threadIdx.x); i < n; i += (int)(gridDim.x * blockDim.x))
-        job.visit(i, sum);
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < (unsigned)n; i += gridDim.x * blockDim.x)
+        job.visit((int)i, sum);
     sum = ppo__cuda_block_sum(sum);
     if (threadIdx.x == 0) {
         partial[blockIdx.x] = sum;
@@ -625,9 +690,10 @@ struct ppo__online {
         sum += other.sum, dot += other.dot;
     }
 
-    __device__ ppo__online from_lane(int distance) const {
-        return {__shfl_xor_sync(~0u, max, distance), __shfl_xor_sync(~0u, sum, distance),
-                __shfl_xor_sync(~0u, dot, distance)};
+    __device__ void merge_lanes() {
+        raise(ppo__cuda_warp_max(max));
+        sum = ppo__cuda_warp_sum(sum);
+        dot = ppo__cuda_warp_sum(dot);
     }
 };
 
@@ -660,65 +726,30 @@ struct ppo__online_pair {
 
     __device__ float kl() const { return cross / p.sum - logf(p.sum / q.sum); }
 
-    __device__ ppo__online_pair from_lane(int distance) const {
-        return {p.from_lane(distance), q.from_lane(distance), __shfl_xor_sync(~0u, cross, distance)};
+    __device__ void merge_lanes() {
+        raise(ppo__cuda_warp_max(p.max), ppo__cuda_warp_max(q.max));
+        p.merge_lanes(), q.merge_lanes();
+        cross = ppo__cuda_warp_sum(cross);
     }
 };
 
-/* Of all threads of a group, which is a warp or the block; all of them get it. */
-template <int THREADS, class S> static __device__ S ppo__cuda_merge(S x) {
-    for (int distance = 16; distance; distance /= 2) x.merge(x.from_lane(distance));
-    if (THREADS == 32) return x;
-    __shared__ S warp[THREADS / 32];
-    if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = warp[0];
-    for (int w = 1; w < THREADS / 32; ++w) x.merge(warp[w]);
-    return x;
-}
-
-template <class T> struct ppo__token_job {
-    const T       *logits, *reference;
-    const int     *token;
-    int            n, vocab;
-    float          inv_temperature;
-    ppo_cuda_rows  rows;
-    ppo__cuda_site site;
-};
-
-template <class T>
-static __device__ void ppo__cuda_write_row(const ppo__token_job<T> &job, int row, const ppo__online &p,
-                                           const T *logits) {
-    const int   token = job.token[row];
-    const float log_sum = logf(p.sum), entropy = log_sum - p.dot / p.sum;
-    const int   there = token >= 0 && token < job.vocab;
-    const float logp = there ? ppo__cuda_float(logits[token]) * job.inv_temperature - p.max - log_sum : NAN;
-    if (!(logp < INFINITY)) ppo__cuda_report(job.site, row);
-    job.rows.logp[row] = ppo__at_most_0(logp);
-    if (job.rows.entropy) job.rows.entropy[row] = -ppo__at_most_0(-entropy);
-    if (job.rows.max) job.rows.max[row] = p.max;
-    if (job.rows.log_sum) job.rows.log_sum[row] = log_sum;
-}
-
-template <class T, int THREADS> static __global__ void ppo__token_logp_kernel(ppo__token_job<T> job) {
-    const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
-    if (row >= job.n) return;
-    const T *const from[1] = {job.logits + (size_t)row * job.vocab};
-    const float    inv = job.inv_temperature;
+/* One read of a row, by a group of threads. */
+template <class T, int THREADS>
+static __device__ ppo__online ppo__cuda_softmax(const T *logits, int vocab, float inv_temperature) {
+    const T *const from[1] = {logits};
     ppo__online    p;
     p.clear();
-    ppo__cuda_each(from, job.vocab, lane, THREADS, [&](int, auto &x) {
+    ppo__cuda_each(from, vocab, (int)threadIdx.x, THREADS, [&](int, auto &x) {
         float top = -INFINITY;
-        for (float v : x[0]) top = fmaxf(top, v * inv);
+        for (float z : x[0]) top = fmaxf(top, z * inv_temperature);
         p.raise(top);
-        for (float v : x[0]) p.add(v * inv);
+        for (float z : x[0]) p.add(z * inv_temperature);
     });
-    p = ppo__cuda_merge<THREADS>(p);
-    if (lane == 0) ppo__cuda_write_row(job, row, p, from[0]);
+    return ppo__cuda_merge<THREADS>(p);
 }
 
-/* One read of two rows, by a group of threads. */
-template <int THREADS, class T>
+/* And of two. */
+template <class T, int THREADS>
 static __device__ ppo__online_pair ppo__cuda_pair(const T *z, const T *reference, int vocab, float inv) {
     const T *const   from[2] = {z, reference};
     ppo__online_pair pair;
@@ -733,21 +764,71 @@ static __device__ ppo__online_pair ppo__cuda_pair(const T *z, const T *reference
     return ppo__cuda_merge<THREADS>(pair);
 }
 
+template <class T> struct ppo__token_job {
+    const T       *logits, *reference;
+    const int     *token;
+    int            n, vocab;
+    float          inv_temperature;
+    ppo_cuda_rows  rows;
+    ppo__cuda_site site;
+};
+
+/* The z of a row's token, NaN where it is outside the vocabulary. To be read early: it takes two loads. */
+template <class T>
+static __device__ float ppo__cuda_token_z(const ppo__token_job<T> &job, int row, const T *logits) {
+    const int token = job.token[row];
+    return token >= 0 && token < job.vocab ? ppo__cuda_float(logits[token]) * job.inv_temperature : NAN;
+}
+
+template <class T>
+static __device__ void ppo__cuda_write_row(const ppo__token_job<T> &job, int row, const ppo__online &p,
+                                           float z) {
+    const float log_sum = logf(p.sum), entropy = log_sum - p.dot / p.sum, logp = z - p.max - log_sum;
+    if (!(logp < INFINITY)) ppo__cuda_report(job.site, row);
+    job.rows.logp[row] = ppo__at_most_0(logp);
+    if (job.rows.entropy) job.rows.entropy[row] = -ppo__at_most_0(-entropy);
+    if (job.rows.max) job.rows.max[row] = p.max;
+    if (job.rows.log_sum) job.rows.log_sum[row] = log_sum;
+}
+
+template <class T, int THREADS> static __global__ void ppo__token_logp_kernel(ppo__token_job<T> job) {
+    const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
+    if (row >= job.n) return;
+    const T *const    logits = job.logits + (size_t)row * job.vocab;
+    const float       z = lane == 0 ? ppo__cuda_token_z(job, row, logits) : 0;
+    const ppo__online p = ppo__cuda_softmax<T, THREADS>(logits, job.vocab, job.inv_temperature);
+    if (lane == 0) ppo__cuda_write_row(job, row, p, z);
+}
+
 /* The same, and the KL to the reference: sum p ((z - max) - (z' - max')) - log_sum + log_sum'. */
 template <class T, int THREADS> static __global__ void ppo__token_kl_kernel(ppo__token_job<T> job) {
-    const int row = ppo__cuda_row();
+    const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
     if (row >= job.n) return;
     const size_t           at = (size_t)row * job.vocab;
+    const float            z = lane == 0 ? ppo__cuda_token_z(job, row, job.logits + at) : 0;
     const ppo__online_pair x =
-        ppo__cuda_pair<THREADS>(job.logits + at, job.reference + at, job.vocab, job.inv_temperature);
-    if (threadIdx.x) return;
-    ppo__cuda_write_row(job, row, x.p, job.logits + at);
+        ppo__cuda_pair<T, THREADS>(job.logits + at, job.reference + at, job.vocab, job.inv_temperature);
+    if (lane) return;
+    ppo__cuda_write_row(job, row, x.p, z);
     const float kl = x.kl();
     if (!(kl < INFINITY)) ppo__cuda_report(job.site, row);
     job.rows.kl[row] = kl < 0 ? 0 : kl;
 }
 
-/* d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). */
+/* What backward needs of a row. */
+struct ppo__token_slope {
+    float max, log_sum, entropy, of_logp, of_entropy;
+    int   token, left_out;
+
+    /* Along a logit: d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). */
+    __device__ float at(int j, float x, float inv_temperature) const {
+        const float logp = x * inv_temperature - max - log_sum, p = __expf(logp);
+        float       d = p == 0 ? 0 : -p * (of_logp + of_entropy * (logp + entropy));
+        if (j == token) d += of_logp;
+        return left_out ? 0 : d * inv_temperature;
+    }
+};
+
 template <class T> struct ppo__token_gradient {
     const T      *logits;
     T            *grad_logits;
@@ -763,20 +844,18 @@ template <class T, int THREADS>
 static __global__ void ppo__token_gradient_kernel(ppo__token_gradient<T> job) {
     const int row = ppo__cuda_row();
     if (row >= job.n) return;
-    const size_t at = (size_t)row * job.vocab;
-    const int    token = job.token[row];
-    const float  inv = job.inv_temperature, max = job.rows.max[row], log_sum = job.rows.log_sum[row];
-    const float  grad = job.grad_logp ? job.grad_logp[row] : 0;
-    const float  grad_entropy = job.grad_entropy ? job.grad_entropy[row] : 0;
-    const float  entropy = job.grad_entropy ? job.rows.entropy[row] : 0;
+    const size_t           at = (size_t)row * job.vocab;
+    const float            inv = job.inv_temperature;
+    const ppo__token_slope slope = {job.rows.max[row],
+                                    job.rows.log_sum[row],
+                                    job.grad_entropy ? job.rows.entropy[row] : 0,
+                                    job.grad_logp ? job.grad_logp[row] : 0,
+                                    job.grad_entropy ? job.grad_entropy[row] : 0,
+                                    job.token[row],
+                                    0};
     ppo__cuda_map(job.logits + at, job.grad_logits + at, job.vocab, (int)threadIdx.x, THREADS, job.add,
                   [&](int j, auto &x) {
-                      for (int i = 0; i < (int)(sizeof x / sizeof *x); ++i) {
-                          const float logp = x[i] * inv - max - log_sum, p = __expf(logp);
-                          float       d = p == 0 ? 0 : -p * (grad + grad_entropy * (logp + entropy));
-                          if (j + i == token) d += grad;
-                          x[i] = d * inv;
-                      }
+                      for (int i = 0; i < (int)(sizeof x / sizeof *x); ++i) x[i] = slope.at(j + i, x[i], inv);
                   });
 }
 
@@ -1435,12 +1514,6 @@ template <int THREADS> struct ppo__sample_shared {
     }
 };
 
-/* Where the threads of a row, a warp or the block, wait for each other. */
-template <int THREADS> static __device__ void ppo__cuda_row_sync() {
-    if (THREADS == 32) __syncwarp();
-    else __syncthreads();
-}
-
 static __device__ uint64_t ppo__warp_sum_before(uint64_t x, int lane) {
     uint64_t sum = x;
     for (int distance = 1; distance < 32; distance *= 2) {
@@ -1581,21 +1654,6 @@ template <class T, int THREADS> struct ppo__sampler {
     }
 };
 
-/* Of a row, in all its threads: as in section 2. */
-template <class T, int THREADS>
-static __device__ ppo__online ppo__cuda_softmax(const T *logits, int vocab, float inv_temperature) {
-    const T *const from[1] = {logits};
-    ppo__online    p;
-    p.clear();
-    ppo__cuda_each(from, vocab, (int)threadIdx.x, THREADS, [&](int, auto &x) {
-        float top = -INFINITY;
-        for (float z : x[0]) top = fmaxf(top, z * inv_temperature);
-        p.raise(top);
-        for (float z : x[0]) p.add(z * inv_temperature);
-    });
-    return ppo__cuda_merge<THREADS>(p);
-}
-
 /* The largest logit, the first of equals. */
 struct ppo__mode {
     float z;
@@ -1604,9 +1662,12 @@ struct ppo__mode {
     __device__ void see(float other, int other_at) {
         if (other > z || (other == z && other_at < at)) z = other, at = other_at;
     }
-    __device__ void      merge(const ppo__mode &other) { see(other.z, other.at); }
-    __device__ ppo__mode from_lane(int distance) const {
-        return {__shfl_xor_sync(~0u, z, distance), __shfl_xor_sync(~0u, at, distance)};
+    __device__ void merge(const ppo__mode &other) { see(other.z, other.at); }
+    __device__ void merge_lanes() {
+        for (int distance = 16; distance; distance /= 2) {
+            const float other = __shfl_xor_sync(~0u, z, distance);
+            see(other, __shfl_xor_sync(~0u, at, distance));
+        }
     }
 };
 
@@ -1704,21 +1765,7 @@ struct ppo__linear_job {
     ppo__linear_policy    policy;                   /* or by these */
 };
 
-/* What backward needs of a row. */
-struct ppo__linear_slope {
-    float max, log_sum, entropy, of_logp, of_entropy;
-    int   token, left_out;
-
-    /* Along a logit: d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). */
-    __device__ float at(int j, float x, float inv_temperature) const {
-        const float logp = x * inv_temperature - max - log_sum, p = __expf(logp);
-        float       d = p == 0 ? 0 : -p * (of_logp + of_entropy * (logp + entropy));
-        if (j == token) d += of_logp;
-        return left_out ? 0 : d * inv_temperature;
-    }
-};
-
-static __device__ ppo__linear_slope ppo__linear_given_slope(const ppo__linear_job &job, int row) {
+static __device__ ppo__token_slope ppo__linear_given_slope(const ppo__linear_job &job, int row) {
     const ppo_cuda_rows &rows = job.tokens.rows;
     return {rows.max[row],
             rows.log_sum[row],
@@ -1730,8 +1777,8 @@ static __device__ ppo__linear_slope ppo__linear_given_slope(const ppo__linear_jo
 }
 
 /* After this thread wrote the row. */
-static __device__ ppo__linear_slope ppo__linear_policy_slope(const ppo__linear_job &job, int row,
-                                                             const ppo__online &p) {
+static __device__ ppo__token_slope ppo__linear_policy_slope(const ppo__linear_job &job, int row,
+                                                            const ppo__online &p) {
     const ppo__linear_policy &policy = job.policy;
     const float               logp = job.tokens.rows.logp[row], log_sum = logf(p.sum);
     const float               log_ratio = logp - policy.old_logp[row], ratio = expf(log_ratio);
@@ -1748,7 +1795,7 @@ static __device__ ppo__linear_slope ppo__linear_policy_slope(const ppo__linear_j
             0};
 }
 
-static __device__ ppo__linear_slope ppo__linear_leave_out(const ppo__linear_job &job, int row) {
+static __device__ ppo__token_slope ppo__linear_leave_out(const ppo__linear_job &job, int row) {
     const ppo_cuda_rows &rows = job.tokens.rows;
     for (float *to : {rows.logp, rows.entropy, rows.max, rows.log_sum})
         if (to) to[row] = 0;
@@ -1762,7 +1809,7 @@ template <class T> struct alignas(4 * sizeof(T)) ppo__linear_four { T x[4]; };
    divide by 4. */
 template <class T, int THREADS>
 static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_temperature,
-                                            const ppo__linear_slope &slope) {
+                                            const ppo__token_slope &slope) {
     enum { AHEAD = 4, STEP = THREADS * 4 };
     T *const to = (T *)row;
     for (int base = 0; base < vocab; base += AHEAD * STEP) {
@@ -1786,24 +1833,25 @@ static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_tem
 }
 
 template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__linear_job job) {
-    __shared__ ppo__linear_slope shared[THREADS == 32 ? PPO__WARPS : 1];
-    const int                    at = ppo__cuda_row(), row = job.first + at;
+    __shared__ ppo__token_slope shared[THREADS == 32 ? PPO__WARPS : 1];
+    const int                   at = ppo__cuda_row(), row = job.first + at;
     if (at >= job.count) return;
-    float *const       z = job.chunk + (size_t)at * job.ld;
-    const int          there = !job.has_policy || job.policy.samples.has(row);
-    const float        inv_temperature = job.tokens.inv_temperature;
-    ppo__linear_slope &slope = shared[threadIdx.y];
-    ppo__online        p;
+    float *const      logits = job.chunk + (size_t)at * job.ld;
+    const int         there = !job.has_policy || job.policy.samples.has(row), lane = (int)threadIdx.x;
+    const float       inv = job.tokens.inv_temperature;
+    ppo__token_slope &slope = shared[threadIdx.y];
+    ppo__online       p;
+    const float       z = lane == 0 && there ? ppo__cuda_token_z(job.tokens, row, logits) : 0;
     p.clear();
-    if (there && job.forward) p = ppo__cuda_softmax<float, THREADS>(z, job.tokens.vocab, inv_temperature);
-    if (threadIdx.x == 0) {
+    if (there && job.forward) p = ppo__cuda_softmax<float, THREADS>(logits, job.tokens.vocab, inv);
+    if (lane == 0) {
         if (there && job.forward) ppo__cuda_write_row(job.tokens, row, p, z);
         if (!there) slope = ppo__linear_leave_out(job, row);
         else if (job.has_policy) slope = ppo__linear_policy_slope(job, row, p);
         else if (job.backward) slope = ppo__linear_given_slope(job, row);
     }
     ppo__cuda_row_sync<THREADS>();
-    if (job.backward) ppo__linear_gradient<T, THREADS>(z, job.tokens.vocab, inv_temperature, slope);
+    if (job.backward) ppo__linear_gradient<T, THREADS>(logits, job.tokens.vocab, inv, slope);
 }
 
 /* A call as the host sees it. */
@@ -1967,8 +2015,8 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
 
 /* -- products of matrices; activations; sums of columns -- */
 
-/* C = op(A) op(B) + beta C, all stored by rows: op(A) is (m, k), op(B) (k, n), C (m, n). cuBLAS takes matrices by
-   columns, so it is told C^T = op(B)^T op(A)^T. */
+/* C = op(A) op(B) + beta C, all stored by rows: op(A) is (m, k), op(B) (k, n), C (m, n). cuBLAS takes
+   matrices by columns, so it is told C^T = op(B)^T op(A)^T. */
 static ppo_status ppo__cuda_gemm(ppo_cuda *cuda, int m, int n, int k, const float *a, int a_transposed,
                                  const float *b, int b_transposed, float beta, float *c) {
     const float one = 1;
@@ -2218,8 +2266,8 @@ static ppo_status ppo__cuda_embedding_forward(ppo_node *node) {
     return ppo__cuda_for(ppo__cuda_of(node), "embedding", job, ppo__size(out));
 }
 
-/* A block adds up the rows of dy that go to one row of the table: each of its warps looks through every 8th group of
-   32 indices, 256 columns at a time. The order is that of the indices, warp by warp. */
+/* A block adds up the rows of dy that go to one row of the table: each of its warps looks through every 8th
+   group of 32 indices, 256 columns at a time. The order is that of the indices, warp by warp. */
 enum { PPO__SCATTER_WARPS = 8, PPO__SCATTER_EACH = 8, PPO__SCATTER_COLUMNS = 32 * PPO__SCATTER_EACH };
 
 static __global__ void ppo__cuda_scatter_kernel(const float *dy, const int *index, int n, int cols,
@@ -2253,19 +2301,6 @@ static void ppo__cuda_embedding_backward(ppo_node *node) {
                 ppo__cuda_of(node)->stream, out->grad, (const int *)node->kept, out->rows, out->cols,
                 table->grad);
     ppo__cuda_keep(node, ppo__cuda_launched("embedding"));
-}
-
-/* The sum over a group of threads, a warp or the block; all of them get it. */
-template <int THREADS> static __device__ float ppo__cuda_group_sum(float x) {
-    for (int distance = 16; distance; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
-    if (THREADS == 32) return x;
-    __shared__ float warp[THREADS / 32];
-    if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = 0;
-    for (int w = 0; w < THREADS / 32; ++w) x += warp[w];
-    __syncthreads(); /* for the next call */
-    return x;
 }
 
 struct ppo__cuda_norm {
@@ -2344,8 +2379,9 @@ static void ppo__cuda_norm_backward(ppo_node *node) {
         ppo__cuda_keep(node, ppo__cuda_columns(ppo__cuda_of(node), job, job.rows, job.cols));
 }
 
-/* -- attention, as ppo.h's, without P in full: softmax goes along (Dao 2022). Each warp of a block has two rows of its
-   own (queries; or, for dK and dV, keys) and meets the rows of the other kind, 32 at a time, one to a lane -- */
+/* -- attention, as ppo.h's, without P in full: softmax goes along (Dao 2022). Each warp of a block has two
+   rows of its own (queries; or, for dK and dV, keys) and meets the rows of the other kind, 32 at a time, one
+   to a lane -- */
 
 enum { PPO__ATTEND_WARPS = 8, PPO__ATTEND_EACH = 2, PPO__ATTEND_OWN = PPO__ATTEND_WARPS * PPO__ATTEND_EACH };
 
@@ -2370,7 +2406,8 @@ struct ppo__cuda_place {
     }
 };
 
-/* `count` rows of `size` numbers to shared memory, ld_to apart; zeros behind the sequence's last. By all threads. */
+/* `count` rows of `size` numbers to shared memory, ld_to apart; zeros behind the sequence's last. By all
+   threads. */
 static __device__ void ppo__cuda_tile(float *to, int ld_to, const float *from, int ld, int first, int count,
                                       int n, int size) {
     const int thread = (int)(threadIdx.y * 32 + threadIdx.x);
@@ -2399,11 +2436,6 @@ static __device__ void ppo__cuda_weigh(float (&sum)[C], float weight, const floa
     }
 }
 
-static __device__ float ppo__cuda_warp_max(float x) {
-    for (int distance = 16; distance; distance /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
-    return x;
-}
-
 /* A row of softmax(scores) V on the way. */
 template <int C> struct ppo__cuda_mixture {
     float max, sum, value[C];
@@ -2416,7 +2448,7 @@ template <int C> struct ppo__cuda_mixture {
     __device__ void add(float score, const float *tile, int ld, int size, int rows) {
         const float top = fmaxf(max, ppo__cuda_warp_max(score)), factor = expf(max - top),
                     p = expf(score - top);
-        sum = sum * factor + ppo__cuda_group_sum<32>(p);
+        sum = sum * factor + ppo__cuda_warp_sum(p);
         for (float &v : value) v *= factor;
         ppo__cuda_weigh(value, p, tile, ld, size, rows);
         max = top;
@@ -2456,7 +2488,8 @@ template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attent
     }
 }
 
-/* With p = exp(score - log_sum): dscore = p (dy . v - dy . y);  dq = scale sum dscore k. Leaves dy . y for the next. */
+/* With p = exp(score - log_sum): dscore = p (dy . v - dy . y);  dq = scale sum dscore k. Leaves dy . y for
+   the next. */
 template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_place at(job);
@@ -2475,7 +2508,7 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
         float sum = 0;
         for (int c = lane; c < size && i < at.n; c += 32)
             sum += job.dy[begin_y + (size_t)i * job.width + c] * job.y[begin_y + (size_t)i * job.width + c];
-        dot[r] = ppo__cuda_group_sum<32>(sum);
+        dot[r] = ppo__cuda_warp_sum(sum);
         log_sum[r] = i < at.n ? job.log_sum[row] : 0;
         if (lane == 0 && i < at.n) job.dot[row] = dot[r];
     }
@@ -2735,7 +2768,8 @@ static void ppo__cuda_categorical_backward(ppo_node *node) {
     ppo__cuda_keep(node, ppo__cuda_launched("categorical"));
 }
 
-/* KL = sum p (log p - log q), d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature. ref_logits lie on the device. */
+/* KL = sum p (log p - log q), d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature. ref_logits lie on
+   the device. */
 struct ppo__cuda_kl_to {
     const float *z, *ref;
     float       *stats; /* (n, 4) max and log_sum of both */
@@ -2751,7 +2785,7 @@ template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_kernel(pp
     if (row >= job.n) return;
     const size_t           at = (size_t)row * job.vocab;
     const ppo__online_pair x =
-        ppo__cuda_pair<THREADS>(job.z + at, job.ref + at, job.vocab, job.inv_temperature);
+        ppo__cuda_pair<float, THREADS>(job.z + at, job.ref + at, job.vocab, job.inv_temperature);
     const float kl = x.kl();
     if (lane) return;
     job.kl[row] = kl < 0 ? 0 : kl;
@@ -2948,8 +2982,8 @@ static const ppo_op *ppo__cuda_find(const char *name) {
     return NULL;
 }
 
-/* -- the device: what ppo.h asks of it. Small pieces go both ways through pinned memory, so that nobody waits: those for
-   the host are handed out by the next settle(), or when the memory is full -- */
+/* -- the device: what ppo.h asks of it. Small pieces go both ways through pinned memory, so that nobody
+   waits: those for the host are handed out by the next settle(), or when the memory is full -- */
 
 enum { PPO__MAIL_SIZE = 1 << 22, PPO__MAIL_LETTERS = 1 << 12, PPO__MAIL_ALIGN = 16 };
 

@@ -1,5 +1,5 @@
-/* Shared by the tests of ppo_cuda.cuh. They run in the emulation, where kernels are held to its rules and any call
-   can be made to fail; and, compiled by nvcc, on a GPU. Includes ppo.h and ppo_cuda.cuh with their
+/* Shared by the tests of ppo_cuda.cuh. They run in the emulation, where kernels are held to its rules and
+   any call can be made to fail; and, compiled by nvcc, on a GPU. Includes ppo.h and ppo_cuda.cuh with their
    implementations. */
 #ifndef PPO_CUDA_TEST_H
 #define PPO_CUDA_TEST_H

@@ -1,5 +1,5 @@
-/* ppo_cuda.cuh, sections 1 and 2: a device and what it reports; log-probabilities, entropies, exact KL and their
-   gradients are those of ppo.h. */
+/* ppo_cuda.cuh, sections 1 and 2: a device and what it reports; log-probabilities, entropies, exact KL and
+   their gradients are those of ppo.h. */
 #include "cuda_test.h"
 
 /* --------------------------------------------------------------------------------------------------------
