@@ -418,8 +418,8 @@ PPO_DEF void *ppo_cuda_stream(ppo_cuda *cuda) { return cuda ? cuda->stream : NUL
 PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda) {
     if (!cuda) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_sync: cuda is NULL");
     ppo__cuda_fault fault = PPO__NO_FAULT, *where = &cuda->shared->fault;
-    ppo_status      status = ppo__cuda_status(
-             cudaMemcpyAsync(&fault, where, sizeof fault, cudaMemcpyDeviceToHost, cuda->stream), "ppo_cuda_sync");
+    cudaError_t copied = cudaMemcpyAsync(&fault, where, sizeof fault, cudaMemcpyDeviceToHost, cuda->stream);
+    ppo_status  status = ppo__cuda_status(copied, "ppo_cuda_sync");
     if (!status) status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "ppo_cuda_sync");
     cuda->calls = 0;
     if (status || fault == PPO__NO_FAULT) return status;
