@@ -3890,6 +3890,7 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
     *own = *x;
     if (mirror) own->data = mirror->data + at / sizeof(float);
     if (own->grad) own->grad = (mirror ? mirror->grad : tape->grad) + at / sizeof(float);
+    if (mirror && own->grad && tape->recording) mirror->changed = 1;
     return own;
 }
 

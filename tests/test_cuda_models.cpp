@@ -111,7 +111,6 @@ static told pass(ppo_gpt *gpt, const ppo_tokens *tokens, const std::vector<float
     assert_ok(ppo_tape_backward(tape, loss));
     assert_ok(ppo__tape_settle(tape));
     ppo_tape_free(tape);
-    if (gpt->params->mirror) gpt->params->mirror->changed = 1;
     return t;
 }
 
