@@ -660,27 +660,58 @@ static ppo_status ppo__cuda_for(ppo_cuda *cuda, const char *name, const F &each,
    2 Tokens
    -------------------------------------------------------------------------------------------------------- */
 
-/* Softmax in one read (Milakov and Gimelshein 2018): sums relative to the largest z so far. */
+/* The instructions below, of which the first takes no numbers below 2^-126: those become 0. */
+static __device__ float ppo__cuda_exp2(float x) {
+#ifdef __CUDACC__
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}
+
+/* The larger one; NaN if x is. */
+static __device__ float ppo__cuda_at_least(float x, float low) {
+#ifdef __CUDACC__
+    float y;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(low));
+    return y;
+#else
+    return x < low ? low : x;
+#endif
+}
+
+#define PPO__LOG2_E 1.44269504f
+
+/* Softmax of z = x / temperature in one read (Milakov and Gimelshein 2018): sums relative to the largest x so
+   far, with e = exp((x - max) / temperature). What a logit takes must be little: at the rate at which memory
+   gives bf16, a multiprocessor has some twenty instructions for each. */
 struct ppo__online {
-    float max, sum, dot; /* max z, sum e^(z - max), sum e^(z - max) (z - max) */
+    float scale;         /* log2(e) / temperature */
+    float max, sum, dot; /* max x, sum e, sum e (x - max) */
 
-    __device__ void clear() { max = -FLT_MAX, sum = dot = 0; } /* not -inf: less itself that is NaN */
+    __device__ void clear(float inv_temperature) {
+        scale = inv_temperature * PPO__LOG2_E;
+        max = -FLT_MAX, sum = dot = 0; /* not -inf: less itself that is NaN */
+    }
 
-    /* Moves the sums to a maximum of at least `top`. Returns by how much z - max has changed for them. */
+    /* Moves the sums to a maximum of at least `top`. Returns by how much x - max has changed for them. */
     __device__ float raise(float top) {
         if (!(top > max)) return 0;
-        const float shift = max - top, factor = __expf(shift);
+        const float shift = max - top, factor = ppo__cuda_exp2(shift * scale);
         dot = sum == 0 ? 0 : factor * (dot + shift * sum); /* an infinite shift of nothing */
         sum *= factor;
         max = top;
         return shift;
     }
 
-    /* z is at most max, which raise() has seen to. Returns e^(z - max). */
-    __device__ float add(float z) {
-        const float d = z - max, e = __expf(d);
+    /* x is at most max, which raise() has seen to. -inf counts as the least number, for 0 times infinity is NaN.
+       Returns e. */
+    __device__ float add(float x) {
+        const float d = ppo__cuda_at_least(x - max, -FLT_MAX), e = ppo__cuda_exp2(d * scale);
         sum += e;
-        if (e != 0) dot += e * d; /* for 0 times infinity is NaN */
+        dot += e * d;
         return e;
     }
 
@@ -695,26 +726,33 @@ struct ppo__online {
         sum = ppo__cuda_warp_sum(sum);
         dot = ppo__cuda_warp_sum(dot);
     }
+
+    /* log sum e^(z - max z), and -sum p log p */
+    __device__ float log_sum() const { return logf(sum); }
+    __device__ float entropy(float inv_temperature) const { return logf(sum) - dot * inv_temperature / sum; }
 };
 
 /* Two rows at once. */
 struct ppo__online_pair {
     ppo__online p, q;
-    float       cross; /* sum e^(z - max) ((z - max) - (z' - max')), z' and max' of q */
+    float       cross; /* sum e ((x - max) - (x' - max')), x' and max' of q */
 
-    __device__ void clear() { p.clear(), q.clear(), cross = 0; }
+    __device__ void clear(float inv_temperature) {
+        p.clear(inv_temperature), q.clear(inv_temperature);
+        cross = 0;
+    }
 
     __device__ void raise(float top, float q_top) {
         const float sum = p.sum, max = p.max, shift = p.raise(top), q_shift = q.raise(q_top);
         if (sum == 0) return;
         cross += sum * (shift - q_shift);
-        if (p.max != max) cross *= __expf(shift);
+        if (p.max != max) cross *= ppo__cuda_exp2(shift * p.scale);
     }
 
-    __device__ void add(float z, float q_z) {
-        const float e = p.add(z);
-        q.add(q_z);
-        if (e != 0) cross += e * ((z - p.max) - (q_z - q.max));
+    __device__ void add(float x, float q_x) {
+        const float e = p.add(x);
+        q.add(q_x);
+        if (e != 0) cross += e * ((x - p.max) - (q_x - q.max)); /* infinite where only q forbids x */
     }
 
     __device__ void merge(ppo__online_pair other) {
@@ -724,7 +762,9 @@ struct ppo__online_pair {
         cross += other.cross;
     }
 
-    __device__ float kl() const { return cross / p.sum - logf(p.sum / q.sum); }
+    __device__ float kl(float inv_temperature) const {
+        return cross * inv_temperature / p.sum - logf(p.sum / q.sum);
+    }
 
     __device__ void merge_lanes() {
         raise(ppo__cuda_warp_max(p.max), ppo__cuda_warp_max(q.max));
@@ -738,28 +778,29 @@ template <class T, int THREADS>
 static __device__ ppo__online ppo__cuda_softmax(const T *logits, int vocab, float inv_temperature) {
     const T *const from[1] = {logits};
     ppo__online    p;
-    p.clear();
+    p.clear(inv_temperature);
     ppo__cuda_each(from, vocab, (int)threadIdx.x, THREADS, [&](int, auto &x) {
         float top = -INFINITY;
-        for (float z : x[0]) top = fmaxf(top, z * inv_temperature);
+        for (float v : x[0]) top = fmaxf(top, v);
         p.raise(top);
-        for (float z : x[0]) p.add(z * inv_temperature);
+        for (float v : x[0]) p.add(v);
     });
     return ppo__cuda_merge<THREADS>(p);
 }
 
 /* And of two. */
 template <class T, int THREADS>
-static __device__ ppo__online_pair ppo__cuda_pair(const T *z, const T *reference, int vocab, float inv) {
-    const T *const   from[2] = {z, reference};
+static __device__ ppo__online_pair ppo__cuda_pair(const T *logits, const T *reference, int vocab,
+                                                  float inv_temperature) {
+    const T *const   from[2] = {logits, reference};
     ppo__online_pair pair;
-    pair.clear();
+    pair.clear(inv_temperature);
     ppo__cuda_each(from, vocab, (int)threadIdx.x, THREADS, [&](int, auto &x) {
         float top = -INFINITY, q_top = -INFINITY;
-        for (float v : x[0]) top = fmaxf(top, v * inv);
-        for (float v : x[1]) q_top = fmaxf(q_top, v * inv);
+        for (float v : x[0]) top = fmaxf(top, v);
+        for (float v : x[1]) q_top = fmaxf(q_top, v);
         pair.raise(top, q_top);
-        for (int i = 0; i < (int)(sizeof x[0] / sizeof *x[0]); ++i) pair.add(x[0][i] * inv, x[1][i] * inv);
+        for (int i = 0; i < (int)(sizeof x[0] / sizeof *x[0]); ++i) pair.add(x[0][i], x[1][i]);
     });
     return ppo__cuda_merge<THREADS>(pair);
 }
@@ -783,11 +824,12 @@ static __device__ float ppo__cuda_token_z(const ppo__token_job<T> &job, int row,
 template <class T>
 static __device__ void ppo__cuda_write_row(const ppo__token_job<T> &job, int row, const ppo__online &p,
                                            float z) {
-    const float log_sum = logf(p.sum), entropy = log_sum - p.dot / p.sum, logp = z - p.max - log_sum;
+    const float max = p.max * job.inv_temperature, log_sum = p.log_sum(), logp = z - max - log_sum;
+    const float entropy = p.entropy(job.inv_temperature);
     if (!(logp < INFINITY)) ppo__cuda_report(job.site, row);
     job.rows.logp[row] = ppo__at_most_0(logp);
     if (job.rows.entropy) job.rows.entropy[row] = -ppo__at_most_0(-entropy);
-    if (job.rows.max) job.rows.max[row] = p.max;
+    if (job.rows.max) job.rows.max[row] = max;
     if (job.rows.log_sum) job.rows.log_sum[row] = log_sum;
 }
 
@@ -810,7 +852,7 @@ template <class T, int THREADS> static __global__ void ppo__token_kl_kernel(ppo_
         ppo__cuda_pair<T, THREADS>(job.logits + at, job.reference + at, job.vocab, job.inv_temperature);
     if (lane) return;
     ppo__cuda_write_row(job, row, x.p, z);
-    const float kl = x.kl();
+    const float kl = x.kl(job.inv_temperature);
     if (!(kl < INFINITY)) ppo__cuda_report(job.site, row);
     job.rows.kl[row] = kl < 0 ? 0 : kl;
 }
@@ -820,12 +862,18 @@ struct ppo__token_slope {
     float max, log_sum, entropy, of_logp, of_entropy;
     int   token, left_out;
 
-    /* Along a logit: d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). */
-    __device__ float at(int j, float x, float inv_temperature) const {
-        const float logp = x * inv_temperature - max - log_sum, p = __expf(logp);
-        float       d = p == 0 ? 0 : -p * (of_logp + of_entropy * (logp + entropy));
-        if (j == token) d += of_logp;
-        return left_out ? 0 : d * inv_temperature;
+    /* Logits x from j on become the slopes along them: d logp / d z_j = [j = token] - p_j;  d entropy / d z_j =
+       -p_j (log p_j + entropy). */
+    template <int N> __device__ void apply(int j, float (&x)[N], float inv_temperature) const {
+        PPO__CUDA_UNROLL
+        for (int i = 0; i < N; ++i) {
+            const float logp = ppo__cuda_at_least(x[i] * inv_temperature - max - log_sum, -1e4f); /* p = 0 */
+            const float d = -ppo__cuda_exp2(logp * PPO__LOG2_E) * (of_logp + of_entropy * (logp + entropy));
+            x[i] = left_out ? 0 : d * inv_temperature;
+        }
+        if ((unsigned)(token - j) >= N) return;
+        for (int i = 0; i < N; ++i)
+            if (j + i == token) x[i] += of_logp * inv_temperature;
     }
 };
 
@@ -854,9 +902,7 @@ static __global__ void ppo__token_gradient_kernel(ppo__token_gradient<T> job) {
                                     job.token[row],
                                     0};
     ppo__cuda_map(job.logits + at, job.grad_logits + at, job.vocab, (int)threadIdx.x, THREADS, job.add,
-                  [&](int j, auto &x) {
-                      for (int i = 0; i < (int)(sizeof x / sizeof *x); ++i) x[i] = slope.at(j + i, x[i], inv);
-                  });
+                  [&](int j, auto &x) { slope.apply(j, x, inv); });
 }
 
 static ppo_status ppo__cuda_check_rows(const char *name, int given, int n, int vocab, float temperature) {
@@ -1528,11 +1574,11 @@ template <class T, int THREADS> struct ppo__sampler {
     typedef ppo__sample_shared<THREADS> Shared;
     const T                            *logits;
     int                                 vocab, thread;
-    float                               inv_temperature, unit, max;
+    float                               scale, max, unit;
     Shared                             *shared;
 
     /* Rounded alike wherever it is computed: a token's key and mass must be the same in every pass. */
-    __device__ float    weight(float z) const { return __expf(__fmul_rn(z, inv_temperature) - max); }
+    __device__ float    weight(float x) const { return ppo__cuda_exp2((x - max) * scale); }
     __device__ unsigned key(float weight) const { return __float_as_uint(weight); }
     __device__ uint64_t mass(float weight) const { return (uint64_t)(weight * unit); }
 
@@ -1692,16 +1738,16 @@ template <class T, int THREADS> static __global__ void ppo__sample_kernel(ppo__s
         token = ppo__cuda_mode<T, THREADS>(logits, job.vocab, thread);
         if (thread == 0) ppo__rng_uniform(job.rng_of(row));
     } else if (fine) {
-        const ppo__sampler<T, THREADS> sampler = {
-            logits, job.vocab, thread, job.inv_temperature, job.unit, p.max, &shared[threadIdx.y]};
+        const ppo__sampler<T, THREADS> sampler = {logits,   job.vocab,           thread, p.scale, p.max,
+                                                  job.unit, &shared[threadIdx.y]};
         token = sampler.draw(job.rng_of(row), sampler.least_kept(job.how));
     }
     if (thread) return;
     if (!fine) ppo__cuda_report(job.site, row);
     job.token[row] = token;
     if (!job.logp) return;
-    const float z = ppo__cuda_float(logits[token]) * job.inv_temperature;
-    job.logp[row] = fine ? ppo__at_most_0(z - p.max - logf(p.sum)) : NAN;
+    const float inv = job.inv_temperature, z = ppo__cuda_float(logits[token]) * inv;
+    job.logp[row] = fine ? ppo__at_most_0(z - p.max * inv - p.log_sum()) : NAN;
 }
 
 template <class T>
@@ -1780,15 +1826,15 @@ static __device__ ppo__token_slope ppo__linear_given_slope(const ppo__linear_job
 static __device__ ppo__token_slope ppo__linear_policy_slope(const ppo__linear_job &job, int row,
                                                             const ppo__online &p) {
     const ppo__linear_policy &policy = job.policy;
-    const float               logp = job.tokens.rows.logp[row], log_sum = logf(p.sum);
+    const float               logp = job.tokens.rows.logp[row], inv = job.tokens.inv_temperature;
     const float               log_ratio = logp - policy.old_logp[row], ratio = expf(log_ratio);
     const float               inv_count = 1 / (float)policy.samples.count();
     float                     slope;
     const float term = ppo__policy_term(&policy.objective, ratio, log_ratio, policy.advantage[row], &slope);
     if (!ppo__finite(term)) ppo__cuda_report(job.tokens.site, row);
-    return {p.max,
-            log_sum,
-            log_sum - p.dot / p.sum,
+    return {p.max * inv,
+            p.log_sum(),
+            p.entropy(inv),
             slope * inv_count,
             -policy.entropy_coef * inv_count,
             job.tokens.token[row],
@@ -1824,9 +1870,9 @@ static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_tem
             const int           j = begin + a * STEP;
             ppo__linear_four<T> four;
             if (j >= vocab) break;
+            slope.apply(j, pack[a].x, inv_temperature);
             PPO__CUDA_UNROLL
-            for (int i = 0; i < 4; ++i)
-                ppo__cuda_set(&four.x[i], slope.at(j + i, pack[a].x[i], inv_temperature));
+            for (int i = 0; i < 4; ++i) ppo__cuda_set(&four.x[i], pack[a].x[i]);
             *(ppo__linear_four<T> *)(to + j) = four;
         }
     }
@@ -1842,7 +1888,6 @@ template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__l
     ppo__token_slope &slope = shared[threadIdx.y];
     ppo__online       p;
     const float       z = lane == 0 && there ? ppo__cuda_token_z(job.tokens, row, logits) : 0;
-    p.clear();
     if (there && job.forward) p = ppo__cuda_softmax<float, THREADS>(logits, job.tokens.vocab, inv);
     if (lane == 0) {
         if (there && job.forward) ppo__cuda_write_row(job.tokens, row, p, z);
@@ -2786,10 +2831,11 @@ template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_kernel(pp
     const size_t           at = (size_t)row * job.vocab;
     const ppo__online_pair x =
         ppo__cuda_pair<float, THREADS>(job.z + at, job.ref + at, job.vocab, job.inv_temperature);
-    const float kl = x.kl();
+    const float kl = x.kl(job.inv_temperature);
     if (lane) return;
     job.kl[row] = kl < 0 ? 0 : kl;
-    const float stats[4] = {x.p.max, logf(x.p.sum), x.q.max, logf(x.q.sum)};
+    const float inv = job.inv_temperature;
+    const float stats[4] = {x.p.max * inv, x.p.log_sum(), x.q.max * inv, x.q.log_sum()};
     for (int k = 0; k < 4; ++k) job.stats[4 * row + k] = stats[k];
 }
 
