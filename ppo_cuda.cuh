@@ -706,8 +706,8 @@ struct ppo__online {
         return shift;
     }
 
-    /* x is at most max, which raise() has seen to. -inf counts as the least number, for 0 times infinity is NaN.
-       Returns e. */
+    /* x is at most max, which raise() has seen to. -inf counts as the least number, for 0 times infinity is
+       NaN. Returns e. */
     __device__ float add(float x) {
         const float d = ppo__cuda_at_least(x - max, -FLT_MAX), e = ppo__cuda_exp2(d * scale);
         sum += e;
@@ -862,8 +862,8 @@ struct ppo__token_slope {
     float max, log_sum, entropy, of_logp, of_entropy;
     int   token, left_out;
 
-    /* Logits x from j on become the slopes along them: d logp / d z_j = [j = token] - p_j;  d entropy / d z_j =
-       -p_j (log p_j + entropy). */
+    /* Logits x from j on become the slopes along them: d logp / d z_j = [j = token] - p_j;  d entropy /
+       d z_j = -p_j (log p_j + entropy). */
     template <int N> __device__ void apply(int j, float (&x)[N], float inv_temperature) const {
         PPO__CUDA_UNROLL
         for (int i = 0; i < N; ++i) {
@@ -1886,7 +1886,7 @@ template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__l
     const int         there = !job.has_policy || job.policy.samples.has(row), lane = (int)threadIdx.x;
     const float       inv = job.tokens.inv_temperature;
     ppo__token_slope &slope = shared[threadIdx.y];
-    ppo__online       p;
+    ppo__online       p = {};
     const float       z = lane == 0 && there ? ppo__cuda_token_z(job.tokens, row, logits) : 0;
     if (there && job.forward) p = ppo__cuda_softmax<float, THREADS>(logits, job.tokens.vocab, inv);
     if (lane == 0) {
