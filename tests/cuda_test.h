@@ -79,8 +79,14 @@ template <class T> struct device_array {
     device_array &operator=(const device_array &) = delete;
     ~device_array() { cudaFree(memory); }
 
-    T   *at() { return memory + shift; }
-    void write(const T *host) { assert_cuda(cudaMemcpy(at(), host, n * sizeof(T), cudaMemcpyHostToDevice)); }
+    T *at() { return memory + shift; }
+    /* After all that is queued, and before what is queued next: the stream of `cuda` does not wait for
+       cudaMemcpy(), which may return before its last bytes are there. */
+    void write(const T *host) {
+        assert_cuda(cudaDeviceSynchronize());
+        assert_cuda(cudaMemcpy(at(), host, n * sizeof(T), cudaMemcpyHostToDevice));
+        assert_cuda(cudaDeviceSynchronize());
+    }
     std::vector<T> read() { /* after all that is queued; a failure there is not this one's business */
         std::vector<T> host(n);
         if (cuda) assert_cuda(cudaStreamSynchronize((cudaStream_t)ppo_cuda_stream(cuda)));
