@@ -428,7 +428,7 @@ static void sampling(const char *how_named, int top_k, float top_p) {
     float         *logp = a.take<float>(N);
     snprintf(name, sizeof name, "sampling, bf16 %d x %d, %s", N, VOCAB, how_named);
     if (left_out(name, a)) return;
-    must(cudaMemcpy(rng, streams, sizeof streams, cudaMemcpyHostToDevice));
+    must(cudaMemcpyAsync(rng, streams, sizeof streams, cudaMemcpyHostToDevice, stream));
     measure(
         name, bytes, sets, 0, nothing,
         [&](int i) {
@@ -613,11 +613,12 @@ struct update_problem {
         shape.vocab = MODEL_VOCAB, shape.context = MODEL_CONTEXT, shape.score = 1;
         must(ppo_gpt_create(&shape, &policy));
         draw_samples();
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 2; k++) { /* a trainer stays where it was created */
             ppo_rlhf_config config = ppo_rlhf_config_default();
             config.prompts = PROMPTS, config.minibatch_size = 64;
+            must(ppo_use_cuda(k ? 0 : -1));
             must(ppo_gpt_copy(policy, 1, &trained[k]));
-            must(ppo_rlhf_create(trained[k], policy, NULL, &prompts, rule, NULL, &config, &rlhf[k]));
+            must(ppo_rlhf_create(trained[k], NULL, NULL, &prompts, rule, NULL, &config, &rlhf[k]));
         }
     }
     update_problem(const update_problem &) = delete;
@@ -627,6 +628,7 @@ struct update_problem {
         ppo_generator_free(generator);
         ppo_tokens_free(&prompts);
         ppo_gpt_free(policy);
+        must(ppo_use_cuda(-1));
     }
 
     /* The share of even tokens. */
@@ -654,12 +656,9 @@ struct update_problem {
     }
 
     double seconds(int on_gpu) {
-        must(ppo_use_cuda(on_gpu ? 0 : -1));
         const double start = ppo_clock();
         must(ppo_rlhf_update(rlhf[on_gpu], &samples, reward, NULL));
-        const double passed = ppo_clock() - start;
-        must(ppo_use_cuda(-1));
-        return passed;
+        return ppo_clock() - start;
     }
 };
 
