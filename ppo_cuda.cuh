@@ -2100,25 +2100,32 @@ struct ppo__cuda_activate_backward {
     }
 };
 
-/* A block adds up 32 columns: a warp every 32nd row, then the warps. */
-enum { PPO__CUDA_COLUMNS = 32 };
+/* A block adds up 8 columns: its threads every 128th row, then a warp what they have of a column. */
+enum { PPO__CUDA_COLUMNS = 8, PPO__CUDA_ROWS = 128 };
 
-template <class F> static __global__ void ppo__cuda_columns_kernel(F element, int rows, int cols) {
-    __shared__ float part[2][PPO__CUDA_COLUMNS][32];
-    const int        j = (int)(blockIdx.x * PPO__CUDA_COLUMNS + threadIdx.x);
+template <class F>
+static __global__ void __launch_bounds__(PPO__CUDA_COLUMNS *PPO__CUDA_ROWS)
+    ppo__cuda_columns_kernel(F element, int rows, int cols) {
+    __shared__ float part[2][PPO__CUDA_COLUMNS][PPO__CUDA_ROWS + 4]; /* 4: no two of a warp in one bank */
+    const int        x = (int)threadIdx.x, y = (int)threadIdx.y, first = (int)blockIdx.x * PPO__CUDA_COLUMNS;
+    const int        warp = (y * PPO__CUDA_COLUMNS + x) / 32, lane = (y * PPO__CUDA_COLUMNS + x) % 32;
     float            sum[2] = {0, 0};
-    for (int i = (int)threadIdx.y; i < rows && j < cols; i += 32) element.add(i, j, sum);
-    for (int k = 0; k < 2; ++k) part[k][threadIdx.y][threadIdx.x] = sum[k];
+    if (first + x < cols)
+        for (int i = y; i < rows; i += PPO__CUDA_ROWS) element.add(i, first + x, sum);
+    for (int k = 0; k < 2; ++k) part[k][x][y] = sum[k];
     __syncthreads();
-    if (threadIdx.y || j >= cols) return;
-    for (int y = 1; y < 32; ++y)
-        for (int k = 0; k < 2; ++k) sum[k] += part[k][y][threadIdx.x];
-    element.done(j, sum);
+    if (warp >= PPO__CUDA_COLUMNS || first + warp >= cols) return;
+    for (int k = 0; k < 2; ++k) {
+        sum[k] = 0;
+        for (int i = lane; i < PPO__CUDA_ROWS; i += 32) sum[k] += part[k][warp][i];
+        sum[k] = ppo__cuda_warp_sum(sum[k]);
+    }
+    if (lane == 0) element.done(first + warp, sum);
 }
 
 template <class F> static ppo_status ppo__cuda_columns(ppo_cuda *cuda, const F &element, int rows, int cols) {
     PPO__LAUNCH((ppo__cuda_columns_kernel<F>), dim3((cols - 1) / PPO__CUDA_COLUMNS + 1),
-                dim3(PPO__CUDA_COLUMNS, 32), 0, cuda->stream, element, rows, cols);
+                dim3(PPO__CUDA_COLUMNS, PPO__CUDA_ROWS), 0, cuda->stream, element, rows, cols);
     return ppo__cuda_launched("sums of columns");
 }
 
@@ -2507,7 +2514,7 @@ template <int C> struct ppo__cuda_mixture {
 template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_place at(job);
-    const int             size = job.size, ld = 3 * job.width, pitch = size + 1, lane = (int)threadIdx.x;
+    const int             size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
     const float *q = job.qkv + (size_t)at.begin * ld + at.head * size, *k = q + job.width, *v = k + job.width;
     float       *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch;
     ppo__cuda_mixture<C> mix[PPO__ATTEND_EACH];
@@ -2518,6 +2525,7 @@ template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attent
         ppo__cuda_tile(keys, pitch, k, ld, j, 32, at.n, size);
         ppo__cuda_tile(values, pitch, v, ld, j, 32, at.n, size);
         __syncthreads();
+        PPO__CUDA_UNROLL
         for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
             const int mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, i = at.first + mine;
             if (j > i) continue; /* the warp agrees */
@@ -2525,6 +2533,7 @@ template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attent
             mix[r].add(j + lane <= i ? score : -INFINITY, values, pitch, size, 32);
         }
     }
+    PPO__CUDA_UNROLL
     for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
         const int i = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
         if (i >= at.n) continue;
@@ -2538,7 +2547,7 @@ template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attent
 template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_place at(job);
-    const int             size = job.size, ld = 3 * job.width, pitch = size + 1, lane = (int)threadIdx.x;
+    const int             size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
     const size_t          begin = (size_t)at.begin * ld + at.head * size,
                  begin_y = (size_t)at.begin * job.width + at.head * size;
     const float *k = job.qkv + begin + job.width, *v = k + job.width;
@@ -2547,6 +2556,7 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
     float dq[PPO__ATTEND_EACH][C] = {{0}}, dot[PPO__ATTEND_EACH], log_sum[PPO__ATTEND_EACH];
     ppo__cuda_tile(own, size, job.qkv + begin, ld, at.first, PPO__ATTEND_OWN, at.n, size);
     ppo__cuda_tile(own_dy, size, job.dy + begin_y, job.width, at.first, PPO__ATTEND_OWN, at.n, size);
+    PPO__CUDA_UNROLL
     for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
         const int i = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r,
                   row = (at.begin + i) * job.heads + at.head;
@@ -2562,6 +2572,7 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
         ppo__cuda_tile(keys, pitch, k, ld, j, 32, at.n, size);
         ppo__cuda_tile(values, pitch, v, ld, j, 32, at.n, size);
         __syncthreads();
+        PPO__CUDA_UNROLL
         for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
             const int mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, i = at.first + mine;
             if (j > i) continue;
@@ -2571,6 +2582,7 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
             ppo__cuda_weigh(dq[r], job.scale * p * (dp - dot[r]), keys, pitch, size, 32);
         }
     }
+    PPO__CUDA_UNROLL
     for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
         const int i = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
         for (int c = 0; c < C && i < at.n; ++c)
@@ -2582,7 +2594,7 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
 template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_place at(job);
-    const int             size = job.size, ld = 3 * job.width, pitch = size + 1, lane = (int)threadIdx.x;
+    const int             size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
     const size_t          begin = (size_t)at.begin * ld + at.head * size,
                  begin_y = (size_t)at.begin * job.width + at.head * size;
     const float *k = job.qkv + begin + job.width, *v = k + job.width;
@@ -2599,6 +2611,7 @@ template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_at
         const int   row = (at.begin + i + lane) * job.heads + at.head;
         const float log_sum = i + lane < at.n ? job.log_sum[row] : 0,
                     dot = i + lane < at.n ? job.dot[row] : 0;
+        PPO__CUDA_UNROLL
         for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
             const int   mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, j = at.first + mine;
             const float score = job.scale * ppo__cuda_dot(own_k + mine * size, queries + lane * pitch, size);
@@ -2608,6 +2621,7 @@ template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_at
             ppo__cuda_weigh(dk[r], job.scale * p * (dp - dot), queries, pitch, size, 32);
         }
     }
+    PPO__CUDA_UNROLL
     for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
         const int j = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
         float    *to = job.dqkv + begin + (size_t)j * ld + job.width;
@@ -2969,26 +2983,29 @@ static void ppo__cuda_pair_backward(ppo_node *node) {
     for (int k = 0; k < 2; ++k) ppo__cuda_spread_to(node, k, slope + ppo__at(k, node->in[0]->rows), 0);
 }
 
-struct ppo__cuda_sequences { /* sums of the rows first[s] .. first[s + 1] - 1 */
+struct ppo__cuda_sequences { /* sums of the rows first[s] .. first[s + 1] - 1, a warp for each */
     const float *x;
     float       *to;
     const int   *first;
     const float *dy;
     float       *dx;
 
-    __device__ void operator()(size_t s) const {
-        double sum = 0;
-        for (int i = first[s]; i < first[s + 1]; ++i) {
-            if (dx) dx[i] += dy[s];
-            else sum += x[i];
+    __device__ void operator()(size_t i) const {
+        const size_t s = i / 32;
+        const int    lane = (int)(i % 32);
+        double       sum = 0;
+        for (int k = first[s] + lane; k < first[s + 1]; k += 32) {
+            if (dx) dx[k] += dy[s];
+            else sum += x[k];
         }
-        if (!dx) to[s] = (float)sum;
+        for (int distance = 16; distance; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+        if (!dx && lane == 0) to[s] = (float)sum;
     }
 };
 
 static ppo_status ppo__cuda_sequences_run(ppo_node *node, const float *dy, float *dx) {
     ppo__cuda_sequences job = {node->in[0]->data, node->out[0]->data, (const int *)node->kept, dy, dx};
-    return ppo__cuda_for(ppo__cuda_of(node), "sequence_sum", job, (size_t)node->out[0]->rows);
+    return ppo__cuda_for(ppo__cuda_of(node), "sequence_sum", job, 32 * (size_t)node->out[0]->rows);
 }
 
 static ppo_status ppo__cuda_sequences_forward(ppo_node *node) {
