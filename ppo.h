@@ -10203,8 +10203,9 @@ struct ppo_generator {
     /* What is asked of the model at once: tokens at positions of slots; and the last row of each slot. */
     int         rows, asked;
     int        *row_token, *row_position, *row_slot, *last;
-    ppo_rng    *rng;   /* [slots] of each that asks, */
-    int        *drawn; /* [slots] the tokens that they get, */
+    const int  *position_there, *slot_there; /* the same on a device */
+    ppo_rng    *rng;                         /* [slots] of each that asks, */
+    int        *drawn;                       /* [slots] the tokens that they get, */
     float      *drawn_logp;
     size_t      reserved; /* rows that the tape has memory for */
     ppo__arena  results_memory;

@@ -415,15 +415,11 @@ PPO_DEF void ppo_cuda_free(ppo_cuda *cuda) {
 
 PPO_DEF void *ppo_cuda_stream(ppo_cuda *cuda) { return cuda ? cuda->stream : NULL; }
 
-PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda) {
-    if (!cuda) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_sync: cuda is NULL");
-    ppo__cuda_fault fault = PPO__NO_FAULT, *where = &cuda->shared->fault;
-    cudaError_t copied = cudaMemcpyAsync(&fault, where, sizeof fault, cudaMemcpyDeviceToHost, cuda->stream);
-    ppo_status  status = ppo__cuda_status(copied, "ppo_cuda_sync");
-    if (!status) status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "ppo_cuda_sync");
-    cuda->calls = 0;
-    if (status || fault == PPO__NO_FAULT) return status;
-    status = ppo__cuda_status(cudaMemsetAsync(where, 0xff, sizeof fault, cuda->stream), "ppo_cuda_sync");
+/* Takes back the fault that was read, and says what it is. */
+static ppo_status ppo__cuda_tell(ppo_cuda *cuda, ppo__cuda_fault fault) {
+    if (fault == PPO__NO_FAULT) return PPO_OK;
+    ppo_status status = ppo__cuda_status(
+        cudaMemsetAsync(&cuda->shared->fault, 0xff, sizeof fault, cuda->stream), "ppo_cuda_sync");
     if (status) return status;
     const char *name = ppo__cuda_names[fault >> 32 & 0xff];
     unsigned    row = (unsigned)fault;
@@ -432,6 +428,16 @@ PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda) {
                         row);
     if (row == PPO__ALL_MASKED) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: all samples are masked", name);
     return ppo_fail(PPO_ERROR_NUMERIC, "%s: row %u gives NaN or infinity", name, row);
+}
+
+PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda) {
+    if (!cuda) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_sync: cuda is NULL");
+    ppo__cuda_fault fault = PPO__NO_FAULT, *where = &cuda->shared->fault;
+    cudaError_t copied = cudaMemcpyAsync(&fault, where, sizeof fault, cudaMemcpyDeviceToHost, cuda->stream);
+    ppo_status  status = ppo__cuda_status(copied, "ppo_cuda_sync");
+    if (!status) status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "ppo_cuda_sync");
+    cuda->calls = 0;
+    return status ? status : ppo__cuda_tell(cuda, fault);
 }
 
 /* -- rows of numbers, read by a group of threads in pieces of 16 bytes -- */
@@ -2441,7 +2447,7 @@ struct ppo__cuda_attention {
     const float *qkv, *dy;      /* (rows, 3 width); backward: (rows, width) */
     float       *y, *dqkv;      /* (rows, width); backward: added to */
     float       *log_sum, *dot; /* (rows, heads): of exp(scores); backward: dy . y */
-    const int   *start, *tile;  /* tile: (tiles, 2) a sequence and the first of its rows that a block has */
+    const int   *tile;          /* (tiles, 3): where ppo__cuda_place::begin, n, first are */
     int          width, heads, size;
     float        scale;
 };
@@ -2450,10 +2456,8 @@ struct ppo__cuda_attention {
 struct ppo__cuda_place {
     int begin, n, first, head; /* the sequence's first row and length; the block's first row in it */
     __device__ explicit ppo__cuda_place(const ppo__cuda_attention &job) {
-        const int s = job.tile[2 * blockIdx.x];
-        begin = job.start[s];
-        n = job.start[s + 1] - begin;
-        first = job.tile[2 * blockIdx.x + 1];
+        const int *tile = job.tile + 3 * (size_t)blockIdx.x;
+        begin = tile[0], n = tile[1], first = tile[2];
         head = (int)blockIdx.y;
     }
 };
@@ -2469,9 +2473,10 @@ static __device__ void ppo__cuda_tile(float *to, int ld_to, const float *from, i
     }
 }
 
-static __device__ float ppo__cuda_dot(const float *a, const float *b, int n) {
+/* Of n numbers each, those of b so many floats apart. */
+static __device__ float ppo__cuda_dot(const float *a, const float *b, int n, int step = 1) {
     float sum = 0;
-    for (int j = 0; j < n; ++j) sum += a[j] * b[j];
+    for (int j = 0; j < n; ++j) sum += a[j] * b[j * step];
     return sum;
 }
 
@@ -2670,15 +2675,15 @@ typedef struct ppo__cuda_attention_kept {
 
 /* The tiles of all sequences, listed on the host. */
 static int *ppo__cuda_tiles(ppo_tape *tape, const ppo__attention_args *args, int *tiles) {
+    const int *start = args->start;
     *tiles = 0;
-    for (int s = 0; s < args->count; ++s)
-        *tiles += (args->start[s + 1] - args->start[s] - 1) / PPO__ATTEND_OWN + 1;
-    int *list = (int *)ppo__tape_take(tape, ppo__at(2, *tiles), sizeof *list), *next = list;
+    for (int s = 0; s < args->count; ++s) *tiles += (start[s + 1] - start[s] - 1) / PPO__ATTEND_OWN + 1;
+    int *list = (int *)ppo__tape_take(tape, ppo__at(3, *tiles), sizeof *list), *next = list;
     for (int s = 0; s < args->count && list; ++s) {
-        for (int i = 0; i < args->start[s + 1] - args->start[s]; i += PPO__ATTEND_OWN)
-            *next++ = s, *next++ = i;
+        const int n = start[s + 1] - start[s];
+        for (int i = 0; i < n; i += PPO__ATTEND_OWN, next += 3) next[0] = start[s], next[1] = n, next[2] = i;
     }
-    return list ? ppo__cuda_ints(tape, list, ppo__at(2, *tiles)) : NULL;
+    return list ? ppo__cuda_ints(tape, list, ppo__at(3, *tiles)) : NULL;
 }
 
 static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
@@ -2691,13 +2696,21 @@ static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
     int        size = y->cols / args->heads;
     size_t     numbers = ppo__at(y->rows, args->heads);
     const int *tile = ppo__cuda_tiles(tape, args, &kept->tiles);
-    const int *start = ppo__cuda_ints(tape, args->start, (size_t)args->count + 1);
     float     *log_sum = ppo_tape_alloc(tape, numbers), *dot = y->grad ? ppo_tape_alloc(tape, numbers) : NULL;
     ppo_status status = ppo_tape_status(tape);
     if (!status) status = ppo__cuda_check_head(size);
     if (status) return status;
-    kept->job = {qkv->data, y->grad, y->data, qkv->grad,   log_sum, dot,
-                 start,     tile,    y->cols, args->heads, size,    1 / sqrtf((float)size)};
+    kept->job = {qkv->data,
+                 y->grad,
+                 y->data,
+                 qkv->grad,
+                 log_sum,
+                 dot,
+                 tile,
+                 y->cols,
+                 args->heads,
+                 size,
+                 1 / sqrtf((float)size)};
     dim3   grid(kept->tiles, args->heads), block(32, PPO__ATTEND_WARPS);
     size_t shared = (64 * (size + 1) + PPO__ATTEND_OWN * size) * sizeof(float);
     PPO__LAUNCH_HEADS(ppo__cuda_attend_kernel, size, grid, block, shared, ppo__cuda_of(node)->stream,
@@ -2718,7 +2731,7 @@ static void ppo__cuda_attention_backward(ppo_node *node) {
     ppo__cuda_keep(node, status);
 }
 
-/* -- attention of a generator's rows to what their slots keep: (context, width) keys, and values alike -- */
+/* -- attention of a generator's rows to what their slots keep, laid out as ppo.h's -- */
 
 struct ppo__cuda_cache {
     const float *qkv; /* (rows, 3 width) */
@@ -2730,10 +2743,10 @@ struct ppo__cuda_cache {
 
     /* Keeps number i of all keys. */
     __device__ void operator()(size_t i) const {
-        const int    row = (int)(i / width), j = (int)(i % width);
-        const size_t at = (size_t)position[row] * width + j;
-        keys[slot[row] * slot_keys + at] = qkv[(size_t)row * 3 * width + width + j];
-        values[slot[row] * slot_values + at] = qkv[(size_t)row * 3 * width + 2 * width + j];
+        const int    row = (int)(i / width), j = (int)(i % width), at = position[row], in = at % PPO__KEYS;
+        const float *k = qkv + (size_t)row * 3 * width + width + j, *v = k + width;
+        keys[slot[row] * slot_keys + (size_t)(at - in) * width + j * PPO__KEYS + in] = *k;
+        values[slot[row] * slot_values + (size_t)at * width + j] = *v;
     }
 };
 
@@ -2744,35 +2757,42 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
     if (row >= job.rows) return;
     const int            seen = job.position[row] + 1, lane = (int)threadIdx.x;
     const float         *q = job.qkv + (size_t)row * 3 * job.width + head * job.size;
-    const float         *keys = job.keys + job.slot[row] * job.slot_keys + head * job.size;
+    const float         *keys = job.keys + job.slot[row] * job.slot_keys + head * job.size * PPO__KEYS;
     const float         *values = job.values + job.slot[row] * job.slot_values + head * job.size;
     ppo__cuda_mixture<C> mix;
     mix.clear();
     for (int j = 0; j < seen; j += 32) {
-        const float *key = keys + (size_t)(j + lane < seen ? j + lane : 0) * job.width;
-        const float  score = job.scale * ppo__cuda_dot(q, key, job.size);
+        const float *key = keys + (size_t)(j / PPO__KEYS) * PPO__KEYS * job.width + j % PPO__KEYS;
+        const float  score =
+            job.scale * ppo__cuda_dot(q, key + (j + lane < seen ? lane : 0), job.size, PPO__KEYS);
         mix.add(j + lane < seen ? score : -INFINITY, values + (size_t)j * job.width, job.width, job.size,
                 seen - j < 32 ? seen - j : 32);
     }
     mix.write(job.out + (size_t)row * job.width + head * job.size, job.size);
 }
 
+/* Which rows there are, for all blocks of the model. */
+static ppo_status ppo__cuda_rows(ppo_tape *tape, ppo_generator *g) {
+    g->slot_there = ppo__cuda_ints(tape, g->row_slot, (size_t)g->rows);
+    g->position_there = ppo__cuda_ints(tape, g->row_position, (size_t)g->rows);
+    return ppo_tape_status(tape);
+}
+
 static ppo_status ppo__cuda_cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
-    const ppo_generator    *g = args->generator;
+    ppo_generator          *g = args->generator;
     const ppo_tensor       *qkv = node->in[0];
     int                     width = qkv->cols / 3, heads = g->gpt->config.heads, size = width / heads;
     size_t                  cache = ppo__at(args->block, g->slots);
     ppo_status              status = ppo__cuda_check_head(size);
-    const int              *slot = ppo__cuda_ints(node->tape, g->row_slot, (size_t)qkv->rows);
-    const int              *position = ppo__cuda_ints(node->tape, g->row_position, (size_t)qkv->rows);
-    if (status || !slot || !position) return status ? status : PPO_ERROR_MEMORY;
+    if (!status && !args->block) status = ppo__cuda_rows(node->tape, g);
+    if (status) return status;
     ppo__cuda_cache job = {qkv->data,
                            g->keys + cache * g->slot_keys,
                            g->values + cache * g->slot_values,
                            node->out[0]->data,
-                           slot,
-                           position,
+                           g->slot_there,
+                           g->position_there,
                            g->slot_keys,
                            g->slot_values,
                            qkv->rows,
@@ -3095,7 +3115,7 @@ static ppo_status ppo__cuda_write(ppo__device *device, void *to, const void *fro
 static void ppo__cuda_read(ppo__device *device, void *to, const void *from, size_t size) {
     ppo_cuda *cuda = (ppo_cuda *)device;
     char     *room = ppo__cuda_mail_room(cuda, size);
-    ppo__cuda_copy_as(cuda, room ? room : to, from, size, cudaMemcpyDeviceToHost);
+    if (ppo__cuda_copy_as(cuda, room ? room : to, from, size, cudaMemcpyDeviceToHost)) return;
     if (room) cuda->mail.letter[cuda->mail.count++] = {to, (size_t)(room - cuda->mail.memory), size};
     else ppo__cuda_deliver(cuda);
 }
@@ -3109,10 +3129,14 @@ static void ppo__cuda_zero(ppo__device *device, void *to, size_t size) {
     ppo__cuda_failed(cuda, ppo__cuda_status(cudaMemsetAsync(to, 0, size, cuda->stream), "a fill"));
 }
 
+/* ppo_cuda_sync(), whose fault comes with the mail. */
 static ppo_status ppo__cuda_settle(ppo__device *device) {
-    ppo_cuda *cuda = (ppo_cuda *)device;
+    ppo_cuda       *cuda = (ppo_cuda *)device;
+    ppo__cuda_fault fault = PPO__NO_FAULT;
+    ppo__cuda_read(device, &fault, &cuda->shared->fault, sizeof fault);
     ppo__cuda_deliver(cuda);
-    ppo_status status = ppo_cuda_sync(cuda), first = cuda->failed;
+    ppo_status status = ppo__cuda_tell(cuda, fault), first = cuda->failed;
+    cuda->calls = 0;
     cuda->failed = PPO_OK;
     return first ? ppo_fail(first, "%s", cuda->error) : status;
 }
