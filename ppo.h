@@ -6149,8 +6149,12 @@ PPO_DEF void ppo_params_zero_grad(ppo_params *params) {
     if (!params || !params->count) return;
     ppo__mirror *mirror = ppo__mirror_of(params);
     size_t       size = params->count * sizeof(float);
-    if (mirror) mirror->device->zero(mirror->device, mirror->grad, size);
-    else memset(params->grad, 0, size);
+    if (!mirror) {
+        memset(params->grad, 0, size);
+        return;
+    }
+    mirror->device->zero(mirror->device, mirror->grad, size);
+    mirror->changed = 1;
 }
 
 PPO_DEF void ppo_params_restart(ppo_params *params) {
@@ -10537,7 +10541,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
     if (!status) status = ppo__begin_results(g, prompts);
     if (!status) status = ppo__params_place(g->gpt->params, g->tape->device);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
-    if (status) return status;
+    if (status) return ppo__settle(g->tape->device, status);
     if (!g->tape->device)
         ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding,
                             c->vocab);
@@ -10548,8 +10552,9 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
         if (!g->rows) break;
         status = ppo__sample_step(g, how);
     }
-    if (!status) ppo__pack_samples(g, count, samples);
-    return status;
+    if (status) return ppo__settle(g->tape->device, status);
+    ppo__pack_samples(g, count, samples);
+    return PPO_OK;
 }
 
 /* --------------------------------------------------------------------------------------------------------

@@ -472,6 +472,38 @@ static void a_tape_on_the_processor_sees_what_was_learned(void **state) {
     ppo_tokens_free(&data);
 }
 
+/* Steps of a loop of the user's, which asks for scores in between. */
+static std::vector<float> steps_of_a_loop(void) {
+    ppo_gpt   *gpt = make_model(small, 1, 58);
+    ppo_tokens data = {0, NULL, NULL, NULL};
+    ppo_tape  *tape = NULL;
+    ppo_adam   adam = ppo_adam_default();
+    float      score[4];
+    make_tokens(small, 4, 59, &data);
+    assert_ok(ppo_tape_create(&tape));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(ppo_gpt_scores(gpt, &data, 4, score));
+        ppo_params_zero_grad(gpt->params);
+        ppo_tape_reset(tape);
+        ppo_response out = ppo_gpt_response(tape, gpt, &data, 1, PPO_POLICY);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, out.logp)));
+        assert_ok(ppo_params_step(gpt->params, &adam, 0.5f, NULL));
+    }
+    std::vector<float> end(gpt->params->data, gpt->params->data + gpt->params->count);
+    ppo_tape_free(tape);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&data);
+    return end;
+}
+
+static void a_loop_on_the_processor_may_ask_the_device_in_between(void **state) {
+    (void)state;
+    std::vector<float> want = steps_of_a_loop();
+    on_the_gpu();
+    std::vector<float> got = steps_of_a_loop();
+    assert_false(bits_differ(got.data(), want.data(), want.size()));
+}
+
 static void the_device_stays_while_trainers_are_there(void **state) {
     (void)state;
     ppo_gpt       *gpt = make_model(small, 1, 57);
@@ -625,6 +657,52 @@ static void an_update_copies_no_activations_to_the_host(void **state) {
     assert_in_range(bytes, 40 * 16, 40 * 16 + 600);
 }
 
+static void a_sync_that_fails_leaves_the_host_as_it_was(void **state) {
+    (void)state;
+    std::vector<ppo_fit_progress> progress;
+    ppo_gpt                      *gpt = make_model(small, 1, 69);
+    std::vector<float>            before(gpt->params->data, gpt->params->data + gpt->params->count);
+    on_the_gpu();
+    fit(SFT, gpt, NULL, &progress);
+    emulation.fail_at = 0;
+    assert_fails(ppo_params_sync(gpt->params), PPO_ERROR_MEMORY, "copy");
+    assert_false(bits_differ(gpt->params->data, before.data(), before.size()));
+    assert_ok(ppo_params_sync(gpt->params));
+    assert_true(bits_differ(gpt->params->data, before.data(), before.size()));
+    ppo_gpt_free(gpt);
+}
+
+/* A call that fails alone, in generation, is told of there, and not again by what comes next. */
+static void a_failure_is_told_once(void **state) {
+    (void)state;
+    ppo_gpt       *gpt = make_model(small, 1, 70);
+    ppo_tokens     prompts = {0, NULL, NULL, NULL};
+    ppo_generator *generator = NULL;
+    ppo_samples    out;
+    ppo_sampling   how = ppo_sampling_default();
+    float          score[2];
+    const int      token[2] = {3, 4};
+    long           k = 0;
+    how.max_new = 1;
+    for (int s = 0; s < 2; s++) assert_ok(ppo_tokens_add(&prompts, token, 1 + s, 1));
+    on_the_gpu();
+    assert_ok(ppo_generator_create(gpt, 1, &generator));
+    emulation.error = cudaErrorLaunchFailure;
+    for (int failed = 1; failed; k++) {
+        assert_ok(ppo_params_sync(gpt->params)); /* what is written again may fail, too */
+        emulation.fail_at = k;
+        ppo_status status = ppo_generate(generator, &prompts, &how, &out);
+        failed = emulation.fail_at < 0;
+        emulation.fail_at = -1;
+        assert_int_equal(status != PPO_OK, failed);
+        assert_ok(ppo_gpt_scores(gpt, &prompts, 2, score));
+    }
+    assert_true(k > 40);
+    ppo_generator_free(generator);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&prompts);
+}
+
 /* The k-th call fails, alone or with all that follow, as if memory had gone or the device been lost: a
    status, nothing left behind, and the processor goes on. */
 static void a_call_that_fails_is_a_status_and_the_processor_goes_on(void **state) {
@@ -674,6 +752,7 @@ int main(void) {
         on_both(copies_and_steps_see_what_was_learned),
         on_both(restarting_forgets_moments_there_too),
         on_both(a_tape_on_the_processor_sees_what_was_learned),
+        on_both(a_loop_on_the_processor_may_ask_the_device_in_between),
         on_both(the_device_stays_while_trainers_are_there),
         on_both(numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them),
         on_both(a_loss_that_is_not_finite_stops_the_training),
@@ -681,6 +760,8 @@ int main(void) {
         on_both(an_allocation_that_fails_is_reported_and_leaves_nothing),
 #ifndef __CUDACC__
         on_both(an_update_copies_no_activations_to_the_host),
+        on_both(a_sync_that_fails_leaves_the_host_as_it_was),
+        on_both(a_failure_is_told_once),
         on_both(a_call_that_fails_is_a_status_and_the_processor_goes_on),
 #endif
     };
