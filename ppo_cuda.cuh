@@ -216,6 +216,9 @@ PPO_DEF ppo_status ppo_use_cuda(int device);
 
 #if defined(PPO_IMPLEMENTATION) && !defined(PPO__CUDA_IMPLEMENTED)
 #define PPO__CUDA_IMPLEMENTED
+#if !defined(__CUDACC__) && !defined(PPO_TEST_CUDA_EMULATION_H)
+#error "nvcc compiles the implementation of ppo_cuda.cuh: nvcc -x cu, or a file whose name ends in .cu"
+#else
 
 #ifdef __CUDACC__ /* else an emulation, by which the tests run the kernels on the processor */
 #include <cublas_v2.h>
@@ -3240,4 +3243,5 @@ PPO_DEF ppo_status ppo_use_cuda(int device) {
     return before ? ppo__cuda_retire(before) : PPO_OK;
 }
 
+#endif
 #endif

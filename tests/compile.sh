@@ -202,6 +202,13 @@ cuda_two_files() {
     "$nvcc" $nvcc_flags -I. -c $work/cuda_implement.cu -o $work/cuda_implement.o
     "$nvcc" $work/cuda_declare.o $work/cuda_implement.o -o $work/$name.program -lcublas
 }
+# Another compiler that is to implement it says that it cannot, in one line.
+others_send_to_nvcc() {
+    ! $cc -I. -x c -c $work/cuda_implement.cu -o $work/$name.o 2>$work/$name.errors
+    grep 'error.*nvcc compiles' $work/$name.errors
+    test "$(grep -c error: $work/$name.errors)" = 1
+}
+check others_send_to_nvcc others_send_to_nvcc
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 nvcc_flags='-std=c++17 -O2 -arch=sm_80 -Werror all-warnings'
 echo '#include <cublas_v2.h>' >$work/cublas.cu
