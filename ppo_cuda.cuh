@@ -48,7 +48,9 @@ extern "C" {
    1 Base: a device, its stream, its errors
    -------------------------------------------------------------------------------------------------------- */
 
-/* Work that is done on a device one after another. For one host thread at a time. */
+/* Work that is done on a device one after another. For one host thread at a time, whose current device it
+   must be: that of ppo_cuda_create() makes it so, on another thread or after another device cudaSetDevice()
+   does. */
 typedef struct ppo_cuda ppo_cuda;
 
 /* device: 0 is the first. Errors: PPO_ERROR_DEVICE (none, an old driver or GPU), PPO_ERROR_MEMORY. */
@@ -202,7 +204,8 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
    numbers yourself. -1: on the processor again, with the models' numbers brought back. Attention heads have
    up to 256 numbers there; last bits differ from the processor's. Errors: those of ppo_cuda_create(), and
    trainers or generators that are still on the device before; then all is as it was. If the device fails in
-   the end, the models are as they were last brought back. */
+   the end, the models are as they were last brought back. A model is for one thread at a time then, even to
+   be read. */
 PPO_DEF ppo_status ppo_use_cuda(int device);
 
 #ifdef __cplusplus
