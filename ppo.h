@@ -308,7 +308,9 @@ PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count);
 
 /* Where a GPU computes (ppo_cuda.cuh), the four blocks of a language model stay there between calls of the
    library. Call this before you read or change them yourself: then the blocks here are those that count,
-   until a call uses the model again. Otherwise it does nothing. Errors: those of the device. */
+   until a call uses the model again. A tape of your own, which computes here, does so by itself, but between
+   its forward and backward no other call may use the model. Otherwise it does nothing. Errors: those of the
+   device. */
 PPO_DEF ppo_status ppo_params_sync(ppo_params *params);
 
 /* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013, as PyTorch's
@@ -3588,19 +3590,14 @@ PPO_DEF ppo_status ppo_params_sync(ppo_params *params) {
 /* Has the numbers where a tape computes: on this device, or, NULL, on the host. */
 static ppo_status ppo__params_place(ppo_params *params, ppo__device *device) {
     ppo__mirror *mirror = ppo__mirror_of(params);
-    if (!device || (mirror && mirror->device != device)) {
-        ppo_status status = ppo_params_sync(params);
-        if (status || !device) return status;
-    }
-    if (mirror && mirror->device == device) return PPO_OK;
+    if (device && mirror && mirror->device == device) return PPO_OK;
+    ppo_status status = ppo_params_sync(params);
+    if (status || !device) return status;
     if (params->mirror && params->mirror->device != device) ppo__mirror_free(params);
-    if (!params->mirror) {
-        ppo_status status = ppo__mirror_create(params, device);
-        if (status) return status;
-    }
+    if (!params->mirror) status = ppo__mirror_create(params, device);
+    if (status) return status;
     mirror = params->mirror;
-    ppo_status status =
-        device->write(device, mirror->data, params->data, 4 * params->capacity * sizeof(float));
+    status = device->write(device, mirror->data, params->data, 4 * params->capacity * sizeof(float));
     if (status) return status;
     mirror->counts = 1;
     mirror->changed = 0;
@@ -3872,25 +3869,35 @@ static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with
     return tape->status ? NULL : tensor;
 }
 
+/* Which number of a block x is; huge where it lies before. */
+static size_t ppo__place_in(const float *block, const float *x) {
+    return (size_t)((uintptr_t)x - (uintptr_t)block) / sizeof(float);
+}
+
 /* x as this tape sees it: where it is a parameter, its numbers may lie on the device, or its gradient go to
    tape->grad. */
 static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
     const ppo_params *params = tape->params;
     ppo__mirror      *mirror = tape->device ? tape->device->mirrors : NULL;
+    float            *data = NULL, *grad = NULL;
     if (!x || (!params && !mirror)) return x;
-    size_t at = 0;
-    for (; mirror; mirror = mirror->next) {
-        at = (uintptr_t)x->data - (uintptr_t)mirror->params->data; /* huge where it lies before */
-        if (at < mirror->params->count * sizeof(float)) break;
+    for (; mirror && !data; mirror = mirror->next) {
+        size_t at = ppo__place_in(mirror->params->data, x->data);
+        if (at >= mirror->params->count) continue;
+        data = mirror->data + at;
+        grad = mirror->grad + at;
+        if (x->grad && tape->recording) mirror->changed = 1;
     }
-    if (params) at = (uintptr_t)x->grad - (uintptr_t)params->grad;
-    if (!mirror && (!params || !x->grad || at >= params->count * sizeof(float))) return x;
+    if (params && x->grad) {
+        size_t at = ppo__place_in(params->grad, x->grad);
+        if (at < params->count) data = x->data, grad = tape->grad + at;
+    }
+    if (!data) return x;
     ppo_tensor *own = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *own);
     if (!own) return NULL;
     *own = *x;
-    if (mirror) own->data = mirror->data + at / sizeof(float);
-    if (own->grad) own->grad = (mirror ? mirror->grad : tape->grad) + at / sizeof(float);
-    if (mirror && own->grad && tape->recording) mirror->changed = 1;
+    own->data = data;
+    if (x->grad) own->grad = grad;
     return own;
 }
 
@@ -4001,7 +4008,7 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
         else ppo__zero((float *)chunk->memory, chunk->used / sizeof(float));
     }
     if (tape->device) status = tape->device->write(tape->device, loss->grad, &one, sizeof one);
-    else loss->grad[0] = one;
+    else loss->grad[0] += one; /* a parameter's is not cleared */
     if (status) return status;
     for (ptrdiff_t i = stbds_arrlen(tape->nodes) - 1; i >= 0; --i) {
         tape->nodes[i]->op->backward(tape->nodes[i]);

@@ -627,6 +627,18 @@ static void a_failing_operation_gives_null_and_a_sentence_that_backward_repeats(
     ppo_tape_free(tape);
 }
 
+/* As those of all parameters do. */
+static void the_gradient_of_a_parameter_that_is_the_loss_adds_up(void **state) {
+    (void)state;
+    bench      s;
+    float      x = 3, grad = 2;
+    ppo_tensor loss = {1, 1, &x, &grad};
+    open_bench(&s);
+    assert_ok(ppo_tape_backward(s.tape, &loss));
+    assert_true(grad == 3);
+    ppo_tape_free(s.tape);
+}
+
 static void backward_refuses_what_is_not_a_scalar(void **state) {
     (void)state;
     bench s;
@@ -810,6 +822,7 @@ int main(void) {
         cmocka_unit_test(results_stay_where_they_are_until_the_reset),
         cmocka_unit_test_teardown(a_reset_tape_allocates_nothing_in_later_rounds, restore_allocator),
         cmocka_unit_test(a_failing_operation_gives_null_and_a_sentence_that_backward_repeats),
+        cmocka_unit_test(the_gradient_of_a_parameter_that_is_the_loss_adds_up),
         cmocka_unit_test(backward_refuses_what_is_not_a_scalar),
         cmocka_unit_test_teardown(an_operation_out_of_memory_gives_null_and_leaves_the_tape_usable,
                                   restore_allocator),
