@@ -11,15 +11,17 @@
    - Any call of the runtime and of cuBLAS can be made to fail: emulation.fail_at.
 
    Stricter than CUDA: all threads that a mask names must exist and come to the same line of the source. Not
-   emulated: doing things at the same time (streams work at once, blocks cannot wait for each other, nothing
-   can wait by polling), the rounding of TF32 and of __expf and the like, launches from several host threads,
-   and that kernels cannot touch the host's memory. */
+   emulated: doing things at the same time (blocks cannot wait for each other, nothing can wait by polling;
+   streams work at once, but struct stream tells what is reported all the same), the rounding of TF32 and of
+   __expf and the like, launches from several host threads, and that kernels cannot touch the host's
+   memory. */
 #ifndef PPO_TEST_CUDA_EMULATION_H
 #define PPO_TEST_CUDA_EMULATION_H
 
 #include "cuda_emulation_device.h"
 
 #include <map>
+#include <set>
 
 #include <limits.h>
 #include <time.h>
@@ -167,9 +169,13 @@ template <class T> cudaError_t allocate(T **p, size_t size, bool device) {
     return cudaSuccess;
 }
 
+inline void finish_work();
+
+/* Waits for the device, as CUDA does. */
 inline cudaError_t free(const char *name, void *p, bool device) {
     cudaError_t injected = call();
     if (!p) return injected;
+    finish_work();
     auto found = blocks.find(~(uintptr_t)p);
     if (found == blocks.end() || found->second.device != device)
         return complain("%s: %p was not allocated as such, or is free already", name, p);
@@ -180,13 +186,53 @@ inline cudaError_t free(const char *name, void *p, bool device) {
     return injected;
 }
 
+/* All work is done at once. Held against the host is what it must not rely on before it waits: */
 struct stream {
-    long uses;
+    bool busy;
 };
+inline std::set<stream *> streams;
+inline bool               default_is_busy;
 
-/* The work was done at once; that the stream still exists, AddressSanitizer sees by this. */
+/* Streams and the default one do not wait for each other (they are non-blocking). */
 inline void use(stream *s) {
-    if (s) s->uses++;
+    bool &busy = s ? s->busy : default_is_busy, other = s && default_is_busy;
+    for (stream *t : streams) other |= !s && t->busy;
+    if (other) complain("a stream has work that the default one does not wait for, or the other way");
+    busy = true;
+}
+
+/* Copies between pinned and device memory may read the one, and write it, only when they are waited for. */
+struct copy {
+    void             *host;
+    bool              to_host;
+    std::vector<char> bytes;
+};
+inline std::vector<copy> copies;
+
+inline void copy_bytes(void *to, const void *from, size_t size, bool to_host, bool one_side) {
+    const char *now = static_cast<const char *>(from);
+    void       *host = to_host ? to : const_cast<void *>(from);
+    size_t      left;
+    const bool  pinned = !one_side && find(host, &left);
+    if (pinned) copies.push_back({host, to_host, std::vector<char>(now, now + size)});
+    if (pinned && to_host) memset(to, 0xff, size);
+    else memcpy(to, from, size);
+}
+
+inline void finish_copies() {
+    bool changed = false;
+    for (const copy &c : copies) {
+        if (c.to_host) memcpy(c.host, c.bytes.data(), c.bytes.size());
+        else changed |= memcmp(c.host, c.bytes.data(), c.bytes.size()) != 0;
+    }
+    copies.clear();
+    if (changed) complain("pinned memory has changed before a copy from there was waited for");
+}
+
+inline void finish_work() {
+    finish_copies();
+    for (stream *s : streams) s->busy = false;
+    default_is_busy = false;
 }
 } // namespace emulated
 
@@ -238,15 +284,20 @@ inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from
     if (from_device && !to_device) emulation.bytes_to_host += width * height;
     emulated::access access;
     for (size_t row = 0; row < height; row++)
-        memcpy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width);
+        emulated::copy_bytes((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width,
+                             !to_device, to_device == from_device);
     return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind,
                                    cudaStream_t stream = NULL) {
     return cudaMemcpy2DAsync(to, size, from, size, size, 1, kind, stream);
 }
+/* May return before what is not pinned has come to the device. */
 inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind kind) {
-    return cudaMemcpyAsync(to, from, size, kind);
+    const cudaError_t error = cudaMemcpyAsync(to, from, size, kind);
+    emulated::finish_copies();
+    if (kind == cudaMemcpyDeviceToHost) emulated::default_is_busy = false;
+    return error;
 }
 inline cudaError_t cudaMemsetAsync(void *p, int byte, size_t size, cudaStream_t stream = NULL) {
     EMULATED_CALL();
@@ -344,7 +395,11 @@ template <class T> cudaError_t destroy(T *created) {
 }
 } // namespace emulated
 
-inline cudaError_t cudaDeviceSynchronize() { return emulated::call(); }
+inline cudaError_t cudaDeviceSynchronize() {
+    EMULATED_CALL();
+    emulated::finish_work();
+    return cudaSuccess;
+}
 inline cudaError_t cudaDriverGetVersion(int *version) {
     return emulated::query(version, emulation.driver_version);
 }
@@ -381,12 +436,19 @@ inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, 
 
 enum { cudaStreamDefault, cudaStreamNonBlocking };
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
-    return emulated::create(stream);
+    const cudaError_t error = emulated::create(stream);
+    if (!error) emulated::streams.insert(*stream);
+    return error;
 }
-inline cudaError_t cudaStreamDestroy(cudaStream_t stream) { return emulated::destroy(stream); }
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    emulated::streams.erase(stream);
+    return emulated::destroy(stream);
+}
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    emulated::use(stream);
-    return emulated::call();
+    (stream ? stream->busy : emulated::default_is_busy) = false;
+    if (cudaError_t injected = emulated::call()) return emulated::copies.clear(), injected;
+    emulated::finish_copies();
+    return cudaSuccess;
 }
 
 typedef struct timespec *cudaEvent_t; /* 0: not recorded */

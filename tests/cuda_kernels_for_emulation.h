@@ -265,8 +265,9 @@ static int copy_there_and_back(cudaStream_t stream) {
     int *device = NULL, *other = NULL, *host = NULL;
     DO(cudaMallocHost(&host, n * sizeof *host));
     DO(cudaMalloc(&device, n * sizeof *device));
-    DO(cudaMallocAsync(&other, n * sizeof *other, stream));
     DO(cudaMemset(device, 0, n * sizeof *device));
+    DO(cudaDeviceSynchronize());
+    DO(cudaMallocAsync(&other, n * sizeof *other, stream));
     DO(cudaMemsetAsync(other, 0xff, n * sizeof *other, stream));
     DO(cudaMemcpyAsync(other, device, n * sizeof *device / 2, cudaMemcpyDeviceToDevice, stream));
     DO(cudaMemcpy2DAsync(host, 4 * sizeof *host, other, 4 * sizeof *host, 3 * sizeof *host, 3,

@@ -612,6 +612,47 @@ static void a_machine_may_have_no_device_or_an_old_one(void **state) {
     assert_int_equal(number, 5);
 }
 
+static void streams_and_the_default_one_do_not_wait_for_each_other(void **state) {
+    (void)state;
+    char         bytes[4] = {0};
+    char        *x = on_device<char>(4);
+    cudaStream_t stream = NULL;
+    assert_ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    assert_ok(cudaMemsetAsync(x, 1, 4, stream));
+    assert_complains(cudaMemcpy(bytes, x, 4, cudaMemcpyDeviceToHost), "does not wait");
+    assert_ok(cudaStreamSynchronize(stream));
+    assert_ok(cudaMemcpy(bytes, x, 4, cudaMemcpyDeviceToHost));
+    assert_ok(cudaMemsetAsync(x, 1, 4, stream));
+    assert_ok(cudaDeviceSynchronize());
+    assert_ok(cudaMemcpy(x, bytes, 4, cudaMemcpyHostToDevice)); /* may return before it is done */
+    assert_complains(cudaMemsetAsync(x, 1, 4, stream), "does not wait");
+    assert_ok(cudaDeviceSynchronize());
+    assert_ok(cudaMemsetAsync(x, 1, 4, stream));
+    assert_ok(cudaStreamDestroy(stream));
+    assert_ok(cudaFree(x));
+}
+
+static void copies_of_pinned_memory_take_until_they_are_waited_for(void **state) {
+    (void)state;
+    char        *x = on_device<char>(4), *pinned = NULL;
+    cudaStream_t stream = NULL;
+    assert_ok(cudaMallocHost(&pinned, 4));
+    assert_ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    memset(pinned, 7, 4);
+    assert_ok(cudaMemcpyAsync(x, pinned, 4, cudaMemcpyHostToDevice, stream));
+    pinned[3] = 8;
+    assert_complains(cudaStreamSynchronize(stream), "pinned");
+    assert_ok(cudaMemcpyAsync(pinned, x, 4, cudaMemcpyDeviceToHost, stream));
+    assert_true(pinned[0] != 7);
+    assert_ok(cudaStreamSynchronize(stream));
+    assert_true(pinned[0] == 7 && pinned[3] == 7);
+    assert_ok(cudaMemcpyAsync(pinned, x, 4, cudaMemcpyDeviceToHost, stream));
+    assert_ok(cudaFree(x)); /* waits, too */
+    assert_true(pinned[0] == 7);
+    assert_ok(cudaStreamDestroy(stream));
+    assert_ok(cudaFreeHost(pinned));
+}
+
 static void only_recorded_events_have_a_time(void **state) {
     (void)state;
     cudaEvent_t from = NULL, to = NULL;
@@ -840,6 +881,8 @@ int main(void) {
         TEST(errors_stay_until_they_are_got),
         TEST(errors_have_names_and_sentences),
         TEST(a_machine_may_have_no_device_or_an_old_one),
+        TEST(streams_and_the_default_one_do_not_wait_for_each_other),
+        TEST(copies_of_pinned_memory_take_until_they_are_waited_for),
         TEST(only_recorded_events_have_a_time),
         TEST(bits_are_counted_and_turned),
         TEST(a_product_is_rounded_before_a_difference),
