@@ -3074,7 +3074,10 @@ static const ppo_op *ppo__cuda_find(const char *name) {
 /* -- the device: what ppo.h asks of it. Small pieces go both ways through pinned memory, so that nobody
    waits: those for the host are handed out by the next settle(), or when the memory is full -- */
 
-enum { PPO__MAIL_SIZE = 1 << 22, PPO__MAIL_LETTERS = 1 << 12, PPO__MAIL_ALIGN = 16 };
+#ifndef PPO__CUDA_MAIL
+#define PPO__CUDA_MAIL (4 << 20)
+#endif
+enum { PPO__MAIL_SIZE = PPO__CUDA_MAIL, PPO__MAIL_LETTERS = 1 << 12, PPO__MAIL_ALIGN = 16 };
 
 static void ppo__cuda_failed(ppo_cuda *cuda, ppo_status status) {
     if (!status || cuda->failed) return;
