@@ -385,6 +385,9 @@ static ppo_status ppo__cuda_open(ppo_cuda *cuda) {
             cudaMemsetAsync(&cuda->shared->fault, 0xff, sizeof cuda->shared->fault, cuda->stream), "a fill");
     if (!status) status = ppo__blas_status(cublasCreate(&cuda->blas), "the device");
     if (!status) status = ppo__blas_status(cublasSetStream(cuda->blas, cuda->stream), "the device");
+    if (!status) /* no TF32, and sums that are split are of floats even where their result is bf16 */
+        status = ppo__blas_status(
+            cublasSetMathMode(cuda->blas, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "the device");
     return status;
 }
 
@@ -639,9 +642,8 @@ static __global__ void ppo__cuda_sum_kernel(J job, int n, typename J::Sum *parti
 
 /* n is above 0. */
 template <class J> static ppo_status ppo__cuda_sum(ppo_cuda *cuda, const char *name, const J &job, int n) {
-    enum { EACH = 8 }; /* elements that a thread takes at least */
     typedef typename J::Sum Sum;
-    const int               blocks = (n - 1) / (PPO__SUM_THREADS * EACH) + 1;
+    const int               blocks = (n - 1) / PPO__SUM_THREADS + 1;
     const int               grid = blocks < PPO__SUM_BLOCKS ? blocks : (int)PPO__SUM_BLOCKS;
     Sum                    *partial = (Sum *)ppo__cuda_scratch(cuda, PPO__SUM_BLOCKS * sizeof(Sum));
     if (!partial) return PPO_ERROR_MEMORY;

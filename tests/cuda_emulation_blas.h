@@ -11,7 +11,12 @@ enum cublasStatus_t {
     CUBLAS_STATUS_NOT_SUPPORTED = 15
 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
-enum cublasMath_t { CUBLAS_DEFAULT_MATH = 0, CUBLAS_PEDANTIC_MATH = 2, CUBLAS_TF32_TENSOR_OP_MATH = 3 };
+enum cublasMath_t {
+    CUBLAS_DEFAULT_MATH = 0,
+    CUBLAS_PEDANTIC_MATH = 2,
+    CUBLAS_TF32_TENSOR_OP_MATH = 3,
+    CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16
+};
 enum cublasComputeType_t {
     CUBLAS_COMPUTE_32F = 68,
     CUBLAS_COMPUTE_32F_PEDANTIC = 69,
@@ -60,7 +65,8 @@ struct matrix {
     }
 };
 
-/* C = alpha op(A) op(B) + beta C for each of the batch, sums in double. Where beta is 0, C is not read. */
+/* C = alpha op(A) op(B) + beta C for each of the batch, sums in double. Where beta is 0, C is not read. Long
+   sums are made of parts, which are added up in the type of C if the mode of arithmetic allows that. */
 inline cublasStatus_t multiply(blas *handle, float alpha, matrix a, matrix b, float beta, matrix c,
                                int batches) {
     if (cudaError_t injected = call()) return blas_status(injected);
@@ -72,13 +78,16 @@ inline cublasStatus_t multiply(blas *handle, float alpha, matrix a, matrix b, fl
     if (a.type != b.type || (c.type != a.type && c.type != CUDA_R_32F)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!a.fits("A", batches) || !b.fits("B", batches) || !c.fits("C", batches))
         return CUBLAS_STATUS_EXECUTION_FAILED;
-    access access;
+    const bool round = !c.is_float() && handle->math != CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    access     access;
     for (int batch = 0; batch < batches; batch++)
         for (int column = 0; column < c.columns; column++)
             for (int row = 0; row < c.rows; row++) {
                 double sum = 0;
-                for (int i = 0; i < a.columns; i++)
+                for (int i = 0; i < a.columns; i++) {
                     sum += a.get(a.at(row, i, batch)) * b.get(b.at(i, column, batch));
+                    if (round && i % 256 == 255) sum = __bfloat162float(__float2bfloat16((float)sum));
+                }
                 size_t at = c.at(row, column, batch);
                 c.set(at, alpha * sum + (beta != 0 ? beta * c.get(at) : 0));
             }
