@@ -857,7 +857,8 @@ template <class T, int THREADS> static __global__ void ppo__token_logp_kernel(pp
 }
 
 /* The same, and the KL to the reference: sum p ((z - max) - (z' - max')) - log_sum + log_sum'. */
-template <class T, int THREADS> static __global__ void ppo__token_kl_kernel(ppo__token_job<T> job) {
+template <class T, int THREADS>
+static __global__ void __launch_bounds__(PPO__ROW_THREADS) ppo__token_kl_kernel(ppo__token_job<T> job) {
     const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
     if (row >= job.n) return;
     const size_t           at = (size_t)row * job.vocab;
