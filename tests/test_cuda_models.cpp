@@ -580,6 +580,7 @@ static void heads_that_are_too_large_are_refused(void **state) {
     ppo_tokens_free(&data);
 }
 
+#ifndef __CUDACC__
 /* The smallest training there is, from the switch there to the switch back: a step of each kind. */
 static ppo_status tiny_job(void *user) {
     (void)user;
@@ -618,7 +619,6 @@ static void an_allocation_that_fails_is_reported_and_leaves_nothing(void **state
     ppo_set_allocator(NULL, NULL);
 }
 
-#ifndef __CUDACC__
 /* Bytes that an update copies to the host, with a model of this width. */
 static size_t bytes_of_an_update(int width) {
     const model_shape shape = {9, 14, width, 2, 2};
@@ -757,8 +757,8 @@ int main(void) {
         on_both(numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them),
         on_both(a_loss_that_is_not_finite_stops_the_training),
         on_both(heads_that_are_too_large_are_refused),
-        on_both(an_allocation_that_fails_is_reported_and_leaves_nothing),
 #ifndef __CUDACC__
+        on_both(an_allocation_that_fails_is_reported_and_leaves_nothing),
         on_both(an_update_copies_no_activations_to_the_host),
         on_both(a_sync_that_fails_leaves_the_host_as_it_was),
         on_both(a_failure_is_told_once),
