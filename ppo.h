@@ -3830,12 +3830,12 @@ PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
     return (float *)ppo__tape_take_from(tape, tape ? &tape->numbers : NULL, n, sizeof(float));
 }
 
-/* n floats of the host for where the tape computes. */
-static float *ppo__tape_write(ppo_tape *tape, const float *from, size_t n) {
-    if (!tape->device) return (float *)from;
-    float     *to = ppo_tape_alloc(tape, n);
-    ppo_status status = to ? tape->device->write(tape->device, to, from, n * sizeof(float)) : PPO_OK;
-    return status ? (float *)ppo__tape_fail(tape, status) : to;
+/* What the host has, for where the tape computes. */
+static void *ppo__tape_write(ppo_tape *tape, const void *from, size_t size) {
+    if (!tape->device) return (void *)from;
+    void      *to = ppo__tape_take_from(tape, &tape->numbers, size, 1);
+    ppo_status status = to ? tape->device->write(tape->device, to, from, size) : PPO_OK;
+    return status ? ppo__tape_fail(tape, status) : to;
 }
 
 /* n floats from where the tape computes; they are there after ppo__tape_settle(). */
@@ -3911,7 +3911,7 @@ PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int row
     if (!tensor) return NULL;
     tensor->rows = rows;
     tensor->cols = cols;
-    tensor->data = ppo__tape_write(tape, data, ppo__size(tensor));
+    tensor->data = (float *)ppo__tape_write(tape, data, ppo__size(tensor) * sizeof(float));
     tensor->grad = NULL;
     return tensor->data ? tensor : NULL;
 }

@@ -2162,8 +2162,9 @@ static void ppo__cuda_keep(const ppo_node *node, ppo_status status) {
     if (status) ppo__tape_fail(node->tape, status);
 }
 
-static int *ppo__cuda_ints(ppo_tape *tape, const int *from, size_t n) {
-    return (int *)ppo__tape_write(tape, (const float *)(const void *)from, n);
+/* n of the host's; NULL stays NULL. */
+template <class T> static T *ppo__cuda_given(ppo_tape *tape, const T *from, size_t n) {
+    return from ? (T *)ppo__tape_write(tape, from, n * sizeof *from) : NULL;
 }
 
 struct ppo__cuda_add { /* to = a + b */
@@ -2326,7 +2327,7 @@ static ppo_status ppo__cuda_embedding_forward(ppo_node *node) {
     ppo_tensor *out = node->out[0];
     ppo_status  status = ppo__check_index(index, out->rows, node->in[0]->rows);
     if (status) return status;
-    int *there = ppo__cuda_ints(node->tape, index, (size_t)out->rows);
+    int *there = ppo__cuda_given(node->tape, index, (size_t)out->rows);
     if (!there) return PPO_ERROR_MEMORY;
     node->kept = there;
     ppo__cuda_gather job = {node->in[0]->data, there, out->data, out->cols};
@@ -2692,7 +2693,7 @@ static int *ppo__cuda_tiles(ppo_tape *tape, const ppo__attention_args *args, int
         const int n = start[s + 1] - start[s];
         for (int i = 0; i < n; i += PPO__ATTEND_OWN, next += 3) next[0] = start[s], next[1] = n, next[2] = i;
     }
-    return list ? ppo__cuda_ints(tape, list, ppo__at(3, *tiles)) : NULL;
+    return ppo__cuda_given(tape, list, ppo__at(3, *tiles));
 }
 
 static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
@@ -2782,8 +2783,8 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
 
 /* Which rows there are, for all blocks of the model. */
 static ppo_status ppo__cuda_rows(ppo_tape *tape, ppo_generator *g) {
-    g->slot_there = ppo__cuda_ints(tape, g->row_slot, (size_t)g->rows);
-    g->position_there = ppo__cuda_ints(tape, g->row_position, (size_t)g->rows);
+    g->slot_there = ppo__cuda_given(tape, g->row_slot, (size_t)g->rows);
+    g->position_there = ppo__cuda_given(tape, g->row_position, (size_t)g->rows);
     return ppo_tape_status(tape);
 }
 
@@ -2834,7 +2835,7 @@ static ppo_status ppo__cuda_categorical_forward(ppo_node *node) {
     ppo__cuda_token_kept *kept = (ppo__cuda_token_kept *)ppo__tape_take(node->tape, 1, sizeof *kept);
     if (status || !kept) return status ? status : PPO_ERROR_MEMORY;
     node->kept = kept;
-    kept->token = ppo__cuda_ints(node->tape, args->action, n);
+    kept->token = ppo__cuda_given(node->tape, args->action, n);
     kept->rows = {node->out[0]->data, node->out[1]->data, ppo_tape_alloc(node->tape, n),
                   ppo_tape_alloc(node->tape, n), NULL};
     if (ppo_tape_status(node->tape)) return PPO_ERROR_MEMORY;
@@ -2921,17 +2922,6 @@ static void ppo__cuda_loss_backward(ppo_node *node) {
     ppo__cuda_spread_to(node, 0, (const float *)node->kept, 0);
 }
 
-/* n floats, or bytes, of the host; NULL stays NULL. */
-static const float *ppo__cuda_given(ppo_tape *tape, const float *from, size_t n) {
-    return from ? ppo__tape_write(tape, from, n) : NULL;
-}
-static const unsigned char *ppo__cuda_mask(ppo_tape *tape, const unsigned char *mask, size_t n) {
-    if (!mask) return NULL;
-    unsigned char *to = (unsigned char *)ppo_tape_alloc(tape, (n + 3) / 4);
-    ppo_status     status = to ? tape->device->write(tape->device, to, mask, n) : PPO_OK;
-    return status ? (unsigned char *)ppo__tape_fail(tape, status) : to;
-}
-
 static ppo_status ppo__cuda_policy_forward(ppo_node *node) {
     const ppo__policy_args *args = (const ppo__policy_args *)node->args;
     ppo_tape               *tape = node->tape;
@@ -2940,7 +2930,7 @@ static ppo_status ppo__cuda_policy_forward(ppo_node *node) {
     ppo_policy_stats       *stats = (ppo_policy_stats *)ppo_tape_alloc(tape, sizeof *stats / sizeof(float));
     const float            *old_logp = ppo__cuda_given(tape, args->old_logp, n);
     const float            *advantage = ppo__cuda_given(tape, args->advantage, n);
-    const unsigned char    *mask = ppo__cuda_mask(tape, args->mask, n);
+    const unsigned char    *mask = ppo__cuda_given(tape, args->mask, n);
     if (status || ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
     status = ppo_cuda_policy_loss(ppo__cuda_of(node), node->in[0]->data, old_logp, advantage, mask, (int)n,
                                   &args->objective, stats, (float *)node->kept);
@@ -2958,7 +2948,7 @@ static ppo_status ppo__cuda_value_forward(ppo_node *node) {
     ppo_status             status = ppo__loss_keep(node);
     const float           *old_value = ppo__cuda_given(tape, args->old_value, n);
     const float           *target = ppo__cuda_given(tape, args->target, n);
-    const unsigned char   *mask = ppo__cuda_mask(tape, args->mask, n);
+    const unsigned char   *mask = ppo__cuda_given(tape, args->mask, n);
     if (status || ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
     return ppo_cuda_huber_value_loss(ppo__cuda_of(node), node->in[0]->data, old_value, target, mask, (int)n,
                                      args->clip_range, args->delta, node->out[0]->data, (float *)node->kept);
@@ -3043,7 +3033,7 @@ static ppo_status ppo__cuda_sequences_forward(ppo_node *node) {
     if (!first) return PPO_ERROR_MEMORY;
     first[0] = 0;
     for (int s = 0; s < tokens->count; ++s) first[s + 1] = first[s] + ppo__response_length(tokens, s);
-    node->kept = ppo__cuda_ints(node->tape, first, (size_t)tokens->count + 1);
+    node->kept = ppo__cuda_given(node->tape, first, (size_t)tokens->count + 1);
     return node->kept ? ppo__cuda_sequences_run(node, NULL, NULL) : PPO_ERROR_MEMORY;
 }
 
