@@ -281,7 +281,7 @@ static void the_gradient_of_the_whole_loss_is_right(void **state) {
         bench b = begin(&c);
         assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
         ppo_gpt          *policy = b.policy;
-        loss_job          job = {b.rlhf, {{0, 0, 0, 0, 0, 0, 0}, 0, 0}};
+        loss_job          job = {b.rlhf, {{0, 0, 0, 0, 0, 0, 0}, 0, 0, 0}};
         ppo_tensor *const inputs[] = {policy->score_weight, policy->block[0].qkv_bias, policy->norm_weight,
                                       policy->block[0].down_weight};
         assert_ok(ppo_check_gradients(whole_loss, inputs, COUNT(inputs), &job, 1e-2f, 2e-2f, NULL));
