@@ -145,7 +145,7 @@ NVCC := $(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc)
 endif
 
 CUDA_TESTS    := $(patsubst tests/%.cpp,build/cuda/%,$(filter-out %_emulation.cpp,$(wildcard tests/test_cuda_*.cpp)))
-CUDA_PROGRAMS := $(CUDA_TESTS) build/cuda/bench build/cuda/rlhf
+CUDA_PROGRAMS := build/cuda/rlhf $(CUDA_TESTS) build/cuda/bench
 CUDA_CHECKED  := $(CUDA_TESTS:build/cuda/%=build/cuda/memcheck/%) build/cuda/racecheck/test_cuda_tokens
 
 # Machine code for those of these GPUs that this nvcc knows, and for later ones what their driver compiles.
@@ -165,7 +165,10 @@ cuda: ## compiles build/cuda/ with nvcc: tests, a benchmark, and rlhf for a GPU,
 	elif command -v "$(NVCC)" >/dev/null; then \
 	    $(MAKE) --no-print-directory -s build/stb_ds.found build/cmocka.found && \
 	    $(MAKE) --no-print-directory -k $(JOBS) cuda-programs; \
-	else echo "note: nothing is compiled for a GPU, there is no nvcc (NVCC=... names one)"; fi
+	else \
+	    echo "note: nothing is compiled for a GPU, there is no nvcc (NVCC=... names one)"; \
+	    $(MAKE) --no-print-directory -s build/rlhf; \
+	fi
 	@test ! -f build/cuda/rlhf || cmp -s build/cuda/rlhf build/rlhf || cp build/cuda/rlhf build/rlhf
 
 cuda-programs: $(CUDA_PROGRAMS)
