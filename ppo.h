@@ -10426,6 +10426,11 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
 
 static ppo__seat *ppo__seat_asking(ppo_generator *g, int i) { return &g->slot[g->row_slot[g->last[i]]]; }
 
+static ppo_status ppo__bad_logits(const ppo__seat *slot, ppo_status status) {
+    return ppo_fail(status, "the logits are not finite (sequence %d, position %d)", slot->sequence,
+                    slot->length - 1);
+}
+
 /* Draws a token for each slot that asks, from its row of logits. */
 static ppo_status ppo__draw_tokens(ppo_generator *g, const ppo_tensor *logits, const ppo_sampling *how) {
     int vocab = logits->cols;
@@ -10436,10 +10441,7 @@ static ppo_status ppo__draw_tokens(ppo_generator *g, const ppo_tensor *logits, c
         if (!status) g->drawn[i] = ppo__draw(g->p, vocab, &slot->rng);
         if (!status)
             status = ppo_token_logp(row, &g->drawn[i], 1, vocab, how->temperature, &g->drawn_logp[i], NULL);
-        if (status) {
-            return ppo_fail(status, "the logits are not finite (sequence %d, position %d)", slot->sequence,
-                            slot->length - 1);
-        }
+        if (status) return ppo__bad_logits(slot, status);
     }
     return PPO_OK;
 }
@@ -10454,7 +10456,11 @@ static ppo_status ppo__draw_tokens_there(ppo_generator *g, const ppo_tensor *log
         ppo_rng_u32(&slot->rng);
     }
     device->sample(device, logits->data, g->asked, logits->cols, how, g->rng, g->drawn, g->drawn_logp);
-    return device->settle(device);
+    ppo_status status = device->settle(device);
+    for (int i = 0; i < g->asked && status == PPO_ERROR_NUMERIC; ++i) {
+        if (!ppo__finite(g->drawn_logp[i])) return ppo__bad_logits(ppo__seat_asking(g, i), status);
+    }
+    return status;
 }
 
 /* A slot gets its next token. */

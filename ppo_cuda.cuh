@@ -138,8 +138,8 @@ PPO_DEF ppo_status ppo_cuda_grad_norm(ppo_cuda *cuda, const float *grad, size_t 
 
 /* ppo_adam_step() with scale grad, scaled further as ppo_clip_grad_norm() would if its norm is *norm, on the
    device (NULL: not clipped; max_norm <= 0: no limit). grad stays as it is. Changes nothing if *norm is not
-   finite, which ppo_cuda_sync() reports with the step; nor after a call that has a failure to
-   report: what a NaN loss left behind never reaches the parameters. */
+   finite, which ppo_cuda_sync() reports with the step; nor after a call that has a failure to report: what a
+   NaN loss left behind never reaches the parameters. */
 PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float *grad, float *m, float *v,
                                       size_t n, const ppo_adam *adam, long step, float scale,
                                       const float *norm, float max_norm);
