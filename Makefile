@@ -58,7 +58,7 @@ LUNAR = $(if $(wildcard build/box2d.found),build/plain/test_lunarlander build/as
 
 # Kernels of CUDA run in an emulation, which is C++: without a compiler for that their tests are left out.
 CUDA_NAMES := $(basename $(notdir $(wildcard tests/test_cuda*.cpp)))
-CUDA = $(if $(wildcard build/cxx.found),$(CUDA_NAMES:%=build/plain/%) $(CUDA_NAMES:%=build/asan/%))
+CUDA = $(if $(wildcard build/cxx.found),$(CUDA_NAMES:%=build/asan/%))
 
 # Builds on all processors, unless this make was told a number itself.
 JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
@@ -100,13 +100,9 @@ build/asan/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
 	$(CXX) -std=c++17 $(SANITIZE_ASAN) -I. $< -o $@ -lcmocka -lbox2d $(LDLIBS)
 
-build/plain/test_cuda%: tests/test_cuda%.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
-	@mkdir -p $(@D); rm -f $@
-	$(CXX) -std=c++17 -O2 -Wall -Wextra -Wno-missing-field-initializers -I. $< -o $@ -lcmocka $(LDLIBS)
-
 build/asan/test_cuda%: tests/test_cuda%.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CXX) -std=c++17 $(SANITIZE_ASAN) -I. $< -o $@ -lcmocka $(LDLIBS)
+	$(CXX) -std=c++17 $(SANITIZE_ASAN) -Wall -Wextra -Wno-missing-field-initializers -I. $< -o $@ -lcmocka $(LDLIBS)
 
 # --- bench --------------------------------------------------------------------------------------------------------
 

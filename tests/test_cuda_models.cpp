@@ -349,7 +349,7 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
             policy[there] = make_model(small, 1, 41);
             if (own_critic) critic[there] = make_model(small, 1, 42);
             if (there) on_the_gpu();
-            train(&c, 2, policy[there], critic[there], &progress[there]);
+            train(&c, kind == 2 || kind == 4 ? 2 : 1, policy[there], critic[there], &progress[there]);
         }
         on_the_processor();
         for (size_t i = 0; i < progress[0].size(); i++) check_progress(progress[1][i], progress[0][i]);
