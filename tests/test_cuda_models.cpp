@@ -84,7 +84,8 @@ typedef struct told { /* what a pass gives */
 } told;
 
 /* A loss that has all there is in it: of log-probabilities, entropies, values and scores. */
-static told pass(ppo_gpt *gpt, const ppo_tokens *tokens, const std::vector<float> &data) {
+static told pass(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *tokens,
+                 const std::vector<float> &data) {
     ppo_tape *tape = NULL;
     told      t;
     size_t    n = (size_t)ppo_response_row(tokens, tokens->count);
@@ -102,6 +103,13 @@ static told pass(ppo_gpt *gpt, const ppo_tokens *tokens, const std::vector<float
     ppo_tensor *sums = ppo_tape_sequence_sum(tape, out.logp, tokens);
     ppo_tensor *scores = ppo_gpt_sequence_score(tape, gpt, tokens);
     loss = ppo_tape_add(tape, loss, ppo_tape_pairwise_loss(tape, sums, scores));
+    /* the exact KL to another model, and rows that two layers read */
+    ppo_response ref = ppo_gpt_response(tape, reference, tokens, 0.8f, PPO_POLICY);
+    ppo_tensor *kl = ref.logits ? ppo_tape_categorical_kl_to(tape, out.logits, ref.logits->data, 0.8f) : NULL;
+    ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
+    ppo_tensor *twice = ppo_tape_add(tape, ppo_gpt_score(tape, gpt, x), ppo_gpt_score(tape, gpt, x));
+    loss = ppo_tape_add(tape, loss, ppo_tape_mean(tape, kl));
+    loss = ppo_tape_add(tape, loss, ppo_tape_mean(tape, ppo_tape_square(tape, twice)));
     assert_ok(ppo_tape_status(tape));
     ppo__tape_read(tape, out.logp->data, n, t.logp.data());
     ppo__tape_read(tape, out.entropy->data, n, t.entropy.data());
@@ -118,6 +126,7 @@ static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
     (void)state;
     for (int k = 0; k < COUNT(model_shapes); k++) {
         ppo_gpt   *gpt = make_model(model_shapes[k], 1, 3), *other = NULL;
+        ppo_gpt   *reference = make_model(model_shapes[k], 0, 9);
         ppo_tokens tokens = {0, NULL, NULL, NULL};
         make_tokens(model_shapes[k], 6, 4, &tokens);
         ppo_rng            rng = test_rng(5);
@@ -125,9 +134,9 @@ static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
         std::vector<float> data = normal_floats(&rng, 4 * (size_t)n, 1);
         for (int i = 0; i < n; i++) data[(size_t)i] -= 2; /* log-probabilities */
         assert_ok(ppo_gpt_copy(gpt, 1, &other));
-        told want = pass(gpt, &tokens, data);
+        told want = pass(gpt, reference, &tokens, data);
         on_the_gpu();
-        told got = pass(other, &tokens, data);
+        told got = pass(other, reference, &tokens, data);
         assert_ok(ppo_params_sync(other->params));
         assert_close_each(got.logp.data(), want.logp.data(), n, 1e-5);
         assert_close_each(got.entropy.data(), want.entropy.data(), n, 1e-5);
@@ -135,6 +144,7 @@ static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
         assert_close(got.loss, want.loss, 1e-5);
         check_params(other->params, gpt->params, 1, 1e-5);
         on_the_processor();
+        ppo_gpt_free(reference);
         ppo_gpt_free(other);
         ppo_gpt_free(gpt);
         ppo_tokens_free(&tokens);
