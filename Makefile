@@ -40,10 +40,11 @@ build/%: examples/%.c $(HEADERS) Makefile | build/stb_ds.found
 	@rm -f $@
 	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS)
 
-# --- tests: each program of tests/ as it is, and again with sanitizers --------------------------------------------
+# --- tests: each program of tests/ as it is, and with sanitizers; static, to compile no more than a test uses -------
 
 SANITIZE_ASAN := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 SANITIZE_TSAN := -O1 -g -fsanitize=thread
+TEST_FLAGS    := -DPPO_STATIC -I.
 THREADED      := $(basename $(notdir $(shell grep -l thread tests/test_*.c)))
 
 NAMES := $(basename $(notdir $(wildcard tests/test_*.c)))
@@ -61,7 +62,8 @@ CUDA_NAMES := $(basename $(notdir $(wildcard tests/test_cuda*.cpp)))
 CUDA = $(if $(wildcard build/cxx.found),$(CUDA_NAMES:%=build/asan/%))
 
 # Builds on all processors, unless this make was told a number itself.
-JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))
+PROCESSORS = $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+JOBS       = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(PROCESSORS))
 
 test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is "N passed, N failed"
 	-@$(MAKE) --no-print-directory -s build/box2d.found || echo "note: LunarLander is not tested, there is no Box2D"
@@ -70,8 +72,8 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
-	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh $(PLAIN) $(ASAN) $(TSAN) $(LUNAR) $(CUDA) tests/compile.sh \
-	    tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh
+	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh $(PLAIN) $(ASAN) $(TSAN) \
+	    $(LUNAR) $(CUDA) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh
 
 test-long: $(EXAMPLES) $(ASAN) build/plain/test_math ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats
 	@sh tests/seeds.sh
@@ -82,27 +84,27 @@ test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR) $(CUDA)
 
 build/plain/%: tests/%.c $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CC) -O2 -Wall -Wextra -I. $< -o $@ -lcmocka $(LDLIBS)
+	$(CC) -O2 -Wall -Wextra $(TEST_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
 
 build/asan/%: tests/%.c $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CC) $(SANITIZE_ASAN) -I. $< -o $@ -lcmocka $(LDLIBS)
+	$(CC) $(SANITIZE_ASAN) $(TEST_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
 
 build/tsan/%: tests/%.c $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CC) $(SANITIZE_TSAN) -I. $< -o $@ -lcmocka $(LDLIBS)
+	$(CC) $(SANITIZE_TSAN) $(TEST_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
 
 build/plain/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CXX) -std=c++17 -O2 -Wall -Wextra -Wno-missing-field-initializers -I. $< -o $@ -lcmocka -lbox2d $(LDLIBS)
+	$(CXX) -std=c++17 -O2 -Wall -Wextra -Wno-missing-field-initializers $(TEST_FLAGS) $< -o $@ -lcmocka -lbox2d $(LDLIBS)
 
 build/asan/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CXX) -std=c++17 $(SANITIZE_ASAN) -I. $< -o $@ -lcmocka -lbox2d $(LDLIBS)
+	$(CXX) -std=c++17 $(SANITIZE_ASAN) $(TEST_FLAGS) $< -o $@ -lcmocka -lbox2d $(LDLIBS)
 
 build/asan/test_cuda%: tests/test_cuda%.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CXX) -std=c++17 $(SANITIZE_ASAN) -Wall -Wextra -Wno-missing-field-initializers -I. $< -o $@ -lcmocka $(LDLIBS)
+	$(CXX) -std=c++17 $(SANITIZE_ASAN) -Wall -Wextra -Wno-missing-field-initializers $(TEST_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
 
 # --- bench --------------------------------------------------------------------------------------------------------
 

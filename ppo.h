@@ -1919,9 +1919,8 @@ struct ppo__device {
     void (*read)(ppo__device *device, void *to, const void *from, size_t size); /* to the host: by settle() */
     void (*copy)(ppo__device *device, void *to, const void *from, size_t size);
     void (*zero)(ppo__device *device, void *to, size_t size);
-    ppo_status (*settle)(ppo__device *device); /* waits for all that is queued */
-    const struct ppo_op *(*find)(
-        const char *name); /* an operation of a tape; NULL: it has none of this name */
+    ppo_status (*settle)(ppo__device *device);      /* waits for all that is queued */
+    const struct ppo_op *(*find)(const char *name); /* a tape's operation; NULL: none of this name */
     /* ppo_params_step() with gradients times scale; *norm is read by settle(), and may be NULL. */
     void (*step)(ppo__device *device, ppo_params *params, const struct ppo_adam *adam, float scale,
                  float max_norm, float *norm);

@@ -1,9 +1,12 @@
 #!/bin/sh
-# run.sh PROGRAM... - runs tests that report in TAP and adds up what they say; the last line is "N passed, N failed".
-# A program that did not compile, that crashes, or that ends before its plan is through counts as failed.
-# Programs in build/asan and build/tsan were built with sanitizers and get the settings that these need here.
-cc=${CC:-cc}
-mkdir -p build/log
+# run.sh [-jN] PROGRAM... - runs tests that report in TAP, N side by side, and adds up what they say; the last line is
+# "N passed, N failed". A program that did not compile, that crashes, or that ends before its plan is through counts as
+# failed. Programs in build/asan and build/tsan were built with sanitizers and get the settings that these need here.
+cc=${CC:-cc} workers=1
+case ${1-} in -j*) workers=${1#-j} && shift ;; esac
+rm -rf build/log
+mkdir -p build/log/taken
+: >build/log/counts
 
 # sanitizer FLAG PREFIX... - prints the first command prefix under which a program built with FLAG runs on this machine.
 sanitizer() {
@@ -23,22 +26,30 @@ asan=$(sanitizer -fsanitize=address,undefined "env $asan_options" "env $asan_opt
 tsan=$(sanitizer -fsanitize=thread "env $tsan_options" "env $tsan_options setarch -R") || tsan=none
 case $asan in *detect_leaks=0) echo "note: no search for leaks, LeakSanitizer does not run on this machine" ;; esac
 
-all_passed=0 all_failed=0
-for program in "$@"; do
-    prefix=
+# tell PROGRAM PASSED FAILED [SKIPPED] - a line, and what counts
+tell() {
+    echo "$2 $3" >>build/log/counts
+    echo "$@" | awk '{ printf "%-5s %-30s %4d passed%s%s\n", $3 ? "FAIL" : "ok", $1, $2,
+                              $3 ? ", " $3 " failed" : "", $4 ? ", " $4 " skipped" : "" }'
+}
+
+# try PROGRAM - runs it and tells how that went.
+try() {
+    program=$1 prefix=
     case $program in
         *.sh)         prefix=sh ;;
         build/asan/*) prefix=$asan ;;
         build/tsan/*) prefix=$tsan ;;
     esac
     if [ "$prefix" = none ]; then
+        echo 0 0 >>build/log/counts
         echo "skip  $program: this machine cannot run programs built with its sanitizer"
-        continue
+        return
     fi
     if [ ! -f "$program" ]; then
-        echo "FAIL  $program: did not compile"
-        all_failed=$((all_failed + 1))
-        continue
+        tell "$program" 0 1
+        echo "      | it did not compile"
+        return
     fi
 
     log=build/log/$(echo "${program#build/}" | tr / -).log
@@ -55,12 +66,8 @@ END
     named=$failed missing=$((plan - passed - failed - skipped))
     [ $missing -gt 0 ] && failed=$((failed + missing))
     [ $status -ne 0 ] && [ "$failed" -eq 0 ] && failed=1
-    all_passed=$((all_passed + passed)) all_failed=$((all_failed + failed))
 
-    word=ok
-    [ "$failed" -gt 0 ] && word=FAIL
-    echo "$word $program $passed $failed $skipped" |
-        awk '{ printf "%-5s %-30s %4d passed%s%s\n", $1, $2, $3, $4 ? ", " $4 " failed" : "", $5 ? ", " $5 " skipped" : "" }'
+    tell "$program" "$passed" "$failed" "$skipped"
     if [ "$failed" -gt "$named" ]; then
         echo "      | exit status $status; the end of $log:"
         tail -n 40 "$log" | sed 's/^/      | /'
@@ -68,7 +75,23 @@ END
         grep -v -e '^ok [0-9]' -e '# SKIP' "$log" | head -n 80 | sed 's/^/      | /'
     fi
     grep 'ok [0-9]* # SKIP' "$log" | sed 's/.*# SKIP/      skipped:/'
-done
+}
 
-echo "$all_passed passed, $all_failed failed"
-[ $all_failed -eq 0 ] && [ $all_passed -gt 0 ]
+# work PROGRAM... - tries those that no other worker has taken. mkdir is how they agree: it succeeds only once.
+work() {
+    number=0
+    for next in "$@"; do
+        number=$((number + 1))
+        mkdir build/log/taken/$number 2>/dev/null && report=$(try "$next") && echo "$report"
+    done
+}
+
+trap 'trap - TERM; kill 0' INT TERM # workers do not see Ctrl-C
+while [ "$workers" -gt 0 ]; do
+    work "$@" &
+    workers=$((workers - 1))
+done
+wait
+awk -v programs=$# '{ passed += $1; failed += $2 }
+    END { failed += programs - NR # a worker that died
+          print passed + 0 " passed, " failed + 0 " failed"; exit failed || !passed }' build/log/counts

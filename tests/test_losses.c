@@ -317,7 +317,7 @@ static void dpo_loss_refuses_bad_input(void **state) {
 
 static void pairwise_loss_agrees_with_pytorch(void **state) {
     (void)state;
-    float loss, chosen[g_pairwise_n], rejected[g_pairwise_n];
+    float loss = 0, chosen[g_pairwise_n], rejected[g_pairwise_n];
     assert_ok(
         ppo_pairwise_loss(g_pairwise_chosen, g_pairwise_rejected, g_pairwise_n, &loss, chosen, rejected));
     assert_close(loss, g_pairwise_loss, 1e-6);

@@ -697,7 +697,7 @@ static void playing_an_episode_is_acting_by_hand_also_with_sampled_actions(void 
     for (int i = 0; i < 20; i++) {
         uint64_t seed = (uint64_t)(i / 2);
         ppo_rng  rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
-        float    total;
+        float    total = 0;
         kept_actions = 0;
         ppo_agent_reset(agent);
         double by_hand = play_by_hand(agent, &env, seed, 0, i % 2 ? &rng : NULL);

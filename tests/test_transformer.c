@@ -853,7 +853,7 @@ static void a_response_has_a_row_for_each_token_behind_the_prompts(void **state)
         assert_true(last->data[s] == score->data[tokens.start[s + 1] - 1]);
         for (int i = prompts[s] > 1 ? prompts[s] : 1; i < lengths[s]; i++, row++) {
             int   at = tokens.start[s] + i;
-            float logp, entropy;
+            float logp = 0, entropy = 0;
             assert_ok(ppo_token_logp(logits->data + (at - 1) * 11, &tokens.token[at], 1, 11, 0.7f, &logp,
                                      &entropy));
             assert_true(out.logp->data[row] == logp && out.entropy->data[row] == entropy);

@@ -40,7 +40,7 @@ static double kl_by_hand(bench *b, int box) {
     assert_ok(ppo_tape_status(b->agent->tape));
     for (int i = 0; i < n; i++) {
         const float *old = r->policy + i * cols, *now = out.policy->data + i * cols;
-        float        kl;
+        float        kl = 0;
         if (box) {
             const float *log_std = out.log_std->data + (out.log_std->rows > 1 ? i * cols : 0);
             assert_ok(ppo_gaussian_kl(old, r->log_std + i * cols, now, log_std, 1, cols, &kl));
