@@ -99,7 +99,7 @@ static told pass(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *token
                 *old_value = target + n;
     ppo_tensor *loss = ppo_tape_policy_loss(tape, out.logp, old_logp, advantage, NULL, &objective, NULL);
     loss = ppo_tape_add(tape, loss, ppo_tape_value_loss(tape, out.value, old_value, target, NULL, 0.3f));
-    loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -0.1f, 0));
+    loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -0.1f, 0.7f));
     ppo_tensor *sums = ppo_tape_sequence_sum(tape, out.logp, tokens);
     ppo_tensor *scores = ppo_gpt_sequence_score(tape, gpt, tokens);
     loss = ppo_tape_add(tape, loss, ppo_tape_pairwise_loss(tape, sums, scores));
@@ -148,6 +148,54 @@ static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
         ppo_gpt_free(other);
         ppo_gpt_free(gpt);
         ppo_tokens_free(&tokens);
+    }
+}
+
+/* Of two layers, the second without a bias, whose activation is the one named. */
+static float pass_of_layers(ppo_params *params, const std::vector<float> &x, int rows, int activation) {
+    ppo_tape          *tape = NULL;
+    float              loss = NAN;
+    ppo_tensor *const *w = params->tensors;
+    assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
+    assert_ok(ppo__params_place(params, ppo__device_in_use));
+    ppo_tensor *y =
+        ppo_tape_linear(tape, ppo_tape_constant(tape, x.data(), rows, w[0]->rows), w[0], w[1], activation);
+    y = ppo_tape_linear(tape, y, w[2], NULL, activation);
+    y = ppo_tape_mean(tape, ppo_tape_square(tape, y));
+    assert_ok(ppo_tape_status(tape));
+    ppo__tape_read(tape, y->data, 1, &loss);
+    ppo_params_zero_grad(params);
+    assert_ok(ppo_tape_backward(tape, y));
+    assert_ok(ppo__tape_settle(tape));
+    ppo_tape_free(tape);
+    return loss;
+}
+
+static void layers_are_those_of_the_processor_whatever_their_activation(void **state) {
+    (void)state;
+    enum { ROWS = 37, IN = 5, HIDDEN = 19, OUT = 3 };
+    static const int   shapes[][2] = {{IN, HIDDEN}, {1, HIDDEN}, {HIDDEN, OUT}};
+    ppo_rng            rng = test_rng(6);
+    std::vector<float> x = normal_floats(&rng, ROWS * IN, 1);
+    for (int activation : {PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU}) {
+        ppo_params *params[2] = {NULL, NULL};
+        float       loss[2];
+        for (int k = 0; k < 2; k++) {
+            ppo_rng own = test_rng(7);
+            assert_ok(ppo_params_create(&params[k]));
+            for (const int *shape : shapes) {
+                ppo_tensor *w = ppo_params_add(params[k], "w", shape[0], shape[1]);
+                assert_non_null(w);
+                fill_normal(&own, w->data, shape[0] * shape[1], 0.5f);
+            }
+            if (k) on_the_gpu();
+            loss[k] = pass_of_layers(params[k], x, ROWS, activation);
+        }
+        assert_ok(ppo_params_sync(params[1]));
+        assert_close(loss[1], loss[0], 1e-5);
+        check_params(params[1], params[0], 1, 1e-5);
+        on_the_processor();
+        for (ppo_params *p : params) ppo_params_free(p);
     }
 }
 
@@ -753,6 +801,7 @@ static void a_call_that_fails_is_a_status_and_the_processor_goes_on(void **state
 int main(void) {
     const struct CMUnitTest tests[] = {
         on_both(a_pass_gives_what_it_gives_on_the_processor),
+        on_both(layers_are_those_of_the_processor_whatever_their_activation),
         on_both(samples_are_those_of_the_processor),
         on_both(supervised_training_is_that_of_the_processor),
         on_both(measures_are_those_of_the_processor),
