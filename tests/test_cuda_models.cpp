@@ -10,9 +10,10 @@ typedef struct model_shape {
     int vocab, context, width, layers, heads;
 } model_shape;
 
-/* Heads of 3, 8, 33, 65 and 130 numbers; sequences shorter and longer than a tile. */
-static const model_shape model_shapes[] = {
-    {5, 7, 6, 1, 2}, {11, 20, 16, 2, 2}, {40, 70, 33, 1, 1}, {7, 40, 130, 1, 2}, {9, 18, 130, 1, 1}};
+/* Heads of 3, 8, 33, 65 and 130 numbers; sequences shorter and longer than a tile; rows of more than a
+   scatter's columns. */
+static const model_shape model_shapes[] = {{5, 7, 6, 1, 2},    {11, 20, 16, 2, 2}, {40, 70, 33, 1, 1},
+                                           {7, 40, 130, 1, 2}, {9, 18, 130, 1, 1}, {5, 4, 260, 1, 4}};
 
 static ppo_gpt *make_model(const model_shape &s, int score, uint64_t seed) {
     ppo_gpt_config c = {s.vocab, s.context, s.width, s.layers, s.heads, score, seed};
