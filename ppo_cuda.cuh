@@ -2773,8 +2773,7 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
     mix.clear();
     for (int j = 0; j < seen; j += 32) {
         const float *key = keys + (size_t)(j / PPO__KEYS) * PPO__KEYS * job.width + j % PPO__KEYS;
-        const float  score =
-            job.scale * ppo__cuda_dot(q, key + (j + lane < seen ? lane : 0), job.size, PPO__KEYS);
+        const float score = job.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEYS); /* there is room */
         mix.add(j + lane < seen ? score : -INFINITY, values + (size_t)j * job.width, job.width, job.size,
                 seen - j < 32 ? seen - j : 32);
     }

@@ -200,6 +200,36 @@ static void layers_are_those_of_the_processor_whatever_their_activation(void **s
     }
 }
 
+/* Two attentions, of one head and of two, to the same rows. */
+static void attentions_to_the_same_rows_add_their_gradients(void **state) {
+    (void)state;
+    enum { ROWS = 37, WIDTH = 6 };
+    static const int start[] = {0, 3, 20, ROWS};
+    ppo_params      *params[2] = {NULL, NULL};
+    for (int k = 0; k < 2; k++) {
+        ppo_tape *tape = NULL;
+        ppo_rng   rng = test_rng(8);
+        assert_ok(ppo_params_create(&params[k]));
+        ppo_tensor *x = ppo_params_add(params[k], "x", ROWS, 3 * WIDTH);
+        assert_non_null(x);
+        fill_normal(&rng, x->data, ROWS * 3 * WIDTH, 1);
+        if (k) on_the_gpu();
+        assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
+        assert_ok(ppo__params_place(params[k], ppo__device_in_use));
+        ppo_tensor *one = ppo_tape_attention(tape, x, 1, start, 3),
+                   *two = ppo_tape_attention(tape, x, 2, start, 3);
+        ppo_tensor *loss = ppo_tape_mean(tape, ppo_tape_square(tape, ppo_tape_add(tape, one, two)));
+        ppo_params_zero_grad(params[k]);
+        assert_ok(ppo_tape_backward(tape, loss));
+        assert_ok(ppo__tape_settle(tape));
+        ppo_tape_free(tape);
+    }
+    assert_ok(ppo_params_sync(params[1]));
+    check_params(params[1], params[0], 1, 1e-5);
+    on_the_processor();
+    for (ppo_params *p : params) ppo_params_free(p);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Sampling
    -------------------------------------------------------------------------------------------------------- */
@@ -810,6 +840,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         on_both(a_pass_gives_what_it_gives_on_the_processor),
         on_both(layers_are_those_of_the_processor_whatever_their_activation),
+        on_both(attentions_to_the_same_rows_add_their_gradients),
         on_both(samples_are_those_of_the_processor),
         on_both(supervised_training_is_that_of_the_processor),
         on_both(measures_are_those_of_the_processor),
