@@ -25,7 +25,8 @@ SYNOPSIS
 
     cc -O2 quickstart.c -lm -o quickstart        (with a C library older than glibc 2.34: also -pthread)
 
-    cartpole.h is in examples/envs/: copy it along with this file, or describe an environment of your own.
+    cartpole.h is in examples/envs/: copy that folder along with this file, or describe an environment of your
+    own.
 
 THE IDEA
 
@@ -221,7 +222,8 @@ PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
 
 /* From now on what the calling thread computes is divided among so many threads, itself one of them [1]: the
    results have the same bits for any number. Large matrices gain most; what is too small is not divided. The
-   threads wait for work until this is called with 1. A ppo_trainer has threads of its own
+   threads wait for work until this is called with 1, which comes before the calling thread ends, too. A
+   ppo_trainer has threads of its own
    (ppo_config.threads). Errors, which leave all as it was: too many for the system, a call from an
    environment's functions. */
 PPO_DEF ppo_status ppo_set_threads(int threads);
@@ -763,7 +765,8 @@ typedef struct ppo_space {
     int   sizes[PPO_MAX_CHOICES]; /* PPO_MULTI_...: choice j is one of sizes[j] */
 } ppo_space;
 /* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY); n choices, the
-   j-th one of sizes[j]; n bits. */
+   j-th one of sizes[j]; n bits. An untrained policy gives numbers around 0 with a standard deviation of 1,
+   whatever the range: let it be about -1 to 1, and scale in step(), or set ppo_config.squash. */
 PPO_DEF ppo_space ppo_discrete(int n);
 PPO_DEF ppo_space ppo_box(int n, float low, float high);
 PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n);
@@ -3885,7 +3888,6 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
         if (at >= mirror->params->count) continue;
         data = mirror->data + at;
         grad = mirror->grad + at;
-        if (x->grad && tape->recording) mirror->changed = 1;
     }
     if (params && x->grad) {
         size_t at = ppo__place_in(params->grad, x->grad);
@@ -7239,21 +7241,33 @@ static ppo_status ppo__envs_note(ppo__envs *envs) {
     return envs->episode_rng && envs->played ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
-/* Behind each state are bytes that nobody may change: they tell of a state_size that is too small. */
+/* Behind each state, and behind the last observation, are bytes that nobody may change: they tell of a
+   state_size or an obs_size that is too small. */
 enum { PPO__GUARD = 16, PPO__GUARD_BYTE = 0xa5 };
 
 static void ppo__envs_guard(ppo__envs *envs) {
     for (int e = 0; e < envs->count; ++e)
         memset(envs->state + e * envs->stride + envs->env.state_size, PPO__GUARD_BYTE, PPO__GUARD);
+    memset(envs->obs + ppo__at(envs->count, envs->env.obs_size), PPO__GUARD_BYTE, PPO__GUARD);
+}
+
+static int ppo__guard_is_whole(const void *guard) {
+    int whole = 1;
+    for (int i = 0; i < PPO__GUARD; ++i) whole &= ((const unsigned char *)guard)[i] == PPO__GUARD_BYTE;
+    return whole;
 }
 
 static ppo_status ppo__check_guard(const ppo__envs *envs, int e) {
-    const unsigned char *guard = (const unsigned char *)envs->state + e * envs->stride + envs->env.state_size;
-    int                  whole = 1;
-    for (int i = 0; i < PPO__GUARD; ++i) whole &= guard[i] == PPO__GUARD_BYTE;
-    if (whole) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "environment %d wrote beyond its state: env.state_size is %.0f bytes",
-                    envs->first + e, (double)envs->env.state_size);
+    const ppo_env *env = &envs->env;
+    if (!ppo__guard_is_whole(envs->state + e * envs->stride + env->state_size))
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "environment %d wrote beyond its state: env.state_size is %.0f bytes",
+                        envs->first + e, (double)env->state_size);
+    if (e < envs->count - 1 || ppo__guard_is_whole(envs->obs + ppo__at(envs->count, env->obs_size)))
+        return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT,
+                    "environment %d wrote beyond its observation: env.obs_size is %d numbers",
+                    envs->first + e, env->obs_size);
 }
 
 /* Calls env.open for copy e, with no old sentence in the way of the reason that it may give. */
@@ -7281,7 +7295,8 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->stride = ((env->state_size + PPO__GUARD) / PPO__ALIGN + 1) * PPO__ALIGN;
     envs->state = (char *)ppo__arena_zeros(&envs->memory, count, envs->stride);
     envs->rng = (ppo_rng *)ppo__arena_array(&envs->memory, count, sizeof *envs->rng);
-    envs->obs = (float *)ppo__arena_zeros(&envs->memory, count, env->obs_size * sizeof(float));
+    envs->obs = (float *)ppo__arena_zeros(&envs->memory, 1,
+                                          ppo__at(count, env->obs_size) * sizeof(float) + PPO__GUARD);
     envs->episode_return = (double *)ppo__arena_zeros(&envs->memory, count, sizeof(double));
     envs->length = (int *)ppo__arena_zeros(&envs->memory, count, sizeof(int));
     envs->steps = (int64_t *)ppo__arena_zeros(&envs->memory, count, sizeof(int64_t));

@@ -1172,6 +1172,36 @@ static void a_state_that_outgrows_its_size_is_an_error(void **state) {
     }
 }
 
+static void wide_reset(void *state, ppo_rng *rng, float *obs) {
+    (void)state;
+    for (int j = 0; j < 4; j++) obs[j] = ppo_rng_range(rng, -1, 1);
+}
+
+static void wide_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)action;
+    wide_reset(state, rng, obs);
+    out->terminated = ppo_rng_below(rng, 5) == 0;
+}
+
+static void an_observation_that_outgrows_its_size_is_an_error(void **state) {
+    (void)state;
+    for (int size = 1; size <= 4; size++) {
+        ppo_env    env = {0};
+        ppo_agent *agent = NULL;
+        ppo_config cfg = tiny_config();
+        env.obs_size = size, env.action_space = ppo_discrete(2);
+        env.reset = wide_reset, env.step = wide_step;
+        cfg.num_envs = 4;
+        if (size == 4) {
+            assert_ok(ppo_train(&env, &cfg, &agent));
+            ppo_agent_free(agent);
+        } else {
+            assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "environment 3|beyond|obs_size");
+            assert_null(agent);
+        }
+    }
+}
+
 /* The opponent in a game against oneself is the agent that is being evaluated. */
 static ppo_agent *opponent;
 
@@ -1284,6 +1314,7 @@ int main(void) {
         cmocka_unit_test(an_episode_longer_than_the_watchdog_is_evaluated_if_max_steps_allows_it),
         cmocka_unit_test_teardown(a_short_last_rollout_needs_no_more_memory, restore_allocator),
         cmocka_unit_test(a_state_that_outgrows_its_size_is_an_error),
+        cmocka_unit_test(an_observation_that_outgrows_its_size_is_an_error),
         cmocka_unit_test(an_environment_may_ask_the_agent_that_is_evaluated),
         cmocka_unit_test(a_success_leaves_the_last_sentence_as_it_was),
         cmocka_unit_test(an_environment_whose_name_or_choices_no_file_could_hold_is_refused),
