@@ -77,7 +77,7 @@ test-all:
 
 test-long: $(EXAMPLES) $(ASAN) build/plain/test_math ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats
 	@sh tests/seeds.sh
-	@KILLS=100 PPO_FUZZ=100000 PPO_EVERY_FLOAT=1 sh tests/run.sh build/plain/test_math build/asan/test_files \
+	@KILLS=100 PPO_FUZZ=100000 PPO_EVERY_FLOAT=1 sh tests/run.sh -j$(PROCESSORS) build/plain/test_math build/asan/test_files \
 	    build/asan/test_checkpoints build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
 
 test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR) $(CUDA)
@@ -184,12 +184,12 @@ build/cuda/rlhf: examples/rlhf.c $(CUDA_HEADERS) $(HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
 	$(NVCC_BUILD)
 
-# $(call on_gpu,done to it): goes on if there is a GPU and what to run on it, else says so and is content.
+# $(call on_gpu,done to it): goes on if there is a GPU and what to run on it; says so where there is none, and is content.
 define on_gpu
 nvidia-smi -L 2>/dev/null | grep -q GPU || { echo "note: CUDA is not $(1), nvidia-smi finds no GPU"; exit 0; }; \
 	$(MAKE) --no-print-directory cuda || exit 1; \
 	test -x build/cuda/bench || exit 0; \
-	build/cuda/bench --device || { echo "note: CUDA is not $(1), its runtime finds no GPU"; exit 0; };
+	build/cuda/bench --device || { echo "CUDA is not $(1): its runtime does not find the GPU of nvidia-smi" >&2; exit 1; };
 endef
 
 cuda-test: ## runs the tests of CUDA on a GPU, and again under compute-sanitizer if that is there
@@ -257,7 +257,7 @@ clean: ## removes build/
 	rm -rf build
 
 help: ## prints this
-	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' Makefile | awk -F' - ' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' Makefile | awk -F' - ' '{ printf "make %-11s %s\n", $$1, $$2 }'
 
 .PHONY: all run plot rlhf words overopt lunarlander test test-all test-long test-programs bench try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help

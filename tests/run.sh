@@ -3,10 +3,12 @@
 # "N passed, N failed". A program that did not compile, that crashes, or that ends before its plan is through counts as
 # failed. Programs in build/asan and build/tsan were built with sanitizers and get the settings that these need here.
 cc=${CC:-cc} workers=1
-case ${1-} in -j*) workers=${1#-j} && shift ;; esac
-rm -rf build/log
-mkdir -p build/log/taken
-: >build/log/counts
+case ${1-} in -j[1-9]*) workers=${1#-j} && shift ;; esac
+mkdir -p build/log
+notes=$(mktemp -d build/log/run.XXXXXX) || exit 1 # counts, and which programs are taken
+: >"$notes/counts"
+trap 'rm -rf "$notes"' EXIT
+trap 'rm -rf "$notes"; trap - TERM; kill 0' INT # workers do not see Ctrl-C
 
 # sanitizer FLAG PREFIX... - prints the first command prefix under which a program built with FLAG runs on this machine.
 sanitizer() {
@@ -28,7 +30,7 @@ case $asan in *detect_leaks=0) echo "note: no search for leaks, LeakSanitizer do
 
 # tell PROGRAM PASSED FAILED [SKIPPED] - a line, and what counts
 tell() {
-    echo "$2 $3" >>build/log/counts
+    echo "$2 $3 $1" >>"$notes/counts"
     echo "$@" | awk '{ printf "%-5s %-30s %4d passed%s%s\n", $3 ? "FAIL" : "ok", $1, $2,
                               $3 ? ", " $3 " failed" : "", $4 ? ", " $4 " skipped" : "" }'
 }
@@ -42,13 +44,13 @@ try() {
         build/tsan/*) prefix=$tsan ;;
     esac
     if [ "$prefix" = none ]; then
-        echo 0 0 >>build/log/counts
+        echo "0 0 $program" >>"$notes/counts"
         echo "skip  $program: this machine cannot run programs built with its sanitizer"
         return
     fi
     if [ ! -f "$program" ]; then
         tell "$program" 0 1
-        echo "      | it did not compile"
+        echo "      | it is not there: it did not compile"
         return
     fi
 
@@ -59,8 +61,8 @@ try() {
 $(awk '/^#/              { next }
        /^1\.\.[0-9]+$/   { plan += substr($0, 4); next }
        /ok [0-9]+ # SKIP/ { skipped++; next }
-       /not ok [0-9]+/   { failed++; next }
-       /ok [0-9]+ /      { passed++ } # text that the test wrote may stand before it
+       /not ok [0-9]+ -/  { failed++; next }
+       /ok [0-9]+ -/      { passed++ } # text that the test wrote may stand before it
        END               { print passed + 0, failed + 0, skipped + 0, plan + 0 }' "$log")
 END
     named=$failed missing=$((plan - passed - failed - skipped))
@@ -82,16 +84,17 @@ work() {
     number=0
     for next in "$@"; do
         number=$((number + 1))
-        mkdir build/log/taken/$number 2>/dev/null && report=$(try "$next") && echo "$report"
+        mkdir "$notes/$number" 2>/dev/null && report=$(try "$next") && echo "$report"
     done
 }
 
-trap 'trap - TERM; kill 0' INT TERM # workers do not see Ctrl-C
 while [ "$workers" -gt 0 ]; do
     work "$@" &
     workers=$((workers - 1))
 done
 wait
-awk -v programs=$# '{ passed += $1; failed += $2 }
-    END { failed += programs - NR # a worker that died
-          print passed + 0 " passed, " failed + 0 " failed"; exit failed || !passed }' build/log/counts
+for program in "$@"; do
+    grep -q " $program\$" "$notes/counts" || tell "$program" 0 1 # its worker died
+done
+awk '{ passed += $1; failed += $2 }
+     END { print passed + 0 " passed, " failed + 0 " failed"; exit failed || !passed }' "$notes/counts"
