@@ -6,10 +6,11 @@
        #include "ppo.h"
        #include "ppo_cuda.cuh"
 
-       nvcc -O2 -std=c++17 -arch=native app.cu -lcublas
+       nvcc -O2 -std=c++17 -arch=sm_80 app.cu -lcublas      (or sm_90, ...: the GPU's own saves its driver
+                                                             the translation when the program starts)
 
    Other files, of C too, may include it for the declarations alone. CUDA 12 or later; GPUs of compute
-   capability 8.0 (A100) or later.
+   capability 8.0 (A100) or later, for which nvcc has to be told -arch.
 
 ONE CALL
 
@@ -39,6 +40,9 @@ A LA CARTE
    License: that of ppo.h. */
 #ifndef PPO_CUDA_CUH
 #define PPO_CUDA_CUH
+#ifndef PPO_H
+#error "include ppo.h before ppo_cuda.cuh"
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -201,9 +205,10 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
    ppo_fit_...(), ppo_gpt_scores(), ppo_gpt_logp(), trainers of PPO on tokens, reward models) is computed on
    a GPU, 0 the first one: forward, backward, Adam and sampling, with the caches of generators there.
    Nothing else in a program changes, but that ppo_params_sync() comes before you read or change a model's
-   numbers yourself. -1: on the processor again, with the models' numbers brought back. Attention heads have
-   up to 256 numbers there; last bits differ from the processor's. Errors: those of ppo_cuda_create(), and
-   trainers or generators that are still on the device before; then all is as it was. If the device fails in
+   numbers yourself. -1: on the processor again, with the models' numbers brought back; call it before the
+   thread ends, too. Attention heads have up to 256 numbers there; last bits differ from the processor's.
+   Errors: those of ppo_cuda_create(), and trainers or generators that are still on the device before; then
+   all is as it was. If the device fails in
    the end, the models are as they were last brought back. A model is for one thread at a time then, even to
    be read. */
 PPO_DEF ppo_status ppo_use_cuda(int device);
@@ -221,6 +226,8 @@ PPO_DEF ppo_status ppo_use_cuda(int device);
 #define PPO__CUDA_IMPLEMENTED
 #if !defined(__CUDACC__) && !defined(PPO_TEST_CUDA_EMULATION_H)
 #error "nvcc compiles the implementation of ppo_cuda.cuh: nvcc -x cu, or a file whose name ends in .cu"
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "ppo_cuda.cuh takes GPUs of compute capability 8.0 or later: nvcc -arch=sm_80"
 #else
 
 #ifdef __CUDACC__ /* else an emulation, by which the tests run the kernels on the processor */
@@ -395,15 +402,14 @@ PPO_DEF ppo_status ppo_cuda_create(int device, ppo_cuda **cuda) {
     if (!cuda) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_create: cuda is NULL");
     *cuda = NULL;
     int        count = 0;
-    ppo_status status = ppo__cuda_status(cudaGetDeviceCount(&count), "ppo_cuda_create");
+    ppo_status status = ppo__cuda_status(cudaGetDeviceCount(&count), "there is no GPU, or its driver is too old");
     if (status) return status;
     if (device < 0 || device >= count)
-        return ppo_fail(PPO_ERROR_DEVICE, "ppo_cuda_create: there is no device %d, there are %d", device,
-                        count);
+        return ppo_fail(PPO_ERROR_DEVICE, "there is no device %d, the last one is %d", device, count - 1);
     ppo_cuda *made = (ppo_cuda *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->ordinal = device;
-    made->linear_bytes = (size_t)1 << 28;
+    made->linear_bytes = (size_t)1 << 29;
     status = ppo__cuda_open(made);
     if (status) ppo_cuda_free(made);
     else *cuda = made;
@@ -3069,7 +3075,7 @@ static const ppo_op *ppo__cuda_find(const char *name) {
 #ifndef PPO__CUDA_MAIL
 #define PPO__CUDA_MAIL (4 << 20)
 #endif
-enum { PPO__MAIL_SIZE = PPO__CUDA_MAIL, PPO__MAIL_LETTERS = 1 << 12, PPO__MAIL_ALIGN = 16 };
+enum { PPO__MAIL_SIZE = PPO__CUDA_MAIL, PPO__MAIL_LETTERS = PPO__MAIL_SIZE / PPO__ALIGN + 1 };
 
 static void ppo__cuda_failed(ppo_cuda *cuda, ppo_status status) {
     if (!status || cuda->failed) return;
@@ -3091,9 +3097,9 @@ static void ppo__cuda_deliver(ppo_cuda *cuda) {
 static char *ppo__cuda_mail_room(ppo_cuda *cuda, size_t size) {
     ppo__mail *mail = &cuda->mail;
     if (size > PPO__MAIL_SIZE) return NULL;
-    if (mail->used + size > PPO__MAIL_SIZE || mail->count == PPO__MAIL_LETTERS) ppo__cuda_deliver(cuda);
+    if (mail->used + size > PPO__MAIL_SIZE) ppo__cuda_deliver(cuda);
     char *room = mail->memory + mail->used;
-    mail->used += (size + PPO__MAIL_ALIGN - 1) / PPO__MAIL_ALIGN * PPO__MAIL_ALIGN;
+    mail->used += size / PPO__ALIGN * PPO__ALIGN + PPO__ALIGN;
     return room;
 }
 
@@ -3118,7 +3124,6 @@ static void ppo__cuda_read(ppo__device *device, void *to, const void *from, size
     char     *room = ppo__cuda_mail_room(cuda, size);
     if (ppo__cuda_copy_as(cuda, room ? room : to, from, size, cudaMemcpyDeviceToHost)) return;
     if (room) cuda->mail.letter[cuda->mail.count++] = {to, (size_t)(room - cuda->mail.memory), size};
-    else ppo__cuda_deliver(cuda);
 }
 
 static void ppo__cuda_copy(ppo__device *device, void *to, const void *from, size_t size) {
@@ -3229,6 +3234,7 @@ static ppo_status ppo__cuda_retire(ppo_cuda *cuda) {
 PPO_DEF ppo_status ppo_use_cuda(int device) {
     ppo_cuda  *before = (ppo_cuda *)ppo__device_in_use, *now = NULL;
     ppo_status status = PPO_OK;
+    if (device < -1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_use_cuda: there is no device %d", device);
     if (before && before->device.users)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_use_cuda: trainers or generators are still on the device");
     if (device >= 0) status = ppo_cuda_create(device, &now);

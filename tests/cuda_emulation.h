@@ -201,7 +201,8 @@ inline void use(stream *s) {
     busy = true;
 }
 
-/* Copies between pinned and device memory may read the one, and write it, only when they are waited for. */
+/* Copies between host and device may read the host's memory only when they are waited for, and write it only
+   then if it is pinned. */
 struct copy {
     void             *host;
     bool              to_host;
@@ -213,9 +214,9 @@ inline void copy_bytes(void *to, const void *from, size_t size, bool to_host, bo
     const char *now = static_cast<const char *>(from);
     void       *host = to_host ? to : const_cast<void *>(from);
     size_t      left;
-    const bool  pinned = !one_side && find(host, &left);
-    if (pinned) copies.push_back({host, to_host, std::vector<char>(now, now + size)});
-    if (pinned && to_host) memset(to, 0xff, size);
+    const bool  late = !one_side && (!to_host || find(host, &left));
+    if (late) copies.push_back({host, to_host, std::vector<char>(now, now + size)});
+    if (late && to_host) memset(to, 0xff, size);
     else memcpy(to, from, size);
 }
 
@@ -226,7 +227,7 @@ inline void finish_copies() {
         else changed |= memcmp(c.host, c.bytes.data(), c.bytes.size()) != 0;
     }
     copies.clear();
-    if (changed) complain("pinned memory has changed before a copy from there was waited for");
+    if (changed) complain("memory has changed before a copy from there was waited for");
 }
 
 inline void finish_work() {

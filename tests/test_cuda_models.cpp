@@ -2,6 +2,9 @@
    processor; what goes wrong there is reported, and the processor goes on. */
 #include "cuda_test.h"
 
+#include <thread>
+#include <unistd.h>
+
 /* --------------------------------------------------------------------------------------------------------
    Models and data
    -------------------------------------------------------------------------------------------------------- */
@@ -33,7 +36,7 @@ static void make_tokens(const model_shape &s, int count, uint32_t seed, ppo_toke
     for (int k = 0; k < count; k++) {
         int              n = k == 0 ? s.context : 2 + ppo_rng_below(&rng, s.context - 1);
         std::vector<int> token = random_tokens(&rng, (size_t)n, s.vocab);
-        assert_ok(ppo_tokens_add(tokens, token.data(), n, 1 + ppo_rng_below(&rng, n - 1)));
+        assert_ok(ppo_tokens_add(tokens, token.data(), n, k == 0 ? 1 : 1 + ppo_rng_below(&rng, n - 1)));
     }
 }
 
@@ -47,7 +50,7 @@ static int start(void **state) {
 }
 static int finish(void **state) {
     (void)state;
-    ppo_use_cuda(-1);
+    if (ppo_use_cuda(-1)) ppo__device_in_use = NULL; /* a test that failed has left something there */
     return leaks();
 }
 #define on_both(test) cmocka_unit_test_setup_teardown(test, start, finish)
@@ -104,6 +107,8 @@ static told pass(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *token
     ppo_tensor *sums = ppo_tape_sequence_sum(tape, out.logp, tokens);
     ppo_tensor *scores = ppo_gpt_sequence_score(tape, gpt, tokens);
     loss = ppo_tape_add(tape, loss, ppo_tape_pairwise_loss(tape, sums, scores));
+    sums = ppo_tape_sequence_sum(tape, out.logp, tokens);
+    loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, sums), 0.01f, 0));
     /* the exact KL to another model, and rows that two layers read */
     ppo_response ref = ppo_gpt_response(tape, reference, tokens, 0.8f, PPO_POLICY);
     ppo_tensor *kl = ref.logits ? ppo_tape_categorical_kl_to(tape, out.logits, ref.logits->data, 0.8f) : NULL;
@@ -230,6 +235,48 @@ static void attentions_to_the_same_rows_add_their_gradients(void **state) {
     for (ppo_params *p : params) ppo_params_free(p);
 }
 
+/* At two temperatures: rows that are what they are compared with, or nearly, and tokens that both forbid. */
+static void exact_kl_is_never_below_0_also_with_forbidden_tokens(void **state) {
+    (void)state;
+    enum { ROWS = 64, VOCAB = 40 };
+    ppo_params        *params[2] = {NULL, NULL};
+    std::vector<float> kl[2], ref(ROWS * VOCAB);
+    for (int k = 0; k < 2; k++) {
+        ppo_tape *tape = NULL;
+        ppo_rng   rng = test_rng(9);
+        assert_ok(ppo_params_create(&params[k]));
+        ppo_tensor *z = ppo_params_add(params[k], "z", ROWS, VOCAB), *sum = NULL;
+        assert_non_null(z);
+        for (int i = 0; i < ROWS * VOCAB; i++) {
+            z->data[i] = i % 7 == 3 ? -INFINITY : 3 * ppo_rng_normal(&rng);
+            const int row = i / VOCAB;
+            ref[(size_t)i] = z->data[i] * (1 + (float)(row % 4) * (row < ROWS / 2 ? 1e-4f : 0.2f));
+        }
+        if (k) on_the_gpu();
+        assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
+        assert_ok(ppo__params_place(params[k], ppo__device_in_use));
+        ppo_tensor *to = ppo_tape_constant(tape, ref.data(), ROWS, VOCAB);
+        assert_non_null(to);
+        kl[k].resize(2 * ROWS);
+        for (int twice = 0; twice < 2; twice++) {
+            ppo_tensor *x = ppo_tape_categorical_kl_to(tape, z, to->data, twice ? 1 : 0.7f);
+            assert_non_null(x);
+            ppo__tape_read(tape, x->data, ROWS, &kl[k][(size_t)twice * ROWS]);
+            sum = twice ? ppo_tape_add(tape, sum, x) : x;
+        }
+        ppo_params_zero_grad(params[k]);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, sum)));
+        assert_ok(ppo__tape_settle(tape));
+        ppo_tape_free(tape);
+    }
+    assert_ok(ppo_params_sync(params[1]));
+    for (float x : kl[1]) assert_true(x >= 0);
+    assert_close_each(kl[1].data(), kl[0].data(), 2 * ROWS, 1e-5);
+    check_params(params[1], params[0], 1, 1e-5);
+    on_the_processor();
+    for (ppo_params *p : params) ppo_params_free(p);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Sampling
    -------------------------------------------------------------------------------------------------------- */
@@ -308,6 +355,7 @@ static void fit(int which, ppo_gpt *gpt, const ppo_gpt *reference, std::vector<p
     for (int k = 0; k < 2; k++) make_tokens(small, 20, 21 + (uint32_t)k, &data[k]);
     if (which == SFT) assert_ok(ppo_fit_sft(gpt, &data[0], &c));
     if (which == REWARD) assert_ok(ppo_fit_reward(gpt, &data[0], &data[1], &c));
+    c.label_smoothing = 0.1f; /* of DPO */
     if (which == DPO) assert_ok(ppo_fit_dpo(gpt, reference, &data[0], &data[1], &c));
     for (int k = 0; k < 2; k++) ppo_tokens_free(&data[k]);
 }
@@ -433,7 +481,7 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
         ppo_rlhf_config c = rlhf_config();
         int             own_critic = kind == 1;
         if (kind == 1) c.critic_learning_rate = 1e-3f, c.bootstrap_truncated = 1, c.whiten_rewards = 1;
-        if (kind == 2) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.reference_every = 1;
+        if (kind == 2) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.reference_every = 2;
         if (kind == 3)
             c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K3, c.advantage = PPO_ADVANTAGE_GROUP;
         if (kind == 4)
@@ -445,7 +493,7 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
             policy[there] = make_model(small, 1, 41);
             if (own_critic) critic[there] = make_model(small, 1, 42);
             if (there) on_the_gpu();
-            train(&c, kind == 2 || kind == 4 ? 2 : 1, policy[there], critic[there], &progress[there]);
+            train(&c, kind == 2 ? 3 : kind == 4 ? 2 : 1, policy[there], critic[there], &progress[there]);
         }
         on_the_processor();
         for (size_t i = 0; i < progress[0].size(); i++) check_progress(progress[1][i], progress[0][i]);
@@ -533,6 +581,26 @@ static void copies_and_steps_see_what_was_learned(void **state) {
     ppo_gpt_free(gpt);
 }
 
+static void a_file_holds_what_was_learned(void **state) {
+    (void)state;
+    char                          path[] = "/tmp/test_cuda_models.XXXXXX";
+    std::vector<ppo_fit_progress> progress;
+    ppo_gpt                      *gpt = make_model(small, 1, 73), *loaded = NULL;
+    const int                     file = mkstemp(path);
+    assert_true(file >= 0);
+    on_the_gpu();
+    fit(SFT, gpt, NULL, &progress);
+    assert_ok(ppo_gpt_save(gpt, path));
+    assert_ok(ppo_gpt_load(path, &loaded));
+    assert_ok(ppo_params_sync(gpt->params));
+    assert_false(bits_differ(loaded->params->data, gpt->params->data, gpt->params->count));
+    on_the_processor();
+    ppo_gpt_free(loaded);
+    ppo_gpt_free(gpt);
+    close(file);
+    unlink(path);
+}
+
 static void restarting_forgets_moments_there_too(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
@@ -600,6 +668,37 @@ static void a_loop_on_the_processor_may_ask_the_device_in_between(void **state) 
     assert_false(bits_differ(got.data(), want.data(), want.size()));
 }
 
+/* Each has a device of its own; the model goes from one to the other, and on to the processor. */
+static void a_model_may_go_to_the_device_of_another_thread(void **state) {
+    (void)state;
+    ppo_gpt                      *gpt = make_model(small, 1, 71), *other = NULL;
+    ppo_tokens                    data = {0, NULL, NULL, NULL};
+    std::vector<ppo_fit_progress> progress;
+    float                         want[3], there[3], here[3];
+    make_tokens(small, 3, 72, &data);
+    assert_ok(ppo_gpt_copy(gpt, 1, &other));
+    fit(SFT, other, NULL, &progress);
+    fit(SFT, other, NULL, &progress);
+    assert_ok(ppo_gpt_scores(other, &data, 3, want));
+    on_the_gpu();
+    fit(SFT, gpt, NULL, &progress);
+    ppo_status status = PPO_ERROR_THREAD;
+    std::thread([&] {
+        status = ppo_use_cuda(0);
+        if (!status) fit(SFT, gpt, NULL, &progress);
+        if (!status) status = ppo_gpt_scores(gpt, &data, 3, there);
+        if (!status) status = ppo_use_cuda(-1);
+    }).join();
+    assert_int_equal(status, PPO_OK);
+    assert_ok(ppo_gpt_scores(gpt, &data, 3, here));
+    assert_close_each(there, want, 3, 1e-3);
+    assert_false(bits_differ(here, there, 3));
+    on_the_processor();
+    ppo_gpt_free(other);
+    ppo_gpt_free(gpt);
+    ppo_tokens_free(&data);
+}
+
 static void the_device_stays_while_trainers_are_there(void **state) {
     (void)state;
     ppo_gpt       *gpt = make_model(small, 1, 57);
@@ -614,6 +713,7 @@ static void the_device_stays_while_trainers_are_there(void **state) {
     on_the_processor();
     assert_fails(ppo_use_cuda(99), PPO_ERROR_DEVICE, "99");
     assert_null(ppo__device_in_use);
+    assert_fails(ppo_use_cuda(-2), PPO_ERROR_ARGUMENT, "-2");
     ppo_gpt_free(gpt);
 }
 
@@ -657,6 +757,7 @@ static void a_loss_that_is_not_finite_stops_the_training(void **state) {
     std::vector<float> before(gpt->params->data, gpt->params->data + gpt->params->count);
     on_the_gpu();
     assert_fails(ppo_fit_sft(gpt, &data, &c), PPO_ERROR_NUMERIC, "NaN");
+    assert_fails(ppo_fit_reward(gpt, &data, &data, &c), PPO_ERROR_NUMERIC, "pair_loss: row 0 gives NaN");
     assert_ok(ppo_params_sync(gpt->params));
     assert_false(bits_differ(gpt->params->data, before.data(), before.size()));
     ppo_gpt_free(gpt);
@@ -768,6 +869,44 @@ static void a_sync_that_fails_leaves_the_host_as_it_was(void **state) {
     ppo_gpt_free(gpt);
 }
 
+/* What ppo.h asks of a device, in pieces that fill its mail more than once, and that are too large for it. */
+static void a_device_copies_in_order_and_tells_the_first_failure(void **state) {
+    (void)state;
+    enum { PIECES = 100, LARGE = 2000 };
+    std::vector<unsigned char> from(LARGE), to(LARGE), one(PIECES);
+    on_the_gpu();
+    ppo__device *device = ppo__device_in_use;
+    char        *there = (char *)device->take(device, LARGE);
+    assert_non_null(there);
+    for (int k = 0; k < PIECES; k++) { /* the source may change at once */
+        from[0] = (unsigned char)k;
+        assert_ok(device->write(device, there + k, from.data(), 1));
+    }
+    for (int k = 0; k < PIECES; k++) device->read(device, &one[(size_t)k], there + k, 1);
+    assert_ok(device->settle(device));
+    for (int k = 0; k < PIECES; k++) assert_int_equal(one[(size_t)k], k);
+    for (int k = 0; k < LARGE; k++) from[(size_t)k] = (unsigned char)(k % 251);
+    assert_ok(device->write(device, there, from.data(), LARGE));
+    std::fill(from.begin(), from.end(), (unsigned char)0);
+    device->read(device, to.data(), there, LARGE);
+    assert_ok(device->settle(device));
+    for (int k = 0; k < LARGE; k++) assert_int_equal(to[(size_t)k], k % 251);
+
+    device->read(device, &one[0], there + 7, 1);
+    emulation.fail_at = 1; /* the wait */
+    assert_fails(device->settle(device), PPO_ERROR_MEMORY, "the device");
+    assert_int_equal(one[0], 0);
+    emulation.fail_at = 0;
+    device->zero(device, there, LARGE);
+    emulation.fail_at = 0, emulation.error = cudaErrorLaunchFailure;
+    device->copy(device, there, there + 8, 8);
+    assert_fails(device->settle(device), PPO_ERROR_MEMORY, "a fill");
+    assert_ok(device->settle(device));
+    emulation.fail_at = 0;
+    assert_fails(ppo__settle(device, ppo_fail(PPO_ERROR_FILE, "earlier")), PPO_ERROR_FILE, "earlier");
+    device->give(device, there);
+}
+
 /* A call that fails alone, in generation, is told of there, and not again by what comes next. */
 static void a_failure_is_told_once(void **state) {
     (void)state;
@@ -841,6 +980,7 @@ int main(void) {
         on_both(a_pass_gives_what_it_gives_on_the_processor),
         on_both(layers_are_those_of_the_processor_whatever_their_activation),
         on_both(attentions_to_the_same_rows_add_their_gradients),
+        on_both(exact_kl_is_never_below_0_also_with_forbidden_tokens),
         on_both(samples_are_those_of_the_processor),
         on_both(supervised_training_is_that_of_the_processor),
         on_both(measures_are_those_of_the_processor),
@@ -848,9 +988,11 @@ int main(void) {
         on_both(training_again_gives_the_same_bits),
         on_both(a_model_can_be_read_and_changed_after_a_sync),
         on_both(copies_and_steps_see_what_was_learned),
+        on_both(a_file_holds_what_was_learned),
         on_both(restarting_forgets_moments_there_too),
         on_both(a_tape_on_the_processor_sees_what_was_learned),
         on_both(a_loop_on_the_processor_may_ask_the_device_in_between),
+        on_both(a_model_may_go_to_the_device_of_another_thread),
         on_both(the_device_stays_while_trainers_are_there),
         on_both(numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them),
         on_both(a_loss_that_is_not_finite_stops_the_training),
@@ -859,6 +1001,7 @@ int main(void) {
         on_both(an_allocation_that_fails_is_reported_and_leaves_nothing),
         on_both(an_update_copies_no_activations_to_the_host),
         on_both(a_sync_that_fails_leaves_the_host_as_it_was),
+        on_both(a_device_copies_in_order_and_tells_the_first_failure),
         on_both(a_failure_is_told_once),
         on_both(a_call_that_fails_is_a_status_and_the_processor_goes_on),
 #endif
