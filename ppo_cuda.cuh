@@ -402,7 +402,8 @@ PPO_DEF ppo_status ppo_cuda_create(int device, ppo_cuda **cuda) {
     if (!cuda) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_create: cuda is NULL");
     *cuda = NULL;
     int        count = 0;
-    ppo_status status = ppo__cuda_status(cudaGetDeviceCount(&count), "there is no GPU, or its driver is too old");
+    ppo_status status =
+        ppo__cuda_status(cudaGetDeviceCount(&count), "there is no GPU, or its driver is too old");
     if (status) return status;
     if (device < 0 || device >= count)
         return ppo_fail(PPO_ERROR_DEVICE, "there is no device %d, the last one is %d", device, count - 1);
@@ -2173,11 +2174,11 @@ template <class T> static T *ppo__cuda_given(ppo_tape *tape, const T *from, size
     return from ? (T *)ppo__tape_write(tape, from, n * sizeof *from) : NULL;
 }
 
-struct ppo__cuda_add { /* to = a + b */
+struct ppo__cuda_add {
     const float *a, *b;
-    float       *to;
+    float       *y;
 
-    __device__ void operator()(size_t i) const { to[i] = a[i] + b[i]; }
+    __device__ void operator()(size_t i) const { y[i] = a[i] + b[i]; }
 };
 
 static ppo_status ppo__cuda_add_forward(ppo_node *node) {
@@ -2185,12 +2186,19 @@ static ppo_status ppo__cuda_add_forward(ppo_node *node) {
     return ppo__cuda_for(ppo__cuda_of(node), "add", job, ppo__size(node->out[0]));
 }
 
-static void ppo__cuda_add_backward(ppo_node *node) {
-    for (int k = 0; k < 2; ++k) {
-        float        *grad = node->in[k]->grad;
-        ppo__cuda_add job = {node->out[0]->grad, grad, grad};
-        if (grad) ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "add", job, ppo__size(node->in[k])));
+struct ppo__cuda_add_slopes { /* da += dy, db += dy; each may be NULL */
+    const float *dy;
+    float       *da, *db;
+
+    __device__ void operator()(size_t i) const {
+        if (da) da[i] += dy[i];
+        if (db) db[i] += dy[i];
     }
+};
+
+static void ppo__cuda_add_backward(ppo_node *node) {
+    ppo__cuda_add_slopes job = {node->out[0]->grad, node->in[0]->grad, node->in[1]->grad};
+    ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "add", job, ppo__size(node->out[0])));
 }
 
 struct ppo__cuda_unary { /* of ppo.h, those that the losses of language models take */

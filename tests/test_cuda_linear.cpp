@@ -58,7 +58,8 @@ template <class T> struct problem {
     static void load(std::unique_ptr<device_array<__nv_bfloat16>> *to, std::vector<float> *from) {
         to->reset(new device_array<__nv_bfloat16>(to_bf16(from)));
     }
-    double tolerance() const { return sizeof(T) == 2 ? 1e-2 : 1e-5; } /* of gradients */
+    double tolerance() const { return sizeof(T) == 2 ? 1e-2 : 1e-5; }     /* of gradients */
+    double row_tolerance() const { return sizeof(T) == 2 ? 3e-5 : 1e-5; } /* tensor cores cut sums off */
 
     /* Of x, and of w on top of what `before` has, from those of the logits. */
     std::vector<float> grad_x(const std::vector<float> &g) const {
@@ -118,8 +119,8 @@ template <class T> static void check_logp(problem<T> &p, ppo_rng *rng) {
         ppo_token_logp(p.z.data(), p.token.data(), s.n, s.vocab, s.temperature, logp.data(), entropy.data()));
     assert_ok(ppo_cuda_linear_token_logp(cuda, &p.linear, p.given, s.temperature, &out.rows));
     assert_ok(ppo_cuda_sync(cuda));
-    assert_close_each(out.logp.read().data(), logp.data(), s.n, 1e-5);
-    assert_close_each(out.entropy.read().data(), entropy.data(), s.n, 1e-5);
+    assert_close_each(out.logp.read().data(), logp.data(), s.n, p.row_tolerance());
+    assert_close_each(out.entropy.read().data(), entropy.data(), s.n, p.row_tolerance());
     for (int parts = 1; parts < 4; parts++)
         for (int with = 0; with < 4; with++) {
             int with_logp = parts & 1, with_entropy = parts & 2, with_x = with & 1, with_w = with & 2;
@@ -221,8 +222,8 @@ static void check_policy(problem<T> &p, samples &in, int masked, int objective_k
     }
     for (size_t i = 0; i < p.n; i++)
         if (mask && !mask[i]) logp[i] = entropy[i] = 0;
-    assert_close_each(out.logp.read().data(), logp.data(), s.n, 1e-5);
-    assert_close_each(out.entropy.read().data(), entropy.data(), s.n, 1e-5);
+    assert_close_each(out.logp.read().data(), logp.data(), s.n, p.row_tolerance());
+    assert_close_each(out.entropy.read().data(), entropy.data(), s.n, p.row_tolerance());
 }
 
 static void policy_loss_and_its_gradients_agree(void **state) {
