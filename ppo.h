@@ -14127,11 +14127,18 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
     if (!path || !curves || count < 1) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: no path, or nothing to draw");
     }
+    const char *const texts[] = {title, x_label, y_label};
+    for (int i = 0; i < 3; ++i) {
+        if (texts[i] && !ppo__is_utf8(texts[i]))
+            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the title or a label is not UTF-8");
+    }
     for (int i = 0; i < count; ++i) {
         if (curves[i].n < 0 || (curves[i].n > 0 && (!curves[i].x || !curves[i].y))) {
             return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: curve %d has %d points, or none", i,
                             curves[i].n);
         }
+        if (curves[i].name && !ppo__is_utf8(curves[i].name))
+            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the name of curve %d is not UTF-8", i);
     }
     ppo__chart chart = {title, x_label, y_label, curves, count};
     return ppo__write_file(path, ppo__svg, &chart);

@@ -112,6 +112,9 @@ static void print_help(const options *o) {
     }
     printf("  --steps N                  the same as --total-steps\n\nenvironments:");
     for (int i = 0; i < ENVIRONMENTS; i++) printf(" %s", environments[i].name);
+#ifndef MORE_ENVIRONMENTS
+    printf(" (make lunarlander: with LunarLander-v3)");
+#endif
     printf("\npresets: %s\n\n", ppo_config_presets());
     for (; count-- > 0; field++) {
         char name[64], value[256] = "";

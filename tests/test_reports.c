@@ -1244,12 +1244,15 @@ static void a_chart_that_cannot_be_drawn_says_why(void **state) {
     (void)state;
     float     x[1] = {0};
     ppo_curve good = {"a", x, x, 1}, no_y = {"a", x, NULL, 1}, negative = {"a", x, x, -1};
+    ppo_curve odd = {"\xc3(", x, x, 1};
     assert_fails(ppo_plot_svg(NULL, NULL, NULL, NULL, &good, 1), PPO_ERROR_ARGUMENT, "path");
     assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, NULL, 1), PPO_ERROR_ARGUMENT, "nothing");
     assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, &good, 0), PPO_ERROR_ARGUMENT, "nothing");
     assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, &no_y, 1), PPO_ERROR_ARGUMENT, "curve 0");
     assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, &negative, 1), PPO_ERROR_ARGUMENT, "curve 0|-1");
     spit(in_folder("file"), "x");
+    assert_fails(ppo_plot_svg("a", NULL, "x\xff", NULL, &good, 1), PPO_ERROR_ARGUMENT, "UTF-8");
+    assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, &odd, 1), PPO_ERROR_ARGUMENT, "curve 0|UTF-8");
     assert_fails(ppo_plot_svg(in_folder("file/a.svg"), NULL, NULL, NULL, &good, 1), PPO_ERROR_FILE,
                  "file/a.svg|Not a directory");
     assert_int_equal(access("a", F_OK), -1);
