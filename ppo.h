@@ -1748,7 +1748,8 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
-static PPO__THREAD_LOCAL char ppo__error[PPO__ERROR_SIZE];
+static PPO__THREAD_LOCAL char       ppo__error[PPO__ERROR_SIZE];
+static PPO__THREAD_LOCAL ppo_status ppo__failed; /* what ppo_fail() said last, for those that got NULL */
 
 PPO_DEF const char *ppo_last_error(void) { return ppo__error; }
 
@@ -1757,7 +1758,7 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
     va_start(args, format);
     vsnprintf(ppo__error, sizeof ppo__error, format, args);
     va_end(args);
-    return status;
+    return ppo__failed = status;
 }
 
 /* Not by isfinite(), which -ffast-math turns into 1. */
@@ -1973,7 +1974,7 @@ static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     chunk->memory = device ? (char *)device->take(device, size) : (char *)chunk + PPO__CHUNK_HEADER;
     if (!chunk->memory) {
         ppo__free(chunk);
-        return PPO_ERROR_MEMORY;
+        return ppo__failed;
     }
     chunk->size = size;
     chunk->used = 0;
@@ -3560,7 +3561,7 @@ static ppo_status ppo__mirror_create(ppo_params *params, ppo__device *device) {
     mirror->data = (float *)device->take(device, 4 * params->capacity * sizeof(float));
     if (!mirror->data) {
         ppo__free(mirror);
-        return PPO_ERROR_MEMORY;
+        return ppo__failed;
     }
     mirror->grad = mirror->data + params->capacity;
     mirror->m = mirror->grad + params->capacity;
@@ -3820,7 +3821,7 @@ static void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
 static void *ppo__tape_take_from(ppo_tape *tape, ppo__arena *arena, size_t n, size_t size) {
     if (ppo_tape_status(tape)) return NULL;
     void *piece = ppo__arena_array(arena, n, size);
-    return piece ? piece : ppo__tape_fail(tape, PPO_ERROR_MEMORY);
+    return piece ? piece : ppo__tape_fail(tape, ppo__failed);
 }
 
 /* On the host, wherever the tape computes. */
@@ -10274,7 +10275,7 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     g->drawn_logp = (float *)ppo__arena_array(&g->memory, slots, sizeof(float));
     int taken = g->slot && g->keys && g->values && g->embedding && g->scores && g->p && g->row_token &&
                 g->row_position && g->row_slot && g->last && g->rng && g->drawn && g->drawn_logp;
-    return taken ? PPO_OK : PPO_ERROR_MEMORY;
+    return taken ? PPO_OK : ppo__failed;
 }
 
 PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
@@ -11290,7 +11291,7 @@ static ppo_status ppo__take_logits(ppo_rlhf *r, size_t n, ppo__response_rows *ro
     if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return PPO_OK;
     size_t size = (size_t)r->policy->config.vocab * sizeof(float);
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
-    return rows->ref_logits ? PPO_OK : PPO_ERROR_MEMORY;
+    return rows->ref_logits ? PPO_OK : ppo__failed;
 }
 
 static int ppo__sequences(const ppo_rlhf_config *c) { return c->prompts * c->samples; }

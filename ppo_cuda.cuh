@@ -653,7 +653,7 @@ template <class J> static ppo_status ppo__cuda_sum(ppo_cuda *cuda, const char *n
     const int               blocks = (n - 1) / PPO__SUM_THREADS + 1;
     const int               grid = blocks < PPO__SUM_BLOCKS ? blocks : (int)PPO__SUM_BLOCKS;
     Sum                    *partial = (Sum *)ppo__cuda_scratch(cuda, PPO__SUM_BLOCKS * sizeof(Sum));
-    if (!partial) return PPO_ERROR_MEMORY;
+    if (!partial) return ppo__failed;
     PPO__LAUNCH((ppo__cuda_sum_kernel<J>), dim3(grid), dim3(PPO__SUM_THREADS), 0, cuda->stream, job, n,
                 partial, &cuda->shared->done);
     return ppo__cuda_launched(name);
@@ -1233,7 +1233,7 @@ PPO_DEF ppo_status ppo_cuda_whiten(ppo_cuda *cuda, float *x, const unsigned char
     if (!cuda || !x) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", name);
     if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d numbers", name, n);
     ppo__moments *moments = (ppo__moments *)ppo__cuda_kept(cuda, sizeof *moments);
-    if (!moments) return PPO_ERROR_MEMORY;
+    if (!moments) return ppo__failed;
     const ppo__cuda_site site = ppo__cuda_site_of(cuda, PPO__CUDA_WHITEN);
     ppo_status           status = ppo__cuda_sum(cuda, name, ppo__mean_job{{x, mask, moments, site}}, n);
     if (!status) status = ppo__cuda_sum(cuda, name, ppo__scale_job{{x, mask, moments, site}}, n);
@@ -1282,7 +1282,7 @@ static ppo_status ppo__cuda_samples(ppo_cuda *cuda, int name, int pointers_given
     *samples = {mask, NULL, n, ppo__cuda_site_of(cuda, name)};
     if (!mask) return PPO_OK;
     int *unmasked = (int *)ppo__cuda_kept(cuda, sizeof *unmasked);
-    if (!unmasked) return PPO_ERROR_MEMORY;
+    if (!unmasked) return ppo__failed;
     samples->unmasked = unmasked;
     return ppo__cuda_sum(cuda, function, ppo__count_job{mask, unmasked, samples->site}, n);
 }
@@ -1953,7 +1953,7 @@ static ppo_status ppo__linear_open(ppo__linear_call *call) {
     const int    most = fit < 1 ? 1 : fit < (size_t)l->n ? (int)fit : l->n, chunks = (l->n - 1) / most + 1;
     call->most = (l->n - 1) / chunks + 1;
     char *memory = (char *)ppo__cuda_kept(call->cuda, FRONT + (size_t)call->most * row);
-    if (!memory) return PPO_ERROR_MEMORY;
+    if (!memory) return ppo__failed;
     call->chunk = (float *)(memory + FRONT);
     return PPO_OK;
 }
@@ -3186,7 +3186,7 @@ static void ppo__cuda_draw(ppo__device *device, const float *logits, int n, int 
     ppo_cuda_logits z = {(void *)logits, 0};
     size_t          rngs = n * sizeof *rng;
     char           *there = (char *)ppo__cuda_room(&cuda->drawn, rngs + n * (sizeof *token + sizeof *logp));
-    ppo_status      status = there ? PPO_OK : PPO_ERROR_MEMORY;
+    ppo_status      status = there ? PPO_OK : ppo__failed;
     if (!status) {
         int *tokens = (int *)(there + rngs);
         status = ppo__cuda_write(device, there, rng, rngs);
