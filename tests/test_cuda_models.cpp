@@ -921,8 +921,10 @@ static void a_failure_is_told_once(void **state) {
     how.max_new = 1;
     for (int s = 0; s < 2; s++) assert_ok(ppo_tokens_add(&prompts, token, 1 + s, 1));
     on_the_gpu();
-    assert_ok(ppo_generator_create(gpt, 1, &generator));
     emulation.error = cudaErrorLaunchFailure;
+    emulation.fail_at = 0;
+    assert_fails(ppo_generator_create(gpt, 1, &generator), PPO_ERROR_DEVICE, "launch");
+    assert_ok(ppo_generator_create(gpt, 1, &generator));
     for (int failed = 1; failed; k++) {
         assert_ok(ppo_params_sync(gpt->params)); /* what is written again may fail, too */
         emulation.fail_at = k;
