@@ -446,12 +446,12 @@ static void add_prompts(ppo_tokens *prompts) {
 
 /* Some iterations of PPO on tokens; what they tell, and what became of the policy and of the critic, which
    may be left out. */
-static void train(const ppo_rlhf_config *c, int iterations, ppo_gpt *policy, ppo_gpt *critic,
-                  std::vector<ppo_rlhf_progress> *progress) {
+static void train(const ppo_rlhf_config *c, int iterations, ppo_gpt *policy, const ppo_gpt *reference,
+                  ppo_gpt *critic, std::vector<ppo_rlhf_progress> *progress) {
     ppo_rlhf  *rlhf = NULL;
     ppo_tokens prompts = {0, NULL, NULL, NULL};
     add_prompts(&prompts);
-    assert_ok(ppo_rlhf_create(policy, NULL, critic, &prompts, rule, NULL, c, &rlhf));
+    assert_ok(ppo_rlhf_create(policy, reference, critic, &prompts, rule, NULL, c, &rlhf));
     for (int i = 0; i < iterations; i++) {
         ppo_rlhf_progress p;
         assert_ok(ppo_rlhf_iterate(rlhf, &p));
@@ -476,7 +476,8 @@ static void check_progress(const ppo_rlhf_progress &got, const ppo_rlhf_progress
 
 static void ppo_on_tokens_is_that_of_the_processor(void **state) {
     (void)state;
-    enum { KINDS = 6 };
+    enum { KINDS = 7 };
+    ppo_gpt *reference = make_model(small, 0, 43);
     for (int kind = 0; kind < KINDS; kind++) {
         ppo_rlhf_config c = rlhf_config();
         int             own_critic = kind == 1;
@@ -487,13 +488,18 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
         if (kind == 4)
             c.kl_estimator = PPO_KL_EXACT, c.kl_target = 1, c.advantage = PPO_ADVANTAGE_LEAVE_ONE_OUT;
         if (kind == 5) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K2, c.importance_cap = 2;
+        if (kind == 6) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.kl_coef = 1;
         std::vector<ppo_rlhf_progress> progress[2];
         ppo_gpt                       *policy[2], *critic[2] = {NULL, NULL};
         for (int there = 0; there < 2; there++) {
             policy[there] = make_model(small, 1, 41);
             if (own_critic) critic[there] = make_model(small, 1, 42);
             if (there) on_the_gpu();
-            train(&c, kind == 2 ? 3 : kind == 4 ? 2 : 1, policy[there], critic[there], &progress[there]);
+            train(&c,
+                  kind == 2   ? 3
+                  : kind == 4 ? 2
+                              : 1,
+                  policy[there], kind == 6 ? reference : NULL, critic[there], &progress[there]);
         }
         on_the_processor();
         for (size_t i = 0; i < progress[0].size(); i++) check_progress(progress[1][i], progress[0][i]);
@@ -501,6 +507,7 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
         if (own_critic) check_params(critic[1]->params, critic[0]->params, 0, 1e-3);
         for (int there = 0; there < 2; there++) ppo_gpt_free(policy[there]), ppo_gpt_free(critic[there]);
     }
+    ppo_gpt_free(reference);
 }
 
 static void training_again_gives_the_same_bits(void **state) {
@@ -512,7 +519,7 @@ static void training_again_gives_the_same_bits(void **state) {
         ppo_gpt                       *policy = make_model(small, 1, 43);
         on_the_gpu();
         set_thread_order(order);
-        train(&c, 1, policy, NULL, &progress);
+        train(&c, 1, policy, NULL, NULL, &progress);
         on_the_processor();
         std::vector<float> now(policy->params->data, policy->params->data + policy->params->count);
         if (first.empty()) first = now;
