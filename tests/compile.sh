@@ -9,7 +9,7 @@ mkdir -p $work
 cc=${CC:-cc}
 jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 strict='-O2 -Wall -Wextra -Wpedantic -Werror'
-picky='-O2 -Wall -Wextra -Wpedantic -Wconversion -Wshadow'
+picky='-fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Wshadow'
 started=0
 
 # check NAME FUNCTION ARGUMENT... - runs the function in the background; it passes if it returns 0.
@@ -221,11 +221,11 @@ fi
 
 # --- several files of one program ---------------------------------------------------------------------------------
 
-check one_implementation_one_user build_and_run "$cc" -O2 main.c implement.c
-check two_static_copies build_and_run "$cc" -O2 static_main.c static.c
-check stb_ds_in_another_file build_and_run "$cc" -O2 stb_main.c implement.c stb_ds.c
-check stb_ds_before_ppo_in_one_file build_and_run "$cc" -O2 stb_first.c
-check stb_ds_after_ppo_in_one_file build_and_run "$cc" -O2 stb_last.c
+check one_implementation_one_user build_and_run "$cc" -O1 main.c implement.c
+check two_static_copies build_and_run "$cc" -O1 static_main.c static.c
+check stb_ds_in_another_file build_and_run "$cc" -O1 stb_main.c implement.c stb_ds.c
+check stb_ds_before_ppo_in_one_file build_and_run "$cc" -O1 stb_first.c
+check stb_ds_after_ppo_in_one_file build_and_run "$cc" -O1 stb_last.c
 
 mixed_languages() {
     $cc -O2 -I. -c $work/implement.c -o $work/mixed.o
@@ -243,7 +243,7 @@ no_word_of_stb_ds() { # COMPILER FOLDER
     mkdir -p $work/$name/stb
     cp ppo.h $work/$name
     cp "$stb_ds" $work/$name/"$2"
-    $1 $picky -I$work/$name -I$work/$name/stb -c $work/implement.c -o $work/$name.o 2>$work/$name/warnings
+    $1 $picky -I$work/$name -I$work/$name/stb $work/implement.c 2>$work/$name/warnings
     ! grep -n stb_ds $work/$name/warnings
 }
 for compiler in gcc clang; do

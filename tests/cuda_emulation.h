@@ -227,7 +227,7 @@ inline void finish_copies() {
         else changed |= memcmp(c.host, c.bytes.data(), c.bytes.size()) != 0;
     }
     copies.clear();
-    if (changed) complain("memory has changed before a copy from there was waited for");
+    if (changed) complain("the host's memory has changed before a copy from there was waited for");
 }
 
 inline void finish_work() {

@@ -632,16 +632,21 @@ static void streams_and_the_default_one_do_not_wait_for_each_other(void **state)
     assert_ok(cudaFree(x));
 }
 
-static void copies_of_pinned_memory_take_until_they_are_waited_for(void **state) {
+static void copies_take_until_they_are_waited_for(void **state) {
     (void)state;
-    char        *x = on_device<char>(4), *pinned = NULL;
+    char        *x = on_device<char>(4), *pinned = NULL, local[4] = {7, 7, 7, 7};
     cudaStream_t stream = NULL;
     assert_ok(cudaMallocHost(&pinned, 4));
     assert_ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     memset(pinned, 7, 4);
     assert_ok(cudaMemcpyAsync(x, pinned, 4, cudaMemcpyHostToDevice, stream));
     pinned[3] = 8;
-    assert_complains(cudaStreamSynchronize(stream), "pinned");
+    assert_complains(cudaStreamSynchronize(stream), "memory has changed");
+    assert_ok(cudaMemcpyAsync(x, local, 4, cudaMemcpyHostToDevice, stream));
+    local[3] = 8;
+    assert_complains(cudaStreamSynchronize(stream), "memory has changed");
+    assert_ok(cudaMemcpyAsync(local, x, 4, cudaMemcpyDeviceToHost, stream)); /* not pinned: at once */
+    assert_true(local[0] == 7 && local[3] == 7);
     assert_ok(cudaMemcpyAsync(pinned, x, 4, cudaMemcpyDeviceToHost, stream));
     assert_true(pinned[0] != 7);
     assert_ok(cudaStreamSynchronize(stream));
@@ -882,7 +887,7 @@ int main(void) {
         TEST(errors_have_names_and_sentences),
         TEST(a_machine_may_have_no_device_or_an_old_one),
         TEST(streams_and_the_default_one_do_not_wait_for_each_other),
-        TEST(copies_of_pinned_memory_take_until_they_are_waited_for),
+        TEST(copies_take_until_they_are_waited_for),
         TEST(only_recorded_events_have_a_time),
         TEST(bits_are_counted_and_turned),
         TEST(a_product_is_rounded_before_a_difference),

@@ -134,7 +134,7 @@ static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
         ppo_gpt   *gpt = make_model(model_shapes[k], 1, 3), *other = NULL;
         ppo_gpt   *reference = make_model(model_shapes[k], 0, 9);
         ppo_tokens tokens = {0, NULL, NULL, NULL};
-        make_tokens(model_shapes[k], 6, 4, &tokens);
+        make_tokens(model_shapes[k], 4, 4, &tokens);
         ppo_rng            rng = test_rng(5);
         int                n = ppo_response_row(&tokens, tokens.count);
         std::vector<float> data = normal_floats(&rng, 4 * (size_t)n, 1);
