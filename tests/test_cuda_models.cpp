@@ -157,52 +157,60 @@ static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
     }
 }
 
-/* Of two layers, the second without a bias, whose activation is the one named. */
-static float pass_of_layers(ppo_params *params, const std::vector<float> &x, int rows, int activation) {
-    ppo_tape          *tape = NULL;
-    float              loss = NAN;
-    ppo_tensor *const *w = params->tensors;
-    assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
-    assert_ok(ppo__params_place(params, ppo__device_in_use));
-    ppo_tensor *y =
-        ppo_tape_linear(tape, ppo_tape_constant(tape, x.data(), rows, w[0]->rows), w[0], w[1], activation);
-    y = ppo_tape_linear(tape, y, w[2], NULL, activation);
-    y = ppo_tape_mean(tape, ppo_tape_square(tape, y));
-    assert_ok(ppo_tape_status(tape));
-    ppo__tape_read(tape, y->data, 1, &loss);
-    ppo_params_zero_grad(params);
-    assert_ok(ppo_tape_backward(tape, y));
-    assert_ok(ppo__tape_settle(tape));
-    ppo_tape_free(tape);
-    return loss;
+struct matrix {
+    int                rows, cols;
+    std::vector<float> x;
+};
+
+static matrix normal_matrix(ppo_rng *rng, int rows, int cols, float scale) {
+    return {rows, cols, normal_floats(rng, (size_t)(rows * cols), scale)};
 }
 
+/* loss_of(tape, parameters, whether on the device) and its gradients are the same on both. */
+template <class L> static void check_gradients(const std::vector<matrix> &of, L loss_of) {
+    ppo_params *params[2] = {NULL, NULL};
+    float       loss[2];
+    for (int there = 0; there < 2; there++) {
+        ppo_tape *tape = NULL;
+        assert_ok(ppo_params_create(&params[there]));
+        for (const matrix &m : of) {
+            ppo_tensor *w = ppo_params_add(params[there], "w", m.rows, m.cols);
+            assert_non_null(w);
+            std::copy(m.x.begin(), m.x.end(), w->data);
+        }
+        if (there) on_the_gpu();
+        assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
+        assert_ok(ppo__params_place(params[there], ppo__device_in_use));
+        ppo_tensor *y = loss_of(tape, params[there]->tensors, there);
+        assert_ok(ppo_tape_status(tape));
+        ppo__tape_read(tape, y->data, 1, &loss[there]);
+        ppo_params_zero_grad(params[there]);
+        assert_ok(ppo_tape_backward(tape, y));
+        assert_ok(ppo__tape_settle(tape));
+        ppo_tape_free(tape);
+    }
+    assert_ok(ppo_params_sync(params[1]));
+    assert_close(loss[1], loss[0], 1e-5);
+    check_params(params[1], params[0], 1, 1e-5);
+    on_the_processor();
+    for (ppo_params *p : params) ppo_params_free(p);
+}
+
+/* Two layers, the second without a bias. */
 static void layers_are_those_of_the_processor_whatever_their_activation(void **state) {
     (void)state;
     enum { ROWS = 37, IN = 5, HIDDEN = 19, OUT = 3 };
-    static const int   shapes[][2] = {{IN, HIDDEN}, {1, HIDDEN}, {HIDDEN, OUT}};
-    ppo_rng            rng = test_rng(6);
-    std::vector<float> x = normal_floats(&rng, ROWS * IN, 1);
-    for (int activation : {PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU}) {
-        ppo_params *params[2] = {NULL, NULL};
-        float       loss[2];
-        for (int k = 0; k < 2; k++) {
-            ppo_rng own = test_rng(7);
-            assert_ok(ppo_params_create(&params[k]));
-            for (const int *shape : shapes) {
-                ppo_tensor *w = ppo_params_add(params[k], "w", shape[0], shape[1]);
-                assert_non_null(w);
-                fill_normal(&own, w->data, shape[0] * shape[1], 0.5f);
-            }
-            if (k) on_the_gpu();
-            loss[k] = pass_of_layers(params[k], x, ROWS, activation);
-        }
-        assert_ok(ppo_params_sync(params[1]));
-        assert_close(loss[1], loss[0], 1e-5);
-        check_params(params[1], params[0], 1, 1e-5);
-        on_the_processor();
-        for (ppo_params *p : params) ppo_params_free(p);
-    }
+    ppo_rng             rng = test_rng(6);
+    std::vector<float>  x = normal_floats(&rng, ROWS * IN, 1);
+    std::vector<matrix> w = {normal_matrix(&rng, IN, HIDDEN, 0.5f), normal_matrix(&rng, 1, HIDDEN, 0.5f),
+                             normal_matrix(&rng, HIDDEN, OUT, 0.5f)};
+    for (int activation : {PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU})
+        check_gradients(w, [&](ppo_tape *tape, ppo_tensor *const *in, int) {
+            ppo_tensor *y = ppo_tape_constant(tape, x.data(), ROWS, IN);
+            y = ppo_tape_linear(tape, y, in[0], in[1], activation);
+            y = ppo_tape_linear(tape, y, in[2], NULL, activation);
+            return ppo_tape_mean(tape, ppo_tape_square(tape, y));
+        });
 }
 
 /* Two attentions, of one head and of two, to the same rows. */
@@ -210,71 +218,40 @@ static void attentions_to_the_same_rows_add_their_gradients(void **state) {
     (void)state;
     enum { ROWS = 37, WIDTH = 6 };
     static const int start[] = {0, 3, 20, ROWS};
-    ppo_params      *params[2] = {NULL, NULL};
-    for (int k = 0; k < 2; k++) {
-        ppo_tape *tape = NULL;
-        ppo_rng   rng = test_rng(8);
-        assert_ok(ppo_params_create(&params[k]));
-        ppo_tensor *x = ppo_params_add(params[k], "x", ROWS, 3 * WIDTH);
-        assert_non_null(x);
-        fill_normal(&rng, x->data, ROWS * 3 * WIDTH, 1);
-        if (k) on_the_gpu();
-        assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
-        assert_ok(ppo__params_place(params[k], ppo__device_in_use));
-        ppo_tensor *one = ppo_tape_attention(tape, x, 1, start, 3),
-                   *two = ppo_tape_attention(tape, x, 2, start, 3);
-        ppo_tensor *loss = ppo_tape_mean(tape, ppo_tape_square(tape, ppo_tape_add(tape, one, two)));
-        ppo_params_zero_grad(params[k]);
-        assert_ok(ppo_tape_backward(tape, loss));
-        assert_ok(ppo__tape_settle(tape));
-        ppo_tape_free(tape);
-    }
-    assert_ok(ppo_params_sync(params[1]));
-    check_params(params[1], params[0], 1, 1e-5);
-    on_the_processor();
-    for (ppo_params *p : params) ppo_params_free(p);
+    ppo_rng          rng = test_rng(8);
+    check_gradients({normal_matrix(&rng, ROWS, 3 * WIDTH, 1)},
+                    [](ppo_tape *tape, ppo_tensor *const *in, int) {
+                        ppo_tensor *one = ppo_tape_attention(tape, in[0], 1, start, 3);
+                        ppo_tensor *two = ppo_tape_attention(tape, in[0], 2, start, 3);
+                        return ppo_tape_mean(tape, ppo_tape_square(tape, ppo_tape_add(tape, one, two)));
+                    });
 }
 
 /* At two temperatures: rows that are what they are compared with, or nearly, and tokens that both forbid. */
 static void exact_kl_is_never_below_0_also_with_forbidden_tokens(void **state) {
     (void)state;
     enum { ROWS = 64, VOCAB = 40 };
-    ppo_params        *params[2] = {NULL, NULL};
+    ppo_rng            rng = test_rng(9);
+    matrix             z = normal_matrix(&rng, ROWS, VOCAB, 3);
     std::vector<float> kl[2], ref(ROWS * VOCAB);
-    for (int k = 0; k < 2; k++) {
-        ppo_tape *tape = NULL;
-        ppo_rng   rng = test_rng(9);
-        assert_ok(ppo_params_create(&params[k]));
-        ppo_tensor *z = ppo_params_add(params[k], "z", ROWS, VOCAB), *sum = NULL;
-        assert_non_null(z);
-        for (int i = 0; i < ROWS * VOCAB; i++) {
-            z->data[i] = i % 7 == 3 ? -INFINITY : 3 * ppo_rng_normal(&rng);
-            const int row = i / VOCAB;
-            ref[(size_t)i] = z->data[i] * (1 + (float)(row % 4) * (row < ROWS / 2 ? 1e-4f : 0.2f));
-        }
-        if (k) on_the_gpu();
-        assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
-        assert_ok(ppo__params_place(params[k], ppo__device_in_use));
-        ppo_tensor *to = ppo_tape_constant(tape, ref.data(), ROWS, VOCAB);
-        assert_non_null(to);
-        kl[k].resize(2 * ROWS);
-        for (int twice = 0; twice < 2; twice++) {
-            ppo_tensor *x = ppo_tape_categorical_kl_to(tape, z, to->data, twice ? 1 : 0.7f);
-            assert_non_null(x);
-            ppo__tape_read(tape, x->data, ROWS, &kl[k][(size_t)twice * ROWS]);
-            sum = twice ? ppo_tape_add(tape, sum, x) : x;
-        }
-        ppo_params_zero_grad(params[k]);
-        assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, sum)));
-        assert_ok(ppo__tape_settle(tape));
-        ppo_tape_free(tape);
+    for (int i = 0; i < ROWS * VOCAB; i++) {
+        const int row = i / VOCAB;
+        if (i % 7 == 3) z.x[(size_t)i] = -INFINITY;
+        ref[(size_t)i] = z.x[(size_t)i] * (1 + (float)(row % 4) * (row < ROWS / 2 ? 1e-4f : 0.2f));
     }
-    assert_ok(ppo_params_sync(params[1]));
+    for (std::vector<float> &k : kl) k.resize(2 * ROWS);
+    check_gradients({z}, [&](ppo_tape *tape, ppo_tensor *const *in, int there) {
+        ppo_tensor *to = ppo_tape_constant(tape, ref.data(), ROWS, VOCAB), *x[2];
+        assert_non_null(to);
+        for (int k = 0; k < 2; k++) {
+            x[k] = ppo_tape_categorical_kl_to(tape, in[0], to->data, k ? 1 : 0.7f);
+            assert_non_null(x[k]);
+            ppo__tape_read(tape, x[k]->data, ROWS, &kl[there][(size_t)(k * ROWS)]);
+        }
+        return ppo_tape_mean(tape, ppo_tape_add(tape, x[0], x[1]));
+    });
     for (float x : kl[1]) assert_true(x >= 0);
     assert_close_each(kl[1].data(), kl[0].data(), 2 * ROWS, 1e-5);
-    check_params(params[1], params[0], 1, 1e-5);
-    on_the_processor();
-    for (ppo_params *p : params) ppo_params_free(p);
 }
 
 /* --------------------------------------------------------------------------------------------------------
