@@ -53,8 +53,8 @@ THE IDEA
 
     ppo_train() is that loop: collect a rollout, ppo_gae(), then epochs of shuffled minibatches, each of them
     ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
-    To understand PPO from this file, read ppo__iterate() and ppo__update() in the implementation of
-    section 13, then ppo__collect_step() in section 12, and follow the names upwards.
+    To understand PPO from this file, start at ppo_trainer_iterate() in the implementation of section 15
+    (search for ">> 15") and follow the names upwards.
 
 STEP BY STEP
 
@@ -115,19 +115,27 @@ LANGUAGE MODELS
 
     The reward may be any C function. The score (shape.score) is the critic's value, which GROUP and
     LEAVE_ONE_OUT advantages do without. ppo_generate() samples; ppo_fit_dpo() and ppo_best_of_n() do without
-    reinforcement learning. To understand PPO on tokens, read ppo_rlhf_update() at the end of section 15.
+    reinforcement learning. To understand PPO on tokens, read ppo_rlhf_update() in section 22.
 
 THREE DOORS, ONE ROOM
 
-    A la carte        sections 6 to 9: plain functions over plain float arrays. No state, no allocation.
+    A la carte        sections 7 to 10: plain functions over plain float arrays. No state, no allocation.
                       Your own network and loop can use ppo_gae() and ppo_policy_loss() alone.
-    Building blocks   sections 4, 5, 9, 11: tensors, a tape that differentiates, layers, models, Adam.
-    Trainers          sections 13 and 15: fill a config, call one function. Built from the two above.
+    Building blocks   sections 4, 5, 10, 13, 18: tensors, a tape that differentiates, layers, models, Adam.
+    Trainers          sections 15 and 22: fill a config, call one function. Built from the two above.
 
-    Sections, in both parts of this file (each uses only those above it):
-     1 Base   2 Random   3 Math   4 Tensors   5 Autograd   6 Distributions   7 Advantages   8 Losses
-     9 Optimizer   10 Normalizers   11 Models   12 Rollouts   13 Control   14 Generation   15 Alignment
-    16 Files   17 Reports
+MAP
+
+    Five wings, in both parts of this file in this order; a wing uses only wings above it, a section only
+    sections above it. The implementation of section 12 begins at ">> 12", and so on.
+
+    FOUNDATION          1 Base   2 Random   3 Kernels   4 Tensors   5 Autograd   6 Files
+    PPO'S MATHEMATICS   7 Distributions   8 Advantages   9 Losses   10 Optimizer   11 Normalizers
+    CONTROL            12 Spaces   13 Networks   14 Environments and rollouts   15 Training and evaluation
+                       16 Policies in files
+    LANGUAGE           17 Tokens and tokenizers   18 Transformer   19 Models in files   20 Sampling
+                       21 Fine-tuning and reward models   22 PPO on tokens
+    REPORTS            23 Progress, curves, CSV, TensorBoard, SVG
 
 ERRORS
 
@@ -151,7 +159,7 @@ REPRODUCIBLE
 GPU
 
     ppo_cuda.cuh beside this file puts language models on an NVIDIA GPU with one call, ppo_use_cuda(0), in a
-    program that nvcc compiles; and it has the plain functions of sections 6 to 9 for arrays there. Control
+    program that nvcc compiles; and it has the plain functions of sections 7 to 10 for arrays there. Control
     stays on the processor, where networks of its size are faster.
 
 THREADS
@@ -168,6 +176,9 @@ SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffas
     PPO_STATIC            everything static: the library is private to one source file
     PPO_NO_THREADS        no pthreads (also the default where there are none)
     PPO_NO_SIMD           plain C kernels only
+    PPO_NO_CONTROL        without the wing of that name, declarations and all: where a switch is set, set it
+    PPO_NO_LANGUAGE       wherever this file is included. Any combination will do
+    PPO_NO_REPORTS
     PPO_FILE_NAME         the name of this file in quotes, if you renamed it and the compiler lacks
                           __FILE_NAME__ (the file includes itself once per instruction set, to compile the
                           vector kernels)
@@ -264,7 +275,7 @@ PPO_DEF int      ppo_rng_below(ppo_rng *rng, int n);                 /* 0 .. n-1
 PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher and Yates */
 
 /* --------------------------------------------------------------------------------------------------------
-   3 Math: the hot loops exist once per instruction set; the best that the processor has is chosen at run
+   3 Kernels: the hot loops exist once per instruction set; the best that the processor has is chosen at run
    time.
    -------------------------------------------------------------------------------------------------------- */
 
@@ -387,13 +398,6 @@ PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const 
 /* Per row (x - mean) / sqrt(var + 1e-5) weight + bias (Ba 2016); weight and bias are (1, cols). */
 PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, ppo_tensor *bias);
 
-/* Causal self-attention (Vaswani 2017) within each of `count` sequences, whose rows are start[s] ..
-   start[s + 1] - 1: each row of qkv (rows, 3 width) holds a query, a key and a value of `heads` heads
-   side by side, and sees the rows of its sequence up to itself. -> (rows, width). start [count + 1] is
-   the caller's and must outlive the tape's round. */
-PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
-                                       int count);
-
 /* An operation is a row in a table: forward fills out from in, backward ADDS to in[k]->grad (where not
    NULL) from out->grad. Your own operations are rows just like the library's:
 
@@ -447,10 +451,78 @@ typedef ppo_tensor *(*ppo_scalar_fn)(ppo_tape *tape, ppo_tensor *const *inputs, 
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error);
 
+enum { PPO_MAX_LAYERS = 64 }; /* of any network */
+
 /* --------------------------------------------------------------------------------------------------------
-   6 Distributions: what the policy's outputs mean. Categorical: logits (n, vocab), one row per sample; a
+   6 Files: named arrays and texts in one file of the safetensors format, which Python's package of that
+   name reads and writes as well. It is 8 bytes with the length of the header (little-endian), the header,
+
+   {"__metadata__":{"key":"text"},"name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]}}
+
+   padded with spaces to a multiple of 8, and the arrays: row-major, little-endian, without gaps.
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Element types, smallest first. Files with others (F16, BF16, BOOL, ...) are refused. */
+enum { PPO_U8, PPO_I32, PPO_U32, PPO_F32, PPO_F64, PPO_I64, PPO_U64 };
+enum { PPO_MAX_RANK = 8 };
+
+typedef struct ppo_array {
+    const char *name;
+    int         type, rank;          /* rank 0: a single number */
+    int64_t     shape[PPO_MAX_RANK]; /* [rank]; a 0 among them: no elements */
+    size_t      bytes;
+    const void *data; /* row-major; on a 64-byte boundary if it was read from a file */
+} ppo_array;
+
+typedef struct ppo_file ppo_file; /* what is in a file, or will be: in memory */
+
+PPO_DEF ppo_status ppo_file_create(ppo_file **file);
+PPO_DEF void       ppo_file_free(ppo_file *file);
+
+/* Adds a text, or replaces that of the same key. Both are UTF-8 and copied; all copies are kept until the
+   file is freed. */
+PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text);
+
+/* Adds an array under a new name (UTF-8, copied). data is borrowed: it must last until the last write. */
+PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
+                                const void *data);
+
+/* Writes all of it; folders that are missing are made. The same content gives the same bytes, in whatever
+   order it was added, and up to the order of the texts the bytes that Python's package would write. A
+   file that stood at path stays as it was until the new one, written beside it, is complete and on the
+   disk, and then gives way in one step: a crash leaves the one or the other (and perhaps a path.tmp...,
+   which can be deleted). A symbolic link is replaced, not followed, and the permissions are those of a
+   new file. (Where there is no Unix, the old file may have to be removed just before, and nothing waits
+   for the disk.) */
+PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
+
+/* Reads a whole file, and trusts it in nothing: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
+   than Python's package in what no writer does: names that are there twice, members that the format does
+   not know, characters of code 0, more than PPO_MAX_RANK dimensions. */
+PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file);
+
+/* Arrays and texts by name, NULL if there is none, and by index: 0 .. count-1, sorted by name. What is
+   returned lasts until ppo_file_free(). */
+PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name);
+PPO_DEF const char      *ppo_file_text(const ppo_file *file, const char *key);
+PPO_DEF int              ppo_file_count(const ppo_file *file);
+PPO_DEF int              ppo_file_text_count(const ppo_file *file);
+PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index);
+PPO_DEF const char      *ppo_file_key_at(const ppo_file *file, int index); /* of a text */
+
+/* The array that must be there, with this type and shape. If not, PPO_ERROR_FILE, as
+   policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
+PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
+                                   int rank, const ppo_array **array);
+
+/* ========================================================================================================
+   PPO'S MATHEMATICS
+   ======================================================================================================== */
+
+/* --------------------------------------------------------------------------------------------------------
+   7 Distributions: what the policy's outputs mean. Categorical: logits (n, vocab), one row per sample; a
    policy over actions and a language model over tokens are the same thing here. Diagonal Gaussian: mean
-   (n, dim) and one log standard deviation per dimension, log_std (dim). In all functions of sections 6 to 9
+   (n, dim) and one log standard deviation per dimension, log_std (dim). In all functions of sections 7 to 10
    arrays are dense and the caller's; `mask` may be NULL (all 1); pointers for gradients and statistics may be
    NULL; outputs are overwritten.
    -------------------------------------------------------------------------------------------------------- */
@@ -531,8 +603,11 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
    and no gradient flows into them (Huang and Ontanon 2022). */
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask);
 
+/* What a model is asked for. */
+enum { PPO_POLICY = 1, PPO_VALUE = 2 };
+
 /* --------------------------------------------------------------------------------------------------------
-   7 Advantages
+   8 Advantages
    -------------------------------------------------------------------------------------------------------- */
 
 /* Generalized advantage estimation (Schulman 2016, eq. 16), time-major [steps][envs]:
@@ -558,7 +633,7 @@ PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int sh
 PPO_DEF float ppo_explained_variance(const float *value, const float *target, int n);
 
 /* --------------------------------------------------------------------------------------------------------
-   8 Losses: each returns the loss of the MEAN over unmasked samples, and its gradient.
+   9 Losses: each returns the loss of the MEAN over unmasked samples, and its gradient.
    Errors: n <= 0, nothing unmasked, a loss that is not finite (the sentence names the sample).
    -------------------------------------------------------------------------------------------------------- */
 
@@ -635,7 +710,7 @@ PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_sc
                                            ppo_tensor *rejected_score);
 
 /* --------------------------------------------------------------------------------------------------------
-   9 Optimizer
+   10 Optimizer
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ppo_adam {
@@ -681,7 +756,7 @@ PPO_DEF float ppo_adaptive_kl(float coef, float observed_kl, float target_kl, in
 PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_kl);
 
 /* --------------------------------------------------------------------------------------------------------
-   10 Normalizers: running mean and variance (Chan et al. 1979), started as Stable-Baselines3 does: mean 0,
+   11 Normalizers: running mean and variance (Chan et al. 1979), started as Stable-Baselines3 does: mean 0,
    variance 1, count 1e-4
    -------------------------------------------------------------------------------------------------------- */
 
@@ -700,11 +775,36 @@ PPO_DEF void       ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normaliz
 /* out = clip((x - mean) / sqrt(var + 1e-8), -limit, limit), (rows, size); out may be x. */
 PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out);
 
+/* ========================================================================================================
+   CONTROL
+   ======================================================================================================== */
+
+#ifndef PPO_NO_CONTROL
+
 /* --------------------------------------------------------------------------------------------------------
-   11 Models
+   12 Spaces: what an agent may do
    -------------------------------------------------------------------------------------------------------- */
 
-enum { PPO_MAX_LAYERS = 64 };
+/* What an agent may do. */
+enum { PPO_DISCRETE = 1, PPO_BOX, PPO_MULTI_DISCRETE, PPO_MULTI_BINARY };
+enum { PPO_MAX_CHOICES = 128 };
+typedef struct ppo_space {
+    int   kind; /* PPO_DISCRETE: one of n actions; PPO_BOX: n numbers; PPO_MULTI_...: n choices at once */
+    int   n;
+    float low, high;              /* PPO_BOX: the environment sees numbers in [low, high] */
+    int   sizes[PPO_MAX_CHOICES]; /* PPO_MULTI_...: choice j is one of sizes[j] */
+} ppo_space;
+/* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY); n choices, the
+   j-th one of sizes[j]; n bits. An untrained policy gives numbers around 0 with a standard deviation of 1,
+   whatever the range: let it be about -1 to 1, and scale in step(), or set ppo_config.squash. */
+PPO_DEF ppo_space ppo_discrete(int n);
+PPO_DEF ppo_space ppo_box(int n, float low, float high);
+PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n);
+PPO_DEF ppo_space ppo_multi_binary(int n);
+
+/* --------------------------------------------------------------------------------------------------------
+   13 Networks
+   -------------------------------------------------------------------------------------------------------- */
 
 /* A multilayer perceptron: layer k is activation(x W_k + b_k), the last one linear. Its parameters are
    "name.k.weight" (in, out) and "name.k.bias" (1, out) of the set. */
@@ -754,23 +854,6 @@ PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *na
    round. */
 PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x,
                                     const ppo_sequences *sequences);
-
-/* What an agent may do. */
-enum { PPO_DISCRETE = 1, PPO_BOX, PPO_MULTI_DISCRETE, PPO_MULTI_BINARY };
-enum { PPO_MAX_CHOICES = 128 };
-typedef struct ppo_space {
-    int   kind; /* PPO_DISCRETE: one of n actions; PPO_BOX: n numbers; PPO_MULTI_...: n choices at once */
-    int   n;
-    float low, high;              /* PPO_BOX: the environment sees numbers in [low, high] */
-    int   sizes[PPO_MAX_CHOICES]; /* PPO_MULTI_...: choice j is one of sizes[j] */
-} ppo_space;
-/* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY); n choices, the
-   j-th one of sizes[j]; n bits. An untrained policy gives numbers around 0 with a standard deviation of 1,
-   whatever the range: let it be about -1 to 1, and scale in step(), or set ppo_config.squash. */
-PPO_DEF ppo_space ppo_discrete(int n);
-PPO_DEF ppo_space ppo_box(int n, float low, float high);
-PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n);
-PPO_DEF ppo_space ppo_multi_binary(int n);
 
 /* Policy and value networks over one parameter set. Separate: "actor" and "critic" have their own hidden
    layers. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" stands between trunk (or
@@ -826,7 +909,6 @@ typedef struct ppo_outputs {
 
 /* The arrays must outlive the tape's round. Either part alone saves the other's work; what is not
    computed, or has failed, is NULL. */
-enum { PPO_POLICY = 1, PPO_VALUE = 2 };
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
                                              const ppo_inputs *inputs, int parts);
 
@@ -847,74 +929,9 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
                                         const ppo_outputs *outputs, const float *old_policy,
                                         const float *old_log_std);
 
-/* Sequences of tokens, one behind another without padding. Your own arrays will do: no function that takes
-   them changes them; or start from zeros and add. */
-typedef struct ppo_tokens {
-    int  count;  /* sequences */
-    int *start;  /* [count + 1]: sequence s is token[start[s]] .. token[start[s + 1] - 1]; start[0] is 0 */
-    int *prompt; /* [count] so many of its first tokens are given, not learned or sampled; NULL: 0 */
-    int *token;  /* [start[count]] */
-} ppo_tokens;
-
-/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, as it is
-   there. The memory is the library's: do not add to your own arrays, nor to a generator's, nor free them. */
-PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
-PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
-PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
-PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* what was added, not the struct */
-
-/* A language model of GPT-2's architecture (Radford 2019): embeddings of tokens and of positions,
-   `layers` blocks
-
-       x += attention(norm(x)) W + b        x += gelu(norm(x) W + b) W + b
-
-   with layer norms first and a width of 4 `width` between, a last norm, and logits by the token
-   embedding, transposed. Parameters have the names and shapes of Hugging Face's GPT2LMHeadModel. */
-typedef struct ppo_gpt_config {    /* defaults in brackets */
-    int      vocab;                /* tokens are 0 .. vocab-1; the one setting without a default */
-    int      context;              /* tokens of the longest sequence, 2 or more [64] */
-    int      width, layers, heads; /* heads share the width evenly [64, 2, 4] */
-    int      score; /* 1: also a head of one number per token, zero at first: a value, or a reward [0] */
-    uint64_t seed;  /* [1] */
-} ppo_gpt_config;
-PPO_DEF ppo_gpt_config ppo_gpt_config_default(void);
-
-typedef struct ppo_gpt_block {
-    ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before attention, before the second half */
-    ppo_tensor *qkv_weight, *qkv_bias;         /* (width, 3 width) */
-    ppo_tensor *join_weight, *join_bias;       /* (width, width): the heads' results */
-    ppo_tensor *up_weight, *up_bias;           /* (width, 4 width) */
-    ppo_tensor *down_weight, *down_bias;       /* (4 width, width) */
-} ppo_gpt_block;
-
-typedef struct ppo_gpt {
-    ppo_gpt_config config;
-    ppo_params    *params;
-    ppo_tensor    *token_embedding, *position_embedding; /* (vocab, width), (context, width) */
-    ppo_gpt_block  block[PPO_MAX_LAYERS];
-    ppo_tensor    *norm_weight, *norm_bias;   /* (1, width) */
-    ppo_tensor    *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
-} ppo_gpt;
-
-/* Normal weights of deviation 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
-PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt);
-PPO_DEF void       ppo_gpt_free(ppo_gpt *gpt);
-
-/* A model with the same weights and an optimizer of its own: a frozen reference, or where to go on from. With
-   `score` set, it gets that head if gpt has none. */
-PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy);
-
-/* What the model makes of each token (rows, width), after the last norm; rows is start[count]. The arrays of
-   tokens must outlive the tape's round. Errors: a token outside the vocabulary, an empty sequence, one longer
-   than the context (the sentence names it). */
-PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
-/* From that, or from some of its rows (ppo_tape_embedding() picks them): the logits of the next token
-   (n, vocab), and the score (n, 1). */
-PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x);
-PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x);
-
 /* --------------------------------------------------------------------------------------------------------
-   12 Rollouts: the environment interface, many environments side by side, and the buffer of what they did
+   14 Environments and rollouts: the environment interface, many environments side by side, and the buffer of
+   what they did
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ppo_action {
@@ -971,7 +988,7 @@ typedef struct ppo_rollout {
 } ppo_rollout;
 
 /* --------------------------------------------------------------------------------------------------------
-   13 Control: the agent, the training loop, evaluation
+   15 Training and evaluation: the agent, the training loop, evaluation
    -------------------------------------------------------------------------------------------------------- */
 
 /* One iteration, as the callback sees it; names in brackets are Stable-Baselines3's. */
@@ -995,7 +1012,7 @@ typedef struct ppo_progress {
     float kl_coef, entropy_coef; /* as used in this iteration */
     float loss;                  /* all of it, mean over the minibatches */
     long  gradient_steps;        /* since the start */
-    /* what a log (section 17) needs besides */
+    /* what a log (section 23) needs besides */
     long  updates;        /* epochs begun since the start of the run [train/n_updates] */
     float last_loss;      /* of the last minibatch, all its terms [train/loss] */
     float last_approx_kl; /* mean over the last epoch alone [train/approx_kl] */
@@ -1181,13 +1198,82 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
-   14 Generation, part 1: tokenizers. A tokenizer writes text as tokens 0 .. vocab-1, and tokens as text. Its
+   16 Policies in files: save, checkpoint, export
+   -------------------------------------------------------------------------------------------------------- */
+
+/* A policy as one file: the parameters under their names, "obs_norm.mean" and "obs_norm.var" [obs_size]
+   (also "return_norm..."), and as texts all of ppo_config by field, "environment", "observation_size" and
+   "action_space", as "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Python's
+   safetensors package reads it. */
+PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
+
+/* A new agent from that file, or from a checkpoint. It must fit env; NULL: whatever the file says. Every
+   size, name, setting and number is checked before it is used. */
+PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent);
+
+/* The settings in such a file, and the name of the environment ("" if it had none); either may be NULL. */
+PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
+
+/* A checkpoint is a policy's file with all that training needs besides: the optimizer, random streams,
+   running statistics, the environments in the midst of their episodes, counters. A run that is resumed
+   from it ends with the same bits as one that never stopped. An environment without open() is saved as
+   its plain bytes; one with open() is brought back by playing its episode again, from the same random
+   numbers, with the same actions: it must be a function of these, and have a max_steps for which num_envs
+   episodes are no more than 16 million numbers. A checkpoint holds
+   a checksum, which guards against damage, not against malice: the bytes of a state go to the environment
+   as they are. */
+PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path);
+
+/* Goes on from a checkpoint: a new agent and a new trainer, which the caller frees. config NULL: the
+   checkpoint's own; otherwise take those by ppo_config_load() and change what should change: total_steps,
+   the learning rate, ... but not the number of environments or the network. Callbacks are not in the file. */
+PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
+                                      ppo_agent **agent, ppo_trainer **trainer);
+
+/* Writes the policy as a C header without any dependency, for firmware: constant arrays, and the
+   functions
+       void NAME_forward(const float *obs, [float *state,] float *output)   logits, or the mean before the box
+       int  NAME_predict(const float *obs[, float *state])                    discrete: the likeliest action
+       void NAME_predict(const float *obs, [float *state,] int *choices)      multi-discrete, multi-binary
+       void NAME_predict(const float *obs, [float *state,] float *action)     box: within [low, high]
+   with observations as the environment gives them. A recurrent policy's state [NAME_STATE] is zeros where
+   an episode begins. `name` is a C identifier that begins with a letter. The results agree with ppo_act()
+   up to rounding. Nothing there knows which actions are legal: where some are not, choose from
+   NAME_forward()'s logits. */
+PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
+
+#endif /* PPO_NO_CONTROL */
+
+/* ========================================================================================================
+   LANGUAGE
+   ======================================================================================================== */
+
+#ifndef PPO_NO_LANGUAGE
+
+/* --------------------------------------------------------------------------------------------------------
+   17 Tokens and tokenizers. A tokenizer writes text as tokens 0 .. vocab-1, and tokens as text. Its
    vocabulary is the ordinary tokens, made from a text, and after them the special ones, as "<eos>", which
    only the program puts between the others: no text becomes a special token, whatever it contains.
 
    Texts are `bytes` bytes and may hold zeros; NULL is the empty text. Encoding and decoding leave the
    tokenizer as it is, so several threads may use the same one.
    -------------------------------------------------------------------------------------------------------- */
+
+/* Sequences of tokens, one behind another without padding. Your own arrays will do: no function that takes
+   them changes them; or start from zeros and add. */
+typedef struct ppo_tokens {
+    int  count;  /* sequences */
+    int *start;  /* [count + 1]: sequence s is token[start[s]] .. token[start[s + 1] - 1]; start[0] is 0 */
+    int *prompt; /* [count] so many of its first tokens are given, not learned or sampled; NULL: 0 */
+    int *token;  /* [start[count]] */
+} ppo_tokens;
+
+/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, as it is
+   there. The memory is the library's: do not add to your own arrays, nor to a generator's, nor free them. */
+PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
+PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
+PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
+PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* what was added, not the struct */
 
 typedef struct ppo_tokenizer ppo_tokenizer;
 
@@ -1238,8 +1324,95 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes);
 
+/* A tokenizer as a file, or within one, beside the model that speaks its tokens. Put borrows from the
+   tokenizer, which must last until the last write; what get has made needs the file no more. In the file are
+   a text "tokenizer", which is "characters" or "bpe"; a text "tokenizer.specials", their names in order with
+   a line break between two; and the array from which the rest follows:
+       "tokenizer.characters"  I32 (n)      the code points, ascending; their places are the tokens
+       "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
+   Nothing that is read is trusted: PPO_ERROR_FILE if it breaks any rule of the above. */
+PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file);
+PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer);
+PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path);
+PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer);
+
 /* --------------------------------------------------------------------------------------------------------
-   14 Generation, part 2: sampling from a language model
+   18 Transformer
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Causal self-attention (Vaswani 2017) within each of `count` sequences, whose rows are start[s] ..
+   start[s + 1] - 1: each row of qkv (rows, 3 width) holds a query, a key and a value of `heads` heads
+   side by side, and sees the rows of its sequence up to itself. -> (rows, width). start [count + 1] is
+   the caller's and must outlive the tape's round. */
+PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
+                                       int count);
+
+/* A language model of GPT-2's architecture (Radford 2019): embeddings of tokens and of positions,
+   `layers` blocks
+
+       x += attention(norm(x)) W + b        x += gelu(norm(x) W + b) W + b
+
+   with layer norms first and a width of 4 `width` between, a last norm, and logits by the token
+   embedding, transposed. Parameters have the names and shapes of Hugging Face's GPT2LMHeadModel. */
+typedef struct ppo_gpt_config {    /* defaults in brackets */
+    int      vocab;                /* tokens are 0 .. vocab-1; the one setting without a default */
+    int      context;              /* tokens of the longest sequence, 2 or more [64] */
+    int      width, layers, heads; /* heads share the width evenly [64, 2, 4] */
+    int      score; /* 1: also a head of one number per token, zero at first: a value, or a reward [0] */
+    uint64_t seed;  /* [1] */
+} ppo_gpt_config;
+PPO_DEF ppo_gpt_config ppo_gpt_config_default(void);
+
+typedef struct ppo_gpt_block {
+    ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before attention, before the second half */
+    ppo_tensor *qkv_weight, *qkv_bias;         /* (width, 3 width) */
+    ppo_tensor *join_weight, *join_bias;       /* (width, width): the heads' results */
+    ppo_tensor *up_weight, *up_bias;           /* (width, 4 width) */
+    ppo_tensor *down_weight, *down_bias;       /* (4 width, width) */
+} ppo_gpt_block;
+
+typedef struct ppo_gpt {
+    ppo_gpt_config config;
+    ppo_params    *params;
+    ppo_tensor    *token_embedding, *position_embedding; /* (vocab, width), (context, width) */
+    ppo_gpt_block  block[PPO_MAX_LAYERS];
+    ppo_tensor    *norm_weight, *norm_bias;   /* (1, width) */
+    ppo_tensor    *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
+} ppo_gpt;
+
+/* Normal weights of deviation 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
+PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt);
+PPO_DEF void       ppo_gpt_free(ppo_gpt *gpt);
+
+/* A model with the same weights and an optimizer of its own: a frozen reference, or where to go on from. With
+   `score` set, it gets that head if gpt has none. */
+PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy);
+
+/* What the model makes of each token (rows, width), after the last norm; rows is start[count]. The arrays of
+   tokens must outlive the tape's round. Errors: a token outside the vocabulary, an empty sequence, one longer
+   than the context (the sentence names it). */
+PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
+/* From that, or from some of its rows (ppo_tape_embedding() picks them): the logits of the next token
+   (n, vocab), and the score (n, 1). */
+PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x);
+PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x);
+
+/* --------------------------------------------------------------------------------------------------------
+   19 Models in files
+   -------------------------------------------------------------------------------------------------------- */
+
+/* A language model: the parameters under their names, sizes as texts "vocab_size", "n_positions", "n_embd",
+   "n_layer", "n_head". Hugging Face's GPT2LMHeadModel reads the file as its model.safetensors, and files that
+   it wrote are read here once "n_head" is among their texts. Every size and number is checked before it is
+   used. put and get do so with a file in memory, beside whatever else is in it; what was put is borrowed
+   until the last write. */
+PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path);
+PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt);
+PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file);
+PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt);
+
+/* --------------------------------------------------------------------------------------------------------
+   20 Sampling from a language model
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ppo_sampling {
@@ -1286,8 +1459,8 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
                                 ppo_samples *samples);
 
 /* --------------------------------------------------------------------------------------------------------
-   15 Alignment: from a language model to one that does what people want (Ziegler 2019, Ouyang 2022):
-   supervised fine-tuning on demonstrations, a reward model from comparisons, PPO against that reward
+   21 Fine-tuning and reward models: from a language model to one that does what people want (Ziegler 2019,
+   Ouyang 2022): supervised fine-tuning on demonstrations, a reward model from comparisons
    -------------------------------------------------------------------------------------------------------- */
 
 /* What a model says of the tokens that are not given: a row for each token of each sequence behind its prompt
@@ -1384,8 +1557,21 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score);
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model);
 
+/* The best of n samples of each prompt by reward, added to best (not prompts itself), its reward in score
+   [prompts->count] (may be NULL). reward is asked once for each prompt, about its n samples. After a failure
+   best is as it was. ppo_best_of_n_kl() is how far that policy is from the one sampled, at most:
+   log n - (n - 1) / n. */
+PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
+                                 const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
+                                 float *score);
+PPO_DEF float      ppo_best_of_n_kl(int n);
+
+/* --------------------------------------------------------------------------------------------------------
+   22 PPO on tokens: PPO against a reward function
+   -------------------------------------------------------------------------------------------------------- */
+
 /* How much better a token was than expected. The first two need a critic.
-       GAE            token by token (section 7)
+       GAE            token by token (section 8)
        SEQUENCE       R - V(prompt), for all tokens alike; R is the sum of the tokens' rewards
        GROUP          (R - mean) / (std + 1e-4) among the samples of the same prompt (GRPO, Shao 2024; for
                       its loss, too, set PPO_KL_IN_LOSS and PPO_K3); std is unbiased
@@ -1485,148 +1671,24 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress)
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
 
-/* The best of n samples of each prompt by reward, added to best (not prompts itself), its reward in score
-   [prompts->count] (may be NULL). reward is asked once for each prompt, about its n samples. After a failure
-   best is as it was. ppo_best_of_n_kl() is how far that policy is from the one sampled, at most:
-   log n - (n - 1) / n. */
-PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
-                                 const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
-                                 float *score);
-PPO_DEF float      ppo_best_of_n_kl(int n);
+#endif /* PPO_NO_LANGUAGE */
+
+/* ========================================================================================================
+   REPORTS
+   ======================================================================================================== */
+
+#ifndef PPO_NO_REPORTS
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files: named arrays and texts in one file of the safetensors format, which Python's package of that
-   name reads and writes as well. It is 8 bytes with the length of the header (little-endian), the header,
-
-       {"__metadata__":{"key":"text"},"name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]}}
-
-   padded with spaces to a multiple of 8, and the arrays: row-major, little-endian, without gaps.
+   23 Progress, curves, CSV, TensorBoard, SVG
    -------------------------------------------------------------------------------------------------------- */
 
-/* Element types, smallest first. Files with others (F16, BF16, BOOL, ...) are refused. */
-enum { PPO_U8, PPO_I32, PPO_U32, PPO_F32, PPO_F64, PPO_I64, PPO_U64 };
-enum { PPO_MAX_RANK = 8 };
-
-typedef struct ppo_array {
-    const char *name;
-    int         type, rank;          /* rank 0: a single number */
-    int64_t     shape[PPO_MAX_RANK]; /* [rank]; a 0 among them: no elements */
-    size_t      bytes;
-    const void *data; /* row-major; on a 64-byte boundary if it was read from a file */
-} ppo_array;
-
-typedef struct ppo_file ppo_file; /* what is in a file, or will be: in memory */
-
-PPO_DEF ppo_status ppo_file_create(ppo_file **file);
-PPO_DEF void       ppo_file_free(ppo_file *file);
-
-/* Adds a text, or replaces that of the same key. Both are UTF-8 and copied; all copies are kept until the
-   file is freed. */
-PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text);
-
-/* Adds an array under a new name (UTF-8, copied). data is borrowed: it must last until the last write. */
-PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
-                                const void *data);
-
-/* Writes all of it; folders that are missing are made. The same content gives the same bytes, in whatever
-   order it was added, and up to the order of the texts the bytes that Python's package would write. A
-   file that stood at path stays as it was until the new one, written beside it, is complete and on the
-   disk, and then gives way in one step: a crash leaves the one or the other (and perhaps a path.tmp...,
-   which can be deleted). A symbolic link is replaced, not followed, and the permissions are those of a
-   new file. (Where there is no Unix, the old file may have to be removed just before, and nothing waits
-   for the disk.) */
-PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
-
-/* Reads a whole file, and trusts it in nothing: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
-   than Python's package in what no writer does: names that are there twice, members that the format does
-   not know, characters of code 0, more than PPO_MAX_RANK dimensions. */
-PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file);
-
-/* Arrays and texts by name, NULL if there is none, and by index: 0 .. count-1, sorted by name. What is
-   returned lasts until ppo_file_free(). */
-PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name);
-PPO_DEF const char      *ppo_file_text(const ppo_file *file, const char *key);
-PPO_DEF int              ppo_file_count(const ppo_file *file);
-PPO_DEF int              ppo_file_text_count(const ppo_file *file);
-PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index);
-PPO_DEF const char      *ppo_file_key_at(const ppo_file *file, int index); /* of a text */
-
-/* The array that must be there, with this type and shape. If not, PPO_ERROR_FILE, as
-   policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
-PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
-                                   int rank, const ppo_array **array);
-
-/* A policy as one file: the parameters under their names, "obs_norm.mean" and "obs_norm.var" [obs_size]
-   (also "return_norm..."), and as texts all of ppo_config by field, "environment", "observation_size" and
-   "action_space", as "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Python's
-   safetensors package reads it. */
-PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
-
-/* A new agent from that file, or from a checkpoint. It must fit env; NULL: whatever the file says. Every
-   size, name, setting and number is checked before it is used. */
-PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent);
-
-/* The settings in such a file, and the name of the environment ("" if it had none); either may be NULL. */
-PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
-
-/* A tokenizer as a file, or within one, beside the model that speaks its tokens. Put borrows from the
-   tokenizer, which must last until the last write; what get has made needs the file no more. In the file are
-   a text "tokenizer", which is "characters" or "bpe"; a text "tokenizer.specials", their names in order with
-   a line break between two; and the array from which the rest follows:
-       "tokenizer.characters"  I32 (n)      the code points, ascending; their places are the tokens
-       "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
-   Nothing that is read is trusted: PPO_ERROR_FILE if it breaks any rule of the above. */
-PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file);
-PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer);
-PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path);
-PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer);
-
-/* A language model: the parameters under their names, sizes as texts "vocab_size", "n_positions", "n_embd",
-   "n_layer", "n_head". Hugging Face's GPT2LMHeadModel reads the file as its model.safetensors, and files that
-   it wrote are read here once "n_head" is among their texts. Every size and number is checked before it is
-   used. put and get do so with a file in memory, beside whatever else is in it; what was put is borrowed
-   until the last write. */
-PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path);
-PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt);
-PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file);
-PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt);
-
-/* A checkpoint is a policy's file with all that training needs besides: the optimizer, random streams,
-   running statistics, the environments in the midst of their episodes, counters. A run that is resumed
-   from it ends with the same bits as one that never stopped. An environment without open() is saved as
-   its plain bytes; one with open() is brought back by playing its episode again, from the same random
-   numbers, with the same actions: it must be a function of these, and have a max_steps for which num_envs
-   episodes are no more than 16 million numbers. A checkpoint holds
-   a checksum, which guards against damage, not against malice: the bytes of a state go to the environment
-   as they are. */
-PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path);
-
-/* Goes on from a checkpoint: a new agent and a new trainer, which the caller frees. config NULL: the
-   checkpoint's own; otherwise take those by ppo_config_load() and change what should change: total_steps,
-   the learning rate, ... but not the number of environments or the network. Callbacks are not in the file. */
-PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
-                                      ppo_agent **agent, ppo_trainer **trainer);
-
-/* Writes the policy as a C header without any dependency, for firmware: constant arrays, and the
-   functions
-       void NAME_forward(const float *obs, [float *state,] float *output)   logits, or the mean before the box
-       int  NAME_predict(const float *obs[, float *state])                    discrete: the likeliest action
-       void NAME_predict(const float *obs, [float *state,] int *choices)      multi-discrete, multi-binary
-       void NAME_predict(const float *obs, [float *state,] float *action)     box: within [low, high]
-   with observations as the environment gives them. A recurrent policy's state [NAME_STATE] is zeros where
-   an episode begins. `name` is a C identifier that begins with a letter. The results agree with ppo_act()
-   up to rounding. Nothing there knows which actions are legal: where some are not, choose from
-   NAME_forward()'s logits. */
-PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
-
-/* --------------------------------------------------------------------------------------------------------
-   17 Reports
-   -------------------------------------------------------------------------------------------------------- */
-
+#ifndef PPO_NO_CONTROL
 /* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). In a
    terminal the line is rewritten in place, until the last one ends it; otherwise a new line appears for every
    twentieth of the way. */
 PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
+#endif
 
 /* Draws y against x (both [n], x ascending, NaN points left out) with characters, width x height of them. */
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
@@ -1642,6 +1704,7 @@ typedef struct ppo_curve {
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count);
 
+#ifndef PPO_NO_CONTROL
 /* A log of a run, as a CSV file and as TensorBoard event files, with the keys of Stable-Baselines3's logger
    for PPO and what they mean there:
 
@@ -1674,12 +1737,14 @@ PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress);
 /* A figure of your own, as "eval/mean_return"; for TensorBoard alone. */
 PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, long steps);
 PPO_DEF void       ppo_log_close(ppo_log *log);
+#endif
+
+#endif /* PPO_NO_REPORTS */
 
 #ifdef __cplusplus
 }
 #endif
 #endif /* PPO_H */
-
 /* ========================================================================================================
    IMPLEMENTATION
    ======================================================================================================== */
@@ -1722,6 +1787,10 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+#if defined(PPO_NO_CONTROL) || defined(PPO_NO_LANGUAGE) || defined(PPO_NO_REPORTS)
+#pragma GCC diagnostic ignored "-Wunused-function" /* what only a wing that is left out would call */
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#endif
 #endif
 
 #if defined(__GNUC__)
@@ -1742,8 +1811,12 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #define PPO__BOTH
 #endif
 
+/* ========================================================================================================
+   >> FOUNDATION
+   ======================================================================================================== */
+
 /* --------------------------------------------------------------------------------------------------------
-   1 Base
+   >> 1 Base
    -------------------------------------------------------------------------------------------------------- */
 
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
@@ -1802,6 +1875,66 @@ static int ppo__is_utf8(const char *text) {
     }
     return 1;
 }
+
+/* The character at the start of `bytes` (> 0) bytes, and how many of them it is; -1 if that is not UTF-8
+   (RFC 3629: nothing overlong, no surrogates, nothing above U+10FFFF). */
+static int32_t ppo__utf8_get(const char *text, size_t bytes, int *length) {
+    static const int32_t least[] = {0, 0x80, 0x800, 0x10000};
+    const unsigned char *s = (const unsigned char *)text;
+    int more = *s < 0x80 ? 0 : *s < 0xc0 ? -1 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : *s < 0xf8 ? 3 : -1;
+    if (more < 0 || bytes <= (size_t)more) return -1;
+    int32_t code = more ? *s & 0x3f >> more : *s;
+    for (int k = 1; k <= more; ++k) {
+        if ((s[k] & 0xc0) != 0x80) return -1;
+        code = code << 6 | (s[k] & 0x3f);
+    }
+    *length = more + 1;
+    return code < least[more] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? -1 : code;
+}
+
+/* Writes a character, and returns how many bytes it has. */
+static int ppo__utf8_put(int32_t code, char out[4]) {
+    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
+    int                        more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    out[0] = (char)(lead[more] | code >> 6 * more);
+    for (int k = 1; k <= more; ++k) out[k] = (char)(0x80 | (code >> 6 * (more - k) & 0x3f));
+    return more + 1;
+}
+
+/* The whole of `text` as a number, with a point whatever the locale says. */
+static int ppo__parse_number(const char *text, double *value) {
+    const char *point = localeconv()->decimal_point;
+    char        copy[128], *stop;
+    size_t      length = strlen(text), before = strcspn(text, "."), extra = strlen(point);
+    if (!*text || strchr(" \t\n", *text) || length + extra >= sizeof copy) return 0;
+    if (strcmp(point, ".") != 0 && strstr(text, point)) return 0;
+    memcpy(copy, text, length + 1);
+    if (text[before]) {
+        memmove(copy + before + extra, text + before + 1, length - before);
+        memcpy(copy + before, point, extra);
+    }
+    *value = strtod(copy, &stop);
+    return stop != copy && !*stop;
+}
+
+/* A whole number above 0 at the start of text, and what follows it; 0 if there is none. */
+static int ppo__parse_count(const char *text, const char **rest) {
+    char *end;
+    long  n = *text >= '1' && *text <= '9' ? strtol(text, &end, 10) : 0;
+    if (n < 1 || n > INT_MAX) return 0;
+    *rest = end;
+    return (int)n;
+}
+
+/* The fewest digits, `least` or more, that read back as the same float. */
+static void ppo__shortest_float(char text[32], int least, float x) {
+    for (int digits = least; digits <= 9; ++digits) {
+        snprintf(text, 32, "%.*g", digits, (double)x);
+        if (strtof(text, NULL) == x) break;
+    }
+}
+
+static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* Time: the monotonic clock where the headers show it (strict C99 hides it), else the time of day. */
 PPO_DEF double ppo_clock(void) {
@@ -1928,10 +2061,12 @@ struct ppo__device {
     /* ppo_params_step() with gradients times scale; *norm is read by settle(), and may be NULL. */
     void (*step)(ppo__device *device, ppo_params *params, const struct ppo_adam *adam, float scale,
                  float max_norm, float *norm);
+#ifndef PPO_NO_LANGUAGE
     /* Tokens and their log-probabilities from logits (n, vocab) there, each with the next number of its
        stream; to the host, by settle(). */
     void (*sample)(ppo__device *device, const float *logits, int n, int vocab, const struct ppo_sampling *how,
                    const ppo_rng *rng, int *token, float *logp);
+#endif
     size_t              chunk;   /* bytes that an arena takes at least: it may be slow to give some */
     struct ppo__mirror *mirrors; /* all of them */
     int                 users;   /* arenas that have memory of it */
@@ -2241,7 +2376,7 @@ static void ppo__split(int n, int step, double work, ppo__part_fn part, void *us
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   2 Random
+   >> 2 Random
    -------------------------------------------------------------------------------------------------------- */
 
 /* One block of four numbers from counter and key: ten rounds of multiply, swap and xor (Salmon 2011,
@@ -2317,7 +2452,7 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   3 Math
+   >> 3 Kernels
    --------------------------------------------------------------------------------------------------------
 
    A table of kernels exists once per instruction set and is chosen at run time (ppo__kernels_find):
@@ -3519,7 +3654,7 @@ PPO_DEF ppo_status ppo_use_kernels(const char *name) {
 PPO_DEF const char *ppo_kernels_name(void) { return ppo__k()->name; }
 
 /* --------------------------------------------------------------------------------------------------------
-   4 Tensors
+   >> 4 Tensors
    -------------------------------------------------------------------------------------------------------- */
 
 static size_t ppo__size(const ppo_tensor *x) { return ppo__at(x->rows, x->cols); }
@@ -3754,7 +3889,7 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   5 Autograd
+   >> 5 Autograd
    -------------------------------------------------------------------------------------------------------- */
 
 struct ppo_tape {
@@ -4652,175 +4787,6 @@ PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tenso
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, NULL, 0));
 }
 
-/* Attention takes each head of each sequence by itself, as matrices Q, K, V of (n, size):
-
-       P = softmax(Q K^T / sqrt(size)), row i up to column i        Y = P V
-       dV = P^T dY    dS = P (dY V^T - rowsum(P dY V^T)) / sqrt(size)    dQ = dS K    dK = dS^T Q
-
-   in blocks of rows, of which none looks further right than its last row can see. P is kept for backward:
-   for each sequence `heads` matrices (n, n), whose upper right stays 0 within a block. */
-enum { PPO__ATTENTION_ROWS = 32 };
-
-typedef struct ppo__attention_args {
-    int        heads, count;
-    const int *start;
-} ppo__attention_args;
-
-typedef struct ppo__head {           /* one head of one sequence */
-    int          n, size, ld, width; /* rows; columns; from row to row of q, k, v, and of y */
-    float        scale;
-    const float *q, *k, *v;
-    float       *p; /* (n, n) */
-} ppo__head;
-
-static ppo__head ppo__attention_head(const ppo_node *node, int sequence, int head, float *p) {
-    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    ppo__head                  h;
-    h.n = args->start[sequence + 1] - args->start[sequence];
-    h.width = node->out[0]->cols;
-    h.ld = 3 * h.width;
-    h.size = h.width / args->heads;
-    h.scale = 1 / sqrtf((float)h.size);
-    h.q = node->in[0]->data + ppo__at(args->start[sequence], h.ld) + ppo__at(head, h.size);
-    h.k = h.q + h.width;
-    h.v = h.k + h.width;
-    h.p = p;
-    return h;
-}
-
-/* kt: scratch (size, n) */
-static void ppo__attend(const ppo__head *h, float *kt, float *y) {
-    const ppo__kernels *k = ppo__k();
-    k->transpose(h->n, h->size, h->k, h->ld, kt, h->n);
-    for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
-        int    rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
-        float *p = h->p + ppo__at(i, h->n);
-        k->gemm(rows, seen, h->size, h->q + ppo__at(i, h->ld), h->ld, 1, kt, h->n, NULL, 0, p, h->n);
-        for (int r = 0; r < rows; ++r) {
-            float *row = p + ppo__at(r, h->n);
-            k->softmax(h->scale, row, i + r + 1);
-            memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
-        }
-        k->gemm(rows, h->size, seen, p, h->n, 1, h->v, h->ld, NULL, 0, y + ppo__at(i, h->width), h->width);
-    }
-}
-
-/* dq: the gradient of q; those of k and v lie behind it as k and v behind q. vt: scratch (size, n);
-   ds: scratch (ATTENTION_ROWS, n). */
-static void ppo__attend_backward(const ppo__head *h, const float *dy, float *vt, float *ds, float *dq) {
-    const ppo__kernels *k = ppo__k();
-    float              *dk = dq + h->width, *dv = dk + h->width;
-    k->transpose(h->n, h->size, h->v, h->ld, vt, h->n);
-    for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
-        int          rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
-        const float *p = h->p + ppo__at(i, h->n), *dy_i = dy + ppo__at(i, h->width);
-        float       *dq_i = dq + ppo__at(i, h->ld);
-        k->gemm(seen, h->size, rows, p, 1, h->n, dy_i, h->width, dv, h->ld, dv, h->ld);
-        k->gemm(rows, seen, h->size, dy_i, h->width, 1, vt, h->n, NULL, 0, ds, h->n);
-        for (int r = 0; r < rows; ++r) {
-            float *row = ds + ppo__at(r, h->n);
-            k->softmax_backward(h->scale, p + ppo__at(r, h->n), row, row, i + r + 1);
-            memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
-        }
-        k->gemm(rows, h->size, seen, ds, h->n, 1, h->k, h->ld, dq_i, h->ld, dq_i, h->ld);
-        k->gemm(seen, h->size, rows, ds, 1, h->n, h->q + ppo__at(i, h->ld), h->ld, dk, h->ld, dk, h->ld);
-    }
-}
-
-/* The longest sequence, and how many numbers all P have. */
-static int ppo__attention_sizes(const ppo__attention_args *args, size_t *numbers) {
-    int longest = 0;
-    *numbers = 0;
-    for (int s = 0; s < args->count; ++s) {
-        int n = args->start[s + 1] - args->start[s];
-        if (n > longest) longest = n;
-        *numbers += ppo__at(args->heads, n) * n;
-    }
-    return longest;
-}
-
-/* Floats of scratch that a part needs: K or V transposed, and a block of rows of dS. */
-static size_t ppo__attention_scratch(const ppo_node *node, size_t *numbers) {
-    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    int                        longest = ppo__attention_sizes(args, numbers);
-    return ppo__at(longest, node->out[0]->cols / args->heads) + ppo__at(longest, PPO__ATTENTION_ROWS);
-}
-
-/* Calls what() with the heads from .. to - 1 of all heads of all sequences, and with where their rows
-   start. */
-static void ppo__attention_heads(ppo_node *node, int part, int from, int to,
-                                 void (*what)(ppo_node *node, const ppo__head *head, int start,
-                                              float *scratch)) {
-    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    float                     *p = (float *)node->kept;
-    size_t                     numbers, scratch = part * ppo__attention_scratch(node, &numbers);
-    for (int s = 0, i = 0; s < args->count; ++s) {
-        for (int head = 0; head < args->heads; ++head, ++i) {
-            ppo__head h = ppo__attention_head(node, s, head, p);
-            if (i >= from && i < to) what(node, &h, args->start[s], node->scratch + scratch);
-            p += ppo__at(h.n, h.n);
-        }
-    }
-}
-
-static void ppo__attention_head_forward(ppo_node *node, const ppo__head *h, int start, float *scratch) {
-    size_t column = (size_t)(h->q - node->in[0]->data) % h->ld;
-    ppo__attend(h, scratch, node->out[0]->data + ppo__at(start, h->width) + column);
-}
-
-static void ppo__attention_part(void *user, int part, int from, int to) {
-    ppo__attention_heads((ppo_node *)user, part, from, to, ppo__attention_head_forward);
-}
-
-static void ppo__attention_head_backward(ppo_node *node, const ppo__head *h, int start, float *scratch) {
-    size_t at = (size_t)(h->q - node->in[0]->data);
-    ppo__attend_backward(h, node->out[0]->grad + ppo__at(start, h->width) + at % h->ld, scratch,
-                         scratch + ppo__at(h->n, h->size), node->in[0]->grad + at);
-}
-
-static void ppo__attention_part_backward(void *user, int part, int from, int to) {
-    ppo__attention_heads((ppo_node *)user, part, from, to, ppo__attention_head_backward);
-}
-
-static ppo_status ppo__attention_split(ppo_node *node, ppo__part_fn part) {
-    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    size_t                     numbers, scratch = ppo__attention_scratch(node, &numbers);
-    int                        n = args->heads * args->count;
-    double                     work = 2.0 * (double)numbers / n * (node->out[0]->cols / args->heads);
-    node->scratch = ppo_tape_alloc(node->tape, ppo__parts(n, 1, work) * scratch);
-    if (!node->scratch) return PPO_ERROR_MEMORY;
-    ppo__split(n, 1, work, part, node);
-    return PPO_OK;
-}
-
-static ppo_status ppo__attention_forward(ppo_node *node) {
-    size_t numbers;
-    ppo__attention_scratch(node, &numbers);
-    node->kept = ppo_tape_alloc(node->tape, numbers);
-    return node->kept ? ppo__attention_split(node, ppo__attention_part) : PPO_ERROR_MEMORY;
-}
-
-static void ppo__attention_backward(ppo_node *node) {
-    ppo__attention_split(node, ppo__attention_part_backward);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
-                                       int count) {
-    static const ppo_op       op = {"attention", 1, ppo__attention_forward, ppo__attention_backward};
-    const ppo__attention_args args = {heads, count, start};
-    if (!ppo__operands(tape, op.name, qkv, start ? qkv : NULL)) return NULL;
-    int fits = heads > 0 && qkv->cols % 3 == 0 && qkv->cols / 3 % heads == 0 && count > 0 && start[0] == 0 &&
-               start[count] == qkv->rows;
-    for (int s = 0; s < count && fits; ++s) fits = start[s] < start[s + 1];
-    if (!fits) {
-        return (ppo_tensor *)ppo__tape_fail(
-            tape, ppo_fail(PPO_ERROR_ARGUMENT,
-                           "attention: (%d, %d) is not %d heads of query, key and value in %d sequences",
-                           qkv->rows, qkv->cols, heads, count));
-    }
-    return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
-}
-
 static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs, void *user,
                                  float *value) {
     ppo_tape_reset(tape);
@@ -4904,7 +4870,821 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   6 Distributions
+   >> 6 Files
+   -------------------------------------------------------------------------------------------------------- */
+
+/* In the order of the reference implementation, which lays the largest elements first: then each array
+   starts at a multiple of its element's size, as the data itself starts at a multiple of 8. */
+static const struct {
+    const char *name;
+    int         size;
+} ppo__types[] = {{"U8", 1}, {"I32", 4}, {"U32", 4}, {"F32", 4}, {"F64", 8}, {"I64", 8}, {"U64", 8}};
+
+static const char ppo__metadata[] = "__metadata__"; /* the name that no array can have */
+
+typedef struct ppo__text {
+    const char *key, *text;
+} ppo__text;
+
+typedef struct ppo__entry {
+    ppo_array array;
+    int64_t   begin, end; /* where its bytes lie, counted from the end of the header; used in reading */
+} ppo__entry;
+
+struct ppo_file {
+    ppo__arena  memory; /* holds all but the two lists */
+    const char *path;   /* for messages */
+    void      **arrays; /* of ppo__entry and */
+    void      **texts;  /* of ppo__text; both structs begin with a name, by which the lists are sorted */
+};
+
+/* "path: what is wrong". A long path loses its beginning. The rest may quote a file, which can hold
+   anything: control characters do not get through to a terminal. */
+static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
+    enum { MOST = 100 };
+    char    what[PPO__ERROR_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    for (char *c = what; *c; ++c) *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
+    size_t length = strlen(path);
+    return ppo_fail(PPO_ERROR_FILE, "%s%s: %s", length > MOST ? "..." : "",
+                    length > MOST ? path + length - MOST : path, what);
+}
+
+static const char *ppo__name(const void *entry) { return *(const char *const *)entry; }
+
+static int ppo__by_name(const void *a, const void *b) {
+    return strcmp(ppo__name(*(const void *const *)a), ppo__name(*(const void *const *)b));
+}
+
+/* Where `name` is in a sorted list, or belongs. */
+static size_t ppo__place(void *const *list, const char *name) {
+    size_t low = 0, high = stbds_arrlenu(list);
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(ppo__name(list[middle]), name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void *ppo__find_named(void *const *list, const char *name) {
+    size_t at = ppo__place(list, name);
+    return at < stbds_arrlenu(list) && strcmp(ppo__name(list[at]), name) == 0 ? list[at] : NULL;
+}
+
+/* A new entry of `size` bytes at that place of a list, in the file's memory; NULL on failure. */
+static void *ppo__insert(ppo_file *file, void ***list, size_t at, size_t size) {
+    void *room = ppo__array_room((void *)*list, sizeof **list);
+    if (room) *list = (void **)room;
+    void *entry = room ? ppo__arena_zeros(&file->memory, 1, size) : NULL;
+    if (!entry) return NULL;
+    ppo__array_push(*list, entry);
+    void **place = *list + at;
+    memmove(place + 1, place, (stbds_arrlenu(*list) - 1 - at) * sizeof *place);
+    return *place = entry;
+}
+
+/* The bytes of an array; -1 where a size is negative or the product too large to count. */
+static int64_t ppo__shape_bytes(int type, const int64_t *shape, int rank) {
+    int64_t bytes = ppo__types[type].size, most = (int64_t)(SIZE_MAX / 4);
+    for (int k = 0; k < rank; ++k) {
+        if (shape[k] < 0 || (shape[k] && bytes > most / shape[k])) return -1;
+        bytes *= shape[k];
+    }
+    return bytes;
+}
+
+enum { PPO__SHAPE_SIZE = 16 + 22 * PPO_MAX_RANK };
+
+/* "F32 (4, 64)" */
+static const char *ppo__shape_text(char text[PPO__SHAPE_SIZE], int type, const int64_t *shape, int rank) {
+    int length = snprintf(text, PPO__SHAPE_SIZE, "%s (", ppo__types[type].name);
+    for (int k = 0; k < rank; ++k) {
+        length +=
+            snprintf(text + length, PPO__SHAPE_SIZE - length, "%s%lld", k ? ", " : "", (long long)shape[k]);
+    }
+    strcpy(text + length, ")");
+    return text;
+}
+
+PPO_DEF ppo_status ppo_file_create(ppo_file **file) {
+    if (!file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_create: file is NULL");
+    ppo_file *made = (ppo_file *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    made->path = "(new file)";
+    *file = made;
+    return PPO_OK;
+}
+
+PPO_DEF void ppo_file_free(ppo_file *file) {
+    if (!file) return;
+    ppo__arena_free(&file->memory);
+    ppo__array_free((void *)file->arrays);
+    ppo__array_free((void *)file->texts);
+    ppo__free(file);
+}
+
+static char *ppo__copy_text(ppo_file *file, const char *text) {
+    char *copy = (char *)ppo__arena_take(&file->memory, strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
+}
+
+PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text) {
+    if (!file || !key || !text) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: an argument is NULL");
+    if (!ppo__is_utf8(key) || !ppo__is_utf8(text)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
+    }
+    ppo__text  *entry = (ppo__text *)ppo__find_named(file->texts, key);
+    const char *copy = ppo__copy_text(file, text), *name = entry ? entry->key : ppo__copy_text(file, key);
+    if (!copy || !name) return PPO_ERROR_MEMORY;
+    if (!entry) {
+        entry = (ppo__text *)ppo__insert(file, &file->texts, ppo__place(file->texts, key), sizeof *entry);
+    }
+    if (!entry) return PPO_ERROR_MEMORY;
+    entry->key = name;
+    entry->text = copy;
+    return PPO_OK;
+}
+
+/* The description of an array that a caller gave; `function` is the one that was called. */
+static ppo_status ppo__check_array(const char *function, const char *name, int type, const int64_t *shape,
+                                   int rank) {
+    if (!name || !ppo__is_utf8(name) || strcmp(name, ppo__metadata) == 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an array cannot be called \"%.60s\"", function,
+                        name ? name : "NULL");
+    }
+    if (type < 0 || type > PPO_U64 || rank < 0 || rank > PPO_MAX_RANK || (rank && !shape) ||
+        ppo__shape_bytes(type, shape, rank) < 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: type %d, rank %d or the shape of \"%.60s\" is impossible",
+                        function, type, rank, name);
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
+                                const void *data) {
+    if (!file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: file is NULL");
+    if (ppo__check_array("ppo_file_add", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
+    size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank);
+    if (ppo_file_find(file, name) || (bytes && !data)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" is there already, or has no data", name);
+    }
+    const char *copy = ppo__copy_text(file, name);
+    ppo__entry *entry =
+        copy ? (ppo__entry *)ppo__insert(file, &file->arrays, ppo__place(file->arrays, name), sizeof *entry)
+             : NULL;
+    if (!entry) return PPO_ERROR_MEMORY;
+    entry->array.name = copy;
+    entry->array.type = type;
+    entry->array.rank = rank;
+    entry->array.bytes = bytes;
+    entry->array.data = data;
+    for (int k = 0; k < rank; ++k) entry->array.shape[k] = shape[k];
+    return PPO_OK;
+}
+
+PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name) {
+    return file && name ? (const ppo_array *)ppo__find_named(file->arrays, name) : NULL;
+}
+
+PPO_DEF const char *ppo_file_text(const ppo_file *file, const char *key) {
+    const ppo__text *entry = file && key ? (const ppo__text *)ppo__find_named(file->texts, key) : NULL;
+    return entry ? entry->text : NULL;
+}
+
+PPO_DEF int ppo_file_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->arrays) : 0; }
+
+PPO_DEF int ppo_file_text_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->texts) : 0; }
+
+PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index) {
+    return index >= 0 && index < ppo_file_count(file) ? (const ppo_array *)file->arrays[index] : NULL;
+}
+
+PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index) {
+    return index >= 0 && index < ppo_file_text_count(file) ? ppo__name(file->texts[index]) : NULL;
+}
+
+PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
+                                   int rank, const ppo_array **array) {
+    if (!file || !array) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_expect: an argument is NULL");
+    if (ppo__check_array("ppo_file_expect", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
+    char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
+    const ppo_array *found = ppo_file_find(file, name);
+    ppo__shape_text(wanted, type, shape, rank);
+    if (!found) return ppo__file_fail(file->path, "there is no \"%.60s\", %s", name, wanted);
+    ppo__shape_text(is, found->type, found->shape, found->rank);
+    if (strcmp(is, wanted) != 0) {
+        return ppo__file_fail(file->path, "\"%.60s\" is %s, not %s", name, is, wanted);
+    }
+    *array = found;
+    return PPO_OK;
+}
+
+/* -- writing -- */
+
+enum { PPO__MAX_HEADER = 100000000 }; /* the reference implementation's limit */
+
+/* What a backslash and a letter stand for in JSON; a slash is never written so. */
+static const char ppo__escape_letters[] = "\"\\bfnrt/", ppo__escape_bytes[] = "\"\\\b\f\n\r\t/";
+
+static int ppo__is_little_endian(void) {
+    const uint16_t one = 1;
+    return *(const unsigned char *)&one;
+}
+
+#if defined(__unix__) || defined(__APPLE__)
+
+/* Is something at path that is neither to be read as a file nor replaced by one: a directory, a device? */
+static int ppo__is_special(const char *path) {
+    struct stat found;
+    return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
+}
+
+/* Opens a new file beside path, whose name goes to `temporary`. If that of another thread is there, or what
+   a killed process left, the next number is tried. */
+static FILE *ppo__open_beside(const char *path, char *temporary, size_t size) {
+    FILE *out = NULL;
+    for (int i = 0; i < 1000 && !out; ++i) {
+        snprintf(temporary, size, "%s.tmp%ld-%d", path, (long)getpid(), i);
+        out = fopen(temporary, "wbx"); /* x (C11, and older in Unix): it must not exist yet */
+        if (!out && errno != EEXIST) break;
+    }
+    return out;
+}
+
+/* Waits until a file's bytes, or a directory's list of names, are on the disk; returns 0 if they are. The
+   file is opened again because strict C99 hides the descriptor of a FILE; any one will do, as it is the file
+   that fsync() is about. */
+static int ppo__sync(const char *path) {
+    int descriptor = open(path, O_RDONLY);
+    if (descriptor < 0) return -1;
+    int failed = fsync(descriptor);
+    close(descriptor);
+    return failed;
+}
+
+/* Puts the finished file in the place of the old one; returns 0 if it is there. Some file systems cannot
+   sync a directory, so that is tried only. */
+static int ppo__replace(char *temporary, const char *path) {
+    if (rename(temporary, path)) return -1;
+    char *slash = strrchr(temporary, '/');
+    if (slash) slash[1] = 0;
+    ppo__sync(slash ? temporary : ".");
+    return 0;
+}
+
+#else
+
+static int ppo__is_special(const char *path) { return 0; }
+
+static FILE *ppo__open_beside(const char *path, char *temporary, size_t size) {
+    snprintf(temporary, size, "%s.tmp", path);
+    return fopen(temporary, "wb");
+}
+
+static int ppo__sync(const char *path) { return 0; }
+
+static int ppo__replace(char *temporary, const char *path) {
+    if (rename(temporary, path) == 0) return 0;
+    remove(path); /* which some systems want to be gone first */
+    return rename(temporary, path);
+}
+
+#endif
+
+static void ppo__write_string(FILE *out, const char *text) {
+    fputc('"', out);
+    for (; *text; ++text) {
+        const char *known = *text == '/' ? NULL : strchr(ppo__escape_bytes, *text);
+        if (known) {
+            fprintf(out, "\\%c", ppo__escape_letters[known - ppo__escape_bytes]);
+        } else if ((unsigned char)*text < ' ') {
+            fprintf(out, "\\u%04x", (unsigned)*text);
+        } else {
+            fputc(*text, out);
+        }
+    }
+    fputc('"', out);
+}
+
+static void ppo__write_texts(FILE *out, const ppo_file *file) {
+    ppo__write_string(out, ppo__metadata);
+    fputs(":{", out);
+    for (int i = 0; i < ppo_file_text_count(file); ++i) {
+        const ppo__text *entry = (const ppo__text *)file->texts[i];
+        if (i) fputc(',', out);
+        ppo__write_string(out, entry->key);
+        fputc(':', out);
+        ppo__write_string(out, entry->text);
+    }
+    fputc('}', out);
+}
+
+/* "name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]} */
+static void ppo__write_entry(FILE *out, const ppo_array *array, unsigned long long begin) {
+    ppo__write_string(out, array->name);
+    fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", ppo__types[array->type].name);
+    for (int k = 0; k < array->rank; ++k) fprintf(out, "%s%lld", k ? "," : "", (long long)array->shape[k]);
+    fprintf(out, "],\"data_offsets\":[%llu,%llu]}", begin, begin + array->bytes);
+}
+
+/* The arrays one after another as they lie in the file, by type and then by name: NULL after the last. */
+static const ppo_array *ppo__next_in_data(const ppo_file *file, int *type, int *index) {
+    for (; *type >= 0; --*type, *index = 0) {
+        while (*index < ppo_file_count(file)) {
+            const ppo_array *array = ppo_file_at(file, (*index)++);
+            if (array->type == *type) return array;
+        }
+    }
+    return NULL;
+}
+
+/* A header, still without its length; returns what that is. Failures stay in `out`, for ferror(). */
+static long ppo__write_header(FILE *out, const ppo_file *file) {
+    unsigned long long begin = 0;
+    int                type = PPO_U64, index = 0;
+    const char        *comma = "";
+    fprintf(out, "%8s{", "");
+    if (ppo_file_text_count(file)) {
+        ppo__write_texts(out, file);
+        comma = ",";
+    }
+    for (const ppo_array *array; (array = ppo__next_in_data(file, &type, &index)); comma = ",") {
+        fputs(comma, out);
+        ppo__write_entry(out, array, begin);
+        begin += array->bytes;
+    }
+    fputc('}', out);
+    long end = ftell(out);
+    for (; end % 8; ++end) fputc(' ', out);
+    return end - 8;
+}
+
+#if defined(_WIN32)
+#define PPO__SLASHES "/\\"
+#else
+#define PPO__SLASHES "/"
+#endif
+
+static int ppo__make_directory(const char *path) {
+#if defined(__unix__) || defined(__APPLE__)
+    return mkdir(path, 0777);
+#elif defined(_WIN32)
+    return _mkdir(path);
+#else
+    return path ? -1 : 0;
+#endif
+}
+
+/* Makes the directories on the way to a file that are not there. Returns 0, or why one could not be made,
+   which matters only if the file cannot be opened then. */
+static int ppo__make_directories(char *path) {
+    int cause = 0;
+    for (char *c = path; *c; ++c) {
+        char slash = *c;
+        if (c == path || !strchr(PPO__SLASHES, slash)) continue;
+        *c = 0;
+        if (ppo__make_directory(path) && errno != EEXIST && !cause) cause = errno;
+        *c = slash;
+    }
+    return cause;
+}
+
+/* done: "written", "read". */
+static ppo_status ppo__file_failed(const char *path, const char *done, int reason) {
+    return ppo__file_fail(path, "cannot be %s: %s", done, strerror(reason));
+}
+
+/* Has write() fill a new file beside path, which then takes its place: all of it or nothing. */
+static ppo_status ppo__write_file(const char *path,
+                                  ppo_status (*write)(FILE *out, const char *path, void *user), void *user) {
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be written: it is not a plain file");
+    size_t size = strlen(path) + 64;
+    char  *temporary = (char *)ppo__alloc(size);
+    if (!temporary) return PPO_ERROR_MEMORY;
+    int        cause = ppo__make_directories(strcpy(temporary, path));
+    FILE      *out = ppo__open_beside(path, temporary, size);
+    ppo_status status = out ? write(out, path, user) : PPO_OK;
+    int        failed = !out || (!status && (ferror(out) || fflush(out) || ppo__sync(temporary)));
+    int        reason = !out && errno == ENOENT && cause ? cause : errno;
+    if (out && fclose(out) && !failed) failed = 1, reason = errno;
+    if (!status && !failed && ppo__replace(temporary, path)) failed = 1, reason = errno;
+    if (failed && !status) status = ppo__file_failed(path, "written", reason);
+    if (out && status) remove(temporary);
+    ppo__free(temporary);
+    return status;
+}
+
+/* Writes all, the length of the header last. What goes wrong on the way is seen by ppo__write_file(). */
+static ppo_status ppo__write_arrays(FILE *out, const char *path, void *user) {
+    const ppo_file *file = (const ppo_file *)user;
+    unsigned char   bytes[8];
+    int             type = PPO_U64, index = 0;
+    long            length = ppo__write_header(out, file);
+    if (length > PPO__MAX_HEADER) {
+        return ppo__file_fail(path, "names and texts of %ld bytes cannot be written", length);
+    }
+    for (const ppo_array *array; (array = ppo__next_in_data(file, &type, &index));) {
+        if (array->bytes) fwrite(array->data, 1, array->bytes, out);
+    }
+    for (int k = 0; k < 8; ++k) bytes[k] = (unsigned char)((uint64_t)length >> 8 * k);
+    if (!ferror(out) && fseek(out, 0, SEEK_SET) == 0) fwrite(bytes, 1, 8, out);
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
+    if (!file || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_write: an argument is NULL");
+    if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be written on a big-endian machine");
+    return ppo__write_file(path, ppo__write_arrays, (void *)file);
+}
+
+/* -- reading. The header is parsed where it lies, from left to right: a string is never longer than its
+   spelling, so it is decoded in place, and names and texts point into the header. There is no recursion, for
+   nothing in a header is nested to more than a fixed depth. -- */
+
+typedef struct ppo__json {
+    const char *path;
+    char       *start, *at; /* of the header, which ends with a 0 */
+    ppo_status  status;     /* after the first failure nothing is taken any more */
+} ppo__json;
+
+/* word: a piece of the file to quote, or NULL */
+static void ppo__json_fail(ppo__json *json, const char *what, const char *word) {
+    const char *quote = word ? "\"" : "";
+    if (json->status) return;
+    json->status = ppo__file_fail(json->path, "byte %ld of the header: %s%s%.60s%s",
+                                  (long)(json->at - json->start), what, quote, word ? word : "", quote);
+}
+
+static void ppo__json_skip_space(ppo__json *json) {
+    while (*json->at && strchr(" \t\n\r", *json->at)) ++json->at;
+}
+
+/* Takes this character if it comes next. */
+static int ppo__json_take(ppo__json *json, char c) {
+    ppo__json_skip_space(json);
+    if (json->status || *json->at != c) return 0;
+    ++json->at;
+    return 1;
+}
+
+static void ppo__json_expect(ppo__json *json, char c) {
+    const char word[2] = {c, 0};
+    if (!ppo__json_take(json, c)) ppo__json_fail(json, "expected ", word);
+}
+
+/* Steps through a list: 1 while there is another element, the n-th, and 0 after the closing bracket. */
+static int ppo__json_next(ppo__json *json, char close, int *n) {
+    if (*n == 0 ? ppo__json_take(json, close) : !ppo__json_take(json, ',')) {
+        if (*n) ppo__json_expect(json, close);
+        return 0;
+    }
+    ++*n;
+    return !json->status;
+}
+
+static int64_t ppo__json_number(ppo__json *json) {
+    int64_t number = 0;
+    ppo__json_skip_space(json);
+    const char *first = json->at;
+    for (; *json->at >= '0' && *json->at <= '9'; ++json->at) {
+        int digit = *json->at - '0';
+        if (number > (INT64_MAX - digit) / 10) ppo__json_fail(json, "the number is too large", NULL);
+        number = json->status ? 0 : 10 * number + digit;
+    }
+    if (json->at == first || (*first == '0' && json->at - first > 1)) {
+        ppo__json_fail(json, "expected a whole number", NULL);
+    }
+    return number;
+}
+
+/* The four hex digits of \uXXXX, which it takes; 0 if it is something else (or that, which no text holds). */
+static unsigned ppo__json_unicode(ppo__json *json) {
+    unsigned code = 0;
+    if (json->at[0] != '\\' || json->at[1] != 'u') return 0;
+    for (int k = 2; k < 6; ++k) {
+        const char *digits = "0123456789abcdef0123456789ABCDEF";
+        const char *digit = json->at[k] ? strchr(digits, json->at[k]) : NULL;
+        if (!digit) return 0;
+        code = 16 * code + (unsigned)(digit - digits) % 16;
+    }
+    json->at += 6;
+    return code;
+}
+
+/* Takes an escape and writes the bytes that it stands for; returns the place behind them. */
+static char *ppo__json_escape(ppo__json *json, char *out) {
+    const char *letter = json->at[1] ? strchr(ppo__escape_letters, json->at[1]) : NULL;
+    if (letter) {
+        json->at += 2;
+        *out++ = ppo__escape_bytes[letter - ppo__escape_letters];
+        return out;
+    }
+    unsigned code = ppo__json_unicode(json);
+    if (code >= 0xd800 && code < 0xdc00) { /* the first half of a pair that stands for one character */
+        unsigned second = ppo__json_unicode(json);
+        code =
+            second >= 0xdc00 && second < 0xe000 ? 0x10000 + (code - 0xd800) * 0x400 + (second - 0xdc00) : 0;
+    } else if (code >= 0xdc00 && code < 0xe000) {
+        code = 0;
+    }
+    if (!code) ppo__json_fail(json, "an escape that stands for no character", NULL);
+    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
+    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes after the first */
+    *out++ = (char)(lead[more] | code >> 6 * more);
+    while (more--) *out++ = (char)(0x80 | (code >> 6 * more & 0x3f));
+    return out;
+}
+
+/* A string, decoded and ended with a 0; "" after a failure. */
+static const char *ppo__json_string(ppo__json *json) {
+    ppo__json_expect(json, '"');
+    char *text = json->at, *out = text;
+    while (!json->status && *json->at != '"') {
+        if (*json->at == '\\') {
+            out = ppo__json_escape(json, out);
+        } else if ((unsigned char)*json->at < ' ') {
+            ppo__json_fail(json, *json->at ? "a control character in a string" : "a string has no end", NULL);
+        } else {
+            *out++ = *json->at++;
+        }
+    }
+    if (json->status) return "";
+    ++json->at;
+    *out = 0;
+    if (!ppo__is_utf8(text)) ppo__json_fail(json, "a string that is not UTF-8", NULL);
+    return text;
+}
+
+static const char *ppo__json_key(ppo__json *json) {
+    const char *key = ppo__json_string(json);
+    ppo__json_expect(json, ':');
+    return key;
+}
+
+/* [4, 64]; returns how many numbers there are, of which it keeps no more than `most`. */
+static int ppo__json_numbers(ppo__json *json, int64_t *numbers, int most) {
+    int n = 0;
+    ppo__json_expect(json, '[');
+    while (ppo__json_next(json, ']', &n)) {
+        int64_t number = ppo__json_number(json);
+        if (n <= most) numbers[n - 1] = number;
+    }
+    return n;
+}
+
+static void ppo__json_texts(ppo__json *json, ppo_file *file) {
+    ppo__json_expect(json, '{');
+    for (int n = 0; ppo__json_next(json, '}', &n);) {
+        ppo__text *entry =
+            (ppo__text *)ppo__insert(file, &file->texts, stbds_arrlenu(file->texts), sizeof *entry);
+        if (!entry) {
+            json->status = PPO_ERROR_MEMORY;
+            return;
+        }
+        entry->key = ppo__json_key(json);
+        entry->text = ppo__json_string(json);
+    }
+}
+
+/* Is the description of an array, as it was parsed, one that is possible? */
+static ppo_status ppo__check_entry(const char *path, ppo__entry *entry, const char *dtype, int offsets) {
+    char        text[PPO__SHAPE_SIZE];
+    ppo_array  *array = &entry->array;
+    const char *name = array->name;
+    if (!dtype || array->rank < 0 || offsets < 0) {
+        return ppo__file_fail(path, "\"%.60s\" lacks dtype, shape or data_offsets", name);
+    }
+    for (array->type = PPO_U64; strcmp(dtype, ppo__types[array->type].name) != 0; --array->type) {
+        if (array->type > 0) continue;
+        return ppo__file_fail(path, "\"%.60s\" has dtype \"%.20s\", not U8, I32, U32, F32, F64, I64 or U64",
+                              name, dtype);
+    }
+    if (array->rank > PPO_MAX_RANK) {
+        return ppo__file_fail(path, "\"%.60s\" has %d dimensions, more than %d", name, array->rank,
+                              (int)PPO_MAX_RANK);
+    }
+    int64_t bytes = ppo__shape_bytes(array->type, array->shape, array->rank);
+    if (bytes < 0 || offsets != 2 || bytes != entry->end - entry->begin) {
+        return ppo__file_fail(path, "\"%.60s\" is %s, but lies in bytes %lld to %lld", name,
+                              ppo__shape_text(text, array->type, array->shape, array->rank),
+                              (long long)entry->begin, (long long)entry->end);
+    }
+    array->bytes = (size_t)bytes;
+    return PPO_OK;
+}
+
+/* {"dtype": "F32", "shape": [4, 64], "data_offsets": [0, 1024]}, in any order. */
+static void ppo__json_entry(ppo__json *json, ppo__entry *entry) {
+    const char *dtype = NULL;
+    int64_t     offsets[2] = {0, 0};
+    int         count = -1;
+    entry->array.rank = -1;
+    ppo__json_expect(json, '{');
+    for (int n = 0; ppo__json_next(json, '}', &n);) {
+        const char *key = ppo__json_key(json);
+        if (strcmp(key, "dtype") == 0 && !dtype) {
+            dtype = ppo__json_string(json);
+        } else if (strcmp(key, "shape") == 0 && entry->array.rank < 0) {
+            entry->array.rank = ppo__json_numbers(json, entry->array.shape, PPO_MAX_RANK);
+        } else if (strcmp(key, "data_offsets") == 0 && count < 0) {
+            count = ppo__json_numbers(json, offsets, 2);
+        } else {
+            ppo__json_fail(json, "unknown or repeated member ", key);
+        }
+    }
+    entry->begin = offsets[0];
+    entry->end = offsets[1];
+    if (!json->status) json->status = ppo__check_entry(json->path, entry, dtype, count);
+}
+
+static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length) {
+    ppo__json json = {file->path, header, header, PPO_OK};
+    int       seen_texts = 0;
+    if (*header != '{') ppo__json_fail(&json, "expected ", "{");
+    ppo__json_expect(&json, '{');
+    for (int n = 0; ppo__json_next(&json, '}', &n);) {
+        const char *name = ppo__json_key(&json);
+        if (strcmp(name, ppo__metadata) == 0) {
+            if (seen_texts++) ppo__json_fail(&json, "unknown or repeated member ", name);
+            ppo__json_texts(&json, file);
+            continue;
+        }
+        ppo__entry *entry =
+            (ppo__entry *)ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays), sizeof *entry);
+        if (!entry) return PPO_ERROR_MEMORY;
+        entry->array.name = name;
+        ppo__json_entry(&json, entry);
+    }
+    ppo__json_skip_space(&json);
+    if (json.at != header + length) ppo__json_fail(&json, "expected its end", NULL);
+    return json.status;
+}
+
+/* Sorts a list as it must be for ppo__place(), and refuses a name that is there twice. */
+static ppo_status ppo__sort_by_name(const ppo_file *file, void **list) {
+    size_t n = stbds_arrlenu(list);
+    if (n) qsort((void *)list, n, sizeof *list, ppo__by_name);
+    for (size_t i = 1; i < n; ++i) {
+        if (strcmp(ppo__name(list[i - 1]), ppo__name(list[i])) != 0) continue;
+        return ppo__file_fail(file->path, "\"%.60s\" is there twice", ppo__name(list[i]));
+    }
+    return PPO_OK;
+}
+
+static int ppo__by_offset(const void *a, const void *b) {
+    const ppo__entry *x = *(const ppo__entry *const *)a, *y = *(const ppo__entry *const *)b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static ppo_status ppo__read_bytes(const ppo_file *file, FILE *in, void *to, size_t n) {
+    if (fread(to, 1, n, in) == n) return PPO_OK;
+    return ppo__file_fail(file->path, "cannot be read: %s",
+                          ferror(in) ? strerror(errno) : "it became shorter");
+}
+
+/* The arrays must follow one another without gap or overlap, and fill the rest of the file: `size` bytes. */
+static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
+    int64_t at = 0;
+    size_t  n = stbds_arrlenu(file->arrays);
+    if (n) qsort((void *)file->arrays, n, sizeof *file->arrays, ppo__by_offset);
+    for (size_t i = 0; i < n; ++i) {
+        ppo__entry *entry = (ppo__entry *)file->arrays[i];
+        if (entry->begin != at || entry->end > size) {
+            return ppo__file_fail(file->path,
+                                  "\"%.60s\" lies in bytes %lld to %lld, not in %lld to at most %lld",
+                                  entry->array.name, (long long)entry->begin, (long long)entry->end,
+                                  (long long)at, (long long)size);
+        }
+        void *data = ppo__arena_take(&file->memory, entry->array.bytes);
+        if (!data) return PPO_ERROR_MEMORY;
+        if (ppo__read_bytes(file, in, data, entry->array.bytes)) return PPO_ERROR_FILE;
+        entry->array.data = data;
+        at = entry->end;
+    }
+    if (at == size) return PPO_OK;
+    return ppo__file_fail(file->path, "%lld bytes at its end belong to no array", (long long)(size - at));
+}
+
+static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
+    unsigned char bytes[8];
+    long          size = fseek(in, 0, SEEK_END) ? -1 : ftell(in);
+    if (size < 0 || fseek(in, 0, SEEK_SET)) {
+        return ppo__file_fail(file->path, "cannot be read: %s", strerror(errno));
+    }
+    if (size < 8) return ppo__file_fail(file->path, "no safetensors file: it has %ld bytes", size);
+    if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
+    uint64_t length = 0;
+    for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
+    if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8) {
+        return ppo__file_fail(file->path, "no safetensors file: of its %ld bytes the header claims %llu",
+                              size, (unsigned long long)length);
+    }
+    char *header = (char *)ppo__arena_take(&file->memory, (size_t)length + 1);
+    if (!header) return PPO_ERROR_MEMORY;
+    header[length] = 0;
+    ppo_status status = ppo__read_bytes(file, in, header, (size_t)length);
+    if (!status) status = ppo__parse_header(file, header, (size_t)length);
+    if (!status) status = ppo__sort_by_name(file, file->texts);
+    if (!status) status = ppo__read_data(file, in, size - 8 - (int64_t)length);
+    if (!status) status = ppo__sort_by_name(file, file->arrays);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
+    if (!path || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_read: an argument is NULL");
+    if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be read on a big-endian machine");
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
+    ppo_file *made = NULL;
+    if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
+    made->path = ppo__copy_text(made, path);
+    ppo_status status = made->path ? PPO_OK : PPO_ERROR_MEMORY;
+    FILE      *in = status ? NULL : fopen(path, "rb");
+    if (in) {
+        status = ppo__read_all(made, in);
+        fclose(in);
+    } else if (!status) {
+        status = ppo__file_fail(path, "cannot be opened: %s", strerror(errno));
+    }
+    if (status) {
+        ppo_file_free(made);
+    } else {
+        *file = made;
+    }
+    return status;
+}
+
+/* -- arrays both ways -- */
+
+/* Puts the file's name before the sentence of the last failure. */
+static ppo_status ppo__file_blame(const ppo_file *file) {
+    char what[PPO__ERROR_SIZE];
+    memcpy(what, ppo__error, sizeof what);
+    return ppo__file_fail(file->path, "%s", what);
+}
+
+static int ppo__all_finite(const void *data, int type, size_t bytes) {
+    size_t floats = type == PPO_F32 ? bytes / sizeof(float) : 0;
+    size_t doubles = type == PPO_F64 ? bytes / sizeof(double) : 0;
+    int    finite = 1;
+    for (size_t i = 0; i < floats; ++i) finite &= ppo__finite(((const float *)data)[i]);
+    for (size_t i = 0; i < doubles; ++i) finite &= fabs(((const double *)data)[i]) <= DBL_MAX;
+    return finite;
+}
+
+/* Copies an array that must be there into `to`. Floats must be finite. */
+static ppo_status ppo__get_array(const ppo_file *file, const char *name, int type, const int64_t *shape,
+                                 int rank, void *to) {
+    const ppo_array *array;
+    ppo_status       status = ppo_file_expect(file, name, type, shape, rank, &array);
+    if (status) return status;
+    memcpy(to, array->data, array->bytes);
+    if (ppo__all_finite(to, type, array->bytes)) return PPO_OK;
+    return ppo__file_fail(file->path, "\"%s\" has a number that is not finite", name);
+}
+
+/* Which way arrays go. One list serves both, so that what is saved is what is read: what would be refused
+   then is refused now, and the file that was there stays. */
+enum { PPO__SAVE, PPO__LOAD };
+
+static ppo_status ppo__carry(ppo_file *file, int way, const char *name, int type, const int64_t *shape,
+                             int rank, void *data) {
+    if (way == PPO__LOAD) return ppo__get_array(file, name, type, shape, rank, data);
+    ppo_status status = ppo_file_add(file, name, type, shape, rank, data);
+    if (status || ppo__all_finite(data, type, (size_t)ppo__shape_bytes(type, shape, rank))) return status;
+    return ppo_fail(PPO_ERROR_NUMERIC, "\"%s\" has a number that is not finite: nothing was saved", name);
+}
+
+/* A block as large as the parameters (themselves, or a moment of Adam's), each under prefix + its name;
+   rows of numbers with `row_rank` dimensions, 1 or 2. */
+static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix, const ppo_params *params,
+                                    float *block, int row_rank) {
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < params->tensor_count && !status; ++i) {
+        const ppo_tensor *tensor = params->tensors[i];
+        int64_t           shape[2] = {tensor->rows, tensor->cols};
+        int               rank = tensor->rows == 1 ? row_rank : 2;
+        char              name[192];
+        snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
+        status = ppo__carry(file, way, name, PPO_F32, shape + 2 - rank, rank,
+                            block + (tensor->data - params->data));
+    }
+    return status;
+}
+
+/* ========================================================================================================
+   >> PPO'S MATHEMATICS
+   ======================================================================================================== */
+
+/* --------------------------------------------------------------------------------------------------------
+   >> 7 Distributions
    -------------------------------------------------------------------------------------------------------- */
 
 /* What one read of some rows of logits leaves behind: log softmax(z)[j] = z[j] - max - log_sum, for z =
@@ -5640,7 +6420,7 @@ PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsi
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   7 Advantages
+   >> 8 Advantages
    -------------------------------------------------------------------------------------------------------- */
 
 PPO__BOTH static float ppo__gae_delta(float reward, float value, float next_value, int ends, float gamma) {
@@ -5727,7 +6507,7 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   8 Losses
+   >> 9 Losses
    -------------------------------------------------------------------------------------------------------- */
 
 /* The number of unmasked samples, 0 if there is a reason to fail, which is then told. */
@@ -6111,7 +6891,7 @@ PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_sc
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   9 Optimizer
+   >> 10 Optimizer
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_adam ppo_adam_default(void) {
@@ -6261,7 +7041,7 @@ PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_k
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   10 Normalizers
+   >> 11 Normalizers
    -------------------------------------------------------------------------------------------------------- */
 
 static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
@@ -6339,8 +7119,158 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
     }
 }
 
+/* ========================================================================================================
+   >> CONTROL
+   ======================================================================================================== */
+
+#ifndef PPO_NO_CONTROL
+
 /* --------------------------------------------------------------------------------------------------------
-   11 Models
+   >> 12 Spaces
+   -------------------------------------------------------------------------------------------------------- */
+
+static ppo_space ppo__space(int kind, int n) {
+    ppo_space space;
+    memset(&space, 0, sizeof space);
+    space.kind = kind;
+    space.n = n;
+    return space;
+}
+
+PPO_DEF ppo_space ppo_discrete(int n) { return ppo__space(PPO_DISCRETE, n); }
+
+PPO_DEF ppo_space ppo_box(int n, float low, float high) {
+    ppo_space space = ppo__space(PPO_BOX, n);
+    space.low = low;
+    space.high = high;
+    return space;
+}
+
+PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n) {
+    ppo_space space = ppo__space(PPO_MULTI_DISCRETE, n);
+    for (int j = 0; j < n && j < PPO_MAX_CHOICES && sizes; ++j) space.sizes[j] = sizes[j];
+    return space;
+}
+
+PPO_DEF ppo_space ppo_multi_binary(int n) {
+    ppo_space space = ppo__space(PPO_MULTI_BINARY, n);
+    for (int j = 0; j < n && j < PPO_MAX_CHOICES; ++j) space.sizes[j] = 2;
+    return space;
+}
+
+/* The choices of a space that is not a box: how many, and among how many each. */
+static const int *ppo__space_heads(const ppo_space *space, int *heads) {
+    *heads = space->kind == PPO_DISCRETE ? 1 : space->n;
+    return space->kind == PPO_DISCRETE ? &space->n : space->sizes;
+}
+
+/* Numbers that the policy network gives: a logit per option, or a mean per number. */
+static int ppo__space_outputs(const ppo_space *space) {
+    if (space->kind == PPO_BOX) return space->n;
+    int        heads, sum = 0;
+    const int *sizes = ppo__space_heads(space, &heads);
+    for (int h = 0; h < heads; ++h) sum += sizes[h];
+    return sum;
+}
+
+/* The first choice for which a mask leaves nothing; -1: there is none. */
+static int ppo__choice_without_action(const ppo_space *space, const unsigned char *mask) {
+    int        heads;
+    const int *sizes = ppo__space_heads(space, &heads);
+    for (int h = 0; h < heads; mask += sizes[h++]) {
+        int legal = 0;
+        for (int j = 0; j < sizes[h]; ++j) legal |= mask[j];
+        if (!legal) return h;
+    }
+    return -1;
+}
+
+/* Numbers in one action. */
+static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
+
+static ppo_status ppo__check_space(const ppo_space *space) {
+    if (space->kind < PPO_DISCRETE || space->kind > PPO_MULTI_BINARY) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "action_space.kind is %d: use ppo_discrete(), ppo_box() or their like", space->kind);
+    }
+    if (space->n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has no actions: n is %d", space->n);
+    if (space->kind == PPO_BOX && !(space->low < space->high)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: low %g is not below high %g", (double)space->low,
+                        (double)space->high);
+    }
+    if (space->kind != PPO_MULTI_DISCRETE && space->kind != PPO_MULTI_BINARY) return PPO_OK;
+    if (space->n > PPO_MAX_CHOICES) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has %d choices, more than %d", space->n,
+                        (int)PPO_MAX_CHOICES);
+    }
+    for (int j = 0; j < space->n; ++j) {
+        if (space->sizes[j] > 0 && space->sizes[j] <= INT_MAX / PPO_MAX_CHOICES) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: choice %d is among %d", j, space->sizes[j]);
+    }
+    return PPO_OK;
+}
+
+/* "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4" */
+enum { PPO__SPACE_SIZE = 16 + 12 * PPO_MAX_CHOICES };
+
+static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) {
+    static const char *const kinds[] = {"", "discrete", "box", "multi-discrete", "multi-binary"};
+    const size_t             size = PPO__SPACE_SIZE;
+    size_t                   used = (size_t)snprintf(text, size, "%s", kinds[space->kind]);
+    if (space->kind == PPO_MULTI_DISCRETE) {
+        for (int j = 0; j < space->n; ++j) {
+            used += (size_t)snprintf(text + used, size - used, "%c%d", j ? ',' : ' ', space->sizes[j]);
+        }
+        return;
+    }
+    used += (size_t)snprintf(text + used, size - used, " %d", space->n);
+    for (int k = 0; k < 2 && space->kind == PPO_BOX; ++k) {
+        char number[32];
+        snprintf(number, sizeof number, "%.9g", (double)(k ? space->high : space->low));
+        used += (size_t)snprintf(text + used, size - used, " %s", ppo__with_point(number));
+    }
+}
+
+/* "3,2,4" into sizes; returns how many, 0 if that is not what text says. */
+static int ppo__parse_sizes(const char *text, int *sizes) {
+    for (int n = 0; n < PPO_MAX_CHOICES; ++text) {
+        sizes[n] = ppo__parse_count(text, &text);
+        if (!sizes[n++]) return 0;
+        if (*text != ',') return *text ? 0 : n;
+    }
+    return 0;
+}
+
+/* What ppo__space_text() wrote; a space that fails its check, if the text is something else. */
+static ppo_space ppo__parse_space(const char *text) {
+    int         n, sizes[PPO_MAX_CHOICES];
+    const char *rest = text;
+    char        low_text[32], high_text[32], more;
+    double      low, high;
+    ppo_space   none = ppo__space(0, 0);
+    if (strncmp(text, "discrete ", 9) == 0) {
+        n = ppo__parse_count(text + 9, &rest);
+        return *rest ? none : ppo_discrete(n);
+    }
+    if (strncmp(text, "multi-binary ", 13) == 0) {
+        n = ppo__parse_count(text + 13, &rest);
+        return *rest ? none : ppo_multi_binary(n);
+    }
+    if (strncmp(text, "multi-discrete ", 15) == 0) {
+        n = ppo__parse_sizes(text + 15, sizes);
+        return ppo_multi_discrete(sizes, n);
+    }
+    if (strncmp(text, "box ", 4) == 0) {
+        n = ppo__parse_count(text + 4, &rest);
+        int numbers = sscanf(rest, " %31s %31s%c", low_text, high_text, &more) == 2 &&
+                      ppo__parse_number(low_text, &low) && ppo__parse_number(high_text, &high);
+        return numbers ? ppo_box(n, (float)low, (float)high) : none;
+    }
+    return none;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   >> 13 Networks
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
@@ -6570,110 +7500,6 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
     if (!projected) return NULL;
     return ppo_tape_result(
         ppo_tape_apply(tape, &op, in, 3, x->rows, gru->width, sequences, sizeof *sequences));
-}
-
-/* -- action spaces -- */
-
-static ppo_space ppo__space(int kind, int n) {
-    ppo_space space;
-    memset(&space, 0, sizeof space);
-    space.kind = kind;
-    space.n = n;
-    return space;
-}
-
-PPO_DEF ppo_space ppo_discrete(int n) { return ppo__space(PPO_DISCRETE, n); }
-
-PPO_DEF ppo_space ppo_box(int n, float low, float high) {
-    ppo_space space = ppo__space(PPO_BOX, n);
-    space.low = low;
-    space.high = high;
-    return space;
-}
-
-PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n) {
-    ppo_space space = ppo__space(PPO_MULTI_DISCRETE, n);
-    for (int j = 0; j < n && j < PPO_MAX_CHOICES && sizes; ++j) space.sizes[j] = sizes[j];
-    return space;
-}
-
-PPO_DEF ppo_space ppo_multi_binary(int n) {
-    ppo_space space = ppo__space(PPO_MULTI_BINARY, n);
-    for (int j = 0; j < n && j < PPO_MAX_CHOICES; ++j) space.sizes[j] = 2;
-    return space;
-}
-
-/* The choices of a space that is not a box: how many, and among how many each. */
-static const int *ppo__space_heads(const ppo_space *space, int *heads) {
-    *heads = space->kind == PPO_DISCRETE ? 1 : space->n;
-    return space->kind == PPO_DISCRETE ? &space->n : space->sizes;
-}
-
-/* Numbers that the policy network gives: a logit per option, or a mean per number. */
-static int ppo__space_outputs(const ppo_space *space) {
-    if (space->kind == PPO_BOX) return space->n;
-    int        heads, sum = 0;
-    const int *sizes = ppo__space_heads(space, &heads);
-    for (int h = 0; h < heads; ++h) sum += sizes[h];
-    return sum;
-}
-
-/* The first choice for which a mask leaves nothing; -1: there is none. */
-static int ppo__choice_without_action(const ppo_space *space, const unsigned char *mask) {
-    int        heads;
-    const int *sizes = ppo__space_heads(space, &heads);
-    for (int h = 0; h < heads; mask += sizes[h++]) {
-        int legal = 0;
-        for (int j = 0; j < sizes[h]; ++j) legal |= mask[j];
-        if (!legal) return h;
-    }
-    return -1;
-}
-
-/* Numbers in one action. */
-static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
-
-static ppo_status ppo__check_space(const ppo_space *space) {
-    if (space->kind < PPO_DISCRETE || space->kind > PPO_MULTI_BINARY) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "action_space.kind is %d: use ppo_discrete(), ppo_box() or their like", space->kind);
-    }
-    if (space->n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has no actions: n is %d", space->n);
-    if (space->kind == PPO_BOX && !(space->low < space->high)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: low %g is not below high %g", (double)space->low,
-                        (double)space->high);
-    }
-    if (space->kind != PPO_MULTI_DISCRETE && space->kind != PPO_MULTI_BINARY) return PPO_OK;
-    if (space->n > PPO_MAX_CHOICES) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has %d choices, more than %d", space->n,
-                        (int)PPO_MAX_CHOICES);
-    }
-    for (int j = 0; j < space->n; ++j) {
-        if (space->sizes[j] > 0 && space->sizes[j] <= INT_MAX / PPO_MAX_CHOICES) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: choice %d is among %d", j, space->sizes[j]);
-    }
-    return PPO_OK;
-}
-
-/* "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4" */
-enum { PPO__SPACE_SIZE = 16 + 12 * PPO_MAX_CHOICES };
-
-static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) {
-    static const char *const kinds[] = {"", "discrete", "box", "multi-discrete", "multi-binary"};
-    const size_t             size = PPO__SPACE_SIZE;
-    size_t                   used = (size_t)snprintf(text, size, "%s", kinds[space->kind]);
-    if (space->kind == PPO_MULTI_DISCRETE) {
-        for (int j = 0; j < space->n; ++j) {
-            used += (size_t)snprintf(text + used, size - used, "%c%d", j ? ',' : ' ', space->sizes[j]);
-        }
-        return;
-    }
-    used += (size_t)snprintf(text + used, size - used, " %d", space->n);
-    for (int k = 0; k < 2 && space->kind == PPO_BOX; ++k) {
-        char number[32];
-        snprintf(number, sizeof number, "%.9g", (double)(k ? space->high : space->low));
-        used += (size_t)snprintf(text + used, size - used, " %s", ppo__with_point(number));
-    }
 }
 
 /* -- actor and critic -- */
@@ -6906,279 +7732,8 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
     return action;
 }
 
-/* n numbers behind the others of an stb_ds array. `from` may lie in the array itself, which may move. */
-static ppo_status ppo__push_ints(int **array, const int *from, int n) {
-    const int       inside = *array && from >= *array && from < *array + stbds_arrlen(*array);
-    const ptrdiff_t at = inside ? from - *array : 0;
-    for (int i = 0; i < n; ++i) {
-        void *room = ppo__array_room(*array, sizeof **array);
-        if (!room) return PPO_ERROR_MEMORY;
-        *array = (int *)room;
-        ppo__array_push(*array, inside ? (*array)[at + i] : from[i]);
-    }
-    return PPO_OK;
-}
-
-/* Only the first `count` sequences stay. */
-static void ppo__tokens_keep(ppo_tokens *tokens, int count) {
-    if (!tokens->start) return;
-    if (tokens->token) stbds_header(tokens->token)->length = (size_t)tokens->start[count];
-    if (tokens->prompt) stbds_header(tokens->prompt)->length = (size_t)count;
-    stbds_header(tokens->start)->length = (size_t)count + 1;
-    tokens->count = count;
-}
-
-PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt) {
-    const int zero = 0;
-    if (!tokens || !token) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: an argument is NULL");
-    if (n <= 0 || prompt < 0 || prompt > n)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: %d tokens, %d of them given", n, prompt);
-    ppo_status status = tokens->start ? PPO_OK : ppo__push_ints(&tokens->start, &zero, 1);
-    if (status) return status;
-    int end = tokens->start[tokens->count];
-    if (end > INT_MAX - n) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: too many tokens");
-    end += n;
-    status = ppo__push_ints(&tokens->token, token, n);
-    if (!status) status = ppo__push_ints(&tokens->start, &end, 1);
-    if (!status) status = ppo__push_ints(&tokens->prompt, &prompt, 1);
-    if (status) ppo__tokens_keep(tokens, tokens->count); /* as if nothing had been added */
-    else ++tokens->count;
-    return status;
-}
-
-PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
-    if (!from || s < 0 || s >= from->count) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add_from: there is no sequence %d in %d", s,
-                        from ? from->count : 0);
-    }
-    int at = from->start[s];
-    return ppo_tokens_add(tokens, from->token + at, from->start[s + 1] - at,
-                          from->prompt ? from->prompt[s] : 0);
-}
-
-PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
-    if (tokens) ppo__tokens_keep(tokens, 0);
-}
-
-PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
-    if (!tokens) return;
-    ppo__array_free(tokens->token);
-    ppo__array_free(tokens->prompt);
-    ppo__array_free(tokens->start);
-    memset(tokens, 0, sizeof *tokens);
-}
-
-PPO_DEF ppo_gpt_config ppo_gpt_config_default(void) {
-    ppo_gpt_config c = {0, 64, 64, 2, 4, 0, 1};
-    return c;
-}
-
-static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
-    if (c->vocab < 2) return ppo_fail(PPO_ERROR_ARGUMENT, "vocab is %d, must be 2 or more", c->vocab);
-    if (c->context < 2) return ppo_fail(PPO_ERROR_ARGUMENT, "context is %d, must be 2 or more", c->context);
-    if (c->layers < 1 || c->layers > PPO_MAX_LAYERS) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "layers is %d, must be 1 to %d", c->layers, PPO_MAX_LAYERS);
-    }
-    if (c->width < 2 || c->width > INT_MAX / 4)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, must be 2 to %d", c->width, INT_MAX / 4);
-    if (c->heads < 1 || c->width % c->heads)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, which %d heads cannot share", c->width, c->heads);
-    return PPO_OK;
-}
-
-/* Adds a parameter: normal numbers of deviation std; or, with rng NULL, all numbers are std. */
-static void ppo__gpt_add(ppo_gpt *gpt, ppo_tensor **tensor, const char *name, int rows, int cols, float std,
-                         ppo_rng *rng) {
-    *tensor = ppo_params_add(gpt->params, name, rows, cols);
-    if (!*tensor) return;
-    if (rng) ppo_init_normal(*tensor, std, rng);
-    for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = std;
-}
-
-/* "transformer.h.3.attn.c_attn.weight" and ".bias" */
-static void ppo__gpt_add_layer(ppo_gpt *gpt, ppo_tensor **weight, ppo_tensor **bias, int block,
-                               const char *part, int in, int out, float std, ppo_rng *rng) {
-    char name[96];
-    snprintf(name, sizeof name, "transformer.h.%d.%s.weight", block, part);
-    ppo__gpt_add(gpt, weight, name, in, out, std, rng);
-    snprintf(name, sizeof name, "transformer.h.%d.%s.bias", block, part);
-    ppo__gpt_add(gpt, bias, name, 1, out, 0, NULL);
-}
-
-static void ppo__gpt_add_block(ppo_gpt *gpt, int i, ppo_rng *rng) {
-    ppo_gpt_block *b = &gpt->block[i];
-    int            width = gpt->config.width;
-    float          std = 0.02f, last = std / sqrtf(2 * (float)gpt->config.layers);
-    ppo__gpt_add_layer(gpt, &b->norm_weight[0], &b->norm_bias[0], i, "ln_1", 1, width, 1, NULL);
-    ppo__gpt_add_layer(gpt, &b->qkv_weight, &b->qkv_bias, i, "attn.c_attn", width, 3 * width, std, rng);
-    ppo__gpt_add_layer(gpt, &b->join_weight, &b->join_bias, i, "attn.c_proj", width, width, last, rng);
-    ppo__gpt_add_layer(gpt, &b->norm_weight[1], &b->norm_bias[1], i, "ln_2", 1, width, 1, NULL);
-    ppo__gpt_add_layer(gpt, &b->up_weight, &b->up_bias, i, "mlp.c_fc", width, 4 * width, std, rng);
-    ppo__gpt_add_layer(gpt, &b->down_weight, &b->down_bias, i, "mlp.c_proj", 4 * width, width, last, rng);
-}
-
-static void ppo__gpt_add_all(ppo_gpt *gpt) {
-    const ppo_gpt_config *c = &gpt->config;
-    ppo_rng               rng = ppo_rng_stream(c->seed, PPO_STREAM_INIT, 0);
-    ppo__gpt_add(gpt, &gpt->token_embedding, "transformer.wte.weight", c->vocab, c->width, 0.02f, &rng);
-    ppo__gpt_add(gpt, &gpt->position_embedding, "transformer.wpe.weight", c->context, c->width, 0.02f, &rng);
-    for (int i = 0; i < c->layers; ++i) ppo__gpt_add_block(gpt, i, &rng);
-    ppo__gpt_add(gpt, &gpt->norm_weight, "transformer.ln_f.weight", 1, c->width, 1, NULL);
-    ppo__gpt_add(gpt, &gpt->norm_bias, "transformer.ln_f.bias", 1, c->width, 0, NULL);
-    if (!c->score) return;
-    ppo__gpt_add(gpt, &gpt->score_weight, "score.weight", c->width, 1, 0, NULL);
-    ppo__gpt_add(gpt, &gpt->score_bias, "score.bias", 1, 1, 0, NULL);
-}
-
-static ppo_status ppo__gpt_reserve(ppo_gpt *gpt) {
-    const ppo_gpt_config *c = &gpt->config;
-    int                   w = c->width;
-    size_t layers = (size_t)c->layers, row = ppo__padded(1, w), ends = 2 * row; /* the last layer norm */
-    size_t block = 6 * row + ppo__padded(w, 3 * w) + ppo__padded(1, 3 * w) + ppo__padded(w, w) +
-                   2 * ppo__padded(w, 4 * w) + ppo__padded(1, 4 * w);
-    ends += ppo__padded(c->vocab, w) + ppo__padded(c->context, w);
-    if (c->score) ends += ppo__padded(w, 1) + ppo__padded(1, 1);
-    return ppo_params_reserve(gpt->params,
-                              block < (SIZE_MAX - ends) / layers ? ends + layers * block : SIZE_MAX);
-}
-
-PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
-    if (!config || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_create: an argument is NULL");
-    *gpt = NULL;
-    ppo_status status = ppo__check_gpt_config(config);
-    if (status) return status;
-    ppo_gpt *made = (ppo_gpt *)ppo__alloc(sizeof *made);
-    if (!made) return PPO_ERROR_MEMORY;
-    made->config = *config;
-    status = ppo_params_create(&made->params);
-    if (!status) status = ppo__gpt_reserve(made);
-    if (!status) {
-        ppo__gpt_add_all(made);
-        if (made->params->tensor_count != 4 + 12 * config->layers + 2 * !!config->score)
-            status = PPO_ERROR_MEMORY;
-    }
-    if (status) ppo_gpt_free(made);
-    else *gpt = made;
-    return status;
-}
-
-PPO_DEF void ppo_gpt_free(ppo_gpt *gpt) {
-    if (!gpt) return;
-    ppo_params_free(gpt->params);
-    ppo__free(gpt);
-}
-
-/* The score comes last in a set, so what both have lies at the same places. */
-PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy) {
-    if (!gpt || !copy) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_copy: an argument is NULL");
-    ppo_gpt_config config = gpt->config;
-    config.score |= score != 0;
-    ppo_status status = ppo__params_fetch(gpt->params);
-    if (!status) status = ppo_gpt_create(&config, copy);
-    if (!status) memcpy((*copy)->params->data, gpt->params->data, gpt->params->count * sizeof(float));
-    return status;
-}
-
-/* Tokens first .. first + n - 1 are of this vocabulary. */
-static ppo_status ppo__check_vocab(const ppo_gpt *gpt, const int *token, int n, int sequence) {
-    for (int i = 0; i < n; ++i) {
-        if (token[i] >= 0 && token[i] < gpt->config.vocab) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "token %d (sequence %d, position %d) is outside 0 .. %d",
-                        token[i], sequence, i, gpt->config.vocab - 1);
-    }
-    return PPO_OK;
-}
-
-static ppo_status ppo__check_arrays(const ppo_tokens *tokens) {
-    if (!tokens) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokens are NULL");
-    if (tokens->count < 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "there are %d sequences of tokens", tokens->count);
-    if (!tokens->start || !tokens->token)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "start or token of %d sequences is NULL", tokens->count);
-    if (tokens->start[0] != 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "start[0] is %d, must be 0", tokens->start[0]);
-    return PPO_OK;
-}
-
-static ppo_status ppo__check_tokens_for(const ppo_gpt *gpt, const ppo_tokens *tokens) {
-    ppo_status status = ppo__check_arrays(tokens);
-    for (int s = 0; !status && s < tokens->count; ++s) {
-        int64_t n = (int64_t)tokens->start[s + 1] - tokens->start[s];
-        if (n < 1 || n > gpt->config.context) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %.0f tokens, must have 1 to %d", s,
-                            (double)n, gpt->config.context);
-        }
-        status = ppo__check_vocab(gpt, tokens->token + tokens->start[s], (int)n, s);
-    }
-    return status;
-}
-
-/* One block; attend() is given the queries, keys and values of all rows (rows, 3 width). */
-typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, ppo_tensor *qkv, int block, void *user);
-
-static ppo_tensor *ppo__gpt_block_forward(ppo_tape *tape, const ppo_gpt_block *b, ppo_tensor *x, int block,
-                                          ppo__attend_fn attend, void *user) {
-    ppo_tensor *y = ppo_tape_layer_norm(tape, x, b->norm_weight[0], b->norm_bias[0]);
-    y = attend(tape, ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY), block, user);
-    x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->join_weight, b->join_bias, PPO_IDENTITY));
-    y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
-    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
-    static const int activation[2] = {PPO_GELU, PPO_IDENTITY};
-    return ppo_tape_add(tape, x, ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2));
-}
-
-/* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
-static ppo_tensor *ppo__gpt_rows(ppo_tape *tape, const ppo_gpt *gpt, const int *token, const int *position,
-                                 int rows, ppo__attend_fn attend, void *user) {
-    ppo_tensor *x = ppo_tape_embedding(tape, gpt->token_embedding, token, rows);
-    x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, gpt->position_embedding, position, rows));
-    for (int i = 0; i < gpt->config.layers; ++i) {
-        x = ppo__gpt_block_forward(tape, &gpt->block[i], x, i, attend, user);
-    }
-    return ppo_tape_layer_norm(tape, x, gpt->norm_weight, gpt->norm_bias);
-}
-
-typedef struct ppo__whole { /* attention among whole sequences */
-    int               heads;
-    const ppo_tokens *tokens;
-} ppo__whole;
-
-static ppo_tensor *ppo__attend_whole(ppo_tape *tape, ppo_tensor *qkv, int block, void *user) {
-    const ppo__whole *whole = (const ppo__whole *)user;
-    return ppo_tape_attention(tape, qkv, whole->heads, whole->tokens->start, whole->tokens->count);
-}
-
-PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
-    if (ppo_tape_status(tape)) return NULL;
-    ppo_status status = gpt ? ppo__check_tokens_for(gpt, tokens)
-                            : ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_forward: gpt is NULL");
-    if (!status) status = ppo__params_place(gpt->params, tape->device);
-    if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
-    ppo__whole whole = {gpt->config.heads, tokens};
-    int        rows = tokens->start[tokens->count];
-    int       *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
-    for (int s = 0; s < tokens->count && position; ++s) {
-        for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) position[i] = i - tokens->start[s];
-    }
-    return position ? ppo__gpt_rows(tape, gpt, tokens->token, position, rows, ppo__attend_whole, &whole)
-                    : NULL;
-}
-
-PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
-    return ppo_tape_matmul_transposed(tape, x, gpt ? gpt->token_embedding : NULL);
-}
-
-PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
-    if (x && gpt && !gpt->score_weight) {
-        ppo_status status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_score: the model has no score");
-        return (ppo_tensor *)ppo__tape_fail(tape, status);
-    }
-    return ppo__tape_layer(tape, "ppo_gpt_score", x, gpt ? gpt->score_weight : NULL,
-                           gpt ? gpt->score_bias : NULL, PPO_IDENTITY);
-}
-
 /* --------------------------------------------------------------------------------------------------------
-   12 Rollouts
+   >> 14 Environments and rollouts
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
@@ -7947,8 +8502,10 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   13 Control, part 1 of 4: settings
+   >> 15 Training and evaluation
    -------------------------------------------------------------------------------------------------------- */
+
+/* -- settings -- */
 
 PPO_DEF ppo_config ppo_config_default(void) {
     ppo_config c;
@@ -8145,22 +8702,6 @@ static ppo_status ppo__not_a(const ppo_field *field, const char *value, const ch
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is not %s", field->name, value, kind);
 }
 
-/* The whole of `text` as a number, with a point whatever the locale says. */
-static int ppo__parse_number(const char *text, double *value) {
-    const char *point = localeconv()->decimal_point;
-    char        copy[128], *stop;
-    size_t      length = strlen(text), before = strcspn(text, "."), extra = strlen(point);
-    if (!*text || strchr(" \t\n", *text) || length + extra >= sizeof copy) return 0;
-    if (strcmp(point, ".") != 0 && strstr(text, point)) return 0;
-    memcpy(copy, text, length + 1);
-    if (text[before]) {
-        memmove(copy + before + extra, text + before + 1, length - before);
-        memcpy(copy + before, point, extra);
-    }
-    *value = strtod(copy, &stop);
-    return stop != copy && !*stop;
-}
-
 static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, ppo_config *config) {
     int layers = 0, widths[PPO_MAX_LAYERS];
     for (const char *at = strcmp(text, "none") ? text : NULL; at; at = *at ? at + 1 : NULL) {
@@ -8285,14 +8826,6 @@ PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name) {
     return ppo_fail(PPO_ERROR_ARGUMENT, "there is no preset \"%.60s\", only %s", name, ppo_config_presets());
 }
 
-/* The fewest digits, `least` or more, that read back as the same float. */
-static void ppo__shortest_float(char text[32], int least, float x) {
-    for (int digits = least; digits <= 9; ++digits) {
-        snprintf(text, 32, "%.*g", digits, (double)x);
-        if (strtof(text, NULL) == x) break;
-    }
-}
-
 /* Like snprintf, both return the length that is needed. */
 static int ppo__print_float(char *text, size_t size, float x) {
     char whole[32];
@@ -8347,9 +8880,7 @@ PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, ch
     return PPO_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------------
-   13 Control, part 2 of 4: the agent
-   -------------------------------------------------------------------------------------------------------- */
+/* -- the agent -- */
 
 PPO_DEF void ppo_agent_free(ppo_agent *agent) {
     if (!agent) return;
@@ -8475,9 +9006,7 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
     return ppo_act_masked(agent, obs, NULL, rng, action);
 }
 
-/* --------------------------------------------------------------------------------------------------------
-   13 Control, part 3 of 4: training. ppo__iterate() is the whole: collect, advantages, update
-   -------------------------------------------------------------------------------------------------------- */
+/* -- training. ppo__iterate() is the whole: collect, advantages, update -- */
 
 /* The samples of one gradient step, gathered: whole pieces of the environments' sequences, side by side.
    A piece is sequence_steps long, but for the last of an environment; without recurrence it is a single
@@ -8530,8 +9059,6 @@ struct ppo_trainer {
     long           episodes, steps, iteration, updates;
     double         started;
 };
-
-static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* Notes the episodes that ended in the rollout, in the order of their ends. */
 static void ppo__count_episodes(ppo_trainer *trainer) {
@@ -9168,9 +9695,7 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
     return status;
 }
 
-/* --------------------------------------------------------------------------------------------------------
-   13 Control, part 4 of 4: evaluation
-   -------------------------------------------------------------------------------------------------------- */
+/* -- evaluation -- */
 
 enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000 };
 
@@ -9386,35 +9911,827 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   14 Generation, part 1: tokenizers
+   >> 16 Policies in files
    -------------------------------------------------------------------------------------------------------- */
 
-/* -- characters, a map, a queue -- */
-
-/* The character at the start of `bytes` (> 0) bytes, and how many of them it is; -1 if that is not UTF-8
-   (RFC 3629: nothing overlong, no surrogates, nothing above U+10FFFF). */
-static int32_t ppo__utf8_get(const char *text, size_t bytes, int *length) {
-    static const int32_t least[] = {0, 0x80, 0x800, 0x10000};
-    const unsigned char *s = (const unsigned char *)text;
-    int more = *s < 0x80 ? 0 : *s < 0xc0 ? -1 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : *s < 0xf8 ? 3 : -1;
-    if (more < 0 || bytes <= (size_t)more) return -1;
-    int32_t code = more ? *s & 0x3f >> more : *s;
-    for (int k = 1; k <= more; ++k) {
-        if ((s[k] & 0xc0) != 0x80) return -1;
-        code = code << 6 | (s[k] & 0x3f);
+static ppo_status ppo__put_config(ppo_file *file, const ppo_config *config) {
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < PPO__FIELDS && !status; ++i) {
+        char text[PPO__SETTING_SIZE];
+        status = ppo_config_get(config, ppo__fields[i].name, text, sizeof text);
+        if (!status) status = ppo_file_set_text(file, ppo__fields[i].name, text);
     }
-    *length = more + 1;
-    return code < least[more] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? -1 : code;
+    return status;
 }
 
-/* Writes a character, and returns how many bytes it has. */
-static int ppo__utf8_put(int32_t code, char out[4]) {
-    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
-    int                        more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-    out[0] = (char)(lead[more] | code >> 6 * more);
-    for (int k = 1; k <= more; ++k) out[k] = (char)(0x80 | (code >> 6 * (more - k) & 0x3f));
-    return more + 1;
+/* Fields that the file lacks keep their defaults: it may be older than they are. A custom schedule is not
+   in the file: the caller has to set it again. */
+static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
+    *config = ppo_config_default();
+    for (int i = 0; i < PPO__FIELDS; ++i) {
+        const char *text = ppo_file_text(file, ppo__fields[i].name);
+        if (text && ppo_config_set(config, ppo__fields[i].name, text)) return ppo__file_blame(file);
+    }
+    return PPO_OK;
 }
+
+/* The statistics' numbers: name.mean, name.var, name.count. */
+static ppo_status ppo__carry_normalizer(ppo_file *file, int way, const char *name, ppo_normalizer *norm) {
+    char       full[64];
+    int64_t    size = norm->size;
+    int        possible = 1;
+    ppo_status status = PPO_OK;
+    if (!norm->size) return PPO_OK;
+    snprintf(full, sizeof full, "%s.mean", name);
+    status = ppo__carry(file, way, full, PPO_F64, &size, 1, norm->mean);
+    snprintf(full, sizeof full, "%s.var", name);
+    if (!status) status = ppo__carry(file, way, full, PPO_F64, &size, 1, norm->var);
+    snprintf(full, sizeof full, "%s.count", name);
+    if (!status) status = ppo__carry(file, way, full, PPO_F64, NULL, 0, &norm->count);
+    if (status || way == PPO__SAVE) return status;
+    for (int j = 0; j < norm->size; ++j) possible &= norm->var[j] >= 0;
+    if (possible && norm->count > 0) return PPO_OK;
+    return ppo__file_fail(file->path, "\"%s.var\" is no variance of so many samples", name);
+}
+
+/* The weights and the statistics that a policy has. */
+static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
+    const ppo_params *params = agent->model.params;
+    ppo_status        status = ppo__carry_params(file, way, "", params, params->data, 2);
+    if (!status) status = ppo__carry_normalizer(file, way, "obs_norm", &agent->obs_norm);
+    return status ? status : ppo__carry_normalizer(file, way, "return_norm", &agent->return_norm);
+}
+
+/* Saving only reads the agent: the cast is for the list that loading shares. */
+static ppo_status ppo__put_agent(ppo_file *file, const ppo_agent *agent) {
+    char       number[32], space[PPO__SPACE_SIZE];
+    ppo_status status = ppo__put_config(file, &agent->config);
+    snprintf(number, sizeof number, "%d", agent->model.obs_size);
+    ppo__space_text(&agent->model.action_space, space);
+    if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
+    if (!status) status = ppo_file_set_text(file, "observation_size", number);
+    if (!status) status = ppo_file_set_text(file, "action_space", space);
+    return status ? status : ppo__carry_agent(file, PPO__SAVE, (ppo_agent *)agent);
+}
+
+PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
+    ppo_file *file = NULL;
+    if (!agent || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_save: an argument is NULL");
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = ppo__put_agent(file, agent);
+    if (!status) status = ppo_file_write(file, path);
+    ppo_file_free(file);
+    return status;
+}
+
+/* What the file says of the environment: sizes and name only. */
+static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
+    const char *size = ppo_file_text(file, "observation_size"), *space = ppo_file_text(file, "action_space");
+    const char *rest = "";
+    memset(env, 0, sizeof *env);
+    if (!size || !space)
+        return ppo__file_fail(file->path, "it is not a policy: no observation_size, no action_space");
+    env->name = ppo_file_text(file, "environment");
+    env->obs_size = ppo__parse_count(size, &rest);
+    env->action_space = ppo__parse_space(space);
+    if (!env->obs_size || *rest) return ppo__file_fail(file->path, "observation_size is \"%.20s\"", size);
+    if (ppo__check_space(&env->action_space)) {
+        return ppo__file_fail(file->path, "action_space is \"%.60s\"", space);
+    }
+    return PPO_OK;
+}
+
+/* The weights of the network that the settings describe must be in the file: nothing larger is ever made. */
+static ppo_status ppo__check_room(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
+    double have = 0, need = 0, inputs = env->obs_size, outputs = ppo__space_outputs(&env->action_space);
+    for (int i = 0; i < ppo_file_count(file); ++i)
+        have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
+    for (int pass = 0; pass < 2; ++pass) { /* the trunk, then the actor; the core is between them */
+        for (int k = 0; k < config->hidden_layers && pass != config->shared_trunk; ++k) {
+            need += inputs * config->hidden[k];
+            inputs = config->hidden[k];
+        }
+        if (pass == 0 && config->recurrent) {
+            need += 3.0 * config->recurrent * (inputs + config->recurrent);
+            inputs = config->recurrent;
+        }
+    }
+    need += inputs * outputs;
+    if (need <= have) return PPO_OK;
+    return ppo__file_fail(file->path, "its settings ask for %.0f weights, it holds %.0f numbers", need, have);
+}
+
+/* A new agent of the file, with zeros for weights. */
+static ppo_status ppo__get_network(const ppo_file *file, ppo_agent **agent) {
+    ppo_env    env;
+    ppo_config config;
+    ppo_status status = ppo__get_env(file, &env);
+    if (!status) status = ppo__get_config(file, &config);
+    if (!status) status = ppo__check_room(file, &env, &config);
+    if (status) return status;
+    int init = config.init;
+    config.init = PPO_ZEROS;
+    status = ppo__agent_make(&env, &config, agent);
+    if (!status) (*agent)->config.init = init;
+    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
+}
+
+static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
+    ppo_agent *made = NULL;
+    ppo_status status = ppo__get_network(file, &made);
+    if (!status && env && ppo__check_agent(made, env)) status = ppo__file_blame(file);
+    if (!status && ppo_file_find(file, "return_norm.mean")) {
+        status = ppo_normalizer_init(&made->return_norm, 1);
+    }
+    if (!status) status = ppo__carry_agent(file, PPO__LOAD, made);
+    if (status) {
+        ppo_agent_free(made);
+    } else {
+        *agent = made;
+    }
+    return status;
+}
+
+/* FNV-1a, over all names, texts and numbers of a file but the text that it is kept in. */
+static uint64_t ppo__hash(uint64_t hash, const void *data, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static void ppo__file_checksum(const ppo_file *file, char text[32]) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int i = 0; i < ppo_file_text_count(file); ++i) {
+        const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
+        if (strcmp(key, "checksum") == 0) continue;
+        hash = ppo__hash(ppo__hash(hash, key, strlen(key) + 1), value, strlen(value) + 1);
+    }
+    for (int i = 0; i < ppo_file_count(file); ++i) {
+        const ppo_array *array = ppo_file_at(file, i);
+        hash = ppo__hash(ppo__hash(hash, array->name, strlen(array->name) + 1), array->data, array->bytes);
+    }
+    snprintf(text, 32, "%08lx%08lx", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
+}
+
+/* A file that carries a checksum must have it. */
+static ppo_status ppo__check_checksum(const ppo_file *file) {
+    const char *checksum = ppo_file_text(file, "checksum");
+    char        actual[32];
+    if (!checksum) return PPO_OK;
+    ppo__file_checksum(file, actual);
+    if (strcmp(checksum, actual) == 0) return PPO_OK;
+    return ppo__file_fail(file->path, "it is damaged: its checksum is %s, not %.20s", actual, checksum);
+}
+
+PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent) {
+    ppo_file *file = NULL;
+    if (!path || !agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_load: an argument is NULL");
+    *agent = NULL;
+    ppo_status status = env ? ppo_env_check(env) : PPO_OK;
+    if (!status) status = ppo_file_read(path, &file);
+    if (!status) status = ppo__check_checksum(file);
+    if (!status) status = ppo__get_agent(file, env, agent);
+    ppo_file_free(file);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]) {
+    ppo_file  *file = NULL;
+    ppo_config read;
+    ppo_env    env;
+    if (!path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_load: path is NULL");
+    ppo_status status = ppo_file_read(path, &file);
+    if (!status) status = ppo__get_env(file, &env);
+    if (!status) status = ppo__get_config(file, &read);
+    if (!status && config) *config = read;
+    if (!status && environment) ppo__keep_name(environment, env.name);
+    ppo_file_free(file);
+    return status;
+}
+
+/* -- checkpoints. One list says what training has to remember; saving walks it one way and resuming the other
+   -- */
+
+/* The counters of a run, which are `long` elsewhere. */
+enum { PPO__ITERATION, PPO__STEPS, PPO__EPISODES, PPO__UPDATES, PPO__ADAM_STEP, PPO__COUNTERS };
+
+typedef struct ppo__checkpoint {
+    int64_t counters[PPO__COUNTERS];
+    double  seconds;
+} ppo__checkpoint;
+
+typedef struct ppo__item {
+    const char *name;
+    int         type;
+    int64_t     rows, cols;
+    void       *data; /* NULL: there is none in this run */
+} ppo__item;
+
+enum { PPO__ITEMS = 18, PPO__RNG_WORDS = sizeof(ppo_rng) / sizeof(uint32_t) };
+
+static void ppo__list_items(const ppo_trainer *trainer, ppo__checkpoint *kept, ppo__item *items) {
+    const ppo__collector *collector = &trainer->collector;
+    const ppo__envs      *envs = &collector->envs;
+    int64_t               n = envs->count, width = collector->model->core.width, obs = envs->env.obs_size;
+    int64_t               played = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0;
+    const ppo__item       all[] = {
+              {"trainer.counters", PPO_I64, 1, PPO__COUNTERS, kept->counters},
+              {"trainer.seconds", PPO_F64, 1, 1, &kept->seconds},
+              {"trainer.kl_coef", PPO_F32, 1, 1, (void *)&trainer->kl_coef},
+              {"trainer.last_return", PPO_F32, 1, PPO__LAST_EPISODES, (void *)trainer->last_return},
+              {"trainer.last_length", PPO_I32, 1, PPO__LAST_EPISODES, (void *)trainer->last_length},
+              {"trainer.shuffle_rng", PPO_U32, 1, PPO__RNG_WORDS, (void *)&trainer->shuffle_rng},
+              {"environments.fresh", PPO_I32, 1, 1, (void *)&collector->fresh},
+              {"environments.rng", PPO_U32, n, PPO__RNG_WORDS, envs->rng},
+              {"environments.action_rng", PPO_U32, n, PPO__RNG_WORDS, collector->action_rng},
+              {"environments.observation", PPO_F32, n, obs, envs->obs},
+              {"environments.return", PPO_F64, n, 1, envs->episode_return},
+              {"environments.length", PPO_I32, n, 1, envs->length},
+              {"environments.steps", PPO_I64, n, 1, envs->steps},
+              {"environments.discounted", PPO_F32, n, 1, collector->discounted},
+              {"environments.start", PPO_U8, n, 1, collector->start},
+              {"environments.recurrent_state", PPO_F32, n, width, width ? collector->state : NULL},
+              {"environments.episode_rng", PPO_U32, n, PPO__RNG_WORDS, envs->episode_rng},
+              {"environments.played", PPO_U32, n, played, envs->played},
+    };
+    PPO__ASSERT(sizeof all == PPO__ITEMS * sizeof *all);
+    memcpy(items, all, sizeof all);
+}
+
+/* What training has to remember besides the policy and its settings. */
+static ppo_status ppo__carry_trainer(ppo_file *file, int way, const ppo_trainer *trainer,
+                                     ppo__checkpoint *kept) {
+    const ppo_params *params = trainer->agent->model.params;
+    const ppo__envs  *envs = &trainer->collector.envs;
+    ppo__item         items[PPO__ITEMS];
+    ppo_status        status = PPO_OK;
+    ppo__list_items(trainer, kept, items);
+    for (int i = 0; i < PPO__ITEMS && !status; ++i) {
+        const ppo__item *item = &items[i];
+        int64_t          shape[2] = {item->rows, item->cols};
+        if (item->data) status = ppo__carry(file, way, item->name, item->type, shape, 2, item->data);
+    }
+    if (!status && !envs->env.open) {
+        int64_t shape[2] = {envs->count, (int64_t)envs->stride};
+        status = ppo__carry(file, way, "environments.state", PPO_U8, shape, 2, envs->state);
+    }
+    if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m, 2);
+    return status ? status : ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
+}
+
+static ppo_status ppo__put_trainer(ppo_file *file, const ppo_trainer *trainer, ppo__checkpoint *kept) {
+    char       size[32], checksum[32];
+    ppo_status status = ppo__put_agent(file, trainer->agent);
+    snprintf(size, sizeof size, "%.0f", (double)trainer->collector.envs.env.state_size);
+    if (!status) status = ppo_file_set_text(file, "state_size", size);
+    if (!status)
+        status = ppo__put_config(file, &trainer->config); /* the agent may have another trainer, too */
+    if (!status) status = ppo__carry_trainer(file, PPO__SAVE, trainer, kept);
+    if (status) return status;
+    ppo__file_checksum(file, checksum);
+    return ppo_file_set_text(file, "checksum", checksum);
+}
+
+PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
+    ppo_file       *file = NULL;
+    ppo__checkpoint kept;
+    if (!trainer || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_save: an argument is NULL");
+    if (trainer->collector.envs.env.open && !trainer->collector.envs.played) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "an environment with open() needs max_steps to be saved, and not a huge one");
+    }
+    kept.counters[PPO__ITERATION] = trainer->iteration;
+    kept.counters[PPO__STEPS] = trainer->steps;
+    kept.counters[PPO__EPISODES] = trainer->episodes;
+    kept.counters[PPO__UPDATES] = trainer->updates;
+    kept.counters[PPO__ADAM_STEP] = trainer->agent->model.params->step;
+    kept.seconds = ppo_clock() - trainer->started;
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = ppo__put_trainer(file, trainer, &kept);
+    if (!status) status = ppo_file_write(file, path);
+    ppo_file_free(file);
+    return status;
+}
+
+/* 1 if a random stream can be in this state. */
+static int ppo__possible_rng(const ppo_rng *rng, int n) {
+    int possible = 1;
+    for (int i = 0; i < n; ++i) possible &= rng[i].used <= 4;
+    return possible;
+}
+
+/* What was read must be something that training can have left: counters count, flags are 0 or 1. */
+static int ppo__possible_trainer(const ppo_trainer *trainer, const ppo__checkpoint *kept) {
+    const ppo__collector *collector = &trainer->collector;
+    const ppo__envs      *envs = &collector->envs;
+    int                   n = envs->count;
+    int possible = ppo__possible_rng(&trainer->shuffle_rng, 1) && ppo__possible_rng(envs->rng, n) &&
+                   ppo__possible_rng(collector->action_rng, n) && trainer->kl_coef >= 0 &&
+                   kept->seconds >= 0 && kept->seconds < 1e15 &&
+                   (collector->fresh == 0 || collector->fresh == 1);
+    if (envs->episode_rng) possible = possible && ppo__possible_rng(envs->episode_rng, n);
+    for (int k = 0; k < PPO__COUNTERS; ++k) {
+        possible = possible && kept->counters[k] >= 0 && kept->counters[k] <= LONG_MAX / 2;
+    }
+    for (int e = 0; e < n; ++e) {
+        possible = possible && envs->length[e] >= 0 && envs->steps[e] >= 0 &&
+                   envs->steps[e] <= INT64_MAX / 2 && collector->start[e] <= 1;
+    }
+    for (int k = 0; k < PPO__LAST_EPISODES; ++k) possible = possible && trainer->last_length[k] >= 0;
+    return possible;
+}
+
+/* The action that environment e played at step t of its episode; 0 if it is not one of the space. */
+static int ppo__played_action(const ppo__envs *envs, int e, int t, ppo_action *action) {
+    const ppo_space *space = &envs->env.action_space;
+    int              heads, width = ppo__space_width(space);
+    const uint32_t  *words = envs->played + (size_t)e * ppo__played_words(&envs->env) + ppo__at(t, width);
+    memset(action, 0, sizeof *action);
+    if (space->kind == PPO_BOX) {
+        action->box = (const float *)(const void *)words;
+        for (int j = 0; j < width; ++j) {
+            int inside = action->box[j] >= space->low && action->box[j] <= space->high;
+            if (!inside || !ppo__finite(action->box[j])) return 0;
+        }
+        return 1;
+    }
+    const int *sizes = ppo__space_heads(space, &heads);
+    action->choices = (const int *)(const void *)words;
+    action->discrete = action->choices[0];
+    for (int j = 0; j < width; ++j) {
+        if (action->choices[j] < 0 || action->choices[j] >= sizes[j]) return 0;
+    }
+    return 1;
+}
+
+/* Brings environment e back to where it was: the same episode from the same random numbers. */
+static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
+    size_t  size = (size_t)envs->env.obs_size;
+    float  *obs = envs->obs + (size_t)e * size, *expected = (float *)ppo__alloc(size * sizeof(float));
+    void   *state = envs->state + (size_t)e * envs->stride;
+    ppo_rng rng = envs->episode_rng[e];
+    if (!expected) return PPO_ERROR_MEMORY;
+    memcpy(expected, obs, size * sizeof(float));
+    envs->env.reset(state, &rng, obs);
+    int same = 1;
+    for (int t = 0; t < envs->length[e] && same; ++t) {
+        ppo_action  action;
+        ppo_outcome out;
+        memset(&out, 0, sizeof out);
+        same = ppo__played_action(envs, e, t, &action);
+        if (same) envs->env.step(state, &rng, &action, obs, &out);
+    }
+    same = same && memcmp(expected, obs, size * sizeof(float)) == 0 &&
+           memcmp(&rng, &envs->rng[e], sizeof rng) == 0;
+    ppo__free(expected);
+    if (same) return PPO_OK;
+    return ppo__file_fail(
+        file->path, "environment %d does not come back to its state when its episode is played again", e);
+}
+
+/* The state that an environment would read must be its own. */
+static ppo_status ppo__check_state_size(const ppo_file *file, const ppo_env *env) {
+    const char *size = ppo_file_text(file, "state_size");
+    double      bytes;
+    if (size && ppo__parse_number(size, &bytes) && bytes == (double)env->state_size) return PPO_OK;
+    return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %.0f",
+                          size ? size : "no", (double)env->state_size);
+}
+
+static ppo_status ppo__check_lengths(const ppo_file *file, const ppo__envs *envs) {
+    int most = envs->env.max_steps;
+    for (int e = 0; e < envs->count && most; ++e) {
+        if (envs->length[e] < most) continue;
+        return ppo__file_fail(file->path, "environment %d is at step %d of its episode, but max_steps is %d",
+                              e, envs->length[e], most);
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__get_trainer(ppo_file *file, ppo_trainer *trainer) {
+    ppo__envs      *envs = &trainer->collector.envs;
+    ppo_params     *params = trainer->agent->model.params;
+    ppo__checkpoint kept;
+    ppo_status      status = ppo__check_state_size(file, &envs->env);
+    if (!status) status = ppo__carry_trainer(file, PPO__LOAD, trainer, &kept);
+    for (size_t i = 0; i < params->count && !status; ++i) {
+        if (!(params->v[i] >= 0)) status = ppo__file_fail(file->path, "Adam's second moment is below 0");
+    }
+    if (!status) status = ppo__check_lengths(file, envs);
+    if (status) return status;
+    if (!ppo__possible_trainer(trainer, &kept)) {
+        return ppo__file_fail(file->path, "its counters or flags are none that training leaves");
+    }
+    ppo__envs_guard(envs);
+    trainer->iteration = (long)kept.counters[PPO__ITERATION];
+    trainer->steps = (long)kept.counters[PPO__STEPS];
+    trainer->episodes = (long)kept.counters[PPO__EPISODES];
+    trainer->updates = (long)kept.counters[PPO__UPDATES];
+    params->step = (long)kept.counters[PPO__ADAM_STEP];
+    trainer->started = ppo_clock() - kept.seconds;
+    if (!ppo__adapts_kl(&trainer->config)) trainer->kl_coef = trainer->config.kl_coef;
+    for (int e = 0; envs->env.open && !trainer->collector.fresh && e < envs->count && !status; ++e) {
+        status = ppo__replay(file, envs, e);
+    }
+    return status;
+}
+
+/* The bytes of one environment's state mean nothing to another. */
+static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *env) {
+    const char *own = ppo_file_text(file, "environment");
+    char        name[64];
+    ppo__keep_name(name, env->name);
+    if (!own || strcmp(own, name) == 0) return PPO_OK;
+    return ppo__file_fail(file->path, "it is of the environment \"%.60s\", not of \"%.60s\"", own, name);
+}
+
+static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
+                              ppo_trainer **trainer) {
+    static const char *const kept[] = {"num_envs", "seed", NULL};
+    ppo_config               own;
+    const ppo_array         *array;
+    if (!ppo_file_text(file, "checksum"))
+        return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
+    ppo_status status = ppo__check_checksum(file);
+    if (!status) status = ppo__get_config(file, &own);
+    if (!status && config) status = ppo_config_check(config);
+    if (!status && config) status = ppo__check_same(&own, config, kept);
+    if (!status && !config && ppo_config_check(&own)) status = ppo__file_blame(file);
+    if (!status) status = ppo__get_agent(file, env, agent);
+    if (!status) status = ppo__check_environment(file, env);
+    if (status) return status;
+    int64_t shape[2] = {own.num_envs, env->obs_size}; /* before anything of that size is made */
+    status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
+    if (!status) status = ppo_trainer_create(env, config ? config : &own, *agent, trainer);
+    return status ? status : ppo__get_trainer(file, *trainer);
+}
+
+PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
+                                      ppo_agent **agent, ppo_trainer **trainer) {
+    ppo_file    *file = NULL;
+    ppo_agent   *my_agent = NULL;
+    ppo_trainer *my_trainer = NULL;
+    if (!path || !agent || !trainer)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_resume: an argument is NULL");
+    *agent = NULL;
+    *trainer = NULL;
+    ppo_status status = ppo_env_check(env);
+    if (!status) status = ppo_file_read(path, &file);
+    if (!status) status = ppo__resume(file, env, config, &my_agent, &my_trainer);
+    ppo_file_free(file);
+    if (status) {
+        ppo_trainer_free(my_trainer);
+        ppo_agent_free(my_agent);
+    } else {
+        *agent = my_agent;
+        *trainer = my_trainer;
+    }
+    return status;
+}
+
+/* -- a policy as C source. It needs nothing but a compiler: tanh is a polynomial below 0.26, and
+   tanh(2 x) = 2 tanh(x) / (1 + tanh(x)^2) takes it from there. -- */
+
+typedef struct ppo__export {
+    const ppo_agent *agent;
+    const char      *name;
+    FILE            *out;
+} ppo__export;
+
+typedef struct ppo__constant {
+    char text[32];
+} ppo__constant;
+
+/* A float as C spells it; nine digits are enough for the same float to be read back. */
+static ppo__constant ppo__c_float(double number) {
+    ppo__constant constant;
+    snprintf(constant.text, sizeof constant.text, "%.8e", number);
+    strcat(ppo__with_point(constant.text), "f");
+    return constant;
+}
+
+static ppo_status ppo__export_floats(const ppo__export *x, const char *array, const float *data, size_t n) {
+    fprintf(x->out, "static const float %s_%s[%lu] = {", x->name, array, (unsigned long)n);
+    for (size_t i = 0; i < n; ++i) {
+        if (!ppo__finite(data[i])) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_export_c: a number of %s is not finite", array);
+        }
+        fprintf(x->out, "%s%s,", i % 6 == 0 ? "\n    " : " ", ppo__c_float((double)data[i]).text);
+    }
+    fprintf(x->out, "\n};\n\n");
+    return PPO_OK;
+}
+
+/* "actor.0.weight" as "actor_0_weight" */
+static const char *ppo__export_name(const char *name, char text[128]) {
+    snprintf(text, 128, "%s", name);
+    for (char *c = text; *c; ++c) *c = *c == '.' ? '_' : *c;
+    return text;
+}
+
+static int ppo__export_wanted(const char *name) {
+    return strncmp(name, "critic.", 7) != 0 && strcmp(name, "actor.log_std") != 0;
+}
+
+/* Prints source text in which every "@" stands for the policy's name. */
+static void ppo__export_text(const ppo__export *x, const char *text) {
+    for (; *text; ++text) {
+        if (*text == '@') fputs(x->name, x->out);
+        else fputc(*text, x->out);
+    }
+}
+
+/* Mean, what rounding it to a float leaves out, and factor. */
+static ppo_status ppo__export_normalizer(const ppo__export *x) {
+    const ppo_normalizer *norm = &x->agent->obs_norm;
+    const char *const     names[] = {"obs_mean", "obs_rest", "obs_scale"};
+    size_t                n = (size_t)norm->size;
+    ppo_status            status = PPO_OK;
+    float                *numbers = n ? (float *)ppo__alloc(3 * n * sizeof(float)) : NULL;
+    if (n && !numbers) return PPO_ERROR_MEMORY;
+    for (size_t j = 0; j < n; ++j) {
+        double mean = norm->mean[j];
+        numbers[j] = fabs(mean) <= FLT_MAX ? (float)mean : INFINITY;
+        numbers[n + j] = (float)(mean - (double)numbers[j]);
+        numbers[2 * n + j] = (float)(1 / sqrt(norm->var[j] + 1e-8));
+    }
+    for (size_t k = 0; k < 3 && n && !status; ++k)
+        status = ppo__export_floats(x, names[k], numbers + k * n, n);
+    ppo__free(numbers);
+    return status;
+}
+
+static ppo_status ppo__export_arrays(const ppo__export *x) {
+    const ppo_params *params = x->agent->model.params;
+    ppo_status        status = PPO_OK;
+    char              text[128];
+    for (int i = 0; i < params->tensor_count && !status; ++i) {
+        if (!ppo__export_wanted(params->names[i])) continue;
+        status = ppo__export_floats(x, ppo__export_name(params->names[i], text), params->tensors[i]->data,
+                                    ppo__size(params->tensors[i]));
+    }
+    return status ? status : ppo__export_normalizer(x);
+}
+
+static const char ppo__export_functions[] =
+    "static inline float @_tanh(float x) {\n"
+    "    int   doublings = 0;\n"
+    "    float square, t;\n"
+    "    if (x > 9.0f) return 1.0f;\n"
+    "    if (x < -9.0f) return -1.0f;\n"
+    "    for (; x > 0.26f || x < -0.26f; ++doublings) x *= 0.5f;\n"
+    "    square = x * x;\n"
+    "    t = x + x * square * (-0.333332151f + square * (0.133226871f - 0.0512248948f * square));\n"
+    "    for (; doublings > 0; --doublings) t = 2.0f * t / (1.0f + t * t);\n"
+    "    return t;\n"
+    "}\n\n"
+    "/* y [cols] = x [rows] w + b; activation 0: none, 1: tanh, 2: relu */\n"
+    "static inline void @_linear(const float *x, const float *w, const float *b, int rows, int cols, int "
+    "activation,\n"
+    "                            float *y) {\n"
+    "    int i, j;\n"
+    "    for (j = 0; j < cols; ++j) y[j] = b[j];\n"
+    "    for (i = 0; i < rows; ++i) {\n"
+    "        for (j = 0; j < cols; ++j) y[j] += x[i] * w[i * cols + j];\n"
+    "    }\n"
+    "    for (j = 0; j < cols && activation == 1; ++j) y[j] = @_tanh(y[j]);\n"
+    "    for (j = 0; j < cols && activation == 2; ++j) y[j] = y[j] > 0.0f ? y[j] : 0.0f;\n"
+    "}\n\n";
+
+static const char ppo__export_gru[] =
+    "/* state [width] moves on by a step: gated recurrent units */\n"
+    "static inline void @_recur(const float *x, int in, float *state) {\n"
+    "    float a[3 * @_STATE], b[3 * @_STATE];\n"
+    "    int   j;\n"
+    "    @_linear(x, @_core_input_weight, @_core_input_bias, in, 3 * @_STATE, 0, a);\n"
+    "    @_linear(state, @_core_state_weight, @_core_state_bias, @_STATE, 3 * @_STATE, 0, b);\n"
+    "    for (j = 0; j < @_STATE; ++j) {\n"
+    "        float r = 0.5f * @_tanh(0.5f * (a[j] + b[j])) + 0.5f;\n"
+    "        float z = 0.5f * @_tanh(0.5f * (a[@_STATE + j] + b[@_STATE + j])) + 0.5f;\n"
+    "        float n = @_tanh(a[2 * @_STATE + j] + r * b[2 * @_STATE + j]);\n"
+    "        state[j] = (1.0f - z) * n + z * state[j];\n"
+    "    }\n"
+    "}\n\n";
+
+/* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
+static void ppo__export_layers(const ppo__export *x, const char *prefix, const ppo_mlp *mlp,
+                               const char **from, int last_to_output) {
+    for (int k = 0; k < mlp->layers; ++k) {
+        int         last = k == mlp->layers - 1;
+        const char *to = last && last_to_output ? "output" : strcmp(*from, "even") == 0 ? "odd" : "even";
+        fprintf(x->out, "    %s_linear(%s, %s_%s_%d_weight, %s_%s_%d_bias, %d, %d, %d, %s);\n", x->name,
+                *from, x->name, prefix, k, x->name, prefix, k, mlp->weight[k]->rows, mlp->weight[k]->cols,
+                last ? mlp->last_activation : mlp->hidden_activation, to);
+        *from = to;
+    }
+}
+
+static int ppo__export_widest(const ppo_actor_critic *model) {
+    int widest = model->obs_size;
+    for (int k = 0; k < model->trunk.layers; ++k) {
+        if (model->trunk.weight[k]->cols > widest) widest = model->trunk.weight[k]->cols;
+    }
+    for (int k = 0; k < model->actor.layers; ++k) {
+        if (model->actor.weight[k]->cols > widest) widest = model->actor.weight[k]->cols;
+    }
+    return widest;
+}
+
+static void ppo__export_policy(const ppo__export *x) {
+    const ppo_actor_critic *model = &x->agent->model;
+    const char             *from = "even";
+    int                     recurrent = model->core.width, widest = ppo__export_widest(model);
+    ppo__export_text(x, ppo__export_functions);
+    if (recurrent) ppo__export_text(x, ppo__export_gru);
+    fprintf(x->out,
+            "/* output [%d]: %s */\nstatic inline void %s_forward(const float *obs, %sfloat *output) {\n",
+            ppo__space_outputs(&model->action_space),
+            model->action_space.kind == PPO_BOX ? "the mean, before the box" : "logits", x->name,
+            recurrent ? "float *state, " : "");
+    fprintf(x->out,
+            "    float even[%d], odd[%d];\n    int   j;\n    for (j = 0; j < %d; ++j) even[j] = obs[j];\n",
+            widest, widest, model->obs_size);
+    if (x->agent->obs_norm.size) {
+        ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) {\n"
+                            "        even[j] = (obs[j] - @_obs_mean[j] - @_obs_rest[j]) * @_obs_scale[j];\n");
+        const ppo__constant limit = ppo__c_float((double)x->agent->clip_obs);
+        fprintf(x->out, "        even[j] = even[j] > %s ? %s : even[j] < -%s ? -%s : even[j];\n    }\n",
+                limit.text, limit.text, limit.text, limit.text);
+    }
+    ppo__export_layers(x, "trunk", &model->trunk, &from, 0);
+    if (recurrent) {
+        fprintf(x->out, "    %s_recur(%s, %d, state);\n", x->name, from, model->core.input_weight->rows);
+        from = "state";
+    }
+    ppo__export_layers(x, "actor", &model->actor, &from, 1);
+    fprintf(x->out, "    (void)odd;\n}\n\n");
+}
+
+/* The rest of the line is "NAME_predict(const float *obs, float *state, what the action goes to) {". */
+static void ppo__export_head(const ppo__export *x, const char *result, const char *to) {
+    int recurrent = x->agent->model.core.width != 0;
+    fprintf(x->out, "static inline %s %s_predict(const float *obs%s%s%s) {\n", result, x->name,
+            recurrent ? ", float *state" : "", *to ? ", " : "", to);
+}
+
+static void ppo__export_call(const ppo__export *x, const char *output) {
+    fprintf(x->out, "    %s_forward(obs, %s%s);\n", x->name, x->agent->model.core.width ? "state, " : "",
+            output);
+}
+
+static void ppo__export_box(const ppo__export *x) {
+    const ppo_space    *space = &x->agent->model.action_space;
+    const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
+    fprintf(x->out, "/* action [%d], within [%s, %s] */\n", space->n, low.text, high.text);
+    ppo__export_head(x, "void", "float *action");
+    fprintf(x->out, "    int j;\n");
+    ppo__export_call(x, "action");
+    fprintf(x->out, "    for (j = 0; j < %d; ++j) {\n", space->n);
+    if (x->agent->model.squash) {
+        fprintf(x->out, "        action[j] = %s + %s * (%s_tanh(action[j]) + 1.0f);\n", low.text,
+                ppo__c_float(0.5 * ((double)space->high - (double)space->low)).text, x->name);
+    }
+    if (ppo__finite(space->low))
+        fprintf(x->out, "        if (action[j] < %s) action[j] = %s;\n", low.text, low.text);
+    if (ppo__finite(space->high))
+        fprintf(x->out, "        if (action[j] > %s) action[j] = %s;\n", high.text, high.text);
+    fprintf(x->out, "    }\n}\n\n");
+}
+
+static void ppo__export_choices(const ppo__export *x) {
+    const ppo_space *space = &x->agent->model.action_space;
+    int              heads, outputs = ppo__space_outputs(space), one = space->kind == PPO_DISCRETE;
+    const int       *sizes = ppo__space_heads(space, &heads);
+    ppo__export_text(x, "/* the likeliest of n */\n"
+                        "static inline int @_largest(const float *logit, int n) {\n"
+                        "    int j, best = 0;\n"
+                        "    for (j = 1; j < n; ++j) best = logit[j] > logit[best] ? j : best;\n"
+                        "    return best;\n}\n\n");
+    if (one) fprintf(x->out, "/* the likeliest action, 0 .. %d */\n", outputs - 1);
+    else fprintf(x->out, "/* choices [%d] */\n", heads);
+    ppo__export_head(x, one ? "int" : "void", one ? "" : "int *choices");
+    fprintf(x->out, "    float logit[%d];\n", outputs);
+    ppo__export_call(x, "logit");
+    if (one) fprintf(x->out, "    return %s_largest(logit, %d);\n", x->name, outputs);
+    for (int h = 0, at = 0; h < heads && !one; at += sizes[h++]) {
+        fprintf(x->out, "    choices[%d] = %s_largest(logit + %d, %d);\n", h, x->name, at, sizes[h]);
+    }
+    fprintf(x->out, "}\n\n");
+}
+
+static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
+    ppo__export x = *(const ppo__export *)user;
+    char        name[64];
+    x.out = out;
+    snprintf(name, sizeof name, "%s", x.agent->environment);
+    for (char *c = name; *c; ++c) { /* nothing that ends a comment, a line or more */
+        if (!isalnum((unsigned char)*c) && !strchr(" -_.,:()", *c)) *c = '_';
+    }
+    fprintf(out,
+            "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n   The "
+            "observation is that of the environment, unscaled. */\n",
+            name[0] ? " for " : "", name);
+    ppo__export_text(&x, "#ifndef @_INCLUDED\n#define @_INCLUDED\n\n");
+    fprintf(out, "enum { %s_OBS = %d", x.name, x.agent->model.obs_size);
+    if (x.agent->model.core.width) fprintf(out, ", %s_STATE = %d", x.name, x.agent->model.core.width);
+    fprintf(out, " };\n\n");
+    ppo_status status = ppo__export_arrays(&x);
+    if (status) return status;
+    ppo__export_policy(&x);
+    if (x.agent->model.action_space.kind == PPO_BOX) ppo__export_box(&x);
+    else ppo__export_choices(&x);
+    ppo__export_text(&x, "#endif\n");
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path) {
+    if (!agent || !name || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_export_c: an argument is NULL");
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    size_t            length = strlen(name);
+    if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name)) {
+        return ppo_fail(
+            PPO_ERROR_ARGUMENT,
+            "ppo_export_c: the name \"%.60s\" will not do: 1 to 60 letters, digits and _, a letter first",
+            name);
+    }
+    ppo__export export_ = {agent, name, NULL};
+    return ppo__write_file(path, ppo__export_all, &export_);
+}
+
+#endif /* PPO_NO_CONTROL */
+
+/* ========================================================================================================
+   >> LANGUAGE
+   ======================================================================================================== */
+
+#ifndef PPO_NO_LANGUAGE
+
+/* --------------------------------------------------------------------------------------------------------
+   >> 17 Tokens and tokenizers
+   -------------------------------------------------------------------------------------------------------- */
+
+/* n numbers behind the others of an stb_ds array. `from` may lie in the array itself, which may move. */
+static ppo_status ppo__push_ints(int **array, const int *from, int n) {
+    const int       inside = *array && from >= *array && from < *array + stbds_arrlen(*array);
+    const ptrdiff_t at = inside ? from - *array : 0;
+    for (int i = 0; i < n; ++i) {
+        void *room = ppo__array_room(*array, sizeof **array);
+        if (!room) return PPO_ERROR_MEMORY;
+        *array = (int *)room;
+        ppo__array_push(*array, inside ? (*array)[at + i] : from[i]);
+    }
+    return PPO_OK;
+}
+
+/* Only the first `count` sequences stay. */
+static void ppo__tokens_keep(ppo_tokens *tokens, int count) {
+    if (!tokens->start) return;
+    if (tokens->token) stbds_header(tokens->token)->length = (size_t)tokens->start[count];
+    if (tokens->prompt) stbds_header(tokens->prompt)->length = (size_t)count;
+    stbds_header(tokens->start)->length = (size_t)count + 1;
+    tokens->count = count;
+}
+
+PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt) {
+    const int zero = 0;
+    if (!tokens || !token) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: an argument is NULL");
+    if (n <= 0 || prompt < 0 || prompt > n)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: %d tokens, %d of them given", n, prompt);
+    ppo_status status = tokens->start ? PPO_OK : ppo__push_ints(&tokens->start, &zero, 1);
+    if (status) return status;
+    int end = tokens->start[tokens->count];
+    if (end > INT_MAX - n) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: too many tokens");
+    end += n;
+    status = ppo__push_ints(&tokens->token, token, n);
+    if (!status) status = ppo__push_ints(&tokens->start, &end, 1);
+    if (!status) status = ppo__push_ints(&tokens->prompt, &prompt, 1);
+    if (status) ppo__tokens_keep(tokens, tokens->count); /* as if nothing had been added */
+    else ++tokens->count;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
+    if (!from || s < 0 || s >= from->count) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add_from: there is no sequence %d in %d", s,
+                        from ? from->count : 0);
+    }
+    int at = from->start[s];
+    return ppo_tokens_add(tokens, from->token + at, from->start[s + 1] - at,
+                          from->prompt ? from->prompt[s] : 0);
+}
+
+PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
+    if (tokens) ppo__tokens_keep(tokens, 0);
+}
+
+PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
+    if (!tokens) return;
+    ppo__array_free(tokens->token);
+    ppo__array_free(tokens->prompt);
+    ppo__array_free(tokens->start);
+    memset(tokens, 0, sizeof *tokens);
+}
+
+/* -- a map, a queue -- */
 
 /* A map from keys to numbers >= 0, in an arena: a table with open addressing, never more than half full. */
 typedef struct ppo__slot {
@@ -10109,8 +11426,616 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
     return PPO_OK;
 }
 
+/* -- in files -- */
+
+static const struct {
+    const char *name, *array;
+    int         rank; /* of the array */
+} ppo__tokenizer_kinds[] = {{"characters", "tokenizer.characters", 1}, {"bpe", "tokenizer.merges", 2}};
+
+PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file) {
+    if (!tokenizer || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_put: an argument is NULL");
+    int     kind = tokenizer->kind, first = tokenizer->ordinary, end = tokenizer->vocab;
+    int64_t shape[2] = {tokenizer->unit_count, 2};
+    size_t  bytes = (size_t)(tokenizer->start[end] - tokenizer->start[first] + end - first);
+    char   *names = (char *)ppo__alloc(bytes + 1), *out = names;
+    if (!names) return PPO_ERROR_MEMORY;
+    for (int t = first; t < end; ++t) {
+        size_t length = (size_t)ppo__token_length(tokenizer, t);
+        if (t > first) *out++ = '\n';
+        memcpy(out, tokenizer->bytes + tokenizer->start[t], length);
+        out += length;
+    }
+    ppo_status status = ppo_file_add(file, ppo__tokenizer_kinds[kind].array, PPO_I32, shape,
+                                     ppo__tokenizer_kinds[kind].rank, tokenizer->units);
+    if (!status) status = ppo_file_set_text(file, "tokenizer.specials", names);
+    if (!status) status = ppo_file_set_text(file, "tokenizer", ppo__tokenizer_kinds[kind].name);
+    ppo__free(names);
+    return status;
+}
+
+/* The lines of a text as names [PPO_MAX_SPECIALS]; `copy` has room for the text and is written to. Returns
+   how many there are, which may be more. */
+static int ppo__split_lines(const char *text, char *copy, const char **names) {
+    int count = 0;
+    strcpy(copy, text);
+    for (char *line = *copy ? copy : NULL; line; ++count) {
+        char *end = strchr(line, '\n');
+        if (count < PPO_MAX_SPECIALS) names[count] = line;
+        if (end) *end++ = 0;
+        line = end;
+    }
+    return count;
+}
+
+static ppo_status ppo__get_tokenizer(const ppo_file *file, int kind, const char *specials,
+                                     ppo_tokenizer **tokenizer) {
+    const char      *name = ppo__tokenizer_kinds[kind].array;
+    const ppo_array *array = ppo_file_find(file, name);
+    int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
+    ppo_status status = ppo_file_expect(file, name, PPO_I32, shape, ppo__tokenizer_kinds[kind].rank, &array);
+    if (status) return status;
+    if (shape[0] > PPO_MAX_VOCAB) {
+        return ppo__file_fail(file->path, "\"%s\" has %lld rows, more than %d", name, (long long)shape[0],
+                              (int)PPO_MAX_VOCAB);
+    }
+    ppo__arena   memory = {NULL, NULL};
+    char        *copy = (char *)ppo__arena_take(&memory, strlen(specials) + 1);
+    const char **names = (const char **)ppo__arena_array(&memory, PPO_MAX_SPECIALS, sizeof *names);
+    status = PPO_ERROR_MEMORY;
+    if (copy && names) {
+        int count = ppo__split_lines(specials, copy, names);
+        status =
+            ppo__tokenizer_make(kind, (const int32_t *)array->data, (int)shape[0], names, count, tokenizer);
+    }
+    ppo__arena_free(&memory);
+    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
+}
+
+PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer) {
+    if (!file || !tokenizer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_get: an argument is NULL");
+    *tokenizer = NULL;
+    const char *kind = ppo_file_text(file, "tokenizer");
+    const char *specials = ppo_file_text(file, "tokenizer.specials");
+    if (!kind || !specials) {
+        return ppo__file_fail(file->path, "there is no text \"%s\"",
+                              kind ? "tokenizer.specials" : "tokenizer");
+    }
+    for (int k = PPO__CHARACTERS; k <= PPO__BPE; ++k) {
+        if (strcmp(kind, ppo__tokenizer_kinds[k].name) != 0) continue;
+        return ppo__get_tokenizer(file, k, specials, tokenizer);
+    }
+    return ppo__file_fail(file->path, "the tokenizer is \"%.60s\", not \"%s\" or \"%s\"", kind,
+                          ppo__tokenizer_kinds[0].name, ppo__tokenizer_kinds[1].name);
+}
+
+PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path) {
+    ppo_file *file = NULL;
+    if (!tokenizer || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_save: an argument is NULL");
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = ppo_tokenizer_put(tokenizer, file);
+    if (!status) status = ppo_file_write(file, path);
+    ppo_file_free(file);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer) {
+    ppo_file *file = NULL;
+    if (!path || !tokenizer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_load: an argument is NULL");
+    *tokenizer = NULL;
+    ppo_status status = ppo_file_read(path, &file);
+    if (!status) status = ppo_tokenizer_get(file, tokenizer);
+    ppo_file_free(file);
+    return status;
+}
+
 /* --------------------------------------------------------------------------------------------------------
-   14 Generation, part 2: sampling
+   >> 18 Transformer
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Attention takes each head of each sequence by itself, as matrices Q, K, V of (n, size):
+
+       P = softmax(Q K^T / sqrt(size)), row i up to column i        Y = P V
+       dV = P^T dY    dS = P (dY V^T - rowsum(P dY V^T)) / sqrt(size)    dQ = dS K    dK = dS^T Q
+
+   in blocks of rows, of which none looks further right than its last row can see. P is kept for backward:
+   for each sequence `heads` matrices (n, n), whose upper right stays 0 within a block. */
+enum { PPO__ATTENTION_ROWS = 32 };
+
+typedef struct ppo__attention_args {
+    int        heads, count;
+    const int *start;
+} ppo__attention_args;
+
+typedef struct ppo__head {           /* one head of one sequence */
+    int          n, size, ld, width; /* rows; columns; from row to row of q, k, v, and of y */
+    float        scale;
+    const float *q, *k, *v;
+    float       *p; /* (n, n) */
+} ppo__head;
+
+static ppo__head ppo__attention_head(const ppo_node *node, int sequence, int head, float *p) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    ppo__head                  h;
+    h.n = args->start[sequence + 1] - args->start[sequence];
+    h.width = node->out[0]->cols;
+    h.ld = 3 * h.width;
+    h.size = h.width / args->heads;
+    h.scale = 1 / sqrtf((float)h.size);
+    h.q = node->in[0]->data + ppo__at(args->start[sequence], h.ld) + ppo__at(head, h.size);
+    h.k = h.q + h.width;
+    h.v = h.k + h.width;
+    h.p = p;
+    return h;
+}
+
+/* kt: scratch (size, n) */
+static void ppo__attend(const ppo__head *h, float *kt, float *y) {
+    const ppo__kernels *k = ppo__k();
+    k->transpose(h->n, h->size, h->k, h->ld, kt, h->n);
+    for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
+        int    rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
+        float *p = h->p + ppo__at(i, h->n);
+        k->gemm(rows, seen, h->size, h->q + ppo__at(i, h->ld), h->ld, 1, kt, h->n, NULL, 0, p, h->n);
+        for (int r = 0; r < rows; ++r) {
+            float *row = p + ppo__at(r, h->n);
+            k->softmax(h->scale, row, i + r + 1);
+            memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
+        }
+        k->gemm(rows, h->size, seen, p, h->n, 1, h->v, h->ld, NULL, 0, y + ppo__at(i, h->width), h->width);
+    }
+}
+
+/* dq: the gradient of q; those of k and v lie behind it as k and v behind q. vt: scratch (size, n);
+   ds: scratch (ATTENTION_ROWS, n). */
+static void ppo__attend_backward(const ppo__head *h, const float *dy, float *vt, float *ds, float *dq) {
+    const ppo__kernels *k = ppo__k();
+    float              *dk = dq + h->width, *dv = dk + h->width;
+    k->transpose(h->n, h->size, h->v, h->ld, vt, h->n);
+    for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
+        int          rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
+        const float *p = h->p + ppo__at(i, h->n), *dy_i = dy + ppo__at(i, h->width);
+        float       *dq_i = dq + ppo__at(i, h->ld);
+        k->gemm(seen, h->size, rows, p, 1, h->n, dy_i, h->width, dv, h->ld, dv, h->ld);
+        k->gemm(rows, seen, h->size, dy_i, h->width, 1, vt, h->n, NULL, 0, ds, h->n);
+        for (int r = 0; r < rows; ++r) {
+            float *row = ds + ppo__at(r, h->n);
+            k->softmax_backward(h->scale, p + ppo__at(r, h->n), row, row, i + r + 1);
+            memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
+        }
+        k->gemm(rows, h->size, seen, ds, h->n, 1, h->k, h->ld, dq_i, h->ld, dq_i, h->ld);
+        k->gemm(seen, h->size, rows, ds, 1, h->n, h->q + ppo__at(i, h->ld), h->ld, dk, h->ld, dk, h->ld);
+    }
+}
+
+/* The longest sequence, and how many numbers all P have. */
+static int ppo__attention_sizes(const ppo__attention_args *args, size_t *numbers) {
+    int longest = 0;
+    *numbers = 0;
+    for (int s = 0; s < args->count; ++s) {
+        int n = args->start[s + 1] - args->start[s];
+        if (n > longest) longest = n;
+        *numbers += ppo__at(args->heads, n) * n;
+    }
+    return longest;
+}
+
+/* Floats of scratch that a part needs: K or V transposed, and a block of rows of dS. */
+static size_t ppo__attention_scratch(const ppo_node *node, size_t *numbers) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    int                        longest = ppo__attention_sizes(args, numbers);
+    return ppo__at(longest, node->out[0]->cols / args->heads) + ppo__at(longest, PPO__ATTENTION_ROWS);
+}
+
+/* Calls what() with the heads from .. to - 1 of all heads of all sequences, and with where their rows
+   start. */
+static void ppo__attention_heads(ppo_node *node, int part, int from, int to,
+                                 void (*what)(ppo_node *node, const ppo__head *head, int start,
+                                              float *scratch)) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    float                     *p = (float *)node->kept;
+    size_t                     numbers, scratch = part * ppo__attention_scratch(node, &numbers);
+    for (int s = 0, i = 0; s < args->count; ++s) {
+        for (int head = 0; head < args->heads; ++head, ++i) {
+            ppo__head h = ppo__attention_head(node, s, head, p);
+            if (i >= from && i < to) what(node, &h, args->start[s], node->scratch + scratch);
+            p += ppo__at(h.n, h.n);
+        }
+    }
+}
+
+static void ppo__attention_head_forward(ppo_node *node, const ppo__head *h, int start, float *scratch) {
+    size_t column = (size_t)(h->q - node->in[0]->data) % h->ld;
+    ppo__attend(h, scratch, node->out[0]->data + ppo__at(start, h->width) + column);
+}
+
+static void ppo__attention_part(void *user, int part, int from, int to) {
+    ppo__attention_heads((ppo_node *)user, part, from, to, ppo__attention_head_forward);
+}
+
+static void ppo__attention_head_backward(ppo_node *node, const ppo__head *h, int start, float *scratch) {
+    size_t at = (size_t)(h->q - node->in[0]->data);
+    ppo__attend_backward(h, node->out[0]->grad + ppo__at(start, h->width) + at % h->ld, scratch,
+                         scratch + ppo__at(h->n, h->size), node->in[0]->grad + at);
+}
+
+static void ppo__attention_part_backward(void *user, int part, int from, int to) {
+    ppo__attention_heads((ppo_node *)user, part, from, to, ppo__attention_head_backward);
+}
+
+static ppo_status ppo__attention_split(ppo_node *node, ppo__part_fn part) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    size_t                     numbers, scratch = ppo__attention_scratch(node, &numbers);
+    int                        n = args->heads * args->count;
+    double                     work = 2.0 * (double)numbers / n * (node->out[0]->cols / args->heads);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__parts(n, 1, work) * scratch);
+    if (!node->scratch) return PPO_ERROR_MEMORY;
+    ppo__split(n, 1, work, part, node);
+    return PPO_OK;
+}
+
+static ppo_status ppo__attention_forward(ppo_node *node) {
+    size_t numbers;
+    ppo__attention_scratch(node, &numbers);
+    node->kept = ppo_tape_alloc(node->tape, numbers);
+    return node->kept ? ppo__attention_split(node, ppo__attention_part) : PPO_ERROR_MEMORY;
+}
+
+static void ppo__attention_backward(ppo_node *node) {
+    ppo__attention_split(node, ppo__attention_part_backward);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
+                                       int count) {
+    static const ppo_op       op = {"attention", 1, ppo__attention_forward, ppo__attention_backward};
+    const ppo__attention_args args = {heads, count, start};
+    if (!ppo__operands(tape, op.name, qkv, start ? qkv : NULL)) return NULL;
+    int fits = heads > 0 && qkv->cols % 3 == 0 && qkv->cols / 3 % heads == 0 && count > 0 && start[0] == 0 &&
+               start[count] == qkv->rows;
+    for (int s = 0; s < count && fits; ++s) fits = start[s] < start[s + 1];
+    if (!fits) {
+        return (ppo_tensor *)ppo__tape_fail(
+            tape, ppo_fail(PPO_ERROR_ARGUMENT,
+                           "attention: (%d, %d) is not %d heads of query, key and value in %d sequences",
+                           qkv->rows, qkv->cols, heads, count));
+    }
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
+}
+
+PPO_DEF ppo_gpt_config ppo_gpt_config_default(void) {
+    ppo_gpt_config c = {0, 64, 64, 2, 4, 0, 1};
+    return c;
+}
+
+static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
+    if (c->vocab < 2) return ppo_fail(PPO_ERROR_ARGUMENT, "vocab is %d, must be 2 or more", c->vocab);
+    if (c->context < 2) return ppo_fail(PPO_ERROR_ARGUMENT, "context is %d, must be 2 or more", c->context);
+    if (c->layers < 1 || c->layers > PPO_MAX_LAYERS) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "layers is %d, must be 1 to %d", c->layers, PPO_MAX_LAYERS);
+    }
+    if (c->width < 2 || c->width > INT_MAX / 4)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, must be 2 to %d", c->width, INT_MAX / 4);
+    if (c->heads < 1 || c->width % c->heads)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, which %d heads cannot share", c->width, c->heads);
+    return PPO_OK;
+}
+
+/* Adds a parameter: normal numbers of deviation std; or, with rng NULL, all numbers are std. */
+static void ppo__gpt_add(ppo_gpt *gpt, ppo_tensor **tensor, const char *name, int rows, int cols, float std,
+                         ppo_rng *rng) {
+    *tensor = ppo_params_add(gpt->params, name, rows, cols);
+    if (!*tensor) return;
+    if (rng) ppo_init_normal(*tensor, std, rng);
+    for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = std;
+}
+
+/* "transformer.h.3.attn.c_attn.weight" and ".bias" */
+static void ppo__gpt_add_layer(ppo_gpt *gpt, ppo_tensor **weight, ppo_tensor **bias, int block,
+                               const char *part, int in, int out, float std, ppo_rng *rng) {
+    char name[96];
+    snprintf(name, sizeof name, "transformer.h.%d.%s.weight", block, part);
+    ppo__gpt_add(gpt, weight, name, in, out, std, rng);
+    snprintf(name, sizeof name, "transformer.h.%d.%s.bias", block, part);
+    ppo__gpt_add(gpt, bias, name, 1, out, 0, NULL);
+}
+
+static void ppo__gpt_add_block(ppo_gpt *gpt, int i, ppo_rng *rng) {
+    ppo_gpt_block *b = &gpt->block[i];
+    int            width = gpt->config.width;
+    float          std = 0.02f, last = std / sqrtf(2 * (float)gpt->config.layers);
+    ppo__gpt_add_layer(gpt, &b->norm_weight[0], &b->norm_bias[0], i, "ln_1", 1, width, 1, NULL);
+    ppo__gpt_add_layer(gpt, &b->qkv_weight, &b->qkv_bias, i, "attn.c_attn", width, 3 * width, std, rng);
+    ppo__gpt_add_layer(gpt, &b->join_weight, &b->join_bias, i, "attn.c_proj", width, width, last, rng);
+    ppo__gpt_add_layer(gpt, &b->norm_weight[1], &b->norm_bias[1], i, "ln_2", 1, width, 1, NULL);
+    ppo__gpt_add_layer(gpt, &b->up_weight, &b->up_bias, i, "mlp.c_fc", width, 4 * width, std, rng);
+    ppo__gpt_add_layer(gpt, &b->down_weight, &b->down_bias, i, "mlp.c_proj", 4 * width, width, last, rng);
+}
+
+static void ppo__gpt_add_all(ppo_gpt *gpt) {
+    const ppo_gpt_config *c = &gpt->config;
+    ppo_rng               rng = ppo_rng_stream(c->seed, PPO_STREAM_INIT, 0);
+    ppo__gpt_add(gpt, &gpt->token_embedding, "transformer.wte.weight", c->vocab, c->width, 0.02f, &rng);
+    ppo__gpt_add(gpt, &gpt->position_embedding, "transformer.wpe.weight", c->context, c->width, 0.02f, &rng);
+    for (int i = 0; i < c->layers; ++i) ppo__gpt_add_block(gpt, i, &rng);
+    ppo__gpt_add(gpt, &gpt->norm_weight, "transformer.ln_f.weight", 1, c->width, 1, NULL);
+    ppo__gpt_add(gpt, &gpt->norm_bias, "transformer.ln_f.bias", 1, c->width, 0, NULL);
+    if (!c->score) return;
+    ppo__gpt_add(gpt, &gpt->score_weight, "score.weight", c->width, 1, 0, NULL);
+    ppo__gpt_add(gpt, &gpt->score_bias, "score.bias", 1, 1, 0, NULL);
+}
+
+static ppo_status ppo__gpt_reserve(ppo_gpt *gpt) {
+    const ppo_gpt_config *c = &gpt->config;
+    int                   w = c->width;
+    size_t layers = (size_t)c->layers, row = ppo__padded(1, w), ends = 2 * row; /* the last layer norm */
+    size_t block = 6 * row + ppo__padded(w, 3 * w) + ppo__padded(1, 3 * w) + ppo__padded(w, w) +
+                   2 * ppo__padded(w, 4 * w) + ppo__padded(1, 4 * w);
+    ends += ppo__padded(c->vocab, w) + ppo__padded(c->context, w);
+    if (c->score) ends += ppo__padded(w, 1) + ppo__padded(1, 1);
+    return ppo_params_reserve(gpt->params,
+                              block < (SIZE_MAX - ends) / layers ? ends + layers * block : SIZE_MAX);
+}
+
+PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
+    if (!config || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_create: an argument is NULL");
+    *gpt = NULL;
+    ppo_status status = ppo__check_gpt_config(config);
+    if (status) return status;
+    ppo_gpt *made = (ppo_gpt *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    made->config = *config;
+    status = ppo_params_create(&made->params);
+    if (!status) status = ppo__gpt_reserve(made);
+    if (!status) {
+        ppo__gpt_add_all(made);
+        if (made->params->tensor_count != 4 + 12 * config->layers + 2 * !!config->score)
+            status = PPO_ERROR_MEMORY;
+    }
+    if (status) ppo_gpt_free(made);
+    else *gpt = made;
+    return status;
+}
+
+PPO_DEF void ppo_gpt_free(ppo_gpt *gpt) {
+    if (!gpt) return;
+    ppo_params_free(gpt->params);
+    ppo__free(gpt);
+}
+
+/* The score comes last in a set, so what both have lies at the same places. */
+PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy) {
+    if (!gpt || !copy) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_copy: an argument is NULL");
+    ppo_gpt_config config = gpt->config;
+    config.score |= score != 0;
+    ppo_status status = ppo__params_fetch(gpt->params);
+    if (!status) status = ppo_gpt_create(&config, copy);
+    if (!status) memcpy((*copy)->params->data, gpt->params->data, gpt->params->count * sizeof(float));
+    return status;
+}
+
+/* Tokens first .. first + n - 1 are of this vocabulary. */
+static ppo_status ppo__check_vocab(const ppo_gpt *gpt, const int *token, int n, int sequence) {
+    for (int i = 0; i < n; ++i) {
+        if (token[i] >= 0 && token[i] < gpt->config.vocab) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "token %d (sequence %d, position %d) is outside 0 .. %d",
+                        token[i], sequence, i, gpt->config.vocab - 1);
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__check_arrays(const ppo_tokens *tokens) {
+    if (!tokens) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokens are NULL");
+    if (tokens->count < 1)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "there are %d sequences of tokens", tokens->count);
+    if (!tokens->start || !tokens->token)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "start or token of %d sequences is NULL", tokens->count);
+    if (tokens->start[0] != 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "start[0] is %d, must be 0", tokens->start[0]);
+    return PPO_OK;
+}
+
+static ppo_status ppo__check_tokens_for(const ppo_gpt *gpt, const ppo_tokens *tokens) {
+    ppo_status status = ppo__check_arrays(tokens);
+    for (int s = 0; !status && s < tokens->count; ++s) {
+        int64_t n = (int64_t)tokens->start[s + 1] - tokens->start[s];
+        if (n < 1 || n > gpt->config.context) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %.0f tokens, must have 1 to %d", s,
+                            (double)n, gpt->config.context);
+        }
+        status = ppo__check_vocab(gpt, tokens->token + tokens->start[s], (int)n, s);
+    }
+    return status;
+}
+
+/* One block; attend() is given the queries, keys and values of all rows (rows, 3 width). */
+typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, ppo_tensor *qkv, int block, void *user);
+
+static ppo_tensor *ppo__gpt_block_forward(ppo_tape *tape, const ppo_gpt_block *b, ppo_tensor *x, int block,
+                                          ppo__attend_fn attend, void *user) {
+    ppo_tensor *y = ppo_tape_layer_norm(tape, x, b->norm_weight[0], b->norm_bias[0]);
+    y = attend(tape, ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY), block, user);
+    x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->join_weight, b->join_bias, PPO_IDENTITY));
+    y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
+    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
+    static const int activation[2] = {PPO_GELU, PPO_IDENTITY};
+    return ppo_tape_add(tape, x, ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2));
+}
+
+/* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
+static ppo_tensor *ppo__gpt_rows(ppo_tape *tape, const ppo_gpt *gpt, const int *token, const int *position,
+                                 int rows, ppo__attend_fn attend, void *user) {
+    ppo_tensor *x = ppo_tape_embedding(tape, gpt->token_embedding, token, rows);
+    x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, gpt->position_embedding, position, rows));
+    for (int i = 0; i < gpt->config.layers; ++i) {
+        x = ppo__gpt_block_forward(tape, &gpt->block[i], x, i, attend, user);
+    }
+    return ppo_tape_layer_norm(tape, x, gpt->norm_weight, gpt->norm_bias);
+}
+
+typedef struct ppo__whole { /* attention among whole sequences */
+    int               heads;
+    const ppo_tokens *tokens;
+} ppo__whole;
+
+static ppo_tensor *ppo__attend_whole(ppo_tape *tape, ppo_tensor *qkv, int block, void *user) {
+    const ppo__whole *whole = (const ppo__whole *)user;
+    return ppo_tape_attention(tape, qkv, whole->heads, whole->tokens->start, whole->tokens->count);
+}
+
+PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
+    if (ppo_tape_status(tape)) return NULL;
+    ppo_status status = gpt ? ppo__check_tokens_for(gpt, tokens)
+                            : ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_forward: gpt is NULL");
+    if (!status) status = ppo__params_place(gpt->params, tape->device);
+    if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
+    ppo__whole whole = {gpt->config.heads, tokens};
+    int        rows = tokens->start[tokens->count];
+    int       *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
+    for (int s = 0; s < tokens->count && position; ++s) {
+        for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) position[i] = i - tokens->start[s];
+    }
+    return position ? ppo__gpt_rows(tape, gpt, tokens->token, position, rows, ppo__attend_whole, &whole)
+                    : NULL;
+}
+
+PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
+    return ppo_tape_matmul_transposed(tape, x, gpt ? gpt->token_embedding : NULL);
+}
+
+PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
+    if (x && gpt && !gpt->score_weight) {
+        ppo_status status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_score: the model has no score");
+        return (ppo_tensor *)ppo__tape_fail(tape, status);
+    }
+    return ppo__tape_layer(tape, "ppo_gpt_score", x, gpt ? gpt->score_weight : NULL,
+                           gpt ? gpt->score_bias : NULL, PPO_IDENTITY);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   >> 19 Models in files
+   -------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    size_t      offset; /* in ppo_gpt_config */
+} ppo__gpt_texts[] = {{"vocab_size", offsetof(ppo_gpt_config, vocab)},
+                      {"n_positions", offsetof(ppo_gpt_config, context)},
+                      {"n_embd", offsetof(ppo_gpt_config, width)},
+                      {"n_layer", offsetof(ppo_gpt_config, layers)},
+                      {"n_head", offsetof(ppo_gpt_config, heads)}};
+enum { PPO__GPT_TEXTS = sizeof ppo__gpt_texts / sizeof *ppo__gpt_texts };
+
+PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
+    if (!gpt || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: an argument is NULL");
+    if (ppo_file_find(file, "transformer.wte.weight"))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: the file has a language model already");
+    ppo_status status = ppo__params_fetch(gpt->params);
+    if (!status)
+        status = ppo_file_set_text(file, "format", "pt"); /* without it transformers refuses the file */
+    for (int i = 0; i < PPO__GPT_TEXTS && !status; ++i) {
+        char number[32];
+        snprintf(number, sizeof number, "%d",
+                 *(const int *)((const char *)&gpt->config + ppo__gpt_texts[i].offset));
+        status = ppo_file_set_text(file, ppo__gpt_texts[i].name, number);
+    }
+    return status ? status : ppo__carry_params(file, PPO__SAVE, "", gpt->params, gpt->params->data, 1);
+}
+
+PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path) {
+    ppo_file *file = NULL;
+    if (!gpt || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_save: an argument is NULL");
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = ppo_gpt_put(gpt, file);
+    if (!status) status = ppo_file_write(file, path);
+    ppo_file_free(file);
+    return status;
+}
+
+/* A dimension of a matrix in the file, 0 if there is no such matrix. */
+static int ppo__gpt_size(const ppo_file *file, const char *name, int dimension) {
+    const ppo_array *array = ppo_file_find(file, name);
+    return array && array->rank == 2 && array->shape[dimension] <= INT_MAX ? (int)array->shape[dimension] : 0;
+}
+
+/* The sizes are those of the arrays; a text that says otherwise is a contradiction. */
+static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *config) {
+    const char *heads = ppo_file_text(file, "n_head"), *rest = "";
+    char        name[96];
+    memset(config, 0, sizeof *config);
+    config->vocab = ppo__gpt_size(file, "transformer.wte.weight", 0);
+    config->width = ppo__gpt_size(file, "transformer.wte.weight", 1);
+    config->context = ppo__gpt_size(file, "transformer.wpe.weight", 0);
+    config->score = ppo__gpt_size(file, "score.weight", 0) > 0;
+    for (; config->layers <= PPO_MAX_LAYERS; ++config->layers) {
+        snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.weight", config->layers);
+        if (!ppo_file_find(file, name)) break;
+    }
+    if (!config->vocab)
+        return ppo__file_fail(file->path, "it is not a language model: no transformer.wte.weight");
+    if (!heads)
+        return ppo__file_fail(file->path, "its metadata does not say how many heads it has: no text n_head");
+    config->heads = ppo__parse_count(heads, &rest);
+    if (!config->heads || *rest) return ppo__file_fail(file->path, "n_head is \"%.20s\"", heads);
+    if (ppo__check_gpt_config(config)) return ppo__file_blame(file);
+    /* an array of a block that was not counted: a block is not whole */
+    for (int i = 0; i < ppo_file_count(file); ++i) {
+        const char *array = ppo_file_at(file, i)->name, *end;
+        if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
+            return ppo__file_fail(file->path, "%.40s is there, but not %s", array, name);
+    }
+    for (int i = 0; i < PPO__GPT_TEXTS; ++i) {
+        const char *text = ppo_file_text(file, ppo__gpt_texts[i].name);
+        int         is = *(const int *)((const char *)config + ppo__gpt_texts[i].offset);
+        if (!text || (ppo__parse_count(text, &rest) == is && !*rest)) continue;
+        return ppo__file_fail(file->path, "%s is \"%.20s\", but its arrays say %d", ppo__gpt_texts[i].name,
+                              text, is);
+    }
+    return PPO_OK;
+}
+
+/* The largest arrays must be there before a model of their sizes is made. */
+static ppo_status ppo__check_gpt_room(const ppo_file *file, const ppo_gpt_config *config) {
+    int64_t          positions[2] = {config->context, config->width};
+    int64_t          qkv[2] = {config->width, 3 * (int64_t)config->width};
+    const ppo_array *array;
+    ppo_status       status = ppo_file_expect(file, "transformer.wpe.weight", PPO_F32, positions, 2, &array);
+    for (int i = 0; i < config->layers && !status; ++i) {
+        char name[96];
+        snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.weight", i);
+        status = ppo_file_expect(file, name, PPO_F32, qkv, 2, &array);
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt) {
+    ppo_gpt_config config;
+    if (!file || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_get: an argument is NULL");
+    *gpt = NULL;
+    ppo_status status = ppo__get_gpt_config(file, &config);
+    if (!status) status = ppo__check_gpt_room(file, &config);
+    if (!status) status = ppo_gpt_create(&config, gpt);
+    if (!status) {
+        status = ppo__carry_params((ppo_file *)file, PPO__LOAD, "", (*gpt)->params, (*gpt)->params->data, 1);
+    }
+    if (status && *gpt) {
+        ppo_gpt_free(*gpt);
+        *gpt = NULL;
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
+    ppo_file *file = NULL;
+    if (!path || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_load: an argument is NULL");
+    *gpt = NULL;
+    ppo_status status = ppo_file_read(path, &file);
+    if (!status) status = ppo_gpt_get(file, gpt);
+    ppo_file_free(file);
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   >> 20 Sampling
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_sampling ppo_sampling_default(void) {
@@ -10586,7 +12511,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   15 Alignment, part 1 of 2: what a model says of sequences, and supervised training
+   >> 21 Fine-tuning and reward models
    -------------------------------------------------------------------------------------------------------- */
 
 /* The position of the first token of sequence s that is not given. */
@@ -11045,10 +12970,7 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo
     return ppo__fit_train(gpt, reference, chosen, rejected, config, ppo__dpo_loss);
 }
 
-/* --------------------------------------------------------------------------------------------------------
-   15 Alignment, part 2 of 2: rewards, PPO on tokens, best-of-n. ppo_rlhf_update() is the whole: what the
-   reference and the critic say, rewards with their KL, advantages, epochs
-   -------------------------------------------------------------------------------------------------------- */
+/* -- rewards -- */
 
 struct ppo_reward_model {
     ppo_gpt *member[PPO_MAX_MEMBERS];
@@ -11131,6 +13053,74 @@ PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tok
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
     return ppo_reward_model_score((ppo_reward_model *)model, samples ? &samples->tokens : NULL, reward);
 }
+
+/* A reward function that fails without a word gets a sentence. */
+static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_samples *samples,
+                                  float *score) {
+    char before[PPO__ERROR_SIZE];
+    if (!reward) return ppo_fail(PPO_ERROR_ARGUMENT, "there is no reward function");
+    for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
+    memcpy(before, ppo__error, sizeof before);
+    ppo_fail(PPO_ERROR_ARGUMENT, "the reward function failed and gave no reason");
+    ppo_status status = reward(samples, score, user);
+    if (!status) memcpy(ppo__error, before, sizeof before);
+    return status;
+}
+
+PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
+
+/* The index of the best of these samples of prompt s, *top, by rewards that go to score [count]. */
+static ppo_status ppo__find_best(const ppo_samples *samples, int s, ppo_reward_fn reward, void *user,
+                                 float *score, int *top) {
+    ppo_status status = ppo__ask_reward(reward, user, samples, score);
+    *top = 0;
+    for (int i = 0; i < samples->tokens.count && !status; ++i) {
+        if (score[i] > score[*top]) *top = i;
+        if (!ppo__finite(score[i])) {
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d of prompt %d is %g", i, s,
+                              (double)score[i]);
+        }
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
+                                 const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
+                                 float *score) {
+    ppo_tokens  asked = {0, NULL, NULL, NULL};
+    ppo_samples samples;
+    if (!generator || !prompts || !how || !best)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: an argument is NULL");
+    if (n < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: n is %d, must be 1 or more", n);
+    if (best == prompts) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: best is the prompts themselves");
+    ppo_tokens   given = {0, NULL, NULL, NULL}; /* a copy: they may be the generator's */
+    ppo_sampling now = *how;
+    int          before = best->count;
+    ppo_status   status = ppo__check_prompts(generator->gpt, prompts);
+    if (status) return status;
+    float *scores = (float *)ppo__alloc(n * sizeof(float));
+    if (!scores) return PPO_ERROR_MEMORY;
+    for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&given, prompts, s, 1);
+    for (int s = 0, top = 0; s < given.count && !status; ++s) {
+        ppo_tokens_clear(&asked);
+        status = ppo__add_prompt(&asked, &given, s, n);
+        now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
+        if (!status) status = ppo_generate(generator, &asked, &now, &samples);
+        if (!status) status = ppo__find_best(&samples, s, reward, user, scores, &top);
+        if (!status) status = ppo_tokens_add_from(best, &samples.tokens, top);
+        if (!status && score) score[s] = scores[top];
+    }
+    if (status) ppo__tokens_keep(best, before);
+    ppo__free(scores);
+    ppo_tokens_free(&asked);
+    ppo_tokens_free(&given);
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   >> 22 PPO on tokens. ppo_rlhf_update() is the whole: what the reference and the critic say, rewards with
+   their KL, advantages, epochs
+   -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     ppo_rlhf_config c;
@@ -11907,19 +13897,6 @@ static ppo_status ppo__rlhf_ask(ppo_rlhf *r) {
     return status;
 }
 
-/* A reward function that fails without a word gets a sentence. */
-static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_samples *samples,
-                                  float *score) {
-    char before[PPO__ERROR_SIZE];
-    if (!reward) return ppo_fail(PPO_ERROR_ARGUMENT, "there is no reward function");
-    for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
-    memcpy(before, ppo__error, sizeof before);
-    ppo_fail(PPO_ERROR_ARGUMENT, "the reward function failed and gave no reason");
-    ppo_status status = reward(samples, score, user);
-    if (!status) memcpy(ppo__error, before, sizeof before);
-    return status;
-}
-
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
     ppo_samples  samples;
     ppo_sampling how;
@@ -11934,1894 +13911,19 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
     return status ? status : ppo_rlhf_update(r, &samples, r->score, progress);
 }
 
-PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
+#endif /* PPO_NO_LANGUAGE */
 
-/* The index of the best of these samples of prompt s, *top, by rewards that go to score [count]. */
-static ppo_status ppo__find_best(const ppo_samples *samples, int s, ppo_reward_fn reward, void *user,
-                                 float *score, int *top) {
-    ppo_status status = ppo__ask_reward(reward, user, samples, score);
-    *top = 0;
-    for (int i = 0; i < samples->tokens.count && !status; ++i) {
-        if (score[i] > score[*top]) *top = i;
-        if (!ppo__finite(score[i])) {
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d of prompt %d is %g", i, s,
-                              (double)score[i]);
-        }
-    }
-    return status;
-}
+/* ========================================================================================================
+   >> REPORTS
+   ======================================================================================================== */
 
-PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
-                                 const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
-                                 float *score) {
-    ppo_tokens  asked = {0, NULL, NULL, NULL};
-    ppo_samples samples;
-    if (!generator || !prompts || !how || !best)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: an argument is NULL");
-    if (n < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: n is %d, must be 1 or more", n);
-    if (best == prompts) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: best is the prompts themselves");
-    ppo_tokens   given = {0, NULL, NULL, NULL}; /* a copy: they may be the generator's */
-    ppo_sampling now = *how;
-    int          before = best->count;
-    ppo_status   status = ppo__check_prompts(generator->gpt, prompts);
-    if (status) return status;
-    float *scores = (float *)ppo__alloc(n * sizeof(float));
-    if (!scores) return PPO_ERROR_MEMORY;
-    for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&given, prompts, s, 1);
-    for (int s = 0, top = 0; s < given.count && !status; ++s) {
-        ppo_tokens_clear(&asked);
-        status = ppo__add_prompt(&asked, &given, s, n);
-        now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
-        if (!status) status = ppo_generate(generator, &asked, &now, &samples);
-        if (!status) status = ppo__find_best(&samples, s, reward, user, scores, &top);
-        if (!status) status = ppo_tokens_add_from(best, &samples.tokens, top);
-        if (!status && score) score[s] = scores[top];
-    }
-    if (status) ppo__tokens_keep(best, before);
-    ppo__free(scores);
-    ppo_tokens_free(&asked);
-    ppo_tokens_free(&given);
-    return status;
-}
+#ifndef PPO_NO_REPORTS
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Files, part 1 of 7: what is in a file
+   >> 23 Reports
    -------------------------------------------------------------------------------------------------------- */
 
-/* In the order of the reference implementation, which lays the largest elements first: then each array
-   starts at a multiple of its element's size, as the data itself starts at a multiple of 8. */
-static const struct {
-    const char *name;
-    int         size;
-} ppo__types[] = {{"U8", 1}, {"I32", 4}, {"U32", 4}, {"F32", 4}, {"F64", 8}, {"I64", 8}, {"U64", 8}};
-
-static const char ppo__metadata[] = "__metadata__"; /* the name that no array can have */
-
-typedef struct ppo__text {
-    const char *key, *text;
-} ppo__text;
-
-typedef struct ppo__entry {
-    ppo_array array;
-    int64_t   begin, end; /* where its bytes lie, counted from the end of the header; used in reading */
-} ppo__entry;
-
-struct ppo_file {
-    ppo__arena  memory; /* holds all but the two lists */
-    const char *path;   /* for messages */
-    void      **arrays; /* of ppo__entry and */
-    void      **texts;  /* of ppo__text; both structs begin with a name, by which the lists are sorted */
-};
-
-/* "path: what is wrong". A long path loses its beginning. The rest may quote a file, which can hold
-   anything: control characters do not get through to a terminal. */
-static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
-    enum { MOST = 100 };
-    char    what[PPO__ERROR_SIZE];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
-    va_end(args);
-    for (char *c = what; *c; ++c) *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
-    size_t length = strlen(path);
-    return ppo_fail(PPO_ERROR_FILE, "%s%s: %s", length > MOST ? "..." : "",
-                    length > MOST ? path + length - MOST : path, what);
-}
-
-static const char *ppo__name(const void *entry) { return *(const char *const *)entry; }
-
-static int ppo__by_name(const void *a, const void *b) {
-    return strcmp(ppo__name(*(const void *const *)a), ppo__name(*(const void *const *)b));
-}
-
-/* Where `name` is in a sorted list, or belongs. */
-static size_t ppo__place(void *const *list, const char *name) {
-    size_t low = 0, high = stbds_arrlenu(list);
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (strcmp(ppo__name(list[middle]), name) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-static void *ppo__find_named(void *const *list, const char *name) {
-    size_t at = ppo__place(list, name);
-    return at < stbds_arrlenu(list) && strcmp(ppo__name(list[at]), name) == 0 ? list[at] : NULL;
-}
-
-/* A new entry of `size` bytes at that place of a list, in the file's memory; NULL on failure. */
-static void *ppo__insert(ppo_file *file, void ***list, size_t at, size_t size) {
-    void *room = ppo__array_room((void *)*list, sizeof **list);
-    if (room) *list = (void **)room;
-    void *entry = room ? ppo__arena_zeros(&file->memory, 1, size) : NULL;
-    if (!entry) return NULL;
-    ppo__array_push(*list, entry);
-    void **place = *list + at;
-    memmove(place + 1, place, (stbds_arrlenu(*list) - 1 - at) * sizeof *place);
-    return *place = entry;
-}
-
-/* The bytes of an array; -1 where a size is negative or the product too large to count. */
-static int64_t ppo__shape_bytes(int type, const int64_t *shape, int rank) {
-    int64_t bytes = ppo__types[type].size, most = (int64_t)(SIZE_MAX / 4);
-    for (int k = 0; k < rank; ++k) {
-        if (shape[k] < 0 || (shape[k] && bytes > most / shape[k])) return -1;
-        bytes *= shape[k];
-    }
-    return bytes;
-}
-
-enum { PPO__SHAPE_SIZE = 16 + 22 * PPO_MAX_RANK };
-
-/* "F32 (4, 64)" */
-static const char *ppo__shape_text(char text[PPO__SHAPE_SIZE], int type, const int64_t *shape, int rank) {
-    int length = snprintf(text, PPO__SHAPE_SIZE, "%s (", ppo__types[type].name);
-    for (int k = 0; k < rank; ++k) {
-        length +=
-            snprintf(text + length, PPO__SHAPE_SIZE - length, "%s%lld", k ? ", " : "", (long long)shape[k]);
-    }
-    strcpy(text + length, ")");
-    return text;
-}
-
-PPO_DEF ppo_status ppo_file_create(ppo_file **file) {
-    if (!file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_create: file is NULL");
-    ppo_file *made = (ppo_file *)ppo__alloc(sizeof *made);
-    if (!made) return PPO_ERROR_MEMORY;
-    made->path = "(new file)";
-    *file = made;
-    return PPO_OK;
-}
-
-PPO_DEF void ppo_file_free(ppo_file *file) {
-    if (!file) return;
-    ppo__arena_free(&file->memory);
-    ppo__array_free((void *)file->arrays);
-    ppo__array_free((void *)file->texts);
-    ppo__free(file);
-}
-
-static char *ppo__copy_text(ppo_file *file, const char *text) {
-    char *copy = (char *)ppo__arena_take(&file->memory, strlen(text) + 1);
-    return copy ? strcpy(copy, text) : NULL;
-}
-
-PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text) {
-    if (!file || !key || !text) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: an argument is NULL");
-    if (!ppo__is_utf8(key) || !ppo__is_utf8(text)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
-    }
-    ppo__text  *entry = (ppo__text *)ppo__find_named(file->texts, key);
-    const char *copy = ppo__copy_text(file, text), *name = entry ? entry->key : ppo__copy_text(file, key);
-    if (!copy || !name) return PPO_ERROR_MEMORY;
-    if (!entry) {
-        entry = (ppo__text *)ppo__insert(file, &file->texts, ppo__place(file->texts, key), sizeof *entry);
-    }
-    if (!entry) return PPO_ERROR_MEMORY;
-    entry->key = name;
-    entry->text = copy;
-    return PPO_OK;
-}
-
-/* The description of an array that a caller gave; `function` is the one that was called. */
-static ppo_status ppo__check_array(const char *function, const char *name, int type, const int64_t *shape,
-                                   int rank) {
-    if (!name || !ppo__is_utf8(name) || strcmp(name, ppo__metadata) == 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an array cannot be called \"%.60s\"", function,
-                        name ? name : "NULL");
-    }
-    if (type < 0 || type > PPO_U64 || rank < 0 || rank > PPO_MAX_RANK || (rank && !shape) ||
-        ppo__shape_bytes(type, shape, rank) < 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: type %d, rank %d or the shape of \"%.60s\" is impossible",
-                        function, type, rank, name);
-    }
-    return PPO_OK;
-}
-
-PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
-                                const void *data) {
-    if (!file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: file is NULL");
-    if (ppo__check_array("ppo_file_add", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
-    size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank);
-    if (ppo_file_find(file, name) || (bytes && !data)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" is there already, or has no data", name);
-    }
-    const char *copy = ppo__copy_text(file, name);
-    ppo__entry *entry =
-        copy ? (ppo__entry *)ppo__insert(file, &file->arrays, ppo__place(file->arrays, name), sizeof *entry)
-             : NULL;
-    if (!entry) return PPO_ERROR_MEMORY;
-    entry->array.name = copy;
-    entry->array.type = type;
-    entry->array.rank = rank;
-    entry->array.bytes = bytes;
-    entry->array.data = data;
-    for (int k = 0; k < rank; ++k) entry->array.shape[k] = shape[k];
-    return PPO_OK;
-}
-
-PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name) {
-    return file && name ? (const ppo_array *)ppo__find_named(file->arrays, name) : NULL;
-}
-
-PPO_DEF const char *ppo_file_text(const ppo_file *file, const char *key) {
-    const ppo__text *entry = file && key ? (const ppo__text *)ppo__find_named(file->texts, key) : NULL;
-    return entry ? entry->text : NULL;
-}
-
-PPO_DEF int ppo_file_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->arrays) : 0; }
-
-PPO_DEF int ppo_file_text_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->texts) : 0; }
-
-PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index) {
-    return index >= 0 && index < ppo_file_count(file) ? (const ppo_array *)file->arrays[index] : NULL;
-}
-
-PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index) {
-    return index >= 0 && index < ppo_file_text_count(file) ? ppo__name(file->texts[index]) : NULL;
-}
-
-PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
-                                   int rank, const ppo_array **array) {
-    if (!file || !array) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_expect: an argument is NULL");
-    if (ppo__check_array("ppo_file_expect", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
-    char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
-    const ppo_array *found = ppo_file_find(file, name);
-    ppo__shape_text(wanted, type, shape, rank);
-    if (!found) return ppo__file_fail(file->path, "there is no \"%.60s\", %s", name, wanted);
-    ppo__shape_text(is, found->type, found->shape, found->rank);
-    if (strcmp(is, wanted) != 0) {
-        return ppo__file_fail(file->path, "\"%.60s\" is %s, not %s", name, is, wanted);
-    }
-    *array = found;
-    return PPO_OK;
-}
-
-/* --------------------------------------------------------------------------------------------------------
-   16 Files, part 2 of 7: writing
-   -------------------------------------------------------------------------------------------------------- */
-
-enum { PPO__MAX_HEADER = 100000000 }; /* the reference implementation's limit */
-
-/* What a backslash and a letter stand for in JSON; a slash is never written so. */
-static const char ppo__escape_letters[] = "\"\\bfnrt/", ppo__escape_bytes[] = "\"\\\b\f\n\r\t/";
-
-static int ppo__is_little_endian(void) {
-    const uint16_t one = 1;
-    return *(const unsigned char *)&one;
-}
-
-#if defined(__unix__) || defined(__APPLE__)
-
-/* Is something at path that is neither to be read as a file nor replaced by one: a directory, a device? */
-static int ppo__is_special(const char *path) {
-    struct stat found;
-    return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
-}
-
-/* Opens a new file beside path, whose name goes to `temporary`. If that of another thread is there, or what
-   a killed process left, the next number is tried. */
-static FILE *ppo__open_beside(const char *path, char *temporary, size_t size) {
-    FILE *out = NULL;
-    for (int i = 0; i < 1000 && !out; ++i) {
-        snprintf(temporary, size, "%s.tmp%ld-%d", path, (long)getpid(), i);
-        out = fopen(temporary, "wbx"); /* x (C11, and older in Unix): it must not exist yet */
-        if (!out && errno != EEXIST) break;
-    }
-    return out;
-}
-
-/* Waits until a file's bytes, or a directory's list of names, are on the disk; returns 0 if they are. The
-   file is opened again because strict C99 hides the descriptor of a FILE; any one will do, as it is the file
-   that fsync() is about. */
-static int ppo__sync(const char *path) {
-    int descriptor = open(path, O_RDONLY);
-    if (descriptor < 0) return -1;
-    int failed = fsync(descriptor);
-    close(descriptor);
-    return failed;
-}
-
-/* Puts the finished file in the place of the old one; returns 0 if it is there. Some file systems cannot
-   sync a directory, so that is tried only. */
-static int ppo__replace(char *temporary, const char *path) {
-    if (rename(temporary, path)) return -1;
-    char *slash = strrchr(temporary, '/');
-    if (slash) slash[1] = 0;
-    ppo__sync(slash ? temporary : ".");
-    return 0;
-}
-
-#else
-
-static int ppo__is_special(const char *path) { return 0; }
-
-static FILE *ppo__open_beside(const char *path, char *temporary, size_t size) {
-    snprintf(temporary, size, "%s.tmp", path);
-    return fopen(temporary, "wb");
-}
-
-static int ppo__sync(const char *path) { return 0; }
-
-static int ppo__replace(char *temporary, const char *path) {
-    if (rename(temporary, path) == 0) return 0;
-    remove(path); /* which some systems want to be gone first */
-    return rename(temporary, path);
-}
-
-#endif
-
-static void ppo__write_string(FILE *out, const char *text) {
-    fputc('"', out);
-    for (; *text; ++text) {
-        const char *known = *text == '/' ? NULL : strchr(ppo__escape_bytes, *text);
-        if (known) {
-            fprintf(out, "\\%c", ppo__escape_letters[known - ppo__escape_bytes]);
-        } else if ((unsigned char)*text < ' ') {
-            fprintf(out, "\\u%04x", (unsigned)*text);
-        } else {
-            fputc(*text, out);
-        }
-    }
-    fputc('"', out);
-}
-
-static void ppo__write_texts(FILE *out, const ppo_file *file) {
-    ppo__write_string(out, ppo__metadata);
-    fputs(":{", out);
-    for (int i = 0; i < ppo_file_text_count(file); ++i) {
-        const ppo__text *entry = (const ppo__text *)file->texts[i];
-        if (i) fputc(',', out);
-        ppo__write_string(out, entry->key);
-        fputc(':', out);
-        ppo__write_string(out, entry->text);
-    }
-    fputc('}', out);
-}
-
-/* "name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]} */
-static void ppo__write_entry(FILE *out, const ppo_array *array, unsigned long long begin) {
-    ppo__write_string(out, array->name);
-    fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", ppo__types[array->type].name);
-    for (int k = 0; k < array->rank; ++k) fprintf(out, "%s%lld", k ? "," : "", (long long)array->shape[k]);
-    fprintf(out, "],\"data_offsets\":[%llu,%llu]}", begin, begin + array->bytes);
-}
-
-/* The arrays one after another as they lie in the file, by type and then by name: NULL after the last. */
-static const ppo_array *ppo__next_in_data(const ppo_file *file, int *type, int *index) {
-    for (; *type >= 0; --*type, *index = 0) {
-        while (*index < ppo_file_count(file)) {
-            const ppo_array *array = ppo_file_at(file, (*index)++);
-            if (array->type == *type) return array;
-        }
-    }
-    return NULL;
-}
-
-/* A header, still without its length; returns what that is. Failures stay in `out`, for ferror(). */
-static long ppo__write_header(FILE *out, const ppo_file *file) {
-    unsigned long long begin = 0;
-    int                type = PPO_U64, index = 0;
-    const char        *comma = "";
-    fprintf(out, "%8s{", "");
-    if (ppo_file_text_count(file)) {
-        ppo__write_texts(out, file);
-        comma = ",";
-    }
-    for (const ppo_array *array; (array = ppo__next_in_data(file, &type, &index)); comma = ",") {
-        fputs(comma, out);
-        ppo__write_entry(out, array, begin);
-        begin += array->bytes;
-    }
-    fputc('}', out);
-    long end = ftell(out);
-    for (; end % 8; ++end) fputc(' ', out);
-    return end - 8;
-}
-
-#if defined(_WIN32)
-#define PPO__SLASHES "/\\"
-#else
-#define PPO__SLASHES "/"
-#endif
-
-static int ppo__make_directory(const char *path) {
-#if defined(__unix__) || defined(__APPLE__)
-    return mkdir(path, 0777);
-#elif defined(_WIN32)
-    return _mkdir(path);
-#else
-    return path ? -1 : 0;
-#endif
-}
-
-/* Makes the directories on the way to a file that are not there. Returns 0, or why one could not be made,
-   which matters only if the file cannot be opened then. */
-static int ppo__make_directories(char *path) {
-    int cause = 0;
-    for (char *c = path; *c; ++c) {
-        char slash = *c;
-        if (c == path || !strchr(PPO__SLASHES, slash)) continue;
-        *c = 0;
-        if (ppo__make_directory(path) && errno != EEXIST && !cause) cause = errno;
-        *c = slash;
-    }
-    return cause;
-}
-
-/* done: "written", "read". */
-static ppo_status ppo__file_failed(const char *path, const char *done, int reason) {
-    return ppo__file_fail(path, "cannot be %s: %s", done, strerror(reason));
-}
-
-/* Has write() fill a new file beside path, which then takes its place: all of it or nothing. */
-static ppo_status ppo__write_file(const char *path,
-                                  ppo_status (*write)(FILE *out, const char *path, void *user), void *user) {
-    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be written: it is not a plain file");
-    size_t size = strlen(path) + 64;
-    char  *temporary = (char *)ppo__alloc(size);
-    if (!temporary) return PPO_ERROR_MEMORY;
-    int        cause = ppo__make_directories(strcpy(temporary, path));
-    FILE      *out = ppo__open_beside(path, temporary, size);
-    ppo_status status = out ? write(out, path, user) : PPO_OK;
-    int        failed = !out || (!status && (ferror(out) || fflush(out) || ppo__sync(temporary)));
-    int        reason = !out && errno == ENOENT && cause ? cause : errno;
-    if (out && fclose(out) && !failed) failed = 1, reason = errno;
-    if (!status && !failed && ppo__replace(temporary, path)) failed = 1, reason = errno;
-    if (failed && !status) status = ppo__file_failed(path, "written", reason);
-    if (out && status) remove(temporary);
-    ppo__free(temporary);
-    return status;
-}
-
-/* Writes all, the length of the header last. What goes wrong on the way is seen by ppo__write_file(). */
-static ppo_status ppo__write_arrays(FILE *out, const char *path, void *user) {
-    const ppo_file *file = (const ppo_file *)user;
-    unsigned char   bytes[8];
-    int             type = PPO_U64, index = 0;
-    long            length = ppo__write_header(out, file);
-    if (length > PPO__MAX_HEADER) {
-        return ppo__file_fail(path, "names and texts of %ld bytes cannot be written", length);
-    }
-    for (const ppo_array *array; (array = ppo__next_in_data(file, &type, &index));) {
-        if (array->bytes) fwrite(array->data, 1, array->bytes, out);
-    }
-    for (int k = 0; k < 8; ++k) bytes[k] = (unsigned char)((uint64_t)length >> 8 * k);
-    if (!ferror(out) && fseek(out, 0, SEEK_SET) == 0) fwrite(bytes, 1, 8, out);
-    return PPO_OK;
-}
-
-PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
-    if (!file || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_write: an argument is NULL");
-    if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be written on a big-endian machine");
-    return ppo__write_file(path, ppo__write_arrays, (void *)file);
-}
-
-/* --------------------------------------------------------------------------------------------------------
-   16 Files, part 3 of 7: reading. The header is parsed where it lies, from left to right: a string is never
-   longer than its spelling, so it is decoded in place, and names and texts point into the header. There is
-   no recursion, for nothing in a header is nested to more than a fixed depth.
-   -------------------------------------------------------------------------------------------------------- */
-
-typedef struct ppo__json {
-    const char *path;
-    char       *start, *at; /* of the header, which ends with a 0 */
-    ppo_status  status;     /* after the first failure nothing is taken any more */
-} ppo__json;
-
-/* word: a piece of the file to quote, or NULL */
-static void ppo__json_fail(ppo__json *json, const char *what, const char *word) {
-    const char *quote = word ? "\"" : "";
-    if (json->status) return;
-    json->status = ppo__file_fail(json->path, "byte %ld of the header: %s%s%.60s%s",
-                                  (long)(json->at - json->start), what, quote, word ? word : "", quote);
-}
-
-static void ppo__json_skip_space(ppo__json *json) {
-    while (*json->at && strchr(" \t\n\r", *json->at)) ++json->at;
-}
-
-/* Takes this character if it comes next. */
-static int ppo__json_take(ppo__json *json, char c) {
-    ppo__json_skip_space(json);
-    if (json->status || *json->at != c) return 0;
-    ++json->at;
-    return 1;
-}
-
-static void ppo__json_expect(ppo__json *json, char c) {
-    const char word[2] = {c, 0};
-    if (!ppo__json_take(json, c)) ppo__json_fail(json, "expected ", word);
-}
-
-/* Steps through a list: 1 while there is another element, the n-th, and 0 after the closing bracket. */
-static int ppo__json_next(ppo__json *json, char close, int *n) {
-    if (*n == 0 ? ppo__json_take(json, close) : !ppo__json_take(json, ',')) {
-        if (*n) ppo__json_expect(json, close);
-        return 0;
-    }
-    ++*n;
-    return !json->status;
-}
-
-static int64_t ppo__json_number(ppo__json *json) {
-    int64_t number = 0;
-    ppo__json_skip_space(json);
-    const char *first = json->at;
-    for (; *json->at >= '0' && *json->at <= '9'; ++json->at) {
-        int digit = *json->at - '0';
-        if (number > (INT64_MAX - digit) / 10) ppo__json_fail(json, "the number is too large", NULL);
-        number = json->status ? 0 : 10 * number + digit;
-    }
-    if (json->at == first || (*first == '0' && json->at - first > 1)) {
-        ppo__json_fail(json, "expected a whole number", NULL);
-    }
-    return number;
-}
-
-/* The four hex digits of \uXXXX, which it takes; 0 if it is something else (or that, which no text holds). */
-static unsigned ppo__json_unicode(ppo__json *json) {
-    unsigned code = 0;
-    if (json->at[0] != '\\' || json->at[1] != 'u') return 0;
-    for (int k = 2; k < 6; ++k) {
-        const char *digits = "0123456789abcdef0123456789ABCDEF";
-        const char *digit = json->at[k] ? strchr(digits, json->at[k]) : NULL;
-        if (!digit) return 0;
-        code = 16 * code + (unsigned)(digit - digits) % 16;
-    }
-    json->at += 6;
-    return code;
-}
-
-/* Takes an escape and writes the bytes that it stands for; returns the place behind them. */
-static char *ppo__json_escape(ppo__json *json, char *out) {
-    const char *letter = json->at[1] ? strchr(ppo__escape_letters, json->at[1]) : NULL;
-    if (letter) {
-        json->at += 2;
-        *out++ = ppo__escape_bytes[letter - ppo__escape_letters];
-        return out;
-    }
-    unsigned code = ppo__json_unicode(json);
-    if (code >= 0xd800 && code < 0xdc00) { /* the first half of a pair that stands for one character */
-        unsigned second = ppo__json_unicode(json);
-        code =
-            second >= 0xdc00 && second < 0xe000 ? 0x10000 + (code - 0xd800) * 0x400 + (second - 0xdc00) : 0;
-    } else if (code >= 0xdc00 && code < 0xe000) {
-        code = 0;
-    }
-    if (!code) ppo__json_fail(json, "an escape that stands for no character", NULL);
-    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
-    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes after the first */
-    *out++ = (char)(lead[more] | code >> 6 * more);
-    while (more--) *out++ = (char)(0x80 | (code >> 6 * more & 0x3f));
-    return out;
-}
-
-/* A string, decoded and ended with a 0; "" after a failure. */
-static const char *ppo__json_string(ppo__json *json) {
-    ppo__json_expect(json, '"');
-    char *text = json->at, *out = text;
-    while (!json->status && *json->at != '"') {
-        if (*json->at == '\\') {
-            out = ppo__json_escape(json, out);
-        } else if ((unsigned char)*json->at < ' ') {
-            ppo__json_fail(json, *json->at ? "a control character in a string" : "a string has no end", NULL);
-        } else {
-            *out++ = *json->at++;
-        }
-    }
-    if (json->status) return "";
-    ++json->at;
-    *out = 0;
-    if (!ppo__is_utf8(text)) ppo__json_fail(json, "a string that is not UTF-8", NULL);
-    return text;
-}
-
-static const char *ppo__json_key(ppo__json *json) {
-    const char *key = ppo__json_string(json);
-    ppo__json_expect(json, ':');
-    return key;
-}
-
-/* [4, 64]; returns how many numbers there are, of which it keeps no more than `most`. */
-static int ppo__json_numbers(ppo__json *json, int64_t *numbers, int most) {
-    int n = 0;
-    ppo__json_expect(json, '[');
-    while (ppo__json_next(json, ']', &n)) {
-        int64_t number = ppo__json_number(json);
-        if (n <= most) numbers[n - 1] = number;
-    }
-    return n;
-}
-
-static void ppo__json_texts(ppo__json *json, ppo_file *file) {
-    ppo__json_expect(json, '{');
-    for (int n = 0; ppo__json_next(json, '}', &n);) {
-        ppo__text *entry =
-            (ppo__text *)ppo__insert(file, &file->texts, stbds_arrlenu(file->texts), sizeof *entry);
-        if (!entry) {
-            json->status = PPO_ERROR_MEMORY;
-            return;
-        }
-        entry->key = ppo__json_key(json);
-        entry->text = ppo__json_string(json);
-    }
-}
-
-/* Is the description of an array, as it was parsed, one that is possible? */
-static ppo_status ppo__check_entry(const char *path, ppo__entry *entry, const char *dtype, int offsets) {
-    char        text[PPO__SHAPE_SIZE];
-    ppo_array  *array = &entry->array;
-    const char *name = array->name;
-    if (!dtype || array->rank < 0 || offsets < 0) {
-        return ppo__file_fail(path, "\"%.60s\" lacks dtype, shape or data_offsets", name);
-    }
-    for (array->type = PPO_U64; strcmp(dtype, ppo__types[array->type].name) != 0; --array->type) {
-        if (array->type > 0) continue;
-        return ppo__file_fail(path, "\"%.60s\" has dtype \"%.20s\", not U8, I32, U32, F32, F64, I64 or U64",
-                              name, dtype);
-    }
-    if (array->rank > PPO_MAX_RANK) {
-        return ppo__file_fail(path, "\"%.60s\" has %d dimensions, more than %d", name, array->rank,
-                              (int)PPO_MAX_RANK);
-    }
-    int64_t bytes = ppo__shape_bytes(array->type, array->shape, array->rank);
-    if (bytes < 0 || offsets != 2 || bytes != entry->end - entry->begin) {
-        return ppo__file_fail(path, "\"%.60s\" is %s, but lies in bytes %lld to %lld", name,
-                              ppo__shape_text(text, array->type, array->shape, array->rank),
-                              (long long)entry->begin, (long long)entry->end);
-    }
-    array->bytes = (size_t)bytes;
-    return PPO_OK;
-}
-
-/* {"dtype": "F32", "shape": [4, 64], "data_offsets": [0, 1024]}, in any order. */
-static void ppo__json_entry(ppo__json *json, ppo__entry *entry) {
-    const char *dtype = NULL;
-    int64_t     offsets[2] = {0, 0};
-    int         count = -1;
-    entry->array.rank = -1;
-    ppo__json_expect(json, '{');
-    for (int n = 0; ppo__json_next(json, '}', &n);) {
-        const char *key = ppo__json_key(json);
-        if (strcmp(key, "dtype") == 0 && !dtype) {
-            dtype = ppo__json_string(json);
-        } else if (strcmp(key, "shape") == 0 && entry->array.rank < 0) {
-            entry->array.rank = ppo__json_numbers(json, entry->array.shape, PPO_MAX_RANK);
-        } else if (strcmp(key, "data_offsets") == 0 && count < 0) {
-            count = ppo__json_numbers(json, offsets, 2);
-        } else {
-            ppo__json_fail(json, "unknown or repeated member ", key);
-        }
-    }
-    entry->begin = offsets[0];
-    entry->end = offsets[1];
-    if (!json->status) json->status = ppo__check_entry(json->path, entry, dtype, count);
-}
-
-static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length) {
-    ppo__json json = {file->path, header, header, PPO_OK};
-    int       seen_texts = 0;
-    if (*header != '{') ppo__json_fail(&json, "expected ", "{");
-    ppo__json_expect(&json, '{');
-    for (int n = 0; ppo__json_next(&json, '}', &n);) {
-        const char *name = ppo__json_key(&json);
-        if (strcmp(name, ppo__metadata) == 0) {
-            if (seen_texts++) ppo__json_fail(&json, "unknown or repeated member ", name);
-            ppo__json_texts(&json, file);
-            continue;
-        }
-        ppo__entry *entry =
-            (ppo__entry *)ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays), sizeof *entry);
-        if (!entry) return PPO_ERROR_MEMORY;
-        entry->array.name = name;
-        ppo__json_entry(&json, entry);
-    }
-    ppo__json_skip_space(&json);
-    if (json.at != header + length) ppo__json_fail(&json, "expected its end", NULL);
-    return json.status;
-}
-
-/* Sorts a list as it must be for ppo__place(), and refuses a name that is there twice. */
-static ppo_status ppo__sort_by_name(const ppo_file *file, void **list) {
-    size_t n = stbds_arrlenu(list);
-    if (n) qsort((void *)list, n, sizeof *list, ppo__by_name);
-    for (size_t i = 1; i < n; ++i) {
-        if (strcmp(ppo__name(list[i - 1]), ppo__name(list[i])) != 0) continue;
-        return ppo__file_fail(file->path, "\"%.60s\" is there twice", ppo__name(list[i]));
-    }
-    return PPO_OK;
-}
-
-static int ppo__by_offset(const void *a, const void *b) {
-    const ppo__entry *x = *(const ppo__entry *const *)a, *y = *(const ppo__entry *const *)b;
-    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
-}
-
-static ppo_status ppo__read_bytes(const ppo_file *file, FILE *in, void *to, size_t n) {
-    if (fread(to, 1, n, in) == n) return PPO_OK;
-    return ppo__file_fail(file->path, "cannot be read: %s",
-                          ferror(in) ? strerror(errno) : "it became shorter");
-}
-
-/* The arrays must follow one another without gap or overlap, and fill the rest of the file: `size` bytes. */
-static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
-    int64_t at = 0;
-    size_t  n = stbds_arrlenu(file->arrays);
-    if (n) qsort((void *)file->arrays, n, sizeof *file->arrays, ppo__by_offset);
-    for (size_t i = 0; i < n; ++i) {
-        ppo__entry *entry = (ppo__entry *)file->arrays[i];
-        if (entry->begin != at || entry->end > size) {
-            return ppo__file_fail(file->path,
-                                  "\"%.60s\" lies in bytes %lld to %lld, not in %lld to at most %lld",
-                                  entry->array.name, (long long)entry->begin, (long long)entry->end,
-                                  (long long)at, (long long)size);
-        }
-        void *data = ppo__arena_take(&file->memory, entry->array.bytes);
-        if (!data) return PPO_ERROR_MEMORY;
-        if (ppo__read_bytes(file, in, data, entry->array.bytes)) return PPO_ERROR_FILE;
-        entry->array.data = data;
-        at = entry->end;
-    }
-    if (at == size) return PPO_OK;
-    return ppo__file_fail(file->path, "%lld bytes at its end belong to no array", (long long)(size - at));
-}
-
-static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
-    unsigned char bytes[8];
-    long          size = fseek(in, 0, SEEK_END) ? -1 : ftell(in);
-    if (size < 0 || fseek(in, 0, SEEK_SET)) {
-        return ppo__file_fail(file->path, "cannot be read: %s", strerror(errno));
-    }
-    if (size < 8) return ppo__file_fail(file->path, "no safetensors file: it has %ld bytes", size);
-    if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
-    uint64_t length = 0;
-    for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
-    if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8) {
-        return ppo__file_fail(file->path, "no safetensors file: of its %ld bytes the header claims %llu",
-                              size, (unsigned long long)length);
-    }
-    char *header = (char *)ppo__arena_take(&file->memory, (size_t)length + 1);
-    if (!header) return PPO_ERROR_MEMORY;
-    header[length] = 0;
-    ppo_status status = ppo__read_bytes(file, in, header, (size_t)length);
-    if (!status) status = ppo__parse_header(file, header, (size_t)length);
-    if (!status) status = ppo__sort_by_name(file, file->texts);
-    if (!status) status = ppo__read_data(file, in, size - 8 - (int64_t)length);
-    if (!status) status = ppo__sort_by_name(file, file->arrays);
-    return status;
-}
-
-PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
-    if (!path || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_read: an argument is NULL");
-    if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be read on a big-endian machine");
-    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
-    ppo_file *made = NULL;
-    if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
-    made->path = ppo__copy_text(made, path);
-    ppo_status status = made->path ? PPO_OK : PPO_ERROR_MEMORY;
-    FILE      *in = status ? NULL : fopen(path, "rb");
-    if (in) {
-        status = ppo__read_all(made, in);
-        fclose(in);
-    } else if (!status) {
-        status = ppo__file_fail(path, "cannot be opened: %s", strerror(errno));
-    }
-    if (status) {
-        ppo_file_free(made);
-    } else {
-        *file = made;
-    }
-    return status;
-}
-
-/* --------------------------------------------------------------------------------------------------------
-   16 Files, part 4 of 7: policies
-   -------------------------------------------------------------------------------------------------------- */
-
-/* Puts the file's name before the sentence of the last failure. */
-static ppo_status ppo__file_blame(const ppo_file *file) {
-    char what[PPO__ERROR_SIZE];
-    memcpy(what, ppo__error, sizeof what);
-    return ppo__file_fail(file->path, "%s", what);
-}
-
-/* A whole number above 0 at the start of text, and what follows it; 0 if there is none. */
-static int ppo__parse_count(const char *text, const char **rest) {
-    char *end;
-    long  n = *text >= '1' && *text <= '9' ? strtol(text, &end, 10) : 0;
-    if (n < 1 || n > INT_MAX) return 0;
-    *rest = end;
-    return (int)n;
-}
-
-/* "3,2,4" into sizes; returns how many, 0 if that is not what text says. */
-static int ppo__parse_sizes(const char *text, int *sizes) {
-    for (int n = 0; n < PPO_MAX_CHOICES; ++text) {
-        sizes[n] = ppo__parse_count(text, &text);
-        if (!sizes[n++]) return 0;
-        if (*text != ',') return *text ? 0 : n;
-    }
-    return 0;
-}
-
-/* What ppo__space_text() wrote; a space that fails its check, if the text is something else. */
-static ppo_space ppo__parse_space(const char *text) {
-    int         n, sizes[PPO_MAX_CHOICES];
-    const char *rest = text;
-    char        low_text[32], high_text[32], more;
-    double      low, high;
-    ppo_space   none = ppo__space(0, 0);
-    if (strncmp(text, "discrete ", 9) == 0) {
-        n = ppo__parse_count(text + 9, &rest);
-        return *rest ? none : ppo_discrete(n);
-    }
-    if (strncmp(text, "multi-binary ", 13) == 0) {
-        n = ppo__parse_count(text + 13, &rest);
-        return *rest ? none : ppo_multi_binary(n);
-    }
-    if (strncmp(text, "multi-discrete ", 15) == 0) {
-        n = ppo__parse_sizes(text + 15, sizes);
-        return ppo_multi_discrete(sizes, n);
-    }
-    if (strncmp(text, "box ", 4) == 0) {
-        n = ppo__parse_count(text + 4, &rest);
-        int numbers = sscanf(rest, " %31s %31s%c", low_text, high_text, &more) == 2 &&
-                      ppo__parse_number(low_text, &low) && ppo__parse_number(high_text, &high);
-        return numbers ? ppo_box(n, (float)low, (float)high) : none;
-    }
-    return none;
-}
-
-static ppo_status ppo__put_config(ppo_file *file, const ppo_config *config) {
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < PPO__FIELDS && !status; ++i) {
-        char text[PPO__SETTING_SIZE];
-        status = ppo_config_get(config, ppo__fields[i].name, text, sizeof text);
-        if (!status) status = ppo_file_set_text(file, ppo__fields[i].name, text);
-    }
-    return status;
-}
-
-/* Fields that the file lacks keep their defaults: it may be older than they are. A custom schedule is not
-   in the file: the caller has to set it again. */
-static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
-    *config = ppo_config_default();
-    for (int i = 0; i < PPO__FIELDS; ++i) {
-        const char *text = ppo_file_text(file, ppo__fields[i].name);
-        if (text && ppo_config_set(config, ppo__fields[i].name, text)) return ppo__file_blame(file);
-    }
-    return PPO_OK;
-}
-
-static int ppo__all_finite(const void *data, int type, size_t bytes) {
-    size_t floats = type == PPO_F32 ? bytes / sizeof(float) : 0;
-    size_t doubles = type == PPO_F64 ? bytes / sizeof(double) : 0;
-    int    finite = 1;
-    for (size_t i = 0; i < floats; ++i) finite &= ppo__finite(((const float *)data)[i]);
-    for (size_t i = 0; i < doubles; ++i) finite &= fabs(((const double *)data)[i]) <= DBL_MAX;
-    return finite;
-}
-
-/* Copies an array that must be there into `to`. Floats must be finite. */
-static ppo_status ppo__get_array(const ppo_file *file, const char *name, int type, const int64_t *shape,
-                                 int rank, void *to) {
-    const ppo_array *array;
-    ppo_status       status = ppo_file_expect(file, name, type, shape, rank, &array);
-    if (status) return status;
-    memcpy(to, array->data, array->bytes);
-    if (ppo__all_finite(to, type, array->bytes)) return PPO_OK;
-    return ppo__file_fail(file->path, "\"%s\" has a number that is not finite", name);
-}
-
-/* Which way arrays go. One list serves both, so that what is saved is what is read: what would be refused
-   then is refused now, and the file that was there stays. */
-enum { PPO__SAVE, PPO__LOAD };
-
-static ppo_status ppo__carry(ppo_file *file, int way, const char *name, int type, const int64_t *shape,
-                             int rank, void *data) {
-    if (way == PPO__LOAD) return ppo__get_array(file, name, type, shape, rank, data);
-    ppo_status status = ppo_file_add(file, name, type, shape, rank, data);
-    if (status || ppo__all_finite(data, type, (size_t)ppo__shape_bytes(type, shape, rank))) return status;
-    return ppo_fail(PPO_ERROR_NUMERIC, "\"%s\" has a number that is not finite: nothing was saved", name);
-}
-
-/* The statistics' numbers: name.mean, name.var, name.count. */
-static ppo_status ppo__carry_normalizer(ppo_file *file, int way, const char *name, ppo_normalizer *norm) {
-    char       full[64];
-    int64_t    size = norm->size;
-    int        possible = 1;
-    ppo_status status = PPO_OK;
-    if (!norm->size) return PPO_OK;
-    snprintf(full, sizeof full, "%s.mean", name);
-    status = ppo__carry(file, way, full, PPO_F64, &size, 1, norm->mean);
-    snprintf(full, sizeof full, "%s.var", name);
-    if (!status) status = ppo__carry(file, way, full, PPO_F64, &size, 1, norm->var);
-    snprintf(full, sizeof full, "%s.count", name);
-    if (!status) status = ppo__carry(file, way, full, PPO_F64, NULL, 0, &norm->count);
-    if (status || way == PPO__SAVE) return status;
-    for (int j = 0; j < norm->size; ++j) possible &= norm->var[j] >= 0;
-    if (possible && norm->count > 0) return PPO_OK;
-    return ppo__file_fail(file->path, "\"%s.var\" is no variance of so many samples", name);
-}
-
-/* A block as large as the parameters (themselves, or a moment of Adam's), each under prefix + its name;
-   rows of numbers with `row_rank` dimensions, 1 or 2. */
-static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix, const ppo_params *params,
-                                    float *block, int row_rank) {
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < params->tensor_count && !status; ++i) {
-        const ppo_tensor *tensor = params->tensors[i];
-        int64_t           shape[2] = {tensor->rows, tensor->cols};
-        int               rank = tensor->rows == 1 ? row_rank : 2;
-        char              name[192];
-        snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
-        status = ppo__carry(file, way, name, PPO_F32, shape + 2 - rank, rank,
-                            block + (tensor->data - params->data));
-    }
-    return status;
-}
-
-/* The weights and the statistics that a policy has. */
-static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
-    const ppo_params *params = agent->model.params;
-    ppo_status        status = ppo__carry_params(file, way, "", params, params->data, 2);
-    if (!status) status = ppo__carry_normalizer(file, way, "obs_norm", &agent->obs_norm);
-    return status ? status : ppo__carry_normalizer(file, way, "return_norm", &agent->return_norm);
-}
-
-/* Saving only reads the agent: the cast is for the list that loading shares. */
-static ppo_status ppo__put_agent(ppo_file *file, const ppo_agent *agent) {
-    char       number[32], space[PPO__SPACE_SIZE];
-    ppo_status status = ppo__put_config(file, &agent->config);
-    snprintf(number, sizeof number, "%d", agent->model.obs_size);
-    ppo__space_text(&agent->model.action_space, space);
-    if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
-    if (!status) status = ppo_file_set_text(file, "observation_size", number);
-    if (!status) status = ppo_file_set_text(file, "action_space", space);
-    return status ? status : ppo__carry_agent(file, PPO__SAVE, (ppo_agent *)agent);
-}
-
-PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
-    ppo_file *file = NULL;
-    if (!agent || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_save: an argument is NULL");
-    ppo_status status = ppo_file_create(&file);
-    if (!status) status = ppo__put_agent(file, agent);
-    if (!status) status = ppo_file_write(file, path);
-    ppo_file_free(file);
-    return status;
-}
-
-/* What the file says of the environment: sizes and name only. */
-static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
-    const char *size = ppo_file_text(file, "observation_size"), *space = ppo_file_text(file, "action_space");
-    const char *rest = "";
-    memset(env, 0, sizeof *env);
-    if (!size || !space)
-        return ppo__file_fail(file->path, "it is not a policy: no observation_size, no action_space");
-    env->name = ppo_file_text(file, "environment");
-    env->obs_size = ppo__parse_count(size, &rest);
-    env->action_space = ppo__parse_space(space);
-    if (!env->obs_size || *rest) return ppo__file_fail(file->path, "observation_size is \"%.20s\"", size);
-    if (ppo__check_space(&env->action_space)) {
-        return ppo__file_fail(file->path, "action_space is \"%.60s\"", space);
-    }
-    return PPO_OK;
-}
-
-/* The weights of the network that the settings describe must be in the file: nothing larger is ever made. */
-static ppo_status ppo__check_room(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
-    double have = 0, need = 0, inputs = env->obs_size, outputs = ppo__space_outputs(&env->action_space);
-    for (int i = 0; i < ppo_file_count(file); ++i)
-        have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
-    for (int pass = 0; pass < 2; ++pass) { /* the trunk, then the actor; the core is between them */
-        for (int k = 0; k < config->hidden_layers && pass != config->shared_trunk; ++k) {
-            need += inputs * config->hidden[k];
-            inputs = config->hidden[k];
-        }
-        if (pass == 0 && config->recurrent) {
-            need += 3.0 * config->recurrent * (inputs + config->recurrent);
-            inputs = config->recurrent;
-        }
-    }
-    need += inputs * outputs;
-    if (need <= have) return PPO_OK;
-    return ppo__file_fail(file->path, "its settings ask for %.0f weights, it holds %.0f numbers", need, have);
-}
-
-/* A new agent of the file, with zeros for weights. */
-static ppo_status ppo__get_network(const ppo_file *file, ppo_agent **agent) {
-    ppo_env    env;
-    ppo_config config;
-    ppo_status status = ppo__get_env(file, &env);
-    if (!status) status = ppo__get_config(file, &config);
-    if (!status) status = ppo__check_room(file, &env, &config);
-    if (status) return status;
-    int init = config.init;
-    config.init = PPO_ZEROS;
-    status = ppo__agent_make(&env, &config, agent);
-    if (!status) (*agent)->config.init = init;
-    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
-}
-
-static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
-    ppo_agent *made = NULL;
-    ppo_status status = ppo__get_network(file, &made);
-    if (!status && env && ppo__check_agent(made, env)) status = ppo__file_blame(file);
-    if (!status && ppo_file_find(file, "return_norm.mean")) {
-        status = ppo_normalizer_init(&made->return_norm, 1);
-    }
-    if (!status) status = ppo__carry_agent(file, PPO__LOAD, made);
-    if (status) {
-        ppo_agent_free(made);
-    } else {
-        *agent = made;
-    }
-    return status;
-}
-
-/* FNV-1a, over all names, texts and numbers of a file but the text that it is kept in. */
-static uint64_t ppo__hash(uint64_t hash, const void *data, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
-    return hash;
-}
-
-static void ppo__file_checksum(const ppo_file *file, char text[32]) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (int i = 0; i < ppo_file_text_count(file); ++i) {
-        const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
-        if (strcmp(key, "checksum") == 0) continue;
-        hash = ppo__hash(ppo__hash(hash, key, strlen(key) + 1), value, strlen(value) + 1);
-    }
-    for (int i = 0; i < ppo_file_count(file); ++i) {
-        const ppo_array *array = ppo_file_at(file, i);
-        hash = ppo__hash(ppo__hash(hash, array->name, strlen(array->name) + 1), array->data, array->bytes);
-    }
-    snprintf(text, 32, "%08lx%08lx", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
-}
-
-/* A file that carries a checksum must have it. */
-static ppo_status ppo__check_checksum(const ppo_file *file) {
-    const char *checksum = ppo_file_text(file, "checksum");
-    char        actual[32];
-    if (!checksum) return PPO_OK;
-    ppo__file_checksum(file, actual);
-    if (strcmp(checksum, actual) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "it is damaged: its checksum is %s, not %.20s", actual, checksum);
-}
-
-PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent) {
-    ppo_file *file = NULL;
-    if (!path || !agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_load: an argument is NULL");
-    *agent = NULL;
-    ppo_status status = env ? ppo_env_check(env) : PPO_OK;
-    if (!status) status = ppo_file_read(path, &file);
-    if (!status) status = ppo__check_checksum(file);
-    if (!status) status = ppo__get_agent(file, env, agent);
-    ppo_file_free(file);
-    return status;
-}
-
-PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]) {
-    ppo_file  *file = NULL;
-    ppo_config read;
-    ppo_env    env;
-    if (!path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_load: path is NULL");
-    ppo_status status = ppo_file_read(path, &file);
-    if (!status) status = ppo__get_env(file, &env);
-    if (!status) status = ppo__get_config(file, &read);
-    if (!status && config) *config = read;
-    if (!status && environment) ppo__keep_name(environment, env.name);
-    ppo_file_free(file);
-    return status;
-}
-
-static const struct {
-    const char *name;
-    size_t      offset; /* in ppo_gpt_config */
-} ppo__gpt_texts[] = {{"vocab_size", offsetof(ppo_gpt_config, vocab)},
-                      {"n_positions", offsetof(ppo_gpt_config, context)},
-                      {"n_embd", offsetof(ppo_gpt_config, width)},
-                      {"n_layer", offsetof(ppo_gpt_config, layers)},
-                      {"n_head", offsetof(ppo_gpt_config, heads)}};
-enum { PPO__GPT_TEXTS = sizeof ppo__gpt_texts / sizeof *ppo__gpt_texts };
-
-PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
-    if (!gpt || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: an argument is NULL");
-    if (ppo_file_find(file, "transformer.wte.weight"))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: the file has a language model already");
-    ppo_status status = ppo__params_fetch(gpt->params);
-    if (!status)
-        status = ppo_file_set_text(file, "format", "pt"); /* without it transformers refuses the file */
-    for (int i = 0; i < PPO__GPT_TEXTS && !status; ++i) {
-        char number[32];
-        snprintf(number, sizeof number, "%d",
-                 *(const int *)((const char *)&gpt->config + ppo__gpt_texts[i].offset));
-        status = ppo_file_set_text(file, ppo__gpt_texts[i].name, number);
-    }
-    return status ? status : ppo__carry_params(file, PPO__SAVE, "", gpt->params, gpt->params->data, 1);
-}
-
-PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path) {
-    ppo_file *file = NULL;
-    if (!gpt || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_save: an argument is NULL");
-    ppo_status status = ppo_file_create(&file);
-    if (!status) status = ppo_gpt_put(gpt, file);
-    if (!status) status = ppo_file_write(file, path);
-    ppo_file_free(file);
-    return status;
-}
-
-/* A dimension of a matrix in the file, 0 if there is no such matrix. */
-static int ppo__gpt_size(const ppo_file *file, const char *name, int dimension) {
-    const ppo_array *array = ppo_file_find(file, name);
-    return array && array->rank == 2 && array->shape[dimension] <= INT_MAX ? (int)array->shape[dimension] : 0;
-}
-
-/* The sizes are those of the arrays; a text that says otherwise is a contradiction. */
-static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *config) {
-    const char *heads = ppo_file_text(file, "n_head"), *rest = "";
-    char        name[96];
-    memset(config, 0, sizeof *config);
-    config->vocab = ppo__gpt_size(file, "transformer.wte.weight", 0);
-    config->width = ppo__gpt_size(file, "transformer.wte.weight", 1);
-    config->context = ppo__gpt_size(file, "transformer.wpe.weight", 0);
-    config->score = ppo__gpt_size(file, "score.weight", 0) > 0;
-    for (; config->layers <= PPO_MAX_LAYERS; ++config->layers) {
-        snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.weight", config->layers);
-        if (!ppo_file_find(file, name)) break;
-    }
-    if (!config->vocab)
-        return ppo__file_fail(file->path, "it is not a language model: no transformer.wte.weight");
-    if (!heads)
-        return ppo__file_fail(file->path, "its metadata does not say how many heads it has: no text n_head");
-    config->heads = ppo__parse_count(heads, &rest);
-    if (!config->heads || *rest) return ppo__file_fail(file->path, "n_head is \"%.20s\"", heads);
-    if (ppo__check_gpt_config(config)) return ppo__file_blame(file);
-    /* an array of a block that was not counted: a block is not whole */
-    for (int i = 0; i < ppo_file_count(file); ++i) {
-        const char *array = ppo_file_at(file, i)->name, *end;
-        if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
-            return ppo__file_fail(file->path, "%.40s is there, but not %s", array, name);
-    }
-    for (int i = 0; i < PPO__GPT_TEXTS; ++i) {
-        const char *text = ppo_file_text(file, ppo__gpt_texts[i].name);
-        int         is = *(const int *)((const char *)config + ppo__gpt_texts[i].offset);
-        if (!text || (ppo__parse_count(text, &rest) == is && !*rest)) continue;
-        return ppo__file_fail(file->path, "%s is \"%.20s\", but its arrays say %d", ppo__gpt_texts[i].name,
-                              text, is);
-    }
-    return PPO_OK;
-}
-
-/* The largest arrays must be there before a model of their sizes is made. */
-static ppo_status ppo__check_gpt_room(const ppo_file *file, const ppo_gpt_config *config) {
-    int64_t          positions[2] = {config->context, config->width};
-    int64_t          qkv[2] = {config->width, 3 * (int64_t)config->width};
-    const ppo_array *array;
-    ppo_status       status = ppo_file_expect(file, "transformer.wpe.weight", PPO_F32, positions, 2, &array);
-    for (int i = 0; i < config->layers && !status; ++i) {
-        char name[96];
-        snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.weight", i);
-        status = ppo_file_expect(file, name, PPO_F32, qkv, 2, &array);
-    }
-    return status;
-}
-
-PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt) {
-    ppo_gpt_config config;
-    if (!file || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_get: an argument is NULL");
-    *gpt = NULL;
-    ppo_status status = ppo__get_gpt_config(file, &config);
-    if (!status) status = ppo__check_gpt_room(file, &config);
-    if (!status) status = ppo_gpt_create(&config, gpt);
-    if (!status) {
-        status = ppo__carry_params((ppo_file *)file, PPO__LOAD, "", (*gpt)->params, (*gpt)->params->data, 1);
-    }
-    if (status && *gpt) {
-        ppo_gpt_free(*gpt);
-        *gpt = NULL;
-    }
-    return status;
-}
-
-PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
-    ppo_file *file = NULL;
-    if (!path || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_load: an argument is NULL");
-    *gpt = NULL;
-    ppo_status status = ppo_file_read(path, &file);
-    if (!status) status = ppo_gpt_get(file, gpt);
-    ppo_file_free(file);
-    return status;
-}
-
-/* --------------------------------------------------------------------------------------------------------
-   16 Files, part 5 of 7: checkpoints. One list says what training has to remember; saving walks it one
-   way and resuming the other.
-   -------------------------------------------------------------------------------------------------------- */
-
-/* The counters of a run, which are `long` elsewhere. */
-enum { PPO__ITERATION, PPO__STEPS, PPO__EPISODES, PPO__UPDATES, PPO__ADAM_STEP, PPO__COUNTERS };
-
-typedef struct ppo__checkpoint {
-    int64_t counters[PPO__COUNTERS];
-    double  seconds;
-} ppo__checkpoint;
-
-typedef struct ppo__item {
-    const char *name;
-    int         type;
-    int64_t     rows, cols;
-    void       *data; /* NULL: there is none in this run */
-} ppo__item;
-
-enum { PPO__ITEMS = 18, PPO__RNG_WORDS = sizeof(ppo_rng) / sizeof(uint32_t) };
-
-static void ppo__list_items(const ppo_trainer *trainer, ppo__checkpoint *kept, ppo__item *items) {
-    const ppo__collector *collector = &trainer->collector;
-    const ppo__envs      *envs = &collector->envs;
-    int64_t               n = envs->count, width = collector->model->core.width, obs = envs->env.obs_size;
-    int64_t               played = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0;
-    const ppo__item       all[] = {
-              {"trainer.counters", PPO_I64, 1, PPO__COUNTERS, kept->counters},
-              {"trainer.seconds", PPO_F64, 1, 1, &kept->seconds},
-              {"trainer.kl_coef", PPO_F32, 1, 1, (void *)&trainer->kl_coef},
-              {"trainer.last_return", PPO_F32, 1, PPO__LAST_EPISODES, (void *)trainer->last_return},
-              {"trainer.last_length", PPO_I32, 1, PPO__LAST_EPISODES, (void *)trainer->last_length},
-              {"trainer.shuffle_rng", PPO_U32, 1, PPO__RNG_WORDS, (void *)&trainer->shuffle_rng},
-              {"environments.fresh", PPO_I32, 1, 1, (void *)&collector->fresh},
-              {"environments.rng", PPO_U32, n, PPO__RNG_WORDS, envs->rng},
-              {"environments.action_rng", PPO_U32, n, PPO__RNG_WORDS, collector->action_rng},
-              {"environments.observation", PPO_F32, n, obs, envs->obs},
-              {"environments.return", PPO_F64, n, 1, envs->episode_return},
-              {"environments.length", PPO_I32, n, 1, envs->length},
-              {"environments.steps", PPO_I64, n, 1, envs->steps},
-              {"environments.discounted", PPO_F32, n, 1, collector->discounted},
-              {"environments.start", PPO_U8, n, 1, collector->start},
-              {"environments.recurrent_state", PPO_F32, n, width, width ? collector->state : NULL},
-              {"environments.episode_rng", PPO_U32, n, PPO__RNG_WORDS, envs->episode_rng},
-              {"environments.played", PPO_U32, n, played, envs->played},
-    };
-    PPO__ASSERT(sizeof all == PPO__ITEMS * sizeof *all);
-    memcpy(items, all, sizeof all);
-}
-
-/* What training has to remember besides the policy and its settings. */
-static ppo_status ppo__carry_trainer(ppo_file *file, int way, const ppo_trainer *trainer,
-                                     ppo__checkpoint *kept) {
-    const ppo_params *params = trainer->agent->model.params;
-    const ppo__envs  *envs = &trainer->collector.envs;
-    ppo__item         items[PPO__ITEMS];
-    ppo_status        status = PPO_OK;
-    ppo__list_items(trainer, kept, items);
-    for (int i = 0; i < PPO__ITEMS && !status; ++i) {
-        const ppo__item *item = &items[i];
-        int64_t          shape[2] = {item->rows, item->cols};
-        if (item->data) status = ppo__carry(file, way, item->name, item->type, shape, 2, item->data);
-    }
-    if (!status && !envs->env.open) {
-        int64_t shape[2] = {envs->count, (int64_t)envs->stride};
-        status = ppo__carry(file, way, "environments.state", PPO_U8, shape, 2, envs->state);
-    }
-    if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m, 2);
-    return status ? status : ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
-}
-
-static ppo_status ppo__put_trainer(ppo_file *file, const ppo_trainer *trainer, ppo__checkpoint *kept) {
-    char       size[32], checksum[32];
-    ppo_status status = ppo__put_agent(file, trainer->agent);
-    snprintf(size, sizeof size, "%.0f", (double)trainer->collector.envs.env.state_size);
-    if (!status) status = ppo_file_set_text(file, "state_size", size);
-    if (!status)
-        status = ppo__put_config(file, &trainer->config); /* the agent may have another trainer, too */
-    if (!status) status = ppo__carry_trainer(file, PPO__SAVE, trainer, kept);
-    if (status) return status;
-    ppo__file_checksum(file, checksum);
-    return ppo_file_set_text(file, "checksum", checksum);
-}
-
-PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
-    ppo_file       *file = NULL;
-    ppo__checkpoint kept;
-    if (!trainer || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_save: an argument is NULL");
-    if (trainer->collector.envs.env.open && !trainer->collector.envs.played) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "an environment with open() needs max_steps to be saved, and not a huge one");
-    }
-    kept.counters[PPO__ITERATION] = trainer->iteration;
-    kept.counters[PPO__STEPS] = trainer->steps;
-    kept.counters[PPO__EPISODES] = trainer->episodes;
-    kept.counters[PPO__UPDATES] = trainer->updates;
-    kept.counters[PPO__ADAM_STEP] = trainer->agent->model.params->step;
-    kept.seconds = ppo_clock() - trainer->started;
-    ppo_status status = ppo_file_create(&file);
-    if (!status) status = ppo__put_trainer(file, trainer, &kept);
-    if (!status) status = ppo_file_write(file, path);
-    ppo_file_free(file);
-    return status;
-}
-
-/* 1 if a random stream can be in this state. */
-static int ppo__possible_rng(const ppo_rng *rng, int n) {
-    int possible = 1;
-    for (int i = 0; i < n; ++i) possible &= rng[i].used <= 4;
-    return possible;
-}
-
-/* What was read must be something that training can have left: counters count, flags are 0 or 1. */
-static int ppo__possible_trainer(const ppo_trainer *trainer, const ppo__checkpoint *kept) {
-    const ppo__collector *collector = &trainer->collector;
-    const ppo__envs      *envs = &collector->envs;
-    int                   n = envs->count;
-    int possible = ppo__possible_rng(&trainer->shuffle_rng, 1) && ppo__possible_rng(envs->rng, n) &&
-                   ppo__possible_rng(collector->action_rng, n) && trainer->kl_coef >= 0 &&
-                   kept->seconds >= 0 && kept->seconds < 1e15 &&
-                   (collector->fresh == 0 || collector->fresh == 1);
-    if (envs->episode_rng) possible = possible && ppo__possible_rng(envs->episode_rng, n);
-    for (int k = 0; k < PPO__COUNTERS; ++k) {
-        possible = possible && kept->counters[k] >= 0 && kept->counters[k] <= LONG_MAX / 2;
-    }
-    for (int e = 0; e < n; ++e) {
-        possible = possible && envs->length[e] >= 0 && envs->steps[e] >= 0 &&
-                   envs->steps[e] <= INT64_MAX / 2 && collector->start[e] <= 1;
-    }
-    for (int k = 0; k < PPO__LAST_EPISODES; ++k) possible = possible && trainer->last_length[k] >= 0;
-    return possible;
-}
-
-/* The action that environment e played at step t of its episode; 0 if it is not one of the space. */
-static int ppo__played_action(const ppo__envs *envs, int e, int t, ppo_action *action) {
-    const ppo_space *space = &envs->env.action_space;
-    int              heads, width = ppo__space_width(space);
-    const uint32_t  *words = envs->played + (size_t)e * ppo__played_words(&envs->env) + ppo__at(t, width);
-    memset(action, 0, sizeof *action);
-    if (space->kind == PPO_BOX) {
-        action->box = (const float *)(const void *)words;
-        for (int j = 0; j < width; ++j) {
-            int inside = action->box[j] >= space->low && action->box[j] <= space->high;
-            if (!inside || !ppo__finite(action->box[j])) return 0;
-        }
-        return 1;
-    }
-    const int *sizes = ppo__space_heads(space, &heads);
-    action->choices = (const int *)(const void *)words;
-    action->discrete = action->choices[0];
-    for (int j = 0; j < width; ++j) {
-        if (action->choices[j] < 0 || action->choices[j] >= sizes[j]) return 0;
-    }
-    return 1;
-}
-
-/* Brings environment e back to where it was: the same episode from the same random numbers. */
-static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
-    size_t  size = (size_t)envs->env.obs_size;
-    float  *obs = envs->obs + (size_t)e * size, *expected = (float *)ppo__alloc(size * sizeof(float));
-    void   *state = envs->state + (size_t)e * envs->stride;
-    ppo_rng rng = envs->episode_rng[e];
-    if (!expected) return PPO_ERROR_MEMORY;
-    memcpy(expected, obs, size * sizeof(float));
-    envs->env.reset(state, &rng, obs);
-    int same = 1;
-    for (int t = 0; t < envs->length[e] && same; ++t) {
-        ppo_action  action;
-        ppo_outcome out;
-        memset(&out, 0, sizeof out);
-        same = ppo__played_action(envs, e, t, &action);
-        if (same) envs->env.step(state, &rng, &action, obs, &out);
-    }
-    same = same && memcmp(expected, obs, size * sizeof(float)) == 0 &&
-           memcmp(&rng, &envs->rng[e], sizeof rng) == 0;
-    ppo__free(expected);
-    if (same) return PPO_OK;
-    return ppo__file_fail(
-        file->path, "environment %d does not come back to its state when its episode is played again", e);
-}
-
-/* The state that an environment would read must be its own. */
-static ppo_status ppo__check_state_size(const ppo_file *file, const ppo_env *env) {
-    const char *size = ppo_file_text(file, "state_size");
-    double      bytes;
-    if (size && ppo__parse_number(size, &bytes) && bytes == (double)env->state_size) return PPO_OK;
-    return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %.0f",
-                          size ? size : "no", (double)env->state_size);
-}
-
-static ppo_status ppo__check_lengths(const ppo_file *file, const ppo__envs *envs) {
-    int most = envs->env.max_steps;
-    for (int e = 0; e < envs->count && most; ++e) {
-        if (envs->length[e] < most) continue;
-        return ppo__file_fail(file->path, "environment %d is at step %d of its episode, but max_steps is %d",
-                              e, envs->length[e], most);
-    }
-    return PPO_OK;
-}
-
-static ppo_status ppo__get_trainer(ppo_file *file, ppo_trainer *trainer) {
-    ppo__envs      *envs = &trainer->collector.envs;
-    ppo_params     *params = trainer->agent->model.params;
-    ppo__checkpoint kept;
-    ppo_status      status = ppo__check_state_size(file, &envs->env);
-    if (!status) status = ppo__carry_trainer(file, PPO__LOAD, trainer, &kept);
-    for (size_t i = 0; i < params->count && !status; ++i) {
-        if (!(params->v[i] >= 0)) status = ppo__file_fail(file->path, "Adam's second moment is below 0");
-    }
-    if (!status) status = ppo__check_lengths(file, envs);
-    if (status) return status;
-    if (!ppo__possible_trainer(trainer, &kept)) {
-        return ppo__file_fail(file->path, "its counters or flags are none that training leaves");
-    }
-    ppo__envs_guard(envs);
-    trainer->iteration = (long)kept.counters[PPO__ITERATION];
-    trainer->steps = (long)kept.counters[PPO__STEPS];
-    trainer->episodes = (long)kept.counters[PPO__EPISODES];
-    trainer->updates = (long)kept.counters[PPO__UPDATES];
-    params->step = (long)kept.counters[PPO__ADAM_STEP];
-    trainer->started = ppo_clock() - kept.seconds;
-    if (!ppo__adapts_kl(&trainer->config)) trainer->kl_coef = trainer->config.kl_coef;
-    for (int e = 0; envs->env.open && !trainer->collector.fresh && e < envs->count && !status; ++e) {
-        status = ppo__replay(file, envs, e);
-    }
-    return status;
-}
-
-/* The bytes of one environment's state mean nothing to another. */
-static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *env) {
-    const char *own = ppo_file_text(file, "environment");
-    char        name[64];
-    ppo__keep_name(name, env->name);
-    if (!own || strcmp(own, name) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "it is of the environment \"%.60s\", not of \"%.60s\"", own, name);
-}
-
-static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
-                              ppo_trainer **trainer) {
-    static const char *const kept[] = {"num_envs", "seed", NULL};
-    ppo_config               own;
-    const ppo_array         *array;
-    if (!ppo_file_text(file, "checksum"))
-        return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
-    ppo_status status = ppo__check_checksum(file);
-    if (!status) status = ppo__get_config(file, &own);
-    if (!status && config) status = ppo_config_check(config);
-    if (!status && config) status = ppo__check_same(&own, config, kept);
-    if (!status && !config && ppo_config_check(&own)) status = ppo__file_blame(file);
-    if (!status) status = ppo__get_agent(file, env, agent);
-    if (!status) status = ppo__check_environment(file, env);
-    if (status) return status;
-    int64_t shape[2] = {own.num_envs, env->obs_size}; /* before anything of that size is made */
-    status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
-    if (!status) status = ppo_trainer_create(env, config ? config : &own, *agent, trainer);
-    return status ? status : ppo__get_trainer(file, *trainer);
-}
-
-PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
-                                      ppo_agent **agent, ppo_trainer **trainer) {
-    ppo_file    *file = NULL;
-    ppo_agent   *my_agent = NULL;
-    ppo_trainer *my_trainer = NULL;
-    if (!path || !agent || !trainer)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_resume: an argument is NULL");
-    *agent = NULL;
-    *trainer = NULL;
-    ppo_status status = ppo_env_check(env);
-    if (!status) status = ppo_file_read(path, &file);
-    if (!status) status = ppo__resume(file, env, config, &my_agent, &my_trainer);
-    ppo_file_free(file);
-    if (status) {
-        ppo_trainer_free(my_trainer);
-        ppo_agent_free(my_agent);
-    } else {
-        *agent = my_agent;
-        *trainer = my_trainer;
-    }
-    return status;
-}
-
-/* --------------------------------------------------------------------------------------------------------
-   16 Files, part 6 of 7: a policy as C source. It needs nothing but a compiler: tanh is a polynomial below
-   0.26, and tanh(2 x) = 2 tanh(x) / (1 + tanh(x)^2) takes it from there.
-   -------------------------------------------------------------------------------------------------------- */
-
-typedef struct ppo__export {
-    const ppo_agent *agent;
-    const char      *name;
-    FILE            *out;
-} ppo__export;
-
-typedef struct ppo__constant {
-    char text[32];
-} ppo__constant;
-
-/* A float as C spells it; nine digits are enough for the same float to be read back. */
-static ppo__constant ppo__c_float(double number) {
-    ppo__constant constant;
-    snprintf(constant.text, sizeof constant.text, "%.8e", number);
-    strcat(ppo__with_point(constant.text), "f");
-    return constant;
-}
-
-static ppo_status ppo__export_floats(const ppo__export *x, const char *array, const float *data, size_t n) {
-    fprintf(x->out, "static const float %s_%s[%lu] = {", x->name, array, (unsigned long)n);
-    for (size_t i = 0; i < n; ++i) {
-        if (!ppo__finite(data[i])) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_export_c: a number of %s is not finite", array);
-        }
-        fprintf(x->out, "%s%s,", i % 6 == 0 ? "\n    " : " ", ppo__c_float((double)data[i]).text);
-    }
-    fprintf(x->out, "\n};\n\n");
-    return PPO_OK;
-}
-
-/* "actor.0.weight" as "actor_0_weight" */
-static const char *ppo__export_name(const char *name, char text[128]) {
-    snprintf(text, 128, "%s", name);
-    for (char *c = text; *c; ++c) *c = *c == '.' ? '_' : *c;
-    return text;
-}
-
-static int ppo__export_wanted(const char *name) {
-    return strncmp(name, "critic.", 7) != 0 && strcmp(name, "actor.log_std") != 0;
-}
-
-/* Prints source text in which every "@" stands for the policy's name. */
-static void ppo__export_text(const ppo__export *x, const char *text) {
-    for (; *text; ++text) {
-        if (*text == '@') fputs(x->name, x->out);
-        else fputc(*text, x->out);
-    }
-}
-
-/* Mean, what rounding it to a float leaves out, and factor. */
-static ppo_status ppo__export_normalizer(const ppo__export *x) {
-    const ppo_normalizer *norm = &x->agent->obs_norm;
-    const char *const     names[] = {"obs_mean", "obs_rest", "obs_scale"};
-    size_t                n = (size_t)norm->size;
-    ppo_status            status = PPO_OK;
-    float                *numbers = n ? (float *)ppo__alloc(3 * n * sizeof(float)) : NULL;
-    if (n && !numbers) return PPO_ERROR_MEMORY;
-    for (size_t j = 0; j < n; ++j) {
-        double mean = norm->mean[j];
-        numbers[j] = fabs(mean) <= FLT_MAX ? (float)mean : INFINITY;
-        numbers[n + j] = (float)(mean - (double)numbers[j]);
-        numbers[2 * n + j] = (float)(1 / sqrt(norm->var[j] + 1e-8));
-    }
-    for (size_t k = 0; k < 3 && n && !status; ++k)
-        status = ppo__export_floats(x, names[k], numbers + k * n, n);
-    ppo__free(numbers);
-    return status;
-}
-
-static ppo_status ppo__export_arrays(const ppo__export *x) {
-    const ppo_params *params = x->agent->model.params;
-    ppo_status        status = PPO_OK;
-    char              text[128];
-    for (int i = 0; i < params->tensor_count && !status; ++i) {
-        if (!ppo__export_wanted(params->names[i])) continue;
-        status = ppo__export_floats(x, ppo__export_name(params->names[i], text), params->tensors[i]->data,
-                                    ppo__size(params->tensors[i]));
-    }
-    return status ? status : ppo__export_normalizer(x);
-}
-
-static const char ppo__export_functions[] =
-    "static inline float @_tanh(float x) {\n"
-    "    int   doublings = 0;\n"
-    "    float square, t;\n"
-    "    if (x > 9.0f) return 1.0f;\n"
-    "    if (x < -9.0f) return -1.0f;\n"
-    "    for (; x > 0.26f || x < -0.26f; ++doublings) x *= 0.5f;\n"
-    "    square = x * x;\n"
-    "    t = x + x * square * (-0.333332151f + square * (0.133226871f - 0.0512248948f * square));\n"
-    "    for (; doublings > 0; --doublings) t = 2.0f * t / (1.0f + t * t);\n"
-    "    return t;\n"
-    "}\n\n"
-    "/* y [cols] = x [rows] w + b; activation 0: none, 1: tanh, 2: relu */\n"
-    "static inline void @_linear(const float *x, const float *w, const float *b, int rows, int cols, int "
-    "activation,\n"
-    "                            float *y) {\n"
-    "    int i, j;\n"
-    "    for (j = 0; j < cols; ++j) y[j] = b[j];\n"
-    "    for (i = 0; i < rows; ++i) {\n"
-    "        for (j = 0; j < cols; ++j) y[j] += x[i] * w[i * cols + j];\n"
-    "    }\n"
-    "    for (j = 0; j < cols && activation == 1; ++j) y[j] = @_tanh(y[j]);\n"
-    "    for (j = 0; j < cols && activation == 2; ++j) y[j] = y[j] > 0.0f ? y[j] : 0.0f;\n"
-    "}\n\n";
-
-static const char ppo__export_gru[] =
-    "/* state [width] moves on by a step: gated recurrent units */\n"
-    "static inline void @_recur(const float *x, int in, float *state) {\n"
-    "    float a[3 * @_STATE], b[3 * @_STATE];\n"
-    "    int   j;\n"
-    "    @_linear(x, @_core_input_weight, @_core_input_bias, in, 3 * @_STATE, 0, a);\n"
-    "    @_linear(state, @_core_state_weight, @_core_state_bias, @_STATE, 3 * @_STATE, 0, b);\n"
-    "    for (j = 0; j < @_STATE; ++j) {\n"
-    "        float r = 0.5f * @_tanh(0.5f * (a[j] + b[j])) + 0.5f;\n"
-    "        float z = 0.5f * @_tanh(0.5f * (a[@_STATE + j] + b[@_STATE + j])) + 0.5f;\n"
-    "        float n = @_tanh(a[2 * @_STATE + j] + r * b[2 * @_STATE + j]);\n"
-    "        state[j] = (1.0f - z) * n + z * state[j];\n"
-    "    }\n"
-    "}\n\n";
-
-/* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
-static void ppo__export_layers(const ppo__export *x, const char *prefix, const ppo_mlp *mlp,
-                               const char **from, int last_to_output) {
-    for (int k = 0; k < mlp->layers; ++k) {
-        int         last = k == mlp->layers - 1;
-        const char *to = last && last_to_output ? "output" : strcmp(*from, "even") == 0 ? "odd" : "even";
-        fprintf(x->out, "    %s_linear(%s, %s_%s_%d_weight, %s_%s_%d_bias, %d, %d, %d, %s);\n", x->name,
-                *from, x->name, prefix, k, x->name, prefix, k, mlp->weight[k]->rows, mlp->weight[k]->cols,
-                last ? mlp->last_activation : mlp->hidden_activation, to);
-        *from = to;
-    }
-}
-
-static int ppo__export_widest(const ppo_actor_critic *model) {
-    int widest = model->obs_size;
-    for (int k = 0; k < model->trunk.layers; ++k) {
-        if (model->trunk.weight[k]->cols > widest) widest = model->trunk.weight[k]->cols;
-    }
-    for (int k = 0; k < model->actor.layers; ++k) {
-        if (model->actor.weight[k]->cols > widest) widest = model->actor.weight[k]->cols;
-    }
-    return widest;
-}
-
-static void ppo__export_policy(const ppo__export *x) {
-    const ppo_actor_critic *model = &x->agent->model;
-    const char             *from = "even";
-    int                     recurrent = model->core.width, widest = ppo__export_widest(model);
-    ppo__export_text(x, ppo__export_functions);
-    if (recurrent) ppo__export_text(x, ppo__export_gru);
-    fprintf(x->out,
-            "/* output [%d]: %s */\nstatic inline void %s_forward(const float *obs, %sfloat *output) {\n",
-            ppo__space_outputs(&model->action_space),
-            model->action_space.kind == PPO_BOX ? "the mean, before the box" : "logits", x->name,
-            recurrent ? "float *state, " : "");
-    fprintf(x->out,
-            "    float even[%d], odd[%d];\n    int   j;\n    for (j = 0; j < %d; ++j) even[j] = obs[j];\n",
-            widest, widest, model->obs_size);
-    if (x->agent->obs_norm.size) {
-        ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) {\n"
-                            "        even[j] = (obs[j] - @_obs_mean[j] - @_obs_rest[j]) * @_obs_scale[j];\n");
-        const ppo__constant limit = ppo__c_float((double)x->agent->clip_obs);
-        fprintf(x->out, "        even[j] = even[j] > %s ? %s : even[j] < -%s ? -%s : even[j];\n    }\n",
-                limit.text, limit.text, limit.text, limit.text);
-    }
-    ppo__export_layers(x, "trunk", &model->trunk, &from, 0);
-    if (recurrent) {
-        fprintf(x->out, "    %s_recur(%s, %d, state);\n", x->name, from, model->core.input_weight->rows);
-        from = "state";
-    }
-    ppo__export_layers(x, "actor", &model->actor, &from, 1);
-    fprintf(x->out, "    (void)odd;\n}\n\n");
-}
-
-/* The rest of the line is "NAME_predict(const float *obs, float *state, what the action goes to) {". */
-static void ppo__export_head(const ppo__export *x, const char *result, const char *to) {
-    int recurrent = x->agent->model.core.width != 0;
-    fprintf(x->out, "static inline %s %s_predict(const float *obs%s%s%s) {\n", result, x->name,
-            recurrent ? ", float *state" : "", *to ? ", " : "", to);
-}
-
-static void ppo__export_call(const ppo__export *x, const char *output) {
-    fprintf(x->out, "    %s_forward(obs, %s%s);\n", x->name, x->agent->model.core.width ? "state, " : "",
-            output);
-}
-
-static void ppo__export_box(const ppo__export *x) {
-    const ppo_space    *space = &x->agent->model.action_space;
-    const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
-    fprintf(x->out, "/* action [%d], within [%s, %s] */\n", space->n, low.text, high.text);
-    ppo__export_head(x, "void", "float *action");
-    fprintf(x->out, "    int j;\n");
-    ppo__export_call(x, "action");
-    fprintf(x->out, "    for (j = 0; j < %d; ++j) {\n", space->n);
-    if (x->agent->model.squash) {
-        fprintf(x->out, "        action[j] = %s + %s * (%s_tanh(action[j]) + 1.0f);\n", low.text,
-                ppo__c_float(0.5 * ((double)space->high - (double)space->low)).text, x->name);
-    }
-    if (ppo__finite(space->low))
-        fprintf(x->out, "        if (action[j] < %s) action[j] = %s;\n", low.text, low.text);
-    if (ppo__finite(space->high))
-        fprintf(x->out, "        if (action[j] > %s) action[j] = %s;\n", high.text, high.text);
-    fprintf(x->out, "    }\n}\n\n");
-}
-
-static void ppo__export_choices(const ppo__export *x) {
-    const ppo_space *space = &x->agent->model.action_space;
-    int              heads, outputs = ppo__space_outputs(space), one = space->kind == PPO_DISCRETE;
-    const int       *sizes = ppo__space_heads(space, &heads);
-    ppo__export_text(x, "/* the likeliest of n */\n"
-                        "static inline int @_largest(const float *logit, int n) {\n"
-                        "    int j, best = 0;\n"
-                        "    for (j = 1; j < n; ++j) best = logit[j] > logit[best] ? j : best;\n"
-                        "    return best;\n}\n\n");
-    if (one) fprintf(x->out, "/* the likeliest action, 0 .. %d */\n", outputs - 1);
-    else fprintf(x->out, "/* choices [%d] */\n", heads);
-    ppo__export_head(x, one ? "int" : "void", one ? "" : "int *choices");
-    fprintf(x->out, "    float logit[%d];\n", outputs);
-    ppo__export_call(x, "logit");
-    if (one) fprintf(x->out, "    return %s_largest(logit, %d);\n", x->name, outputs);
-    for (int h = 0, at = 0; h < heads && !one; at += sizes[h++]) {
-        fprintf(x->out, "    choices[%d] = %s_largest(logit + %d, %d);\n", h, x->name, at, sizes[h]);
-    }
-    fprintf(x->out, "}\n\n");
-}
-
-static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
-    ppo__export x = *(const ppo__export *)user;
-    char        name[64];
-    x.out = out;
-    snprintf(name, sizeof name, "%s", x.agent->environment);
-    for (char *c = name; *c; ++c) { /* nothing that ends a comment, a line or more */
-        if (!isalnum((unsigned char)*c) && !strchr(" -_.,:()", *c)) *c = '_';
-    }
-    fprintf(out,
-            "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n   The "
-            "observation is that of the environment, unscaled. */\n",
-            name[0] ? " for " : "", name);
-    ppo__export_text(&x, "#ifndef @_INCLUDED\n#define @_INCLUDED\n\n");
-    fprintf(out, "enum { %s_OBS = %d", x.name, x.agent->model.obs_size);
-    if (x.agent->model.core.width) fprintf(out, ", %s_STATE = %d", x.name, x.agent->model.core.width);
-    fprintf(out, " };\n\n");
-    ppo_status status = ppo__export_arrays(&x);
-    if (status) return status;
-    ppo__export_policy(&x);
-    if (x.agent->model.action_space.kind == PPO_BOX) ppo__export_box(&x);
-    else ppo__export_choices(&x);
-    ppo__export_text(&x, "#endif\n");
-    return PPO_OK;
-}
-
-PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path) {
-    if (!agent || !name || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_export_c: an argument is NULL");
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-    size_t            length = strlen(name);
-    if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name)) {
-        return ppo_fail(
-            PPO_ERROR_ARGUMENT,
-            "ppo_export_c: the name \"%.60s\" will not do: 1 to 60 letters, digits and _, a letter first",
-            name);
-    }
-    ppo__export export_ = {agent, name, NULL};
-    return ppo__write_file(path, ppo__export_all, &export_);
-}
-
-/* --------------------------------------------------------------------------------------------------------
-   16 Files, part 7 of 7: tokenizers
-   -------------------------------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *name, *array;
-    int         rank; /* of the array */
-} ppo__tokenizer_kinds[] = {{"characters", "tokenizer.characters", 1}, {"bpe", "tokenizer.merges", 2}};
-
-PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file) {
-    if (!tokenizer || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_put: an argument is NULL");
-    int     kind = tokenizer->kind, first = tokenizer->ordinary, end = tokenizer->vocab;
-    int64_t shape[2] = {tokenizer->unit_count, 2};
-    size_t  bytes = (size_t)(tokenizer->start[end] - tokenizer->start[first] + end - first);
-    char   *names = (char *)ppo__alloc(bytes + 1), *out = names;
-    if (!names) return PPO_ERROR_MEMORY;
-    for (int t = first; t < end; ++t) {
-        size_t length = (size_t)ppo__token_length(tokenizer, t);
-        if (t > first) *out++ = '\n';
-        memcpy(out, tokenizer->bytes + tokenizer->start[t], length);
-        out += length;
-    }
-    ppo_status status = ppo_file_add(file, ppo__tokenizer_kinds[kind].array, PPO_I32, shape,
-                                     ppo__tokenizer_kinds[kind].rank, tokenizer->units);
-    if (!status) status = ppo_file_set_text(file, "tokenizer.specials", names);
-    if (!status) status = ppo_file_set_text(file, "tokenizer", ppo__tokenizer_kinds[kind].name);
-    ppo__free(names);
-    return status;
-}
-
-/* The lines of a text as names [PPO_MAX_SPECIALS]; `copy` has room for the text and is written to. Returns
-   how many there are, which may be more. */
-static int ppo__split_lines(const char *text, char *copy, const char **names) {
-    int count = 0;
-    strcpy(copy, text);
-    for (char *line = *copy ? copy : NULL; line; ++count) {
-        char *end = strchr(line, '\n');
-        if (count < PPO_MAX_SPECIALS) names[count] = line;
-        if (end) *end++ = 0;
-        line = end;
-    }
-    return count;
-}
-
-static ppo_status ppo__get_tokenizer(const ppo_file *file, int kind, const char *specials,
-                                     ppo_tokenizer **tokenizer) {
-    const char      *name = ppo__tokenizer_kinds[kind].array;
-    const ppo_array *array = ppo_file_find(file, name);
-    int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
-    ppo_status status = ppo_file_expect(file, name, PPO_I32, shape, ppo__tokenizer_kinds[kind].rank, &array);
-    if (status) return status;
-    if (shape[0] > PPO_MAX_VOCAB) {
-        return ppo__file_fail(file->path, "\"%s\" has %lld rows, more than %d", name, (long long)shape[0],
-                              (int)PPO_MAX_VOCAB);
-    }
-    ppo__arena   memory = {NULL, NULL};
-    char        *copy = (char *)ppo__arena_take(&memory, strlen(specials) + 1);
-    const char **names = (const char **)ppo__arena_array(&memory, PPO_MAX_SPECIALS, sizeof *names);
-    status = PPO_ERROR_MEMORY;
-    if (copy && names) {
-        int count = ppo__split_lines(specials, copy, names);
-        status =
-            ppo__tokenizer_make(kind, (const int32_t *)array->data, (int)shape[0], names, count, tokenizer);
-    }
-    ppo__arena_free(&memory);
-    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
-}
-
-PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer) {
-    if (!file || !tokenizer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_get: an argument is NULL");
-    *tokenizer = NULL;
-    const char *kind = ppo_file_text(file, "tokenizer");
-    const char *specials = ppo_file_text(file, "tokenizer.specials");
-    if (!kind || !specials) {
-        return ppo__file_fail(file->path, "there is no text \"%s\"",
-                              kind ? "tokenizer.specials" : "tokenizer");
-    }
-    for (int k = PPO__CHARACTERS; k <= PPO__BPE; ++k) {
-        if (strcmp(kind, ppo__tokenizer_kinds[k].name) != 0) continue;
-        return ppo__get_tokenizer(file, k, specials, tokenizer);
-    }
-    return ppo__file_fail(file->path, "the tokenizer is \"%.60s\", not \"%s\" or \"%s\"", kind,
-                          ppo__tokenizer_kinds[0].name, ppo__tokenizer_kinds[1].name);
-}
-
-PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path) {
-    ppo_file *file = NULL;
-    if (!tokenizer || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_save: an argument is NULL");
-    ppo_status status = ppo_file_create(&file);
-    if (!status) status = ppo_tokenizer_put(tokenizer, file);
-    if (!status) status = ppo_file_write(file, path);
-    ppo_file_free(file);
-    return status;
-}
-
-PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer) {
-    ppo_file *file = NULL;
-    if (!path || !tokenizer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_load: an argument is NULL");
-    *tokenizer = NULL;
-    ppo_status status = ppo_file_read(path, &file);
-    if (!status) status = ppo_tokenizer_get(file, tokenizer);
-    ppo_file_free(file);
-    return status;
-}
-
-/* --------------------------------------------------------------------------------------------------------
-   17 Reports
-   -------------------------------------------------------------------------------------------------------- */
-
+#ifndef PPO_NO_CONTROL
 static int ppo__is_terminal(FILE *file) {
 #if defined(__unix__) || defined(__APPLE__)
     return file == stdout ? isatty(1) : file == stderr ? isatty(2) : 0;
@@ -13849,6 +13951,7 @@ PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
     fflush(out);
     return 0;
 }
+#endif
 
 /* y at `x0`, by lines between the points that are finite; NaN outside them. */
 static double ppo__curve_at(const float *x, const float *y, int n, double x0) {
@@ -13913,26 +14016,6 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     fprintf(file, "\n%*s  %.*s", (int)LABEL, "", columns, left);
     if (gap > 0) fprintf(file, "%*s%s", gap, "", right);
     fputc('\n', file);
-}
-
-/* -- files -- */
-
-enum { PPO__PATH = 4096 };
-
-static PPO__PRINTF(2, 3) ppo_status ppo__compose_path(char path[PPO__PATH], const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(path, PPO__PATH, format, args);
-    va_end(args);
-    if (length >= 0 && length < PPO__PATH) return PPO_OK;
-    return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d characters", PPO__PATH - 1);
-}
-
-static ppo_status ppo__create_file(char path[PPO__PATH], FILE **file) {
-    int cause = ppo__make_directories(path);
-    *file = fopen(path, "wb");
-    if (*file) return PPO_OK;
-    return ppo__file_failed(path, "created", errno == ENOENT && cause ? cause : errno);
 }
 
 /* A number as Python writes it, "nan" and a point whatever the locale, into text [64]. */
@@ -14143,6 +14226,28 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
     }
     ppo__chart chart = {title, x_label, y_label, curves, count};
     return ppo__write_file(path, ppo__svg, &chart);
+}
+
+#ifndef PPO_NO_CONTROL
+
+/* -- files -- */
+
+enum { PPO__PATH = 4096 };
+
+static PPO__PRINTF(2, 3) ppo_status ppo__compose_path(char path[PPO__PATH], const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(path, PPO__PATH, format, args);
+    va_end(args);
+    if (length >= 0 && length < PPO__PATH) return PPO_OK;
+    return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d characters", PPO__PATH - 1);
+}
+
+static ppo_status ppo__create_file(char path[PPO__PATH], FILE **file) {
+    int cause = ppo__make_directories(path);
+    *file = fopen(path, "wb");
+    if (*file) return PPO_OK;
+    return ppo__file_failed(path, "created", errno == ENOENT && cause ? cause : errno);
 }
 
 /* -- the log: a file that grows by whole rows or records -- */
@@ -14492,6 +14597,10 @@ PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, l
     ppo__put_scalar(&summary, key, (float)value);
     return ppo__append_event(&log->events, steps, 5, summary.data, summary.n);
 }
+
+#endif
+
+#endif /* PPO_NO_REPORTS */
 
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
