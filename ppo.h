@@ -2338,41 +2338,39 @@ PPO_DEF ppo_status ppo_set_threads(int threads) {
     return PPO_OK;
 }
 
-/* Divides work on n rows, or columns, among the threads: part() gets from .. to - 1, in multiples of `step`.
-   `work` is how much it is for a row, in multiply-adds; where there is too little, one part gets all. */
-typedef void (*ppo__part_fn)(void *user, int part, int from, int to);
+/* Divides work on rows (or columns) 0 .. n - 1 among the threads: body(user, range, from, to) is called for
+   rows from .. to - 1 of each range, whose number counts from 0. Ranges begin at multiples of `grain`.
+   `work`: multiply-adds per row; too little work is done in a single range. */
+typedef void (*ppo__range_fn)(void *user, int range, int from, int to);
 
-typedef struct ppo__split_job {
-    int          steps, step, n, parts;
-    ppo__part_fn part;
-    void        *user;
-} ppo__split_job;
+typedef struct ppo__parallel_job {
+    int           n, grain, ranges;
+    ppo__range_fn body;
+    void         *user;
+} ppo__parallel_job;
 
-static void ppo__split_task(void *user, int k) {
-    const ppo__split_job *job = (const ppo__split_job *)user;
-    if (k >= job->parts) return;
-    int from = (int)((int64_t)job->steps * k / job->parts) * job->step;
-    int to = (int)((int64_t)job->steps * (k + 1) / job->parts) * job->step;
-    job->part(job->user, k, from, to < job->n ? to : job->n);
-}
-
-static int ppo__parts(int n, int step, double work) {
-    enum { LEAST = 1 << 16 }; /* worth a part: some microseconds */
+static int ppo__range_count(int n, int grain, double work) {
+    enum { LEAST = 1 << 16 }; /* work that pays for a range: some microseconds */
     if (!ppo__arithmetic_pool) return 1;
-    int steps = (n - 1) / step + 1, parts = ppo__arithmetic_pool->tasks;
-    if (work * n < (double)LEAST * parts) parts = (int)(work * n / LEAST);
-    if (parts > steps) parts = steps;
-    return parts > 1 ? parts : 1;
+    int grains = ppo__divide_up(n, grain), ranges = ppo__arithmetic_pool->tasks;
+    if (work * n < (double)LEAST * ranges) ranges = (int)(work * n / LEAST);
+    if (ranges > grains) ranges = grains;
+    return ranges > 1 ? ranges : 1;
 }
 
-static void ppo__split(int n, int step, double work, ppo__part_fn part, void *user) {
-    int parts = ppo__parts(n, step, work);
-    if (parts == 1) {
-        part(user, 0, 0, n);
-        return;
-    }
-    ppo__split_job job = {(n - 1) / step + 1, step, n, parts, part, user};
-    ppo__pool_run(ppo__arithmetic_pool, ppo__split_task, &job);
+static void ppo__parallel_task(void *user, int k) {
+    const ppo__parallel_job *job = (const ppo__parallel_job *)user;
+    if (k >= job->ranges) return;
+    int64_t grains = ppo__divide_up(job->n, job->grain);
+    int     from = (int)(grains * k / job->ranges) * job->grain;
+    int     to = (int)(grains * (k + 1) / job->ranges) * job->grain;
+    job->body(job->user, k, from, to < job->n ? to : job->n);
+}
+
+static void ppo__parallel_for(int n, int grain, double work, ppo__range_fn body, void *user) {
+    ppo__parallel_job job = {n, grain, ppo__range_count(n, grain, work), body, user};
+    if (job.ranges == 1) body(user, 0, 0, n);
+    else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &job);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -4094,42 +4092,42 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
 }
 
 /* Elementwise work on large arrays is divided into lines. */
-enum { PPO__LINE = 1024 };
+enum { PPO__FLOAT_GRAIN = 1024 };
 
-static int ppo__lines(size_t n) { return (int)((n + PPO__LINE - 1) / PPO__LINE); }
+static int ppo__grains(size_t n) { return (int)((n + PPO__FLOAT_GRAIN - 1) / PPO__FLOAT_GRAIN); }
 
-typedef struct ppo__lines_job {
+typedef struct ppo__floats_job {
     const float *x;
     float       *y;
     size_t       n;
-} ppo__lines_job;
+} ppo__floats_job;
 
-static size_t ppo__line_end(size_t n, int to) {
-    size_t end = ppo__at(to, PPO__LINE);
+static size_t ppo__grain_end(size_t n, int to) {
+    size_t end = ppo__at(to, PPO__FLOAT_GRAIN);
     return end < n ? end : n;
 }
 
-static void ppo__zero_lines(void *user, int part, int from, int to) {
-    const ppo__lines_job *job = (const ppo__lines_job *)user;
-    size_t                at = ppo__at(from, PPO__LINE);
-    memset(job->y + at, 0, (ppo__line_end(job->n, to) - at) * sizeof(float));
+static void ppo__zero_range(void *user, int range, int from, int to) {
+    const ppo__floats_job *job = (const ppo__floats_job *)user;
+    size_t                 at = ppo__at(from, PPO__FLOAT_GRAIN);
+    memset(job->y + at, 0, (ppo__grain_end(job->n, to) - at) * sizeof(float));
 }
 
 static void ppo__zero(float *y, size_t n) {
-    ppo__lines_job job = {NULL, y, n};
-    ppo__split(ppo__lines(n), 1, 8.0 * PPO__LINE, ppo__zero_lines, &job);
+    ppo__floats_job job = {NULL, y, n};
+    ppo__parallel_for(ppo__grains(n), 1, 8.0 * PPO__FLOAT_GRAIN, ppo__zero_range, &job);
 }
 
-static void ppo__add_lines(void *user, int part, int from, int to) {
-    const ppo__lines_job *job = (const ppo__lines_job *)user;
-    size_t                at = ppo__at(from, PPO__LINE);
-    ppo__k()->add(job->x + at, job->y + at, ppo__line_end(job->n, to) - at);
+static void ppo__add_range(void *user, int range, int from, int to) {
+    const ppo__floats_job *job = (const ppo__floats_job *)user;
+    size_t                 at = ppo__at(from, PPO__FLOAT_GRAIN);
+    ppo__k()->add(job->x + at, job->y + at, ppo__grain_end(job->n, to) - at);
 }
 
 /* y += x */
 static void ppo__add_to(const float *x, float *y, size_t n) {
-    ppo__lines_job job = {x, y, n};
-    ppo__split(ppo__lines(n), 1, 10.0 * PPO__LINE, ppo__add_lines, &job);
+    ppo__floats_job job = {x, y, n};
+    ppo__parallel_for(ppo__grains(n), 1, 10.0 * PPO__FLOAT_GRAIN, ppo__add_range, &job);
 }
 
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
@@ -4463,7 +4461,7 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 }
 
 /* Matrices are divided among threads in strips of so many rows, or columns. */
-enum { PPO__STRIP = 16 };
+enum { PPO__ROW_GRAIN = 16 };
 
 /* A chain of layers y = activation(x w + b), each fed by the one before, is one operation. Between its layers
    nothing has to be recorded, cleared or added up, and each strip of rows goes through all of them at once.
@@ -4509,7 +4507,7 @@ static void ppo__layer_rows(const ppo__layer *layer, int from, int to) {
     if (layer->activation == PPO_GELU) ppo__k()->gelu(y, y, n);
 }
 
-static void ppo__chain_rows(void *user, int part, int from, int to) {
+static void ppo__chain_rows(void *user, int range, int from, int to) {
     const ppo__chain *chain = (const ppo__chain *)user;
     for (int k = 0; k < chain->count; ++k) ppo__layer_rows(&chain->layer[k], from, to);
 }
@@ -4535,7 +4533,8 @@ static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
 static ppo_status ppo__chain_forward(ppo_node *node) {
     ppo__chain *chain = (ppo__chain *)node->args;
     ppo_status  status = ppo__chain_layers(node, chain);
-    if (!status) ppo__split(node->in[0]->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows, chain);
+    if (!status)
+        ppo__parallel_for(node->in[0]->rows, PPO__ROW_GRAIN, ppo__chain_work(chain), ppo__chain_rows, chain);
     return status;
 }
 
@@ -4553,7 +4552,7 @@ static void ppo__layer_rows_backward(const ppo__layer *layer, int from, int to) 
                    layer->dx_before ? layer->dx_before + at_x : NULL, in, layer->dx + at_x, in);
 }
 
-static void ppo__chain_rows_backward(void *user, int part, int from, int to) {
+static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
     const ppo__chain *chain = (const ppo__chain *)user;
     for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz; --k)
         ppo__layer_rows_backward(&chain->layer[k], from, to);
@@ -4564,7 +4563,7 @@ static int ppo__layer_learns(const ppo__layer *layer) {
 }
 
 /* Some rows of dw, the first of which has db, too; or some columns of both, where there are more of them. */
-static void ppo__layer_dw(void *user, int part, int from, int to) {
+static void ppo__layer_dw(void *user, int range, int from, int to) {
     const ppo__layer *layer = (const ppo__layer *)user;
     int               in = layer->w->rows, out = layer->w->cols, rows = layer->rows;
     float            *dw = layer->w->grad, *db = layer->b ? layer->b->grad : NULL;
@@ -4610,12 +4609,14 @@ static ppo_status ppo__chain_transposes(ppo_node *node, ppo__chain *chain) {
 static void ppo__chain_backward(ppo_node *node) {
     ppo__chain *chain = (ppo__chain *)node->args;
     if (ppo__chain_gradients(node, chain) || ppo__chain_transposes(node, chain)) return;
-    ppo__split(node->in[0]->rows, PPO__STRIP, ppo__chain_work(chain), ppo__chain_rows_backward, chain);
+    ppo__parallel_for(node->in[0]->rows, PPO__ROW_GRAIN, ppo__chain_work(chain), ppo__chain_rows_backward,
+                      chain);
     for (int k = chain->count - 1; k >= 0; --k) { /* one by one: the same w may be in several layers */
         ppo__layer *layer = &chain->layer[k];
         int         in = layer->w->rows, out = layer->w->cols;
         double      work = (double)(in < out ? in : out) * layer->rows;
-        if (ppo__layer_learns(layer)) ppo__split(in < out ? out : in, PPO__STRIP, work, ppo__layer_dw, layer);
+        if (ppo__layer_learns(layer))
+            ppo__parallel_for(in < out ? out : in, PPO__ROW_GRAIN, work, ppo__layer_dw, layer);
     }
 }
 
@@ -4664,7 +4665,7 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
 }
 
 /* y = a b^T. Backward: da += dy b,  db += dy^T a. */
-static void ppo__transposed_rows(void *user, int part, int from, int to) {
+static void ppo__transposed_rows(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
     ppo__k()->gemm(to - from, b->rows, a->cols, a->data + ppo__at(from, a->cols), a->cols, 1, node->scratch,
@@ -4676,11 +4677,11 @@ static ppo_status ppo__transposed_forward(ppo_node *node) {
     node->scratch = ppo_tape_alloc(node->tape, ppo__size(b));
     if (!node->scratch) return PPO_ERROR_MEMORY;
     ppo__k()->transpose(b->rows, b->cols, b->data, b->cols, node->scratch, b->rows);
-    ppo__split(a->rows, PPO__STRIP, (double)ppo__size(b), ppo__transposed_rows, node);
+    ppo__parallel_for(a->rows, PPO__ROW_GRAIN, (double)ppo__size(b), ppo__transposed_rows, node);
     return PPO_OK;
 }
 
-static void ppo__transposed_da(void *user, int part, int from, int to) {
+static void ppo__transposed_da(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
     int               inner = a->cols, out = b->rows;
@@ -4689,7 +4690,7 @@ static void ppo__transposed_da(void *user, int part, int from, int to) {
                    inner, da, inner);
 }
 
-static void ppo__transposed_db(void *user, int part, int from, int to) {
+static void ppo__transposed_db(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
     int               inner = a->cols, out = b->rows;
@@ -4700,8 +4701,8 @@ static void ppo__transposed_db(void *user, int part, int from, int to) {
 
 static void ppo__transposed_backward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    if (a->grad) ppo__split(a->rows, PPO__STRIP, (double)ppo__size(b), ppo__transposed_da, node);
-    if (b->grad) ppo__split(b->rows, PPO__STRIP, (double)ppo__size(a), ppo__transposed_db, node);
+    if (a->grad) ppo__parallel_for(a->rows, PPO__ROW_GRAIN, (double)ppo__size(b), ppo__transposed_da, node);
+    if (b->grad) ppo__parallel_for(b->rows, PPO__ROW_GRAIN, (double)ppo__size(a), ppo__transposed_db, node);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
@@ -4749,7 +4750,7 @@ PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const 
 }
 
 /* kept: mean and 1 / standard deviation of each row */
-static void ppo__layer_norm_rows(void *user, int part, int from, int to) {
+static void ppo__layer_norm_rows(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
     float            *kept = (float *)node->kept + ppo__at(2, from);
@@ -4764,7 +4765,7 @@ static ppo_status ppo__layer_norm_forward(ppo_node *node) {
     const ppo_tensor *x = node->in[0];
     node->kept = ppo_tape_alloc(node->tape, ppo__at(2, x->rows));
     if (!node->kept) return PPO_ERROR_MEMORY;
-    ppo__split(x->rows, 1, 1000 + 20.0 * x->cols, ppo__layer_norm_rows, node);
+    ppo__parallel_for(x->rows, 1, 1000 + 20.0 * x->cols, ppo__layer_norm_rows, node);
     return PPO_OK;
 }
 
@@ -6104,7 +6105,7 @@ static ppo__heads ppo__categorical_heads(const ppo_node *node) {
 /* Of a row, as many multiply-adds as take as long. */
 static double ppo__categorical_work(const ppo_node *node) { return 4000 + 20.0 * node->in[0]->cols; }
 
-static void ppo__categorical_rows(void *user, int part, int from, int to) {
+static void ppo__categorical_rows(void *user, int range, int from, int to) {
     const ppo_node *node = (const ppo_node *)user;
     const int      *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads      heads = ppo__categorical_heads(node);
@@ -6125,11 +6126,11 @@ static ppo_status ppo__categorical_forward(ppo_node *node) {
     int blocks = (logits->rows - 1) / PPO__BLOCK + 1;
     node->kept = ppo__tape_take(node->tape, ppo__at(blocks, heads.count), sizeof(ppo__rows));
     if (!node->kept) return PPO_ERROR_MEMORY;
-    ppo__split(logits->rows, PPO__BLOCK, ppo__categorical_work(node), ppo__categorical_rows, node);
+    ppo__parallel_for(logits->rows, PPO__BLOCK, ppo__categorical_work(node), ppo__categorical_rows, node);
     return PPO_OK;
 }
 
-static void ppo__categorical_rows_backward(void *user, int part, int from, int to) {
+static void ppo__categorical_rows_backward(void *user, int range, int from, int to) {
     const ppo_node *node = (const ppo_node *)user;
     const int      *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads      heads = ppo__categorical_heads(node);
@@ -6145,8 +6146,8 @@ static void ppo__categorical_rows_backward(void *user, int part, int from, int t
 }
 
 static void ppo__categorical_backward(ppo_node *node) {
-    ppo__split(node->in[0]->rows, PPO__BLOCK, ppo__categorical_work(node), ppo__categorical_rows_backward,
-               node);
+    ppo__parallel_for(node->in[0]->rows, PPO__BLOCK, ppo__categorical_work(node),
+                      ppo__categorical_rows_backward, node);
 }
 
 static void ppo__two_results(ppo_node *node, ppo_tensor **first, ppo_tensor **second) {
@@ -6965,11 +6966,11 @@ typedef struct ppo__adam_job {
     const ppo_adam *adam;
 } ppo__adam_job;
 
-static void ppo__adam_lines(void *user, int part, int from, int to) {
+static void ppo__adam_range(void *user, int range, int from, int to) {
     const ppo__adam_job *job = (const ppo__adam_job *)user;
     ppo_params          *params = job->params;
-    size_t               at = job->begin + ppo__at(from, PPO__LINE);
-    size_t               n = job->begin + ppo__line_end(job->end - job->begin, to) - at;
+    size_t               at = job->begin + ppo__at(from, PPO__FLOAT_GRAIN);
+    size_t               n = job->begin + ppo__grain_end(job->end - job->begin, to) - at;
     ppo_adam_step(params->data + at, params->grad + at, params->m + at, params->v + at, n, job->adam,
                   params->step);
 }
@@ -7010,7 +7011,8 @@ static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, flo
         ppo_adam      scaled;
         ppo__adam_job job = {params, 0, 0, &scaled};
         i = ppo__params_group(params, i, adam, &scaled, &job.begin, &job.end);
-        ppo__split(ppo__lines(job.end - job.begin), 1, 40.0 * PPO__LINE, ppo__adam_lines, &job);
+        ppo__parallel_for(ppo__grains(job.end - job.begin), 1, 40.0 * PPO__FLOAT_GRAIN, ppo__adam_range,
+                          &job);
     }
     return PPO_OK;
 }
@@ -9218,11 +9220,11 @@ typedef struct ppo__shards_job {
 } ppo__shards_job;
 
 /* The gradients of shards from .. to - 1; a failure stays on the tape, which is for this thread. */
-static void ppo__shard_gradients(void *user, int thread, int from, int to) {
+static void ppo__shard_gradients(void *user, int range, int from, int to) {
     const ppo__shards_job *job = (const ppo__shards_job *)user;
     ppo__minibatch        *batch = &job->trainer->minibatch;
     const ppo_params      *params = job->trainer->agent->model.params;
-    ppo_tape              *tape = job->trainer->tapes[thread];
+    ppo_tape              *tape = job->trainer->tapes[range];
     ppo_status             status = PPO_OK;
     for (int k = from; k < to && !status; ++k) {
         ppo__shard *shard = &batch->shard[k];
@@ -9239,10 +9241,11 @@ static void ppo__shard_gradients(void *user, int thread, int from, int to) {
 }
 
 /* grad of the first shard += those of the others, in order. */
-static void ppo__add_shards(void *user, int thread, int from, int to) {
+static void ppo__add_shards(void *user, int range, int from, int to) {
     const ppo_trainer    *trainer = (const ppo_trainer *)user;
     const ppo__minibatch *batch = &trainer->minibatch;
-    size_t at = ppo__at(from, PPO__LINE), n = ppo__line_end(trainer->agent->model.params->count, to) - at;
+    size_t                at = ppo__at(from, PPO__FLOAT_GRAIN),
+           n = ppo__grain_end(trainer->agent->model.params->count, to) - at;
     for (int k = 1; k < batch->shards; ++k)
         ppo__k()->add(batch->shard[k].grad + at, batch->shard[0].grad + at, n);
 }
@@ -9254,14 +9257,15 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, const ppo__step_settings *
     const ppo_params     *params = trainer->agent->model.params;
     ppo__shards_job       job = {trainer, settings};
     double                work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
-    int                   threads = ppo__parts(batch->shards, 1, work);
-    ppo__split(batch->shards, 1, work, ppo__shard_gradients, &job);
+    int                   threads = ppo__range_count(batch->shards, 1, work);
+    ppo__parallel_for(batch->shards, 1, work, ppo__shard_gradients, &job);
     for (int k = 0; k < threads; ++k) {
         ppo_status status = ppo_tape_status(trainer->tapes[k]);
         if (status) return status;
     }
     if (batch->shards > 1)
-        ppo__split(ppo__lines(params->count), 1, (double)PPO__LINE * batch->shards, ppo__add_shards, trainer);
+        ppo__parallel_for(ppo__grains(params->count), 1, (double)PPO__FLOAT_GRAIN * batch->shards,
+                          ppo__add_shards, trainer);
     ppo__mean_stats(batch, stats);
     return PPO_OK;
 }
@@ -11629,12 +11633,12 @@ static size_t ppo__attention_scratch(const ppo_node *node, size_t *numbers) {
 
 /* Calls what() with the heads from .. to - 1 of all heads of all sequences, and with where their rows
    start. */
-static void ppo__attention_heads(ppo_node *node, int part, int from, int to,
+static void ppo__attention_heads(ppo_node *node, int range, int from, int to,
                                  void (*what)(ppo_node *node, const ppo__head *head, int start,
                                               float *scratch)) {
     const ppo__attention_args *args = (const ppo__attention_args *)node->args;
     float                     *p = (float *)node->kept;
-    size_t                     numbers, scratch = part * ppo__attention_scratch(node, &numbers);
+    size_t                     numbers, scratch = range * ppo__attention_scratch(node, &numbers);
     for (int s = 0, i = 0; s < args->count; ++s) {
         for (int head = 0; head < args->heads; ++head, ++i) {
             ppo__head h = ppo__attention_head(node, s, head, p);
@@ -11649,8 +11653,8 @@ static void ppo__attention_head_forward(ppo_node *node, const ppo__head *h, int 
     ppo__attend(h, scratch, node->out[0]->data + ppo__at(start, h->width) + column);
 }
 
-static void ppo__attention_part(void *user, int part, int from, int to) {
-    ppo__attention_heads((ppo_node *)user, part, from, to, ppo__attention_head_forward);
+static void ppo__attention_part(void *user, int range, int from, int to) {
+    ppo__attention_heads((ppo_node *)user, range, from, to, ppo__attention_head_forward);
 }
 
 static void ppo__attention_head_backward(ppo_node *node, const ppo__head *h, int start, float *scratch) {
@@ -11659,18 +11663,18 @@ static void ppo__attention_head_backward(ppo_node *node, const ppo__head *h, int
                          scratch + ppo__at(h->n, h->size), node->in[0]->grad + at);
 }
 
-static void ppo__attention_part_backward(void *user, int part, int from, int to) {
-    ppo__attention_heads((ppo_node *)user, part, from, to, ppo__attention_head_backward);
+static void ppo__attention_part_backward(void *user, int range, int from, int to) {
+    ppo__attention_heads((ppo_node *)user, range, from, to, ppo__attention_head_backward);
 }
 
-static ppo_status ppo__attention_split(ppo_node *node, ppo__part_fn part) {
+static ppo_status ppo__attention_split(ppo_node *node, ppo__range_fn part) {
     const ppo__attention_args *args = (const ppo__attention_args *)node->args;
     size_t                     numbers, scratch = ppo__attention_scratch(node, &numbers);
     int                        n = args->heads * args->count;
     double                     work = 2.0 * (double)numbers / n * (node->out[0]->cols / args->heads);
-    node->scratch = ppo_tape_alloc(node->tape, ppo__parts(n, 1, work) * scratch);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__range_count(n, 1, work) * scratch);
     if (!node->scratch) return PPO_ERROR_MEMORY;
-    ppo__split(n, 1, work, part, node);
+    ppo__parallel_for(n, 1, work, part, node);
     return PPO_OK;
 }
 

@@ -12,7 +12,7 @@ typedef struct visits {
     int part[64], rows[4096], parts;
 } visits;
 
-static void visit(void *user, int part, int from, int to) {
+static void visit(void *user, int range, int from, int to) {
     visits *v = (visits *)user;
     v->part[part]++;
     for (int i = from; i < to; i++) v->rows[i]++;
@@ -25,10 +25,10 @@ static void every_row_is_in_one_part_and_strips_stay_whole(void **state) {
         for (int n = 1; n < 4096; n = n * 3 / 2 + 1) {
             visits v;
             memset(&v, 0, sizeof v);
-            ppo__split(n, 16, 1e9, visit, &v);
+            ppo__parallel_for(n, 16, 1e9, visit, &v);
             for (int i = 0; i < 4096; i++) assert_int_equal(v.rows[i], i < n);
-            for (int k = 0; k < 64; k++) assert_int_equal(v.part[k], k < ppo__parts(n, 16, 1e9));
-            assert_int_equal(ppo__parts(n, 16, 1e9), (n + 15) / 16 < threads ? (n + 15) / 16 : threads);
+            for (int k = 0; k < 64; k++) assert_int_equal(v.part[k], k < ppo__range_count(n, 16, 1e9));
+            assert_int_equal(ppo__range_count(n, 16, 1e9), (n + 15) / 16 < threads ? (n + 15) / 16 : threads);
         }
     }
     assert_ok(ppo_set_threads(1));
@@ -37,14 +37,14 @@ static void every_row_is_in_one_part_and_strips_stay_whole(void **state) {
 static void what_is_too_small_is_not_divided(void **state) {
     (void)state;
     assert_ok(ppo_set_threads(4));
-    assert_int_equal(ppo__parts(64, 16, 64 * 4), 1);
-    assert_int_equal(ppo__parts(256, 16, 64 * 64), 4);
-    assert_int_equal(ppo__parts(1, 1, 1e12), 1);
+    assert_int_equal(ppo__range_count(64, 16, 64 * 4), 1);
+    assert_int_equal(ppo__range_count(256, 16, 64 * 64), 4);
+    assert_int_equal(ppo__range_count(1, 1, 1e12), 1);
     assert_ok(ppo_set_threads(1));
-    assert_int_equal(ppo__parts(1 << 20, 1, 1e6), 1);
+    assert_int_equal(ppo__range_count(1 << 20, 1, 1e6), 1);
 }
 
-static void wait_now_and_then(void *user, int part, int from, int to) {
+static void wait_now_and_then(void *user, int range, int from, int to) {
     static const double pause[] = {0, 0, 0, 1e-5, 3e-4};
     const int          *round = (const int *)user;
     double              until = ppo_clock() + pause[(*round * 7 + part) % 5];
@@ -58,7 +58,7 @@ static void thousands_of_runs_with_pauses_come_to_an_end(void **state) {
     (void)state;
     assert_ok(ppo_set_threads(3));
     for (int round = 0; round < 4000; round++) {
-        ppo__split(64, 16, 1e9, wait_now_and_then, &round);
+        ppo__parallel_for(64, 16, 1e9, wait_now_and_then, &round);
         if (round % 500 == 0) /* long enough to fall asleep */
             for (double until = ppo_clock() + 0.005; ppo_clock() < until;) {
             }
@@ -72,7 +72,7 @@ static void the_number_can_change_at_any_time(void **state) {
         visits v;
         memset(&v, 0, sizeof v);
         assert_ok(ppo_set_threads(1 + i * 7 % 6));
-        ppo__split(512, 16, 1e9, visit, &v);
+        ppo__parallel_for(512, 16, 1e9, visit, &v);
         for (int k = 0; k < 512; k++) assert_int_equal(v.rows[k], 1);
     }
     assert_fails(ppo_set_threads(0), PPO_ERROR_ARGUMENT, "ppo_set_threads|0 threads|1 to 1024");
