@@ -14,7 +14,7 @@ typedef struct visits {
 
 static void visit(void *user, int range, int from, int to) {
     visits *v = (visits *)user;
-    v->part[part]++;
+    v->part[range]++;
     for (int i = from; i < to; i++) v->rows[i]++;
 }
 
@@ -47,7 +47,7 @@ static void what_is_too_small_is_not_divided(void **state) {
 static void wait_now_and_then(void *user, int range, int from, int to) {
     static const double pause[] = {0, 0, 0, 1e-5, 3e-4};
     const int          *round = (const int *)user;
-    double              until = ppo_clock() + pause[(*round * 7 + part) % 5];
+    double              until = ppo_clock() + pause[(*round * 7 + range) % 5];
     while (ppo_clock() < until) {
     }
     (void)from, (void)to;
