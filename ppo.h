@@ -515,6 +515,34 @@ PPO_DEF const char      *ppo_file_key_at(const ppo_file *file, int index); /* of
 PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
                                    int rank, const ppo_array **array);
 
+/* Settings by name, for command lines and files: a table with one row for each field of a struct of settings.
+   In a name '-' may stand for '_'. */
+enum { PPO_FIELD_INT, PPO_FIELD_I64, PPO_FIELD_U64, PPO_FIELD_FLOAT, PPO_FIELD_CHOICE, PPO_FIELD_WIDTHS };
+enum { PPO_FIELD_NETWORK = 1 };
+typedef struct ppo_field {
+    const char *name;
+    int         type;     /* WIDTHS: int [PPO_MAX_LAYERS], followed by an int that says how many are used */
+    size_t      offset;   /* in the struct */
+    double      min, max; /* both allowed */
+    const char *choices;  /* CHOICE: the words for 0, 1, 2, ... as "constant|linear|cosine"; else NULL */
+    const char *help;
+    int         kind; /* 0 or PPO_FIELD_NETWORK */
+} ppo_field;
+typedef struct ppo_settings {
+    const ppo_field *field; /* [count] */
+    int              count;
+} ppo_settings;
+
+/* Checks that every field is within its bounds; sets one from text, or several, as "gamma=0.9 hidden=64,64" (those
+   before a wrong one are set); gets one as the text that set would read. Errors: an unknown name, a value out of
+   range, too little room for the text. */
+PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config);
+PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
+                                    const char *value);
+PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text);
+PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
+                                    char *text, size_t size);
+
 /* ========================================================================================================
    PPO'S MATHEMATICS
    ======================================================================================================== */
@@ -1029,7 +1057,7 @@ enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, P
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
 typedef struct ppo_config {  /* defaults in brackets */
-    long     total_steps;    /* environment steps, over all environments [100000] */
+    int64_t  total_steps;    /* environment steps, over all environments [100000] */
     int      num_envs;       /* environments side by side [4] */
     int      rollout_steps;  /* steps of each per iteration [512] */
     int      minibatch_size; /* samples per gradient step, up to the rollout; evened out; 0: all [64] */
@@ -1095,24 +1123,13 @@ PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name);
 /* Their names, as "reinforce|reinforce-baseline|..." */
 PPO_DEF const char *ppo_config_presets(void);
 
-/* The fields by name, for command lines and files. Names are the struct's; '-' may stand for '_';
-   "hidden" means widths and count, as "64,64" or "none". */
-enum { PPO_FIELD_INT, PPO_FIELD_LONG, PPO_FIELD_U64, PPO_FIELD_FLOAT, PPO_FIELD_CHOICE, PPO_FIELD_WIDTHS };
-typedef struct ppo_field {
-    const char *name;
-    int         type;
-    size_t      offset;   /* in ppo_config */
-    double      min, max; /* both allowed */
-    const char *choices;  /* PPO_FIELD_CHOICE: the words for 0, 1, 2, ... as "constant|linear|cosine" */
-    const char *help;
-    int         network; /* 1: it describes the agent's network, and an agent that exists keeps its own */
-} ppo_field;
-PPO_DEF const ppo_field *ppo_config_fields(int *count);
-/* set refuses unknown names and values out of range; get writes what set would read, "64,64" for hidden. */
-PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value);
+/* The settings by name (ppo_settings_set() and its like, section 6): those functions for this struct; "hidden"
+   means widths and count, as "64,64" or "none". Fields of the kind PPO_FIELD_NETWORK describe the agent's
+   network, and an agent that exists keeps its own. */
+PPO_DEF const ppo_settings *ppo_config_settings(void);
+PPO_DEF ppo_status          ppo_config_set(ppo_config *config, const char *name, const char *value);
+PPO_DEF ppo_status          ppo_config_set_all(ppo_config *config, const char *settings);
 PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size);
-/* Several at once, as "gamma=0.9 hidden=64,64"; those before a wrong one are set. */
-PPO_DEF ppo_status ppo_config_set_all(ppo_config *config, const char *settings);
 
 /* A policy with all that belongs to it. ppo_agent_create() makes an untrained one of config's network;
    the other functions take it to environments of the same observation and action sizes. */
@@ -5680,6 +5697,220 @@ static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix,
     return status;
 }
 
+/* -- settings by name -- */
+
+/* Room for a setting as text: 63 widths of 5 digits are the longest. */
+enum { PPO__SETTING_SIZE = 1024 };
+
+static const ppo_field *ppo__find_field(const ppo_settings *settings, const char *name) {
+    for (int i = 0; i < settings->count; ++i) {
+        const char *a = name, *b = settings->field[i].name;
+        while (*a && *b && (*a == *b || (*a == '-' && *b == '_'))) ++a, ++b;
+        if (!*a && !*b) return &settings->field[i];
+    }
+    ppo_fail(PPO_ERROR_ARGUMENT, "there is no setting \"%.60s\"", name);
+    return NULL;
+}
+
+/* Word k of "a|b|c" and its length; NULL past the end. */
+static const char *ppo__choice(const char *choices, int k, int *length) {
+    for (; k > 0 && choices; --k) {
+        choices = strchr(choices, '|');
+        if (choices) ++choices;
+    }
+    if (choices) *length = (int)strcspn(choices, "|");
+    return choices;
+}
+
+/* A float setting is compared as a float: 0.1f is not outside a bound of 0.1. */
+static ppo_status ppo__check_range(const ppo_field *field, double value) {
+    int inside = field->type == PPO_FIELD_FLOAT
+                     ? (float)value >= (float)field->min && (float)value <= (float)field->max
+                     : value >= field->min && value <= field->max;
+    if (inside) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.9g, outside %.9g to %.9g", field->name, value, field->min,
+                    field->max);
+}
+
+static ppo_status ppo__check_widths(const ppo_field *field, const int *widths) {
+    const int layers = widths[PPO_MAX_LAYERS];
+    if (layers < 0 || layers >= PPO_MAX_LAYERS) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s_layers is %d, outside 0 to %d", field->name, layers,
+                        PPO_MAX_LAYERS - 1);
+    }
+    for (int k = 0; k < layers; ++k) {
+        if (widths[k] >= field->min && widths[k] <= field->max) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s[%d] is %d, outside %.9g to %.9g", field->name, k, widths[k],
+                        field->min, field->max);
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
+    const void *at = (const char *)config + field->offset;
+    switch (field->type) {
+    case PPO_FIELD_INT:
+    case PPO_FIELD_CHOICE:
+        return ppo__check_range(field, *(const int *)at);
+    case PPO_FIELD_I64:
+        return ppo__check_range(field, (double)*(const int64_t *)at);
+    case PPO_FIELD_FLOAT:
+        return ppo__check_range(field, (double)*(const float *)at);
+    case PPO_FIELD_WIDTHS:
+        return ppo__check_widths(field, (const int *)at);
+    default:
+        return PPO_OK; /* every 64-bit seed will do */
+    }
+}
+
+PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config) {
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < settings->count && !status; ++i)
+        status = ppo__check_field(&settings->field[i], config);
+    return status;
+}
+
+static ppo_status ppo__not_a(const ppo_field *field, const char *value, const char *kind) {
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is not %s", field->name, value, kind);
+}
+
+static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, int *widths) {
+    int layers = 0, read[PPO_MAX_LAYERS];
+    for (const char *at = strcmp(text, "none") ? text : NULL; at; at = *at ? at + 1 : NULL) {
+        char *end;
+        errno = 0;
+        long width = strtol(at, &end, 10);
+        if (*at < '0' || *at > '9' || errno || (*end && (*end != ',' || !end[1])))
+            return ppo__not_a(field, text, "a list of widths like 64,64");
+        if (ppo__check_range(field, (double)width)) return PPO_ERROR_ARGUMENT;
+        if (layers == PPO_MAX_LAYERS - 1)
+            return ppo_fail(PPO_ERROR_ARGUMENT, "%s: more than %d layers", field->name, PPO_MAX_LAYERS - 1);
+        read[layers++] = (int)width;
+        at = end;
+    }
+    memcpy(widths, read, layers * sizeof *read);
+    widths[PPO_MAX_LAYERS] = layers;
+    return PPO_OK;
+}
+
+/* One of the words, or its number. */
+static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, int *value) {
+    int length = 0;
+    for (int k = (int)field->min; k <= (int)field->max; ++k) {
+        const char *word = ppo__choice(field->choices, k, &length);
+        char        number[16];
+        snprintf(number, sizeof number, "%d", k);
+        if (strcmp(text, number) == 0 ||
+            (strlen(text) == (size_t)length && strncmp(text, word, strlen(text)) == 0)) {
+            *value = k;
+            return PPO_OK;
+        }
+    }
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is none of %s", field->name, text, field->choices);
+}
+
+PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
+                                    const char *value) {
+    if (!settings || !config || !name || !value)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_settings_set: an argument is NULL");
+    const ppo_field *field = ppo__find_field(settings, name);
+    if (!field) return PPO_ERROR_ARGUMENT;
+    void  *at = (char *)config + field->offset;
+    double number = 0;
+    char  *stop;
+    if (field->type == PPO_FIELD_WIDTHS) return ppo__parse_widths(field, value, (int *)at);
+    if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, value, (int *)at);
+    if (field->type == PPO_FIELD_U64) {
+        errno = 0;
+        unsigned long long seed = strtoull(value, &stop, 10);
+        if (*value < '0' || *value > '9' || *stop || errno)
+            return ppo__not_a(field, value, "a whole number below 2^64");
+        *(uint64_t *)at = seed;
+        return PPO_OK;
+    }
+    if (!ppo__parse_number(value, &number)) return ppo__not_a(field, value, "a number");
+    if (ppo__check_range(field, number)) return PPO_ERROR_ARGUMENT;
+    if (field->type == PPO_FIELD_FLOAT) {
+        *(float *)at = (float)number;
+        return PPO_OK;
+    }
+    if (number != floor(number)) return ppo__not_a(field, value, "a whole number");
+    if (field->type == PPO_FIELD_INT) *(int *)at = (int)number;
+    else *(int64_t *)at = (int64_t)number;
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text) {
+    ppo_status status = PPO_OK;
+    if (!settings || !config || !text)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_settings_set_all: an argument is NULL");
+    text += strspn(text, " ");
+    while (*text && !status) {
+        char   name[64], value[PPO__SETTING_SIZE];
+        size_t length = strcspn(text, " "), equals = strcspn(text, "= ");
+        if (text[equals] != '=' || equals >= sizeof name || length >= sizeof value)
+            return ppo_fail(PPO_ERROR_ARGUMENT, "\"%.60s\" is not name=value", text);
+        snprintf(name, sizeof name, "%.*s", (int)equals, text);
+        snprintf(value, sizeof value, "%.*s", (int)(length - equals - 1), text + equals + 1);
+        status = ppo_settings_set(settings, config, name, value);
+        text += length + strspn(text + length, " ");
+    }
+    return status;
+}
+
+/* Like snprintf, both return the length that is needed. */
+static int ppo__print_float(char *text, size_t size, float x) {
+    char whole[32];
+    ppo__shortest_float(whole, 1, x);
+    if (fabsf(x) < 1e6f && x == floorf(x)) snprintf(whole, sizeof whole, "%.0f", (double)x);
+    return snprintf(text, size, "%s", ppo__with_point(whole));
+}
+
+static int ppo__print_widths(char *text, size_t size, const int *widths) {
+    int layers = widths[PPO_MAX_LAYERS], used = layers ? 0 : snprintf(text, size, "none");
+    for (int k = 0; k < layers; ++k) {
+        size_t at = (size_t)used < size ? (size_t)used : size; /* at the end only the length is counted */
+        used += snprintf(text + at, size - at, k ? ",%d" : "%d", widths[k]);
+    }
+    return used;
+}
+
+PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
+                                    char *text, size_t size) {
+    if (!settings || !config || !name || !text || !size)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_settings_get: an argument is NULL");
+    const ppo_field *field = ppo__find_field(settings, name);
+    if (!field || ((field->type == PPO_FIELD_CHOICE || field->type == PPO_FIELD_WIDTHS) &&
+                   ppo__check_field(field, config)))
+        return PPO_ERROR_ARGUMENT;
+    const void *at = (const char *)config + field->offset;
+    int         needed, length = 0;
+    const char *word;
+    switch (field->type) {
+    case PPO_FIELD_INT:
+        needed = snprintf(text, size, "%d", *(const int *)at);
+        break;
+    case PPO_FIELD_I64:
+        needed = snprintf(text, size, "%lld", (long long)*(const int64_t *)at);
+        break;
+    case PPO_FIELD_U64:
+        needed = snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)at);
+        break;
+    case PPO_FIELD_FLOAT:
+        needed = ppo__print_float(text, size, *(const float *)at);
+        break;
+    case PPO_FIELD_CHOICE:
+        word = ppo__choice(field->choices, *(const int *)at, &length);
+        needed = snprintf(text, size, "%.*s", length, word);
+        break;
+    default:
+        needed = ppo__print_widths(text, size, (const int *)at);
+    }
+    if ((size_t)needed < size) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: its text needs %d bytes, not %lu", field->name, needed + 1,
+                    (unsigned long)size);
+}
+
 /* ========================================================================================================
    >> PPO'S MATHEMATICS
    ======================================================================================================== */
@@ -8542,17 +8773,15 @@ PPO_DEF ppo_config ppo_config_default(void) {
     return c;
 }
 
-#define PPO__FIELD_OF(name, type, min, max, choices, help, network) \
-    { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help, network }
-#define PPO__FIELD(name, type, min, max, choices, help) PPO__FIELD_OF(name, type, min, max, choices, help, 0)
+#define PPO__FIELD(name, type, min, max, choices, help) \
+    { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help, 0 }
 #define PPO__NETWORK(name, type, min, max, choices, help) \
-    PPO__FIELD_OF(name, type, min, max, choices, help, 1)
+    { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help, PPO_FIELD_NETWORK }
 
 static const char ppo__schedules[] = "constant|linear|cosine|custom";
 
 static const ppo_field ppo__fields[] = {
-    PPO__FIELD(total_steps, LONG, 1, LONG_MAX > INT_MAX ? 1e15 : INT_MAX, NULL,
-               "environment steps, over all environments"),
+    PPO__FIELD(total_steps, I64, 1, 1e15, NULL, "environment steps, over all environments"),
     PPO__FIELD(num_envs, INT, 1, 65536, NULL, "environments side by side"),
     PPO__FIELD(rollout_steps, INT, 1, 16777216, NULL, "steps of each environment per iteration"),
     PPO__FIELD(minibatch_size, INT, 0, 1073741824, NULL, "samples per gradient step; 0: the whole rollout"),
@@ -8602,68 +8831,26 @@ static const ppo_field ppo__fields[] = {
                "threads that step environments and compute; the results do not depend on it"),
 };
 enum { PPO__FIELDS = sizeof ppo__fields / sizeof *ppo__fields };
+static const ppo_settings ppo__config_settings = {ppo__fields, PPO__FIELDS};
 
-PPO_DEF const ppo_field *ppo_config_fields(int *count) {
-    if (count) *count = PPO__FIELDS;
-    return ppo__fields;
+PPO_DEF const ppo_settings *ppo_config_settings(void) { return &ppo__config_settings; }
+
+PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value) {
+    return ppo_settings_set(&ppo__config_settings, config, name, value);
 }
 
-/* Word k of "a|b|c" and its length; NULL past the end. */
-static const char *ppo__choice(const char *choices, int k, int *length) {
-    for (; k > 0 && choices; --k) {
-        choices = strchr(choices, '|');
-        if (choices) ++choices;
-    }
-    if (choices) *length = (int)strcspn(choices, "|");
-    return choices;
+PPO_DEF ppo_status ppo_config_set_all(ppo_config *config, const char *settings) {
+    return ppo_settings_set_all(&ppo__config_settings, config, settings);
 }
 
-static const void *ppo__field_at(const ppo_config *config, const ppo_field *field) {
-    return (const char *)config + field->offset;
-}
-
-/* A float setting is compared as a float: 0.1f is not outside a bound of 0.1. */
-static ppo_status ppo__check_range(const ppo_field *field, double value) {
-    int inside = field->type == PPO_FIELD_FLOAT
-                     ? (float)value >= (float)field->min && (float)value <= (float)field->max
-                     : value >= field->min && value <= field->max;
-    if (inside) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.9g, outside %.9g to %.9g", field->name, value, field->min,
-                    field->max);
-}
-
-static ppo_status ppo__check_field(const ppo_config *config, const ppo_field *field) {
-    const void *at = ppo__field_at(config, field);
-    switch (field->type) {
-    case PPO_FIELD_INT:
-    case PPO_FIELD_CHOICE:
-        return ppo__check_range(field, *(const int *)at);
-    case PPO_FIELD_LONG:
-        return ppo__check_range(field, (double)*(const long *)at);
-    case PPO_FIELD_FLOAT:
-        return ppo__check_range(field, (double)*(const float *)at);
-    case PPO_FIELD_WIDTHS:
-        if (config->hidden_layers < 0 || config->hidden_layers >= PPO_MAX_LAYERS) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "hidden_layers is %d, outside 0 to %d", config->hidden_layers,
-                            PPO_MAX_LAYERS - 1);
-        }
-        for (int k = 0; k < config->hidden_layers; ++k) {
-            if (config->hidden[k] >= field->min && config->hidden[k] <= field->max) continue;
-            return ppo_fail(PPO_ERROR_ARGUMENT, "hidden[%d] is %d, outside %.9g to %.9g", k,
-                            config->hidden[k], field->min, field->max);
-        }
-        return PPO_OK;
-    default:
-        return PPO_OK; /* every 64-bit seed will do */
-    }
+PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size) {
+    return ppo_settings_get(&ppo__config_settings, config, name, text, size);
 }
 
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
     if (!config) return ppo_fail(PPO_ERROR_ARGUMENT, "the configuration is NULL");
-    for (int i = 0; i < PPO__FIELDS; ++i) {
-        ppo_status status = ppo__check_field(config, &ppo__fields[i]);
-        if (status) return status;
-    }
+    ppo_status status = ppo_settings_check(&ppo__config_settings, config);
+    if (status) return status;
     double samples = (double)config->num_envs * config->rollout_steps;
     if (samples > INT_MAX) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "num_envs * rollout_steps is %.0f, more than %d", samples,
@@ -8689,92 +8876,6 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
     }
     return PPO_OK;
 }
-
-static const ppo_field *ppo__find_field(const char *name) {
-    for (int i = 0; i < PPO__FIELDS; ++i) {
-        const char *a = name, *b = ppo__fields[i].name;
-        while (*a && *b && (*a == *b || (*a == '-' && *b == '_'))) ++a, ++b;
-        if (!*a && !*b) return &ppo__fields[i];
-    }
-    ppo_fail(PPO_ERROR_ARGUMENT, "there is no setting \"%.60s\"", name);
-    return NULL;
-}
-
-static ppo_status ppo__not_a(const ppo_field *field, const char *value, const char *kind) {
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is not %s", field->name, value, kind);
-}
-
-static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, ppo_config *config) {
-    int layers = 0, widths[PPO_MAX_LAYERS];
-    for (const char *at = strcmp(text, "none") ? text : NULL; at; at = *at ? at + 1 : NULL) {
-        char *end;
-        errno = 0;
-        long width = strtol(at, &end, 10);
-        if (*at < '0' || *at > '9' || errno || (*end && (*end != ',' || !end[1]))) {
-            return ppo__not_a(field, text, "a list of widths like 64,64");
-        }
-        if (ppo__check_range(field, (double)width)) return PPO_ERROR_ARGUMENT;
-        if (layers == PPO_MAX_LAYERS - 1) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "hidden: more than %d layers", PPO_MAX_LAYERS - 1);
-        }
-        widths[layers++] = (int)width;
-        at = end;
-    }
-    config->hidden_layers = layers;
-    memcpy(config->hidden, widths, layers * sizeof *widths);
-    return PPO_OK;
-}
-
-/* One of the words, or its number. */
-static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, int *value) {
-    int length = 0;
-    for (int k = (int)field->min; k <= (int)field->max; ++k) {
-        const char *word = ppo__choice(field->choices, k, &length);
-        char        number[16];
-        snprintf(number, sizeof number, "%d", k);
-        if (strcmp(text, number) == 0 ||
-            (strlen(text) == (size_t)length && strncmp(text, word, strlen(text)) == 0)) {
-            *value = k;
-            return PPO_OK;
-        }
-    }
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is none of %s", field->name, text, field->choices);
-}
-
-PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value) {
-    if (!config || !name || !value) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_set: an argument is NULL");
-    }
-    const ppo_field *field = ppo__find_field(name);
-    if (!field) return PPO_ERROR_ARGUMENT;
-    void  *at = (char *)config + field->offset;
-    double number = 0;
-    char  *stop;
-    if (field->type == PPO_FIELD_WIDTHS) return ppo__parse_widths(field, value, config);
-    if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, value, (int *)at);
-    if (field->type == PPO_FIELD_U64) {
-        errno = 0;
-        unsigned long long seed = strtoull(value, &stop, 10);
-        if (*value < '0' || *value > '9' || *stop || errno) {
-            return ppo__not_a(field, value, "a whole number below 2^64");
-        }
-        *(uint64_t *)at = seed;
-        return PPO_OK;
-    }
-    if (!ppo__parse_number(value, &number)) return ppo__not_a(field, value, "a number");
-    if (ppo__check_range(field, number)) return PPO_ERROR_ARGUMENT;
-    if (field->type == PPO_FIELD_FLOAT) {
-        *(float *)at = (float)number;
-        return PPO_OK;
-    }
-    if (number != floor(number)) return ppo__not_a(field, value, "a whole number");
-    if (field->type == PPO_FIELD_INT) *(int *)at = (int)number;
-    if (field->type == PPO_FIELD_LONG) *(long *)at = (long)number;
-    return PPO_OK;
-}
-
-/* Room for a setting as text: 63 widths of 5 digits are the longest. */
-enum { PPO__SETTING_SIZE = 1024 };
 
 #define PPO__PAPER                                                                                        \
     "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=3e-4 "                       \
@@ -8802,84 +8903,12 @@ PPO_DEF const char *ppo_config_presets(void) {
            "ppo-paper-unclipped";
 }
 
-PPO_DEF ppo_status ppo_config_set_all(ppo_config *config, const char *settings) {
-    ppo_status status = PPO_OK;
-    if (!config || !settings) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_set_all: an argument is NULL");
-    settings += strspn(settings, " ");
-    while (*settings && !status) {
-        char   name[64], value[PPO__SETTING_SIZE];
-        size_t length = strcspn(settings, " "), equals = strcspn(settings, "= ");
-        if (settings[equals] != '=' || equals >= sizeof name || length >= sizeof value) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "\"%.60s\" is not name=value", settings);
-        }
-        snprintf(name, sizeof name, "%.*s", (int)equals, settings);
-        snprintf(value, sizeof value, "%.*s", (int)(length - equals - 1), settings + equals + 1);
-        status = ppo_config_set(config, name, value);
-        settings += length + strspn(settings + length, " ");
-    }
-    return status;
-}
-
 PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name) {
     if (!config || !name) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_preset: an argument is NULL");
     for (size_t i = 0; i < sizeof ppo__presets / sizeof *ppo__presets; ++i) {
         if (!strcmp(name, ppo__presets[i][0])) return ppo_config_set_all(config, ppo__presets[i][1]);
     }
     return ppo_fail(PPO_ERROR_ARGUMENT, "there is no preset \"%.60s\", only %s", name, ppo_config_presets());
-}
-
-/* Like snprintf, both return the length that is needed. */
-static int ppo__print_float(char *text, size_t size, float x) {
-    char whole[32];
-    ppo__shortest_float(whole, 1, x);
-    if (fabsf(x) < 1e6f && x == floorf(x)) snprintf(whole, sizeof whole, "%.0f", (double)x);
-    return snprintf(text, size, "%s", ppo__with_point(whole));
-}
-
-static int ppo__print_widths(char *text, size_t size, const ppo_config *config) {
-    int used = config->hidden_layers ? 0 : snprintf(text, size, "none");
-    for (int k = 0; k < config->hidden_layers; ++k) {
-        size_t at = (size_t)used < size ? (size_t)used : size; /* at the end only the length is counted */
-        used += snprintf(text + at, size - at, k ? ",%d" : "%d", config->hidden[k]);
-    }
-    return used;
-}
-
-PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size) {
-    if (!config || !name || !text || !size) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_get: an argument is NULL");
-    }
-    const ppo_field *field = ppo__find_field(name);
-    if (!field) return PPO_ERROR_ARGUMENT;
-    const void *at = ppo__field_at(config, field);
-    int         needed, length = 0;
-    const char *word;
-    switch (field->type) {
-    case PPO_FIELD_INT:
-        needed = snprintf(text, size, "%d", *(const int *)at);
-        break;
-    case PPO_FIELD_LONG:
-        needed = snprintf(text, size, "%ld", *(const long *)at);
-        break;
-    case PPO_FIELD_U64:
-        needed = snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)at);
-        break;
-    case PPO_FIELD_FLOAT:
-        needed = ppo__print_float(text, size, *(const float *)at);
-        break;
-    case PPO_FIELD_CHOICE:
-        if (ppo__check_field(config, field)) return PPO_ERROR_ARGUMENT;
-        word = ppo__choice(field->choices, *(const int *)at, &length);
-        needed = snprintf(text, size, "%.*s", length, word);
-        break;
-    default:
-        needed = ppo__print_widths(text, size, config);
-    }
-    if ((size_t)needed >= size) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: its text needs %d bytes, not %lu", field->name, needed + 1,
-                        (unsigned long)size);
-    }
-    return PPO_OK;
 }
 
 /* -- the agent -- */
@@ -9495,7 +9524,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     ppo_progress      mine;
     memset(&mine, 0, sizeof mine);
     if (ppo_trainer_done(trainer)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "all %ld steps are done", config->total_steps);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "all %lld steps are done", (long long)config->total_steps);
     }
 
     /* the last rollout stops where total_steps is reached */
@@ -9586,7 +9615,7 @@ static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *confi
     for (int i = 0; i < PPO__FIELDS; ++i) {
         char        was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
         const char *name = ppo__fields[i].name;
-        int         must = ppo__fields[i].network;
+        int         must = ppo__fields[i].kind == PPO_FIELD_NETWORK;
         for (const char *const *other = more; *other && !must; ++other) must = strcmp(name, *other) == 0;
         if (!must) continue;
         ppo_config_get(own, name, was, sizeof was);

@@ -1,6 +1,6 @@
 /* options.h - the command line of train.c: the environments by name, and flags that fill a ppo_config.
 
-   Every field of ppo_config is a flag, by ppo_config_fields(); what is not a field is in the table `flags` below.
+   Every field of ppo_config is a flag, by ppo_config_settings(); what is not a field is in the table `flags` below.
    Settings come first from a saved file (--resume, --load, --watch), or else from the environment's row; then from a
    --preset; then from the other flags, in whatever order they stand. */
 #ifndef OPTIONS_H
@@ -101,7 +101,8 @@ enum { FLAGS = sizeof flags / sizeof *flags };
 
 static void print_help(const options *o) {
     int              count;
-    const ppo_field *field = ppo_config_fields(&count);
+    const ppo_field *field = ppo_config_settings()->field;
+    count = ppo_config_settings()->count;
     printf("usage: train [--flag value | --flag=value] ...    in brackets: the default; what is allowed\n\n");
     for (int i = 0; i < FLAGS; i++) {
         char name[64];

@@ -125,7 +125,7 @@ int main(int argc, char **argv) {
     ppo_status     status = start(&o, &agent, &trainer);
     long           before = ppo_trainer_steps(trainer);
     if (!status && !o.no_train && !o.quiet && ppo_trainer_done(trainer))
-        fprintf(stderr, "all %ld steps are done: --total-steps with more goes on\n", o.config.total_steps);
+        fprintf(stderr, "all %lld steps are done: --total-steps with more goes on\n", (long long)o.config.total_steps);
     if (!status) status = o.no_train ? store(&o, agent, trainer) : train(&o, agent, trainer, &h);
     double seconds = ppo_clock() - begin;
     long   steps = ppo_trainer_steps(trainer);

@@ -1053,7 +1053,8 @@ static void set_to_something_else(ppo_config *cfg, const ppo_field *field) {
 
 static void assert_same_settings(const ppo_config *a, const ppo_config *b) {
     int              count;
-    const ppo_field *fields = ppo_config_fields(&count);
+    const ppo_field *fields = ppo_config_settings()->field;
+    count = ppo_config_settings()->count;
     for (int i = 0; i < count; i++) {
         char one[1024], other[1024];
         assert_ok(ppo_config_get(a, fields[i].name, one, sizeof one));
@@ -1067,7 +1068,8 @@ static void all_settings_come_back(void **state) {
     const ppo_env    env = reach_env();
     ppo_config       cfg = ppo_config_default(), read;
     int              count;
-    const ppo_field *fields = ppo_config_fields(&count);
+    const ppo_field *fields = ppo_config_settings()->field;
+    count = ppo_config_settings()->count;
     for (int i = 0; i < count; i++) {
         char before[64], after[64];
         assert_ok(ppo_config_get(&cfg, fields[i].name, before, sizeof before));
@@ -1811,7 +1813,8 @@ static void settings_that_are_none_are_refused_by_name(void **state) {
     memset(much, '7', sizeof much - 1);
     much[sizeof much - 1] = 0;
     int              count;
-    const ppo_field *fields = ppo_config_fields(&count);
+    const ppo_field *fields = ppo_config_settings()->field;
+    count = ppo_config_settings()->count;
     for (int i = 0; i < (count + 2) * (COUNT(texts) + 1); i++) {
         const int   k = i / (COUNT(texts) + 1), t = i % (COUNT(texts) + 1);
         const char *key = k == count ? "observation_size" : k > count ? "action_space" : fields[k].name;

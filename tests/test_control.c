@@ -751,7 +751,8 @@ static void defaults_are_the_documented_ones_and_pass(void **state) {
 
 static const ppo_field *field_named(const char *name) {
     int              count;
-    const ppo_field *fields = ppo_config_fields(&count);
+    const ppo_field *fields = ppo_config_settings()->field;
+    count = ppo_config_settings()->count;
     for (int i = 0; i < count; i++)
         if (strcmp(fields[i].name, name) == 0) return &fields[i];
     return NULL;
@@ -766,9 +767,9 @@ static int put_number(ppo_config *cfg, const ppo_field *field, double x) {
         if (!(x >= INT_MIN && x <= INT_MAX)) return 0;
         *(int *)(void *)at = (int)x;
         return 1;
-    case PPO_FIELD_LONG:
+    case PPO_FIELD_I64:
         if (!(fabs(x) < 9e18)) return 0;
-        *(long *)(void *)at = (long)x;
+        *(int64_t *)(void *)at = (int64_t)x;
         return 1;
     case PPO_FIELD_FLOAT:
         *(float *)(void *)at = (float)x;
@@ -831,7 +832,7 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
                                         "gsde",
                                         "gsde_steps"};
     int                      count;
-    ppo_config_fields(&count);
+    count = ppo_config_settings()->count;
     assert_int_equal(count, COUNT(names));
     for (int i = 0; i < COUNT(names); i++) {
         const ppo_field *f = field_named(names[i]);
@@ -839,14 +840,15 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
         assert_true(f->help && strlen(f->help) > 3 && f->min < f->max);
         assert_true((f->type == PPO_FIELD_CHOICE) == (f->choices != NULL));
     }
-    assert_non_null(ppo_config_fields(NULL));
+    assert_non_null(ppo_config_settings());
 }
 
 static void the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_refused_by_name(void **state) {
     (void)state;
     ppo_env          env = walk_env();
     int              count, tried = 0;
-    const ppo_field *fields = ppo_config_fields(&count);
+    const ppo_field *fields = ppo_config_settings()->field;
+    count = ppo_config_settings()->count;
     for (int i = 0; i < count; i++) {
         const ppo_field *f = &fields[i];
         double           one = f->type == PPO_FIELD_FLOAT ? fmax(1e-6, 1e-3 * fabs(f->min)) : 1;
@@ -924,7 +926,8 @@ static void null_pointers_are_refused(void **state) {
 static void every_setting_survives_being_written_and_read_as_text(void **state) {
     (void)state;
     int              count;
-    const ppo_field *fields = ppo_config_fields(&count);
+    const ppo_field *fields = ppo_config_settings()->field;
+    count = ppo_config_settings()->count;
     ppo_rng          rng = test_rng(5);
     for (int i = 0; i < count; i++) {
         const ppo_field *f = &fields[i];

@@ -541,7 +541,8 @@ static const char *setting_in(const char *settings, const char *name, char *valu
 static void a_preset_sets_what_it_says_and_leaves_the_rest(void **state) {
     (void)state;
     int              count, spoken = 0;
-    const ppo_field *fields = ppo_config_fields(&count);
+    const ppo_field *fields = ppo_config_settings()->field;
+    count = ppo_config_settings()->count;
     for (int i = 0; i < COUNT(presets); i++) {
         ppo_config before = unusual(), after = before;
         assert_ok(ppo_config_preset(&after, presets[i][0]));
