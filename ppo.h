@@ -1821,6 +1821,18 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #define PPO__PRINTF(text, first)
 #endif
 
+/* Variables that threads share. LOAD and STORE also take pointers. ADD returns the value before; CAS stores
+   `to` and returns 1 if x was `from`. */
+#if defined(PPO__THREADS)
+#define PPO__ATOMIC_LOAD(x)          __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
+#define PPO__ATOMIC_STORE(x, to)     __atomic_store_n(&(x), (to), __ATOMIC_SEQ_CST)
+#define PPO__ATOMIC_ADD(x, n)        __atomic_fetch_add(&(x), (n), __ATOMIC_SEQ_CST)
+#define PPO__ATOMIC_CAS(x, from, to) __sync_bool_compare_and_swap(&(x), (from), (to))
+#else
+#define PPO__ATOMIC_LOAD(x)      (x)
+#define PPO__ATOMIC_STORE(x, to) ((x) = (to))
+#endif
+
 /* What the kernels of ppo_cuda.cuh compute with, too. */
 #if defined(__CUDACC__)
 #define PPO__BOTH __host__ __device__
@@ -1851,6 +1863,12 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
     return ppo__failed = status;
 }
 
+/* Are the pointers that a public function cannot do without given? If not, sets the error. */
+static int ppo__given(const char *function, int given) {
+    if (!given) ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
+    return given;
+}
+
 /* Not by isfinite(), which -ffast-math turns into 1. */
 PPO__BOTH static int ppo__finite(float x) {
     uint32_t bits;
@@ -1876,6 +1894,14 @@ static char *ppo__with_point(char *number) {
 
 /* Where row `row` of a matrix of `cols` columns begins. */
 static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
+
+/* FNV-1a (Fowler, Noll, Vo), continued from `hash`, which is PPO__FNV1A at first. */
+static const uint64_t PPO__FNV1A = 0xcbf29ce484222325u;
+
+static uint64_t ppo__fnv1a(uint64_t hash, const void *data, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+    return hash;
+}
 
 /* Well-formed UTF-8 (RFC 3629): nothing overlong, no surrogates, nothing above U+10FFFF. */
 static int ppo__is_utf8(const char *text) {
@@ -1965,6 +1991,17 @@ PPO_DEF double ppo_clock(void) {
     return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
 #else
     return (double)clock() / CLOCKS_PER_SEC;
+#endif
+}
+
+/* Seconds since 1970. */
+static double ppo__wall_time(void) {
+#if defined(__unix__) || defined(__APPLE__)
+    struct timeval now;
+    gettimeofday(&now, NULL);
+    return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+#else
+    return (double)time(NULL);
 #endif
 }
 
@@ -2208,9 +2245,6 @@ static PPO__THREAD_LOCAL ppo__pool *ppo__arithmetic_pool;
 static PPO__THREAD_LOCAL int        ppo__in_task; /* 1: this thread does a task of some pool */
 
 #ifdef PPO__THREADS
-#define PPO__ATOMIC_LOAD(x)   __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
-#define PPO__ATOMIC_ADD(x, n) __atomic_fetch_add(&(x), n, __ATOMIC_SEQ_CST)
-
 #if defined(__x86_64__) || defined(__i386__)
 #define PPO__PAUSE() __builtin_ia32_pause()
 #else
@@ -2239,9 +2273,10 @@ static uint32_t ppo__pool_await_run(ppo__pool *pool, uint32_t last) {
 static void ppo__pool_work(ppo__pool *pool, uint32_t run) {
     for (uint64_t ticket = PPO__ATOMIC_LOAD(pool->ticket);;) {
         if ((uint32_t)(ticket >> 32) != run || (uint32_t)ticket >= (uint32_t)pool->tasks) return;
-        if (!__atomic_compare_exchange_n(&pool->ticket, &ticket, ticket + 1, 0, __ATOMIC_SEQ_CST,
-                                         __ATOMIC_SEQ_CST))
-            continue; /* somebody else took it; ticket is the new one */
+        if (!PPO__ATOMIC_CAS(pool->ticket, ticket, ticket + 1)) {
+            ticket = PPO__ATOMIC_LOAD(pool->ticket); /* another thread took that task */
+            continue;
+        }
         pool->task(pool->user, (int)(uint32_t)ticket);
         if (PPO__ATOMIC_ADD(pool->undone, -1) == 1 && PPO__ATOMIC_LOAD(pool->caller_sleeps)) {
             pthread_mutex_lock(&pool->mutex);
@@ -2266,7 +2301,7 @@ static void *ppo__pool_thread(void *argument) {
 static uint32_t ppo__pool_begin(ppo__pool *pool) {
     uint32_t run = ppo__pool_run_number(pool) + 1;
     pool->undone = pool->tasks;
-    __atomic_store_n(&pool->ticket, (uint64_t)run << 32, __ATOMIC_SEQ_CST);
+    PPO__ATOMIC_STORE(pool->ticket, (uint64_t)run << 32);
     if (PPO__ATOMIC_LOAD(pool->sleepers)) {
         pthread_mutex_lock(&pool->mutex);
         pthread_cond_broadcast(&pool->work);
@@ -4992,7 +5027,8 @@ static const char *ppo__shape_text(char text[PPO__SHAPE_SIZE], int type, const i
 }
 
 PPO_DEF ppo_status ppo_file_create(ppo_file **file) {
-    if (!file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_create: file is NULL");
+    if (!ppo__given("ppo_file_create", file != NULL)) return PPO_ERROR_ARGUMENT;
+    *file = NULL;
     ppo_file *made = (ppo_file *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->path = "(new file)";
@@ -5014,7 +5050,7 @@ static char *ppo__copy_text(ppo_file *file, const char *text) {
 }
 
 PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text) {
-    if (!file || !key || !text) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: an argument is NULL");
+    if (!ppo__given("ppo_file_set_text", file && key && text)) return PPO_ERROR_ARGUMENT;
     if (!ppo__is_utf8(key) || !ppo__is_utf8(text)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
     }
@@ -5047,7 +5083,7 @@ static ppo_status ppo__check_array(const char *function, const char *name, int t
 
 PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
                                 const void *data) {
-    if (!file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: file is NULL");
+    if (!ppo__given("ppo_file_add", file != NULL)) return PPO_ERROR_ARGUMENT;
     if (ppo__check_array("ppo_file_add", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
     size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank);
     if (ppo_file_find(file, name) || (bytes && !data)) {
@@ -5090,7 +5126,7 @@ PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index) {
 
 PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
                                    int rank, const ppo_array **array) {
-    if (!file || !array) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_expect: an argument is NULL");
+    if (!ppo__given("ppo_file_expect", file && array)) return PPO_ERROR_ARGUMENT;
     if (ppo__check_array("ppo_file_expect", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
     char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
     const ppo_array *found = ppo_file_find(file, name);
@@ -5317,7 +5353,7 @@ static ppo_status ppo__write_arrays(FILE *out, const char *path, void *user) {
 }
 
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
-    if (!file || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_write: an argument is NULL");
+    if (!ppo__given("ppo_file_write", file && path)) return PPO_ERROR_ARGUMENT;
     if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be written on a big-endian machine");
     return ppo__write_file(path, ppo__write_arrays, (void *)file);
 }
@@ -5617,7 +5653,9 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
 }
 
 PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
-    if (!path || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_read: an argument is NULL");
+    if (!ppo__given("ppo_file_read", file != NULL)) return PPO_ERROR_ARGUMENT;
+    *file = NULL;
+    if (!ppo__given("ppo_file_read", path != NULL)) return PPO_ERROR_ARGUMENT;
     if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be read on a big-endian machine");
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     ppo_file *made = NULL;
@@ -5694,6 +5732,19 @@ static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix,
         status = ppo__carry(file, way, name, PPO_F32, shape + 2 - rank, rank,
                             block + (tensor->data - params->data));
     }
+    return status;
+}
+
+/* Saves an object in a file of its own: put() adds what the file is to hold. */
+typedef ppo_status (*ppo__put_fn)(ppo_file *file, const void *object);
+
+static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn put, const void *object) {
+    ppo_file *file = NULL;
+    if (!ppo__given(function, path && object)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = put(file, object);
+    if (!status) status = ppo_file_write(file, path);
+    ppo_file_free(file);
     return status;
 }
 
@@ -9996,9 +10047,10 @@ static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
 }
 
 /* Saving only reads the agent: the cast is for the list that loading shares. */
-static ppo_status ppo__put_agent(ppo_file *file, const ppo_agent *agent) {
-    char       number[32], space[PPO__SPACE_SIZE];
-    ppo_status status = ppo__put_config(file, &agent->config);
+static ppo_status ppo__put_agent(ppo_file *file, const void *object) {
+    const ppo_agent *agent = (const ppo_agent *)object;
+    char             number[32], space[PPO__SPACE_SIZE];
+    ppo_status       status = ppo__put_config(file, &agent->config);
     snprintf(number, sizeof number, "%d", agent->model.obs_size);
     ppo__space_text(&agent->model.action_space, space);
     if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
@@ -10008,13 +10060,7 @@ static ppo_status ppo__put_agent(ppo_file *file, const ppo_agent *agent) {
 }
 
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
-    ppo_file *file = NULL;
-    if (!agent || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_save: an argument is NULL");
-    ppo_status status = ppo_file_create(&file);
-    if (!status) status = ppo__put_agent(file, agent);
-    if (!status) status = ppo_file_write(file, path);
-    ppo_file_free(file);
-    return status;
+    return ppo__save("ppo_agent_save", path, ppo__put_agent, agent);
 }
 
 /* What the file says of the environment: sizes and name only. */
@@ -10085,22 +10131,17 @@ static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent *
     return status;
 }
 
-/* FNV-1a, over all names, texts and numbers of a file but the text that it is kept in. */
-static uint64_t ppo__hash(uint64_t hash, const void *data, size_t bytes) {
-    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
-    return hash;
-}
-
+/* A hash of all names, texts and numbers of a file but the text that it is kept in. */
 static void ppo__file_checksum(const ppo_file *file, char text[32]) {
-    uint64_t hash = 0xcbf29ce484222325u;
+    uint64_t hash = PPO__FNV1A;
     for (int i = 0; i < ppo_file_text_count(file); ++i) {
         const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
         if (strcmp(key, "checksum") == 0) continue;
-        hash = ppo__hash(ppo__hash(hash, key, strlen(key) + 1), value, strlen(value) + 1);
+        hash = ppo__fnv1a(ppo__fnv1a(hash, key, strlen(key) + 1), value, strlen(value) + 1);
     }
     for (int i = 0; i < ppo_file_count(file); ++i) {
         const ppo_array *array = ppo_file_at(file, i);
-        hash = ppo__hash(ppo__hash(hash, array->name, strlen(array->name) + 1), array->data, array->bytes);
+        hash = ppo__fnv1a(ppo__fnv1a(hash, array->name, strlen(array->name) + 1), array->data, array->bytes);
     }
     snprintf(text, 32, "%08lx%08lx", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
 }
@@ -11125,9 +11166,8 @@ typedef struct ppo__bpe_trainer {
 } ppo__bpe_trainer;
 
 static ppo_status ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (int i = 0; i < bytes; ++i) hash = (hash ^ text[i]) * 0x100000001b3u;
-    int first = ppo__map_find(&trainer->by_hash, hash);
+    uint64_t hash = ppo__fnv1a(PPO__FNV1A, text, (size_t)bytes);
+    int      first = ppo__map_find(&trainer->by_hash, hash);
     for (int w = first; w >= 0; w = trainer->words[w].next) {
         ppo__word *word = &trainer->words[w];
         if (word->bytes != bytes || memcmp(word->text, text, (size_t)bytes) != 0) continue;
@@ -14500,17 +14540,6 @@ static uint32_t ppo__record_crc(const unsigned char *data, size_t n) {
     }
     crc = ~crc;
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
-
-/* Seconds since 1970. */
-static double ppo__wall_time(void) {
-#if defined(__unix__) || defined(__APPLE__)
-    struct timeval now;
-    gettimeofday(&now, NULL);
-    return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
-#else
-    return (double)time(NULL);
-#endif
 }
 
 static ppo_status ppo__append_event(ppo__log_file *log, long steps, int field, const void *data,
