@@ -1,4 +1,4 @@
-/* ppo.h - v0.1 - Proximal Policy Optimization in one C header - MIT or public domain, see the end of the file
+/* ppo.h - v0.2 - Proximal Policy Optimization in one C header - MIT or public domain, see the end of the file
 
    Trains a policy inside your own program: no Python, no framework, no build system.
    C99, also valid C++17. Needs the C library, libm, and stb_ds.h (Debian: libstb-dev).
@@ -186,6 +186,11 @@ SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffas
 
 #ifndef PPO_H
 #define PPO_H
+
+#define PPO_VERSION_MAJOR 0
+#define PPO_VERSION_MINOR 2
+#define PPO_VERSION_PATCH 0
+#define PPO_VERSION       "0.2.0"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -1766,22 +1771,53 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #include <string.h>
 #include <time.h>
 
-#if !defined(PPO_NO_THREADS) && (defined(__unix__) || defined(__APPLE__))
-#define PPO__THREADS
-#include <pthread.h>
-#endif
+/* The system: files, clocks, threads. windows.h is included because declarations by hand would clash with it
+   in a program that includes it, too. */
 #if defined(__unix__) || defined(__APPLE__)
+#define PPO__UNIX
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 #elif defined(_WIN32)
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+
 #include <direct.h>
+#include <fcntl.h>
+#include <io.h>
+#include <sys/stat.h>
 #endif
 
-/* For builds that are stricter than -Wall -Wextra -Wpedantic: sizes are int for the caller, and known to
-   be positive wherever they become a size_t. And functions of one table may each ignore some of its
-   parameters. */
+/* Atomic accesses: of a volatile int32_t, LOAD and STORE also of a pointer. ADD returns the value before.
+   Without threads they are plain. */
+#if defined(PPO_NO_THREADS) || defined(__TINYC__) || !(defined(PPO__UNIX) || defined(_WIN32)) || \
+    (defined(__EMSCRIPTEN__) && !defined(__EMSCRIPTEN_PTHREADS__))
+#elif defined(__GNUC__)
+#define PPO__THREADS
+#define PPO__ATOMIC_LOAD(x)      __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
+#define PPO__ATOMIC_STORE(x, to) __atomic_store_n(&(x), (to), __ATOMIC_SEQ_CST)
+#define PPO__ATOMIC_ADD(x, n)    __atomic_fetch_add(&(x), (n), __ATOMIC_SEQ_CST)
+#elif defined(_M_X64) || defined(_M_IX86) /* MSVC, where volatile accesses acquire and release */
+#define PPO__THREADS
+#define PPO__ATOMIC_LOAD(x)      (x)
+#define PPO__ATOMIC_STORE(x, to) ((void)((x) = (to)), MemoryBarrier())
+#define PPO__ATOMIC_ADD(x, n)    InterlockedExchangeAdd((volatile LONG *)&(x), (n))
+#endif
+#ifndef PPO__THREADS
+#define PPO__ATOMIC_LOAD(x)      (x)
+#define PPO__ATOMIC_STORE(x, to) ((x) = (to))
+#elif !defined(_WIN32)
+#include <pthread.h>
+#endif
+
+/* For builds that are stricter than -Wall -Wextra -Wpedantic: sizes are int for the caller, and known to be
+   positive where they become a size_t. Functions of one table may ignore some of their parameters. */
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -1791,9 +1827,13 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #pragma GCC diagnostic ignored "-Wunused-function" /* what only a wing that is left out would call */
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #endif
+#elif defined(_MSC_VER)
+#pragma warning(push)
+#pragma warning(disable : 4100 4244 4267 4996) /* the same; and strcpy() has no bounds */
 #endif
 
-#if defined(__GNUC__)
+/* tcc has no thread-local variables: there only one thread may use the library. */
+#if defined(__GNUC__) && !defined(__TINYC__)
 #define PPO__THREAD_LOCAL        __thread
 #define PPO__PRINTF(text, first) __attribute__((format(printf, text, first)))
 #elif defined(_MSC_VER)
@@ -1802,18 +1842,6 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #else
 #define PPO__THREAD_LOCAL
 #define PPO__PRINTF(text, first)
-#endif
-
-/* Variables that threads share. LOAD and STORE also take pointers. ADD returns the value before; CAS stores
-   `to` and returns 1 if x was `from`. */
-#if defined(PPO__THREADS)
-#define PPO__ATOMIC_LOAD(x)          __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
-#define PPO__ATOMIC_STORE(x, to)     __atomic_store_n(&(x), (to), __ATOMIC_SEQ_CST)
-#define PPO__ATOMIC_ADD(x, n)        __atomic_fetch_add(&(x), (n), __ATOMIC_SEQ_CST)
-#define PPO__ATOMIC_CAS(x, from, to) __sync_bool_compare_and_swap(&(x), (from), (to))
-#else
-#define PPO__ATOMIC_LOAD(x)      (x)
-#define PPO__ATOMIC_STORE(x, to) ((x) = (to))
 #endif
 
 /* What the kernels of ppo_cuda.cuh compute with, too. */
@@ -1829,12 +1857,21 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 
 /* --------------------------------------------------------------------------------------------------------
    >> 1 Base
-   -------------------------------------------------------------------------------------------------------- */
+   --------------------------------------------------------------------------------------------------------
+
+   What all sections share: errors, texts and numbers, clocks, memory, devices, threads.
+
+   Memory. Every block comes from the allocator hook. An arena takes pages from it and gives out allocations;
+   it takes all of them back at once, and keeps one page that is large enough for the next round.
+
+   Threads. ppo__parallel_for() cuts a loop into ranges, one for each thread of a pool. The pool of
+   ppo_set_threads() belongs to the calling thread, the others to trainers. */
 
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
-static PPO__THREAD_LOCAL char       ppo__error[PPO__ERROR_SIZE];
-static PPO__THREAD_LOCAL ppo_status ppo__failed; /* what ppo_fail() said last, for those that got NULL */
+static PPO__THREAD_LOCAL char ppo__error[PPO__ERROR_SIZE];
+static PPO__THREAD_LOCAL ppo_status
+    ppo__failed; /* the status that ppo_fail() set last, for callers that got NULL */
 
 PPO_DEF const char *ppo_last_error(void) { return ppo__error; }
 
@@ -1863,17 +1900,7 @@ PPO__BOTH static float ppo__clamp(float x, float low, float high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* The decimal point of the program's locale, which snprintf() wrote, becomes a point: files are the same
-   everywhere. */
-static char *ppo__with_point(char *number) {
-    const char *point = localeconv()->decimal_point;
-    char       *at = strcmp(point, ".") ? strstr(number, point) : NULL;
-    if (at) {
-        *at = '.';
-        memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
-    }
-    return number;
-}
+static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* Where row `row` of a matrix of `cols` columns begins. */
 static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
@@ -1886,24 +1913,8 @@ static uint64_t ppo__fnv1a(uint64_t hash, const void *data, size_t bytes) {
     return hash;
 }
 
-/* Well-formed UTF-8 (RFC 3629): nothing overlong, no surrogates, nothing above U+10FFFF. */
-static int ppo__is_utf8(const char *text) {
-    const unsigned char *s = (const unsigned char *)text;
-    while (*s) {
-        int more = *s < 0x80 ? 0 : *s < 0xc2 ? -1 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : *s < 0xf5 ? 3 : -1;
-        if (more < 0 || (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
-            (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f)) {
-            return 0;
-        }
-        for (++s; more > 0; --more, ++s) {
-            if ((*s & 0xc0) != 0x80) return 0;
-        }
-    }
-    return 1;
-}
-
-/* The character at the start of `bytes` (> 0) bytes, and how many of them it is; -1 if that is not UTF-8
-   (RFC 3629: nothing overlong, no surrogates, nothing above U+10FFFF). */
+/* The character at the start of `bytes` (> 0) bytes, and its length; -1 if they are not UTF-8 (RFC 3629:
+   nothing overlong, no surrogates, nothing above U+10FFFF). */
 static int32_t ppo__utf8_get(const char *text, size_t bytes, int *length) {
     static const int32_t least[] = {0, 0x80, 0x800, 0x10000};
     const unsigned char *s = (const unsigned char *)text;
@@ -1918,7 +1929,7 @@ static int32_t ppo__utf8_get(const char *text, size_t bytes, int *length) {
     return code < least[more] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? -1 : code;
 }
 
-/* Writes a character, and returns how many bytes it has. */
+/* Writes a character and returns its length. */
 static int ppo__utf8_put(int32_t code, char out[4]) {
     static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
     int                        more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
@@ -1927,7 +1938,26 @@ static int ppo__utf8_put(int32_t code, char out[4]) {
     return more + 1;
 }
 
-/* The whole of `text` as a number, with a point whatever the locale says. */
+static int ppo__is_utf8(const char *text) {
+    int length = 0;
+    for (size_t left = strlen(text); left; left -= (size_t)length, text += length) {
+        if (ppo__utf8_get(text, left, &length) < 0) return 0;
+    }
+    return 1;
+}
+
+/* Replaces the decimal point of the locale, which snprintf() wrote, by a point. */
+static char *ppo__with_point(char *number) {
+    const char *point = localeconv()->decimal_point;
+    char       *at = strcmp(point, ".") ? strstr(number, point) : NULL;
+    if (at) {
+        *at = '.';
+        memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+    }
+    return number;
+}
+
+/* The whole of `text` as a number, with a point whatever the locale says; 0 if it is none. */
 static int ppo__parse_number(const char *text, double *value) {
     const char *point = localeconv()->decimal_point;
     char        copy[128], *stop;
@@ -1943,13 +1973,22 @@ static int ppo__parse_number(const char *text, double *value) {
     return stop != copy && !*stop;
 }
 
-/* A whole number above 0 at the start of text, and what follows it; 0 if there is none. */
+/* The decimal digits at the start of text, and what follows them. -1 if there are none, or too many, or
+   there is a leading 0. */
+static int64_t ppo__parse_digits(const char *text, const char **rest) {
+    int64_t number = 0;
+    *rest = text;
+    for (; **rest >= '0' && **rest <= '9' && number >= 0; ++*rest) {
+        int digit = **rest - '0';
+        number = number > (INT64_MAX - digit) / 10 ? -1 : 10 * number + digit;
+    }
+    return *rest == text || (*text == '0' && *rest - text > 1) ? -1 : number;
+}
+
+/* The int above 0 at the start of text, and what follows it; 0 if there is none. */
 static int ppo__parse_count(const char *text, const char **rest) {
-    char *end;
-    long  n = *text >= '1' && *text <= '9' ? strtol(text, &end, 10) : 0;
-    if (n < 1 || n > INT_MAX) return 0;
-    *rest = end;
-    return (int)n;
+    int64_t n = ppo__parse_digits(text, rest);
+    return n > 0 && n <= INT_MAX ? (int)n : 0;
 }
 
 /* The fewest digits, `least` or more, that read back as the same float. */
@@ -1960,35 +1999,47 @@ static void ppo__shortest_float(char text[32], int least, float x) {
     }
 }
 
-static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
-
-/* Time: the monotonic clock where the headers show it (strict C99 hides it), else the time of day. */
-PPO_DEF double ppo_clock(void) {
-#if defined(CLOCK_MONOTONIC)
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-#elif defined(__unix__) || defined(__APPLE__)
-    struct timeval now;
-    gettimeofday(&now, NULL);
-    return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
-#else
-    return (double)clock() / CLOCKS_PER_SEC;
-#endif
-}
-
 /* Seconds since 1970. */
 static double ppo__wall_time(void) {
-#if defined(__unix__) || defined(__APPLE__)
+#if defined(PPO__UNIX)
     struct timeval now;
     gettimeofday(&now, NULL);
     return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+#elif defined(_WIN32) /* counts 100 ns since 1601 */
+    FILETIME now;
+    GetSystemTimeAsFileTime(&now);
+    return 1e-7 * (4294967296.0 * now.dwHighDateTime + now.dwLowDateTime) - 11644473600.0;
 #else
     return (double)time(NULL);
 #endif
 }
 
-/* Memory. Every block starts on a cache line; the pointer that the hook gave is kept just below it. */
+/* The monotonic clock where the headers show it: strict C99 hides it. */
+PPO_DEF double ppo_clock(void) {
+#if defined(_WIN32)
+    LARGE_INTEGER now, per_second;
+    QueryPerformanceCounter(&now);
+    QueryPerformanceFrequency(&per_second);
+    return (double)now.QuadPart / (double)per_second.QuadPart;
+#elif defined(CLOCK_MONOTONIC)
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+#else
+    return ppo__wall_time();
+#endif
+}
+
+static long ppo__process_id(void) {
+#if defined(PPO__UNIX)
+    return (long)getpid();
+#elif defined(_WIN32)
+    return (long)GetCurrentProcessId();
+#else
+    return 0;
+#endif
+}
+
 static void *ppo__default_hook(void *user, void *ptr, size_t size) {
     (void)user;
     if (size) return realloc(ptr, size);
@@ -2009,6 +2060,7 @@ static void *ppo__out_of_memory(size_t size) {
     return NULL;
 }
 
+/* A block on a cache line; the pointer that the hook returned is kept just below it. NULL on failure. */
 static void *ppo__alloc_uncleared(size_t size) {
     size_t extra = PPO__ALIGN + sizeof(void *);
     char  *raw = size < SIZE_MAX / 2 ? (char *)ppo__hook(ppo__hook_user, NULL, size + extra) : NULL;
@@ -2030,12 +2082,15 @@ static void ppo__free(void *block) {
     ppo__hook(ppo__hook_user, raw, 0);
 }
 
-/* stb_ds, quietly, and its declarations only. It does not survive a failed allocation, so it never gets
-   to make one: ppo__array_room() grows arrays through our hook, in stb_ds's layout, before an element is
-   pushed. The program may hold stb_ds's implementation or not, wherever it likes. */
+/* stb_ds: its declarations only, without its warnings and its short names. It does not survive a failed
+   allocation, so it never makes one: ppo__array_room() grows arrays through our hook, in stb_ds's layout,
+   before an element is pushed. The program may contain stb_ds's implementation or not. */
 #ifndef INCLUDE_STB_DS_H
 #pragma push_macro("STB_DS_IMPLEMENTATION")
+#pragma push_macro("STBDS_NO_SHORT_NAMES")
 #undef STB_DS_IMPLEMENTATION
+#undef STBDS_NO_SHORT_NAMES
+#define STBDS_NO_SHORT_NAMES
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
@@ -2058,12 +2113,13 @@ static void ppo__free(void *block) {
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
+#pragma pop_macro("STBDS_NO_SHORT_NAMES")
 #pragma pop_macro("STB_DS_IMPLEMENTATION")
 #endif
 
 #define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element))
 
-/* Room for one more element: the array, perhaps moved, or NULL with the old one intact. */
+/* Makes room for one more element: returns the array, perhaps moved, or NULL with the old one intact. */
 static void *ppo__array_room(void *array, size_t element_size) {
     size_t length = stbds_arrlenu(array), capacity = stbds_arrcap(array);
     if (length < capacity) return array;
@@ -2083,8 +2139,8 @@ static void ppo__array_free(void *array) {
     if (array) ppo__free(stbds_header(array));
 }
 
-/* A place to compute other than the processor, with memory of its own; ppo_cuda.cuh makes one of a GPU. What
-   it is told to do is queued and done in order; the first failure is kept for settle(). */
+/* A place to compute other than the processor, with memory of its own; ppo_cuda.cuh makes one of a GPU.
+   Operations are queued and done in order; the first failure is kept for settle(). */
 typedef struct ppo__device ppo__device;
 struct ppo__device {
     void *(*take)(ppo__device *device, size_t size); /* memory; NULL on failure */
@@ -2104,15 +2160,15 @@ struct ppo__device {
     void (*sample)(ppo__device *device, const float *logits, int n, int vocab, const struct ppo_sampling *how,
                    const ppo_rng *rng, int *token, float *logp);
 #endif
-    size_t              chunk;   /* bytes that an arena takes at least: it may be slow to give some */
-    struct ppo__mirror *mirrors; /* all of them */
-    int                 users;   /* arenas that have memory of it */
+    size_t              page_size; /* the smallest page of an arena: taking memory may be slow */
+    struct ppo__mirror *mirrors;   /* all of them */
+    int                 users;     /* arenas that have memory of it */
 };
 
 /* Where language models of this thread compute; NULL: on the processor. */
 static PPO__THREAD_LOCAL ppo__device *ppo__device_in_use;
 
-/* Waits for a device, if there is one, also after a failure: `status` is then the one that counts. */
+/* Waits for a device, if there is one. Returns `status`, with its sentence, or if that is PPO_OK the device's. */
 static ppo_status ppo__settle(ppo__device *device, ppo_status status) {
     char error[PPO__ERROR_SIZE];
     if (!device) return status;
@@ -2123,36 +2179,33 @@ static ppo_status ppo__settle(ppo__device *device, ppo_status status) {
     return status;
 }
 
-/* An arena: memory that is given out piece by piece and taken back all at once. When a round has outgrown
-   its chunk, the reset makes one chunk of them all, so a round no larger than an earlier one never asks
-   the hook. */
-typedef struct ppo__chunk {
-    struct ppo__chunk *next; /* older */
-    size_t             size, used;
-    char              *memory;
-} ppo__chunk;
+typedef struct ppo__page {
+    struct ppo__page *next; /* older */
+    size_t            size, used;
+    char             *memory;
+} ppo__page;
 
 typedef struct ppo__arena {
-    ppo__chunk  *chunk;  /* newest */
+    ppo__page   *page;   /* newest */
     ppo__device *device; /* whose memory it gives out; NULL: the host's */
 } ppo__arena;
 
-enum { PPO__CHUNK_HEADER = PPO__ALIGN, PPO__CHUNK_SIZE = 16 * 1024 };
+enum { PPO__PAGE_HEADER = PPO__ALIGN, PPO__PAGE_SIZE = 16 * 1024 };
 
 static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     ppo__device *device = arena->device;
-    ppo__chunk  *chunk = (ppo__chunk *)ppo__alloc_uncleared(PPO__CHUNK_HEADER + (device ? 0 : size));
-    if (!chunk) return PPO_ERROR_MEMORY;
-    chunk->memory = device ? (char *)device->take(device, size) : (char *)chunk + PPO__CHUNK_HEADER;
-    if (!chunk->memory) {
-        ppo__free(chunk);
+    ppo__page   *page = (ppo__page *)ppo__alloc_uncleared(PPO__PAGE_HEADER + (device ? 0 : size));
+    if (!page) return PPO_ERROR_MEMORY;
+    page->memory = device ? (char *)device->take(device, size) : (char *)page + PPO__PAGE_HEADER;
+    if (!page->memory) {
+        ppo__free(page);
         return ppo__failed;
     }
-    chunk->size = size;
-    chunk->used = 0;
-    chunk->next = arena->chunk;
-    if (device && !chunk->next) ++device->users;
-    arena->chunk = chunk;
+    page->size = size;
+    page->used = 0;
+    page->next = arena->page;
+    if (device && !page->next) ++device->users;
+    arena->page = page;
     return PPO_OK;
 }
 
@@ -2160,34 +2213,36 @@ static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
 static void *ppo__arena_take(ppo__arena *arena, size_t size) {
     if (size > SIZE_MAX / 4) return ppo__out_of_memory(size);
     size = (size + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
-    if (!arena->chunk || arena->chunk->size - arena->chunk->used < size) {
-        size_t least = arena->device ? arena->device->chunk : (size_t)PPO__CHUNK_SIZE;
+    if (!arena->page || arena->page->size - arena->page->used < size) {
+        size_t least = arena->device ? arena->device->page_size : (size_t)PPO__PAGE_SIZE;
         if (ppo__arena_grow(arena, size > least ? size : least)) return NULL;
     }
-    void *piece = arena->chunk->memory + arena->chunk->used;
-    arena->chunk->used += size;
-    return piece;
+    void *allocation = arena->page->memory + arena->page->used;
+    arena->page->used += size;
+    return allocation;
 }
 
 static void ppo__arena_free(ppo__arena *arena) {
-    if (arena->chunk && arena->device) --arena->device->users;
-    while (arena->chunk) {
-        ppo__chunk *next = arena->chunk->next;
-        if (arena->device) arena->device->give(arena->device, arena->chunk->memory);
-        ppo__free(arena->chunk);
-        arena->chunk = next;
+    if (arena->page && arena->device) --arena->device->users;
+    while (arena->page) {
+        ppo__page *next = arena->page->next;
+        if (arena->device) arena->device->give(arena->device, arena->page->memory);
+        ppo__free(arena->page);
+        arena->page = next;
     }
 }
 
+/* Takes all allocations back. Several pages become a single one, so that a round no larger than an earlier
+   one never asks the hook. */
 static void ppo__arena_reset(ppo__arena *arena) {
-    if (!arena->chunk) return;
-    if (arena->chunk->next) {
+    if (!arena->page) return;
+    if (arena->page->next) {
         size_t size = 0;
-        for (ppo__chunk *chunk = arena->chunk; chunk; chunk = chunk->next) size += chunk->size;
+        for (ppo__page *page = arena->page; page; page = page->next) size += page->size;
         ppo__arena_free(arena);
         if (ppo__arena_grow(arena, size)) return; /* the next take will try again, and report */
     }
-    arena->chunk->used = 0;
+    arena->page->used = 0;
 }
 
 /* n elements of `size` bytes from an arena, or NULL; guards the product. */
@@ -2203,140 +2258,174 @@ static void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
     return array;
 }
 
-/* A thread pool: run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and tasks-1 others,
-   and returns when all are done. Whoever is free takes the next task, so nobody waits for a thread that the
-   system has not let run yet. A thread without work looks for it for some microseconds before it sleeps, so
-   that a run which follows another costs little. */
+/* Threads of the system, and a monitor: a lock, and a condition that its holders wait for. */
+#ifdef PPO__THREADS
+#if defined(_WIN32)
+#define PPO__THREAD_MAIN DWORD WINAPI
+
+typedef HANDLE ppo__thread;
+typedef struct ppo__monitor {
+    SRWLOCK            lock;
+    CONDITION_VARIABLE changed;
+} ppo__monitor;
+
+static int ppo__thread_start(ppo__thread *thread, DWORD(WINAPI *body)(void *user), void *user) {
+    return (*thread = CreateThread(NULL, 0, body, user, 0, NULL)) != NULL;
+}
+static void ppo__thread_join(ppo__thread thread) {
+    WaitForSingleObject(thread, INFINITE);
+    CloseHandle(thread);
+}
+static void ppo__monitor_init(ppo__monitor *m) {
+    InitializeSRWLock(&m->lock);
+    InitializeConditionVariable(&m->changed);
+}
+static void ppo__monitor_free(ppo__monitor *m) { (void)m; }
+static void ppo__monitor_enter(ppo__monitor *m) { AcquireSRWLockExclusive(&m->lock); }
+static void ppo__monitor_leave(ppo__monitor *m) { ReleaseSRWLockExclusive(&m->lock); }
+static void ppo__monitor_wait(ppo__monitor *m) {
+    SleepConditionVariableSRW(&m->changed, &m->lock, INFINITE, 0);
+}
+static void ppo__monitor_wake(ppo__monitor *m) { WakeAllConditionVariable(&m->changed); }
+#else
+#define PPO__THREAD_MAIN void *
+
+typedef pthread_t ppo__thread;
+typedef struct ppo__monitor {
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+} ppo__monitor;
+
+static int ppo__thread_start(ppo__thread *thread, void *(*body)(void *user), void *user) {
+    return pthread_create(thread, NULL, body, user) == 0;
+}
+static void ppo__thread_join(ppo__thread thread) { pthread_join(thread, NULL); }
+static void ppo__monitor_init(ppo__monitor *m) {
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->changed, NULL);
+}
+static void ppo__monitor_free(ppo__monitor *m) {
+    pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->changed);
+}
+static void ppo__monitor_enter(ppo__monitor *m) { pthread_mutex_lock(&m->lock); }
+static void ppo__monitor_leave(ppo__monitor *m) { pthread_mutex_unlock(&m->lock); }
+static void ppo__monitor_wait(ppo__monitor *m) { pthread_cond_wait(&m->changed, &m->lock); }
+static void ppo__monitor_wake(ppo__monitor *m) { pthread_cond_broadcast(&m->changed); }
+#endif
+
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define PPO__PAUSE() __builtin_ia32_pause()
+#elif defined(_WIN32)
+#define PPO__PAUSE() YieldProcessor()
+#else
+#define PPO__PAUSE() ((void)0)
+#endif
+
+/* Something that happens again and again. Who waits for it looks for some 100 us before it sleeps, so that
+   little is lost where it happens soon. */
+typedef struct ppo__event {
+    volatile int32_t count, sleepers; /* atomic */
+    ppo__monitor     monitor;
+} ppo__event;
+
+static void ppo__event_happens(ppo__event *event) {
+    PPO__ATOMIC_ADD(event->count, 1);
+    if (!PPO__ATOMIC_LOAD(event->sleepers)) return;
+    ppo__monitor_enter(&event->monitor);
+    ppo__monitor_wake(&event->monitor);
+    ppo__monitor_leave(&event->monitor);
+}
+
+/* Waits until its count is no longer `seen`, and returns the new one. */
+static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
+    enum { LOOKS = 10000 };
+    for (int i = 0; i < LOOKS && PPO__ATOMIC_LOAD(event->count) == seen; ++i) PPO__PAUSE();
+    if (PPO__ATOMIC_LOAD(event->count) == seen) {
+        ppo__monitor_enter(&event->monitor);
+        PPO__ATOMIC_ADD(event->sleepers, 1);
+        while (PPO__ATOMIC_LOAD(event->count) == seen) ppo__monitor_wait(&event->monitor);
+        PPO__ATOMIC_ADD(event->sleepers, -1);
+        ppo__monitor_leave(&event->monitor);
+    }
+    return PPO__ATOMIC_LOAD(event->count);
+}
+#endif
+
+/* A thread pool: ppo__pool_run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and
+   tasks-1 others, and returns when all are done. A thread that is free takes the next task, so no task waits
+   for a thread that the system has not scheduled yet. */
 typedef struct ppo__pool {
     int tasks;
     void (*task)(void *user, int k);
     void *user;
 #ifdef PPO__THREADS
-    pthread_t      *threads; /* [tasks - 1] */
-    int             started;
-    uint64_t        ticket;                  /* atomic: the number of the run << 32, plus the next task */
-    int             undone;                  /* atomic: tasks of the run that are not done */
-    int             sleepers, caller_sleeps; /* atomic */
-    int             quit;                    /* atomic */
-    pthread_mutex_t mutex;
-    pthread_cond_t  work, done;
+    long             process;            /* that has the threads: fork() does not copy them */
+    volatile int32_t next, undone, quit; /* atomic: the next task, tasks that are not done */
+    ppo__event       begun, ended;
+    int              started; /* threads */
+    ppo__thread     *threads; /* [tasks - 1] */
 #endif
 } ppo__pool;
 
-/* The pool that arithmetic of this thread is divided among; NULL: it is not. */
+/* The pool that divides the arithmetic of this thread; NULL: it is not divided. */
 static PPO__THREAD_LOCAL ppo__pool *ppo__arithmetic_pool;
 static PPO__THREAD_LOCAL int        ppo__in_task; /* 1: this thread does a task of some pool */
 
 #ifdef PPO__THREADS
-#if defined(__x86_64__) || defined(__i386__)
-#define PPO__PAUSE() __builtin_ia32_pause()
-#else
-#define PPO__PAUSE() ((void)0)
-#endif
-enum { PPO__LOOKS = 10000 }; /* some 100 us */
-
-static uint32_t ppo__pool_run_number(ppo__pool *pool) {
-    return (uint32_t)(PPO__ATOMIC_LOAD(pool->ticket) >> 32);
-}
-
-/* Waits for a run that is not the last one seen. */
-static uint32_t ppo__pool_await_run(ppo__pool *pool, uint32_t last) {
-    for (int i = 0; i < PPO__LOOKS && ppo__pool_run_number(pool) == last; ++i) PPO__PAUSE();
-    if (ppo__pool_run_number(pool) == last) {
-        pthread_mutex_lock(&pool->mutex);
-        PPO__ATOMIC_ADD(pool->sleepers, 1);
-        while (ppo__pool_run_number(pool) == last) pthread_cond_wait(&pool->work, &pool->mutex);
-        PPO__ATOMIC_ADD(pool->sleepers, -1);
-        pthread_mutex_unlock(&pool->mutex);
-    }
-    return ppo__pool_run_number(pool);
-}
-
-/* Does tasks of the run until none is left to take. */
-static void ppo__pool_work(ppo__pool *pool, uint32_t run) {
-    for (uint64_t ticket = PPO__ATOMIC_LOAD(pool->ticket);;) {
-        if ((uint32_t)(ticket >> 32) != run || (uint32_t)ticket >= (uint32_t)pool->tasks) return;
-        if (!PPO__ATOMIC_CAS(pool->ticket, ticket, ticket + 1)) {
-            ticket = PPO__ATOMIC_LOAD(pool->ticket); /* another thread took that task */
-            continue;
-        }
-        pool->task(pool->user, (int)(uint32_t)ticket);
-        if (PPO__ATOMIC_ADD(pool->undone, -1) == 1 && PPO__ATOMIC_LOAD(pool->caller_sleeps)) {
-            pthread_mutex_lock(&pool->mutex);
-            pthread_cond_signal(&pool->done);
-            pthread_mutex_unlock(&pool->mutex);
-        }
-        ticket = PPO__ATOMIC_LOAD(pool->ticket);
+/* Does tasks until none is left to take. */
+static void ppo__pool_work(ppo__pool *pool) {
+    for (int k; (k = (int)PPO__ATOMIC_ADD(pool->next, 1)) < pool->tasks;) {
+        pool->task(pool->user, k);
+        if (PPO__ATOMIC_ADD(pool->undone, -1) == 1) ppo__event_happens(&pool->ended);
     }
 }
 
-static void *ppo__pool_thread(void *argument) {
-    ppo__pool *pool = (ppo__pool *)argument;
+static PPO__THREAD_MAIN ppo__pool_thread(void *user) {
+    ppo__pool *pool = (ppo__pool *)user;
     ppo__in_task = 1;
-    for (uint32_t run = 0;;) {
-        run = ppo__pool_await_run(pool, run);
-        if (PPO__ATOMIC_LOAD(pool->quit)) return NULL;
-        ppo__pool_work(pool, run);
+    for (int32_t run = 0;;) {
+        run = ppo__event_await(&pool->begun, run);
+        if (PPO__ATOMIC_LOAD(pool->quit)) return 0;
+        ppo__pool_work(pool);
     }
-}
-
-/* Begins a run of all tasks. Returns its number. */
-static uint32_t ppo__pool_begin(ppo__pool *pool) {
-    uint32_t run = ppo__pool_run_number(pool) + 1;
-    pool->undone = pool->tasks;
-    PPO__ATOMIC_STORE(pool->ticket, (uint64_t)run << 32);
-    if (PPO__ATOMIC_LOAD(pool->sleepers)) {
-        pthread_mutex_lock(&pool->mutex);
-        pthread_cond_broadcast(&pool->work);
-        pthread_mutex_unlock(&pool->mutex);
-    }
-    return run;
-}
-
-static void ppo__pool_await_end(ppo__pool *pool) {
-    for (int i = 0; i < PPO__LOOKS && PPO__ATOMIC_LOAD(pool->undone); ++i) PPO__PAUSE();
-    if (!PPO__ATOMIC_LOAD(pool->undone)) return;
-    pthread_mutex_lock(&pool->mutex);
-    PPO__ATOMIC_ADD(pool->caller_sleeps, 1);
-    while (PPO__ATOMIC_LOAD(pool->undone)) pthread_cond_wait(&pool->done, &pool->mutex);
-    PPO__ATOMIC_ADD(pool->caller_sleeps, -1);
-    pthread_mutex_unlock(&pool->mutex);
 }
 #endif
 
 static void ppo__pool_free(ppo__pool *pool) {
-    if (!pool) return;
 #ifdef PPO__THREADS
-    PPO__ATOMIC_ADD(pool->quit, 1);
-    ppo__pool_begin(pool);
-    for (int i = 0; i < pool->started; ++i) pthread_join(pool->threads[i], NULL);
-    pthread_mutex_destroy(&pool->mutex);
-    pthread_cond_destroy(&pool->work);
-    pthread_cond_destroy(&pool->done);
-    ppo__free(pool->threads);
+    if (pool && pool->process == ppo__process_id()) {
+        PPO__ATOMIC_STORE(pool->quit, 1);
+        ppo__event_happens(&pool->begun);
+        while (pool->started) ppo__thread_join(pool->threads[--pool->started]);
+        ppo__monitor_free(&pool->begun.monitor);
+        ppo__monitor_free(&pool->ended.monitor);
+    }
 #endif
     ppo__free(pool);
 }
 
 static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
-    ppo__pool *pool = (ppo__pool *)ppo__alloc(sizeof *pool);
+#ifdef PPO__THREADS
+    const size_t size = sizeof(ppo__pool) + (size_t)tasks * sizeof(ppo__thread);
+#else
+    const size_t size = sizeof(ppo__pool);
+#endif
+    ppo__pool *pool = (ppo__pool *)ppo__alloc(size);
     if (!pool) return PPO_ERROR_MEMORY;
     pool->tasks = tasks;
 #ifdef PPO__THREADS
-    pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->work, NULL);
-    pthread_cond_init(&pool->done, NULL);
-    pool->threads = (pthread_t *)ppo__alloc(tasks * sizeof *pool->threads);
-    if (!pool->threads) {
-        ppo__pool_free(pool);
-        return PPO_ERROR_MEMORY;
-    }
-    for (; pool->started < tasks - 1; ++pool->started) {
-        if (pthread_create(&pool->threads[pool->started], NULL, ppo__pool_thread, pool)) {
-            int started = pool->started;
+    pool->next = tasks;
+    pool->process = ppo__process_id();
+    pool->threads = (ppo__thread *)(pool + 1);
+    ppo__monitor_init(&pool->begun.monitor);
+    ppo__monitor_init(&pool->ended.monitor);
+    for (int k = 0; k < tasks - 1; ++k) {
+        if (!ppo__thread_start(&pool->threads[k], ppo__pool_thread, pool)) {
             ppo__pool_free(pool);
-            return ppo_fail(PPO_ERROR_THREAD, "the system refused thread %d of %d", started + 2, tasks);
+            return ppo_fail(PPO_ERROR_THREAD, "the system refused thread %d of %d", k + 2, tasks);
         }
+        ++pool->started;
     }
 #endif
     *out = pool;
@@ -2349,13 +2438,18 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
     ppo__arithmetic_pool = NULL; /* a task is not divided further */
     ppo__in_task = 1;
 #ifdef PPO__THREADS
-    pool->task = task;
-    pool->user = user;
-    ppo__pool_work(pool, ppo__pool_begin(pool));
-    ppo__pool_await_end(pool);
-#else
-    for (int k = 0; k < pool->tasks; ++k) task(user, k);
+    if (pool->process == ppo__process_id()) {
+        int32_t ended = PPO__ATOMIC_LOAD(pool->ended.count);
+        pool->task = task;
+        pool->user = user;
+        PPO__ATOMIC_STORE(pool->undone, pool->tasks);
+        PPO__ATOMIC_STORE(pool->next, 0);
+        ppo__event_happens(&pool->begun);
+        ppo__pool_work(pool);
+        ppo__event_await(&pool->ended, ended);
+    } else
 #endif
+        for (int k = 0; k < pool->tasks; ++k) task(user, k);
     ppo__arithmetic_pool = before;
     ppo__in_task = in_task;
 }
@@ -2366,46 +2460,46 @@ PPO_DEF ppo_status ppo_set_threads(int threads) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: %d threads, must be 1 to 1024", threads);
     if (ppo__in_task)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: not from an environment's functions");
-    ppo_status status = threads > 1 ? ppo__pool_create(threads, &pool) : PPO_OK;
-    if (status) return status;
+    if (threads > 1 && ppo__pool_create(threads, &pool)) return ppo__failed;
     ppo__pool_free(ppo__arithmetic_pool);
     ppo__arithmetic_pool = pool;
     return PPO_OK;
 }
 
-/* Divides work on rows (or columns) 0 .. n - 1 among the threads: body(user, range, from, to) is called for
-   rows from .. to - 1 of each range, whose number counts from 0. Ranges begin at multiples of `grain`.
-   `work`: multiply-adds per row; too little work is done in a single range. */
-typedef void (*ppo__range_fn)(void *user, int range, int from, int to);
+/* A body of a parallel loop does rows (or columns) begin .. end - 1, its range; `thread` counts the ranges
+   from 0. */
+typedef void (*ppo__range_fn)(void *user, int thread, int begin, int end);
 
-typedef struct ppo__parallel_job {
+typedef struct ppo__parallel_loop {
     int           n, grain, ranges;
     ppo__range_fn body;
     void         *user;
-} ppo__parallel_job;
+} ppo__parallel_loop;
 
 static int ppo__range_count(int n, int grain, double work) {
-    enum { LEAST = 1 << 16 }; /* work that pays for a range: some microseconds */
+    const double least = 1 << 16; /* work that pays for a range: some microseconds */
     if (!ppo__arithmetic_pool) return 1;
     int grains = ppo__divide_up(n, grain), ranges = ppo__arithmetic_pool->tasks;
-    if (work * n < (double)LEAST * ranges) ranges = (int)(work * n / LEAST);
+    if (work * n < least * ranges) ranges = (int)(work * n / least);
     if (ranges > grains) ranges = grains;
     return ranges > 1 ? ranges : 1;
 }
 
 static void ppo__parallel_task(void *user, int k) {
-    const ppo__parallel_job *job = (const ppo__parallel_job *)user;
-    if (k >= job->ranges) return;
-    int64_t grains = ppo__divide_up(job->n, job->grain);
-    int     from = (int)(grains * k / job->ranges) * job->grain;
-    int     to = (int)(grains * (k + 1) / job->ranges) * job->grain;
-    job->body(job->user, k, from, to < job->n ? to : job->n);
+    const ppo__parallel_loop *loop = (const ppo__parallel_loop *)user;
+    if (k >= loop->ranges) return;
+    int64_t grains = ppo__divide_up(loop->n, loop->grain);
+    int     begin = (int)(grains * k / loop->ranges) * loop->grain;
+    int     end = (int)(grains * (k + 1) / loop->ranges) * loop->grain;
+    loop->body(loop->user, k, begin, end < loop->n ? end : loop->n);
 }
 
+/* Divides rows 0 .. n - 1 among the threads. Ranges begin at multiples of `grain`. `work`: multiply-adds per
+   row; too little work is a single range. */
 static void ppo__parallel_for(int n, int grain, double work, ppo__range_fn body, void *user) {
-    ppo__parallel_job job = {n, grain, ppo__range_count(n, grain, work), body, user};
-    if (job.ranges == 1) body(user, 0, 0, n);
-    else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &job);
+    ppo__parallel_loop loop = {n, grain, ppo__range_count(n, grain, work), body, user};
+    if (loop.ranges == 1) body(user, 0, 0, n);
+    else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &loop);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -4150,7 +4244,7 @@ static void ppo__zero_range(void *user, int range, int from, int to) {
 
 static void ppo__zero(float *y, size_t n) {
     ppo__floats_job job = {NULL, y, n};
-    ppo__parallel_for(ppo__grains(n), 1, 8.0 * PPO__FLOAT_GRAIN, ppo__zero_range, &job);
+    ppo__parallel_for(ppo__grains(n), 1, 8.0 * (double)PPO__FLOAT_GRAIN, ppo__zero_range, &job);
 }
 
 static void ppo__add_range(void *user, int range, int from, int to) {
@@ -4162,7 +4256,7 @@ static void ppo__add_range(void *user, int range, int from, int to) {
 /* y += x */
 static void ppo__add_to(const float *x, float *y, size_t n) {
     ppo__floats_job job = {x, y, n};
-    ppo__parallel_for(ppo__grains(n), 1, 10.0 * PPO__FLOAT_GRAIN, ppo__add_range, &job);
+    ppo__parallel_for(ppo__grains(n), 1, 10.0 * (double)PPO__FLOAT_GRAIN, ppo__add_range, &job);
 }
 
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
@@ -4173,9 +4267,9 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "backward: the loss must be a (1, 1) result that depends on a parameter");
     }
-    for (ppo__chunk *chunk = tape->grads.chunk; chunk; chunk = chunk->next) {
-        if (tape->device) tape->device->zero(tape->device, chunk->memory, chunk->used);
-        else ppo__zero((float *)chunk->memory, chunk->used / sizeof(float));
+    for (ppo__page *page = tape->grads.page; page; page = page->next) {
+        if (tape->device) tape->device->zero(tape->device, page->memory, page->used);
+        else ppo__zero((float *)page->memory, page->used / sizeof(float));
     }
     if (tape->device) status = tape->device->write(tape->device, loss->grad, &one, sizeof one);
     else loss->grad[0] += one; /* a parameter's is not cleared */
@@ -7062,8 +7156,8 @@ static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, flo
         ppo_adam      scaled;
         ppo__adam_job job = {params, 0, 0, &scaled};
         i = ppo__params_group(params, i, adam, &scaled, &job.begin, &job.end);
-        ppo__parallel_for(ppo__grains(job.end - job.begin), 1, 40.0 * PPO__FLOAT_GRAIN, ppo__adam_range,
-                          &job);
+        ppo__parallel_for(ppo__grains(job.end - job.begin), 1, 40.0 * (double)PPO__FLOAT_GRAIN,
+                          ppo__adam_range, &job);
     }
     return PPO_OK;
 }
@@ -12374,7 +12468,7 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
         memset(out->logp + at, 0, n * sizeof(float));
     }
     memcpy(g->results, results, sizeof results);
-    if (!grown.chunk) return PPO_OK;
+    if (!grown.page) return PPO_OK;
     ppo__arena_free(&g->results_memory);
     g->results_memory = grown;
     g->room = prompts->count;
@@ -14036,7 +14130,7 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
         fprintf(file, "(nothing to draw)\n");
         return;
     }
-    int    columns = (int)ppo__clamp((float)width - LABEL - 2, 1, MOST), rows = height > 4 ? height - 2 : 2;
+    int    columns = (int)ppo__clamp((float)(width - LABEL - 2), 1, MOST), rows = height > 4 ? height - 2 : 2;
     double span = high[1] > low[1] ? (double)high[1] - low[1] : 1; /* two floats may lie further apart */
     for (int c = 0; c < columns; ++c) {
         double way = columns > 1 ? (double)c / (columns - 1) : 1;
@@ -14637,6 +14731,8 @@ PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, l
 
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
+#elif defined(_MSC_VER)
+#pragma warning(pop)
 #endif
 #define PPO__IMPLEMENTED
 #endif
