@@ -1,4 +1,4 @@
-/* ppo.h - v0.1 - Proximal Policy Optimization in one C header - MIT or public domain, see the end of the file
+/* ppo.h - v0.2 - Proximal Policy Optimization in one C header - MIT or public domain, see the end of the file
 
    Trains a policy inside your own program: no Python, no framework, no build system.
    C99, also valid C++17. Needs the C library, libm, and stb_ds.h (Debian: libstb-dev).
@@ -139,16 +139,18 @@ MAP
 
 ERRORS
 
-    The library never prints, exits or aborts. What can fail returns a ppo_status (0 is PPO_OK), and
-    ppo_last_error() then holds one sentence about it, for the calling thread:
+    The library never prints, exits or aborts. A function that can fail returns a ppo_status (0 is PPO_OK), and
+    ppo_last_error() then holds one sentence about the failure, for the calling thread:
         "reward is NaN (environment 3, step 1201)"
-    After a failure nothing leaks, what was to be created is not, and what was to be filled is unspecified.
+    After a failure nothing leaks, a new object's pointer is NULL, and other outputs are unspecified.
     A pointer may be NULL where its comment says so, and in all free functions.
+    Your functions (of an environment, a reward, the allocator hook) must return: if longjmp() or a C++ exception
+    leaves one, the objects of that call must not be used any more, not even freed.
 
 MEMORY
 
-    Everything goes through one hook, ppo_set_allocator(). A trainer takes all it needs at the start and in
-    its first iteration; after that it allocates nothing.
+    All of it comes through one hook, ppo_set_allocator(). A trainer takes what it needs at the start and in its
+    first iteration; after that it allocates nothing.
 
 REPRODUCIBLE
 
@@ -164,28 +166,39 @@ GPU
 
 THREADS
 
-    cfg.threads > 1 collects experience and computes the update on that many threads; of a small network's
-    minibatch each takes 128 samples or more, so less than 256 are hardly worth a second one. Your
-    environment's functions (and the allocator hook) are then called from several threads at once, the former
-    each with its own state. ppo_set_threads() divides the arithmetic of all else, of language models above
-    all. Different trainers may run on different threads. One agent, trainer or tape must not be used by two
-    threads at a time.
+    cfg.threads > 1 collects experience and computes the update on that many threads; each takes 128 samples or
+    more of a small network's minibatch, so a second thread is hardly worth it below 256. Your environment's
+    functions (and the allocator hook) are then called from several threads at once, the former each with its
+    own state. ppo_set_threads() divides all other arithmetic, above all of language models. Different trainers
+    may run on different threads. Do not use one agent, trainer or tape on two threads at a time.
+    fork() does not copy threads: a child computes alone, with the same results, until ppo_set_threads() or a
+    new trainer starts threads there. Do not fork while another thread is in a call of the library.
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
     PPO_STATIC            everything static: the library is private to one source file
-    PPO_NO_THREADS        no pthreads (also the default where there are none)
+    PPO_NO_THREADS        no threads (also the default without pthreads or Windows' threads, and with tcc, where
+                          only one thread may use the library)
     PPO_NO_SIMD           plain C kernels only
-    PPO_NO_CONTROL        without the wing of that name, declarations and all: where a switch is set, set it
-    PPO_NO_LANGUAGE       wherever this file is included. Any combination will do
+    PPO_NO_CONTROL        leave out the wing of that name, declarations and all: where a switch is set, set it
+    PPO_NO_LANGUAGE       wherever this file is included. Any combination works
     PPO_NO_REPORTS
     PPO_FILE_NAME         the name of this file in quotes, if you renamed it and the compiler lacks
                           __FILE_NAME__ (the file includes itself once per instruction set, to compile the
                           vector kernels)
+
+    The file with PPO_IMPLEMENTATION gets the system's headers too; on Windows that is windows.h, so a file of
+    its own keeps those names out of yours. If it also uses the short names of stb_ds.h (arrput), include
+    stb_ds.h before this file.
 */
 
 #ifndef PPO_H
 #define PPO_H
+
+#define PPO_VERSION_MAJOR 0
+#define PPO_VERSION_MINOR 2
+#define PPO_VERSION_PATCH 0
+#define PPO_VERSION       "0.2.0"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -212,10 +225,10 @@ extern "C" {
 typedef enum ppo_status {
     PPO_OK = 0,
     PPO_ERROR_ARGUMENT, /* a size, pointer, name or setting that cannot work */
-    PPO_ERROR_MEMORY,   /* the allocator said no */
+    PPO_ERROR_MEMORY,   /* the allocator returned NULL */
     PPO_ERROR_NUMERIC,  /* NaN or infinity in an observation, a reward, a loss or a gradient */
     PPO_ERROR_THREAD,   /* the system refused a thread */
-    PPO_ERROR_FILE,     /* a file cannot be opened, read or written, or does not hold what it must */
+    PPO_ERROR_FILE,     /* a file cannot be opened, read or written, or has the wrong content */
     PPO_ERROR_DEVICE    /* there is no GPU, its driver is too old, or it failed (ppo_cuda.cuh) */
 } ppo_status;
 
@@ -223,7 +236,7 @@ typedef enum ppo_status {
    failure. */
 PPO_DEF const char *ppo_last_error(void);
 
-/* Sets that sentence, printf-like, and returns status: for operations of your own. */
+/* Sets that sentence, as printf() formats it, and returns status: for operations of your own. */
 PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
 
 /* All memory comes from `hook`, which acts like realloc: ptr NULL allocates, size 0 frees and returns NULL.
@@ -231,15 +244,14 @@ PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
 typedef void *(*ppo_realloc_hook)(void *user, void *ptr, size_t size);
 PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
 
-/* From now on what the calling thread computes is divided among so many threads, itself one of them [1]: the
-   results have the same bits for any number. Large matrices gain most; what is too small is not divided. The
-   threads wait for work until this is called with 1, which comes before the calling thread ends, too. A
-   ppo_trainer has threads of its own
-   (ppo_config.threads). Errors, which leave all as it was: too many for the system, a call from an
-   environment's functions. */
+/* Uses `threads` threads (1 to 1024), including the caller, for what the calling thread computes from now on
+   [1]. The results have the same bits for any number. Large matrices gain most; small ones are not divided.
+   The threads wait for work until this is called with 1; call it before the calling thread ends. A ppo_trainer
+   has its own threads (ppo_config.threads). Errors, which change nothing: the system refuses a thread, or an
+   environment's function made the call. */
 PPO_DEF ppo_status ppo_set_threads(int threads);
 
-/* Wall-clock seconds since some fixed moment; for differences. */
+/* Wall-clock seconds since a fixed moment; for differences. */
 PPO_DEF double ppo_clock(void);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -248,7 +260,7 @@ PPO_DEF double ppo_clock(void);
    save it.
    -------------------------------------------------------------------------------------------------------- */
 
-/* What the library draws for; your own streams may use purposes from PPO_STREAM_USER on. */
+/* What the library draws numbers for; your own streams may use purposes from PPO_STREAM_USER on. */
 enum {
     PPO_STREAM_ENV,      /* index: environment */
     PPO_STREAM_ACTION,   /* index: environment */
@@ -263,7 +275,7 @@ typedef struct ppo_rng {
     uint32_t key[2];     /* the seed */
     uint32_t counter[4]; /* position (low, high), index, purpose */
     uint32_t block[4];   /* the four numbers made from the last counter */
-    uint32_t used;       /* how many of them are gone */
+    uint32_t used;       /* how many of them have been drawn */
 } ppo_rng;
 
 PPO_DEF ppo_rng  ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index);
@@ -459,7 +471,8 @@ enum { PPO_MAX_LAYERS = 64 }; /* of any network */
 
    {"__metadata__":{"key":"text"},"name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]}}
 
-   padded with spaces to a multiple of 8, and the arrays: row-major, little-endian, without gaps.
+   padded with spaces to a multiple of 8, and the arrays: row-major, little-endian on every machine, without
+   gaps.
    -------------------------------------------------------------------------------------------------------- */
 
 /* Element types, smallest first. Files with others (F16, BF16, BOOL, ...) are refused. */
@@ -474,35 +487,34 @@ typedef struct ppo_array {
     const void *data; /* row-major; on a 64-byte boundary if it was read from a file */
 } ppo_array;
 
-typedef struct ppo_file ppo_file; /* what is in a file, or will be: in memory */
+typedef struct ppo_file ppo_file; /* the content of a file, in memory */
 
 PPO_DEF ppo_status ppo_file_create(ppo_file **file);
 PPO_DEF void       ppo_file_free(ppo_file *file);
 
-/* Adds a text, or replaces that of the same key. Both are UTF-8 and copied; all copies are kept until the
-   file is freed. */
+/* Adds a text, or replaces that of the same key. Both are UTF-8 and copied; copies are kept until the file is
+   freed. */
 PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text);
 
 /* Adds an array under a new name (UTF-8, copied). data is borrowed: it must last until the last write. */
 PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
                                 const void *data);
 
-/* Writes all of it; folders that are missing are made. The same content gives the same bytes, in whatever
-   order it was added, and up to the order of the texts the bytes that Python's package would write. A
-   file that stood at path stays as it was until the new one, written beside it, is complete and on the
-   disk, and then gives way in one step: a crash leaves the one or the other (and perhaps a path.tmp...,
-   which can be deleted). A symbolic link is replaced, not followed, and the permissions are those of a
-   new file. (Where there is no Unix, the old file may have to be removed just before, and nothing waits
-   for the disk.) */
+/* Writes all of it, and makes missing directories. The same content gives the same bytes, in whatever order it
+   was added and on every machine; up to the order of the texts they are those that Python's package writes.
+   An old file at path stays as it is until the new one is complete and on the disk, in the same directory,
+   and then replaces it in one step: after a crash the file is the old one or the new one (and perhaps a
+   ppo-....tmp is left, which can be deleted). A symbolic link is replaced, not followed, and the permissions
+   are those of a new file. (Systems other than Unix and Windows do not wait for the disk.) */
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
 
-/* Reads a whole file, and trusts it in nothing: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
-   than Python's package in what no writer does: names that are there twice, members that the format does
-   not know, characters of code 0, more than PPO_MAX_RANK dimensions. */
+/* Reads a whole file, and trusts nothing in it: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
+   than Python's package about what no writer does: repeated names, unknown members, characters of code 0, more
+   than PPO_MAX_RANK dimensions. */
 PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file);
 
-/* Arrays and texts by name, NULL if there is none, and by index: 0 .. count-1, sorted by name. What is
-   returned lasts until ppo_file_free(). */
+/* Arrays and texts by name, NULL if there is none, and by index: 0 .. count-1, sorted by name. Valid until
+   ppo_file_free(). */
 PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name);
 PPO_DEF const char      *ppo_file_text(const ppo_file *file, const char *key);
 PPO_DEF int              ppo_file_count(const ppo_file *file);
@@ -510,7 +522,7 @@ PPO_DEF int              ppo_file_text_count(const ppo_file *file);
 PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index);
 PPO_DEF const char      *ppo_file_key_at(const ppo_file *file, int index); /* of a text */
 
-/* The array that must be there, with this type and shape. If not, PPO_ERROR_FILE, as
+/* The array of this name, type and shape, which must be there. If not, NULL and PPO_ERROR_FILE, as
    policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
 PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
                                    int rank, const ppo_array **array);
@@ -1783,22 +1795,53 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #include <string.h>
 #include <time.h>
 
-#if !defined(PPO_NO_THREADS) && (defined(__unix__) || defined(__APPLE__))
-#define PPO__THREADS
-#include <pthread.h>
-#endif
+/* The system: files, clocks, threads. windows.h is included because declarations by hand would clash with it
+   in a program that includes it, too. */
 #if defined(__unix__) || defined(__APPLE__)
+#define PPO__UNIX
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 #elif defined(_WIN32)
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+
 #include <direct.h>
+#include <fcntl.h>
+#include <io.h>
+#include <sys/stat.h>
 #endif
 
-/* For builds that are stricter than -Wall -Wextra -Wpedantic: sizes are int for the caller, and known to
-   be positive wherever they become a size_t. And functions of one table may each ignore some of its
-   parameters. */
+/* Atomic accesses: of a volatile int32_t, LOAD and STORE also of a pointer. ADD returns the value before.
+   Without threads they are plain. */
+#if defined(PPO_NO_THREADS) || defined(__TINYC__) || !(defined(PPO__UNIX) || defined(_WIN32)) || \
+    (defined(__EMSCRIPTEN__) && !defined(__EMSCRIPTEN_PTHREADS__))
+#elif defined(__GNUC__)
+#define PPO__THREADS
+#define PPO__ATOMIC_LOAD(x)      __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
+#define PPO__ATOMIC_STORE(x, to) __atomic_store_n(&(x), (to), __ATOMIC_SEQ_CST)
+#define PPO__ATOMIC_ADD(x, n)    __atomic_fetch_add(&(x), (n), __ATOMIC_SEQ_CST)
+#elif defined(_M_X64) || defined(_M_IX86) /* MSVC, where volatile accesses acquire and release */
+#define PPO__THREADS
+#define PPO__ATOMIC_LOAD(x)      (x)
+#define PPO__ATOMIC_STORE(x, to) ((void)((x) = (to)), MemoryBarrier())
+#define PPO__ATOMIC_ADD(x, n)    InterlockedExchangeAdd((volatile LONG *)&(x), (n))
+#endif
+#ifndef PPO__THREADS
+#define PPO__ATOMIC_LOAD(x)      (x)
+#define PPO__ATOMIC_STORE(x, to) ((x) = (to))
+#elif !defined(_WIN32)
+#include <pthread.h>
+#endif
+
+/* For builds that are stricter than -Wall -Wextra -Wpedantic: sizes are int for the caller, and known to be
+   positive where they become a size_t. Functions of one table may ignore some of their parameters. */
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -1808,9 +1851,13 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #pragma GCC diagnostic ignored "-Wunused-function" /* what only a wing that is left out would call */
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #endif
+#elif defined(_MSC_VER)
+#pragma warning(push)
+#pragma warning(disable : 4100 4244 4267 4996) /* the same; and strcpy() has no bounds */
 #endif
 
-#if defined(__GNUC__)
+/* tcc has no thread-local variables: there only one thread may use the library. */
+#if defined(__GNUC__) && !defined(__TINYC__)
 #define PPO__THREAD_LOCAL        __thread
 #define PPO__PRINTF(text, first) __attribute__((format(printf, text, first)))
 #elif defined(_MSC_VER)
@@ -1819,18 +1866,6 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #else
 #define PPO__THREAD_LOCAL
 #define PPO__PRINTF(text, first)
-#endif
-
-/* Variables that threads share. LOAD and STORE also take pointers. ADD returns the value before; CAS stores
-   `to` and returns 1 if x was `from`. */
-#if defined(PPO__THREADS)
-#define PPO__ATOMIC_LOAD(x)          __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
-#define PPO__ATOMIC_STORE(x, to)     __atomic_store_n(&(x), (to), __ATOMIC_SEQ_CST)
-#define PPO__ATOMIC_ADD(x, n)        __atomic_fetch_add(&(x), (n), __ATOMIC_SEQ_CST)
-#define PPO__ATOMIC_CAS(x, from, to) __sync_bool_compare_and_swap(&(x), (from), (to))
-#else
-#define PPO__ATOMIC_LOAD(x)      (x)
-#define PPO__ATOMIC_STORE(x, to) ((x) = (to))
 #endif
 
 /* What the kernels of ppo_cuda.cuh compute with, too. */
@@ -1846,12 +1881,21 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 
 /* --------------------------------------------------------------------------------------------------------
    >> 1 Base
-   -------------------------------------------------------------------------------------------------------- */
+   --------------------------------------------------------------------------------------------------------
+
+   What all sections share: errors, texts and numbers, clocks, memory, devices, threads.
+
+   Memory. Every block comes from the allocator hook. An arena takes pages from it and gives out allocations;
+   it takes all of them back at once, and keeps one page that is large enough for the next round.
+
+   Threads. ppo__parallel_for() cuts a loop into ranges, one for each thread of a pool. The pool of
+   ppo_set_threads() belongs to the calling thread, the others to trainers. */
 
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
-static PPO__THREAD_LOCAL char       ppo__error[PPO__ERROR_SIZE];
-static PPO__THREAD_LOCAL ppo_status ppo__failed; /* what ppo_fail() said last, for those that got NULL */
+static PPO__THREAD_LOCAL char ppo__error[PPO__ERROR_SIZE];
+static PPO__THREAD_LOCAL ppo_status
+    ppo__failed; /* the status that ppo_fail() set last, for callers that got NULL */
 
 PPO_DEF const char *ppo_last_error(void) { return ppo__error; }
 
@@ -1880,17 +1924,7 @@ PPO__BOTH static float ppo__clamp(float x, float low, float high) {
     return x < low ? low : x > high ? high : x;
 }
 
-/* The decimal point of the program's locale, which snprintf() wrote, becomes a point: files are the same
-   everywhere. */
-static char *ppo__with_point(char *number) {
-    const char *point = localeconv()->decimal_point;
-    char       *at = strcmp(point, ".") ? strstr(number, point) : NULL;
-    if (at) {
-        *at = '.';
-        memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
-    }
-    return number;
-}
+static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* Where row `row` of a matrix of `cols` columns begins. */
 static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
@@ -1903,24 +1937,8 @@ static uint64_t ppo__fnv1a(uint64_t hash, const void *data, size_t bytes) {
     return hash;
 }
 
-/* Well-formed UTF-8 (RFC 3629): nothing overlong, no surrogates, nothing above U+10FFFF. */
-static int ppo__is_utf8(const char *text) {
-    const unsigned char *s = (const unsigned char *)text;
-    while (*s) {
-        int more = *s < 0x80 ? 0 : *s < 0xc2 ? -1 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : *s < 0xf5 ? 3 : -1;
-        if (more < 0 || (*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) ||
-            (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f)) {
-            return 0;
-        }
-        for (++s; more > 0; --more, ++s) {
-            if ((*s & 0xc0) != 0x80) return 0;
-        }
-    }
-    return 1;
-}
-
-/* The character at the start of `bytes` (> 0) bytes, and how many of them it is; -1 if that is not UTF-8
-   (RFC 3629: nothing overlong, no surrogates, nothing above U+10FFFF). */
+/* The character at the start of `bytes` (> 0) bytes, and its length; -1 if they are not UTF-8 (RFC 3629:
+   nothing overlong, no surrogates, nothing above U+10FFFF). */
 static int32_t ppo__utf8_get(const char *text, size_t bytes, int *length) {
     static const int32_t least[] = {0, 0x80, 0x800, 0x10000};
     const unsigned char *s = (const unsigned char *)text;
@@ -1935,7 +1953,7 @@ static int32_t ppo__utf8_get(const char *text, size_t bytes, int *length) {
     return code < least[more] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? -1 : code;
 }
 
-/* Writes a character, and returns how many bytes it has. */
+/* Writes a character and returns its length. */
 static int ppo__utf8_put(int32_t code, char out[4]) {
     static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
     int                        more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
@@ -1944,7 +1962,26 @@ static int ppo__utf8_put(int32_t code, char out[4]) {
     return more + 1;
 }
 
-/* The whole of `text` as a number, with a point whatever the locale says. */
+static int ppo__is_utf8(const char *text) {
+    int length = 0;
+    for (size_t left = strlen(text); left; left -= (size_t)length, text += length) {
+        if (ppo__utf8_get(text, left, &length) < 0) return 0;
+    }
+    return 1;
+}
+
+/* Replaces the decimal point of the locale, which snprintf() wrote, by a point. */
+static char *ppo__with_point(char *number) {
+    const char *point = localeconv()->decimal_point;
+    char       *at = strcmp(point, ".") ? strstr(number, point) : NULL;
+    if (at) {
+        *at = '.';
+        memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
+    }
+    return number;
+}
+
+/* The whole of `text` as a number, with a point whatever the locale says; 0 if it is none. */
 static int ppo__parse_number(const char *text, double *value) {
     const char *point = localeconv()->decimal_point;
     char        copy[128], *stop;
@@ -1960,13 +1997,22 @@ static int ppo__parse_number(const char *text, double *value) {
     return stop != copy && !*stop;
 }
 
-/* A whole number above 0 at the start of text, and what follows it; 0 if there is none. */
+/* The decimal digits at the start of text, and what follows them. -1 if there are none, or too many, or
+   there is a leading 0. */
+static int64_t ppo__parse_digits(const char *text, const char **rest) {
+    int64_t number = 0;
+    *rest = text;
+    for (; **rest >= '0' && **rest <= '9' && number >= 0; ++*rest) {
+        int digit = **rest - '0';
+        number = number > (INT64_MAX - digit) / 10 ? -1 : 10 * number + digit;
+    }
+    return *rest == text || (*text == '0' && *rest - text > 1) ? -1 : number;
+}
+
+/* The int above 0 at the start of text, and what follows it; 0 if there is none. */
 static int ppo__parse_count(const char *text, const char **rest) {
-    char *end;
-    long  n = *text >= '1' && *text <= '9' ? strtol(text, &end, 10) : 0;
-    if (n < 1 || n > INT_MAX) return 0;
-    *rest = end;
-    return (int)n;
+    int64_t n = ppo__parse_digits(text, rest);
+    return n > 0 && n <= INT_MAX ? (int)n : 0;
 }
 
 /* The fewest digits, `least` or more, that read back as the same float. */
@@ -1977,35 +2023,47 @@ static void ppo__shortest_float(char text[32], int least, float x) {
     }
 }
 
-static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
-
-/* Time: the monotonic clock where the headers show it (strict C99 hides it), else the time of day. */
-PPO_DEF double ppo_clock(void) {
-#if defined(CLOCK_MONOTONIC)
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-#elif defined(__unix__) || defined(__APPLE__)
-    struct timeval now;
-    gettimeofday(&now, NULL);
-    return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
-#else
-    return (double)clock() / CLOCKS_PER_SEC;
-#endif
-}
-
 /* Seconds since 1970. */
 static double ppo__wall_time(void) {
-#if defined(__unix__) || defined(__APPLE__)
+#if defined(PPO__UNIX)
     struct timeval now;
     gettimeofday(&now, NULL);
     return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+#elif defined(_WIN32) /* counts 100 ns since 1601 */
+    FILETIME now;
+    GetSystemTimeAsFileTime(&now);
+    return 1e-7 * (4294967296.0 * now.dwHighDateTime + now.dwLowDateTime) - 11644473600.0;
 #else
     return (double)time(NULL);
 #endif
 }
 
-/* Memory. Every block starts on a cache line; the pointer that the hook gave is kept just below it. */
+/* The monotonic clock where the headers show it: strict C99 hides it. */
+PPO_DEF double ppo_clock(void) {
+#if defined(_WIN32)
+    LARGE_INTEGER now, per_second;
+    QueryPerformanceCounter(&now);
+    QueryPerformanceFrequency(&per_second);
+    return (double)now.QuadPart / (double)per_second.QuadPart;
+#elif defined(CLOCK_MONOTONIC)
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+#else
+    return ppo__wall_time();
+#endif
+}
+
+static long ppo__process_id(void) {
+#if defined(PPO__UNIX)
+    return (long)getpid();
+#elif defined(_WIN32)
+    return (long)GetCurrentProcessId();
+#else
+    return 0;
+#endif
+}
+
 static void *ppo__default_hook(void *user, void *ptr, size_t size) {
     (void)user;
     if (size) return realloc(ptr, size);
@@ -2026,6 +2084,7 @@ static void *ppo__out_of_memory(size_t size) {
     return NULL;
 }
 
+/* A block on a cache line; the pointer that the hook returned is kept just below it. NULL on failure. */
 static void *ppo__alloc_uncleared(size_t size) {
     size_t extra = PPO__ALIGN + sizeof(void *);
     char  *raw = size < SIZE_MAX / 2 ? (char *)ppo__hook(ppo__hook_user, NULL, size + extra) : NULL;
@@ -2047,12 +2106,15 @@ static void ppo__free(void *block) {
     ppo__hook(ppo__hook_user, raw, 0);
 }
 
-/* stb_ds, quietly, and its declarations only. It does not survive a failed allocation, so it never gets
-   to make one: ppo__array_room() grows arrays through our hook, in stb_ds's layout, before an element is
-   pushed. The program may hold stb_ds's implementation or not, wherever it likes. */
+/* stb_ds: its declarations only, without its warnings and its short names. It does not survive a failed
+   allocation, so it never makes one: ppo__array_room() grows arrays through our hook, in stb_ds's layout,
+   before an element is pushed. The program may contain stb_ds's implementation or not. */
 #ifndef INCLUDE_STB_DS_H
 #pragma push_macro("STB_DS_IMPLEMENTATION")
+#pragma push_macro("STBDS_NO_SHORT_NAMES")
 #undef STB_DS_IMPLEMENTATION
+#undef STBDS_NO_SHORT_NAMES
+#define STBDS_NO_SHORT_NAMES
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
@@ -2075,12 +2137,13 @@ static void ppo__free(void *block) {
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
+#pragma pop_macro("STBDS_NO_SHORT_NAMES")
 #pragma pop_macro("STB_DS_IMPLEMENTATION")
 #endif
 
 #define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element))
 
-/* Room for one more element: the array, perhaps moved, or NULL with the old one intact. */
+/* Makes room for one more element: returns the array, perhaps moved, or NULL with the old one intact. */
 static void *ppo__array_room(void *array, size_t element_size) {
     size_t length = stbds_arrlenu(array), capacity = stbds_arrcap(array);
     if (length < capacity) return array;
@@ -2100,8 +2163,8 @@ static void ppo__array_free(void *array) {
     if (array) ppo__free(stbds_header(array));
 }
 
-/* A place to compute other than the processor, with memory of its own; ppo_cuda.cuh makes one of a GPU. What
-   it is told to do is queued and done in order; the first failure is kept for settle(). */
+/* A place to compute other than the processor, with memory of its own; ppo_cuda.cuh makes one of a GPU.
+   Operations are queued and done in order; the first failure is kept for settle(). */
 typedef struct ppo__device ppo__device;
 struct ppo__device {
     void *(*take)(ppo__device *device, size_t size); /* memory; NULL on failure */
@@ -2121,15 +2184,15 @@ struct ppo__device {
     void (*sample)(ppo__device *device, const float *logits, int n, int vocab, const struct ppo_sampling *how,
                    const ppo_rng *rng, int *token, float *logp);
 #endif
-    size_t              chunk;   /* bytes that an arena takes at least: it may be slow to give some */
-    struct ppo__mirror *mirrors; /* all of them */
-    int                 users;   /* arenas that have memory of it */
+    size_t              page_size; /* the smallest page of an arena: taking memory may be slow */
+    struct ppo__mirror *mirrors;   /* all of them */
+    int                 users;     /* arenas that have memory of it */
 };
 
 /* Where language models of this thread compute; NULL: on the processor. */
 static PPO__THREAD_LOCAL ppo__device *ppo__device_in_use;
 
-/* Waits for a device, if there is one, also after a failure: `status` is then the one that counts. */
+/* Waits for a device, if there is one. Returns `status`, with its sentence, or if that is PPO_OK the device's. */
 static ppo_status ppo__settle(ppo__device *device, ppo_status status) {
     char error[PPO__ERROR_SIZE];
     if (!device) return status;
@@ -2140,36 +2203,33 @@ static ppo_status ppo__settle(ppo__device *device, ppo_status status) {
     return status;
 }
 
-/* An arena: memory that is given out piece by piece and taken back all at once. When a round has outgrown
-   its chunk, the reset makes one chunk of them all, so a round no larger than an earlier one never asks
-   the hook. */
-typedef struct ppo__chunk {
-    struct ppo__chunk *next; /* older */
-    size_t             size, used;
-    char              *memory;
-} ppo__chunk;
+typedef struct ppo__page {
+    struct ppo__page *next; /* older */
+    size_t            size, used;
+    char             *memory;
+} ppo__page;
 
 typedef struct ppo__arena {
-    ppo__chunk  *chunk;  /* newest */
+    ppo__page   *page;   /* newest */
     ppo__device *device; /* whose memory it gives out; NULL: the host's */
 } ppo__arena;
 
-enum { PPO__CHUNK_HEADER = PPO__ALIGN, PPO__CHUNK_SIZE = 16 * 1024 };
+enum { PPO__PAGE_HEADER = PPO__ALIGN, PPO__PAGE_SIZE = 16 * 1024 };
 
 static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     ppo__device *device = arena->device;
-    ppo__chunk  *chunk = (ppo__chunk *)ppo__alloc_uncleared(PPO__CHUNK_HEADER + (device ? 0 : size));
-    if (!chunk) return PPO_ERROR_MEMORY;
-    chunk->memory = device ? (char *)device->take(device, size) : (char *)chunk + PPO__CHUNK_HEADER;
-    if (!chunk->memory) {
-        ppo__free(chunk);
+    ppo__page   *page = (ppo__page *)ppo__alloc_uncleared(PPO__PAGE_HEADER + (device ? 0 : size));
+    if (!page) return PPO_ERROR_MEMORY;
+    page->memory = device ? (char *)device->take(device, size) : (char *)page + PPO__PAGE_HEADER;
+    if (!page->memory) {
+        ppo__free(page);
         return ppo__failed;
     }
-    chunk->size = size;
-    chunk->used = 0;
-    chunk->next = arena->chunk;
-    if (device && !chunk->next) ++device->users;
-    arena->chunk = chunk;
+    page->size = size;
+    page->used = 0;
+    page->next = arena->page;
+    if (device && !page->next) ++device->users;
+    arena->page = page;
     return PPO_OK;
 }
 
@@ -2177,34 +2237,36 @@ static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
 static void *ppo__arena_take(ppo__arena *arena, size_t size) {
     if (size > SIZE_MAX / 4) return ppo__out_of_memory(size);
     size = (size + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
-    if (!arena->chunk || arena->chunk->size - arena->chunk->used < size) {
-        size_t least = arena->device ? arena->device->chunk : (size_t)PPO__CHUNK_SIZE;
+    if (!arena->page || arena->page->size - arena->page->used < size) {
+        size_t least = arena->device ? arena->device->page_size : (size_t)PPO__PAGE_SIZE;
         if (ppo__arena_grow(arena, size > least ? size : least)) return NULL;
     }
-    void *piece = arena->chunk->memory + arena->chunk->used;
-    arena->chunk->used += size;
-    return piece;
+    void *allocation = arena->page->memory + arena->page->used;
+    arena->page->used += size;
+    return allocation;
 }
 
 static void ppo__arena_free(ppo__arena *arena) {
-    if (arena->chunk && arena->device) --arena->device->users;
-    while (arena->chunk) {
-        ppo__chunk *next = arena->chunk->next;
-        if (arena->device) arena->device->give(arena->device, arena->chunk->memory);
-        ppo__free(arena->chunk);
-        arena->chunk = next;
+    if (arena->page && arena->device) --arena->device->users;
+    while (arena->page) {
+        ppo__page *next = arena->page->next;
+        if (arena->device) arena->device->give(arena->device, arena->page->memory);
+        ppo__free(arena->page);
+        arena->page = next;
     }
 }
 
+/* Takes all allocations back. Several pages become a single one, so that a round no larger than an earlier
+   one never asks the hook. */
 static void ppo__arena_reset(ppo__arena *arena) {
-    if (!arena->chunk) return;
-    if (arena->chunk->next) {
+    if (!arena->page) return;
+    if (arena->page->next) {
         size_t size = 0;
-        for (ppo__chunk *chunk = arena->chunk; chunk; chunk = chunk->next) size += chunk->size;
+        for (ppo__page *page = arena->page; page; page = page->next) size += page->size;
         ppo__arena_free(arena);
         if (ppo__arena_grow(arena, size)) return; /* the next take will try again, and report */
     }
-    arena->chunk->used = 0;
+    arena->page->used = 0;
 }
 
 /* n elements of `size` bytes from an arena, or NULL; guards the product. */
@@ -2220,140 +2282,174 @@ static void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
     return array;
 }
 
-/* A thread pool: run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and tasks-1 others,
-   and returns when all are done. Whoever is free takes the next task, so nobody waits for a thread that the
-   system has not let run yet. A thread without work looks for it for some microseconds before it sleeps, so
-   that a run which follows another costs little. */
+/* Threads of the system, and a monitor: a lock, and a condition that its holders wait for. */
+#ifdef PPO__THREADS
+#if defined(_WIN32)
+#define PPO__THREAD_MAIN DWORD WINAPI
+
+typedef HANDLE ppo__thread;
+typedef struct ppo__monitor {
+    SRWLOCK            lock;
+    CONDITION_VARIABLE changed;
+} ppo__monitor;
+
+static int ppo__thread_start(ppo__thread *thread, DWORD(WINAPI *body)(void *user), void *user) {
+    return (*thread = CreateThread(NULL, 0, body, user, 0, NULL)) != NULL;
+}
+static void ppo__thread_join(ppo__thread thread) {
+    WaitForSingleObject(thread, INFINITE);
+    CloseHandle(thread);
+}
+static void ppo__monitor_init(ppo__monitor *m) {
+    InitializeSRWLock(&m->lock);
+    InitializeConditionVariable(&m->changed);
+}
+static void ppo__monitor_free(ppo__monitor *m) { (void)m; }
+static void ppo__monitor_enter(ppo__monitor *m) { AcquireSRWLockExclusive(&m->lock); }
+static void ppo__monitor_leave(ppo__monitor *m) { ReleaseSRWLockExclusive(&m->lock); }
+static void ppo__monitor_wait(ppo__monitor *m) {
+    SleepConditionVariableSRW(&m->changed, &m->lock, INFINITE, 0);
+}
+static void ppo__monitor_wake(ppo__monitor *m) { WakeAllConditionVariable(&m->changed); }
+#else
+#define PPO__THREAD_MAIN void *
+
+typedef pthread_t ppo__thread;
+typedef struct ppo__monitor {
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+} ppo__monitor;
+
+static int ppo__thread_start(ppo__thread *thread, void *(*body)(void *user), void *user) {
+    return pthread_create(thread, NULL, body, user) == 0;
+}
+static void ppo__thread_join(ppo__thread thread) { pthread_join(thread, NULL); }
+static void ppo__monitor_init(ppo__monitor *m) {
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->changed, NULL);
+}
+static void ppo__monitor_free(ppo__monitor *m) {
+    pthread_mutex_destroy(&m->lock);
+    pthread_cond_destroy(&m->changed);
+}
+static void ppo__monitor_enter(ppo__monitor *m) { pthread_mutex_lock(&m->lock); }
+static void ppo__monitor_leave(ppo__monitor *m) { pthread_mutex_unlock(&m->lock); }
+static void ppo__monitor_wait(ppo__monitor *m) { pthread_cond_wait(&m->changed, &m->lock); }
+static void ppo__monitor_wake(ppo__monitor *m) { pthread_cond_broadcast(&m->changed); }
+#endif
+
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define PPO__PAUSE() __builtin_ia32_pause()
+#elif defined(_WIN32)
+#define PPO__PAUSE() YieldProcessor()
+#else
+#define PPO__PAUSE() ((void)0)
+#endif
+
+/* Something that happens again and again. Who waits for it looks for some 100 us before it sleeps, so that
+   little is lost where it happens soon. */
+typedef struct ppo__event {
+    volatile int32_t count, sleepers; /* atomic */
+    ppo__monitor     monitor;
+} ppo__event;
+
+static void ppo__event_happens(ppo__event *event) {
+    PPO__ATOMIC_ADD(event->count, 1);
+    if (!PPO__ATOMIC_LOAD(event->sleepers)) return;
+    ppo__monitor_enter(&event->monitor);
+    ppo__monitor_wake(&event->monitor);
+    ppo__monitor_leave(&event->monitor);
+}
+
+/* Waits until its count is no longer `seen`, and returns the new one. */
+static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
+    enum { LOOKS = 10000 };
+    for (int i = 0; i < LOOKS && PPO__ATOMIC_LOAD(event->count) == seen; ++i) PPO__PAUSE();
+    if (PPO__ATOMIC_LOAD(event->count) == seen) {
+        ppo__monitor_enter(&event->monitor);
+        PPO__ATOMIC_ADD(event->sleepers, 1);
+        while (PPO__ATOMIC_LOAD(event->count) == seen) ppo__monitor_wait(&event->monitor);
+        PPO__ATOMIC_ADD(event->sleepers, -1);
+        ppo__monitor_leave(&event->monitor);
+    }
+    return PPO__ATOMIC_LOAD(event->count);
+}
+#endif
+
+/* A thread pool: ppo__pool_run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and
+   tasks-1 others, and returns when all are done. A thread that is free takes the next task, so no task waits
+   for a thread that the system has not scheduled yet. */
 typedef struct ppo__pool {
     int tasks;
     void (*task)(void *user, int k);
     void *user;
 #ifdef PPO__THREADS
-    pthread_t      *threads; /* [tasks - 1] */
-    int             started;
-    uint64_t        ticket;                  /* atomic: the number of the run << 32, plus the next task */
-    int             undone;                  /* atomic: tasks of the run that are not done */
-    int             sleepers, caller_sleeps; /* atomic */
-    int             quit;                    /* atomic */
-    pthread_mutex_t mutex;
-    pthread_cond_t  work, done;
+    long             process;            /* that has the threads: fork() does not copy them */
+    volatile int32_t next, undone, quit; /* atomic: the next task, tasks that are not done */
+    ppo__event       begun, ended;
+    int              started; /* threads */
+    ppo__thread     *threads; /* [tasks - 1] */
 #endif
 } ppo__pool;
 
-/* The pool that arithmetic of this thread is divided among; NULL: it is not. */
+/* The pool that divides the arithmetic of this thread; NULL: it is not divided. */
 static PPO__THREAD_LOCAL ppo__pool *ppo__arithmetic_pool;
 static PPO__THREAD_LOCAL int        ppo__in_task; /* 1: this thread does a task of some pool */
 
 #ifdef PPO__THREADS
-#if defined(__x86_64__) || defined(__i386__)
-#define PPO__PAUSE() __builtin_ia32_pause()
-#else
-#define PPO__PAUSE() ((void)0)
-#endif
-enum { PPO__LOOKS = 10000 }; /* some 100 us */
-
-static uint32_t ppo__pool_run_number(ppo__pool *pool) {
-    return (uint32_t)(PPO__ATOMIC_LOAD(pool->ticket) >> 32);
-}
-
-/* Waits for a run that is not the last one seen. */
-static uint32_t ppo__pool_await_run(ppo__pool *pool, uint32_t last) {
-    for (int i = 0; i < PPO__LOOKS && ppo__pool_run_number(pool) == last; ++i) PPO__PAUSE();
-    if (ppo__pool_run_number(pool) == last) {
-        pthread_mutex_lock(&pool->mutex);
-        PPO__ATOMIC_ADD(pool->sleepers, 1);
-        while (ppo__pool_run_number(pool) == last) pthread_cond_wait(&pool->work, &pool->mutex);
-        PPO__ATOMIC_ADD(pool->sleepers, -1);
-        pthread_mutex_unlock(&pool->mutex);
-    }
-    return ppo__pool_run_number(pool);
-}
-
-/* Does tasks of the run until none is left to take. */
-static void ppo__pool_work(ppo__pool *pool, uint32_t run) {
-    for (uint64_t ticket = PPO__ATOMIC_LOAD(pool->ticket);;) {
-        if ((uint32_t)(ticket >> 32) != run || (uint32_t)ticket >= (uint32_t)pool->tasks) return;
-        if (!PPO__ATOMIC_CAS(pool->ticket, ticket, ticket + 1)) {
-            ticket = PPO__ATOMIC_LOAD(pool->ticket); /* another thread took that task */
-            continue;
-        }
-        pool->task(pool->user, (int)(uint32_t)ticket);
-        if (PPO__ATOMIC_ADD(pool->undone, -1) == 1 && PPO__ATOMIC_LOAD(pool->caller_sleeps)) {
-            pthread_mutex_lock(&pool->mutex);
-            pthread_cond_signal(&pool->done);
-            pthread_mutex_unlock(&pool->mutex);
-        }
-        ticket = PPO__ATOMIC_LOAD(pool->ticket);
+/* Does tasks until none is left to take. */
+static void ppo__pool_work(ppo__pool *pool) {
+    for (int k; (k = (int)PPO__ATOMIC_ADD(pool->next, 1)) < pool->tasks;) {
+        pool->task(pool->user, k);
+        if (PPO__ATOMIC_ADD(pool->undone, -1) == 1) ppo__event_happens(&pool->ended);
     }
 }
 
-static void *ppo__pool_thread(void *argument) {
-    ppo__pool *pool = (ppo__pool *)argument;
+static PPO__THREAD_MAIN ppo__pool_thread(void *user) {
+    ppo__pool *pool = (ppo__pool *)user;
     ppo__in_task = 1;
-    for (uint32_t run = 0;;) {
-        run = ppo__pool_await_run(pool, run);
-        if (PPO__ATOMIC_LOAD(pool->quit)) return NULL;
-        ppo__pool_work(pool, run);
+    for (int32_t run = 0;;) {
+        run = ppo__event_await(&pool->begun, run);
+        if (PPO__ATOMIC_LOAD(pool->quit)) return 0;
+        ppo__pool_work(pool);
     }
-}
-
-/* Begins a run of all tasks. Returns its number. */
-static uint32_t ppo__pool_begin(ppo__pool *pool) {
-    uint32_t run = ppo__pool_run_number(pool) + 1;
-    pool->undone = pool->tasks;
-    PPO__ATOMIC_STORE(pool->ticket, (uint64_t)run << 32);
-    if (PPO__ATOMIC_LOAD(pool->sleepers)) {
-        pthread_mutex_lock(&pool->mutex);
-        pthread_cond_broadcast(&pool->work);
-        pthread_mutex_unlock(&pool->mutex);
-    }
-    return run;
-}
-
-static void ppo__pool_await_end(ppo__pool *pool) {
-    for (int i = 0; i < PPO__LOOKS && PPO__ATOMIC_LOAD(pool->undone); ++i) PPO__PAUSE();
-    if (!PPO__ATOMIC_LOAD(pool->undone)) return;
-    pthread_mutex_lock(&pool->mutex);
-    PPO__ATOMIC_ADD(pool->caller_sleeps, 1);
-    while (PPO__ATOMIC_LOAD(pool->undone)) pthread_cond_wait(&pool->done, &pool->mutex);
-    PPO__ATOMIC_ADD(pool->caller_sleeps, -1);
-    pthread_mutex_unlock(&pool->mutex);
 }
 #endif
 
 static void ppo__pool_free(ppo__pool *pool) {
-    if (!pool) return;
 #ifdef PPO__THREADS
-    PPO__ATOMIC_ADD(pool->quit, 1);
-    ppo__pool_begin(pool);
-    for (int i = 0; i < pool->started; ++i) pthread_join(pool->threads[i], NULL);
-    pthread_mutex_destroy(&pool->mutex);
-    pthread_cond_destroy(&pool->work);
-    pthread_cond_destroy(&pool->done);
-    ppo__free(pool->threads);
+    if (pool && pool->process == ppo__process_id()) {
+        PPO__ATOMIC_STORE(pool->quit, 1);
+        ppo__event_happens(&pool->begun);
+        while (pool->started) ppo__thread_join(pool->threads[--pool->started]);
+        ppo__monitor_free(&pool->begun.monitor);
+        ppo__monitor_free(&pool->ended.monitor);
+    }
 #endif
     ppo__free(pool);
 }
 
 static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
-    ppo__pool *pool = (ppo__pool *)ppo__alloc(sizeof *pool);
+#ifdef PPO__THREADS
+    const size_t size = sizeof(ppo__pool) + (size_t)tasks * sizeof(ppo__thread);
+#else
+    const size_t size = sizeof(ppo__pool);
+#endif
+    ppo__pool *pool = (ppo__pool *)ppo__alloc(size);
     if (!pool) return PPO_ERROR_MEMORY;
     pool->tasks = tasks;
 #ifdef PPO__THREADS
-    pthread_mutex_init(&pool->mutex, NULL);
-    pthread_cond_init(&pool->work, NULL);
-    pthread_cond_init(&pool->done, NULL);
-    pool->threads = (pthread_t *)ppo__alloc(tasks * sizeof *pool->threads);
-    if (!pool->threads) {
-        ppo__pool_free(pool);
-        return PPO_ERROR_MEMORY;
-    }
-    for (; pool->started < tasks - 1; ++pool->started) {
-        if (pthread_create(&pool->threads[pool->started], NULL, ppo__pool_thread, pool)) {
-            int started = pool->started;
+    pool->next = tasks;
+    pool->process = ppo__process_id();
+    pool->threads = (ppo__thread *)(pool + 1);
+    ppo__monitor_init(&pool->begun.monitor);
+    ppo__monitor_init(&pool->ended.monitor);
+    for (int k = 0; k < tasks - 1; ++k) {
+        if (!ppo__thread_start(&pool->threads[k], ppo__pool_thread, pool)) {
             ppo__pool_free(pool);
-            return ppo_fail(PPO_ERROR_THREAD, "the system refused thread %d of %d", started + 2, tasks);
+            return ppo_fail(PPO_ERROR_THREAD, "the system refused thread %d of %d", k + 2, tasks);
         }
+        ++pool->started;
     }
 #endif
     *out = pool;
@@ -2366,13 +2462,18 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
     ppo__arithmetic_pool = NULL; /* a task is not divided further */
     ppo__in_task = 1;
 #ifdef PPO__THREADS
-    pool->task = task;
-    pool->user = user;
-    ppo__pool_work(pool, ppo__pool_begin(pool));
-    ppo__pool_await_end(pool);
-#else
-    for (int k = 0; k < pool->tasks; ++k) task(user, k);
+    if (pool->process == ppo__process_id()) {
+        int32_t ended = PPO__ATOMIC_LOAD(pool->ended.count);
+        pool->task = task;
+        pool->user = user;
+        PPO__ATOMIC_STORE(pool->undone, pool->tasks);
+        PPO__ATOMIC_STORE(pool->next, 0);
+        ppo__event_happens(&pool->begun);
+        ppo__pool_work(pool);
+        ppo__event_await(&pool->ended, ended);
+    } else
 #endif
+        for (int k = 0; k < pool->tasks; ++k) task(user, k);
     ppo__arithmetic_pool = before;
     ppo__in_task = in_task;
 }
@@ -2383,46 +2484,46 @@ PPO_DEF ppo_status ppo_set_threads(int threads) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: %d threads, must be 1 to 1024", threads);
     if (ppo__in_task)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: not from an environment's functions");
-    ppo_status status = threads > 1 ? ppo__pool_create(threads, &pool) : PPO_OK;
-    if (status) return status;
+    if (threads > 1 && ppo__pool_create(threads, &pool)) return ppo__failed;
     ppo__pool_free(ppo__arithmetic_pool);
     ppo__arithmetic_pool = pool;
     return PPO_OK;
 }
 
-/* Divides work on rows (or columns) 0 .. n - 1 among the threads: body(user, range, from, to) is called for
-   rows from .. to - 1 of each range, whose number counts from 0. Ranges begin at multiples of `grain`.
-   `work`: multiply-adds per row; too little work is done in a single range. */
-typedef void (*ppo__range_fn)(void *user, int range, int from, int to);
+/* A body of a parallel loop does rows (or columns) begin .. end - 1, its range; `thread` counts the ranges
+   from 0. */
+typedef void (*ppo__range_fn)(void *user, int thread, int begin, int end);
 
-typedef struct ppo__parallel_job {
+typedef struct ppo__parallel_loop {
     int           n, grain, ranges;
     ppo__range_fn body;
     void         *user;
-} ppo__parallel_job;
+} ppo__parallel_loop;
 
 static int ppo__range_count(int n, int grain, double work) {
-    enum { LEAST = 1 << 16 }; /* work that pays for a range: some microseconds */
+    const double least = 1 << 16; /* work that pays for a range: some microseconds */
     if (!ppo__arithmetic_pool) return 1;
     int grains = ppo__divide_up(n, grain), ranges = ppo__arithmetic_pool->tasks;
-    if (work * n < (double)LEAST * ranges) ranges = (int)(work * n / LEAST);
+    if (work * n < least * ranges) ranges = (int)(work * n / least);
     if (ranges > grains) ranges = grains;
     return ranges > 1 ? ranges : 1;
 }
 
 static void ppo__parallel_task(void *user, int k) {
-    const ppo__parallel_job *job = (const ppo__parallel_job *)user;
-    if (k >= job->ranges) return;
-    int64_t grains = ppo__divide_up(job->n, job->grain);
-    int     from = (int)(grains * k / job->ranges) * job->grain;
-    int     to = (int)(grains * (k + 1) / job->ranges) * job->grain;
-    job->body(job->user, k, from, to < job->n ? to : job->n);
+    const ppo__parallel_loop *loop = (const ppo__parallel_loop *)user;
+    if (k >= loop->ranges) return;
+    int64_t grains = ppo__divide_up(loop->n, loop->grain);
+    int     begin = (int)(grains * k / loop->ranges) * loop->grain;
+    int     end = (int)(grains * (k + 1) / loop->ranges) * loop->grain;
+    loop->body(loop->user, k, begin, end < loop->n ? end : loop->n);
 }
 
+/* Divides rows 0 .. n - 1 among the threads. Ranges begin at multiples of `grain`. `work`: multiply-adds per
+   row; too little work is a single range. */
 static void ppo__parallel_for(int n, int grain, double work, ppo__range_fn body, void *user) {
-    ppo__parallel_job job = {n, grain, ppo__range_count(n, grain, work), body, user};
-    if (job.ranges == 1) body(user, 0, 0, n);
-    else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &job);
+    ppo__parallel_loop loop = {n, grain, ppo__range_count(n, grain, work), body, user};
+    if (loop.ranges == 1) body(user, 0, 0, n);
+    else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &loop);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -4167,7 +4268,7 @@ static void ppo__zero_range(void *user, int range, int from, int to) {
 
 static void ppo__zero(float *y, size_t n) {
     ppo__floats_job job = {NULL, y, n};
-    ppo__parallel_for(ppo__grains(n), 1, 8.0 * PPO__FLOAT_GRAIN, ppo__zero_range, &job);
+    ppo__parallel_for(ppo__grains(n), 1, 8.0 * (double)PPO__FLOAT_GRAIN, ppo__zero_range, &job);
 }
 
 static void ppo__add_range(void *user, int range, int from, int to) {
@@ -4179,7 +4280,7 @@ static void ppo__add_range(void *user, int range, int from, int to) {
 /* y += x */
 static void ppo__add_to(const float *x, float *y, size_t n) {
     ppo__floats_job job = {x, y, n};
-    ppo__parallel_for(ppo__grains(n), 1, 10.0 * PPO__FLOAT_GRAIN, ppo__add_range, &job);
+    ppo__parallel_for(ppo__grains(n), 1, 10.0 * (double)PPO__FLOAT_GRAIN, ppo__add_range, &job);
 }
 
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
@@ -4190,9 +4291,9 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "backward: the loss must be a (1, 1) result that depends on a parameter");
     }
-    for (ppo__chunk *chunk = tape->grads.chunk; chunk; chunk = chunk->next) {
-        if (tape->device) tape->device->zero(tape->device, chunk->memory, chunk->used);
-        else ppo__zero((float *)chunk->memory, chunk->used / sizeof(float));
+    for (ppo__page *page = tape->grads.page; page; page = page->next) {
+        if (tape->device) tape->device->zero(tape->device, page->memory, page->used);
+        else ppo__zero((float *)page->memory, page->used / sizeof(float));
     }
     if (tape->device) status = tape->device->write(tape->device, loss->grad, &one, sizeof one);
     else loss->grad[0] += one; /* a parameter's is not cleared */
@@ -4924,9 +5025,16 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
 
 /* --------------------------------------------------------------------------------------------------------
    >> 6 Files
-   -------------------------------------------------------------------------------------------------------- */
+   --------------------------------------------------------------------------------------------------------
 
-/* In the order of the reference implementation, which lays the largest elements first: then each array
+   A ppo_file holds two lists, of arrays and of texts, sorted by name; all else is in its arena. Writing makes
+   the header twice: first to count its bytes, then into the file. Reading parses the header where it lies,
+   from left to right: a string is never longer than its spelling, so it is decoded in place, and names and
+   texts point into the header. Nothing in a header is nested deeper than a fixed depth, so nothing is
+   recursive. Every save in this library goes through ppo__write_file(), which replaces the old file in one
+   step. */
+
+/* In the order of the reference implementation, which puts the largest elements first: then each array
    starts at a multiple of its element's size, as the data itself starts at a multiple of 8. */
 static const struct {
     const char *name;
@@ -4951,8 +5059,8 @@ struct ppo_file {
     void      **texts;  /* of ppo__text; both structs begin with a name, by which the lists are sorted */
 };
 
-/* "path: what is wrong". A long path loses its beginning. The rest may quote a file, which can hold
-   anything: control characters do not get through to a terminal. */
+/* "path: what is wrong". A long path loses its beginning. Quoted parts of a file can hold anything, so
+   control characters are replaced before they reach a terminal. */
 static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
     enum { MOST = 100 };
     char    what[PPO__ERROR_SIZE];
@@ -4966,32 +5074,43 @@ static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char 
                     length > MOST ? path + length - MOST : path, what);
 }
 
+/* What the system refused. done: "written", "read". */
+static ppo_status ppo__file_failed(const char *path, const char *done, int reason) {
+    return ppo__file_fail(path, "cannot be %s: %s", done, strerror(reason));
+}
+
+/* Puts the file's name before the sentence of the last failure. */
+static ppo_status ppo__file_blame(const ppo_file *file) {
+    char what[PPO__ERROR_SIZE];
+    memcpy(what, ppo__error, sizeof what);
+    return ppo__file_fail(file->path, "%s", what);
+}
+
+/* -- the lists -- */
+
 static const char *ppo__name(const void *entry) { return *(const char *const *)entry; }
 
 static int ppo__by_name(const void *a, const void *b) {
     return strcmp(ppo__name(*(const void *const *)a), ppo__name(*(const void *const *)b));
 }
 
-/* Where `name` is in a sorted list, or belongs. */
+/* The index of `name` in a sorted list, or the one that it would have. */
 static size_t ppo__place(void *const *list, const char *name) {
     size_t low = 0, high = stbds_arrlenu(list);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (strcmp(ppo__name(list[middle]), name) < 0) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+        if (strcmp(ppo__name(list[middle]), name) < 0) low = middle + 1;
+        else high = middle;
     }
     return low;
 }
 
 static void *ppo__find_named(void *const *list, const char *name) {
-    size_t at = ppo__place(list, name);
-    return at < stbds_arrlenu(list) && strcmp(ppo__name(list[at]), name) == 0 ? list[at] : NULL;
+    size_t at = name ? ppo__place(list, name) : 0;
+    return name && at < stbds_arrlenu(list) && strcmp(ppo__name(list[at]), name) == 0 ? list[at] : NULL;
 }
 
-/* A new entry of `size` bytes at that place of a list, in the file's memory; NULL on failure. */
+/* A new entry of `size` bytes at index `at` of a list, in the file's memory; NULL on failure. */
 static void *ppo__insert(ppo_file *file, void ***list, size_t at, size_t size) {
     void *room = ppo__array_room((void *)*list, sizeof **list);
     if (room) *list = (void **)room;
@@ -5003,7 +5122,7 @@ static void *ppo__insert(ppo_file *file, void ***list, size_t at, size_t size) {
     return *place = entry;
 }
 
-/* The bytes of an array; -1 where a size is negative or the product too large to count. */
+/* The bytes of an array; -1 where a size is negative or the product too large. */
 static int64_t ppo__shape_bytes(int type, const int64_t *shape, int rank) {
     int64_t bytes = ppo__types[type].size, most = (int64_t)(SIZE_MAX / 4);
     for (int k = 0; k < rank; ++k) {
@@ -5018,21 +5137,18 @@ enum { PPO__SHAPE_SIZE = 16 + 22 * PPO_MAX_RANK };
 /* "F32 (4, 64)" */
 static const char *ppo__shape_text(char text[PPO__SHAPE_SIZE], int type, const int64_t *shape, int rank) {
     int length = snprintf(text, PPO__SHAPE_SIZE, "%s (", ppo__types[type].name);
-    for (int k = 0; k < rank; ++k) {
+    for (int k = 0; k < rank; ++k)
         length +=
             snprintf(text + length, PPO__SHAPE_SIZE - length, "%s%lld", k ? ", " : "", (long long)shape[k]);
-    }
     strcpy(text + length, ")");
     return text;
 }
 
 PPO_DEF ppo_status ppo_file_create(ppo_file **file) {
     if (!ppo__given("ppo_file_create", file != NULL)) return PPO_ERROR_ARGUMENT;
-    *file = NULL;
-    ppo_file *made = (ppo_file *)ppo__alloc(sizeof *made);
-    if (!made) return PPO_ERROR_MEMORY;
-    made->path = "(new file)";
-    *file = made;
+    *file = (ppo_file *)ppo__alloc(sizeof **file);
+    if (!*file) return PPO_ERROR_MEMORY;
+    (*file)->path = "(new file)";
     return PPO_OK;
 }
 
@@ -5051,33 +5167,29 @@ static char *ppo__copy_text(ppo_file *file, const char *text) {
 
 PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text) {
     if (!ppo__given("ppo_file_set_text", file && key && text)) return PPO_ERROR_ARGUMENT;
-    if (!ppo__is_utf8(key) || !ppo__is_utf8(text)) {
+    if (!ppo__is_utf8(key) || !ppo__is_utf8(text))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
-    }
     ppo__text  *entry = (ppo__text *)ppo__find_named(file->texts, key);
     const char *copy = ppo__copy_text(file, text), *name = entry ? entry->key : ppo__copy_text(file, key);
     if (!copy || !name) return PPO_ERROR_MEMORY;
-    if (!entry) {
+    if (!entry)
         entry = (ppo__text *)ppo__insert(file, &file->texts, ppo__place(file->texts, key), sizeof *entry);
-    }
     if (!entry) return PPO_ERROR_MEMORY;
     entry->key = name;
     entry->text = copy;
     return PPO_OK;
 }
 
-/* The description of an array that a caller gave; `function` is the one that was called. */
+/* Checks the description of an array that a caller of `function` gave. */
 static ppo_status ppo__check_array(const char *function, const char *name, int type, const int64_t *shape,
                                    int rank) {
-    if (!name || !ppo__is_utf8(name) || strcmp(name, ppo__metadata) == 0) {
+    if (!name || !ppo__is_utf8(name) || strcmp(name, ppo__metadata) == 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an array cannot be called \"%.60s\"", function,
                         name ? name : "NULL");
-    }
     if (type < 0 || type > PPO_U64 || rank < 0 || rank > PPO_MAX_RANK || (rank && !shape) ||
-        ppo__shape_bytes(type, shape, rank) < 0) {
+        ppo__shape_bytes(type, shape, rank) < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: type %d, rank %d or the shape of \"%.60s\" is impossible",
                         function, type, rank, name);
-    }
     return PPO_OK;
 }
 
@@ -5085,14 +5197,11 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
                                 const void *data) {
     if (!ppo__given("ppo_file_add", file != NULL)) return PPO_ERROR_ARGUMENT;
     if (ppo__check_array("ppo_file_add", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
-    size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank);
-    if (ppo_file_find(file, name) || (bytes && !data)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" is there already, or has no data", name);
-    }
+    size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__place(file->arrays, name);
+    if (ppo_file_find(file, name) || (bytes && !data))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" exists already, or has no data", name);
     const char *copy = ppo__copy_text(file, name);
-    ppo__entry *entry =
-        copy ? (ppo__entry *)ppo__insert(file, &file->arrays, ppo__place(file->arrays, name), sizeof *entry)
-             : NULL;
+    ppo__entry *entry = copy ? (ppo__entry *)ppo__insert(file, &file->arrays, place, sizeof *entry) : NULL;
     if (!entry) return PPO_ERROR_MEMORY;
     entry->array.name = copy;
     entry->array.type = type;
@@ -5104,11 +5213,11 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
 }
 
 PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name) {
-    return file && name ? (const ppo_array *)ppo__find_named(file->arrays, name) : NULL;
+    return file ? (const ppo_array *)ppo__find_named(file->arrays, name) : NULL;
 }
 
 PPO_DEF const char *ppo_file_text(const ppo_file *file, const char *key) {
-    const ppo__text *entry = file && key ? (const ppo__text *)ppo__find_named(file->texts, key) : NULL;
+    const ppo__text *entry = file ? (const ppo__text *)ppo__find_named(file->texts, key) : NULL;
     return entry ? entry->text : NULL;
 }
 
@@ -5127,17 +5236,124 @@ PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index) {
 PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
                                    int rank, const ppo_array **array) {
     if (!ppo__given("ppo_file_expect", file && array)) return PPO_ERROR_ARGUMENT;
+    *array = NULL;
     if (ppo__check_array("ppo_file_expect", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
     char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
     const ppo_array *found = ppo_file_find(file, name);
     ppo__shape_text(wanted, type, shape, rank);
     if (!found) return ppo__file_fail(file->path, "there is no \"%.60s\", %s", name, wanted);
     ppo__shape_text(is, found->type, found->shape, found->rank);
-    if (strcmp(is, wanted) != 0) {
+    if (strcmp(is, wanted) != 0)
         return ppo__file_fail(file->path, "\"%.60s\" is %s, not %s", name, is, wanted);
-    }
     *array = found;
     return PPO_OK;
+}
+
+/* -- replacing a file -- */
+
+/* Is something at path that is neither read as a file nor replaced by one: a directory, a device? */
+static int ppo__is_special(const char *path) {
+#if defined(PPO__UNIX)
+    struct stat found;
+    return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
+#elif defined(_WIN32)
+    DWORD found = GetFileAttributesA(path);
+    return found != INVALID_FILE_ATTRIBUTES && (found & FILE_ATTRIBUTE_DIRECTORY);
+#else
+    return 0;
+#endif
+}
+
+static int ppo__is_slash(char c) {
+#if defined(_WIN32)
+    return c == '/' || c == '\\';
+#else
+    return c == '/';
+#endif
+}
+
+/* Makes the directories of a path that are missing. Returns 0, or why one could not be made, which matters
+   only if the file cannot be opened then. */
+static int ppo__make_directories(char *path) {
+    int cause = 0;
+    for (char *c = path; *c; ++c) {
+        char slash = *c;
+        if (c == path || !ppo__is_slash(slash)) continue;
+        *c = 0;
+#if defined(PPO__UNIX)
+        int failed = mkdir(path, 0777);
+#elif defined(_WIN32)
+        int failed = _mkdir(path);
+#else
+        int failed = 0;
+#endif
+        if (failed && errno != EEXIST && !cause) cause = errno;
+        *c = slash;
+    }
+    return cause;
+}
+
+/* Opens a file that must not exist yet. */
+static FILE *ppo__open_new(const char *path) {
+#if defined(_WIN32) /* where fopen() may not know "x" */
+    int descriptor = _open(path, _O_CREAT | _O_EXCL | _O_WRONLY | _O_BINARY, _S_IREAD | _S_IWRITE);
+    return descriptor < 0 ? NULL : _fdopen(descriptor, "wb");
+#else
+    return fopen(path, "wbx"); /* C11, and older in Unix */
+#endif
+}
+
+/* Waits until the bytes of an open file, or the names in a directory (NULL), are on the disk. Returns 0 if they are. */
+static int ppo__sync(FILE *file, const char *path) {
+    int failed = file && fflush(file);
+#if defined(PPO__UNIX) /* opened again, as strict C99 hides the descriptor of a FILE: any one will do */
+    int descriptor = failed ? -1 : open(path, O_RDONLY);
+    if (descriptor < 0) return -1;
+    failed = fsync(descriptor);
+    close(descriptor);
+#elif defined(_WIN32)
+    failed = failed || (file && _commit(_fileno(file)));
+#endif
+    return failed;
+}
+
+/* Puts a complete file in the place of an old one; returns 0 if it is there. */
+static int ppo__replace(const char *from, const char *to) {
+#if defined(_WIN32)
+    if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) return 0;
+    errno = EACCES;
+    return -1;
+#else
+    return rename(from, to);
+#endif
+}
+
+/* Has write() fill a new file in the same directory, which then replaces the one at path: all of it or nothing. The new
+   one has a short name of its own; those that other threads, or killed processes, have taken are skipped. */
+static ppo_status ppo__write_file(const char *path,
+                                  ppo_status (*write)(FILE *out, const char *path, void *user), void *user) {
+    enum { NAME = 48, MOST = 1000 };
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be written: it is not a plain file");
+    char *temporary = (char *)ppo__alloc(strlen(path) + NAME), *name = temporary;
+    if (!temporary) return PPO_ERROR_MEMORY;
+    int   cause = ppo__make_directories(strcpy(temporary, path));
+    FILE *out = NULL;
+    for (char *c = temporary; *c; ++c) name = ppo__is_slash(*c) ? c + 1 : name;
+    for (int i = 0; i < MOST && !out && (i == 0 || errno == EEXIST); ++i) {
+        snprintf(name, NAME, "ppo-%ld-%d.tmp", ppo__process_id(), i);
+        out = ppo__open_new(temporary);
+    }
+    ppo_status status = out ? write(out, path, user) : PPO_OK;
+    int        failed = !out || (!status && (ferror(out) || ppo__sync(out, temporary)));
+    int        reason = !out && errno == ENOENT && cause ? cause : errno;
+    if (out && fclose(out) && !failed) failed = 1, reason = errno;
+    if (!status && !failed && ppo__replace(temporary, path)) failed = 1, reason = errno;
+    if (failed && !status) status = ppo__file_failed(path, "written", reason);
+    if (out && status) remove(temporary);
+    *name = 0;
+    if (!status) ppo__sync(NULL, *temporary ? temporary : "."); /* which some file systems cannot do */
+    ppo__free(temporary);
+    return status;
 }
 
 /* -- writing -- */
@@ -5147,105 +5363,60 @@ enum { PPO__MAX_HEADER = 100000000 }; /* the reference implementation's limit */
 /* What a backslash and a letter stand for in JSON; a slash is never written so. */
 static const char ppo__escape_letters[] = "\"\\bfnrt/", ppo__escape_bytes[] = "\"\\\b\f\n\r\t/";
 
-static int ppo__is_little_endian(void) {
+static int ppo__is_big_endian(void) {
     const uint16_t one = 1;
-    return *(const unsigned char *)&one;
+    return !*(const unsigned char *)&one;
 }
 
-#if defined(__unix__) || defined(__APPLE__)
-
-/* Is something at path that is neither to be read as a file nor replaced by one: a directory, a device? */
-static int ppo__is_special(const char *path) {
-    struct stat found;
-    return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
-}
-
-/* Opens a new file beside path, whose name goes to `temporary`. If that of another thread is there, or what
-   a killed process left, the next number is tried. */
-static FILE *ppo__open_beside(const char *path, char *temporary, size_t size) {
-    FILE *out = NULL;
-    for (int i = 0; i < 1000 && !out; ++i) {
-        snprintf(temporary, size, "%s.tmp%ld-%d", path, (long)getpid(), i);
-        out = fopen(temporary, "wbx"); /* x (C11, and older in Unix): it must not exist yet */
-        if (!out && errno != EEXIST) break;
-    }
-    return out;
-}
-
-/* Waits until a file's bytes, or a directory's list of names, are on the disk; returns 0 if they are. The
-   file is opened again because strict C99 hides the descriptor of a FILE; any one will do, as it is the file
-   that fsync() is about. */
-static int ppo__sync(const char *path) {
-    int descriptor = open(path, O_RDONLY);
-    if (descriptor < 0) return -1;
-    int failed = fsync(descriptor);
-    close(descriptor);
-    return failed;
-}
-
-/* Puts the finished file in the place of the old one; returns 0 if it is there. Some file systems cannot
-   sync a directory, so that is tried only. */
-static int ppo__replace(char *temporary, const char *path) {
-    if (rename(temporary, path)) return -1;
-    char *slash = strrchr(temporary, '/');
-    if (slash) slash[1] = 0;
-    ppo__sync(slash ? temporary : ".");
-    return 0;
-}
-
-#else
-
-static int ppo__is_special(const char *path) { return 0; }
-
-static FILE *ppo__open_beside(const char *path, char *temporary, size_t size) {
-    snprintf(temporary, size, "%s.tmp", path);
-    return fopen(temporary, "wb");
-}
-
-static int ppo__sync(const char *path) { return 0; }
-
-static int ppo__replace(char *temporary, const char *path) {
-    if (rename(temporary, path) == 0) return 0;
-    remove(path); /* which some systems want to be gone first */
-    return rename(temporary, path);
-}
-
-#endif
-
-static void ppo__write_string(FILE *out, const char *text) {
-    fputc('"', out);
-    for (; *text; ++text) {
-        const char *known = *text == '/' ? NULL : strchr(ppo__escape_bytes, *text);
-        if (known) {
-            fprintf(out, "\\%c", ppo__escape_letters[known - ppo__escape_bytes]);
-        } else if ((unsigned char)*text < ' ') {
-            fprintf(out, "\\u%04x", (unsigned)*text);
-        } else {
-            fputc(*text, out);
+/* Changes elements of `size` bytes from memory's order of bytes to that of a file, or back. */
+static void ppo__swap_bytes(void *data, size_t bytes, int size) {
+    if (!ppo__is_big_endian()) return;
+    for (unsigned char *x = (unsigned char *)data, *end = x + bytes; x < end; x += size) {
+        for (int k = 0; k < size / 2; ++k) {
+            unsigned char swap = x[k];
+            x[k] = x[size - 1 - k];
+            x[size - 1 - k] = swap;
         }
     }
-    fputc('"', out);
 }
 
-static void ppo__write_texts(FILE *out, const ppo_file *file) {
-    ppo__write_string(out, ppo__metadata);
-    fputs(":{", out);
-    for (int i = 0; i < ppo_file_text_count(file); ++i) {
-        const ppo__text *entry = (const ppo__text *)file->texts[i];
-        if (i) fputc(',', out);
-        ppo__write_string(out, entry->key);
-        fputc(':', out);
-        ppo__write_string(out, entry->text);
+/* ppo__fnv1a() of an array's bytes in a file. */
+static uint64_t ppo__hash_array(uint64_t hash, const ppo_array *array) {
+    const unsigned char *bytes = (const unsigned char *)array->data;
+    const size_t         flip = ppo__is_big_endian() ? (size_t)ppo__types[array->type].size - 1 : 0;
+    for (size_t i = 0; i < array->bytes; ++i) hash = ppo__fnv1a(hash, &bytes[i ^ flip], 1);
+    return hash;
+}
+
+/* What makes a header; without a file it only counts. */
+typedef struct ppo__header {
+    FILE   *out; /* may be NULL */
+    int64_t length;
+} ppo__header;
+
+static PPO__PRINTF(2, 3) void ppo__put(ppo__header *header, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    int length = header->out ? vfprintf(header->out, format, args) : vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (length > 0) header->length += length;
+}
+
+static void ppo__put_string(ppo__header *header, const char *text) {
+    static const char special[] =
+        "\"\\\1\2\3\4\5\6\7\b\t\n\13\f\r\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37";
+    ppo__put(header, "\"");
+    while (*text) {
+        size_t      plain = strcspn(text, special);
+        const char *known = strchr(ppo__escape_bytes, text[plain]);
+        ppo__put(header, "%.*s", plain < PPO__MAX_HEADER ? (int)plain : PPO__MAX_HEADER, text);
+        text += plain;
+        if (!*text) break;
+        if (known) ppo__put(header, "\\%c", ppo__escape_letters[known - ppo__escape_bytes]);
+        else ppo__put(header, "\\u%04x", (unsigned)*text);
+        ++text;
     }
-    fputc('}', out);
-}
-
-/* "name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]} */
-static void ppo__write_entry(FILE *out, const ppo_array *array, unsigned long long begin) {
-    ppo__write_string(out, array->name);
-    fprintf(out, ":{\"dtype\":\"%s\",\"shape\":[", ppo__types[array->type].name);
-    for (int k = 0; k < array->rank; ++k) fprintf(out, "%s%lld", k ? "," : "", (long long)array->shape[k]);
-    fprintf(out, "],\"data_offsets\":[%llu,%llu]}", begin, begin + array->bytes);
+    ppo__put(header, "\"");
 }
 
 /* The arrays one after another as they lie in the file, by type and then by name: NULL after the last. */
@@ -5259,116 +5430,71 @@ static const ppo_array *ppo__next_in_data(const ppo_file *file, int *type, int *
     return NULL;
 }
 
-/* A header, still without its length; returns what that is. Failures stay in `out`, for ferror(). */
-static long ppo__write_header(FILE *out, const ppo_file *file) {
+/* A header, padded; returns its length. Failures stay in `out`, for ferror(). */
+static int64_t ppo__put_header(FILE *out, const ppo_file *file) {
+    ppo__header        header = {out, 0};
     unsigned long long begin = 0;
-    int                type = PPO_U64, index = 0;
-    const char        *comma = "";
-    fprintf(out, "%8s{", "");
-    if (ppo_file_text_count(file)) {
-        ppo__write_texts(out, file);
-        comma = ",";
+    int                type = PPO_U64, index = 0, texts = ppo_file_text_count(file);
+    const char        *comma = texts ? "," : "";
+    ppo__put(&header, "{");
+    if (texts) ppo__put(&header, "\"%s\":{", ppo__metadata);
+    for (int i = 0; i < texts; ++i) {
+        const ppo__text *entry = (const ppo__text *)file->texts[i];
+        if (i) ppo__put(&header, ",");
+        ppo__put_string(&header, entry->key);
+        ppo__put(&header, ":");
+        ppo__put_string(&header, entry->text);
     }
+    if (texts) ppo__put(&header, "}");
     for (const ppo_array *array; (array = ppo__next_in_data(file, &type, &index)); comma = ",") {
-        fputs(comma, out);
-        ppo__write_entry(out, array, begin);
+        ppo__put(&header, "%s", comma);
+        ppo__put_string(&header, array->name);
+        ppo__put(&header, ":{\"dtype\":\"%s\",\"shape\":[", ppo__types[array->type].name);
+        for (int k = 0; k < array->rank; ++k)
+            ppo__put(&header, "%s%lld", k ? "," : "", (long long)array->shape[k]);
+        ppo__put(&header, "],\"data_offsets\":[%llu,%llu]}", begin, begin + array->bytes);
         begin += array->bytes;
     }
-    fputc('}', out);
-    long end = ftell(out);
-    for (; end % 8; ++end) fputc(' ', out);
-    return end - 8;
+    ppo__put(&header, "}");
+    ppo__put(&header, "%*s", (int)(-header.length & 7), "");
+    return header.length;
 }
 
-#if defined(_WIN32)
-#define PPO__SLASHES "/\\"
-#else
-#define PPO__SLASHES "/"
-#endif
-
-static int ppo__make_directory(const char *path) {
-#if defined(__unix__) || defined(__APPLE__)
-    return mkdir(path, 0777);
-#elif defined(_WIN32)
-    return _mkdir(path);
-#else
-    return path ? -1 : 0;
-#endif
-}
-
-/* Makes the directories on the way to a file that are not there. Returns 0, or why one could not be made,
-   which matters only if the file cannot be opened then. */
-static int ppo__make_directories(char *path) {
-    int cause = 0;
-    for (char *c = path; *c; ++c) {
-        char slash = *c;
-        if (c == path || !strchr(PPO__SLASHES, slash)) continue;
-        *c = 0;
-        if (ppo__make_directory(path) && errno != EEXIST && !cause) cause = errno;
-        *c = slash;
-    }
-    return cause;
-}
-
-/* done: "written", "read". */
-static ppo_status ppo__file_failed(const char *path, const char *done, int reason) {
-    return ppo__file_fail(path, "cannot be %s: %s", done, strerror(reason));
-}
-
-/* Has write() fill a new file beside path, which then takes its place: all of it or nothing. */
-static ppo_status ppo__write_file(const char *path,
-                                  ppo_status (*write)(FILE *out, const char *path, void *user), void *user) {
-    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be written: it is not a plain file");
-    size_t size = strlen(path) + 64;
-    char  *temporary = (char *)ppo__alloc(size);
-    if (!temporary) return PPO_ERROR_MEMORY;
-    int        cause = ppo__make_directories(strcpy(temporary, path));
-    FILE      *out = ppo__open_beside(path, temporary, size);
-    ppo_status status = out ? write(out, path, user) : PPO_OK;
-    int        failed = !out || (!status && (ferror(out) || fflush(out) || ppo__sync(temporary)));
-    int        reason = !out && errno == ENOENT && cause ? cause : errno;
-    if (out && fclose(out) && !failed) failed = 1, reason = errno;
-    if (!status && !failed && ppo__replace(temporary, path)) failed = 1, reason = errno;
-    if (failed && !status) status = ppo__file_failed(path, "written", reason);
-    if (out && status) remove(temporary);
-    ppo__free(temporary);
-    return status;
-}
-
-/* Writes all, the length of the header last. What goes wrong on the way is seen by ppo__write_file(). */
+/* Writes all of a file. What goes wrong on the way is seen by ppo__write_file(). */
 static ppo_status ppo__write_arrays(FILE *out, const char *path, void *user) {
     const ppo_file *file = (const ppo_file *)user;
-    unsigned char   bytes[8];
+    unsigned char   buffer[16 * 1024];
+    uint64_t        length = (uint64_t)ppo__put_header(NULL, file);
     int             type = PPO_U64, index = 0;
-    long            length = ppo__write_header(out, file);
-    if (length > PPO__MAX_HEADER) {
-        return ppo__file_fail(path, "names and texts of %ld bytes cannot be written", length);
-    }
+    if (length > PPO__MAX_HEADER)
+        return ppo__file_fail(path, "names and texts of %.0f bytes cannot be written", (double)length);
+    for (int k = 0; k < 8; ++k) fputc((int)(length >> 8 * k & 255), out);
+    ppo__put_header(out, file);
     for (const ppo_array *array; (array = ppo__next_in_data(file, &type, &index));) {
-        if (array->bytes) fwrite(array->data, 1, array->bytes, out);
+        for (size_t at = 0, n; at < array->bytes && !ferror(out); at += n) {
+            n = array->bytes - at < sizeof buffer ? array->bytes - at : sizeof buffer;
+            memcpy(buffer, (const char *)array->data + at, n);
+            ppo__swap_bytes(buffer, n, ppo__types[array->type].size);
+            fwrite(buffer, 1, n, out);
+        }
     }
-    for (int k = 0; k < 8; ++k) bytes[k] = (unsigned char)((uint64_t)length >> 8 * k);
-    if (!ferror(out) && fseek(out, 0, SEEK_SET) == 0) fwrite(bytes, 1, 8, out);
     return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
     if (!ppo__given("ppo_file_write", file && path)) return PPO_ERROR_ARGUMENT;
-    if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be written on a big-endian machine");
     return ppo__write_file(path, ppo__write_arrays, (void *)file);
 }
 
-/* -- reading. The header is parsed where it lies, from left to right: a string is never longer than its
-   spelling, so it is decoded in place, and names and texts point into the header. There is no recursion, for
-   nothing in a header is nested to more than a fixed depth. -- */
+/* -- reading -- */
 
 typedef struct ppo__json {
     const char *path;
     char       *start, *at; /* of the header, which ends with a 0 */
-    ppo_status  status;     /* after the first failure nothing is taken any more */
+    ppo_status  status;     /* after the first failure nothing is taken */
 } ppo__json;
 
-/* word: a piece of the file to quote, or NULL */
+/* word: a part of the file to quote, or NULL */
 static void ppo__json_fail(ppo__json *json, const char *what, const char *word) {
     const char *quote = word ? "\"" : "";
     if (json->status) return;
@@ -5403,57 +5529,53 @@ static int ppo__json_next(ppo__json *json, char close, int *n) {
     return !json->status;
 }
 
-static int64_t ppo__json_number(ppo__json *json) {
-    int64_t number = 0;
-    ppo__json_skip_space(json);
-    const char *first = json->at;
-    for (; *json->at >= '0' && *json->at <= '9'; ++json->at) {
-        int digit = *json->at - '0';
-        if (number > (INT64_MAX - digit) / 10) ppo__json_fail(json, "the number is too large", NULL);
-        number = json->status ? 0 : 10 * number + digit;
+/* [4, 64]; returns how many numbers there are, of which it keeps no more than `most`. */
+static int ppo__json_numbers(ppo__json *json, int64_t *numbers, int most) {
+    int n = 0;
+    ppo__json_expect(json, '[');
+    while (ppo__json_next(json, ']', &n)) {
+        const char *rest;
+        ppo__json_skip_space(json);
+        int64_t number = ppo__parse_digits(json->at, &rest);
+        if (number < 0) ppo__json_fail(json, "expected a whole number below 2^63", NULL);
+        json->at += rest - json->at;
+        if (n <= most) numbers[n - 1] = number;
     }
-    if (json->at == first || (*first == '0' && json->at - first > 1)) {
-        ppo__json_fail(json, "expected a whole number", NULL);
-    }
-    return number;
+    return n;
 }
 
 /* The four hex digits of \uXXXX, which it takes; 0 if it is something else (or that, which no text holds). */
-static unsigned ppo__json_unicode(ppo__json *json) {
-    unsigned code = 0;
+static int32_t ppo__json_unicode(ppo__json *json) {
+    int32_t code = 0;
     if (json->at[0] != '\\' || json->at[1] != 'u') return 0;
     for (int k = 2; k < 6; ++k) {
         const char *digits = "0123456789abcdef0123456789ABCDEF";
         const char *digit = json->at[k] ? strchr(digits, json->at[k]) : NULL;
         if (!digit) return 0;
-        code = 16 * code + (unsigned)(digit - digits) % 16;
+        code = 16 * code + (int32_t)(digit - digits) % 16;
     }
     json->at += 6;
     return code;
 }
 
-/* Takes an escape and writes the bytes that it stands for; returns the place behind them. */
+/* Takes an escape, writes the bytes that it stands for, and returns the end of them. */
 static char *ppo__json_escape(ppo__json *json, char *out) {
     const char *letter = json->at[1] ? strchr(ppo__escape_letters, json->at[1]) : NULL;
     if (letter) {
         json->at += 2;
-        *out++ = ppo__escape_bytes[letter - ppo__escape_letters];
-        return out;
+        *out = ppo__escape_bytes[letter - ppo__escape_letters];
+        return out + 1;
     }
-    unsigned code = ppo__json_unicode(json);
+    int32_t code = ppo__json_unicode(json), second = 0;
     if (code >= 0xd800 && code < 0xdc00) { /* the first half of a pair that stands for one character */
-        unsigned second = ppo__json_unicode(json);
+        second = ppo__json_unicode(json);
         code =
             second >= 0xdc00 && second < 0xe000 ? 0x10000 + (code - 0xd800) * 0x400 + (second - 0xdc00) : 0;
     } else if (code >= 0xdc00 && code < 0xe000) {
         code = 0;
     }
     if (!code) ppo__json_fail(json, "an escape that stands for no character", NULL);
-    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
-    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3; /* bytes after the first */
-    *out++ = (char)(lead[more] | code >> 6 * more);
-    while (more--) *out++ = (char)(0x80 | (code >> 6 * more & 0x3f));
-    return out;
+    return out + ppo__utf8_put(code, out);
 }
 
 /* A string, decoded and ended with a 0; "" after a failure. */
@@ -5461,13 +5583,10 @@ static const char *ppo__json_string(ppo__json *json) {
     ppo__json_expect(json, '"');
     char *text = json->at, *out = text;
     while (!json->status && *json->at != '"') {
-        if (*json->at == '\\') {
-            out = ppo__json_escape(json, out);
-        } else if ((unsigned char)*json->at < ' ') {
+        if (*json->at == '\\') out = ppo__json_escape(json, out);
+        else if ((unsigned char)*json->at >= ' ') *out++ = *json->at++;
+        else
             ppo__json_fail(json, *json->at ? "a control character in a string" : "a string has no end", NULL);
-        } else {
-            *out++ = *json->at++;
-        }
     }
     if (json->status) return "";
     ++json->at;
@@ -5482,80 +5601,47 @@ static const char *ppo__json_key(ppo__json *json) {
     return key;
 }
 
-/* [4, 64]; returns how many numbers there are, of which it keeps no more than `most`. */
-static int ppo__json_numbers(ppo__json *json, int64_t *numbers, int most) {
-    int n = 0;
-    ppo__json_expect(json, '[');
-    while (ppo__json_next(json, ']', &n)) {
-        int64_t number = ppo__json_number(json);
-        if (n <= most) numbers[n - 1] = number;
-    }
-    return n;
-}
-
-static void ppo__json_texts(ppo__json *json, ppo_file *file) {
-    ppo__json_expect(json, '{');
-    for (int n = 0; ppo__json_next(json, '}', &n);) {
-        ppo__text *entry =
-            (ppo__text *)ppo__insert(file, &file->texts, stbds_arrlenu(file->texts), sizeof *entry);
-        if (!entry) {
-            json->status = PPO_ERROR_MEMORY;
-            return;
-        }
-        entry->key = ppo__json_key(json);
-        entry->text = ppo__json_string(json);
-    }
-}
-
-/* Is the description of an array, as it was parsed, one that is possible? */
-static ppo_status ppo__check_entry(const char *path, ppo__entry *entry, const char *dtype, int offsets) {
-    char        text[PPO__SHAPE_SIZE];
-    ppo_array  *array = &entry->array;
-    const char *name = array->name;
-    if (!dtype || array->rank < 0 || offsets < 0) {
-        return ppo__file_fail(path, "\"%.60s\" lacks dtype, shape or data_offsets", name);
-    }
-    for (array->type = PPO_U64; strcmp(dtype, ppo__types[array->type].name) != 0; --array->type) {
-        if (array->type > 0) continue;
-        return ppo__file_fail(path, "\"%.60s\" has dtype \"%.20s\", not U8, I32, U32, F32, F64, I64 or U64",
-                              name, dtype);
-    }
-    if (array->rank > PPO_MAX_RANK) {
-        return ppo__file_fail(path, "\"%.60s\" has %d dimensions, more than %d", name, array->rank,
-                              (int)PPO_MAX_RANK);
-    }
-    int64_t bytes = ppo__shape_bytes(array->type, array->shape, array->rank);
-    if (bytes < 0 || offsets != 2 || bytes != entry->end - entry->begin) {
-        return ppo__file_fail(path, "\"%.60s\" is %s, but lies in bytes %lld to %lld", name,
-                              ppo__shape_text(text, array->type, array->shape, array->rank),
-                              (long long)entry->begin, (long long)entry->end);
-    }
-    array->bytes = (size_t)bytes;
-    return PPO_OK;
-}
-
 /* {"dtype": "F32", "shape": [4, 64], "data_offsets": [0, 1024]}, in any order. */
 static void ppo__json_entry(ppo__json *json, ppo__entry *entry) {
+    char        text[PPO__SHAPE_SIZE];
+    ppo_array  *array = &entry->array;
     const char *dtype = NULL;
     int64_t     offsets[2] = {0, 0};
     int         count = -1;
-    entry->array.rank = -1;
+    array->rank = -1;
     ppo__json_expect(json, '{');
     for (int n = 0; ppo__json_next(json, '}', &n);) {
         const char *key = ppo__json_key(json);
-        if (strcmp(key, "dtype") == 0 && !dtype) {
-            dtype = ppo__json_string(json);
-        } else if (strcmp(key, "shape") == 0 && entry->array.rank < 0) {
-            entry->array.rank = ppo__json_numbers(json, entry->array.shape, PPO_MAX_RANK);
-        } else if (strcmp(key, "data_offsets") == 0 && count < 0) {
-            count = ppo__json_numbers(json, offsets, 2);
-        } else {
-            ppo__json_fail(json, "unknown or repeated member ", key);
-        }
+        if (strcmp(key, "dtype") == 0 && !dtype) dtype = ppo__json_string(json);
+        else if (strcmp(key, "shape") == 0 && array->rank < 0)
+            array->rank = ppo__json_numbers(json, array->shape, PPO_MAX_RANK);
+        else if (strcmp(key, "data_offsets") == 0 && count < 0) count = ppo__json_numbers(json, offsets, 2);
+        else ppo__json_fail(json, "unknown or repeated member ", key);
     }
     entry->begin = offsets[0];
     entry->end = offsets[1];
-    if (!json->status) json->status = ppo__check_entry(json->path, entry, dtype, count);
+    if (json->status) return;
+    for (array->type = PPO_U64; dtype && array->type >= 0; --array->type)
+        if (strcmp(dtype, ppo__types[array->type].name) == 0) break;
+    int64_t bytes = array->type < 0 || array->rank > PPO_MAX_RANK
+                        ? -1
+                        : ppo__shape_bytes(array->type, array->shape, array->rank);
+    if (!dtype || array->rank < 0 || count < 0)
+        json->status =
+            ppo__file_fail(json->path, "\"%.60s\" lacks dtype, shape or data_offsets", array->name);
+    else if (array->type < 0)
+        json->status = ppo__file_fail(json->path,
+                                      "\"%.60s\" has dtype \"%.20s\", not U8, I32, U32, F32, F64, I64 or U64",
+                                      array->name, dtype);
+    else if (array->rank > PPO_MAX_RANK)
+        json->status = ppo__file_fail(json->path, "\"%.60s\" has %d dimensions, more than %d", array->name,
+                                      array->rank, (int)PPO_MAX_RANK);
+    else if (bytes < 0 || count != 2 || bytes != entry->end - entry->begin)
+        json->status =
+            ppo__file_fail(json->path, "\"%.60s\" is %s, but lies in bytes %lld to %lld", array->name,
+                           ppo__shape_text(text, array->type, array->shape, array->rank),
+                           (long long)entry->begin, (long long)entry->end);
+    array->bytes = (size_t)bytes;
 }
 
 static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length) {
@@ -5565,30 +5651,36 @@ static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length)
     ppo__json_expect(&json, '{');
     for (int n = 0; ppo__json_next(&json, '}', &n);) {
         const char *name = ppo__json_key(&json);
-        if (strcmp(name, ppo__metadata) == 0) {
-            if (seen_texts++) ppo__json_fail(&json, "unknown or repeated member ", name);
-            ppo__json_texts(&json, file);
+        if (strcmp(name, ppo__metadata) != 0) {
+            ppo__entry *entry =
+                (ppo__entry *)ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays), sizeof *entry);
+            if (!entry) return PPO_ERROR_MEMORY;
+            entry->array.name = name;
+            ppo__json_entry(&json, entry);
             continue;
         }
-        ppo__entry *entry =
-            (ppo__entry *)ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays), sizeof *entry);
-        if (!entry) return PPO_ERROR_MEMORY;
-        entry->array.name = name;
-        ppo__json_entry(&json, entry);
+        if (seen_texts++) ppo__json_fail(&json, "unknown or repeated member ", name);
+        ppo__json_expect(&json, '{');
+        for (int k = 0; ppo__json_next(&json, '}', &k);) {
+            ppo__text *entry =
+                (ppo__text *)ppo__insert(file, &file->texts, stbds_arrlenu(file->texts), sizeof *entry);
+            if (!entry) return PPO_ERROR_MEMORY;
+            entry->key = ppo__json_key(&json);
+            entry->text = ppo__json_string(&json);
+        }
     }
     ppo__json_skip_space(&json);
     if (json.at != header + length) ppo__json_fail(&json, "expected its end", NULL);
     return json.status;
 }
 
-/* Sorts a list as it must be for ppo__place(), and refuses a name that is there twice. */
+/* Sorts a list by name, and refuses a name that appears twice. */
 static ppo_status ppo__sort_by_name(const ppo_file *file, void **list) {
     size_t n = stbds_arrlenu(list);
     if (n) qsort((void *)list, n, sizeof *list, ppo__by_name);
-    for (size_t i = 1; i < n; ++i) {
-        if (strcmp(ppo__name(list[i - 1]), ppo__name(list[i])) != 0) continue;
-        return ppo__file_fail(file->path, "\"%.60s\" is there twice", ppo__name(list[i]));
-    }
+    for (size_t i = 1; i < n; ++i)
+        if (strcmp(ppo__name(list[i - 1]), ppo__name(list[i])) == 0)
+            return ppo__file_fail(file->path, "\"%.60s\" appears twice", ppo__name(list[i]));
     return PPO_OK;
 }
 
@@ -5611,16 +5703,16 @@ static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
     if (n) qsort((void *)file->arrays, n, sizeof *file->arrays, ppo__by_offset);
     for (size_t i = 0; i < n; ++i) {
         ppo__entry *entry = (ppo__entry *)file->arrays[i];
-        if (entry->begin != at || entry->end > size) {
-            return ppo__file_fail(file->path,
-                                  "\"%.60s\" lies in bytes %lld to %lld, not in %lld to at most %lld",
-                                  entry->array.name, (long long)entry->begin, (long long)entry->end,
-                                  (long long)at, (long long)size);
-        }
-        void *data = ppo__arena_take(&file->memory, entry->array.bytes);
+        ppo_array  *array = &entry->array;
+        if (entry->begin != at || entry->end > size)
+            return ppo__file_fail(
+                file->path, "\"%.60s\" lies in bytes %lld to %lld, not in %lld to at most %lld", array->name,
+                (long long)entry->begin, (long long)entry->end, (long long)at, (long long)size);
+        void *data = ppo__arena_take(&file->memory, array->bytes);
         if (!data) return PPO_ERROR_MEMORY;
-        if (ppo__read_bytes(file, in, data, entry->array.bytes)) return PPO_ERROR_FILE;
-        entry->array.data = data;
+        if (ppo__read_bytes(file, in, data, array->bytes)) return PPO_ERROR_FILE;
+        ppo__swap_bytes(data, array->bytes, ppo__types[array->type].size);
+        array->data = data;
         at = entry->end;
     }
     if (at == size) return PPO_OK;
@@ -5629,18 +5721,19 @@ static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
 
 static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     unsigned char bytes[8];
-    long          size = fseek(in, 0, SEEK_END) ? -1 : ftell(in);
-    if (size < 0 || fseek(in, 0, SEEK_SET)) {
-        return ppo__file_fail(file->path, "cannot be read: %s", strerror(errno));
-    }
-    if (size < 8) return ppo__file_fail(file->path, "no safetensors file: it has %ld bytes", size);
+    uint64_t      length = 0;
+#if defined(_WIN32) /* where a long has 32 bits */
+    int64_t size = _fseeki64(in, 0, SEEK_END) ? -1 : _ftelli64(in);
+#else
+    int64_t size = fseek(in, 0, SEEK_END) ? -1 : ftell(in);
+#endif
+    if (size < 0 || fseek(in, 0, SEEK_SET)) return ppo__file_failed(file->path, "read", errno);
+    if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
     if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
-    uint64_t length = 0;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
-    if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8) {
-        return ppo__file_fail(file->path, "no safetensors file: of its %ld bytes the header claims %llu",
-                              size, (unsigned long long)length);
-    }
+    if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8)
+        return ppo__file_fail(file->path, "not a safetensors file: its header claims %llu of its %lld bytes",
+                              (unsigned long long)length, (long long)size);
     char *header = (char *)ppo__arena_take(&file->memory, (size_t)length + 1);
     if (!header) return PPO_ERROR_MEMORY;
     header[length] = 0;
@@ -5653,12 +5746,10 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
 }
 
 PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
-    if (!ppo__given("ppo_file_read", file != NULL)) return PPO_ERROR_ARGUMENT;
-    *file = NULL;
-    if (!ppo__given("ppo_file_read", path != NULL)) return PPO_ERROR_ARGUMENT;
-    if (!ppo__is_little_endian()) return ppo__file_fail(path, "cannot be read on a big-endian machine");
-    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     ppo_file *made = NULL;
+    if (file) *file = NULL;
+    if (!ppo__given("ppo_file_read", path && file)) return PPO_ERROR_ARGUMENT;
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
     made->path = ppo__copy_text(made, path);
     ppo_status status = made->path ? PPO_OK : PPO_ERROR_MEMORY;
@@ -5667,24 +5758,14 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
         status = ppo__read_all(made, in);
         fclose(in);
     } else if (!status) {
-        status = ppo__file_fail(path, "cannot be opened: %s", strerror(errno));
+        status = ppo__file_failed(path, "opened", errno);
     }
-    if (status) {
-        ppo_file_free(made);
-    } else {
-        *file = made;
-    }
+    if (status) ppo_file_free(made);
+    else *file = made;
     return status;
 }
 
-/* -- arrays both ways -- */
-
-/* Puts the file's name before the sentence of the last failure. */
-static ppo_status ppo__file_blame(const ppo_file *file) {
-    char what[PPO__ERROR_SIZE];
-    memcpy(what, ppo__error, sizeof what);
-    return ppo__file_fail(file->path, "%s", what);
-}
+/* -- objects in files -- */
 
 static int ppo__all_finite(const void *data, int type, size_t bytes) {
     size_t floats = type == PPO_F32 ? bytes / sizeof(float) : 0;
@@ -5695,26 +5776,20 @@ static int ppo__all_finite(const void *data, int type, size_t bytes) {
     return finite;
 }
 
-/* Copies an array that must be there into `to`. Floats must be finite. */
-static ppo_status ppo__get_array(const ppo_file *file, const char *name, int type, const int64_t *shape,
-                                 int rank, void *to) {
-    const ppo_array *array;
-    ppo_status       status = ppo_file_expect(file, name, type, shape, rank, &array);
-    if (status) return status;
-    memcpy(to, array->data, array->bytes);
-    if (ppo__all_finite(to, type, array->bytes)) return PPO_OK;
-    return ppo__file_fail(file->path, "\"%s\" has a number that is not finite", name);
-}
-
-/* Which way arrays go. One list serves both, so that what is saved is what is read: what would be refused
-   then is refused now, and the file that was there stays. */
+/* Which way arrays go. One list serves both, so that what is saved is what is read: what loading would
+   refuse, saving refuses, and the old file stays. */
 enum { PPO__SAVE, PPO__LOAD };
 
+/* Adds an array to a file, or copies one that must be there to `data`. Floats must be finite. */
 static ppo_status ppo__carry(ppo_file *file, int way, const char *name, int type, const int64_t *shape,
                              int rank, void *data) {
-    if (way == PPO__LOAD) return ppo__get_array(file, name, type, shape, rank, data);
-    ppo_status status = ppo_file_add(file, name, type, shape, rank, data);
-    if (status || ppo__all_finite(data, type, (size_t)ppo__shape_bytes(type, shape, rank))) return status;
+    const ppo_array *array;
+    ppo_status       status = way == PPO__SAVE ? ppo_file_add(file, name, type, shape, rank, data)
+                                               : ppo_file_expect(file, name, type, shape, rank, &array);
+    if (status) return status;
+    if (way == PPO__LOAD) memcpy(data, array->data, array->bytes);
+    if (ppo__all_finite(data, type, (size_t)ppo__shape_bytes(type, shape, rank))) return PPO_OK;
+    if (way == PPO__LOAD) return ppo__file_fail(file->path, "\"%s\" has a number that is not finite", name);
     return ppo_fail(PPO_ERROR_NUMERIC, "\"%s\" has a number that is not finite: nothing was saved", name);
 }
 
@@ -7293,8 +7368,8 @@ static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, flo
         ppo_adam      scaled;
         ppo__adam_job job = {params, 0, 0, &scaled};
         i = ppo__params_group(params, i, adam, &scaled, &job.begin, &job.end);
-        ppo__parallel_for(ppo__grains(job.end - job.begin), 1, 40.0 * PPO__FLOAT_GRAIN, ppo__adam_range,
-                          &job);
+        ppo__parallel_for(ppo__grains(job.end - job.begin), 1, 40.0 * (double)PPO__FLOAT_GRAIN,
+                          ppo__adam_range, &job);
     }
     return PPO_OK;
 }
@@ -10141,7 +10216,7 @@ static void ppo__file_checksum(const ppo_file *file, char text[32]) {
     }
     for (int i = 0; i < ppo_file_count(file); ++i) {
         const ppo_array *array = ppo_file_at(file, i);
-        hash = ppo__fnv1a(ppo__fnv1a(hash, array->name, strlen(array->name) + 1), array->data, array->bytes);
+        hash = ppo__hash_array(ppo__fnv1a(hash, array->name, strlen(array->name) + 1), array);
     }
     snprintf(text, 32, "%08lx%08lx", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
 }
@@ -12403,7 +12478,7 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
         memset(out->logp + at, 0, n * sizeof(float));
     }
     memcpy(g->results, results, sizeof results);
-    if (!grown.chunk) return PPO_OK;
+    if (!grown.page) return PPO_OK;
     ppo__arena_free(&g->results_memory);
     g->results_memory = grown;
     g->room = prompts->count;
@@ -14065,7 +14140,7 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
         fprintf(file, "(nothing to draw)\n");
         return;
     }
-    int    columns = (int)ppo__clamp((float)width - LABEL - 2, 1, MOST), rows = height > 4 ? height - 2 : 2;
+    int    columns = (int)ppo__clamp((float)(width - LABEL - 2), 1, MOST), rows = height > 4 ? height - 2 : 2;
     double span = high[1] > low[1] ? (double)high[1] - low[1] : 1; /* two floats may lie further apart */
     for (int c = 0; c < columns; ++c) {
         double way = columns > 1 ? (double)c / (columns - 1) : 1;
@@ -14666,6 +14741,8 @@ PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, l
 
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
+#elif defined(_MSC_VER)
+#pragma warning(pop)
 #endif
 #define PPO__IMPLEMENTED
 #endif

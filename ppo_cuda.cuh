@@ -3200,8 +3200,8 @@ static void ppo__cuda_draw(ppo__device *device, const float *logits, int n, int 
 }
 
 /* cudaMalloc() is slow, so that tapes take much at once. */
-#ifndef PPO__CUDA_CHUNK
-#define PPO__CUDA_CHUNK ((size_t)8 << 20)
+#ifndef PPO__CUDA_PAGE
+#define PPO__CUDA_PAGE ((size_t)8 << 20)
 #endif
 
 static ppo_status ppo__cuda_equip(ppo_cuda *cuda) {
@@ -3215,7 +3215,7 @@ static ppo_status ppo__cuda_equip(ppo_cuda *cuda) {
                                 ppo__cuda_find,
                                 ppo__cuda_step,
                                 ppo__cuda_draw,
-                                PPO__CUDA_CHUNK,
+                                PPO__CUDA_PAGE,
                                 NULL,
                                 0};
     cuda->device = device;

@@ -6,7 +6,7 @@
 
 #ifndef __CUDACC__
 #include "cuda_emulation.h"
-#define PPO__CUDA_CHUNK ((size_t)1 << 16) /* the emulation fills memory when it is taken */
+#define PPO__CUDA_PAGE ((size_t)1 << 16) /* the emulation fills memory when it is taken */
 #define PPO__CUDA_MAIL  1000              /* is full now and then, and too small for some */
 #endif
 #define PPO_IMPLEMENTATION

@@ -53,7 +53,7 @@ run_for() {
 }
 
 trial() { # kills until the run gets to its end; after ten kills it is left alone
-    rm -f $work/run $work/run.tmp*
+    rm -f $work/run $work/ppo-*.tmp
     killed=0
     while :; do
         existed=0
@@ -73,7 +73,7 @@ trial() { # kills until the run gets to its end; after ten kills it is left alon
             early=$((early + 1))
         fi
     done
-    temporaries=$(ls $work | grep -c '^run\.tmp')
+    temporaries=$(ls $work | grep -c '^ppo-.*\.tmp$')
     left=$((left + temporaries))
     [ "$temporaries" -le $killed ] || return 1
     $work/compare $work/whole $work/run >$work/log
@@ -91,7 +91,7 @@ sort -n $work/steps | awk -v kills=$kills -v early=$early -v left=$left '
     NR == 1 { first = $1 } { last = $1 }
     END {
         printf "# %d kills: %d before the first checkpoint, the others when %d to %d of 20480 steps were saved;\n", kills, early, first, last
-        printf "# %d in the midst of a save, which left FILE.tmpPID-0 behind: one file per kill at most\n", left
+        printf "# %d in the midst of a save, which left ppo-PID-0.tmp behind: one file per kill at most\n", left
     }'
 echo "1..$number"
 [ $failures -eq 0 ]

@@ -1,4 +1,4 @@
-/* Section 16: the container. Files of Python's package are in golden/files.h (made by golden/make_files.py).
+/* Section 6: the container. Files of Python's package are in golden/files.h (made by golden/make_files.py).
    PPO_FUZZ=100000 sets how many damaged files the last test tries. */
 
 /* The calls on which it depends that nothing is lost are watched, and fail when they are told to. */
@@ -6,8 +6,10 @@
 #include <unistd.h>
 static int watched_fsync(int descriptor);
 static int watched_fclose(FILE *file);
+static int watched_fseek(FILE *file, long offset, int whence);
 static int watched_rename(const char *from, const char *to);
 #define fclose watched_fclose
+#define fseek  watched_fseek
 #define fsync  watched_fsync
 #define rename watched_rename
 
@@ -15,6 +17,7 @@ static int watched_rename(const char *from, const char *to);
 #include "../ppo.h"
 
 #undef fclose
+#undef fseek
 #undef fsync
 #undef rename
 
@@ -518,9 +521,9 @@ static const struct {
     {TEXT("{\"a\":" ARRAY("U8", "[\"1\"]", "[0,1]") "}"), 1, "expected a whole number"},
     {TEXT("{\"a\":" ARRAY("U8", "[0x1]", "[0,1]") "}"), 1, "expected \"]\""},
     {TEXT("{\"a\":" ARRAY("U8", "[1,]", "[0,1]") "}"), 1, "expected a whole number"},
-    {TEXT("{\"a\":" ARRAY("U8", "[9223372036854775808]", "[0,1]") "}"), 1, "too large"},
-    {TEXT("{\"a\":" ARRAY("U8", "[99999999999999999999999999]", "[0,1]") "}"), 1, "too large"},
-    {TEXT("{\"a\":" ARRAY("U8", "[1]", "[18446744073709551615,1]") "}"), 1, "too large"},
+    {TEXT("{\"a\":" ARRAY("U8", "[9223372036854775808]", "[0,1]") "}"), 1, "below 2^63"},
+    {TEXT("{\"a\":" ARRAY("U8", "[99999999999999999999999999]", "[0,1]") "}"), 1, "below 2^63"},
+    {TEXT("{\"a\":" ARRAY("U8", "[1]", "[18446744073709551615,1]") "}"), 1, "below 2^63"},
     /* members of an array */
     {TEXT("{\"a\":{}}"), 0, "\"a\"|lacks"},
     {TEXT("{\"a\":{\"shape\":[1],\"data_offsets\":[0,1]}}"), 1, "\"a\"|lacks"},
@@ -564,10 +567,10 @@ static const struct {
     {TEXT("{\"a\":" ARRAY("U8", "[3]", "[0,3]") ",\"b\":" ARRAY("U8", "[0]", "[1,1]") "}"), 3,
      "\"b\"|1 to 1"},
     /* names */
-    {TEXT("{\"a\":" ONE ",\"a\":" ARRAY("U8", "[1]", "[1,2]") "}"), 2, "\"a\" is there twice"},
+    {TEXT("{\"a\":" ONE ",\"a\":" ARRAY("U8", "[1]", "[1,2]") "}"), 2, "\"a\" appears twice"},
     {TEXT("{\"a\":" ONE
           ",\"b\":" ARRAY("U8", "[1]", "[1,2]") ",\"\\u0061\":" ARRAY("U8", "[1]", "[2,3]") "}"),
-     3, "\"a\" is there twice"},
+     3, "\"a\" appears twice"},
     {TEXT("{\"__metadata__\":" ONE "}"), 1, "expected \"\"\""},
     /* texts */
     {TEXT(META("\"a\":1")), 0, "expected \"\"\""},
@@ -576,7 +579,7 @@ static const struct {
     {TEXT(META("\"a\"")), 0, "expected \":\""},
     {TEXT(META("\"a\":\"1\",")), 0, "expected \"\"\""},
     {TEXT(META("\"a\":\"\\u0000\"")), 0, "escape"},
-    {TEXT(META("\"a\":\"1\",\"b\":\"2\",\"a\":\"1\"")), 0, "\"a\" is there twice"},
+    {TEXT(META("\"a\":\"1\",\"b\":\"2\",\"a\":\"1\"")), 0, "\"a\" appears twice"},
     {TEXT("{\"__metadata__\":null}"), 0, "expected \"{\""},
     {TEXT("{\"__metadata__\":{},\"__metadata__\":{}}"), 0, "repeated|__metadata__"},
 };
@@ -626,11 +629,11 @@ static void a_header_length_that_the_file_has_not_is_refused(void **state) {
         size_t n = compose(whole, "{}", 2, 0);
         for (int k = 0; k < 8; k++) whole[k] = (unsigned char)(claims[i] >> 8 * k);
         put(PATH, whole, n);
-        assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE, PATH "|no safetensors file|10 bytes");
+        assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE, PATH "|not a safetensors file|10 bytes");
     }
     for (size_t n = 0; n < 8; n++) {
         char words[64];
-        snprintf(words, sizeof words, "%s|no safetensors file|%d bytes", PATH, (int)n);
+        snprintf(words, sizeof words, "%s|not a safetensors file|%d bytes", PATH, (int)n);
         put(PATH, whole, n);
         assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE, words);
     }
@@ -649,7 +652,7 @@ static void a_header_of_more_than_100_megabytes_is_refused(void **state) {
         fputc(0, out);
         fclose(out);
         assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE,
-                     over ? "no safetensors file" : "expected \"{\"");
+                     over ? "not a safetensors file" : "expected \"{\"");
     }
 }
 
@@ -742,7 +745,7 @@ static void a_hundred_thousand_names_take_no_long_time(void **state) {
         }
         ppo_file_free(file);
         put_many(n, texts, n - 1);
-        assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE, "\"0\" is there twice");
+        assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE, "\"0\" appears twice");
     }
     assert_true(ppo_clock() - start < 30);
 }
@@ -909,7 +912,7 @@ static void a_file_that_a_killed_process_left_is_not_in_the_way(void **state) {
     (void)state;
     char      left[64];
     ppo_file *file = NULL;
-    snprintf(left, sizeof left, "%s.tmp%ld-0", PATH, (long)getpid());
+    snprintf(left, sizeof left, "ppo-%ld-0.tmp", (long)getpid());
     put(left, "left", 4);
     assert_ok(make_contents(&file, 0));
     assert_ok(ppo_file_write(file, PATH));
@@ -917,6 +920,48 @@ static void a_file_that_a_killed_process_left_is_not_in_the_way(void **state) {
     assert_file_is(PATH, g_contents, sizeof g_contents);
     assert_file_is(left, "left", 4);
     assert_int_equal(files_in_folder(), 2);
+}
+
+/* No temporary name is longer than that. */
+static void a_name_as_long_as_the_system_allows_can_be_written(void **state) {
+    (void)state;
+    char      name[252];
+    ppo_file *file = NULL;
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    assert_ok(make_contents(&file, 0));
+    assert_ok(ppo_file_write(file, name));
+    ppo_file_free(file);
+    assert_file_is(name, g_contents, sizeof g_contents);
+    assert_int_equal(files_in_folder(), 1);
+}
+
+static void *no_memory(void *user, void *ptr, size_t size) {
+    (void)user, (void)size;
+    free(ptr);
+    return NULL;
+}
+
+static void out_pointers_are_null_after_a_failure(void **state) {
+    (void)state;
+    const int64_t    one = 1;
+    ppo_file         nowhere, *file = &nowhere;
+    ppo_array        other;
+    const ppo_array *array = &other;
+    assert_fails(ppo_file_read(NULL, &file), PPO_ERROR_ARGUMENT, "NULL");
+    assert_null(file);
+    file = &nowhere;
+    assert_fails(ppo_file_read("missing", &file), PPO_ERROR_FILE, "missing");
+    assert_null(file);
+    ppo_set_allocator(no_memory, NULL);
+    file = &nowhere;
+    assert_fails(ppo_file_create(&file), PPO_ERROR_MEMORY, "refused");
+    assert_null(file);
+    ppo_set_allocator(NULL, NULL);
+    assert_ok(ppo_file_create(&file));
+    assert_fails(ppo_file_expect(file, "x", PPO_U8, &one, 1, &array), PPO_ERROR_FILE, "no \"x\"");
+    assert_null(array);
+    ppo_file_free(file);
 }
 
 static void a_symbolic_link_is_replaced_not_followed(void **state) {
@@ -975,13 +1020,19 @@ static void a_killed_writer_leaves_one_content_or_the_other(void **state) {
     assert_true(seen[0] + seen[1] > 0);
 }
 
-static char calls[256];    /* what was called, in this order */
-static char failing = '-'; /* 'f', 'd', 'c' or 'r': a file's fsync fails, a directory's, fclose or rename */
+static char calls[256]; /* what was called, in this order */
+static char failing =
+    '-'; /* 'f', 'd', 'c', 's', 'r': a file's fsync fails, a directory's, fclose, fseek, rename */
 
 static int watched_fclose(FILE *file) {
     int failed = fclose(file);
     errno = ENOSPC;
     return failing == 'c' ? EOF : failed;
+}
+
+static int watched_fseek(FILE *file, long offset, int whence) {
+    errno = EIO;
+    return failing == 's' ? -1 : fseek(file, offset, whence);
 }
 
 static int watched_fsync(int descriptor) {
@@ -1051,6 +1102,20 @@ static void a_write_that_the_disk_refuses_fails_and_one_that_a_folder_refuses_do
     assert_write_fails(file, PATH, strerror(EMFILE));
     setrlimit(RLIMIT_NOFILE, &old);
     ppo_file_free(file);
+}
+
+static void a_write_needs_no_seek_and_a_read_that_cannot_seek_fails(void **state) {
+    (void)state;
+    ppo_file *file = NULL;
+    put(PATH, g_nothing, sizeof g_nothing);
+    assert_ok(make_contents(&file, 0));
+    failing = 's';
+    assert_ok(ppo_file_write(file, PATH));
+    assert_file_is(PATH, g_contents, sizeof g_contents);
+    ppo_file_free(file);
+    assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE, strerror(EIO));
+    failing = '-';
+    assert_null(file);
 }
 
 /* --- Memory --------------------------------------------------------------------------------------------- */
@@ -1334,10 +1399,13 @@ int main(void) {
         TEST(a_folder_that_is_write_protected_is_told),
         TEST(missing_directories_are_made),
         TEST(a_file_that_a_killed_process_left_is_not_in_the_way),
+        TEST(a_name_as_long_as_the_system_allows_can_be_written),
+        TEST(out_pointers_are_null_after_a_failure),
         TEST(a_symbolic_link_is_replaced_not_followed),
         TEST(a_killed_writer_leaves_one_content_or_the_other),
         TEST(the_new_file_is_on_the_disk_before_it_takes_the_place_of_the_old),
         TEST(a_write_that_the_disk_refuses_fails_and_one_that_a_folder_refuses_does_not),
+        TEST(a_write_needs_no_seek_and_a_read_that_cannot_seek_fails),
         TEST(every_failing_allocation_is_reported_and_leaks_nothing),
         TEST(a_file_that_lacked_memory_can_be_used_on),
         TEST(a_damaged_file_is_read_or_refused),

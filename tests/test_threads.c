@@ -1,4 +1,5 @@
-/* Threads: the pool of section 1, what sections 5, 6 and 9 divide among it, and that no bit depends on it. */
+/* Threads: the pool of section 1, the work that is divided among its threads, and that no bit depends on
+   their number. */
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
@@ -6,19 +7,22 @@
 
 #include "../examples/envs/cartpole.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 enum { THREADS = 5 }; /* counts that are tried: 1, 2, 3, 4, 5 */
 
 typedef struct visits {
-    int part[64], rows[4096], parts;
+    int ranges[64], rows[4096];
 } visits;
 
-static void visit(void *user, int range, int from, int to) {
+static void visit(void *user, int thread, int begin, int end) {
     visits *v = (visits *)user;
-    v->part[range]++;
-    for (int i = from; i < to; i++) v->rows[i]++;
+    v->ranges[thread]++;
+    for (int i = begin; i < end; i++) v->rows[i]++;
 }
 
-static void every_row_is_in_one_part_and_strips_stay_whole(void **state) {
+static void every_row_is_in_one_range_and_grains_stay_whole(void **state) {
     (void)state;
     for (int threads = 1; threads <= THREADS; threads++) {
         assert_ok(ppo_set_threads(threads));
@@ -27,7 +31,7 @@ static void every_row_is_in_one_part_and_strips_stay_whole(void **state) {
             memset(&v, 0, sizeof v);
             ppo__parallel_for(n, 16, 1e9, visit, &v);
             for (int i = 0; i < 4096; i++) assert_int_equal(v.rows[i], i < n);
-            for (int k = 0; k < 64; k++) assert_int_equal(v.part[k], k < ppo__range_count(n, 16, 1e9));
+            for (int k = 0; k < 64; k++) assert_int_equal(v.ranges[k], k < ppo__range_count(n, 16, 1e9));
             assert_int_equal(ppo__range_count(n, 16, 1e9), (n + 15) / 16 < threads ? (n + 15) / 16 : threads);
         }
     }
@@ -44,13 +48,13 @@ static void what_is_too_small_is_not_divided(void **state) {
     assert_int_equal(ppo__range_count(1 << 20, 1, 1e6), 1);
 }
 
-static void wait_now_and_then(void *user, int range, int from, int to) {
+static void wait_now_and_then(void *user, int thread, int begin, int end) {
     static const double pause[] = {0, 0, 0, 1e-5, 3e-4};
     const int          *round = (const int *)user;
-    double              until = ppo_clock() + pause[(*round * 7 + range) % 5];
+    double              until = ppo_clock() + pause[(*round * 7 + thread) % 5];
     while (ppo_clock() < until) {
     }
-    (void)from, (void)to;
+    (void)begin, (void)end;
 }
 
 /* Threads that look, threads that sleep, a caller that sleeps, and all of it again and again. */
@@ -78,6 +82,44 @@ static void the_number_can_change_at_any_time(void **state) {
     assert_fails(ppo_set_threads(0), PPO_ERROR_ARGUMENT, "ppo_set_threads|0 threads|1 to 1024");
     assert_fails(ppo_set_threads(1025), PPO_ERROR_ARGUMENT, "1025");
     assert_ok(ppo_set_threads(1));
+}
+
+/* In the child of a fork(): the pool's threads are not there, its results are. Returns 0 if all is well. */
+static int compute_in_a_child(void) {
+    visits v;
+    memset(&v, 0, sizeof v);
+    ppo__parallel_for(512, 16, 1e9, visit, &v); /* with the parent's pool */
+    if (ppo_set_threads(2)) return 1;
+    ppo__parallel_for(512, 16, 1e9, visit, &v); /* with its own */
+    if (ppo_set_threads(1)) return 2;
+    for (int k = 0; k < 512; k++)
+        if (v.rows[k] != 2) return 3;
+    return 0;
+}
+
+static void a_forked_child_computes_alone_until_it_starts_threads(void **state) {
+    (void)state;
+    visits v;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it cannot follow threads that a child starts */
+#endif
+    for (int pause = 0; pause < 2; pause++) { /* threads that look for work, and threads that sleep */
+        assert_ok(ppo_set_threads(4));
+        memset(&v, 0, sizeof v);
+        ppo__parallel_for(512, 16, 1e9, visit, &v);
+        if (pause) usleep(20000);
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20); /* ends a child that hangs */
+            _exit(compute_in_a_child());
+        }
+        int how = 0;
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_int_equal(how, 0);
+        ppo__parallel_for(512, 16, 1e9, visit, &v);
+        for (int k = 0; k < 512; k++) assert_int_equal(v.rows[k], 2);
+        assert_ok(ppo_set_threads(1));
+    }
 }
 
 /* The environment of CartPole that asks for threads in its step. */
@@ -270,10 +312,11 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_in_one_part_and_strips_stay_whole),
+        cmocka_unit_test(every_row_is_in_one_range_and_grains_stay_whole),
         cmocka_unit_test(what_is_too_small_is_not_divided),
         cmocka_unit_test(thousands_of_runs_with_pauses_come_to_an_end),
         cmocka_unit_test(the_number_can_change_at_any_time),
+        cmocka_unit_test(a_forked_child_computes_alone_until_it_starts_threads),
         cmocka_unit_test(an_environment_cannot_change_the_number),
         cmocka_unit_test(operations_have_the_same_bits_for_any_number),
         cmocka_unit_test(layers_that_share_a_weight_have_the_same_gradient_for_any_number),
