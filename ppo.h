@@ -562,25 +562,27 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
 /* --------------------------------------------------------------------------------------------------------
    7 Distributions: what the policy's outputs mean. Categorical: logits (n, vocab), one row per sample; a
    policy over actions and a language model over tokens are the same thing here. Diagonal Gaussian: mean
-   (n, dim) and one log standard deviation per dimension, log_std (dim). In all functions of sections 7 to 10
-   arrays are dense and the caller's; `mask` may be NULL (all 1); pointers for gradients and statistics may be
-   NULL; outputs are overwritten.
+   (n, dim) and one log standard deviation per dimension, log_std (dim).
+
+   In sections 7 to 10 all arrays are dense and the caller's; `mask` may be NULL (all 1); pointers for
+   gradients and statistics may be NULL; outputs are overwritten. Errors: a pointer that may not be NULL is, a
+   size below 1, a result that is not finite (the message names the row or sample).
    -------------------------------------------------------------------------------------------------------- */
 
-/* logp[i] = log softmax(logits[i] / temperature)[token[i]] and the row's entropy, in nats. Each logit is
-   read once. A logit of -INFINITY is an impossible token. Errors: token outside 0 .. vocab-1, temperature
-   <= 0. */
+/* logp[i] = log softmax(logits[i] / temperature)[token[i]], and the row's entropy (may be NULL), both in
+   nats. Each logit is read once. A logit of -INFINITY is an impossible token. Errors: token outside 0 ..
+   vocab-1, temperature <= 0. */
 PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
                                   float *logp, float *entropy);
 
-/* grad_logits = grad_logp d logp / d logits + grad_entropy d entropy / d logits; either may be NULL (0).
-   grad_logits may be logits: in place. */
+/* grad_logits = grad_logp d logp / d logits + grad_entropy d entropy / d logits; grad_logp and grad_entropy
+   may be NULL (0). grad_logits may be logits: in place. */
 PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token, const float *grad_logp,
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            float *grad_logits);
 
-/* One token from a row of finite logits, at a temperature above 0; and the likeliest one, the first of
-   equals. */
+/* One random token from a row of finite logits, at a temperature above 0; and the most likely token, the
+   first of equals. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng);
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab);
 
@@ -598,32 +600,32 @@ PPO_DEF ppo_status ppo_multi_categorical_logp_backward(const float *logits, cons
 PPO_DEF ppo_status ppo_multi_categorical_kl(const float *p_logits, const float *q_logits, const int *sizes,
                                             int heads, int n, float *kl);
 
-/* Summed over dimensions: logp[i] of action (n, dim), and entropy[i] (may be NULL), the same for every
-   row. */
+/* logp[i] of action (n, dim), and entropy[i] (may be NULL; the same in every row), summed over dimensions. */
 PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, const float *action, int n,
                                      int dim, float *logp, float *entropy);
 
-/* Gradients (n, dim) and (dim) of the sum of grad_logp logp + grad_entropy entropy; any of the four may be
-   NULL. */
+/* Gradients, grad_mean (n, dim) and grad_log_std (dim), of the sum of grad_logp logp + grad_entropy entropy;
+   each of the four may be NULL. */
 PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *log_std, const float *action,
                                               const float *grad_logp, const float *grad_entropy, int n,
                                               int dim, float *grad_mean, float *grad_log_std);
 
-/* One action [dim] from one row; and the exact KL(p || q) of each row. */
+/* One random action [dim] from one row; and kl[i] = KL(p || q) of each row, exact. */
 PPO_DEF void       ppo_gaussian_sample(const float *mean, const float *log_std, int dim, ppo_rng *rng,
                                        float *action);
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl);
 
-/* A Gaussian number u squashed into a box: action = low + (high - low) (tanh(u) + 1) / 2, elementwise.
-   Its density is that of u divided by d action / d u: subtract log_det[i], the sum of log(d action / d u)
-   over row i of u (n, dim), from the log-probability of u. */
+/* Squashes Gaussian numbers u into a box: action = low + (high - low) (tanh(u) + 1) / 2, elementwise. The
+   log-probability of an action is that of its u less log_det[i], the sum of log(d action / d u) over row i of
+   u (n, dim). */
 PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action);
 PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float high, float *log_det);
 
-/* On the tape: logp, entropy and KL are (n, 1). The arrays are the caller's and must outlive the tape's
-   round. log_std is a row (1, dim), or one row per sample (n, dim). KL is that of the policy which acted,
-   given by its outputs (old_log_std has one row per sample), to the one being trained: KL(old || new). */
+/* On the tape: logp, entropy and KL are (n, 1). The arrays are the caller's and must not change until the
+   tape's reset. log_std is a row (1, dim), or one row per sample (n, dim). KL is KL(old || new), exact: from
+   the policy that acted, given by its outputs (old_mean and old_log_std have one row per sample), to the one
+   being trained. logp and entropy may be NULL. */
 PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
                                   ppo_tensor **logp, ppo_tensor **entropy);
 PPO_DEF void ppo_tape_multi_categorical(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
@@ -639,11 +641,12 @@ PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, 
 PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
                                                float temperature);
 
-/* Logits of illegal actions, where mask (rows, cols) is 0, become -1e8: their probability is exactly 0,
+/* Sets the logits of illegal actions, where mask (rows, cols) is 0, to -1e8: their probability is exactly 0,
    and no gradient flows into them (Huang and Ontanon 2022). */
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask);
 
-/* What a model is asked for. */
+/* Which outputs of a model to compute, as bits of an argument `want`: the parameters of its distribution
+   (logits or means), and V, the critic's value. PPO_POLICY | PPO_VALUE: both. */
 enum { PPO_POLICY = 1, PPO_VALUE = 2 };
 
 /* --------------------------------------------------------------------------------------------------------
@@ -654,39 +657,41 @@ enum { PPO_POLICY = 1, PPO_VALUE = 2 };
        delta_t = reward_t + gamma (1 - terminated_t) next_value_t - value_t
        A_t     = delta_t + gamma lambda (1 - done_t) A_{t+1},    done = terminated or truncated
        value_target = A + value
-   next_value[t] is V of the observation that followed step t, before any reset (unread where terminated):
-   value[t + 1] while the episode goes on. terminated: no bootstrap, recursion cut. truncated: bootstrap
-   kept, recursion cut. Both may be NULL (all 0). value_target may be NULL. lambda 0 is one-step TD,
-   lambda 1 is Monte Carlo minus baseline. Errors: gamma or lambda outside 0 to 1, a number that is not
-   finite. */
+   next_value[t] is V of the observation that followed step t, before any reset: value[t + 1] within an
+   episode, not read where terminated. terminated: no bootstrap, recursion cut. truncated: bootstrap kept,
+   recursion cut. Both may be NULL (all 0), and so may value_target. lambda 0 is one-step TD, lambda 1 is
+   Monte Carlo minus baseline. Errors: gamma or lambda outside 0 to 1. */
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target);
 
-/* x = (x - mean) / (std + 1e-8) over the unmasked, std unbiased (n - 1); shift_mean 0 adds the mean back.
-   Masked elements are left as they are, and so is a single unmasked one, which has no variance. Error: none
-   unmasked, NaN. */
+/* x = (x - mean) / (std + 1e-8), with mean and unbiased std (n - 1) of the unmasked elements; shift_mean 0
+   adds the mean back. Does not change masked elements, nor a single unmasked one, which has no variance.
+   Errors: all are masked, an element is not finite. */
 PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int shift_mean);
 
-/* 1 - Var(target - value) / Var(target): 1 is a perfect critic, 0 one no better than a constant. NaN if
-   the targets are all equal. */
+/* 1 - Var(target - value) / Var(target): 1 for a perfect critic, 0 for one no better than a constant; NaN if
+   all targets are equal. */
 PPO_DEF float ppo_explained_variance(const float *value, const float *target, int n);
 
 /* --------------------------------------------------------------------------------------------------------
-   9 Losses: each returns the loss of the MEAN over unmasked samples, and its gradient.
-   Errors: n <= 0, nothing unmasked, a loss that is not finite (the sentence names the sample).
+   9 Losses: each computes a MEAN over the unmasked samples, and its gradient. Errors: all samples are masked
    -------------------------------------------------------------------------------------------------------- */
 
-enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED }; /* objectives */
+/* Objectives of the policy, for r = exp(logp - old_logp) (Schulman 2017):
+       PPO_CLIP        -mean(min(r A, clip(r, 1 - clip_low, 1 + clip_high) A))   (eq. 7)
+       PPO_KL_PENALTY  -mean(r A) + kl_coef mean(KL(old || new)), exact          (eq. 8)
+       PPO_UNCLIPPED   -mean(r A)                                                (eq. 6)
+       PPO_K3_PENALTY  -mean(r A) + kl_coef mean(k3), k3 = r - 1 - log r: an estimate of KL(old || new)
+   The exact KL needs both distributions: PPO_KL_PENALTY is for ppo_config.objective. Losses from
+   log-probabilities alone, and PPO on tokens, have PPO_K3_PENALTY instead. */
+enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY };
 
-/* PPO_CLIP:       -mean(min(r A, clip(r, 1 - clip_low, 1 + clip_high) A))  (Schulman 2017, eq. 7)
-   PPO_KL_PENALTY: -mean(r A) + kl_coef mean(k3), k3 ~ KL(old || new)       (eq. 8)
-   PPO_UNCLIPPED:  -mean(r A)                                               (eq. 6) */
 typedef struct ppo_policy_objective {
-    int   objective;
+    int   objective;           /* PPO_CLIP, PPO_UNCLIPPED or PPO_K3_PENALTY */
     float clip_low, clip_high; /* 0.2 and 0.2 in the paper */
     float dual_clip;           /* > 1: where A < 0, r A is at least dual_clip A (Ye 2020); else off */
-    float kl_coef;
+    float kl_coef;             /* of PPO_K3_PENALTY */
 } ppo_policy_objective;
 
 /* PPO_CLIP, 0.2, 0.2, no dual clip, kl_coef 1 */
@@ -694,33 +699,34 @@ PPO_DEF ppo_policy_objective ppo_policy_objective_default(void);
 
 typedef struct ppo_policy_stats {
     float loss;
-    float clip_fraction; /* share of ratios outside [1 - clip_low, 1 + clip_high], whatever the objective */
+    float clip_fraction; /* share of ratios outside [1 - clip_low, 1 + clip_high], for every objective */
     float approx_kl;     /* mean k3 = (r - 1) - log r: never negative, low variance */
     float old_approx_kl; /* mean k1 = -log r */
     float ratio_mean, ratio_max, ratio_min;
 } ppo_policy_stats;
 
-/* logp: under the policy being trained; old_logp: under the policy that acted. */
+/* logp: under the policy being trained; old_logp: under the policy that acted. Errors: PPO_KL_PENALTY, a
+   negative coefficient or range. */
 PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, const float *advantage,
                                    const unsigned char *mask, int n, const ppo_policy_objective *objective,
                                    ppo_policy_stats *stats, float *grad_logp);
 
-/* 0.5 mean((value - target)^2). clip_range > 0: the larger of that and the same with value clipped to
-   old_value +- clip_range; otherwise old_value may be NULL. */
+/* 0.5 mean((value - target)^2). clip_range > 0: per sample the larger of that and the same with value clipped
+   to old_value +- clip_range. Otherwise old_value may be NULL. */
 PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, const float *target,
                                   const unsigned char *mask, int n, float clip_range, float *loss,
                                   float *grad_value);
 
-/* The same with errors beyond delta > 0 counted as delta (|error| - delta / 2), so that an outlier pulls no
-   harder than delta does (Huber 1964). delta = INFINITY is ppo_value_loss(). */
+/* The same, with delta (|error| - delta / 2) in place of 0.5 error^2 for errors beyond delta > 0 (Huber
+   1964): the gradient of a sample is at most delta. delta = INFINITY is ppo_value_loss(). */
 PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_value, const float *target,
                                         const unsigned char *mask, int n, float clip_range, float delta,
                                         float *loss, float *grad_value);
 
 enum { PPO_K1 = 1, PPO_K2, PPO_K3 };
 
-/* kl[i], per sample: estimates of KL(pi || ref) from samples of pi, with l = ref_logp - logp: k1 = -l
-   (unbiased), k2 = l^2 / 2 (low variance), k3 = exp(l) - 1 - l (both; never negative). Schulman 2020. */
+/* kl[i]: estimates of KL(pi || ref), one per sample of pi, with l = ref_logp - logp: k1 = -l (unbiased),
+   k2 = l^2 / 2 (low variance), k3 = exp(l) - 1 - l (both; never negative). Schulman 2020. */
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator, float *kl);
 
 /* Direct preference optimization (Rafailov 2023): h = beta ((c - c_ref) - (r - r_ref)),
@@ -734,7 +740,8 @@ PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_
 PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rejected_score, int n,
                                      float *loss, float *grad_chosen, float *grad_rejected);
 
-/* On the tape: (1, 1). The arrays are the caller's and must outlive the tape's round; stats may be NULL. */
+/* On the tape: (1, 1). The arrays are the caller's and must not change until the tape's reset. *stats is set
+   at the call (on a device: when the tape's results are read). */
 PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const float *old_logp,
                                          const float *advantage, const unsigned char *mask,
                                          const ppo_policy_objective *objective, ppo_policy_stats *stats);
@@ -764,39 +771,39 @@ PPO_DEF ppo_adam ppo_adam_default(void);
 /* One step of Adam (Kingma 2014) over n parameters with bias correction; step counts from 1. m and v
    start as zeros. No pointer may be NULL; nothing can fail. */
 PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n,
-                           const ppo_adam *adam, long step);
+                           const ppo_adam *adam, int64_t step);
 
-/* Scales grad so that its Euclidean norm is at most max_norm (<= 0: no limit). Returns the norm before;
-   if that is not finite, nothing is scaled. */
+/* Scales grad so that its Euclidean norm is at most max_norm (<= 0: no limit). Returns the norm before.
+   Scales nothing if that is not finite. */
 PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm);
 
-/* All gradients to zero: before the first of the backward passes that make up a step. */
+/* Sets all gradients to zero: call it before the first backward pass of a step. NULL: does nothing. */
 PPO_DEF void ppo_params_zero_grad(ppo_params *params);
 
-/* Forgets the gradients, Adam's moments and the steps taken: what comes is a new training. */
+/* Sets the gradients, Adam's moments and the count of steps to zero: a new training begins. NULL: does
+   nothing. */
 PPO_DEF void ppo_params_restart(ppo_params *params);
 
-/* Clip and Adam over a whole parameter set. *grad_norm (may be NULL) gets the norm before clipping. A
-   gradient that is not finite changes nothing and returns PPO_ERROR_NUMERIC. */
+/* Clips the gradients of a set of parameters and runs Adam over it. *grad_norm (may be NULL) is the norm
+   before clipping. If that is not finite, changes nothing and returns PPO_ERROR_NUMERIC. */
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm);
 
-/* initial all the time; from initial to 0 in a line; in half a cosine. progress goes from 0 to 1.
-   PPO_CUSTOM is for settings: ppo_config.schedule gives the value; ppo_schedule() takes it as
-   PPO_CONSTANT. */
+/* A value at `progress`, from 0 to 1: initial throughout; from initial to 0 linearly; the same along half a
+   cosine. PPO_CUSTOM is for settings, where ppo_config.schedule gives the value; here it is PPO_CONSTANT. */
 enum { PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM };
 PPO_DEF float ppo_schedule(int schedule, float initial, float progress);
 
-/* Ziegler 2019: coef (1 + clip(observed / target - 1, -0.2, 0.2) n_steps / horizon). target_kl and
-   horizon are above 0, n_steps at most horizon. */
+/* Ziegler 2019: coef (1 + clip(observed / target - 1, -0.2, 0.2) n_steps / horizon). target_kl and horizon
+   must be above 0, n_steps at most horizon. */
 PPO_DEF float ppo_adaptive_kl(float coef, float observed_kl, float target_kl, int n_steps, int horizon);
 
-/* Schulman 2017, section 4, once per iteration: coef / 2 where observed_kl < target_kl / 1.5, 2 coef
-   where it is > 1.5 target_kl, else coef. */
+/* Schulman 2017, section 4, once per iteration: coef / 2 if observed_kl < target_kl / 1.5, 2 coef if it is
+   > 1.5 target_kl, else coef. */
 PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_kl);
 
 /* --------------------------------------------------------------------------------------------------------
-   11 Normalizers: running mean and variance (Chan et al. 1979), started as Stable-Baselines3 does: mean 0,
+   11 Normalizers: running mean and variance (Chan et al. 1979) that start as in Stable-Baselines3: mean 0,
    variance 1, count 1e-4
    -------------------------------------------------------------------------------------------------------- */
 
@@ -806,7 +813,8 @@ typedef struct ppo_normalizer {
     double *mean, *var; /* [size] */
 } ppo_normalizer;
 
-/* update() takes in x (rows, size), merge() the samples that `other` has seen. free() leaves the struct. */
+/* update() adds the finite samples x (rows, size), merge() those that `other` (of the same size) has seen.
+   free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size);
 PPO_DEF void       ppo_normalizer_free(ppo_normalizer *norm);
 PPO_DEF void       ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows);
@@ -1713,18 +1721,19 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, c
    -------------------------------------------------------------------------------------------------------- */
 
 #ifndef PPO_NO_CONTROL
-/* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). In a
-   terminal the line is rewritten in place, until the last one ends it; otherwise a new line appears for every
-   twentieth of the way. */
+/* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). A terminal
+   shows one line, rewritten in place; elsewhere a line is printed for every twentieth of the training. */
 PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 #endif
 
-/* Draws y against x (both [n], x ascending, NaN points left out) with characters, width x height of them. */
+/* Draws y against x with characters, width x height of them (the plot itself is at most 256 x 256). x and y
+   are [n], x ascending; points that are not finite are left out. title may be NULL. */
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height);
 
-/* Draws curves into an SVG file, a line chart of 800 x 450 with a legend of the named ones. Texts are UTF-8
-   and may be NULL. The same curves give the same bytes. */
+/* Writes an SVG file: a line chart of 800 x 450 pixels, with a legend of the named curves. Texts are UTF-8
+   and may be NULL. The same curves give the same bytes. Errors: no curve, a text is not UTF-8, those of the
+   file. */
 typedef struct ppo_curve {
     const char  *name;
     const float *x, *y; /* [n], x ascending; points that are not finite are left out */
@@ -1735,7 +1744,7 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 
 #ifndef PPO_NO_CONTROL
 /* A log of a run, as a CSV file and as TensorBoard event files, with the keys of Stable-Baselines3's logger
-   for PPO and what they mean there:
+   for PPO, which mean the same:
 
        rollout/ep_len_mean   rollout/ep_rew_mean    time/fps               time/iterations
        time/time_elapsed     time/total_timesteps   train/approx_kl        train/clip_fraction
@@ -1744,27 +1753,28 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
        train/std             train/value_loss
 
    train/value_loss is the mean squared error, twice ours; train/n_updates counts epochs; train/approx_kl is
-   that of the last epoch. Where there is nothing to tell (no finished episode, no value_clip, no Gaussian),
-   the field of the CSV is empty and TensorBoard gets no point. TensorBoard does not get the counts under
-   time/ and train/n_updates. One difference: a row here is an iteration with its own update, and there with
-   the update of the iteration before.
+   that of the last epoch. Without a finished episode, value_clip or a Gaussian their fields of the CSV are
+   empty, and TensorBoard gets no point. TensorBoard does not get the counts: train/n_updates and those under
+   time/. One difference: a row here has the update of its own iteration, there that of the iteration before.
 
        static int on_iteration(const ppo_progress *progress, void *log) {
            return ppo_log_write((ppo_log *)log, progress); // the training ends if this fails
        }
 
-   Files are written at once; missing directories are made. */
+   Each call writes to the files at once. */
 typedef struct ppo_log ppo_log;
 
-/* csv_path (by custom progress.csv) or tensorboard_dir may be NULL. steps 0: a new run, and the file that was
-   there is replaced. steps > 0: a run that was resumed after so many; the log goes on behind the rows up to
-   there, and later ones, which the run will make again, are dropped. A CSV of other columns is then an error;
-   one that is not there is begun. The event files of a directory are one run; a new one takes back what the
-   others tell of later steps. */
-PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, long steps, ppo_log **log);
+/* csv_path (usually "progress.csv") or tensorboard_dir may be NULL; missing directories are created. steps 0:
+   a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; the log continues after
+   the rows up to there, and drops later ones, which the run will make again. A CSV that does not exist is
+   created; one with other columns is an error. The event files of a directory are one run: a new one drops
+   the later points of the others. */
+PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
+                                ppo_log **log);
+/* Errors: those of the files. After a failure the next call continues after the last complete row. */
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress);
-/* A figure of your own, as "eval/mean_return"; for TensorBoard alone. */
-PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, long steps);
+/* A value of your own, for TensorBoard only; key is up to 512 bytes, like "eval/mean_return". */
+PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, int64_t steps);
 PPO_DEF void       ppo_log_close(ppo_log *log);
 #endif
 
@@ -6042,47 +6052,50 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
    ======================================================================================================== */
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 7 Distributions
+   >> 7 Distributions. A row of logits holds one categorical distribution or several side by side, its heads.
+   Up to 64 rows are computed at a time: the softmax of each head, from one read of its logits, then logp,
+   entropy, KL or a gradient. The functions on arrays come first, then the operations of the tape, which use
+   the same loops: logp and entropy are the two results of one operation, as both need the softmax.
    -------------------------------------------------------------------------------------------------------- */
 
-/* What one read of some rows of logits leaves behind: log softmax(z)[j] = z[j] - max - log_sum, for z =
-   logits / temperature. */
-enum { PPO__BLOCK = 64 };
-typedef struct ppo__rows {
-    float max[PPO__BLOCK], log_sum[PPO__BLOCK], entropy[PPO__BLOCK];
-} ppo__rows;
+enum { PPO__SOFTMAX_ROWS = 64 };
 
-/* Not above 0, where rounding could take it; NaN stays NaN. */
+/* For each row, with z = logits / temperature: log softmax(z)[j] = z[j] - max - log_sum. */
+typedef struct ppo__softmax {
+    float max[PPO__SOFTMAX_ROWS], log_sum[PPO__SOFTMAX_ROWS], entropy[PPO__SOFTMAX_ROWS];
+} ppo__softmax;
+
+/* For results that rounding can take above 0; NaN stays NaN. */
 PPO__BOTH static float ppo__at_most_0(float x) { return x > 0 ? 0 : x; }
 
-/* The entropy -sum p log p is log_sum - sum p (z - max). */
+/* entropy = -sum p log p = log_sum - sum p (z - max) */
 static void ppo__softmax_rows(int n, int vocab, const float *logits, int ld, float inv_temperature,
-                              ppo__rows *rows) {
-    float sum[PPO__BLOCK], dot[PPO__BLOCK];
-    ppo__k()->softmax_stats(n, vocab, logits, ld, inv_temperature, rows->max, sum, dot);
-    ppo__k()->vlog(sum, rows->log_sum, (size_t)n);
-    for (int i = 0; i < n; ++i) rows->entropy[i] = -ppo__at_most_0(dot[i] / sum[i] - rows->log_sum[i]);
+                              ppo__softmax *softmax) {
+    float sum[PPO__SOFTMAX_ROWS], dot[PPO__SOFTMAX_ROWS];
+    ppo__k()->softmax_stats(n, vocab, logits, ld, inv_temperature, softmax->max, sum, dot);
+    ppo__k()->vlog(sum, softmax->log_sum, (size_t)n);
+    for (int i = 0; i < n; ++i) softmax->entropy[i] = -ppo__at_most_0(dot[i] / sum[i] - softmax->log_sum[i]);
 }
 
-/* What a row of logits is made of: one categorical distribution, or several side by side. */
 typedef struct ppo__heads {
     const int *sizes; /* [count] */
     int        count, cols;
     float      inv_temperature;
 } ppo__heads;
 
-static ppo_status ppo__check_heads(const char *function, const int *sizes, int count, float temperature,
-                                   int n, ppo__heads *heads) {
+static ppo_status ppo__check_heads(const char *function, int given, const int *sizes, int count,
+                                   float temperature, int n, ppo__heads *heads) {
     int64_t cols = 0;
     memset(heads, 0, sizeof *heads);
+    if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     for (int h = 0; h < count; ++h) {
-        if (sizes[h] <= 0)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d logits", function, n, sizes[h]);
         cols += sizes[h];
+        if (sizes[h] > 0) continue;
+        cols = sizes[h];
+        break;
     }
-    if (n <= 0 || count <= 0 || cols > INT_MAX) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d logits", function, n, (int)cols);
-    }
+    if (n <= 0 || cols <= 0 || cols > INT_MAX)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %lld logits", function, n, (long long)cols);
     if (!(temperature > 0) || !ppo__finite(temperature)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function,
                         (double)temperature);
@@ -6106,13 +6119,21 @@ static ppo_status ppo__check_tokens(const char *function, const ppo__heads *head
     return PPO_OK;
 }
 
-/* Of a block of rows. `rows` [heads] keeps what backward needs; it and entropy may be NULL. */
-static void ppo__token_block(const ppo__heads *heads, int n, const float *logits, const int *token,
-                             float *logp, float *entropy, ppo__rows *rows) {
-    for (int i = 0; i < n; ++i) logp[i] = 0;
-    for (int i = 0; i < n && entropy; ++i) entropy[i] = 0;
-    for (int h = 0; h < heads->count; logits += heads->sizes[h], ++h) {
-        ppo__rows local, *head = rows ? rows + h : &local;
+static int ppo__least(int a, int b) { return a < b ? a : b; }
+
+/* Rows at a time where each is read twice: as many as a cache keeps, but at least 1. */
+static int ppo__cached_rows(int cols) {
+    enum { FLOATS = 1 << 15 };
+    return cols < FLOATS ? ppo__least(FLOATS / cols, PPO__SOFTMAX_ROWS) : 1;
+}
+
+/* logp and entropy of up to 64 rows. softmax [heads] is kept for backward; it and entropy may be NULL. */
+static void ppo__heads_forward(const ppo__heads *heads, int n, const float *logits, const int *token,
+                               float *logp, float *entropy, ppo__softmax *softmax) {
+    memset(logp, 0, n * sizeof *logp);
+    if (entropy) memset(entropy, 0, n * sizeof *entropy);
+    for (int h = 0; h < heads->count; logits += heads->sizes[h++]) {
+        ppo__softmax local, *head = softmax ? softmax + h : &local;
         ppo__softmax_rows(n, heads->sizes[h], logits, heads->cols, heads->inv_temperature, head);
         for (int i = 0; i < n; ++i) {
             float z = logits[ppo__at(i, heads->cols) + token[ppo__at(i, heads->count) + h]];
@@ -6122,21 +6143,14 @@ static void ppo__token_block(const ppo__heads *heads, int n, const float *logits
     }
 }
 
-static int ppo__block_length(int left, int most) { return left < most ? left : most; }
-
-/* Rows of a block that is read twice: what stays in a cache, and one at least. */
-static int ppo__cached_rows(int cols) {
-    enum { FLOATS = 1 << 15 };
-    return cols < FLOATS ? ppo__block_length(FLOATS / cols, PPO__BLOCK) : 1;
-}
-
-/* d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). Of one head: the tokens
-   lie `count` apart. */
+/* d logp / d z_j = [j = token] - p_j;  d entropy / d z_j = -p_j (log p_j + entropy). For head h of up to 64
+   rows. add: to the gradient that is there. */
 static void ppo__head_backward(const ppo__heads *heads, int h, int n, const float *logits, const int *token,
-                               const ppo__rows *rows, const float *grad_logp, const float *grad_entropy,
+                               const ppo__softmax *softmax, const float *grad_logp, const float *grad_entropy,
                                int add, float *grad) {
-    const ppo__softmax_slope slope = {rows->max, rows->log_sum, rows->entropy, grad_logp, grad_entropy};
-    ppo__k()->softmax_grad(n, heads->sizes[h], logits, heads->cols, heads->inv_temperature, &slope, add, grad,
+    const ppo__softmax_slope job = {softmax->max, softmax->log_sum, softmax->entropy, grad_logp,
+                                    grad_entropy};
+    ppo__k()->softmax_grad(n, heads->sizes[h], logits, heads->cols, heads->inv_temperature, &job, add, grad,
                            heads->cols);
     for (int i = 0; i < n; ++i) {
         int chosen = token[ppo__at(i, heads->count) + h];
@@ -6144,105 +6158,80 @@ static void ppo__head_backward(const ppo__heads *heads, int h, int n, const floa
     }
 }
 
-static ppo_status ppo__heads_logp(const char *function, const ppo__heads *heads, const float *logits,
-                                  const int *token, int n, float *logp, float *entropy) {
-    ppo_status status = ppo__check_tokens(function, heads, token, n);
+static ppo_status ppo__heads_logp(const char *function, int given, const float *logits, const int *sizes,
+                                  int count, const int *token, int n, float temperature, float *logp,
+                                  float *entropy) {
+    ppo__heads heads;
+    ppo_status status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
+    if (!status) status = ppo__check_tokens(function, &heads, token, n);
     if (status) return status;
-    for (int i = 0; i < n; i += PPO__BLOCK) {
-        ppo__token_block(heads, ppo__block_length(n - i, PPO__BLOCK), logits + ppo__at(i, heads->cols),
-                         token + ppo__at(i, heads->count), logp + i, entropy ? entropy + i : NULL, NULL);
+    for (int i = 0; i < n; i += PPO__SOFTMAX_ROWS) {
+        ppo__heads_forward(&heads, ppo__least(n - i, PPO__SOFTMAX_ROWS), logits + ppo__at(i, heads.cols),
+                           token + ppo__at(i, count), logp + i, entropy ? entropy + i : NULL, NULL);
     }
     for (int i = 0; i < n; ++i) {
-        /* -inf is a token that a mask forbids; NaN and +inf come from broken logits */
-        if (!(logp[i] <= 0)) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "%s: log-probability of row %d is %g", function, i,
-                            (double)logp[i]);
-        }
+        if (logp[i] <= 0)
+            continue; /* -INFINITY is an impossible token; NaN comes from logits that are not finite */
+        return ppo_fail(PPO_ERROR_NUMERIC, "%s: log-probability of row %d is %g", function, i,
+                        (double)logp[i]);
     }
     return PPO_OK;
 }
 
-/* A block, for which the gradients of logp and entropy lie side by side. Head by head, so that in place
-   works. */
-static ppo_status ppo__heads_block_backward(const char *function, const ppo__heads *heads, int first, int n,
-                                            const float *logits, const int *token, const float *grad_logp,
-                                            const float *grad_entropy, float *grad_logits) {
-    for (int h = 0; h < heads->count; ++h) {
-        ppo__rows rows;
-        ppo__softmax_rows(n, heads->sizes[h], logits, heads->cols, heads->inv_temperature, &rows);
-        for (int i = 0; i < n; ++i) {
-            float log_sum = rows.max[i] + rows.log_sum[i];
-            if (ppo__finite(log_sum) && ppo__finite(grad_logp[i]) && ppo__finite(grad_entropy[i])) continue;
-            return ppo_fail(PPO_ERROR_NUMERIC, "%s: row %d has log-sum %g, gradients %g and %g", function,
-                            first + i, (double)log_sum, (double)grad_logp[i], (double)grad_entropy[i]);
+static ppo_status ppo__heads_logp_backward(const char *function, int given, const float *logits,
+                                           const int *sizes, int count, const int *token,
+                                           const float *grad_logp, const float *grad_entropy, int n,
+                                           float temperature, float *grad_logits) {
+    static const float zeros[PPO__SOFTMAX_ROWS] = {0};
+    ppo__heads         heads;
+    ppo_status         status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
+    if (!status) status = ppo__check_tokens(function, &heads, token, n);
+    for (int first = 0, rows; first < n && !status; first += rows) {
+        const float *dlogp = grad_logp ? grad_logp + first : zeros;
+        const float *dentropy = grad_entropy ? grad_entropy + first : zeros;
+        size_t       at = ppo__at(first, heads.cols);
+        rows = ppo__least(n - first, ppo__cached_rows(heads.cols));
+        for (int h = 0; h < count; at += sizes[h++]) { /* head by head, so that in place works */
+            ppo__softmax softmax;
+            ppo__softmax_rows(rows, sizes[h], logits + at, heads.cols, heads.inv_temperature, &softmax);
+            for (int i = 0; i < rows; ++i) {
+                float log_sum = softmax.max[i] + softmax.log_sum[i];
+                if (ppo__finite(log_sum) && ppo__finite(dlogp[i]) && ppo__finite(dentropy[i])) continue;
+                return ppo_fail(PPO_ERROR_NUMERIC, "%s: row %d has log-sum %g, gradients %g and %g", function,
+                                first + i, (double)log_sum, (double)dlogp[i], (double)dentropy[i]);
+            }
+            ppo__head_backward(&heads, h, rows, logits + at, token + ppo__at(first, count), &softmax, dlogp,
+                               dentropy, 0, grad_logits + at);
         }
-        ppo__head_backward(heads, h, n, logits, token, &rows, grad_logp, grad_entropy, 0, grad_logits);
-        logits += heads->sizes[h];
-        grad_logits += heads->sizes[h];
-    }
-    return PPO_OK;
-}
-
-static ppo_status ppo__heads_logp_backward(const char *function, const ppo__heads *heads, const float *logits,
-                                           const int *token, const float *grad_logp,
-                                           const float *grad_entropy, int n, float *grad_logits) {
-    static const float zeros[PPO__BLOCK] = {0};
-    int                most = ppo__cached_rows(heads->cols);
-    ppo_status         status = ppo__check_tokens(function, heads, token, n);
-    for (int i = 0; i < n && !status; i += most) {
-        size_t at = ppo__at(i, heads->cols);
-        status = ppo__heads_block_backward(
-            function, heads, i, ppo__block_length(n - i, most), logits + at, token + ppo__at(i, heads->count),
-            grad_logp ? grad_logp + i : zeros, grad_entropy ? grad_entropy + i : zeros, grad_logits + at);
     }
     return status;
 }
 
 PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
                                   float *logp, float *entropy) {
-    ppo__heads heads;
-    if (!logits || !token || !logp) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_token_logp: an argument is NULL");
-    }
-    ppo_status status = ppo__check_heads("ppo_token_logp", &vocab, 1, temperature, n, &heads);
-    return status ? status : ppo__heads_logp("ppo_token_logp", &heads, logits, token, n, logp, entropy);
+    return ppo__heads_logp("ppo_token_logp", logits && token && logp, logits, &vocab, 1, token, n,
+                           temperature, logp, entropy);
 }
 
 PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token, const float *grad_logp,
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            float *grad_logits) {
-    ppo__heads heads;
-    if (!logits || !token || !grad_logits) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_token_logp_backward: an argument is NULL");
-    }
-    ppo_status status = ppo__check_heads("ppo_token_logp_backward", &vocab, 1, temperature, n, &heads);
-    if (status) return status;
-    return ppo__heads_logp_backward("ppo_token_logp_backward", &heads, logits, token, grad_logp, grad_entropy,
-                                    n, grad_logits);
+    return ppo__heads_logp_backward("ppo_token_logp_backward", logits && token && grad_logits, logits, &vocab,
+                                    1, token, grad_logp, grad_entropy, n, temperature, grad_logits);
 }
 
 PPO_DEF ppo_status ppo_multi_categorical_logp(const float *logits, const int *sizes, int heads,
                                               const int *action, int n, float *logp, float *entropy) {
-    ppo__heads all;
-    if (!logits || !sizes || !action || !logp) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_multi_categorical_logp: an argument is NULL");
-    }
-    ppo_status status = ppo__check_heads("ppo_multi_categorical_logp", sizes, heads, 1, n, &all);
-    if (status) return status;
-    return ppo__heads_logp("ppo_multi_categorical_logp", &all, logits, action, n, logp, entropy);
+    return ppo__heads_logp("ppo_multi_categorical_logp", logits && sizes && action && logp, logits, sizes,
+                           heads, action, n, 1, logp, entropy);
 }
 
 PPO_DEF ppo_status ppo_multi_categorical_logp_backward(const float *logits, const int *sizes, int heads,
                                                        const int *action, const float *grad_logp,
                                                        const float *grad_entropy, int n, float *grad_logits) {
-    ppo__heads all;
-    if (!logits || !sizes || !action || !grad_logits) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_multi_categorical_logp_backward: an argument is NULL");
-    }
-    ppo_status status = ppo__check_heads("ppo_multi_categorical_logp_backward", sizes, heads, 1, n, &all);
-    if (status) return status;
-    return ppo__heads_logp_backward("ppo_multi_categorical_logp_backward", &all, logits, action, grad_logp,
-                                    grad_entropy, n, grad_logits);
+    return ppo__heads_logp_backward("ppo_multi_categorical_logp_backward",
+                                    logits && sizes && action && grad_logits, logits, sizes, heads, action,
+                                    grad_logp, grad_entropy, n, 1, grad_logits);
 }
 
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
@@ -6253,7 +6242,7 @@ PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
     return best;
 }
 
-/* Inverse of the cumulative distribution at one uniform number. */
+/* Inverts the cumulative distribution at one uniform number. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng) {
     int   mode = ppo_categorical_mode(logits, vocab);
     float inv = 1 / temperature, total = 0, sum = 0;
@@ -6266,34 +6255,32 @@ PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float tempera
     return mode; /* rounding put the threshold at the total */
 }
 
-/* sum[i] += sum of p (log p - log q) over row i of a head, of a block of rows. */
-static void ppo__head_kl(int n, int size, int ld, const float *p, const float *q, double *sum) {
-    ppo__rows p_rows, q_rows;
-    ppo__softmax_rows(n, size, p, ld, 1, &p_rows);
-    ppo__softmax_rows(n, size, q, ld, 1, &q_rows);
-    for (int i = 0; i < n; ++i, p += ld, q += ld) {
-        for (int j = 0; j < size; ++j) {
-            float p_logp = p[j] - p_rows.max[i] - p_rows.log_sum[i], probability = expf(p_logp);
-            float q_logp = q[j] - q_rows.max[i] - q_rows.log_sum[i];
-            if (probability > 0) sum[i] += (double)probability * (double)(p_logp - q_logp); /* 0 log 0 = 0 */
-            if (p_logp != p_logp) sum[i] = (double)p_logp;
-        }
-    }
-}
-
+/* kl[i] = KL(p || q) = sum of p (log p - log q). Where grad is given, it gets dy d KL / d logits of q =
+   dy (q - p) added instead. */
 static ppo_status ppo__heads_kl(const char *function, const ppo__heads *heads, const float *p_logits,
-                                const float *q_logits, int n, float *kl) {
-    int most = ppo__cached_rows(heads->cols);
-    for (int i = 0; i < n; i += most) {
-        double sum[PPO__BLOCK] = {0};
-        int    count = ppo__block_length(n - i, most);
-        size_t at = ppo__at(i, heads->cols);
-        for (int h = 0; h < heads->count; at += heads->sizes[h], ++h)
-            ppo__head_kl(count, heads->sizes[h], heads->cols, p_logits + at, q_logits + at, sum);
-        for (int k = 0; k < count; ++k) {
-            kl[i + k] = (float)sum[k];
-            if (sum[k] != sum[k])
-                return ppo_fail(PPO_ERROR_NUMERIC, "%s: the KL of row %d is %g", function, i + k, sum[k]);
+                                const float *q_logits, int n, float *kl, const float *dy, float *grad) {
+    for (int first = 0, rows; first < n; first += rows) {
+        double sum[PPO__SOFTMAX_ROWS] = {0};
+        size_t at = ppo__at(first, heads->cols);
+        rows = ppo__least(n - first, ppo__cached_rows(heads->cols));
+        for (int h = 0; h < heads->count; at += heads->sizes[h++]) {
+            ppo__softmax p, q;
+            ppo__softmax_rows(rows, heads->sizes[h], p_logits + at, heads->cols, 1, &p);
+            ppo__softmax_rows(rows, heads->sizes[h], q_logits + at, heads->cols, 1, &q);
+            for (int i = 0; i < rows; ++i) {
+                for (int j = 0; j < heads->sizes[h]; ++j) {
+                    size_t k = at + ppo__at(i, heads->cols) + j;
+                    float  p_logp = p_logits[k] - p.max[i] - p.log_sum[i], probability = expf(p_logp);
+                    float  q_logp = q_logits[k] - q.max[i] - q.log_sum[i];
+                    if (grad) grad[k] += dy[first + i] * (expf(q_logp) - probability);
+                    else if (probability != 0) sum[i] += (double)probability * (double)(p_logp - q_logp);
+                } /* 0 log 0 = 0; NaN stays NaN */
+            }
+        }
+        for (int i = 0; i < rows && !grad; ++i) {
+            kl[first + i] = (float)sum[i];
+            if (sum[i] != sum[i])
+                return ppo_fail(PPO_ERROR_NUMERIC, "%s: the KL of row %d is %g", function, first + i, sum[i]);
         }
     }
     return PPO_OK;
@@ -6301,34 +6288,30 @@ static ppo_status ppo__heads_kl(const char *function, const ppo__heads *heads, c
 
 PPO_DEF ppo_status ppo_multi_categorical_kl(const float *p_logits, const float *q_logits, const int *sizes,
                                             int heads, int n, float *kl) {
-    ppo__heads all;
-    if (!p_logits || !q_logits || !sizes || !kl) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_multi_categorical_kl: an argument is NULL");
-    }
-    ppo_status status = ppo__check_heads("ppo_multi_categorical_kl", sizes, heads, 1, n, &all);
-    return status ? status : ppo__heads_kl("ppo_multi_categorical_kl", &all, p_logits, q_logits, n, kl);
+    const char *const function = "ppo_multi_categorical_kl";
+    ppo__heads        all;
+    ppo_status        status =
+        ppo__check_heads(function, p_logits && q_logits && sizes && kl, sizes, heads, 1, n, &all);
+    return status ? status : ppo__heads_kl(function, &all, p_logits, q_logits, n, kl, NULL, NULL);
 }
 
 PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logits, int n, int vocab,
                                       float *kl) {
-    ppo__heads heads;
-    if (!p_logits || !q_logits || !kl) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_categorical_kl: an argument is NULL");
-    }
-    ppo_status status = ppo__check_heads("ppo_categorical_kl", &vocab, 1, 1, n, &heads);
-    return status ? status : ppo__heads_kl("ppo_categorical_kl", &heads, p_logits, q_logits, n, kl);
+    const char *const function = "ppo_categorical_kl";
+    ppo__heads        one;
+    ppo_status        status = ppo__check_heads(function, p_logits && q_logits && kl, &vocab, 1, 1, n, &one);
+    return status ? status : ppo__heads_kl(function, &one, p_logits, q_logits, n, kl, NULL, NULL);
 }
 
-static ppo_status ppo__check_gaussian(const char *function, int pointers_given, int n, int dim) {
-    if (!pointers_given) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
-    if (n <= 0 || dim <= 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d dimensions", function, n, dim);
-    }
-    return PPO_OK;
+static ppo_status ppo__check_gaussian(const char *function, int given, int n, int dim) {
+    if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
+    if (n > 0 && dim > 0) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d dimensions", function, n, dim);
 }
 
-/* log N(a) = sum of -z^2/2 - log_std - log(2 pi)/2, z = (a - mean) / std; entropy = sum of log_std + log(2
-   pi e)/2. The row of sample i is log_std + i ld_std: ld_std is 0 for one row that all share, else dim. */
+/* logp = sum of -z^2/2 - log_std - log(2 pi)/2, z = (action - mean) / std; entropy = sum of log_std +
+   log(2 pi e)/2. Row i of the deviations is log_std + i ld_std: ld_std is 0 if all samples share one row,
+   else dim. */
 static void ppo__gaussian_rows(const float *mean, const float *log_std, int ld_std, const float *action,
                                int n, int dim, float *logp, float *entropy) {
     const float half_log_2pi = 0.91893853320467f;
@@ -6351,26 +6334,26 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
     if (status) return status;
     ppo__gaussian_rows(mean, log_std, 0, action, n, dim, logp, entropy);
     for (int i = 0; i < n; ++i) {
-        if (!ppo__finite(logp[i])) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp: log-probability of row %d is %g", i,
-                            (double)logp[i]);
-        }
+        if (ppo__finite(logp[i])) continue;
+        return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp: log-probability of row %d is %g", i,
+                        (double)logp[i]);
     }
     return PPO_OK;
 }
 
 /* d logp / d mean = z / std;  d logp / d log_std = z^2 - 1;  d entropy / d log_std = 1. Adds to both
    gradients. */
-static void ppo__gaussian_backward(const float *mean, const float *log_std, int ld_std, const float *action,
-                                   const float *grad_logp, const float *grad_entropy, int n, int dim,
-                                   float *grad_mean, float *grad_log_std) {
+static void ppo__gaussian_rows_backward(const float *mean, const float *log_std, int ld_std,
+                                        const float *action, const float *grad_logp,
+                                        const float *grad_entropy, int n, int dim, float *grad_mean,
+                                        float *grad_log_std) {
     for (int i = 0; i < n; ++i) {
-        float g = grad_logp ? grad_logp[i] : 0, h = grad_entropy ? grad_entropy[i] : 0;
+        float dlogp = grad_logp ? grad_logp[i] : 0, dentropy = grad_entropy ? grad_entropy[i] : 0;
         for (int j = 0; j < dim; ++j) {
             size_t at = ppo__at(i, dim) + j, at_std = ppo__at(i, ld_std) + j;
             float  inv_std = expf(-log_std[at_std]), z = (action[at] - mean[at]) * inv_std;
-            if (grad_mean) grad_mean[at] += g * z * inv_std;
-            if (grad_log_std) grad_log_std[at_std] += g * (z * z - 1) + h;
+            if (grad_mean) grad_mean[at] += dlogp * z * inv_std;
+            if (grad_log_std) grad_log_std[at_std] += dlogp * (z * z - 1) + dentropy;
         }
     }
 }
@@ -6382,13 +6365,12 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
     if (status) return status;
     if (grad_mean) memset(grad_mean, 0, ppo__at(n, dim) * sizeof(float));
     if (grad_log_std) memset(grad_log_std, 0, dim * sizeof(float));
-    ppo__gaussian_backward(mean, log_std, 0, action, grad_logp, grad_entropy, n, dim, grad_mean,
-                           grad_log_std);
+    ppo__gaussian_rows_backward(mean, log_std, 0, action, grad_logp, grad_entropy, n, dim, grad_mean,
+                                grad_log_std);
     for (size_t i = 0; i < ppo__at(n, dim) && grad_mean; ++i) {
-        if (!ppo__finite(grad_mean[i])) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp_backward: the gradient of row %d is %g",
-                            (int)(i / (size_t)dim), (double)grad_mean[i]);
-        }
+        if (ppo__finite(grad_mean[i])) continue;
+        return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp_backward: the gradient of row %d is %g",
+                        (int)(i / (size_t)dim), (double)grad_mean[i]);
     }
     return PPO_OK;
 }
@@ -6398,31 +6380,33 @@ PPO_DEF void ppo_gaussian_sample(const float *mean, const float *log_std, int di
     for (int j = 0; j < dim; ++j) action[j] = mean[j] + expf(log_std[j]) * ppo_rng_normal(rng);
 }
 
-/* One row: per dimension log(s_q / s_p) + (s_p^2 + (m_p - m_q)^2) / (2 s_q^2) - 1/2. */
-static double ppo__gaussian_kl_row(const float *p_mean, const float *p_log_std, const float *q_mean,
-                                   const float *q_log_std, int dim) {
-    double sum = 0;
-    for (int j = 0; j < dim; ++j) {
-        double log_ratio = (double)q_log_std[j] - (double)p_log_std[j];
-        double shift = ((double)p_mean[j] - (double)q_mean[j]) * exp(-(double)q_log_std[j]);
-        sum += log_ratio + 0.5 * (exp(-2 * log_ratio) + shift * shift - 1);
+/* KL(p || q) = sum of log(s_q / s_p) + (s_p^2 + (m_p - m_q)^2) / (2 s_q^2) - 1/2, with s = exp(log_std).
+   ld_p and ld_q are the ld_std of both. */
+static ppo_status ppo__gaussian_kl_rows(const char *function, const float *p_mean, const float *p_log_std,
+                                        int ld_p, const float *q_mean, const float *q_log_std, int ld_q,
+                                        int n, int dim, float *kl) {
+    for (int i = 0; i < n; ++i, p_log_std += ld_p, q_log_std += ld_q) {
+        double sum = 0;
+        for (int j = 0; j < dim; ++j) {
+            size_t at = ppo__at(i, dim) + j;
+            double log_ratio = (double)q_log_std[j] - (double)p_log_std[j];
+            double shift = ((double)p_mean[at] - (double)q_mean[at]) * exp(-(double)q_log_std[j]);
+            sum += log_ratio + 0.5 * (exp(-2 * log_ratio) + shift * shift - 1);
+        }
+        kl[i] = (float)sum;
+        if (!ppo__finite(kl[i]))
+            return ppo_fail(PPO_ERROR_NUMERIC, "%s: the KL of row %d is %g", function, i, (double)kl[i]);
     }
-    return sum;
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl) {
-    ppo_status status =
-        ppo__check_gaussian("ppo_gaussian_kl", p_mean && p_log_std && q_mean && q_log_std && kl, n, dim);
+    const char *const function = "ppo_gaussian_kl";
+    ppo_status        status =
+        ppo__check_gaussian(function, p_mean && p_log_std && q_mean && q_log_std && kl, n, dim);
     if (status) return status;
-    for (int i = 0; i < n; ++i) {
-        size_t at = ppo__at(i, dim);
-        kl[i] = (float)ppo__gaussian_kl_row(p_mean + at, p_log_std, q_mean + at, q_log_std, dim);
-        if (!ppo__finite(kl[i])) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_kl: the KL of row %d is %g", i, (double)kl[i]);
-        }
-    }
-    return PPO_OK;
+    return ppo__gaussian_kl_rows(function, p_mean, p_log_std, 0, q_mean, q_log_std, 0, n, dim, kl);
 }
 
 PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action) {
@@ -6431,7 +6415,7 @@ PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, flo
     }
 }
 
-/* log(1 - tanh(u)^2) = 2 (log 2 - |u| - log(1 + exp(-2 |u|))), which no u overflows. */
+/* log(1 - tanh(u)^2) = 2 (log 2 - |u| - log(1 + exp(-2 |u|))), which overflows for no u. */
 PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float high, float *log_det) {
     float log_half_width = logf(0.5f * (high - low));
     for (int i = 0; i < n; ++i) {
@@ -6444,14 +6428,15 @@ PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float
     }
 }
 
-/* The distributions as operations; outputs 0 and 1 are logp and entropy, both (n, 1). */
+/* -- operations of the tape. Results 0 and 1 are logp and entropy, both (n, 1); kept: the softmax of all
+   heads,    64 rows after 64 rows -- */
+
 typedef struct ppo__categorical_args {
-    ppo__heads heads;
-    int        size;   /* where heads.count is 1: its only size */
+    ppo__heads heads; /* sizes NULL: one head, of `size` logits */
+    int        size;
     const int *action; /* (n, heads) */
 } ppo__categorical_args;
 
-/* The heads, whose sizes of a single one lie in the node itself. */
 static ppo__heads ppo__categorical_heads(const ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
     ppo__heads                   heads = args->heads;
@@ -6459,51 +6444,51 @@ static ppo__heads ppo__categorical_heads(const ppo_node *node) {
     return heads;
 }
 
-/* Of a row, as many multiply-adds as take as long. */
+/* Multiply-adds that take as long as one row. */
 static double ppo__categorical_work(const ppo_node *node) { return 4000 + 20.0 * node->in[0]->cols; }
 
-static void ppo__categorical_rows(void *user, int range, int from, int to) {
+static void ppo__categorical_rows(void *user, int range, int begin, int end) {
     const ppo_node *node = (const ppo_node *)user;
     const int      *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads      heads = ppo__categorical_heads(node);
-    for (int i = from; i < to; i += PPO__BLOCK) {
-        ppo__token_block(&heads, ppo__block_length(to - i, PPO__BLOCK),
-                         node->in[0]->data + ppo__at(i, heads.cols), action + ppo__at(i, heads.count),
-                         node->out[0]->data + i, node->out[1]->data + i,
-                         (ppo__rows *)node->kept + ppo__at(i / PPO__BLOCK, heads.count));
+    for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS) {
+        ppo__heads_forward(&heads, ppo__least(end - i, PPO__SOFTMAX_ROWS),
+                           node->in[0]->data + ppo__at(i, heads.cols), action + ppo__at(i, heads.count),
+                           node->out[0]->data + i, node->out[1]->data + i,
+                           (ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count));
     }
 }
 
 static ppo_status ppo__categorical_forward(ppo_node *node) {
-    const int        *action = ((const ppo__categorical_args *)node->args)->action;
-    ppo__heads        heads = ppo__categorical_heads(node);
-    const ppo_tensor *logits = node->in[0];
-    ppo_status        status = ppo__check_tokens("categorical", &heads, action, logits->rows);
+    ppo__heads heads = ppo__categorical_heads(node);
+    const int  rows = node->in[0]->rows, *action = ((const ppo__categorical_args *)node->args)->action;
+    ppo_status status = ppo__check_tokens("categorical", &heads, action, rows);
     if (status) return status;
-    int blocks = (logits->rows - 1) / PPO__BLOCK + 1;
-    node->kept = ppo__tape_take(node->tape, ppo__at(blocks, heads.count), sizeof(ppo__rows));
+    node->kept = ppo__tape_take(node->tape, ppo__at(ppo__divide_up(rows, PPO__SOFTMAX_ROWS), heads.count),
+                                sizeof(ppo__softmax));
     if (!node->kept) return PPO_ERROR_MEMORY;
-    ppo__parallel_for(logits->rows, PPO__BLOCK, ppo__categorical_work(node), ppo__categorical_rows, node);
+    ppo__parallel_for(rows, PPO__SOFTMAX_ROWS, ppo__categorical_work(node), ppo__categorical_rows, node);
     return PPO_OK;
 }
 
-static void ppo__categorical_rows_backward(void *user, int range, int from, int to) {
+static void ppo__categorical_rows_backward(void *user, int range, int begin, int end) {
     const ppo_node *node = (const ppo_node *)user;
     const int      *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads      heads = ppo__categorical_heads(node);
-    for (int i = from; i < to; i += PPO__BLOCK) {
-        const ppo__rows *rows = (const ppo__rows *)node->kept + ppo__at(i / PPO__BLOCK, heads.count);
-        size_t           at = ppo__at(i, heads.cols);
-        for (int h = 0; h < heads.count; at += heads.sizes[h], ++h) {
-            ppo__head_backward(&heads, h, ppo__block_length(to - i, PPO__BLOCK), node->in[0]->data + at,
-                               action + ppo__at(i, heads.count), rows + h, node->out[0]->grad + i,
+    for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS) {
+        const ppo__softmax *softmax =
+            (const ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count);
+        size_t at = ppo__at(i, heads.cols);
+        for (int h = 0; h < heads.count; at += heads.sizes[h++]) {
+            ppo__head_backward(&heads, h, ppo__least(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + at,
+                               action + ppo__at(i, heads.count), softmax + h, node->out[0]->grad + i,
                                node->out[1]->grad + i, 1, node->in[0]->grad + at);
         }
     }
 }
 
 static void ppo__categorical_backward(ppo_node *node) {
-    ppo__parallel_for(node->in[0]->rows, PPO__BLOCK, ppo__categorical_work(node),
+    ppo__parallel_for(node->in[0]->rows, PPO__SOFTMAX_ROWS, ppo__categorical_work(node),
                       ppo__categorical_rows_backward, node);
 }
 
@@ -6513,9 +6498,10 @@ static void ppo__two_results(ppo_node *node, ppo_tensor **first, ppo_tensor **se
 }
 
 /* The heads of a tensor of logits; 0 and the tape fails if they do not fit. */
-static int ppo__tape_heads(ppo_tape *tape, const char *op, const ppo_tensor *logits, const int *sizes,
-                           int heads, float temperature, ppo__heads *out) {
-    ppo_status status = ppo__check_heads(op, sizes, heads, temperature, logits->rows, out);
+static int ppo__tape_heads(ppo_tape *tape, const char *op, int given, const ppo_tensor *logits,
+                           const int *sizes, int heads, float temperature, ppo__heads *out) {
+    if (!ppo__operands(tape, op, logits, given ? logits : NULL)) return 0;
+    ppo_status status = ppo__check_heads(op, 1, sizes, heads, temperature, logits->rows, out);
     if (!status && out->cols != logits->cols) {
         status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d logits in a row, the sizes add up to %d", op,
                           logits->cols, out->cols);
@@ -6525,40 +6511,35 @@ static int ppo__tape_heads(ppo_tape *tape, const char *op, const ppo_tensor *log
 }
 
 /* sizes NULL: a single head. */
-static void ppo__tape_heads_logp(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
-                                 const int *action, float temperature, ppo_tensor **logp,
-                                 ppo_tensor **entropy) {
+static void ppo__tape_heads_logp(ppo_tape *tape, const char *name, int given, ppo_tensor *logits,
+                                 const int *sizes, int heads, const int *action, float temperature,
+                                 ppo_tensor **logp, ppo_tensor **entropy) {
     static const ppo_op   op = {"categorical", 2, ppo__categorical_forward, ppo__categorical_backward};
     ppo__categorical_args args;
     ppo_node             *node = NULL;
     memset(&args, 0, sizeof args);
     args.action = action;
-    if (ppo__operands(tape, op.name, logits, action ? logits : NULL)) {
-        args.size = logits->cols;
-        if (ppo__tape_heads(tape, op.name, logits, sizes ? sizes : &args.size, heads, temperature,
-                            &args.heads)) {
-            args.heads.sizes = sizes;
-            node = ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args);
-        }
+    args.size = logits ? logits->cols : 0;
+    if (ppo__tape_heads(tape, name, given, logits, sizes ? sizes : &args.size, heads, temperature,
+                        &args.heads)) {
+        args.heads.sizes = sizes;
+        node = ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args);
     }
     ppo__two_results(node, logp, entropy);
 }
 
 PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
                                   ppo_tensor **logp, ppo_tensor **entropy) {
-    ppo__tape_heads_logp(tape, logits, NULL, 1, action, temperature, logp, entropy);
+    ppo__tape_heads_logp(tape, "categorical", action != NULL, logits, NULL, 1, action, temperature, logp,
+                         entropy);
 }
 
 PPO_DEF void ppo_tape_multi_categorical(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
                                         const int *action, ppo_tensor **logp, ppo_tensor **entropy) {
-    if (ppo__operands(tape, "multi_categorical", logits, sizes ? logits : NULL)) {
-        ppo__tape_heads_logp(tape, logits, sizes, heads, action, 1, logp, entropy);
-    } else {
-        ppo__two_results(NULL, logp, entropy);
-    }
+    ppo__tape_heads_logp(tape, "multi_categorical", sizes && action, logits, sizes, heads, action, 1, logp,
+                         entropy);
 }
 
-/* KL(old || new): d / d new logits = p_new - p_old. */
 typedef struct ppo__categorical_kl_args {
     ppo__heads   heads;
     const float *old_logits;
@@ -6567,36 +6548,13 @@ typedef struct ppo__categorical_kl_args {
 static ppo_status ppo__categorical_kl_forward(ppo_node *node) {
     const ppo__categorical_kl_args *args = (const ppo__categorical_kl_args *)node->args;
     return ppo__heads_kl("categorical_kl", &args->heads, args->old_logits, node->in[0]->data,
-                         node->in[0]->rows, node->out[0]->data);
-}
-
-/* grad += dy (p_new - p_old), of a block of rows of one head. */
-static void ppo__head_kl_backward(int n, int size, int ld, const float *old, const float *z, const float *dy,
-                                  float *grad) {
-    ppo__rows p, q;
-    ppo__softmax_rows(n, size, old, ld, 1, &p);
-    ppo__softmax_rows(n, size, z, ld, 1, &q);
-    for (int i = 0; i < n; ++i, old += ld, z += ld, grad += ld) {
-        for (int j = 0; j < size; ++j) {
-            grad[j] +=
-                dy[i] * (expf(z[j] - q.max[i] - q.log_sum[i]) - expf(old[j] - p.max[i] - p.log_sum[i]));
-        }
-    }
+                         node->in[0]->rows, node->out[0]->data, NULL, NULL);
 }
 
 static void ppo__categorical_kl_backward(ppo_node *node) {
     const ppo__categorical_kl_args *args = (const ppo__categorical_kl_args *)node->args;
-    const ppo__heads               *heads = &args->heads;
-    const ppo_tensor               *logits = node->in[0];
-    int                             most = ppo__cached_rows(heads->cols);
-    for (int i = 0; i < logits->rows; i += most) {
-        size_t at = ppo__at(i, heads->cols);
-        for (int h = 0; h < heads->count; at += heads->sizes[h], ++h) {
-            ppo__head_kl_backward(ppo__block_length(logits->rows - i, most), heads->sizes[h], heads->cols,
-                                  args->old_logits + at, logits->data + at, node->out[0]->grad + i,
-                                  logits->grad + at);
-        }
-    }
+    ppo__heads_kl("categorical_kl", &args->heads, args->old_logits, node->in[0]->data, node->in[0]->rows,
+                  NULL, node->out[0]->grad, node->in[0]->grad);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_multi_categorical_kl(ppo_tape *tape, const float *old_logits, const int *sizes,
@@ -6605,10 +6563,8 @@ PPO_DEF ppo_tensor *ppo_tape_multi_categorical_kl(ppo_tape *tape, const float *o
     ppo__categorical_kl_args args;
     memset(&args, 0, sizeof args);
     args.old_logits = old_logits;
-    if (!ppo__operands(tape, op.name, logits, old_logits && sizes ? logits : NULL) ||
-        !ppo__tape_heads(tape, op.name, logits, sizes, heads, 1, &args.heads)) {
+    if (!ppo__tape_heads(tape, op.name, old_logits && sizes, logits, sizes, heads, 1, &args.heads))
         return NULL;
-    }
     return ppo_tape_result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
 }
 
@@ -6623,15 +6579,16 @@ static ppo_status ppo__gaussian_forward(ppo_node *node) {
     return PPO_OK;
 }
 
-static void ppo__gaussian_node_backward(ppo_node *node) {
+static void ppo__gaussian_backward(ppo_node *node) {
     const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
     const float      *action = *(const float *const *)node->args;
-    ppo__gaussian_backward(mean->data, log_std->data, ppo__ld_std(log_std), action, node->out[0]->grad,
-                           node->out[1]->grad, mean->rows, mean->cols, mean->grad, log_std->grad);
+    ppo__gaussian_rows_backward(mean->data, log_std->data, ppo__ld_std(log_std), action, node->out[0]->grad,
+                                node->out[1]->grad, mean->rows, mean->cols, mean->grad, log_std->grad);
 }
 
-static int ppo__gaussian_operands(ppo_tape *tape, const char *op, ppo_tensor *mean, ppo_tensor *log_std) {
-    if (!ppo__operands(tape, op, mean, log_std)) return 0;
+static int ppo__gaussian_operands(ppo_tape *tape, const char *op, int given, ppo_tensor *mean,
+                                  ppo_tensor *log_std) {
+    if (!ppo__operands(tape, op, mean, given ? log_std : NULL)) return 0;
     if ((log_std->rows == 1 || log_std->rows == mean->rows) && log_std->cols == mean->cols) return 1;
     ppo__shape_error(tape, op, mean, log_std);
     return 0;
@@ -6639,17 +6596,14 @@ static int ppo__gaussian_operands(ppo_tape *tape, const char *op, ppo_tensor *me
 
 PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
                                ppo_tensor **logp, ppo_tensor **entropy) {
-    static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_node_backward};
+    static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_backward};
     ppo_node           *node = NULL;
     ppo_tensor         *in[2] = {mean, log_std};
-    if (ppo__gaussian_operands(tape, op.name, mean, action ? log_std : NULL)) {
+    if (ppo__gaussian_operands(tape, op.name, action != NULL, mean, log_std))
         node = ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &action, sizeof action);
-    }
     ppo__two_results(node, logp, entropy);
 }
 
-/* KL(old || new): d / d mean = (mean - old mean) / std^2;
-   d / d log_std = 1 - (old std^2 + (mean - old mean)^2) / std^2. */
 typedef struct ppo__gaussian_kl_args {
     const float *old_mean, *old_log_std;
 } ppo__gaussian_kl_args;
@@ -6657,29 +6611,24 @@ typedef struct ppo__gaussian_kl_args {
 static ppo_status ppo__gaussian_kl_forward(ppo_node *node) {
     const ppo__gaussian_kl_args *args = (const ppo__gaussian_kl_args *)node->args;
     const ppo_tensor            *mean = node->in[0], *log_std = node->in[1];
-    for (int i = 0; i < mean->rows; ++i) {
-        size_t at = ppo__at(i, mean->cols), at_std = ppo__at(i, ppo__ld_std(log_std));
-        float  kl = (float)ppo__gaussian_kl_row(args->old_mean + at, args->old_log_std + at, mean->data + at,
-                                                log_std->data + at_std, mean->cols);
-        if (!ppo__finite(kl)) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "gaussian_kl: the KL of row %d is %g", i, (double)kl);
-        }
-        node->out[0]->data[i] = kl;
-    }
-    return PPO_OK;
+    return ppo__gaussian_kl_rows("gaussian_kl", args->old_mean, args->old_log_std, mean->cols, mean->data,
+                                 log_std->data, ppo__ld_std(log_std), mean->rows, mean->cols,
+                                 node->out[0]->data);
 }
 
+/* d KL(old || new) / d mean = (mean - old mean) / std^2;
+   d KL(old || new) / d log_std = 1 - (old std^2 + (mean - old mean)^2) / std^2. */
 static void ppo__gaussian_kl_backward(ppo_node *node) {
     const ppo__gaussian_kl_args *args = (const ppo__gaussian_kl_args *)node->args;
     const ppo_tensor            *mean = node->in[0], *log_std = node->in[1];
     for (int i = 0; i < mean->rows; ++i) {
         for (int j = 0; j < mean->cols; ++j) {
             size_t at = ppo__at(i, mean->cols) + j, at_std = ppo__at(i, ppo__ld_std(log_std)) + j;
-            float  g = node->out[0]->grad[i], inv_std = expf(-log_std->data[at_std]);
+            float  dy = node->out[0]->grad[i], inv_std = expf(-log_std->data[at_std]);
             float  shift = (mean->data[at] - args->old_mean[at]) * inv_std;
             float  ratio = expf(args->old_log_std[at] - log_std->data[at_std]);
-            if (mean->grad) mean->grad[at] += g * shift * inv_std;
-            if (log_std->grad) log_std->grad[at_std] += g * (1 - ratio * ratio - shift * shift);
+            if (mean->grad) mean->grad[at] += dy * shift * inv_std;
+            if (log_std->grad) log_std->grad[at_std] += dy * (1 - ratio * ratio - shift * shift);
         }
     }
 }
@@ -6689,7 +6638,7 @@ PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, 
     static const ppo_op   op = {"gaussian_kl", 1, ppo__gaussian_kl_forward, ppo__gaussian_kl_backward};
     ppo__gaussian_kl_args args = {old_mean, old_log_std};
     ppo_tensor           *in[2] = {mean, log_std};
-    if (!ppo__gaussian_operands(tape, op.name, mean, old_mean && old_log_std ? log_std : NULL)) return NULL;
+    if (!ppo__gaussian_operands(tape, op.name, old_mean && old_log_std, mean, log_std)) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &args, sizeof args));
 }
 
@@ -6698,36 +6647,37 @@ typedef struct ppo__kl_to_args {
     float        inv_temperature;
 } ppo__kl_to_args;
 
-/* log p - log q at j, of rows of logits z and z_ref */
-static float ppo__log_ratio(const ppo__rows *row, const float *z, const ppo__rows *ref_row,
-                            const float *z_ref, int j, float inv_temperature) {
-    return (z[j] * inv_temperature - row->max[0] - row->log_sum[0]) -
-           (z_ref[j] * inv_temperature - ref_row->max[0] - ref_row->log_sum[0]);
+/* log p - log q at j, from one row of logits of each */
+static float ppo__log_ratio(const ppo__softmax *p, const float *z, const ppo__softmax *q, const float *z_ref,
+                            int j, float inv_temperature) {
+    return (z[j] * inv_temperature - p->max[0] - p->log_sum[0]) -
+           (z_ref[j] * inv_temperature - q->max[0] - q->log_sum[0]);
 }
 
-/* KL = sum p (log p - log q), d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature. kept: that slope. */
+/* KL(new || ref) = sum of p (log p - log q);  d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature,
+   which is kept. */
 static ppo_status ppo__kl_to_forward(ppo_node *node) {
     const ppo__kl_to_args *args = (const ppo__kl_to_args *)node->args;
     const ppo_tensor      *logits = node->in[0];
-    float                 *slope = ppo_tape_alloc(node->tape, ppo__size(logits));
-    int                    vocab = logits->cols;
-    if (!slope) return PPO_ERROR_MEMORY;
-    node->kept = slope;
-    for (int i = 0; i < logits->rows; ++i, slope += vocab) {
+    const float            inv = args->inv_temperature;
+    const int              vocab = logits->cols;
+    float                 *derivative = ppo_tape_alloc(node->tape, ppo__size(logits));
+    if (!derivative) return PPO_ERROR_MEMORY;
+    node->kept = derivative;
+    for (int i = 0; i < logits->rows; ++i, derivative += vocab) {
         const float *z = logits->data + ppo__at(i, vocab), *z_ref = args->ref_logits + ppo__at(i, vocab);
-        ppo__rows    row, ref_row; /* of a single row */
+        ppo__softmax p, q;
         double       kl = 0;
-        ppo__softmax_rows(1, vocab, z, vocab, args->inv_temperature, &row);
-        ppo__softmax_rows(1, vocab, z_ref, vocab, args->inv_temperature, &ref_row);
-        memcpy(slope, z, vocab * sizeof(float));
-        ppo__k()->softmax(args->inv_temperature, slope, vocab);
-        for (int j = 0; j < vocab; ++j) {
-            if (slope[j] != 0) /* NaN, too */
-                kl += (double)slope[j] * ppo__log_ratio(&row, z, &ref_row, z_ref, j, args->inv_temperature);
+        ppo__softmax_rows(1, vocab, z, vocab, inv, &p);
+        ppo__softmax_rows(1, vocab, z_ref, vocab, inv, &q);
+        memcpy(derivative, z, vocab * sizeof(float));
+        ppo__k()->softmax(inv, derivative, vocab);
+        for (int j = 0; j < vocab; ++j) { /* 0 log 0 = 0; NaN stays NaN */
+            if (derivative[j] != 0) kl += (double)derivative[j] * ppo__log_ratio(&p, z, &q, z_ref, j, inv);
         }
         for (int j = 0; j < vocab; ++j) {
-            float log_ratio = ppo__log_ratio(&row, z, &ref_row, z_ref, j, args->inv_temperature);
-            if (slope[j] != 0) slope[j] *= args->inv_temperature * (log_ratio - (float)kl);
+            if (derivative[j] != 0)
+                derivative[j] *= inv * (ppo__log_ratio(&p, z, &q, z_ref, j, inv) - (float)kl);
         }
         node->out[0]->data[i] = kl < 0 ? 0 : (float)kl;
     }
@@ -6736,10 +6686,10 @@ static ppo_status ppo__kl_to_forward(ppo_node *node) {
 
 static void ppo__kl_to_backward(ppo_node *node) {
     const ppo_tensor *logits = node->in[0];
-    const float      *slope = (const float *)node->kept;
+    const float      *derivative = (const float *)node->kept;
     for (int i = 0; i < logits->rows; ++i) {
         for (int j = 0; j < logits->cols; ++j)
-            logits->grad[ppo__at(i, logits->cols) + j] += node->out[0]->grad[i] * *slope++;
+            logits->grad[ppo__at(i, logits->cols) + j] += node->out[0]->grad[i] * *derivative++;
     }
 }
 
@@ -6748,18 +6698,16 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
     static const ppo_op op = {"categorical_kl_to", 1, ppo__kl_to_forward, ppo__kl_to_backward};
     ppo__kl_to_args     args = {ref_logits, 1 / temperature};
     ppo__heads          one;
-    if (!ppo__operands(tape, op.name, logits, ref_logits ? logits : NULL) ||
-        !ppo__tape_heads(tape, op.name, logits, &logits->cols, 1, temperature, &one)) {
+    const int           vocab = logits ? logits->cols : 0;
+    if (!ppo__tape_heads(tape, op.name, ref_logits != NULL, logits, &vocab, 1, temperature, &one))
         return NULL;
-    }
     return ppo_tape_result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
 }
 
 static ppo_status ppo__mask_forward(ppo_node *node) {
     const unsigned char *mask = *(const unsigned char *const *)node->args;
-    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i)
         node->out[0]->data[i] = mask[i] ? node->in[0]->data[i] : -1e8f;
-    }
     return PPO_OK;
 }
 
@@ -6778,28 +6726,29 @@ PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsi
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 8 Advantages
+   >> 8 Advantages. ppo_gae() goes through each environment's steps backwards: the advantage of a step is its
+   own TD error, delta, plus the discounted advantage of the next step. The end of an episode cuts the sum.
    -------------------------------------------------------------------------------------------------------- */
 
-PPO__BOTH static float ppo__gae_delta(float reward, float value, float next_value, int ends, float gamma) {
-    return reward - value + (ends ? 0 : gamma * next_value);
+/* delta = reward + gamma (1 - terminated) next_value - value */
+PPO__BOTH static float ppo__gae_delta(float reward, float value, float next_value, int terminated,
+                                      float gamma) {
+    return reward - value + (terminated ? 0 : gamma * next_value);
 }
 
-static ppo_status ppo__check_gae(const char *function, int pointers_given, int steps, int envs, float gamma,
+static ppo_status ppo__check_gae(const char *function, int given, int steps, int envs, float gamma,
                                  float lambda) {
-    if (!pointers_given) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
-    if (steps <= 0 || envs <= 0) {
+    if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
+    if (steps <= 0 || envs <= 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d steps of %d environments", function, steps, envs);
-    }
-    if (!(gamma >= 0 && gamma <= 1)) {
+    if (!(gamma >= 0 && gamma <= 1))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: gamma is %g, outside 0 to 1", function, (double)gamma);
-    }
-    if (!(lambda >= 0 && lambda <= 1)) {
+    if (!(lambda >= 0 && lambda <= 1))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: lambda is %g, outside 0 to 1", function, (double)lambda);
-    }
     return PPO_OK;
 }
 
+/* A_t = delta_t + gamma lambda (1 - done_t) A_{t+1}  (Schulman 2016, eq. 16) */
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target) {
@@ -6807,11 +6756,11 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
     if (ppo__check_gae("ppo_gae", given, steps, envs, gamma, lambda)) return PPO_ERROR_ARGUMENT;
     for (int t = steps - 1; t >= 0; --t) {
         for (int e = 0; e < envs; ++e) {
-            size_t at = ppo__at(t, envs) + e, later = at + envs;
+            size_t at = ppo__at(t, envs) + e, next = at + envs;
             int    ends = terminated && terminated[at], done = ends || (truncated && truncated[at]);
             float  delta = ppo__gae_delta(reward[at], value[at], next_value[at], ends, gamma);
-            float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[later];
-            float  a = delta + rest, v = value[at];
+            float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[next];
+            float  a = delta + rest, v = value[at]; /* read before advantage is written: it may be value */
             if (!ppo__finite(a)) {
                 return ppo_fail(PPO_ERROR_NUMERIC,
                                 "ppo_gae: reward %g, value %g, next value %g at step %d of environment %d",
@@ -6825,15 +6774,14 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
 }
 
 PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int shift_mean) {
-    if (!x) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: x is NULL");
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: %d numbers", n);
     double sum = 0, squares = 0;
     int    count = 0;
+    if (!ppo__given("ppo_whiten", x != NULL)) return PPO_ERROR_ARGUMENT;
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: %d numbers", n);
     for (int i = 0; i < n; ++i) {
         if (mask && !mask[i]) continue;
-        if (!ppo__finite(x[i])) {
+        if (!ppo__finite(x[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_whiten: number %d is %g", i, (double)x[i]);
-        }
         sum += x[i];
         ++count;
     }
@@ -6865,20 +6813,19 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 9 Losses
+   >> 9 Losses. The formula of each loss is its term: what one sample adds to the mean, and the derivative of
+   that. The clip is in ppo__policy_term(), the clipped value in ppo__value_term(), the preferences of reward
+   models and DPO in ppo__preference_term(). The functions on arrays check and add up. The operations of the
+   tape call them and keep the gradient, which backward scales. ppo_cuda.cuh uses the same terms.
    -------------------------------------------------------------------------------------------------------- */
 
-/* The number of unmasked samples, 0 if there is a reason to fail, which is then told. */
-static int ppo__unmasked(const char *function, const unsigned char *mask, int n, int pointers_given) {
+/* The number of unmasked samples; 0 if the call must fail, with the error set. */
+static int ppo__unmasked(const char *function, int given, const unsigned char *mask, int n) {
     int count = 0;
-    if (!pointers_given) {
-        ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
-        return 0;
-    }
+    if (!ppo__given(function, given)) return 0;
     for (int i = 0; i < n; ++i) count += !mask || mask[i];
-    if (!count) {
+    if (!count)
         ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: %d samples", function, n);
-    }
     return count;
 }
 
@@ -6890,24 +6837,29 @@ PPO__BOTH static float ppo__k3(float l) {
            (1.0f / 2 + l * (1.0f / 6 + l * (1.0f / 24 + l * (1.0f / 120 + l * (1.0f / 720 + l / 5040)))));
 }
 
-/* The term of one sample that is to be minimized, and its slope along logp (d r / d logp = r). */
+/* The term of one sample, to be minimized, and its derivative along logp (d r / d logp = r):
+       PPO_UNCLIPPED   -r A
+       PPO_K3_PENALTY  -r A + kl_coef k3
+       PPO_CLIP        -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)   (Schulman 2017, eq. 7)
+   A sample on the flat side of the clip has derivative 0. */
 PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float log_ratio,
-                                        float advantage, float *slope) {
+                                        float advantage, float *dlogp) {
     float gain = ratio * advantage;
-    *slope = -gain;
-    if (o->objective == PPO_KL_PENALTY) {
-        *slope += o->kl_coef * (ratio - 1); /* of k3, and on average that of KL(old || new) */
+    *dlogp = -gain;
+    if (o->objective == PPO_K3_PENALTY) {
+        *dlogp += o->kl_coef * (ratio - 1); /* d k3 / d logp: on average that of KL(old || new) */
         return -gain + o->kl_coef * ppo__k3(log_ratio);
     }
     if (o->objective == PPO_UNCLIPPED) return -gain;
-    float clipped = ppo__clamp(ratio, 1 - o->clip_low, 1 + o->clip_high) * advantage;
-    if (clipped < gain) {
-        gain = clipped;
-        *slope = 0;
+    float clipped = ppo__clamp(ratio, 1 - o->clip_low, 1 + o->clip_high);
+    if (clipped != ratio &&
+        clipped * advantage < gain) { /* in range both are equal, but rounded apart on x87 */
+        gain = clipped * advantage;
+        *dlogp = 0;
     }
     if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage) {
         gain = o->dual_clip * advantage;
-        *slope = 0;
+        *dlogp = 0;
     }
     return -gain;
 }
@@ -6918,30 +6870,32 @@ PPO_DEF ppo_policy_objective ppo_policy_objective_default(void) {
 }
 
 static ppo_status ppo__check_objective(const char *function, const ppo_policy_objective *o) {
-    if (o->objective < PPO_CLIP || o->objective > PPO_UNCLIPPED) {
+    if (o->objective == PPO_KL_PENALTY) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
+                        "PPO_K3_PENALTY, or PPO_UNCLIPPED and add kl_coef times the mean KL yourself",
+                        function);
+    }
+    if (o->objective != PPO_CLIP && o->objective != PPO_UNCLIPPED && o->objective != PPO_K3_PENALTY)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no objective %d", function, o->objective);
-    }
-    if (!(o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: clip_low %g, clip_high %g, kl_coef %g must be 0 or more",
-                        function, (double)o->clip_low, (double)o->clip_high, (double)o->kl_coef);
-    }
-    return PPO_OK;
+    if (o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: clip_low %g, clip_high %g, kl_coef %g must be 0 or more",
+                    function, (double)o->clip_low, (double)o->clip_high, (double)o->kl_coef);
 }
 
 PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, const float *advantage,
                                    const unsigned char *mask, int n, const ppo_policy_objective *objective,
                                    ppo_policy_stats *stats, float *grad_logp) {
-    int count = ppo__unmasked("ppo_policy_loss", mask, n, logp && old_logp && advantage && objective);
-    if (!count) return PPO_ERROR_ARGUMENT;
-    if (ppo__check_objective("ppo_policy_loss", objective)) return PPO_ERROR_ARGUMENT;
+    int count = ppo__unmasked("ppo_policy_loss", logp && old_logp && advantage && objective, mask, n);
+    if (!count || ppo__check_objective("ppo_policy_loss", objective)) return PPO_ERROR_ARGUMENT;
     double loss = 0, k1 = 0, k3 = 0, ratios = 0;
     int    clipped = 0;
     float  ratio_min = INFINITY, ratio_max = 0, inv = 1 / (float)count;
     for (int i = 0; i < n; ++i) {
         if (grad_logp) grad_logp[i] = 0;
         if (mask && !mask[i]) continue;
-        float log_ratio = logp[i] - old_logp[i], ratio = expf(log_ratio), slope;
-        float term = ppo__policy_term(objective, ratio, log_ratio, advantage[i], &slope);
+        float log_ratio = logp[i] - old_logp[i], ratio = expf(log_ratio), dlogp;
+        float term = ppo__policy_term(objective, ratio, log_ratio, advantage[i], &dlogp);
         if (!ppo__finite(term)) {
             return ppo_fail(PPO_ERROR_NUMERIC,
                             "ppo_policy_loss: sample %d gives %g (logp %g, old logp %g, advantage %g)", i,
@@ -6954,7 +6908,7 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
         ratio_min = ppo__min(ratio_min, ratio);
         ratio_max = ppo__max(ratio_max, ratio);
         clipped += ratio < 1 - objective->clip_low || ratio > 1 + objective->clip_high;
-        if (grad_logp) grad_logp[i] = slope * inv;
+        if (grad_logp) grad_logp[i] = dlogp * inv;
     }
     if (stats) {
         stats->loss = (float)(loss / count);
@@ -6968,22 +6922,25 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
     return PPO_OK;
 }
 
-/* 0.5 error^2, in a straight line beyond delta; and its slope. */
-PPO__BOTH static float ppo__huber(float error, float delta, float *slope) {
-    *slope = ppo__clamp(error, -delta, delta);
+/* error^2 / 2, and a straight line beyond delta; and its derivative. */
+PPO__BOTH static float ppo__huber(float error, float delta, float *derivative) {
+    *derivative = ppo__clamp(error, -delta, delta);
     return fabsf(error) <= delta ? 0.5f * error * error : delta * (fabsf(error) - 0.5f * delta);
 }
 
-/* The term of one sample, and its slope along the value. */
+/* The term of one sample: max(huber(V - R), huber(clip(V, V_old - range, V_old + range) - R)), and its
+   derivative along the value V. */
 PPO__BOTH static float ppo__value_term(float value, float old_value, float target, float clip_range,
-                                       float delta, float *slope) {
-    float term = ppo__huber(value - target, delta, slope), unused;
+                                       float delta, float *dvalue) {
+    float term = ppo__huber(value - target, delta, dvalue), unused;
     if (!(clip_range > 0)) return term;
-    float near_old = ppo__clamp(value, old_value - clip_range, old_value + clip_range);
-    float clipped = ppo__huber(near_old - target, delta, &unused);
-    if (clipped > term) {
-        term = clipped;
-        *slope = 0; /* the clamped value does not move */
+    float clipped = ppo__clamp(value, old_value - clip_range, old_value + clip_range);
+    if (clipped != value) { /* in range both terms are equal, but rounded apart on x87 */
+        float other = ppo__huber(clipped - target, delta, &unused);
+        if (other > term) {
+            term = other;
+            *dvalue = 0; /* the clipped value is constant */
+        }
     }
     return ppo__finite(old_value) ? term : old_value;
 }
@@ -6997,21 +6954,20 @@ static ppo_status ppo__check_value_range(const char *function, float clip_range,
 static ppo_status ppo__value_loss(const char *function, const float *value, const float *old_value,
                                   const float *target, const unsigned char *mask, int n, float clip_range,
                                   float delta, float *loss, float *grad_value) {
-    int count = ppo__unmasked(function, mask, n, value && target && (old_value || !(clip_range > 0)));
-    if (!count) return PPO_ERROR_ARGUMENT;
-    if (ppo__check_value_range(function, clip_range, delta)) return PPO_ERROR_ARGUMENT;
+    int count = ppo__unmasked(function, value && target && (old_value || !(clip_range > 0)), mask, n);
+    if (!count || ppo__check_value_range(function, clip_range, delta)) return PPO_ERROR_ARGUMENT;
     double sum = 0;
     for (int i = 0; i < n; ++i) {
         if (grad_value) grad_value[i] = 0;
         if (mask && !mask[i]) continue;
-        float slope, term = ppo__value_term(value[i], clip_range > 0 ? old_value[i] : 0, target[i],
-                                            clip_range, delta, &slope);
+        float dvalue, old = clip_range > 0 ? old_value[i] : 0;
+        float term = ppo__value_term(value[i], old, target[i], clip_range, delta, &dvalue);
         if (!ppo__finite(term)) {
             return ppo_fail(PPO_ERROR_NUMERIC, "%s: sample %d gives %g (value %g, target %g)", function, i,
                             (double)term, (double)value[i], (double)target[i]);
         }
         sum += (double)term;
-        if (grad_value) grad_value[i] = slope / (float)count;
+        if (grad_value) grad_value[i] = dvalue / (float)count;
     }
     if (loss) *loss = (float)(sum / count);
     return PPO_OK;
@@ -7031,30 +6987,26 @@ PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_val
                            grad_value);
 }
 
-/* For l = ref_logp - logp. */
+/* k1 = -l, k2 = l^2 / 2, k3 = e^l - 1 - l, for l = ref_logp - logp (Schulman 2020) */
 PPO__BOTH static float ppo__kl_of(int estimator, float l) {
     return estimator == PPO_K1 ? -l : estimator == PPO_K2 ? 0.5f * l * l : ppo__k3(l);
 }
 
-static ppo_status ppo__check_kl(const char *function, int pointers_given, int n, int estimator) {
-    if (!pointers_given) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
+static ppo_status ppo__check_kl(const char *function, int given, int n, int estimator) {
+    if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d samples", function, n);
-    if (estimator < PPO_K1 || estimator > PPO_K3) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no estimator %d", function, estimator);
-    }
-    return PPO_OK;
+    if (estimator >= PPO_K1 && estimator <= PPO_K3) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no estimator %d", function, estimator);
 }
 
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator,
                                    float *kl) {
-    int given = logp && ref_logp && kl;
-    if (ppo__check_kl("ppo_kl_estimate", given, n, estimator)) return PPO_ERROR_ARGUMENT;
+    if (ppo__check_kl("ppo_kl_estimate", logp && ref_logp && kl, n, estimator)) return PPO_ERROR_ARGUMENT;
     for (int i = 0; i < n; ++i) {
         kl[i] = ppo__kl_of(estimator, ref_logp[i] - logp[i]);
-        if (!ppo__finite(kl[i])) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_kl_estimate: sample %d gives %g (logp %g, reference %g)",
-                            i, (double)kl[i], (double)logp[i], (double)ref_logp[i]);
-        }
+        if (ppo__finite(kl[i])) continue;
+        return ppo_fail(PPO_ERROR_NUMERIC, "ppo_kl_estimate: sample %d gives %g (logp %g, reference %g)", i,
+                        (double)kl[i], (double)logp[i], (double)ref_logp[i]);
     }
     return PPO_OK;
 }
@@ -7064,74 +7016,70 @@ PPO__BOTH static float ppo__neg_log_sigmoid(float x) {
     return x > 0 ? log1pf(expf(-x)) : -x + log1pf(expf(x));
 }
 
-/* -(1 - s) log sigmoid(x) - s log sigmoid(-x), and its slope (1 - s) (sigmoid(x) - 1) + s sigmoid(x). */
-PPO__BOTH static float ppo__preference_term(float x, float smoothing, float *slope) {
-    *slope = smoothing / (1 + expf(-x)) - (1 - smoothing) / (1 + expf(x));
+/* -(1 - s) log sigmoid(x) - s log sigmoid(-x), and its derivative (1 - s) (sigmoid(x) - 1) + s sigmoid(x). */
+PPO__BOTH static float ppo__preference_term(float x, float smoothing, float *derivative) {
+    *derivative = smoothing / (1 + expf(-x)) - (1 - smoothing) / (1 + expf(x));
     return (1 - smoothing) * ppo__neg_log_sigmoid(x) + smoothing * ppo__neg_log_sigmoid(-x);
+}
+
+/* Both losses of pairs, x = beta ((c - c_ref) - (r - r_ref)); without references (NULL) these are 0. */
+static ppo_status ppo__pair_loss(const char *function, int given, const float *chosen, const float *rejected,
+                                 const float *ref_chosen, const float *ref_rejected, int n, float beta,
+                                 float smoothing, float *loss, float *grad_chosen, float *grad_rejected) {
+    double sum = 0;
+    if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d pairs", function, n);
+    if (!(beta > 0))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: beta is %g, must be above 0", function, (double)beta);
+    if (!(smoothing >= 0 && smoothing < 0.5f)) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: label_smoothing is %g, outside 0 to 0.5", function,
+                        (double)smoothing);
+    }
+    for (int i = 0; i < n; ++i) {
+        float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0);
+        float r = rejected[i] - (ref_rejected ? ref_rejected[i] : 0);
+        float derivative, term = ppo__preference_term(beta * (c - r), smoothing, &derivative);
+        if (!ppo__finite(term))
+            return ppo_fail(PPO_ERROR_NUMERIC, "%s: pair %d gives %g", function, i, (double)term);
+        sum += term;
+        if (grad_chosen) grad_chosen[i] = beta * derivative / (float)n;
+        if (grad_rejected) grad_rejected[i] = -beta * derivative / (float)n;
+    }
+    if (loss) *loss = (float)(sum / n);
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_logp,
                                 const float *ref_chosen_logp, const float *ref_rejected_logp, int n,
                                 float beta, float label_smoothing, float *loss, float *grad_chosen,
                                 float *grad_rejected) {
-    if (!chosen_logp || !rejected_logp || !ref_chosen_logp || !ref_rejected_logp) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: an argument is NULL");
-    }
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: %d pairs", n);
-    if (!(beta > 0)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: beta is %g, must be above 0", (double)beta);
-    }
-    if (!(label_smoothing >= 0 && label_smoothing < 0.5f)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_dpo_loss: label_smoothing is %g, outside 0 to 0.5",
-                        (double)label_smoothing);
-    }
-    double sum = 0;
-    for (int i = 0; i < n; ++i) {
-        float chosen = chosen_logp[i] - ref_chosen_logp[i],
-              rejected = rejected_logp[i] - ref_rejected_logp[i];
-        float slope, term = ppo__preference_term(beta * (chosen - rejected), label_smoothing, &slope);
-        if (!ppo__finite(term))
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_dpo_loss: pair %d gives %g", i, (double)term);
-        sum += term;
-        if (grad_chosen) grad_chosen[i] = beta * slope / (float)n;
-        if (grad_rejected) grad_rejected[i] = -beta * slope / (float)n;
-    }
-    if (loss) *loss = (float)(sum / n);
-    return PPO_OK;
+    int given = chosen_logp && rejected_logp && ref_chosen_logp && ref_rejected_logp;
+    return ppo__pair_loss("ppo_dpo_loss", given, chosen_logp, rejected_logp, ref_chosen_logp,
+                          ref_rejected_logp, n, beta, label_smoothing, loss, grad_chosen, grad_rejected);
 }
 
 PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rejected_score, int n,
                                      float *loss, float *grad_chosen, float *grad_rejected) {
-    if (!chosen_score || !rejected_score) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_pairwise_loss: an argument is NULL");
-    }
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_pairwise_loss: %d pairs", n);
-    double sum = 0;
-    for (int i = 0; i < n; ++i) {
-        float slope, term = ppo__preference_term(chosen_score[i] - rejected_score[i], 0, &slope);
-        if (!ppo__finite(term)) {
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_pairwise_loss: pair %d gives %g", i, (double)term);
-        }
-        sum += term;
-        if (grad_chosen) grad_chosen[i] = slope / (float)n;
-        if (grad_rejected) grad_rejected[i] = -slope / (float)n;
-    }
-    if (loss) *loss = (float)(sum / n);
-    return PPO_OK;
+    return ppo__pair_loss("ppo_pairwise_loss", chosen_score && rejected_score, chosen_score, rejected_score,
+                          NULL, NULL, n, 1, 0, loss, grad_chosen, grad_rejected);
 }
 
-/* The losses as operations: forward keeps the gradient that backward scales. */
-static void ppo__loss_backward(ppo_node *node) {
-    const float *slope = (const float *)node->kept;
-    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
-        node->in[0]->grad[i] += node->out[0]->grad[0] * slope[i];
-    }
-}
+/* -- operations of the tape. kept: the loss's gradient along each input, one after the other; NULL if none is
+      wanted -- */
 
-/* Room for that gradient, if anybody wants it. */
 static ppo_status ppo__loss_keep(ppo_node *node) {
-    if (node->out[0]->grad) node->kept = ppo_tape_alloc(node->tape, ppo__size(node->in[0]));
+    size_t size = 0;
+    for (int k = 0; k < PPO_MAX_INPUTS && node->in[k]; ++k) size += ppo__size(node->in[k]);
+    if (node->out[0]->grad) node->kept = ppo_tape_alloc(node->tape, size);
     return node->out[0]->grad && !node->kept ? PPO_ERROR_MEMORY : PPO_OK;
+}
+
+static void ppo__loss_backward(ppo_node *node) {
+    const float *derivative = (const float *)node->kept;
+    for (int k = 0; k < PPO_MAX_INPUTS && node->in[k]; derivative += ppo__size(node->in[k++])) {
+        for (size_t i = 0; i < ppo__size(node->in[k]) && node->in[k]->grad; ++i)
+            node->in[k]->grad[i] += node->out[0]->grad[0] * derivative[i];
+    }
 }
 
 typedef struct ppo__policy_args {
@@ -7195,38 +7143,27 @@ PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const
     return ppo_tape_huber_value_loss(tape, value, old_value, target, mask, clip_range, INFINITY);
 }
 
-/* Losses of pairs: in[0] is (n, 1) of the chosen ones, in[1] of the rejected ones. */
+/* in[0] is (n, 1) of the chosen, in[1] of the rejected. */
 typedef struct ppo__pair_args {
-    const float *ref_chosen_logp, *ref_rejected_logp; /* NULL: the pairwise loss of scores */
+    const float *ref_chosen_logp, *ref_rejected_logp; /* NULL: the pairwise loss */
     float        beta, label_smoothing;
 } ppo__pair_args;
 
 static ppo_status ppo__pair_loss_forward(ppo_node *node) {
     const ppo__pair_args *args = (const ppo__pair_args *)node->args;
-    int                   n = node->in[0]->rows;
-    float                *slope = ppo_tape_alloc(node->tape, ppo__at(2, n));
-    const float          *chosen = node->in[0]->data, *rejected = node->in[1]->data;
-    if (!slope) return PPO_ERROR_MEMORY;
-    node->kept = slope;
-    if (!args->ref_chosen_logp)
-        return ppo_pairwise_loss(chosen, rejected, n, node->out[0]->data, slope, slope + n);
-    return ppo_dpo_loss(chosen, rejected, args->ref_chosen_logp, args->ref_rejected_logp, n, args->beta,
-                        args->label_smoothing, node->out[0]->data, slope, slope + n);
+    ppo_status            status = ppo__loss_keep(node);
+    if (status) return status;
+    float *grad = (float *)node->kept;
+    int    n = node->in[0]->rows;
+    return ppo__pair_loss(args->ref_chosen_logp ? "dpo_loss" : "pairwise_loss", 1, node->in[0]->data,
+                          node->in[1]->data, args->ref_chosen_logp, args->ref_rejected_logp, n, args->beta,
+                          args->label_smoothing, node->out[0]->data, grad, grad ? grad + n : NULL);
 }
 
-static void ppo__pair_loss_backward(ppo_node *node) {
-    const float *slope = (const float *)node->kept;
-    int          n = node->in[0]->rows;
-    for (int k = 0; k < 2; ++k) {
-        for (int i = 0; i < n && node->in[k]->grad; ++i)
-            node->in[k]->grad[i] += node->out[0]->grad[0] * slope[k * n + i];
-    }
-}
-
-static ppo_tensor *ppo__tape_pair_loss(ppo_tape *tape, const char *name, ppo_tensor *chosen,
+static ppo_tensor *ppo__tape_pair_loss(ppo_tape *tape, const char *name, int given, ppo_tensor *chosen,
                                        ppo_tensor *rejected, const ppo__pair_args *args) {
-    static const ppo_op op = {"pair_loss", 1, ppo__pair_loss_forward, ppo__pair_loss_backward};
-    if (!ppo__operands(tape, name, chosen, rejected)) return NULL;
+    static const ppo_op op = {"pair_loss", 1, ppo__pair_loss_forward, ppo__loss_backward};
+    if (!ppo__operands(tape, name, chosen, given ? rejected : NULL)) return NULL;
     if (chosen->cols != 1 || rejected->cols != 1 || chosen->rows != rejected->rows)
         return ppo__shape_error(tape, name, chosen, rejected);
     ppo_tensor *in[2] = {chosen, rejected};
@@ -7237,19 +7174,20 @@ PPO_DEF ppo_tensor *ppo_tape_dpo_loss(ppo_tape *tape, ppo_tensor *chosen_logp, p
                                       const float *ref_chosen_logp, const float *ref_rejected_logp,
                                       float beta, float label_smoothing) {
     ppo__pair_args args = {ref_chosen_logp, ref_rejected_logp, beta, label_smoothing};
-    if (!ref_chosen_logp || !ref_rejected_logp)
-        return (ppo_tensor *)ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT, "dpo_loss: an array is NULL"));
-    return ppo__tape_pair_loss(tape, "dpo_loss", chosen_logp, rejected_logp, &args);
+    return ppo__tape_pair_loss(tape, "dpo_loss", ref_chosen_logp && ref_rejected_logp, chosen_logp,
+                               rejected_logp, &args);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_score,
                                            ppo_tensor *rejected_score) {
-    ppo__pair_args args = {NULL, NULL, 0, 0};
-    return ppo__tape_pair_loss(tape, "pairwise_loss", chosen_score, rejected_score, &args);
+    ppo__pair_args args = {NULL, NULL, 1, 0};
+    return ppo__tape_pair_loss(tape, "pairwise_loss", 1, chosen_score, rejected_score, &args);
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 10 Optimizer
+   >> 10 Optimizer. A step clips the norm of all gradients of a set of parameters, then runs Adam over it: one
+   pass for each run of tensors that share a learning rate, divided among threads. Where the set lies on a
+   device (its mirror), the step is queued there.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_adam ppo_adam_default(void) {
@@ -7257,12 +7195,12 @@ PPO_DEF ppo_adam ppo_adam_default(void) {
     return adam;
 }
 
-/* What a step of Adam multiplies by: lr / (1 - beta1^step), 1 / sqrt(1 - beta2^step), lr weight_decay. */
+/* lr / (1 - beta1^step), 1 / sqrt(1 - beta2^step), lr weight_decay */
 typedef struct ppo__adam_factors {
     float step_size, inv_sqrt_bias2, decay;
 } ppo__adam_factors;
 
-static ppo__adam_factors ppo__adam_factors_of(const ppo_adam *adam, long step) {
+static ppo__adam_factors ppo__adam_factors_of(const ppo_adam *adam, int64_t step) {
     double            bias1 = 1 - pow((double)adam->beta1, (double)step);
     double            bias2 = 1 - pow((double)adam->beta2, (double)step);
     ppo__adam_factors f = {(float)((double)adam->lr / bias1), (float)(1 / sqrt(bias2)),
@@ -7270,16 +7208,16 @@ static ppo__adam_factors ppo__adam_factors_of(const ppo_adam *adam, long step) {
     return f;
 }
 
-/* m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  p -= lr m' / (sqrt(v') + eps), with m' = m / (1 -
-   b1^step), v' alike. */
+/* m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
+   p -= lr weight_decay p + lr m' / (sqrt(v') + eps), with m' = m / (1 - b1^step), v' = v / (1 - b2^step). */
 PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n,
-                           const ppo_adam *adam, long step) {
+                           const ppo_adam *adam, int64_t step) {
     const ppo__adam_factors f = ppo__adam_factors_of(adam, step);
     ppo__k()->adam(param, grad, m, v, n, adam->beta1, adam->beta2, adam->eps, f.step_size, f.inv_sqrt_bias2,
                    f.decay);
 }
 
-/* By what to multiply gradients of that norm. */
+/* What clipping multiplies gradients of this norm by. */
 PPO__BOTH static float ppo__clip_factor(float norm, float max_norm) {
     float factor = max_norm / (norm + 1e-6f);
     return max_norm > 0 && factor < 1 && ppo__finite(norm) ? factor : 1;
@@ -7292,28 +7230,24 @@ PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
     return norm;
 }
 
-PPO_DEF void ppo_params_zero_grad(ppo_params *params) {
-    if (!params || !params->count) return;
+/* Zeroes the first `blocks` of gradients, m and v. */
+static void ppo__params_zero(ppo_params *params, int blocks) {
     ppo__mirror *mirror = ppo__mirror_of(params);
-    size_t       size = params->count * sizeof(float);
-    if (!mirror) {
-        memset(params->grad, 0, size);
-        return;
-    }
-    mirror->device->zero(mirror->device, mirror->grad, size);
-    mirror->changed = 1;
-}
-
-PPO_DEF void ppo_params_restart(ppo_params *params) {
-    if (!params || !params->count) return;
-    ppo__mirror *mirror = ppo__mirror_of(params);
-    size_t       size = params->count * sizeof(float);
-    for (int k = 0; k < 3; ++k) { /* the gradients, m, v */
-        size_t at = (size_t)(k + 1) * params->capacity;
+    for (int k = 1; k <= blocks; ++k) {
+        size_t at = (size_t)k * params->capacity, size = params->count * sizeof(float);
         if (mirror) mirror->device->zero(mirror->device, mirror->data + at, size);
         else memset(params->data + at, 0, size);
     }
     if (mirror) mirror->changed = 1;
+}
+
+PPO_DEF void ppo_params_zero_grad(ppo_params *params) {
+    if (params && params->count) ppo__params_zero(params, 1);
+}
+
+PPO_DEF void ppo_params_restart(ppo_params *params) {
+    if (!params || !params->count) return;
+    ppo__params_zero(params, 3);
     params->step = 0;
 }
 
@@ -7323,17 +7257,17 @@ typedef struct ppo__adam_job {
     const ppo_adam *adam;
 } ppo__adam_job;
 
-static void ppo__adam_range(void *user, int range, int from, int to) {
+static void ppo__adam_range(void *user, int range, int begin, int end) {
     const ppo__adam_job *job = (const ppo__adam_job *)user;
     ppo_params          *params = job->params;
-    size_t               at = job->begin + ppo__at(from, PPO__FLOAT_GRAIN);
-    size_t               n = job->begin + ppo__grain_end(job->end - job->begin, to) - at;
+    size_t               at = job->begin + ppo__at(begin, PPO__FLOAT_GRAIN);
+    size_t               n = job->begin + ppo__grain_end(job->end - job->begin, end) - at;
     ppo_adam_step(params->data + at, params->grad + at, params->m + at, params->v + at, n, job->adam,
                   params->step);
 }
 
-/* Neighbours of one learning rate, which are one pass: from tensor i on. Their settings, their first and last
-   number; returns the next tensor. */
+/* The tensors from i on that share a learning rate: their settings, and their first and last number. Returns
+   the tensor after them. */
 static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *adam, ppo_adam *scaled,
                              size_t *begin, size_t *end) {
     const float lr_scale = params->lr_scale[i];
@@ -7346,7 +7280,8 @@ static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *ad
     return i;
 }
 
-/* With gradients times scale. On a device it is only queued: settle() has the norm, and tells of failures. */
+/* Multiplies the gradients by scale first. On a device the step is queued: settle() sets *grad_norm, reports
+   failures, and takes back the count of steps that were not done. */
 static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, float scale, float max_grad_norm,
                                    float *grad_norm) {
     ppo__mirror *mirror = ppo__mirror_of(params);
@@ -7360,8 +7295,8 @@ static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, flo
     float norm = ppo_clip_grad_norm(params->grad, params->count, max_grad_norm);
     if (grad_norm) *grad_norm = norm;
     if (!ppo__finite(norm)) {
-        return ppo_fail(PPO_ERROR_NUMERIC, "the gradient's norm is %g at optimizer step %ld", (double)norm,
-                        params->step + 1);
+        return ppo_fail(PPO_ERROR_NUMERIC, "the gradient's norm is %g at optimizer step %lld", (double)norm,
+                        (long long)params->step + 1);
     }
     ++params->step;
     for (int i = 0; i < params->tensor_count;) {
@@ -7376,7 +7311,7 @@ static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, flo
 
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm) {
-    if (!params || !adam) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_step: an argument is NULL");
+    if (!ppo__given("ppo_params_step", params && adam)) return PPO_ERROR_ARGUMENT;
     ppo__mirror *mirror = ppo__mirror_of(params);
     ppo_status   status = ppo__params_step(params, adam, 1, max_grad_norm, grad_norm);
     return ppo__settle(mirror ? mirror->device : NULL, status);
@@ -7400,7 +7335,7 @@ PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_k
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 11 Normalizers
+   >> 11 Normalizers. Mean and variance of a batch are merged into the running ones, in double precision.
    -------------------------------------------------------------------------------------------------------- */
 
 static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
@@ -7409,9 +7344,9 @@ static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
 }
 
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size) {
-    if (!norm) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: norm is NULL");
-    if (size <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: %d numbers", size);
+    if (!ppo__given("ppo_normalizer_init", norm != NULL)) return PPO_ERROR_ARGUMENT;
     memset(norm, 0, sizeof *norm);
+    if (size <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: %d numbers", size);
     norm->mean = (double *)ppo__alloc(2 * (size_t)size * sizeof(double));
     if (!norm->mean) return PPO_ERROR_MEMORY;
     norm->var = norm->mean + size;
@@ -7426,7 +7361,7 @@ PPO_DEF void ppo_normalizer_free(ppo_normalizer *norm) {
     memset(norm, 0, sizeof *norm);
 }
 
-/* Chan 1979: the moments of two samples together, for one number. */
+/* Mean and variance of two samples together, for one number (Chan et al. 1979). */
 static void ppo__merge_moments(double *mean, double *var, double count, double other_mean, double other_var,
                                double other_count) {
     double total = count + other_count, shift = other_mean - *mean;
@@ -7471,11 +7406,8 @@ PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows,
 /* Observations (rows, size) as a policy sees them: normalized, unless norm is NULL or of size 0. */
 static void ppo__normalized(const ppo_normalizer *norm, float limit, const float *obs, int rows, int size,
                             float *out) {
-    if (norm && norm->size) {
-        ppo_normalize(norm, obs, rows, limit, out);
-    } else {
-        memcpy(out, obs, ppo__at(rows, size) * sizeof(float));
-    }
+    if (norm && norm->size) ppo_normalize(norm, obs, rows, limit, out);
+    else memcpy(out, obs, ppo__at(rows, size) * sizeof(float));
 }
 
 /* ========================================================================================================
@@ -13409,6 +13341,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "there is no advantage %d", c->advantage);
     if (!ppo__has_critic(c) && c->samples < 2)
         return ppo_fail(PPO_ERROR_ARGUMENT, "samples is %d: a group takes two or more", c->samples);
+    if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
     return ppo__check_rlhf_kl(c, sequences);
 }
 
@@ -14068,7 +14001,9 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
 #ifndef PPO_NO_REPORTS
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 23 Reports
+   >> 23 Reports. The progress line and the curve of characters go to a FILE. The chart is an SVG file. The
+   log consists of files that grow by whole rows or records; what it reports of an iteration is one table,
+   ppo__figures(), from which both the CSV and the event file are written.
    -------------------------------------------------------------------------------------------------------- */
 
 #ifndef PPO_NO_CONTROL
@@ -14083,68 +14018,82 @@ static int ppo__is_terminal(FILE *file) {
 
 PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
     if (!p) return 0;
-    FILE *out = file ? (FILE *)file : stderr;
-    int   terminal = ppo__is_terminal(out), last = p->steps >= p->total_steps;
-    long  twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
+    FILE   *out = file ? (FILE *)file : stderr;
+    int     terminal = ppo__is_terminal(out), last = p->steps >= p->total_steps;
+    int64_t twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
     if (!terminal && !last && p->steps / twentieth == (p->steps - p->iteration_steps) / twentieth) return 0;
     long left = (long)(p->seconds_left + 0.5);
-    char mean_return[32] = "-"; /* until an episode has finished */
-    if (ppo__finite(p->mean_return)) {
-        snprintf(mean_return, sizeof mean_return, "%.2f", (double)p->mean_return);
-    }
-    fprintf(out, "%s%9ld/%ld steps  %7.0f/s  return %8s  kl %.4f  entropy %7.3f  left %ld:%02ld%s",
-            terminal ? "\r" : "", p->steps, p->total_steps, p->steps_per_second, mean_return,
-            (double)p->approx_kl, (double)p->entropy, left / 60, left % 60, terminal ? "\033[K" : "\n");
+    char mean_return[32] = "-"; /* NaN: no episode has finished */
+    if (p->mean_return == p->mean_return)
+        snprintf(mean_return, sizeof mean_return, fabsf(p->mean_return) < 1e9f ? "%.2f" : "%g",
+                 (double)p->mean_return);
+    fprintf(out, "%s%9lld/%lld steps  %7.0f/s  return %8s  kl %.4f  entropy %7.3f  left %ld:%02ld%s",
+            terminal ? "\r" : "", (long long)p->steps, (long long)p->total_steps, p->steps_per_second,
+            mean_return, (double)p->approx_kl, (double)p->entropy, left / 60, left % 60,
+            terminal ? "\033[K" : "\n");
     if (terminal && last) fputc('\n', out);
     fflush(out);
     return 0;
 }
 #endif
 
-/* y at `x0`, by lines between the points that are finite; NaN outside them. */
-static double ppo__curve_at(const float *x, const float *y, int n, double x0) {
+/* Points that are not finite are left out of all drawings. */
+static int ppo__has_point(const ppo_curve *curve, int i) {
+    return ppo__finite(curve->x[i]) && ppo__finite(curve->y[i]);
+}
+
+/* The smallest and largest x and y of the points; 0 if there are none. */
+static int ppo__curves_range(const ppo_curve *curves, int count, float low[2], float high[2]) {
+    int any = 0;
+    low[0] = low[1] = 0;
+    high[0] = high[1] = 1;
+    for (; count > 0; --count, ++curves) {
+        for (int i = 0; i < curves->n; ++i) {
+            if (!ppo__has_point(curves, i)) continue;
+            const float at[2] = {curves->x[i], curves->y[i]};
+            for (int d = 0; d < 2; ++d) {
+                low[d] = any ? ppo__min(low[d], at[d]) : at[d];
+                high[d] = any ? ppo__max(high[d], at[d]) : at[d];
+            }
+            any = 1;
+        }
+    }
+    return any;
+}
+
+/* y at x, by lines between the points; NaN outside them. */
+static double ppo__curve_at(const ppo_curve *curve, double x) {
     int before = -1;
-    for (int i = 0; i < n; ++i) {
-        if (!ppo__finite(y[i]) || !ppo__finite(x[i])) continue;
-        if (x[i] >= x0) {
-            if (before < 0) return x[i] > x0 ? NAN : y[i];
-            double way = (x0 - x[before]) / ((double)x[i] - x[before]);
-            return y[before] + ((double)y[i] - y[before]) * way;
+    for (int i = 0; i < curve->n; ++i) {
+        if (!ppo__has_point(curve, i)) continue;
+        if (curve->x[i] >= x) {
+            if (before < 0) return curve->x[i] > x ? NAN : curve->y[i];
+            double way = (x - curve->x[before]) / ((double)curve->x[i] - curve->x[before]);
+            return curve->y[before] + ((double)curve->y[i] - curve->y[before]) * way;
         }
         before = i;
     }
     return NAN;
 }
 
-static int ppo__curve_range(const float *x, const float *y, int n, float low[2], float high[2]) {
-    int count = 0;
-    for (int i = 0; i < n; ++i) {
-        if (!ppo__finite(y[i]) || !ppo__finite(x[i])) continue;
-        low[0] = count ? ppo__min(low[0], x[i]) : x[i];
-        high[0] = count ? ppo__max(high[0], x[i]) : x[i];
-        low[1] = count ? ppo__min(low[1], y[i]) : y[i];
-        high[1] = count ? ppo__max(high[1], y[i]) : y[i];
-        ++count;
-    }
-    return count;
-}
-
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height) {
     enum { LABEL = 10, MOST = 256 };
-    float low[2] = {0, 0}, high[2] = {0, 0};
-    int   level[MOST]; /* the row of each column's point; -1: none */
+    const ppo_curve curve = {NULL, x, y, n};
+    float           low[2], high[2];
+    int             level[MOST]; /* the row of each column's point; -1: none */
     if (!file || !x || !y) return;
     if (title) fprintf(file, "%s\n", title);
-    if (!ppo__curve_range(x, y, n, low, high)) {
+    if (!ppo__curves_range(&curve, 1, low, high)) {
         fprintf(file, "(nothing to draw)\n");
         return;
     }
-    int    columns = (int)ppo__clamp((float)(width - LABEL - 2), 1, MOST), rows = height > 4 ? height - 2 : 2;
+    int    columns = ppo__least(width > LABEL + 3 ? width - LABEL - 2 : 1, MOST);
+    int    rows = ppo__least(height > 4 ? height - 2 : 2, MOST);
     double span = high[1] > low[1] ? (double)high[1] - low[1] : 1; /* two floats may lie further apart */
     for (int c = 0; c < columns; ++c) {
         double way = columns > 1 ? (double)c / (columns - 1) : 1;
-        double value = ppo__curve_at(x, y, n, low[0] * (1 - way) + high[0] * way);
+        double value = ppo__curve_at(&curve, low[0] * (1 - way) + high[0] * way);
         level[c] = ppo__finite((float)value) ? (int)lround((value - low[1]) / span * (rows - 1)) : -1;
     }
     for (int row = rows - 1; row >= 0; --row) {
@@ -14166,40 +14115,38 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     fputc('\n', file);
 }
 
-/* A number as Python writes it, "nan" and a point whatever the locale, into text [64]. */
-static const char *ppo__number(char *text, const char *format, double x) {
+/* A number as Python writes it, with "nan" and with a point in every locale. format NULL: the fewest digits,
+   6 at least, that read back as the same float. */
+static const char *ppo__number(char text[64], const char *format, double x) {
     if (x != x) return "nan";
-    snprintf(text, 64, format, x);
+    if (format) snprintf(text, 64, format, x);
+    else ppo__shortest_float(text, 6, (float)x);
     return ppo__with_point(text);
 }
 
-static const char *ppo__float_text(char *text, float x) {
-    if (x != x) return "nan";
-    ppo__shortest_float(text, 6, x);
-    return ppo__with_point(text);
-}
-
-/* -- a line chart. The drawing's unit is a tenth of a pixel, so that whole numbers will do -- */
+/* -- a line chart; one unit is a tenth of a pixel, so that all coordinates are integers -- */
 
 typedef struct ppo__axis {
-    double low, high, step; /* ends, and the distance of ticks */
-    long   begin, length;   /* where low is drawn, and how far from there high is */
+    double low, high, step; /* the ends, and the distance between ticks */
+    long   begin, length;   /* low is drawn at begin, high at begin + length */
 } ppo__axis;
 
-/* Three to eight ticks, a round distance apart. to_ticks: the axis ends at ticks, too. */
+/* Three to eight ticks at multiples of 1, 2 or 5 times a power of ten. to_ticks: the axis ends at ticks, too.
+   */
 static ppo__axis ppo__make_axis(double low, double high, int to_ticks, long begin, long length) {
-    ppo__axis axis = {low, high, 1, begin, length};
-    double    fuzz = 1e-6;
-    if (axis.low >= axis.high) {
+    const double fuzz = 1e-6;
+    if (low >= high) {
         double room = low != 0 ? fabs(low) / 2 : 1;
-        axis.low -= room;
-        axis.high += room;
+        low -= room;
+        high += room;
     }
-    double raw = (axis.high - axis.low) / 5, power = pow(10, floor(log10(raw)));
-    axis.step = (raw < 1.5 * power ? 1 : raw < 3 * power ? 2 : raw < 7 * power ? 5 : 10) * power;
-    if (!to_ticks) return axis;
-    axis.low = floor(axis.low / axis.step + fuzz) * axis.step;
-    axis.high = ceil(axis.high / axis.step - fuzz) * axis.step;
+    double raw = (high - low) / 5, power = pow(10, floor(log10(raw)));
+    double step = (raw < 1.5 * power ? 1 : raw < 3 * power ? 2 : raw < 7 * power ? 5 : 10) * power;
+    if (to_ticks) {
+        low = floor(low / step + fuzz) * step;
+        high = ceil(high / step - fuzz) * step;
+    }
+    ppo__axis axis = {low, high, step, begin, length};
     return axis;
 }
 
@@ -14225,28 +14172,14 @@ static const char *ppo__tick_label(char label[80], const ppo__axis *axis, double
     return label;
 }
 
-static void ppo__svg_escaped(FILE *file, const char *text) {
-    for (const char *c = text; *c; ++c) {
-        switch (*c) {
-        case '&':
-            fputs("&amp;", file);
-            break;
-        case '<':
-            fputs("&lt;", file);
-            break;
-        case '>':
-            fputs("&gt;", file);
-            break;
-        default:
-            fputc((unsigned char)*c < ' ' ? ' ' : *c, file);
-        }
-    }
-}
-
 static void ppo__svg_text(FILE *file, long x, long y, const char *attributes, const char *text) {
     if (!text) return;
     fprintf(file, "<text x=\"%ld\" y=\"%ld\"%s>", x, y, attributes);
-    ppo__svg_escaped(file, text);
+    for (; *text; ++text) {
+        const char *escaped = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
+        if (escaped) fputs(escaped, file);
+        else fputc((unsigned char)*text < ' ' ? ' ' : *text, file);
+    }
     fputs("</text>\n", file);
 }
 
@@ -14271,32 +14204,15 @@ static void ppo__svg_curve(FILE *file, const ppo_curve *curve, const ppo__axis *
                            const char *style) {
     char op = 'M';
     for (int i = 0; i < curve->n; ++i) {
-        if (!ppo__finite(curve->x[i]) || !ppo__finite(curve->y[i])) continue;
+        if (!ppo__has_point(curve, i)) continue;
         if (op == 'M') fprintf(file, "<path%s fill=\"none\" stroke-linejoin=\"round\" d=\"", style);
         fprintf(file, "%c%ld %ld", op, ppo__axis_at(x, curve->x[i]), ppo__axis_at(y, curve->y[i]));
         op = 'L';
     }
-    if (op == 'L') fprintf(file, "h0\"/>\n"); /* h0: the round end of a line shows a single point, too */
+    if (op == 'L') fprintf(file, "h0\"/>\n"); /* h0: shows a single point as the round end of a line */
 }
 
-/* From the least to the largest x and y of all curves. */
-static void ppo__curves_range(const ppo_curve *curves, int count, float low[2], float high[2]) {
-    float from[2], to[2];
-    int   any = 0;
-    low[0] = low[1] = 0;
-    high[0] = high[1] = 1;
-    for (int i = 0; i < count; ++i) {
-        if (!ppo__curve_range(curves[i].x, curves[i].y, curves[i].n, from, to)) continue;
-        for (int d = 0; d < 2; ++d) {
-            low[d] = any ? ppo__min(low[d], from[d]) : from[d];
-            high[d] = any ? ppo__max(high[d], to[d]) : to[d];
-        }
-        any = 1;
-    }
-    if (low[0] > 0 && low[0] < 0.1f * high[0]) low[0] = 0; /* steps begin at 0 */
-}
-
-/* Room for a legend of the names: by their letters, as nothing here knows how wide a text becomes. */
+/* Width of the legend, estimated from the longest name. */
 static long ppo__legend_width(const ppo_curve *curves, int count) {
     size_t longest = 0, most = 40;
     for (int i = 0; i < count; ++i) {
@@ -14314,7 +14230,7 @@ typedef struct ppo__chart {
 
 static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
     enum { WIDTH = 8000, HEIGHT = 4500, COLORS = 8 };
-    /* Okabe and Ito 2008, which the colour-blind can tell apart; dashed when they come round again */
+    /* Okabe and Ito 2008: distinct to the colour-blind. Curves beyond the eighth are dashed. */
     static const char *const colors[COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                "#e69f00", "#56b4e9", "#000",    "#a0a000"};
 
@@ -14327,6 +14243,7 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
     float low[2], high[2];
     char  style[160];
     ppo__curves_range(curves, count, low, high);
+    if (low[0] > 0 && low[0] < 0.1f * high[0]) low[0] = 0; /* steps begin at 0 */
     ppo__axis x = ppo__make_axis(low[0], high[0], 0, left, right - left);
     ppo__axis y = ppo__make_axis(low[1], high[1], 1, bottom, top - bottom);
 
@@ -14357,7 +14274,7 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count) {
     if (!path || !curves || count < 1) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: no path, or nothing to draw");
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the path is NULL, or there is nothing to draw");
     }
     const char *const texts[] = {title, x_label, y_label};
     for (int i = 0; i < 3; ++i) {
@@ -14366,7 +14283,7 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
     }
     for (int i = 0; i < count; ++i) {
         if (curves[i].n < 0 || (curves[i].n > 0 && (!curves[i].x || !curves[i].y))) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: curve %d has %d points, or none", i,
+            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: curve %d has %d points, or NULL arrays", i,
                             curves[i].n);
         }
         if (curves[i].name && !ppo__is_utf8(curves[i].name))
@@ -14378,31 +14295,14 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 
 #ifndef PPO_NO_CONTROL
 
-/* -- files -- */
+/* -- the log: files that grow by whole rows or records -- */
 
 enum { PPO__PATH = 4096 };
 
-static PPO__PRINTF(2, 3) ppo_status ppo__compose_path(char path[PPO__PATH], const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    int length = vsnprintf(path, PPO__PATH, format, args);
-    va_end(args);
-    if (length >= 0 && length < PPO__PATH) return PPO_OK;
-    return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d characters", PPO__PATH - 1);
-}
-
-static ppo_status ppo__create_file(char path[PPO__PATH], FILE **file) {
-    int cause = ppo__make_directories(path);
-    *file = fopen(path, "wb");
-    if (*file) return PPO_OK;
-    return ppo__file_failed(path, "created", errno == ENOENT && cause ? cause : errno);
-}
-
-/* -- the log: a file that grows by whole rows or records -- */
-
 typedef struct ppo__log_file {
     FILE *file; /* unbuffered; NULL: not wanted */
-    long  end;  /* behind the last complete row or record */
+    long  end;  /* of the last complete row or record */
+    int   torn; /* 1: an incomplete one follows, and is overwritten by the next */
     char  path[PPO__PATH];
 } ppo__log_file;
 
@@ -14410,32 +14310,39 @@ struct ppo_log {
     ppo__log_file csv, events;
 };
 
-/* After a failure the next call tries again from the same place, so that a disk that was full for a while
-   leaves no torn record in the middle. */
-static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size) {
-    if (fwrite(data, 1, size, log->file) == size) {
-        log->end += (long)size;
-        return PPO_OK;
-    }
-    ppo_status status = ppo__file_failed(log->path, "written", errno);
-    clearerr(log->file);
-    fseek(log->file, log->end, SEEK_SET);
-    return status;
+static ppo_status ppo__check_path(int length) {
+    if (length >= 0 && length < PPO__PATH) return PPO_OK;
+    return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d characters", PPO__PATH - 1);
 }
 
 static ppo_status ppo__log_create(ppo__log_file *log) {
-    ppo_status status = ppo__create_file(log->path, &log->file);
-    if (!status) setvbuf(log->file, NULL, _IONBF, 0);
-    return status;
+    int cause = ppo__make_directories(log->path);
+    log->file = fopen(log->path, "wb");
+    if (!log->file) return ppo__file_failed(log->path, "created", errno == ENOENT && cause ? cause : errno);
+    setvbuf(log->file, NULL, _IONBF, 0);
+    return PPO_OK;
 }
 
-/* What a log tells of an iteration, sorted by key. */
+/* A call after a failure starts again at the same place: a disk that was full for a while leaves no torn
+   record in the middle. */
+static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size) {
+    if (log->torn) {
+        clearerr(log->file);
+        if (fseek(log->file, log->end, SEEK_SET)) return ppo__file_failed(log->path, "written", errno);
+    }
+    log->torn = fwrite(data, 1, size, log->file) != size;
+    if (log->torn) return ppo__file_failed(log->path, "written", errno);
+    log->end += (long)size;
+    return PPO_OK;
+}
+
+/* What a log reports of an iteration, sorted by key. */
 enum { PPO__REAL, PPO__WHOLE, PPO__COUNT }; /* the last: an integer that TensorBoard does not get */
 typedef struct ppo__figure {
     const char *key;
     double      value;
     int         kind;
-    int         there; /* 0: there is no such figure */
+    int         there; /* 0: no such figure in this iteration */
 } ppo__figure;
 
 enum { PPO__FIGURES = 18, PPO__TOTAL_TIMESTEPS = 5, PPO__CSV_LINE = 1024 };
@@ -14467,81 +14374,69 @@ static void ppo__figures(const ppo_progress *p, ppo__figure figures[PPO__FIGURES
 
 /* -- CSV -- */
 
-static size_t ppo__csv_header(char line[PPO__CSV_LINE]) {
+/* A row, or, for progress NULL, the header; returns its length. */
+static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progress) {
     ppo_progress none;
     ppo__figure  figures[PPO__FIGURES];
     size_t       n = 0;
     memset(&none, 0, sizeof none);
-    ppo__figures(&none, figures);
+    ppo__figures(progress ? progress : &none, figures);
     for (int i = 0; i < PPO__FIGURES; ++i) {
-        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", i ? "," : "", figures[i].key);
+        const ppo__figure *f = &figures[i];
+        char               text[64];
+        const char        *field = f->key;
+        if (progress) field = f->there ? ppo__number(text, f->kind ? "%.0f" : NULL, f->value) : "";
+        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", i ? "," : "", field);
     }
     line[n++] = '\n';
     line[n] = 0;
     return n;
 }
 
-static size_t ppo__csv_row(char line[PPO__CSV_LINE], const ppo__figure figures[PPO__FIGURES]) {
-    size_t n = 0;
-    for (int i = 0; i < PPO__FIGURES; ++i) {
-        const ppo__figure *f = &figures[i];
-        char               text[64];
-        const char        *number = !f->there ? ""
-                                    : f->kind ? ppo__number(text, "%.0f", f->value)
-                                              : ppo__float_text(text, (float)f->value);
-        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", i ? "," : "", number);
-    }
-    line[n++] = '\n';
-    return n;
-}
-
 static ppo_status ppo__csv_create(ppo__log_file *csv) {
     char       header[PPO__CSV_LINE];
-    size_t     size = ppo__csv_header(header);
+    size_t     size = ppo__csv_line(header, NULL);
     ppo_status status = ppo__log_create(csv);
     return status ? status : ppo__append(csv, header, size);
 }
 
-/* time/total_timesteps of a row, -1 if that is none */
-static long ppo__csv_steps(const char *line) {
+/* time/total_timesteps of a row; -1: it is not a row of this log. */
+static int64_t ppo__csv_steps(const char *line) {
     const char *field = line;
     int         commas = 0;
     for (const char *c = line; *c; ++c) {
         if (*c == ',' && ++commas == PPO__TOTAL_TIMESTEPS) field = c + 1;
     }
-    char *end;
-    long  steps = strtol(field, &end, 10);
+    char   *end;
+    int64_t steps = strtoll(field, &end, 10);
     return commas == PPO__FIGURES - 1 && end > field && *end == ',' ? steps : -1;
 }
 
-/* A CSV, and up to which step its rows are kept. */
 typedef struct ppo__csv_old {
-    FILE *file;
-    long  steps;
+    FILE   *file;
+    int64_t steps; /* later rows are dropped */
 } ppo__csv_old;
 
-/* Copies the header and the rows up to `steps`. A last line without an end was being written when the run
-   was killed. */
+/* Copies the header and the rows up to `steps`. A last line without a newline was torn when the run was
+   killed. */
 static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     const ppo__csv_old *old = (const ppo__csv_old *)user;
     char                header[PPO__CSV_LINE], line[PPO__CSV_LINE];
-    ppo__csv_header(header);
+    ppo__csv_line(header, NULL);
     fputs(header, to);
-    for (long number = 1; fgets(line, sizeof line, old->file); ++number) {
-        long at = ppo__csv_steps(line);
+    for (int64_t number = 1; fgets(line, sizeof line, old->file); ++number) {
+        int64_t at = ppo__csv_steps(line);
         if (!strchr(line, '\n') && feof(old->file)) break;
-        if (number == 1 && strcmp(line, header) != 0) {
-            return ppo__file_fail(path, "it has other columns than this log");
-        }
-        if (number > 1 && at < 0) {
-            return ppo__file_fail(path, "line %ld is not a row of this log", number);
-        }
+        if (number == 1 && strcmp(line, header) != 0)
+            return ppo__file_fail(path, "its columns are not those of this log");
+        if (number > 1 && at < 0)
+            return ppo__file_fail(path, "line %lld is not a row of this log", (long long)number);
         if (number > 1 && at <= old->steps) fputs(line, to);
     }
     return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
 }
 
-static ppo_status ppo__csv_resume(ppo__log_file *csv, long steps) {
+static ppo_status ppo__csv_resume(ppo__log_file *csv, int64_t steps) {
     FILE *old = fopen(csv->path, "rb");
     if (!old) return errno == ENOENT ? ppo__csv_create(csv) : ppo__file_failed(csv->path, "read", errno);
     ppo__csv_old from = {old, steps};
@@ -14549,27 +14444,26 @@ static ppo_status ppo__csv_resume(ppo__log_file *csv, long steps) {
     fclose(old);
     if (status) return status;
     csv->file = fopen(csv->path, "r+b");
-    if (!csv->file) return ppo__file_failed(csv->path, "written", errno);
-    setvbuf(csv->file, NULL, _IONBF, 0);
-    fseek(csv->file, 0, SEEK_END);
-    csv->end = ftell(csv->file);
-    return PPO_OK;
+    if (csv->file) setvbuf(csv->file, NULL, _IONBF, 0);
+    if (csv->file && !fseek(csv->file, 0, SEEK_END)) csv->end = ftell(csv->file);
+    else csv->end = -1;
+    return csv->end < 0 ? ppo__file_failed(csv->path, "written", errno) : PPO_OK;
 }
 
-/* -- TensorBoard. An event file is a row of records
+/* -- TensorBoard. An event file is a sequence of records
 
           length of the data   8 bytes, little-endian
           its checksum         4
           data                 an Event
           its checksum         4
 
-      and an Event is a protocol buffer, a row of fields (number * 8 + type, value):
+      and an Event is a protocol buffer, a sequence of fields (number * 8 + type, value):
 
           1 wall_time (double)   2 step (varint)   and one of
           3 file_version (text)  5 summary         7 session_log { 1 status (varint) }
 
-      with summary { 1 value { 1 tag (text)  2 simple_value (float) }  1 value ... }. Type 0 is a varint, 1 is
-      eight bytes, 2 a length and as many bytes, 5 four bytes. -- */
+      with summary { 1 value { 1 tag (text)  2 simple_value (float) }  1 value ... }. The types:
+      0 a varint, 1 eight bytes, 2 a length and that many bytes, 5 four bytes. -- */
 
 enum { PPO__BYTES = 2048, PPO__LOG_KEY = 512 };
 
@@ -14582,7 +14476,7 @@ static void ppo__put_fixed(ppo__bytes *b, uint64_t x, int size) {
     for (int i = 0; i < size; ++i) b->data[b->n++] = (unsigned char)(x >> 8 * i);
 }
 
-/* Seven bits at a time, the lowest first; the top bit says that more follow. */
+/* Seven bits a byte, the lowest first; the top bit is set in all but the last. */
 static void ppo__put_varint(ppo__bytes *b, uint64_t x) {
     for (; x > 127; x >>= 7) b->data[b->n++] = (unsigned char)(x | 128);
     b->data[b->n++] = (unsigned char)x;
@@ -14606,7 +14500,7 @@ static void ppo__put_scalar(ppo__bytes *summary, const char *key, float x) {
     ppo__put_field(summary, 1, value.data, value.n);
 }
 
-/* CRC-32C (Castagnoli), rotated and shifted as TensorFlow's record format has it. */
+/* CRC-32C (Castagnoli), rotated and offset as TensorFlow's record format does. */
 static uint32_t ppo__record_crc(const unsigned char *data, size_t n) {
     uint32_t crc = 0xffffffffu;
     for (size_t i = 0; i < n; ++i) {
@@ -14617,7 +14511,7 @@ static uint32_t ppo__record_crc(const unsigned char *data, size_t n) {
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-static ppo_status ppo__append_event(ppo__log_file *log, long steps, int field, const void *data,
+static ppo_status ppo__append_event(ppo__log_file *log, int64_t steps, int field, const void *data,
                                     size_t size) {
     ppo__bytes event, record;
     double     now = ppo__wall_time();
@@ -14640,10 +14534,10 @@ static ppo_status ppo__append_event(ppo__log_file *log, long steps, int field, c
     return ppo__append(log, record.data, record.n);
 }
 
-/* The files of a directory are read in the order of their names, which therefore begin with the time. The
-   second START (a session_log of status 1) of a run, and each after it, takes back the points from its step
-   on. */
-static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, long steps) {
+/* TensorBoard reads the files of a directory in the order of their names, so these begin with the time. The
+   second START (a session_log of status 1) of a run, and each later one, drops the points from its step on.
+   */
+static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, int64_t steps) {
     static const unsigned char start[] = {1 << 3 | 0, 1};
     double                     now = ppo__wall_time(), second = floor(now);
     long                       process = 0, micro = (long)(1e6 * (now - second));
@@ -14651,8 +14545,9 @@ static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, lo
     process = (long)getpid();
 #endif
     for (FILE *taken = NULL;; ++micro) {
-        ppo_status status = ppo__compose_path(log->path, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld",
-                                              directory, second, micro, process);
+        ppo_status status =
+            ppo__check_path(snprintf(log->path, PPO__PATH, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld",
+                                     directory, second, micro, process));
         if (status) return status;
         taken = fopen(log->path, "rb");
         if (!taken) break;
@@ -14673,19 +14568,18 @@ PPO_DEF void ppo_log_close(ppo_log *log) {
     ppo__free(log);
 }
 
-PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, long steps,
+PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
                                 ppo_log **log) {
-    if (!log) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: log is NULL");
-    *log = NULL;
-    if (!csv_path && !tensorboard_dir)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: neither path is there");
-    if (steps < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: %ld steps", steps);
+    if (log) *log = NULL;
+    if (!log || (!csv_path && !tensorboard_dir))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: log is NULL, or both paths are");
+    if (steps < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: %lld steps", (long long)steps);
     ppo_log *made = (ppo_log *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     ppo_status status = PPO_OK;
     if (tensorboard_dir) status = ppo__events_open(&made->events, tensorboard_dir, steps);
     if (!status && csv_path) {
-        status = ppo__compose_path(made->csv.path, "%s", csv_path);
+        status = ppo__check_path(snprintf(made->csv.path, PPO__PATH, "%s", csv_path));
         if (!status) status = steps ? ppo__csv_resume(&made->csv, steps) : ppo__csv_create(&made->csv);
     }
     if (!status) {
@@ -14705,29 +14599,28 @@ PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
     ppo__figure figures[PPO__FIGURES];
     ppo__bytes  summary;
     ppo_status  status = PPO_OK;
-    if (!log || !progress) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_write: log or progress is NULL");
-    ppo__figures(progress, figures);
+    if (!ppo__given("ppo_log_write", log && progress)) return PPO_ERROR_ARGUMENT;
     if (log->csv.file) {
         char   row[PPO__CSV_LINE];
-        size_t size = ppo__csv_row(row, figures);
+        size_t size = ppo__csv_line(row, progress);
         status = ppo__append(&log->csv, row, size);
     }
     if (status || !log->events.file) return status;
     summary.n = 0;
+    ppo__figures(progress, figures);
     for (int i = 0; i < PPO__FIGURES; ++i) {
-        if (figures[i].there && figures[i].kind != PPO__COUNT) {
+        if (figures[i].there && figures[i].kind != PPO__COUNT)
             ppo__put_scalar(&summary, figures[i].key, (float)figures[i].value);
-        }
     }
     return ppo__append_event(&log->events, progress->steps, 5, summary.data, summary.n);
 }
 
-PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, long steps) {
+PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, int64_t steps) {
     ppo__bytes summary;
-    if (!log || !key) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_scalar: log or key is NULL");
+    if (!ppo__given("ppo_log_scalar", log && key)) return PPO_ERROR_ARGUMENT;
     if (strlen(key) > PPO__LOG_KEY || steps < 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_scalar: a key of %d letters, %ld steps",
-                        (int)strlen(key), steps);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_scalar: a key of %d letters, %lld steps",
+                        (int)strlen(key), (long long)steps);
     }
     if (!log->events.file) return PPO_OK;
     summary.n = 0;

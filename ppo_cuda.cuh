@@ -145,7 +145,7 @@ PPO_DEF ppo_status ppo_cuda_grad_norm(ppo_cuda *cuda, const float *grad, size_t 
    finite, which ppo_cuda_sync() reports with the step; nor after a call that has a failure to report: what a
    NaN loss left behind never reaches the parameters. */
 PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float *grad, float *m, float *v,
-                                      size_t n, const ppo_adam *adam, long step, float scale,
+                                      size_t n, const ppo_adam *adam, int64_t step, float scale,
                                       const float *norm, float max_norm);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -297,8 +297,9 @@ typedef struct ppo__room {
 
 /* Section 8: what goes to and fro between host and device, by way of pinned memory. */
 typedef struct ppo__letter { /* to the host */
-    void  *to;
-    size_t at, size;
+    void       *to;
+    size_t      at, size;
+    ppo_params *stepped; /* if given: a fault, without which a step of these was done */
 } ppo__letter;
 typedef struct ppo__mail {
     char        *memory;
@@ -1313,16 +1314,16 @@ struct ppo__policy_job {
     static_assert(sizeof(Sum) <= PPO__SUM_SIZE, "the count would be overwritten");
 
     __device__ void visit(int i, Sum &sum) const {
-        float slope = 0;
+        float dlogp = 0;
         if (samples.has(i)) {
             const float log_ratio = logp[i] - old_logp[i], ratio = expf(log_ratio);
-            const float term = ppo__policy_term(&objective, ratio, log_ratio, advantage[i], &slope);
+            const float term = ppo__policy_term(&objective, ratio, log_ratio, advantage[i], &dlogp);
             if (!ppo__finite(term)) ppo__cuda_report(samples.site, i);
             sum.merge({term, -log_ratio, ppo__k3(log_ratio), ratio, ratio, ratio,
                        ratio < 1 - objective.clip_low || ratio > 1 + objective.clip_high});
-            slope *= 1 / (float)samples.count();
+            dlogp *= 1 / (float)samples.count();
         }
-        if (grad_logp) grad_logp[i] = slope;
+        if (grad_logp) grad_logp[i] = dlogp;
     }
 
     __device__ void done(const Sum &sum) const {
@@ -1366,15 +1367,15 @@ struct ppo__value_job {
     };
 
     __device__ void visit(int i, Sum &sum) const {
-        float slope = 0;
+        float dvalue = 0;
         if (samples.has(i)) {
             const float old = clip_range > 0 ? old_value[i] : 0;
-            const float term = ppo__value_term(value[i], old, target[i], clip_range, delta, &slope);
+            const float term = ppo__value_term(value[i], old, target[i], clip_range, delta, &dvalue);
             if (!ppo__finite(term)) ppo__cuda_report(samples.site, i);
             sum.loss += term;
-            slope /= (float)samples.count();
+            dvalue /= (float)samples.count();
         }
-        if (grad_value) grad_value[i] = slope;
+        if (grad_value) grad_value[i] = dvalue;
     }
 
     __device__ void done(const Sum &sum) const {
@@ -1515,12 +1516,13 @@ struct ppo__adam_step_job {
 };
 
 PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float *grad, float *m, float *v,
-                                      size_t n, const ppo_adam *adam, long step, float scale,
+                                      size_t n, const ppo_adam *adam, int64_t step, float scale,
                                       const float *norm, float max_norm) {
     const char *const name = "ppo_cuda_adam_step";
     if (!cuda || !param || !grad || !m || !v || !adam)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", name);
-    if (step < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: step is %ld, steps count from 1", name, step);
+    if (step < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: step is %lld, steps count from 1", name,
+                        (long long)step);
     if (!ppo__finite(scale)) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: scale is %g", name, (double)scale);
     const unsigned     row = step < PPO__ALL_MASKED ? (unsigned)step : PPO__ALL_MASKED - 1u;
     ppo__adam_step_job job = {param,
@@ -1851,13 +1853,13 @@ static __device__ ppo__token_slope ppo__linear_policy_slope(const ppo__linear_jo
     const float               logp = job.tokens.rows.logp[row], inv = job.tokens.inv_temperature;
     const float               log_ratio = logp - policy.old_logp[row], ratio = expf(log_ratio);
     const float               inv_count = 1 / (float)policy.samples.count();
-    float                     slope;
-    const float term = ppo__policy_term(&policy.objective, ratio, log_ratio, policy.advantage[row], &slope);
+    float                     dlogp;
+    const float term = ppo__policy_term(&policy.objective, ratio, log_ratio, policy.advantage[row], &dlogp);
     if (!ppo__finite(term)) ppo__cuda_report(job.tokens.site, row);
     return {p.max * inv,
             p.log_sum(),
             p.entropy(inv),
-            slope * inv_count,
+            dlogp * inv_count,
             -policy.entropy_coef * inv_count,
             job.tokens.token[row],
             0};
@@ -2978,11 +2980,11 @@ struct ppo__cuda_pairs {
     __device__ void visit(int i, Sum &sum) const {
         const float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0),
                     r = rejected[i] - (ref_rejected ? ref_rejected[i] : 0);
-        float slope_i, term = ppo__preference_term(beta * (c - r), smoothing, &slope_i);
+        float derivative, term = ppo__preference_term(beta * (c - r), smoothing, &derivative);
         if (!ppo__finite(term)) ppo__cuda_report(site, i);
         sum.x += term;
-        slope[i] = beta * slope_i / (float)n;
-        slope[n + i] = -beta * slope_i / (float)n;
+        slope[i] = beta * derivative / (float)n;
+        slope[n + i] = -beta * derivative / (float)n;
     }
     __device__ void done(const Sum &sum) const { *loss = (float)(sum.x / n); }
 };
@@ -3095,8 +3097,12 @@ static void ppo__cuda_deliver(ppo_cuda *cuda) {
     ppo__mail *mail = &cuda->mail;
     ppo_status status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "the device");
     ppo__cuda_failed(cuda, status);
-    for (int i = 0; i < mail->count && !status; ++i)
-        memcpy(mail->letter[i].to, mail->memory + mail->letter[i].at, mail->letter[i].size);
+    for (int i = 0; i < mail->count && !status; ++i) {
+        const ppo__letter *letter = &mail->letter[i];
+        ppo__cuda_fault    fault = PPO__NO_FAULT;
+        memcpy(letter->stepped ? &fault : letter->to, mail->memory + letter->at, letter->size);
+        if (fault != PPO__NO_FAULT) --letter->stepped->step;
+    }
     mail->count = 0;
     mail->used = 0;
 }
@@ -3127,11 +3133,14 @@ static ppo_status ppo__cuda_write(ppo__device *device, void *to, const void *fro
     return status;
 }
 
-static void ppo__cuda_read(ppo__device *device, void *to, const void *from, size_t size) {
-    ppo_cuda *cuda = (ppo_cuda *)device;
-    char     *room = ppo__cuda_mail_room(cuda, size);
+static void ppo__cuda_post(ppo_cuda *cuda, void *to, const void *from, size_t size, ppo_params *stepped) {
+    char *room = ppo__cuda_mail_room(cuda, size);
     if (ppo__cuda_copy_as(cuda, room ? room : to, from, size, cudaMemcpyDeviceToHost)) return;
-    if (room) cuda->mail.letter[cuda->mail.count++] = {to, (size_t)(room - cuda->mail.memory), size};
+    if (room) cuda->mail.letter[cuda->mail.count++] = {to, (size_t)(room - cuda->mail.memory), size, stepped};
+}
+
+static void ppo__cuda_read(ppo__device *device, void *to, const void *from, size_t size) {
+    ppo__cuda_post((ppo_cuda *)device, to, from, size, NULL);
 }
 
 static void ppo__cuda_copy(ppo__device *device, void *to, const void *from, size_t size) {
@@ -3177,6 +3186,8 @@ static void ppo__cuda_step(ppo__device *device, ppo_params *params, const ppo_ad
                                     mirror->v + at, end - at, &scaled, params->step, scale, there, max_norm);
     }
     ppo__cuda_failed(cuda, status);
+    if (status) --params->step;
+    else ppo__cuda_post(cuda, NULL, &cuda->shared->fault, sizeof cuda->shared->fault, params);
     if (norm) ppo__cuda_read(device, norm, there, sizeof *norm);
 }
 

@@ -312,7 +312,7 @@ static void losses_have_right_gradients(void **state) {
     (void)state;
     static const ppo_policy_objective objectives[] = {{PPO_CLIP, 0.2f, 0.2f, 0, 0},
                                                       {PPO_CLIP, 0.1f, 0.4f, 1.1f, 0},
-                                                      {PPO_KL_PENALTY, 0, 0, 0, 0.7f},
+                                                      {PPO_K3_PENALTY, 0, 0, 0, 0.7f},
                                                       {PPO_UNCLIPPED, 0, 0, 0, 0}};
     static const int                  shape[][2] = {{ROWS, 1}};
     for (int masked = 0; masked < 2; masked++) {

@@ -235,7 +235,7 @@ static void policy_loss_and_its_gradients_agree(void **state) {
             problem<__nv_bfloat16> q(s, &rng);
             samples                in(p, &rng), qin(q, &rng);
             set_chunk(s, chunks[k]);
-            for (int objective : {PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED})
+            for (int objective : {PPO_CLIP, PPO_K3_PENALTY, PPO_UNCLIPPED})
                 check_policy(p, in, (objective + k) % 2, objective, objective == PPO_CLIP ? 0 : 0.3f, &rng);
             check_policy(q, qin, k % 2, PPO_CLIP, 0.1f, &rng);
         }

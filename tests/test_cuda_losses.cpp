@@ -269,7 +269,7 @@ static void whitening_of_bad_arguments_is_refused(void **state) {
 static const ppo_policy_objective objectives[] = {{PPO_CLIP, 0.2f, 0.2f, 0, 0},
                                                   {PPO_CLIP, 0.1f, 0.3f, 3, 0},
                                                   {PPO_CLIP, 0.2f, 0.2f, 1.2f, 0},
-                                                  {PPO_KL_PENALTY, 0.2f, 0.2f, 0, 0.7f},
+                                                  {PPO_K3_PENALTY, 0.2f, 0.2f, 0, 0.7f},
                                                   {PPO_UNCLIPPED, 0.2f, 0.2f, 0, 1}};
 
 /* Samples on the host and on the device. */

@@ -731,6 +731,46 @@ static void numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from
     ppo_tokens_free(&prompts);
 }
 
+/* Several steps are queued at once, of which those from the first bad gradient on are not done. */
+static void a_step_counts_only_if_it_was_done(void **state) {
+    (void)state;
+    ppo_params    *params = NULL, *other = NULL;
+    const ppo_adam adam = ppo_adam_default();
+    float          norm = 0, bad = NAN, good = 2;
+    assert_ok(ppo_params_create(&params));
+    assert_ok(ppo_params_create(&other));
+    ppo_tensor *x = ppo_params_add(params, "x", 3, 100), *y = ppo_params_add(other, "y", 1, 3);
+    on_the_gpu();
+    for (int from = 0; from <= 30; from += 15) { /* the number of the first bad step; 30: none is */
+        x->grad[7] = good, params->step = 0, other->step = 5;
+        assert_ok(ppo__params_place(params, ppo__device_in_use));
+        assert_ok(ppo__params_place(other, ppo__device_in_use));
+        for (int i = 0; i < 30; i++) {
+            float *there = params->mirror->grad + 7;
+            assert_ok(ppo__device_in_use->write(ppo__device_in_use, there, i == from ? &bad : &good, 4));
+            assert_ok(ppo__params_step(params, &adam, 1, 0, &norm));
+            assert_ok(ppo__params_step(other, &adam, 1, 0, NULL));
+        }
+        if (from < 30) assert_fails(ppo_params_sync(params), PPO_ERROR_NUMERIC, "norm is NaN");
+        assert_ok(ppo_params_sync(params));
+        assert_ok(ppo_params_sync(other));
+        assert_int_equal(params->step, from);
+        assert_int_equal(other->step, 5 + from);
+        assert_true(from == 0 || x->data[7] < 0);
+    }
+    x->grad[7] = NAN;
+    assert_ok(ppo__params_place(params, ppo__device_in_use));
+    assert_fails(ppo_params_step(params, &adam, 0, &norm), PPO_ERROR_NUMERIC, "optimizer step 31");
+    assert_true(isnan(norm));
+    assert_int_equal(params->step, 30);
+    assert_fails(ppo__settle(ppo__device_in_use, ppo__params_step(params, &adam, NAN, 0, NULL)),
+                 PPO_ERROR_ARGUMENT, "scale|nan");
+    assert_int_equal(params->step, 30);
+    ppo_params_free(params);
+    ppo_params_free(other);
+    (void)y;
+}
+
 static void a_loss_that_is_not_finite_stops_the_training(void **state) {
     (void)state;
     ppo_gpt       *gpt = make_model(small, 1, 62);
@@ -982,6 +1022,7 @@ int main(void) {
         on_both(a_model_may_go_to_the_device_of_another_thread),
         on_both(the_device_stays_while_trainers_are_there),
         on_both(numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them),
+        on_both(a_step_counts_only_if_it_was_done),
         on_both(a_loss_that_is_not_finite_stops_the_training),
         on_both(heads_that_are_too_large_are_refused),
 #ifndef __CUDACC__

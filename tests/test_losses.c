@@ -13,7 +13,7 @@ static const ppo_policy_objective clip = {PPO_CLIP, 0.2f, 0.2f, 0, 0};
 
 static ppo_policy_objective golden_objective(int i) {
     const float         *row = g_policy_objective + 5 * i;
-    static const int     kinds[3] = {PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED};
+    static const int     kinds[3] = {PPO_CLIP, PPO_K3_PENALTY, PPO_UNCLIPPED};
     ppo_policy_objective objective = {kinds[(int)row[0]], row[1], row[2], row[3], row[4]};
     return objective;
 }

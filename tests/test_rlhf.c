@@ -276,7 +276,7 @@ static void the_gradient_of_the_whole_loss_is_right(void **state) {
     for (int i = 0; i < 8; i++) {
         ppo_rlhf_config c = small_config();
         c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = 2 + i % 3, c.kl_coef = 0.7f, c.entropy_coef = 0.3f;
-        c.objective.objective = i < 4 ? PPO_CLIP : PPO_KL_PENALTY, c.value_clip = 0,
+        c.objective.objective = i < 4 ? PPO_CLIP : PPO_K3_PENALTY, c.value_clip = 0,
         c.sampling.temperature = 0.9f;
         bench b = begin(&c);
         assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
