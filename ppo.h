@@ -3147,21 +3147,18 @@ PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
 
 /* -- matrices -- */
 
-/* The (rows, vecs * WIDTH) block of c at (i, j), held in registers; of the last vector only the mask's lanes
-   if `partial`. The first three arguments are constants wherever this is inlined. */
-PPO__INLINE void PPO__(tile)(const int rows, const int vecs, const int partial, PPO__MASK mask,
-                             const ppo__gemm_job *job, ptrdiff_t i, ptrdiff_t j) {
-    const int    whole = partial ? vecs - 1 : vecs;
+/* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be partial.
+   Where this is inlined both are constants. */
+PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
+                             ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
     float       *c = job->c + i * job->ldc + j;
     PPO__VEC     sum[2 * PPO__TILE_ROWS][PPO__TILE_VECS], bk[PPO__TILE_VECS];
     if (job->init) {
         const float *init = job->init + i * job->ld_init + j;
         PPO__UNROLL for (int r = 0; r < rows; r++, init += job->ld_init) {
-            PPO__UNROLL for (int v = 0; v < vecs; v++) {
-                const float *p = init + v * PPO__WIDTH;
-                sum[r][v] = v < whole ? PPO__LOADU(p) : PPO__LOADM(p, mask);
-            }
+            PPO__UNROLL for (int v = 0; v < vecs; v++)
+                sum[r][v] = vecs > 1 ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init, mask);
         }
     } else {
         PPO__UNROLL for (int r = 0; r < rows; r++) {
@@ -3169,68 +3166,46 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, const int partial, 
         }
     }
     for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
-        PPO__UNROLL for (int v = 0; v < vecs; v++) {
-            const float *p = b + v * PPO__WIDTH;
-            bk[v] = v < whole ? PPO__LOADU(p) : PPO__LOADM(p, mask);
-        }
+        PPO__UNROLL for (int v = 0; v < vecs; v++)
+            bk[v] = vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
         PPO__UNROLL for (int r = 0; r < rows; r++) {
             const PPO__VEC ark = PPO__SET1(a[r * job->a_row]);
             PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
         }
     }
     PPO__UNROLL for (int r = 0; r < rows; r++, c += job->ldc) {
-        PPO__UNROLL for (int v = 0; v < vecs; v++) {
-            if (v < whole) PPO__STOREU(c + v * PPO__WIDTH, sum[r][v]);
-            else PPO__STOREM(c + v * PPO__WIDTH, mask, sum[r][v]);
-        }
+        if (vecs == 1) PPO__STOREM(c, mask, sum[r][0]);
+        else PPO__UNROLL for (int v = 0; v < vecs; v++) PPO__STOREU(c + v * PPO__WIDTH, sum[r][v]);
     }
 }
 
 /* All rows of the columns of c from j on that `vecs` vectors hold. */
-PPO__INLINE void PPO__(panel)(const int vecs, const int partial, PPO__MASK mask, int rows,
-                              const ppo__gemm_job *job, ptrdiff_t j) {
+PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job, ptrdiff_t j) {
     int i = 0;
     if (vecs == 1) { /* a tile needs eight chains or more to cover the latency of a multiply-add */
         for (; i + 2 * PPO__TILE_ROWS <= rows; i += 2 * PPO__TILE_ROWS)
-            PPO__(tile)(2 * PPO__TILE_ROWS, vecs, partial, mask, job, i, j);
+            PPO__(tile)(2 * PPO__TILE_ROWS, vecs, mask, job, i, j);
     }
     for (; i + PPO__TILE_ROWS <= rows; i += PPO__TILE_ROWS)
-        PPO__(tile)(PPO__TILE_ROWS, vecs, partial, mask, job, i, j);
-    switch (rows - i) {
-    case 3:
-        PPO__(tile)(3, vecs, partial, mask, job, i, j);
-        break;
-    case 2:
-        PPO__(tile)(2, vecs, partial, mask, job, i, j);
-        break;
-    case 1:
-        PPO__(tile)(1, vecs, partial, mask, job, i, j);
-        break;
-    }
+        PPO__(tile)(PPO__TILE_ROWS, vecs, mask, job, i, j);
+    if (rows - i == 3) PPO__(tile)(3, vecs, mask, job, i, j);
+    if (rows - i == 2) PPO__(tile)(2, vecs, mask, job, i, j);
+    if (rows - i == 1) PPO__(tile)(1, vecs, mask, job, i, j);
 }
 
 PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *shared_job) {
-    enum { PANEL = PPO__TILE_VECS * PPO__WIDTH };
+    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH };
     const ppo__gemm_job job = *shared_job;
+    const PPO__MASK     all = PPO__MASK_OF(PPO__WIDTH);
     int                 j = 0;
-    for (; j + PANEL <= cols; j += PANEL) PPO__(panel)(PPO__TILE_VECS, 0, PPO__MASK_OF(0), rows, &job, j);
-    const int       vecs = (cols - j + PPO__WIDTH - 1) / PPO__WIDTH;
-    const PPO__MASK mask = PPO__MASK_OF(cols - j - (vecs - 1) * PPO__WIDTH);
-    switch (vecs) {
-#if PPO__TILE_VECS == 4
-    case 4:
-        PPO__(panel)(4, 1, mask, rows, &job, j);
-        break;
-#endif
-    case 3:
-        PPO__(panel)(3, 1, mask, rows, &job, j);
-        break;
-    case 2:
-        PPO__(panel)(2, 1, mask, rows, &job, j);
-        break;
-    case 1:
-        PPO__(panel)(1, 1, mask, rows, &job, j);
-        break;
+    for (; j + WIDE <= cols; j += WIDE) PPO__(tiles)(PPO__TILE_VECS, all, rows, &job, j);
+    if (j + 2 * PPO__WIDTH <= cols) {
+        PPO__(tiles)(2, all, rows, &job, j);
+        j += 2 * PPO__WIDTH;
+    }
+    for (; j < cols; j += PPO__WIDTH) {
+        const int lanes = cols - j < PPO__WIDTH ? cols - j : PPO__WIDTH;
+        PPO__(tiles)(1, PPO__MASK_OF(lanes), rows, &job, j);
     }
 }
 
