@@ -850,6 +850,19 @@ PPO_DEF ppo_space ppo_box(int n, float low, float high);
 PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n);
 PPO_DEF ppo_space ppo_multi_binary(int n);
 
+typedef struct ppo_action {
+    int          discrete; /* PPO_DISCRETE: 0 .. n-1 */
+    const int   *choices;  /* PPO_MULTI_...: [n], choice j is 0 .. sizes[j]-1; PPO_DISCRETE: [1] */
+    const float *box;      /* PPO_BOX: [n] numbers, within [low, high] */
+} ppo_action;
+
+/* Actions of a batch: discrete (rows, 1), for PPO_MULTI_... (rows, n), or box (rows, n), before clipping or
+   squashing; the other is NULL. */
+typedef struct ppo_actions {
+    int   *discrete;
+    float *box;
+} ppo_actions;
+
 /* --------------------------------------------------------------------------------------------------------
    13 Networks
    -------------------------------------------------------------------------------------------------------- */
@@ -960,13 +973,6 @@ typedef struct ppo_outputs {
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
                                              const ppo_inputs *inputs, int parts);
 
-/* Actions of a batch: discrete (rows, 1), for PPO_MULTI_... (rows, n), or box (rows, n), before clipping or
-   squashing; the other is NULL. */
-typedef struct ppo_actions {
-    int   *discrete;
-    float *box;
-} ppo_actions;
-
 /* The log-probability and entropy of actions already taken, both (rows, 1), given forward's policy. A
    squashed Gaussian's entropy has no formula: it is estimated by -logp, as Stable-Baselines3 does. */
 PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, const ppo_outputs *outputs,
@@ -981,12 +987,6 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
    14 Environments and rollouts: the environment interface, many environments side by side, and the buffer of
    what they did
    -------------------------------------------------------------------------------------------------------- */
-
-typedef struct ppo_action {
-    int          discrete; /* PPO_DISCRETE: 0 .. n-1 */
-    const int   *choices;  /* PPO_MULTI_...: [n], choice j is 0 .. sizes[j]-1; PPO_DISCRETE: [1] */
-    const float *box;      /* PPO_BOX: [n] numbers, within [low, high] */
-} ppo_action;
 
 typedef struct ppo_outcome { /* the library zeroes it before every step */
     float reward;
@@ -7393,6 +7393,16 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
 
 /* --------------------------------------------------------------------------------------------------------
    >> 12 Spaces
+
+   Everything that depends on the kind of an action space is a function in one row of the table ppo__spaces;
+   sections 13 to 16 ask the table. The policy network gives a row of `outputs` numbers: logits, or the means of
+   Gaussians. With what belongs to them they are a distribution, from which an action of `width` numbers is
+   chosen, and whose log-probability and KL are recorded on a tape.
+
+   To add an action space: a constant in the enum of kinds with a function like ppo_box() in the interface; a
+   row at its place in ppo__spaces; and those functions of the row that differ. A space of several choices
+   needs no more than sizes[]: ppo__choices_...() do the rest. An action of floats sets `continuous` and is in
+   ppo_actions.box; any other one is in ppo_actions.discrete. Section 16's ppo_export_c() knows these two only.
    -------------------------------------------------------------------------------------------------------- */
 
 static ppo_space ppo__space(int kind, int n) {
@@ -7424,19 +7434,242 @@ PPO_DEF ppo_space ppo_multi_binary(int n) {
     return space;
 }
 
-/* The choices of a space that is not a box: how many, and among how many each. */
+/* The distribution of actions that rows of a policy's outputs describe. */
+typedef struct ppo__distribution {
+    const ppo_space *space;
+    int              squash;  /* continuous: 1: tanh into the box; 0: clipped to it */
+    ppo_tensor      *policy;  /* (rows, outputs) logits, or means */
+    ppo_tensor      *log_std; /* continuous: (1, n) or (rows, n) */
+} ppo__distribution;
+
+/* -- the categorical kinds: one or more choices, each by a softmax of its own -- */
+
+/* The number of choices, and of options of each. */
 static const int *ppo__space_heads(const ppo_space *space, int *heads) {
     *heads = space->kind == PPO_DISCRETE ? 1 : space->n;
     return space->kind == PPO_DISCRETE ? &space->n : space->sizes;
 }
 
-/* Numbers that the policy network gives: a logit per option, or a mean per number. */
-static int ppo__space_outputs(const ppo_space *space) {
-    if (space->kind == PPO_BOX) return space->n;
+static int ppo__choices_outputs(const ppo_space *space) {
     int        heads, sum = 0;
     const int *sizes = ppo__space_heads(space, &heads);
     for (int h = 0; h < heads; ++h) sum += sizes[h];
     return sum;
+}
+
+static ppo_status ppo__choices_check(const ppo_space *space) {
+    int        heads;
+    const int *sizes = ppo__space_heads(space, &heads);
+    if (heads > PPO_MAX_CHOICES)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has %d choices, more than %d", heads,
+                        (int)PPO_MAX_CHOICES);
+    for (int h = 0; h < heads; ++h) {
+        if (sizes[h] > 0 && sizes[h] <= INT_MAX / PPO_MAX_CHOICES) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: choice %d is among %d", h, sizes[h]);
+    }
+    return PPO_OK;
+}
+
+static int ppo__choices_valid(const ppo_space *space, const void *numbers) {
+    int        heads, valid = 1;
+    const int *sizes = ppo__space_heads(space, &heads), *choice = (const int *)numbers;
+    for (int h = 0; h < heads; ++h) valid &= choice[h] >= 0 && choice[h] < sizes[h];
+    return valid;
+}
+
+static void ppo__choices_choose(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions,
+                                size_t at) {
+    int          heads;
+    const int   *sizes = ppo__space_heads(d->space, &heads);
+    const float *logits = d->policy->data + ppo__at(row, d->policy->cols);
+    for (int h = 0; h < heads; logits += sizes[h++])
+        actions->discrete[at * heads + h] =
+            rng ? ppo_categorical_sample(logits, sizes[h], 1, rng) : ppo_categorical_mode(logits, sizes[h]);
+}
+
+static ppo_action ppo__choices_for_env(const ppo_space *space, int squash, const ppo_actions *actions,
+                                       size_t at, float *box) {
+    int        heads;
+    ppo_action action = {0, NULL, NULL};
+    (void)squash, (void)box;
+    ppo__space_heads(space, &heads);
+    action.choices = actions->discrete + at * (size_t)heads;
+    action.discrete = action.choices[0];
+    return action;
+}
+
+static void ppo__choices_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions,
+                              ppo_tensor **logp, ppo_tensor **entropy) {
+    int        heads;
+    const int *sizes = ppo__space_heads(d->space, &heads);
+    ppo_tape_multi_categorical(tape, d->policy, sizes, heads, actions->discrete, logp, entropy);
+}
+
+static ppo_tensor *ppo__choices_kl(ppo_tape *tape, const ppo__distribution *d, const float *old_policy,
+                                   const float *old_log_std) {
+    int        heads;
+    const int *sizes = ppo__space_heads(d->space, &heads);
+    (void)old_log_std;
+    return ppo_tape_multi_categorical_kl(tape, old_policy, sizes, heads, d->policy);
+}
+
+static void ppo__n_text(const ppo_space *space, char *text, size_t size) {
+    snprintf(text, size, "%d", space->n);
+}
+
+static void ppo__sizes_text(const ppo_space *space, char *text, size_t size) {
+    for (size_t j = 0, used = 0; j < (size_t)space->n; ++j)
+        used += (size_t)snprintf(text + used, size - used, j ? ",%d" : "%d", space->sizes[j]);
+}
+
+static ppo_space ppo__parse_discrete(const char *text) {
+    int n = ppo__parse_count(text, &text);
+    return ppo_discrete(*text ? 0 : n);
+}
+
+static ppo_space ppo__parse_multi_discrete(const char *text) {
+    int sizes[PPO_MAX_CHOICES], n = 0;
+    while (n < PPO_MAX_CHOICES && (sizes[n] = ppo__parse_count(text, &text)) > 0) {
+        ++n;
+        if (*text++ != ',') return ppo_multi_discrete(sizes, text[-1] ? 0 : n);
+    }
+    return ppo_multi_discrete(sizes, 0);
+}
+
+static ppo_space ppo__parse_multi_binary(const char *text) {
+    int n = ppo__parse_count(text, &text);
+    return ppo_multi_binary(*text ? 0 : n);
+}
+
+/* -- the box: n independent Gaussians -- */
+
+static int ppo__box_outputs(const ppo_space *space) { return space->n; }
+
+static ppo_status ppo__box_check(const ppo_space *space) {
+    if (space->low < space->high) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: low %g is not below high %g", (double)space->low,
+                    (double)space->high);
+}
+
+static int ppo__box_valid(const ppo_space *space, const void *numbers) {
+    int          valid = 1;
+    const float *x = (const float *)numbers;
+    for (int j = 0; j < space->n; ++j)
+        valid &= ppo__finite(x[j]) && x[j] >= space->low && x[j] <= space->high;
+    return valid;
+}
+
+static const float *ppo__log_std_row(const ppo_tensor *log_std, int row) {
+    return log_std->data + ppo__at(row, ppo__ld_std(log_std));
+}
+
+static void ppo__box_choose(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions,
+                            size_t at) {
+    int          n = d->space->n;
+    const float *mean = d->policy->data + ppo__at(row, n);
+    if (rng) ppo_gaussian_sample(mean, ppo__log_std_row(d->log_std, row), n, rng, actions->box + at * n);
+    else memcpy(actions->box + at * n, mean, n * sizeof(float));
+}
+
+static ppo_action ppo__box_for_env(const ppo_space *space, int squash, const ppo_actions *actions, size_t at,
+                                   float *box) {
+    const float *u = actions->box + at * (size_t)space->n;
+    ppo_action   action = {0, NULL, box};
+    if (squash) ppo_squash(u, (size_t)space->n, space->low, space->high, box);
+    for (int j = 0; j < space->n && !squash; ++j) box[j] = ppo__clamp(u[j], space->low, space->high);
+    return action;
+}
+
+/* A squashed action's log-probability is that of u less the tanh's log-determinant; its negative estimates the
+   entropy. */
+static void ppo__box_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions,
+                          ppo_tensor **logp, ppo_tensor **entropy) {
+    const ppo_space *space = d->space;
+    ppo_tape_gaussian(tape, d->policy, d->log_std, actions->box, logp, entropy);
+    if (!d->squash) return;
+    float *log_det = *logp ? ppo_tape_alloc(tape, (*logp)->rows) : NULL;
+    if (log_det) {
+        ppo_squash_log_det(actions->box, (*logp)->rows, space->n, space->low, space->high, log_det);
+        *logp = ppo_tape_sub(tape, *logp, ppo_tape_constant(tape, log_det, (*logp)->rows, 1));
+    }
+    if (entropy) *entropy = *logp ? ppo_tape_scale(tape, *logp, -1, 0) : NULL;
+}
+
+/* Squashing moves both distributions alike, so it does not change their KL. */
+static ppo_tensor *ppo__box_kl(ppo_tape *tape, const ppo__distribution *d, const float *old_policy,
+                               const float *old_log_std) {
+    return ppo_tape_gaussian_kl(tape, old_policy, old_log_std, d->policy, d->log_std);
+}
+
+static void ppo__box_text(const ppo_space *space, char *text, size_t size) {
+    char low[32], high[32];
+    snprintf(low, sizeof low, "%.9g", (double)space->low);
+    snprintf(high, sizeof high, "%.9g", (double)space->high);
+    ppo__with_point(high);
+    snprintf(text, size, "%d %s %s", space->n, ppo__with_point(low), high);
+}
+
+static ppo_space ppo__parse_box(const char *text) {
+    char   low_text[32], high_text[32], more;
+    double low = 0, high = 0;
+    int    n = ppo__parse_count(text, &text);
+    if (sscanf(text, " %31s %31s%c", low_text, high_text, &more) != 2 || !ppo__parse_number(low_text, &low) ||
+        !ppo__parse_number(high_text, &high))
+        n = 0;
+    return ppo_box(n, (float)low, (float)high);
+}
+
+/* -- the table -- */
+
+typedef struct ppo__space_kind {
+    const char *name;       /* the first word of the space's text in files: "discrete 2" */
+    int         continuous; /* 1: actions are floats, with a log_std, and masks do not apply */
+    int (*outputs)(const ppo_space *space); /* numbers that the policy network gives for an action */
+    ppo_status (*check)(const ppo_space *space);
+    int (*valid)(const ppo_space *space,
+                 const void      *numbers); /* 1: these [width] are an action of the space */
+    /* Action `at` of a batch from a row of the distribution: sampled, or the most likely one if rng is NULL. */
+    void (*choose)(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions, size_t at);
+    /* That action as the environment sees it; box [n] receives numbers that are clipped or squashed. */
+    ppo_action (*for_env)(const ppo_space *space, int squash, const ppo_actions *actions, size_t at,
+                          float *box);
+    /* log pi(action) and the entropy, (rows, 1); entropy may be NULL. */
+    void (*logp)(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions, ppo_tensor **logp,
+                 ppo_tensor **entropy);
+    /* KL(old || new), (rows, 1), exact. */
+    ppo_tensor *(*kl)(ppo_tape *tape, const ppo__distribution *d, const float *old_policy,
+                      const float *old_log_std);
+    void (*print)(const ppo_space *space, char *text, size_t size); /* what follows the name in files */
+    ppo_space (*parse)(const char *text); /* reads it; a space that fails its check if it is something else */
+} ppo__space_kind;
+
+static const ppo__space_kind ppo__spaces[] = {
+    {"discrete", 0, ppo__choices_outputs, ppo__choices_check, ppo__choices_valid, ppo__choices_choose,
+     ppo__choices_for_env, ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_discrete},
+    {"box", 1, ppo__box_outputs, ppo__box_check, ppo__box_valid, ppo__box_choose, ppo__box_for_env,
+     ppo__box_logp, ppo__box_kl, ppo__box_text, ppo__parse_box},
+    {"multi-discrete", 0, ppo__choices_outputs, ppo__choices_check, ppo__choices_valid, ppo__choices_choose,
+     ppo__choices_for_env, ppo__choices_logp, ppo__choices_kl, ppo__sizes_text, ppo__parse_multi_discrete},
+    {"multi-binary", 0, ppo__choices_outputs, ppo__choices_check, ppo__choices_valid, ppo__choices_choose,
+     ppo__choices_for_env, ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_multi_binary},
+};
+enum { PPO__SPACES = sizeof ppo__spaces / sizeof *ppo__spaces };
+
+static const ppo__space_kind *ppo__kind(const ppo_space *space) {
+    return &ppo__spaces[space->kind - PPO_DISCRETE];
+}
+
+static int ppo__space_outputs(const ppo_space *space) { return ppo__kind(space)->outputs(space); }
+
+/* Numbers in one action. */
+static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
+
+static ppo_status ppo__check_space(const ppo_space *space) {
+    if (space->kind < PPO_DISCRETE || space->kind >= PPO_DISCRETE + PPO__SPACES)
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "action_space.kind is %d: use ppo_discrete(), ppo_box() or their like", space->kind);
+    if (space->n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has no actions: n is %d", space->n);
+    return ppo__kind(space)->check(space);
 }
 
 /* The first choice for which a mask leaves nothing; -1: there is none. */
@@ -7451,88 +7684,22 @@ static int ppo__choice_without_action(const ppo_space *space, const unsigned cha
     return -1;
 }
 
-/* Numbers in one action. */
-static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
-
-static ppo_status ppo__check_space(const ppo_space *space) {
-    if (space->kind < PPO_DISCRETE || space->kind > PPO_MULTI_BINARY) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "action_space.kind is %d: use ppo_discrete(), ppo_box() or their like", space->kind);
-    }
-    if (space->n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has no actions: n is %d", space->n);
-    if (space->kind == PPO_BOX && !(space->low < space->high)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: low %g is not below high %g", (double)space->low,
-                        (double)space->high);
-    }
-    if (space->kind != PPO_MULTI_DISCRETE && space->kind != PPO_MULTI_BINARY) return PPO_OK;
-    if (space->n > PPO_MAX_CHOICES) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has %d choices, more than %d", space->n,
-                        (int)PPO_MAX_CHOICES);
-    }
-    for (int j = 0; j < space->n; ++j) {
-        if (space->sizes[j] > 0 && space->sizes[j] <= INT_MAX / PPO_MAX_CHOICES) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: choice %d is among %d", j, space->sizes[j]);
-    }
-    return PPO_OK;
-}
-
 /* "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4" */
 enum { PPO__SPACE_SIZE = 16 + 12 * PPO_MAX_CHOICES };
 
 static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) {
-    static const char *const kinds[] = {"", "discrete", "box", "multi-discrete", "multi-binary"};
-    const size_t             size = PPO__SPACE_SIZE;
-    size_t                   used = (size_t)snprintf(text, size, "%s", kinds[space->kind]);
-    if (space->kind == PPO_MULTI_DISCRETE) {
-        for (int j = 0; j < space->n; ++j) {
-            used += (size_t)snprintf(text + used, size - used, "%c%d", j ? ',' : ' ', space->sizes[j]);
-        }
-        return;
-    }
-    used += (size_t)snprintf(text + used, size - used, " %d", space->n);
-    for (int k = 0; k < 2 && space->kind == PPO_BOX; ++k) {
-        char number[32];
-        snprintf(number, sizeof number, "%.9g", (double)(k ? space->high : space->low));
-        used += (size_t)snprintf(text + used, size - used, " %s", ppo__with_point(number));
-    }
+    int used = snprintf(text, PPO__SPACE_SIZE, "%s ", ppo__kind(space)->name);
+    ppo__kind(space)->print(space, text + used, PPO__SPACE_SIZE - (size_t)used);
 }
 
-/* "3,2,4" into sizes; returns how many, 0 if that is not what text says. */
-static int ppo__parse_sizes(const char *text, int *sizes) {
-    for (int n = 0; n < PPO_MAX_CHOICES; ++text) {
-        sizes[n] = ppo__parse_count(text, &text);
-        if (!sizes[n++]) return 0;
-        if (*text != ',') return *text ? 0 : n;
-    }
-    return 0;
-}
-
-/* What ppo__space_text() wrote; a space that fails its check, if the text is something else. */
+/* What ppo__space_text() wrote; a space that fails its check if the text is something else. */
 static ppo_space ppo__parse_space(const char *text) {
-    int         n, sizes[PPO_MAX_CHOICES];
-    const char *rest = text;
-    char        low_text[32], high_text[32], more;
-    double      low, high;
-    ppo_space   none = ppo__space(0, 0);
-    if (strncmp(text, "discrete ", 9) == 0) {
-        n = ppo__parse_count(text + 9, &rest);
-        return *rest ? none : ppo_discrete(n);
+    size_t length = strcspn(text, " ");
+    for (int k = 0; k < PPO__SPACES && text[length]; ++k) {
+        if (strlen(ppo__spaces[k].name) == length && !memcmp(text, ppo__spaces[k].name, length))
+            return ppo__spaces[k].parse(text + length + 1);
     }
-    if (strncmp(text, "multi-binary ", 13) == 0) {
-        n = ppo__parse_count(text + 13, &rest);
-        return *rest ? none : ppo_multi_binary(n);
-    }
-    if (strncmp(text, "multi-discrete ", 15) == 0) {
-        n = ppo__parse_sizes(text + 15, sizes);
-        return ppo_multi_discrete(sizes, n);
-    }
-    if (strncmp(text, "box ", 4) == 0) {
-        n = ppo__parse_count(text + 4, &rest);
-        int numbers = sscanf(rest, " %31s %31s%c", low_text, high_text, &more) == 2 &&
-                      ppo__parse_number(low_text, &low) && ppo__parse_number(high_text, &high);
-        return numbers ? ppo_box(n, (float)low, (float)high) : none;
-    }
-    return none;
+    return ppo__space(0, 0);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7823,7 +7990,8 @@ static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_
     layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, ppo__space_outputs(&config->action_space));
     status = ppo_mlp_init(&model->actor, model->params, "actor", sizes, layers, activation, PPO_IDENTITY,
                           0.01f, rng);
-    if (!status && config->action_space.kind == PPO_BOX) status = ppo__actor_critic_log_std(model, config);
+    if (!status && ppo__kind(&config->action_space)->continuous)
+        status = ppo__actor_critic_log_std(model, config);
     if (status) return status;
     layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, 1);
     status = ppo_mlp_init(&model->critic, model->params, "critic", sizes, layers, activation, PPO_IDENTITY, 1,
@@ -7851,7 +8019,7 @@ static ppo_status ppo__check_model(const ppo_model_config *config) {
     }
     ppo_status status = ppo__check_space(space);
     if (status) return status;
-    if (config->squash && space->kind == PPO_BOX && !ppo__finite(space->high - space->low)) {
+    if (config->squash && ppo__kind(space)->continuous && !ppo__finite(space->high - space->low)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "squash needs a box of finite size, not %g to %g",
                         (double)space->low, (double)space->high);
     }
@@ -7869,8 +8037,8 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
     model->obs_size = config->obs_size;
     model->action_space = config->action_space;
     model->shared = config->shared_trunk && config->layers;
-    model->gsde = config->gsde && config->action_space.kind == PPO_BOX;
-    model->squash = config->squash && config->action_space.kind == PPO_BOX;
+    model->gsde = config->gsde && ppo__kind(&config->action_space)->continuous;
+    model->squash = config->squash && ppo__kind(&config->action_space)->continuous;
     status = ppo__actor_critic_networks(model, config);
     if (status) ppo_actor_critic_free(model);
     return status;
@@ -7904,7 +8072,7 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
         int last = model->actor.layers - 1;
         out.features = ppo__mlp_layers(tape, &model->actor, x, 0, last);
         out.policy = ppo__mlp_layers(tape, &model->actor, out.features, last, last + 1);
-        if (inputs->mask && model->action_space.kind != PPO_BOX) {
+        if (inputs->mask && !ppo__kind(&model->action_space)->continuous) {
             out.policy = ppo_tape_mask(tape, out.policy, inputs->mask);
         }
         out.log_std = model->gsde ? ppo__gsde_log_std(tape, model->log_std, out.features) : model->log_std;
@@ -7913,64 +8081,29 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
     return out;
 }
 
-/* logp of the squashed action from that of u, and -logp as the estimate of the entropy. */
-static void ppo__tape_squash(ppo_tape *tape, const ppo_space *space, const float *u, ppo_tensor **logp,
-                             ppo_tensor **entropy) {
-    float *log_det = *logp ? ppo_tape_alloc(tape, (*logp)->rows) : NULL;
-    if (log_det) {
-        ppo_squash_log_det(u, (*logp)->rows, space->n, space->low, space->high, log_det);
-        *logp = ppo_tape_sub(tape, *logp, ppo_tape_constant(tape, log_det, (*logp)->rows, 1));
-    }
-    if (entropy) *entropy = *logp ? ppo_tape_scale(tape, *logp, -1, 0) : NULL;
+static ppo__distribution ppo__distribution_of(const ppo_actor_critic *model, const ppo_outputs *outputs) {
+    ppo__distribution d = {&model->action_space, model->squash, outputs->policy, outputs->log_std};
+    return d;
 }
 
 PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, const ppo_outputs *outputs,
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy) {
-    const ppo_space *space = &model->action_space;
-    if (space->kind == PPO_BOX) {
-        ppo_tape_gaussian(tape, outputs->policy, outputs->log_std, actions->box, logp, entropy);
-        if (model->squash) ppo__tape_squash(tape, space, actions->box, logp, entropy);
-    } else {
-        int        heads;
-        const int *sizes = ppo__space_heads(space, &heads);
-        ppo_tape_multi_categorical(tape, outputs->policy, sizes, heads, actions->discrete, logp, entropy);
-    }
+    ppo__distribution d = ppo__distribution_of(model, outputs);
+    ppo__kind(d.space)->logp(tape, &d, actions, logp, entropy);
 }
 
-/* Squashing moves both distributions alike, so their KL stays what it is. */
 PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *model,
                                         const ppo_outputs *outputs, const float *old_policy,
                                         const float *old_log_std) {
-    const ppo_space *space = &model->action_space;
-    if (space->kind == PPO_BOX) {
-        return ppo_tape_gaussian_kl(tape, old_policy, old_log_std, outputs->policy, outputs->log_std);
-    }
-    int        heads;
-    const int *sizes = ppo__space_heads(space, &heads);
-    return ppo_tape_multi_categorical_kl(tape, old_policy, sizes, heads, outputs->policy);
+    ppo__distribution d = ppo__distribution_of(model, outputs);
+    return ppo__kind(d.space)->kl(tape, &d, old_policy, old_log_std);
 }
 
-/* The log standard deviations of a row. */
-static const float *ppo__log_std_row(const ppo_outputs *outputs, int row) {
-    return outputs->log_std->data + ppo__at(row, ppo__ld_std(outputs->log_std));
-}
-
-/* Action `at` of a batch, from a row of the policy's outputs: sampled, or the likeliest where rng is NULL. */
+/* Action `at` of a batch from a row of the policy's outputs: sampled, or the most likely one if rng is NULL. */
 static void ppo__choose_action(const ppo_actor_critic *model, const ppo_outputs *outputs, int row,
                                ppo_rng *rng, const ppo_actions *actions, size_t at) {
-    const float *policy = outputs->policy->data + ppo__at(row, outputs->policy->cols);
-    int          n = model->action_space.n, heads;
-    if (model->action_space.kind == PPO_BOX) {
-        float *action = actions->box + at * n;
-        if (rng) ppo_gaussian_sample(policy, ppo__log_std_row(outputs, row), n, rng, action);
-        else memcpy(action, policy, n * sizeof(float));
-        return;
-    }
-    const int *sizes = ppo__space_heads(&model->action_space, &heads);
-    for (int h = 0; h < heads; policy += sizes[h++]) {
-        actions->discrete[at * heads + h] =
-            rng ? ppo_categorical_sample(policy, sizes[h], 1, rng) : ppo_categorical_mode(policy, sizes[h]);
-    }
+    ppo__distribution d = ppo__distribution_of(model, outputs);
+    ppo__kind(d.space)->choose(&d, row, rng, actions, at);
 }
 
 /* A Gaussian action by gsde's exploration matrix E (features, n), which the caller keeps for some steps. */
@@ -7981,21 +8114,9 @@ static void ppo__explore(const ppo_outputs *outputs, int row, const float *noise
                    action, n);
 }
 
-/* That action as the environment sees it; box [n] receives the numbers clipped or squashed into the box. */
 static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_actions *actions, size_t at,
                                       float *box) {
-    const ppo_space *space = &model->action_space;
-    ppo_action       action = {0, NULL, NULL};
-    if (space->kind != PPO_BOX) {
-        action.choices = actions->discrete + at * (size_t)ppo__space_width(space);
-        action.discrete = action.choices[0];
-        return action;
-    }
-    const float *u = actions->box + at * (size_t)space->n;
-    action.box = box;
-    if (model->squash) ppo_squash(u, (size_t)space->n, space->low, space->high, box);
-    for (int j = 0; j < space->n && !model->squash; ++j) box[j] = ppo__clamp(u[j], space->low, space->high);
-    return action;
+    return ppo__kind(&model->action_space)->for_env(&model->action_space, model->squash, actions, at, box);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -8207,7 +8328,7 @@ static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mas
 
 /* 1 if the environment's masks count. */
 static int ppo__env_masks(const ppo_env *env) {
-    return env->action_mask && env->action_space.kind != PPO_BOX;
+    return env->action_mask && !ppo__kind(&env->action_space)->continuous;
 }
 
 /* The columns of a rollout: where the pointer is, bytes per sample (0: it is not kept), and whether
@@ -8228,7 +8349,7 @@ typedef struct ppo__column {
 static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int keep_policy,
                          ppo__column *columns) {
     const ppo_space  *space = &model->action_space;
-    int               box = space->kind == PPO_BOX, n = space->n, recurrent = model->core.width;
+    int               box = ppo__kind(space)->continuous, n = space->n, recurrent = model->core.width;
     int               outputs = ppo__space_outputs(space);
     const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size, 1),
                                PPO__COLUMN(actions.discrete, box ? 0 : ppo__space_width(space), 1),
@@ -8462,7 +8583,8 @@ static ppo_status ppo__record(ppo__worker *worker, int e, size_t at, const ppo_o
     long            step = (long)collector->envs.steps[e];
     rollout->logp[at] = logp->data[row];
     if (rollout->policy) memcpy(rollout->policy + at * n, out->policy->data + row * n, n * sizeof(float));
-    if (rollout->log_std) memcpy(rollout->log_std + at * n, ppo__log_std_row(out, row), n * sizeof(float));
+    if (rollout->log_std)
+        memcpy(rollout->log_std + at * n, ppo__log_std_row(out->log_std, row), n * sizeof(float));
     if (width) memcpy(collector->state + e * width, out->state->data + row * width, width * sizeof(float));
     return ppo__check_number(logp->data[row], "log-probability", -1, e, step);
 }
@@ -9042,7 +9164,7 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
         if (!ppo__finite(obs[j]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: observation[%d] is not finite", j);
     }
-    if (model->action_space.kind == PPO_BOX) mask = NULL;
+    if (ppo__kind(&model->action_space)->continuous) mask = NULL;
     int choice = mask ? ppo__choice_without_action(&model->action_space, mask) : -1;
     if (choice >= 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act_masked: the mask leaves no action (choice %d)", choice);
