@@ -9,7 +9,7 @@ ARGS      =
 CSV       = build/progress.csv
 
 HEADERS  := ppo.h $(wildcard stb_ds.h examples/*.h examples/envs/*.h*)
-EXAMPLES := $(patsubst examples/%.c,build/%,$(wildcard examples/*.c))
+EXAMPLES := $(patsubst examples/%.c,build/%,$(filter-out examples/ppo.c,$(wildcard examples/*.c)))
 
 all: $(EXAMPLES) ## builds the examples (also: plain `make`)
 
@@ -36,26 +36,39 @@ lunarlander: build/lunarlander ## builds build/train with LunarLander, which nee
 build/lunarlander: examples/lunarlander.cpp examples/train.c $(HEADERS) Makefile | build/stb_ds.found build/box2d.found
 	$(CXX) -std=c++17 $(CXXFLAGS) -I. $< -o $@ -lbox2d $(LDLIBS)
 
-build/%: examples/%.c $(HEADERS) Makefile | build/stb_ds.found
+# The library is compiled once. Each example is a program in one file, which `cc -O2 -I. FILE -lm` compiles as well;
+# PPO__IMPLEMENTED keeps the implementation out of it here.
+build/ppo.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile | build/stb_ds.found
+	$(CC) $(CFLAGS) -Wall -Wextra -I. -c $< -o $@
+
+build/%: examples/%.c build/ppo.o $(HEADERS) Makefile
 	@rm -f $@
-	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS)
+	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< build/ppo.o -o $@ $(LDLIBS)
 
-# --- tests: each program of tests/ as it is, and with sanitizers; static, to compile no more than a test uses -------
+# --- tests ---------------------------------------------------------------------------------------------------------
 
-SANITIZE_ASAN := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
-SANITIZE_TSAN := -O1 -g -fsanitize=thread
-TEST_FLAGS    := -DPPO_STATIC -I.
-THREADED      := $(basename $(notdir $(shell grep -l thread tests/test_*.c)))
+# The test programs are built in three flavours: plain, with AddressSanitizer and UndefinedBehaviorSanitizer, and those
+# that use threads with ThreadSanitizer. What takes long under a sanitizer is smaller there (PPO_TEST_SMALL). Most
+# programs link the flavour's ppo.o; those that test private functions contain the implementation.
+PLAIN_FLAGS  := -O2 -Wall -Wextra
+ASAN_FLAGS   := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DPPO_TEST_SMALL
+TSAN_FLAGS   := -O1 -g -fsanitize=thread -DPPO_TEST_SMALL
 
-NAMES := $(basename $(notdir $(wildcard tests/test_*.c)))
-PLAIN := $(NAMES:%=build/plain/%)
-ASAN  := $(NAMES:%=build/asan/%)
-TSAN  := $(patsubst %,build/tsan/%,$(filter $(THREADED),$(NAMES)))
+NAMES    := $(basename $(notdir $(wildcard tests/test_*.c)))
+THREADED := $(basename $(notdir $(shell grep -l thread tests/test_*.c)))
+PRIVATE  := $(basename $(notdir $(shell grep -l 'define PPO_IMPLEMENTATION' tests/test_*.c)))
+LINKED   := $(filter-out $(PRIVATE),$(NAMES))
+PLAIN    := $(NAMES:%=build/plain/%)
+ASAN     := $(NAMES:%=build/asan/%)
+TSAN     := $(THREADED:%=build/tsan/%)
 CUDA_HEADERS := $(wildcard ppo_cuda.cuh tests/cuda_*.h)
 TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tests/golden/*.h))
 
 # LunarLander is optional: without a C++ compiler and Box2D its test is left out.
-LUNAR = $(if $(wildcard build/box2d.found),build/plain/test_lunarlander build/asan/test_lunarlander)
+LUNAR := build/plain/test_lunarlander build/asan/test_lunarlander
+LUNAR_IF_THERE = $(if $(wildcard build/box2d.found),$(LUNAR))
+build/plain/test_lunarlander: build/ppo.o
+build/asan/test_lunarlander: build/asan/ppo.o
 
 # Kernels of CUDA run in an emulation, which is C++: without a compiler for that their tests are left out.
 CUDA_NAMES := $(basename $(notdir $(wildcard tests/test_cuda*.cpp)))
@@ -73,38 +86,44 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh $(CUDA) $(PLAIN) $(ASAN) \
-	    $(TSAN) $(LUNAR) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh
+	    $(TSAN) $(LUNAR_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh
 
 test-long: $(EXAMPLES) $(ASAN) build/plain/test_math ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats
 	@sh tests/seeds.sh
 	@KILLS=100 PPO_FUZZ=100000 PPO_EVERY_FLOAT=1 sh tests/run.sh -j$(PROCESSORS) build/plain/test_math build/asan/test_files \
 	    build/asan/test_checkpoints build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
 
-test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR) $(CUDA)
+test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR_IF_THERE) $(CUDA)
 
-build/plain/%: tests/%.c $(TEST_HEADERS) Makefile
-	@mkdir -p $(@D); rm -f $@
-	$(CC) -O2 -Wall -Wextra $(TEST_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
+build/plain/%: FLAVOUR = $(PLAIN_FLAGS)
+build/asan/%:  FLAVOUR = $(ASAN_FLAGS)
+build/tsan/%:  FLAVOUR = $(TSAN_FLAGS)
 
-build/asan/%: tests/%.c $(TEST_HEADERS) Makefile
-	@mkdir -p $(@D); rm -f $@
-	$(CC) $(SANITIZE_ASAN) $(TEST_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
+# The library for the test program $@: the object of its flavour, or a static copy.
+LIBRARY = $(if $(filter $(@F),$(PRIVATE)),-DPPO_STATIC,$(filter %/ppo.o,$^))
 
-build/tsan/%: tests/%.c $(TEST_HEADERS) Makefile
-	@mkdir -p $(@D); rm -f $@
-	$(CC) $(SANITIZE_TSAN) $(TEST_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
+build/asan/ppo.o build/tsan/ppo.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile | build/stb_ds.found
+	@mkdir -p $(@D)
+	$(CC) $(FLAVOUR) -I. -c $< -o $@
 
-build/plain/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
-	@mkdir -p $(@D); rm -f $@
-	$(CXX) -std=c++17 -O2 -Wall -Wextra -Wno-missing-field-initializers $(TEST_FLAGS) $< -o $@ -lcmocka -lbox2d $(LDLIBS)
+$(LINKED:%=build/plain/%): build/ppo.o
+$(LINKED:%=build/asan/%):  build/asan/ppo.o
+$(filter $(LINKED:%=build/tsan/%),$(TSAN)): build/tsan/ppo.o
 
-build/asan/test_lunarlander: tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
+$(PLAIN): build/plain/%: tests/%.c
+$(ASAN):  build/asan/%:  tests/%.c
+$(TSAN):  build/tsan/%:  tests/%.c
+$(PLAIN) $(ASAN) $(TSAN): $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CXX) -std=c++17 $(SANITIZE_ASAN) $(TEST_FLAGS) $< -o $@ -lcmocka -lbox2d $(LDLIBS)
+	$(CC) $(FLAVOUR) -I. tests/$(@F).c $(LIBRARY) -o $@ -lcmocka $(LDLIBS)
+
+$(LUNAR): tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@
+	$(CXX) -std=c++17 $(FLAVOUR) -Wall -Wextra -Wno-missing-field-initializers -I. $< $(LIBRARY) -o $@ -lcmocka -lbox2d $(LDLIBS)
 
 build/asan/test_cuda%: tests/test_cuda%.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CXX) -std=c++17 $(SANITIZE_ASAN) -Wall -Wextra -Wno-missing-field-initializers $(TEST_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
+	$(CXX) -std=c++17 $(FLAVOUR) -Wall -Wextra -Wno-missing-field-initializers -DPPO_STATIC -I. $< -o $@ -lcmocka $(LDLIBS)
 
 # --- bench --------------------------------------------------------------------------------------------------------
 

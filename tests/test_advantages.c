@@ -1,5 +1,4 @@
 /* Section 7: generalized advantage estimation, whitening, explained variance. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "golden/core.h"

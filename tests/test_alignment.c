@@ -1,6 +1,5 @@
 /* Section 15: supervised fine-tuning, reward models and DPO, on small languages whose entropy and preferences are
    known, and against Hugging Face's and TRL's numbers. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "golden/language.h"

@@ -1,5 +1,4 @@
 /* Section 5: every operation against central differences, and what the tape promises. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "test.h"

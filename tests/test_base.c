@@ -1,5 +1,4 @@
 /* Section 1: the text of the last error, the allocator hook, the clock. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "test.h"

@@ -1,5 +1,4 @@
 /* Section 13: the training loop, its promises (same bits, no allocation, ratio 1), settings, evaluation. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "../examples/envs/cartpole.h"

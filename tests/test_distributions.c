@@ -1,6 +1,5 @@
 /* Section 6: categorical, also several at once and masked, diagonal Gaussian, also squashed; against PyTorch's
    distributions and their own definitions. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "golden/control.h"

@@ -1,6 +1,5 @@
 /* The environments of examples/envs/: the classic tasks against Gymnasium's, step by step; the others against
    models of their own and against the numbers that their comments claim. (CartPole: test_rollouts.c.) */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "../examples/envs/acrobot.h"

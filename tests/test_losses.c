@@ -1,5 +1,4 @@
 /* Section 8: losses and their gradients, against PyTorch and TRL. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "golden/control.h"

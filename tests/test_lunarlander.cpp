@@ -1,6 +1,5 @@
 /* examples/envs/lunarlander.hpp: recorded episodes of Gymnasium's LunarLander-v3, and statistics of its
    landings; the same bits again, on any thread; the picture. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "../examples/envs/lunarlander.hpp"

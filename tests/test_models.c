@@ -1,5 +1,4 @@
 /* Section 11: multilayer perceptrons and the actor-critic, against PyTorch's and Stable-Baselines3's. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "golden/control.h"
@@ -58,7 +57,7 @@ static void visit_flat(const ppo_actor_critic *model, int which, float *flat, in
     int                      at = 0;
     for (int p = 0; p < COUNT(prefixes); p++)
         for (int bias = 0; bias < 2; bias++)
-            for (int i = 0; i < (int)stbds_arrlen(model->params->tensors); i++) {
+            for (int i = 0; i < model->params->tensor_count; i++) {
                 const char *name = model->params->names[i];
                 if (strncmp(name, prefixes[p], strlen(prefixes[p])) || (strstr(name, "bias") != NULL) != bias)
                     continue;
@@ -166,7 +165,7 @@ static void initial_weights_are_orthogonal_with_their_gains_and_biases_zero(void
     (void)state;
     for (int shared = 0; shared < 2; shared++) {
         ppo_actor_critic model = create(10, ppo_box(3, -1, 1), widths, 3, PPO_TANH, shared);
-        for (int i = 0; i < (int)stbds_arrlen(model.params->tensors); i++) {
+        for (int i = 0; i < model.params->tensor_count; i++) {
             const ppo_tensor *t = model.params->tensors[i];
             const char       *name = model.params->names[i];
             int               head = shared || strstr(name, ".3.") != NULL; /* of the actor or the critic */
@@ -182,7 +181,7 @@ static void initial_weights_are_orthogonal_with_their_gains_and_biases_zero(void
 }
 
 static int has_parameter(const ppo_actor_critic *model, const char *name, int rows, int cols) {
-    for (int i = 0; i < (int)stbds_arrlen(model->params->tensors); i++) {
+    for (int i = 0; i < model->params->tensor_count; i++) {
         const ppo_tensor *t = model->params->tensors[i];
         if (strcmp(model->params->names[i], name) == 0) return t->rows == rows && t->cols == cols;
     }
@@ -194,16 +193,16 @@ static void parameters_have_the_names_and_shapes_that_were_promised(void **state
     ppo_actor_critic own = create(10, ppo_discrete(4), widths, 3, PPO_TANH, 0),
                      shared = create(10, ppo_box(3, -1, 1), widths, 3, PPO_RELU, 1);
     ppo_actor_critic linear = create(10, ppo_discrete(4), NULL, 0, PPO_TANH, 1);
-    assert_int_equal(stbds_arrlen(own.params->tensors), 16);
+    assert_int_equal(own.params->tensor_count, 16);
     assert_true(has_parameter(&own, "actor.0.weight", 10, 16) && has_parameter(&own, "actor.0.bias", 1, 16));
     assert_true(has_parameter(&own, "actor.2.weight", 8, 12) && has_parameter(&own, "actor.3.weight", 12, 4));
     assert_true(has_parameter(&own, "critic.3.weight", 12, 1) && has_parameter(&own, "critic.3.bias", 1, 1));
     assert_null(own.log_std);
-    assert_int_equal(stbds_arrlen(shared.params->tensors), 6 + 2 + 2 + 1);
+    assert_int_equal(shared.params->tensor_count, 6 + 2 + 2 + 1);
     assert_true(has_parameter(&shared, "trunk.2.weight", 8, 12) &&
                 has_parameter(&shared, "actor.0.weight", 12, 3));
     assert_true(has_parameter(&shared, "critic.0.weight", 12, 1) && shared.log_std->cols == 3);
-    assert_int_equal(stbds_arrlen(linear.params->tensors), 4);
+    assert_int_equal(linear.params->tensor_count, 4);
     assert_true(has_parameter(&linear, "actor.0.weight", 10, 4) &&
                 has_parameter(&linear, "critic.0.weight", 10, 1));
     ppo_actor_critic_free(&own);
@@ -231,7 +230,7 @@ static void the_same_seed_gives_the_same_weights_and_another_one_others(void **s
 
 static double gradient_size(const ppo_actor_critic *model, const char *prefix) {
     double sum = 0;
-    for (int i = 0; i < (int)stbds_arrlen(model->params->tensors); i++) {
+    for (int i = 0; i < model->params->tensor_count; i++) {
         const ppo_tensor *t = model->params->tensors[i];
         if (strncmp(model->params->names[i], prefix, strlen(prefix))) continue;
         for (int k = 0; k < t->rows * t->cols; k++) sum += fabs(t->grad[k]);

@@ -1,5 +1,4 @@
 /* Section 10: running mean and variance, as Stable-Baselines3 keeps them. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "golden/core.h"

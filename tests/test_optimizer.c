@@ -1,5 +1,4 @@
 /* Section 9: Adam, gradient clipping, schedules, the adaptive KL coefficient. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "golden/core.h"

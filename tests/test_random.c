@@ -1,6 +1,5 @@
 /* Section 2: the generator. Statistical tests use fixed seeds; their limits are 5 standard deviations or p =
    1e-6. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "golden/core.h"

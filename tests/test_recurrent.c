@@ -1,6 +1,5 @@
 /* The recurrent core (section 11) against PyTorch's GRU, and what sections 12 and 13 make of it: states in
    rollouts, pieces of sequences in minibatches, memory when acting. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "golden/control.h"

@@ -1,5 +1,4 @@
 /* Section 17: the progress line, the curve in characters and as SVG, the log. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "test.h"
@@ -10,6 +9,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_LINES = 400, MAX_LINE = 1200 };

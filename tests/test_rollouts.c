@@ -1,5 +1,4 @@
 /* Section 12: what an environment may rely on, what the rollout holds, and CartPole against Gymnasium's. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "../examples/envs/cartpole.h"

@@ -1,6 +1,5 @@
 /* Sections 12 and 13 for every kind of policy: several choices at once, masks, squashing, state-dependent
    exploration, and recurrent ones among them. What test_control.c says of plain policies must hold for all. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "test.h"

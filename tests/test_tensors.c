@@ -1,7 +1,7 @@
 /* Section 4: the parameter set and orthogonal initialization. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
+#include "stb.h"
 #include "test.h"
 
 static size_t size_of(const ppo_tensor *t) { return (size_t)t->rows * (size_t)t->cols; }

@@ -1,11 +1,11 @@
 /* The transformer's operations (section 5), the model (section 11) and its file (section 16), against a GPT-2 of
    Hugging Face, PyTorch's layers and double precision. PPO_FUZZ=100000 sets how many damaged files the last test
    tries. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "golden/language.h"
 
+#include "stb.h"
 #include "test.h"
 
 #include <unistd.h>

@@ -1,6 +1,5 @@
 /* Section 13's variants of the algorithm: penalties that adapt, schedules, a critic of another pace or none at
    all, and the presets that put them together. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
 #include "test.h"

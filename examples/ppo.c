@@ -1,0 +1,3 @@
+/* ppo.c - the library, compiled once: the other files of a program include ppo.h for its declarations only. */
+#define PPO_IMPLEMENTATION
+#include "ppo.h"
