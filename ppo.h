@@ -14637,14 +14637,11 @@ static ppo_status ppo__append_event(ppo__log_file *log, int64_t steps, int field
 static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, int64_t steps) {
     static const unsigned char start[] = {1 << 3 | 0, 1};
     double                     now = ppo__wall_time(), second = floor(now);
-    long                       process = 0, micro = (long)(1e6 * (now - second));
-#if defined(__unix__) || defined(__APPLE__)
-    process = (long)getpid();
-#endif
+    long                       micro = (long)(1e6 * (now - second));
     for (FILE *taken = NULL;; ++micro) {
         ppo_status status =
             ppo__check_path(snprintf(log->path, PPO__PATH, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld",
-                                     directory, second, micro, process));
+                                     directory, second, micro, ppo__process_id()));
         if (status) return status;
         taken = fopen(log->path, "rb");
         if (!taken) break;

@@ -1,4 +1,4 @@
-/* Section 7: generalized advantage estimation, whitening, explained variance. */
+/* Section 8: generalized advantage estimation, whitening, explained variance. */
 #include "../ppo.h"
 
 #include "golden/core.h"

@@ -1,4 +1,4 @@
-/* Section 6: categorical, also several at once and masked, diagonal Gaussian, also squashed; against PyTorch's
+/* Section 7: categorical, also several at once and masked; diagonal Gaussian, also squashed; against PyTorch's
    distributions and their own definitions. */
 #include "../ppo.h"
 

@@ -1,4 +1,4 @@
-/* Section 10: running mean and variance, as Stable-Baselines3 keeps them. */
+/* Section 11: running mean and variance, as Stable-Baselines3 keeps them. */
 #include "../ppo.h"
 
 #include "golden/core.h"

@@ -1,4 +1,4 @@
-/* Section 9: Adam, gradient clipping, schedules, the adaptive KL coefficient. */
+/* Section 10: Adam, gradient clipping, schedules, the adaptive KL coefficient. */
 #include "../ppo.h"
 
 #include "golden/core.h"

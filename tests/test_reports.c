@@ -1,5 +1,15 @@
-/* Section 17: the progress line, the curve in characters and as SVG, the log. */
+/* Section 23: the progress line, the curve in characters and as SVG, the log. */
+#include <stdio.h>
+
+/* Seeks of the library fail where a test says so. */
+static int seeks_fail;
+static int fseek_or_fail(FILE *file, long offset, int whence) {
+    return seeks_fail ? -1 : fseek(file, offset, whence);
+}
+#define fseek fseek_or_fail
+#define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#undef fseek
 
 #include "test.h"
 #include "golden/events.h"
@@ -79,6 +89,23 @@ static void progress_copes_without_a_finished_episode(void **state) {
     assert_int_equal(p.lines, 1);
     assert_null(strstr(p.line[0], "nan"));
     assert_non_null(strstr(p.line[0], "1000/2000"));
+}
+
+static void progress_shows_returns_of_every_size(void **state) {
+    (void)state;
+    static const struct {
+        float       mean_return;
+        const char *text;
+    } cases[] = {{-0.004f, "return    -0.00 "}, {-123456.789f, "return -123456.79 "}, {-3e38f, "return   -3e+38 "},
+                 {INFINITY, "return      inf "}, {-INFINITY, "return     -inf "}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_progress progress = progress_at(1, 2);
+        FILE        *file = paper();
+        progress.mean_return = cases[i].mean_return;
+        ppo_print_progress(&progress, file);
+        read_back(file);
+        if (!strstr(p.line[0], cases[i].text)) fail_msg("\"%s\" lacks \"%s\"", p.line[0], cases[i].text);
+    }
 }
 
 static void progress_of_a_long_run_is_about_twenty_lines_and_the_last_step_is_told(void **state) {
@@ -238,10 +265,14 @@ static void a_curve_over_all_floats_has_finite_labels_and_keeps_its_shape(void *
 
 static void impossible_sizes_and_pointers_do_no_harm(void **state) {
     (void)state;
-    static const int sizes[] = {-5, 0, 1, 2, 13, 1000};
+    static const int sizes[] = {INT_MIN, -5, 0, 1, 2, 13, 1000, INT_MAX};
     float            x[2] = {0, 1}, y[2] = {-3e38f, 3e38f};
-    for (int i = 0; i < COUNT(sizes); i++)
-        for (int k = 0; k < COUNT(sizes); k++) draw("t", x, y, 2, sizes[i], sizes[k] > 300 ? 300 : sizes[k]);
+    for (int i = 0; i < COUNT(sizes); i++) {
+        for (int k = 0; k < COUNT(sizes); k++) {
+            draw("t", x, y, 2, sizes[i], sizes[k]);
+            assert_within(12 + 256, 3 + 256);
+        }
+    }
     draw(NULL, x, y, -1, 40, 10);
     draw(NULL, NULL, y, 2, 40, 10);
     draw(NULL, x, NULL, 2, 40, 10);
@@ -686,12 +717,12 @@ static field next_field(const unsigned char **at, const unsigned char *end) {
 }
 
 typedef struct event {
-    double wall_time;
-    long   step;
-    char   version[32];
-    int    session, scalars;
-    char   tag[MAX_COLUMNS][256];
-    float  value[MAX_COLUMNS];
+    double  wall_time;
+    int64_t step;
+    char    version[32];
+    int     session, scalars;
+    char    tag[MAX_COLUMNS][256];
+    float   value[MAX_COLUMNS];
 } event;
 
 static struct {
@@ -717,7 +748,7 @@ static void decode_event(event *e, const unsigned char *at, const unsigned char 
     while (at < end) {
         field f = next_field(&at, end);
         if (f.number == 1) memcpy(&e->wall_time, &f.bits, 8);
-        if (f.number == 2) e->step = (long)f.bits;
+        if (f.number == 2) e->step = (int64_t)f.bits;
         if (f.number == 3) snprintf(e->version, sizeof e->version, "%.*s", (int)f.bits, f.data);
         if (f.number == 5) decode_summary(e, f);
         if (f.number == 7) e->session = f.bits == 2 && f.data[0] == 8 ? f.data[1] : -1;
@@ -967,6 +998,52 @@ static void a_resume_on_a_full_disk_leaves_the_csv_as_it_was(void **state) {
     assert_int_equal(slurp(csv), size);
     assert_string_equal((char *)bytes, before);
     assert_int_equal(list(folder, names), 1);
+}
+
+static void a_seek_that_fails_is_reported_and_nothing_is_written_elsewhere(void **state) {
+    (void)state;
+    ppo_progress progress = figures(3);
+    ppo_log     *log = open_log(csv, NULL, 0), *none = NULL;
+    log_rows(log, 1, 2);
+    signal(SIGXFSZ, SIG_IGN);
+    limit_files(slurp(csv) + 20);
+    assert_fails(ppo_log_write(log, &progress), PPO_ERROR_FILE, "written|File too large");
+    limit_files(-1);
+    signal(SIGXFSZ, SIG_DFL);
+    seeks_fail = 1;
+    ppo_status status = ppo_log_write(log, &progress);
+    seeks_fail = 0;
+    assert_int_equal(status, PPO_ERROR_FILE);
+    log_rows(log, 3, 4);
+    ppo_log_close(log);
+    seeks_fail = 1;
+    status = ppo_log_open(csv, NULL, 2048 * 4, &none);
+    seeks_fail = 0;
+    assert_int_equal(status, PPO_ERROR_FILE);
+    assert_null(none);
+    read_table(csv);
+    assert_iterations(1, 4);
+}
+
+static void steps_beyond_32_bits_are_kept(void **state) {
+    (void)state;
+    const int64_t many = 5000000000;
+    ppo_progress  progress = figures(1);
+    ppo_log      *log = open_log(csv, tb, 0);
+    for (int i = 0; i < 2; i++) {
+        progress.steps = many + i;
+        assert_ok(ppo_log_write(log, &progress));
+    }
+    assert_ok(ppo_log_scalar(log, "a", 1, many + 2));
+    ppo_log_close(log);
+    read_events(tb);
+    for (int i = 0; i < 3; i++) assert_true(events.e[2 + i].step == many + i);
+    log = NULL;
+    assert_ok(ppo_log_open(csv, NULL, many, &log));
+    ppo_log_close(log);
+    read_table(csv);
+    assert_int_equal(table.rows, 2);
+    assert_string_equal(cell(1, "time/total_timesteps"), "5000000000");
 }
 
 static ppo_status log_job(void *user) {
@@ -1264,6 +1341,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(progress_is_one_plain_line_with_the_figures),
         cmocka_unit_test(progress_copes_without_a_finished_episode),
+        cmocka_unit_test(progress_shows_returns_of_every_size),
         cmocka_unit_test(progress_of_a_long_run_is_about_twenty_lines_and_the_last_step_is_told),
         cmocka_unit_test(progress_works_as_the_callback_of_a_training),
         cmocka_unit_test(a_rising_curve_rises_from_the_lower_left_to_the_upper_right),
@@ -1290,6 +1368,8 @@ int main(void) {
         in_a_folder(a_full_device_is_reported),
         in_a_folder(a_full_disk_is_reported_at_the_write_and_leaves_no_torn_row),
         in_a_folder(a_resume_on_a_full_disk_leaves_the_csv_as_it_was),
+        in_a_folder(a_seek_that_fails_is_reported_and_nothing_is_written_elsewhere),
+        in_a_folder(steps_beyond_32_bits_are_kept),
         in_a_folder(failed_allocations_of_a_log_are_reported_and_leak_nothing),
         in_a_folder(writes_allocate_nothing),
         in_a_folder(a_training_fills_in_what_the_log_needs),
