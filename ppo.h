@@ -813,8 +813,8 @@ typedef struct ppo_normalizer {
     double *mean, *var; /* [size] */
 } ppo_normalizer;
 
-/* update() adds the finite samples x (rows, size), merge() those that `other` (of the same size) has seen.
-   free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
+/* update() adds the samples x (rows, size), infinite ones as +-FLT_MAX; merge() adds those that `other`, of the
+   same size, has seen. free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size);
 PPO_DEF void       ppo_normalizer_free(ppo_normalizer *norm);
 PPO_DEF void       ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows);
@@ -7349,10 +7349,10 @@ PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int row
     if (rows <= 0) return;
     for (int j = 0; j < norm->size; ++j) {
         double mean = 0, var = 0;
-        for (int i = 0; i < rows; ++i) mean += x[ppo__at(i, norm->size) + j];
+        for (int i = 0; i < rows; ++i) mean += ppo__clamp(x[ppo__at(i, norm->size) + j], -FLT_MAX, FLT_MAX);
         mean /= rows;
         for (int i = 0; i < rows; ++i) {
-            double shift = x[ppo__at(i, norm->size) + j] - mean;
+            double shift = ppo__clamp(x[ppo__at(i, norm->size) + j], -FLT_MAX, FLT_MAX) - mean;
             var += shift * shift / rows;
         }
         ppo__merge_moments(&norm->mean[j], &norm->var[j], norm->count, mean, var, rows);

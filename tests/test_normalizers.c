@@ -148,6 +148,23 @@ static void normalize_clips_and_may_work_in_place(void **state) {
     ppo_normalizer_free(&norm);
 }
 
+/* A discounted return of rewards near FLT_MAX is infinite. */
+static void infinite_samples_leave_finite_moments(void **state) {
+    (void)state;
+    ppo_normalizer norm;
+    float          x[3] = {INFINITY, -INFINITY, 3e38f}, y[3], reward = 3e38f;
+    assert_ok(ppo_normalizer_init(&norm, 1));
+    for (int i = 0; i < 3; i++) {
+        ppo_normalizer_update(&norm, x + i, 1);
+        ppo_normalizer_update(&norm, x, 3);
+        assert_true(isfinite(norm.mean[0]) && norm.var[0] > 0 && isfinite(norm.var[0]));
+        ppo_normalize(&norm, x, 3, 10, y);
+        for (int k = 0; k < 3; k++) assert_true(y[k] >= -10 && y[k] <= 10);
+        assert_true(fabs(reward / sqrt(norm.var[0]) - 1) < 0.5);
+    }
+    ppo_normalizer_free(&norm);
+}
+
 static void normalizer_refuses_bad_sizes(void **state) {
     (void)state;
     ppo_normalizer norm;
@@ -165,6 +182,7 @@ int main(void) {
         cmocka_unit_test(merging_two_is_seeing_the_samples_of_both),
         cmocka_unit_test(normalized_observations_and_rewards_agree_with_vecnormalize),
         cmocka_unit_test(normalize_clips_and_may_work_in_place),
+        cmocka_unit_test(infinite_samples_leave_finite_moments),
         cmocka_unit_test(normalizer_refuses_bad_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
