@@ -1041,31 +1041,31 @@ typedef struct ppo_rollout {
 
 /* One iteration, as the callback sees it; names in brackets are Stable-Baselines3's. */
 typedef struct ppo_progress {
-    long   iteration;                 /* 1, 2, ... */
-    long   steps, total_steps;        /* environment steps done, and wanted [time/total_timesteps] */
-    long   iteration_steps;           /* those of this iteration */
-    double seconds, steps_per_second; /* since the start [time/fps] */
-    double seconds_left;
-    long   episodes; /* finished so far */
+    int64_t iteration;                 /* 1, 2, ... */
+    int64_t steps, total_steps;        /* environment steps done, and wanted [time/total_timesteps] */
+    int64_t iteration_steps;           /* those of this iteration */
+    double  seconds, steps_per_second; /* since the start [time/fps] */
+    double  seconds_left;
+    int64_t episodes; /* finished so far */
     /* of the last 100 finished episodes; NaN before the first [rollout/ep_rew_mean, ep_len_mean] */
-    float mean_return, mean_length;
-    float policy_loss, value_loss, entropy; /* means over the iteration's minibatches [train/...] */
-    float approx_kl, old_approx_kl, clip_fraction;
-    float first_ratio_min, first_ratio_max; /* over the iteration's first minibatch: exactly 1 and 1 */
-    float explained_variance;               /* [train/explained_variance] */
-    float learning_rate, clip_range;
-    float grad_norm; /* before clipping, mean */
-    int   epochs;    /* completed; fewer than configured if target_kl stopped them */
-    float kl;        /* exact KL(old || new) after the epochs; NaN unless adaptive_kl_target asks for it */
-    float kl_coef, entropy_coef; /* as used in this iteration */
-    float loss;                  /* all of it, mean over the minibatches */
-    long  gradient_steps;        /* since the start */
+    float   mean_return, mean_length;
+    float   policy_loss, value_loss, entropy; /* means over the iteration's minibatches [train/...] */
+    float   approx_kl, old_approx_kl, clip_fraction;
+    float   first_ratio_min, first_ratio_max; /* over the iteration's first minibatch: exactly 1 and 1 */
+    float   explained_variance;               /* [train/explained_variance] */
+    float   learning_rate, clip_range;
+    float   grad_norm; /* before clipping, mean */
+    int     epochs;    /* completed; fewer than configured if target_kl stopped them */
+    float   kl;        /* exact KL(old || new) after the epochs; NaN unless adaptive_kl_target asks for it */
+    float   kl_coef, entropy_coef; /* as used in this iteration */
+    float   loss;                  /* all of it, mean over the minibatches */
+    int64_t gradient_steps;        /* since the start */
     /* what a log (section 23) needs besides */
-    long  updates;        /* epochs begun since the start of the run [train/n_updates] */
-    float last_loss;      /* of the last minibatch, all its terms [train/loss] */
-    float last_approx_kl; /* mean over the last epoch alone [train/approx_kl] */
-    float std;            /* PPO_BOX: the policy's mean standard deviation; else 0 [train/std] */
-    float value_clip;     /* 0: off [train/clip_range_vf] */
+    int64_t updates;        /* epochs begun since the start of the run [train/n_updates] */
+    float   last_loss;      /* of the last minibatch, all its terms [train/loss] */
+    float   last_approx_kl; /* mean over the last epoch alone [train/approx_kl] */
+    float   std;            /* PPO_BOX: the policy's mean standard deviation; else 0 [train/std] */
+    float   value_clip;     /* 0: off [train/clip_range_vf] */
 } ppo_progress;
 
 /* Called after every iteration. Return 0 to go on, anything else to end training now: that is no error. */
@@ -1130,6 +1130,11 @@ typedef struct ppo_config {  /* defaults in brackets */
 
 PPO_DEF ppo_config ppo_config_default(void);
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config); /* which field is wrong, and why */
+
+/* PPO_ERROR_ARGUMENT if a field differs from its default but cannot have an effect, as "gsde_steps is 4, but has
+   no effect: gsde is no". name NULL: any field; env NULL: the action space is not known. ppo_agent_create() and
+   ppo_trainer_create() check this. */
+PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name);
 
 /* Known settings by name; what a preset does not speak of stays as it is.
        "reinforce"               plain policy gradient (Williams 1992): returns, no critic, one gradient step
@@ -1199,7 +1204,7 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
                                       ppo_trainer **trainer);
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress);
 PPO_DEF int        ppo_trainer_done(const ppo_trainer *trainer);  /* 1: total_steps are done */
-PPO_DEF long       ppo_trainer_steps(const ppo_trainer *trainer); /* environment steps done */
+PPO_DEF int64_t    ppo_trainer_steps(const ppo_trainer *trainer); /* environment steps done */
 PPO_DEF void       ppo_trainer_free(ppo_trainer *trainer);
 
 PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
@@ -8121,27 +8126,38 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
 
 /* --------------------------------------------------------------------------------------------------------
    >> 14 Environments and rollouts
+
+   Copies of an environment stand side by side (ppo__envs); a collector lets a policy act in them and records a
+   rollout. Read ppo__collect() at the end of this section, then upwards: for each step, ppo__decide() asks the
+   policy and writes its actions into the rollout, ppo__act() steps the environments and writes down what they
+   answered. Values do not influence the actions, so ppo__collect_values() computes them afterwards, many rows
+   at once.
+
+   The copies are divided among workers, one per thread. A row's result does not depend on its batch, so the
+   bits are the same for any number of workers. So are running statistics: they do not change during a rollout,
+   while each environment gathers its own samples, and take those in afterwards, in order.
+
+   To add an environment, nothing changes here: fill a ppo_env, as the files in examples/envs/ do, and give it a
+   row in examples/options.h. To record something more per step: a field of ppo_rollout and a PPO__COLUMN.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     if (!env) return ppo_fail(PPO_ERROR_ARGUMENT, "the environment is NULL");
     if (!env->reset) return ppo_fail(PPO_ERROR_ARGUMENT, "env.reset is NULL");
     if (!env->step) return ppo_fail(PPO_ERROR_ARGUMENT, "env.step is NULL");
-    if (env->obs_size <= 0) {
+    if (env->obs_size <= 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.obs_size is %d, must be above 0", env->obs_size);
-    }
-    if (env->state_size > SIZE_MAX / 8) {
+    if (env->state_size > SIZE_MAX / 8)
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.state_size is %.0f bytes", (double)env->state_size);
-    }
-    if (env->max_steps < 0) {
+    if (env->max_steps < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.max_steps is %d, must not be below 0", env->max_steps);
-    }
     if (env->name && !ppo__is_utf8(env->name))
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.name is not UTF-8: no file could hold it");
     return ppo__check_space(&env->action_space);
 }
 
-/* Copies of an environment, side by side. */
+/* -- copies of an environment -- */
+
 typedef struct ppo__envs {
     ppo_env    env;
     int        count, opened;
@@ -8154,9 +8170,8 @@ typedef struct ppo__envs {
     double    *episode_return; /* [count], so far */
     int       *length;         /* [count], steps so far in the episode */
     int64_t   *steps;          /* [count], since the start; counted for error messages */
-    /* An environment with outside resources cannot be saved as bytes. It is brought back by playing its
-       episode again, so that is noted; NULL where it need not or, without a reasonable max_steps, cannot
-       be. */
+    /* An environment with outside resources cannot be saved as bytes: a checkpoint restores it by playing its
+       episode again. NULL if env.open is NULL, or max_steps is 0 or too large. */
     ppo_rng  *episode_rng; /* [count], as they were before the reset */
     uint32_t *played;      /* [count][max_steps][width]: the episode's actions, as the environment saw them */
 } ppo__envs;
@@ -8168,24 +8183,22 @@ static void ppo__envs_free(ppo__envs *envs) {
     ppo__arena_free(&envs->memory);
 }
 
-/* Numbers that are noted of all environments together, at most: 64 MB. */
-enum { PPO__MOST_PLAYED = 1 << 24 };
-
 static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
 }
 
+/* Makes room for the actions of the episodes, if they are needed. */
 static ppo_status ppo__envs_note(ppo__envs *envs) {
-    if (!envs->env.open || !envs->env.max_steps) return PPO_OK;
-    if (ppo__played_words(&envs->env) > PPO__MOST_PLAYED / (size_t)envs->count) return PPO_OK;
+    enum { MOST = 1 << 24 }; /* numbers, of all environments together: 64 MB */
+    size_t words = ppo__played_words(&envs->env);
+    if (!envs->env.open || !words || words > MOST / (size_t)envs->count) return PPO_OK;
     envs->episode_rng = (ppo_rng *)ppo__arena_zeros(&envs->memory, envs->count, sizeof *envs->episode_rng);
-    envs->played = (uint32_t *)ppo__arena_zeros(&envs->memory, envs->count,
-                                                ppo__played_words(&envs->env) * sizeof(uint32_t));
+    envs->played = (uint32_t *)ppo__arena_zeros(&envs->memory, envs->count, words * sizeof(uint32_t));
     return envs->episode_rng && envs->played ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
-/* Behind each state, and behind the last observation, are bytes that nobody may change: they tell of a
-   state_size or an obs_size that is too small. */
+/* Guard bytes after each state and after the last observation reveal a state_size or an obs_size that is too
+   small. */
 enum { PPO__GUARD = 16, PPO__GUARD_BYTE = 0xa5 };
 
 static void ppo__envs_guard(ppo__envs *envs) {
@@ -8194,26 +8207,8 @@ static void ppo__envs_guard(ppo__envs *envs) {
     memset(envs->obs + ppo__at(envs->count, envs->env.obs_size), PPO__GUARD_BYTE, PPO__GUARD);
 }
 
-static int ppo__guard_is_whole(const void *guard) {
-    int whole = 1;
-    for (int i = 0; i < PPO__GUARD; ++i) whole &= ((const unsigned char *)guard)[i] == PPO__GUARD_BYTE;
-    return whole;
-}
-
-static ppo_status ppo__check_guard(const ppo__envs *envs, int e) {
-    const ppo_env *env = &envs->env;
-    if (!ppo__guard_is_whole(envs->state + e * envs->stride + env->state_size))
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "environment %d wrote beyond its state: env.state_size is %.0f bytes",
-                        envs->first + e, (double)env->state_size);
-    if (e < envs->count - 1 || ppo__guard_is_whole(envs->obs + ppo__at(envs->count, env->obs_size)))
-        return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT,
-                    "environment %d wrote beyond its observation: env.obs_size is %d numbers",
-                    envs->first + e, env->obs_size);
-}
-
-/* Calls env.open for copy e, with no old sentence in the way of the reason that it may give. */
+/* Calls env.open for copy e. The reason that it may give by ppo_fail() becomes part of the error; success
+   leaves the last error as it was. */
 static ppo_status ppo__env_open(ppo__envs *envs, int e) {
     char before[PPO__ERROR_SIZE], reason[PPO__ERROR_SIZE];
     if (!envs->env.open) return PPO_OK;
@@ -8227,25 +8222,24 @@ static ppo_status ppo__env_open(ppo__envs *envs, int e) {
     return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d): %.180s", envs->first + e, reason);
 }
 
-/* Copy e draws from the stream (seed, purpose, first + e). On failure ppo__envs_free() is still the
-   caller's to call. */
+/* Copy e draws from the stream (seed, purpose, first + e). Call ppo__envs_free() even after a failure. */
 static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count, uint64_t seed,
                                  uint32_t purpose, int first) {
+    ppo__arena *memory = &envs->memory;
     memset(envs, 0, sizeof *envs);
     envs->env = *env;
     envs->count = count;
     envs->first = first;
     envs->stride = ((env->state_size + PPO__GUARD) / PPO__ALIGN + 1) * PPO__ALIGN;
-    envs->state = (char *)ppo__arena_zeros(&envs->memory, count, envs->stride);
-    envs->rng = (ppo_rng *)ppo__arena_array(&envs->memory, count, sizeof *envs->rng);
-    envs->obs = (float *)ppo__arena_zeros(&envs->memory, 1,
-                                          ppo__at(count, env->obs_size) * sizeof(float) + PPO__GUARD);
-    envs->episode_return = (double *)ppo__arena_zeros(&envs->memory, count, sizeof(double));
-    envs->length = (int *)ppo__arena_zeros(&envs->memory, count, sizeof(int));
-    envs->steps = (int64_t *)ppo__arena_zeros(&envs->memory, count, sizeof(int64_t));
-    if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps) {
+    envs->state = (char *)ppo__arena_zeros(memory, count, envs->stride);
+    envs->rng = (ppo_rng *)ppo__arena_array(memory, count, sizeof *envs->rng);
+    envs->obs =
+        (float *)ppo__arena_zeros(memory, 1, ppo__at(count, env->obs_size) * sizeof(float) + PPO__GUARD);
+    envs->episode_return = (double *)ppo__arena_zeros(memory, count, sizeof(double));
+    envs->length = (int *)ppo__arena_zeros(memory, count, sizeof(int));
+    envs->steps = (int64_t *)ppo__arena_zeros(memory, count, sizeof(int64_t));
+    if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps)
         return PPO_ERROR_MEMORY;
-    }
     ppo__envs_guard(envs);
     for (; envs->opened < count; ++envs->opened) {
         int e = envs->opened;
@@ -8256,29 +8250,36 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     return PPO_OK;
 }
 
-/* Not finite: PPO_ERROR_NUMERIC and where. `which` < 0 leaves the index out. */
-static ppo_status ppo__check_number(float x, const char *what, int which, int env, long step) {
-    if (ppo__finite(x)) return PPO_OK;
-    const char *bad = x != x ? "NaN" : x > 0 ? "infinite" : "-infinite";
-    if (which < 0) {
-        return ppo_fail(PPO_ERROR_NUMERIC, "%s is %s (environment %d, step %ld)", what, bad, env, step);
+/* x [n] must be finite numbers. n 0: it is a single number, which the error names without an index. */
+static ppo_status ppo__check_numbers(const float *x, int n, const char *what, int env, int64_t step) {
+    for (int j = 0; j < n || j == 0; ++j) {
+        char index[16] = "";
+        if (ppo__finite(x[j])) continue;
+        if (n) snprintf(index, sizeof index, "[%d]", j);
+        return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s (environment %d, step %lld)", what, index,
+                        x[j] != x[j] ? "NaN"
+                        : x[j] > 0   ? "infinite"
+                                     : "-infinite",
+                        env, (long long)step);
     }
-    return ppo_fail(PPO_ERROR_NUMERIC, "%s[%d] is %s (environment %d, step %ld)", what, which, bad, env,
-                    step);
+    return PPO_OK;
 }
 
-/* A row of them, of environment e at its latest step. */
-static ppo_status ppo__check_row(const ppo__envs *envs, int e, const float *row, int n, const char *what) {
-    ppo_status status = PPO_OK;
-    for (int j = 0; j < n && !status; ++j) {
-        status = ppo__check_number(row[j], what, j, envs->first + e, (long)envs->steps[e]);
-    }
-    return status;
-}
-
-static ppo_status ppo__check_obs(const ppo__envs *envs, int e) {
-    int size = envs->env.obs_size;
-    return ppo__check_row(envs, e, envs->obs + ppo__at(e, size), size, "observation");
+/* After a call of reset or step: the guards are whole, the observation is numbers. */
+static ppo_status ppo__check_env(const ppo__envs *envs, int e) {
+    const ppo_env *env = &envs->env;
+    unsigned char  whole[PPO__GUARD];
+    memset(whole, PPO__GUARD_BYTE, sizeof whole);
+    if (memcmp(envs->state + e * envs->stride + env->state_size, whole, sizeof whole))
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "environment %d wrote beyond its state: env.state_size is %.0f bytes",
+                        envs->first + e, (double)env->state_size);
+    if (e == envs->count - 1 && memcmp(envs->obs + ppo__at(envs->count, env->obs_size), whole, sizeof whole))
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "environment %d wrote beyond its observation: env.obs_size is %d numbers",
+                        envs->first + e, env->obs_size);
+    return ppo__check_numbers(envs->obs + ppo__at(e, env->obs_size), env->obs_size, "observation",
+                              envs->first + e, envs->steps[e]);
 }
 
 static ppo_status ppo__env_reset(ppo__envs *envs, int e) {
@@ -8287,43 +8288,32 @@ static ppo_status ppo__env_reset(ppo__envs *envs, int e) {
     if (envs->episode_rng) envs->episode_rng[e] = envs->rng[e];
     envs->env.reset(envs->state + e * envs->stride, &envs->rng[e],
                     envs->obs + ppo__at(e, envs->env.obs_size));
-    ppo_status status = ppo__check_guard(envs, e);
-    return status ? status : ppo__check_obs(envs, e);
-}
-
-/* Adds an action to what environment e has played in this episode. */
-static void ppo__env_note(ppo__envs *envs, int e, const ppo_action *action) {
-    size_t      width = (size_t)ppo__space_width(&envs->env.action_space);
-    const void *numbers = action->box ? (const void *)action->box : (const void *)action->choices;
-    memcpy(envs->played + (size_t)e * ppo__played_words(&envs->env) + (size_t)envs->length[e] * width,
-           numbers, width * sizeof(uint32_t));
+    return ppo__check_env(envs, e);
 }
 
 /* One step, the time limit and the checks; out->terminated wins over out->truncated. */
 static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action, ppo_outcome *out) {
+    const ppo_env *env = &envs->env;
+    size_t         width = (size_t)ppo__space_width(&env->action_space);
     memset(out, 0, sizeof *out);
-    if (envs->played) ppo__env_note(envs, e, action);
-    envs->env.step(envs->state + e * envs->stride, &envs->rng[e], action,
-                   envs->obs + ppo__at(e, envs->env.obs_size), out);
+    if (envs->played)
+        memcpy(envs->played + (size_t)e * ppo__played_words(env) + (size_t)envs->length[e] * width,
+               action->box ? (const void *)action->box : (const void *)action->choices,
+               width * sizeof(uint32_t));
+    env->step(envs->state + e * envs->stride, &envs->rng[e], action, envs->obs + ppo__at(e, env->obs_size),
+              out);
     ++envs->steps[e];
     if (envs->length[e] < INT_MAX) ++envs->length[e];
     envs->episode_return[e] += out->reward;
-    if (envs->env.max_steps && envs->length[e] >= envs->env.max_steps) out->truncated = 1;
+    if (env->max_steps && envs->length[e] >= env->max_steps) out->truncated = 1;
     if (out->terminated) out->truncated = 0;
-    ppo_status status = ppo__check_guard(envs, e);
-    if (!status) status = ppo__check_number(out->reward, "reward", -1, envs->first + e, (long)envs->steps[e]);
-    return status ? status : ppo__check_obs(envs, e);
-}
-
-/* Which actions are legal for environment e: a row of the policy's outputs. */
-static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mask) {
-    memset(mask, 1, (size_t)ppo__space_outputs(&envs->env.action_space));
-    envs->env.action_mask(envs->state + e * envs->stride, mask);
-    int choice = ppo__choice_without_action(&envs->env.action_space, mask);
-    if (choice < 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT,
-                    "env.action_mask leaves no action (choice %d, environment %d, step %ld)", choice,
-                    envs->first + e, (long)envs->steps[e]);
+    ppo_status status = ppo__check_numbers(&out->reward, 0, "reward", envs->first + e, envs->steps[e]);
+    if (!status && fabs(envs->episode_return[e]) > (double)FLT_MAX)
+        status = ppo_fail(PPO_ERROR_NUMERIC,
+                          "reward %g is too large: the episode's return is %g (environment %d, step %lld)",
+                          (double)out->reward, envs->episode_return[e], envs->first + e,
+                          (long long)envs->steps[e]);
+    return status ? status : ppo__check_env(envs, e);
 }
 
 /* 1 if the environment's masks count. */
@@ -8331,12 +8321,25 @@ static int ppo__env_masks(const ppo_env *env) {
     return env->action_mask && !ppo__kind(&env->action_space)->continuous;
 }
 
-/* The columns of a rollout: where the pointer is, bytes per sample (0: it is not kept), and whether
-   minibatches have it, too. A minibatch is a rollout of one step, whose "environments" are its samples. */
+/* Which actions are legal for environment e, a byte per output of the policy. */
+static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mask) {
+    memset(mask, 1, (size_t)ppo__space_outputs(&envs->env.action_space));
+    envs->env.action_mask(envs->state + e * envs->stride, mask);
+    int choice = ppo__choice_without_action(&envs->env.action_space, mask);
+    if (choice < 0) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT,
+                    "env.action_mask leaves no action (choice %d, environment %d, step %lld)", choice,
+                    envs->first + e, (long long)envs->steps[e]);
+}
+
+/* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, whose "environments" are
+   its samples -- */
+
 enum { PPO__COLUMNS = 16 };
 typedef struct ppo__column {
-    size_t pointer, bytes;
-    int    in_minibatch;
+    size_t pointer,
+        bytes; /* where the pointer is in ppo_rollout; bytes per sample, 0: the column is not kept */
+    int in_minibatch;
 } ppo__column;
 
 /* Fails to compile where the condition does not hold. */
@@ -8349,16 +8352,16 @@ typedef struct ppo__column {
 static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int keep_policy,
                          ppo__column *columns) {
     const ppo_space  *space = &model->action_space;
-    int               box = ppo__kind(space)->continuous, n = space->n, recurrent = model->core.width;
-    int               outputs = ppo__space_outputs(space);
+    int               floats = ppo__kind(space)->continuous, width = ppo__space_width(space);
+    int               outputs = ppo__space_outputs(space), recurrent = model->core.width;
     const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size, 1),
-                               PPO__COLUMN(actions.discrete, box ? 0 : ppo__space_width(space), 1),
-                               PPO__COLUMN(actions.box, box ? n : 0, 1),
+                               PPO__COLUMN(actions.discrete, floats ? 0 : width, 1),
+                               PPO__COLUMN(actions.box, floats ? width : 0, 1),
                                PPO__COLUMN(mask, ppo__env_masks(env) ? outputs : 0, 1),
                                PPO__COLUMN(logp, 1, 1),
                                PPO__COLUMN(value, 1, 1),
                                PPO__COLUMN(policy, keep_policy ? outputs : 0, 1),
-                               PPO__COLUMN(log_std, keep_policy && box ? n : 0, 1),
+                               PPO__COLUMN(log_std, keep_policy && floats ? width : 0, 1),
                                PPO__COLUMN(state, recurrent, 1),
                                PPO__COLUMN(start, recurrent ? 1 : 0, 1),
                                PPO__COLUMN(reward, 1, 0),
@@ -8377,7 +8380,7 @@ static char *ppo__column_data(const ppo_rollout *rollout, const ppo__column *col
     return data;
 }
 
-/* Room for steps * envs samples; a minibatch's columns only, if it is one. */
+/* Room for steps * envs samples; only the columns of a minibatch, if it is one. */
 static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns,
                                     int steps, int envs, int minibatch) {
     memset(rollout, 0, sizeof *rollout);
@@ -8393,64 +8396,51 @@ static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, co
 }
 
 /* Copies samples picked[0 .. n-1] side by side. */
-static void ppo__gather_column(const char *from, char *to, size_t bytes, const int *picked, int n) {
-    if (bytes == sizeof(float)) { /* most are; a copy of known size is one instruction */
-        for (int i = 0; i < n; ++i)
-            memcpy(to + i * sizeof(float), from + picked[i] * sizeof(float), sizeof(float));
-    } else {
-        for (int i = 0; i < n; ++i) memcpy(to + i * bytes, from + picked[i] * bytes, bytes);
-    }
-}
-
 static void ppo__gather(const ppo_rollout *rollout, const ppo__column *columns, const int *picked, int n,
                         ppo_rollout *minibatch) {
     minibatch->steps = 1;
     minibatch->envs = n;
-    for (int i = 0; i < PPO__COLUMNS; ++i) {
-        if (!columns[i].bytes || !columns[i].in_minibatch) continue;
-        ppo__gather_column(ppo__column_data(rollout, &columns[i]), ppo__column_data(minibatch, &columns[i]),
-                           columns[i].bytes, picked, n);
+    for (int c = 0; c < PPO__COLUMNS; ++c) {
+        size_t bytes = columns[c].bytes;
+        if (!bytes || !columns[c].in_minibatch) continue;
+        const char *from = ppo__column_data(rollout, &columns[c]);
+        char       *to = ppo__column_data(minibatch, &columns[c]);
+        if (bytes == sizeof(float)) { /* most columns; a copy of known size is one instruction */
+            for (int i = 0; i < n; ++i)
+                memcpy(to + i * sizeof(float), from + picked[i] * sizeof(float), sizeof(float));
+        } else {
+            for (int i = 0; i < n; ++i) memcpy(to + i * bytes, from + picked[i] * bytes, bytes);
+        }
     }
 }
 
-/* Samples first .. first + n - 1 of a minibatch, where they are. */
-static ppo_rollout ppo__some_samples(const ppo_rollout *minibatch, const ppo__column *columns, int first,
+/* Samples first .. first + n - 1, where they are. */
+static ppo_rollout ppo__some_samples(const ppo_rollout *samples, const ppo__column *columns, size_t first,
                                      int n) {
-    ppo_rollout some = *minibatch;
+    ppo_rollout some = *samples;
     some.envs = n;
     for (int i = 0; i < PPO__COLUMNS; ++i) {
-        char *data = ppo__column_data(minibatch, &columns[i]);
-        if (data) data += ppo__at(first, 1) * columns[i].bytes;
+        char *data = ppo__column_data(samples, &columns[i]);
+        if (data) data += first * columns[i].bytes;
         memcpy((char *)&some + columns[i].pointer, &data, sizeof data);
     }
     return some;
 }
 
-static ppo_actions ppo__actions_at(const ppo_space *space, const ppo_actions *actions, size_t at) {
-    ppo_actions part = {NULL, NULL};
-    size_t      from = at * (size_t)ppo__space_width(space);
-    if (actions->discrete) part.discrete = actions->discrete + from;
-    if (actions->box) part.box = actions->box + from;
-    return part;
-}
+/* -- the collector -- */
 
-/* The collector: copies of an environment and the policy that acts in them. The copies are dealt out in
-   contiguous parts; a worker takes its part through a whole rollout on one thread. A row's result does
-   not depend on its batch, so the bits are the same for any number of workers. So are running statistics:
-   they rest during a rollout, while each environment gathers its own samples, and take them in
-   afterwards, in order. */
 typedef struct ppo__collector ppo__collector;
 
 typedef struct ppo__worker {
     ppo__collector *collector;
-    int             first, count; /* its part */
+    int             first, count; /* its environments */
     ppo_tape       *tape;
     float          *final_obs;   /* [count][obs_size]: where truncated episodes of this step ended */
     float          *final_state; /* recurrent: [count][width], the policy's state there */
     int            *final_env;   /* [count]: whose they are */
     float          *box;         /* [n]: one clipped action */
     ppo_status      status;      /* its first failure */
-    int             moment;      /* 4 step + the part of it: masks, policy, what it gives, environments */
+    int             moment; /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
     char            error[PPO__ERROR_SIZE];
 } ppo__worker;
 
@@ -8461,6 +8451,7 @@ struct ppo__collector {
     float                   clip_obs, clip_reward, gamma;
     int                     gsde_steps;  /* how long exploration matrices last; 0: a rollout */
     int                     keep_policy; /* 1: the policy's outputs go into the rollout */
+    int                     critic;      /* 0: values are zeros */
 
     ppo__arena      memory;
     ppo__envs       envs;
@@ -8482,34 +8473,31 @@ struct ppo__collector {
     int             worker_count;
 };
 
-/* Environment e's latest observation as the policy sees it. */
-static void ppo__view_latest(ppo__collector *collector, int e, float *out) {
+/* Environment e's latest observation as the policy sees it, into out. is_new: counted in the statistics. */
+static void ppo__observe(ppo__collector *collector, int e, int is_new, float *out) {
     int          size = collector->envs.env.obs_size;
     const float *obs = collector->envs.obs + ppo__at(e, size);
+    if (is_new && collector->obs_norm) ppo_normalizer_update(&collector->seen_obs[e], obs, 1);
     ppo__normalized(collector->obs_norm, collector->clip_obs, obs, 1, size, out);
-}
-
-/* Counts that observation in the statistics and keeps its view for the next decision. */
-static void ppo__observe(ppo__collector *collector, int e) {
-    size_t at = ppo__at(e, collector->envs.env.obs_size);
-    if (collector->obs_norm) ppo_normalizer_update(&collector->seen_obs[e], collector->envs.obs + at, 1);
-    ppo__view_latest(collector, e, collector->view + at);
-}
-
-/* The reward as the critic sees it: divided by the standard deviation of the discounted return. */
-static float ppo__view_reward(ppo__collector *collector, int e, float reward, int done) {
-    if (!collector->return_norm) return reward;
-    collector->discounted[e] = collector->discounted[e] * collector->gamma + reward;
-    ppo_normalizer_update(&collector->seen_return[e], &collector->discounted[e], 1);
-    if (done) collector->discounted[e] = 0;
-    return ppo__clamp((float)(reward / sqrt(collector->return_norm->var[0] + 1e-8)), -collector->clip_reward,
-                      collector->clip_reward);
 }
 
 /* Keeps the failure that ppo_fail() has just described on this thread. */
 static void ppo__worker_fail(ppo__worker *worker, ppo_status status) {
     worker->status = status;
     memcpy(worker->error, ppo__error, sizeof worker->error);
+}
+
+/* Runs a task of each worker. Reports the earliest failure of all, so that the error does not depend on the
+   number of threads. */
+static ppo_status ppo__workers_run(ppo__collector *collector, void (*task)(void *collector, int k)) {
+    const ppo__worker *first = NULL;
+    for (int k = 0; k < collector->worker_count; ++k) collector->workers[k].status = PPO_OK;
+    ppo__pool_run(collector->pool, task, collector);
+    for (int k = 0; k < collector->worker_count; ++k) {
+        const ppo__worker *worker = &collector->workers[k];
+        if (worker->status && (!first || worker->moment < first->moment)) first = worker;
+    }
+    return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
 }
 
 /* V of `rows` observations, for a recurrent policy in these states (or at a start: may be NULL); NULL on
@@ -8527,13 +8515,14 @@ static const float *ppo__values(ppo__worker *worker, const float *obs, int rows,
     return out.value ? out.value->data : NULL;
 }
 
-/* A row of the policy's outputs must be numbers before it is sampled from. */
+/* A row of the policy's outputs must be numbers before an action is chosen. */
 static ppo_status ppo__check_policy(const ppo__envs *envs, int e, const ppo_outputs *out, int row) {
     int n = out->policy->cols;
-    return ppo__check_row(envs, e, out->policy->data + ppo__at(row, n), n, "policy output");
+    return ppo__check_numbers(out->policy->data + ppo__at(row, n), n, "policy output", envs->first + e,
+                              envs->steps[e]);
 }
 
-/* New exploration matrices at the start of a rollout and every gsde_steps. */
+/* gsde: new exploration matrices at the start of a rollout and every gsde_steps. */
 static void ppo__renew_noise(ppo__worker *worker, int t) {
     ppo__collector   *collector = worker->collector;
     const ppo_tensor *log_std = collector->model->log_std;
@@ -8547,13 +8536,14 @@ static void ppo__renew_noise(ppo__worker *worker, int t) {
     }
 }
 
-/* What the policy is asked at step t, written into the rollout. */
-static ppo_status ppo__decide_inputs(ppo__worker *worker, int t, ppo_inputs *inputs) {
+/* What the policy sees at step t, into the rollout: observations, masks, and the state of a recurrent one. */
+static ppo_status ppo__present(ppo__worker *worker, int t, ppo_inputs *inputs) {
     ppo__collector *collector = worker->collector;
     ppo_rollout    *rollout = &collector->rollout;
     size_t          size = (size_t)collector->model->obs_size, width = (size_t)collector->model->core.width;
     size_t          first = (size_t)worker->first, count = (size_t)worker->count;
     size_t          at = ppo__at(t, rollout->envs) + first;
+    ppo_status      status = PPO_OK;
     memset(inputs, 0, sizeof *inputs);
     inputs->rows = worker->count;
     inputs->obs = rollout->obs + at * size;
@@ -8564,140 +8554,160 @@ static ppo_status ppo__decide_inputs(ppo__worker *worker, int t, ppo_inputs *inp
         memcpy(rollout->state + at * width, collector->state + first * width, count * width * sizeof(float));
         memcpy(rollout->start + at, collector->start + first, count);
     }
-    if (!rollout->mask) return PPO_OK;
-    size_t     outputs = (size_t)ppo__space_outputs(&collector->model->action_space);
-    ppo_status status = PPO_OK;
-    inputs->mask = rollout->mask + at * outputs;
-    for (size_t i = 0; i < count && !status; ++i) {
-        status = ppo__env_mask(&collector->envs, (int)(first + i), rollout->mask + (at + i) * outputs);
+    if (rollout->mask) {
+        size_t outputs = (size_t)ppo__space_outputs(&collector->model->action_space);
+        inputs->mask = rollout->mask + at * outputs;
+        for (size_t i = 0; i < count && !status; ++i)
+            status = ppo__env_mask(&collector->envs, (int)(first + i), rollout->mask + (at + i) * outputs);
     }
     return status;
 }
 
-/* Keeps what was decided for environment e, row `row` of the outputs, as sample `at`. */
-static ppo_status ppo__record(ppo__worker *worker, int e, size_t at, const ppo_outputs *out,
-                              const ppo_tensor *logp, int row) {
-    ppo__collector *collector = worker->collector;
-    ppo_rollout    *rollout = &collector->rollout;
-    size_t          n = (size_t)out->policy->cols, width = (size_t)collector->model->core.width;
-    long            step = (long)collector->envs.steps[e];
-    rollout->logp[at] = logp->data[row];
-    if (rollout->policy) memcpy(rollout->policy + at * n, out->policy->data + row * n, n * sizeof(float));
-    if (rollout->log_std)
-        memcpy(rollout->log_std + at * n, ppo__log_std_row(out->log_std, row), n * sizeof(float));
-    if (width) memcpy(collector->state + e * width, out->state->data + row * width, width * sizeof(float));
-    return ppo__check_number(logp->data[row], "log-probability", -1, e, step);
-}
-
-/* The policy's actions and their log-probabilities for step t, into the rollout. */
+/* The policy's actions at step t and their log-probabilities, into the rollout. */
 static ppo_status ppo__decide(ppo__worker *worker, int t) {
     ppo__collector         *collector = worker->collector;
     const ppo_actor_critic *model = collector->model;
     size_t                  at = ppo__at(t, collector->rollout.envs) + worker->first;
-    ppo_actions             actions = ppo__actions_at(&model->action_space, &collector->rollout.actions, at);
-    ppo_tensor             *logp = NULL;
-    ppo_inputs              inputs;
+    ppo_rollout samples = ppo__some_samples(&collector->rollout, collector->columns, at, worker->count);
+    size_t      n = (size_t)ppo__space_outputs(&model->action_space), width = (size_t)model->core.width;
+    ppo_tensor *logp = NULL;
+    ppo_inputs  inputs;
     worker->moment = 4 * t;
-    ppo_status status = ppo__decide_inputs(worker, t, &inputs);
+    ppo_status status = ppo__present(worker, t, &inputs);
     if (status) return status;
+
     ++worker->moment;
     if (collector->noise) ppo__renew_noise(worker, t);
     ppo_tape_reset(worker->tape);
     ppo_outputs out = ppo_actor_critic_forward(worker->tape, model, &inputs, PPO_POLICY);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
-        int e = worker->first + i;
+        int          e = worker->first + i;
+        const float *noise = collector->noise ? collector->noise + e * ppo__size(model->log_std) : NULL;
         status = ppo__check_policy(&collector->envs, e, &out, i);
         if (status) break;
-        if (collector->noise) {
-            size_t n = ppo__size(model->log_std);
-            ppo__explore(&out, i, collector->noise + e * n, actions.box + ppo__at(i, model->action_space.n));
-        } else {
-            ppo__choose_action(model, &out, i, &collector->action_rng[e], &actions, i);
-        }
+        if (noise) ppo__explore(&out, i, noise, samples.actions.box + i * n);
+        else ppo__choose_action(model, &out, i, &collector->action_rng[e], &samples.actions, i);
     }
     if (status) return status;
+
     ++worker->moment;
-    ppo_actor_critic_logp(worker->tape, model, &out, &actions, &logp, NULL);
+    ppo_actor_critic_logp(worker->tape, model, &out, &samples.actions, &logp, NULL);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
-        status = ppo__record(worker, worker->first + i, at + i, &out, logp, i);
+        int e = worker->first + i;
+        samples.logp[i] = logp->data[i];
+        if (samples.policy) memcpy(samples.policy + i * n, out.policy->data + i * n, n * sizeof(float));
+        if (samples.log_std)
+            memcpy(samples.log_std + i * n, ppo__log_std_row(out.log_std, i), n * sizeof(float));
+        if (width) memcpy(collector->state + e * width, out.state->data + i * width, width * sizeof(float));
+        status = ppo__check_numbers(&logp->data[i], 0, "log-probability", e, collector->envs.steps[e]);
     }
+    worker->moment += !status;
     return status;
 }
 
-/* Steps environment e at time t of the rollout; an episode that ends is noted and the next one begun. */
-static ppo_status ppo__collect_env(ppo__worker *worker, int t, int e, int *finals) {
+/* The reward as the critic sees it: divided by the standard deviation of the discounted return. */
+static ppo_status ppo__record_reward(ppo__collector *collector, int e, size_t at, float reward, int done) {
+    float *discounted = &collector->discounted[e];
+    collector->rollout.reward[at] = reward;
+    if (!collector->return_norm) return PPO_OK;
+    *discounted = *discounted * collector->gamma + reward;
+    ppo_status status = ppo__check_numbers(discounted, 0, "discounted return", e, collector->envs.steps[e]);
+    if (status) return status;
+    ppo_normalizer_update(&collector->seen_return[e], discounted, 1);
+    if (done) *discounted = 0;
+    collector->rollout.reward[at] = ppo__clamp((float)(reward / sqrt(collector->return_norm->var[0] + 1e-8)),
+                                               -collector->clip_reward, collector->clip_reward);
+    return PPO_OK;
+}
+
+/* Takes the actions of step t in the environments and writes what they answered into the rollout. An episode
+   that ends is noted, and the next one begun. V of the observation that its reset replaces is still needed
+   where it was truncated: those rows are collected for ppo__bootstrap(). */
+static ppo_status ppo__act(ppo__worker *worker, int t, int *finals) {
     ppo__collector *collector = worker->collector;
     ppo_rollout    *rollout = &collector->rollout;
     ppo__envs      *envs = &collector->envs;
-    size_t          at = ppo__at(t, rollout->envs) + e;
-    ppo_action      action = ppo__action_for_env(collector->model, &rollout->actions, at, worker->box);
-    ppo_outcome     out;
-    ppo_status      status = ppo__env_step(envs, e, &action, &out);
-    if (status) return status;
-    int done = out.terminated || out.truncated;
-    rollout->reward[at] = ppo__view_reward(collector, e, out.reward, done);
-    rollout->terminated[at] = out.terminated != 0;
-    rollout->truncated[at] = out.truncated != 0;
-    rollout->next_value[at] = 0;
-    collector->finished_return[at] = (float)envs->episode_return[e];
-    collector->finished_length[at] = done ? envs->length[e] : 0;
-    if (out.truncated) { /* V of the observation that the reset is about to replace is still needed */
-        size_t width = (size_t)collector->model->core.width;
-        ppo__view_latest(collector, e, worker->final_obs + ppo__at(*finals, collector->envs.env.obs_size));
-        if (width) {
-            memcpy(worker->final_state + *finals * width, collector->state + e * width,
-                   width * sizeof(float));
+    size_t          size = (size_t)envs->env.obs_size, width = (size_t)collector->model->core.width;
+    ppo_status      status = PPO_OK;
+    for (int e = worker->first; e < worker->first + worker->count && !status; ++e) {
+        size_t      at = ppo__at(t, rollout->envs) + e;
+        ppo_action  action = ppo__action_for_env(collector->model, &rollout->actions, at, worker->box);
+        ppo_outcome out;
+        status = ppo__env_step(envs, e, &action, &out);
+        if (status) break;
+        int done = out.terminated || out.truncated;
+        status = ppo__record_reward(collector, e, at, out.reward, done);
+        rollout->terminated[at] = out.terminated != 0;
+        rollout->truncated[at] = out.truncated != 0;
+        rollout->next_value[at] = 0;
+        collector->finished_return[at] = (float)envs->episode_return[e];
+        collector->finished_length[at] = done ? envs->length[e] : 0;
+        if (out.truncated && collector->critic) {
+            ppo__observe(collector, e, 0, worker->final_obs + *finals * size);
+            if (width)
+                memcpy(worker->final_state + *finals * width, collector->state + e * width,
+                       width * sizeof(float));
+            worker->final_env[(*finals)++] = e;
         }
-        worker->final_env[(*finals)++] = e;
+        collector->start[e] = done != 0;
+        if (done && !status) status = ppo__env_reset(envs, e);
+        if (!status) ppo__observe(collector, e, 1, collector->view + e * size);
     }
-    collector->start[e] = done != 0;
-    if (done) status = ppo__env_reset(envs, e);
-    if (!status) ppo__observe(collector, e);
     return status;
 }
 
 /* next_value of the episodes that were truncated in step t: V of where they ended. */
-static ppo_status ppo__bootstrap_truncated(ppo__worker *worker, int t, int finals) {
+static ppo_status ppo__bootstrap(ppo__worker *worker, int t, int finals) {
     ppo_rollout *rollout = &worker->collector->rollout;
-    const float *value = ppo__values(worker, worker->final_obs, finals, worker->final_state, NULL);
-    if (!value) return ppo_tape_status(worker->tape);
-    for (int i = 0; i < finals; ++i) {
+    const float *value =
+        finals ? ppo__values(worker, worker->final_obs, finals, worker->final_state, NULL) : NULL;
+    if (finals && !value) return ppo_tape_status(worker->tape);
+    for (int i = 0; i < finals; ++i)
         rollout->next_value[ppo__at(t, rollout->envs) + worker->final_env[i]] = value[i];
-    }
     return PPO_OK;
 }
 
-static ppo_status ppo__collect_step(ppo__worker *worker, int t) {
-    int        finals = 0;
-    ppo_status status = ppo__decide(worker, t);
-    worker->moment += !status;
-    for (int i = 0; i < worker->count && !status; ++i) {
-        status = ppo__collect_env(worker, t, worker->first + i, &finals);
-    }
-    return status || !finals ? status : ppo__bootstrap_truncated(worker, t, finals);
-}
-
-static void ppo__collect_part(void *user, int k) {
+/* Worker k takes its environments through the rollout. Before it begins: fresh episodes where they are due, the
+   latest observations by the latest statistics, and no samples in those of this rollout. */
+static void ppo__collect_steps(void *user, int k) {
     ppo__collector *collector = (ppo__collector *)user;
     ppo__worker    *worker = &collector->workers[k];
     ppo_status      status = PPO_OK;
     if (k >= collector->worker_count) return; /* more threads than environments */
-    for (int t = 0; t < collector->rollout.steps && !status; ++t) status = ppo__collect_step(worker, t);
+    worker->moment = -1;
+    for (int e = worker->first; e < worker->first + worker->count && !status; ++e) {
+        if (collector->obs_norm) ppo__normalizer_reset(&collector->seen_obs[e], 0);
+        if (collector->return_norm) ppo__normalizer_reset(&collector->seen_return[e], 0);
+        if (collector->fresh) {
+            status = ppo__env_reset(&collector->envs, e);
+            collector->start[e] = 1;
+            collector->discounted[e] = 0;
+        }
+        if (!status)
+            ppo__observe(collector, e, collector->fresh,
+                         collector->view + ppo__at(e, collector->envs.env.obs_size));
+    }
+    for (int t = 0; t < collector->rollout.steps && !status; ++t) {
+        int finals = 0;
+        status = ppo__decide(worker, t);
+        if (!status) status = ppo__act(worker, t, &finals);
+        if (!status) status = ppo__bootstrap(worker, t, finals);
+    }
     if (status) ppo__worker_fail(worker, status);
 }
 
-/* Values do not matter to what is done, so they are computed afterwards, many rows at once. */
-static void ppo__value_part(void *user, int k) {
+/* Worker k's share of the values. */
+static void ppo__value_samples(void *user, int k) {
     enum { ROWS = 256 };
     ppo__collector *collector = (ppo__collector *)user;
     ppo__worker    *worker = &collector->workers[k];
     ppo_rollout    *rollout = &collector->rollout;
-    int             samples = rollout->steps * rollout->envs, workers = collector->worker_count;
+    int64_t         samples = (int64_t)rollout->steps * rollout->envs, workers = collector->worker_count;
     int             obs = collector->model->obs_size, width = collector->model->core.width;
     if (k >= workers) return;
-    int from = (int)((int64_t)samples * k / workers), end = (int)((int64_t)samples * (k + 1) / workers);
+    int from = (int)(samples * k / workers), end = (int)(samples * (k + 1) / workers);
     for (int rows; from < end && !worker->status; from += rows) {
         rows = end - from < ROWS ? end - from : (int)ROWS;
         const float *value = ppo__values(worker, rollout->obs + ppo__at(from, obs), rows,
@@ -8705,20 +8715,27 @@ static void ppo__value_part(void *user, int k) {
                                          width ? rollout->start + from : NULL);
         ppo_status   status = value ? PPO_OK : ppo_tape_status(worker->tape);
         for (int i = from; i < from + rows && !status; ++i) {
-            int  e = i % rollout->envs;
-            long step = (long)collector->envs.steps[e] - rollout->steps + i / rollout->envs;
+            int e = i % rollout->envs;
             rollout->value[i] = value[i - from];
             worker->moment = i;
-            status = ppo__check_number(rollout->value[i], "critic's value", -1, e, step);
+            status = ppo__check_numbers(&rollout->value[i], 0, "critic's value", e,
+                                        collector->envs.steps[e] - rollout->steps + i / rollout->envs);
         }
         if (status) ppo__worker_fail(worker, status);
     }
 }
 
-/* next_value where the episode went on: V in the next step, for the last one of the latest observations. */
-static ppo_status ppo__next_values(ppo__collector *collector) {
+/* V of every step, and next_value where the episode continues: V in the next step, or for the last step of the
+   latest observation. Without a critic both are 0. */
+static ppo_status ppo__collect_values(ppo__collector *collector) {
     ppo_rollout *rollout = &collector->rollout;
-    int          last = (rollout->steps - 1) * rollout->envs, samples = rollout->steps * rollout->envs;
+    int          samples = rollout->steps * rollout->envs, last = samples - rollout->envs;
+    if (!collector->critic) {
+        memset(rollout->value, 0, samples * sizeof(float));
+        return PPO_OK; /* and ppo__act() has set next_value */
+    }
+    ppo_status status = ppo__workers_run(collector, ppo__value_samples);
+    if (status) return status;
     const float *value = ppo__values(&collector->workers[0], collector->view, rollout->envs,
                                      collector->model->core.width ? collector->state : NULL, NULL);
     if (!value) return ppo_tape_status(collector->workers[0].tape);
@@ -8729,72 +8746,11 @@ static ppo_status ppo__next_values(ppo__collector *collector) {
     return PPO_OK;
 }
 
-/* The earliest failure of all workers, so that the sentence does not depend on the number of threads. */
-static ppo_status ppo__workers_status(const ppo__collector *collector) {
-    const ppo__worker *first = NULL;
-    for (int k = 0; k < collector->worker_count; ++k) {
-        const ppo__worker *worker = &collector->workers[k];
-        if (worker->status && (!first || worker->moment < first->moment)) first = worker;
-    }
-    return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
-}
-
-/* Before a rollout: fresh episodes where they are due, the latest observations by the latest statistics,
-   and no samples seen yet. */
-static ppo_status ppo__collect_begin(ppo__collector *collector) {
-    for (int k = 0; k < collector->worker_count; ++k) collector->workers[k].status = PPO_OK;
-    for (int e = 0; e < collector->rollout.envs; ++e) {
-        if (collector->obs_norm) ppo__normalizer_reset(&collector->seen_obs[e], 0);
-        if (collector->return_norm) ppo__normalizer_reset(&collector->seen_return[e], 0);
-        if (collector->fresh) {
-            ppo_status status = ppo__env_reset(&collector->envs, e);
-            if (status) return status;
-            collector->start[e] = 1;
-            collector->discounted[e] = 0;
-            ppo__observe(collector, e);
-        } else {
-            ppo__view_latest(collector, e, collector->view + ppo__at(e, collector->envs.env.obs_size));
-        }
-    }
-    return PPO_OK;
-}
-
-/* How far the streams got in a rollout that failed depends on the threads, so all go on from a place that
-   does not: where the high half of their position is one more. */
-static void ppo__skip_ahead(ppo_rng *rng) {
-    ++rng->counter[1];
-    rng->counter[0] = 0;
-    rng->used = 4;
-    memset(rng->block, 0, sizeof rng->block);
-}
-
-/* After a failure every episode begins anew; what the old ones left, like a NaN, must not get into a file. */
-static void ppo__forget_episodes(ppo__collector *collector) {
-    ppo__envs *envs = &collector->envs;
-    collector->fresh = 1;
-    memset(envs->obs, 0, ppo__at(envs->count, envs->env.obs_size) * sizeof(float));
-    for (int e = 0; e < envs->count; ++e) {
-        envs->episode_return[e] = 0;
-        envs->length[e] = 0;
-        collector->discounted[e] = 0;
-        ppo__skip_ahead(&envs->rng[e]);
-        ppo__skip_ahead(&collector->action_rng[e]);
-    }
-}
-
 /* One rollout of `steps` steps of every environment; the advantages are left to do. */
 static ppo_status ppo__collect(ppo__collector *collector, int steps) {
     collector->rollout.steps = steps;
-    ppo_status status = ppo__collect_begin(collector);
-    if (!status) {
-        ppo__pool_run(collector->pool, ppo__collect_part, collector);
-        status = ppo__workers_status(collector);
-    }
-    if (!status) {
-        ppo__pool_run(collector->pool, ppo__value_part, collector);
-        status = ppo__workers_status(collector);
-    }
-    if (!status) status = ppo__next_values(collector);
+    ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
+    if (!status) status = ppo__collect_values(collector);
     if (status) return status;
     collector->fresh = 0;
     for (int e = 0; e < collector->rollout.envs; ++e) {
@@ -8804,6 +8760,27 @@ static ppo_status ppo__collect(ppo__collector *collector, int steps) {
     /* the tapes take their lasting shape in the first rollout */
     for (int k = 0; k < collector->worker_count; ++k) ppo_tape_reset(collector->workers[k].tape);
     return PPO_OK;
+}
+
+/* After a failure every episode begins anew, and nothing of the old ones, like a NaN, gets into a file. How far
+   the random streams got depends on the number of threads, so all continue from a place that does not: where
+   the high half of their position is one more. */
+static void ppo__forget_episodes(ppo__collector *collector) {
+    ppo__envs *envs = &collector->envs;
+    collector->fresh = 1;
+    memset(envs->obs, 0, ppo__at(envs->count, envs->env.obs_size) * sizeof(float));
+    for (int e = 0; e < envs->count; ++e) {
+        envs->episode_return[e] = 0;
+        envs->length[e] = 0;
+        collector->discounted[e] = 0;
+        for (int k = 0; k < 2; ++k) {
+            ppo_rng *rng = k ? &collector->action_rng[e] : &envs->rng[e];
+            ++rng->counter[1];
+            rng->counter[0] = 0;
+            rng->used = 4;
+            memset(rng->block, 0, sizeof rng->block);
+        }
+    }
 }
 
 static void ppo__collector_free(ppo__collector *collector) {
@@ -8826,8 +8803,7 @@ static ppo_status ppo__take_normalizers(ppo__arena *memory, int envs, int size, 
     return status;
 }
 
-static ppo_status ppo__collector_workers(ppo__collector *collector, const ppo_env *env, int envs,
-                                         int workers) {
+static ppo_status ppo__take_workers(ppo__collector *collector, const ppo_env *env, int envs, int workers) {
     ppo__arena *memory = &collector->memory;
     collector->workers = (ppo__worker *)ppo__arena_zeros(memory, workers, sizeof *collector->workers);
     if (!collector->workers) return PPO_ERROR_MEMORY;
@@ -8841,9 +8817,8 @@ static ppo_status ppo__collector_workers(ppo__collector *collector, const ppo_en
             (float *)ppo__arena_array(memory, worker->count, collector->model->core.width * sizeof(float));
         worker->final_env = (int *)ppo__arena_array(memory, worker->count, sizeof(int));
         worker->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
-        if (!worker->final_obs || !worker->final_state || !worker->final_env || !worker->box) {
+        if (!worker->final_obs || !worker->final_state || !worker->final_env || !worker->box)
             return PPO_ERROR_MEMORY;
-        }
         ppo_status status = ppo_tape_create(&worker->tape);
         if (status) return status;
         collector->worker_count = k + 1;
@@ -8857,6 +8832,7 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
                                       int threads, uint64_t seed) {
     ppo__arena             *memory = &collector->memory;
     const ppo_actor_critic *model = collector->model;
+    size_t                  noise = model->gsde ? ppo__size(model->log_std) : 0;
     ppo__columns(model, env, collector->keep_policy, collector->columns);
     ppo_status status = ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, 0);
     if (status) return status;
@@ -8868,29 +8844,40 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->discounted = (float *)ppo__arena_zeros(memory, envs, sizeof(float));
     collector->finished_return = (float *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(float));
     collector->finished_length = (int *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(int));
+    if (noise) collector->noise = (float *)ppo__arena_array(memory, envs, noise * sizeof(float));
     if (!collector->action_rng || !collector->view || !collector->state || !collector->start ||
-        !collector->discounted || !collector->finished_return || !collector->finished_length) {
+        !collector->discounted || !collector->finished_return || !collector->finished_length ||
+        (noise && !collector->noise))
         return PPO_ERROR_MEMORY;
-    }
-    if (model->gsde) {
-        collector->noise = (float *)ppo__arena_array(memory, envs, ppo__size(model->log_std) * sizeof(float));
-        if (!collector->noise) return PPO_ERROR_MEMORY;
-    }
-    for (int e = 0; e < envs; ++e) {
+    for (int e = 0; e < envs; ++e)
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
-    }
     if (collector->obs_norm)
         status = ppo__take_normalizers(memory, envs, env->obs_size, &collector->seen_obs);
     if (!status && collector->return_norm)
         status = ppo__take_normalizers(memory, envs, 1, &collector->seen_return);
     if (!status) status = ppo__envs_open(&collector->envs, env, envs, seed, PPO_STREAM_ENV, 0);
     if (!status) status = ppo__envs_note(&collector->envs);
-    if (!status) status = ppo__collector_workers(collector, env, envs, threads < envs ? threads : envs);
+    if (!status) status = ppo__take_workers(collector, env, envs, threads < envs ? threads : envs);
     return status ? status : ppo__pool_create(threads, &collector->pool);
 }
 
 /* --------------------------------------------------------------------------------------------------------
    >> 15 Training and evaluation
+
+   To read PPO, begin at ppo_trainer_iterate(), the last function of "-- training --", and go upwards. It calls
+   ppo__collect() of section 14, and then what stands above it, in this order:
+       ppo__advantages()      by GAE
+       ppo__epochs()          shuffled minibatches, several times
+       ppo__gradient_step()   one minibatch: normalize advantages, gradient, clip its norm, Adam
+       ppo__loss()            the objective, on the tape
+   One level below, in sub-sections of their own above those functions: how minibatches are put together, also
+   for recurrent policies ("segments"), how their gradients are divided among threads ("shards"), and what an
+   iteration reports.
+
+   To add a setting: a field of ppo_config with its default in a comment, the default in ppo_config_default(), a
+   row of ppo__fields; if it may be without effect, a row of ppo__needs. The command line, files and checks
+   follow from that. To add an objective: a constant and a term in section 9 (ppo__policy_term()) and its name in
+   the row "objective" of ppo__fields. What needs more than log-probabilities goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- settings -- */
@@ -9002,55 +8989,106 @@ PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, ch
     return ppo_settings_get(&ppo__config_settings, config, name, text, size);
 }
 
+/* Settings that only have an effect if another one has a value ("" for the action space: numbers in a box; no
+   value: anything but 0 or none). clip_low and clip_high are not here: they also define clip_fraction. */
+static const char *const ppo__needs[][3] = {
+    {"dual_clip", "objective", "clip"},
+    {"kl_coef", "objective", "kl-penalty"},
+    {"adaptive_kl_target", "objective", "kl-penalty"},
+    {"critic_learning_rate", "baseline", "yes"},
+    {"value_coef", "baseline", "yes"},
+    {"value_clip", "baseline", "yes"},
+    {"huber_delta", "baseline", "yes"},
+    {"entropy_schedule", "entropy_coef", NULL},
+    {"activation", "hidden", NULL},
+    {"shared_trunk", "hidden", NULL},
+    {"sequence_steps", "recurrent", NULL},
+    {"log_std_init", "", NULL},
+    {"squash", "", NULL},
+    {"gsde", "", NULL},
+    {"gsde_steps", "gsde", "yes"},
+    {"clip_obs", "normalize_obs", "yes"},
+    {"clip_reward", "normalize_reward", "yes"},
+};
+
+/* Row k of them. A schedule of the user's own may have an effect on any initial value. */
+static ppo_status ppo__check_effect(const ppo_config *config, const ppo_env *env, size_t k) {
+    const char *name = ppo__needs[k][0], *needs = ppo__needs[k][1], *value = ppo__needs[k][2];
+    char        is[PPO__SETTING_SIZE], other[PPO__SPACE_SIZE];
+    ppo_config  usual = ppo_config_default();
+    ppo_config_get(&usual, name, other, sizeof other);
+    if (ppo_config_get(config, name, is, sizeof is)) return PPO_ERROR_ARGUMENT;
+    if (!strcmp(is, other) || !strcmp(is, "custom")) return PPO_OK;
+    if (!*needs) {
+        if (!env || ppo__kind(&env->action_space)->continuous) return PPO_OK;
+        ppo__space_text(&env->action_space, other);
+        needs = "the action space";
+    } else {
+        if (ppo_config_get(config, needs, other, sizeof other)) return PPO_ERROR_ARGUMENT;
+        if (value ? !strcmp(other, value) : strcmp(other, "0") && strcmp(other, "none")) return PPO_OK;
+    }
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %s, but has no effect: %s is %.60s", name, is, needs, other);
+}
+
+PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name) {
+    const ppo_field *field = NULL;
+    if (!ppo__given("ppo_config_check_effect", config != NULL)) return PPO_ERROR_ARGUMENT;
+    if (name && !(field = ppo__find_field(&ppo__config_settings, name))) return PPO_ERROR_ARGUMENT;
+    ppo_status status = PPO_OK;
+    for (size_t k = 0; k < sizeof ppo__needs / sizeof *ppo__needs && !status; ++k)
+        if (!field || !strcmp(field->name, ppo__needs[k][0])) status = ppo__check_effect(config, env, k);
+    return status;
+}
+
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
     if (!config) return ppo_fail(PPO_ERROR_ARGUMENT, "the configuration is NULL");
     ppo_status status = ppo_settings_check(&ppo__config_settings, config);
     if (status) return status;
     double samples = (double)config->num_envs * config->rollout_steps;
-    if (samples > INT_MAX) {
+    if (samples > INT_MAX)
         return ppo_fail(PPO_ERROR_ARGUMENT, "num_envs * rollout_steps is %.0f, more than %d", samples,
                         INT_MAX);
-    }
-    if (config->minibatch_size > samples) {
+    if (config->minibatch_size > samples)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "minibatch_size %d is larger than the rollout: num_envs %d * rollout_steps %d",
                         config->minibatch_size, config->num_envs, config->rollout_steps);
-    }
-    if (config->critic_learning_rate > 0 && config->learning_rate == 0) {
+    if (config->critic_learning_rate > 0 && config->learning_rate == 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "critic_learning_rate is %g, but learning_rate is 0",
                         (double)config->critic_learning_rate);
-    }
     int custom = config->learning_rate_schedule == PPO_CUSTOM || config->clip_schedule == PPO_CUSTOM ||
                  config->entropy_schedule == PPO_CUSTOM;
-    if (custom && !config->schedule) {
+    if (custom && !config->schedule)
         return ppo_fail(PPO_ERROR_ARGUMENT, "a schedule is custom, but config.schedule is NULL");
-    }
-    if (config->dual_clip > 0 && config->dual_clip <= 1) {
+    if (config->dual_clip > 0 && config->dual_clip <= 1)
         return ppo_fail(PPO_ERROR_ARGUMENT, "dual_clip is %g: it must be above 1, or 0 for none",
                         (double)config->dual_clip);
-    }
     return PPO_OK;
 }
 
-#define PPO__PAPER                                                                                        \
-    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=3e-4 "                       \
-    "learning_rate_schedule=constant "                                                                    \
-    "gamma=0.99 gae_lambda=0.95 value_coef=0.5 entropy_coef=0 baseline=yes hidden=64,64 activation=tanh " \
+/* A preset sets what its objective does not use to the defaults. */
+#define PPO__UNCLIPPED "objective=unclipped dual_clip=0 kl_coef=1 adaptive_kl_target=0 "
+#define PPO__PENALTY   "objective=kl-penalty dual_clip=0 "
+#define PPO__PAPER                                                                        \
+    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=3e-4 "       \
+    "learning_rate_schedule=constant gamma=0.99 gae_lambda=0.95 value_coef=0.5 "          \
+    "entropy_coef=0 entropy_schedule=constant baseline=yes hidden=64,64 activation=tanh " \
     "shared_trunk=no target_kl=0 "
-#define PPO__GRADIENT                                            \
-    "objective=unclipped epochs=1 minibatch_size=0 target_kl=0 " \
-    "learning_rate_schedule=constant "                           \
+#define PPO__GRADIENT                                                        \
+    PPO__UNCLIPPED                                                           \
+    "epochs=1 minibatch_size=0 target_kl=0 learning_rate_schedule=constant " \
     "normalize_advantage=no gae_lambda=1 "
 
 static const char *const ppo__presets[][2] = {
-    {"reinforce", PPO__GRADIENT "baseline=no learning_rate=3e-3 max_grad_norm=0"},
+    {"reinforce", PPO__GRADIENT "baseline=no value_coef=0.5 value_clip=0 huber_delta=0 "
+                                "critic_learning_rate=0 learning_rate=3e-3 max_grad_norm=0"},
     {"reinforce-baseline", PPO__GRADIENT "baseline=yes learning_rate=3e-3 max_grad_norm=0"},
     {"a2c", PPO__GRADIENT
      "baseline=yes num_envs=16 rollout_steps=5 learning_rate=7e-4 value_coef=1 max_grad_norm=0.5"},
-    {"ppo-paper", PPO__PAPER "objective=clip clip_low=0.2 clip_high=0.2 clip_schedule=constant dual_clip=0"},
-    {"ppo-paper-fixed-kl", PPO__PAPER "objective=kl-penalty kl_coef=3 adaptive_kl_target=0"},
-    {"ppo-paper-adaptive-kl", PPO__PAPER "objective=kl-penalty kl_coef=1 adaptive_kl_target=0.01"},
-    {"ppo-paper-unclipped", PPO__PAPER "objective=unclipped"},
+    {"ppo-paper", PPO__PAPER "objective=clip clip_low=0.2 clip_high=0.2 clip_schedule=constant dual_clip=0 "
+                             "kl_coef=1 adaptive_kl_target=0"},
+    {"ppo-paper-fixed-kl", PPO__PAPER PPO__PENALTY "kl_coef=3 adaptive_kl_target=0"},
+    {"ppo-paper-adaptive-kl", PPO__PAPER PPO__PENALTY "kl_coef=1 adaptive_kl_target=0.01"},
+    {"ppo-paper-unclipped", PPO__PAPER PPO__UNCLIPPED},
 };
 
 PPO_DEF const char *ppo_config_presets(void) {
@@ -9059,10 +9097,9 @@ PPO_DEF const char *ppo_config_presets(void) {
 }
 
 PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name) {
-    if (!config || !name) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_preset: an argument is NULL");
-    for (size_t i = 0; i < sizeof ppo__presets / sizeof *ppo__presets; ++i) {
+    if (!ppo__given("ppo_config_preset", config && name)) return PPO_ERROR_ARGUMENT;
+    for (size_t i = 0; i < sizeof ppo__presets / sizeof *ppo__presets; ++i)
         if (!strcmp(name, ppo__presets[i][0])) return ppo_config_set_all(config, ppo__presets[i][1]);
-    }
     return ppo_fail(PPO_ERROR_ARGUMENT, "there is no preset \"%.60s\", only %s", name, ppo_config_presets());
 }
 
@@ -9089,8 +9126,11 @@ static void ppo__keep_name(char to[64], const char *name) {
     to[length] = 0;
 }
 
-static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const ppo_config *config) {
+/* For an environment of which only the sizes and the name are known. */
+static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, ppo_agent **out) {
     ppo_model_config model;
+    ppo_agent       *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
+    if (!agent) return PPO_ERROR_MEMORY;
     memset(&model, 0, sizeof model);
     model.obs_size = env->obs_size;
     model.action_space = env->action_space;
@@ -9104,39 +9144,30 @@ static ppo_status ppo__agent_fill(ppo_agent *agent, const ppo_env *env, const pp
     model.gsde = config->gsde;
     model.squash = config->squash;
     model.seed = config->seed;
-    ppo_status status = ppo_actor_critic_init(&agent->model, &model);
-    if (!status && config->normalize_obs) status = ppo_normalizer_init(&agent->obs_norm, env->obs_size);
-    if (!status) status = ppo_tape_create(&agent->tape);
-    if (status) return status;
-    ppo_tape_record(agent->tape, 0);
     agent->clip_obs = config->clip_obs;
     agent->config = *config;
     ppo__keep_name(agent->environment, env->name);
-    agent->scratch =
-        (float *)ppo__alloc(((size_t)env->obs_size + 2 * (size_t)env->action_space.n) * sizeof(float));
-    agent->state = (float *)ppo__alloc((size_t)config->recurrent * sizeof(float));
-    return agent->scratch && agent->state ? PPO_OK : PPO_ERROR_MEMORY;
-}
-
-/* For an environment of which only the sizes and the name are known. */
-static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
-    ppo_status status;
-    ppo_agent *made = (ppo_agent *)ppo__alloc(sizeof *made);
-    if (!made) return PPO_ERROR_MEMORY;
-    status = ppo__agent_fill(made, env, config);
-    if (status) {
-        ppo_agent_free(made);
-    } else {
-        *agent = made;
+    ppo_status status = ppo_actor_critic_init(&agent->model, &model);
+    if (!status && config->normalize_obs) status = ppo_normalizer_init(&agent->obs_norm, env->obs_size);
+    if (!status) status = ppo_tape_create(&agent->tape);
+    if (!status) {
+        ppo_tape_record(agent->tape, 0);
+        agent->scratch =
+            (float *)ppo__alloc(((size_t)env->obs_size + 2 * (size_t)env->action_space.n) * sizeof(float));
+        agent->state = (float *)ppo__alloc((size_t)config->recurrent * sizeof(float));
+        if (!agent->scratch || !agent->state) status = PPO_ERROR_MEMORY;
     }
+    if (status) ppo_agent_free(agent);
+    else *out = agent;
     return status;
 }
 
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
-    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_create: agent is NULL");
+    if (!ppo__given("ppo_agent_create", agent != NULL)) return PPO_ERROR_ARGUMENT;
     *agent = NULL;
     ppo_status status = ppo_env_check(env);
     if (!status) status = ppo_config_check(config);
+    if (!status) status = ppo_config_check_effect(config, env, NULL);
     return status ? status : ppo__agent_make(env, config, agent);
 }
 
@@ -9144,21 +9175,13 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
     if (agent) memset(agent->state, 0, agent->model.core.width * sizeof(float));
 }
 
-/* Where an action and the environment's view of it are kept until the next call: scratch holds the view
-   of the observation, then room for n numbers or choices, then for n numbers in the box. */
-static ppo_actions ppo__act_room(ppo_agent *agent, float **box) {
-    float      *number = agent->scratch + agent->model.obs_size;
-    ppo_actions actions = {(int *)(void *)number, number};
-    *box = number + agent->model.action_space.n;
-    return actions;
-}
-
+/* scratch holds the view of the observation, the n numbers or choices of the action, and n numbers in the box. */
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action) {
-    if (!agent || !obs || !action) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act: an argument is NULL");
+    if (!ppo__given("ppo_act", agent && obs && action)) return PPO_ERROR_ARGUMENT;
     const ppo_actor_critic *model = &agent->model;
-    float                  *box;
-    ppo_actions             actions = ppo__act_room(agent, &box);
+    float                  *number = agent->scratch + model->obs_size;
+    ppo_actions             actions = {(int *)(void *)number, number};
     ppo_inputs              inputs;
     for (int j = 0; j < model->obs_size; ++j) {
         if (!ppo__finite(obs[j]))
@@ -9178,13 +9201,12 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
     ppo_outputs out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
     for (int j = 0; j < out.policy->cols; ++j) {
-        if (!ppo__finite(out.policy->data[j])) {
+        if (!ppo__finite(out.policy->data[j]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: the policy's output %d is not finite", j);
-        }
     }
     if (out.state) memcpy(agent->state, out.state->data, model->core.width * sizeof(float));
     ppo__choose_action(model, &out, 0, rng, &actions, 0);
-    *action = ppo__action_for_env(model, &actions, 0, box);
+    *action = ppo__action_for_env(model, &actions, 0, number + model->action_space.n);
     return ppo_tape_status(agent->tape);
 }
 
@@ -9192,18 +9214,14 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
     return ppo_act_masked(agent, obs, NULL, rng, action);
 }
 
-/* -- training. ppo__iterate() is the whole: collect, advantages, update -- */
+/* -- the trainer -- */
 
-/* The samples of one gradient step, gathered: whole pieces of the environments' sequences, side by side.
-   A piece is sequence_steps long, but for the last of an environment; without recurrence it is a single
-   sample. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
-   thread. Their number follows from the settings alone, and their gradients are added in order, so the
-   bits are the same for any number of threads. */
 enum {
-    PPO__SHARDS = 16,           /* of a minibatch, at most */
-    PPO__SHARD_SAMPLES = 128,   /* of a shard, at least */
-    PPO__SHARD_PIECES = 16,     /* recurrent: of a shard, at least */
-    PPO__SHARD_PARAMS = 1 << 16 /* at most: of a larger network the operations are divided instead */
+    PPO__SHARDS = 16,            /* of a minibatch, at most */
+    PPO__SHARD_SAMPLES = 128,    /* of a shard, at least */
+    PPO__SHARD_SEGMENTS = 16,    /* recurrent: of a shard, at least */
+    PPO__SHARD_PARAMS = 1 << 16, /* at most: of a larger network the operations are divided instead */
+    PPO__LAST_EPISODES = 100
 };
 
 /* What one gradient step reports. */
@@ -9213,92 +9231,98 @@ typedef struct ppo__step_stats {
 } ppo__step_stats;
 
 typedef struct ppo__shard {
-    ppo_rollout     samples; /* of the minibatch's, packed by time, the longest pieces first */
-    int            *count;   /* [piece_steps] pieces that have a step t */
+    ppo_rollout     samples; /* of the minibatch's, packed by time, the longest segments first */
+    ppo_inputs      inputs;  /* what the network is given of them */
+    int            *count;   /* [segment_steps] segments that have a step t */
     float          *grad;    /* [params->count] its gradient; the first shard's is the model's own */
     ppo__step_stats stats;   /* its own means */
 } ppo__shard;
 
 typedef struct ppo__minibatch {
-    ppo_rollout samples;             /* one step of as many "environments" as there are samples */
-    int         piece_steps, pieces; /* of a whole piece; in a minibatch, at most */
-    int        *picked;              /* [pieces * piece_steps] samples of the rollout */
-    int         most_shards, shards; /* in a full minibatch, and in this one */
-    ppo__shard  shard[PPO__SHARDS];  /* [shards] */
+    ppo_rollout samples;                 /* one step of as many "environments" as there are samples */
+    int         segment_steps, segments; /* of a whole segment; in a minibatch, at most */
+    int        *picked;                  /* [segments * segment_steps] samples of the rollout */
+    int         most_shards, shards;     /* in a full minibatch, and in this one */
+    ppo__shard  shard[PPO__SHARDS];      /* [shards] */
 } ppo__minibatch;
 
-enum { PPO__LAST_EPISODES = 100 };
-
 struct ppo_trainer {
-    ppo_config     config;
-    ppo_agent     *agent; /* borrowed */
-    ppo__collector collector;
-    ppo__arena     memory;
-    ppo__minibatch minibatch;
-    ppo_tape      *tapes[PPO__SHARDS]; /* of the update, for as many threads */
-    int           *order;              /* [steps * envs] pieces, shuffled */
-    ppo_rng        shuffle_rng;
-    int            reserved; /* 1: the tapes have room for the largest minibatch */
-    float          kl_coef;  /* of this iteration */
-    float          last_return[PPO__LAST_EPISODES];
-    int            last_length[PPO__LAST_EPISODES];
-    long           episodes, steps, iteration, updates;
-    double         started;
+    ppo_config           config;
+    ppo_agent           *agent; /* borrowed */
+    ppo__collector       collector;
+    ppo__arena           memory;
+    ppo__minibatch       minibatch;
+    ppo_tape            *tapes[PPO__SHARDS]; /* of the update, for as many threads */
+    int                 *usable;             /* [num_envs] steps of the rollout that are learned from */
+    int                 *order;              /* [steps * envs] segments, shuffled */
+    ppo_rng              shuffle_rng;
+    int                  reserved;  /* 1: the tapes have room for the largest minibatch */
+    ppo_policy_objective objective; /* these three are of this iteration, after their schedules */
+    ppo_adam             adam;
+    float                entropy_coef;
+    float                kl_coef; /* of this iteration */
+    float                last_return[PPO__LAST_EPISODES];
+    int                  last_length[PPO__LAST_EPISODES];
+    int64_t              episodes, steps, iteration, updates;
+    double               started;
 };
 
-/* Notes the episodes that ended in the rollout, in the order of their ends. */
-static void ppo__count_episodes(ppo_trainer *trainer) {
-    const ppo__collector *collector = &trainer->collector;
-    for (int i = 0; i < collector->rollout.steps * collector->rollout.envs; ++i) {
-        if (!collector->finished_length[i]) continue;
-        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = collector->finished_return[i];
-        trainer->last_length[trainer->episodes % PPO__LAST_EPISODES] = collector->finished_length[i];
-        ++trainer->episodes;
+/* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of a recurrent
+   policy, less where the steps to learn from end; a single step of any other. Segment k begins at step
+   k / envs * segment_steps of environment k % envs. A minibatch holds whole segments -- */
+
+static int ppo__segment_length(const ppo_trainer *trainer, int k) {
+    int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps;
+    int left = trainer->usable[k % envs] - k / envs * steps;
+    return left < 0 ? 0 : left < steps ? left : steps;
+}
+
+/* The segments of the rollout to learn from, in order, and how many minibatches they make. Without a critic the
+   return of an episode that has not ended is unknown, so its steps are left out, unless `whole` is 1. */
+static int ppo__cut(ppo_trainer *trainer, int whole, int *segments) {
+    const ppo_rollout *rollout = &trainer->collector.rollout;
+    int                all = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.segment_steps);
+    *segments = 0;
+    for (int e = 0; e < rollout->envs; ++e) {
+        int *usable = &trainer->usable[e];
+        for (*usable = rollout->steps; !trainer->config.baseline && !whole && *usable; --*usable) {
+            size_t last = ppo__at(*usable - 1, rollout->envs) + e;
+            if (rollout->terminated[last] || rollout->truncated[last]) break;
+        }
     }
+    for (int k = 0; k < all; ++k)
+        if (ppo__segment_length(trainer, k)) trainer->order[(*segments)++] = k;
+    return ppo__divide_up(*segments, trainer->minibatch.segments);
 }
 
-/* A setting at this point of the run. */
-static float ppo__scheduled(const ppo_trainer *trainer, int setting, int schedule, float initial) {
-    const ppo_config *config = &trainer->config;
-    float             progress = (float)((double)trainer->steps / (double)config->total_steps);
-    if (schedule == PPO_CUSTOM) return config->schedule(setting, initial, progress, config->schedule_user);
-    return ppo_schedule(schedule, initial, progress);
-}
-
-/* Piece k of the rollout: its environment, and its first step. */
-static int ppo__piece(const ppo_trainer *trainer, int k, int *first_step) {
-    *first_step = k / trainer->collector.rollout.envs * trainer->minibatch.piece_steps;
-    return k % trainer->collector.rollout.envs;
-}
-
-static int ppo__piece_length(const ppo_trainer *trainer, int k) {
-    int first, steps = trainer->collector.rollout.steps;
-    ppo__piece(trainer, k, &first);
-    return steps - first < trainer->minibatch.piece_steps ? steps - first : trainer->minibatch.piece_steps;
-}
-
-/* The samples of n pieces, packed by time, the longest pieces first. Returns how many. */
-static int ppo__pick(const ppo_trainer *trainer, int *pieces, int n, int *count, int *picked) {
-    int steps = trainer->minibatch.piece_steps, rows = 0, full = 0;
-    for (int i = 0; i < n; ++i) { /* there are two lengths at most */
-        if (ppo__piece_length(trainer, pieces[i]) < steps) continue;
-        int swap = pieces[full];
-        pieces[full++] = pieces[i];
-        pieces[i] = swap;
+/* The samples of n segments, packed by time, the longest segments first. Returns how many. */
+static int ppo__pack(const ppo_trainer *trainer, int *segments, int n, int *count, int *picked) {
+    int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps, rows = 0, full = 0;
+    for (int i = 0; i < n; ++i) {
+        if (ppo__segment_length(trainer, segments[i]) < steps) continue;
+        int swap = segments[full];
+        segments[full++] = segments[i];
+        segments[i] = swap;
+    }
+    for (int i = full + 1; i < n; ++i) {
+        for (int j = i; j > full && ppo__segment_length(trainer, segments[j]) >
+                                        ppo__segment_length(trainer, segments[j - 1]);
+             --j) {
+            int swap = segments[j];
+            segments[j] = segments[j - 1];
+            segments[j - 1] = swap;
+        }
     }
     for (int t = 0; t < steps; ++t) {
         count[t] = 0;
-        for (int i = 0; i < n && t < ppo__piece_length(trainer, pieces[i]); ++i) {
-            int first, env = ppo__piece(trainer, pieces[i], &first);
-            picked[rows++] = (first + t) * trainer->collector.rollout.envs + env;
-            ++count[t];
-        }
+        for (int i = 0; i < n && t < ppo__segment_length(trainer, segments[i]); ++i, ++count[t])
+            picked[rows++] = (segments[i] / envs * steps + t) * envs + segments[i] % envs;
     }
     return rows;
 }
 
-/* Gathers n pieces of the rollout into the minibatch, in so many shards at most. */
-static void ppo__gather_pieces(ppo_trainer *trainer, int *pieces, int n, int most_shards) {
+/* Gathers n segments of the rollout into the minibatch, in `most_shards` shards at most. */
+static void ppo__gather_segments(ppo_trainer *trainer, int *segments, int n, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
     int                rows = 0, first[PPO__SHARDS + 1];
@@ -9306,77 +9330,74 @@ static void ppo__gather_pieces(ppo_trainer *trainer, int *pieces, int n, int mos
     for (int k = 0; k < batch->shards; ++k) {
         int begin = (int)((int64_t)n * k / batch->shards), end = (int)((int64_t)n * (k + 1) / batch->shards);
         first[k] = rows;
-        rows += ppo__pick(trainer, pieces + begin, end - begin, batch->shard[k].count, batch->picked + rows);
+        rows +=
+            ppo__pack(trainer, segments + begin, end - begin, batch->shard[k].count, batch->picked + rows);
     }
     first[batch->shards] = rows;
     ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
-    for (int k = 0; k < batch->shards; ++k)
-        batch->shard[k].samples =
-            ppo__some_samples(&batch->samples, columns, first[k], first[k + 1] - first[k]);
-}
-
-static ppo_inputs ppo__shard_inputs(const ppo__shard *shard, int piece_steps) {
-    ppo_inputs inputs;
-    memset(&inputs, 0, sizeof inputs);
-    inputs.rows = shard->samples.envs;
-    inputs.obs = shard->samples.obs;
-    inputs.mask = shard->samples.mask;
-    inputs.sequences.count = shard->count;
-    inputs.sequences.state = shard->samples.state; /* the first rows are where the pieces begin */
-    inputs.sequences.start = shard->samples.start;
-    while (inputs.sequences.steps < piece_steps && shard->count[inputs.sequences.steps]) {
-        ++inputs.sequences.steps;
+    for (int k = 0; k < batch->shards; ++k) {
+        ppo__shard *shard = &batch->shard[k];
+        shard->samples = ppo__some_samples(&batch->samples, columns, first[k], first[k + 1] - first[k]);
+        memset(&shard->inputs, 0, sizeof shard->inputs);
+        shard->inputs.rows = shard->samples.envs;
+        shard->inputs.obs = shard->samples.obs;
+        shard->inputs.mask = shard->samples.mask;
+        shard->inputs.sequences.count = shard->count;
+        shard->inputs.sequences.state =
+            shard->samples.state; /* the first rows are where the segments begin */
+        shard->inputs.sequences.start = shard->samples.start;
+        for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++shard->inputs.sequences.steps;
     }
-    return inputs;
 }
 
-/* What an iteration uses, after its schedules. */
-typedef struct ppo__step_settings {
-    ppo_policy_objective objective;
-    ppo_adam             adam;
-    float                entropy_coef;
-} ppo__step_settings;
-
-/* The policy's term of the loss. With a penalty it is -mean(r A) + kl_coef mean(KL(old || new)), exact. */
-static ppo_tensor *ppo__surrogate(ppo_tape *tape, const ppo_actor_critic *model, const ppo_rollout *samples,
-                                  const ppo_outputs *out, ppo_tensor *logp,
-                                  const ppo_policy_objective *objective, ppo_policy_stats *stats) {
-    ppo_policy_objective without = *objective;
-    if (objective->objective == PPO_KL_PENALTY) without.objective = PPO_UNCLIPPED;
-    ppo_tensor *loss =
-        ppo_tape_policy_loss(tape, logp, samples->logp, samples->advantage, NULL, &without, stats);
-    if (objective->objective != PPO_KL_PENALTY) return loss;
-    ppo_tensor *kl = ppo_actor_critic_kl(tape, model, out, samples->policy, samples->log_std);
-    return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), objective->kl_coef, 0));
+/* Minibatch b of `batches`, which differ in size by one segment at most. */
+static void ppo__gather_minibatch(ppo_trainer *trainer, int b, int batches, int segments) {
+    int begin = (int)((int64_t)segments * b / batches), end = (int)((int64_t)segments * (b + 1) / batches);
+    ppo__gather_segments(trainer, trainer->order + begin, end - begin, trainer->minibatch.most_shards);
 }
 
-/* L = L_policy + value_coef L_value - entropy_coef entropy of a shard, on the tape; NULL on failure. */
-static ppo_tensor *ppo__shard_loss(const ppo_trainer *trainer, ppo_tape *tape,
-                                   const ppo__step_settings *settings, ppo__shard *shard) {
-    const ppo_config       *config = &trainer->config;
-    const ppo_actor_critic *model = &trainer->agent->model;
-    const ppo_rollout      *samples = &shard->samples;
-    ppo_inputs              inputs = ppo__shard_inputs(shard, trainer->minibatch.piece_steps);
-    ppo__step_stats        *stats = &shard->stats;
-    ppo_tensor             *logp, *entropy, *value_loss = NULL;
-    ppo_outputs             out = ppo_actor_critic_forward(tape, model, &inputs,
-                                               config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
-    ppo_actor_critic_logp(tape, model, &out, &samples->actions, &logp, &entropy);
+/* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
+   thread. Their number follows from the settings alone, and their gradients are added in order, so the bits are
+   the same for any number of threads -- */
 
-    ppo_tensor *loss = ppo__surrogate(tape, model, samples, &out, logp, &settings->objective, &stats->policy);
-    ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
-    if (config->baseline) {
-        float delta = config->huber_delta > 0 ? config->huber_delta : INFINITY;
-        value_loss = ppo_tape_huber_value_loss(tape, out.value, samples->value, samples->value_target, NULL,
-                                               config->value_clip, delta);
-        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
+/* The loss of samples, on the tape, NULL on failure; fills stats. */
+typedef ppo_tensor *(*ppo__loss_fn)(const ppo_trainer *trainer, ppo_tape *tape, const ppo_inputs *inputs,
+                                    const ppo_rollout *samples, ppo__step_stats *stats);
+
+typedef struct ppo__shards_job {
+    ppo_trainer *trainer;
+    ppo__loss_fn loss;
+} ppo__shards_job;
+
+/* The gradients of shards from .. to - 1; a failure stays on the tape, which is for this thread. */
+static void ppo__shard_gradients(void *user, int range, int from, int to) {
+    const ppo__shards_job *job = (const ppo__shards_job *)user;
+    ppo__minibatch        *batch = &job->trainer->minibatch;
+    const ppo_params      *params = job->trainer->agent->model.params;
+    ppo_tape              *tape = job->trainer->tapes[range];
+    ppo_status             status = PPO_OK;
+    for (int k = from; k < to && !status; ++k) {
+        ppo__shard *shard = &batch->shard[k];
+        ppo_tape_reset(tape);
+        tape->params = batch->most_shards > 1 ? params : NULL;
+        tape->grad = shard->grad;
+        memset(shard->grad, 0, params->count * sizeof(float));
+        ppo_tensor *loss = job->loss(job->trainer, tape, &shard->inputs, &shard->samples, &shard->stats);
+        if (batch->shards > 1) /* its share in the mean over all samples */
+            loss = ppo_tape_scale(tape, loss, (float)shard->samples.envs / (float)batch->samples.envs, 0);
+        status = ppo_tape_backward(tape, loss);
+        if (status) ppo__tape_fail(tape, status); /* what is wrong with the loss itself, too */
     }
-    loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, settings->entropy_coef, 0));
-    if (!loss) return NULL;
-    stats->value_loss = value_loss ? value_loss->data[0] : 0;
-    stats->entropy = mean_entropy->data[0];
-    stats->loss = loss->data[0];
-    return loss;
+}
+
+/* grad of the first shard += those of the others, in order. */
+static void ppo__add_shards(void *user, int range, int from, int to) {
+    const ppo_trainer    *trainer = (const ppo_trainer *)user;
+    const ppo__minibatch *batch = &trainer->minibatch;
+    size_t                at = ppo__at(from, PPO__FLOAT_GRAIN),
+           n = ppo__grain_end(trainer->agent->model.params->count, to) - at;
+    for (int k = 1; k < batch->shards; ++k)
+        ppo__k()->add(batch->shard[k].grad + at, batch->shard[0].grad + at, n);
 }
 
 /* The means over all samples from those of the shards. */
@@ -9398,48 +9419,11 @@ static void ppo__mean_stats(const ppo__minibatch *batch, ppo__step_stats *all) {
     }
 }
 
-typedef struct ppo__shards_job {
-    ppo_trainer              *trainer;
-    const ppo__step_settings *settings;
-} ppo__shards_job;
-
-/* The gradients of shards from .. to - 1; a failure stays on the tape, which is for this thread. */
-static void ppo__shard_gradients(void *user, int range, int from, int to) {
-    const ppo__shards_job *job = (const ppo__shards_job *)user;
-    ppo__minibatch        *batch = &job->trainer->minibatch;
-    const ppo_params      *params = job->trainer->agent->model.params;
-    ppo_tape              *tape = job->trainer->tapes[range];
-    ppo_status             status = PPO_OK;
-    for (int k = from; k < to && !status; ++k) {
-        ppo__shard *shard = &batch->shard[k];
-        ppo_tape_reset(tape);
-        tape->params = batch->most_shards > 1 ? params : NULL;
-        tape->grad = shard->grad;
-        memset(shard->grad, 0, params->count * sizeof(float));
-        ppo_tensor *loss = ppo__shard_loss(job->trainer, tape, job->settings, shard);
-        if (batch->shards > 1) /* its share in the mean over all samples */
-            loss = ppo_tape_scale(tape, loss, (float)shard->samples.envs / (float)batch->samples.envs, 0);
-        status = ppo_tape_backward(tape, loss);
-        if (status) ppo__tape_fail(tape, status); /* what is wrong with the loss itself, too */
-    }
-}
-
-/* grad of the first shard += those of the others, in order. */
-static void ppo__add_shards(void *user, int range, int from, int to) {
-    const ppo_trainer    *trainer = (const ppo_trainer *)user;
-    const ppo__minibatch *batch = &trainer->minibatch;
-    size_t                at = ppo__at(from, PPO__FLOAT_GRAIN),
-           n = ppo__grain_end(trainer->agent->model.params->count, to) - at;
-    for (int k = 1; k < batch->shards; ++k)
-        ppo__k()->add(batch->shard[k].grad + at, batch->shard[0].grad + at, n);
-}
-
 /* The gradient of the gathered minibatch's loss, and what it reports. */
-static ppo_status ppo__gradient(ppo_trainer *trainer, const ppo__step_settings *settings,
-                                ppo__step_stats *stats) {
+static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__loss_fn loss, ppo__step_stats *stats) {
     const ppo__minibatch *batch = &trainer->minibatch;
     const ppo_params     *params = trainer->agent->model.params;
-    ppo__shards_job       job = {trainer, settings};
+    ppo__shards_job       job = {trainer, loss};
     double                work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
     int                   threads = ppo__range_count(batch->shards, 1, work);
     ppo__parallel_for(batch->shards, 1, work, ppo__shard_gradients, &job);
@@ -9454,20 +9438,58 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, const ppo__step_settings *
     return PPO_OK;
 }
 
-/* One gradient step on the gathered minibatch. *stop: by target_kl the policy is too far from the one that
-   acted; no parameter was changed. */
-static ppo_status ppo__gradient_step(ppo_trainer *trainer, const ppo__step_settings *settings,
-                                     ppo__step_stats *stats, int *stop) {
+/* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be larger
+   than all of the first iteration: before that each tape takes the room for the largest, as many whole segments
+   as there can be. */
+static ppo_status ppo__reserve_tapes(ppo_trainer *trainer, ppo__loss_fn loss) {
+    const ppo__minibatch *batch = &trainer->minibatch;
+    ppo__shards_job       job = {trainer, loss};
+    ppo_status            status = PPO_OK;
+    int                   segments, most = batch->segments;
+    if (trainer->reserved) return PPO_OK;
+    trainer->reserved = 1;
+    ppo__cut(trainer, 1, &segments); /* in order: whole segments come first */
+    most = ppo__divide_up(segments < most ? segments : most, batch->most_shards);
+    ppo__gather_segments(trainer, trainer->order, most, 1);
+    for (int k = 0; k < batch->most_shards && !status; ++k) {
+        ppo__shard_gradients(&job, k, 0, 1);
+        status = ppo_tape_status(trainer->tapes[k]);
+    }
+    return status;
+}
+
+/* -- schedules and reports -- */
+
+/* A setting at this point of the run. */
+static float ppo__scheduled(const ppo_trainer *trainer, int setting, int schedule, float initial) {
     const ppo_config *config = &trainer->config;
-    ppo_status        status = PPO_OK;
-    if (config->normalize_advantage)
-        status = ppo_whiten(trainer->minibatch.samples.advantage, NULL, trainer->minibatch.samples.envs, 1);
-    if (!status) status = ppo__gradient(trainer, settings, stats);
-    if (status) return status;
-    *stop = config->target_kl > 0 && stats->policy.approx_kl > 1.5f * config->target_kl;
-    return *stop ? PPO_OK
-                 : ppo_params_step(trainer->agent->model.params, &settings->adam, config->max_grad_norm,
-                                   &stats->grad_norm);
+    float             progress = (float)((double)trainer->steps / (double)config->total_steps);
+    if (schedule == PPO_CUSTOM) return config->schedule(setting, initial, progress, config->schedule_user);
+    return ppo_schedule(schedule, initial, progress);
+}
+
+/* The settings of this iteration, which its report shows. */
+static ppo_status ppo__apply_schedules(ppo_trainer *trainer, ppo_progress *progress) {
+    const ppo_config *c = &trainer->config;
+    const float       rate =
+        ppo__scheduled(trainer, PPO_SETTING_LEARNING_RATE, c->learning_rate_schedule, c->learning_rate);
+    const float low = ppo__scheduled(trainer, PPO_SETTING_CLIP_LOW, c->clip_schedule, c->clip_low);
+    const float high = ppo__scheduled(trainer, PPO_SETTING_CLIP_HIGH, c->clip_schedule, c->clip_high);
+    const float entropy =
+        ppo__scheduled(trainer, PPO_SETTING_ENTROPY_COEF, c->entropy_schedule, c->entropy_coef);
+    const ppo_policy_objective objective = {c->objective, low, high, c->dual_clip, trainer->kl_coef};
+    const ppo_adam             adam = {rate, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    if (!(rate >= 0 && low >= 0 && high >= 0 && entropy >= 0 && ppo__finite(rate + low + high + entropy)))
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
+                        (double)rate, (double)low, (double)high, (double)entropy);
+    trainer->objective = objective;
+    trainer->adam = adam;
+    trainer->entropy_coef = progress->entropy_coef = entropy;
+    progress->learning_rate = rate;
+    progress->clip_range = high;
+    progress->kl_coef = trainer->kl_coef;
+    return PPO_OK;
 }
 
 static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
@@ -9489,115 +9511,31 @@ static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats,
     progress->last_loss = stats->loss;
 }
 
-/* The settings of this iteration, which its report shows. */
-static ppo_status ppo__step_settings_now(ppo_trainer *trainer, ppo_progress *progress,
-                                         ppo__step_settings *now) {
-    const ppo_config *c = &trainer->config;
-    const float       rate =
-        ppo__scheduled(trainer, PPO_SETTING_LEARNING_RATE, c->learning_rate_schedule, c->learning_rate);
-    const float low = ppo__scheduled(trainer, PPO_SETTING_CLIP_LOW, c->clip_schedule, c->clip_low);
-    const float high = ppo__scheduled(trainer, PPO_SETTING_CLIP_HIGH, c->clip_schedule, c->clip_high);
-    const float entropy =
-        ppo__scheduled(trainer, PPO_SETTING_ENTROPY_COEF, c->entropy_schedule, c->entropy_coef);
-    const ppo_policy_objective objective = {c->objective, low, high, c->dual_clip, trainer->kl_coef};
-    const ppo_adam             adam = {rate, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
-    if (!(rate >= 0 && low >= 0 && high >= 0 && entropy >= 0 && ppo__finite(rate + low + high + entropy))) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
-                        (double)rate, (double)low, (double)high, (double)entropy);
-    }
-    now->objective = objective;
-    now->adam = adam;
-    now->entropy_coef = entropy;
-    progress->learning_rate = rate;
-    progress->clip_range = high;
-    progress->entropy_coef = entropy;
-    progress->kl_coef = trainer->kl_coef;
-    return PPO_OK;
-}
-
-/* The pieces of the rollout, in order, and the number of minibatches that they make. */
-static int ppo__cut(ppo_trainer *trainer, int *pieces) {
-    const ppo_rollout *rollout = &trainer->collector.rollout;
-    *pieces = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.piece_steps);
-    for (int i = 0; i < *pieces; ++i) trainer->order[i] = i;
-    return ppo__divide_up(*pieces, trainer->minibatch.pieces);
-}
-
-/* Minibatch b of `batches`, which differ in size by at most one piece. */
-static void ppo__minibatch_take(ppo_trainer *trainer, int b, int batches, int pieces) {
-    int begin = (int)((int64_t)pieces * b / batches), end = (int)((int64_t)pieces * (b + 1) / batches);
-    ppo__gather_pieces(trainer, trainer->order + begin, end - begin, trainer->minibatch.most_shards);
-}
-
-/* The epochs: every sample once per epoch, in a new order. */
-static ppo_status ppo__update(ppo_trainer *trainer, const ppo__step_settings *settings,
-                              ppo_progress *progress) {
-    int count = 0, stop = 0, pieces;
-    for (; progress->epochs < trainer->config.epochs; ++progress->epochs) {
-        int batches = ppo__cut(trainer, &pieces);
-        ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, pieces);
-        for (int b = 0; b < batches; ++b) {
-            ppo__step_stats stats;
-            ppo__minibatch_take(trainer, b, batches, pieces);
-            ppo_status status = ppo__gradient_step(trainer, settings, &stats, &stop);
-            if (status) return status;
-            ppo__add_stats(progress, &stats, ++count, b); /* with the one that stops the epochs */
-            if (stop) return PPO_OK;
-            ppo__average(&progress->grad_norm, stats.grad_norm, count);
-        }
-    }
-    return PPO_OK;
-}
-
 static int ppo__adapts_kl(const ppo_config *config) {
     return config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY;
 }
 
-/* Pieces differ in length, so a shard to come may be larger than all of the first iteration: before that each
-   tape takes the room for the largest, as many whole pieces as there can be. */
-static ppo_status ppo__reserve_tapes(ppo_trainer *trainer, const ppo__step_settings *settings) {
-    const ppo__minibatch *batch = &trainer->minibatch;
-    ppo__shards_job       job = {trainer, settings};
-    ppo_status            status = PPO_OK;
-    int                   pieces, most = batch->pieces;
-    if (trainer->reserved) return PPO_OK;
-    trainer->reserved = 1;
-    ppo__cut(trainer, &pieces); /* in order: whole pieces come first */
-    most = ppo__divide_up(pieces < most ? pieces : most, batch->most_shards);
-    ppo__gather_pieces(trainer, trainer->order, most, 1);
-    for (int k = 0; k < batch->most_shards && !status; ++k) {
-        ppo__shard_gradients(&job, k, 0, 1);
-        status = ppo_tape_status(trainer->tapes[k]);
-    }
-    return status;
-}
-
-/* The sum of KL(old || new) over the samples of a shard. */
-static ppo_status ppo__shard_kl(ppo_trainer *trainer, const ppo__shard *shard, double *sum) {
+/* Schulman 2017, section 4: the exact KL(old || new) over the samples adapts the coefficient of the next
+   iteration. */
+static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
     const ppo_actor_critic *model = &trainer->agent->model;
     ppo_tape               *tape = trainer->tapes[0];
-    ppo_inputs              inputs = ppo__shard_inputs(shard, trainer->minibatch.piece_steps);
-    ppo_tape_reset(tape);
-    ppo_outputs out = ppo_actor_critic_forward(tape, model, &inputs, PPO_POLICY);
-    ppo_tensor *kl = ppo_actor_critic_kl(tape, model, &out, shard->samples.policy, shard->samples.log_std);
-    if (!kl) return ppo_tape_status(tape);
-    for (int i = 0; i < kl->rows; ++i) *sum += (double)kl->data[i];
-    return PPO_OK;
-}
-
-/* Schulman 2017, section 4: the exact KL(old || new) over the rollout adapts the coefficient of the next
-   one. */
-static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
-    int    pieces, batches = ppo__cut(trainer, &pieces);
-    double sum = 0, samples = (double)trainer->collector.rollout.steps * trainer->collector.rollout.envs;
+    int                     segments, batches = ppo__cut(trainer, 0, &segments), samples = 0;
+    double                  sum = 0;
     for (int b = 0; b < batches; ++b) {
-        ppo__minibatch_take(trainer, b, batches, pieces);
+        ppo__gather_minibatch(trainer, b, batches, segments);
         for (int k = 0; k < trainer->minibatch.shards; ++k) {
-            ppo_status status = ppo__shard_kl(trainer, &trainer->minibatch.shard[k], &sum);
-            if (status) return status;
+            const ppo__shard *shard = &trainer->minibatch.shard[k];
+            ppo_tape_reset(tape);
+            ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, PPO_POLICY);
+            ppo_tensor *kl =
+                ppo_actor_critic_kl(tape, model, &out, shard->samples.policy, shard->samples.log_std);
+            if (!kl) return ppo_tape_status(tape);
+            for (int i = 0; i < kl->rows; ++i) sum += (double)kl->data[i];
+            samples += kl->rows;
         }
     }
+    if (!samples) return PPO_OK;
     progress->kl = (float)(sum / samples);
     trainer->kl_coef =
         ppo__clamp(ppo_adaptive_kl_2017(trainer->kl_coef, progress->kl, trainer->config.adaptive_kl_target),
@@ -9605,19 +9543,24 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
     return PPO_OK;
 }
 
-static float ppo__mean_std(const ppo_actor_critic *model) {
-    double sum = 0;
-    if (!model->log_std) return 0;
-    for (size_t i = 0; i < ppo__size(model->log_std); ++i) sum += exp((double)model->log_std->data[i]);
-    return (float)(sum / (double)ppo__size(model->log_std));
-}
-
+/* Counts the iteration, and the episodes that ended in it, in the order of their ends. */
 static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
-    long   recent = trainer->episodes < PPO__LAST_EPISODES ? trainer->episodes : (long)PPO__LAST_EPISODES;
-    double returns = 0, lengths = 0;
-    for (long i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
-    progress->iteration = trainer->iteration;
-    progress->steps = trainer->steps;
+    const ppo_actor_critic *model = &trainer->agent->model;
+    const ppo__collector   *collector = &trainer->collector;
+    int                     samples = collector->rollout.steps * collector->rollout.envs;
+    double                  returns = 0, lengths = 0, std = 0;
+    for (int i = 0; i < samples; ++i) {
+        if (!collector->finished_length[i]) continue;
+        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = collector->finished_return[i];
+        trainer->last_length[trainer->episodes++ % PPO__LAST_EPISODES] = collector->finished_length[i];
+    }
+    int recent = trainer->episodes < PPO__LAST_EPISODES ? (int)trainer->episodes : (int)PPO__LAST_EPISODES;
+    for (int i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
+    for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
+        std += exp((double)model->log_std->data[i]);
+    progress->iteration = ++trainer->iteration;
+    progress->iteration_steps = samples;
+    progress->steps = trainer->steps += samples;
     progress->total_steps = trainer->config.total_steps;
     progress->seconds = ppo_clock() - trainer->started;
     progress->steps_per_second = progress->seconds > 0 ? (double)trainer->steps / progress->seconds : 0;
@@ -9627,78 +9570,148 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     progress->episodes = trainer->episodes;
     progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
     progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
-    trainer->updates += progress->epochs + (progress->epochs < trainer->config.epochs);
     progress->updates = trainer->updates;
-    progress->gradient_steps = trainer->agent->model.params->step;
-    progress->std = ppo__mean_std(&trainer->agent->model);
+    progress->gradient_steps = model->params->step;
+    progress->std = model->log_std ? (float)(std / (double)ppo__size(model->log_std)) : 0;
     progress->value_clip = trainer->config.value_clip;
+    progress->explained_variance =
+        ppo_explained_variance(collector->rollout.value, collector->rollout.value_target, samples);
+}
+
+/* -- training: from here on upwards from ppo_trainer_iterate() -- */
+
+/* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
+   -mean(r A) + kl_coef mean(KL(old || new)), exact. */
+static ppo_tensor *ppo__loss(const ppo_trainer *trainer, ppo_tape *tape, const ppo_inputs *inputs,
+                             const ppo_rollout *samples, ppo__step_stats *stats) {
+    const ppo_config       *config = &trainer->config;
+    const ppo_actor_critic *model = &trainer->agent->model;
+    int                     penalty = config->objective == PPO_KL_PENALTY;
+    ppo_policy_objective    objective = trainer->objective;
+    ppo_tensor             *logp, *entropy, *value_loss = NULL;
+    ppo_outputs             out =
+        ppo_actor_critic_forward(tape, model, inputs, config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
+    ppo_actor_critic_logp(tape, model, &out, &samples->actions, &logp, &entropy);
+
+    if (penalty) objective.objective = PPO_UNCLIPPED;
+    ppo_tensor *loss =
+        ppo_tape_policy_loss(tape, logp, samples->logp, samples->advantage, NULL, &objective, &stats->policy);
+    if (penalty) {
+        ppo_tensor *kl = ppo_actor_critic_kl(tape, model, &out, samples->policy, samples->log_std);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), objective.kl_coef, 0));
+    }
+
+    ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
+    if (config->baseline) {
+        float delta = config->huber_delta > 0 ? config->huber_delta : INFINITY;
+        value_loss = ppo_tape_huber_value_loss(tape, out.value, samples->value, samples->value_target, NULL,
+                                               config->value_clip, delta);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
+    }
+
+    loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, trainer->entropy_coef, 0));
+    if (!loss) return NULL;
+    stats->value_loss = value_loss ? value_loss->data[0] : 0;
+    stats->entropy = mean_entropy->data[0];
+    stats->loss = loss->data[0];
+    return loss;
+}
+
+/* One gradient step on the gathered minibatch. *stop: by target_kl the policy is too far from the one that
+   acted; no parameter was changed. */
+static ppo_status ppo__gradient_step(ppo_trainer *trainer, ppo__step_stats *stats, int *stop) {
+    const ppo_config *config = &trainer->config;
+    ppo_rollout      *minibatch = &trainer->minibatch.samples;
+    ppo_status        status = PPO_OK;
+    if (config->normalize_advantage) status = ppo_whiten(minibatch->advantage, NULL, minibatch->envs, 1);
+    if (!status) status = ppo__gradient(trainer, ppo__loss, stats);
+    if (status) return status;
+    *stop = config->target_kl > 0 && stats->policy.approx_kl > 1.5f * config->target_kl;
+    return *stop ? PPO_OK
+                 : ppo_params_step(trainer->agent->model.params, &trainer->adam, config->max_grad_norm,
+                                   &stats->grad_norm);
+}
+
+/* Learns from the rollout: every sample once per epoch, in a new order. */
+static ppo_status ppo__epochs(ppo_trainer *trainer, ppo_progress *progress) {
+    int segments, count = 0, stop = 0;
+    for (; progress->epochs < trainer->config.epochs; ++progress->epochs) {
+        int batches = ppo__cut(trainer, 0, &segments);
+        if (!batches) return PPO_OK; /* without a critic: no episode has ended */
+        ++trainer->updates;
+        ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, segments);
+        for (int b = 0; b < batches; ++b) {
+            ppo__step_stats stats;
+            ppo__gather_minibatch(trainer, b, batches, segments);
+            ppo_status status = ppo__gradient_step(trainer, &stats, &stop);
+            if (status) return status;
+            ppo__add_stats(progress, &stats, ++count, b); /* also of the one that stops the epochs */
+            if (stop) return PPO_OK;
+            ppo__average(&progress->grad_norm, stats.grad_norm, count);
+        }
+    }
+    return PPO_OK;
+}
+
+/* Advantages and value targets by GAE. */
+static ppo_status ppo__advantages(ppo_trainer *trainer) {
+    const ppo_config  *config = &trainer->config;
+    const ppo_rollout *r = &trainer->collector.rollout;
+    ppo_status status = ppo_gae(r->reward, r->value, r->next_value, r->terminated, r->truncated, r->steps,
+                                r->envs, config->gamma, config->gae_lambda, r->advantage, r->value_target);
+    for (int i = 0; i < r->steps * r->envs && !status; ++i) {
+        int e = i % r->envs, t = i / r->envs;
+        if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f)
+            continue; /* their squares are finite */
+        status = ppo_fail(
+            PPO_ERROR_NUMERIC, "the rewards are too large: the advantage is %g (environment %d, step %lld)",
+            (double)r->advantage[i], e, (long long)(trainer->collector.envs.steps[e] - r->steps + t + 1));
+    }
+    return status;
 }
 
 PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
     return !trainer || trainer->steps >= trainer->config.total_steps;
 }
 
-PPO_DEF long ppo_trainer_steps(const ppo_trainer *trainer) { return trainer ? trainer->steps : 0; }
-
-PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer) {
-    return trainer ? &trainer->collector.rollout : NULL;
-}
-
-/* An iteration of `steps` steps of each environment, all but its bookkeeping. */
-static ppo_status ppo__iterate(ppo_trainer *trainer, int steps, ppo_progress *progress) {
-    const ppo_config  *config = &trainer->config;
-    const ppo_rollout *rollout = &trainer->collector.rollout;
-    int                samples = steps * config->num_envs;
-    ppo__step_settings now;
-    memset(&now, 0, sizeof now); /* for compilers that do not see that the next line sets it */
-    ppo_status status = ppo__step_settings_now(trainer, progress, &now);
-    if (!status) status = ppo__collect(&trainer->collector, steps);
-    if (status) return status;
-    ppo__count_episodes(trainer);
-    if (!config->baseline) {
-        memset(rollout->value, 0, samples * sizeof(float));
-        memset(rollout->next_value, 0, samples * sizeof(float));
-    }
-    status = ppo_gae(rollout->reward, rollout->value, rollout->next_value, rollout->terminated,
-                     rollout->truncated, steps, config->num_envs, config->gamma, config->gae_lambda,
-                     rollout->advantage, rollout->value_target);
-    ppo__pool *before = ppo__arithmetic_pool;
-    if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool;
-    if (!status && trainer->agent->model.core.width) status = ppo__reserve_tapes(trainer, &now);
-    if (!status) status = ppo__update(trainer, &now, progress);
-    progress->kl = NAN;
-    if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, progress);
-    ppo__arithmetic_pool = before;
-    progress->explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
-    return status;
-}
-
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
-    if (!trainer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_iterate: trainer is NULL");
+    if (!ppo__given("ppo_trainer_iterate", trainer != NULL)) return PPO_ERROR_ARGUMENT;
     const ppo_config *config = &trainer->config;
+    ppo__pool        *before = ppo__arithmetic_pool;
     ppo_progress      mine;
     memset(&mine, 0, sizeof mine);
-    if (ppo_trainer_done(trainer)) {
+    mine.kl = NAN;
+    if (ppo_trainer_done(trainer))
         return ppo_fail(PPO_ERROR_ARGUMENT, "all %lld steps are done", (long long)config->total_steps);
-    }
+    int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
+    int     steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
 
-    /* the last rollout stops where total_steps is reached */
-    long left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
-    int  steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
+    if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool;
+    ppo_status status = ppo__apply_schedules(trainer, &mine);
+    if (!status) status = ppo__collect(&trainer->collector, steps);
+    if (!status) status = ppo__advantages(trainer);
+    if (!status) status = ppo__reserve_tapes(trainer, ppo__loss);
+    if (!status) status = ppo__epochs(trainer, &mine);
+    if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, &mine);
+    ppo__arithmetic_pool = before;
 
-    ppo_status status = ppo__iterate(trainer, steps, &mine);
+    for (int k = 0; k < PPO__SHARDS && trainer->tapes[k]; ++k)
+        ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
     if (status) {
         ppo__forget_episodes(&trainer->collector);
         return status;
     }
-    for (int k = 0; k < PPO__SHARDS && trainer->tapes[k]; ++k)
-        ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
-    mine.iteration_steps = (long)steps * config->num_envs;
-    trainer->steps += mine.iteration_steps;
-    ++trainer->iteration;
     ppo__report(trainer, &mine);
     if (progress) *progress = mine;
     return PPO_OK;
+}
+
+/* -- making a trainer -- */
+
+PPO_DEF int64_t ppo_trainer_steps(const ppo_trainer *trainer) { return trainer ? trainer->steps : 0; }
+
+PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer) {
+    return trainer ? &trainer->collector.rollout : NULL;
 }
 
 PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
@@ -9709,31 +9722,11 @@ PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
     ppo__free(trainer);
 }
 
-/* Room for the shards of minibatches. */
-static ppo_status ppo__shards_room(ppo_trainer *trainer) {
-    ppo__minibatch   *batch = &trainer->minibatch;
-    const ppo_params *params = trainer->agent->model.params;
-    size_t            shards = ppo__at(batch->pieces, batch->piece_steps) / PPO__SHARD_SAMPLES;
-    if (batch->piece_steps > 1 && shards > (size_t)batch->pieces / PPO__SHARD_PIECES)
-        shards = (size_t)batch->pieces / PPO__SHARD_PIECES;
-    if (params->count > PPO__SHARD_PARAMS) shards = 1;
-    batch->most_shards = shards > PPO__SHARDS ? (int)PPO__SHARDS : shards > 1 ? (int)shards : 1;
-    for (int k = 0; k < batch->most_shards; ++k) {
-        ppo__shard *shard = &batch->shard[k];
-        shard->count = (int *)ppo__arena_array(&trainer->memory, batch->piece_steps, sizeof(int));
-        shard->grad =
-            k ? (float *)ppo__arena_array(&trainer->memory, params->count, sizeof(float)) : params->grad;
-        if (!shard->count || !shard->grad) return PPO_ERROR_MEMORY;
-        ppo_status status = ppo_tape_create(&trainer->tapes[k]);
-        if (status) return status;
-    }
-    return PPO_OK;
-}
-
-/* Room for minibatches. Pieces of recurrent policies are whole sequences, so a minibatch is as many of
-   them as fit into minibatch_size, but at least one. */
+/* Room for minibatches and their shards. Segments of recurrent policies are whole sequences, so a minibatch is
+   as many of them as fit into minibatch_size, but at least one. */
 static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
+    const ppo_params *params = trainer->agent->model.params;
     ppo__arena       *memory = &trainer->memory;
     ppo__minibatch   *batch = &trainer->minibatch;
     int               samples = config->num_envs * config->rollout_steps, steps = 1;
@@ -9743,25 +9736,27 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     }
     int all = config->num_envs * ppo__divide_up(config->rollout_steps, steps), most = all;
     if (config->minibatch_size) most = config->minibatch_size > steps ? config->minibatch_size / steps : 1;
-    batch->piece_steps = steps;
-    batch->pieces = ppo__divide_up(all, ppo__divide_up(all, most)); /* evened out over a full rollout */
-    batch->picked = (int *)ppo__arena_array(memory, ppo__at(batch->pieces, steps), sizeof(int));
+    batch->segment_steps = steps;
+    batch->segments = ppo__divide_up(all, ppo__divide_up(all, most)); /* evened out over a full rollout */
+    batch->picked = (int *)ppo__arena_array(memory, ppo__at(batch->segments, steps), sizeof(int));
     trainer->order = (int *)ppo__arena_array(memory, samples, sizeof(int));
-    if (!batch->picked || !trainer->order) return PPO_ERROR_MEMORY;
+    trainer->usable = (int *)ppo__arena_array(memory, config->num_envs, sizeof(int));
+    if (!batch->picked || !trainer->order || !trainer->usable) return PPO_ERROR_MEMORY;
     ppo_status status =
-        ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->pieces, 1);
-    return status ? status : ppo__shards_room(trainer);
-}
+        ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->segments, 1);
 
-/* The critic's own learning rate, as a factor. */
-static void ppo__scale_critic(ppo_params *params, const ppo_config *config) {
-    float scale = 1;
-    if (config->critic_learning_rate > 0 && config->learning_rate > 0) {
-        scale = config->critic_learning_rate / config->learning_rate;
+    size_t shards = ppo__at(batch->segments, steps) / PPO__SHARD_SAMPLES;
+    if (steps > 1 && shards > (size_t)batch->segments / PPO__SHARD_SEGMENTS)
+        shards = (size_t)batch->segments / PPO__SHARD_SEGMENTS;
+    if (params->count > PPO__SHARD_PARAMS) shards = 1;
+    batch->most_shards = shards > PPO__SHARDS ? (int)PPO__SHARDS : shards > 1 ? (int)shards : 1;
+    for (int k = 0; k < batch->most_shards && !status; ++k) {
+        ppo__shard *shard = &batch->shard[k];
+        shard->count = (int *)ppo__arena_array(memory, steps, sizeof(int));
+        shard->grad = k ? (float *)ppo__arena_array(memory, params->count, sizeof(float)) : params->grad;
+        status = shard->count && shard->grad ? ppo_tape_create(&trainer->tapes[k]) : PPO_ERROR_MEMORY;
     }
-    for (int i = 0; i < params->tensor_count; ++i) {
-        params->lr_scale[i] = strncmp(params->names[i], "critic.", 7) == 0 ? scale : 1;
-    }
+    return status;
 }
 
 /* An agent keeps its network, and a run its environments: settings of them that differ are an error, and not
@@ -9782,18 +9777,24 @@ static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *confi
     return PPO_OK;
 }
 
-/* The agent remembers what it is trained with. */
-static void ppo__remember_config(ppo_agent *agent, const ppo_config *config) {
-    agent->config = *config;
-    agent->config.callback = NULL;
-    agent->config.schedule = NULL;
-    agent->config.callback_user = agent->config.schedule_user = NULL;
+static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
+    char is[PPO__SPACE_SIZE], wanted[PPO__SPACE_SIZE];
+    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "the agent is NULL");
+    ppo__space_text(&agent->model.action_space, is);
+    ppo__space_text(&env->action_space, wanted);
+    if (agent->model.obs_size == env->obs_size && strcmp(is, wanted) == 0) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT,
+                    "the agent (%d observed, %.40s) does not fit the environment (%d observed, %.40s)",
+                    agent->model.obs_size, is, env->obs_size, wanted);
 }
 
+/* The agent remembers what it is trained with, and on which environment. */
 static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     const ppo_config *config = &trainer->config;
     ppo_agent        *agent = trainer->agent;
+    ppo_params       *params = agent->model.params;
     ppo__collector   *collector = &trainer->collector;
+    float             critic = config->critic_learning_rate;
     ppo_status        status = PPO_OK;
     if (config->normalize_reward && !agent->return_norm.size)
         status = ppo_normalizer_init(&agent->return_norm, 1);
@@ -9806,65 +9807,56 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     collector->gamma = config->gamma;
     collector->gsde_steps = config->gsde_steps;
     collector->keep_policy = config->objective == PPO_KL_PENALTY;
+    collector->critic = config->baseline;
     trainer->kl_coef = config->kl_coef;
     trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
+    trainer->reserved = !agent->model.core.width && config->baseline;
     status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
                                  config->seed);
     if (!status) status = ppo__minibatch_room(trainer);
     if (status) return status;
-    ppo__remember_config(agent, config);
-    ppo__scale_critic(agent->model.params, config);
+    agent->config = *config;
+    agent->config.callback = NULL;
+    agent->config.schedule = NULL;
+    agent->config.callback_user = agent->config.schedule_user = NULL;
+    ppo__keep_name(agent->environment, env->name);
+    for (int i = 0; i < params->tensor_count; ++i)
+        params->lr_scale[i] =
+            critic > 0 && strncmp(params->names[i], "critic.", 7) == 0 ? critic / config->learning_rate : 1;
     trainer->started = ppo_clock();
     return PPO_OK;
 }
 
-static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
-    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "the agent is NULL");
-    const ppo_actor_critic *model = &agent->model;
-    const ppo_space        *mine = &model->action_space, *theirs = &env->action_space;
-    int                     same = mine->kind == theirs->kind && mine->n == theirs->n;
-    for (int j = 0; j < PPO_MAX_CHOICES && same; ++j) same = mine->sizes[j] == theirs->sizes[j];
-    if (model->obs_size != env->obs_size || !same) {
-        char is[PPO__SPACE_SIZE], wanted[PPO__SPACE_SIZE];
-        ppo__space_text(mine, is);
-        ppo__space_text(theirs, wanted);
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "the agent (%d observed, %.40s) does not fit the environment (%d observed, %.40s)",
-                        model->obs_size, is, env->obs_size, wanted);
-    }
-    if (mine->kind == PPO_BOX && (mine->low != theirs->low || mine->high != theirs->high)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "the agent's actions are in %g to %g, the environment's in %g to %g",
-                        (double)mine->low, (double)mine->high, (double)theirs->low, (double)theirs->high);
-    }
-    return PPO_OK;
-}
-
-PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
-                                      ppo_trainer **trainer) {
-    static const char *const none[] = {NULL};
-    if (!trainer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_create: trainer is NULL");
-    *trainer = NULL;
-    ppo_status status = ppo_env_check(env);
-    if (!status) status = ppo_config_check(config);
-    if (!status) status = ppo__check_agent(agent, env);
-    if (!status) status = ppo__check_same(&agent->config, config, none);
-    if (status) return status;
+/* For an environment, settings and an agent that have been checked. */
+static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
+                                    ppo_trainer **trainer) {
     ppo_trainer *made = (ppo_trainer *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->config = *config;
     made->agent = agent;
-    status = ppo__trainer_fill(made, env);
-    if (status) {
-        ppo_trainer_free(made);
-    } else {
-        *trainer = made;
-    }
+    ppo_status status = ppo__trainer_fill(made, env);
+    if (status) ppo_trainer_free(made);
+    else *trainer = made;
     return status;
 }
 
+PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
+                                      ppo_trainer **trainer) {
+    if (!ppo__given("ppo_trainer_create", trainer != NULL)) return PPO_ERROR_ARGUMENT;
+    *trainer = NULL;
+    static const char *const none[] = {NULL};
+    ppo_status               status = ppo_env_check(env);
+    if (!status) status = ppo_config_check(config);
+    if (!status) status = ppo__check_agent(agent, env);
+    if (!status) status = ppo__check_same(&agent->config, config, none);
+    for (int i = 0; i < PPO__FIELDS && !status; ++i)
+        if (ppo__fields[i].kind != PPO_FIELD_NETWORK) /* those are the agent's, which exists */
+            status = ppo_config_check_effect(config, env, ppo__fields[i].name);
+    return status ? status : ppo__trainer_make(env, config, agent, trainer);
+}
+
 PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
-    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_train: agent is NULL");
+    if (!ppo__given("ppo_train", agent != NULL)) return PPO_ERROR_ARGUMENT;
     ppo_agent   *mine = *agent;
     ppo_trainer *trainer = NULL;
     ppo_status   status = mine ? PPO_OK : ppo_agent_create(env, config, &mine);
@@ -9875,11 +9867,8 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
         if (!status && config->callback && config->callback(&progress, config->callback_user)) break;
     }
     ppo_trainer_free(trainer);
-    if (status && !*agent) {
-        ppo_agent_free(mine);
-    } else {
-        *agent = mine;
-    }
+    if (status && !*agent) ppo_agent_free(mine);
+    else *agent = mine;
     return status;
 }
 
@@ -9899,31 +9888,35 @@ typedef struct ppo__player {
     float         *box;
 } ppo__player;
 
+/* Call ppo__arena_free() of its memory even after a failure. */
 static ppo_status ppo__player_open(ppo__player *player, ppo_agent *agent, const ppo_env *env) {
-    const ppo_actor_critic *model = &agent->model;
-    ppo__arena             *memory = &player->memory;
-    size_t                  rows = PPO__EVAL_ENVS, width = (size_t)model->core.width;
-    ppo__column             columns[PPO__COLUMNS];
-    ppo_rollout             row;
+    ppo__arena *memory = &player->memory;
+    size_t      width = (size_t)agent->model.core.width;
+    ppo__column columns[PPO__COLUMNS];
+    ppo_rollout row;
     memset(player, 0, sizeof *player);
+    ppo_status status = ppo_env_check(env);
+    if (!status) status = ppo__check_agent(agent, env);
+    if (status) return status;
+    ppo__columns(&agent->model, env, 0, columns);
+    status = ppo__rollout_take(&row, memory, columns, 1, PPO__EVAL_ENVS, 1);
     player->agent = agent;
-    ppo__columns(model, env, 0, columns);
-    ppo_status status = ppo__rollout_take(&row, memory, columns, 1, PPO__EVAL_ENVS, 1);
     player->view = row.obs;
     player->mask = row.mask;
     player->actions = row.actions;
     player->in_state = row.state;
-    player->state = (float *)ppo__arena_array(memory, rows, width * sizeof(float));
+    player->state = (float *)ppo__arena_array(memory, PPO__EVAL_ENVS, width * sizeof(float));
     player->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
     return status ? status : player->state && player->box ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
-/* The policy's answer to the latest observations of environments active[0 .. n-1]. */
-static ppo_status ppo__player_ask(ppo__player *player, const int *active, int n, ppo_outputs *out) {
-    ppo_agent *agent = player->agent;
-    size_t     width = (size_t)agent->model.core.width,
-           outputs = (size_t)ppo__space_outputs(&agent->model.action_space);
-    int        size = agent->model.obs_size;
+/* Chooses the actions of environments active[0 .. n-1]: sampled, or the most likely ones if rng is NULL. All are
+   chosen before any is taken, as an environment may itself ask the agent, which overwrites its outputs. */
+static ppo_status ppo__player_choose(ppo__player *player, const int *active, int n, ppo_rng *rng) {
+    ppo_agent              *agent = player->agent;
+    const ppo_actor_critic *model = &agent->model;
+    size_t     width = (size_t)model->core.width, outputs = (size_t)ppo__space_outputs(&model->action_space);
+    int        size = model->obs_size;
     ppo_inputs inputs;
     memset(&inputs, 0, sizeof inputs);
     inputs.rows = n;
@@ -9933,31 +9926,19 @@ static ppo_status ppo__player_ask(ppo__player *player, const int *active, int n,
     for (int i = 0; i < n; ++i) {
         const float *obs = player->envs.obs + ppo__at(active[i], size);
         ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, size, player->view + ppo__at(i, size));
-        if (width) {
+        if (width)
             memcpy(player->in_state + i * width, player->state + active[i] * width, width * sizeof(float));
-        }
-        if (player->mask && ppo__env_mask(&player->envs, active[i], player->mask + i * outputs)) {
+        if (player->mask && ppo__env_mask(&player->envs, active[i], player->mask + i * outputs))
             return PPO_ERROR_ARGUMENT;
-        }
     }
     ppo_tape_reset(agent->tape);
-    *out = ppo_actor_critic_forward(agent->tape, &agent->model, &inputs, PPO_POLICY);
-    ppo_status status = ppo_tape_status(agent->tape);
-    for (int i = 0; i < n && width && !status; ++i) {
-        memcpy(player->state + active[i] * width, out->state->data + i * width, width * sizeof(float));
-    }
-    return status;
-}
-
-/* The actions of environments active[0 .. n-1]: sampled, or the likeliest where rng is NULL. All are chosen
-   before any is taken, as an environment may itself ask the agent (who plays against itself, say), and that
-   overwrites its outputs. */
-static ppo_status ppo__player_choose(ppo__player *player, const int *active, int n, ppo_rng *rng) {
-    ppo_outputs out;
-    ppo_status  status = ppo__player_ask(player, active, n, &out);
+    ppo_outputs out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
+    ppo_status  status = ppo_tape_status(agent->tape);
     for (int i = 0; i < n && !status; ++i) {
+        if (width)
+            memcpy(player->state + active[i] * width, out.state->data + i * width, width * sizeof(float));
         status = ppo__check_policy(&player->envs, active[i], &out, i);
-        if (!status) ppo__choose_action(&player->agent->model, &out, i, rng, &player->actions, (size_t)i);
+        if (!status) ppo__choose_action(model, &out, i, rng, &player->actions, (size_t)i);
     }
     return status;
 }
@@ -9969,15 +9950,14 @@ static ppo_status ppo__player_step(ppo__player *player, int e, int row, ppo_acti
     *action = ppo__action_for_env(&player->agent->model, &player->actions, (size_t)row, player->box);
     ppo_status status = ppo__env_step(envs, e, action, outcome);
     int        done = outcome->terminated || outcome->truncated;
-    if (!status && !done && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS) {
+    if (!status && !done && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
         return ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
                         (int)PPO__EVAL_STEPS);
-    }
     return status;
 }
 
 /* Plays an episode in each environment, to its end; those that are over drop out of the batch. */
-static ppo_status ppo__play(ppo__player *player) {
+static ppo_status ppo__play_envs(ppo__player *player) {
     int        active[PPO__EVAL_ENVS], n = player->envs.count;
     ppo_status status = PPO_OK;
     memset(player->state, 0, ppo__at(PPO__EVAL_ENVS, player->agent->model.core.width) * sizeof(float));
@@ -9996,25 +9976,6 @@ static ppo_status ppo__play(ppo__player *player) {
         }
         n = still;
     }
-    return status;
-}
-
-/* The returns and lengths of `episodes` episodes. */
-static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
-                                float *returns, float *lengths) {
-    ppo__player player;
-    ppo_status  status = ppo__player_open(&player, agent, env);
-    for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
-        int count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
-        status = ppo__envs_open(&player.envs, env, count, seed, PPO_STREAM_EVALUATE, first);
-        if (!status) status = ppo__play(&player);
-        for (int e = 0; e < count && !status; ++e) {
-            returns[first + e] = (float)player.envs.episode_return[e];
-            lengths[first + e] = (float)player.envs.length[e];
-        }
-        ppo__envs_free(&player.envs);
-    }
-    ppo__arena_free(&player.memory);
     return status;
 }
 
@@ -10046,12 +10007,9 @@ static ppo_status ppo__play_one(ppo__player *player, ppo_rng *rng, ppo_watcher w
 
 PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
                             ppo_watcher watch, void *user, float *total) {
-    ppo_status status = ppo_env_check(env);
-    if (!status) status = ppo__check_agent(agent, env);
-    if (status) return status;
     ppo__player player;
     ppo_rng     rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
-    status = ppo__player_open(&player, agent, env);
+    ppo_status  status = ppo__player_open(&player, agent, env);
     if (!status) {
         status = ppo__envs_open(&player.envs, env, 1, seed, PPO_STREAM_EVALUATE, 0);
         if (!status) status = ppo__play_one(&player, sample ? &rng : NULL, watch, user);
@@ -10062,38 +10020,49 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
     return status;
 }
 
-static void ppo__summarize(ppo_evaluation *result, const float *returns, const float *lengths, int n) {
-    double mean = 0, var = 0, length = 0;
-    result->min_return = result->max_return = returns[0];
-    for (int i = 0; i < n; ++i) {
-        mean += returns[i] / (double)n;
-        length += lengths[i] / (double)n;
-        result->min_return = ppo__min(result->min_return, returns[i]);
-        result->max_return = ppo__max(result->max_return, returns[i]);
+/* The returns and lengths of `episodes` episodes. */
+static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
+                                float *returns, float *lengths) {
+    ppo__player player;
+    ppo_status  status = ppo__player_open(&player, agent, env);
+    for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
+        int count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
+        status = ppo__envs_open(&player.envs, env, count, seed, PPO_STREAM_EVALUATE, first);
+        if (!status) status = ppo__play_envs(&player);
+        for (int e = 0; e < count && !status; ++e) {
+            returns[first + e] = (float)player.envs.episode_return[e];
+            lengths[first + e] = (float)player.envs.length[e];
+        }
+        ppo__envs_free(&player.envs);
     }
-    for (int i = 0; i < n; ++i) var += (returns[i] - mean) * (returns[i] - mean) / n;
-    result->mean_return = (float)mean;
-    result->std_return = (float)sqrt(var);
-    result->mean_length = (float)length;
-    result->episodes = n;
+    ppo__arena_free(&player.memory);
+    return status;
 }
 
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
     ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
-    result.status = ppo_env_check(env);
-    if (!result.status) result.status = ppo__check_agent(agent, env);
-    if (!result.status && episodes <= 0) {
-        result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
-    }
+    double         mean = 0, var = 0, length = 0, n = episodes;
+    float         *returns = NULL, *lengths;
+    if (episodes <= 0) result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
+    if (!result.status) returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)));
+    if (!result.status && !returns) result.status = PPO_ERROR_MEMORY;
     if (result.status) return result;
-    float *returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)));
-    if (!returns) {
-        result.status = PPO_ERROR_MEMORY;
-        return result;
-    }
-    float *lengths = returns + episodes;
+    lengths = returns + episodes;
     result.status = ppo__play_all(agent, env, episodes, seed, returns, lengths);
-    if (!result.status) ppo__summarize(&result, returns, lengths, episodes);
+    if (!result.status) {
+        result.min_return = result.max_return = returns[0];
+        for (int i = 0; i < episodes; ++i) {
+            mean += returns[i] / n;
+            length += lengths[i] / n;
+            result.min_return = ppo__min(result.min_return, returns[i]);
+            result.max_return = ppo__max(result.max_return, returns[i]);
+        }
+        for (int i = 0; i < episodes; ++i) var += (returns[i] - mean) * (returns[i] - mean) / n;
+        result.mean_return = (float)mean;
+        result.std_return = (float)sqrt(var);
+        result.mean_length = (float)length;
+        result.episodes = episodes;
+    }
     ppo__free(returns);
     return result;
 }
@@ -10539,7 +10508,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     if (status) return status;
     int64_t shape[2] = {own.num_envs, env->obs_size}; /* before anything of that size is made */
     status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
-    if (!status) status = ppo_trainer_create(env, config ? config : &own, *agent, trainer);
+    if (!status) status = ppo__trainer_make(env, config ? config : &own, *agent, trainer);
     return status ? status : ppo__get_trainer(file, *trainer);
 }
 
