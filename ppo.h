@@ -10326,18 +10326,9 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 
 /* -- checkpoints -- */
 
-enum { PPO__RNG_WORDS = sizeof(ppo_rng) / sizeof(uint32_t) };
-
-/* Can random streams be in these states? */
-static int ppo__possible_rng(const ppo_rng *rng, int n) {
-    int possible = 1;
-    for (int i = 0; i < n && rng; ++i) possible &= rng[i].used <= 4;
-    return possible;
-}
-
 /* What training has to remember besides the policy and its settings. Saving changes nothing in the trainer. */
 static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo_trainer *trainer) {
-    enum { EPISODES = PPO__LAST_EPISODES, RNG = PPO__RNG_WORDS };
+    enum { EPISODES = PPO__LAST_EPISODES, RNG = sizeof(ppo_rng) / sizeof(uint32_t) };
     ppo__collector *collector = &trainer->collector;
     ppo__envs      *envs = &collector->envs;
     ppo_params     *params = trainer->agent->model.params;
@@ -10347,6 +10338,8 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo_trainer *train
     int64_t         counters[] = {trainer->iteration, trainer->steps, trainer->episodes, trainer->updates,
                                   params->step};
     double          seconds = ppo_clock() - trainer->started;
+    char           *bytes = envs->env.open ? NULL : envs->state;
+    ppo_rng *const  streams[] = {envs->rng, collector->action_rng, envs->episode_rng, &trainer->shuffle_rng};
     const ppo__item items[] = {
         {"trainer.counters", PPO_I64, 2, {1, 5}, counters, 0, most},
         {"trainer.seconds", PPO_F64, 2, {1, 1}, &seconds, 0, 1e15},
@@ -10366,12 +10359,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo_trainer *train
         {"environments.recurrent_state", PPO_F32, 2, {n, width}, width ? collector->state : NULL, PPO__ANY},
         {"environments.episode_rng", PPO_U32, 2, {n, RNG}, envs->episode_rng, PPO__ANY},
         {"environments.played", PPO_U32, 2, {n, words}, envs->played, PPO__ANY},
-        {"environments.state",
-         PPO_U8,
-         2,
-         {n, (int64_t)envs->stride},
-         envs->env.open ? NULL : envs->state,
-         PPO__ANY},
+        {"environments.state", PPO_U8, 2, {n, (int64_t)envs->stride}, bytes, PPO__ANY},
     };
     const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
     ppo_status      status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
@@ -10379,10 +10367,11 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo_trainer *train
     if (!status) status = ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
     if (!status) status = ppo__check_numbers(file, way, &second);
     if (status || way == PPO__SAVE) return status;
-    if (!ppo__possible_rng(&trainer->shuffle_rng, 1) || !ppo__possible_rng(envs->rng, envs->count) ||
-        !ppo__possible_rng(collector->action_rng, envs->count) ||
-        !ppo__possible_rng(envs->episode_rng, envs->count))
-        return ppo__file_fail(file->path, "corrupt file: invalid state of a random stream");
+    for (int k = 0; k < 4; ++k) {
+        for (int64_t e = 0; e < (k < 3 ? n : 1) && streams[k]; ++e)
+            if (streams[k][e].used > 4)
+                return ppo__file_fail(file->path, "corrupt file: invalid state of a random stream");
+    }
     trainer->iteration = counters[0];
     trainer->steps = counters[1];
     trainer->episodes = counters[2];
@@ -10417,41 +10406,31 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
     return ppo__save("ppo_trainer_save", path, ppo__put_trainer, trainer);
 }
 
-/* The action that environment e played at step t of its episode; 0 if it is not one of the space. */
-static int ppo__played_action(const ppo__envs *envs, int e, int t, ppo_action *action) {
-    const ppo_space *space = &envs->env.action_space;
-    int              heads, width = ppo__space_width(space), box = space->kind == PPO_BOX;
-    const int       *sizes = ppo__space_heads(space, &heads);
-    const void      *words = envs->played + (size_t)e * ppo__played_words(&envs->env) + ppo__at(t, width);
-    const float     *number = (const float *)words;
-    const int       *choice = (const int *)words;
-    for (int j = 0; j < width; ++j) {
-        int legal = box ? ppo__finite(number[j]) && number[j] >= space->low && number[j] <= space->high
-                        : choice[j] >= 0 && choice[j] < sizes[j];
-        if (!legal) return 0;
-    }
-    action->box = box ? number : NULL;
-    action->choices = box ? NULL : choice;
-    action->discrete = box ? 0 : choice[0];
-    return 1;
-}
-
-/* Brings environment e back to where it was: the same episode from the same random numbers. */
+/* Brings environment e back to where it was: the same episode from the same random numbers. Actions that are not
+   of the space are refused, not played. */
 static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
-    size_t  bytes = (size_t)envs->env.obs_size * sizeof(float);
-    float  *obs = envs->obs + ppo__at(e, envs->env.obs_size), *saved = (float *)ppo__alloc(bytes);
-    void   *state = envs->state + (size_t)e * envs->stride;
-    ppo_rng rng = envs->episode_rng[e];
+    const ppo_space *space = &envs->env.action_space;
+    int              heads, width = ppo__space_width(space), box = space->kind == PPO_BOX, same = 1;
+    const int       *sizes = ppo__space_heads(space, &heads);
+    size_t           bytes = (size_t)envs->env.obs_size * sizeof(float);
+    float           *obs = envs->obs + ppo__at(e, envs->env.obs_size), *saved = (float *)ppo__alloc(bytes);
+    void            *state = envs->state + (size_t)e * envs->stride;
+    ppo_rng          rng = envs->episode_rng[e];
     if (!saved) return PPO_ERROR_MEMORY;
     memcpy(saved, obs, bytes);
     envs->env.reset(state, &rng, obs);
-    int same = 1;
     for (int t = 0; t < envs->length[e] && same; ++t) {
-        ppo_action  action;
+        const void  *words = envs->played + (size_t)e * ppo__played_words(&envs->env) + ppo__at(t, width);
+        const float *number = (const float *)words;
+        const int   *choice = (const int *)words;
+        for (int j = 0; j < width; ++j)
+            same &= box ? ppo__finite(number[j]) && number[j] >= space->low && number[j] <= space->high
+                        : choice[j] >= 0 && choice[j] < sizes[j];
+        ppo_action  action = {box ? 0 : choice[0], NULL, NULL};
         ppo_outcome out;
-        memset(&action, 0, sizeof action);
+        if (box) action.box = number;
+        else action.choices = choice;
         memset(&out, 0, sizeof out);
-        same = ppo__played_action(envs, e, t, &action);
         if (same) envs->env.step(state, &rng, &action, obs, &out);
     }
     same = same && memcmp(saved, obs, bytes) == 0 && memcmp(&rng, &envs->rng[e], sizeof rng) == 0;
