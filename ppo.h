@@ -10406,31 +10406,26 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
     return ppo__save("ppo_trainer_save", path, ppo__put_trainer, trainer);
 }
 
-/* Brings environment e back to where it was: the same episode from the same random numbers. Actions that are not
-   of the space are refused, not played. */
+/* Brings environment e back to where it was: the same episode from the same random numbers. */
 static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
-    const ppo_space *space = &envs->env.action_space;
-    int              heads, width = ppo__space_width(space), box = space->kind == PPO_BOX, same = 1;
-    const int       *sizes = ppo__space_heads(space, &heads);
-    size_t           bytes = (size_t)envs->env.obs_size * sizeof(float);
-    float           *obs = envs->obs + ppo__at(e, envs->env.obs_size), *saved = (float *)ppo__alloc(bytes);
-    void            *state = envs->state + (size_t)e * envs->stride;
-    ppo_rng          rng = envs->episode_rng[e];
+    const ppo_space       *space = &envs->env.action_space;
+    const ppo__space_kind *kind = ppo__kind(space);
+    uint32_t              *played = envs->played + (size_t)e * ppo__played_words(&envs->env);
+    size_t                 bytes = (size_t)envs->env.obs_size * sizeof(float);
+    float  *obs = envs->obs + ppo__at(e, envs->env.obs_size), *saved = (float *)ppo__alloc(bytes);
+    void   *state = envs->state + (size_t)e * envs->stride;
+    ppo_rng rng = envs->episode_rng[e];
+    int     same = 1;
     if (!saved) return PPO_ERROR_MEMORY;
     memcpy(saved, obs, bytes);
     envs->env.reset(state, &rng, obs);
-    for (int t = 0; t < envs->length[e] && same; ++t) {
-        const void  *words = envs->played + (size_t)e * ppo__played_words(&envs->env) + ppo__at(t, width);
-        const float *number = (const float *)words;
-        const int   *choice = (const int *)words;
-        for (int j = 0; j < width; ++j)
-            same &= box ? ppo__finite(number[j]) && number[j] >= space->low && number[j] <= space->high
-                        : choice[j] >= 0 && choice[j] < sizes[j];
-        ppo_action  action = {box ? 0 : choice[0], NULL, NULL};
+    for (int t = 0; t < envs->length[e] && same; ++t, played += ppo__space_width(space)) {
+        ppo_action  action = {0, NULL, NULL};
         ppo_outcome out;
-        if (box) action.box = number;
-        else action.choices = choice;
+        if (kind->continuous) action.box = (const float *)(const void *)played;
+        else action.choices = (const int *)(const void *)played, action.discrete = action.choices[0];
         memset(&out, 0, sizeof out);
+        same = kind->valid(space, played);
         if (same) envs->env.step(state, &rng, &action, obs, &out);
     }
     same = same && memcmp(saved, obs, bytes) == 0 && memcmp(&rng, &envs->rng[e], sizeof rng) == 0;
@@ -10671,7 +10666,7 @@ static void ppo__export_forward(const ppo__export *x) {
                      "    int   j;\n"
                      "    for (j = 0; j < %d; ++j) even[j] = obs[j];\n",
                      ppo__space_outputs(space),
-                     space->kind == PPO_BOX ? "the mean, before the box" : "logits",
+                     ppo__kind(space)->continuous ? "the mean, before the box" : "logits",
                      recurrent ? "float *state, " : "", widest, widest, model->obs_size);
     if (x->agent->obs_norm.size)
         ppo__export_text(x,
@@ -10697,7 +10692,7 @@ static void ppo__export_predict(const ppo__export *x) {
     int                 heads, outputs = ppo__space_outputs(space), recurrent = x->agent->model.core.width;
     const int          *sizes = ppo__space_heads(space, &heads);
     const char         *state = recurrent ? ", float *state" : "", *pass = recurrent ? "state, " : "";
-    if (space->kind == PPO_BOX) {
+    if (ppo__kind(space)->continuous) {
         ppo__export_text(x,
                          "/* action [%d], within [%s, %s] */\n"
                          "static inline void @_predict(const float *obs%s, float *action) {\n"
