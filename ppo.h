@@ -9853,6 +9853,7 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     if (!status) status = ppo__minibatch_room(trainer);
     if (status) return status;
     ppo__remember_config(agent, config);
+    ppo__keep_name(agent->environment, env->name);
     ppo__scale_critic(agent->model.params, config);
     trainer->started = ppo_clock();
     return PPO_OK;
@@ -10326,23 +10327,28 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 
 /* -- checkpoints -- */
 
+/* A trainer, and what its file holds in another form; it must last until the file is written. */
+typedef struct ppo__checkpoint {
+    ppo_trainer *trainer;
+    int64_t      counters[5];
+    double       seconds;
+} ppo__checkpoint;
+
 /* What training has to remember besides the policy and its settings. Saving changes nothing in the trainer. */
-static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo_trainer *trainer) {
+static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
     enum { EPISODES = PPO__LAST_EPISODES, RNG = sizeof(ppo_rng) / sizeof(uint32_t) };
+    ppo_trainer    *trainer = kept->trainer;
     ppo__collector *collector = &trainer->collector;
     ppo__envs      *envs = &collector->envs;
     ppo_params     *params = trainer->agent->model.params;
     const int64_t   n = envs->count, width = collector->model->core.width, obs = envs->env.obs_size;
     const int64_t   words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0;
     const double    most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
-    int64_t         counters[] = {trainer->iteration, trainer->steps, trainer->episodes, trainer->updates,
-                                  params->step};
-    double          seconds = ppo_clock() - trainer->started;
     char           *bytes = envs->env.open ? NULL : envs->state;
     ppo_rng *const  streams[] = {envs->rng, collector->action_rng, envs->episode_rng, &trainer->shuffle_rng};
     const ppo__item items[] = {
-        {"trainer.counters", PPO_I64, 2, {1, 5}, counters, 0, most},
-        {"trainer.seconds", PPO_F64, 2, {1, 1}, &seconds, 0, 1e15},
+        {"trainer.counters", PPO_I64, 2, {1, 5}, kept->counters, 0, most},
+        {"trainer.seconds", PPO_F64, 2, {1, 1}, &kept->seconds, 0, 1e15},
         {"trainer.kl_coef", PPO_F32, 2, {1, 1}, &trainer->kl_coef, 0, FLT_MAX},
         {"trainer.last_return", PPO_F32, 2, {1, EPISODES}, trainer->last_return, PPO__ANY},
         {"trainer.last_length", PPO_I32, 2, {1, EPISODES}, trainer->last_length, 0, INT_MAX},
@@ -10372,17 +10378,18 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo_trainer *train
             if (streams[k][e].used > 4)
                 return ppo__file_fail(file->path, "corrupt file: invalid state of a random stream");
     }
-    trainer->iteration = counters[0];
-    trainer->steps = counters[1];
-    trainer->episodes = counters[2];
-    trainer->updates = counters[3];
-    params->step = counters[4];
-    trainer->started = ppo_clock() - seconds;
+    trainer->iteration = kept->counters[0];
+    trainer->steps = kept->counters[1];
+    trainer->episodes = kept->counters[2];
+    trainer->updates = kept->counters[3];
+    params->step = kept->counters[4];
+    trainer->started = ppo_clock() - kept->seconds;
     return PPO_OK;
 }
 
-static ppo_status ppo__put_trainer(ppo_file *file, const void *object) {
-    const ppo_trainer *trainer = (const ppo_trainer *)object;
+static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
+    ppo__checkpoint   *kept = (ppo__checkpoint *)object;
+    const ppo_trainer *trainer = kept->trainer;
     const ppo__envs   *envs = &trainer->collector.envs;
     char               size[32], checksum[32];
     if (envs->env.open && !envs->played) {
@@ -10396,14 +10403,19 @@ static ppo_status ppo__put_trainer(ppo_file *file, const void *object) {
     if (!status) status = ppo_file_set_text(file, "state_size", size);
     if (!status) /* the agent may have another trainer, too */
         status = ppo__put_settings(file, ppo_config_settings(), &trainer->config);
-    if (!status) status = ppo__carry_trainer(file, PPO__SAVE, (ppo_trainer *)trainer);
+    if (!status) status = ppo__carry_trainer(file, PPO__SAVE, kept);
     if (status) return status;
     ppo__file_checksum(file, checksum);
     return ppo_file_set_text(file, "checksum", checksum);
 }
 
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
-    return ppo__save("ppo_trainer_save", path, ppo__put_trainer, trainer);
+    if (!ppo__given("ppo_trainer_save", trainer && path)) return PPO_ERROR_ARGUMENT;
+    ppo__checkpoint kept = {(ppo_trainer *)trainer,
+                            {trainer->iteration, trainer->steps, trainer->episodes, trainer->updates,
+                             trainer->agent->model.params->step},
+                            ppo_clock() - trainer->started};
+    return ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
 }
 
 /* Brings environment e back to where it was: the same episode from the same random numbers. */
@@ -10465,7 +10477,7 @@ static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, con
 
 static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
                               ppo_trainer **trainer) {
-    static const char *const kept[] = {"num_envs", "seed", NULL};
+    static const char *const fixed[] = {"num_envs", "seed", NULL};
     const ppo_array         *array;
     double                   size = 0, most = 256e6;
     if (!ppo_file_text(file, "checksum"))
@@ -10479,7 +10491,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     /* before anything is made whose size is not that of an array in the file */
     const ppo_config own = (*agent)->config;
     const int64_t    shape[2] = {own.num_envs, env->obs_size};
-    if (config) status = ppo__check_same(&own, config, kept);
+    if (config) status = ppo__check_same(&own, config, fixed);
     else if (ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
     for (int i = 0; i < ppo_file_count(file); ++i) size += (double)ppo_file_at(file, i)->bytes;
@@ -10490,9 +10502,10 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     if (!status) status = ppo_trainer_create(env, config ? config : &own, *agent, trainer);
     if (status) return status;
 
-    ppo_trainer *made = *trainer;
-    ppo__envs   *envs = &made->collector.envs;
-    status = ppo__carry_trainer(file, PPO__LOAD, made);
+    ppo_trainer    *made = *trainer;
+    ppo__envs      *envs = &made->collector.envs;
+    ppo__checkpoint kept = {made, {0}, 0};
+    status = ppo__carry_trainer(file, PPO__LOAD, &kept);
     if (status) return status;
     ppo__envs_guard(envs);
     if (!ppo__adapts_kl(&made->config)) made->kl_coef = made->config.kl_coef;
