@@ -533,9 +533,9 @@ typedef struct ppo_settings {
     int              count;
 } ppo_settings;
 
-/* Checks that every field is within its bounds; sets one from text, or several, as "gamma=0.9 hidden=64,64" (those
-   before a wrong one are set); gets one as the text that set would read. Errors: an unknown name, a value out of
-   range, too little room for the text. */
+/* Check that every field is within its bounds; set one from text; set several, as "gamma=0.9 hidden=64,64" (those
+   before an invalid one are set); get one as the text that ppo_settings_set() reads. Errors: an unknown name, a
+   value out of range, too little room for the text. */
 PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config);
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value);
@@ -1218,45 +1218,51 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    16 Policies in files: save, checkpoint, export
    -------------------------------------------------------------------------------------------------------- */
 
-/* A policy as one file: the parameters under their names, "obs_norm.mean" and "obs_norm.var" [obs_size]
-   (also "return_norm..."), and as texts all of ppo_config by field, "environment", "observation_size" and
-   "action_space", as "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Python's
-   safetensors package reads it. */
+/* Saves a policy as a safetensors file, which Python's package reads: the parameters under their names,
+   "obs_norm.mean", "obs_norm.var" [obs_size] and "obs_norm.count" (and "return_norm...") if it has them; as
+   texts all settings by name, "environment", "observation_size" and "action_space", such as "discrete 2",
+   "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Numbers that are not finite are an error. */
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
 
-/* A new agent from that file, or from a checkpoint. It must fit env; NULL: whatever the file says. Every
-   size, name, setting and number is checked before it is used. */
+/* Creates an agent from such a file, or from a checkpoint. It must fit env; NULL: any. Every size, name,
+   setting and number is checked before it is used. */
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent);
 
-/* The settings in such a file, and the name of the environment ("" if it had none); either may be NULL. */
+/* Reads the settings in such a file, and the environment's name ("" if it had none). Either may be NULL; after
+   an error both are as they were. config->threads is at most the number of processors. */
 PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
 
-/* A checkpoint is a policy's file with all that training needs besides: the optimizer, random streams,
-   running statistics, the environments in the midst of their episodes, counters. A run that is resumed
-   from it ends with the same bits as one that never stopped. An environment without open() is saved as
-   its plain bytes; one with open() is brought back by playing its episode again, from the same random
-   numbers, with the same actions: it must be a function of these, and have a max_steps for which num_envs
-   episodes are no more than 16 million numbers. A checkpoint holds
-   a checksum, which guards against damage, not against malice: the bytes of a state go to the environment
-   as they are. */
+/* Saves a checkpoint: a policy's file with everything else that training needs, which is the optimizer, random
+   streams, running statistics, counters, and the environments in the middle of their episodes. A run that is
+   resumed from it ends with the same bits as one that never stopped.
+
+   An environment without open() is saved as the bytes of its state. One with open() is restored by replaying
+   its episode: the same random numbers, the same actions. It must depend on these alone, and needs a
+   max_steps: the actions of num_envs episodes may be 16 million numbers.
+
+   The checksum in a checkpoint detects damage, not malice: the bytes of a state reach the environment as they
+   are. */
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path);
 
-/* Goes on from a checkpoint: a new agent and a new trainer, which the caller frees. config NULL: the
-   checkpoint's own; otherwise take those by ppo_config_load() and change what should change: total_steps,
-   the learning rate, ... but not the number of environments or the network. Callbacks are not in the file. */
+/* Continues from a checkpoint: creates an agent and a trainer, which the caller frees. env must have the name
+   and the sizes of the one that was trained on.
+
+   config NULL: the settings in the file. Otherwise read them by ppo_config_load(), and change what may change,
+   such as total_steps or learning_rate; not num_envs, the seed and the network's settings. Callbacks and custom
+   schedules are not in the file. Rollouts are not, either: with config NULL, settings that need more than
+   256 MB and 1024 times the size of the file are an error. */
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer);
 
-/* Writes the policy as a C header without any dependency, for firmware: constant arrays, and the
-   functions
+/* Writes a policy as a C header for firmware, without any dependency: constant arrays, and the functions
        void NAME_forward(const float *obs, [float *state,] float *output)   logits, or the mean before the box
-       int  NAME_predict(const float *obs[, float *state])                    discrete: the likeliest action
-       void NAME_predict(const float *obs, [float *state,] int *choices)      multi-discrete, multi-binary
-       void NAME_predict(const float *obs, [float *state,] float *action)     box: within [low, high]
-   with observations as the environment gives them. A recurrent policy's state [NAME_STATE] is zeros where
-   an episode begins. `name` is a C identifier that begins with a letter. The results agree with ppo_act()
-   up to rounding. Nothing there knows which actions are legal: where some are not, choose from
-   NAME_forward()'s logits. */
+       int  NAME_predict(const float *obs[, float *state])                  discrete: the most likely action
+       void NAME_predict(const float *obs, [float *state,] int *choices)    multi-discrete, multi-binary
+       void NAME_predict(const float *obs, [float *state,] float *action)   box: within [low, high]
+   obs [NAME_OBS] are the environment's observations, not normalized. state [NAME_STATE] is a recurrent
+   policy's: set it to zeros where an episode begins. name: 1 to 60 letters, digits and _, a letter first. The
+   results agree with ppo_act() up to rounding. There are no action masks: where some actions are illegal,
+   choose from the logits of NAME_forward(). */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
 #endif /* PPO_NO_CONTROL */
@@ -10140,18 +10146,21 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 16 Policies in files. A policy's file holds arrays (the parameters, the running statistics) and texts
-   (all settings by name, the environment's name, the sizes). A checkpoint is a policy's file and what training
-   keeps from one iteration to the next: counters, Adam's moments, random streams, and the environments in the
-   middle of their episodes. ppo__carry_agent() and ppo__carry_trainer() are the lists of it: saving walks them
-   one way, loading the other (PPO__SAVE, PPO__LOAD), each item with its type, shape and range. To resume is to
-   make a new agent and a new trainer from the saved settings and to load these lists into them. Everything else
-   a trainer has is written anew in each iteration, so the run continues with the same bits.
+   >> 16 Policies in files
 
-   A trainer with new state that lasts beyond an iteration needs a row in ppo__carry_trainer(), with the range of its
-   numbers; state of a policy, in ppo__carry_agent(). Files without a new array should still load: give the
-   row no data where ppo_file_find() returns NULL. A new setting needs nothing here, unless memory grows with it: see
-   ppo__check_memory(). The test a_resumed_run_ends_with_the_same_bits needs a line for what the state is used by.
+   A policy's file holds arrays (the parameters, the running statistics) and texts (all settings by name, the
+   environment's name, the sizes). A checkpoint is such a file with what training keeps from one iteration to
+   the next: counters, Adam's moments, random streams, and the environments in the middle of their episodes.
+   ppo__carry_agent() and ppo__carry_trainer() list these as items (section 6): name, type, shape, address,
+   range. Saving walks a list one way, loading the other. To resume is to create an agent and a trainer with the
+   saved settings, and to load both lists into them. Everything else in a trainer is written anew in each
+   iteration, so a resumed run computes the same bits.
+
+   Where to add: state of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of a
+   policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
+   ppo_file_find() does not find it. A setting is saved without further work, but if memory grows with it, it
+   belongs in ppo__trainer_bytes(), or in ppo__check_weights() if the network does. Add a run that uses the
+   state to `kinds` in tests/test_checkpoints.c.
    -------------------------------------------------------------------------------------------------------- */
 
 /* The number of processors, or as many threads as there may be where it is not known. */
@@ -10459,20 +10468,25 @@ static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *en
                           size ? size : "no", (double)env->state_size);
 }
 
-/* About the bytes that a trainer takes for these settings: the rollout, a minibatch, the environments, and what
-   the network computes for the shards of a minibatch that are in work at the same time. */
+/* About the bytes that a trainer needs for these settings: the rollout, a minibatch, the environments' states, noise
+   and actions, and the tapes of the shards that are computed at the same time (recurrent policies and large ones
+   need them for the whole minibatch). */
 static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, const ppo_config *config) {
-    const double recurrent = config->recurrent, outputs = ppo__space_outputs(&env->action_space);
-    const double samples = (double)config->num_envs * config->rollout_steps;
-    const int    whole = agent->model.params->count > PPO__SHARD_PARAMS || config->threads >= PPO__SHARDS;
-    double       batch = config->minibatch_size ? config->minibatch_size : samples;
-    double       sample = env->obs_size + 2 * outputs + recurrent + 16, layers = sample + 12 * recurrent;
-    for (int k = 0; k < config->hidden_layers; ++k) layers += 8.0 * config->hidden[k];
-    if (recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
+    const ppo_actor_critic *model = &agent->model;
+    const double            outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
+    const double            samples = (double)config->num_envs * config->rollout_steps;
+    const double            sample = env->obs_size + 2 * outputs + recurrent + 16; /* floats of each */
+    const double            noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
+    const int               whole = config->recurrent || model->params->count > PPO__SHARD_PARAMS;
+    const int shards = whole || config->threads > PPO__SHARDS ? (int)PPO__SHARDS : config->threads;
+    double    batch = config->minibatch_size ? config->minibatch_size : samples;
+    double    tape = sample + 12 * recurrent;
+    for (int k = 0; k < config->hidden_layers; ++k) tape += 8.0 * config->hidden[k];
+    if (config->recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
     if (batch > samples) batch = samples;
-    double work = whole ? batch : batch * config->threads / PPO__SHARDS;
-    return (samples * sample + batch * sample + work * layers) * sizeof(float) +
-           (double)config->num_envs * (double)env->state_size;
+    double floats = samples * sample + batch * (sample + tape * shards / PPO__SHARDS) +
+                    config->num_envs * (noise + tape / 4);
+    return floats * sizeof(float) + (double)config->num_envs * (double)env->state_size;
 }
 
 static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
@@ -10633,7 +10647,7 @@ static const char ppo__export_functions[] =
     "}\n\n";
 
 static const char ppo__export_gru[] =
-    "/* state [width] moves on by a step: gated recurrent units */\n"
+    "/* updates state [width] by one step: gated recurrent units */\n"
     "static inline void @_recur(const float *x, int in, float *state) {\n"
     "    float a[3 * @_STATE], b[3 * @_STATE];\n"
     "    int   j;\n"
@@ -10723,14 +10737,14 @@ static void ppo__export_predict(const ppo__export *x) {
         ppo__export_text(x, "    }\n}\n\n");
         return;
     }
-    ppo__export_text(x, "/* the likeliest of n */\n"
+    ppo__export_text(x, "/* the most likely of n */\n"
                         "static inline int @_largest(const float *logit, int n) {\n"
                         "    int j, best = 0;\n"
                         "    for (j = 1; j < n; ++j) best = logit[j] > logit[best] ? j : best;\n"
                         "    return best;\n}\n\n");
     if (space->kind == PPO_DISCRETE) {
         ppo__export_text(x,
-                         "/* the likeliest action, 0 .. %d */\n"
+                         "/* the most likely action, 0 .. %d */\n"
                          "static inline int @_predict(const float *obs%s) {\n"
                          "    float logit[%d];\n"
                          "    @_forward(obs, %slogit);\n"
