@@ -545,9 +545,9 @@ typedef struct ppo_settings {
     int              count;
 } ppo_settings;
 
-/* Checks that every field is within its bounds; sets one from text, or several, as "gamma=0.9 hidden=64,64" (those
-   before a wrong one are set); gets one as the text that set would read. Errors: an unknown name, a value out of
-   range, too little room for the text. */
+/* Check that every field is within its bounds; set one from text; set several, as "gamma=0.9 hidden=64,64" (those
+   before an invalid one are set); get one as the text that ppo_settings_set() reads. Errors: an unknown name, a
+   value out of range, too little room for the text. */
 PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config);
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value);
@@ -1243,45 +1243,51 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    16 Policies in files: save, checkpoint, export
    -------------------------------------------------------------------------------------------------------- */
 
-/* A policy as one file: the parameters under their names, "obs_norm.mean" and "obs_norm.var" [obs_size]
-   (also "return_norm..."), and as texts all of ppo_config by field, "environment", "observation_size" and
-   "action_space", as "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Python's
-   safetensors package reads it. */
+/* Saves a policy as a safetensors file, which Python's package reads: the parameters under their names,
+   "obs_norm.mean", "obs_norm.var" [obs_size] and "obs_norm.count" (and "return_norm...") if it has them; as
+   texts all settings by name, "environment", "observation_size" and "action_space", such as "discrete 2",
+   "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Numbers that are not finite are an error. */
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
 
-/* A new agent from that file, or from a checkpoint. It must fit env; NULL: whatever the file says. Every
-   size, name, setting and number is checked before it is used. */
+/* Creates an agent from such a file, or from a checkpoint. It must fit env; NULL: any. Every size, name,
+   setting and number is checked before it is used. */
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent);
 
-/* The settings in such a file, and the name of the environment ("" if it had none); either may be NULL. */
+/* Reads the settings in such a file, and the environment's name ("" if it had none). Either may be NULL; after
+   an error both are as they were. config->threads is at most the number of processors. */
 PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
 
-/* A checkpoint is a policy's file with all that training needs besides: the optimizer, random streams,
-   running statistics, the environments in the midst of their episodes, counters. A run that is resumed
-   from it ends with the same bits as one that never stopped. An environment without open() is saved as
-   its plain bytes; one with open() is brought back by playing its episode again, from the same random
-   numbers, with the same actions: it must be a function of these, and have a max_steps for which num_envs
-   episodes are no more than 16 million numbers. A checkpoint holds
-   a checksum, which guards against damage, not against malice: the bytes of a state go to the environment
-   as they are. */
+/* Saves a checkpoint: a policy's file with everything else that training needs, which is the optimizer, random
+   streams, running statistics, counters, and the environments in the middle of their episodes. A run that is
+   resumed from it ends with the same bits as one that never stopped.
+
+   An environment without open() is saved as the bytes of its state. One with open() is restored by replaying
+   its episode: the same random numbers, the same actions. It must depend on these alone, and needs a
+   max_steps: the actions of num_envs episodes may be 16 million numbers.
+
+   The checksum in a checkpoint detects damage, not malice: the bytes of a state reach the environment as they
+   are. */
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path);
 
-/* Goes on from a checkpoint: a new agent and a new trainer, which the caller frees. config NULL: the
-   checkpoint's own; otherwise take those by ppo_config_load() and change what should change: total_steps,
-   the learning rate, ... but not the number of environments or the network. Callbacks are not in the file. */
+/* Continues from a checkpoint: creates an agent and a trainer, which the caller frees. env must have the name
+   and the sizes of the one that was trained on.
+
+   config NULL: the settings in the file. Otherwise read them by ppo_config_load(), and change what may change,
+   such as total_steps or learning_rate; not num_envs, the seed and the network's settings. Callbacks and custom
+   schedules are not in the file. Rollouts are not, either: with config NULL, settings that need more than
+   256 MB and 1024 times the size of the file are an error. */
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer);
 
-/* Writes the policy as a C header without any dependency, for firmware: constant arrays, and the
-   functions
+/* Writes a policy as a C header for firmware, without any dependency: constant arrays, and the functions
        void NAME_forward(const float *obs, [float *state,] float *output)   logits, or the mean before the box
-       int  NAME_predict(const float *obs[, float *state])                    discrete: the likeliest action
-       void NAME_predict(const float *obs, [float *state,] int *choices)      multi-discrete, multi-binary
-       void NAME_predict(const float *obs, [float *state,] float *action)     box: within [low, high]
-   with observations as the environment gives them. A recurrent policy's state [NAME_STATE] is zeros where
-   an episode begins. `name` is a C identifier that begins with a letter. The results agree with ppo_act()
-   up to rounding. Nothing there knows which actions are legal: where some are not, choose from
-   NAME_forward()'s logits. */
+       int  NAME_predict(const float *obs[, float *state])                  discrete: the most likely action
+       void NAME_predict(const float *obs, [float *state,] int *choices)    multi-discrete, multi-binary
+       void NAME_predict(const float *obs, [float *state,] float *action)   box: within [low, high]
+   obs [NAME_OBS] are the environment's observations, not normalized. state [NAME_STATE] is a recurrent
+   policy's: set it to zeros where an episode begins. name: 1 to 60 letters, digits and _, a letter first. The
+   results agree with ppo_act() up to rounding. There are no action masks: where some actions are illegal,
+   choose from the logits of NAME_forward(). */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
 #endif /* PPO_NO_CONTROL */
@@ -5757,30 +5763,62 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
 
 /* -- objects in files -- */
 
-static int ppo__all_finite(const void *data, int type, size_t bytes) {
-    size_t floats = type == PPO_F32 ? bytes / sizeof(float) : 0;
-    size_t doubles = type == PPO_F64 ? bytes / sizeof(double) : 0;
-    int    finite = 1;
-    for (size_t i = 0; i < floats; ++i) finite &= ppo__finite(((const float *)data)[i]);
-    for (size_t i = 0; i < doubles; ++i) finite &= fabs(((const double *)data)[i]) <= DBL_MAX;
+/* Which way arrays go. One list serves both, so that what is saved is what is read; and what would be refused
+   when it is read is not saved: the file that was there stays. */
+enum { PPO__SAVE, PPO__LOAD };
+
+/* An array of an object that is saved. Floats must be finite. */
+typedef struct ppo__item {
+    const char *name;
+    int         type, rank;
+    int64_t     shape[2];
+    void       *data;     /* NULL: the object has none */
+    double      min, max; /* of its numbers; PPO__ANY */
+} ppo__item;
+
+#define PPO__ANY -DBL_MAX, DBL_MAX
+
+static double ppo__number_at(const void *data, int type, size_t i) {
+    if (type == PPO_U8) return ((const unsigned char *)data)[i];
+    if (type == PPO_I32) return ((const int32_t *)data)[i];
+    if (type == PPO_I64) return (double)((const int64_t *)data)[i];
+    return type == PPO_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
+}
+
+static int ppo__all_finite(const void *data, int type, size_t count) {
+    int finite = 1;
+    for (size_t i = 0; i < count && type == PPO_F32; ++i) finite &= ppo__finite(((const float *)data)[i]);
+    for (size_t i = 0; i < count && type == PPO_F64; ++i)
+        finite &= fabs(((const double *)data)[i]) <= DBL_MAX;
     return finite;
 }
 
-/* Which way arrays go. One list serves both, so that what is saved is what is read: what loading would
-   refuse, saving refuses, and the old file stays. */
-enum { PPO__SAVE, PPO__LOAD };
+static ppo_status ppo__check_item(const ppo_file *file, int way, const ppo__item *item) {
+    size_t count =
+        (size_t)ppo__shape_bytes(item->type, item->shape, item->rank) / (size_t)ppo__types[item->type].size;
+    char what[160] = "";
+    if (!ppo__all_finite(item->data, item->type, count))
+        snprintf(what, sizeof what, "\"%.80s\" has a number that is not finite", item->name);
+    for (size_t i = 0; i < count && item->min > -DBL_MAX && !*what; ++i) {
+        double x = ppo__number_at(item->data, item->type, i);
+        if (x >= item->min && x <= item->max) continue;
+        snprintf(what, sizeof what, "\"%.60s\" has %.9g, outside %.9g to %.9g", item->name, x, item->min,
+                 item->max);
+    }
+    if (!*what) return PPO_OK;
+    if (way == PPO__SAVE) return ppo_fail(PPO_ERROR_NUMERIC, "%s: nothing was saved", what);
+    return ppo__file_fail(file->path, "corrupt file: %s", what);
+}
 
-/* Adds an array to a file, or copies one that must be there to `data`. Floats must be finite. */
-static ppo_status ppo__carry(ppo_file *file, int way, const char *name, int type, const int64_t *shape,
-                             int rank, void *data) {
-    const ppo_array *array;
-    ppo_status       status = way == PPO__SAVE ? ppo_file_add(file, name, type, shape, rank, data)
-                                               : ppo_file_expect(file, name, type, shape, rank, &array);
-    if (status) return status;
-    if (way == PPO__LOAD) memcpy(data, array->data, array->bytes);
-    if (ppo__all_finite(data, type, (size_t)ppo__shape_bytes(type, shape, rank))) return PPO_OK;
-    if (way == PPO__LOAD) return ppo__file_fail(file->path, "\"%s\" has a number that is not finite", name);
-    return ppo_fail(PPO_ERROR_NUMERIC, "\"%s\" has a number that is not finite: nothing was saved", name);
+/* Carries one item to or from the file, where it must be of this type and shape. */
+static ppo_status ppo__carry(ppo_file *file, int way, const ppo__item *item) {
+    const ppo_array *array = NULL;
+    if (!item->data) return PPO_OK;
+    ppo_status status = way == PPO__SAVE
+                            ? ppo_file_add(file, item->name, item->type, item->shape, item->rank, item->data)
+                            : ppo_file_expect(file, item->name, item->type, item->shape, item->rank, &array);
+    if (!status && array) memcpy(item->data, array->data, array->bytes);
+    return status ? status : ppo__check_item(file, way, item);
 }
 
 /* A block as large as the parameters (themselves, or a moment of Adam's), each under prefix + its name;
@@ -5790,12 +5828,12 @@ static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix,
     ppo_status status = PPO_OK;
     for (int i = 0; i < params->tensor_count && !status; ++i) {
         const ppo_tensor *tensor = params->tensors[i];
-        int64_t           shape[2] = {tensor->rows, tensor->cols};
-        int               rank = tensor->rows == 1 ? row_rank : 2;
         char              name[192];
+        ppo__item         item = {name, PPO_F32, 2, {tensor->rows, tensor->cols}, NULL, PPO__ANY};
         snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
-        status = ppo__carry(file, way, name, PPO_F32, shape + 2 - rank, rank,
-                            block + (tensor->data - params->data));
+        item.data = block + (tensor->data - params->data);
+        if (tensor->rows == 1 && row_rank == 1) item.rank = 1, item.shape[0] = tensor->cols;
+        status = ppo__carry(file, way, &item);
     }
     return status;
 }
@@ -5815,7 +5853,7 @@ static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn 
 
 /* -- settings by name -- */
 
-/* Room for a setting as text: 63 widths of 5 digits are the longest. */
+/* Room for a setting as text: 63 widths are the longest. */
 enum { PPO__SETTING_SIZE = 1024 };
 
 static const ppo_field *ppo__find_field(const ppo_settings *settings, const char *name) {
@@ -5848,35 +5886,24 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
                     field->max);
 }
 
-static ppo_status ppo__check_widths(const ppo_field *field, const int *widths) {
-    const int layers = widths[PPO_MAX_LAYERS];
+static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
+    const void *at = (const char *)config + field->offset;
+    if (field->type == PPO_FIELD_U64) return PPO_OK;
+    if (field->type == PPO_FIELD_I64) return ppo__check_range(field, (double)*(const int64_t *)at);
+    if (field->type == PPO_FIELD_FLOAT) return ppo__check_range(field, (double)*(const float *)at);
+    const int *value = (const int *)at;
+    if (field->type != PPO_FIELD_WIDTHS) return ppo__check_range(field, *value);
+    const int layers = value[PPO_MAX_LAYERS];
     if (layers < 0 || layers >= PPO_MAX_LAYERS) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s_layers is %d, outside 0 to %d", field->name, layers,
                         PPO_MAX_LAYERS - 1);
     }
     for (int k = 0; k < layers; ++k) {
-        if (widths[k] >= field->min && widths[k] <= field->max) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s[%d] is %d, outside %.9g to %.9g", field->name, k, widths[k],
+        if (value[k] >= field->min && value[k] <= field->max) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s[%d] is %d, outside %.9g to %.9g", field->name, k, value[k],
                         field->min, field->max);
     }
     return PPO_OK;
-}
-
-static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
-    const void *at = (const char *)config + field->offset;
-    switch (field->type) {
-    case PPO_FIELD_INT:
-    case PPO_FIELD_CHOICE:
-        return ppo__check_range(field, *(const int *)at);
-    case PPO_FIELD_I64:
-        return ppo__check_range(field, (double)*(const int64_t *)at);
-    case PPO_FIELD_FLOAT:
-        return ppo__check_range(field, (double)*(const float *)at);
-    case PPO_FIELD_WIDTHS:
-        return ppo__check_widths(field, (const int *)at);
-    default:
-        return PPO_OK; /* every 64-bit seed will do */
-    }
 }
 
 PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config) {
@@ -5911,55 +5938,48 @@ static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, in
 
 /* One of the words, or its number. */
 static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, int *value) {
-    int length = 0;
-    for (int k = (int)field->min; k <= (int)field->max; ++k) {
+    for (int k = (int)field->min, length = 0; k <= (int)field->max; ++k) {
         const char *word = ppo__choice(field->choices, k, &length);
         char        number[16];
         snprintf(number, sizeof number, "%d", k);
-        if (strcmp(text, number) == 0 ||
-            (strlen(text) == (size_t)length && strncmp(text, word, strlen(text)) == 0)) {
-            *value = k;
-            return PPO_OK;
-        }
+        if (strcmp(text, number) && (strncmp(text, word, (size_t)length) || text[length])) continue;
+        *value = k;
+        return PPO_OK;
     }
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is none of %s", field->name, text, field->choices);
 }
 
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value) {
-    if (!settings || !config || !name || !value)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_settings_set: an argument is NULL");
+    if (!ppo__given("ppo_settings_set", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     if (!field) return PPO_ERROR_ARGUMENT;
     void  *at = (char *)config + field->offset;
     double number = 0;
-    char  *stop;
     if (field->type == PPO_FIELD_WIDTHS) return ppo__parse_widths(field, value, (int *)at);
     if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, value, (int *)at);
     if (field->type == PPO_FIELD_U64) {
+        char *stop;
         errno = 0;
-        unsigned long long seed = strtoull(value, &stop, 10);
+        unsigned long long whole = strtoull(value, &stop, 10);
         if (*value < '0' || *value > '9' || *stop || errno)
             return ppo__not_a(field, value, "a whole number below 2^64");
-        *(uint64_t *)at = seed;
+        *(uint64_t *)at = whole;
         return PPO_OK;
     }
     if (!ppo__parse_number(value, &number)) return ppo__not_a(field, value, "a number");
     if (ppo__check_range(field, number)) return PPO_ERROR_ARGUMENT;
-    if (field->type == PPO_FIELD_FLOAT) {
-        *(float *)at = (float)number;
-        return PPO_OK;
-    }
-    if (number != floor(number)) return ppo__not_a(field, value, "a whole number");
-    if (field->type == PPO_FIELD_INT) *(int *)at = (int)number;
+    if (field->type != PPO_FIELD_FLOAT && number != floor(number))
+        return ppo__not_a(field, value, "a whole number");
+    if (field->type == PPO_FIELD_FLOAT) *(float *)at = (float)number;
+    else if (field->type == PPO_FIELD_INT) *(int *)at = (int)number;
     else *(int64_t *)at = (int64_t)number;
     return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text) {
     ppo_status status = PPO_OK;
-    if (!settings || !config || !text)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_settings_set_all: an argument is NULL");
+    if (!ppo__given("ppo_settings_set_all", settings && config && text)) return PPO_ERROR_ARGUMENT;
     text += strspn(text, " ");
     while (*text && !status) {
         char   name[64], value[PPO__SETTING_SIZE];
@@ -5974,57 +5994,71 @@ PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *conf
     return status;
 }
 
-/* Like snprintf, both return the length that is needed. */
-static int ppo__print_float(char *text, size_t size, float x) {
-    char whole[32];
-    ppo__shortest_float(whole, 1, x);
-    if (fabsf(x) < 1e6f && x == floorf(x)) snprintf(whole, sizeof whole, "%.0f", (double)x);
-    return snprintf(text, size, "%s", ppo__with_point(whole));
-}
-
-static int ppo__print_widths(char *text, size_t size, const int *widths) {
-    int layers = widths[PPO_MAX_LAYERS], used = layers ? 0 : snprintf(text, size, "none");
-    for (int k = 0; k < layers; ++k) {
-        size_t at = (size_t)used < size ? (size_t)used : size; /* at the end only the length is counted */
-        used += snprintf(text + at, size - at, k ? ",%d" : "%d", widths[k]);
-    }
-    return used;
-}
-
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
                                     char *text, size_t size) {
-    if (!settings || !config || !name || !text || !size)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_settings_get: an argument is NULL");
+    enum { MOST = PPO__SETTING_SIZE };
+    if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
+        return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     if (!field || ((field->type == PPO_FIELD_CHOICE || field->type == PPO_FIELD_WIDTHS) &&
                    ppo__check_field(field, config)))
         return PPO_ERROR_ARGUMENT;
     const void *at = (const char *)config + field->offset;
-    int         needed, length = 0;
+    const int  *value = (const int *)at;
     const char *word;
+    char        whole[MOST] = "none";
+    int         length = 0;
+    const float x = field->type == PPO_FIELD_FLOAT ? *(const float *)at : 0;
     switch (field->type) {
     case PPO_FIELD_INT:
-        needed = snprintf(text, size, "%d", *(const int *)at);
+        snprintf(whole, MOST, "%d", *value);
         break;
     case PPO_FIELD_I64:
-        needed = snprintf(text, size, "%lld", (long long)*(const int64_t *)at);
+        snprintf(whole, MOST, "%lld", (long long)*(const int64_t *)at);
         break;
     case PPO_FIELD_U64:
-        needed = snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)at);
+        snprintf(whole, MOST, "%llu", (unsigned long long)*(const uint64_t *)at);
         break;
-    case PPO_FIELD_FLOAT:
-        needed = ppo__print_float(text, size, *(const float *)at);
+    case PPO_FIELD_FLOAT: /* the fewest digits that give the same float */
+        ppo__shortest_float(whole, 1, x);
+        if (fabsf(x) < 1e6f && x == floorf(x)) snprintf(whole, MOST, "%.0f", (double)x);
+        ppo__with_point(whole);
         break;
     case PPO_FIELD_CHOICE:
-        word = ppo__choice(field->choices, *(const int *)at, &length);
-        needed = snprintf(text, size, "%.*s", length, word);
+        word = ppo__choice(field->choices, *value, &length);
+        snprintf(whole, MOST, "%.*s", length, word);
         break;
     default:
-        needed = ppo__print_widths(text, size, (const int *)at);
+        for (int k = 0; k < value[PPO_MAX_LAYERS]; ++k)
+            length += snprintf(whole + length, (size_t)(MOST - length), k ? ",%d" : "%d", value[k]);
     }
-    if ((size_t)needed < size) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: its text needs %d bytes, not %lu", field->name, needed + 1,
-                    (unsigned long)size);
+    size_t needed = strlen(whole) + 1;
+    if (needed > size)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: its text needs %lu bytes, not %lu", field->name,
+                        (unsigned long)needed, (unsigned long)size);
+    memcpy(text, whole, needed);
+    return PPO_OK;
+}
+
+/* All settings as texts of a file. */
+static ppo_status ppo__put_settings(ppo_file *file, const ppo_settings *settings, const void *config) {
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < settings->count && !status; ++i) {
+        const char *name = settings->field[i].name;
+        char        text[PPO__SETTING_SIZE];
+        status = ppo_settings_get(settings, config, name, text, sizeof text);
+        if (!status) status = ppo_file_set_text(file, name, text);
+    }
+    return status;
+}
+
+/* Those that the file has; it may be older than the others. */
+static ppo_status ppo__get_settings(const ppo_file *file, const ppo_settings *settings, void *config) {
+    for (int i = 0; i < settings->count; ++i) {
+        const char *name = settings->field[i].name, *text = ppo_file_text(file, name);
+        if (text && ppo_settings_set(settings, config, name, text)) return ppo__file_blame(file);
+    }
+    return PPO_OK;
 }
 
 /* ========================================================================================================
@@ -8183,15 +8217,16 @@ static void ppo__envs_free(ppo__envs *envs) {
     ppo__arena_free(&envs->memory);
 }
 
+enum { PPO__MOST_PLAYED = 1 << 24 }; /* numbers that are kept of all environments together: 64 MB */
+
 static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
 }
 
 /* Makes room for the actions of the episodes, if they are needed. */
 static ppo_status ppo__envs_note(ppo__envs *envs) {
-    enum { MOST = 1 << 24 }; /* numbers, of all environments together: 64 MB */
     size_t words = ppo__played_words(&envs->env);
-    if (!envs->env.open || !words || words > MOST / (size_t)envs->count) return PPO_OK;
+    if (!envs->env.open || !words || words > PPO__MOST_PLAYED / (size_t)envs->count) return PPO_OK;
     envs->episode_rng = (ppo_rng *)ppo__arena_zeros(&envs->memory, envs->count, sizeof *envs->episode_rng);
     envs->played = (uint32_t *)ppo__arena_zeros(&envs->memory, envs->count, words * sizeof(uint32_t));
     return envs->episode_rng && envs->played ? PPO_OK : PPO_ERROR_MEMORY;
@@ -10069,61 +10104,70 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
 
 /* --------------------------------------------------------------------------------------------------------
    >> 16 Policies in files
+
+   A policy's file holds arrays (the parameters, the running statistics) and texts (all settings by name, the
+   environment's name, the sizes). A checkpoint is such a file with what training keeps from one iteration to
+   the next: counters, Adam's moments, random streams, and the environments in the middle of their episodes.
+   ppo__carry_agent() and ppo__carry_trainer() list these as items (section 6): name, type, shape, address,
+   range. Saving walks a list one way, loading the other. To resume is to create an agent and a trainer with the
+   saved settings, and to load both lists into them. Everything else in a trainer is written anew in each
+   iteration, so a resumed run computes the same bits.
+
+   Where to add: state of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of a
+   policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
+   ppo_file_find() does not find it. A setting is saved without further work, but if memory grows with it, it
+   belongs in ppo__trainer_bytes(), or in ppo__check_weights() if the network does. Add a run that uses the
+   state to `kinds` in tests/test_checkpoints.c.
    -------------------------------------------------------------------------------------------------------- */
 
-static ppo_status ppo__put_config(ppo_file *file, const ppo_config *config) {
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < PPO__FIELDS && !status; ++i) {
-        char text[PPO__SETTING_SIZE];
-        status = ppo_config_get(config, ppo__fields[i].name, text, sizeof text);
-        if (!status) status = ppo_file_set_text(file, ppo__fields[i].name, text);
-    }
+/* The number of processors, or as many threads as there may be where it is not known. */
+static int ppo__processors(void) {
+#if defined(PPO__THREADS) && defined(_SC_NPROCESSORS_ONLN)
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    if (n > 0 && n < INT_MAX) return (int)n;
+#endif
+    return INT_MAX;
+}
+
+/* Settings that the file lacks keep their defaults: it may be older than they are. A custom schedule is not in
+   the file: the caller has to set it again. Results do not depend on the number of threads, so a file cannot
+   start more of them than there are processors. */
+static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
+    const int most = ppo__processors();
+    *config = ppo_config_default();
+    ppo_status status = ppo__get_settings(file, ppo_config_settings(), config);
+    if (config->threads > most) config->threads = most;
     return status;
 }
 
-/* Fields that the file lacks keep their defaults: it may be older than they are. A custom schedule is not
-   in the file: the caller has to set it again. */
-static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
-    *config = ppo_config_default();
-    for (int i = 0; i < PPO__FIELDS; ++i) {
-        const char *text = ppo_file_text(file, ppo__fields[i].name);
-        if (text && ppo_config_set(config, ppo__fields[i].name, text)) return ppo__file_blame(file);
-    }
-    return PPO_OK;
-}
-
-/* The statistics' numbers: name.mean, name.var, name.count. */
-static ppo_status ppo__carry_normalizer(ppo_file *file, int way, const char *name, ppo_normalizer *norm) {
-    char       full[64];
-    int64_t    size = norm->size;
-    int        possible = 1;
+static ppo_status ppo__carry_items(ppo_file *file, int way, const ppo__item *items, size_t n) {
     ppo_status status = PPO_OK;
-    if (!norm->size) return PPO_OK;
-    snprintf(full, sizeof full, "%s.mean", name);
-    status = ppo__carry(file, way, full, PPO_F64, &size, 1, norm->mean);
-    snprintf(full, sizeof full, "%s.var", name);
-    if (!status) status = ppo__carry(file, way, full, PPO_F64, &size, 1, norm->var);
-    snprintf(full, sizeof full, "%s.count", name);
-    if (!status) status = ppo__carry(file, way, full, PPO_F64, NULL, 0, &norm->count);
-    if (status || way == PPO__SAVE) return status;
-    for (int j = 0; j < norm->size; ++j) possible &= norm->var[j] >= 0;
-    if (possible && norm->count > 0) return PPO_OK;
-    return ppo__file_fail(file->path, "\"%s.var\" is no variance of so many samples", name);
+    for (size_t i = 0; i < n && !status; ++i) status = ppo__carry(file, way, &items[i]);
+    return status;
 }
 
-/* The weights and the statistics that a policy has. */
+/* What a policy has to remember besides its settings. */
 static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
     const ppo_params *params = agent->model.params;
-    ppo_status        status = ppo__carry_params(file, way, "", params, params->data, 2);
-    if (!status) status = ppo__carry_normalizer(file, way, "obs_norm", &agent->obs_norm);
-    return status ? status : ppo__carry_normalizer(file, way, "return_norm", &agent->return_norm);
+    ppo_normalizer   *obs = &agent->obs_norm, *ret = &agent->return_norm;
+    double           *obs_count = obs->size ? &obs->count : NULL, *ret_count = ret->size ? &ret->count : NULL;
+    const ppo__item   items[] = {
+          {"obs_norm.mean", PPO_F64, 1, {obs->size, 0}, obs->mean, PPO__ANY},
+          {"obs_norm.var", PPO_F64, 1, {obs->size, 0}, obs->var, 0, DBL_MAX},
+          {"obs_norm.count", PPO_F64, 0, {0, 0}, obs_count, DBL_MIN, DBL_MAX},
+          {"return_norm.mean", PPO_F64, 1, {ret->size, 0}, ret->mean, PPO__ANY},
+          {"return_norm.var", PPO_F64, 1, {ret->size, 0}, ret->var, 0, DBL_MAX},
+          {"return_norm.count", PPO_F64, 0, {0, 0}, ret_count, DBL_MIN, DBL_MAX},
+    };
+    ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
+    return status ? status : ppo__carry_params(file, way, "", params, params->data, 2);
 }
 
 /* Saving only reads the agent: the cast is for the list that loading shares. */
 static ppo_status ppo__put_agent(ppo_file *file, const void *object) {
     const ppo_agent *agent = (const ppo_agent *)object;
     char             number[32], space[PPO__SPACE_SIZE];
-    ppo_status       status = ppo__put_config(file, &agent->config);
+    ppo_status       status = ppo__put_settings(file, ppo_config_settings(), &agent->config);
     snprintf(number, sizeof number, "%d", agent->model.obs_size);
     ppo__space_text(&agent->model.action_space, space);
     if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
@@ -10142,19 +10186,19 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     const char *rest = "";
     memset(env, 0, sizeof *env);
     if (!size || !space)
-        return ppo__file_fail(file->path, "it is not a policy: no observation_size, no action_space");
+        return ppo__file_fail(file->path, "not a policy: there is no observation_size or no action_space");
     env->name = ppo_file_text(file, "environment");
     env->obs_size = ppo__parse_count(size, &rest);
     env->action_space = ppo__parse_space(space);
-    if (!env->obs_size || *rest) return ppo__file_fail(file->path, "observation_size is \"%.20s\"", size);
-    if (ppo__check_space(&env->action_space)) {
-        return ppo__file_fail(file->path, "action_space is \"%.60s\"", space);
-    }
+    if (!env->obs_size || *rest)
+        return ppo__file_fail(file->path, "corrupt file: invalid observation_size \"%.20s\"", size);
+    if (ppo__check_space(&env->action_space))
+        return ppo__file_fail(file->path, "corrupt file: invalid action_space \"%.60s\"", space);
     return PPO_OK;
 }
 
-/* The weights of the network that the settings describe must be in the file: nothing larger is ever made. */
-static ppo_status ppo__check_room(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
+/* The weights of the network that the settings describe must be in the file: no larger one is ever made. */
+static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
     double have = 0, need = 0, inputs = env->obs_size, outputs = ppo__space_outputs(&env->action_space);
     for (int i = 0; i < ppo_file_count(file); ++i)
         have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
@@ -10170,37 +10214,29 @@ static ppo_status ppo__check_room(const ppo_file *file, const ppo_env *env, cons
     }
     need += inputs * outputs;
     if (need <= have) return PPO_OK;
-    return ppo__file_fail(file->path, "its settings ask for %.0f weights, it holds %.0f numbers", need, have);
-}
-
-/* A new agent of the file, with zeros for weights. */
-static ppo_status ppo__get_network(const ppo_file *file, ppo_agent **agent) {
-    ppo_env    env;
-    ppo_config config;
-    ppo_status status = ppo__get_env(file, &env);
-    if (!status) status = ppo__get_config(file, &config);
-    if (!status) status = ppo__check_room(file, &env, &config);
-    if (status) return status;
-    int init = config.init;
-    config.init = PPO_ZEROS;
-    status = ppo__agent_make(&env, &config, agent);
-    if (!status) (*agent)->config.init = init;
-    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
+    return ppo__file_fail(file->path, "corrupt file: its settings need %.0f weights, but it has %.0f numbers",
+                          need, have);
 }
 
 static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
+    ppo_env    own;
+    ppo_config config;
+    ppo_status status = ppo__get_env(file, &own);
+    if (!status) status = ppo__get_config(file, &config);
+    if (!status) status = ppo__check_weights(file, &own, &config);
+    if (status) return status;
     ppo_agent *made = NULL;
-    ppo_status status = ppo__get_network(file, &made);
-    if (!status && env && ppo__check_agent(made, env)) status = ppo__file_blame(file);
-    if (!status && ppo_file_find(file, "return_norm.mean")) {
+    const int  init = config.init;
+    config.init = PPO_ZEROS; /* the weights are in the file */
+    status = ppo__agent_make(&own, &config, &made);
+    if (!status) made->config.init = init;
+    if (!status && env) status = ppo__check_agent(made, env);
+    if (status == PPO_ERROR_ARGUMENT) status = ppo__file_blame(file);
+    if (!status && ppo_file_find(file, "return_norm.mean"))
         status = ppo_normalizer_init(&made->return_norm, 1);
-    }
     if (!status) status = ppo__carry_agent(file, PPO__LOAD, made);
-    if (status) {
-        ppo_agent_free(made);
-    } else {
-        *agent = made;
-    }
+    if (status) ppo_agent_free(made);
+    else *agent = made;
     return status;
 }
 
@@ -10219,20 +10255,20 @@ static void ppo__file_checksum(const ppo_file *file, char text[32]) {
     snprintf(text, 32, "%08lx%08lx", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
 }
 
-/* A file that carries a checksum must have it. */
+/* A file with a checksum must match it. */
 static ppo_status ppo__check_checksum(const ppo_file *file) {
     const char *checksum = ppo_file_text(file, "checksum");
     char        actual[32];
     if (!checksum) return PPO_OK;
     ppo__file_checksum(file, actual);
     if (strcmp(checksum, actual) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "it is damaged: its checksum is %s, not %.20s", actual, checksum);
+    return ppo__file_fail(file->path, "corrupt file: its checksum is %s, not %.20s", actual, checksum);
 }
 
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent) {
     ppo_file *file = NULL;
-    if (!path || !agent) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_agent_load: an argument is NULL");
-    *agent = NULL;
+    if (agent) *agent = NULL;
+    if (!ppo__given("ppo_agent_load", path && agent)) return PPO_ERROR_ARGUMENT;
     ppo_status status = env ? ppo_env_check(env) : PPO_OK;
     if (!status) status = ppo_file_read(path, &file);
     if (!status) status = ppo__check_checksum(file);
@@ -10245,7 +10281,7 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
     ppo_file  *file = NULL;
     ppo_config read;
     ppo_env    env;
-    if (!path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_config_load: path is NULL");
+    if (!ppo__given("ppo_config_load", path != NULL)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_env(file, &env);
     if (!status) status = ppo__get_config(file, &read);
@@ -10255,283 +10291,215 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
     return status;
 }
 
-/* -- checkpoints. One list says what training has to remember; saving walks it one way and resuming the other
-   -- */
+/* -- checkpoints -- */
 
-/* The counters of a run, which are `long` elsewhere. */
-enum { PPO__ITERATION, PPO__STEPS, PPO__EPISODES, PPO__UPDATES, PPO__ADAM_STEP, PPO__COUNTERS };
-
+/* A trainer, and what its file holds in another form; it must last until the file is written. */
 typedef struct ppo__checkpoint {
-    int64_t counters[PPO__COUNTERS];
-    double  seconds;
+    ppo_trainer *trainer;
+    int64_t      counters[5];
+    double       seconds;
 } ppo__checkpoint;
 
-typedef struct ppo__item {
-    const char *name;
-    int         type;
-    int64_t     rows, cols;
-    void       *data; /* NULL: there is none in this run */
-} ppo__item;
-
-enum { PPO__ITEMS = 18, PPO__RNG_WORDS = sizeof(ppo_rng) / sizeof(uint32_t) };
-
-static void ppo__list_items(const ppo_trainer *trainer, ppo__checkpoint *kept, ppo__item *items) {
-    const ppo__collector *collector = &trainer->collector;
-    const ppo__envs      *envs = &collector->envs;
-    int64_t               n = envs->count, width = collector->model->core.width, obs = envs->env.obs_size;
-    int64_t               played = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0;
-    const ppo__item       all[] = {
-              {"trainer.counters", PPO_I64, 1, PPO__COUNTERS, kept->counters},
-              {"trainer.seconds", PPO_F64, 1, 1, &kept->seconds},
-              {"trainer.kl_coef", PPO_F32, 1, 1, (void *)&trainer->kl_coef},
-              {"trainer.last_return", PPO_F32, 1, PPO__LAST_EPISODES, (void *)trainer->last_return},
-              {"trainer.last_length", PPO_I32, 1, PPO__LAST_EPISODES, (void *)trainer->last_length},
-              {"trainer.shuffle_rng", PPO_U32, 1, PPO__RNG_WORDS, (void *)&trainer->shuffle_rng},
-              {"environments.fresh", PPO_I32, 1, 1, (void *)&collector->fresh},
-              {"environments.rng", PPO_U32, n, PPO__RNG_WORDS, envs->rng},
-              {"environments.action_rng", PPO_U32, n, PPO__RNG_WORDS, collector->action_rng},
-              {"environments.observation", PPO_F32, n, obs, envs->obs},
-              {"environments.return", PPO_F64, n, 1, envs->episode_return},
-              {"environments.length", PPO_I32, n, 1, envs->length},
-              {"environments.steps", PPO_I64, n, 1, envs->steps},
-              {"environments.discounted", PPO_F32, n, 1, collector->discounted},
-              {"environments.start", PPO_U8, n, 1, collector->start},
-              {"environments.recurrent_state", PPO_F32, n, width, width ? collector->state : NULL},
-              {"environments.episode_rng", PPO_U32, n, PPO__RNG_WORDS, envs->episode_rng},
-              {"environments.played", PPO_U32, n, played, envs->played},
+/* What training has to remember besides the policy and its settings. Saving changes nothing in the trainer. */
+static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
+    enum { EPISODES = PPO__LAST_EPISODES, RNG = sizeof(ppo_rng) / sizeof(uint32_t) };
+    ppo_trainer    *trainer = kept->trainer;
+    ppo__collector *collector = &trainer->collector;
+    ppo__envs      *envs = &collector->envs;
+    ppo_params     *params = trainer->agent->model.params;
+    const int64_t   n = envs->count, width = collector->model->core.width, obs = envs->env.obs_size;
+    const int64_t   words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0;
+    const double    most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
+    char           *bytes = envs->env.open ? NULL : envs->state;
+    ppo_rng *const  streams[] = {envs->rng, collector->action_rng, envs->episode_rng, &trainer->shuffle_rng};
+    const ppo__item items[] = {
+        {"trainer.counters", PPO_I64, 2, {1, 5}, kept->counters, 0, most},
+        {"trainer.seconds", PPO_F64, 2, {1, 1}, &kept->seconds, 0, 1e15},
+        {"trainer.kl_coef", PPO_F32, 2, {1, 1}, &trainer->kl_coef, 0, FLT_MAX},
+        {"trainer.last_return", PPO_F32, 2, {1, EPISODES}, trainer->last_return, PPO__ANY},
+        {"trainer.last_length", PPO_I32, 2, {1, EPISODES}, trainer->last_length, 0, INT_MAX},
+        {"trainer.shuffle_rng", PPO_U32, 2, {1, RNG}, &trainer->shuffle_rng, PPO__ANY},
+        {"environments.fresh", PPO_I32, 2, {1, 1}, &collector->fresh, 0, 1},
+        {"environments.rng", PPO_U32, 2, {n, RNG}, envs->rng, PPO__ANY},
+        {"environments.action_rng", PPO_U32, 2, {n, RNG}, collector->action_rng, PPO__ANY},
+        {"environments.observation", PPO_F32, 2, {n, obs}, envs->obs, PPO__ANY},
+        {"environments.return", PPO_F64, 2, {n, 1}, envs->episode_return, PPO__ANY},
+        {"environments.length", PPO_I32, 2, {n, 1}, envs->length, 0, most_length},
+        {"environments.steps", PPO_I64, 2, {n, 1}, envs->steps, 0, most},
+        {"environments.discounted", PPO_F32, 2, {n, 1}, collector->discounted, PPO__ANY},
+        {"environments.start", PPO_U8, 2, {n, 1}, collector->start, 0, 1},
+        {"environments.recurrent_state", PPO_F32, 2, {n, width}, width ? collector->state : NULL, PPO__ANY},
+        {"environments.episode_rng", PPO_U32, 2, {n, RNG}, envs->episode_rng, PPO__ANY},
+        {"environments.played", PPO_U32, 2, {n, words}, envs->played, PPO__ANY},
+        {"environments.state", PPO_U8, 2, {n, (int64_t)envs->stride}, bytes, PPO__ANY},
     };
-    PPO__ASSERT(sizeof all == PPO__ITEMS * sizeof *all);
-    memcpy(items, all, sizeof all);
-}
-
-/* What training has to remember besides the policy and its settings. */
-static ppo_status ppo__carry_trainer(ppo_file *file, int way, const ppo_trainer *trainer,
-                                     ppo__checkpoint *kept) {
-    const ppo_params *params = trainer->agent->model.params;
-    const ppo__envs  *envs = &trainer->collector.envs;
-    ppo__item         items[PPO__ITEMS];
-    ppo_status        status = PPO_OK;
-    ppo__list_items(trainer, kept, items);
-    for (int i = 0; i < PPO__ITEMS && !status; ++i) {
-        const ppo__item *item = &items[i];
-        int64_t          shape[2] = {item->rows, item->cols};
-        if (item->data) status = ppo__carry(file, way, item->name, item->type, shape, 2, item->data);
-    }
-    if (!status && !envs->env.open) {
-        int64_t shape[2] = {envs->count, (int64_t)envs->stride};
-        status = ppo__carry(file, way, "environments.state", PPO_U8, shape, 2, envs->state);
-    }
+    const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
+    ppo_status      status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
     if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m, 2);
-    return status ? status : ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
+    if (!status) status = ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
+    if (!status) status = ppo__check_item(file, way, &second);
+    if (status || way == PPO__SAVE) return status;
+    for (int k = 0; k < 4; ++k) {
+        for (int64_t e = 0; e < (k < 3 ? n : 1) && streams[k]; ++e)
+            if (streams[k][e].used > 4)
+                return ppo__file_fail(file->path, "corrupt file: invalid state of a random stream");
+    }
+    trainer->iteration = kept->counters[0];
+    trainer->steps = kept->counters[1];
+    trainer->episodes = kept->counters[2];
+    trainer->updates = kept->counters[3];
+    params->step = kept->counters[4];
+    trainer->started = ppo_clock() - kept->seconds;
+    return PPO_OK;
 }
 
-static ppo_status ppo__put_trainer(ppo_file *file, const ppo_trainer *trainer, ppo__checkpoint *kept) {
-    char       size[32], checksum[32];
+static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
+    ppo__checkpoint   *kept = (ppo__checkpoint *)object;
+    const ppo_trainer *trainer = kept->trainer;
+    const ppo__envs   *envs = &trainer->collector.envs;
+    char               size[32], checksum[32];
+    if (envs->env.open && !envs->played) {
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "ppo_trainer_save: env.max_steps is %d: to save environments with open(), num_envs "
+                        "episodes must have at most %d numbers",
+                        envs->env.max_steps, (int)PPO__MOST_PLAYED);
+    }
+    snprintf(size, sizeof size, "%.0f", (double)envs->env.state_size);
     ppo_status status = ppo__put_agent(file, trainer->agent);
-    snprintf(size, sizeof size, "%.0f", (double)trainer->collector.envs.env.state_size);
     if (!status) status = ppo_file_set_text(file, "state_size", size);
-    if (!status)
-        status = ppo__put_config(file, &trainer->config); /* the agent may have another trainer, too */
-    if (!status) status = ppo__carry_trainer(file, PPO__SAVE, trainer, kept);
+    if (!status) /* the agent may have another trainer, too */
+        status = ppo__put_settings(file, ppo_config_settings(), &trainer->config);
+    if (!status) status = ppo__carry_trainer(file, PPO__SAVE, kept);
     if (status) return status;
     ppo__file_checksum(file, checksum);
     return ppo_file_set_text(file, "checksum", checksum);
 }
 
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
-    ppo_file       *file = NULL;
-    ppo__checkpoint kept;
-    if (!trainer || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_save: an argument is NULL");
-    if (trainer->collector.envs.env.open && !trainer->collector.envs.played) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "an environment with open() needs max_steps to be saved, and not a huge one");
-    }
-    kept.counters[PPO__ITERATION] = trainer->iteration;
-    kept.counters[PPO__STEPS] = trainer->steps;
-    kept.counters[PPO__EPISODES] = trainer->episodes;
-    kept.counters[PPO__UPDATES] = trainer->updates;
-    kept.counters[PPO__ADAM_STEP] = trainer->agent->model.params->step;
-    kept.seconds = ppo_clock() - trainer->started;
-    ppo_status status = ppo_file_create(&file);
-    if (!status) status = ppo__put_trainer(file, trainer, &kept);
-    if (!status) status = ppo_file_write(file, path);
-    ppo_file_free(file);
-    return status;
-}
-
-/* 1 if a random stream can be in this state. */
-static int ppo__possible_rng(const ppo_rng *rng, int n) {
-    int possible = 1;
-    for (int i = 0; i < n; ++i) possible &= rng[i].used <= 4;
-    return possible;
-}
-
-/* What was read must be something that training can have left: counters count, flags are 0 or 1. */
-static int ppo__possible_trainer(const ppo_trainer *trainer, const ppo__checkpoint *kept) {
-    const ppo__collector *collector = &trainer->collector;
-    const ppo__envs      *envs = &collector->envs;
-    int                   n = envs->count;
-    int possible = ppo__possible_rng(&trainer->shuffle_rng, 1) && ppo__possible_rng(envs->rng, n) &&
-                   ppo__possible_rng(collector->action_rng, n) && trainer->kl_coef >= 0 &&
-                   kept->seconds >= 0 && kept->seconds < 1e15 &&
-                   (collector->fresh == 0 || collector->fresh == 1);
-    if (envs->episode_rng) possible = possible && ppo__possible_rng(envs->episode_rng, n);
-    for (int k = 0; k < PPO__COUNTERS; ++k) {
-        possible = possible && kept->counters[k] >= 0 && kept->counters[k] <= LONG_MAX / 2;
-    }
-    for (int e = 0; e < n; ++e) {
-        possible = possible && envs->length[e] >= 0 && envs->steps[e] >= 0 &&
-                   envs->steps[e] <= INT64_MAX / 2 && collector->start[e] <= 1;
-    }
-    for (int k = 0; k < PPO__LAST_EPISODES; ++k) possible = possible && trainer->last_length[k] >= 0;
-    return possible;
-}
-
-/* The action that environment e played at step t of its episode; 0 if it is not one of the space. */
-static int ppo__played_action(const ppo__envs *envs, int e, int t, ppo_action *action) {
-    const ppo_space *space = &envs->env.action_space;
-    int              heads, width = ppo__space_width(space);
-    const uint32_t  *words = envs->played + (size_t)e * ppo__played_words(&envs->env) + ppo__at(t, width);
-    memset(action, 0, sizeof *action);
-    if (space->kind == PPO_BOX) {
-        action->box = (const float *)(const void *)words;
-        for (int j = 0; j < width; ++j) {
-            int inside = action->box[j] >= space->low && action->box[j] <= space->high;
-            if (!inside || !ppo__finite(action->box[j])) return 0;
-        }
-        return 1;
-    }
-    const int *sizes = ppo__space_heads(space, &heads);
-    action->choices = (const int *)(const void *)words;
-    action->discrete = action->choices[0];
-    for (int j = 0; j < width; ++j) {
-        if (action->choices[j] < 0 || action->choices[j] >= sizes[j]) return 0;
-    }
-    return 1;
+    if (!ppo__given("ppo_trainer_save", trainer && path)) return PPO_ERROR_ARGUMENT;
+    ppo__checkpoint kept = {(ppo_trainer *)trainer,
+                            {trainer->iteration, trainer->steps, trainer->episodes, trainer->updates,
+                             trainer->agent->model.params->step},
+                            ppo_clock() - trainer->started};
+    return ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
 }
 
 /* Brings environment e back to where it was: the same episode from the same random numbers. */
 static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
-    size_t  size = (size_t)envs->env.obs_size;
-    float  *obs = envs->obs + (size_t)e * size, *expected = (float *)ppo__alloc(size * sizeof(float));
+    const ppo_space       *space = &envs->env.action_space;
+    const ppo__space_kind *kind = ppo__kind(space);
+    uint32_t              *played = envs->played + (size_t)e * ppo__played_words(&envs->env);
+    size_t                 bytes = (size_t)envs->env.obs_size * sizeof(float);
+    float  *obs = envs->obs + ppo__at(e, envs->env.obs_size), *saved = (float *)ppo__alloc(bytes);
     void   *state = envs->state + (size_t)e * envs->stride;
     ppo_rng rng = envs->episode_rng[e];
-    if (!expected) return PPO_ERROR_MEMORY;
-    memcpy(expected, obs, size * sizeof(float));
+    int     same = 1;
+    if (!saved) return PPO_ERROR_MEMORY;
+    memcpy(saved, obs, bytes);
     envs->env.reset(state, &rng, obs);
-    int same = 1;
-    for (int t = 0; t < envs->length[e] && same; ++t) {
-        ppo_action  action;
+    for (int t = 0; t < envs->length[e] && same; ++t, played += ppo__space_width(space)) {
+        ppo_action  action = {0, NULL, NULL};
         ppo_outcome out;
+        if (kind->continuous) action.box = (const float *)(const void *)played;
+        else action.choices = (const int *)(const void *)played, action.discrete = action.choices[0];
         memset(&out, 0, sizeof out);
-        same = ppo__played_action(envs, e, t, &action);
+        same = kind->valid(space, played);
         if (same) envs->env.step(state, &rng, &action, obs, &out);
     }
-    same = same && memcmp(expected, obs, size * sizeof(float)) == 0 &&
-           memcmp(&rng, &envs->rng[e], sizeof rng) == 0;
-    ppo__free(expected);
+    same = same && memcmp(saved, obs, bytes) == 0 && memcmp(&rng, &envs->rng[e], sizeof rng) == 0;
+    ppo__free(saved);
     if (same) return PPO_OK;
-    return ppo__file_fail(
-        file->path, "environment %d does not come back to its state when its episode is played again", e);
+    return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", e);
 }
 
-/* The state that an environment would read must be its own. */
-static ppo_status ppo__check_state_size(const ppo_file *file, const ppo_env *env) {
-    const char *size = ppo_file_text(file, "state_size");
+/* The states of environments must be this environment's: their bytes mean nothing to another. */
+static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *env) {
+    const char *own = ppo_file_text(file, "environment"), *size = ppo_file_text(file, "state_size");
+    char        name[64];
     double      bytes;
+    ppo__keep_name(name, env->name);
+    if (own && strcmp(own, name) != 0)
+        return ppo__file_fail(file->path, "saved with environment \"%.60s\", not \"%.60s\"", own, name);
     if (size && ppo__parse_number(size, &bytes) && bytes == (double)env->state_size) return PPO_OK;
     return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %.0f",
                           size ? size : "no", (double)env->state_size);
 }
 
-static ppo_status ppo__check_lengths(const ppo_file *file, const ppo__envs *envs) {
-    int most = envs->env.max_steps;
-    for (int e = 0; e < envs->count && most; ++e) {
-        if (envs->length[e] < most) continue;
-        return ppo__file_fail(file->path, "environment %d is at step %d of its episode, but max_steps is %d",
-                              e, envs->length[e], most);
-    }
-    return PPO_OK;
-}
-
-static ppo_status ppo__get_trainer(ppo_file *file, ppo_trainer *trainer) {
-    ppo__envs      *envs = &trainer->collector.envs;
-    ppo_params     *params = trainer->agent->model.params;
-    ppo__checkpoint kept;
-    ppo_status      status = ppo__check_state_size(file, &envs->env);
-    if (!status) status = ppo__carry_trainer(file, PPO__LOAD, trainer, &kept);
-    for (size_t i = 0; i < params->count && !status; ++i) {
-        if (!(params->v[i] >= 0)) status = ppo__file_fail(file->path, "Adam's second moment is below 0");
-    }
-    if (!status) status = ppo__check_lengths(file, envs);
-    if (status) return status;
-    if (!ppo__possible_trainer(trainer, &kept)) {
-        return ppo__file_fail(file->path, "its counters or flags are none that training leaves");
-    }
-    ppo__envs_guard(envs);
-    trainer->iteration = (long)kept.counters[PPO__ITERATION];
-    trainer->steps = (long)kept.counters[PPO__STEPS];
-    trainer->episodes = (long)kept.counters[PPO__EPISODES];
-    trainer->updates = (long)kept.counters[PPO__UPDATES];
-    params->step = (long)kept.counters[PPO__ADAM_STEP];
-    trainer->started = ppo_clock() - kept.seconds;
-    if (!ppo__adapts_kl(&trainer->config)) trainer->kl_coef = trainer->config.kl_coef;
-    for (int e = 0; envs->env.open && !trainer->collector.fresh && e < envs->count && !status; ++e) {
-        status = ppo__replay(file, envs, e);
-    }
-    return status;
-}
-
-/* The bytes of one environment's state mean nothing to another. */
-static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *env) {
-    const char *own = ppo_file_text(file, "environment");
-    char        name[64];
-    ppo__keep_name(name, env->name);
-    if (!own || strcmp(own, name) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "it is of the environment \"%.60s\", not of \"%.60s\"", own, name);
+/* About the bytes that a trainer needs for these settings: the rollout, a minibatch, the environments' states, noise
+   and actions, and the tapes of the shards that are computed at the same time (recurrent policies and large ones
+   need them for the whole minibatch). */
+static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, const ppo_config *config) {
+    const ppo_actor_critic *model = &agent->model;
+    const double            outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
+    const double            samples = (double)config->num_envs * config->rollout_steps;
+    const double            sample = env->obs_size + 2 * outputs + recurrent + 16; /* floats of each */
+    const double            noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
+    const int               whole = config->recurrent || model->params->count > PPO__SHARD_PARAMS;
+    const int shards = whole || config->threads > PPO__SHARDS ? (int)PPO__SHARDS : config->threads;
+    double    batch = config->minibatch_size ? config->minibatch_size : samples;
+    double    tape = sample + 12 * recurrent;
+    for (int k = 0; k < config->hidden_layers; ++k) tape += 8.0 * config->hidden[k];
+    if (config->recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
+    if (batch > samples) batch = samples;
+    double floats = samples * sample + batch * (sample + tape * shards / PPO__SHARDS) +
+                    config->num_envs * (noise + tape / 4);
+    return floats * sizeof(float) + (double)config->num_envs * (double)env->state_size;
 }
 
 static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
                               ppo_trainer **trainer) {
-    static const char *const kept[] = {"num_envs", "seed", NULL};
-    ppo_config               own;
+    static const char *const fixed[] = {"num_envs", "seed", NULL};
     const ppo_array         *array;
+    double                   size = 0, most = 256e6;
     if (!ppo_file_text(file, "checksum"))
         return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
     ppo_status status = ppo__check_checksum(file);
-    if (!status) status = ppo__get_config(file, &own);
     if (!status && config) status = ppo_config_check(config);
-    if (!status && config) status = ppo__check_same(&own, config, kept);
-    if (!status && !config && ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo__get_agent(file, env, agent);
     if (!status) status = ppo__check_environment(file, env);
     if (status) return status;
-    int64_t shape[2] = {own.num_envs, env->obs_size}; /* before anything of that size is made */
-    status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
+
+    /* before anything is made whose size is not that of an array in the file */
+    const ppo_config own = (*agent)->config;
+    const int64_t    shape[2] = {own.num_envs, env->obs_size};
+    if (config) status = ppo__check_same(&own, config, fixed);
+    else if (ppo_config_check(&own)) status = ppo__file_blame(file);
+    if (!status) status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
+    for (int i = 0; i < ppo_file_count(file); ++i) size += (double)ppo_file_at(file, i)->bytes;
+    double need = ppo__trainer_bytes(env, *agent, &own);
+    if (!status && !config && need > most && need > 1024 * size)
+        status = ppo__file_fail(file->path,
+                                "its settings ask for %.0f bytes: pass a configuration to resume it", need);
     if (!status) status = ppo__trainer_make(env, config ? config : &own, *agent, trainer);
-    return status ? status : ppo__get_trainer(file, *trainer);
+    if (status) return status;
+
+    ppo_trainer    *made = *trainer;
+    ppo__envs      *envs = &made->collector.envs;
+    ppo__checkpoint kept = {made, {0}, 0};
+    status = ppo__carry_trainer(file, PPO__LOAD, &kept);
+    if (status) return status;
+    ppo__envs_guard(envs);
+    if (!ppo__adapts_kl(&made->config)) made->kl_coef = made->config.kl_coef;
+    for (int e = 0; envs->env.open && !made->collector.fresh && e < envs->count && !status; ++e)
+        status = ppo__replay(file, envs, e);
+    return status;
 }
 
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer) {
-    ppo_file    *file = NULL;
-    ppo_agent   *my_agent = NULL;
-    ppo_trainer *my_trainer = NULL;
-    if (!path || !agent || !trainer)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_trainer_resume: an argument is NULL");
-    *agent = NULL;
-    *trainer = NULL;
+    ppo_file *file = NULL;
+    if (agent) *agent = NULL;
+    if (trainer) *trainer = NULL;
+    if (!ppo__given("ppo_trainer_resume", path && agent && trainer)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo_env_check(env);
     if (!status) status = ppo_file_read(path, &file);
-    if (!status) status = ppo__resume(file, env, config, &my_agent, &my_trainer);
+    if (!status) status = ppo__resume(file, env, config, agent, trainer);
     ppo_file_free(file);
-    if (status) {
-        ppo_trainer_free(my_trainer);
-        ppo_agent_free(my_agent);
-    } else {
-        *agent = my_agent;
-        *trainer = my_trainer;
-    }
+    if (!status) return PPO_OK;
+    ppo_trainer_free(*trainer);
+    ppo_agent_free(*agent);
+    *trainer = NULL;
+    *agent = NULL;
     return status;
 }
 
@@ -10543,6 +10511,19 @@ typedef struct ppo__export {
     const char      *name;
     FILE            *out;
 } ppo__export;
+
+/* Prints source text. Each "@" in it stands for the policy's name. */
+static PPO__PRINTF(2, 3) void ppo__export_text(const ppo__export *x, const char *format, ...) {
+    char    text[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (const char *c = text; *c; ++c) {
+        if (*c == '@') fputs(x->name, x->out);
+        else fputc(*c, x->out);
+    }
+}
 
 typedef struct ppo__constant {
     char text[32];
@@ -10556,67 +10537,45 @@ static ppo__constant ppo__c_float(double number) {
     return constant;
 }
 
+/* "actor.0.weight" becomes NAME_actor_0_weight. */
 static ppo_status ppo__export_floats(const ppo__export *x, const char *array, const float *data, size_t n) {
-    fprintf(x->out, "static const float %s_%s[%lu] = {", x->name, array, (unsigned long)n);
+    char name[128];
+    snprintf(name, sizeof name, "%s", array);
+    for (char *c = name; *c; ++c) *c = *c == '.' ? '_' : *c;
+    ppo__export_text(x, "static const float @_%s[%lu] = {", name, (unsigned long)n);
     for (size_t i = 0; i < n; ++i) {
-        if (!ppo__finite(data[i])) {
+        if (!ppo__finite(data[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_export_c: a number of %s is not finite", array);
-        }
         fprintf(x->out, "%s%s,", i % 6 == 0 ? "\n    " : " ", ppo__c_float((double)data[i]).text);
     }
-    fprintf(x->out, "\n};\n\n");
+    ppo__export_text(x, "\n};\n\n");
     return PPO_OK;
 }
 
-/* "actor.0.weight" as "actor_0_weight" */
-static const char *ppo__export_name(const char *name, char text[128]) {
-    snprintf(text, 128, "%s", name);
-    for (char *c = text; *c; ++c) *c = *c == '.' ? '_' : *c;
-    return text;
-}
-
-static int ppo__export_wanted(const char *name) {
-    return strncmp(name, "critic.", 7) != 0 && strcmp(name, "actor.log_std") != 0;
-}
-
-/* Prints source text in which every "@" stands for the policy's name. */
-static void ppo__export_text(const ppo__export *x, const char *text) {
-    for (; *text; ++text) {
-        if (*text == '@') fputs(x->name, x->out);
-        else fputc(*text, x->out);
-    }
-}
-
-/* Mean, what rounding it to a float leaves out, and factor. */
-static ppo_status ppo__export_normalizer(const ppo__export *x) {
+/* The weights; of the observations' statistics the mean, what rounding it to a float leaves out, and the factor. */
+static ppo_status ppo__export_arrays(const ppo__export *x) {
+    const ppo_params     *params = x->agent->model.params;
     const ppo_normalizer *norm = &x->agent->obs_norm;
     const char *const     names[] = {"obs_mean", "obs_rest", "obs_scale"};
     size_t                n = (size_t)norm->size;
     ppo_status            status = PPO_OK;
-    float                *numbers = n ? (float *)ppo__alloc(3 * n * sizeof(float)) : NULL;
-    if (n && !numbers) return PPO_ERROR_MEMORY;
-    for (size_t j = 0; j < n; ++j) {
+    for (int i = 0; i < params->tensor_count && !status; ++i) {
+        const char *name = params->names[i];
+        if (strncmp(name, "critic.", 7) == 0 || strcmp(name, "actor.log_std") == 0) continue;
+        status = ppo__export_floats(x, name, params->tensors[i]->data, ppo__size(params->tensors[i]));
+    }
+    float *numbers = n && !status ? (float *)ppo__alloc(3 * n * sizeof(float)) : NULL;
+    if (n && !status && !numbers) return PPO_ERROR_MEMORY;
+    for (size_t j = 0; j < n && numbers; ++j) {
         double mean = norm->mean[j];
         numbers[j] = fabs(mean) <= FLT_MAX ? (float)mean : INFINITY;
         numbers[n + j] = (float)(mean - (double)numbers[j]);
         numbers[2 * n + j] = (float)(1 / sqrt(norm->var[j] + 1e-8));
     }
-    for (size_t k = 0; k < 3 && n && !status; ++k)
+    for (size_t k = 0; k < 3 && numbers && !status; ++k)
         status = ppo__export_floats(x, names[k], numbers + k * n, n);
     ppo__free(numbers);
     return status;
-}
-
-static ppo_status ppo__export_arrays(const ppo__export *x) {
-    const ppo_params *params = x->agent->model.params;
-    ppo_status        status = PPO_OK;
-    char              text[128];
-    for (int i = 0; i < params->tensor_count && !status; ++i) {
-        if (!ppo__export_wanted(params->names[i])) continue;
-        status = ppo__export_floats(x, ppo__export_name(params->names[i], text), params->tensors[i]->data,
-                                    ppo__size(params->tensors[i]));
-    }
-    return status ? status : ppo__export_normalizer(x);
 }
 
 static const char ppo__export_functions[] =
@@ -10645,7 +10604,7 @@ static const char ppo__export_functions[] =
     "}\n\n";
 
 static const char ppo__export_gru[] =
-    "/* state [width] moves on by a step: gated recurrent units */\n"
+    "/* updates state [width] by one step: gated recurrent units */\n"
     "static inline void @_recur(const float *x, int in, float *state) {\n"
     "    float a[3 * @_STATE], b[3 * @_STATE];\n"
     "    int   j;\n"
@@ -10660,109 +10619,105 @@ static const char ppo__export_gru[] =
     "}\n\n";
 
 /* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
-static void ppo__export_layers(const ppo__export *x, const char *prefix, const ppo_mlp *mlp,
-                               const char **from, int last_to_output) {
+static void ppo__export_layers(const ppo__export *x, const char *part, const ppo_mlp *mlp, const char **from,
+                               int last_to_output) {
     for (int k = 0; k < mlp->layers; ++k) {
         int         last = k == mlp->layers - 1;
         const char *to = last && last_to_output ? "output" : strcmp(*from, "even") == 0 ? "odd" : "even";
-        fprintf(x->out, "    %s_linear(%s, %s_%s_%d_weight, %s_%s_%d_bias, %d, %d, %d, %s);\n", x->name,
-                *from, x->name, prefix, k, x->name, prefix, k, mlp->weight[k]->rows, mlp->weight[k]->cols,
-                last ? mlp->last_activation : mlp->hidden_activation, to);
+        ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", *from, part,
+                         k, part, k, mlp->weight[k]->rows, mlp->weight[k]->cols,
+                         last ? mlp->last_activation : mlp->hidden_activation, to);
         *from = to;
     }
 }
 
-static int ppo__export_widest(const ppo_actor_critic *model) {
-    int widest = model->obs_size;
-    for (int k = 0; k < model->trunk.layers; ++k) {
-        if (model->trunk.weight[k]->cols > widest) widest = model->trunk.weight[k]->cols;
-    }
-    for (int k = 0; k < model->actor.layers; ++k) {
-        if (model->actor.weight[k]->cols > widest) widest = model->actor.weight[k]->cols;
-    }
-    return widest;
-}
-
-static void ppo__export_policy(const ppo__export *x) {
+static void ppo__export_forward(const ppo__export *x) {
     const ppo_actor_critic *model = &x->agent->model;
-    const char             *from = "even";
-    int                     recurrent = model->core.width, widest = ppo__export_widest(model);
-    ppo__export_text(x, ppo__export_functions);
-    if (recurrent) ppo__export_text(x, ppo__export_gru);
-    fprintf(x->out,
-            "/* output [%d]: %s */\nstatic inline void %s_forward(const float *obs, %sfloat *output) {\n",
-            ppo__space_outputs(&model->action_space),
-            model->action_space.kind == PPO_BOX ? "the mean, before the box" : "logits", x->name,
-            recurrent ? "float *state, " : "");
-    fprintf(x->out,
-            "    float even[%d], odd[%d];\n    int   j;\n    for (j = 0; j < %d; ++j) even[j] = obs[j];\n",
-            widest, widest, model->obs_size);
-    if (x->agent->obs_norm.size) {
-        ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) {\n"
-                            "        even[j] = (obs[j] - @_obs_mean[j] - @_obs_rest[j]) * @_obs_scale[j];\n");
-        const ppo__constant limit = ppo__c_float((double)x->agent->clip_obs);
-        fprintf(x->out, "        even[j] = even[j] > %s ? %s : even[j] < -%s ? -%s : even[j];\n    }\n",
-                limit.text, limit.text, limit.text, limit.text);
+    const ppo_mlp *const    parts[] = {&model->trunk, &model->actor};
+    const ppo_space        *space = &model->action_space;
+    const ppo__constant     limit = ppo__c_float((double)x->agent->clip_obs);
+    const char             *from = "even", *l = limit.text;
+    int                     recurrent = model->core.width, widest = model->obs_size;
+    for (int p = 0; p < 2; ++p) {
+        for (int k = 0; k < parts[p]->layers; ++k)
+            if (parts[p]->weight[k]->cols > widest) widest = parts[p]->weight[k]->cols;
     }
+    ppo__export_text(x, "%s%s", ppo__export_functions, recurrent ? ppo__export_gru : "");
+    ppo__export_text(x,
+                     "/* output [%d]: %s */\n"
+                     "static inline void @_forward(const float *obs, %sfloat *output) {\n"
+                     "    float even[%d], odd[%d];\n"
+                     "    int   j;\n"
+                     "    for (j = 0; j < %d; ++j) even[j] = obs[j];\n",
+                     ppo__space_outputs(space),
+                     ppo__kind(space)->continuous ? "the mean, before the box" : "logits",
+                     recurrent ? "float *state, " : "", widest, widest, model->obs_size);
+    if (x->agent->obs_norm.size)
+        ppo__export_text(x,
+                         "    for (j = 0; j < @_OBS; ++j) {\n"
+                         "        even[j] = (obs[j] - @_obs_mean[j] - @_obs_rest[j]) * @_obs_scale[j];\n"
+                         "        even[j] = even[j] > %s ? %s : even[j] < -%s ? -%s : even[j];\n"
+                         "    }\n",
+                         l, l, l, l);
     ppo__export_layers(x, "trunk", &model->trunk, &from, 0);
     if (recurrent) {
-        fprintf(x->out, "    %s_recur(%s, %d, state);\n", x->name, from, model->core.input_weight->rows);
+        ppo__export_text(x, "    @_recur(%s, %d, state);\n", from, model->core.input_weight->rows);
         from = "state";
     }
     ppo__export_layers(x, "actor", &model->actor, &from, 1);
-    fprintf(x->out, "    (void)odd;\n}\n\n");
+    ppo__export_text(x, "    (void)odd;\n}\n\n");
 }
 
-/* The rest of the line is "NAME_predict(const float *obs, float *state, what the action goes to) {". */
-static void ppo__export_head(const ppo__export *x, const char *result, const char *to) {
-    int recurrent = x->agent->model.core.width != 0;
-    fprintf(x->out, "static inline %s %s_predict(const float *obs%s%s%s) {\n", result, x->name,
-            recurrent ? ", float *state" : "", *to ? ", " : "", to);
-}
-
-static void ppo__export_call(const ppo__export *x, const char *output) {
-    fprintf(x->out, "    %s_forward(obs, %s%s);\n", x->name, x->agent->model.core.width ? "state, " : "",
-            output);
-}
-
-static void ppo__export_box(const ppo__export *x) {
+/* The most likely action: of a box the mean, within it; else the largest logit of each choice. */
+static void ppo__export_predict(const ppo__export *x) {
     const ppo_space    *space = &x->agent->model.action_space;
     const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
-    fprintf(x->out, "/* action [%d], within [%s, %s] */\n", space->n, low.text, high.text);
-    ppo__export_head(x, "void", "float *action");
-    fprintf(x->out, "    int j;\n");
-    ppo__export_call(x, "action");
-    fprintf(x->out, "    for (j = 0; j < %d; ++j) {\n", space->n);
-    if (x->agent->model.squash) {
-        fprintf(x->out, "        action[j] = %s + %s * (%s_tanh(action[j]) + 1.0f);\n", low.text,
-                ppo__c_float(0.5 * ((double)space->high - (double)space->low)).text, x->name);
+    const ppo__constant half = ppo__c_float(0.5 * ((double)space->high - (double)space->low));
+    int                 heads, outputs = ppo__space_outputs(space), recurrent = x->agent->model.core.width;
+    const int          *sizes = ppo__space_heads(space, &heads);
+    const char         *state = recurrent ? ", float *state" : "", *pass = recurrent ? "state, " : "";
+    if (ppo__kind(space)->continuous) {
+        ppo__export_text(x,
+                         "/* action [%d], within [%s, %s] */\n"
+                         "static inline void @_predict(const float *obs%s, float *action) {\n"
+                         "    int j;\n"
+                         "    @_forward(obs, %saction);\n"
+                         "    for (j = 0; j < %d; ++j) {\n",
+                         space->n, low.text, high.text, state, pass, space->n);
+        if (x->agent->model.squash)
+            ppo__export_text(x, "        action[j] = %s + %s * (@_tanh(action[j]) + 1.0f);\n", low.text,
+                             half.text);
+        if (ppo__finite(space->low))
+            ppo__export_text(x, "        if (action[j] < %s) action[j] = %s;\n", low.text, low.text);
+        if (ppo__finite(space->high))
+            ppo__export_text(x, "        if (action[j] > %s) action[j] = %s;\n", high.text, high.text);
+        ppo__export_text(x, "    }\n}\n\n");
+        return;
     }
-    if (ppo__finite(space->low))
-        fprintf(x->out, "        if (action[j] < %s) action[j] = %s;\n", low.text, low.text);
-    if (ppo__finite(space->high))
-        fprintf(x->out, "        if (action[j] > %s) action[j] = %s;\n", high.text, high.text);
-    fprintf(x->out, "    }\n}\n\n");
-}
-
-static void ppo__export_choices(const ppo__export *x) {
-    const ppo_space *space = &x->agent->model.action_space;
-    int              heads, outputs = ppo__space_outputs(space), one = space->kind == PPO_DISCRETE;
-    const int       *sizes = ppo__space_heads(space, &heads);
-    ppo__export_text(x, "/* the likeliest of n */\n"
+    ppo__export_text(x, "/* the most likely of n */\n"
                         "static inline int @_largest(const float *logit, int n) {\n"
                         "    int j, best = 0;\n"
                         "    for (j = 1; j < n; ++j) best = logit[j] > logit[best] ? j : best;\n"
                         "    return best;\n}\n\n");
-    if (one) fprintf(x->out, "/* the likeliest action, 0 .. %d */\n", outputs - 1);
-    else fprintf(x->out, "/* choices [%d] */\n", heads);
-    ppo__export_head(x, one ? "int" : "void", one ? "" : "int *choices");
-    fprintf(x->out, "    float logit[%d];\n", outputs);
-    ppo__export_call(x, "logit");
-    if (one) fprintf(x->out, "    return %s_largest(logit, %d);\n", x->name, outputs);
-    for (int h = 0, at = 0; h < heads && !one; at += sizes[h++]) {
-        fprintf(x->out, "    choices[%d] = %s_largest(logit + %d, %d);\n", h, x->name, at, sizes[h]);
+    if (space->kind == PPO_DISCRETE) {
+        ppo__export_text(x,
+                         "/* the most likely action, 0 .. %d */\n"
+                         "static inline int @_predict(const float *obs%s) {\n"
+                         "    float logit[%d];\n"
+                         "    @_forward(obs, %slogit);\n"
+                         "    return @_largest(logit, %d);\n}\n\n",
+                         outputs - 1, state, outputs, pass, outputs);
+        return;
     }
-    fprintf(x->out, "}\n\n");
+    ppo__export_text(x,
+                     "/* choices [%d] */\n"
+                     "static inline void @_predict(const float *obs%s, int *choices) {\n"
+                     "    float logit[%d];\n"
+                     "    @_forward(obs, %slogit);\n",
+                     heads, state, outputs, pass);
+    for (int h = 0, at = 0; h < heads; at += sizes[h++])
+        ppo__export_text(x, "    choices[%d] = @_largest(logit + %d, %d);\n", h, at, sizes[h]);
+    ppo__export_text(x, "}\n\n");
 }
 
 static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
@@ -10773,33 +10728,30 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     for (char *c = name; *c; ++c) { /* nothing that ends a comment, a line or more */
         if (!isalnum((unsigned char)*c) && !strchr(" -_.,:()", *c)) *c = '_';
     }
-    fprintf(out,
-            "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n   The "
-            "observation is that of the environment, unscaled. */\n",
-            name[0] ? " for " : "", name);
-    ppo__export_text(&x, "#ifndef @_INCLUDED\n#define @_INCLUDED\n\n");
-    fprintf(out, "enum { %s_OBS = %d", x.name, x.agent->model.obs_size);
-    if (x.agent->model.core.width) fprintf(out, ", %s_STATE = %d", x.name, x.agent->model.core.width);
-    fprintf(out, " };\n\n");
+    ppo__export_text(
+        &x,
+        "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n"
+        "   The observation is that of the environment, unscaled. */\n"
+        "#ifndef @_INCLUDED\n#define @_INCLUDED\n\nenum { @_OBS = %d",
+        name[0] ? " for " : "", name, x.agent->model.obs_size);
+    if (x.agent->model.core.width) ppo__export_text(&x, ", @_STATE = %d", x.agent->model.core.width);
+    ppo__export_text(&x, " };\n\n");
     ppo_status status = ppo__export_arrays(&x);
     if (status) return status;
-    ppo__export_policy(&x);
-    if (x.agent->model.action_space.kind == PPO_BOX) ppo__export_box(&x);
-    else ppo__export_choices(&x);
+    ppo__export_forward(&x);
+    ppo__export_predict(&x);
     ppo__export_text(&x, "#endif\n");
     return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path) {
-    if (!agent || !name || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_export_c: an argument is NULL");
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-    size_t            length = strlen(name);
-    if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name)) {
-        return ppo_fail(
-            PPO_ERROR_ARGUMENT,
-            "ppo_export_c: the name \"%.60s\" will not do: 1 to 60 letters, digits and _, a letter first",
-            name);
-    }
+    if (!ppo__given("ppo_export_c", agent && name && path)) return PPO_ERROR_ARGUMENT;
+    size_t length = strlen(name);
+    if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name))
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first",
+                        name);
     ppo__export export_ = {agent, name, NULL};
     return ppo__write_file(path, ppo__export_all, &export_);
 }

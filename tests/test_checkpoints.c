@@ -596,7 +596,7 @@ static void an_environment_that_does_not_repeat_itself_is_refused(void **state) 
     assert_ok(ppo_trainer_save(r.trainer, "after"));
     vaults_opened = vaults_closed = 0;
     assert_fails(ppo_trainer_resume("after", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_FILE,
-                 "after: |environment 0|episode|again");
+                 "after: |replaying|episode|environment 0");
     assert_true(!back.agent && !back.trainer);
     assert_int_equal(vaults_opened, vaults_closed);
     back = resume("before", &env, NULL); /* no episode had begun */
@@ -775,6 +775,32 @@ static void a_checkpoint_of_another_environment_is_refused_by_both_names(void **
     assert_true(!back.agent && !back.trainer);
     assert_ok(ppo_agent_load("one", &env, &back.agent)); /* its policy may play there */
     ppo_agent_free(back.agent);
+}
+
+/* An agent that was made for one environment and is trained on another belongs to the other from then on. */
+static void a_checkpoint_has_the_name_of_the_environment_that_the_agent_is_trained_on(void **state) {
+    (void)state;
+    ppo_env    walk = walk_env(), stroll = walk_env();
+    ppo_config cfg = settings("");
+    run        r = {NULL, NULL}, back = {NULL, NULL};
+    char       name[64];
+    walk.name = "walk";
+    stroll.name = "stroll";
+    assert_ok(ppo_agent_create(&walk, &cfg, &r.agent));
+    assert_ok(ppo_trainer_create(&stroll, &cfg, r.agent, &r.trainer));
+    assert_ok(ppo_trainer_save(r.trainer, "one"));
+    assert_ok(ppo_agent_save(r.agent, "policy"));
+    end(&r);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(ppo_config_load(i ? "policy" : "one", &cfg, name));
+        assert_string_equal(name, "stroll");
+    }
+    assert_fails(ppo_trainer_resume("one", &walk, NULL, &back.agent, &back.trainer), PPO_ERROR_FILE,
+                 "one: |\"stroll\"|\"walk\"");
+    back = resume("one", &stroll, NULL);
+    finish(&back);
+    assert_string_equal(back.agent->environment, "stroll");
+    end(&back);
 }
 
 static float own_schedule(int setting, float initial, float progress, void *user) {
@@ -1078,6 +1104,7 @@ static void all_settings_come_back(void **state) {
         assert_string_not_equal(before, after);
     }
     cfg.dual_clip = 1.25f; /* not every number will do */
+    if (cfg.threads > sysconf(_SC_NPROCESSORS_ONLN)) cfg.threads = 1;
     run r = begin(&env, &cfg), back = {NULL, NULL};
     assert_ok(ppo_agent_save(r.agent, "policy"));
     assert_ok(ppo_trainer_save(r.trainer, "one"));
@@ -1214,7 +1241,7 @@ static void a_policy_is_not_loaded_from_a_damaged_checkpoint(void **state) {
     fseek(f, -5, SEEK_END);
     fputc(byte ^ 1, f);
     fclose(f);
-    assert_fails(ppo_agent_load("one", &env, &agent), PPO_ERROR_FILE, "one: |damaged|checksum");
+    assert_fails(ppo_agent_load("one", &env, &agent), PPO_ERROR_FILE, "one: |corrupt|checksum");
     assert_null(agent);
 }
 
@@ -1254,6 +1281,20 @@ static void null_is_refused(void **state) {
     assert_fails(ppo_export_c(agent, "x", NULL), PPO_ERROR_ARGUMENT, "ppo_export_c|NULL");
     assert_ok(ppo_config_load("one", NULL, NULL));
     assert_true(!none && !trainer);
+    ppo_agent   *stale = agent; /* what is to be created is NULL after any failure */
+    ppo_trainer *stale_trainer = (ppo_trainer *)(void *)agent;
+    assert_fails(ppo_agent_load(NULL, &env, &stale), PPO_ERROR_ARGUMENT, "NULL");
+    assert_null(stale);
+    stale = agent;
+    assert_fails(ppo_trainer_resume(NULL, &env, NULL, &stale, &stale_trainer), PPO_ERROR_ARGUMENT, "NULL");
+    assert_true(!stale && !stale_trainer);
+    stale = agent;
+    assert_fails(ppo_trainer_resume("one", &env, NULL, &stale, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_null(stale);
+    memset(&cfg, 7, sizeof cfg); /* settings are only written where all is well */
+    ppo_config was = cfg;
+    assert_fails(ppo_config_load("missing", &cfg, NULL), PPO_ERROR_FILE, "missing");
+    assert_memory_equal(&cfg, &was, sizeof cfg);
     assert_int_equal(files_in_folder(), 1);
     ppo_agent_free(agent);
 }
@@ -1717,7 +1758,11 @@ static void numbers_that_no_training_leaves_are_refused(void **state) {
         run           r = {NULL, NULL};
         if (ppo_trainer_resume("changed", &env, NULL, &r.agent, &r.trainer) == PPO_OK)
             fail_msg("%s[%d] may be %g", cases[i].array, cases[i].at, cases[i].value);
-        assert_refused("changed", cases[i].base, cases[i].policy, "");
+        const char *words = cases[i].base == 2                 ? "changed"
+                            : strstr(cases[i].array, "rng")    ? "corrupt|random stream"
+                            : strstr(cases[i].array, "adam.v") ? "adam.v"
+                                                               : cases[i].array;
+        assert_refused("changed", cases[i].base, cases[i].policy, words);
         assert_false(vault_abused); /* it was refused before an environment saw it */
         ppo_file_free(file);
     }
@@ -1950,21 +1995,108 @@ static void a_file_gets_no_more_memory_than_it_has_weights_for(void **state) {
     ppo_file_free(file);
 }
 
-/* Rollouts are not in the file, so their room is what the settings say; but it is not a reason to crash. */
+/* Rollouts are not in the file, so their memory is what the settings say: of a file alone, or of a caller. */
 static void a_checkpoint_that_asks_for_endless_rollouts_is_refused_without_memory(void **state) {
+    (void)state;
+    static const char *const claims[][2] = {{"16777216", "0"}, {"16777216", "10"}, {"3000000", "5999999"}};
+    make_bases();
+    ppo_file *file = read_file("0");
+    for (int i = 0; i < COUNT(claims); i++) {
+        meter        m = {0, 0, 64 << 20, 0};
+        const change c[] = {{NULL, "rollout_steps", claims[i][0], {0}},
+                            {NULL, "minibatch_size", claims[i][1], {0}}};
+        ppo_env      env = base_env(0);
+        ppo_config   cfg;
+        run          back = {NULL, NULL};
+        write_changed(file, c, COUNT(c), 1, "changed");
+        ppo_set_allocator(meter_hook, &m);
+        assert_fails(ppo_trainer_resume("changed", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_FILE,
+                     "changed: |ask for|bytes|configuration");
+        assert_true(!back.agent && !back.trainer && m.now == 0);
+        assert_in_range(m.peak, 1, 2000000);
+        assert_ok(ppo_config_load("changed", &cfg, NULL));
+        assert_fails(ppo_trainer_resume("changed", &env, &cfg, &back.agent, &back.trainer), PPO_ERROR_MEMORY,
+                     "memory");
+        ppo_set_allocator(NULL, NULL);
+        assert_true(!back.agent && !back.trainer && m.now == 0);
+    }
+    ppo_file_free(file);
+}
+
+/* A caller who gives the settings has chosen them; and a large file may ask for more than a small one. */
+static void a_run_with_long_rollouts_is_resumed(void **state) {
     (void)state;
     make_bases();
     ppo_file    *file = read_file("0");
-    meter        m = {0, 0, 64 << 20, 0};
-    const change c = {NULL, "rollout_steps", "16777216", {0}};
+    static float notes[1 << 18];
+    const change long_ones = {NULL, "rollout_steps", "2000000", {0}};
+    const change large[] = {{NULL, "rollout_steps", "2000000", {0}},
+                            {NULL, NULL, NULL, {"notes", PPO_F32, 1, {COUNT(notes)}, sizeof notes, notes}}};
     ppo_env      env = base_env(0);
+    ppo_config   cfg;
     run          back = {NULL, NULL};
+    write_changed(file, &long_ones, 1, 1, "long");
+    assert_fails(ppo_trainer_resume("long", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_FILE,
+                 "long: |ask for|bytes|configuration");
+    assert_ok(ppo_config_load("long", &cfg, NULL));
+    back = resume("long", &env, &cfg);
+    assert_int_equal(back.trainer->config.rollout_steps, 2000000);
+    end(&back);
+    write_changed(file, large, COUNT(large), 1, "large");
+    back = resume("large", &env, NULL);
+    assert_int_equal(back.trainer->config.rollout_steps, 2000000);
+    end(&back);
+    ppo_file_free(file);
+}
+
+/* What is compared with the size of the file is about what a trainer takes in its first iteration. */
+static void the_memory_of_a_trainer_is_known_before_it_is_made(void **state) {
+    (void)state;
+    static const char *const more[] = {"",
+                                       "minibatch_size=10000 hidden=64,64",
+                                       "minibatch_size=0 hidden=64,64",
+                                       "minibatch_size=0 hidden=64,64 threads=2",
+                                       "minibatch_size=0 hidden=300,300",
+                                       "minibatch_size=0 shared_trunk=yes",
+                                       "recurrent=16 sequence_steps=1000",
+                                       "recurrent=8 sequence_steps=10 minibatch_size=0",
+                                       "hidden=200 num_envs=1000 rollout_steps=5 total_steps=5000"};
+    for (int i = 0; i < COUNT(more) * 2; i++) {
+        ppo_env    env = i % 2 ? choices_env() : reach_env();
+        ppo_config cfg = settings("rollout_steps=5000 total_steps=20000 minibatch_size=100 epochs=1");
+        meter      m = {0, 0, (size_t)1 << 30, 0};
+        assert_ok(ppo_config_set_all(&cfg, more[i / 2]));
+        ppo_set_allocator(meter_hook, &m);
+        run r = begin(&env, &cfg);
+        assert_ok(ppo_trainer_iterate(r.trainer, NULL));
+        double bytes = ppo__trainer_bytes(&env, r.agent, &cfg);
+        if (bytes < 0.4 * (double)m.peak || bytes > 2.5 * (double)m.peak)
+            fail_msg("%s: %.0f bytes, not %zu", more[i / 2], bytes, m.peak);
+        end(&r);
+        ppo_set_allocator(NULL, NULL);
+    }
+}
+
+/* Results do not depend on threads, so a file from a larger machine, or from nowhere, starts no more than help. */
+static void a_file_starts_no_more_threads_than_there_are_processors(void **state) {
+    (void)state;
+    const long   processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const change c = {NULL, "threads", "1024", {0}};
+    ppo_env      env = base_env(0);
+    ppo_config   cfg;
+    make_bases();
+    ppo_file *file = read_file("0");
     write_changed(file, &c, 1, 1, "changed");
-    ppo_set_allocator(meter_hook, &m);
-    assert_fails(ppo_trainer_resume("changed", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_MEMORY,
-                 "memory");
-    ppo_set_allocator(NULL, NULL);
-    assert_true(!back.agent && !back.trainer && m.now == 0);
+    run back = resume("changed", &env, NULL);
+    assert_in_range(back.trainer->config.threads, 1, processors);
+    assert_in_range(back.agent->config.threads, 1, processors);
+    end(&back);
+    assert_ok(ppo_config_load("changed", &cfg, NULL));
+    assert_in_range(cfg.threads, 1, processors);
+    cfg.threads = (int)processors + 2; /* the caller's own number counts */
+    back = resume("changed", &env, &cfg);
+    assert_int_equal(back.trainer->config.threads, processors + 2);
+    end(&back);
     ppo_file_free(file);
 }
 
@@ -2253,6 +2385,7 @@ int main(void) {
         TEST(rollouts_of_another_length_are_no_obstacle),
         TEST(a_checkpoint_of_another_environment_is_refused_by_both_names),
         TEST(settings_that_cannot_change_in_the_midst_of_a_run_are_refused_by_name),
+        TEST(a_checkpoint_has_the_name_of_the_environment_that_the_agent_is_trained_on),
         TEST(a_schedule_of_ones_own_must_be_given_again),
         TEST(a_policy_is_loaded_as_it_was_saved),
         TEST(a_checkpoint_is_a_policy_as_well),
@@ -2283,6 +2416,9 @@ int main(void) {
         TEST(action_spaces_that_are_none_are_refused),
         TEST(a_file_gets_no_more_memory_than_it_has_weights_for),
         TEST(a_checkpoint_that_asks_for_endless_rollouts_is_refused_without_memory),
+        TEST(a_run_with_long_rollouts_is_resumed),
+        TEST(the_memory_of_a_trainer_is_known_before_it_is_made),
+        TEST(a_file_starts_no_more_threads_than_there_are_processors),
         TEST(hostile_files_are_refused_or_used_without_harm),
     };
     static char              names[COUNT(kinds)][100];
