@@ -536,7 +536,7 @@ typedef struct ppo_field {
     int         type;     /* WIDTHS: int [PPO_MAX_LAYERS], followed by an int that says how many are used */
     size_t      offset;   /* in the struct */
     double      min, max; /* both allowed */
-    const char *choices;  /* CHOICE: the words for 0, 1, 2, ... as "constant|linear|cosine"; else NULL */
+    const char *choices;  /* CHOICE: the words for min, min + 1, ... as "constant|linear|cosine"; else NULL */
     const char *help;
     int         kind; /* 0 or PPO_FIELD_NETWORK */
 } ppo_field;
@@ -1299,86 +1299,88 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
 #ifndef PPO_NO_LANGUAGE
 
 /* --------------------------------------------------------------------------------------------------------
-   17 Tokens and tokenizers. A tokenizer writes text as tokens 0 .. vocab-1, and tokens as text. Its
-   vocabulary is the ordinary tokens, made from a text, and after them the special ones, as "<eos>", which
-   only the program puts between the others: no text becomes a special token, whatever it contains.
+   17 Tokens and tokenizers. A tokenizer turns text into tokens 0 .. vocab-1, and tokens into text. Its
+   vocabulary is the ordinary tokens, made from a text, followed by the special ones, such as "<eos>". Only
+   the program inserts special tokens: no text is encoded as one, whatever it contains.
 
-   Texts are `bytes` bytes and may hold zeros; NULL is the empty text. Encoding and decoding leave the
-   tokenizer as it is, so several threads may use the same one.
+   Texts have `bytes` bytes and may hold zeros; NULL is the empty text. Encoding and decoding do not change
+   the tokenizer, so several threads may share one.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Sequences of tokens, one behind another without padding. Your own arrays will do: no function that takes
-   them changes them; or start from zeros and add. */
+/* Sequences of tokens, one after another without padding. Either start from zeros and add, or point to arrays
+   of your own, with memory NULL: no function that reads tokens changes them. */
 typedef struct ppo_tokens {
     int  count;  /* sequences */
     int *start;  /* [count + 1]: sequence s is token[start[s]] .. token[start[s + 1] - 1]; start[0] is 0 */
-    int *prompt; /* [count] so many of its first tokens are given, not learned or sampled; NULL: 0 */
+    int *prompt; /* [count] number of its first tokens that are given, not learned or sampled; NULL: 0 */
     int *token;  /* [start[count]] */
+    struct ppo__token_memory *memory; /* the library's; NULL: the arrays are not its own */
 } ppo_tokens;
 
-/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, as it is
-   there. The memory is the library's: do not add to your own arrays, nor to a generator's, nor free them. */
+/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, with its prompt.
+   Errors: n or prompt out of range, arrays that are not the library's (your own, or a generator's). Clear and
+   free do nothing with such arrays. */
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
 PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
-PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* what was added, not the struct */
+PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* the arrays, not the struct, which is zero then */
 
 typedef struct ppo_tokenizer ppo_tokenizer;
 
 enum {
-    PPO_MAX_VOCAB = 65536, /* tokens of a tokenizer, */
+    PPO_MAX_VOCAB = 65536, /* tokens of a tokenizer */
     PPO_MAX_SPECIALS = 1024,
-    PPO_MAX_TOKEN_BYTES = 256 /* and what one can stand for */
+    PPO_MAX_TOKEN_BYTES = 256 /* bytes of a token's text */
 };
 
 /* One token for each character (code point of UTF-8) of the text, in ascending order; then the special
-   tokens. specials [special_count] are their names, all different: UTF-8, without control characters, 1 to
+   tokens. specials [special_count]: their names, all different, UTF-8 without control characters, 1 to
    PPO_MAX_TOKEN_BYTES bytes each; NULL if there are none. Errors: the text is not UTF-8 (the sentence names
    the byte, counted from 0), a name breaks these rules, the vocabulary is empty or too large. */
 PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
                                             int special_count, ppo_tokenizer **tokenizer);
 
 /* Byte-level byte-pair encoding (Sennrich et al. 2016, in the form of GPT-2). Tokens 0 .. 255 are the bytes
-   in GPT-2's order: 33-126, 161-172, 174-255, then the others. Each further token joins the two that follow
-   one another most often in the text; among equally frequent pairs that of the smallest tokens. The special
-   tokens are the last. `vocab` counts all of them: 256 + special_count up to PPO_MAX_VOCAB. It may come out
-   smaller, for a pair must be there twice to be joined (as in Hugging Face's ByteLevelBPETokenizer, whose
-   min_frequency is 2), and no token becomes longer than PPO_MAX_TOKEN_BYTES. Apart from that limit the merges
-   are those of its BpeTrainer.
+   in GPT-2's order: 33-126, 161-172, 174-255, then the others. Each further token joins the pair of adjacent
+   tokens that is most frequent in the text; of equally frequent pairs, that of the smallest tokens. The
+   special tokens come last. `vocab` counts all of them: 256 + special_count up to PPO_MAX_VOCAB. The result
+   may be smaller, for a pair must occur twice to be joined (as in Hugging Face's ByteLevelBPETokenizer, whose
+   min_frequency is 2), and no token exceeds PPO_MAX_TOKEN_BYTES. Apart from that limit the merges are those
+   of its BpeTrainer.
    Pairs are joined within words. These are what GPT-2's expression matches,
 
        's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
-   with the letters, numbers and spaces of ASCII; every byte above 127 counts as a letter. The text is of any
-   bytes, no more than 512 MiB. specials: as above. */
+   with the letters, numbers and spaces of ASCII; every byte above 127 counts as a letter. The text may hold
+   any bytes, at most 512 MiB. specials: as above. */
 PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab, const char *const *specials,
                                        int special_count, ppo_tokenizer **tokenizer);
 PPO_DEF void       ppo_tokenizer_free(ppo_tokenizer *tokenizer);
 
-PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer); /* how many tokens; 0 for NULL */
+PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer); /* number of tokens; 0 for NULL */
 PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name); /* -1: no such token */
 
-/* The tokens of a text [capacity], and how many they are (count may be NULL). tokens NULL or capacity 0: they
-   are only counted, never more than bytes. Errors: capacity is too small (the sentence has both numbers); the
-   text is longer than INT_MAX; for a tokenizer of characters: a byte that is not UTF-8, or a character that
-   the vocabulary lacks (with its place, counted from 0). */
+/* The tokens of a text [capacity], and their number (count may be NULL). tokens NULL or capacity 0: only
+   counts; there are never more tokens than bytes. Errors: capacity is too small (the sentence has both
+   numbers); the text is longer than INT_MAX; for a tokenizer of characters: a byte that is not UTF-8, or a
+   character that the vocabulary lacks (with its position, counted from 0). */
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
-/* The text of tokens [n], special ones by their names, and a 0 at its end; `bytes` (may be NULL) is its
-   length without that. text NULL or capacity 0: only the length. A token may be a part of a character, so the
-   text need not be UTF-8. Errors: capacity is not above the length (the sentence has both numbers); a token
-   that is not in 0 .. vocab-1 (with its place, counted from 0). */
+/* The text of tokens [n], special ones by their names, with a final 0; `bytes` (may be NULL) is its length
+   without that 0. text NULL or capacity 0: only the length. A token may be part of a character, so the text
+   need not be UTF-8. Errors: capacity does not exceed the length (the sentence has both numbers); a token
+   outside 0 .. vocab-1 (with its position, counted from 0). */
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes);
 
-/* A tokenizer as a file, or within one, beside the model that speaks its tokens. Put borrows from the
-   tokenizer, which must last until the last write; what get has made needs the file no more. In the file are
-   a text "tokenizer", which is "characters" or "bpe"; a text "tokenizer.specials", their names in order with
-   a line break between two; and the array from which the rest follows:
-       "tokenizer.characters"  I32 (n)      the code points, ascending; their places are the tokens
+/* A tokenizer in a file of its own, or in one with other things, such as the model that uses it. Put borrows
+   from the tokenizer, which must last until the last write; what get makes does not need the file. The file
+   holds a text "tokenizer", which is "characters" or "bpe"; a text "tokenizer.specials", their names in order,
+   separated by line breaks; and the array that determines the rest:
+       "tokenizer.characters"  I32 (n)      the code points, ascending; their indices are the tokens
        "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
-   Nothing that is read is trusted: PPO_ERROR_FILE if it breaks any rule of the above. */
+   PPO_ERROR_FILE if a file breaks any of these rules. */
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file);
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer);
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path);
@@ -1389,9 +1391,9 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    -------------------------------------------------------------------------------------------------------- */
 
 /* Causal self-attention (Vaswani 2017) within each of `count` sequences, whose rows are start[s] ..
-   start[s + 1] - 1: each row of qkv (rows, 3 width) holds a query, a key and a value of `heads` heads
-   side by side, and sees the rows of its sequence up to itself. -> (rows, width). start [count + 1] is
-   the caller's and must outlive the tape's round. */
+   start[s + 1] - 1: each row of qkv (rows, 3 width) holds the query, key and value of `heads` heads side by
+   side, and attends to the rows of its sequence up to itself. -> (rows, width). start [count + 1] is the
+   caller's and must outlive the tape's round. */
 PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
                                        int count);
 
@@ -1400,13 +1402,13 @@ PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int head
 
        x += attention(norm(x)) W + b        x += gelu(norm(x) W + b) W + b
 
-   with layer norms first and a width of 4 `width` between, a last norm, and logits by the token
-   embedding, transposed. Parameters have the names and shapes of Hugging Face's GPT2LMHeadModel. */
+   with pre-layer norms and a hidden width of 4 `width`, a last norm, and logits by the transposed token
+   embedding. Parameters have the names and shapes of Hugging Face's GPT2LMHeadModel. */
 typedef struct ppo_gpt_config {    /* defaults in brackets */
     int      vocab;                /* tokens are 0 .. vocab-1; the one setting without a default */
     int      context;              /* tokens of the longest sequence, 2 or more [64] */
     int      width, layers, heads; /* heads share the width evenly [64, 2, 4] */
-    int      score; /* 1: also a head of one number per token, zero at first: a value, or a reward [0] */
+    int      score; /* 1: also a head with one number per token, initially 0: a value, or a reward [0] */
     uint64_t seed;  /* [1] */
 } ppo_gpt_config;
 PPO_DEF ppo_gpt_config ppo_gpt_config_default(void);
@@ -1414,7 +1416,7 @@ PPO_DEF ppo_gpt_config ppo_gpt_config_default(void);
 typedef struct ppo_gpt_block {
     ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before attention, before the second half */
     ppo_tensor *qkv_weight, *qkv_bias;         /* (width, 3 width) */
-    ppo_tensor *join_weight, *join_bias;       /* (width, width): the heads' results */
+    ppo_tensor *proj_weight, *proj_bias;       /* (width, width): of the heads' results */
     ppo_tensor *up_weight, *up_bias;           /* (width, 4 width) */
     ppo_tensor *down_weight, *down_bias;       /* (4 width, width) */
 } ppo_gpt_block;
@@ -1428,19 +1430,20 @@ typedef struct ppo_gpt {
     ppo_tensor    *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
 } ppo_gpt;
 
-/* Normal weights of deviation 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
+/* Normal weights of standard deviation 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of
+   1. */
 PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt);
 PPO_DEF void       ppo_gpt_free(ppo_gpt *gpt);
 
-/* A model with the same weights and an optimizer of its own: a frozen reference, or where to go on from. With
-   `score` set, it gets that head if gpt has none. */
+/* A model with the same weights and a new optimizer: a frozen reference, or the start of another training.
+   With `score` not 0 it gets a score head if gpt has none. */
 PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy);
 
-/* What the model makes of each token (rows, width), after the last norm; rows is start[count]. The arrays of
+/* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of
    tokens must outlive the tape's round. Errors: a token outside the vocabulary, an empty sequence, one longer
    than the context (the sentence names it). */
 PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
-/* From that, or from some of its rows (ppo_tape_embedding() picks them): the logits of the next token
+/* From hidden states, or some of their rows (ppo_tape_embedding() picks them): the logits of the next token
    (n, vocab), and the score (n, 1). */
 PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x);
 PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x);
@@ -1450,10 +1453,10 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
    -------------------------------------------------------------------------------------------------------- */
 
 /* A language model: the parameters under their names, sizes as texts "vocab_size", "n_positions", "n_embd",
-   "n_layer", "n_head". Hugging Face's GPT2LMHeadModel reads the file as its model.safetensors, and files that
-   it wrote are read here once "n_head" is among their texts. Every size and number is checked before it is
-   used. put and get do so with a file in memory, beside whatever else is in it; what was put is borrowed
-   until the last write. */
+   "n_layer", "n_head". Hugging Face's GPT2LMHeadModel reads the file as its model.safetensors, and its files
+   are read here once "n_head" is among their texts. Every size and number is checked before it is used. put
+   and get use a file in memory, which may hold other things, too; what was put is borrowed until the last
+   write. */
 PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path);
 PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt);
 PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file);
@@ -1465,107 +1468,107 @@ PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt);
 
 typedef struct ppo_sampling {
     float    temperature; /* logits are divided by it; above 0 [1] */
-    int      greedy;      /* 1: always the likeliest token, the first of equals [0] */
-    int      top_k;       /* > 0: only the so many likeliest; 0: all [0] */
-    float    top_p;       /* < 1: of these, the likeliest that together have this probability [1] */
+    int      greedy;      /* 1: always the most likely token, the first of equals [0] */
+    int      top_k;       /* > 0: only the k most likely tokens; 0: all [0] */
+    float    top_p;       /* < 1: of these, the most likely that together have this probability [1] */
     int      eos;         /* this token ends a sequence, as its last; -1: none does [-1] */
     int      max_new;     /* tokens to sample at most; 0: up to the context [0] */
     uint64_t seed;        /* [1] */
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
 
-/* The probabilities that such a sampling gives to the next token, p [vocab], from a row of logits. Of tokens
-   that are equally likely, all are kept or none. scratch [vocab]. Temperature comes first, then top_k, then
-   top_p, as in Hugging Face's generate(). Errors: a setting out of range, logits that are not finite. */
+/* The probabilities of the next token under these settings, p [vocab], from a row of logits. Of equally likely
+   tokens, all are kept or none. scratch [vocab]. Temperature comes first, then top_k, then top_p, as in
+   Hugging Face's generate(). Errors: a setting out of range, logits that are not finite. */
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
                                               float *p, float *scratch);
 
-/* Sequences that were sampled, each its prompt and what came behind it. */
+/* Sampled sequences: each its prompt, followed by the tokens sampled. */
 typedef struct ppo_samples {
     ppo_tokens     tokens; /* tokens.prompt[s] is the length of prompt s */
     float         *logp;   /* [start[count]] of each sampled token; 0 for those of prompts */
     unsigned char *ended;  /* [count] 1: by the token eos; 0: cut off by max_new or the context */
 } ppo_samples;
 
-/* Samples up to `slots` sequences side by side, with their keys and values kept; a sequence that has ended
-   gives its slot to the next prompt. 8 to 16 are fastest: more do not find room in a processor's caches. gpt
-   is borrowed, its weights may change between two calls. The memory for the slots is taken at once, the rest
-   in the first calls: more only for more or longer prompts. */
+/* Samples up to `slots` sequences side by side, with cached keys and values; a sequence that ends gives its
+   slot to the next prompt. 8 to 16 slots are fastest: the caches of more exceed a processor's. gpt is borrowed;
+   its weights may change between calls. The memory for the slots is taken at once, the rest in the first calls:
+   later calls take more only for more or longer prompts. */
 typedef struct ppo_generator ppo_generator;
 PPO_DEF ppo_status           ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator);
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
 
-/* Continues each prompt; where prompts->prompt is there, only the first prompt[s] tokens of sequence s
-   are one. What *samples points to is the generator's, and good until the end of its next call, whose
-   prompts it may be (tokens.prompt set to NULL continues whole sequences). Sequence s is sampled from a
-   stream of its own (how->seed, s): it is the same for any number of slots and beside any other prompts.
-   logp is that of the whole distribution at the temperature, before top_k and top_p, and equal to the
-   last bit to what ppo_gpt_forward() and ppo_token_logp() make of the finished sequence. Errors: an empty
-   prompt, one that leaves no room in the context, a token outside the vocabulary, logits that are not
-   finite. */
+/* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
+   NULL. What *samples points to belongs to the generator, and is valid until the end of its next call, whose
+   prompts it may be (tokens.prompt set to NULL continues whole sequences). Sequence s has its own random
+   stream (how->seed, s): it is the same for any number of slots and any other prompts. logp is that of the
+   whole distribution at the temperature, before top_k and top_p, and equal to the last bit to what
+   ppo_gpt_forward() and ppo_token_logp() compute from the finished sequence. Errors: an empty prompt, one
+   that leaves no room in the context, a token outside the vocabulary, logits that are not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples);
 
 /* --------------------------------------------------------------------------------------------------------
-   21 Fine-tuning and reward models: from a language model to one that does what people want (Ziegler 2019,
-   Ouyang 2022): supervised fine-tuning on demonstrations, a reward model from comparisons
+   21 Fine-tuning and reward models (Ziegler 2019, Ouyang 2022): supervised fine-tuning on demonstrations, a
+   reward model from comparisons, or DPO on them
    -------------------------------------------------------------------------------------------------------- */
 
-/* What a model says of the tokens that are not given: a row for each token of each sequence behind its prompt
-   (behind its first token, if there is no prompt), n in all. */
+/* A model's outputs for the tokens that are not given: a row for each token after the prompt of each sequence
+   (after its first token, if there is no prompt), n in all. */
 typedef struct ppo_response {
     ppo_tensor *logp, *entropy; /* (n, 1) */
     ppo_tensor *logits;         /* (n, vocab) */
     ppo_tensor *value;          /* (n, 1) the score before each token; NULL without PPO_VALUE */
 } ppo_response;
-/* The row of the first such token of a sequence; for sequence = count, n. 0 for NULL. */
+/* The row of the first such token of a sequence. n for sequence >= count; 0 for tokens NULL or sequence < 0. */
 PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence);
 
-/* parts: PPO_POLICY, PPO_VALUE or both; logits are divided by temperature for logp and entropy. Errors: no
-   such token; no part. The arrays of tokens must outlive the tape's round. */
+/* want: PPO_POLICY, PPO_VALUE or both; logits are divided by temperature for logp and entropy. Errors: no
+   such token; want is 0. The arrays of tokens must outlive the tape's round. */
 PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens,
-                                      float temperature, int parts);
+                                      float temperature, int want);
 
-/* Sums of the rows of each sequence, of x (n, 1) as above: (count, 1); and the score at the last token of
-   each sequence (count, 1), which is what a reward model says of it. */
+/* Sums of x (n, 1), rows as above, over each sequence: (count, 1); and the score at the last token of each
+   sequence (count, 1), which is a reward model's score of it. */
 PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const ppo_tokens *tokens);
 PPO_DEF ppo_tensor *ppo_gpt_sequence_score(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
 
-/* One gradient step of a supervised training. */
+/* One gradient step of fine-tuning. */
 typedef struct ppo_fit_progress {
-    long   step, steps; /* 1, 2, ... of so many */
-    int    epoch;       /* 1, 2, ... */
-    float  loss;        /* of this step's batch, before the step */
-    float  accuracy;    /* pairs: share of which the chosen one is preferred; else NaN */
-    float  grad_norm, learning_rate;
-    double seconds, tokens_per_second; /* since the start */
+    int64_t step, steps; /* 1, 2, ... steps */
+    int     epoch;       /* 1, 2, ... */
+    float   loss;        /* of this step's batch, before the step */
+    float   accuracy;    /* pairs: share of which the chosen one is preferred; else NaN */
+    float   grad_norm, learning_rate;
+    double  seconds, tokens_per_second; /* since the start */
 } ppo_fit_progress;
 typedef int (*ppo_fit_callback)(const ppo_fit_progress *progress, void *user); /* not 0: the training ends */
 
 typedef struct ppo_fit_config {     /* defaults in brackets */
     int              epochs;        /* passes over the data [1] */
     int              batch_size;    /* sequences, or pairs, per gradient step; at most all of them [32] */
-    int              micro_batch;   /* so many of them in memory at once; gradients add up; 0: all [0] */
+    int              micro_batch;   /* of these, in memory at once; gradients add up; 0: all [0] */
     float            learning_rate; /* [1e-3] */
     int              learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [cosine] */
-    float            warmup;        /* share of the steps in which the learning rate rises to there [0.05] */
-    float            weight_decay;  /* of all parameters [0] */
-    float            max_grad_norm; /* 0: off [1] */
-    float            beta;          /* DPO: how dear it is to leave the reference [0.1] */
+    float            warmup;          /* share of the steps in which the learning rate rises from 0 [0.05] */
+    float            weight_decay;    /* of all parameters [0] */
+    float            max_grad_norm;   /* 0: off [1] */
+    float            beta;            /* DPO: strength of the KL constraint [0.1] */
     float            label_smoothing; /* DPO: share of comparisons that are wrong [0] */
     uint64_t         seed;            /* of the order [1] */
     ppo_fit_callback callback;        /* may be NULL [NULL] */
-    void            *callback_user;   /* handed to it [NULL] */
+    void            *callback_user;   /* passed to it [NULL] */
 } ppo_fit_config;
 PPO_DEF ppo_fit_config ppo_fit_config_default(void);
+/* By name, for ppo_settings_set() and its like (section 6): all fields but the callback's. */
+PPO_DEF const ppo_settings *ppo_fit_settings(void);
 
-/* Each of these is a training of its own, with a new optimizer; so many epochs in one call, not in
-   several. Errors: a setting out of range, data that does not fit the model (ppo_gpt_forward() says how),
-   nothing to learn behind a prompt, numbers that are not finite; then the model is what it had become
-   until there.
+/* Each call is a complete training with a new optimizer. Errors: a setting out of range, data that does not
+   fit the model (see ppo_gpt_forward()), no token after a prompt, numbers that are not finite; then the model
+   keeps the steps taken until there.
 
-   Supervised fine-tuning: the mean of -logp over the tokens behind the prompts. A model that is to end
-   what it writes must see the token that ends it (sampling.eos) in the data. */
+   Supervised fine-tuning: the mean of -logp over the tokens after the prompts. For a model to end its
+   sequences, the data must contain the token that does so (sampling.eos). */
 PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config);
 
 /* A reward model (gpt has a score): ppo_pairwise_loss() of the scores of sequence s of `chosen` and of
@@ -1574,23 +1577,23 @@ PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const 
                                   const ppo_fit_config *config);
 
 /* Direct preference optimization: ppo_dpo_loss() of summed log-probabilities. reference has the same
-   vocabulary and no less context, and stays as it is; it may be gpt itself, as it is at the start. */
+   vocabulary and no shorter context, and is not changed; it may be gpt itself: its weights at the start. */
 PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config);
 
-/* For each sequence of the data [count], with `batch` of them in memory at once: its score, and the sum
-   of the log-probabilities of the tokens behind its prompt. Errors: as above, and a sum or a score that
-   is not finite. exp(-sum of logp / sum of tokens) is the perplexity. */
+/* For each sequence of the data [count], `batch` of them at a time: its score, and the sum of the
+   log-probabilities of the tokens after its prompt. Errors: as above, and a sum or a score that is not
+   finite. exp(-sum of logp / number of tokens) is the perplexity. */
 PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score);
 PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp);
 
-/* The reward of each of a batch of samples: reward [samples->tokens.count]. Any C function will do: a rule, a
-   verifier, a model. The samples are there during the call only; those of a prompt follow one another. On
+/* Computes the reward of each of a batch of samples: reward [samples->tokens.count]. It may be any C function:
+   a rule, a verifier, a model. The samples are valid during the call only; those of a prompt are adjacent. On
    failure it returns a status, after ppo_fail() with the reason. */
 typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
 
 /* One model or several that were trained on the same comparisons (an ensemble): the mean of their scores,
-   or the least, which is harder to fool (Coste 2023). Members are borrowed, and have a score. batch:
+   or the minimum, which is harder to exploit (Coste 2023). Members are borrowed, and have a score. batch:
    sequences in memory at once. */
 enum { PPO_MAX_MEMBERS = 16 };
 enum { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM };
@@ -1598,16 +1601,16 @@ typedef struct ppo_reward_model ppo_reward_model;
 PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, int ensemble, int batch,
                                            ppo_reward_model **model);
 PPO_DEF void       ppo_reward_model_free(ppo_reward_model *model);
-/* From now on each member's scores of such sequences have mean 0 and standard deviation 1. Errors, which
-   leave all as it was: a score that is not finite, scores that are all the same. */
+/* Shifts and scales each member's scores to mean 0 and standard deviation 1 on these sequences. Errors, which
+   change nothing: a score that is not finite, scores that are all the same. */
 PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference);
 /* score [count] of sequences; and the same as a ppo_reward_fn, whose user is the model. */
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score);
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model);
 
 /* The best of n samples of each prompt by reward, added to best (not prompts itself), its reward in score
-   [prompts->count] (may be NULL). reward is asked once for each prompt, about its n samples. After a failure
-   best is as it was. ppo_best_of_n_kl() is how far that policy is from the one sampled, at most:
+   [prompts->count] (may be NULL). reward is called once for each prompt, with its n samples. After a failure
+   best is unchanged. ppo_best_of_n_kl() is an upper bound of that policy's KL to the one sampled:
    log n - (n - 1) / n. */
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
@@ -1620,24 +1623,23 @@ PPO_DEF float      ppo_best_of_n_kl(int n);
 
 /* How much better a token was than expected. The first two need a critic.
        GAE            token by token (section 8)
-       SEQUENCE       R - V(prompt), for all tokens alike; R is the sum of the tokens' rewards
+       SEQUENCE       R - V(prompt), the same for all tokens; R is the sum of the tokens' rewards
        GROUP          (R - mean) / (std + 1e-4) among the samples of the same prompt (GRPO, Shao 2024; for
                       its loss, too, set PPO_KL_IN_LOSS and PPO_K3); std is unbiased
        LEAVE_ONE_OUT  R - mean of the prompt's other samples (RLOO, Ahmadian 2024) */
 enum { PPO_ADVANTAGE_GAE, PPO_ADVANTAGE_SEQUENCE, PPO_ADVANTAGE_GROUP, PPO_ADVANTAGE_LEAVE_ONE_OUT };
-/* Where the KL to the reference counts: in each token's reward; or as a term of the loss, for which k1 will
-   not do: its gradient is 0 in expectation, whatever the KL. */
+/* Where the KL to the reference counts: in each token's reward; or as a term of the loss, for which k1 is not
+   usable: its gradient is 0 in expectation, whatever the KL. */
 enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
 enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
 
 typedef struct ppo_rlhf_config { /* defaults in brackets */
     /* sampling */
-    int prompts; /* prompts per iteration [64] */
-    int samples; /* samples of each prompt [1] */
-    int slots;   /* sequences that are sampled side by side [16] */
-    ppo_sampling
-        sampling; /* its seed is not used; not greedy. top_k and top_p sample from another distribution
-                              than the one that is trained, which biases ratios and KL [defaults] */
+    int          prompts;  /* prompts per iteration [64] */
+    int          samples;  /* samples of each prompt [1] */
+    int          slots;    /* sequences that are sampled side by side [16] */
+    ppo_sampling sampling; /* its seed is not used; not greedy. top_k and top_p sample from another
+                              distribution than the one trained, which biases ratios and KL [defaults] */
 
     /* reward; R sums it over a sequence */
     float reward_clip;         /* > 0: rewards are clipped to +- this [0] */
@@ -1647,8 +1649,8 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     /* KL to the reference */
     int   kl_place;        /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
     int   kl_estimator;    /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
-    float kl_coef;         /* [0.05] */
-    float kl_target;       /* > 0: kl_coef adapts to keep a sequence's KL there (Ziegler 2019) [0] */
+    float kl_coef;         /* strength of the KL constraint [0.05] */
+    float kl_target;       /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
     int   kl_horizon;      /* samples in which kl_coef can change by a fifth [10000] */
     int   reference_every; /* > 0: the policy becomes the reference every so many iterations; only for the
                               library's own copy [0] */
@@ -1656,66 +1658,69 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     /* advantages */
     int   advantage;           /* PPO_ADVANTAGE_... [GAE] */
     float gamma, gae_lambda;   /* GAE [1, 0.95] */
-    int   whiten_rewards;      /* GAE: unit variance over the batch's tokens, mean as it is [0] */
-    int   bootstrap_truncated; /* GAE: 1: a sequence that was cut off goes on in the critic's mind [0] */
-    int   whiten_advantages;   /* GAE, sequence: 1: mean 0, std 1 over the batch's tokens [1] */
+    int   whiten_rewards;      /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
+    int   bootstrap_truncated; /* GAE: 1: bootstrap sequences that were cut off, with their last value [0] */
+    int   whiten_advantages;   /* GAE, SEQUENCE: 1: mean 0, std 1 over the batch's tokens [1] */
 
     /* training: the mean over the tokens of a minibatch */
-    int                  epochs;                 /* passes over the samples of an iteration [4] */
-    int                  minibatch_size;         /* sequences per gradient step; at most all of them [16] */
-    int                  micro_batch;            /* of them in memory at once; gradients add up; 0: all [0] */
-    ppo_policy_objective objective;              /* [clip, 0.2, 0.2] */
+    int                  epochs;         /* passes over the samples of an iteration [4] */
+    int                  minibatch_size; /* sequences per gradient step; at most all of them [16] */
+    int                  micro_batch;    /* of these, in memory at once; gradients add up; 0: all [0] */
+    ppo_policy_objective objective;      /* [clip, 0.2, 0.2] */
     float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
     float                entropy_coef;           /* [0] */
     float                max_grad_norm;          /* 0: off [1] */
     float                learning_rate;          /* [3e-4] */
     float                critic_learning_rate;   /* of a critic of its own; 0: learning_rate [0] */
     int                  learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
-    int                  iterations;             /* that a schedule takes to reach 0 [0] */
+    int                  iterations;             /* after which a schedule reaches 0 [0] */
     float                importance_cap; /* > 0: samples of another policy count by their ratio, up to this;
                                             needs samples->logp [0] */
     uint64_t             seed;           /* [1] */
 } ppo_rlhf_config;
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
+/* By name, for ppo_settings_set() and its like (section 6): all fields; those of sampling and objective by
+   their own names, as "top_k" and "clip_low", but "objective_kl_coef". */
+PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
 
 /* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
 typedef struct ppo_rlhf_progress {
-    long   iteration;       /* 1, 2, ... */
-    long   samples, tokens; /* since the start: sequences in all, and tokens sampled */
-    double seconds, tokens_per_second;
-    float  reward, reward_std; /* as the function gave them */
-    float  kl;      /* to the reference, summed over a sequence: mean of k1, which may be negative */
-    float  kl_coef; /* as used */
-    float  kl_k3;   /* the same by k3, never negative */
-    float  entropy;
-    float  mean_length, ended; /* sampled tokens; share of sequences that ended by eos */
-    float  distinct;           /* different samples / samples */
-    float  policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
-    float  first_ratio_min, first_ratio_max; /* over the first minibatch, of what training computes to what
-                                                sampling did: exactly 1 and 1 */
-    float  explained_variance;               /* NaN without a critic */
-    float  grad_norm, learning_rate;         /* of the last minibatch */
-    char   warning[160];                     /* a sentence if the policy seems to collapse, else "" */
+    int64_t iteration;       /* 1, 2, ... */
+    int64_t samples, tokens; /* since the start: sequences in all, and tokens sampled */
+    double  seconds, tokens_per_second;
+    float   reward, reward_std; /* as the function gave them */
+    float   kl;                 /* to the reference, summed over a sequence: mean of k1, may be negative */
+    float   kl_coef;            /* as used */
+    float   kl_k3;              /* the same by k3, never negative */
+    float   entropy;
+    float   mean_length, ended; /* sampled tokens; share of sequences that ended by eos */
+    float   distinct;           /* different samples / samples */
+    float   policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
+    float   first_ratio_min, first_ratio_max; /* over the first minibatch: probabilities in training divided
+                                                 by those in sampling: exactly 1 and 1 */
+    float   explained_variance;               /* NaN without a critic */
+    float   grad_norm, learning_rate;         /* of the last minibatch */
+    char    warning[160];                     /* a sentence if the policy seems to collapse, else "" */
 } ppo_rlhf_progress;
 
-/* PPO on tokens. The policy is trained, from a new start of its optimizer, and borrowed. reference NULL:
-   a copy of the policy as it is now; otherwise another model, borrowed. critic NULL: the policy's own
-   score is the value (ppo_gpt_config.score); else a model of its own, trained and borrowed, which costs
-   memory, but whose gradients do not move the policy. The critic-free advantages need neither. Sequences
-   of `prompts` are copied; where prompts->prompt is there, only the first prompt[s] tokens are the
-   prompt. */
+/* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of the
+   policy as it is now; otherwise another model, borrowed. critic NULL: the policy's own score is the value
+   (ppo_gpt_config.score); else a separate model, borrowed and trained, which costs memory, but whose gradients
+   do not change the policy. The critic-free advantages need neither. Sequences of `prompts` are copied; where
+   prompts->prompt is not NULL, only the first prompt[s] tokens are the prompt. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status      ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
                                         const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                         const ppo_rlhf_config *config, ppo_rlhf **rlhf);
 PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
-/* Samples, asks for rewards, and updates. progress may be NULL. A failure before the first gradient step, as
-   one of the reward function, leaves all as it was: the next call does the same iteration. After a later one
-   (numbers that are not finite) the models are what they had become until there. */
+/* Samples, calls the reward function, and updates. progress may be NULL. A failure before the first gradient
+   step, such as one of the reward function, changes nothing: the next call does the same iteration. After a
+   later one (numbers that are not finite) the models keep the steps taken until there. */
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress);
-/* Only the last: with samples and rewards of your own, prompts x samples of them, those of a prompt together,
+/* Only the update, with samples and rewards of your own: prompts x samples of them, those of a prompt adjacent,
    none longer than the longest prompt and max_new allow. samples->logp NULL: they are the policy's, whose
-   log-probabilities are computed. Where another policy, or other arithmetic, gave it, set importance_cap. */
+   log-probabilities are computed. Where they come from another policy, or from other arithmetic, set
+   importance_cap. */
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
 
@@ -1946,6 +1951,9 @@ PPO__BOTH static float ppo__clamp(float x, float low, float high) {
 }
 
 static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
+
+/* Where share k of n things begins when they are divided evenly into `of` shares; k = of: the end. */
+static int ppo__share(int n, int k, int of) { return (int)((int64_t)n * k / of); }
 
 /* Where row `row` of a matrix of `cols` columns begins. */
 static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
@@ -2199,12 +2207,6 @@ struct ppo__device {
     /* ppo_params_step() with gradients times scale; *norm is read by settle(), and may be NULL. */
     void (*step)(ppo__device *device, ppo_params *params, const struct ppo_adam *adam, float scale,
                  float max_norm, float *norm);
-#ifndef PPO_NO_LANGUAGE
-    /* Tokens and their log-probabilities from logits (n, vocab) there, each with the next number of its
-       stream; to the host, by settle(). */
-    void (*sample)(ppo__device *device, const float *logits, int n, int vocab, const struct ppo_sampling *how,
-                   const ppo_rng *rng, int *token, float *logp);
-#endif
     size_t              page_size; /* the smallest page of an arena: taking memory may be slow */
     struct ppo__mirror *mirrors;   /* all of them */
     int                 users;     /* arenas that have memory of it */
@@ -3168,8 +3170,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     if (job->init) {
         const float *init = job->init + i * job->ld_init + j;
         PPO__UNROLL for (int r = 0; r < rows; r++, init += job->ld_init) {
-            PPO__UNROLL for (int v = 0; v < vecs; v++)
-                sum[r][v] = vecs > 1 ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init, mask);
+            PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] =
+                vecs > 1 ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init, mask);
         }
     } else {
         PPO__UNROLL for (int r = 0; r < rows; r++) {
@@ -3177,8 +3179,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
         }
     }
     for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
-        PPO__UNROLL for (int v = 0; v < vecs; v++)
-            bk[v] = vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
+        PPO__UNROLL for (int v = 0; v < vecs; v++) bk[v] =
+            vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
         PPO__UNROLL for (int r = 0; r < rows; r++) {
             const PPO__VEC ark = PPO__SET1(a[r * job->a_row]);
             PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
@@ -3191,7 +3193,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
 }
 
 /* All rows of the columns of c from j on that `vecs` vectors hold. */
-PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job, ptrdiff_t j) {
+PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job,
+                              ptrdiff_t j) {
     int i = 0;
     if (vecs == 1) { /* a tile needs eight chains or more to cover the latency of a multiply-add */
         for (; i + 2 * PPO__TILE_ROWS <= rows; i += 2 * PPO__TILE_ROWS)
@@ -5939,7 +5942,7 @@ static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, in
 /* One of the words, or its number. */
 static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, int *value) {
     for (int k = (int)field->min, length = 0; k <= (int)field->max; ++k) {
-        const char *word = ppo__choice(field->choices, k, &length);
+        const char *word = ppo__choice(field->choices, k - (int)field->min, &length);
         char        number[16];
         snprintf(number, sizeof number, "%d", k);
         if (strcmp(text, number) && (strncmp(text, word, (size_t)length) || text[length])) continue;
@@ -6025,7 +6028,7 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
         ppo__with_point(whole);
         break;
     case PPO_FIELD_CHOICE:
-        word = ppo__choice(field->choices, *value, &length);
+        word = ppo__choice(field->choices, *value - (int)field->min, &length);
         snprintf(whole, MOST, "%.*s", length, word);
         break;
     default:
@@ -10766,46 +10769,59 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
 
 /* --------------------------------------------------------------------------------------------------------
    >> 17 Tokens and tokenizers
+
+   A tokenizer is made of units: code points, or merges, each of which joins a pair of tokens. Training finds
+   the units, files hold them, and ppo__tokenizer_make() derives from them what encoding and decoding look up.
+   Byte-pair encoding splits a text into words and joins pairs of tokens within each.
    -------------------------------------------------------------------------------------------------------- */
 
-/* n numbers behind the others of an stb_ds array. `from` may lie in the array itself, which may move. */
-static ppo_status ppo__push_ints(int **array, const int *from, int n) {
-    const int       inside = *array && from >= *array && from < *array + stbds_arrlen(*array);
-    const ptrdiff_t at = inside ? from - *array : 0;
-    for (int i = 0; i < n; ++i) {
-        void *room = ppo__array_room(*array, sizeof **array);
-        if (!room) return PPO_ERROR_MEMORY;
-        *array = (int *)room;
-        ppo__array_push(*array, inside ? (*array)[at + i] : from[i]);
-    }
-    return PPO_OK;
+/* A block of memory: this, then the arrays start, prompt and token. */
+struct ppo__token_memory {
+    int sequences, tokens; /* room for so many */
+};
+
+static void ppo__tokens_point(ppo_tokens *tokens) {
+    tokens->start = (int *)(tokens->memory + 1);
+    tokens->prompt = tokens->start + tokens->memory->sequences + 1;
+    tokens->token = tokens->prompt + tokens->memory->sequences;
 }
 
-/* Only the first `count` sequences stay. */
-static void ppo__tokens_keep(ppo_tokens *tokens, int count) {
-    if (!tokens->start) return;
-    if (tokens->token) stbds_header(tokens->token)->length = (size_t)tokens->start[count];
-    if (tokens->prompt) stbds_header(tokens->prompt)->length = (size_t)count;
-    stbds_header(tokens->start)->length = (size_t)count + 1;
-    tokens->count = count;
+/* Twice `need`, which is at most INT_MAX, where `room` is less. */
+static int ppo__more_room(int room, int need) {
+    return need <= room ? room : need < INT_MAX / 2 ? 2 * need : INT_MAX;
 }
 
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt) {
-    const int zero = 0;
-    if (!tokens || !token) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: an argument is NULL");
+    if (!ppo__given("ppo_tokens_add", tokens && token)) return PPO_ERROR_ARGUMENT;
+    struct ppo__token_memory *old = tokens->memory;
     if (n <= 0 || prompt < 0 || prompt > n)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: %d tokens, %d of them given", n, prompt);
-    ppo_status status = tokens->start ? PPO_OK : ppo__push_ints(&tokens->start, &zero, 1);
-    if (status) return status;
-    int end = tokens->start[tokens->count];
+    if (!old && (tokens->count || tokens->start || tokens->prompt || tokens->token))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: the arrays are not the library's");
+    ppo_tokens was = *tokens, now;
+    if (old) ppo__tokens_point(&was);
+    int count = was.count, end = old ? was.start[count] : 0;
     if (end > INT_MAX - n) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: too many tokens");
-    end += n;
-    status = ppo__push_ints(&tokens->token, token, n);
-    if (!status) status = ppo__push_ints(&tokens->start, &end, 1);
-    if (!status) status = ppo__push_ints(&tokens->prompt, &prompt, 1);
-    if (status) ppo__tokens_keep(tokens, tokens->count); /* as if nothing had been added */
-    else ++tokens->count;
-    return status;
+    now = was;
+    if (!old || count == old->sequences || n > old->tokens - end) {
+        struct ppo__token_memory room = {ppo__more_room(old ? old->sequences : 0, count + 1),
+                                         ppo__more_room(old ? old->tokens : 0, end + n)};
+        size_t                   ints = 2 * (size_t)room.sequences + 1 + (size_t)room.tokens;
+        now.memory = (struct ppo__token_memory *)ppo__alloc_uncleared(sizeof room + ints * sizeof(int));
+        if (!now.memory) return PPO_ERROR_MEMORY;
+        *now.memory = room;
+        ppo__tokens_point(&now);
+        now.start[0] = 0;
+        if (old) memcpy(now.start, was.start, ((size_t)count + 1) * sizeof(int));
+        if (old) memcpy(now.prompt, was.prompt, count * sizeof(int));
+        if (old) memcpy(now.token, was.token, end * sizeof(int));
+    }
+    memcpy(now.token + end, token, n * sizeof(int)); /* which may lie in the old block */
+    now.prompt[count] = prompt;
+    now.start[++now.count] = end + n;
+    if (now.memory != old) ppo__free(old);
+    *tokens = now;
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
@@ -10819,62 +10835,60 @@ PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *fro
 }
 
 PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
-    if (tokens) ppo__tokens_keep(tokens, 0);
+    if (tokens && tokens->memory) tokens->count = 0;
 }
 
 PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
-    if (!tokens) return;
-    ppo__array_free(tokens->token);
-    ppo__array_free(tokens->prompt);
-    ppo__array_free(tokens->start);
+    if (!tokens || !tokens->memory) return;
+    ppo__free(tokens->memory);
     memset(tokens, 0, sizeof *tokens);
 }
 
 /* -- a map, a queue -- */
 
-/* A map from keys to numbers >= 0, in an arena: a table with open addressing, never more than half full. */
-typedef struct ppo__slot {
+/* A map from keys to numbers >= 0, in an arena: a table with open addressing, at most half full. */
+typedef struct ppo__bucket {
     uint64_t key;
-    int      value; /* plus 1; 0: the slot is empty */
-} ppo__slot;
+    int      value; /* plus 1; 0: the bucket is empty */
+} ppo__bucket;
 
 typedef struct ppo__map {
-    ppo__slot *slots;
-    size_t     room, count; /* slots, a power of two; how many are taken */
+    ppo__bucket *buckets;
+    size_t       room, count; /* buckets, a power of two; number of keys */
 } ppo__map;
 
-/* The slot of a key, or that in which it belongs. The factor (Knuth 1973, 6.4) spreads the keys. */
-static ppo__slot *ppo__map_slot(const ppo__map *map, uint64_t key) {
+/* The bucket of a key, or that in which it belongs. The factor (Knuth 1973, 6.4) spreads the keys. */
+static ppo__bucket *ppo__map_bucket(const ppo__map *map, uint64_t key) {
     size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 32);
     for (;; ++at) {
-        ppo__slot *slot = &map->slots[at & (map->room - 1)];
-        if (!slot->value || slot->key == key) return slot;
+        ppo__bucket *bucket = &map->buckets[at & (map->room - 1)];
+        if (!bucket->value || bucket->key == key) return bucket;
     }
 }
 
 /* The value, or -1. */
 static int ppo__map_find(const ppo__map *map, uint64_t key) {
-    return map->room ? ppo__map_slot(map, key)->value - 1 : -1;
+    return map->room ? ppo__map_bucket(map, key)->value - 1 : -1;
 }
 
 static ppo_status ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, int value) {
     if (2 * map->count >= map->room) {
         ppo__map grown = {NULL, map->room ? 2 * map->room : 64, map->count};
-        grown.slots = (ppo__slot *)ppo__arena_zeros(memory, grown.room, sizeof *grown.slots);
-        if (!grown.slots) return PPO_ERROR_MEMORY;
+        grown.buckets = (ppo__bucket *)ppo__arena_zeros(memory, grown.room, sizeof *grown.buckets);
+        if (!grown.buckets) return PPO_ERROR_MEMORY;
         for (size_t i = 0; i < map->room; ++i) {
-            if (map->slots[i].value) *ppo__map_slot(&grown, map->slots[i].key) = map->slots[i];
+            if (map->buckets[i].value) *ppo__map_bucket(&grown, map->buckets[i].key) = map->buckets[i];
         }
         *map = grown;
     }
-    ppo__slot *slot = ppo__map_slot(map, key);
-    map->count += !slot->value;
-    slot->key = key;
-    slot->value = value + 1;
+    ppo__bucket *bucket = ppo__map_bucket(map, key);
+    map->count += !bucket->value;
+    bucket->key = key;
+    bucket->value = value + 1;
     return PPO_OK;
 }
 
-/* A queue from which the smallest number comes first: a binary heap. */
+/* A queue that returns the smallest number first: a binary heap. */
 static ppo_status ppo__queue_push(uint64_t **queue, uint64_t number) {
     uint64_t *heap = (uint64_t *)ppo__array_room(*queue, sizeof *heap);
     if (!heap) return PPO_ERROR_MEMORY;
@@ -10899,22 +10913,21 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
     return first;
 }
 
-/* -- what a tokenizer is: its units, from which all the rest follows. A unit of "characters" is a code point,
-   one of "bpe" a merge: the pair of tokens that the next token joins -- */
+/* -- a tokenizer from its units -- */
 
 enum { PPO__CHARACTERS, PPO__BPE };
 
 struct ppo_tokenizer {
-    ppo__arena    memory;      /* of all that it points to */
+    ppo__arena    memory;      /* of the arrays below */
     int           kind, vocab; /* the special tokens are the last of vocab, */
-    int           ordinary;    /* after these */
+    int           ordinary;    /* after so many ordinary ones */
     int           unit_count;
-    int32_t      *units;         /* [unit_count], of BPE [unit_count][2] */
+    int32_t      *units;         /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
     ppo__map      by_unit;       /* the token of a code point, or of a pair */
     int          *start;         /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
-    char         *bytes;         /* all tokens one after another */
+    char         *bytes;         /* the texts of all tokens */
     int           of_byte[256];  /* BPE: the token of a byte, */
-    unsigned char of_token[256]; /* and the other way */
+    unsigned char of_token[256]; /* and its inverse */
 };
 
 /* A pair of tokens as one number; smaller tokens give a smaller one. */
@@ -10923,23 +10936,21 @@ static uint32_t ppo__pair_key(int left, int right) { return (uint32_t)left << 16
 static int ppo__token_length(const ppo_tokenizer *tok, int t) { return tok->start[t + 1] - tok->start[t]; }
 
 /* The bytes in GPT-2's order: those that print in Latin-1 come first. */
-static void ppo__order_bytes(ppo_tokenizer *tok) {
+static void ppo__order_bytes(int of_byte[256], unsigned char of_token[256]) {
     static const unsigned char ranges[][2] = {{33, 126}, {161, 172}, {174, 255},
                                               {0, 32},   {127, 160}, {173, 173}};
     int                        token = 0;
     for (int r = 0; r < 6; ++r) {
         for (int byte = ranges[r][0]; byte <= ranges[r][1]; ++byte, ++token) {
-            tok->of_byte[byte] = token;
-            tok->of_token[token] = (unsigned char)byte;
+            of_byte[byte] = token;
+            of_token[token] = (unsigned char)byte;
         }
     }
 }
 
-/* Can these be the names of special tokens? */
 static ppo_status ppo__check_specials(const char *const *names, int count) {
-    if (count < 0 || count > PPO_MAX_SPECIALS || (count && !names)) {
+    if (count < 0 || count > PPO_MAX_SPECIALS || (count && !names))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%d special tokens, or names that are NULL", count);
-    }
     for (int i = 0; i < count; ++i) {
         size_t bytes = names[i] ? strlen(names[i]) : 0;
         int    length, good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES;
@@ -10962,18 +10973,20 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
     return PPO_OK;
 }
 
+/* Character k becomes token k: how long it is, and where it is found. */
 static ppo_status ppo__add_character(ppo_tokenizer *tok, int k) {
     int32_t code = tok->units[k];
     char    text[4];
     if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
         (k && code <= tok->units[k - 1])) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "character %d is %ld: no code point above the one before", k,
+        return ppo_fail(PPO_ERROR_ARGUMENT, "character %d is %ld, not a code point above the previous one", k,
                         (long)code);
     }
     tok->start[k + 1] = tok->start[k] + ppo__utf8_put(code, text);
     return ppo__map_put(&tok->by_unit, &tok->memory, (uint64_t)code, k);
 }
 
+/* Merge k becomes token 256 + k. */
 static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
     int32_t left = tok->units[2 * k], right = tok->units[2 * k + 1], token = 256 + k;
     if (left < 0 || left >= token || right < 0 || right >= token) {
@@ -10993,7 +11006,7 @@ static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
     return ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(left, right), token);
 }
 
-/* Writes what ordinary token t stands for, where those before it are written already. */
+/* Writes the text of ordinary token t after those before it. */
 static void ppo__spell(const ppo_tokenizer *tok, int t) {
     char *out = tok->bytes + tok->start[t];
     if (tok->kind == PPO__CHARACTERS) {
@@ -11001,66 +11014,48 @@ static void ppo__spell(const ppo_tokenizer *tok, int t) {
     } else if (t < 256) {
         *out = (char)tok->of_token[t];
     } else {
-        const int32_t *pair = tok->units + 2 * (t - 256);
-        int            length = ppo__token_length(tok, pair[0]);
-        memcpy(out, tok->bytes + tok->start[pair[0]], (size_t)length);
-        memcpy(out + length, tok->bytes + tok->start[pair[1]], (size_t)ppo__token_length(tok, pair[1]));
+        for (const int32_t *part = tok->units + 2 * (t - 256), *end = part + 2; part < end; ++part) {
+            size_t length = (size_t)ppo__token_length(tok, *part);
+            memcpy(out, tok->bytes + tok->start[*part], length);
+            out += length;
+        }
     }
 }
 
-/* Everything that follows from the units and the names, which it checks. */
-static ppo_status ppo__tokenizer_fill(ppo_tokenizer *tok, const char *const *specials) {
-    ppo_status status = PPO_OK;
-    tok->start = (int *)ppo__arena_array(&tok->memory, (size_t)tok->vocab + 1, sizeof *tok->start);
-    if (!tok->start) return PPO_ERROR_MEMORY;
-    tok->start[0] = 0;
-    if (tok->kind == PPO__BPE) {
-        ppo__order_bytes(tok);
-        for (int t = 0; t < 256; ++t) tok->start[t + 1] = t + 1;
-    }
-    for (int k = 0; k < tok->unit_count && !status; ++k) {
-        status = tok->kind == PPO__BPE ? ppo__add_merge(tok, k) : ppo__add_character(tok, k);
-    }
-    if (status) return status;
-    for (int t = tok->ordinary; t < tok->vocab; ++t) {
-        tok->start[t + 1] = tok->start[t] + (int)strlen(specials[t - tok->ordinary]);
-    }
-    tok->bytes = (char *)ppo__arena_array(&tok->memory, (size_t)tok->start[tok->vocab], 1);
-    if (!tok->bytes) return PPO_ERROR_MEMORY;
-    for (int t = 0; t < tok->ordinary; ++t) ppo__spell(tok, t);
-    for (int t = tok->ordinary; t < tok->vocab; ++t) {
-        memcpy(tok->bytes + tok->start[t], specials[t - tok->ordinary], (size_t)ppo__token_length(tok, t));
-    }
-    return PPO_OK;
-}
-
-/* A tokenizer of these units, which are copied; they may come from a file, and hold anything. */
+/* A tokenizer of these units, which are copied and checked: they may come from a file. */
 static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_count,
                                       const char *const *specials, int special_count, ppo_tokenizer **out) {
-    int ordinary = unit_count + (kind == PPO__BPE ? 256 : 0);
+    int bytes = kind == PPO__BPE ? 256 : 0, ordinary = unit_count + bytes, vocab = ordinary + special_count;
+    size_t numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
-    if (ordinary + special_count < 1 || ordinary + special_count > PPO_MAX_VOCAB) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "a vocabulary of %d tokens, not of 1 to %d",
-                        ordinary + special_count, (int)PPO_MAX_VOCAB);
+    if (vocab < 1 || vocab > PPO_MAX_VOCAB) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "a vocabulary of %d tokens, not of 1 to %d", vocab,
+                        (int)PPO_MAX_VOCAB);
     }
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
     if (!tok) return PPO_ERROR_MEMORY;
-    size_t     numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
-    ppo_status status = PPO_ERROR_MEMORY;
+    ppo__arena *memory = &tok->memory;
     tok->kind = kind;
     tok->unit_count = unit_count;
     tok->ordinary = ordinary;
-    tok->vocab = ordinary + special_count;
-    tok->units = (int32_t *)ppo__arena_array(&tok->memory, numbers, sizeof *units);
-    if (tok->units) {
-        if (numbers) memcpy(tok->units, units, numbers * sizeof *units);
-        status = ppo__tokenizer_fill(tok, specials);
-    }
-    if (status) {
-        ppo_tokenizer_free(tok);
-    } else {
-        *out = tok;
-    }
+    tok->vocab = vocab;
+    tok->units = (int32_t *)ppo__arena_array(memory, numbers, sizeof *units);
+    tok->start = (int *)ppo__arena_zeros(memory, (size_t)vocab + 1, sizeof *tok->start);
+    ppo_status status = tok->units && tok->start ? PPO_OK : PPO_ERROR_MEMORY;
+    if (!status && numbers) memcpy(tok->units, units, numbers * sizeof *units);
+    ppo__order_bytes(tok->of_byte, tok->of_token);
+    for (int t = 0; t < bytes && !status; ++t) tok->start[t + 1] = t + 1;
+    for (int k = 0; k < unit_count && !status; ++k)
+        status = kind == PPO__BPE ? ppo__add_merge(tok, k) : ppo__add_character(tok, k);
+    for (int t = ordinary; t < vocab && !status; ++t)
+        tok->start[t + 1] = tok->start[t] + (int)strlen(specials[t - ordinary]);
+    if (!status) tok->bytes = (char *)ppo__arena_array(memory, (size_t)tok->start[vocab], 1);
+    if (!status && !tok->bytes) status = PPO_ERROR_MEMORY;
+    for (int t = 0; t < ordinary && !status; ++t) ppo__spell(tok, t);
+    for (int t = ordinary; t < vocab && !status; ++t)
+        memcpy(tok->bytes + tok->start[t], specials[t - ordinary], (size_t)ppo__token_length(tok, t));
+    if (status) ppo_tokenizer_free(tok);
+    else *out = tok;
     return status;
 }
 
@@ -11076,9 +11071,8 @@ PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *na
     size_t length = name ? strlen(name) : 0;
     for (int t = tokenizer && name ? tokenizer->ordinary : INT_MAX; t < ppo_tokenizer_vocab(tokenizer); ++t) {
         if ((size_t)ppo__token_length(tokenizer, t) == length &&
-            memcmp(tokenizer->bytes + tokenizer->start[t], name, length) == 0) {
+            memcmp(tokenizer->bytes + tokenizer->start[t], name, length) == 0)
             return t;
-        }
     }
     return -1;
 }
@@ -11087,7 +11081,7 @@ static ppo_status ppo__not_utf8(const char *function, size_t at) {
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s: byte %.0f of the text is not UTF-8", function, (double)at);
 }
 
-/* Collects the characters of a text in ascending order: units [PPO_MAX_VOCAB]. */
+/* The different characters of a text in ascending order: units [PPO_MAX_VOCAB]. seen: 0x110000 zeros. */
 static ppo_status ppo__collect_characters(const char *text, size_t bytes, unsigned char *seen, int32_t *units,
                                           int *count) {
     int length;
@@ -11096,7 +11090,6 @@ static ppo_status ppo__collect_characters(const char *text, size_t bytes, unsign
         if (code < 0) return ppo__not_utf8("ppo_tokenizer_characters", at);
         seen[code] = 1;
     }
-    *count = 0;
     for (int32_t code = 0; code <= 0x10ffff; ++code) {
         if (!seen[code]) continue;
         if (*count == PPO_MAX_VOCAB) {
@@ -11110,18 +11103,16 @@ static ppo_status ppo__collect_characters(const char *text, size_t bytes, unsign
 
 PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
                                             int special_count, ppo_tokenizer **tokenizer) {
-    if (!tokenizer || (bytes && !text)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_characters: an argument is NULL");
-    }
-    ppo__arena     memory = {NULL, NULL};
-    int            count = 0;
+    ppo__arena memory = {NULL, NULL};
+    int        count = 0;
+    if (tokenizer) *tokenizer = NULL;
+    if (!ppo__given("ppo_tokenizer_characters", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
     unsigned char *seen = (unsigned char *)ppo__arena_zeros(&memory, 0x110000, 1);
     int32_t       *units = (int32_t *)ppo__arena_array(&memory, PPO_MAX_VOCAB, sizeof *units);
     ppo_status     status = PPO_ERROR_MEMORY;
     if (seen && units) status = ppo__collect_characters(text, bytes, seen, units, &count);
-    if (!status) {
+    if (!status)
         status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
-    }
     ppo__arena_free(&memory);
     return status;
 }
@@ -11136,42 +11127,34 @@ static int ppo__byte_class(unsigned char c) {
     return c == ' ' || (c >= '\t' && c <= '\r') ? PPO__SPACE : PPO__OTHER;
 }
 
-/* Of how many bytes is the ending 's, 't, 're, 've, 'm, 'll or 'd that begins here? 0: there is none. */
-static size_t ppo__contraction(const unsigned char *at, size_t bytes) {
-    if (*at != '\'' || bytes < 2) return 0;
-    if (at[1] && strchr("stmd", at[1])) return 2;
-    int two = bytes > 2 &&
-              (memcmp(at + 1, "re", 2) == 0 || memcmp(at + 1, "ve", 2) == 0 || memcmp(at + 1, "ll", 2) == 0);
-    return two ? 3 : 0;
-}
-
-/* The length of the word at the start of `bytes` (> 0) bytes. The space before a word belongs to it, so of
-   several spaces the last is left to what follows. */
+/* The length of the word at the start of `bytes` (> 0) bytes. The space before a word belongs to it, so the
+   last of several spaces is left to what follows. */
 static size_t ppo__word_length(const unsigned char *at, size_t bytes) {
-    size_t n = ppo__contraction(at, bytes);
-    if (n) return n;
-    n = *at == ' ' && bytes > 1 && ppo__byte_class(at[1]) != PPO__SPACE;
-    int kind = ppo__byte_class(at[n]);
+    if (*at == '\'' && bytes > 1 && at[1] && strchr("stmd", at[1])) return 2;
+    for (const char *ending = "revell"; *at == '\'' && bytes > 2 && *ending; ending += 2)
+        if (memcmp(at + 1, ending, 2) == 0) return 3; /* 're, 've, 'll */
+    size_t n = *at == ' ' && bytes > 1 && ppo__byte_class(at[1]) != PPO__SPACE;
+    int    kind = ppo__byte_class(at[n]);
     for (++n; n < bytes && ppo__byte_class(at[n]) == kind; ++n) continue;
     return kind == PPO__SPACE && n < bytes && n > 1 ? n - 1 : n;
 }
 
-/* -- training: the words of the text are counted once, and the pairs in them; then a merge changes only the
-   words that have its pair, and the counts of the pairs around it -- */
+/* -- training BPE: the distinct words of the text are counted once, and the pairs in them; then a merge
+   changes only the words that contain its pair, and the counts of adjacent pairs -- */
 
 enum { PPO__MIN_FREQUENCY = 2 };
 
 typedef struct ppo__word {
     const unsigned char *text;
-    uint16_t            *symbols;       /* [length]: the tokens that it consists of by now */
+    uint16_t            *symbols;       /* [length]: its tokens at present */
     int                  bytes, length; /* of text and symbols */
-    int                  count;         /* how often it is in the text */
+    int                  count;         /* in the text */
     int                  next;          /* another word with the same hash, or -1 */
 } ppo__word;
 
 typedef struct ppo__pair {
     int left, right, count;
-    int found; /* the first of the list of words in which it was seen, or -1 */
+    int found; /* the head of the list of words in which it was seen, or -1 */
 } ppo__pair;
 
 typedef struct ppo__found {
@@ -11179,12 +11162,12 @@ typedef struct ppo__found {
 } ppo__found;
 
 typedef struct ppo__bpe_trainer {
-    ppo__arena  memory; /* of all but the four lists that grow */
+    ppo__arena  memory; /* of all but the four stb_ds arrays */
     ppo__map    by_hash, by_pair;
     ppo__word  *words;
-    ppo__pair  *pairs;  /* all that ever were */
+    ppo__pair  *pairs;  /* never removed */
     ppo__found *founds; /* in lists, by pair */
-    uint64_t   *queue;  /* the most frequent pair comes first, and of these that of the smallest tokens */
+    uint64_t   *queue;  /* the most frequent pair first; of equals, that of the smallest tokens */
     int32_t    *merges; /* [][2] */
     int         merged;
     int        *length; /* of each token, in bytes */
@@ -11207,25 +11190,20 @@ static ppo_status ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char
     return ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(words) - 1);
 }
 
-/* The index of a pair, which is new; -1 on failure. */
-static int ppo__add_pair(ppo__bpe_trainer *trainer, int left, int right) {
-    ppo__pair  pair = {left, right, 0, -1};
-    ppo__pair *pairs = (ppo__pair *)ppo__array_room(trainer->pairs, sizeof *pairs);
-    if (!pairs) return -1;
-    trainer->pairs = pairs;
-    int at = (int)stbds_arrlenu(pairs);
-    ppo__array_push(pairs, pair);
-    return ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at) ? -1 : at;
-}
-
-/* A pair became more frequent, or less (times < 0), in word w, which is changed as a whole before the next
-   one: so if it is in the pair's list already, it is the first there. */
+/* A pair became more frequent, or less (times < 0), in word w. Words are changed one by one, so if w is in
+   the pair's list already, it is the first. */
 static ppo_status ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, int right, int times) {
     int at = ppo__map_find(&trainer->by_pair, ppo__pair_key(left, right));
     if (at < 0) {
         if (trainer->length[left] + trainer->length[right] > PPO_MAX_TOKEN_BYTES) return PPO_OK;
-        at = ppo__add_pair(trainer, left, right);
-        if (at < 0) return PPO_ERROR_MEMORY;
+        ppo__pair  added = {left, right, 0, -1};
+        ppo__pair *pairs = (ppo__pair *)ppo__array_room(trainer->pairs, sizeof *pairs);
+        if (!pairs) return PPO_ERROR_MEMORY;
+        trainer->pairs = pairs;
+        at = (int)stbds_arrlenu(pairs);
+        ppo__array_push(pairs, added);
+        if (ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at))
+            return PPO_ERROR_MEMORY;
     }
     ppo__pair *pair = &trainer->pairs[at];
     pair->count += times;
@@ -11239,11 +11217,12 @@ static ppo_status ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, in
     return PPO_OK;
 }
 
-/* The words of the text as bytes, and the pairs in them. */
-static ppo_status ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text, size_t bytes,
-                                  const int *of_byte) {
-    ppo_status status = PPO_OK;
-    size_t     total = 0;
+/* Counts the words of the text, and the pairs of bytes in them. */
+static ppo_status ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text, size_t bytes) {
+    int           of_byte[256];
+    unsigned char of_token[256];
+    ppo_status    status = PPO_OK;
+    size_t        total = 0;
     for (size_t at = 0, n; at < bytes && !status; at += n) {
         n = ppo__word_length(text + at, bytes - at);
         status = ppo__count_word(trainer, text + at, (int)n);
@@ -11252,22 +11231,22 @@ static ppo_status ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char
     for (int w = 0; w < words; ++w) total += (size_t)trainer->words[w].bytes;
     uint16_t *symbols = (uint16_t *)ppo__arena_array(&trainer->memory, total, sizeof *symbols);
     if (!symbols) return PPO_ERROR_MEMORY;
+    ppo__order_bytes(of_byte, of_token);
     for (int w = 0; w < words && !status; ++w) {
         ppo__word *word = &trainer->words[w];
         word->symbols = symbols;
         symbols += word->bytes;
         for (int i = 0; i < word->bytes; ++i) word->symbols[i] = (uint16_t)of_byte[word->text[i]];
-        for (int i = 1; i < word->bytes && !status; ++i) {
+        for (int i = 1; i < word->bytes && !status; ++i)
             status = ppo__count_pair(trainer, w, word->symbols[i - 1], word->symbols[i], word->count);
-        }
     }
     return status;
 }
 
-/* Puts the pairs from index `first` on into the queue. */
-static ppo_status ppo__queue_pairs(ppo__bpe_trainer *trainer, int first, int end) {
+/* Queues the pairs begin .. end-1. */
+static ppo_status ppo__queue_pairs(ppo__bpe_trainer *trainer, int begin, int end) {
     ppo_status status = PPO_OK;
-    for (int i = first; i < end && !status; ++i) {
+    for (int i = begin; i < end && !status; ++i) {
         const ppo__pair *pair = &trainer->pairs[i];
         if (pair->count < PPO__MIN_FREQUENCY) continue;
         uint64_t rarity = UINT32_MAX - (uint32_t)pair->count;
@@ -11302,55 +11281,35 @@ static ppo_status ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left,
     return status;
 }
 
-/* Pairs that this brings about have the new token in them, so they are the last of the list of pairs. */
-static ppo_status ppo__learn_merge(ppo__bpe_trainer *trainer, const ppo__pair *pair) {
-    int        left = pair->left, right = pair->right, found = pair->found;
-    int        token = 256 + trainer->merged, pairs = (int)stbds_arrlenu(trainer->pairs);
-    ppo_status status = PPO_OK;
-    trainer->merges[2 * trainer->merged] = left;
-    trainer->merges[2 * trainer->merged + 1] = right;
-    trainer->length[token] = trainer->length[left] + trainer->length[right];
-    ++trainer->merged;
-    for (int f = found; f >= 0 && !status; f = trainer->founds[f].next) {
-        status = ppo__merge_in_word(trainer, trainer->founds[f].word, left, right, token);
-    }
-    if (status) return status;
-    return ppo__queue_pairs(trainer, pairs, (int)stbds_arrlenu(trainer->pairs));
-}
-
-/* A count that fell since it was queued is queued again as it is now. None grows: what a merge brings about
-   is new. */
+/* Learns up to `most` merges. A pair whose count fell since it was queued is queued again. No count rises: the
+   pairs that a merge creates contain the new token, so they are new, and the last of the list. */
 static ppo_status ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
     ppo_status status = ppo__queue_pairs(trainer, 0, (int)stbds_arrlenu(trainer->pairs));
     while (trainer->merged < most && stbds_arrlenu(trainer->queue) && !status) {
-        uint64_t first = ppo__queue_pop(trainer->queue);
-        int      at = ppo__map_find(&trainer->by_pair, (uint32_t)first);
-        if (trainer->pairs[at].count == (int)(UINT32_MAX - (uint32_t)(first >> 32))) {
-            status = ppo__learn_merge(trainer, &trainer->pairs[at]);
-        } else {
+        uint64_t  first = ppo__queue_pop(trainer->queue);
+        int       at = ppo__map_find(&trainer->by_pair, (uint32_t)first);
+        ppo__pair pair = trainer->pairs[at];
+        if (pair.count != (int)(UINT32_MAX - (uint32_t)(first >> 32))) {
             status = ppo__queue_pairs(trainer, at, at + 1);
+            continue;
         }
+        int token = 256 + trainer->merged, pairs = (int)stbds_arrlenu(trainer->pairs);
+        trainer->merges[2 * trainer->merged] = pair.left;
+        trainer->merges[2 * trainer->merged + 1] = pair.right;
+        trainer->length[token] = trainer->length[pair.left] + trainer->length[pair.right];
+        ++trainer->merged;
+        for (int f = pair.found; f >= 0 && !status; f = trainer->founds[f].next)
+            status = ppo__merge_in_word(trainer, trainer->founds[f].word, pair.left, pair.right, token);
+        if (!status) status = ppo__queue_pairs(trainer, pairs, (int)stbds_arrlenu(trainer->pairs));
     }
     return status;
-}
-
-static ppo_status ppo__bpe_train(ppo__bpe_trainer *trainer, const char *text, size_t bytes, int merges) {
-    ppo_tokenizer order; /* of the bytes, and of nothing else */
-    trainer->merges = (int32_t *)ppo__arena_array(&trainer->memory, 2 * (size_t)merges, sizeof(int32_t));
-    trainer->length = (int *)ppo__arena_array(&trainer->memory, 256 + (size_t)merges, sizeof(int));
-    if (!trainer->merges || !trainer->length) return PPO_ERROR_MEMORY;
-    for (int t = 0; t < 256; ++t) trainer->length[t] = 1;
-    ppo__order_bytes(&order);
-    ppo_status status = ppo__count_text(trainer, (const unsigned char *)text, bytes, order.of_byte);
-    return status ? status : ppo__learn_merges(trainer, merges);
 }
 
 PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab, const char *const *specials,
                                        int special_count, ppo_tokenizer **tokenizer) {
     const size_t most = (size_t)512 << 20;
-    if (!tokenizer || (bytes && !text)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: an argument is NULL");
-    }
+    if (tokenizer) *tokenizer = NULL;
+    if (!ppo__given("ppo_tokenizer_train", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
     if (bytes > most) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: a text of %.0f bytes, more than %.0f",
                         (double)bytes, (double)most);
@@ -11362,11 +11321,16 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     }
     ppo__bpe_trainer trainer;
     memset(&trainer, 0, sizeof trainer);
-    ppo_status status = ppo__bpe_train(&trainer, text, bytes, vocab - 256 - special_count);
-    if (!status) {
+    int merges = vocab - 256 - special_count;
+    trainer.merges = (int32_t *)ppo__arena_array(&trainer.memory, 2 * (size_t)merges, sizeof(int32_t));
+    trainer.length = (int *)ppo__arena_array(&trainer.memory, 256 + (size_t)merges, sizeof(int));
+    ppo_status status = trainer.merges && trainer.length ? PPO_OK : PPO_ERROR_MEMORY;
+    for (int t = 0; t < 256 && !status; ++t) trainer.length[t] = 1;
+    if (!status) status = ppo__count_text(&trainer, (const unsigned char *)text, bytes);
+    if (!status) status = ppo__learn_merges(&trainer, merges);
+    if (!status)
         status =
             ppo__tokenizer_make(PPO__BPE, trainer.merges, trainer.merged, specials, special_count, tokenizer);
-    }
     ppo__arena_free(&trainer.memory);
     ppo__array_free(trainer.words);
     ppo__array_free(trainer.pairs);
@@ -11377,10 +11341,10 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
 
 /* -- encoding and decoding -- */
 
-/* A word while it is encoded: a chain of symbols, each standing where its first byte does. */
+/* A word while it is encoded: a linked list of symbols, each at the index of its first byte. */
 typedef struct ppo__symbol {
-    int token;        /* -1: joined to one before it */
-    int before, next; /* -1 and the length of the word: none */
+    int token;          /* -1: joined to a previous one */
+    int previous, next; /* -1 and the length of the word: none */
 } ppo__symbol;
 
 typedef struct ppo__encoder {
@@ -11389,8 +11353,8 @@ typedef struct ppo__encoder {
     int                  capacity, count;
     ppo__symbol         *symbols; /* [room] */
     int                  room;
-    uint64_t            *queue; /* of merges that are possible: by token, which is by age, then from left to
-                                   right */
+    uint64_t            *queue; /* of possible merges: by token, which is the order of learning, then from
+                                   left to right */
 } ppo__encoder;
 
 static void ppo__emit(ppo__encoder *encoder, int token) {
@@ -11398,29 +11362,16 @@ static void ppo__emit(ppo__encoder *encoder, int token) {
     ++encoder->count;
 }
 
-/* If this symbol and the next can be joined, the queue gets to know. */
+/* Queues the merge of this symbol and the next, if there is one. */
 static ppo_status ppo__consider(ppo__encoder *encoder, int at, int bytes) {
+    if (at < 0 || encoder->symbols[at].next == bytes) return PPO_OK;
     const ppo__symbol *symbol = &encoder->symbols[at];
-    if (symbol->next == bytes) return PPO_OK;
-    uint32_t key = ppo__pair_key(symbol->token, encoder->symbols[symbol->next].token);
-    int      token = ppo__map_find(&encoder->tok->by_unit, key);
+    uint32_t           key = ppo__pair_key(symbol->token, encoder->symbols[symbol->next].token);
+    int                token = ppo__map_find(&encoder->tok->by_unit, key);
     return token < 0 ? PPO_OK : ppo__queue_push(&encoder->queue, (uint64_t)token << 32 | (uint32_t)at);
 }
 
-/* Joins the symbol at `at` and the next to `token`, if these are still the ones that were queued. */
-static ppo_status ppo__join(ppo__encoder *encoder, int at, int token, int bytes) {
-    ppo__symbol   *symbol = &encoder->symbols[at], *next = symbol + (symbol->next - at);
-    const int32_t *pair = encoder->tok->units + 2 * (token - 256);
-    if (symbol->token != pair[0] || symbol->next == bytes || next->token != pair[1]) return PPO_OK;
-    symbol->token = token;
-    symbol->next = next->next;
-    next->token = -1;
-    if (symbol->next < bytes) encoder->symbols[symbol->next].before = at;
-    ppo_status status = symbol->before < 0 ? PPO_OK : ppo__consider(encoder, symbol->before, bytes);
-    return status ? status : ppo__consider(encoder, at, bytes);
-}
-
-/* The merges of one word in the order in which they were learned. */
+/* Applies the merges to one word, in the order in which they were learned. */
 static ppo_status ppo__encode_word(ppo__encoder *encoder, const unsigned char *text, int bytes) {
     ppo_status status = PPO_OK;
     if (bytes > encoder->room) {
@@ -11429,30 +11380,26 @@ static ppo_status ppo__encode_word(ppo__encoder *encoder, const unsigned char *t
         encoder->symbols = (ppo__symbol *)ppo__alloc_uncleared(encoder->room * sizeof(ppo__symbol));
         if (!encoder->symbols) return PPO_ERROR_MEMORY;
     }
+    ppo__symbol *symbols = encoder->symbols;
     for (int i = 0; i < bytes; ++i) {
         ppo__symbol symbol = {encoder->tok->of_byte[text[i]], i - 1, i + 1};
-        encoder->symbols[i] = symbol;
+        symbols[i] = symbol;
     }
     for (int i = 0; i < bytes && !status; ++i) status = ppo__consider(encoder, i, bytes);
     while (stbds_arrlenu(encoder->queue) && !status) {
-        uint64_t first = ppo__queue_pop(encoder->queue);
-        status = ppo__join(encoder, (int)(uint32_t)first, (int)(first >> 32), bytes);
+        uint64_t       first = ppo__queue_pop(encoder->queue);
+        int            at = (int)(uint32_t)first, token = (int)(first >> 32), next = symbols[at].next;
+        const int32_t *pair = encoder->tok->units + 2 * (token - 256);
+        if (symbols[at].token != pair[0] || next == bytes || symbols[next].token != pair[1])
+            continue; /* one of them was joined to another since */
+        symbols[at].token = token;
+        symbols[at].next = symbols[next].next;
+        symbols[next].token = -1;
+        if (symbols[at].next < bytes) symbols[symbols[at].next].previous = at;
+        status = ppo__consider(encoder, symbols[at].previous, bytes);
+        if (!status) status = ppo__consider(encoder, at, bytes);
     }
-    for (int i = 0; i < bytes && !status; i = encoder->symbols[i].next) {
-        ppo__emit(encoder, encoder->symbols[i].token);
-    }
-    return status;
-}
-
-static ppo_status ppo__encode_words(ppo__encoder *encoder, const char *text, size_t bytes) {
-    const unsigned char *at = (const unsigned char *)text, *end = at + bytes;
-    ppo_status           status = PPO_OK;
-    for (size_t n; at < end && !status; at += n) {
-        n = ppo__word_length(at, (size_t)(end - at));
-        status = ppo__encode_word(encoder, at, (int)n);
-    }
-    ppo__free(encoder->symbols);
-    ppo__array_free(encoder->queue);
+    for (int i = 0; i < bytes && !status; i = symbols[i].next) ppo__emit(encoder, symbols[i].token);
     return status;
 }
 
@@ -11486,8 +11433,15 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
     encoder.tok = tokenizer;
     encoder.tokens = tokens;
     encoder.capacity = tokens ? capacity : 0;
-    ppo_status status = tokenizer->kind == PPO__BPE ? ppo__encode_words(&encoder, text, bytes)
-                                                    : ppo__encode_characters(&encoder, text, bytes);
+    ppo_status status = PPO_OK;
+    if (tokenizer->kind == PPO__CHARACTERS) status = ppo__encode_characters(&encoder, text, bytes);
+    for (size_t at = 0, n; tokenizer->kind == PPO__BPE && at < bytes && !status; at += n) {
+        const unsigned char *word = (const unsigned char *)text + at;
+        n = ppo__word_length(word, bytes - at);
+        status = ppo__encode_word(&encoder, word, (int)n);
+    }
+    ppo__free(encoder.symbols);
+    ppo__array_free(encoder.queue);
     if (status) return status;
     if (count) *count = encoder.count;
     if (encoder.count <= encoder.capacity || encoder.capacity == 0) return PPO_OK;
@@ -11498,26 +11452,24 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes) {
     size_t length = 0;
-    if (!tokenizer || n < 0 || (n && !tokens)) {
+    if (!tokenizer || n < 0 || (n && !tokens))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: an argument is NULL, or %d tokens", n);
-    }
     if (!text) capacity = 0;
     for (int i = 0; i < n; ++i) {
         if (tokens[i] < 0 || tokens[i] >= tokenizer->vocab) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: token %d at place %d is not in 0 .. %d",
+            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: token %d at position %d is not in 0 .. %d",
                             tokens[i], i, tokenizer->vocab - 1);
         }
         size_t more = (size_t)ppo__token_length(tokenizer, tokens[i]);
-        if (length + more < capacity) {
+        if (length + more < capacity)
             memcpy(text + length, tokenizer->bytes + tokenizer->start[tokens[i]], more);
-        }
         length += more;
     }
     if (bytes) *bytes = length;
     if (capacity == 0) return PPO_OK;
     if (length >= capacity) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_decode: there is room for %.0f bytes, but there are %.0f with the 0 at the end",
+                        "ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
                         (double)capacity, (double)length + 1);
     }
     text[length] = 0;
@@ -11532,7 +11484,7 @@ static const struct {
 } ppo__tokenizer_kinds[] = {{"characters", "tokenizer.characters", 1}, {"bpe", "tokenizer.merges", 2}};
 
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file) {
-    if (!tokenizer || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_put: an argument is NULL");
+    if (!ppo__given("ppo_tokenizer_put", tokenizer && file)) return PPO_ERROR_ARGUMENT;
     int     kind = tokenizer->kind, first = tokenizer->ordinary, end = tokenizer->vocab;
     int64_t shape[2] = {tokenizer->unit_count, 2};
     size_t  bytes = (size_t)(tokenizer->start[end] - tokenizer->start[first] + end - first);
@@ -11552,75 +11504,64 @@ PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *f
     return status;
 }
 
-/* The lines of a text as names [PPO_MAX_SPECIALS]; `copy` has room for the text and is written to. Returns
-   how many there are, which may be more. */
-static int ppo__split_lines(const char *text, char *copy, const char **names) {
-    int count = 0;
-    strcpy(copy, text);
-    for (char *line = *copy ? copy : NULL; line; ++count) {
-        char *end = strchr(line, '\n');
-        if (count < PPO_MAX_SPECIALS) names[count] = line;
-        if (end) *end++ = 0;
-        line = end;
-    }
-    return count;
+/* Puts the file's name before the last failure, which is about its content. */
+static ppo_status ppo__file_corrupt(const ppo_file *file) {
+    char what[PPO__ERROR_SIZE];
+    memcpy(what, ppo__error, sizeof what);
+    return ppo__file_fail(file->path, "corrupt file: %s", what);
 }
 
-static ppo_status ppo__get_tokenizer(const ppo_file *file, int kind, const char *specials,
-                                     ppo_tokenizer **tokenizer) {
+PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer) {
+    if (tokenizer) *tokenizer = NULL;
+    if (!ppo__given("ppo_tokenizer_get", file && tokenizer)) return PPO_ERROR_ARGUMENT;
+    const char *word = ppo_file_text(file, "tokenizer"), *lines = ppo_file_text(file, "tokenizer.specials");
+    if (!word || !lines)
+        return ppo__file_fail(file->path, "there is no text \"%s\"",
+                              word ? "tokenizer.specials" : "tokenizer");
+    int kind = !strcmp(word, "bpe") ? PPO__BPE : PPO__CHARACTERS, rank = ppo__tokenizer_kinds[kind].rank;
+    if (strcmp(word, ppo__tokenizer_kinds[kind].name) != 0)
+        return ppo__file_fail(file->path, "corrupt file: the tokenizer is \"%.60s\", not \"%s\" or \"%s\"",
+                              word, ppo__tokenizer_kinds[0].name, ppo__tokenizer_kinds[1].name);
     const char      *name = ppo__tokenizer_kinds[kind].array;
     const ppo_array *array = ppo_file_find(file, name);
     int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
-    ppo_status status = ppo_file_expect(file, name, PPO_I32, shape, ppo__tokenizer_kinds[kind].rank, &array);
+    ppo_status       status = ppo_file_expect(file, name, PPO_I32, shape, rank, &array);
     if (status) return status;
     if (shape[0] > PPO_MAX_VOCAB) {
-        return ppo__file_fail(file->path, "\"%s\" has %lld rows, more than %d", name, (long long)shape[0],
-                              (int)PPO_MAX_VOCAB);
+        return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
+                              (long long)shape[0], (int)PPO_MAX_VOCAB);
     }
     ppo__arena   memory = {NULL, NULL};
-    char        *copy = (char *)ppo__arena_take(&memory, strlen(specials) + 1);
+    int          count = 0; /* of the names, which may be too many */
+    char        *copy = (char *)ppo__arena_take(&memory, strlen(lines) + 1);
     const char **names = (const char **)ppo__arena_array(&memory, PPO_MAX_SPECIALS, sizeof *names);
     status = PPO_ERROR_MEMORY;
     if (copy && names) {
-        int count = ppo__split_lines(specials, copy, names);
+        strcpy(copy, lines);
+        for (char *line = *copy ? copy : NULL, *end; line; line = end, ++count) {
+            end = strchr(line, '\n');
+            if (count < PPO_MAX_SPECIALS) names[count] = line;
+            if (end) *end++ = 0;
+        }
         status =
             ppo__tokenizer_make(kind, (const int32_t *)array->data, (int)shape[0], names, count, tokenizer);
     }
     ppo__arena_free(&memory);
-    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
+    return status == PPO_ERROR_ARGUMENT ? ppo__file_corrupt(file) : status;
 }
 
-PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer) {
-    if (!file || !tokenizer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_get: an argument is NULL");
-    *tokenizer = NULL;
-    const char *kind = ppo_file_text(file, "tokenizer");
-    const char *specials = ppo_file_text(file, "tokenizer.specials");
-    if (!kind || !specials) {
-        return ppo__file_fail(file->path, "there is no text \"%s\"",
-                              kind ? "tokenizer.specials" : "tokenizer");
-    }
-    for (int k = PPO__CHARACTERS; k <= PPO__BPE; ++k) {
-        if (strcmp(kind, ppo__tokenizer_kinds[k].name) != 0) continue;
-        return ppo__get_tokenizer(file, k, specials, tokenizer);
-    }
-    return ppo__file_fail(file->path, "the tokenizer is \"%.60s\", not \"%s\" or \"%s\"", kind,
-                          ppo__tokenizer_kinds[0].name, ppo__tokenizer_kinds[1].name);
+static ppo_status ppo__put_tokenizer(ppo_file *file, const void *tokenizer) {
+    return ppo_tokenizer_put((const ppo_tokenizer *)tokenizer, file);
 }
 
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path) {
-    ppo_file *file = NULL;
-    if (!tokenizer || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_save: an argument is NULL");
-    ppo_status status = ppo_file_create(&file);
-    if (!status) status = ppo_tokenizer_put(tokenizer, file);
-    if (!status) status = ppo_file_write(file, path);
-    ppo_file_free(file);
-    return status;
+    return ppo__save("ppo_tokenizer_save", path, ppo__put_tokenizer, tokenizer);
 }
 
 PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer) {
     ppo_file *file = NULL;
-    if (!path || !tokenizer) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_load: an argument is NULL");
-    *tokenizer = NULL;
+    if (tokenizer) *tokenizer = NULL;
+    if (!ppo__given("ppo_tokenizer_load", path && tokenizer)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo_tokenizer_get(file, tokenizer);
     ppo_file_free(file);
@@ -11629,15 +11570,23 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
 
 /* --------------------------------------------------------------------------------------------------------
    >> 18 Transformer
+
+   ppo__gpt_rows() is the model: embeddings, blocks, last norm. It works on rows, each of which is a token at a
+   position; what a row attends to is left to a callback, because training attends within whole sequences, and
+   sampling (section 20) to cached keys and values.
+
+   To add a model family: its parameters are rows of the table ppo__gpt_layers and lines of ppo__gpt_add_all(),
+   its computation is ppo__gpt_block_forward() and ppo__gpt_rows(), its files are section 19. Everything else
+   uses the models by ppo_gpt_forward(), ppo_gpt_logits(), ppo_gpt_score() and ppo__gpt_rows() alone.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Attention takes each head of each sequence by itself, as matrices Q, K, V of (n, size):
+/* Attention takes each head of each sequence separately, as matrices Q, K, V of (n, size):
 
        P = softmax(Q K^T / sqrt(size)), row i up to column i        Y = P V
        dV = P^T dY    dS = P (dY V^T - rowsum(P dY V^T)) / sqrt(size)    dQ = dS K    dK = dS^T Q
 
-   in blocks of rows, of which none looks further right than its last row can see. P is kept for backward:
-   for each sequence `heads` matrices (n, n), whose upper right stays 0 within a block. */
+   in tiles of rows, none of which reads further right than its last row attends to. P is kept for backward:
+   for each sequence `heads` matrices (n, n), whose upper right stays 0 within a tile. */
 enum { PPO__ATTENTION_ROWS = 32 };
 
 typedef struct ppo__attention_args {
@@ -11646,26 +11595,11 @@ typedef struct ppo__attention_args {
 } ppo__attention_args;
 
 typedef struct ppo__head {           /* one head of one sequence */
-    int          n, size, ld, width; /* rows; columns; from row to row of q, k, v, and of y */
+    int          n, size, ld, width; /* rows; columns; stride of the rows of q, k, v, and of y */
     float        scale;
     const float *q, *k, *v;
     float       *p; /* (n, n) */
 } ppo__head;
-
-static ppo__head ppo__attention_head(const ppo_node *node, int sequence, int head, float *p) {
-    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    ppo__head                  h;
-    h.n = args->start[sequence + 1] - args->start[sequence];
-    h.width = node->out[0]->cols;
-    h.ld = 3 * h.width;
-    h.size = h.width / args->heads;
-    h.scale = 1 / sqrtf((float)h.size);
-    h.q = node->in[0]->data + ppo__at(args->start[sequence], h.ld) + ppo__at(head, h.size);
-    h.k = h.q + h.width;
-    h.v = h.k + h.width;
-    h.p = p;
-    return h;
-}
 
 /* kt: scratch (size, n) */
 static void ppo__attend(const ppo__head *h, float *kt, float *y) {
@@ -11684,8 +11618,8 @@ static void ppo__attend(const ppo__head *h, float *kt, float *y) {
     }
 }
 
-/* dq: the gradient of q; those of k and v lie behind it as k and v behind q. vt: scratch (size, n);
-   ds: scratch (ATTENTION_ROWS, n). */
+/* dq: the gradient of q; those of k and v follow it as k and v follow q. vt: scratch (size, n); ds: scratch
+   (ATTENTION_ROWS, n). */
 static void ppo__attend_backward(const ppo__head *h, const float *dy, float *vt, float *ds, float *dq) {
     const ppo__kernels *k = ppo__k();
     float              *dk = dq + h->width, *dv = dk + h->width;
@@ -11706,82 +11640,57 @@ static void ppo__attend_backward(const ppo__head *h, const float *dy, float *vt,
     }
 }
 
-/* The longest sequence, and how many numbers all P have. */
-static int ppo__attention_sizes(const ppo__attention_args *args, size_t *numbers) {
-    int longest = 0;
-    *numbers = 0;
+typedef struct ppo__attention_job {
+    ppo_node *node;
+    size_t    scratch; /* floats for each range: K or V transposed, and a tile of rows of dS */
+    int       backward;
+} ppo__attention_job;
+
+/* Heads begin .. end-1 of all heads of all sequences. */
+static void ppo__attention_range(void *user, int range, int begin, int end) {
+    const ppo__attention_job  *job = (const ppo__attention_job *)user;
+    const ppo_tensor          *qkv = job->node->in[0], *out = job->node->out[0];
+    const ppo__attention_args *args = (const ppo__attention_args *)job->node->args;
+    float                     *scratch = job->node->scratch + range * job->scratch;
+    ppo__head                  h;
+    h.width = out->cols;
+    h.ld = qkv->cols;
+    h.size = h.width / args->heads;
+    h.scale = 1 / sqrtf((float)h.size);
+    h.p = (float *)job->node->kept;
+    for (int i = 0; i < end; ++i, h.p += ppo__at(h.n, h.n)) {
+        int start = args->start[i / args->heads], column = i % args->heads * h.size;
+        h.n = args->start[i / args->heads + 1] - start;
+        if (i < begin) continue;
+        size_t at = ppo__at(start, h.ld) + (size_t)column, y = ppo__at(start, h.width) + (size_t)column;
+        h.q = qkv->data + at;
+        h.k = h.q + h.width;
+        h.v = h.k + h.width;
+        if (!job->backward) ppo__attend(&h, scratch, out->data + y);
+        else ppo__attend_backward(&h, out->grad + y, scratch, scratch + ppo__at(h.n, h.size), qkv->grad + at);
+    }
+}
+
+static ppo_status ppo__attention_run(ppo_node *node, int backward) {
+    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
+    int    heads = args->heads, n = heads * args->count, size = node->out[0]->cols / heads, longest = 0;
+    size_t numbers = 0; /* of all P */
     for (int s = 0; s < args->count; ++s) {
-        int n = args->start[s + 1] - args->start[s];
-        if (n > longest) longest = n;
-        *numbers += ppo__at(args->heads, n) * n;
+        int length = args->start[s + 1] - args->start[s];
+        if (length > longest) longest = length;
+        numbers += ppo__at(heads, length) * (size_t)length;
     }
-    return longest;
-}
-
-/* Floats of scratch that a part needs: K or V transposed, and a block of rows of dS. */
-static size_t ppo__attention_scratch(const ppo_node *node, size_t *numbers) {
-    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    int                        longest = ppo__attention_sizes(args, numbers);
-    return ppo__at(longest, node->out[0]->cols / args->heads) + ppo__at(longest, PPO__ATTENTION_ROWS);
-}
-
-/* Calls what() with the heads from .. to - 1 of all heads of all sequences, and with where their rows
-   start. */
-static void ppo__attention_heads(ppo_node *node, int range, int from, int to,
-                                 void (*what)(ppo_node *node, const ppo__head *head, int start,
-                                              float *scratch)) {
-    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    float                     *p = (float *)node->kept;
-    size_t                     numbers, scratch = range * ppo__attention_scratch(node, &numbers);
-    for (int s = 0, i = 0; s < args->count; ++s) {
-        for (int head = 0; head < args->heads; ++head, ++i) {
-            ppo__head h = ppo__attention_head(node, s, head, p);
-            if (i >= from && i < to) what(node, &h, args->start[s], node->scratch + scratch);
-            p += ppo__at(h.n, h.n);
-        }
-    }
-}
-
-static void ppo__attention_head_forward(ppo_node *node, const ppo__head *h, int start, float *scratch) {
-    size_t column = (size_t)(h->q - node->in[0]->data) % h->ld;
-    ppo__attend(h, scratch, node->out[0]->data + ppo__at(start, h->width) + column);
-}
-
-static void ppo__attention_part(void *user, int range, int from, int to) {
-    ppo__attention_heads((ppo_node *)user, range, from, to, ppo__attention_head_forward);
-}
-
-static void ppo__attention_head_backward(ppo_node *node, const ppo__head *h, int start, float *scratch) {
-    size_t at = (size_t)(h->q - node->in[0]->data);
-    ppo__attend_backward(h, node->out[0]->grad + ppo__at(start, h->width) + at % h->ld, scratch,
-                         scratch + ppo__at(h->n, h->size), node->in[0]->grad + at);
-}
-
-static void ppo__attention_part_backward(void *user, int range, int from, int to) {
-    ppo__attention_heads((ppo_node *)user, range, from, to, ppo__attention_head_backward);
-}
-
-static ppo_status ppo__attention_split(ppo_node *node, ppo__range_fn part) {
-    const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    size_t                     numbers, scratch = ppo__attention_scratch(node, &numbers);
-    int                        n = args->heads * args->count;
-    double                     work = 2.0 * (double)numbers / n * (node->out[0]->cols / args->heads);
-    node->scratch = ppo_tape_alloc(node->tape, ppo__range_count(n, 1, work) * scratch);
-    if (!node->scratch) return PPO_ERROR_MEMORY;
-    ppo__parallel_for(n, 1, work, part, node);
+    double             work = 2.0 * (double)numbers / n * size;
+    ppo__attention_job job = {node, ppo__at(longest, size) + ppo__at(longest, PPO__ATTENTION_ROWS), backward};
+    if (!backward) node->kept = ppo_tape_alloc(node->tape, numbers);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__range_count(n, 1, work) * job.scratch);
+    if (!node->kept || !node->scratch) return PPO_ERROR_MEMORY;
+    ppo__parallel_for(n, 1, work, ppo__attention_range, &job);
     return PPO_OK;
 }
 
-static ppo_status ppo__attention_forward(ppo_node *node) {
-    size_t numbers;
-    ppo__attention_scratch(node, &numbers);
-    node->kept = ppo_tape_alloc(node->tape, numbers);
-    return node->kept ? ppo__attention_split(node, ppo__attention_part) : PPO_ERROR_MEMORY;
-}
-
-static void ppo__attention_backward(ppo_node *node) {
-    ppo__attention_split(node, ppo__attention_part_backward);
-}
+static ppo_status ppo__attention_forward(ppo_node *node) { return ppo__attention_run(node, 0); }
+static void       ppo__attention_backward(ppo_node *node) { ppo__attention_run(node, 1); }
 
 PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
                                        int count) {
@@ -11800,61 +11709,76 @@ PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int head
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
 }
 
+/* -- a model's parameters -- */
+
 PPO_DEF ppo_gpt_config ppo_gpt_config_default(void) {
     ppo_gpt_config c = {0, 64, 64, 2, 4, 0, 1};
     return c;
 }
 
 static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
-    if (c->vocab < 2) return ppo_fail(PPO_ERROR_ARGUMENT, "vocab is %d, must be 2 or more", c->vocab);
-    if (c->context < 2) return ppo_fail(PPO_ERROR_ARGUMENT, "context is %d, must be 2 or more", c->context);
-    if (c->layers < 1 || c->layers > PPO_MAX_LAYERS) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "layers is %d, must be 1 to %d", c->layers, PPO_MAX_LAYERS);
-    }
-    if (c->width < 2 || c->width > INT_MAX / 4)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, must be 2 to %d", c->width, INT_MAX / 4);
-    if (c->heads < 1 || c->width % c->heads)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, which %d heads cannot share", c->width, c->heads);
-    return PPO_OK;
+#define PPO__GPT_FIELD(name, min, max) \
+    { #name, PPO_FIELD_INT, offsetof(ppo_gpt_config, name), min, max, NULL, NULL, 0 }
+    static const ppo_field fields[] = {
+        PPO__GPT_FIELD(vocab, 2, 1e9), PPO__GPT_FIELD(context, 2, 1e9), PPO__GPT_FIELD(width, 2, INT_MAX / 4),
+        PPO__GPT_FIELD(layers, 1, PPO_MAX_LAYERS), PPO__GPT_FIELD(heads, 1, 1e9)};
+    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
+    ppo_status                status = ppo_settings_check(&settings, c);
+    if (!status && c->width % c->heads)
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, which %d heads cannot share", c->width, c->heads);
+    return status;
 }
 
-/* Adds a parameter: normal numbers of deviation std; or, with rng NULL, all numbers are std. */
-static void ppo__gpt_add(ppo_gpt *gpt, ppo_tensor **tensor, const char *name, int rows, int cols, float std,
+/* The layers of a block: "transformer.h.3.attn.c_attn.weight" (in, out) and ".bias" (1, out), in multiples of
+   the width; in 0: a norm, whose weight is a row of ones. */
+static const struct {
+    const char *name;
+    size_t      weight, bias; /* in ppo_gpt_block */
+    int         in, out;
+    int         ends_branch; /* smaller initial weights */
+} ppo__gpt_layers[] = {
+#define PPO__GPT_LAYER(name, weight, bias, in, out, ends) \
+    { name, offsetof(ppo_gpt_block, weight), offsetof(ppo_gpt_block, bias), in, out, ends }
+    PPO__GPT_LAYER("ln_1", norm_weight[0], norm_bias[0], 0, 1, 0),
+    PPO__GPT_LAYER("attn.c_attn", qkv_weight, qkv_bias, 1, 3, 0),
+    PPO__GPT_LAYER("attn.c_proj", proj_weight, proj_bias, 1, 1, 1),
+    PPO__GPT_LAYER("ln_2", norm_weight[1], norm_bias[1], 0, 1, 0),
+    PPO__GPT_LAYER("mlp.c_fc", up_weight, up_bias, 1, 4, 0),
+    PPO__GPT_LAYER("mlp.c_proj", down_weight, down_bias, 4, 1, 1),
+};
+enum { PPO__GPT_LAYERS = sizeof ppo__gpt_layers / sizeof *ppo__gpt_layers };
+
+/* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. */
+static void ppo__gpt_add(ppo_gpt *gpt, ppo_tensor **tensor, const char *name, int rows, int cols, float x,
                          ppo_rng *rng) {
     *tensor = ppo_params_add(gpt->params, name, rows, cols);
     if (!*tensor) return;
-    if (rng) ppo_init_normal(*tensor, std, rng);
-    for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = std;
-}
-
-/* "transformer.h.3.attn.c_attn.weight" and ".bias" */
-static void ppo__gpt_add_layer(ppo_gpt *gpt, ppo_tensor **weight, ppo_tensor **bias, int block,
-                               const char *part, int in, int out, float std, ppo_rng *rng) {
-    char name[96];
-    snprintf(name, sizeof name, "transformer.h.%d.%s.weight", block, part);
-    ppo__gpt_add(gpt, weight, name, in, out, std, rng);
-    snprintf(name, sizeof name, "transformer.h.%d.%s.bias", block, part);
-    ppo__gpt_add(gpt, bias, name, 1, out, 0, NULL);
-}
-
-static void ppo__gpt_add_block(ppo_gpt *gpt, int i, ppo_rng *rng) {
-    ppo_gpt_block *b = &gpt->block[i];
-    int            width = gpt->config.width;
-    float          std = 0.02f, last = std / sqrtf(2 * (float)gpt->config.layers);
-    ppo__gpt_add_layer(gpt, &b->norm_weight[0], &b->norm_bias[0], i, "ln_1", 1, width, 1, NULL);
-    ppo__gpt_add_layer(gpt, &b->qkv_weight, &b->qkv_bias, i, "attn.c_attn", width, 3 * width, std, rng);
-    ppo__gpt_add_layer(gpt, &b->join_weight, &b->join_bias, i, "attn.c_proj", width, width, last, rng);
-    ppo__gpt_add_layer(gpt, &b->norm_weight[1], &b->norm_bias[1], i, "ln_2", 1, width, 1, NULL);
-    ppo__gpt_add_layer(gpt, &b->up_weight, &b->up_bias, i, "mlp.c_fc", width, 4 * width, std, rng);
-    ppo__gpt_add_layer(gpt, &b->down_weight, &b->down_bias, i, "mlp.c_proj", 4 * width, width, last, rng);
+    if (rng) ppo_init_normal(*tensor, x, rng);
+    for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = x;
 }
 
 static void ppo__gpt_add_all(ppo_gpt *gpt) {
     const ppo_gpt_config *c = &gpt->config;
     ppo_rng               rng = ppo_rng_stream(c->seed, PPO_STREAM_INIT, 0);
-    ppo__gpt_add(gpt, &gpt->token_embedding, "transformer.wte.weight", c->vocab, c->width, 0.02f, &rng);
-    ppo__gpt_add(gpt, &gpt->position_embedding, "transformer.wpe.weight", c->context, c->width, 0.02f, &rng);
-    for (int i = 0; i < c->layers; ++i) ppo__gpt_add_block(gpt, i, &rng);
+    float                 std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
+    ppo__gpt_add(gpt, &gpt->token_embedding, "transformer.wte.weight", c->vocab, c->width, std, &rng);
+    ppo__gpt_add(gpt, &gpt->position_embedding, "transformer.wpe.weight", c->context, c->width, std, &rng);
+    for (int i = 0; i < c->layers * PPO__GPT_LAYERS; ++i) {
+        int          k = i % PPO__GPT_LAYERS, norm = !ppo__gpt_layers[k].in, out = ppo__gpt_layers[k].out;
+        char         name[96], *block = (char *)&gpt->block[i / PPO__GPT_LAYERS];
+        ppo_tensor **weight = (ppo_tensor **)(void *)(block + ppo__gpt_layers[k].weight);
+        ppo_tensor **bias = (ppo_tensor **)(void *)(block + ppo__gpt_layers[k].bias);
+        int          length =
+            snprintf(name, sizeof name, "transformer.h.%d.%s.", i / PPO__GPT_LAYERS, ppo__gpt_layers[k].name);
+        strcpy(name + length, "weight");
+        ppo__gpt_add(gpt, weight, name, norm ? 1 : ppo__gpt_layers[k].in * c->width, out * c->width,
+                     norm                             ? 1
+                     : ppo__gpt_layers[k].ends_branch ? last
+                                                      : std,
+                     norm ? NULL : &rng);
+        strcpy(name + length, "bias");
+        ppo__gpt_add(gpt, bias, name, 1, out * c->width, 0, NULL);
+    }
     ppo__gpt_add(gpt, &gpt->norm_weight, "transformer.ln_f.weight", 1, c->width, 1, NULL);
     ppo__gpt_add(gpt, &gpt->norm_bias, "transformer.ln_f.bias", 1, c->width, 0, NULL);
     if (!c->score) return;
@@ -11862,33 +11786,33 @@ static void ppo__gpt_add_all(ppo_gpt *gpt) {
     ppo__gpt_add(gpt, &gpt->score_bias, "score.bias", 1, 1, 0, NULL);
 }
 
+/* Room for all of them at once. */
 static ppo_status ppo__gpt_reserve(ppo_gpt *gpt) {
     const ppo_gpt_config *c = &gpt->config;
     int                   w = c->width;
-    size_t layers = (size_t)c->layers, row = ppo__padded(1, w), ends = 2 * row; /* the last layer norm */
-    size_t block = 6 * row + ppo__padded(w, 3 * w) + ppo__padded(1, 3 * w) + ppo__padded(w, w) +
-                   2 * ppo__padded(w, 4 * w) + ppo__padded(1, 4 * w);
-    ends += ppo__padded(c->vocab, w) + ppo__padded(c->context, w);
-    if (c->score) ends += ppo__padded(w, 1) + ppo__padded(1, 1);
+    size_t                layers = (size_t)c->layers, block = 0, rest = 2 * ppo__padded(1, w);
+    for (int k = 0; k < PPO__GPT_LAYERS; ++k) {
+        int in = ppo__gpt_layers[k].in, out = ppo__gpt_layers[k].out * w;
+        block += ppo__padded(in ? in * w : 1, out) + ppo__padded(1, out);
+    }
+    rest += ppo__padded(c->vocab, w) + ppo__padded(c->context, w);
+    if (c->score) rest += ppo__padded(w, 1) + ppo__padded(1, 1);
     return ppo_params_reserve(gpt->params,
-                              block < (SIZE_MAX - ends) / layers ? ends + layers * block : SIZE_MAX);
+                              block < (SIZE_MAX - rest) / layers ? rest + layers * block : SIZE_MAX);
 }
 
 PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
-    if (!config || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_create: an argument is NULL");
-    *gpt = NULL;
-    ppo_status status = ppo__check_gpt_config(config);
-    if (status) return status;
+    if (gpt) *gpt = NULL;
+    if (!ppo__given("ppo_gpt_create", config && gpt)) return PPO_ERROR_ARGUMENT;
+    if (ppo__check_gpt_config(config)) return PPO_ERROR_ARGUMENT;
     ppo_gpt *made = (ppo_gpt *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->config = *config;
-    status = ppo_params_create(&made->params);
+    ppo_status status = ppo_params_create(&made->params);
     if (!status) status = ppo__gpt_reserve(made);
-    if (!status) {
-        ppo__gpt_add_all(made);
-        if (made->params->tensor_count != 4 + 12 * config->layers + 2 * !!config->score)
-            status = PPO_ERROR_MEMORY;
-    }
+    if (!status) ppo__gpt_add_all(made);
+    int tensors = 4 + 2 * PPO__GPT_LAYERS * config->layers + 2 * !!config->score;
+    if (!status && made->params->tensor_count != tensors) status = PPO_ERROR_MEMORY;
     if (status) ppo_gpt_free(made);
     else *gpt = made;
     return status;
@@ -11900,9 +11824,10 @@ PPO_DEF void ppo_gpt_free(ppo_gpt *gpt) {
     ppo__free(gpt);
 }
 
-/* The score comes last in a set, so what both have lies at the same places. */
+/* The score comes last, so the parameters of both models have the same offsets. */
 PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy) {
-    if (!gpt || !copy) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_copy: an argument is NULL");
+    if (copy) *copy = NULL;
+    if (!ppo__given("ppo_gpt_copy", gpt && copy)) return PPO_ERROR_ARGUMENT;
     ppo_gpt_config config = gpt->config;
     config.score |= score != 0;
     ppo_status status = ppo__params_fetch(gpt->params);
@@ -11911,7 +11836,9 @@ PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy) {
     return status;
 }
 
-/* Tokens first .. first + n - 1 are of this vocabulary. */
+/* -- forward -- */
+
+/* Are the n tokens of a sequence in the vocabulary? */
 static ppo_status ppo__check_vocab(const ppo_gpt *gpt, const int *token, int n, int sequence) {
     for (int i = 0; i < n; ++i) {
         if (token[i] >= 0 && token[i] < gpt->config.vocab) continue;
@@ -11937,25 +11864,26 @@ static ppo_status ppo__check_tokens_for(const ppo_gpt *gpt, const ppo_tokens *to
     for (int s = 0; !status && s < tokens->count; ++s) {
         int64_t n = (int64_t)tokens->start[s + 1] - tokens->start[s];
         if (n < 1 || n > gpt->config.context) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %.0f tokens, must have 1 to %d", s,
-                            (double)n, gpt->config.context);
+            return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %lld tokens, must have 1 to %d", s,
+                            (long long)n, gpt->config.context);
         }
         status = ppo__check_vocab(gpt, tokens->token + tokens->start[s], (int)n, s);
     }
     return status;
 }
 
-/* One block; attend() is given the queries, keys and values of all rows (rows, 3 width). */
+/* What the rows of a block attend to: from queries, keys and values (rows, 3 width), the results (rows,
+   width). */
 typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, ppo_tensor *qkv, int block, void *user);
 
 static ppo_tensor *ppo__gpt_block_forward(ppo_tape *tape, const ppo_gpt_block *b, ppo_tensor *x, int block,
                                           ppo__attend_fn attend, void *user) {
+    static const int  activation[2] = {PPO_GELU, PPO_IDENTITY};
+    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
     ppo_tensor *y = ppo_tape_layer_norm(tape, x, b->norm_weight[0], b->norm_bias[0]);
     y = attend(tape, ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY), block, user);
-    x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->join_weight, b->join_bias, PPO_IDENTITY));
+    x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
     y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
-    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
-    static const int activation[2] = {PPO_GELU, PPO_IDENTITY};
     return ppo_tape_add(tape, x, ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2));
 }
 
@@ -11964,36 +11892,35 @@ static ppo_tensor *ppo__gpt_rows(ppo_tape *tape, const ppo_gpt *gpt, const int *
                                  int rows, ppo__attend_fn attend, void *user) {
     ppo_tensor *x = ppo_tape_embedding(tape, gpt->token_embedding, token, rows);
     x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, gpt->position_embedding, position, rows));
-    for (int i = 0; i < gpt->config.layers; ++i) {
+    for (int i = 0; i < gpt->config.layers; ++i)
         x = ppo__gpt_block_forward(tape, &gpt->block[i], x, i, attend, user);
-    }
     return ppo_tape_layer_norm(tape, x, gpt->norm_weight, gpt->norm_bias);
 }
 
-typedef struct ppo__whole { /* attention among whole sequences */
+typedef struct ppo__whole {
     int               heads;
     const ppo_tokens *tokens;
 } ppo__whole;
 
 static ppo_tensor *ppo__attend_whole(ppo_tape *tape, ppo_tensor *qkv, int block, void *user) {
     const ppo__whole *whole = (const ppo__whole *)user;
+    (void)block;
     return ppo_tape_attention(tape, qkv, whole->heads, whole->tokens->start, whole->tokens->count);
 }
 
 PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
     if (ppo_tape_status(tape)) return NULL;
-    ppo_status status = gpt ? ppo__check_tokens_for(gpt, tokens)
-                            : ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_forward: gpt is NULL");
+    ppo_status status =
+        ppo__given("ppo_gpt_forward", gpt != NULL) ? ppo__check_tokens_for(gpt, tokens) : PPO_ERROR_ARGUMENT;
     if (!status) status = ppo__params_place(gpt->params, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     ppo__whole whole = {gpt->config.heads, tokens};
     int        rows = tokens->start[tokens->count];
     int       *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
-    for (int s = 0; s < tokens->count && position; ++s) {
+    if (!position) return NULL;
+    for (int s = 0; s < tokens->count; ++s)
         for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) position[i] = i - tokens->start[s];
-    }
-    return position ? ppo__gpt_rows(tape, gpt, tokens->token, position, rows, ppo__attend_whole, &whole)
-                    : NULL;
+    return ppo__gpt_rows(tape, gpt, tokens->token, position, rows, ppo__attend_whole, &whole);
 }
 
 PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
@@ -12011,6 +11938,9 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
 
 /* --------------------------------------------------------------------------------------------------------
    >> 19 Models in files
+
+   The parameters carry their own names and shapes; sizes follow from the arrays, except the number of heads.
+   Texts repeat them for other programs, and must not contradict the arrays.
    -------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -12023,30 +11953,30 @@ static const struct {
                       {"n_head", offsetof(ppo_gpt_config, heads)}};
 enum { PPO__GPT_TEXTS = sizeof ppo__gpt_texts / sizeof *ppo__gpt_texts };
 
+static int ppo__gpt_number(const ppo_gpt_config *config, int i) {
+    return *(const int *)(const void *)((const char *)config + ppo__gpt_texts[i].offset);
+}
+
 PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
-    if (!gpt || !file) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: an argument is NULL");
+    if (!ppo__given("ppo_gpt_put", gpt && file)) return PPO_ERROR_ARGUMENT;
     if (ppo_file_find(file, "transformer.wte.weight"))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: the file has a language model already");
     ppo_status status = ppo__params_fetch(gpt->params);
-    if (!status)
-        status = ppo_file_set_text(file, "format", "pt"); /* without it transformers refuses the file */
+    if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
     for (int i = 0; i < PPO__GPT_TEXTS && !status; ++i) {
         char number[32];
-        snprintf(number, sizeof number, "%d",
-                 *(const int *)((const char *)&gpt->config + ppo__gpt_texts[i].offset));
+        snprintf(number, sizeof number, "%d", ppo__gpt_number(&gpt->config, i));
         status = ppo_file_set_text(file, ppo__gpt_texts[i].name, number);
     }
     return status ? status : ppo__carry_params(file, PPO__SAVE, "", gpt->params, gpt->params->data, 1);
 }
 
+static ppo_status ppo__put_gpt(ppo_file *file, const void *gpt) {
+    return ppo_gpt_put((const ppo_gpt *)gpt, file);
+}
+
 PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path) {
-    ppo_file *file = NULL;
-    if (!gpt || !path) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_save: an argument is NULL");
-    ppo_status status = ppo_file_create(&file);
-    if (!status) status = ppo_gpt_put(gpt, file);
-    if (!status) status = ppo_file_write(file, path);
-    ppo_file_free(file);
-    return status;
+    return ppo__save("ppo_gpt_save", path, ppo__put_gpt, gpt);
 }
 
 /* A dimension of a matrix in the file, 0 if there is no such matrix. */
@@ -12055,7 +11985,7 @@ static int ppo__gpt_size(const ppo_file *file, const char *name, int dimension) 
     return array && array->rank == 2 && array->shape[dimension] <= INT_MAX ? (int)array->shape[dimension] : 0;
 }
 
-/* The sizes are those of the arrays; a text that says otherwise is a contradiction. */
+/* The sizes, from the arrays; the largest of which must be there before a model of these sizes is created. */
 static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *config) {
     const char *heads = ppo_file_text(file, "n_head"), *rest = "";
     char        name[96];
@@ -12073,32 +12003,27 @@ static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *conf
     if (!heads)
         return ppo__file_fail(file->path, "its metadata does not say how many heads it has: no text n_head");
     config->heads = ppo__parse_count(heads, &rest);
-    if (!config->heads || *rest) return ppo__file_fail(file->path, "n_head is \"%.20s\"", heads);
-    if (ppo__check_gpt_config(config)) return ppo__file_blame(file);
-    /* an array of a block that was not counted: a block is not whole */
-    for (int i = 0; i < ppo_file_count(file); ++i) {
+    if (!config->heads || *rest)
+        return ppo__file_fail(file->path, "corrupt file: n_head is \"%.20s\"", heads);
+    if (ppo__check_gpt_config(config)) return ppo__file_corrupt(file);
+    for (int i = 0; i < ppo_file_count(file);
+         ++i) { /* a later block means that an array of this one is missing */
         const char *array = ppo_file_at(file, i)->name, *end;
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
-            return ppo__file_fail(file->path, "%.40s is there, but not %s", array, name);
+            return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
     }
     for (int i = 0; i < PPO__GPT_TEXTS; ++i) {
         const char *text = ppo_file_text(file, ppo__gpt_texts[i].name);
-        int         is = *(const int *)((const char *)config + ppo__gpt_texts[i].offset);
+        int         is = ppo__gpt_number(config, i);
         if (!text || (ppo__parse_count(text, &rest) == is && !*rest)) continue;
-        return ppo__file_fail(file->path, "%s is \"%.20s\", but its arrays say %d", ppo__gpt_texts[i].name,
-                              text, is);
+        return ppo__file_fail(file->path, "corrupt file: %s is \"%.20s\", but its arrays say %d",
+                              ppo__gpt_texts[i].name, text, is);
     }
-    return PPO_OK;
-}
-
-/* The largest arrays must be there before a model of their sizes is made. */
-static ppo_status ppo__check_gpt_room(const ppo_file *file, const ppo_gpt_config *config) {
     int64_t          positions[2] = {config->context, config->width};
     int64_t          qkv[2] = {config->width, 3 * (int64_t)config->width};
     const ppo_array *array;
     ppo_status       status = ppo_file_expect(file, "transformer.wpe.weight", PPO_F32, positions, 2, &array);
     for (int i = 0; i < config->layers && !status; ++i) {
-        char name[96];
         snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.weight", i);
         status = ppo_file_expect(file, name, PPO_F32, qkv, 2, &array);
     }
@@ -12107,25 +12032,22 @@ static ppo_status ppo__check_gpt_room(const ppo_file *file, const ppo_gpt_config
 
 PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt) {
     ppo_gpt_config config;
-    if (!file || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_get: an argument is NULL");
-    *gpt = NULL;
+    ppo_gpt       *made = NULL;
+    if (gpt) *gpt = NULL;
+    if (!ppo__given("ppo_gpt_get", file && gpt)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__get_gpt_config(file, &config);
-    if (!status) status = ppo__check_gpt_room(file, &config);
-    if (!status) status = ppo_gpt_create(&config, gpt);
-    if (!status) {
-        status = ppo__carry_params((ppo_file *)file, PPO__LOAD, "", (*gpt)->params, (*gpt)->params->data, 1);
-    }
-    if (status && *gpt) {
-        ppo_gpt_free(*gpt);
-        *gpt = NULL;
-    }
+    if (!status) status = ppo_gpt_create(&config, &made);
+    if (!status)
+        status = ppo__carry_params((ppo_file *)file, PPO__LOAD, "", made->params, made->params->data, 1);
+    if (status) ppo_gpt_free(made);
+    else *gpt = made;
     return status;
 }
 
 PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
     ppo_file *file = NULL;
-    if (!path || !gpt) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_load: an argument is NULL");
-    *gpt = NULL;
+    if (gpt) *gpt = NULL;
+    if (!ppo__given("ppo_gpt_load", path && gpt)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo_gpt_get(file, gpt);
     ppo_file_free(file);
@@ -12134,6 +12056,14 @@ PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
 
 /* --------------------------------------------------------------------------------------------------------
    >> 20 Sampling
+
+   ppo_generate(), at the end, is the loop: ppo__list_rows() gives free slots to waiting prompts and lists the
+   tokens that the model has not seen; ppo__ask() runs the model on these rows and draws a token for each slot;
+   the slots append them. Keys and values of earlier tokens are cached: keys in pages of PPO__KEY_PAGE
+   positions. The arithmetic of a row is that of training (section 18), so the bits are the same.
+
+   To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_FIELDS, its lines in
+   ppo__probabilities() (and in the sampler of ppo_cuda.cuh, which is tested against it).
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_sampling ppo_sampling_default(void) {
@@ -12141,21 +12071,25 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
     return how;
 }
 
+/* Its settings, for a ppo_sampling that is `base` bytes into a struct. */
+#define PPO__SAMPLING_FIELD(base, name, type, min, max, choices, help) \
+    { #name, PPO_FIELD_##type, (base) + offsetof(ppo_sampling, name), min, max, choices, help, 0 }
+#define PPO__SAMPLING_FIELDS(base)                                                                        \
+    PPO__SAMPLING_FIELD(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),         \
+        PPO__SAMPLING_FIELD(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),        \
+        PPO__SAMPLING_FIELD(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
+        PPO__SAMPLING_FIELD(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"), \
+        PPO__SAMPLING_FIELD(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),   \
+        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL,                                         \
+                            "tokens to sample at most; 0: the context")
+
 static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
-    if (!(how->temperature > 0) || !ppo__finite(how->temperature) || !ppo__finite(1 / how->temperature)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "temperature is %g, must be above 0 and finite",
-                        (double)how->temperature);
-    }
-    if (how->top_k < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "top_k is %d, must not be below 0", how->top_k);
-    if (!(how->top_p > 0 && how->top_p <= 1))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "top_p is %g, must be above 0, up to 1", (double)how->top_p);
-    if (how->max_new < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "max_new is %d, must not be below 0", how->max_new);
-    if (how->eos < -1 || how->eos >= vocab) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "eos is %d, outside 0 .. %d (-1: no token ends a sequence)",
-                        how->eos, vocab - 1);
-    }
-    return PPO_OK;
+    static const ppo_field    fields[] = {PPO__SAMPLING_FIELDS(0)};
+    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
+    ppo_status                status = ppo_settings_check(&settings, how);
+    if (status || how->eos < vocab) return status;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "eos is %d, outside 0 .. %d (-1: no token ends a sequence)", how->eos,
+                    vocab - 1);
 }
 
 static int ppo__descending(const void *a, const void *b) {
@@ -12163,7 +12097,7 @@ static int ppo__descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The smallest probability that top_k and top_p leave. sorted: scratch */
+/* The smallest probability that top_k and top_p keep. sorted: scratch */
 static float ppo__least_kept(const ppo_sampling *how, const float *p, int vocab, float *sorted) {
     int    kept = how->top_k && how->top_k < vocab ? how->top_k : vocab;
     double total = 0, sum = 0;
@@ -12176,7 +12110,7 @@ static float ppo__least_kept(const ppo_sampling *how, const float *p, int vocab,
     return sorted[last];
 }
 
-/* The same, by settings that are checked. */
+/* ppo_sampling_probabilities() by settings that are checked. */
 static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
                                      float *scratch) {
     memcpy(p, logits, vocab * sizeof(float));
@@ -12216,15 +12150,41 @@ static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
         if (threshold < sum) return j;
     }
     do --j;
-    while (j > 0 && !(p[j] > 0)); /* rounding left the sum below the threshold: the last that can be */
+    while (j > 0 && !(p[j] > 0)); /* rounding left the sum below the threshold: the last possible token */
     return j;
 }
 
-typedef struct ppo__seat { /* a place for a sequence while it is sampled */
+/* Sampling on a tape, wherever it computes: from logits (n, vocab), tokens (n, 1), which are ints, and their
+   log-probabilities (n, 1), NaN where the logits are not finite. Each row draws one number. */
+typedef struct ppo__sample_args {
+    const ppo_sampling *how;
+    const ppo_rng      *rng; /* [n] */
+    float              *p;   /* scratch [2 vocab] */
+} ppo__sample_args;
+
+static ppo_status ppo__sample_forward(ppo_node *node) {
+    const ppo__sample_args *args = (const ppo__sample_args *)node->args;
+    int                     vocab = node->in[0]->cols;
+    for (int i = 0; i < node->in[0]->rows; ++i) {
+        const float *row = node->in[0]->data + ppo__at(i, vocab);
+        float       *logp = &node->out[1]->data[i];
+        ppo_rng      rng = args->rng[i];
+        ppo_status   status = ppo__probabilities(args->how, row, vocab, args->p, args->p + vocab);
+        int          token = status ? 0 : ppo__draw(args->p, vocab, &rng);
+        memcpy(&node->out[0]->data[i], &token, sizeof token);
+        if (!status) status = ppo_token_logp(row, &token, 1, vocab, args->how->temperature, logp, NULL);
+        if (status) *logp = NAN;
+    }
+    return PPO_OK;
+}
+
+/* -- the generator -- */
+
+typedef struct ppo__slot { /* the place of one sequence while it is sampled */
     int     sequence;      /* -1: free */
     int     length, end;   /* tokens so far, and at most */
     ppo_rng rng;
-} ppo__seat;
+} ppo__slot;
 
 typedef struct ppo__result { /* of a call */
     int           *text;     /* (room, context) */
@@ -12233,36 +12193,35 @@ typedef struct ppo__result { /* of a call */
     unsigned char *ended;
 } ppo__result;
 
-enum { PPO__KEYS = 64 }; /* positions whose keys lie together */
+enum { PPO__KEY_PAGE = 64 };
 
 struct ppo_generator {
     const ppo_gpt *gpt;
     ppo__arena     memory;
     ppo_tape      *tape;
     int            slots;
-    ppo__seat     *slot;
-    /* Per block and slot: keys as [chunk] (width, PPO__KEYS), so that a row of them is a row of a matrix
-       product and what is read lies together; values as (context, width). */
+    ppo__slot     *slot;
+    /* Per block and slot: keys as [page] (width, PPO__KEY_PAGE), so that a page is a matrix that queries are
+       multiplied with, read without gaps; values as (context, width). */
     size_t     slot_keys, slot_values; /* floats */
     ppo__arena numbers;                /* where the tape computes: keys and values */
     float     *keys, *values;
     float     *embedding; /* (width, vocab), the token embedding transposed */
     float     *scores;    /* (heads, context) */
     float     *p;         /* [2 vocab] */
-    /* What is asked of the model at once: tokens at positions of slots; and the last row of each slot. */
+    /* Rows that the model is run on: tokens at positions of slots; and the last row of each slot that asks for
+       a token. */
     int         rows, asked;
     int        *row_token, *row_position, *row_slot, *last;
     const int  *position_there, *slot_there; /* the same on a device */
-    ppo_rng    *rng;                         /* [slots] of each that asks, */
-    int        *drawn;                       /* [slots] the tokens that they get, */
+    ppo_rng    *rng;                         /* [slots] of each that asks */
+    int        *drawn;                       /* [slots] the tokens that they get */
     float      *drawn_logp;
     size_t      reserved; /* rows that the tape has memory for */
     ppo__arena  results_memory;
-    ppo__result results[2]; /* of this call, and of the one before, which may be its prompts */
+    ppo__result results[2]; /* of this call, and of the previous one, which may be its prompts */
     int         room, turn; /* sequences that they have room for; which of them is this call's */
 };
-
-static ppo__result *ppo__results_now(ppo_generator *g) { return &g->results[g->turn]; }
 
 PPO_DEF void ppo_generator_free(ppo_generator *g) {
     if (!g) return;
@@ -12282,8 +12241,8 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     ppo_tape_record(g->tape, 0);
     g->numbers.device = g->tape->device;
     g->slot_values = ppo__at(c->context, c->width);
-    g->slot_keys = ppo__at(c->context / PPO__KEYS + !!(c->context % PPO__KEYS), PPO__KEYS) * c->width;
-    g->slot = (ppo__seat *)ppo__arena_array(&g->memory, slots, sizeof *g->slot);
+    g->slot_keys = ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * c->width;
+    g->slot = (ppo__slot *)ppo__arena_array(&g->memory, slots, sizeof *g->slot);
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
     g->embedding = (float *)ppo__arena_array(&g->memory, ppo__at(c->vocab, c->width), sizeof(float));
@@ -12293,7 +12252,7 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     g->row_position = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
     g->row_slot = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
     g->last = (int *)ppo__arena_array(&g->memory, slots, sizeof(int));
-    g->rng = (ppo_rng *)ppo__arena_array(&g->memory, slots, sizeof *g->rng);
+    g->rng = (ppo_rng *)ppo__arena_zeros(&g->memory, slots, sizeof *g->rng);
     g->drawn = (int *)ppo__arena_array(&g->memory, slots, sizeof(int));
     g->drawn_logp = (float *)ppo__arena_array(&g->memory, slots, sizeof(float));
     int taken = g->slot && g->keys && g->values && g->embedding && g->scores && g->p && g->row_token &&
@@ -12302,8 +12261,8 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
 }
 
 PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
-    if (!gpt || !generator) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generator_create: an argument is NULL");
-    *generator = NULL;
+    if (generator) *generator = NULL;
+    if (!ppo__given("ppo_generator_create", gpt && generator)) return PPO_ERROR_ARGUMENT;
     if (slots < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generator_create: %d slots", slots);
     ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
@@ -12315,32 +12274,24 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_gener
     return status;
 }
 
-/* Attention of rows to what their slots keep, which they join first. The chains of multiply-adds are those of
-   ppo__attend(), so the bits are the same. */
+/* -- attention of rows to what their slots keep, after adding their own keys and values -- */
+
 typedef struct ppo__cached_args {
     ppo_generator *generator;
     int            block;
 } ppo__cached_args;
 
-/* Keeps the key and the value of a row (3 width). */
-static void ppo__keep(const ppo_generator *g, const float *row, int position, float *keys, float *values) {
-    int width = g->gpt->config.width;
-    keys += ppo__at(position - position % PPO__KEYS, width) + position % PPO__KEYS;
-    for (int j = 0; j < width; ++j) keys[ppo__at(j, PPO__KEYS)] = row[width + j];
-    memcpy(values + ppo__at(position, width), row + 2 * width, width * sizeof(float));
-}
-
 /* What the heads make of a row's queries q, and of `seen` keys and values. First all scores, then all
-   softmaxes, then all sums of values: what is computed next need not wait for what was computed last. */
+   softmaxes, then all sums of values: consecutive computations do not depend on each other. */
 static void ppo__attend_row(const ppo_generator *g, const float *q, int seen, const float *keys,
                             const float *values, float *out) {
     const ppo__kernels *k = ppo__k();
     int                 width = g->gpt->config.width, heads = g->gpt->config.heads, size = width / heads;
-    for (int i = 0; i < seen; i += PPO__KEYS, keys += ppo__at(PPO__KEYS, width)) {
-        int n = seen - i < PPO__KEYS ? seen - i : (int)PPO__KEYS;
+    for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
+        int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
         for (int h = 0; h < heads; ++h) {
-            k->gemm(1, n, size, q + ppo__at(h, size), size, 1, keys + ppo__at(h * size, PPO__KEYS), PPO__KEYS,
-                    NULL, 0, g->scores + ppo__at(h, seen) + i, n);
+            k->gemm(1, n, size, q + ppo__at(h, size), size, 1, keys + ppo__at(h * size, PPO__KEY_PAGE),
+                    PPO__KEY_PAGE, NULL, 0, g->scores + ppo__at(h, seen) + i, n);
         }
     }
     for (int h = 0; h < heads; ++h) k->softmax(1 / sqrtf((float)size), g->scores + ppo__at(h, seen), seen);
@@ -12354,13 +12305,16 @@ static ppo_status ppo__cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     const ppo_generator    *g = args->generator;
     const ppo_tensor       *qkv = node->in[0];
+    int                     width = qkv->cols / 3;
     for (int i = 0; i < qkv->rows; ++i) {
+        int          position = g->row_position[i], in_page = position % PPO__KEY_PAGE;
         size_t       cache = ppo__at(args->block, g->slots) + (size_t)g->row_slot[i];
         float       *keys = g->keys + cache * g->slot_keys, *values = g->values + cache * g->slot_values;
+        float       *key = keys + ppo__at(position - in_page, width) + in_page;
         const float *row = qkv->data + ppo__at(i, qkv->cols);
-        ppo__keep(g, row, g->row_position[i], keys, values);
-        ppo__attend_row(g, row, g->row_position[i] + 1, keys, values,
-                        node->out[0]->data + ppo__at(i, qkv->cols / 3));
+        for (int j = 0; j < width; ++j) key[ppo__at(j, PPO__KEY_PAGE)] = row[width + j];
+        memcpy(values + ppo__at(position, width), row + 2 * width, width * sizeof(float));
+        ppo__attend_row(g, row, position + 1, keys, values, node->out[0]->data + ppo__at(i, width));
     }
     return PPO_OK;
 }
@@ -12372,11 +12326,13 @@ static ppo_tensor *ppo__attend_cached(ppo_tape *tape, ppo_tensor *qkv, int block
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
 }
 
+/* -- prompts and results -- */
+
 static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
     return prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - prompts->start[s];
 }
 
-/* Prompt s, so many times. */
+/* Adds prompt s so many times. */
 static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int s, int times) {
     int        n = ppo__prompt_length(prompts, s);
     ppo_status status = PPO_OK;
@@ -12391,7 +12347,7 @@ static ppo_status ppo__check_prompts(const ppo_gpt *gpt, const ppo_tokens *promp
         int64_t all = (int64_t)prompts->start[s + 1] - prompts->start[s];
         int     n = ppo__prompt_length(prompts, s);
         if (n < 1 || n > all) {
-            status = ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %d of %.0f tokens", s, n, (double)all);
+            status = ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %d of %lld tokens", s, n, (long long)all);
         } else if (n >= gpt->config.context) {
             status = ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %d tokens, which leaves no room in %d", s, n,
                               gpt->config.context);
@@ -12400,170 +12356,40 @@ static ppo_status ppo__check_prompts(const ppo_gpt *gpt, const ppo_tokens *promp
     return status;
 }
 
-static ppo_status ppo__take_result(ppo__arena *memory, size_t count, size_t context, ppo__result *out) {
-    out->text = (int *)ppo__arena_array(memory, count * context, sizeof(int));
-    out->logp = (float *)ppo__arena_array(memory, count * context, sizeof(float));
-    out->length = (int *)ppo__arena_array(memory, count + 1, sizeof(int));
-    out->prompt = (int *)ppo__arena_array(memory, count, sizeof(int));
-    out->ended = (unsigned char *)ppo__arena_array(memory, count, 1);
-    int taken = out->text && out->logp && out->length && out->prompt && out->ended;
-    return taken ? PPO_OK : PPO_ERROR_MEMORY;
-}
-
-/* The prompts begin the sequences. They may be what the last call made, so that outlasts this. */
+/* Starts the sequences with their prompts. These may be results of the previous call, whose memory therefore
+   lasts until they are copied. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
-    size_t      context = (size_t)g->gpt->config.context;
-    ppo__arena  grown = {NULL, NULL};
-    ppo__result results[2] = {g->results[0], g->results[1]};
-    ppo_status  status = PPO_OK;
-    for (int k = 0; k < 2 && prompts->count > g->room && !status; ++k)
-        status = ppo__take_result(&grown, (size_t)prompts->count, context, &results[k]);
-    if (status) return ppo__arena_free(&grown), status;
+    const size_t context = (size_t)g->gpt->config.context, count = (size_t)prompts->count;
+    ppo__arena   grown = {NULL, NULL};
+    ppo__result  results[2] = {g->results[0], g->results[1]};
+    for (int k = 0; k < 2 && prompts->count > g->room; ++k) {
+        ppo__result *r = &results[k];
+        r->text = (int *)ppo__arena_array(&grown, count * context, sizeof(int));
+        r->logp = (float *)ppo__arena_array(&grown, count * context, sizeof(float));
+        r->length = (int *)ppo__arena_array(&grown, count + 1, sizeof(int));
+        r->prompt = (int *)ppo__arena_array(&grown, count, sizeof(int));
+        r->ended = (unsigned char *)ppo__arena_array(&grown, count, 1);
+        if (!r->text || !r->logp || !r->length || !r->prompt || !r->ended)
+            return ppo__arena_free(&grown), PPO_ERROR_MEMORY;
+    }
     g->turn ^= 1;
     const ppo__result *out = &results[g->turn];
     for (int s = 0; s < prompts->count; ++s) {
-        size_t at = s * context;
-        int    n = out->prompt[s] = ppo__prompt_length(prompts, s);
-        memcpy(out->text + at, prompts->token + prompts->start[s], n * sizeof(int));
-        memset(out->logp + at, 0, n * sizeof(float));
+        int n = out->prompt[s] = ppo__prompt_length(prompts, s);
+        memcpy(out->text + s * context, prompts->token + prompts->start[s], n * sizeof(int));
+        memset(out->logp + s * context, 0, n * sizeof(float));
     }
+    if (prompts->count <= g->room) return PPO_OK;
     memcpy(g->results, results, sizeof results);
-    if (!grown.page) return PPO_OK;
     ppo__arena_free(&g->results_memory);
     g->results_memory = grown;
     g->room = prompts->count;
     return PPO_OK;
 }
 
-/* Gives free slots to the prompts that wait, and lists the rows that every slot has to ask: a whole
-   prompt, or the token sampled last. */
-static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count, int *waiting) {
-    const ppo__result *out = ppo__results_now(g);
-    int                context = g->gpt->config.context;
-    g->rows = g->asked = 0;
-    for (int k = 0; k < g->slots; ++k) {
-        ppo__seat *slot = &g->slot[k];
-        int        from = slot->length - 1;
-        if (slot->sequence < 0 && *waiting < count) {
-            slot->sequence = (*waiting)++;
-            slot->length = out->prompt[slot->sequence];
-            slot->end =
-                how->max_new && how->max_new < context - slot->length ? slot->length + how->max_new : context;
-            slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)slot->sequence);
-            from = 0;
-        }
-        if (slot->sequence < 0) continue;
-        for (int i = from; i < slot->length; ++i, ++g->rows) {
-            g->row_token[g->rows] = out->text[ppo__at(slot->sequence, context) + i];
-            g->row_position[g->rows] = i;
-            g->row_slot[g->rows] = k;
-        }
-        g->last[g->asked++] = g->rows - 1;
-    }
-}
-
-static ppo__seat *ppo__seat_asking(ppo_generator *g, int i) { return &g->slot[g->row_slot[g->last[i]]]; }
-
-static ppo_status ppo__bad_logits(const ppo__seat *slot, ppo_status status) {
-    return ppo_fail(status, "the logits are not finite (sequence %d, position %d)", slot->sequence,
-                    slot->length - 1);
-}
-
-/* Draws a token for each slot that asks, from its row of logits. */
-static ppo_status ppo__draw_tokens(ppo_generator *g, const ppo_tensor *logits, const ppo_sampling *how) {
-    int vocab = logits->cols;
-    for (int i = 0; i < g->asked; ++i) {
-        ppo__seat   *slot = ppo__seat_asking(g, i);
-        const float *row = logits->data + ppo__at(i, vocab);
-        ppo_status   status = ppo__probabilities(how, row, vocab, g->p, g->p + vocab);
-        if (!status) g->drawn[i] = ppo__draw(g->p, vocab, &slot->rng);
-        if (!status)
-            status = ppo_token_logp(row, &g->drawn[i], 1, vocab, how->temperature, &g->drawn_logp[i], NULL);
-        if (status) return ppo__bad_logits(slot, status);
-    }
-    return PPO_OK;
-}
-
-/* The same on a device. */
-static ppo_status ppo__draw_tokens_there(ppo_generator *g, const ppo_tensor *logits,
-                                         const ppo_sampling *how) {
-    ppo__device *device = g->tape->device;
-    for (int i = 0; i < g->asked; ++i) {
-        ppo__seat *slot = ppo__seat_asking(g, i);
-        g->rng[i] = slot->rng;
-        ppo_rng_u32(&slot->rng);
-    }
-    device->sample(device, logits->data, g->asked, logits->cols, how, g->rng, g->drawn, g->drawn_logp);
-    ppo_status status = device->settle(device);
-    for (int i = 0; i < g->asked && status == PPO_ERROR_NUMERIC; ++i) {
-        if (!ppo__finite(g->drawn_logp[i])) return ppo__bad_logits(ppo__seat_asking(g, i), status);
-    }
-    return status;
-}
-
-/* A slot gets its next token. */
-static void ppo__seat_token(ppo_generator *g, ppo__seat *slot, int token, float logp,
-                            const ppo_sampling *how) {
-    const ppo__result *out = ppo__results_now(g);
-    int                s = slot->sequence;
-    size_t             at = ppo__at(s, g->gpt->config.context) + slot->length;
-    out->text[at] = token;
-    out->logp[at] = logp;
-    out->ended[s] = token == how->eos;
-    out->length[s] = ++slot->length;
-    if (token == how->eos || slot->length == slot->end) slot->sequence = -1;
-}
-
-/* The logits (asked, vocab) of what is asked. */
-static ppo_tensor *ppo__ask(ppo_generator *g) {
-    const ppo_gpt_config *c = &g->gpt->config;
-    ppo_tape             *tape = g->tape;
-    ppo_tape_reset(tape);
-    ppo_tensor *x =
-        ppo__gpt_rows(tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
-    x = ppo_tape_embedding(tape, x, g->last, g->asked);
-    if (tape->device) return ppo_gpt_logits(tape, g->gpt, x);
-    return ppo_tape_matmul(tape, x, ppo_tape_constant(tape, g->embedding, c->width, c->vocab));
-}
-
-static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
-    ppo_tensor *logits = ppo__ask(g);
-    ppo_status  status = ppo_tape_status(g->tape);
-    if (!status)
-        status = g->tape->device ? ppo__draw_tokens_there(g, logits, how) : ppo__draw_tokens(g, logits, how);
-    for (int i = 0; i < g->asked && !status; ++i)
-        ppo__seat_token(g, ppo__seat_asking(g, i), g->drawn[i], g->drawn_logp[i], how);
-    return status;
-}
-
-/* The memory takes its lasting size with a step that none of these prompts exceeds: the longest in each slot.
-   When which prompt gets a slot depends on what is sampled. */
-static ppo_status ppo__generator_reserve(ppo_generator *g, int count) {
-    int longest = 0, slots = g->slots < count ? g->slots : count;
-    for (int s = 0; s < count; ++s) {
-        int n = ppo__results_now(g)->prompt[s];
-        longest = n > longest ? n : longest;
-    }
-    if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
-    g->rows = 0;
-    for (int k = 0; k < slots; ++k) {
-        for (int i = 0; i < longest; ++i, ++g->rows) {
-            g->row_token[g->rows] = 0;
-            g->row_position[g->rows] = i;
-            g->row_slot[g->rows] = k;
-        }
-        g->last[k] = g->rows - 1;
-    }
-    g->asked = slots;
-    if (ppo__ask(g)) g->reserved = ppo__at(slots, longest);
-    return ppo__tape_settle(g->tape);
-}
-
-/* The sequences one behind another. They move to the left only, so it is done in place. */
-static void ppo__pack_samples(ppo_generator *g, int count, ppo_samples *samples) {
-    const ppo__result *out = ppo__results_now(g);
-    size_t             context = (size_t)g->gpt->config.context;
-    int                at = 0;
+/* Packs the sequences. They move to the left only, so it is done in place. */
+static void ppo__pack_samples(const ppo__result *out, size_t context, int count, ppo_samples *samples) {
+    int at = 0;
     for (int s = 0; s < count; ++s) {
         int n = out->length[s];
         memmove(out->text + at, out->text + s * context, n * sizeof(int));
@@ -12580,11 +12406,108 @@ static void ppo__pack_samples(ppo_generator *g, int count, ppo_samples *samples)
     samples->ended = out->ended;
 }
 
+/* -- a step: the model's rows, and a token for each slot -- */
+
+/* Adds a row: a token at a position of slot k. */
+static void ppo__add_row(ppo_generator *g, int token, int position, int k) {
+    g->row_token[g->rows] = token;
+    g->row_position[g->rows] = position;
+    g->row_slot[g->rows++] = k;
+}
+
+/* Gives free slots to the prompts that wait, and lists the rows of each slot: a whole prompt, or the token
+   sampled last. */
+static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count, int *waiting) {
+    const ppo__result *out = &g->results[g->turn];
+    int                context = g->gpt->config.context;
+    g->rows = g->asked = 0;
+    for (int k = 0; k < g->slots; ++k) {
+        ppo__slot *slot = &g->slot[k];
+        int        from = slot->length - 1;
+        if (slot->sequence < 0 && *waiting < count) {
+            int n = out->prompt[*waiting];
+            slot->sequence = (*waiting)++;
+            slot->length = n;
+            slot->end = how->max_new && how->max_new < context - n ? n + how->max_new : context;
+            slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)slot->sequence);
+            from = 0;
+        }
+        if (slot->sequence < 0) continue;
+        for (int i = from; i < slot->length; ++i)
+            ppo__add_row(g, out->text[ppo__at(slot->sequence, context) + i], i, k);
+        g->last[g->asked++] = g->rows - 1;
+    }
+}
+
+/* Runs the model on the rows, and draws a token for each slot that asks. */
+static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
+    static const ppo_op    op = {"sample", 2, ppo__sample_forward, NULL};
+    const ppo_gpt_config  *c = &g->gpt->config;
+    const ppo__sample_args args = {how, g->rng, g->p};
+    ppo_tape              *tape = g->tape;
+    ppo_tape_reset(tape);
+    ppo_tensor *x =
+        ppo__gpt_rows(tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
+    x = ppo_tape_embedding(tape, x, g->last, g->asked);
+    x = tape->device ? ppo_gpt_logits(tape, g->gpt, x)
+                     : ppo_tape_matmul(tape, x, ppo_tape_constant(tape, g->embedding, c->width, c->vocab));
+    ppo_node *node = x ? ppo_tape_apply(tape, &op, &x, 1, g->asked, 1, &args, sizeof args) : NULL;
+    if (node) {
+        ppo__tape_read(tape, node->out[0]->data, (size_t)g->asked, (float *)(void *)g->drawn);
+        ppo__tape_read(tape, node->out[1]->data, (size_t)g->asked, g->drawn_logp);
+    }
+    return ppo__tape_settle(tape);
+}
+
+static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
+    const ppo__result *out = &g->results[g->turn];
+    for (int i = 0; i < g->asked; ++i) g->rng[i] = g->slot[g->row_slot[g->last[i]]].rng;
+    ppo_status status = ppo__ask(g, how);
+    if (status && status != PPO_ERROR_NUMERIC) return status;
+    for (int i = 0; i < g->asked; ++i) {
+        ppo__slot *slot = &g->slot[g->row_slot[g->last[i]]];
+        int        s = slot->sequence;
+        size_t     at = ppo__at(s, g->gpt->config.context) + slot->length;
+        if (!ppo__finite(g->drawn_logp[i])) {
+            return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)", s,
+                            slot->length - 1);
+        }
+        ppo_rng_u32(&slot->rng); /* which the operation drew from a copy */
+        out->text[at] = g->drawn[i];
+        out->logp[at] = g->drawn_logp[i];
+        out->ended[s] = g->drawn[i] == how->eos;
+        out->length[s] = ++slot->length;
+        if (out->ended[s] || slot->length == slot->end) slot->sequence = -1;
+    }
+    return status;
+}
+
+/* Brings the tape's memory to its final size with a step that none of these prompts exceeds: the longest in
+   each slot. Which prompts share a step later depends on what is sampled. */
+static ppo_status ppo__generator_reserve(ppo_generator *g, int count) {
+    const ppo_sampling how = ppo_sampling_default();
+    int                longest = 0, slots = g->slots < count ? g->slots : count;
+    for (int s = 0; s < count; ++s) {
+        int n = g->results[g->turn].prompt[s];
+        longest = n > longest ? n : longest;
+    }
+    if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
+    g->rows = 0;
+    g->asked = slots;
+    for (int k = 0; k < slots; ++k) {
+        for (int i = 0; i < longest; ++i) ppo__add_row(g, 0, i, k);
+        g->last[k] = g->rows - 1;
+    }
+    ppo_status status = ppo__ask(g, &how);
+    if (status == PPO_ERROR_NUMERIC) status = PPO_OK; /* the first step says where */
+    if (!status) g->reserved = ppo__at(slots, longest);
+    return status;
+}
+
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples) {
     ppo_generator *g = generator;
-    if (!g || !prompts || !how || !samples)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generate: an argument is NULL");
+    if (!ppo__given("ppo_generate", g && prompts && how && samples)) return PPO_ERROR_ARGUMENT;
     const ppo_gpt_config *c = &g->gpt->config;
     const int             count = prompts->count;
     ppo_status            status = ppo__check_sampling(how, c->vocab);
@@ -12592,25 +12515,34 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
     if (!status) status = ppo__begin_results(g, prompts);
     if (!status) status = ppo__params_place(g->gpt->params, g->tape->device);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
-    if (status) return ppo__settle(g->tape->device, status);
-    if (!g->tape->device)
+    if (!status && !g->tape->device)
         ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding,
                             c->vocab);
+    if (!status) status = ppo__generator_reserve(g, count);
     for (int k = 0; k < g->slots; ++k) g->slot[k].sequence = -1;
-    status = ppo__generator_reserve(g, count);
     for (int waiting = 0; !status;) {
         ppo__list_rows(g, how, count, &waiting);
         if (!g->rows) break;
         status = ppo__sample_step(g, how);
     }
     if (status) return ppo__settle(g->tape->device, status);
-    ppo__pack_samples(g, count, samples);
+    ppo__pack_samples(&g->results[g->turn], (size_t)c->context, count, samples);
     return PPO_OK;
 }
 
 /* --------------------------------------------------------------------------------------------------------
    >> 21 Fine-tuning and reward models
+
+   ppo__fit_train() is the loop of all fine-tuning: epochs of shuffled batches, ppo__fit_step() for each. An
+   item is a sequence or a pair of sequences; a batch of items is a gradient step; a micro-batch is the part of
+   it in memory at once. ppo__gradients() adds up the gradients of a batch's micro-batches, for PPO on tokens as
+   well.
+
+   To add an objective: a constant beside PPO__SFT, its loss in ppo__fit_loss(), a public function that calls
+   ppo__fit_train().
    -------------------------------------------------------------------------------------------------------- */
+
+/* -- responses -- */
 
 /* The position of the first token of sequence s that is not given. */
 static int ppo__first_response(const ppo_tokens *tokens, int s) {
@@ -12625,48 +12557,39 @@ static int ppo__response_length(const ppo_tokens *tokens, int s) {
 
 PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
     int n = 0;
-    for (int s = 0; tokens && s < sequence; ++s) n += ppo__response_length(tokens, s);
+    for (int s = 0; tokens && s < sequence && s < tokens->count; ++s) n += ppo__response_length(tokens, s);
     return n;
 }
 
-/* The rows that predict those tokens, and the tokens: both [n], on the tape. */
-static ppo_status ppo__response_list(ppo_tape *tape, const ppo_tokens *tokens, int *n, int **row,
-                                     int **token) {
-    *n = ppo_response_row(tokens, tokens->count);
-    if (!*n) return ppo_fail(PPO_ERROR_ARGUMENT, "there is no token behind the prompts");
-    *row = (int *)ppo__tape_take(tape, (size_t)*n, sizeof **row);
-    *token = (int *)ppo__tape_take(tape, (size_t)*n, sizeof **token);
-    if (!*row || !*token) return PPO_ERROR_MEMORY;
-    for (int s = 0, at = 0; s < tokens->count; ++s) {
-        int first = tokens->start[s] + ppo__first_response(tokens, s),
-            length = ppo__response_length(tokens, s);
-        for (int i = 0; i < length; ++i, ++at) {
-            (*row)[at] = first + i - 1;
-            (*token)[at] = tokens->token[first + i];
-        }
-    }
-    return PPO_OK;
-}
-
 PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens,
-                                      float temperature, int parts) {
+                                      float temperature, int want) {
     ppo_response out;
-    int          n = 0, *row = NULL, *token = NULL;
     memset(&out, 0, sizeof out);
     ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
     if (!x) return out;
-    if (!(parts & (PPO_POLICY | PPO_VALUE))) {
-        ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_response: no part of %d is there", parts));
+    int n = ppo_response_row(tokens, tokens->count), at = 0;
+    if (!n || !(want & (PPO_POLICY | PPO_VALUE))) {
+        ppo__tape_fail(tape,
+                       n ? ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_response: no output of %d exists", want)
+                         : ppo_fail(PPO_ERROR_ARGUMENT, "there is no token after the prompts"));
         return out;
     }
-    ppo_status status = ppo__response_list(tape, tokens, &n, &row, &token);
-    if (status) return ppo__tape_fail(tape, status), out;
+    int *row = (int *)ppo__tape_take(tape, (size_t)n, sizeof *row); /* the rows that predict these tokens, */
+    int *token = (int *)ppo__tape_take(tape, (size_t)n, sizeof *token); /* and the tokens */
+    if (!row || !token) return out;
+    for (int s = 0; s < tokens->count; ++s) {
+        int first = tokens->start[s] + ppo__first_response(tokens, s);
+        for (int i = first; i < tokens->start[s + 1]; ++i, ++at) {
+            row[at] = i - 1;
+            token[at] = tokens->token[i];
+        }
+    }
     x = ppo_tape_embedding(tape, x, row, n);
-    if (parts & PPO_POLICY) {
+    if (want & PPO_POLICY) {
         out.logits = ppo_gpt_logits(tape, gpt, x);
         ppo_tape_categorical(tape, out.logits, token, temperature, &out.logp, &out.entropy);
     }
-    if (parts & PPO_VALUE) out.value = ppo_gpt_score(tape, gpt, x);
+    if (want & PPO_VALUE) out.value = ppo_gpt_score(tape, gpt, x);
     return out;
 }
 
@@ -12684,9 +12607,8 @@ static ppo_status ppo__sequence_sum_forward(ppo_node *node) {
 static void ppo__sequence_sum_backward(ppo_node *node) {
     const ppo_tokens *tokens = *(const ppo_tokens *const *)node->args;
     float            *dx = node->in[0]->grad;
-    for (int s = 0; s < tokens->count; ++s) {
+    for (int s = 0; s < tokens->count; ++s)
         for (int i = ppo__response_length(tokens, s); i > 0; --i) *dx++ += node->out[0]->grad[s];
-    }
 }
 
 PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const ppo_tokens *tokens) {
@@ -12708,6 +12630,136 @@ PPO_DEF ppo_tensor *ppo_gpt_sequence_score(ppo_tape *tape, const ppo_gpt *gpt, c
     return ppo_gpt_score(tape, gpt, ppo_tape_embedding(tape, x, last, tokens->count));
 }
 
+/* The sum of logp over each sequence (count, 1); 0 for sequences that are all given. */
+static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
+    if (!ppo_response_row(tokens, tokens->count)) {
+        float *zeros = (float *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *zeros);
+        if (zeros) memset(zeros, 0, tokens->count * sizeof(float));
+        return zeros ? ppo_tape_constant(tape, zeros, tokens->count, 1) : NULL;
+    }
+    ppo_response out = ppo_gpt_response(tape, gpt, tokens, 1, PPO_POLICY);
+    return ppo_tape_sequence_sum(tape, out.logp, tokens);
+}
+
+/* For each sequence of the data the number that `what` computes, a batch at a time. */
+typedef ppo_tensor *(*ppo__measure_fn)(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
+
+static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int batch, ppo__measure_fn what,
+                               float *numbers) {
+    ppo_tape  *tape = NULL;
+    ppo_tokens now = {0, NULL, NULL, NULL, NULL};
+    if (batch < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "a batch of %d sequences", batch);
+    ppo_status status = ppo__check_tokens_for(gpt, data);
+    if (!status) status = ppo__tape_create_on(ppo__device_in_use, &tape);
+    if (!status) ppo_tape_record(tape, 0);
+    for (int s = 0; !status && s < data->count; s += now.count) {
+        ppo_tokens_clear(&now);
+        for (int i = s; i < data->count && i - s < batch && !status; ++i)
+            status = ppo_tokens_add_from(&now, data, i);
+        ppo_tape_reset(tape);
+        ppo_tensor *x = status ? NULL : what(tape, gpt, &now);
+        if (x) ppo__tape_read(tape, x->data, (size_t)now.count, numbers + s);
+        if (!status) status = ppo__tape_settle(tape);
+        for (int i = s; i < s + now.count && !status; ++i) {
+            if (ppo__finite(numbers[i])) continue;
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", i, (double)numbers[i]);
+        }
+    }
+    ppo_tokens_free(&now);
+    ppo_tape_free(tape);
+    return status;
+}
+
+/* Has the model a score? */
+static ppo_status ppo__check_score(const char *function, const ppo_gpt *gpt) {
+    return gpt->score_weight ? PPO_OK : ppo_fail(PPO_ERROR_ARGUMENT, "%s: the model has no score", function);
+}
+
+PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score) {
+    if (!ppo__given("ppo_gpt_scores", gpt && data && score)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__check_score("ppo_gpt_scores", gpt);
+    return status ? status : ppo__measure(gpt, data, batch, ppo_gpt_sequence_score, score);
+}
+
+PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp) {
+    if (!ppo__given("ppo_gpt_logp", gpt && data && logp)) return PPO_ERROR_ARGUMENT;
+    return ppo__measure(gpt, data, batch, ppo__sequence_logp, logp);
+}
+
+/* -- gradients of a batch, a micro-batch at a time: for fine-tuning and for PPO -- */
+
+typedef struct ppo__learner {
+    ppo_tape         *tape;
+    const ppo_tokens *data[2]; /* an item is a sequence of data[0], with one of data[1] if that is not NULL */
+    ppo_tokens        batch[2]; /* the sequences of the micro-batch */
+    int               micro_batch;
+    int               done;   /* items of the batch that came before the micro-batch */
+    int64_t           tokens; /* trained on since the start */
+    /* The loss of the micro-batch item[0 .. batch[0].count - 1]: a mean over *weight tokens or pairs. */
+    ppo_tensor *(*loss)(void *user, const int *item, float *weight);
+    void *user;
+} ppo__learner;
+
+static void ppo__learner_free(ppo__learner *learner) {
+    ppo_tape_free(learner->tape);
+    for (int k = 0; k < 2; ++k) ppo_tokens_free(&learner->batch[k]);
+}
+
+/* Makes n items the micro-batch. */
+static ppo_status ppo__gather_items(ppo__learner *learner, const int *item, int n) {
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < 2 && learner->data[k]; ++k) {
+        ppo_tokens_clear(&learner->batch[k]);
+        for (int i = 0; i < n && !status; ++i)
+            status = ppo_tokens_add_from(&learner->batch[k], learner->data[k], item[i]);
+    }
+    return status;
+}
+
+/* Adds the gradient of the micro-batch's loss times its weight, and the weight to *total. */
+static ppo_status ppo__add_gradient(ppo__learner *learner, const int *item, double *total) {
+    float weight = 0;
+    ppo_tape_reset(learner->tape);
+    ppo_tensor *loss = learner->loss(learner->user, item, &weight);
+    *total += weight;
+    return ppo_tape_backward(learner->tape, ppo_tape_scale(learner->tape, loss, weight, 0));
+}
+
+/* The same for a batch of n items: its gradient, once divided by *total. */
+static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, double *total) {
+    ppo_status status = PPO_OK;
+    *total = 0;
+    for (int i = 0; i < n && !status; i += learner->micro_batch) {
+        learner->done = i;
+        status =
+            ppo__gather_items(learner, item + i, n - i < learner->micro_batch ? n - i : learner->micro_batch);
+        if (!status) status = ppo__add_gradient(learner, item + i, total);
+        for (int k = 0; k < 2 && learner->data[k]; ++k)
+            learner->tokens += learner->batch[k].start[learner->batch[k].count];
+    }
+    return status;
+}
+
+/* Brings memory to its final size with a micro-batch that no other exceeds: sequences of `longest` tokens (of
+   each of a pair), all but the first of them to be learned. The items may be any. */
+static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, const int longest[2]) {
+    double     total = 0;
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < 2 && longest[k] && !status; ++k) {
+        int *zeros = (int *)ppo__alloc(longest[k] * sizeof(int));
+        if (!zeros) status = PPO_ERROR_MEMORY;
+        for (int i = 0; i < learner->micro_batch && !status; ++i)
+            status = ppo_tokens_add(&learner->batch[k], zeros, longest[k], 1);
+        ppo__free(zeros);
+    }
+    if (!status) status = ppo__add_gradient(learner, item, &total);
+    status = ppo__settle(learner->tape->device, status);
+    ppo_tape_reset(learner->tape);
+    return status;
+}
+
+/* -- fine-tuning -- */
+
 PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
     ppo_fit_config c;
     memset(&c, 0, sizeof c);
@@ -12722,255 +12774,74 @@ PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
     return c;
 }
 
-static ppo_status ppo__check_fit(const ppo_fit_config *c) {
-    if (c->epochs < 1 || c->batch_size < 1 || c->micro_batch < 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "epochs is %d, batch_size %d, micro_batch %d: must be 1, 1 and 0 or more", c->epochs,
-                        c->batch_size, c->micro_batch);
-    }
-    if (!(c->learning_rate > 0) || !ppo__finite(c->learning_rate)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "learning_rate is %g, must be above 0", (double)c->learning_rate);
-    }
-    if (c->learning_rate_schedule < PPO_CONSTANT || c->learning_rate_schedule > PPO_COSINE)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no schedule %d here", c->learning_rate_schedule);
-    if (!(c->warmup >= 0 && c->warmup < 1))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "warmup is %g, must be 0 or more, below 1", (double)c->warmup);
-    if (!(c->weight_decay >= 0 && c->weight_decay <= FLT_MAX)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "weight_decay is %g, must be 0 or more, and finite",
-                        (double)c->weight_decay);
-    }
-    if (!(c->max_grad_norm >= 0)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "max_grad_norm is %g, must be 0 or more",
-                        (double)c->max_grad_norm);
-    }
-    return PPO_OK;
+#define PPO__FIT_FIELD(name, type, min, max, choices, help) \
+    { #name, PPO_FIELD_##type, offsetof(ppo_fit_config, name), min, max, choices, help, 0 }
+
+PPO_DEF const ppo_settings *ppo_fit_settings(void) {
+    static const ppo_field fields[] = {
+        PPO__FIT_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the data"),
+        PPO__FIT_FIELD(batch_size, INT, 1, INT_MAX, NULL, "sequences, or pairs, per gradient step"),
+        PPO__FIT_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__FIT_FIELD(learning_rate, FLOAT, 1e-30, 10, NULL, "Adam's learning rate"),
+        PPO__FIT_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls to 0"),
+        PPO__FIT_FIELD(warmup, FLOAT, 0, 0.999999, NULL, "share of the steps in which it rises from 0"),
+        PPO__FIT_FIELD(weight_decay, FLOAT, 0, 1e30, NULL, "decoupled weight decay (AdamW)"),
+        PPO__FIT_FIELD(max_grad_norm, FLOAT, 0, INFINITY, NULL,
+                       "global gradient norm is clipped to this; 0: off"),
+        PPO__FIT_FIELD(beta, FLOAT, 0, 1e30, NULL, "DPO: strength of the KL constraint"),
+        PPO__FIT_FIELD(label_smoothing, FLOAT, 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
+        PPO__FIT_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the order of the data"),
+    };
+    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
+    return &settings;
 }
 
-/* A supervised training: items (sequences or pairs) in a shuffled order, in batches, in micro-batches. */
-typedef struct ppo__fit ppo__fit;
-struct ppo__fit {
+enum { PPO__SFT, PPO__REWARD, PPO__DPO };
+
+typedef struct ppo__fit {
+    ppo__learner          learner;
+    int                   objective;
     ppo_gpt              *gpt;
     const ppo_fit_config *config;
-    const ppo_tokens     *data[2]; /* sequences; or chosen and rejected ones */
-    float                *ref_logp[2];
-    ppo_tape             *tape;
-    ppo_tokens            batch[2]; /* the micro-batch, which begins with item `at` of the batch */
-    float                *ref_batch[2];
-    int                  *order, batch_size, micro_batch, at;
-    long                  tokens;   /* that were trained on so far */
-    float                *score[2]; /* [batch_size] pairs: what the model gives to the batch's */
-    float                *losses;   /* (batch_size, 2) the mean of each micro-batch, and its weight */
-    /* The loss of the micro-batch's items, and by how much it counts: in tokens or pairs. */
-    ppo_tensor *(*loss)(ppo__fit *fit, float *weight);
-};
+    ppo__arena            memory;
+    int                  *order, batch_size;
+    float                *ref_logp[2], *ref_batch[2]; /* DPO: of the reference; all pairs, the micro-batch */
+    float *score[2]; /* [batch_size] pairs: the model's scores, or sums of logp, of the batch */
+    float *losses;   /* (batch_size, 2) the mean of each micro-batch, and its weight */
+} ppo__fit;
 
-static void ppo__fit_drop(ppo__fit *fit) {
-    ppo_tape_free(fit->tape);
-    for (int k = 0; k < 2; ++k) {
-        ppo_tokens_free(&fit->batch[k]);
-        ppo__free(fit->ref_logp[k]);
-        ppo__free(fit->ref_batch[k]);
-        ppo__free(fit->score[k]);
+static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
+    ppo__fit         *fit = (ppo__fit *)user;
+    ppo__learner     *learner = &fit->learner;
+    const ppo_tokens *batch = learner->batch;
+    ppo_tape         *tape = learner->tape;
+    ppo_tensor       *loss = NULL, *score[2] = {NULL, NULL};
+    float            *kept = fit->losses + 2 * (learner->done / learner->micro_batch);
+    for (int k = 0; k < 2 && fit->objective != PPO__SFT; ++k) {
+        score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->gpt, &batch[k])
+                                              : ppo_gpt_sequence_score(tape, fit->gpt, &batch[k]);
+        if (!score[k]) return NULL;
+        ppo__tape_read(tape, score[k]->data, (size_t)batch[k].count, fit->score[k] + learner->done);
+        for (int i = 0; i < batch[k].count && fit->ref_logp[k]; ++i)
+            fit->ref_batch[k][i] = fit->ref_logp[k][item[i]];
     }
-    ppo__free(fit->losses);
-    ppo__free(fit->order);
-}
-
-/* The items order[from .. from + n - 1] become the micro-batch. */
-static ppo_status ppo__fit_gather(ppo__fit *fit, const int *order, int n) {
-    ppo_status status = PPO_OK;
-    for (int k = 0; k < 2 && fit->data[k]; ++k) {
-        const ppo_tokens *data = fit->data[k];
-        ppo_tokens_clear(&fit->batch[k]);
-        for (int i = 0; i < n && !status; ++i) {
-            status = ppo_tokens_add_from(&fit->batch[k], data, order[i]);
-            if (fit->ref_logp[k]) fit->ref_batch[k][i] = fit->ref_logp[k][order[i]];
-        }
+    *weight = (float)batch[0].count;
+    if (fit->objective == PPO__SFT) {
+        ppo_response out = ppo_gpt_response(tape, fit->gpt, &batch[0], 1, PPO_POLICY);
+        *weight = out.logp ? (float)out.logp->rows : 0;
+        loss = ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0);
+    } else if (fit->objective == PPO__REWARD) {
+        loss = ppo_tape_pairwise_loss(tape, score[0], score[1]);
+    } else {
+        loss = ppo_tape_dpo_loss(tape, score[0], score[1], fit->ref_batch[0], fit->ref_batch[1],
+                                 fit->config->beta, fit->config->label_smoothing);
     }
-    return status;
+    kept[1] = *weight;
+    if (loss) ppo__tape_read(tape, loss->data, 1, kept);
+    return loss;
 }
 
-static ppo_tensor *ppo__sft_loss(ppo__fit *fit, float *weight) {
-    ppo_response out = ppo_gpt_response(fit->tape, fit->gpt, &fit->batch[0], 1, PPO_POLICY);
-    *weight = out.logp ? (float)out.logp->rows : 0;
-    return ppo_tape_scale(fit->tape, ppo_tape_mean(fit->tape, out.logp), -1, 0);
-}
-
-/* Keeps what a pair's sequences are given, for ppo__fit_accuracy(). */
-static void ppo__keep_scores(ppo__fit *fit, const ppo_tensor *chosen, const ppo_tensor *rejected,
-                             float *weight) {
-    const ppo_tensor *const scores[2] = {chosen, rejected};
-    for (int k = 0; k < 2 && chosen && rejected; ++k)
-        ppo__tape_read(fit->tape, scores[k]->data, (size_t)scores[k]->rows, fit->score[k] + fit->at);
-    *weight = (float)fit->batch[0].count;
-}
-
-/* The share of pairs whose chosen sequence is preferred, more than by the reference. */
-static float ppo__fit_accuracy(const ppo__fit *fit, const int *order, int n) {
-    int correct = 0;
-    for (int i = 0; i < n; ++i) {
-        float ref = fit->ref_logp[0] ? fit->ref_logp[0][order[i]] - fit->ref_logp[1][order[i]] : 0;
-        correct += fit->score[0][i] - fit->score[1][i] > ref;
-    }
-    return (float)((double)correct / n);
-}
-
-static ppo_tensor *ppo__reward_loss(ppo__fit *fit, float *weight) {
-    ppo_tensor *chosen = ppo_gpt_sequence_score(fit->tape, fit->gpt, &fit->batch[0]);
-    ppo_tensor *rejected = ppo_gpt_sequence_score(fit->tape, fit->gpt, &fit->batch[1]);
-    ppo__keep_scores(fit, chosen, rejected, weight);
-    return ppo_tape_pairwise_loss(fit->tape, chosen, rejected);
-}
-
-static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
-    if (!ppo_response_row(tokens, tokens->count)) { /* sums of nothing */
-        float *zeros = (float *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *zeros);
-        if (zeros) memset(zeros, 0, tokens->count * sizeof(float));
-        return zeros ? ppo_tape_constant(tape, zeros, tokens->count, 1) : NULL;
-    }
-    ppo_response out = ppo_gpt_response(tape, gpt, tokens, 1, PPO_POLICY);
-    return ppo_tape_sequence_sum(tape, out.logp, tokens);
-}
-
-static ppo_tensor *ppo__dpo_loss(ppo__fit *fit, float *weight) {
-    ppo_tensor *chosen = ppo__sequence_logp(fit->tape, fit->gpt, &fit->batch[0]);
-    ppo_tensor *rejected = ppo__sequence_logp(fit->tape, fit->gpt, &fit->batch[1]);
-    ppo__keep_scores(fit, chosen, rejected, weight);
-    return ppo_tape_dpo_loss(fit->tape, chosen, rejected, fit->ref_batch[0], fit->ref_batch[1],
-                             fit->config->beta, fit->config->label_smoothing);
-}
-
-/* Gradients of the mean over all n items add up: each micro-batch counts by its weight. They are still to be
-   divided by the sum of the weights, which *total gets. */
-static ppo_status ppo__fit_gradients(ppo__fit *fit, const int *order, int n, double *total) {
-    float *loss = fit->losses;
-    *total = 0;
-    ppo_params_zero_grad(fit->gpt->params);
-    for (fit->at = 0; fit->at < n; fit->at += fit->micro_batch) {
-        float      weight = 0;
-        int        count = n - fit->at < fit->micro_batch ? n - fit->at : fit->micro_batch;
-        ppo_status status = ppo__fit_gather(fit, order + fit->at, count);
-        if (status) return status;
-        ppo_tape_reset(fit->tape);
-        ppo_tensor *mean = fit->loss(fit, &weight);
-        if (mean) ppo__tape_read(fit->tape, mean->data, 1, loss);
-        status = ppo_tape_backward(fit->tape, ppo_tape_scale(fit->tape, mean, weight, 0));
-        if (status) return status;
-        *total += loss[1] = weight;
-        loss += 2;
-        for (int k = 0; k < 2 && fit->data[k]; ++k) fit->tokens += fit->batch[k].start[fit->batch[k].count];
-    }
-    return PPO_OK;
-}
-
-static float ppo__fit_rate(const ppo_fit_config *config, long step, long steps) {
-    double warm = ceilf(config->warmup * (float)steps); /* of floats: 0.05 of 20 is 1, not a bit more */
-    if ((double)step < warm) return (float)(config->learning_rate * (double)(step + 1) / (warm + 1));
-    return ppo_schedule(config->learning_rate_schedule, config->learning_rate,
-                        (float)(((double)step - warm) / ((double)steps - warm)));
-}
-
-static ppo_status ppo__fit_step(ppo__fit *fit, const int *order, int n, ppo_fit_progress *p) {
-    ppo_adam adam = ppo_adam_default();
-    adam.lr = p->learning_rate = ppo__fit_rate(fit->config, p->step - 1, p->steps);
-    adam.weight_decay = fit->config->weight_decay;
-    double      total, sum = 0;
-    ppo_params *params = fit->gpt->params;
-    ppo_status  status = ppo__fit_gradients(fit, order, n, &total);
-    if (!status)
-        status =
-            ppo__params_step(params, &adam, (float)(1 / total), fit->config->max_grad_norm, &p->grad_norm);
-    status = ppo__settle(fit->tape->device, status);
-    for (int i = 0; i * fit->micro_batch < n; ++i) sum += (double)fit->losses[2 * i] * fit->losses[2 * i + 1];
-    p->loss = (float)(sum / total);
-    p->accuracy = fit->data[1] ? ppo__fit_accuracy(fit, order, n) : NAN;
-    return status;
-}
-
-static int ppo__longest(const ppo_tokens *data) {
-    int longest = 0;
-    for (int s = 0; s < data->count; ++s) {
-        if (data->start[s + 1] - data->start[s] > data->start[longest + 1] - data->start[longest])
-            longest = s;
-    }
-    return longest;
-}
-
-/* The memory takes its lasting size with a micro-batch that no other exceeds: the longest sequence again and
-   again, all of it to be learned. */
-static ppo_status ppo__fit_reserve(ppo__fit *fit) {
-    float      weight;
-    ppo_status status = PPO_OK;
-    for (int k = 0; k < 2 && fit->data[k]; ++k) {
-        int s = ppo__longest(fit->data[k]), at = fit->data[k]->start[s], n = fit->data[k]->start[s + 1] - at;
-        for (int i = 0; i < fit->micro_batch && !status; ++i)
-            status = ppo_tokens_add(&fit->batch[k], fit->data[k]->token + at, n, 0);
-    }
-    if (!status) status = ppo_tape_backward(fit->tape, fit->loss(fit, &weight));
-    return ppo__settle(fit->tape->device, status);
-}
-
-static ppo_status ppo__fit_steps(ppo__fit *fit, ppo_fit_progress *p) {
-    int     items = fit->data[0]->count, batches = (items - 1) / fit->batch_size + 1, stop = 0;
-    ppo_rng rng = ppo_rng_stream(fit->config->seed, PPO_STREAM_SHUFFLE, 0);
-    double  began = ppo_clock();
-    p->steps = (long)batches * fit->config->epochs;
-    for (p->epoch = 1; p->epoch <= fit->config->epochs && !stop; ++p->epoch) {
-        ppo_rng_shuffle(&rng, fit->order, items);
-        for (int b = 0; b < batches && !stop; ++b) { /* of as equal a size as can be */
-            int from = (int)((int64_t)items * b / batches), to = (int)((int64_t)items * (b + 1) / batches);
-            ++p->step;
-            ppo_status status = ppo__fit_step(fit, fit->order + from, to - from, p);
-            if (status) return status;
-            p->seconds = ppo_clock() - began;
-            p->tokens_per_second = p->seconds > 0 ? (double)fit->tokens / p->seconds : 0;
-            stop = fit->config->callback && fit->config->callback(p, fit->config->callback_user);
-        }
-    }
-    return PPO_OK;
-}
-
-/* For each sequence of the data the number that `what` computes; a batch at a time. */
-typedef ppo_tensor *(*ppo__measure_fn)(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
-
-static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int batch, ppo__measure_fn what,
-                               float *numbers) {
-    ppo_tape  *tape = NULL;
-    ppo_tokens part = {0, NULL, NULL, NULL};
-    if (batch < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "a batch of %d sequences", batch);
-    ppo_status status = ppo__check_tokens_for(gpt, data);
-    if (!status) status = ppo__tape_create_on(ppo__device_in_use, &tape);
-    if (!status) ppo_tape_record(tape, 0);
-    for (int s = 0; !status && s < data->count; s += part.count) {
-        ppo_tokens_clear(&part);
-        for (int i = s; i < data->count && i - s < batch && !status; ++i)
-            status = ppo_tokens_add_from(&part, data, i);
-        ppo_tape_reset(tape);
-        ppo_tensor *x = status ? NULL : what(tape, gpt, &part);
-        if (x) ppo__tape_read(tape, x->data, (size_t)part.count, numbers + s);
-        if (!status) status = ppo__tape_settle(tape);
-        for (int i = s; i < s + part.count && !status; ++i) {
-            if (ppo__finite(numbers[i])) continue;
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", i, (double)numbers[i]);
-        }
-    }
-    ppo_tokens_free(&part);
-    ppo_tape_free(tape);
-    return status;
-}
-
-PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score) {
-    if (!gpt || !data || !score) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_scores: an argument is NULL");
-    if (!gpt->score_weight) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_scores: the model has no score");
-    return ppo__measure(gpt, data, batch, ppo_gpt_sequence_score, score);
-}
-
-PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp) {
-    if (!gpt || !data || !logp) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_logp: an argument is NULL");
-    return ppo__measure(gpt, data, batch, ppo__sequence_logp, logp);
-}
-
-/* Whether another model can speak of the sequences of the policy. */
+/* Whether another model can score the sequences of the policy. */
 static ppo_status ppo__check_peer(const ppo_gpt *policy, const ppo_gpt *other, const char *name) {
     if (!other) return PPO_OK;
     if (other->config.vocab != policy->config.vocab) {
@@ -12984,88 +12855,136 @@ static ppo_status ppo__check_peer(const ppo_gpt *policy, const ppo_gpt *other, c
     return PPO_OK;
 }
 
-static ppo_status ppo__check_fit_data(const ppo__fit *fit, const ppo_tokens *data, int responses) {
-    ppo_status status = ppo__check_tokens_for(fit->gpt, data);
-    for (int s = 0; responses && !status && s < data->count; ++s) {
-        if (ppo__response_length(data, s)) continue;
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has no token behind its prompt", s);
-    }
-    return status;
-}
-
-/* Checks it all, and takes the memory. */
+/* Checks everything, takes the memory, and computes what the reference says. */
 static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
     const ppo_fit_config *c = fit->config;
-    const ppo_tokens     *data = fit->data[0], *rejected = fit->data[1];
-    int                   responses = fit->loss != ppo__reward_loss;
-    ppo_status            status = ppo__check_fit(c);
-    if (!status) status = ppo__check_fit_data(fit, data, responses);
-    if (!status && rejected) status = ppo__check_fit_data(fit, rejected, responses);
-    if (!status && rejected && data->count != rejected->count) {
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%d chosen sequences and %d rejected ones", data->count,
-                          rejected->count);
+    ppo__learner         *learner = &fit->learner;
+    ppo_status            status = ppo_settings_check(ppo_fit_settings(), c);
+    int                   count = learner->data[0]->count, pairs = !!learner->data[1], longest[2] = {0, 0};
+    for (int k = 0; k <= pairs && !status; ++k) {
+        const ppo_tokens *data = learner->data[k];
+        status = ppo__check_tokens_for(fit->gpt, data);
+        for (int s = 0; s < data->count && !status; ++s) {
+            int n = data->start[s + 1] - data->start[s];
+            longest[k] = n > longest[k] ? n : longest[k];
+            if (fit->objective == PPO__REWARD || ppo__response_length(data, s)) continue;
+            status = ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has no token after its prompt", s);
+        }
+    }
+    if (!status && pairs && count != learner->data[1]->count) {
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "%d chosen sequences and %d rejected ones", count,
+                          learner->data[1]->count);
     }
     if (!status) status = ppo__check_peer(fit->gpt, reference, "reference");
     if (status) return status;
-    fit->batch_size = c->batch_size < data->count ? c->batch_size : data->count;
-    fit->micro_batch = c->micro_batch && c->micro_batch < fit->batch_size ? c->micro_batch : fit->batch_size;
-    fit->order = (int *)ppo__alloc(data->count * sizeof(int));
-    fit->losses = (float *)ppo__alloc(2 * fit->batch_size * sizeof(float));
-    status =
-        fit->order && fit->losses ? ppo__tape_create_on(ppo__device_in_use, &fit->tape) : PPO_ERROR_MEMORY;
-    for (int k = 0; k < 2 && rejected && !status; ++k) {
-        fit->score[k] = (float *)ppo__alloc(fit->batch_size * sizeof(float));
-        if (!fit->score[k]) status = PPO_ERROR_MEMORY;
-    }
-    for (int s = 0; s < data->count && !status; ++s) fit->order[s] = s;
-    for (int k = 0; k < 2 && reference && !status; ++k) {
-        fit->ref_logp[k] = (float *)ppo__alloc(data->count * sizeof(float));
-        fit->ref_batch[k] = (float *)ppo__alloc(fit->micro_batch * sizeof(float));
+    int batch = c->batch_size < count ? c->batch_size : count;
+    int micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
+    fit->batch_size = batch;
+    learner->micro_batch = micro;
+    fit->order = (int *)ppo__arena_array(&fit->memory, (size_t)count, sizeof(int));
+    fit->losses = (float *)ppo__arena_array(&fit->memory, ppo__at(2, batch), sizeof(float));
+    if (!fit->order || !fit->losses) return PPO_ERROR_MEMORY;
+    for (int s = 0; s < count; ++s) fit->order[s] = s;
+    status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
+    for (int k = 0; k < 2 && pairs && !status; ++k) {
+        fit->score[k] = (float *)ppo__arena_array(&fit->memory, (size_t)batch, sizeof(float));
+        if (!fit->score[k]) return PPO_ERROR_MEMORY;
+        if (!reference) continue;
+        fit->ref_logp[k] = (float *)ppo__arena_array(&fit->memory, (size_t)count, sizeof(float));
+        fit->ref_batch[k] = (float *)ppo__arena_array(&fit->memory, (size_t)micro, sizeof(float));
         if (!fit->ref_logp[k] || !fit->ref_batch[k]) return PPO_ERROR_MEMORY;
-        status = ppo_gpt_logp(reference, fit->data[k], fit->micro_batch, fit->ref_logp[k]);
+        status = ppo_gpt_logp(reference, learner->data[k], micro, fit->ref_logp[k]);
     }
-    return status;
+    return status ? status : ppo__learner_reserve(learner, fit->order, longest);
 }
 
-/* On sequences, or on pairs of them; reference: for DPO, else NULL. */
+/* A linear warmup, then the schedule. */
+static float ppo__fit_rate(const ppo_fit_config *config, int64_t step, int64_t steps) {
+    double warm = ceilf(config->warmup * (float)steps); /* of floats: 0.05 of 20 is 1, not a bit more */
+    if ((double)step < warm) return (float)(config->learning_rate * (double)(step + 1) / (warm + 1));
+    return ppo_schedule(config->learning_rate_schedule, config->learning_rate,
+                        (float)(((double)step - warm) / ((double)steps - warm)));
+}
+
+/* A gradient step on n items. */
+static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_progress *p) {
+    ppo_params *params = fit->gpt->params;
+    ppo_adam    adam = ppo_adam_default();
+    double      total = 0, sum = 0;
+    int         correct = 0;
+    adam.lr = p->learning_rate = ppo__fit_rate(fit->config, p->step - 1, p->steps);
+    adam.weight_decay = fit->config->weight_decay;
+    ppo_params_zero_grad(params);
+    ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
+    if (!status)
+        status =
+            ppo__params_step(params, &adam, (float)(1 / total), fit->config->max_grad_norm, &p->grad_norm);
+    status = ppo__settle(fit->learner.tape->device, status);
+    if (status) return status;
+    for (int i = 0; i * fit->learner.micro_batch < n; ++i)
+        sum += (double)fit->losses[2 * i] * fit->losses[2 * i + 1];
+    for (int i = 0; i < n && fit->score[0]; ++i) { /* preferred: more than by the reference */
+        float ref = fit->ref_logp[0] ? fit->ref_logp[0][item[i]] - fit->ref_logp[1][item[i]] : 0;
+        correct += fit->score[0][i] - fit->score[1][i] > ref;
+    }
+    p->loss = (float)(sum / total);
+    p->accuracy = fit->score[0] ? (float)((double)correct / n) : NAN;
+    return PPO_OK;
+}
+
+/* rejected: of pairs, else NULL; reference: for DPO, else NULL. */
 static ppo_status ppo__fit_train(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *data,
-                                 const ppo_tokens *rejected, const ppo_fit_config *config,
-                                 ppo_tensor *(*loss)(ppo__fit *fit, float *weight)) {
+                                 const ppo_tokens *rejected, const ppo_fit_config *config, int objective) {
     ppo__fit         fit;
-    ppo_fit_progress progress;
+    ppo_fit_progress p;
     memset(&fit, 0, sizeof fit);
-    memset(&progress, 0, sizeof progress);
+    memset(&p, 0, sizeof p);
     fit.gpt = gpt;
     fit.config = config;
-    fit.data[0] = data;
-    fit.data[1] = rejected;
-    fit.loss = loss;
+    fit.objective = objective;
+    fit.learner.data[0] = data;
+    fit.learner.data[1] = rejected;
+    fit.learner.loss = ppo__fit_loss;
+    fit.learner.user = &fit;
     ppo_status status = ppo__fit_begin(&fit, reference);
-    if (!status) status = ppo__fit_reserve(&fit);
     if (!status) ppo_params_restart(gpt->params);
-    if (!status) status = ppo__fit_steps(&fit, &progress);
-    ppo__fit_drop(&fit);
+    int     items = data->count, batches = status ? 0 : ppo__divide_up(items, fit.batch_size), stop = 0;
+    ppo_rng rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
+    double  began = ppo_clock();
+    p.steps = (int64_t)batches * config->epochs;
+    for (p.epoch = 1; p.epoch <= config->epochs && !stop && !status; ++p.epoch) {
+        ppo_rng_shuffle(&rng, fit.order, items);
+        for (int b = 0; b < batches && !stop && !status; ++b) {
+            int begin = ppo__share(items, b, batches), end = ppo__share(items, b + 1, batches);
+            ++p.step;
+            status = ppo__fit_step(&fit, fit.order + begin, end - begin, &p);
+            p.seconds = ppo_clock() - began;
+            p.tokens_per_second = p.seconds > 0 ? (double)fit.learner.tokens / p.seconds : 0;
+            if (!status && config->callback) stop = config->callback(&p, config->callback_user);
+        }
+    }
+    ppo__learner_free(&fit.learner);
+    ppo__arena_free(&fit.memory);
     return status;
 }
 
 PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config) {
-    if (!gpt || !data || !config) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_sft: an argument is NULL");
-    return ppo__fit_train(gpt, NULL, data, NULL, config, ppo__sft_loss);
+    if (!ppo__given("ppo_fit_sft", gpt && data && config)) return PPO_ERROR_ARGUMENT;
+    return ppo__fit_train(gpt, NULL, data, NULL, config, PPO__SFT);
 }
 
 PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                   const ppo_fit_config *config) {
-    if (!gpt || !chosen || !rejected || !config)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_reward: an argument is NULL");
-    if (!gpt->score_weight) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_reward: the model has no score");
-    return ppo__fit_train(gpt, NULL, chosen, rejected, config, ppo__reward_loss);
+    if (!ppo__given("ppo_fit_reward", gpt && chosen && rejected && config)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__check_score("ppo_fit_reward", gpt);
+    return status ? status : ppo__fit_train(gpt, NULL, chosen, rejected, config, PPO__REWARD);
 }
 
 PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config) {
-    if (!gpt || !reference || !chosen || !rejected || !config)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_fit_dpo: an argument is NULL");
-    return ppo__fit_train(gpt, reference, chosen, rejected, config, ppo__dpo_loss);
+    if (!ppo__given("ppo_fit_dpo", gpt && reference && chosen && rejected && config))
+        return PPO_ERROR_ARGUMENT;
+    return ppo__fit_train(gpt, reference, chosen, rejected, config, PPO__DPO);
 }
 
 /* -- rewards -- */
@@ -13080,9 +12999,8 @@ PPO_DEF void ppo_reward_model_free(ppo_reward_model *model) { ppo__free(model); 
 
 PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, int ensemble, int batch,
                                            ppo_reward_model **model) {
-    if (!members || !model)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: an argument is NULL");
-    *model = NULL;
+    if (model) *model = NULL;
+    if (!ppo__given("ppo_reward_model_create", members && model)) return PPO_ERROR_ARGUMENT;
     if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 || ensemble < PPO_ENSEMBLE_MEAN ||
         ensemble > PPO_ENSEMBLE_MINIMUM) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: %d members, batch %d, ensemble %d",
@@ -13105,13 +13023,11 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, i
 }
 
 PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference) {
-    if (!model || !reference)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_normalize: an argument is NULL");
+    if (!ppo__given("ppo_reward_model_normalize", model && reference)) return PPO_ERROR_ARGUMENT;
     ppo_reward_model normal = *model;
     int              n = reference->count;
     float           *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
-    if (!score) return PPO_ERROR_MEMORY;
-    ppo_status status = PPO_OK;
+    ppo_status       status = score ? PPO_OK : PPO_ERROR_MEMORY;
     for (int k = 0; k < model->count && !status; ++k) {
         double sum = 0, squares = 0;
         status = ppo_gpt_scores(model->member[k], reference, model->batch, score);
@@ -13130,12 +13046,10 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
 }
 
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score) {
-    if (!model || !tokens || !score)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_score: an argument is NULL");
-    int    n = tokens->count;
-    float *one = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
-    if (!one) return PPO_ERROR_MEMORY;
-    ppo_status status = PPO_OK;
+    if (!ppo__given("ppo_reward_model_score", model && tokens && score)) return PPO_ERROR_ARGUMENT;
+    int        n = tokens->count;
+    float     *one = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
+    ppo_status status = one ? PPO_OK : PPO_ERROR_MEMORY;
     for (int k = 0; k < model->count && !status; ++k) {
         status = ppo_gpt_scores(model->member[k], tokens, model->batch, one);
         for (int s = 0; s < n && !status; ++s) {
@@ -13152,7 +13066,7 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
     return ppo_reward_model_score((ppo_reward_model *)model, samples ? &samples->tokens : NULL, reward);
 }
 
-/* A reward function that fails without a word gets a sentence. */
+/* Calls a reward function; one that fails without ppo_fail() gets a sentence. */
 static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_samples *samples,
                                   float *score) {
     char before[PPO__ERROR_SIZE];
@@ -13167,31 +13081,15 @@ static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_sa
 
 PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
 
-/* The index of the best of these samples of prompt s, *top, by rewards that go to score [count]. */
-static ppo_status ppo__find_best(const ppo_samples *samples, int s, ppo_reward_fn reward, void *user,
-                                 float *score, int *top) {
-    ppo_status status = ppo__ask_reward(reward, user, samples, score);
-    *top = 0;
-    for (int i = 0; i < samples->tokens.count && !status; ++i) {
-        if (score[i] > score[*top]) *top = i;
-        if (!ppo__finite(score[i])) {
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d of prompt %d is %g", i, s,
-                              (double)score[i]);
-        }
-    }
-    return status;
-}
-
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score) {
-    ppo_tokens  asked = {0, NULL, NULL, NULL};
+    ppo_tokens  asked = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens  given = {0, NULL, NULL, NULL, NULL}; /* a copy: the prompts may be the generator's */
     ppo_samples samples;
-    if (!generator || !prompts || !how || !best)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: an argument is NULL");
+    if (!ppo__given("ppo_best_of_n", generator && prompts && how && best)) return PPO_ERROR_ARGUMENT;
     if (n < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: n is %d, must be 1 or more", n);
     if (best == prompts) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: best is the prompts themselves");
-    ppo_tokens   given = {0, NULL, NULL, NULL}; /* a copy: they may be the generator's */
     ppo_sampling now = *how;
     int          before = best->count;
     ppo_status   status = ppo__check_prompts(generator->gpt, prompts);
@@ -13199,16 +13097,23 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
     float *scores = (float *)ppo__alloc(n * sizeof(float));
     if (!scores) return PPO_ERROR_MEMORY;
     for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&given, prompts, s, 1);
-    for (int s = 0, top = 0; s < given.count && !status; ++s) {
+    for (int s = 0; s < given.count && !status; ++s) {
+        int top = 0;
         ppo_tokens_clear(&asked);
         status = ppo__add_prompt(&asked, &given, s, n);
         now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
         if (!status) status = ppo_generate(generator, &asked, &now, &samples);
-        if (!status) status = ppo__find_best(&samples, s, reward, user, scores, &top);
+        if (!status) status = ppo__ask_reward(reward, user, &samples, scores);
+        for (int i = 0; i < n && !status; ++i) {
+            if (scores[i] > scores[top]) top = i;
+            if (ppo__finite(scores[i])) continue;
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d of prompt %d is %g", i, s,
+                              (double)scores[i]);
+        }
         if (!status) status = ppo_tokens_add_from(best, &samples.tokens, top);
         if (!status && score) score[s] = scores[top];
     }
-    if (status) ppo__tokens_keep(best, before);
+    if (status) best->count = before;
     ppo__free(scores);
     ppo_tokens_free(&asked);
     ppo_tokens_free(&given);
@@ -13216,8 +13121,17 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 22 PPO on tokens. ppo_rlhf_update() is the whole: what the reference and the critic say, rewards with
-   their KL, advantages, epochs
+   >> 22 PPO on tokens
+
+   Start at ppo_rlhf_iterate() and ppo_rlhf_update(): prompts are chosen and sampled from, the reward function
+   scores the samples, and the functions just above follow in this order: judging the samples (probabilities
+   now, the reference's, values), rewards of tokens with their KL, advantages, and epochs of minibatches, each
+   of them a loss, its gradient and a step of Adam. A row is a sampled token; rows of a sequence are adjacent.
+   The machinery is elsewhere: sampling in section 20, micro-batches in section 21, memory at the end.
+
+   To add a token advantage: a constant PPO_ADVANTAGE_..., its word in ppo_rlhf_settings(), its formula in
+   ppo__sequence_advantage() or, token by token, ppo__rlhf_advantages(). To add a token loss: a setting, and a
+   term in ppo__rlhf_loss().
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
@@ -13244,88 +13158,93 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     return c;
 }
 
-/* What is known of a sampled token: a row in each array, sequence after sequence. */
-typedef struct ppo__response_rows {
-    float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
-    float *entropy, *kl;        /* kl: to the reference, by the estimator */
-    float *reward, *value, *next_value, *advantage, *value_target;
-    float *ref_logits; /* (rows, vocab), for an exact KL in the loss; else NULL */
-} ppo__response_rows;
+#define PPO__RLHF_FIELD(name, type, min, max, choices, help) \
+    { #name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, name), min, max, choices, help, 0 }
+#define PPO__RLHF_OBJECTIVE(name, field, type, max, choices, help)                                         \
+    {                                                                                                      \
+        name, PPO_FIELD_##type,                                                                            \
+            offsetof(ppo_rlhf_config, objective) + offsetof(ppo_policy_objective, field), 0, max, choices, \
+            help, 0                                                                                        \
+    }
 
-struct ppo_rlhf {
-    ppo_rlhf_config         config;
-    ppo_gpt                *policy, *critic; /* critic NULL: the policy's score, or none at all */
-    const ppo_gpt          *reference;
-    ppo_gpt                *own_reference; /* NULL: the caller's is used */
-    ppo_reward_fn           reward;
-    void                   *user;
-    ppo_tokens              prompts, asked; /* all of them, and those of this iteration */
-    int                    *prompt_order;   /* [prompts], of the pass over them that is going on */
-    ppo_generator          *generator;
-    ppo_tape               *tape;
-    ppo__arena              memory, numbers; /* numbers: where the tape computes */
-    int                     longest;         /* tokens of the longest sequence that there is room for */
-    float                  *score;           /* [sequences], as the reward function gave them */
-    float                  *total;           /* [sequences], sums of the tokens' rewards */
-    int                    *order;           /* [sequences] */
-    int                    *first_row;       /* [sequences + 1], of each sequence in rows */
-    ppo__response_rows      rows;            /* [sequences * longest] */
-    unsigned char          *over;       /* [longest] zeros, and a 1 behind: how an episode of tokens ends */
-    ppo_tokens              batch;      /* a micro-batch, */
-    ppo__response_rows      batch_rows; /* and its rows, */
-    float                  *end_value;  /* and what the critic says of its whole sequences */
-    struct ppo__rlhf_stats *stats;      /* of each micro-batch of an iteration */
-    long                    iteration, samples, tokens;
-    double                  started;
-    float                   kl_coef;
-    float                   first_entropy, first_length; /* of the first iteration, for warnings */
-};
+PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
+    static const ppo_field fields[] = {
+        PPO__RLHF_FIELD(prompts, INT, 1, INT_MAX, NULL, "prompts per iteration"),
+        PPO__RLHF_FIELD(samples, INT, 1, INT_MAX, NULL, "samples of each prompt"),
+        PPO__RLHF_FIELD(slots, INT, 1, INT_MAX, NULL, "sequences that are sampled side by side"),
+        PPO__SAMPLING_FIELDS(offsetof(ppo_rlhf_config, sampling)),
+        PPO__RLHF_FIELD(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
+        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e30, 1e30, NULL,
+                        "subtracted where no eos ended the sequence"),
+        PPO__RLHF_FIELD(length_penalty, FLOAT, -1e30, 1e30, NULL, "subtracted for every sampled token"),
+        PPO__RLHF_FIELD(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
+        PPO__RLHF_FIELD(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
+        PPO__RLHF_FIELD(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
+        PPO__RLHF_FIELD(kl_target, FLOAT, 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
+        PPO__RLHF_FIELD(kl_horizon, INT, INT_MIN, INT_MAX, NULL, "samples in which it can change by a fifth"),
+        PPO__RLHF_FIELD(reference_every, INT, 0, INT_MAX, NULL,
+                        "iterations after which the policy becomes the reference; 0: never"),
+        PPO__RLHF_FIELD(advantage, CHOICE, 0, 3, "gae|sequence|group|leave-one-out",
+                        "what a token is credited with"),
+        PPO__RLHF_FIELD(gamma, FLOAT, 0, 1, NULL, "GAE: discount per token"),
+        PPO__RLHF_FIELD(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
+        PPO__RLHF_FIELD(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
+        PPO__RLHF_FIELD(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
+        PPO__RLHF_FIELD(whiten_advantages, CHOICE, 0, 1, "no|yes", "to mean 0, standard deviation 1"),
+        PPO__RLHF_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the samples of an iteration"),
+        PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
+        PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__RLHF_OBJECTIVE("objective", objective, CHOICE, 2, "clip|kl-penalty|unclipped",
+                            "the policy's objective"),
+        PPO__RLHF_OBJECTIVE("clip_low", clip_low, FLOAT, 1e30, NULL, "no gain from ratios below 1 - this"),
+        PPO__RLHF_OBJECTIVE("clip_high", clip_high, FLOAT, 1e30, NULL, "no gain from ratios above 1 + this"),
+        PPO__RLHF_OBJECTIVE("dual_clip", dual_clip, FLOAT, 1e30, NULL,
+                            "above 1: bound for negative advantages; 0: off"),
+        PPO__RLHF_OBJECTIVE("objective_kl_coef", kl_coef, FLOAT, 1e30, NULL,
+                            "weight of KL(old || new) with the objective kl-penalty"),
+        PPO__RLHF_FIELD(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
+        PPO__RLHF_FIELD(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
+        PPO__RLHF_FIELD(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
+        PPO__RLHF_FIELD(max_grad_norm, FLOAT, 0, 1e30, NULL,
+                        "global gradient norm is clipped to this; 0: off"),
+        PPO__RLHF_FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
+        PPO__RLHF_FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the same"),
+        PPO__RLHF_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls to 0"),
+        PPO__RLHF_FIELD(iterations, INT, 0, INT_MAX, NULL, "after which a schedule reaches 0"),
+        PPO__RLHF_FIELD(importance_cap, FLOAT, 0, 1e30, NULL,
+                        "samples of another policy count by their ratio, up to this; 0: off"),
+        PPO__RLHF_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
+    };
+    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
+    return &settings;
+}
 
 static int ppo__has_critic(const ppo_rlhf_config *c) {
     return c->advantage == PPO_ADVANTAGE_GAE || c->advantage == PPO_ADVANTAGE_SEQUENCE;
 }
 
-static ppo_status ppo__check_rlhf_numbers(const ppo_rlhf_config *c) {
-    const struct {
-        const char *name;
-        float       value, least, most;
-    } numbers[] = {{"learning_rate", c->learning_rate, 0, 10},
-                   {"critic_learning_rate", c->critic_learning_rate, 0, 10},
-                   {"max_grad_norm", c->max_grad_norm, 0, FLT_MAX},
-                   {"gamma", c->gamma, 0, 1},
-                   {"gae_lambda", c->gae_lambda, 0, 1},
-                   {"value_coef", c->value_coef, 0, FLT_MAX},
-                   {"value_clip", c->value_clip, 0, FLT_MAX},
-                   {"entropy_coef", c->entropy_coef, -FLT_MAX, FLT_MAX},
-                   {"kl_coef", c->kl_coef, 0, FLT_MAX},
-                   {"kl_target", c->kl_target, 0, FLT_MAX},
-                   {"reward_clip", c->reward_clip, 0, FLT_MAX},
-                   {"missing_eos_penalty", c->missing_eos_penalty, -FLT_MAX, FLT_MAX},
-                   {"length_penalty", c->length_penalty, -FLT_MAX, FLT_MAX},
-                   {"importance_cap", c->importance_cap, 0, FLT_MAX}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i) {
-        if (numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %g, outside %g to %g", numbers[i].name,
-                        (double)numbers[i].value, (double)numbers[i].least, (double)numbers[i].most);
-    }
-    return PPO_OK;
-}
-
-static ppo_status ppo__check_rlhf_kl(const ppo_rlhf_config *c, double sequences) {
-    if (c->kl_estimator < PPO_K1 || c->kl_estimator > PPO_KL_EXACT || c->kl_place < PPO_KL_IN_REWARD ||
-        c->kl_place > PPO_KL_IN_LOSS) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no KL estimator %d in place %d", c->kl_estimator,
-                        c->kl_place);
-    }
-    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0) {
+static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
+    double     sequences = (double)c->prompts * c->samples;
+    ppo_status status = ppo_settings_check(ppo_rlhf_settings(), c);
+    if (!status) status = ppo__check_sampling(&c->sampling, vocab);
+    if (status) return status;
+    if (sequences > INT_MAX)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "prompts * samples is %.0f, more than %d", sequences, INT_MAX);
+    if (c->sampling.greedy)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "sampling is greedy: there is nothing to learn");
+    if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT)) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "k1 is no loss, its gradient is 0 in expectation: kl_estimator must "
-                        "be PPO_K2, PPO_K3 or PPO_KL_EXACT");
+                        "iterations is %d: the learning rate's schedule needs their number", c->iterations);
+    }
+    if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__has_critic(c) && c->samples < 2)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "samples is %d: a group takes two or more", c->samples);
+    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0) {
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the gradient of k1 is 0 in expectation: kl_estimator must be "
+                                            "PPO_K2, PPO_K3 or PPO_KL_EXACT in the loss");
     }
     if (c->kl_target > 0 && !(c->kl_coef > 0))
         return ppo_fail(PPO_ERROR_ARGUMENT, "kl_coef is 0, which no kl_target can change");
-    if (c->reference_every < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "reference_every is %d, below 0", c->reference_every);
     if (c->kl_target > 0 && c->kl_horizon < sequences) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "kl_horizon is %d, less than the %.0f sequences of an iteration",
                         c->kl_horizon, sequences);
@@ -13333,69 +13252,13 @@ static ppo_status ppo__check_rlhf_kl(const ppo_rlhf_config *c, double sequences)
     return PPO_OK;
 }
 
-static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
-    double     sequences = (double)c->prompts * c->samples;
-    ppo_status status = ppo__check_sampling(&c->sampling, vocab);
-    if (!status) status = ppo__check_rlhf_numbers(c);
-    if (status) return status;
-    if (c->sampling.greedy)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "sampling is greedy: there is nothing to learn");
-    if (c->prompts < 1 || c->samples < 1 || c->slots < 1 || c->epochs < 1 || sequences > INT_MAX) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "prompts is %d, samples %d, slots %d, epochs %d: each must be 1 or more", c->prompts,
-                        c->samples, c->slots, c->epochs);
-    }
-    if (c->minibatch_size < 1 || c->micro_batch < 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "minibatch_size is %d, micro_batch %d: must be 1 and 0 or more",
-                        c->minibatch_size, c->micro_batch);
-    }
-    if (c->learning_rate_schedule < PPO_CONSTANT || c->learning_rate_schedule > PPO_COSINE)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no schedule %d here", c->learning_rate_schedule);
-    if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "iterations is %d: the learning rate's schedule needs their number", c->iterations);
-    }
-    if (c->advantage < PPO_ADVANTAGE_GAE || c->advantage > PPO_ADVANTAGE_LEAVE_ONE_OUT)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "there is no advantage %d", c->advantage);
-    if (!ppo__has_critic(c) && c->samples < 2)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "samples is %d: a group takes two or more", c->samples);
-    if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
-    return ppo__check_rlhf_kl(c, sequences);
-}
-
-static ppo_status ppo__take_rows(ppo__arena *memory, size_t n, ppo__response_rows *rows) {
-    float **const arrays[] = {&rows->old_logp,   &rows->ref_logp,  &rows->entropy,
-                              &rows->kl,         &rows->reward,    &rows->value,
-                              &rows->next_value, &rows->advantage, &rows->value_target};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) {
-        *arrays[i] = (float *)ppo__arena_zeros(memory, n, sizeof(float));
-        if (!*arrays[i]) return PPO_ERROR_MEMORY;
-    }
-    return PPO_OK;
-}
-
-/* The reference's logits, where the loss needs them. */
-static ppo_status ppo__take_logits(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
-    const ppo_rlhf_config *c = &r->config;
-    if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return PPO_OK;
-    size_t size = (size_t)r->policy->config.vocab * sizeof(float);
-    rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
-    return rows->ref_logits ? PPO_OK : ppo__failed;
-}
-
-static int ppo__sequences(const ppo_rlhf_config *c) { return c->prompts * c->samples; }
-
-static int ppo__micro(const ppo_rlhf_config *c) {
-    int n = c->minibatch_size < ppo__sequences(c) ? c->minibatch_size : ppo__sequences(c);
-    return c->micro_batch && c->micro_batch < n ? c->micro_batch : n;
-}
-
-/* Minibatches of an iteration, and micro-batches of one at most. */
-static int ppo__batches(const ppo_rlhf_config *c) { return (ppo__sequences(c) - 1) / c->minibatch_size + 1; }
-static int ppo__micros(const ppo_rlhf_config *c) {
-    int n = c->minibatch_size < ppo__sequences(c) ? c->minibatch_size : ppo__sequences(c);
-    return (n - 1) / ppo__micro(c) + 1;
-}
+/* One number per row in each array. */
+typedef struct ppo__response_rows {
+    float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
+    float *entropy, *kl;        /* kl: to the reference, by the estimator */
+    float *reward, *value, *next_value, *advantage, *value_target;
+    float *ref_logits; /* (rows, vocab), for an exact KL in the loss; else NULL */
+} ppo__response_rows;
 
 typedef struct ppo__rlhf_stats { /* of a micro-batch */
     ppo_policy_stats policy;
@@ -13403,492 +13266,90 @@ typedef struct ppo__rlhf_stats { /* of a micro-batch */
     int              first;              /* 1: of the iteration's first minibatch */
 } ppo__rlhf_stats;
 
-static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
-    const ppo_rlhf_config *c = &r->config;
-    size_t                 n = (size_t)ppo__sequences(c), longest = (size_t)r->longest;
-    size_t                 micro = (size_t)ppo__micro(c);
-    size_t                 micros = ppo__at(c->epochs, ppo__batches(c)) * (size_t)ppo__micros(c);
-    r->score = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
-    r->total = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
-    r->order = (int *)ppo__arena_array(&r->memory, n, sizeof(int));
-    r->first_row = (int *)ppo__arena_array(&r->memory, n + 1, sizeof(int));
-    r->over = (unsigned char *)ppo__arena_zeros(&r->memory, longest + 1, 1);
-    r->prompt_order = (int *)ppo__arena_array(&r->memory, r->prompts.count, sizeof(int));
-    r->end_value = (float *)ppo__arena_array(&r->memory, micro, sizeof(float));
-    r->stats = (ppo__rlhf_stats *)ppo__arena_zeros(&r->memory, micros, sizeof *r->stats);
-    if (!r->score || !r->total || !r->order || !r->first_row || !r->over || !r->prompt_order ||
-        !r->end_value || !r->stats)
-        return PPO_ERROR_MEMORY;
-    r->over[longest] = 1;
-    ppo_status status = ppo__tape_create_on(ppo__device_in_use, &r->tape);
-    if (status) return status;
-    r->numbers.device = r->tape->device;
-    status = ppo__take_rows(&r->memory, n * longest, &r->rows);
-    if (!status) status = ppo__take_rows(&r->memory, micro * longest, &r->batch_rows);
-    if (!status) status = ppo__take_logits(r, n * longest, &r->rows);
-    if (!status) status = ppo__take_logits(r, micro * longest, &r->batch_rows);
-    return status ? status : ppo_generator_create(r->policy, c->slots, &r->generator);
-}
+struct ppo_rlhf {
+    ppo_rlhf_config    config;
+    ppo_gpt           *policy, *critic; /* critic NULL: the policy's score, or none at all */
+    const ppo_gpt     *reference;
+    ppo_gpt           *own_reference; /* NULL: the caller's is used */
+    ppo_reward_fn      reward;
+    void              *user;
+    ppo_tokens         prompts, asked; /* all of them, and those of this iteration */
+    int               *prompt_order;   /* [prompts], of the present pass over them */
+    ppo_generator     *generator;
+    ppo__learner       learner;
+    ppo__arena         memory, numbers; /* numbers: where the tape computes */
+    int                sequences;       /* of an iteration */
+    int                longest;         /* tokens of the longest sequence that there is room for */
+    float             *score;           /* [sequences], as the reward function gave them */
+    float             *total;           /* [sequences], sums of the tokens' rewards */
+    int               *order;           /* [sequences] */
+    int               *first_row;       /* [sequences + 1], of each sequence in rows */
+    ppo__response_rows rows;            /* [sequences * longest] */
+    ppo__response_rows batch_rows;      /* those of the micro-batch */
+    float             *end_value;       /* [micro-batch] the value after each of its sequences */
+    unsigned char     *over;            /* [longest] zeros, followed by a 1: how an episode of tokens ends */
+    ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
+    int                micros, first;   /* so many by now; 1: in the first minibatch */
+    int64_t            iteration, samples, tokens;
+    double             started;
+    float              kl_coef;
+    float              first_entropy, first_length; /* of the first iteration, for warnings */
+};
 
-PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
-    if (!r) return;
-    ppo_gpt_free(r->own_reference);
-    ppo_tokens_free(&r->prompts);
-    ppo_tokens_free(&r->asked);
-    ppo_tokens_free(&r->batch);
-    ppo_generator_free(r->generator);
-    ppo_tape_free(r->tape);
-    ppo__arena_free(&r->memory);
-    ppo__arena_free(&r->numbers);
-    ppo__free(r);
-}
-
-/* The model that gives values, NULL if nobody does. */
+/* The model that gives values, or NULL. */
 static ppo_gpt *ppo__value_model(const ppo_rlhf *r) {
     if (!ppo__has_critic(&r->config)) return NULL;
     return r->critic ? r->critic : r->policy;
 }
 
-/* What the policy says of the micro-batch, and the critic, which may be the same model. */
-static ppo_response ppo__rlhf_forward(ppo_rlhf *r) {
-    ppo_gpt     *critic = ppo__value_model(r);
-    float        temperature = r->config.sampling.temperature;
-    int          parts = critic == r->policy ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
-    ppo_response out = ppo_gpt_response(r->tape, r->policy, &r->batch, temperature, parts);
-    if (critic && critic != r->policy)
-        out.value = ppo_gpt_response(r->tape, critic, &r->batch, 1, PPO_VALUE).value;
-    return out;
-}
-
-/* KL(policy || reference) of each token, as a term of the loss: its mean. */
-static ppo_tensor *ppo__kl_loss(const ppo_rlhf *r, const ppo_response *out) {
-    ppo_tape   *tape = r->tape;
-    ppo_tensor *d, *kl;
-    if (r->config.kl_estimator == PPO_KL_EXACT) {
-        kl = ppo_tape_categorical_kl_to(tape, out->logits, r->batch_rows.ref_logits,
-                                        r->config.sampling.temperature);
-        return ppo_tape_mean(tape, kl);
-    }
-    d = ppo_tape_scale(tape, out->logp, -1, 0); /* log ref - log pi */
-    if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, r->batch_rows.ref_logp, d->rows, 1));
-    if (r->config.kl_estimator == PPO_K2) kl = ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
-    else {
-        kl = ppo_tape_add(tape, ppo_tape_exp(tape, d), ppo_tape_scale(tape, d, -1, 0));
-        kl = ppo_tape_scale(tape, kl, 1, -1);
-    }
-    return ppo_tape_mean(tape, kl);
-}
-
-/* L = policy + value_coef value - entropy_coef entropy + kl_coef KL, each a mean over the micro-batch's
-   rows. */
-static ppo_tensor *ppo__rlhf_loss(ppo_rlhf *r, ppo__rlhf_stats *stats) {
-    const ppo_rlhf_config    *c = &r->config;
-    const ppo__response_rows *rows = &r->batch_rows;
-    ppo_tape                 *tape = r->tape;
-    ppo_response              out = ppo__rlhf_forward(r);
-    ppo_tensor *loss = ppo_tape_policy_loss(tape, out.logp, rows->old_logp, rows->advantage, NULL,
-                                            &c->objective, &stats->policy);
-    if (ppo__value_model(r)) {
-        ppo_tensor *value =
-            ppo_tape_value_loss(tape, out.value, rows->value, rows->value_target, NULL, c->value_clip);
-        if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
-        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
-    }
-    if (c->entropy_coef != 0) {
-        loss = ppo_tape_add(tape, loss,
-                            ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -c->entropy_coef, 0));
-    }
-    if (c->kl_place == PPO_KL_IN_LOSS && r->kl_coef > 0)
-        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo__kl_loss(r, &out), r->kl_coef, 0));
-    return loss;
-}
-
-/* Sequences order[0 .. n-1] of the samples, and their rows, become the micro-batch. */
-static ppo_status ppo__rlhf_gather(ppo_rlhf *r, const ppo_samples *samples, const int *order, int n) {
-    const ppo__response_rows *from = &r->rows, *to = &r->batch_rows;
-    const size_t              vocab = (size_t)r->policy->config.vocab;
-    ppo_status                status = PPO_OK;
-    size_t                    at = 0;
-    ppo_tokens_clear(&r->batch);
-    for (int i = 0; i < n && !status; ++i) {
-        int    s = order[i];
-        size_t row = (size_t)r->first_row[s], bytes = (r->first_row[s + 1] - row) * sizeof(float);
-        status = ppo_tokens_add_from(&r->batch, &samples->tokens, s);
-        memcpy(to->old_logp + at, from->old_logp + row, bytes);
-        memcpy(to->ref_logp + at, from->ref_logp + row, bytes);
-        memcpy(to->value + at, from->value + row, bytes);
-        memcpy(to->advantage + at, from->advantage + row, bytes);
-        memcpy(to->value_target + at, from->value_target + row, bytes);
-        size_t rows = bytes / sizeof(float);
-        if (to->ref_logits)
-            ppo__tape_copy(r->tape, from->ref_logits + row * vocab, rows * vocab,
-                           to->ref_logits + at * vocab);
-        at += rows;
-    }
-    return status;
-}
-
-/* And of sampling: an iteration in which every prompt is the longest. */
-static ppo_status ppo__rlhf_reserve_samples(ppo_rlhf *r) {
-    int        longest = ppo__longest(&r->prompts);
-    ppo_status status = PPO_OK;
-    ppo_tokens_clear(&r->asked);
-    for (int i = 0; i < r->config.prompts && !status; ++i)
-        status = ppo__add_prompt(&r->asked, &r->prompts, longest, r->config.samples);
-    if (!status) status = ppo__begin_results(r->generator, &r->asked);
-    if (!status) status = ppo__generator_reserve(r->generator, r->asked.count);
-    ppo_tape_reset(r->generator->tape);
-    return status;
-}
-
-/* The memory takes its lasting size: a micro-batch of the longest sequences. */
-static ppo_status ppo__rlhf_reserve(ppo_rlhf *r) {
-    ppo_status status = PPO_OK;
-    int       *zeros = (int *)ppo__arena_zeros(&r->memory, r->longest, sizeof(int));
-    if (!zeros) return PPO_ERROR_MEMORY;
-    for (int i = 0; i < ppo__micro(&r->config) && !status; ++i)
-        status = ppo_tokens_add(&r->batch, zeros, r->longest, 1);
-    if (!status) status = ppo_tape_backward(r->tape, ppo__rlhf_loss(r, r->stats));
-    status = ppo__settle(r->tape->device, status);
-    ppo_tape_reset(r->tape);
-    if (!status) status = ppo__rlhf_reserve_samples(r);
-    return status;
-}
-
-/* The prompts without what is behind them, and how long a sequence can become. */
-static ppo_status ppo__rlhf_prompts(ppo_rlhf *r, const ppo_tokens *prompts) {
-    int        context = r->policy->config.context, max_new = r->config.sampling.max_new, longest = 0;
-    ppo_status status = PPO_OK;
-    for (int s = 0; s < prompts->count && !status; ++s) {
-        int n = ppo__prompt_length(prompts, s);
-        longest = n > longest ? n : longest;
-        status = ppo__add_prompt(&r->prompts, prompts, s, 1);
-    }
-    r->longest = max_new && max_new < context - longest ? longest + max_new : context;
-    return status;
-}
-
-static ppo_status ppo__check_rlhf_models(const ppo_gpt *policy, const ppo_gpt *reference,
-                                         const ppo_gpt *critic, const ppo_rlhf_config *config) {
-    ppo_status status = ppo__check_peer(policy, reference, "reference");
-    if (!status) status = ppo__check_peer(policy, critic, "critic");
-    if (!status && reference && (reference == policy || reference == critic)) {
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "the reference is the %s, which is trained; NULL makes a copy",
-                          reference == policy ? "policy" : "critic");
-    }
-    if (!status && ppo__has_critic(config) && !(critic ? critic : policy)->score_weight) {
-        status =
-            ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values", critic ? "critic" : "policy");
-    }
-    return status;
-}
-
-PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
-                                   const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
-                                   const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
-    if (!rlhf) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_create: rlhf is NULL");
-    *rlhf = NULL;
-    if (!policy || !prompts || !config)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_create: an argument is NULL");
-    ppo_status status = ppo__check_rlhf(config, policy->config.vocab);
-    if (!status) status = ppo__check_prompts(policy, prompts);
-    if (!status) status = ppo__check_rlhf_models(policy, reference, critic, config);
-    if (status) return status;
-    ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
-    if (!r) return PPO_ERROR_MEMORY;
-    r->config = *config;
-    r->policy = policy;
-    r->critic = critic == policy ? NULL : critic;
-    r->reward = reward;
-    r->user = user;
-    r->kl_coef = config->kl_coef;
-    r->started = ppo_clock();
-    status = ppo__rlhf_prompts(r, prompts);
-    if (!status && !reference) status = ppo_gpt_copy(policy, 0, &r->own_reference);
-    r->reference = reference ? reference : r->own_reference;
-    if (!status) status = ppo__rlhf_take(r);
-    if (!status) status = ppo__rlhf_reserve(r);
-    if (status) {
-        ppo_rlhf_free(r);
-        return status;
-    }
-    ppo_params_restart(policy->params);
-    if (r->critic) ppo_params_restart(r->critic->params);
-    *rlhf = r;
-    return PPO_OK;
-}
-
-/* What the policy before the epochs, the reference and the critic say of the micro-batch; `row` is where its
-   rows begin. */
-static ppo_status ppo__rlhf_judge(ppo_rlhf *r, int row) {
-    const ppo_rlhf_config    *c = &r->config;
-    const ppo__response_rows *rows = &r->rows;
-    ppo_tape                 *tape = r->tape;
-    int                       vocab = r->policy->config.vocab;
-    float                     temperature = c->sampling.temperature;
-    ppo_tape_reset(tape);
-    ppo_response out = ppo__rlhf_forward(r);
-    ppo_response ref = ppo_gpt_response(tape, r->reference, &r->batch, temperature, PPO_POLICY);
-    ppo_tensor  *kl = NULL, *end = NULL;
-    if (c->kl_estimator == PPO_KL_EXACT && ref.logits)
-        kl = ppo_tape_categorical_kl_to(tape, out.logits, ref.logits->data, temperature);
-    if (c->bootstrap_truncated && out.value)
-        end = ppo_gpt_sequence_score(tape, ppo__value_model(r), &r->batch);
-    if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
-    size_t n = (size_t)out.logp->rows;
-    ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
-    ppo__tape_read(tape, ref.logp->data, n, rows->ref_logp + row);
-    ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
-    if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
-    if (kl) ppo__tape_read(tape, kl->data, n, rows->kl + row);
-    if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value);
-    if (rows->ref_logits)
-        ppo__tape_copy(tape, ref.logits->data, n * (size_t)vocab, rows->ref_logits + ppo__at(row, vocab));
-    ppo_status status = ppo__tape_settle(tape);
-    if (status || kl) return status;
-    return ppo_kl_estimate(rows->old_logp + row, rows->ref_logp + row, (int)n, c->kl_estimator,
-                           rows->kl + row);
-}
-
-/* next_value: the value of the row behind; behind the last one, 0, or what the critic says of the whole
-   sequence if that was cut off and is to go on. */
-static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples, int first, int row) {
-    const ppo__response_rows *rows = &r->rows;
-    for (int i = 0; i < r->batch.count && ppo__value_model(r); ++i) {
-        int n = ppo__response_length(&r->batch, i), goes_on = r->config.bootstrap_truncated;
-        memcpy(rows->next_value + row, rows->value + row + 1, (size_t)(n - 1) * sizeof(float));
-        rows->next_value[row + n - 1] = goes_on && !samples->ended[first + i] ? r->end_value[i] : 0;
-        row += n;
-    }
-}
-
-/* The sequences in their order, and where their rows begin. */
-static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
-    r->first_row[0] = 0;
-    for (int s = 0; s < tokens->count; ++s) {
-        r->order[s] = s;
-        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
-    }
-}
-
-static ppo_status ppo__rlhf_look(ppo_rlhf *r, const ppo_samples *samples) {
-    int        count = samples->tokens.count, micro = ppo__micro(&r->config);
-    ppo_status status = PPO_OK;
-    ppo_tape_record(r->tape, 0);
-    ppo__rlhf_index(r, &samples->tokens);
-    for (int s = 0; s < count && !status; s += micro) {
-        status = ppo__rlhf_gather(r, samples, r->order + s, count - s < micro ? count - s : micro);
-        if (!status) status = ppo__rlhf_judge(r, r->first_row[s]);
-        if (!status) ppo__rlhf_next_values(r, samples, s, r->first_row[s]);
-    }
-    ppo_tape_record(r->tape, 1);
-    return status;
-}
-
-/* The reward of each token: its KL and the penalty of its length; the score, at the last one. */
-static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
-    const ppo_rlhf_config    *c = &r->config;
-    const ppo__response_rows *rows = &r->rows;
-    int                       row = 0;
-    for (int s = 0; s < samples->tokens.count; ++s) {
-        int    n = ppo__response_length(&samples->tokens, s);
-        float  last = c->reward_clip > 0 ? ppo__clamp(score[s], -c->reward_clip, c->reward_clip) : score[s];
-        double total = 0;
-        if (!samples->ended[s]) last -= c->missing_eos_penalty;
-        for (int i = 0; i < n; ++i, ++row) {
-            float kl = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef * rows->kl[row] : 0;
-            rows->reward[row] = (i == n - 1 ? last : 0) - kl - c->length_penalty;
-            total += rows->reward[row];
-        }
-        r->total[s] = (float)total;
-    }
-    return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, row, 0) : PPO_OK;
-}
-
-/* The advantage that all tokens of sequence s share. */
-static float ppo__sequence_advantage(const ppo_rlhf *r, int s, int row) {
-    int          k = r->config.samples;
-    const float *group = r->total + s / k * k;
-    double       sum = 0, squares = 0;
-    if (r->config.advantage == PPO_ADVANTAGE_SEQUENCE) return r->total[s] - r->rows.value[row];
-    for (int i = 0; i < k; ++i) sum += group[i];
-    if (r->config.advantage == PPO_ADVANTAGE_LEAVE_ONE_OUT)
-        return (float)(r->total[s] - (sum - r->total[s]) / (k - 1));
-    for (int i = 0; i < k; ++i) squares += (group[i] - sum / k) * (group[i] - sum / k);
-    return (float)((r->total[s] - sum / k) / (sqrt(squares / (k - 1)) + 1e-4));
-}
-
-static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) {
-    const ppo_rlhf_config    *c = &r->config;
-    const ppo__response_rows *rows = &r->rows;
-    int                       row = 0;
-    for (int s = 0; s < samples->tokens.count; ++s) {
-        int        n = ppo__response_length(&samples->tokens, s);
-        ppo_status status = PPO_OK;
-        if (c->advantage == PPO_ADVANTAGE_GAE) {
-            unsigned char *over = r->over + r->longest + 1 - n; /* a 1 behind n - 1 zeros */
-            int            goes_on = c->bootstrap_truncated && !samples->ended[s];
-            status = ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row,
-                             goes_on ? NULL : over, goes_on ? over : NULL, n, 1, c->gamma, c->gae_lambda,
-                             rows->advantage + row, rows->value_target + row);
-        } else {
-            float advantage = ppo__sequence_advantage(r, s, row);
-            for (int i = row; i < row + n; ++i) {
-                rows->advantage[i] = advantage;
-                rows->value_target[i] = r->total[s];
-            }
-        }
-        if (status) return status;
-        row += n;
-    }
-    return ppo__has_critic(c) && c->whiten_advantages ? ppo_whiten(rows->advantage, NULL, row, 1) : PPO_OK;
-}
-
-/* The ratio of the loss is to what sampling computed, whose bits are those of training. Where another
-   policy sampled: truncated importance sampling. Its tokens count by how likely this one would have
-   chosen them, up to a cap (Espeholt 2018), and the ratio is to this one. */
-static void ppo__rlhf_against_sampler(ppo_rlhf *r, const ppo_samples *samples) {
-    const float cap = r->config.importance_cap;
-    for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
-        int          row = r->first_row[s], n = r->first_row[s + 1] - row;
-        const float *logp = samples->logp + samples->tokens.start[s + 1] - n;
-        float       *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
-        for (int i = 0; i < n && cap > 0; ++i) advantage[i] *= ppo__min(expf(old[i] - logp[i]), cap);
-        if (!(cap > 0)) memcpy(old, logp, n * sizeof(float));
-    }
-}
-
-/* Means over the rows of all micro-batches; and the ratios of the first minibatch. */
-static void ppo__rlhf_sum_up(const ppo__rlhf_stats *stats, const ppo__rlhf_stats *end, ppo_rlhf_progress *p) {
-    double total = 0;
-    p->first_ratio_min = INFINITY;
-    p->first_ratio_max = -INFINITY;
-    for (; stats < end; ++stats) {
-        const float  values[] = {stats->policy.loss, stats->value_loss, stats->policy.approx_kl,
-                                 stats->policy.old_approx_kl, stats->policy.clip_fraction};
-        float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
-                                &p->clip_fraction};
-        total += stats->weight;
-        for (size_t i = 0; i < sizeof means / sizeof *means; ++i)
-            *means[i] += (float)((values[i] - *means[i]) * stats->weight / total);
-        if (!stats->first) continue;
-        p->first_ratio_min = ppo__min(p->first_ratio_min, stats->policy.ratio_min);
-        p->first_ratio_max = ppo__max(p->first_ratio_max, stats->policy.ratio_max);
-    }
-}
-
-/* A learning rate by the iterations that are done. */
-static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
-    const ppo_rlhf_config *c = &r->config;
-    double                 done = r->iteration < c->iterations ? (double)r->iteration / c->iterations : 1;
-    return ppo_schedule(c->learning_rate_schedule, initial, (float)done);
-}
-
-static ppo_status ppo__rlhf_step_model(ppo_gpt *gpt, const ppo_rlhf_config *c, float rate, double rows,
-                                       float *norm) {
-    ppo_adam adam = ppo_adam_default();
-    adam.lr = rate;
-    return ppo__params_step(gpt->params, &adam, (float)(1 / rows), c->max_grad_norm, norm);
-}
-
-/* A gradient step on sequences order[0 .. n-1]: the mean over all their tokens, a micro-batch at a time. Its
-   statistics go to *stats, which moves behind them. */
-static ppo_status ppo__rlhf_step(ppo_rlhf *r, const ppo_samples *samples, const int *order, int n,
-                                 ppo__rlhf_stats **stats, ppo_rlhf_progress *p) {
-    const ppo_rlhf_config *c = &r->config;
-    const int              micro = ppo__micro(c), first = *stats == r->stats;
-    double                 rows = 0;
-    ppo_params_zero_grad(r->policy->params);
-    if (r->critic) ppo_params_zero_grad(r->critic->params);
-    for (int i = 0; i < n; i += micro, ++*stats) {
-        ppo_status status = ppo__rlhf_gather(r, samples, order + i, n - i < micro ? n - i : micro);
-        if (status) return status;
-        memset(*stats, 0, sizeof **stats);
-        (*stats)->first = first;
-        (*stats)->weight = (float)ppo_response_row(&r->batch, r->batch.count);
-        rows += (*stats)->weight;
-        ppo_tape_reset(r->tape);
-        ppo_tensor *loss = ppo__rlhf_loss(r, *stats);
-        status = ppo_tape_backward(r->tape, ppo_tape_scale(r->tape, loss, (*stats)->weight, 0));
-        if (status) return status;
-    }
-    ppo_status status = ppo__rlhf_step_model(r->policy, c, p->learning_rate, rows, &p->grad_norm);
-    if (!status && r->critic && ppo__has_critic(c)) {
-        float rate = c->critic_learning_rate > 0 ? c->critic_learning_rate : c->learning_rate;
-        status = ppo__rlhf_step_model(r->critic, c, ppo__rlhf_rate(r, rate), rows, NULL);
-    }
-    return status;
-}
-
-static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, const ppo_samples *samples, ppo_rlhf_progress *p) {
-    int              count = samples->tokens.count, batches = ppo__batches(&r->config);
-    ppo_status       status = PPO_OK;
-    ppo__rlhf_stats *stats = r->stats;
-    ppo_rng          rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
-    p->learning_rate = ppo__rlhf_rate(r, r->config.learning_rate);
-    for (int epoch = 0; epoch < r->config.epochs; ++epoch) {
-        ppo_rng_shuffle(&rng, r->order, count);
-        for (int b = 0; b < batches && !status; ++b) { /* of as equal a size as can be */
-            int from = (int)((int64_t)count * b / batches), to = (int)((int64_t)count * (b + 1) / batches);
-            status = ppo__rlhf_step(r, samples, r->order + from, to - from, &stats, p);
-        }
-    }
-    status = ppo__settle(r->tape->device, status);
-    if (!status) ppo__rlhf_sum_up(r->stats, stats, p);
-    return status;
-}
-
-static ppo_status ppo__check_sample(const ppo_rlhf *r, const ppo_samples *samples, int s, float reward) {
-    const ppo_tokens *tokens = &samples->tokens;
-    const int         length = tokens->start[s + 1] - tokens->start[s], n = ppo__response_length(tokens, s);
-    if (!n) return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has no token behind its prompt", s);
-    if (length > r->longest) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has %d tokens, the prompts and max_new allow %d", s,
-                        length, r->longest);
-    }
-    if (!(reward >= -1e15f && reward <= 1e15f)) { /* beyond, squares overflow */
-        return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
-                        (double)reward);
-    }
-    for (int i = tokens->start[s + 1] - n; samples->logp && i < tokens->start[s + 1]; ++i) {
-        if (ppo__finite(samples->logp[i])) continue;
-        return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
-                        (double)samples->logp[i], s, i - tokens->start[s]);
-    }
-    return PPO_OK;
-}
+/* -- checks and figures of an iteration -- */
 
 static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *reward) {
     const ppo_tokens *tokens = &samples->tokens;
-    if (tokens->count != ppo__sequences(&r->config) || !tokens->prompt || !samples->ended) {
+    if (tokens->count != r->sequences || !tokens->prompt || !samples->ended) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%d samples, must be %d prompts x %d, with prompt and ended",
                         tokens->count, r->config.prompts, r->config.samples);
     }
     if (r->config.importance_cap > 0 && !samples->logp)
         return ppo_fail(PPO_ERROR_ARGUMENT, "importance_cap needs the samples' logp, which is NULL");
     ppo_status status = ppo__check_tokens_for(r->policy, tokens);
-    for (int s = 0; s < tokens->count && !status; ++s) status = ppo__check_sample(r, samples, s, reward[s]);
+    for (int s = 0; s < tokens->count && !status; ++s) {
+        int start = tokens->start[s], end = tokens->start[s + 1], n = ppo__response_length(tokens, s);
+        if (!n) return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has no token after its prompt", s);
+        if (end - start > r->longest) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has %d tokens, the prompts and max_new allow %d",
+                            s, end - start, r->longest);
+        }
+        if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) { /* beyond, squares overflow */
+            return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
+                            (double)reward[s]);
+        }
+        for (int i = end - n; samples->logp && i < end; ++i) {
+            if (ppo__finite(samples->logp[i])) continue;
+            return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
+                            (double)samples->logp[i], s, i - start);
+        }
+    }
     return status;
 }
 
-static int ppo__same_sequence(const ppo_tokens *tokens, int a, int b) {
-    int n = tokens->start[a + 1] - tokens->start[a];
-    return tokens->start[b + 1] - tokens->start[b] == n &&
-           !memcmp(tokens->token + tokens->start[a], tokens->token + tokens->start[b], n * sizeof(int));
-}
-
-/* The share of samples that no earlier one equals. */
+/* The share of samples that equal no earlier one. */
 static float ppo__distinct(const ppo_tokens *tokens) {
-    int distinct = 0;
+    int distinct = tokens->count;
     for (int s = 0; s < tokens->count; ++s) {
-        int seen = 0;
-        for (int t = 0; t < s && !seen; ++t) seen = ppo__same_sequence(tokens, s, t);
-        distinct += !seen;
+        const int *token = tokens->token + tokens->start[s], n = tokens->start[s + 1] - tokens->start[s];
+        for (int t = 0; t < s; ++t) {
+            const int *other = tokens->token + tokens->start[t];
+            if (tokens->start[t + 1] - tokens->start[t] != n || memcmp(token, other, n * sizeof(int)))
+                continue;
+            --distinct;
+            break;
+        }
     }
     return (float)distinct / (float)tokens->count;
 }
 
-/* What the samples are like, before the epochs. */
+/* Figures of the samples, before the epochs. */
 static void ppo__rlhf_describe(const ppo_rlhf *r, const ppo_samples *samples, const float *reward,
                                ppo_rlhf_progress *p) {
     int    count = samples->tokens.count, rows = r->first_row[count], ended = 0;
@@ -13916,30 +13377,49 @@ static void ppo__rlhf_describe(const ppo_rlhf *r, const ppo_samples *samples, co
     p->tokens = r->tokens + rows;
 }
 
-/* The usual ways in which a policy collapses, the plainest one first. */
+/* Means over the rows of all micro-batches of the epochs; and the ratios of the first minibatch. */
+static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
+    double total = 0;
+    p->first_ratio_min = INFINITY;
+    p->first_ratio_max = -INFINITY;
+    for (const ppo__rlhf_stats *stats = r->stats; stats < r->stats + r->micros; ++stats) {
+        const float  values[] = {stats->policy.loss, stats->value_loss, stats->policy.approx_kl,
+                                 stats->policy.old_approx_kl, stats->policy.clip_fraction};
+        float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
+                                &p->clip_fraction};
+        total += stats->weight;
+        for (size_t i = 0; i < sizeof means / sizeof *means; ++i)
+            *means[i] += (float)((values[i] - *means[i]) * stats->weight / total);
+        if (!stats->first) continue;
+        p->first_ratio_min = ppo__min(p->first_ratio_min, stats->policy.ratio_min);
+        p->first_ratio_max = ppo__max(p->first_ratio_max, stats->policy.ratio_max);
+    }
+}
+
+/* The usual ways in which a policy collapses, the most obvious first. */
 static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
-    char *text = p->warning;
+    char  *text = p->warning;
+    size_t size = sizeof p->warning;
     if (r->iteration == 1) {
         r->first_entropy = p->entropy;
         r->first_length = p->mean_length;
     }
     if (p->distinct < 0.5f) {
-        snprintf(text, sizeof p->warning, "only %.0f %% of the samples differ: the policy repeats itself",
+        snprintf(text, size, "only %.0f %% of the samples differ: the policy repeats itself",
                  100 * (double)p->distinct);
     } else if (p->kl > p->mean_length) {
-        snprintf(text, sizeof p->warning,
-                 "the KL to the reference is %.3g, more than 1 per token: it runs away", (double)p->kl);
+        snprintf(text, size, "the KL to the reference is %.3g, more than 1 per token: it runs away",
+                 (double)p->kl);
     } else if (p->entropy < 0.1f * r->first_entropy) {
-        snprintf(text, sizeof p->warning, "the entropy fell to %.2g, less than a tenth of the first %.2g",
+        snprintf(text, size, "the entropy fell to %.2g, less than a tenth of the first %.2g",
                  (double)p->entropy, (double)r->first_entropy);
     } else if (p->mean_length > 2 * r->first_length || p->mean_length < 0.5f * r->first_length) {
-        snprintf(text, sizeof p->warning,
-                 "samples have %.1f tokens, in the first iteration %.1f: length drifts",
+        snprintf(text, size, "samples have %.1f tokens, in the first iteration %.1f: length drifts",
                  (double)p->mean_length, (double)r->first_length);
     }
 }
 
-/* After an iteration: counters, warnings, the coefficient of the KL, the reference. */
+/* Ends an iteration: counters, warnings, the coefficient of the KL, the reference. */
 static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
     p->iteration = ++r->iteration;
@@ -13949,7 +13429,7 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     p->tokens_per_second = p->seconds > 0 ? (double)r->tokens / p->seconds : 0;
     ppo__rlhf_warn(r, p);
     if (c->kl_target > 0)
-        r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->kl_target, ppo__sequences(c), c->kl_horizon);
+        r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->kl_target, r->sequences, c->kl_horizon);
     if (!c->reference_every || !r->own_reference || r->iteration % c->reference_every) return PPO_OK;
     ppo_params *reference = r->own_reference->params, *policy = r->policy->params;
     ppo_status  status = ppo_params_sync(reference);
@@ -13958,31 +13438,13 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     return status;
 }
 
-PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
-                                   ppo_rlhf_progress *progress) {
-    ppo_rlhf_progress p;
-    memset(&p, 0, sizeof p);
-    if (!r || !samples || !reward)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_update: an argument is NULL");
-    ppo_status status = ppo__check_samples(r, samples, reward);
-    if (!status) status = ppo__rlhf_look(r, samples);
-    if (!status) status = ppo__rlhf_rewards(r, samples, reward);
-    if (!status) status = ppo__rlhf_advantages(r, samples);
-    if (status) return status;
-    ppo__rlhf_describe(r, samples, reward, &p);
-    ppo__rlhf_against_sampler(r, samples);
-    status = ppo__rlhf_epochs(r, samples, &p);
-    if (status) return status;
-    status = ppo__rlhf_finish(r, &p);
-    if (progress && !status) *progress = p;
-    return status;
-}
+/* -- an iteration, step by step -- */
 
-/* The prompts of an iteration, each as often as it is sampled: one pass over all of them after another, every
-   pass in an order of its own. They depend on the iteration's number alone. */
-static ppo_status ppo__rlhf_ask(ppo_rlhf *r) {
+/* Chooses the prompts, each as often as it is sampled: one pass over all of them after another, every pass in
+   an order of its own. They depend on the iteration's number alone. */
+static ppo_status ppo__rlhf_choose(ppo_rlhf *r) {
     const int  count = r->prompts.count;
-    int64_t    next = (int64_t)r->iteration * r->config.prompts;
+    int64_t    next = r->iteration * r->config.prompts;
     ppo_status status = PPO_OK;
     ppo_tokens_clear(&r->asked);
     for (int i = 0; i < r->config.prompts && !status; ++i, ++next) {
@@ -13996,18 +13458,419 @@ static ppo_status ppo__rlhf_ask(ppo_rlhf *r) {
     return status;
 }
 
+/* The outputs of the policy for the micro-batch, and of the critic, which may be the same model. */
+static ppo_response ppo__rlhf_forward(ppo_rlhf *r) {
+    ppo_tape         *tape = r->learner.tape;
+    const ppo_tokens *batch = &r->learner.batch[0];
+    ppo_gpt          *critic = ppo__value_model(r);
+    int               want = critic == r->policy ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
+    ppo_response      out = ppo_gpt_response(tape, r->policy, batch, r->config.sampling.temperature, want);
+    if (critic && critic != r->policy) out.value = ppo_gpt_response(tape, critic, batch, 1, PPO_VALUE).value;
+    return out;
+}
+
+/* Judges the micro-batch, whose rows begin at `row`: what the policy before the epochs, the reference and the
+   critic compute for it. */
+static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int row) {
+    const ppo_rlhf_config    *c = &r->config;
+    const ppo__response_rows *rows = &r->rows;
+    const ppo_tokens         *batch = &r->learner.batch[0];
+    ppo_tape                 *tape = r->learner.tape;
+    int                       vocab = r->policy->config.vocab;
+    float                     temperature = c->sampling.temperature;
+    ppo_tape_reset(tape);
+    ppo_response out = ppo__rlhf_forward(r);
+    ppo_response ref = ppo_gpt_response(tape, r->reference, batch, temperature, PPO_POLICY);
+    ppo_tensor  *kl = NULL, *end = NULL;
+    if (c->kl_estimator == PPO_KL_EXACT && ref.logits)
+        kl = ppo_tape_categorical_kl_to(tape, out.logits, ref.logits->data, temperature);
+    if (c->bootstrap_truncated && out.value) end = ppo_gpt_sequence_score(tape, ppo__value_model(r), batch);
+    if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
+    size_t n = (size_t)out.logp->rows;
+    ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
+    ppo__tape_read(tape, ref.logp->data, n, rows->ref_logp + row);
+    ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
+    if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
+    if (kl) ppo__tape_read(tape, kl->data, n, rows->kl + row);
+    if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value);
+    if (rows->ref_logits)
+        ppo__tape_copy(tape, ref.logits->data, n * (size_t)vocab, rows->ref_logits + ppo__at(row, vocab));
+    ppo_status status = ppo__tape_settle(tape);
+    if (status || kl) return status;
+    return ppo_kl_estimate(rows->old_logp + row, rows->ref_logp + row, (int)n, c->kl_estimator,
+                           rows->kl + row);
+}
+
+/* Judges all samples. next_value is the value of the next row; after the last one 0 or, for a truncated
+   sequence that is to be bootstrapped, the value of the whole sequence. */
+static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
+    const ppo_tokens *tokens = &samples->tokens;
+    int               micro = r->learner.micro_batch;
+    ppo_status        status = PPO_OK;
+    r->learner.data[0] = tokens;
+    for (int s = 0; s < tokens->count; ++s) {
+        r->order[s] = s;
+        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
+    }
+    ppo_tape_record(r->learner.tape, 0);
+    for (int s = 0; s < tokens->count && !status; s += micro) {
+        int n = tokens->count - s < micro ? tokens->count - s : micro;
+        status = ppo__gather_items(&r->learner, r->order + s, n);
+        if (!status) status = ppo__rlhf_judge_batch(r, r->first_row[s]);
+        for (int i = 0; i < n && ppo__value_model(r) && !status; ++i) {
+            int    row = r->first_row[s + i], last = r->first_row[s + i + 1] - 1;
+            float *next_value = r->rows.next_value;
+            memcpy(next_value + row, r->rows.value + row + 1, (size_t)(last - row) * sizeof(float));
+            next_value[last] = r->config.bootstrap_truncated && !samples->ended[s + i] ? r->end_value[i] : 0;
+        }
+    }
+    ppo_tape_record(r->learner.tape, 1);
+    return status;
+}
+
+/* The reward of each token: its KL and the length penalty; at the last one, also the score. */
+static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
+    const ppo_rlhf_config    *c = &r->config;
+    const ppo__response_rows *rows = &r->rows;
+    int                       count = samples->tokens.count;
+    for (int s = 0; s < count; ++s) {
+        float  last = c->reward_clip > 0 ? ppo__clamp(score[s], -c->reward_clip, c->reward_clip) : score[s];
+        double total = 0;
+        if (!samples->ended[s]) last -= c->missing_eos_penalty;
+        for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
+            float kl = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef * rows->kl[row] : 0;
+            rows->reward[row] = (row + 1 == r->first_row[s + 1] ? last : 0) - kl - c->length_penalty;
+            total += rows->reward[row];
+        }
+        r->total[s] = (float)total;
+    }
+    return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, r->first_row[count], 0) : PPO_OK;
+}
+
+/* The advantage that all tokens of sequence s share. */
+static float ppo__sequence_advantage(const ppo_rlhf *r, int s) {
+    int          k = r->config.samples;
+    const float *group = r->total + s / k * k;
+    double       sum = 0, squares = 0;
+    if (r->config.advantage == PPO_ADVANTAGE_SEQUENCE) return r->total[s] - r->rows.value[r->first_row[s]];
+    for (int i = 0; i < k; ++i) sum += group[i];
+    if (r->config.advantage == PPO_ADVANTAGE_LEAVE_ONE_OUT)
+        return (float)(r->total[s] - (sum - r->total[s]) / (k - 1));
+    for (int i = 0; i < k; ++i) squares += (group[i] - sum / k) * (group[i] - sum / k);
+    return (float)((r->total[s] - sum / k) / (sqrt(squares / (k - 1)) + 1e-4));
+}
+
+static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) {
+    const ppo_rlhf_config    *c = &r->config;
+    const ppo__response_rows *rows = &r->rows;
+    int                       count = samples->tokens.count;
+    ppo_status                status = PPO_OK;
+    for (int s = 0; s < count && !status; ++s) {
+        int row = r->first_row[s], end = r->first_row[s + 1], n = end - row;
+        if (c->advantage == PPO_ADVANTAGE_GAE) {
+            unsigned char *over = r->over + r->longest + 1 - n; /* a 1 after n - 1 zeros */
+            int            bootstrap = c->bootstrap_truncated && !samples->ended[s];
+            status = ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row,
+                             bootstrap ? NULL : over, bootstrap ? over : NULL, n, 1, c->gamma, c->gae_lambda,
+                             rows->advantage + row, rows->value_target + row);
+        } else {
+            float advantage = ppo__sequence_advantage(r, s);
+            for (; row < end; ++row) {
+                rows->advantage[row] = advantage;
+                rows->value_target[row] = r->total[s];
+            }
+        }
+    }
+    if (status || !ppo__has_critic(c) || !c->whiten_advantages) return status;
+    return ppo_whiten(rows->advantage, NULL, r->first_row[count], 1);
+}
+
+/* The ratio of the loss is to what sampling computed, whose bits are those of training. For samples of another
+   policy: truncated importance sampling. The advantages are multiplied by the ratio of the probabilities, up
+   to a cap (Espeholt 2018), and the ratio of the loss is to this policy. */
+static void ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
+    const float cap = r->config.importance_cap;
+    for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
+        int          row = r->first_row[s], n = r->first_row[s + 1] - row;
+        const float *logp = samples->logp + samples->tokens.start[s + 1] - n;
+        float       *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
+        for (int i = 0; i < n && cap > 0; ++i) advantage[i] *= ppo__min(expf(old[i] - logp[i]), cap);
+        if (!(cap > 0)) memcpy(old, logp, n * sizeof(float));
+    }
+}
+
+/* Copies the rows of the micro-batch's sequences; returns how many there are. */
+static int ppo__rlhf_gather_rows(ppo_rlhf *r, const int *item) {
+    const ppo__response_rows *from = &r->rows, *to = &r->batch_rows;
+    const size_t              vocab = (size_t)r->policy->config.vocab;
+    size_t                    at = 0;
+    for (int i = 0; i < r->learner.batch[0].count; ++i) {
+        size_t row = (size_t)r->first_row[item[i]], n = (size_t)r->first_row[item[i] + 1] - row;
+        memcpy(to->old_logp + at, from->old_logp + row, n * sizeof(float));
+        memcpy(to->ref_logp + at, from->ref_logp + row, n * sizeof(float));
+        memcpy(to->value + at, from->value + row, n * sizeof(float));
+        memcpy(to->advantage + at, from->advantage + row, n * sizeof(float));
+        memcpy(to->value_target + at, from->value_target + row, n * sizeof(float));
+        if (to->ref_logits)
+            ppo__tape_copy(r->learner.tape, from->ref_logits + row * vocab, n * vocab,
+                           to->ref_logits + at * vocab);
+        at += n;
+    }
+    return (int)at;
+}
+
+/* KL(policy || reference) of each token, as a term of the loss: its mean. */
+static ppo_tensor *ppo__kl_loss(const ppo_rlhf *r, const ppo_response *out) {
+    ppo_tape   *tape = r->learner.tape;
+    ppo_tensor *d, *kl;
+    if (r->config.kl_estimator == PPO_KL_EXACT) {
+        kl = ppo_tape_categorical_kl_to(tape, out->logits, r->batch_rows.ref_logits,
+                                        r->config.sampling.temperature);
+        return ppo_tape_mean(tape, kl);
+    }
+    d = ppo_tape_scale(tape, out->logp, -1, 0); /* log ref - log pi */
+    if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, r->batch_rows.ref_logp, d->rows, 1));
+    if (r->config.kl_estimator == PPO_K2) kl = ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
+    else {
+        kl = ppo_tape_add(tape, ppo_tape_exp(tape, d), ppo_tape_scale(tape, d, -1, 0));
+        kl = ppo_tape_scale(tape, kl, 1, -1);
+    }
+    return ppo_tape_mean(tape, kl);
+}
+
+/* L = policy + value_coef value - entropy_coef entropy + kl_coef KL, each a mean over the micro-batch's
+   rows. */
+static ppo_tensor *ppo__rlhf_loss(void *user, const int *item, float *weight) {
+    ppo_rlhf                 *r = (ppo_rlhf *)user;
+    const ppo_rlhf_config    *c = &r->config;
+    const ppo__response_rows *rows = &r->batch_rows;
+    ppo_tape                 *tape = r->learner.tape;
+    ppo__rlhf_stats          *stats = &r->stats[r->micros++];
+    memset(stats, 0, sizeof *stats);
+    stats->first = r->first;
+    stats->weight = *weight = (float)ppo__rlhf_gather_rows(r, item);
+    ppo_response out = ppo__rlhf_forward(r);
+    ppo_tensor  *loss = ppo_tape_policy_loss(tape, out.logp, rows->old_logp, rows->advantage, NULL,
+                                             &c->objective, &stats->policy);
+    if (ppo__value_model(r)) {
+        ppo_tensor *value =
+            ppo_tape_value_loss(tape, out.value, rows->value, rows->value_target, NULL, c->value_clip);
+        if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
+    }
+    if (c->entropy_coef != 0) {
+        loss = ppo_tape_add(tape, loss,
+                            ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -c->entropy_coef, 0));
+    }
+    if (c->kl_place == PPO_KL_IN_LOSS && r->kl_coef > 0)
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo__kl_loss(r, &out), r->kl_coef, 0));
+    return loss;
+}
+
+/* A learning rate by the iterations that are done. */
+static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
+    const ppo_rlhf_config *c = &r->config;
+    double                 done = r->iteration < c->iterations ? (double)r->iteration / c->iterations : 1;
+    return ppo_schedule(c->learning_rate_schedule, initial, (float)done);
+}
+
+/* A gradient step on n sequences: the mean over all their tokens. */
+static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p) {
+    const ppo_rlhf_config *c = &r->config;
+    ppo_adam               adam = ppo_adam_default();
+    double                 rows;
+    ppo_params_zero_grad(r->policy->params);
+    if (r->critic) ppo_params_zero_grad(r->critic->params);
+    ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
+    float      scale = (float)(1 / rows);
+    adam.lr = p->learning_rate;
+    if (!status) status = ppo__params_step(r->policy->params, &adam, scale, c->max_grad_norm, &p->grad_norm);
+    if (status || !r->critic || !ppo__has_critic(c)) return status;
+    adam.lr = ppo__rlhf_rate(r, c->critic_learning_rate > 0 ? c->critic_learning_rate : c->learning_rate);
+    return ppo__params_step(r->critic->params, &adam, scale, c->max_grad_norm, NULL);
+}
+
+static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p) {
+    int        count = r->sequences, batches = ppo__divide_up(count, r->config.minibatch_size);
+    ppo_status status = PPO_OK;
+    ppo_rng    rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
+    p->learning_rate = ppo__rlhf_rate(r, r->config.learning_rate);
+    r->micros = 0;
+    for (int epoch = 0; epoch < r->config.epochs && !status; ++epoch) {
+        ppo_rng_shuffle(&rng, r->order, count);
+        for (int b = 0; b < batches && !status; ++b) {
+            int begin = ppo__share(count, b, batches), end = ppo__share(count, b + 1, batches);
+            r->first = epoch == 0 && b == 0;
+            status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p);
+        }
+    }
+    status = ppo__settle(r->learner.tape->device, status);
+    if (!status) ppo__rlhf_sum_up(r, p);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
+                                   ppo_rlhf_progress *progress) {
+    ppo_rlhf_progress p;
+    memset(&p, 0, sizeof p);
+    if (!ppo__given("ppo_rlhf_update", r && samples && reward)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__check_samples(r, samples, reward);
+    if (!status) status = ppo__rlhf_judge(r, samples);
+    if (!status) status = ppo__rlhf_rewards(r, samples, reward);
+    if (!status) status = ppo__rlhf_advantages(r, samples);
+    if (status) return status;
+    ppo__rlhf_describe(r, samples, reward, &p);
+    ppo__rlhf_importance(r, samples);
+    status = ppo__rlhf_epochs(r, &p);
+    if (!status) status = ppo__rlhf_finish(r, &p);
+    if (progress && !status) *progress = p;
+    return status;
+}
+
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
-    ppo_samples  samples;
-    ppo_sampling how;
-    if (!r) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_rlhf_iterate: rlhf is NULL");
-    ppo_rng rng = ppo_rng_stream(r->config.seed, PPO_STREAM_TOKEN, (uint32_t)r->iteration);
-    how = r->config.sampling;
+    ppo_samples samples;
+    if (!ppo__given("ppo_rlhf_iterate", r != NULL)) return PPO_ERROR_ARGUMENT;
+    ppo_rng      rng = ppo_rng_stream(r->config.seed, PPO_STREAM_TOKEN, (uint32_t)r->iteration);
+    ppo_sampling how = r->config.sampling;
     how.seed = (uint64_t)ppo_rng_u32(&rng) << 32;
     how.seed |= ppo_rng_u32(&rng);
-    ppo_status status = ppo__rlhf_ask(r);
+    ppo_status status = ppo__rlhf_choose(r);
     if (!status) status = ppo_generate(r->generator, &r->asked, &how, &samples);
     if (!status) status = ppo__ask_reward(r->reward, r->user, &samples, r->score);
     return status ? status : ppo_rlhf_update(r, &samples, r->score, progress);
+}
+
+/* -- creation: checks, and all memory -- */
+
+static ppo_status ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
+    const ppo_rlhf_config *c = &r->config;
+    const size_t           size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
+    float **const          arrays[] = {&rows->old_logp,   &rows->ref_logp,  &rows->entropy,
+                                       &rows->kl,         &rows->reward,    &rows->value,
+                                       &rows->next_value, &rows->advantage, &rows->value_target};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) {
+        *arrays[i] = (float *)ppo__arena_zeros(&r->memory, n, sizeof(float));
+        if (!*arrays[i]) return PPO_ERROR_MEMORY;
+    }
+    if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return PPO_OK;
+    rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
+    if (!rows->ref_logits) return ppo__failed;
+    if (!r->numbers.device) memset(rows->ref_logits, 0, n * size); /* ppo__rlhf_reserve() reads some */
+    else r->numbers.device->zero(r->numbers.device, rows->ref_logits, n * size);
+    return PPO_OK;
+}
+
+static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
+    const ppo_rlhf_config *c = &r->config;
+    int                    count = r->sequences;
+    size_t                 n = (size_t)count, longest = (size_t)r->longest;
+    int                    batch = c->minibatch_size < count ? c->minibatch_size : count;
+    int                    micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
+    size_t                 steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
+    r->learner.micro_batch = micro;
+    r->score = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
+    r->total = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
+    r->order = (int *)ppo__arena_zeros(&r->memory, n, sizeof(int));
+    r->first_row = (int *)ppo__arena_zeros(&r->memory, n + 1, sizeof(int));
+    r->over = (unsigned char *)ppo__arena_zeros(&r->memory, longest + 1, 1);
+    r->prompt_order = (int *)ppo__arena_array(&r->memory, (size_t)r->prompts.count, sizeof(int));
+    r->end_value = (float *)ppo__arena_array(&r->memory, (size_t)micro, sizeof(float));
+    r->stats = (ppo__rlhf_stats *)ppo__arena_zeros(&r->memory, steps * (size_t)ppo__divide_up(batch, micro),
+                                                   sizeof *r->stats);
+    if (!r->score || !r->total || !r->order || !r->first_row || !r->over || !r->prompt_order ||
+        !r->end_value || !r->stats)
+        return PPO_ERROR_MEMORY;
+    r->over[longest] = 1;
+    ppo_status status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
+    if (status) return status;
+    r->numbers.device = r->learner.tape->device;
+    status = ppo__take_rows(r, n * longest, &r->rows);
+    if (!status) status = ppo__take_rows(r, (size_t)micro * longest, &r->batch_rows);
+    return status ? status : ppo_generator_create(r->policy, c->slots, &r->generator);
+}
+
+/* Brings memory to its final size: a micro-batch of the longest sequences, and an iteration's samples from the
+   longest prompt. */
+static ppo_status ppo__rlhf_reserve(ppo_rlhf *r, int longest_prompt) {
+    const int  longest[2] = {r->longest, 0};
+    ppo_status status = PPO_OK;
+    r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */
+    status = ppo__learner_reserve(&r->learner, r->order, longest);
+    for (int i = 0; i < r->config.prompts && !status; ++i)
+        status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, r->config.samples);
+    if (!status) status = ppo__begin_results(r->generator, &r->asked);
+    if (!status) status = ppo__generator_reserve(r->generator, r->asked.count);
+    ppo_tape_reset(r->generator->tape);
+    return status;
+}
+
+static ppo_status ppo__check_rlhf_models(const ppo_gpt *policy, const ppo_gpt *reference,
+                                         const ppo_gpt *critic, const ppo_rlhf_config *config) {
+    ppo_status status = ppo__check_peer(policy, reference, "reference");
+    if (!status) status = ppo__check_peer(policy, critic, "critic");
+    if (!status && reference && (reference == policy || reference == critic)) {
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "the reference is the %s, which is trained; NULL makes a copy",
+                          reference == policy ? "policy" : "critic");
+    }
+    if (!status && ppo__has_critic(config) && !(critic ? critic : policy)->score_weight) {
+        status =
+            ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values", critic ? "critic" : "policy");
+    }
+    return status;
+}
+
+PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
+    if (!r) return;
+    ppo_gpt_free(r->own_reference);
+    ppo_tokens_free(&r->prompts);
+    ppo_tokens_free(&r->asked);
+    ppo_generator_free(r->generator);
+    ppo__learner_free(&r->learner);
+    ppo__arena_free(&r->memory);
+    ppo__arena_free(&r->numbers);
+    ppo__free(r);
+}
+
+PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
+                                   const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
+                                   const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
+    if (rlhf) *rlhf = NULL;
+    if (!ppo__given("ppo_rlhf_create", policy && prompts && config && rlhf)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__check_rlhf(config, policy->config.vocab);
+    if (!status) status = ppo__check_prompts(policy, prompts);
+    if (!status) status = ppo__check_rlhf_models(policy, reference, critic, config);
+    if (status) return status;
+    ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
+    if (!r) return PPO_ERROR_MEMORY;
+    r->config = *config;
+    r->policy = policy;
+    r->critic = critic == policy ? NULL : critic;
+    r->reward = reward;
+    r->user = user;
+    r->kl_coef = config->kl_coef;
+    r->started = ppo_clock();
+    r->sequences = config->prompts * config->samples;
+    r->learner.loss = ppo__rlhf_loss;
+    r->learner.user = r;
+    int context = policy->config.context, max_new = config->sampling.max_new, at = 0, longest = 0;
+    for (int s = 0; s < prompts->count && !status; ++s) {
+        int n = ppo__prompt_length(prompts, s);
+        if (n > longest) longest = n, at = s;
+        status = ppo__add_prompt(&r->prompts, prompts, s, 1);
+    }
+    r->longest = max_new && max_new < context - longest ? longest + max_new : context;
+    if (!status && !reference) status = ppo_gpt_copy(policy, 0, &r->own_reference);
+    r->reference = reference ? reference : r->own_reference;
+    if (!status) status = ppo__rlhf_take(r);
+    if (!status) status = ppo__rlhf_reserve(r, at);
+    if (status) {
+        ppo_rlhf_free(r);
+        return status;
+    }
+    ppo_params_restart(policy->params);
+    if (r->critic) ppo_params_restart(r->critic->params);
+    *rlhf = r;
+    return PPO_OK;
 }
 
 #endif /* PPO_NO_LANGUAGE */

@@ -315,7 +315,7 @@ struct ppo_cuda {
     cublasHandle_t    blas;
     ppo__cuda_shared *shared;
     unsigned          calls; /* since the last sync */
-    ppo__room         scratch, drawn;
+    ppo__room         scratch;
     size_t            linear_bytes; /* of logits at a time, in section 7 */
     ppo__mail         mail;
     ppo_status        failed; /* section 8: the first failure since the last settle(), and its sentence */
@@ -424,7 +424,6 @@ PPO_DEF void ppo_cuda_free(ppo_cuda *cuda) {
     if (cuda->stream) cudaStreamDestroy(cuda->stream);
     cudaFree(cuda->shared);
     cudaFree(cuda->scratch.memory);
-    cudaFree(cuda->drawn.memory);
     cudaFreeHost(cuda->mail.memory);
     ppo__free(cuda->mail.letter);
     ppo__free(cuda);
@@ -2769,9 +2768,9 @@ struct ppo__cuda_cache {
 
     /* Keeps number i of all keys. */
     __device__ void operator()(size_t i) const {
-        const int    row = (int)(i / width), j = (int)(i % width), at = position[row], in = at % PPO__KEYS;
+        const int    row = (int)(i / width), j = (int)(i % width), at = position[row], in = at % PPO__KEY_PAGE;
         const float *k = qkv + (size_t)row * 3 * width + width + j, *v = k + width;
-        keys[slot[row] * slot_keys + (size_t)(at - in) * width + j * PPO__KEYS + in] = *k;
+        keys[slot[row] * slot_keys + (size_t)(at - in) * width + j * PPO__KEY_PAGE + in] = *k;
         values[slot[row] * slot_values + (size_t)at * width + j] = *v;
     }
 };
@@ -2783,13 +2782,13 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
     if (row >= job.rows) return;
     const int            seen = job.position[row] + 1, lane = (int)threadIdx.x;
     const float         *q = job.qkv + (size_t)row * 3 * job.width + head * job.size;
-    const float         *keys = job.keys + job.slot[row] * job.slot_keys + head * job.size * PPO__KEYS;
+    const float         *keys = job.keys + job.slot[row] * job.slot_keys + head * job.size * PPO__KEY_PAGE;
     const float         *values = job.values + job.slot[row] * job.slot_values + head * job.size;
     ppo__cuda_mixture<C> mix;
     mix.clear();
     for (int j = 0; j < seen; j += 32) {
-        const float *key = keys + (size_t)(j / PPO__KEYS) * PPO__KEYS * job.width + j % PPO__KEYS;
-        const float score = job.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEYS); /* there is room */
+        const float *key = keys + (size_t)(j / PPO__KEY_PAGE) * PPO__KEY_PAGE * job.width + j % PPO__KEY_PAGE;
+        const float score = job.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEY_PAGE); /* there is room */
         mix.add(j + lane < seen ? score : -INFINITY, values + (size_t)j * job.width, job.width, job.size,
                 seen - j < 32 ? seen - j : 32);
     }
@@ -3056,6 +3055,17 @@ static void ppo__cuda_sequences_backward(ppo_node *node) {
     ppo__cuda_keep(node, ppo__cuda_sequences_run(node, node->out[0]->grad, node->in[0]->grad));
 }
 
+/* Tokens and their log-probabilities, of sampling. */
+static ppo_status ppo__cuda_sample_forward(ppo_node *node) {
+    const ppo__sample_args *args = (const ppo__sample_args *)node->args;
+    const ppo_tensor       *logits = node->in[0];
+    ppo_rng                *rng = ppo__cuda_given(node->tape, args->rng, (size_t)logits->rows);
+    ppo_cuda_logits         z = {logits->data, 0};
+    if (!rng) return PPO_ERROR_MEMORY;
+    return ppo_cuda_sample(ppo__cuda_of(node), &z, logits->rows, logits->cols, args->how, rng, NULL,
+                           (int *)node->out[0]->data, node->out[1]->data);
+}
+
 static const ppo_op *ppo__cuda_find(const char *name) {
     static const ppo_op ops[] = {
         {"add", 1, ppo__cuda_add_forward, ppo__cuda_add_backward},
@@ -3067,6 +3077,7 @@ static const ppo_op *ppo__cuda_find(const char *name) {
         {"layer_norm", 1, ppo__cuda_norm_forward, ppo__cuda_norm_backward},
         {"attention", 1, ppo__cuda_attention_forward, ppo__cuda_attention_backward},
         {"cached_attention", 1, ppo__cuda_cached_forward, NULL},
+        {"sample", 2, ppo__cuda_sample_forward, NULL},
         {"categorical", 2, ppo__cuda_categorical_forward, ppo__cuda_categorical_backward},
         {"categorical_kl_to", 1, ppo__cuda_kl_to_forward, ppo__cuda_kl_to_backward},
         {"policy_loss", 1, ppo__cuda_policy_forward, ppo__cuda_loss_backward},
@@ -3191,25 +3202,6 @@ static void ppo__cuda_step(ppo__device *device, ppo_params *params, const ppo_ad
     if (norm) ppo__cuda_read(device, norm, there, sizeof *norm);
 }
 
-static void ppo__cuda_draw(ppo__device *device, const float *logits, int n, int vocab,
-                           const ppo_sampling *how, const ppo_rng *rng, int *token, float *logp) {
-    ppo_cuda       *cuda = (ppo_cuda *)device;
-    ppo_cuda_logits z = {(void *)logits, 0};
-    size_t          rngs = n * sizeof *rng;
-    char           *there = (char *)ppo__cuda_room(&cuda->drawn, rngs + n * (sizeof *token + sizeof *logp));
-    ppo_status      status = there ? PPO_OK : ppo__failed;
-    if (!status) {
-        int *tokens = (int *)(there + rngs);
-        status = ppo__cuda_write(device, there, rng, rngs);
-        if (!status)
-            status = ppo_cuda_sample(cuda, &z, n, vocab, how, (ppo_rng *)there, NULL, tokens,
-                                     (float *)(tokens + n));
-        ppo__cuda_read(device, token, tokens, n * sizeof *token);
-        ppo__cuda_read(device, logp, tokens + n, n * sizeof *logp);
-    }
-    ppo__cuda_failed(cuda, status);
-}
-
 /* cudaMalloc() is slow, so that tapes take much at once. */
 #ifndef PPO__CUDA_PAGE
 #define PPO__CUDA_PAGE ((size_t)8 << 20)
@@ -3225,7 +3217,6 @@ static ppo_status ppo__cuda_equip(ppo_cuda *cuda) {
                                 ppo__cuda_settle,
                                 ppo__cuda_find,
                                 ppo__cuda_step,
-                                ppo__cuda_draw,
                                 PPO__CUDA_PAGE,
                                 NULL,
                                 0};

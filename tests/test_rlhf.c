@@ -22,7 +22,7 @@ static ppo_gpt *small_gpt(int vocab, int context, int score) {
 
 /* `count` prompts of one or two tokens. */
 static ppo_tokens some_prompts(int count) {
-    ppo_tokens prompts = {0, NULL, NULL, NULL};
+    ppo_tokens prompts = {0, NULL, NULL, NULL, NULL};
     for (int s = 0; s < count; s++) {
         int token[2] = {BOS, 2 + s % 5};
         assert_ok(ppo_tokens_add(&prompts, token, 1 + s % 2, 1 + s % 2));
@@ -74,7 +74,7 @@ static void end(bench *b) {
 
 /* The recorded responses behind a prompt of one token; rows are what is real of the padded arrays. */
 static ppo_samples recorded_samples(ppo_tokens *tokens, unsigned char ended[4], float *logp) {
-    ppo_samples samples = {{0, NULL, NULL, NULL}, logp, ended};
+    ppo_samples samples = {{0, NULL, NULL, NULL, NULL}, logp, ended};
     for (int s = 0; s < g_trl_n; s++) {
         int token[1 + g_trl_width] = {2}, n = g_trl_length[s];
         memcpy(token + 1, g_trl_response + s * g_trl_width, (size_t)n * sizeof(int));
@@ -107,7 +107,7 @@ static void rewards_and_advantages_are_those_of_trl(void **state) {
         for (int whiten_advantages = 0; whiten_advantages < 2; whiten_advantages++) {
             ppo_rlhf_config c = small_config();
             ppo_gpt        *policy = small_gpt(vocab + 1, 1 + g_trl_width, 1);
-            ppo_tokens      prompts = {0, NULL, NULL, NULL}, tokens = {0, NULL, NULL, NULL};
+            ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL}, tokens = {0, NULL, NULL, NULL, NULL};
             ppo_rlhf       *r = NULL;
             unsigned char   ended[4];
             float           logp[64] = {0};
@@ -371,7 +371,7 @@ static void penalties_clips_and_the_end_of_a_sequence_count_as_they_say(void **s
     ppo_rlhf_config c = small_config();
     unsigned char   ended[4];
     float           logp[64] = {0}, score[4] = {5, -5, 0.5f, 1};
-    ppo_tokens      tokens = {0, NULL, NULL, NULL};
+    ppo_tokens      tokens = {0, NULL, NULL, NULL, NULL};
     c.prompts = 4, c.kl_coef = 0, c.reward_clip = 2, c.missing_eos_penalty = 0.25f, c.length_penalty = 0.125f;
     bench b = begin(&c);
     for (int s = 0; s < 4; s++) {
@@ -578,7 +578,7 @@ static void a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own(void *
     for (int i = 0; i < COUNT(at_once); i++) {
         ppo_rlhf_config c = small_config();
         ppo_gpt        *policy = small_gpt(VOCAB, CONTEXT, 1);
-        ppo_tokens      prompts = {0, NULL, NULL, NULL};
+        ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL};
         ppo_rlhf       *r = NULL;
         asked_log       log = {0, {0}};
         int             first_order[VOCAB], other = 0, samples = 1 + i % 2;
@@ -616,7 +616,7 @@ typedef struct batch {
 
 static batch sample_batch(const bench *b, const ppo_rlhf_config *c) {
     batch      x;
-    ppo_tokens asked = {0, NULL, NULL, NULL};
+    ppo_tokens asked = {0, NULL, NULL, NULL, NULL};
     for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add_from(&asked, &b->prompts, s % b->prompts.count));
     assert_ok(ppo_generator_create(b->policy, 4, &x.generator));
     assert_ok(ppo_generate(x.generator, &asked, &c->sampling, &x.samples));
@@ -834,7 +834,7 @@ static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
 static void the_best_of_n_is_the_best_of_these_samples(void **state) {
     (void)state;
     ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
-    ppo_tokens     prompts = some_prompts(5), best = {0, NULL, NULL, NULL};
+    ppo_tokens     prompts = some_prompts(5), best = {0, NULL, NULL, NULL, NULL};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
     float          score[3][5];
@@ -855,7 +855,7 @@ static void the_best_of_n_is_the_best_of_these_samples(void **state) {
             assert_true(k == 0 || score[k][s] >= score[k - 1][s]); /* the first samples are the same */
         }
     }
-    ppo_tokens same = {0, NULL, NULL, NULL};
+    ppo_tokens same = {0, NULL, NULL, NULL, NULL};
     const int  token = BOS;
     for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add(&same, &token, 1, 1));
     ppo_tokens_clear(&best);
@@ -879,7 +879,7 @@ static ppo_status fail_at_third(const ppo_samples *samples, float *reward, void 
 static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
     (void)state;
     ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
-    ppo_tokens     prompts = some_prompts(5), best = {0, NULL, NULL, NULL};
+    ppo_tokens     prompts = some_prompts(5), best = {0, NULL, NULL, NULL, NULL};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
     const int      text[] = {4, 5, 6};
@@ -909,7 +909,7 @@ static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
 static void what_was_sampled_may_be_the_prompts_of_best_of_n(void **state) {
     (void)state;
     ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
-    ppo_tokens     prompts = some_prompts(5), own = {0, NULL, NULL, NULL};
+    ppo_tokens     prompts = some_prompts(5), own = {0, NULL, NULL, NULL, NULL};
     ppo_tokens     want = own, best = own;
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
@@ -985,7 +985,7 @@ static void failing_rewards_are_told_and_change_nothing(void **state) {
 static void a_reward_of_best_of_n_that_is_none_is_told(void **state) {
     (void)state;
     ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
-    ppo_tokens     prompts = some_prompts(2), best = {0, NULL, NULL, NULL};
+    ppo_tokens     prompts = some_prompts(2), best = {0, NULL, NULL, NULL, NULL};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
     assert_ok(ppo_generator_create(gpt, 4, &generator));
@@ -1031,8 +1031,8 @@ static void what_cannot_work_is_refused(void **state) {
     ppo_gpt   *policy = small_gpt(VOCAB, CONTEXT, 1), *plain = small_gpt(VOCAB, CONTEXT, 0);
     ppo_gpt   *other = small_gpt(VOCAB + 1, CONTEXT, 1), *brief = small_gpt(VOCAB, CONTEXT - 1, 1);
     ppo_gpt   *critic = small_gpt(VOCAB, CONTEXT, 1);
-    ppo_tokens prompts = some_prompts(3), none = {0, NULL, NULL, NULL}, empty = some_prompts(3);
-    ppo_tokens full = {0, NULL, NULL, NULL}, foreign = {0, NULL, NULL, NULL};
+    ppo_tokens prompts = some_prompts(3), none = {0, NULL, NULL, NULL, NULL}, empty = some_prompts(3);
+    ppo_tokens full = {0, NULL, NULL, NULL, NULL}, foreign = {0, NULL, NULL, NULL, NULL};
     int        ten[CONTEXT] = {0}, stranger = VOCAB;
     ppo_rlhf  *r = NULL;
     empty.prompt[1] = 0;
@@ -1198,7 +1198,7 @@ static void many_samples_allocate_nothing_after_the_first_iteration(void **state
     ppo_set_allocator(heap_hook, &h);
     ppo_rlhf_config c = small_config();
     ppo_gpt        *policy = small_gpt(VOCAB, 40, 1);
-    ppo_tokens      prompts = {0, NULL, NULL, NULL};
+    ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL};
     ppo_rlhf       *r = NULL;
     const int       token = BOS;
     long            calls = 0;
@@ -1223,7 +1223,7 @@ static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
         heap            h = {0, 0, -1, 0};
         ppo_rlhf_config c = small_config();
         ppo_gpt        *policy = small_gpt(VOCAB, 100, 1);
-        ppo_tokens      prompts = {0, NULL, NULL, NULL};
+        ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL};
         ppo_rlhf       *r = NULL;
         ppo_rng         rng = test_rng(90);
         long            calls = 0;
@@ -1283,7 +1283,7 @@ static ppo_status whole_job(void *user) {
     ppo_rlhf_config c = small_config();
     ppo_gpt        *policy = NULL;
     ppo_rlhf       *r = NULL;
-    ppo_tokens      prompts = {0, NULL, NULL, NULL}, best = {0, NULL, NULL, NULL};
+    ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL}, best = {0, NULL, NULL, NULL, NULL};
     const int       token = BOS;
     ppo_generator  *generator = NULL;
     (void)user;

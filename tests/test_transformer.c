@@ -608,9 +608,9 @@ static void a_new_model_has_weights_of_gpt2s_deviations(void **state) {
         const ppo_gpt_block *b = &gpt->block[i];
         assert_close(deviation(b->qkv_weight), 0.02, 0.05);
         assert_close(deviation(b->up_weight), 0.02, 0.05);
-        assert_close(deviation(b->join_weight), 0.02 / sqrt(6), 0.05);
+        assert_close(deviation(b->proj_weight), 0.02 / sqrt(6), 0.05);
         assert_close(deviation(b->down_weight), 0.02 / sqrt(6), 0.05);
-        assert_true(all_are(b->qkv_bias, 0) && all_are(b->join_bias, 0) && all_are(b->up_bias, 0) &&
+        assert_true(all_are(b->qkv_bias, 0) && all_are(b->proj_bias, 0) && all_are(b->up_bias, 0) &&
                     all_are(b->down_bias, 0));
         for (int k = 0; k < 2; k++) assert_true(all_are(b->norm_weight[k], 1) && all_are(b->norm_bias[k], 0));
     }
