@@ -139,18 +139,18 @@ MAP
 
 ERRORS
 
-    The library never prints, exits or aborts. A function that can fail returns a ppo_status (0 is PPO_OK), and
-    ppo_last_error() then holds one sentence about the failure, for the calling thread:
+    The library never prints, exits or aborts. A function that can fail returns a ppo_status (0 is PPO_OK),
+    and ppo_last_error() then holds one sentence about the failure, for the calling thread:
         "reward is NaN (environment 3, step 1201)"
     After a failure nothing leaks, a new object's pointer is NULL, and other outputs are unspecified.
     A pointer may be NULL where its comment says so, and in all free functions.
-    Your functions (of an environment, a reward, the allocator hook) must return: if longjmp() or a C++ exception
-    leaves one, the objects of that call must not be used any more, not even freed.
+    Your functions (of an environment, a reward, the allocator hook) must return: if longjmp() or a C++
+    exception leaves one, the objects of that call must not be used any more, not even freed.
 
 MEMORY
 
-    All of it comes through one hook, ppo_set_allocator(). A trainer takes what it needs at the start and in its
-    first iteration; after that it allocates nothing.
+    All of it comes through one hook, ppo_set_allocator(). A trainer takes what it needs at the start and in
+    its first iteration; after that it allocates nothing.
 
 REPRODUCIBLE
 
@@ -166,19 +166,20 @@ GPU
 
 THREADS
 
-    cfg.threads > 1 collects experience and computes the update on that many threads; each takes 128 samples or
-    more of a small network's minibatch, so a second thread is hardly worth it below 256. Your environment's
-    functions (and the allocator hook) are then called from several threads at once, the former each with its
-    own state. ppo_set_threads() divides all other arithmetic, above all of language models. Different trainers
-    may run on different threads. Do not use one agent, trainer or tape on two threads at a time.
+    cfg.threads > 1 collects experience and computes the update on that many threads; each takes 128 samples
+    or more of a small network's minibatch, so a second thread is hardly worth it below 256. Your
+    environment's functions (and the allocator hook) are then called from several threads at once, the former
+    each with its own state. ppo_set_threads() divides all other arithmetic, above all of language models.
+    Different trainers may run on different threads. Do not use one agent, trainer or tape on two threads at a
+    time.
     fork() does not copy threads: a child computes alone, with the same results, until ppo_set_threads() or a
     new trainer starts threads there. Do not fork while another thread is in a call of the library.
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
     PPO_STATIC            everything static: the library is private to one source file
-    PPO_NO_THREADS        no threads (also the default without pthreads or Windows' threads, and with tcc, where
-                          only one thread may use the library)
+    PPO_NO_THREADS        no threads (the default where there are neither pthreads nor Windows' threads, and
+                          with tcc, where only one thread may use the library)
     PPO_NO_SIMD           plain C kernels only
     PPO_NO_CONTROL        leave out the wing of that name, declarations and all: where a switch is set, set it
     PPO_NO_LANGUAGE       wherever this file is included. Any combination works
@@ -246,9 +247,9 @@ PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
 
 /* Uses `threads` threads (1 to 1024), including the caller, for what the calling thread computes from now on
    [1]. The results have the same bits for any number. Large matrices gain most; small ones are not divided.
-   The threads wait for work until this is called with 1; call it before the calling thread ends. A ppo_trainer
-   has its own threads (ppo_config.threads). Errors, which change nothing: the system refuses a thread, or an
-   environment's function made the call. */
+   The threads wait for work until this is called with 1; call it before the calling thread ends. A
+   ppo_trainer has its own threads (ppo_config.threads). Errors, which change nothing: the system refuses a
+   thread, or an environment's function made the call. */
 PPO_DEF ppo_status ppo_set_threads(int threads);
 
 /* Wall-clock seconds since a fixed moment; for differences. */
@@ -500,17 +501,17 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
 PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
                                 const void *data);
 
-/* Writes all of it, and makes missing directories. The same content gives the same bytes, in whatever order it
-   was added and on every machine; up to the order of the texts they are those that Python's package writes.
-   An old file at path stays as it is until the new one is complete and on the disk, in the same directory,
-   and then replaces it in one step: after a crash the file is the old one or the new one (and perhaps a
-   ppo-....tmp is left, which can be deleted). A symbolic link is replaced, not followed, and the permissions
-   are those of a new file. (Systems other than Unix and Windows do not wait for the disk.) */
+/* Writes all of it, and makes missing directories. The same content gives the same bytes, in whatever order
+   it was added and on every machine; up to the order of the texts they are those that Python's package
+   writes. An old file at path stays as it is until the new one is complete and on the disk, in the same
+   directory, and then replaces it in one step: after a crash the file is the old one or the new one (and
+   perhaps a ppo-....tmp is left, which can be deleted). A symbolic link is replaced, not followed, and the
+   permissions are those of a new file. (Systems other than Unix and Windows do not wait for the disk.) */
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
 
 /* Reads a whole file, and trusts nothing in it: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
-   than Python's package about what no writer does: repeated names, unknown members, characters of code 0, more
-   than PPO_MAX_RANK dimensions. */
+   than Python's package about what no writer does: repeated names, unknown members, characters of code 0,
+   more than PPO_MAX_RANK dimensions. */
 PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file);
 
 /* Arrays and texts by name, NULL if there is none, and by index: 0 .. count-1, sorted by name. Valid until
@@ -2215,7 +2216,8 @@ struct ppo__device {
 /* Where language models of this thread compute; NULL: on the processor. */
 static PPO__THREAD_LOCAL ppo__device *ppo__device_in_use;
 
-/* Waits for a device, if there is one. Returns `status`, with its sentence, or if that is PPO_OK the device's. */
+/* Waits for a device, if there is one. Returns `status`, with its sentence, or if that is PPO_OK the
+   device's. */
 static ppo_status ppo__settle(ppo__device *device, ppo_status status) {
     char error[PPO__ERROR_SIZE];
     if (!device) return status;
@@ -3380,8 +3382,8 @@ PPO__INLINE PPO__VEC PPO__(vtanh)(PPO__VEC x) {
     const PPO__VEC p = PPO__(expm1_reduced)(size + size, &shifted);
     const PPO__VEC power = (PPO__VEC)(((PPO__(bits))shifted << 23) + 0x3f800000u);
     const PPO__VEC w = PPO__FMA(power, p, power - PPO__SET1(1.0f));
-    const PPO__VEC far = (PPO__VEC)((PPO__(bits))(w / (w + PPO__SET1(2.0f))) | sign);
-    return PPO__IF_GREATER(size, PPO__SET1(0.26f), far, near_0);
+    const PPO__VEC large = (PPO__VEC)((PPO__(bits))(w / (w + PPO__SET1(2.0f))) | sign);
+    return PPO__IF_GREATER(size, PPO__SET1(0.26f), large, near_0);
 }
 
 PPO__FN void PPO__(tanh)(const float *x, float *y, size_t n) {
@@ -5302,7 +5304,8 @@ static FILE *ppo__open_new(const char *path) {
 #endif
 }
 
-/* Waits until the bytes of an open file, or the names in a directory (NULL), are on the disk. Returns 0 if they are. */
+/* Waits until the bytes of an open file, or the names in a directory (NULL), are on the disk. Returns 0 if
+   they are. */
 static int ppo__sync(FILE *file, const char *path) {
     int failed = file && fflush(file);
 #if defined(PPO__UNIX) /* opened again, as strict C99 hides the descriptor of a FILE: any one will do */
@@ -5327,8 +5330,9 @@ static int ppo__replace(const char *from, const char *to) {
 #endif
 }
 
-/* Has write() fill a new file in the same directory, which then replaces the one at path: all of it or nothing. The new
-   one has a short name of its own; those that other threads, or killed processes, have taken are skipped. */
+/* Has write() fill a new file in the same directory, which then replaces the one at path: all of it or
+   nothing. The new one has a short name of its own; those that other threads, or killed processes, have taken
+   are skipped. */
 static ppo_status ppo__write_file(const char *path,
                                   ppo_status (*write)(FILE *out, const char *path, void *user), void *user) {
     enum { NAME = 48, MOST = 1000 };
@@ -10356,6 +10360,11 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     return PPO_OK;
 }
 
+/* The size of an environment's state, whose bytes have the machine's order. */
+static void ppo__state_size_text(const ppo_env *env, char text[32]) {
+    snprintf(text, 32, "%.0f%s", (double)env->state_size, ppo__is_big_endian() ? " big-endian" : "");
+}
+
 static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
     ppo__checkpoint   *kept = (ppo__checkpoint *)object;
     const ppo_trainer *trainer = kept->trainer;
@@ -10367,7 +10376,7 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
                         "episodes must have at most %d numbers",
                         envs->env.max_steps, (int)PPO__MOST_PLAYED);
     }
-    snprintf(size, sizeof size, "%.0f", (double)envs->env.state_size);
+    ppo__state_size_text(&envs->env, size);
     ppo_status status = ppo__put_agent(file, trainer->agent);
     if (!status) status = ppo_file_set_text(file, "state_size", size);
     if (!status) /* the agent may have another trainer, too */
@@ -10418,14 +10427,14 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
 /* The states of environments must be this environment's: their bytes mean nothing to another. */
 static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *env) {
     const char *own = ppo_file_text(file, "environment"), *size = ppo_file_text(file, "state_size");
-    char        name[64];
-    double      bytes;
+    char        name[64], wanted[32];
     ppo__keep_name(name, env->name);
+    ppo__state_size_text(env, wanted);
     if (own && strcmp(own, name) != 0)
         return ppo__file_fail(file->path, "saved with environment \"%.60s\", not \"%.60s\"", own, name);
-    if (size && ppo__parse_number(size, &bytes) && bytes == (double)env->state_size) return PPO_OK;
-    return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %.0f",
-                          size ? size : "no", (double)env->state_size);
+    if (size && strcmp(size, wanted) == 0) return PPO_OK;
+    return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %s",
+                          size ? size : "no", wanted);
 }
 
 /* About the bytes that a trainer needs for these settings: the rollout, a minibatch, the environments' states, noise
