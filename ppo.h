@@ -1894,6 +1894,13 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #define PPO__PRINTF(text, first)
 #endif
 
+/* For functions that are called from many places: copies of them would take a tenth of the time to compile. */
+#if defined(__GNUC__)
+#define PPO__NOINLINE __attribute__((noinline))
+#else
+#define PPO__NOINLINE
+#endif
+
 /* What the kernels of ppo_cuda.cuh compute with, too. */
 #if defined(__CUDACC__)
 #define PPO__BOTH __host__ __device__
@@ -2123,12 +2130,12 @@ static void *ppo__alloc_uncleared(size_t size) {
     return block;
 }
 
-static void *ppo__alloc(size_t size) {
+static PPO__NOINLINE void *ppo__alloc(size_t size) {
     void *block = ppo__alloc_uncleared(size);
     return block ? memset(block, 0, size) : NULL;
 }
 
-static void ppo__free(void *block) {
+static PPO__NOINLINE void ppo__free(void *block) {
     void *raw;
     if (!block) return;
     memcpy(&raw, (char *)block - sizeof(void *), sizeof raw);
@@ -2293,12 +2300,12 @@ static void ppo__arena_reset(ppo__arena *arena) {
 }
 
 /* n elements of `size` bytes from an arena, or NULL; guards the product. */
-static void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
+static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
     return ppo__arena_take(arena, n && size > SIZE_MAX / 2 / n ? SIZE_MAX : n * size);
 }
 
 /* The same, cleared. */
-static void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
+static PPO__NOINLINE void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
     void *array = ppo__arena_array(arena, n, size);
     if (array && n * size <= SIZE_MAX / 4)
         memset(array, 0, n * size); /* as it is; compilers want to see it */
@@ -2543,7 +2550,7 @@ static void ppo__parallel_task(void *user, int k) {
 
 /* Divides rows 0 .. n - 1 among the threads. Ranges begin at multiples of `grain`. `work`: multiply-adds per
    row; too little work is a single range. */
-static void ppo__parallel_for(int n, int grain, double work, ppo__range_fn body, void *user) {
+static PPO__NOINLINE void ppo__parallel_for(int n, int grain, double work, ppo__range_fn body, void *user) {
     ppo__parallel_loop loop = {n, grain, ppo__range_count(n, grain, work), body, user};
     if (loop.ranges == 1) body(user, 0, 0, n);
     else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &loop);
@@ -2569,7 +2576,7 @@ PPO__BOTH static void ppo__philox(const uint32_t counter[4], const uint32_t key[
     out[0] = x0, out[1] = x1, out[2] = x2, out[3] = x3;
 }
 
-PPO_DEF ppo_rng ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index) {
+PPO_DEF PPO__NOINLINE ppo_rng ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index) {
     ppo_rng rng;
     memset(&rng, 0, sizeof rng);
     rng.key[0] = (uint32_t)seed;
@@ -3771,20 +3778,18 @@ PPO__TABLE_OF(PPO__ISA, PPO__ISA_NAME);
 
 #if defined(PPO_IMPLEMENTATION) && !defined(PPO__KERNEL_PASS) && !defined(PPO__IMPLEMENTED)
 
-static const ppo__kernels *ppo__chosen_kernels;
+static const ppo__kernels *volatile ppo__chosen_kernels;
 
-/* The kernels in use. Found at the first call; that two threads may both find them does no harm. */
-static const ppo__kernels *ppo__k(void) {
-#if defined(__GNUC__)
-    const ppo__kernels *kernels = __atomic_load_n(&ppo__chosen_kernels, __ATOMIC_RELAXED);
-    if (!kernels) {
-        kernels = ppo__kernels_find(NULL);
-        __atomic_store_n(&ppo__chosen_kernels, kernels, __ATOMIC_RELAXED);
-    }
+static PPO__NOINLINE const ppo__kernels *ppo__kernels_choose(void) {
+    const ppo__kernels *kernels = ppo__kernels_find(NULL);
+    PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
     return kernels;
-#else
-    return ppo__chosen_kernels ? ppo__chosen_kernels : (ppo__chosen_kernels = ppo__kernels_find(NULL));
-#endif
+}
+
+/* The kernels in use. They are found at the first call; two threads that both do so find the same. */
+static const ppo__kernels *ppo__k(void) {
+    const ppo__kernels *kernels = PPO__ATOMIC_LOAD(ppo__chosen_kernels);
+    return kernels ? kernels : ppo__kernels_choose();
 }
 
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
@@ -3793,11 +3798,7 @@ PPO_DEF ppo_status ppo_use_kernels(const char *name) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "kernels \"%s\" do not exist on this processor",
                         name ? name : "NULL");
     }
-#if defined(__GNUC__)
-    __atomic_store_n(&ppo__chosen_kernels, kernels, __ATOMIC_RELAXED);
-#else
-    ppo__chosen_kernels = kernels;
-#endif
+    PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
     return PPO_OK;
 }
 
@@ -4067,7 +4068,7 @@ static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
 
 PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape) { return ppo__tape_create_on(NULL, tape); }
 
-PPO_DEF void ppo_tape_free(ppo_tape *tape) {
+PPO_DEF PPO__NOINLINE void ppo_tape_free(ppo_tape *tape) {
     if (!tape) return;
     ppo__arena_free(&tape->arena);
     ppo__arena_free(&tape->numbers);
@@ -4076,7 +4077,7 @@ PPO_DEF void ppo_tape_free(ppo_tape *tape) {
     ppo__free(tape);
 }
 
-PPO_DEF void ppo_tape_reset(ppo_tape *tape) {
+PPO_DEF PPO__NOINLINE void ppo_tape_reset(ppo_tape *tape) {
     if (!tape) return;
     ppo__arena_reset(&tape->arena);
     ppo__arena_reset(&tape->numbers);
@@ -4089,13 +4090,13 @@ PPO_DEF void ppo_tape_record(ppo_tape *tape, int on) {
     if (tape) tape->recording = on;
 }
 
-PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape) {
+PPO_DEF PPO__NOINLINE ppo_status ppo_tape_status(const ppo_tape *tape) {
     if (!tape) return ppo_fail(PPO_ERROR_ARGUMENT, "the tape is NULL");
     return tape->status ? ppo_fail(tape->status, "%s", tape->error) : PPO_OK;
 }
 
 /* Keeps the failure that ppo_fail() has just described; returns NULL for the operation to return. */
-static void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
+static PPO__NOINLINE void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
     if (tape && !tape->status) {
         tape->status = status;
         memcpy(tape->error, ppo__error, sizeof tape->error);
@@ -5151,7 +5152,7 @@ PPO_DEF ppo_status ppo_file_create(ppo_file **file) {
     return PPO_OK;
 }
 
-PPO_DEF void ppo_file_free(ppo_file *file) {
+PPO_DEF PPO__NOINLINE void ppo_file_free(ppo_file *file) {
     if (!file) return;
     ppo__arena_free(&file->memory);
     ppo__array_free((void *)file->arrays);
@@ -5215,7 +5216,7 @@ PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name) {
     return file ? (const ppo_array *)ppo__find_named(file->arrays, name) : NULL;
 }
 
-PPO_DEF const char *ppo_file_text(const ppo_file *file, const char *key) {
+PPO_DEF PPO__NOINLINE const char *ppo_file_text(const ppo_file *file, const char *key) {
     const ppo__text *entry = file ? (const ppo__text *)ppo__find_named(file->texts, key) : NULL;
     return entry ? entry->text : NULL;
 }
@@ -5494,7 +5495,7 @@ typedef struct ppo__json {
 } ppo__json;
 
 /* word: a part of the file to quote, or NULL */
-static void ppo__json_fail(ppo__json *json, const char *what, const char *word) {
+static PPO__NOINLINE void ppo__json_fail(ppo__json *json, const char *what, const char *word) {
     const char *quote = word ? "\"" : "";
     if (json->status) return;
     json->status = ppo__file_fail(json->path, "byte %ld of the header: %s%s%.60s%s",
@@ -7411,7 +7412,8 @@ PPO_DEF void ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *ot
     norm->count += other->count;
 }
 
-PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out) {
+PPO_DEF PPO__NOINLINE void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit,
+                                         float *out) {
     for (int i = 0; i < rows; ++i) {
         for (int j = 0; j < norm->size; ++j) {
             size_t at = ppo__at(i, norm->size) + j;
@@ -14358,7 +14360,7 @@ static void ppo__put_fixed(ppo__bytes *b, uint64_t x, int size) {
 }
 
 /* Seven bits a byte, the lowest first; the top bit is set in all but the last. */
-static void ppo__put_varint(ppo__bytes *b, uint64_t x) {
+static PPO__NOINLINE void ppo__put_varint(ppo__bytes *b, uint64_t x) {
     for (; x > 127; x >>= 7) b->data[b->n++] = (unsigned char)(x | 128);
     b->data[b->n++] = (unsigned char)x;
 }
