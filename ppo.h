@@ -291,7 +291,7 @@ PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher a
    time.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Forces "plain", "avx2", "avx512" or "neon"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
+/* Forces "plain", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
    processor or this build does not have it. For tests and timing; results differ between sets in the last
    bits. */
 PPO_DEF ppo_status  ppo_use_kernels(const char *name);
@@ -2642,6 +2642,8 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
        avx2     x86-64 with AVX2 and FMA      8 floats per vector
        avx512   x86-64 with AVX-512F and DQ  16 floats per vector
        neon     aarch64                       4 floats per vector
+       fma      x86-64 with AVX and FMA, for  4 floats per vector
+                GCC on Windows
 
    The vector kernels are written once, in the region under PPO__KERNEL_PASS. This file includes itself there
    once per instruction set, after defining what a vector is. Function attributes, not compiler flags, give
@@ -2921,11 +2923,14 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 #endif
 #endif
 
-/* GCC for Windows does not align the stack for 32-byte vectors (GCC bug 54412); it gets the plain kernels. */
+/* GCC for Windows does not align the stack for vectors of more than 16 bytes (GCC bug 54412). PPO__SHORT_VECTORS
+   chooses its kernels elsewhere, too, for tests. */
+#if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
+#define PPO__SHORT_VECTORS
+#endif
 #if defined(PPO_NO_SIMD)
 /* the plain kernels only */
-#elif defined(__GNUC__) && defined(__x86_64__) && \
-    ((!defined(_WIN32) && !defined(__CYGWIN__)) || defined(__clang__))
+#elif defined(__GNUC__) && !defined(__TINYC__) && defined(__x86_64__)
 #define PPO__X86
 #include <immintrin.h>
 #elif defined(__GNUC__) && defined(__aarch64__) && defined(__ARM_NEON)
@@ -2988,6 +2993,39 @@ typedef struct {
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
+
+#ifdef PPO__SHORT_VECTORS
+
+#define PPO__TARGET                    __attribute__((target("fma,prefer-vector-width=128")))
+#define PPO__ISA                       ppo__fma_
+#define PPO__ISA_NAME                  "fma"
+#define PPO__WIDTH                     4
+#define PPO__VEC                       __m128
+#define PPO__DOUBLES                   __m128d
+#define PPO__TILE_ROWS                 4
+#define PPO__TILE_VECS                 3
+#define PPO__SET1(x)                   _mm_set1_ps(x)
+#define PPO__LOADU(p)                  _mm_loadu_ps(p)
+#define PPO__STOREU(p, v)              _mm_storeu_ps(p, v)
+#define PPO__MASK                      __m128i
+#define PPO__MASK_OF(lanes)            _mm_cmpgt_epi32(_mm_set1_epi32((int)(lanes)), _mm_setr_epi32(0, 1, 2, 3))
+#define PPO__LOADM(p, mask)            _mm_maskload_ps(p, mask)
+#define PPO__STOREM(p, mask, v)        _mm_maskstore_ps(p, mask, v)
+#define PPO__PAD(mask, v, pad)         _mm_blendv_ps(pad, v, _mm_castsi128_ps(mask))
+#define PPO__FMA(a, b, c)              _mm_fmadd_ps(a, b, c)
+#define PPO__MIN(a, b)                 _mm_min_ps(a, b)
+#define PPO__MAX(a, b)                 _mm_max_ps(a, b)
+#define PPO__SQRT(a)                   _mm_sqrt_ps(a)
+#define PPO__IF_GREATER(a, b, yes, no) _mm_blendv_ps(no, yes, _mm_cmplt_ps(b, a))
+#define PPO__LOAD_DOUBLES(p)           _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(p))))
+#define PPO__LOAD_GROUPS(p, step)      _mm_loadu_ps(p)
+#define PPO__ZIP_LOW(a, b)             _mm_unpacklo_ps(a, b)
+#define PPO__ZIP_HIGH(a, b)            _mm_unpackhi_ps(a, b)
+#define PPO__ZIP2_LOW(a, b)            _mm_movelh_ps(a, b)
+#define PPO__ZIP2_HIGH(a, b)           _mm_movehl_ps(b, a)
+#include PPO_FILE_NAME
+
+#else
 
 #define PPO__TARGET       __attribute__((target("avx2,fma")))
 #define PPO__ISA          ppo__avx2_
@@ -3056,6 +3094,8 @@ typedef struct {
 #define PPO__ZIP2_HIGH(a, b) _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
 #include PPO_FILE_NAME
 
+#endif
+
 #ifndef __clang__
 #pragma GCC diagnostic pop
 #endif
@@ -3118,7 +3158,10 @@ static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
 static const ppo__kernels *ppo__kernels_find(const char *name) {
     const ppo__kernels *usable[3];
     int                 count = 0;
-#if defined(PPO__X86)
+#if defined(PPO__X86) && defined(PPO__SHORT_VECTORS)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("fma")) usable[count++] = &ppo__fma_kernels;
+#elif defined(PPO__X86)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
         usable[count++] = &ppo__avx512_kernels;
@@ -3387,8 +3430,8 @@ PPO__INLINE PPO__VEC PPO__(vtanh)(PPO__VEC x) {
     const PPO__VEC p = PPO__(expm1_reduced)(size + size, &shifted);
     const PPO__VEC power = (PPO__VEC)(((PPO__(bits))shifted << 23) + 0x3f800000u);
     const PPO__VEC w = PPO__FMA(power, p, power - PPO__SET1(1.0f));
-    const PPO__VEC far = (PPO__VEC)((PPO__(bits))(w / (w + PPO__SET1(2.0f))) | sign);
-    return PPO__IF_GREATER(size, PPO__SET1(0.26f), far, near_0);
+    const PPO__VEC by_exp = (PPO__VEC)((PPO__(bits))(w / (w + PPO__SET1(2.0f))) | sign);
+    return PPO__IF_GREATER(size, PPO__SET1(0.26f), by_exp, near_0);
 }
 
 PPO__FN void PPO__(tanh)(const float *x, float *y, size_t n) {
@@ -3406,8 +3449,8 @@ PPO__INLINE PPO__VEC PPO__(vlog)(PPO__VEC x) {
                        PPO__IF_GREATER(least, x, PPO__SET1(-23.0f), zero);
     const PPO__VEC f = (PPO__VEC)((b & 0x7fffff) + from) - PPO__SET1(1.0f);
     const PPO__VEC cubic = PPO__FMA(PPO__(poly)(f, ppo__log_poly, 8), f, PPO__SET1(-0.5f));
-    const PPO__VEC small = PPO__FMA(cubic, f * f, e * PPO__SET1(PPO__LN2_LOW));
-    const PPO__VEC y = PPO__FMA(e, PPO__SET1(PPO__LN2_HIGH), f + small);
+    const PPO__VEC rest = PPO__FMA(cubic, f * f, e * PPO__SET1(PPO__LN2_LOW));
+    const PPO__VEC y = PPO__FMA(e, PPO__SET1(PPO__LN2_HIGH), f + rest);
     const PPO__VEC outside = PPO__IF_GREATER(zero, x, PPO__SET1(NAN), x - PPO__SET1(INFINITY));
     return PPO__IF_GREATER(x, zero, PPO__IF_GREATER(x, PPO__SET1(FLT_MAX), x, y), outside);
 }
