@@ -2663,9 +2663,9 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
    are -inf. The plain kernels have WIDTH 1, and are as exact as the C library's expf, logf and tanhf. */
 
 /* What the gradient of a softmax needs to know of each row. */
-typedef struct ppo__softmax_slope {
+typedef struct ppo__softmax_given {
     const float *max, *log_sum, *entropy, *grad_logp, *grad_entropy;
-} ppo__softmax_slope;
+} ppo__softmax_given;
 
 typedef struct ppo__kernels {
     const char *name;
@@ -2703,7 +2703,7 @@ typedef struct ppo__kernels {
        which the caller adds grad_logp inv_temperature at the chosen action. Adds to out if `add`; otherwise
        out may be logits. */
     void (*softmax_grad)(int rows, int n, const float *logits, int ld, float inv_temperature,
-                         const ppo__softmax_slope *slope, int add, float *out, int ld_out);
+                         const ppo__softmax_given *given, int add, float *out, int ld_out);
     /* x = softmax(scale x), scale > 0; and from its output p: out = scale p (dp - sum dp p); out may be dp */
     void (*softmax)(float scale, float *x, int n);
     void (*softmax_backward)(float scale, const float *p, const float *dp, float *out, int n);
@@ -2826,11 +2826,11 @@ static void ppo__plain_softmax_stats(int rows, int n, const float *logits, int l
 }
 
 static void ppo__plain_softmax_grad(int rows, int n, const float *logits, int ld, float inv_temperature,
-                                    const ppo__softmax_slope *slope, int add, float *out, int ld_out) {
+                                    const ppo__softmax_given *given, int add, float *out, int ld_out) {
     for (ptrdiff_t i = 0; i < rows; i++, logits += ld, out += ld_out) {
         for (int j = 0; j < n; j++) {
-            float logp = logits[j] * inv_temperature - slope->max[i] - slope->log_sum[i], p = expf(logp);
-            float d = slope->grad_logp[i] + slope->grad_entropy[i] * (logp + slope->entropy[i]);
+            float logp = logits[j] * inv_temperature - given->max[i] - given->log_sum[i], p = expf(logp);
+            float d = given->grad_logp[i] + given->grad_entropy[i] * (logp + given->entropy[i]);
             d = p == 0.0f ? 0.0f : -p * inv_temperature * d;
             out[j] = add ? out[j] + d : d;
         }
@@ -2841,7 +2841,7 @@ PPO__BOTH static float ppo__gelu(float x) {
     return 0.5f * x * (1.0f + tanhf(PPO__GELU_SCALE * (x + PPO__GELU_CUBIC * x * x * x)));
 }
 
-PPO__BOTH static float ppo__gelu_slope(float x) {
+PPO__BOTH static float ppo__gelu_derivative(float x) {
     const float square = fminf(x * x, FLT_MAX); /* 0 times infinity is NaN */
     const float t = tanhf(PPO__GELU_SCALE * (x + PPO__GELU_CUBIC * square * x));
     const float du = PPO__GELU_SCALE * (1.0f + 3.0f * PPO__GELU_CUBIC * square);
@@ -2853,7 +2853,7 @@ static void ppo__plain_gelu(const float *x, float *y, size_t n) {
 }
 
 static void ppo__plain_gelu_backward(const float *x, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_slope(x[i]);
+    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_derivative(x[i]);
 }
 
 static void ppo__plain_softmax(float scale, float *x, int n) {
@@ -3276,8 +3276,8 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *shared_jo
 /* A large b: its rows lie so far apart that they evict each other from the caches. Blocks of it, of 32 KiB,
    are copied together and used for all rows; c holds the unfinished chains between blocks. */
 PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
-    enum { PANEL = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 8192 / PANEL };
-    float packed[DEPTH * PANEL] __attribute__((aligned(64)));
+    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 8192 / WIDE };
+    float packed[DEPTH * WIDE] __attribute__((aligned(64)));
     for (ptrdiff_t k = 0; k < job->inner; k += DEPTH) {
         ppo__gemm_job block = *job;
         block.inner = job->inner - k < DEPTH ? (int)(job->inner - k) : DEPTH;
@@ -3288,16 +3288,16 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
         }
         const float *b = job->b + k * job->ldb;
         int          j = 0;
-        for (; j + PANEL <= cols; j += PANEL, b += PANEL) {
+        for (; j + WIDE <= cols; j += WIDE, b += WIDE) {
             for (ptrdiff_t r = 0; r < block.inner; r++) {
-                PPO__UNROLL for (int v = 0; v < PANEL; v += PPO__WIDTH)
-                    PPO__STOREU(packed + r * PANEL + v, PPO__LOADU(b + r * job->ldb + v));
+                PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
+                    PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
             }
             block.b = packed;
-            block.ldb = PANEL;
-            PPO__(gemm_wide)(rows, PANEL, &block);
-            block.c += PANEL;
-            if (block.init) block.init += PANEL;
+            block.ldb = WIDE;
+            PPO__(gemm_wide)(rows, WIDE, &block);
+            block.c += WIDE;
+            if (block.init) block.init += WIDE;
         }
         block.b = b;
         block.ldb = job->ldb;
@@ -3467,7 +3467,7 @@ PPO__FN void PPO__(relu)(const float *x, float *y, size_t n) {
 
 /* x (1 + tanh u) / 2 = x s with s = 1 / (1 + e^(-2u)), which loses no digits where tanh u is near -1. Within
    2.6 ulp above 0; below, the exponent's rounding grows with u, to 163 ulp where x s is -1e-30, and what is
-   nearer to 0 is within 1e-35. The slope is within 2.0e-6. Measured over all floats. */
+   nearer to 0 is within 1e-35. The derivative is within 2.0e-6. Measured over all floats. */
 PPO__INLINE PPO__VEC PPO__(gelu_gate)(PPO__VEC x, PPO__VEC square) {
     const PPO__VEC cubic = PPO__FMA(PPO__SET1(PPO__GELU_CUBIC) * square, x, x);
     const PPO__VEC one = PPO__SET1(1.0f);
@@ -3652,17 +3652,17 @@ PPO__INLINE PPO__VEC PPO__(softmax_grad_at)(PPO__VEC z, PPO__VEC log_sum, PPO__V
                                             PPO__VEC before) {
     const PPO__VEC logp = PPO__MAX(PPO__SET1(-200.0f), z - log_sum);
     const PPO__VEC p = PPO__(vexp)(logp);
-    const PPO__VEC slope = PPO__FMA(grad_entropy, logp + entropy, grad_logp);
-    return PPO__FMA(p * PPO__SET1(-inv_temperature), slope, before);
+    const PPO__VEC derivative = PPO__FMA(grad_entropy, logp + entropy, grad_logp);
+    return PPO__FMA(p * PPO__SET1(-inv_temperature), derivative, before);
 }
 
 PPO__FN void PPO__(softmax_grad_row)(int n, const float *logits, float inv_temperature,
-                                     const ppo__softmax_slope *slope, ptrdiff_t r, int add, float *out) {
-    const PPO__VEC log_sum = PPO__SET1(slope->log_sum[r]), entropy = PPO__SET1(slope->entropy[r]);
-    const PPO__VEC grad_logp = PPO__SET1(slope->grad_logp[r]),
-                   grad_entropy = PPO__SET1(slope->grad_entropy[r]);
+                                     const ppo__softmax_given *given, ptrdiff_t r, int add, float *out) {
+    const PPO__VEC log_sum = PPO__SET1(given->log_sum[r]), entropy = PPO__SET1(given->entropy[r]);
+    const PPO__VEC grad_logp = PPO__SET1(given->grad_logp[r]),
+                   grad_entropy = PPO__SET1(given->grad_entropy[r]);
     PPO__EACH_VECTOR((size_t)n, {
-        const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, slope->max[r], lanes);
+        const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, given->max[r], lanes);
         const PPO__VEC before = add ? PPO__(load)(out + i, lanes) : PPO__SET1(0.0f);
         const PPO__VEC d =
             PPO__(softmax_grad_at)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature, before);
@@ -3671,14 +3671,14 @@ PPO__FN void PPO__(softmax_grad_row)(int n, const float *logits, float inv_tempe
 }
 
 PPO__FN void PPO__(softmax_grad_few)(int rows, int n, const float *logits, int ld, float inv_temperature,
-                                     const ppo__softmax_slope *slope, ptrdiff_t r, int add, float *out,
+                                     const ppo__softmax_given *given, ptrdiff_t r, int add, float *out,
                                      int ld_out) {
     const size_t   lanes = (size_t)rows;
-    const PPO__VEC log_sum = PPO__(load)(slope->log_sum + r, lanes);
-    const PPO__VEC entropy = PPO__(load)(slope->entropy + r, lanes);
-    const PPO__VEC grad_logp = PPO__(load)(slope->grad_logp + r, lanes);
-    const PPO__VEC grad_entropy = PPO__(load)(slope->grad_entropy + r, lanes);
-    const PPO__VEC max = PPO__(load)(slope->max + r, lanes);
+    const PPO__VEC log_sum = PPO__(load)(given->log_sum + r, lanes);
+    const PPO__VEC entropy = PPO__(load)(given->entropy + r, lanes);
+    const PPO__VEC grad_logp = PPO__(load)(given->grad_logp + r, lanes);
+    const PPO__VEC grad_entropy = PPO__(load)(given->grad_entropy + r, lanes);
+    const PPO__VEC max = PPO__(load)(given->max + r, lanes);
     float          t[PPO__WIDTH * PPO__WIDTH];
     PPO__(transpose)(rows, n, logits, ld, t, PPO__WIDTH);
     for (int j = 0; j < n; j++) {
@@ -3697,14 +3697,14 @@ PPO__FN void PPO__(softmax_grad_few)(int rows, int n, const float *logits, int l
 }
 
 PPO__FN void PPO__(softmax_grad)(int rows, int n, const float *logits, int ld, float inv_temperature,
-                                 const ppo__softmax_slope *slope, int add, float *out, int ld_out) {
+                                 const ppo__softmax_given *given, int add, float *out, int ld_out) {
     const int height = n <= PPO__WIDTH ? PPO__WIDTH : 1;
     for (ptrdiff_t i = 0; i < rows; i += height) {
         const float *x = logits + i * ld;
         float       *y = out + i * ld_out;
         const int    count = rows - i < height ? (int)(rows - i) : height;
-        if (height == 1) PPO__(softmax_grad_row)(n, x, inv_temperature, slope, i, add, y);
-        else PPO__(softmax_grad_few)(count, n, x, ld, inv_temperature, slope, i, add, y, ld_out);
+        if (height == 1) PPO__(softmax_grad_row)(n, x, inv_temperature, given, i, add, y);
+        else PPO__(softmax_grad_few)(count, n, x, ld, inv_temperature, given, i, add, y, ld_out);
     }
 }
 
@@ -3729,8 +3729,8 @@ PPO__FN void PPO__(softmax_backward)(float scale, const float *p, const float *d
     PPO__EACH_VECTOR((size_t)n, sum = PPO__FMA(PPO__(load)(p + i, lanes), PPO__(load)(dp + i, lanes), sum));
     const PPO__VEC dot = PPO__SET1(PPO__(lane_sum)(sum));
     PPO__EACH_VECTOR((size_t)n, {
-        const PPO__VEC slope = PPO__SET1(scale) * PPO__(load)(p + i, lanes);
-        PPO__(store)(out + i, slope * (PPO__(load)(dp + i, lanes) - dot), lanes);
+        const PPO__VEC derivative = PPO__SET1(scale) * PPO__(load)(p + i, lanes);
+        PPO__(store)(out + i, derivative * (PPO__(load)(dp + i, lanes) - dot), lanes);
     });
 }
 
@@ -6209,7 +6209,7 @@ static void ppo__heads_forward(const ppo__heads *heads, int n, const float *logi
 static void ppo__head_backward(const ppo__heads *heads, int h, int n, const float *logits, const int *token,
                                const ppo__softmax *softmax, const float *grad_logp, const float *grad_entropy,
                                int add, float *grad) {
-    const ppo__softmax_slope job = {softmax->max, softmax->log_sum, softmax->entropy, grad_logp,
+    const ppo__softmax_given job = {softmax->max, softmax->log_sum, softmax->entropy, grad_logp,
                                     grad_entropy};
     ppo__k()->softmax_grad(n, heads->sizes[h], logits, heads->cols, heads->inv_temperature, &job, add, grad,
                            heads->cols);
