@@ -292,7 +292,7 @@ PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher a
    time.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Forces "plain", "avx2", "avx512" or "neon"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
+/* Forces "plain", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
    processor or this build does not have it. For tests and timing; results differ between sets in the last
    bits. */
 PPO_DEF ppo_status  ppo_use_kernels(const char *name);
@@ -1895,6 +1895,13 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #define PPO__PRINTF(text, first)
 #endif
 
+/* For functions that are called from many places: copies of them would take a tenth of the time to compile. */
+#if defined(__GNUC__)
+#define PPO__NOINLINE __attribute__((noinline))
+#else
+#define PPO__NOINLINE
+#endif
+
 /* What the kernels of ppo_cuda.cuh compute with, too. */
 #if defined(__CUDACC__)
 #define PPO__BOTH __host__ __device__
@@ -2124,12 +2131,12 @@ static void *ppo__alloc_uncleared(size_t size) {
     return block;
 }
 
-static void *ppo__alloc(size_t size) {
+static PPO__NOINLINE void *ppo__alloc(size_t size) {
     void *block = ppo__alloc_uncleared(size);
     return block ? memset(block, 0, size) : NULL;
 }
 
-static void ppo__free(void *block) {
+static PPO__NOINLINE void ppo__free(void *block) {
     void *raw;
     if (!block) return;
     memcpy(&raw, (char *)block - sizeof(void *), sizeof raw);
@@ -2295,12 +2302,12 @@ static void ppo__arena_reset(ppo__arena *arena) {
 }
 
 /* n elements of `size` bytes from an arena, or NULL; guards the product. */
-static void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
+static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
     return ppo__arena_take(arena, n && size > SIZE_MAX / 2 / n ? SIZE_MAX : n * size);
 }
 
 /* The same, cleared. */
-static void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
+static PPO__NOINLINE void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
     void *array = ppo__arena_array(arena, n, size);
     if (array && n * size <= SIZE_MAX / 4)
         memset(array, 0, n * size); /* as it is; compilers want to see it */
@@ -2545,7 +2552,7 @@ static void ppo__parallel_task(void *user, int k) {
 
 /* Divides rows 0 .. n - 1 among the threads. Ranges begin at multiples of `grain`. `work`: multiply-adds per
    row; too little work is a single range. */
-static void ppo__parallel_for(int n, int grain, double work, ppo__range_fn body, void *user) {
+static PPO__NOINLINE void ppo__parallel_for(int n, int grain, double work, ppo__range_fn body, void *user) {
     ppo__parallel_loop loop = {n, grain, ppo__range_count(n, grain, work), body, user};
     if (loop.ranges == 1) body(user, 0, 0, n);
     else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &loop);
@@ -2571,7 +2578,7 @@ PPO__BOTH static void ppo__philox(const uint32_t counter[4], const uint32_t key[
     out[0] = x0, out[1] = x1, out[2] = x2, out[3] = x3;
 }
 
-PPO_DEF ppo_rng ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index) {
+PPO_DEF PPO__NOINLINE ppo_rng ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index) {
     ppo_rng rng;
     memset(&rng, 0, sizeof rng);
     rng.key[0] = (uint32_t)seed;
@@ -2637,6 +2644,8 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
        avx2     x86-64 with AVX2 and FMA      8 floats per vector
        avx512   x86-64 with AVX-512F and DQ  16 floats per vector
        neon     aarch64                       4 floats per vector
+       fma      x86-64 with AVX and FMA, for  4 floats per vector
+                GCC on Windows
 
    The vector kernels are written once, in the region under PPO__KERNEL_PASS. This file includes itself there
    once per instruction set, after defining what a vector is. Function attributes, not compiler flags, give
@@ -2656,9 +2665,9 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
    are -inf. The plain kernels have WIDTH 1, and are as exact as the C library's expf, logf and tanhf. */
 
 /* What the gradient of a softmax needs to know of each row. */
-typedef struct ppo__softmax_slope {
+typedef struct ppo__softmax_given {
     const float *max, *log_sum, *entropy, *grad_logp, *grad_entropy;
-} ppo__softmax_slope;
+} ppo__softmax_given;
 
 typedef struct ppo__kernels {
     const char *name;
@@ -2696,7 +2705,7 @@ typedef struct ppo__kernels {
        which the caller adds grad_logp inv_temperature at the chosen action. Adds to out if `add`; otherwise
        out may be logits. */
     void (*softmax_grad)(int rows, int n, const float *logits, int ld, float inv_temperature,
-                         const ppo__softmax_slope *slope, int add, float *out, int ld_out);
+                         const ppo__softmax_given *given, int add, float *out, int ld_out);
     /* x = softmax(scale x), scale > 0; and from its output p: out = scale p (dp - sum dp p); out may be dp */
     void (*softmax)(float scale, float *x, int n);
     void (*softmax_backward)(float scale, const float *p, const float *dp, float *out, int n);
@@ -2819,11 +2828,11 @@ static void ppo__plain_softmax_stats(int rows, int n, const float *logits, int l
 }
 
 static void ppo__plain_softmax_grad(int rows, int n, const float *logits, int ld, float inv_temperature,
-                                    const ppo__softmax_slope *slope, int add, float *out, int ld_out) {
+                                    const ppo__softmax_given *given, int add, float *out, int ld_out) {
     for (ptrdiff_t i = 0; i < rows; i++, logits += ld, out += ld_out) {
         for (int j = 0; j < n; j++) {
-            float logp = logits[j] * inv_temperature - slope->max[i] - slope->log_sum[i], p = expf(logp);
-            float d = slope->grad_logp[i] + slope->grad_entropy[i] * (logp + slope->entropy[i]);
+            float logp = logits[j] * inv_temperature - given->max[i] - given->log_sum[i], p = expf(logp);
+            float d = given->grad_logp[i] + given->grad_entropy[i] * (logp + given->entropy[i]);
             d = p == 0.0f ? 0.0f : -p * inv_temperature * d;
             out[j] = add ? out[j] + d : d;
         }
@@ -2834,7 +2843,7 @@ PPO__BOTH static float ppo__gelu(float x) {
     return 0.5f * x * (1.0f + tanhf(PPO__GELU_SCALE * (x + PPO__GELU_CUBIC * x * x * x)));
 }
 
-PPO__BOTH static float ppo__gelu_slope(float x) {
+PPO__BOTH static float ppo__gelu_derivative(float x) {
     const float square = fminf(x * x, FLT_MAX); /* 0 times infinity is NaN */
     const float t = tanhf(PPO__GELU_SCALE * (x + PPO__GELU_CUBIC * square * x));
     const float du = PPO__GELU_SCALE * (1.0f + 3.0f * PPO__GELU_CUBIC * square);
@@ -2846,7 +2855,7 @@ static void ppo__plain_gelu(const float *x, float *y, size_t n) {
 }
 
 static void ppo__plain_gelu_backward(const float *x, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_slope(x[i]);
+    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_derivative(x[i]);
 }
 
 static void ppo__plain_softmax(float scale, float *x, int n) {
@@ -2916,11 +2925,14 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 #endif
 #endif
 
-/* GCC for Windows does not align the stack for 32-byte vectors (GCC bug 54412); it gets the plain kernels. */
+/* GCC for Windows does not align the stack for vectors of more than 16 bytes (GCC bug 54412). PPO__SHORT_VECTORS
+   chooses its kernels elsewhere, too, for tests. */
+#if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
+#define PPO__SHORT_VECTORS
+#endif
 #if defined(PPO_NO_SIMD)
 /* the plain kernels only */
-#elif defined(__GNUC__) && defined(__x86_64__) && \
-    ((!defined(_WIN32) && !defined(__CYGWIN__)) || defined(__clang__))
+#elif defined(__GNUC__) && !defined(__TINYC__) && defined(__x86_64__)
 #define PPO__X86
 #include <immintrin.h>
 #elif defined(__GNUC__) && defined(__aarch64__) && defined(__ARM_NEON)
@@ -2983,6 +2995,39 @@ typedef struct {
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
+
+#ifdef PPO__SHORT_VECTORS
+
+#define PPO__TARGET                    __attribute__((target("fma,prefer-vector-width=128")))
+#define PPO__ISA                       ppo__fma_
+#define PPO__ISA_NAME                  "fma"
+#define PPO__WIDTH                     4
+#define PPO__VEC                       __m128
+#define PPO__DOUBLES                   __m128d
+#define PPO__TILE_ROWS                 4
+#define PPO__TILE_VECS                 3
+#define PPO__SET1(x)                   _mm_set1_ps(x)
+#define PPO__LOADU(p)                  _mm_loadu_ps(p)
+#define PPO__STOREU(p, v)              _mm_storeu_ps(p, v)
+#define PPO__MASK                      __m128i
+#define PPO__MASK_OF(lanes)            _mm_cmpgt_epi32(_mm_set1_epi32((int)(lanes)), _mm_setr_epi32(0, 1, 2, 3))
+#define PPO__LOADM(p, mask)            _mm_maskload_ps(p, mask)
+#define PPO__STOREM(p, mask, v)        _mm_maskstore_ps(p, mask, v)
+#define PPO__PAD(mask, v, pad)         _mm_blendv_ps(pad, v, _mm_castsi128_ps(mask))
+#define PPO__FMA(a, b, c)              _mm_fmadd_ps(a, b, c)
+#define PPO__MIN(a, b)                 _mm_min_ps(a, b)
+#define PPO__MAX(a, b)                 _mm_max_ps(a, b)
+#define PPO__SQRT(a)                   _mm_sqrt_ps(a)
+#define PPO__IF_GREATER(a, b, yes, no) _mm_blendv_ps(no, yes, _mm_cmplt_ps(b, a))
+#define PPO__LOAD_DOUBLES(p)           _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(p))))
+#define PPO__LOAD_GROUPS(p, step)      _mm_loadu_ps(p)
+#define PPO__ZIP_LOW(a, b)             _mm_unpacklo_ps(a, b)
+#define PPO__ZIP_HIGH(a, b)            _mm_unpackhi_ps(a, b)
+#define PPO__ZIP2_LOW(a, b)            _mm_movelh_ps(a, b)
+#define PPO__ZIP2_HIGH(a, b)           _mm_movehl_ps(b, a)
+#include PPO_FILE_NAME
+
+#else
 
 #define PPO__TARGET       __attribute__((target("avx2,fma")))
 #define PPO__ISA          ppo__avx2_
@@ -3051,6 +3096,8 @@ typedef struct {
 #define PPO__ZIP2_HIGH(a, b) _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
 #include PPO_FILE_NAME
 
+#endif
+
 #ifndef __clang__
 #pragma GCC diagnostic pop
 #endif
@@ -3113,7 +3160,10 @@ static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
 static const ppo__kernels *ppo__kernels_find(const char *name) {
     const ppo__kernels *usable[3];
     int                 count = 0;
-#if defined(PPO__X86)
+#if defined(PPO__X86) && defined(PPO__SHORT_VECTORS)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("fma")) usable[count++] = &ppo__fma_kernels;
+#elif defined(PPO__X86)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
         usable[count++] = &ppo__avx512_kernels;
@@ -3228,8 +3278,8 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *shared_jo
 /* A large b: its rows lie so far apart that they evict each other from the caches. Blocks of it, of 32 KiB,
    are copied together and used for all rows; c holds the unfinished chains between blocks. */
 PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
-    enum { PANEL = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 8192 / PANEL };
-    float packed[DEPTH * PANEL] __attribute__((aligned(64)));
+    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 8192 / WIDE };
+    float packed[DEPTH * WIDE] __attribute__((aligned(64)));
     for (ptrdiff_t k = 0; k < job->inner; k += DEPTH) {
         ppo__gemm_job block = *job;
         block.inner = job->inner - k < DEPTH ? (int)(job->inner - k) : DEPTH;
@@ -3240,16 +3290,16 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
         }
         const float *b = job->b + k * job->ldb;
         int          j = 0;
-        for (; j + PANEL <= cols; j += PANEL, b += PANEL) {
+        for (; j + WIDE <= cols; j += WIDE, b += WIDE) {
             for (ptrdiff_t r = 0; r < block.inner; r++) {
-                PPO__UNROLL for (int v = 0; v < PANEL; v += PPO__WIDTH)
-                    PPO__STOREU(packed + r * PANEL + v, PPO__LOADU(b + r * job->ldb + v));
+                PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
+                    PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
             }
             block.b = packed;
-            block.ldb = PANEL;
-            PPO__(gemm_wide)(rows, PANEL, &block);
-            block.c += PANEL;
-            if (block.init) block.init += PANEL;
+            block.ldb = WIDE;
+            PPO__(gemm_wide)(rows, WIDE, &block);
+            block.c += WIDE;
+            if (block.init) block.init += WIDE;
         }
         block.b = b;
         block.ldb = job->ldb;
@@ -3382,8 +3432,8 @@ PPO__INLINE PPO__VEC PPO__(vtanh)(PPO__VEC x) {
     const PPO__VEC p = PPO__(expm1_reduced)(size + size, &shifted);
     const PPO__VEC power = (PPO__VEC)(((PPO__(bits))shifted << 23) + 0x3f800000u);
     const PPO__VEC w = PPO__FMA(power, p, power - PPO__SET1(1.0f));
-    const PPO__VEC large = (PPO__VEC)((PPO__(bits))(w / (w + PPO__SET1(2.0f))) | sign);
-    return PPO__IF_GREATER(size, PPO__SET1(0.26f), large, near_0);
+    const PPO__VEC by_exp = (PPO__VEC)((PPO__(bits))(w / (w + PPO__SET1(2.0f))) | sign);
+    return PPO__IF_GREATER(size, PPO__SET1(0.26f), by_exp, near_0);
 }
 
 PPO__FN void PPO__(tanh)(const float *x, float *y, size_t n) {
@@ -3401,8 +3451,8 @@ PPO__INLINE PPO__VEC PPO__(vlog)(PPO__VEC x) {
                        PPO__IF_GREATER(least, x, PPO__SET1(-23.0f), zero);
     const PPO__VEC f = (PPO__VEC)((b & 0x7fffff) + from) - PPO__SET1(1.0f);
     const PPO__VEC cubic = PPO__FMA(PPO__(poly)(f, ppo__log_poly, 8), f, PPO__SET1(-0.5f));
-    const PPO__VEC small = PPO__FMA(cubic, f * f, e * PPO__SET1(PPO__LN2_LOW));
-    const PPO__VEC y = PPO__FMA(e, PPO__SET1(PPO__LN2_HIGH), f + small);
+    const PPO__VEC rest = PPO__FMA(cubic, f * f, e * PPO__SET1(PPO__LN2_LOW));
+    const PPO__VEC y = PPO__FMA(e, PPO__SET1(PPO__LN2_HIGH), f + rest);
     const PPO__VEC outside = PPO__IF_GREATER(zero, x, PPO__SET1(NAN), x - PPO__SET1(INFINITY));
     return PPO__IF_GREATER(x, zero, PPO__IF_GREATER(x, PPO__SET1(FLT_MAX), x, y), outside);
 }
@@ -3419,7 +3469,7 @@ PPO__FN void PPO__(relu)(const float *x, float *y, size_t n) {
 
 /* x (1 + tanh u) / 2 = x s with s = 1 / (1 + e^(-2u)), which loses no digits where tanh u is near -1. Within
    2.6 ulp above 0; below, the exponent's rounding grows with u, to 163 ulp where x s is -1e-30, and what is
-   nearer to 0 is within 1e-35. The slope is within 2.0e-6. Measured over all floats. */
+   nearer to 0 is within 1e-35. The derivative is within 2.0e-6. Measured over all floats. */
 PPO__INLINE PPO__VEC PPO__(gelu_gate)(PPO__VEC x, PPO__VEC square) {
     const PPO__VEC cubic = PPO__FMA(PPO__SET1(PPO__GELU_CUBIC) * square, x, x);
     const PPO__VEC one = PPO__SET1(1.0f);
@@ -3604,17 +3654,17 @@ PPO__INLINE PPO__VEC PPO__(softmax_grad_at)(PPO__VEC z, PPO__VEC log_sum, PPO__V
                                             PPO__VEC before) {
     const PPO__VEC logp = PPO__MAX(PPO__SET1(-200.0f), z - log_sum);
     const PPO__VEC p = PPO__(vexp)(logp);
-    const PPO__VEC slope = PPO__FMA(grad_entropy, logp + entropy, grad_logp);
-    return PPO__FMA(p * PPO__SET1(-inv_temperature), slope, before);
+    const PPO__VEC derivative = PPO__FMA(grad_entropy, logp + entropy, grad_logp);
+    return PPO__FMA(p * PPO__SET1(-inv_temperature), derivative, before);
 }
 
 PPO__FN void PPO__(softmax_grad_row)(int n, const float *logits, float inv_temperature,
-                                     const ppo__softmax_slope *slope, ptrdiff_t r, int add, float *out) {
-    const PPO__VEC log_sum = PPO__SET1(slope->log_sum[r]), entropy = PPO__SET1(slope->entropy[r]);
-    const PPO__VEC grad_logp = PPO__SET1(slope->grad_logp[r]),
-                   grad_entropy = PPO__SET1(slope->grad_entropy[r]);
+                                     const ppo__softmax_given *given, ptrdiff_t r, int add, float *out) {
+    const PPO__VEC log_sum = PPO__SET1(given->log_sum[r]), entropy = PPO__SET1(given->entropy[r]);
+    const PPO__VEC grad_logp = PPO__SET1(given->grad_logp[r]),
+                   grad_entropy = PPO__SET1(given->grad_entropy[r]);
     PPO__EACH_VECTOR((size_t)n, {
-        const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, slope->max[r], lanes);
+        const PPO__VEC z = PPO__(logits)(logits + i, inv_temperature, given->max[r], lanes);
         const PPO__VEC before = add ? PPO__(load)(out + i, lanes) : PPO__SET1(0.0f);
         const PPO__VEC d =
             PPO__(softmax_grad_at)(z, log_sum, entropy, grad_logp, grad_entropy, inv_temperature, before);
@@ -3623,14 +3673,14 @@ PPO__FN void PPO__(softmax_grad_row)(int n, const float *logits, float inv_tempe
 }
 
 PPO__FN void PPO__(softmax_grad_few)(int rows, int n, const float *logits, int ld, float inv_temperature,
-                                     const ppo__softmax_slope *slope, ptrdiff_t r, int add, float *out,
+                                     const ppo__softmax_given *given, ptrdiff_t r, int add, float *out,
                                      int ld_out) {
     const size_t   lanes = (size_t)rows;
-    const PPO__VEC log_sum = PPO__(load)(slope->log_sum + r, lanes);
-    const PPO__VEC entropy = PPO__(load)(slope->entropy + r, lanes);
-    const PPO__VEC grad_logp = PPO__(load)(slope->grad_logp + r, lanes);
-    const PPO__VEC grad_entropy = PPO__(load)(slope->grad_entropy + r, lanes);
-    const PPO__VEC max = PPO__(load)(slope->max + r, lanes);
+    const PPO__VEC log_sum = PPO__(load)(given->log_sum + r, lanes);
+    const PPO__VEC entropy = PPO__(load)(given->entropy + r, lanes);
+    const PPO__VEC grad_logp = PPO__(load)(given->grad_logp + r, lanes);
+    const PPO__VEC grad_entropy = PPO__(load)(given->grad_entropy + r, lanes);
+    const PPO__VEC max = PPO__(load)(given->max + r, lanes);
     float          t[PPO__WIDTH * PPO__WIDTH];
     PPO__(transpose)(rows, n, logits, ld, t, PPO__WIDTH);
     for (int j = 0; j < n; j++) {
@@ -3649,14 +3699,14 @@ PPO__FN void PPO__(softmax_grad_few)(int rows, int n, const float *logits, int l
 }
 
 PPO__FN void PPO__(softmax_grad)(int rows, int n, const float *logits, int ld, float inv_temperature,
-                                 const ppo__softmax_slope *slope, int add, float *out, int ld_out) {
+                                 const ppo__softmax_given *given, int add, float *out, int ld_out) {
     const int height = n <= PPO__WIDTH ? PPO__WIDTH : 1;
     for (ptrdiff_t i = 0; i < rows; i += height) {
         const float *x = logits + i * ld;
         float       *y = out + i * ld_out;
         const int    count = rows - i < height ? (int)(rows - i) : height;
-        if (height == 1) PPO__(softmax_grad_row)(n, x, inv_temperature, slope, i, add, y);
-        else PPO__(softmax_grad_few)(count, n, x, ld, inv_temperature, slope, i, add, y, ld_out);
+        if (height == 1) PPO__(softmax_grad_row)(n, x, inv_temperature, given, i, add, y);
+        else PPO__(softmax_grad_few)(count, n, x, ld, inv_temperature, given, i, add, y, ld_out);
     }
 }
 
@@ -3681,8 +3731,8 @@ PPO__FN void PPO__(softmax_backward)(float scale, const float *p, const float *d
     PPO__EACH_VECTOR((size_t)n, sum = PPO__FMA(PPO__(load)(p + i, lanes), PPO__(load)(dp + i, lanes), sum));
     const PPO__VEC dot = PPO__SET1(PPO__(lane_sum)(sum));
     PPO__EACH_VECTOR((size_t)n, {
-        const PPO__VEC slope = PPO__SET1(scale) * PPO__(load)(p + i, lanes);
-        PPO__(store)(out + i, slope * (PPO__(load)(dp + i, lanes) - dot), lanes);
+        const PPO__VEC derivative = PPO__SET1(scale) * PPO__(load)(p + i, lanes);
+        PPO__(store)(out + i, derivative * (PPO__(load)(dp + i, lanes) - dot), lanes);
     });
 }
 
@@ -3773,20 +3823,18 @@ PPO__TABLE_OF(PPO__ISA, PPO__ISA_NAME);
 
 #if defined(PPO_IMPLEMENTATION) && !defined(PPO__KERNEL_PASS) && !defined(PPO__IMPLEMENTED)
 
-static const ppo__kernels *ppo__chosen_kernels;
+static const ppo__kernels *volatile ppo__chosen_kernels;
 
-/* The kernels in use. Found at the first call; that two threads may both find them does no harm. */
-static const ppo__kernels *ppo__k(void) {
-#if defined(__GNUC__)
-    const ppo__kernels *kernels = __atomic_load_n(&ppo__chosen_kernels, __ATOMIC_RELAXED);
-    if (!kernels) {
-        kernels = ppo__kernels_find(NULL);
-        __atomic_store_n(&ppo__chosen_kernels, kernels, __ATOMIC_RELAXED);
-    }
+static PPO__NOINLINE const ppo__kernels *ppo__kernels_choose(void) {
+    const ppo__kernels *kernels = ppo__kernels_find(NULL);
+    PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
     return kernels;
-#else
-    return ppo__chosen_kernels ? ppo__chosen_kernels : (ppo__chosen_kernels = ppo__kernels_find(NULL));
-#endif
+}
+
+/* The kernels in use. They are found at the first call; two threads that both do so find the same. */
+static const ppo__kernels *ppo__k(void) {
+    const ppo__kernels *kernels = PPO__ATOMIC_LOAD(ppo__chosen_kernels);
+    return kernels ? kernels : ppo__kernels_choose();
 }
 
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
@@ -3795,11 +3843,7 @@ PPO_DEF ppo_status ppo_use_kernels(const char *name) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "kernels \"%s\" do not exist on this processor",
                         name ? name : "NULL");
     }
-#if defined(__GNUC__)
-    __atomic_store_n(&ppo__chosen_kernels, kernels, __ATOMIC_RELAXED);
-#else
-    ppo__chosen_kernels = kernels;
-#endif
+    PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
     return PPO_OK;
 }
 
@@ -4069,7 +4113,7 @@ static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
 
 PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape) { return ppo__tape_create_on(NULL, tape); }
 
-PPO_DEF void ppo_tape_free(ppo_tape *tape) {
+PPO_DEF PPO__NOINLINE void ppo_tape_free(ppo_tape *tape) {
     if (!tape) return;
     ppo__arena_free(&tape->arena);
     ppo__arena_free(&tape->numbers);
@@ -4078,7 +4122,7 @@ PPO_DEF void ppo_tape_free(ppo_tape *tape) {
     ppo__free(tape);
 }
 
-PPO_DEF void ppo_tape_reset(ppo_tape *tape) {
+PPO_DEF PPO__NOINLINE void ppo_tape_reset(ppo_tape *tape) {
     if (!tape) return;
     ppo__arena_reset(&tape->arena);
     ppo__arena_reset(&tape->numbers);
@@ -4091,13 +4135,13 @@ PPO_DEF void ppo_tape_record(ppo_tape *tape, int on) {
     if (tape) tape->recording = on;
 }
 
-PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape) {
+PPO_DEF PPO__NOINLINE ppo_status ppo_tape_status(const ppo_tape *tape) {
     if (!tape) return ppo_fail(PPO_ERROR_ARGUMENT, "the tape is NULL");
     return tape->status ? ppo_fail(tape->status, "%s", tape->error) : PPO_OK;
 }
 
 /* Keeps the failure that ppo_fail() has just described; returns NULL for the operation to return. */
-static void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
+static PPO__NOINLINE void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
     if (tape && !tape->status) {
         tape->status = status;
         memcpy(tape->error, ppo__error, sizeof tape->error);
@@ -5153,7 +5197,7 @@ PPO_DEF ppo_status ppo_file_create(ppo_file **file) {
     return PPO_OK;
 }
 
-PPO_DEF void ppo_file_free(ppo_file *file) {
+PPO_DEF PPO__NOINLINE void ppo_file_free(ppo_file *file) {
     if (!file) return;
     ppo__arena_free(&file->memory);
     ppo__array_free((void *)file->arrays);
@@ -5217,7 +5261,7 @@ PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name) {
     return file ? (const ppo_array *)ppo__find_named(file->arrays, name) : NULL;
 }
 
-PPO_DEF const char *ppo_file_text(const ppo_file *file, const char *key) {
+PPO_DEF PPO__NOINLINE const char *ppo_file_text(const ppo_file *file, const char *key) {
     const ppo__text *entry = file ? (const ppo__text *)ppo__find_named(file->texts, key) : NULL;
     return entry ? entry->text : NULL;
 }
@@ -5498,7 +5542,7 @@ typedef struct ppo__json {
 } ppo__json;
 
 /* word: a part of the file to quote, or NULL */
-static void ppo__json_fail(ppo__json *json, const char *what, const char *word) {
+static PPO__NOINLINE void ppo__json_fail(ppo__json *json, const char *what, const char *word) {
     const char *quote = word ? "\"" : "";
     if (json->status) return;
     json->status = ppo__file_fail(json->path, "byte %ld of the header: %s%s%.60s%s",
@@ -6169,7 +6213,7 @@ static void ppo__heads_forward(const ppo__heads *heads, int n, const float *logi
 static void ppo__head_backward(const ppo__heads *heads, int h, int n, const float *logits, const int *token,
                                const ppo__softmax *softmax, const float *grad_logp, const float *grad_entropy,
                                int add, float *grad) {
-    const ppo__softmax_slope job = {softmax->max, softmax->log_sum, softmax->entropy, grad_logp,
+    const ppo__softmax_given job = {softmax->max, softmax->log_sum, softmax->entropy, grad_logp,
                                     grad_entropy};
     ppo__k()->softmax_grad(n, heads->sizes[h], logits, heads->cols, heads->inv_temperature, &job, add, grad,
                            heads->cols);
@@ -7415,7 +7459,8 @@ PPO_DEF void ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *ot
     norm->count += other->count;
 }
 
-PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out) {
+PPO_DEF PPO__NOINLINE void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit,
+                                         float *out) {
     for (int i = 0; i < rows; ++i) {
         for (int j = 0; j < norm->size; ++j) {
             size_t at = ppo__at(i, norm->size) + j;
@@ -14367,7 +14412,7 @@ static void ppo__put_fixed(ppo__bytes *b, uint64_t x, int size) {
 }
 
 /* Seven bits a byte, the lowest first; the top bit is set in all but the last. */
-static void ppo__put_varint(ppo__bytes *b, uint64_t x) {
+static PPO__NOINLINE void ppo__put_varint(ppo__bytes *b, uint64_t x) {
     for (; x > 127; x >>= 7) b->data[b->n++] = (unsigned char)(x | 128);
     b->data[b->n++] = (unsigned char)x;
 }

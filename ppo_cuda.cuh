@@ -880,11 +880,11 @@ static __global__ void __launch_bounds__(PPO__ROW_THREADS) ppo__token_kl_kernel(
 }
 
 /* What backward needs of a row. */
-struct ppo__token_slope {
+struct ppo__token_derivative {
     float max, log_sum, entropy, of_logp, of_entropy;
     int   token, left_out;
 
-    /* Logits x from j on become the slopes along them: d logp / d z_j = [j = token] - p_j;  d entropy /
+    /* Logits x from j on become the derivatives along them: d logp / d z_j = [j = token] - p_j;  d entropy /
        d z_j = -p_j (log p_j + entropy). */
     template <int N> __device__ void apply(int j, float (&x)[N], float inv_temperature) const {
         PPO__CUDA_UNROLL
@@ -914,17 +914,17 @@ template <class T, int THREADS>
 static __global__ void ppo__token_gradient_kernel(ppo__token_gradient<T> job) {
     const int row = ppo__cuda_row();
     if (row >= job.n) return;
-    const size_t           at = (size_t)row * job.vocab;
-    const float            inv = job.inv_temperature;
-    const ppo__token_slope slope = {job.rows.max[row],
-                                    job.rows.log_sum[row],
-                                    job.grad_entropy ? job.rows.entropy[row] : 0,
-                                    job.grad_logp ? job.grad_logp[row] : 0,
-                                    job.grad_entropy ? job.grad_entropy[row] : 0,
-                                    job.token[row],
-                                    0};
+    const size_t                at = (size_t)row * job.vocab;
+    const float                 inv = job.inv_temperature;
+    const ppo__token_derivative derivative = {job.rows.max[row],
+                                              job.rows.log_sum[row],
+                                              job.grad_entropy ? job.rows.entropy[row] : 0,
+                                              job.grad_logp ? job.grad_logp[row] : 0,
+                                              job.grad_entropy ? job.grad_entropy[row] : 0,
+                                              job.token[row],
+                                              0};
     ppo__cuda_map(job.logits + at, job.grad_logits + at, job.vocab, (int)threadIdx.x, THREADS, job.add,
-                  [&](int j, auto &x) { slope.apply(j, x, inv); });
+                  [&](int j, auto &x) { derivative.apply(j, x, inv); });
 }
 
 static ppo_status ppo__cuda_check_rows(const char *name, int given, int n, int vocab, float temperature) {
@@ -1520,8 +1520,8 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
     const char *const name = "ppo_cuda_adam_step";
     if (!cuda || !param || !grad || !m || !v || !adam)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", name);
-    if (step < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: step is %lld, steps count from 1", name,
-                        (long long)step);
+    if (step < 1)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: step is %lld, steps count from 1", name, (long long)step);
     if (!ppo__finite(scale)) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: scale is %g", name, (double)scale);
     const unsigned     row = step < PPO__ALL_MASKED ? (unsigned)step : PPO__ALL_MASKED - 1u;
     ppo__adam_step_job job = {param,
@@ -1834,7 +1834,7 @@ struct ppo__linear_job {
     ppo__linear_policy    policy;                   /* or by these */
 };
 
-static __device__ ppo__token_slope ppo__linear_given_slope(const ppo__linear_job &job, int row) {
+static __device__ ppo__token_derivative ppo__linear_given_derivative(const ppo__linear_job &job, int row) {
     const ppo_cuda_rows &rows = job.tokens.rows;
     return {rows.max[row],
             rows.log_sum[row],
@@ -1846,8 +1846,8 @@ static __device__ ppo__token_slope ppo__linear_given_slope(const ppo__linear_job
 }
 
 /* After this thread wrote the row. */
-static __device__ ppo__token_slope ppo__linear_policy_slope(const ppo__linear_job &job, int row,
-                                                            const ppo__online &p) {
+static __device__ ppo__token_derivative ppo__linear_policy_derivative(const ppo__linear_job &job, int row,
+                                                                      const ppo__online &p) {
     const ppo__linear_policy &policy = job.policy;
     const float               logp = job.tokens.rows.logp[row], inv = job.tokens.inv_temperature;
     const float               log_ratio = logp - policy.old_logp[row], ratio = expf(log_ratio);
@@ -1864,7 +1864,7 @@ static __device__ ppo__token_slope ppo__linear_policy_slope(const ppo__linear_jo
             0};
 }
 
-static __device__ ppo__token_slope ppo__linear_leave_out(const ppo__linear_job &job, int row) {
+static __device__ ppo__token_derivative ppo__linear_leave_out(const ppo__linear_job &job, int row) {
     const ppo_cuda_rows &rows = job.tokens.rows;
     for (float *to : {rows.logp, rows.entropy, rows.max, rows.log_sum})
         if (to) to[row] = 0;
@@ -1878,7 +1878,7 @@ template <class T> struct alignas(4 * sizeof(T)) ppo__linear_four { T x[4]; };
    divide by 4. */
 template <class T, int THREADS>
 static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_temperature,
-                                            const ppo__token_slope &slope) {
+                                            const ppo__token_derivative &derivative) {
     enum { AHEAD = 4, STEP = THREADS * 4 };
     T *const to = (T *)row;
     for (int base = 0; base < vocab; base += AHEAD * STEP) {
@@ -1893,7 +1893,7 @@ static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_tem
             const int           j = begin + a * STEP;
             ppo__linear_four<T> four;
             if (j >= vocab) break;
-            slope.apply(j, pack[a].x, inv_temperature);
+            derivative.apply(j, pack[a].x, inv_temperature);
             PPO__CUDA_UNROLL
             for (int i = 0; i < 4; ++i) ppo__cuda_set(&four.x[i], pack[a].x[i]);
             *(ppo__linear_four<T> *)(to + j) = four;
@@ -1902,24 +1902,24 @@ static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_tem
 }
 
 template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__linear_job job) {
-    __shared__ ppo__token_slope shared[THREADS == 32 ? PPO__WARPS : 1];
-    const int                   at = ppo__cuda_row(), row = job.first + at;
+    __shared__ ppo__token_derivative shared[THREADS == 32 ? PPO__WARPS : 1];
+    const int                        at = ppo__cuda_row(), row = job.first + at;
     if (at >= job.count) return;
-    float *const      logits = job.chunk + (size_t)at * job.ld;
-    const int         there = !job.has_policy || job.policy.samples.has(row), lane = (int)threadIdx.x;
-    const float       inv = job.tokens.inv_temperature;
-    ppo__token_slope &slope = shared[threadIdx.y];
-    ppo__online       p = {};
-    const float       z = lane == 0 && there ? ppo__cuda_token_z(job.tokens, row, logits) : 0;
+    float *const           logits = job.chunk + (size_t)at * job.ld;
+    const int              there = !job.has_policy || job.policy.samples.has(row), lane = (int)threadIdx.x;
+    const float            inv = job.tokens.inv_temperature;
+    ppo__token_derivative &derivative = shared[threadIdx.y];
+    ppo__online            p = {};
+    const float            z = lane == 0 && there ? ppo__cuda_token_z(job.tokens, row, logits) : 0;
     if (there && job.forward) p = ppo__cuda_softmax<float, THREADS>(logits, job.tokens.vocab, inv);
     if (lane == 0) {
         if (there && job.forward) ppo__cuda_write_row(job.tokens, row, p, z);
-        if (!there) slope = ppo__linear_leave_out(job, row);
-        else if (job.has_policy) slope = ppo__linear_policy_slope(job, row, p);
-        else if (job.backward) slope = ppo__linear_given_slope(job, row);
+        if (!there) derivative = ppo__linear_leave_out(job, row);
+        else if (job.has_policy) derivative = ppo__linear_policy_derivative(job, row, p);
+        else if (job.backward) derivative = ppo__linear_given_derivative(job, row);
     }
     ppo__cuda_row_sync<THREADS>();
-    if (job.backward) ppo__linear_gradient<T, THREADS>(logits, job.tokens.vocab, inv, slope);
+    if (job.backward) ppo__linear_gradient<T, THREADS>(logits, job.tokens.vocab, inv, derivative);
 }
 
 /* A call as the host sees it. */
@@ -1964,7 +1964,7 @@ static ppo_status ppo__linear_chunk(const ppo__linear_call &call, const ppo__lin
     const ppo_cuda_linear *l = call.linear;
     const size_t           at = (size_t)job.first * l->width;
     const T *const         x = (const T *)l->x + at;
-    const int              slopes = (int)(call.ld * (sizeof(float) / sizeof(T))); /* a row of the gradient */
+    const int  derivatives = (int)(call.ld * (sizeof(float) / sizeof(T))); /* a row of the gradient */
     ppo_status status = ppo__linear_product(call, CUBLAS_OP_T, CUBLAS_OP_N, l->vocab, job.count, l->width,
                                             l->w, l->width, x, l->width, 0, job.chunk, job.ld, 0);
     if (status) return status;
@@ -1973,10 +1973,10 @@ static ppo_status ppo__linear_chunk(const ppo__linear_call &call, const ppo__lin
     if (!status && call.grad_x)
         status =
             ppo__linear_product(call, CUBLAS_OP_N, CUBLAS_OP_N, l->width, job.count, l->vocab, l->w, l->width,
-                                job.chunk, slopes, 0, (T *)call.grad_x + at, l->width, l->bf16);
+                                job.chunk, derivatives, 0, (T *)call.grad_x + at, l->width, l->bf16);
     if (!status && call.grad_w)
         status = ppo__linear_product(call, CUBLAS_OP_N, CUBLAS_OP_T, l->width, l->vocab, job.count, x,
-                                     l->width, job.chunk, slopes, 1, call.grad_w, l->width, 0);
+                                     l->width, job.chunk, derivatives, 1, call.grad_w, l->width, 0);
     return status;
 }
 
@@ -2110,7 +2110,7 @@ struct ppo__cuda_activate {
     }
 };
 
-/* dz = dy activation'(y), in place; GELU's slope is told by what was before. */
+/* dz = dy activation'(y), in place; GELU's derivative is told by what was before. */
 struct ppo__cuda_activate_backward {
     const float *y, *before;
     float       *dz;
@@ -2119,7 +2119,7 @@ struct ppo__cuda_activate_backward {
     __device__ void operator()(size_t i) const {
         if (activation == PPO_TANH) dz[i] *= 1 - y[i] * y[i];
         if (activation == PPO_RELU) dz[i] = y[i] > 0 ? dz[i] : 0;
-        if (activation == PPO_GELU) dz[i] *= ppo__gelu_slope(before[i]);
+        if (activation == PPO_GELU) dz[i] *= ppo__gelu_derivative(before[i]);
     }
 };
 
@@ -2187,7 +2187,7 @@ static ppo_status ppo__cuda_add_forward(ppo_node *node) {
     return ppo__cuda_for(ppo__cuda_of(node), "add", job, ppo__size(node->out[0]));
 }
 
-struct ppo__cuda_add_slopes { /* da += dy, db += dy; each may be NULL */
+struct ppo__cuda_add_derivatives { /* da += dy, db += dy; each may be NULL */
     const float *dy;
     float       *da, *db;
 
@@ -2198,7 +2198,7 @@ struct ppo__cuda_add_slopes { /* da += dy, db += dy; each may be NULL */
 };
 
 static void ppo__cuda_add_backward(ppo_node *node) {
-    ppo__cuda_add_slopes job = {node->out[0]->grad, node->in[0]->grad, node->in[1]->grad};
+    ppo__cuda_add_derivatives job = {node->out[0]->grad, node->in[0]->grad, node->in[1]->grad};
     ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "add", job, ppo__size(node->out[0])));
 }
 
@@ -2251,16 +2251,16 @@ static ppo_status ppo__cuda_sum_forward(ppo_node *node) {
     return ppo__cuda_sum(ppo__cuda_of(node), "sum", job, (int)ppo__size(node->in[0]));
 }
 
-struct ppo__cuda_spread { /* dx += dy slope, the same for all, or slope[i] each */
-    const float *dy, *slopes;
-    float        slope;
+struct ppo__cuda_spread { /* dx += dy derivative, the same for all, or derivative[i] each */
+    const float *dy, *derivatives;
+    float        derivative;
     float       *dx;
 
-    __device__ void operator()(size_t i) const { dx[i] += *dy * (slopes ? slopes[i] : slope); }
+    __device__ void operator()(size_t i) const { dx[i] += *dy * (derivatives ? derivatives[i] : derivative); }
 };
 
-static void ppo__cuda_spread_to(ppo_node *node, int k, const float *slopes, float slope) {
-    ppo__cuda_spread job = {node->out[0]->grad, slopes, slope, node->in[k]->grad};
+static void ppo__cuda_spread_to(ppo_node *node, int k, const float *derivatives, float derivative) {
+    ppo__cuda_spread job = {node->out[0]->grad, derivatives, derivative, node->in[k]->grad};
     if (job.dx)
         ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "a loss", job, ppo__size(node->in[k])));
 }
@@ -2768,7 +2768,7 @@ struct ppo__cuda_cache {
 
     /* Keeps number i of all keys. */
     __device__ void operator()(size_t i) const {
-        const int    row = (int)(i / width), j = (int)(i % width), at = position[row], in = at % PPO__KEY_PAGE;
+        const int row = (int)(i / width), j = (int)(i % width), at = position[row], in = at % PPO__KEY_PAGE;
         const float *k = qkv + (size_t)row * 3 * width + width + j, *v = k + width;
         keys[slot[row] * slot_keys + (size_t)(at - in) * width + j * PPO__KEY_PAGE + in] = *k;
         values[slot[row] * slot_values + (size_t)at * width + j] = *v;
@@ -2788,7 +2788,8 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
     mix.clear();
     for (int j = 0; j < seen; j += 32) {
         const float *key = keys + (size_t)(j / PPO__KEY_PAGE) * PPO__KEY_PAGE * job.width + j % PPO__KEY_PAGE;
-        const float score = job.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEY_PAGE); /* there is room */
+        const float  score =
+            job.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEY_PAGE); /* there is room */
         mix.add(j + lane < seen ? score : -INFINITY, values + (size_t)j * job.width, job.width, job.size,
                 seen - j < 32 ? seen - j : 32);
     }
@@ -2900,12 +2901,13 @@ template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_kernel(pp
 template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_backward_kernel(ppo__cuda_kl_to job) {
     const int row = ppo__cuda_row();
     if (row >= job.n) return;
-    const float *stats = job.stats + 4 * row, kl = job.kl[row], slope = job.dy[row] * job.inv_temperature;
+    const float *stats = job.stats + 4 * row, kl = job.kl[row],
+                derivative = job.dy[row] * job.inv_temperature;
     for (int j = (int)threadIdx.x; j < job.vocab; j += THREADS) {
         const size_t at = (size_t)row * job.vocab + j;
         const float  logp = job.z[at] * job.inv_temperature - stats[0] - stats[1], p = expf(logp);
         const float  logq = job.ref[at] * job.inv_temperature - stats[2] - stats[3];
-        if (p != 0) job.dz[at] += slope * p * (logp - logq - kl);
+        if (p != 0) job.dz[at] += derivative * p * (logp - logq - kl);
     }
 }
 
@@ -2931,7 +2933,7 @@ static void ppo__cuda_kl_to_backward(ppo_node *node) {
     ppo__cuda_keep(node, ppo__cuda_launched("categorical_kl_to"));
 }
 
-/* The losses keep the slopes that backward scales. */
+/* The losses keep the derivatives that backward scales. */
 static void ppo__cuda_loss_backward(ppo_node *node) {
     ppo__cuda_spread_to(node, 0, (const float *)node->kept, 0);
 }
@@ -2971,7 +2973,7 @@ static ppo_status ppo__cuda_value_forward(ppo_node *node) {
 struct ppo__cuda_pairs {
     typedef ppo__cuda_mean::Sum Sum;
     const float                *chosen, *rejected, *ref_chosen, *ref_rejected; /* references: NULL without */
-    float                      *loss, *slope;                                  /* slope: [2n] */
+    float                      *loss, *derivative;                             /* derivative: [2n] */
     float                       beta, smoothing;
     int                         n;
     ppo__cuda_site              site;
@@ -2982,8 +2984,8 @@ struct ppo__cuda_pairs {
         float derivative, term = ppo__preference_term(beta * (c - r), smoothing, &derivative);
         if (!ppo__finite(term)) ppo__cuda_report(site, i);
         sum.x += term;
-        slope[i] = beta * derivative / (float)n;
-        slope[n + i] = -beta * derivative / (float)n;
+        derivative[i] = beta * derivative / (float)n;
+        derivative[n + i] = -beta * derivative / (float)n;
     }
     __device__ void done(const Sum &sum) const { *loss = (float)(sum.x / n); }
 };
@@ -2993,17 +2995,17 @@ static ppo_status ppo__cuda_pair_forward(ppo_node *node) {
     ppo_cuda             *cuda = ppo__cuda_of(node);
     ppo_tape             *tape = node->tape;
     const int             n = node->in[0]->rows, dpo = args->ref_chosen_logp != NULL;
-    float                *slope = ppo_tape_alloc(tape, ppo__at(2, n));
+    float                *derivative = ppo_tape_alloc(tape, ppo__at(2, n));
     const float          *ref_chosen = ppo__cuda_given(tape, args->ref_chosen_logp, (size_t)n);
     const float          *ref_rejected = ppo__cuda_given(tape, args->ref_rejected_logp, (size_t)n);
     if (ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
-    node->kept = slope;
+    node->kept = derivative;
     ppo__cuda_pairs job = {node->in[0]->data,
                            node->in[1]->data,
                            ref_chosen,
                            ref_rejected,
                            node->out[0]->data,
-                           slope,
+                           derivative,
                            dpo ? args->beta : 1,
                            dpo ? args->label_smoothing : 0,
                            n,
@@ -3012,8 +3014,8 @@ static ppo_status ppo__cuda_pair_forward(ppo_node *node) {
 }
 
 static void ppo__cuda_pair_backward(ppo_node *node) {
-    const float *slope = (const float *)node->kept;
-    for (int k = 0; k < 2; ++k) ppo__cuda_spread_to(node, k, slope + ppo__at(k, node->in[0]->rows), 0);
+    const float *derivative = (const float *)node->kept;
+    for (int k = 0; k < 2; ++k) ppo__cuda_spread_to(node, k, derivative + ppo__at(k, node->in[0]->rows), 0);
 }
 
 struct ppo__cuda_sequences { /* sums of the rows first[s] .. first[s + 1] - 1, a warp for each */
@@ -3208,18 +3210,9 @@ static void ppo__cuda_step(ppo__device *device, ppo_params *params, const ppo_ad
 #endif
 
 static ppo_status ppo__cuda_equip(ppo_cuda *cuda) {
-    const ppo__device device = {ppo__cuda_take,
-                                ppo__cuda_give,
-                                ppo__cuda_write,
-                                ppo__cuda_read,
-                                ppo__cuda_copy,
-                                ppo__cuda_zero,
-                                ppo__cuda_settle,
-                                ppo__cuda_find,
-                                ppo__cuda_step,
-                                PPO__CUDA_PAGE,
-                                NULL,
-                                0};
+    const ppo__device device = {
+        ppo__cuda_take,   ppo__cuda_give, ppo__cuda_write, ppo__cuda_read, ppo__cuda_copy, ppo__cuda_zero,
+        ppo__cuda_settle, ppo__cuda_find, ppo__cuda_step,  PPO__CUDA_PAGE, NULL,           0};
     cuda->device = device;
     cuda->mail.letter = (ppo__letter *)ppo__alloc(PPO__MAIL_LETTERS * sizeof *cuda->mail.letter);
     if (!cuda->mail.letter) return PPO_ERROR_MEMORY;

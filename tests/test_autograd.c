@@ -674,23 +674,23 @@ static void an_operation_out_of_memory_gives_null_and_leaves_the_tape_usable(voi
    Operations of the user's own, and the checker itself
    -------------------------------------------------------------------------------------------------------- */
 
-/* out[0] = slope x^3, out[1] = x y; backward of the cube uses a slope of its own, which may be wrong. */
+/* out[0] = derivative x^3, out[1] = x y; backward of the cube uses a derivative of its own, which may be wrong. */
 typedef struct cube_args {
-    float slope, backward_slope;
+    float derivative, backward_derivative;
 } cube_args;
 
 static ppo_status cube_forward(ppo_node *node) {
     const cube_args  *args = (const cube_args *)node->args;
     const ppo_tensor *x = node->in[0], *y = node->in[1];
     int               n = x->rows * x->cols;
-    float            *slope = ppo_tape_alloc(node->tape, (size_t)n);
-    node->kept = slope;
-    if (!slope) return PPO_ERROR_MEMORY;
+    float            *derivative = ppo_tape_alloc(node->tape, (size_t)n);
+    node->kept = derivative;
+    if (!derivative) return PPO_ERROR_MEMORY;
     for (int i = 0; i < n; i++) {
         if (x->data[i] > 100)
             return ppo_fail(PPO_ERROR_NUMERIC, "cube of %g is too large", (double)x->data[i]);
-        slope[i] = 3 * x->data[i] * x->data[i];
-        node->out[0]->data[i] = args->slope * x->data[i] * x->data[i] * x->data[i];
+        derivative[i] = 3 * x->data[i] * x->data[i];
+        node->out[0]->data[i] = args->derivative * x->data[i] * x->data[i] * x->data[i];
         node->out[1]->data[i] = x->data[i] * y->data[i];
     }
     return PPO_OK;
@@ -698,11 +698,12 @@ static ppo_status cube_forward(ppo_node *node) {
 
 static void cube_backward(ppo_node *node) {
     const cube_args *args = (const cube_args *)node->args;
-    const float     *slope = (const float *)node->kept;
+    const float     *derivative = (const float *)node->kept;
     ppo_tensor      *x = node->in[0], *y = node->in[1];
     for (int i = 0; i < x->rows * x->cols; i++) {
         float to_cube = node->out[0]->grad[i], to_product = node->out[1]->grad[i];
-        if (x->grad) x->grad[i] += to_cube * args->backward_slope * slope[i] + to_product * y->data[i];
+        if (x->grad)
+            x->grad[i] += to_cube * args->backward_derivative * derivative[i] + to_product * y->data[i];
         if (y->grad) y->grad[i] += to_product * x->data[i];
     }
 }
@@ -747,7 +748,7 @@ static void a_wrong_backward_is_caught_by_the_checker(void **state) {
     assert_fails(ppo_check_gradients(build_cube, inputs, 2, &args, 1e-2f, 1e-2f, &error), PPO_ERROR_NUMERIC,
                  "input 0");
     assert_true(error > 0.05f && error < 0.15f); /* a tenth of the gradient */
-    args.backward_slope = 1;
+    args.backward_derivative = 1;
     assert_ok(ppo_check_gradients(build_cube, inputs, 2, &args, 1e-2f, 1e-2f, &error));
     assert_true(error < 1e-2f);
     ppo_tape_free(s.tape);

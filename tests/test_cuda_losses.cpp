@@ -316,13 +316,13 @@ static void the_policys_loss_agrees_with_the_processor(void **state) {
             device_array<ppo_policy_stats> stats(1);
             device_array<float>            grad((size_t)n, NULL, 2), alone((size_t)n);
             ppo_policy_stats               want;
-            floats                         slope((size_t)n);
+            floats                         derivative((size_t)n);
             assert_ok(ppo_policy_loss(x.logp.data(), x.old_logp.data(), x.advantage.data(), mask.host, n, o,
-                                      &want, slope.data()));
+                                      &want, derivative.data()));
             assert_ok(x.loss(mask.device, o, &stats, &grad));
             assert_ok(ppo_cuda_sync(cuda));
             check_stats(stats.read()[0], want);
-            assert_close_array(grad.read().data(), slope.data(), n, 1e-5);
+            assert_close_array(grad.read().data(), derivative.data(), n, 1e-5);
             assert_ok(x.loss(mask.device, o, NULL, &alone));
             assert_false(bits_differ(alone.read().data(), grad.read().data(), (size_t)n));
             assert_ok(x.loss(mask.device, o, &stats, NULL));
@@ -386,15 +386,15 @@ static void what_is_masked_has_no_gradient_whatever_it_is(void **state) {
     x.write();
     assert_ok(x.loss(mask.device, &objectives[1], &stats, &grad));
     assert_ok(ppo_cuda_sync(cuda));
-    floats slope = grad.read();
+    floats derivative = grad.read();
     assert_true(isfinite(stats.read()[0].loss));
-    for (size_t i = 0; i < 600; i++) assert_true(x.mask[i] ? isfinite(slope[i]) : slope[i] == 0);
+    for (size_t i = 0; i < 600; i++) assert_true(x.mask[i] ? isfinite(derivative[i]) : derivative[i] == 0);
     assert_ok(ppo_cuda_value_loss(cuda, x.dlogp.at(), NULL, x.dadvantage.at(), mask.device, 600, 0, loss.at(),
                                   grad.at()));
     assert_ok(ppo_cuda_sync(cuda));
-    slope = grad.read();
+    derivative = grad.read();
     assert_true(isfinite(loss.read()[0]));
-    for (size_t i = 0; i < 600; i++) assert_true(x.mask[i] ? isfinite(slope[i]) : slope[i] == 0);
+    for (size_t i = 0; i < 600; i++) assert_true(x.mask[i] ? isfinite(derivative[i]) : derivative[i] == 0);
 }
 
 static void the_order_of_threads_changes_no_bit(void **state) {
@@ -483,10 +483,10 @@ static void the_values_loss_agrees_with_the_processor(void **state) {
             floats_or_none      old(x.old_logp, k & 2);
             device_array<float> loss(1), grad((size_t)n), alone((size_t)n);
             float               want;
-            floats              slope((size_t)n);
+            floats              derivative((size_t)n);
             const float        *v = x.dlogp.at(), *target = x.dadvantage.at();
             assert_ok(ppo_huber_value_loss(x.logp.data(), old.host, x.advantage.data(), mask.host, n, range,
-                                           delta, &want, slope.data()));
+                                           delta, &want, derivative.data()));
             auto ask = [&](float *l, float *g) {
                 return k < 4 ? ppo_cuda_value_loss(cuda, v, old.device, target, mask.device, n, range, l, g)
                              : ppo_cuda_huber_value_loss(cuda, v, old.device, target, mask.device, n, range,
@@ -496,9 +496,9 @@ static void the_values_loss_agrees_with_the_processor(void **state) {
             assert_ok(ask(NULL, alone.at()));
             assert_ok(ppo_cuda_sync(cuda));
             assert_close(loss.read()[0], want, 1e-6);
-            assert_close_array(grad.read().data(), slope.data(), n, 1e-6);
+            assert_close_array(grad.read().data(), derivative.data(), n, 1e-6);
             assert_false(bits_differ(alone.read().data(), grad.read().data(), (size_t)n));
-            loss.write(&slope[0]);
+            loss.write(&derivative[0]);
             assert_ok(ask(loss.at(), NULL));
             assert_close(loss.read()[0], want, 1e-6);
         }

@@ -448,15 +448,15 @@ static void a_nan_anywhere_in_a_long_row_is_seen(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 /* Of the vector sets. The plain one is as exact as the C library; tanhf of glibc 2.36 is off by 2.2 ulp. */
-#define EXP_ULP        1.04
-#define TANH_ULP       1.50
-#define LOG_ULP        0.89
-#define GELU_ULP       2.6   /* above 0 */
-#define GELU_BELOW_ULP 163.0 /* below 0, down to -1e-30 */
-#define GELU_NEAR_0    1e-35 /* between -1e-30 and 0 */
-#define GELU_SLOPE     2.0e-6
-#define PLAIN_ULP      3.0
-#define PLAIN_GELU     1.0e-7 /* below 0 */
+#define EXP_ULP         1.04
+#define TANH_ULP        1.50
+#define LOG_ULP         0.89
+#define GELU_ULP        2.6   /* above 0 */
+#define GELU_BELOW_ULP  163.0 /* below 0, down to -1e-30 */
+#define GELU_NEAR_0     1e-35 /* between -1e-30 and 0 */
+#define GELU_DERIVATIVE 2.0e-6
+#define PLAIN_ULP       3.0
+#define PLAIN_GELU      1.0e-7 /* below 0 */
 
 /* Of a row of n numbers: a sum has as many chains as a vector has lanes. */
 #define ROUNDING     (1.0 / 16777216)
@@ -503,33 +503,33 @@ static double ulp(double x) {
     return ldexp(1, (exponent > -125 ? exponent : -125) - 24);
 }
 
-static void gelu_of(double x, double *y, double *slope) {
+static void gelu_of(double x, double *y, double *derivative) {
     const double scale = 0.79788456080286535588, cubic = 0.044715;
     double       e = exp(-2 * scale * (x + cubic * x * x * x)), s = 1 / (1 + e);
     *y = x * s;
-    *slope = isinf(e) ? 0 : s + x * s * (e * s) * 2 * scale * (1 + 3 * cubic * x * x);
+    *derivative = isinf(e) ? 0 : s + x * s * (e * s) * 2 * scale * (1 + 3 * cubic * x * x);
 }
 
 static double want_gelu(double x) {
-    double y, slope;
-    return gelu_of(x, &y, &slope), y;
+    double y, derivative;
+    return gelu_of(x, &y, &derivative), y;
 }
 
-static double want_slope(double x) {
-    double y, slope;
-    return gelu_of(x, &y, &slope), isinf(x) ? NAN : slope;
+static double want_derivative(double x) {
+    double y, derivative;
+    return gelu_of(x, &y, &derivative), isinf(x) ? NAN : derivative;
 }
 
 static void run_vexp(const float *x, float *y, size_t n) { ppo__k()->vexp(x, y, n); }
 static void run_vlog(const float *x, float *y, size_t n) { ppo__k()->vlog(x, y, n); }
 static void run_vtanh(const float *x, float *y, size_t n) { ppo__k()->vtanh(x, y, n); }
 static void run_vgelu(const float *x, float *y, size_t n) { ppo__k()->gelu(x, y, n); }
-static void run_slope(const float *x, float *y, size_t n) {
+static void run_derivative(const float *x, float *y, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = 1;
     ppo__k()->gelu_backward(x, y, y, n);
 }
 
-static double slope_bound(double x, double wanted) { return (void)x, (void)wanted, GELU_SLOPE; }
+static double derivative_bound(double x, double wanted) { return (void)x, (void)wanted, GELU_DERIVATIVE; }
 
 static double gelu_bound(double x, double wanted) {
     if (x >= 0) return (lanes == 1 ? PLAIN_ULP : GELU_ULP) * ulp(wanted);
@@ -584,13 +584,14 @@ static void compare_over_floats(const elementary *f) {
     print_worst(f->name, &w);
 }
 
-static void exp_log_tanh_gelu_and_its_slope_keep_their_bounds_over_the_floats(void **state) {
+static void exp_log_tanh_gelu_and_its_derivative_keep_their_bounds_over_the_floats(void **state) {
     (void)state;
-    static const elementary functions[] = {{"exp", run_vexp, exp, EXP_ULP, NULL},
-                                           {"log", run_vlog, log, LOG_ULP, NULL},
-                                           {"tanh", run_vtanh, tanh, TANH_ULP, NULL},
-                                           {"gelu", run_vgelu, want_gelu, 0, gelu_bound},
-                                           {"gelu's slope", run_slope, want_slope, 0, slope_bound}};
+    static const elementary functions[] = {
+        {"exp", run_vexp, exp, EXP_ULP, NULL},
+        {"log", run_vlog, log, LOG_ULP, NULL},
+        {"tanh", run_vtanh, tanh, TANH_ULP, NULL},
+        {"gelu", run_vgelu, want_gelu, 0, gelu_bound},
+        {"gelu's derivative", run_derivative, want_derivative, 0, derivative_bound}};
     for (int i = 0; i < COUNT(functions); i++) compare_over_floats(&functions[i]);
 }
 
@@ -619,22 +620,22 @@ static void assert_wanted(const char *kernel, const float *got, int n, worst *w,
     if (got[n] != 7) fail_msg("%s (%s): wrote behind its %d elements", kernel, kernel_sets[set], n);
 }
 
-static void gelu_and_its_slope_keep_their_bounds_at_any_length_in_place_or_not(void **state) {
+static void gelu_and_its_derivative_keep_their_bounds_at_any_length_in_place_or_not(void **state) {
     (void)state;
     worst w = {{0}, {0}};
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(20);
-        double  slope[LONGEST];
+        double  derivative[LONGEST];
         lanes = lanes_of_set[set];
         for (int n = 1; n; n = next_size(n)) {
             fill_normal(&rng, kx, n, 3), fill_normal(&rng, kw, n, 1);
-            for (int i = 0; i < n; i++) gelu_of(kx[i], &want[i], &slope[i]);
+            for (int i = 0; i < n; i++) gelu_of(kx[i], &want[i], &derivative[i]);
             for (int i = 0; i < n; i++) bound[i] = gelu_bound(kx[i], want[i]);
             ky[n] = kz[n] = kx[n] = kw[n] = 7;
             ppo__k()->gelu(kx, ky, (size_t)n);
             assert_wanted("gelu", ky, n, &w, set);
-            for (int i = 0; i < n; i++) want[i] = slope[i] * kw[i];
-            for (int i = 0; i < n; i++) bound[i] = GELU_SLOPE * fabs(kw[i]) + ulp(want[i]);
+            for (int i = 0; i < n; i++) want[i] = derivative[i] * kw[i];
+            for (int i = 0; i < n; i++) bound[i] = GELU_DERIVATIVE * fabs(kw[i]) + ulp(want[i]);
             ppo__k()->gelu_backward(kx, kw, kz, (size_t)n);
             assert_wanted("gelu_backward", kz, n, &w, set);
 
@@ -834,8 +835,8 @@ int main(void) {
         cmocka_unit_test(plain_linear_agrees_with_double_precision),
         cmocka_unit_test(every_kernel_set_agrees_with_the_plain_one),
         cmocka_unit_test(a_nan_anywhere_in_a_long_row_is_seen),
-        cmocka_unit_test(exp_log_tanh_gelu_and_its_slope_keep_their_bounds_over_the_floats),
-        cmocka_unit_test(gelu_and_its_slope_keep_their_bounds_at_any_length_in_place_or_not),
+        cmocka_unit_test(exp_log_tanh_gelu_and_its_derivative_keep_their_bounds_over_the_floats),
+        cmocka_unit_test(gelu_and_its_derivative_keep_their_bounds_at_any_length_in_place_or_not),
         cmocka_unit_test(gelu_has_the_same_bits_in_all_vector_sets),
         cmocka_unit_test(softmax_keeps_its_bound_of_any_logits),
         cmocka_unit_test(softmax_backward_keeps_its_bound_in_place_or_not),
