@@ -813,8 +813,8 @@ typedef struct ppo_normalizer {
     double *mean, *var; /* [size] */
 } ppo_normalizer;
 
-/* update() adds the samples x (rows, size), infinite ones as +-FLT_MAX; merge() adds those that `other`, of the
-   same size, has seen. free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
+/* update() adds the samples x (rows, size), infinite ones as +-FLT_MAX; merge() adds those that `other`, of
+   the same size, has seen. free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size);
 PPO_DEF void       ppo_normalizer_free(ppo_normalizer *norm);
 PPO_DEF void       ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows);
@@ -6187,8 +6187,7 @@ static ppo_status ppo__heads_logp(const char *function, int given, const float *
                            token + ppo__at(i, count), logp + i, entropy ? entropy + i : NULL, NULL);
     }
     for (int i = 0; i < n; ++i) {
-        if (logp[i] <= 0)
-            continue; /* -INFINITY is an impossible token; NaN comes from logits that are not finite */
+        if (logp[i] <= 0) continue; /* -INFINITY: an impossible token; NaN: logits that are not finite */
         return ppo_fail(PPO_ERROR_NUMERIC, "%s: log-probability of row %d is %g", function, i,
                         (double)logp[i]);
     }
@@ -6320,6 +6319,16 @@ PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logi
     return status ? status : ppo__heads_kl(function, &one, p_logits, q_logits, n, kl, NULL, NULL);
 }
 
+static ppo_status ppo__check_finite(const char *function, const char *what, const float *x, int rows,
+                                    int cols) {
+    for (size_t i = 0; i < ppo__at(rows, cols); ++i) {
+        if (ppo__finite(x[i])) continue;
+        return ppo_fail(PPO_ERROR_NUMERIC, "%s: the %s of row %d is %g", function, what,
+                        (int)(i / (size_t)cols), (double)x[i]);
+    }
+    return PPO_OK;
+}
+
 static ppo_status ppo__check_gaussian(const char *function, int given, int n, int dim) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     if (n > 0 && dim > 0) return PPO_OK;
@@ -6350,12 +6359,7 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
     ppo_status status = ppo__check_gaussian("ppo_gaussian_logp", mean && log_std && action && logp, n, dim);
     if (status) return status;
     ppo__gaussian_rows(mean, log_std, 0, action, n, dim, logp, entropy);
-    for (int i = 0; i < n; ++i) {
-        if (ppo__finite(logp[i])) continue;
-        return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp: log-probability of row %d is %g", i,
-                        (double)logp[i]);
-    }
-    return PPO_OK;
+    return ppo__check_finite("ppo_gaussian_logp", "log-probability", logp, n, 1);
 }
 
 /* d logp / d mean = z / std;  d logp / d log_std = z^2 - 1;  d entropy / d log_std = 1. Adds to both
@@ -6384,12 +6388,8 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
     if (grad_log_std) memset(grad_log_std, 0, dim * sizeof(float));
     ppo__gaussian_rows_backward(mean, log_std, 0, action, grad_logp, grad_entropy, n, dim, grad_mean,
                                 grad_log_std);
-    for (size_t i = 0; i < ppo__at(n, dim) && grad_mean; ++i) {
-        if (ppo__finite(grad_mean[i])) continue;
-        return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp_backward: the gradient of row %d is %g",
-                        (int)(i / (size_t)dim), (double)grad_mean[i]);
-    }
-    return PPO_OK;
+    if (!grad_mean) return PPO_OK;
+    return ppo__check_finite("ppo_gaussian_logp_backward", "gradient", grad_mean, n, dim);
 }
 
 PPO_DEF void ppo_gaussian_sample(const float *mean, const float *log_std, int dim, ppo_rng *rng,
@@ -6411,10 +6411,8 @@ static ppo_status ppo__gaussian_kl_rows(const char *function, const float *p_mea
             sum += log_ratio + 0.5 * (exp(-2 * log_ratio) + shift * shift - 1);
         }
         kl[i] = (float)sum;
-        if (!ppo__finite(kl[i]))
-            return ppo_fail(PPO_ERROR_NUMERIC, "%s: the KL of row %d is %g", function, i, (double)kl[i]);
     }
-    return PPO_OK;
+    return ppo__check_finite(function, "KL", kl, n, 1);
 }
 
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
@@ -13978,11 +13976,10 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
         level[c] = ppo__finite((float)value) ? (int)lround((value - low[1]) / span * (rows - 1)) : -1;
     }
     for (int row = rows - 1; row >= 0; --row) {
-        if (row == rows - 1 || row == 0 || row == rows / 2) {
-            fprintf(file, "%*.4g |", (int)LABEL, low[1] + span * row / (rows - 1));
-        } else {
-            fprintf(file, "%*s |", (int)LABEL, "");
-        }
+        char label[32] = "";
+        if (row == rows - 1 || row == 0 || row == rows / 2)
+            snprintf(label, sizeof label, "%.4g", low[1] + span * row / (rows - 1));
+        fprintf(file, "%*s |", (int)LABEL, label);
         for (int c = 0; c < columns; ++c) fputc(level[c] == row ? '*' : level[c] > row ? '.' : ' ', file);
         fputc('\n', file);
     }
@@ -14012,8 +14009,7 @@ typedef struct ppo__axis {
     long   begin, length;   /* low is drawn at begin, high at begin + length */
 } ppo__axis;
 
-/* Three to eight ticks at multiples of 1, 2 or 5 times a power of ten. to_ticks: the axis ends at ticks, too.
-   */
+/* Three to eight ticks, 1, 2 or 5 times a power of ten apart. to_ticks: the axis ends at ticks, too. */
 static ppo__axis ppo__make_axis(double low, double high, int to_ticks, long begin, long length) {
     const double fuzz = 1e-6;
     if (low >= high) {
@@ -14154,9 +14150,8 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
 
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count) {
-    if (!path || !curves || count < 1) {
+    if (!path || !curves || count < 1)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the path is NULL, or there is nothing to draw");
-    }
     const char *const texts[] = {title, x_label, y_label};
     for (int i = 0; i < 3; ++i) {
         if (texts[i] && !ppo__is_utf8(texts[i]))
@@ -14274,13 +14269,6 @@ static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progre
     return n;
 }
 
-static ppo_status ppo__csv_create(ppo__log_file *csv) {
-    char       header[PPO__CSV_LINE];
-    size_t     size = ppo__csv_line(header, NULL);
-    ppo_status status = ppo__log_create(csv);
-    return status ? status : ppo__append(csv, header, size);
-}
-
 /* time/total_timesteps of a row; -1: it is not a row of this log. */
 static int64_t ppo__csv_steps(const char *line) {
     const char *field = line;
@@ -14317,17 +14305,21 @@ static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
 }
 
-static ppo_status ppo__csv_resume(ppo__log_file *csv, int64_t steps) {
-    FILE *old = fopen(csv->path, "rb");
-    if (!old) return errno == ENOENT ? ppo__csv_create(csv) : ppo__file_failed(csv->path, "read", errno);
-    ppo__csv_old from = {old, steps};
-    ppo_status   status = ppo__write_file(csv->path, ppo__csv_copy, &from);
-    fclose(old);
+static ppo_status ppo__csv_open(ppo__log_file *csv, int64_t steps) {
+    ppo__csv_old old = {steps > 0 ? fopen(csv->path, "rb") : NULL, steps};
+    if (!old.file && steps > 0 && errno != ENOENT) return ppo__file_failed(csv->path, "read", errno);
+    if (!old.file) {
+        char       header[PPO__CSV_LINE];
+        size_t     size = ppo__csv_line(header, NULL);
+        ppo_status status = ppo__log_create(csv);
+        return status ? status : ppo__append(csv, header, size);
+    }
+    ppo_status status = ppo__write_file(csv->path, ppo__csv_copy, &old);
+    fclose(old.file);
     if (status) return status;
     csv->file = fopen(csv->path, "r+b");
     if (csv->file) setvbuf(csv->file, NULL, _IONBF, 0);
-    if (csv->file && !fseek(csv->file, 0, SEEK_END)) csv->end = ftell(csv->file);
-    else csv->end = -1;
+    csv->end = csv->file && !fseek(csv->file, 0, SEEK_END) ? ftell(csv->file) : -1;
     return csv->end < 0 ? ppo__file_failed(csv->path, "written", errno) : PPO_OK;
 }
 
@@ -14415,9 +14407,8 @@ static ppo_status ppo__append_event(ppo__log_file *log, int64_t steps, int field
     return ppo__append(log, record.data, record.n);
 }
 
-/* TensorBoard reads the files of a directory in the order of their names, so these begin with the time. The
-   second START (a session_log of status 1) of a run, and each later one, drops the points from its step on.
-   */
+/* TensorBoard reads the files of a directory in the order of their names, so these begin with the time. Each
+   START (a session_log of status 1) of a run but the first drops the points from its step on. */
 static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, int64_t steps) {
     static const unsigned char start[] = {1 << 3 | 0, 1};
     double                     now = ppo__wall_time(), second = floor(now);
@@ -14458,7 +14449,7 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
     if (tensorboard_dir) status = ppo__events_open(&made->events, tensorboard_dir, steps);
     if (!status && csv_path) {
         status = ppo__check_path(snprintf(made->csv.path, PPO__PATH, "%s", csv_path));
-        if (!status) status = steps ? ppo__csv_resume(&made->csv, steps) : ppo__csv_create(&made->csv);
+        if (!status) status = ppo__csv_open(&made->csv, steps);
     }
     if (!status) {
         *log = made;
