@@ -6888,7 +6888,7 @@ static ppo_status ppo__check_objective(const char *function, const ppo_policy_ob
     if (o->objective == PPO_KL_PENALTY) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
-                        "PPO_K3_PENALTY, or PPO_UNCLIPPED and add kl_coef times the mean KL yourself",
+                        "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or ppo_categorical_kl()",
                         function);
     }
     if (o->objective != PPO_CLIP && o->objective != PPO_UNCLIPPED && o->objective != PPO_K3_PENALTY)
