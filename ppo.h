@@ -6136,12 +6136,12 @@ static ppo_status ppo__check_tokens(const char *function, const ppo__heads *head
     return PPO_OK;
 }
 
-static int ppo__least(int a, int b) { return a < b ? a : b; }
+static int ppo__min_int(int a, int b) { return a < b ? a : b; }
 
 /* Rows at a time where each is read twice: as many as a cache keeps, but at least 1. */
 static int ppo__cached_rows(int cols) {
     enum { FLOATS = 1 << 15 };
-    return cols < FLOATS ? ppo__least(FLOATS / cols, PPO__SOFTMAX_ROWS) : 1;
+    return cols < FLOATS ? ppo__min_int(FLOATS / cols, PPO__SOFTMAX_ROWS) : 1;
 }
 
 /* logp and entropy of up to 64 rows. softmax [heads] is kept for backward; it and entropy may be NULL. */
@@ -6183,7 +6183,7 @@ static ppo_status ppo__heads_logp(const char *function, int given, const float *
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
     if (status) return status;
     for (int i = 0; i < n; i += PPO__SOFTMAX_ROWS) {
-        ppo__heads_forward(&heads, ppo__least(n - i, PPO__SOFTMAX_ROWS), logits + ppo__at(i, heads.cols),
+        ppo__heads_forward(&heads, ppo__min_int(n - i, PPO__SOFTMAX_ROWS), logits + ppo__at(i, heads.cols),
                            token + ppo__at(i, count), logp + i, entropy ? entropy + i : NULL, NULL);
     }
     for (int i = 0; i < n; ++i) {
@@ -6206,7 +6206,7 @@ static ppo_status ppo__heads_logp_backward(const char *function, int given, cons
         const float *dlogp = grad_logp ? grad_logp + first : zeros;
         const float *dentropy = grad_entropy ? grad_entropy + first : zeros;
         size_t       at = ppo__at(first, heads.cols);
-        rows = ppo__least(n - first, ppo__cached_rows(heads.cols));
+        rows = ppo__min_int(n - first, ppo__cached_rows(heads.cols));
         for (int h = 0; h < count; at += sizes[h++]) { /* head by head, so that in place works */
             ppo__softmax softmax;
             ppo__softmax_rows(rows, sizes[h], logits + at, heads.cols, heads.inv_temperature, &softmax);
@@ -6278,7 +6278,7 @@ static ppo_status ppo__heads_kl(const char *function, const ppo__heads *heads, c
     for (int first = 0, rows; first < n; first += rows) {
         double sum[PPO__SOFTMAX_ROWS] = {0};
         size_t at = ppo__at(first, heads->cols);
-        rows = ppo__least(n - first, ppo__cached_rows(heads->cols));
+        rows = ppo__min_int(n - first, ppo__cached_rows(heads->cols));
         for (int h = 0; h < heads->count; at += heads->sizes[h++]) {
             ppo__softmax p, q;
             ppo__softmax_rows(rows, heads->sizes[h], p_logits + at, heads->cols, 1, &p);
@@ -6467,7 +6467,7 @@ static void ppo__categorical_rows(void *user, int range, int begin, int end) {
     const int      *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads      heads = ppo__categorical_heads(node);
     for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS) {
-        ppo__heads_forward(&heads, ppo__least(end - i, PPO__SOFTMAX_ROWS),
+        ppo__heads_forward(&heads, ppo__min_int(end - i, PPO__SOFTMAX_ROWS),
                            node->in[0]->data + ppo__at(i, heads.cols), action + ppo__at(i, heads.count),
                            node->out[0]->data + i, node->out[1]->data + i,
                            (ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count));
@@ -6495,7 +6495,7 @@ static void ppo__categorical_rows_backward(void *user, int range, int begin, int
             (const ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count);
         size_t at = ppo__at(i, heads.cols);
         for (int h = 0; h < heads.count; at += heads.sizes[h++]) {
-            ppo__head_backward(&heads, h, ppo__least(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + at,
+            ppo__head_backward(&heads, h, ppo__min_int(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + at,
                                action + ppo__at(i, heads.count), softmax + h, node->out[0]->grad + i,
                                node->out[1]->grad + i, 1, node->in[0]->grad + at);
         }
@@ -6888,7 +6888,8 @@ static ppo_status ppo__check_objective(const char *function, const ppo_policy_ob
     if (o->objective == PPO_KL_PENALTY) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
-                        "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or ppo_categorical_kl()",
+                        "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
+                        "ppo_categorical_kl()",
                         function);
     }
     if (o->objective != PPO_CLIP && o->objective != PPO_UNCLIPPED && o->objective != PPO_K3_PENALTY)
@@ -13882,7 +13883,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
 /* --------------------------------------------------------------------------------------------------------
    >> 23 Reports. The progress line and the curve of characters go to a FILE. The chart is an SVG file. The
    log consists of files that grow by whole rows or records; what it reports of an iteration is one table,
-   ppo__figures(), from which both the CSV and the event file are written.
+   ppo__metrics(), from which both the CSV and the event file are written.
    -------------------------------------------------------------------------------------------------------- */
 
 #ifndef PPO_NO_CONTROL
@@ -13967,8 +13968,8 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
         fprintf(file, "(nothing to draw)\n");
         return;
     }
-    int    columns = ppo__least(width > LABEL + 3 ? width - LABEL - 2 : 1, MOST);
-    int    rows = ppo__least(height > 4 ? height - 2 : 2, MOST);
+    int    columns = ppo__min_int(width > LABEL + 3 ? width - LABEL - 2 : 1, MOST);
+    int    rows = ppo__min_int(height > 4 ? height - 2 : 2, MOST);
     double span = high[1] > low[1] ? (double)high[1] - low[1] : 1; /* two floats may lie further apart */
     for (int c = 0; c < columns; ++c) {
         double way = columns > 1 ? (double)c / (columns - 1) : 1;
@@ -14214,17 +14215,17 @@ static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size)
 
 /* What a log reports of an iteration, sorted by key. */
 enum { PPO__REAL, PPO__WHOLE, PPO__COUNT }; /* the last: an integer that TensorBoard does not get */
-typedef struct ppo__figure {
+typedef struct ppo__metric {
     const char *key;
     double      value;
     int         kind;
-    int         there; /* 0: no such figure in this iteration */
-} ppo__figure;
+    int         present; /* 0: not in this iteration */
+} ppo__metric;
 
-enum { PPO__FIGURES = 18, PPO__TOTAL_TIMESTEPS = 5, PPO__CSV_LINE = 1024 };
+enum { PPO__METRICS = 18, PPO__TOTAL_TIMESTEPS = 5, PPO__CSV_LINE = 1024 };
 
-static void ppo__figures(const ppo_progress *p, ppo__figure figures[PPO__FIGURES]) {
-    const ppo__figure all[] = {
+static void ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__METRICS]) {
+    const ppo__metric all[] = {
         {"rollout/ep_len_mean", p->mean_length, PPO__REAL, p->episodes > 0},
         {"rollout/ep_rew_mean", p->mean_return, PPO__REAL, p->episodes > 0},
         {"time/fps", floor(p->steps_per_second), PPO__WHOLE, 1},
@@ -14244,8 +14245,8 @@ static void ppo__figures(const ppo_progress *p, ppo__figure figures[PPO__FIGURES
         {"train/std", p->std, PPO__REAL, p->std > 0},
         {"train/value_loss", 2 * p->value_loss, PPO__REAL, 1},
     };
-    PPO__ASSERT(sizeof all == PPO__FIGURES * sizeof *all);
-    memcpy(figures, all, sizeof all);
+    PPO__ASSERT(sizeof all == PPO__METRICS * sizeof *all);
+    memcpy(metrics, all, sizeof all);
 }
 
 /* -- CSV -- */
@@ -14253,15 +14254,15 @@ static void ppo__figures(const ppo_progress *p, ppo__figure figures[PPO__FIGURES
 /* A row, or, for progress NULL, the header; returns its length. */
 static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progress) {
     ppo_progress none;
-    ppo__figure  figures[PPO__FIGURES];
+    ppo__metric  metrics[PPO__METRICS];
     size_t       n = 0;
     memset(&none, 0, sizeof none);
-    ppo__figures(progress ? progress : &none, figures);
-    for (int i = 0; i < PPO__FIGURES; ++i) {
-        const ppo__figure *f = &figures[i];
+    ppo__metrics(progress ? progress : &none, metrics);
+    for (int i = 0; i < PPO__METRICS; ++i) {
+        const ppo__metric *m = &metrics[i];
         char               text[64];
-        const char        *field = f->key;
-        if (progress) field = f->there ? ppo__number(text, f->kind ? "%.0f" : NULL, f->value) : "";
+        const char        *field = m->key;
+        if (progress) field = m->present ? ppo__number(text, m->kind ? "%.0f" : NULL, m->value) : "";
         n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", i ? "," : "", field);
     }
     line[n++] = '\n';
@@ -14278,7 +14279,7 @@ static int64_t ppo__csv_steps(const char *line) {
     }
     char   *end;
     int64_t steps = strtoll(field, &end, 10);
-    return commas == PPO__FIGURES - 1 && end > field && *end == ',' ? steps : -1;
+    return commas == PPO__METRICS - 1 && end > field && *end == ',' ? steps : -1;
 }
 
 typedef struct ppo__csv_old {
@@ -14465,7 +14466,7 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
 }
 
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
-    ppo__figure figures[PPO__FIGURES];
+    ppo__metric metrics[PPO__METRICS];
     ppo__bytes  summary;
     ppo_status  status = PPO_OK;
     if (!ppo__given("ppo_log_write", log && progress)) return PPO_ERROR_ARGUMENT;
@@ -14476,10 +14477,10 @@ PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
     }
     if (status || !log->events.file) return status;
     summary.n = 0;
-    ppo__figures(progress, figures);
-    for (int i = 0; i < PPO__FIGURES; ++i) {
-        if (figures[i].there && figures[i].kind != PPO__COUNT)
-            ppo__put_scalar(&summary, figures[i].key, (float)figures[i].value);
+    ppo__metrics(progress, metrics);
+    for (int i = 0; i < PPO__METRICS; ++i) {
+        if (metrics[i].present && metrics[i].kind != PPO__COUNT)
+            ppo__put_scalar(&summary, metrics[i].key, (float)metrics[i].value);
     }
     return ppo__append_event(&log->events, progress->steps, 5, summary.data, summary.n);
 }
