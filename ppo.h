@@ -6444,7 +6444,7 @@ PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float
 }
 
 /* -- operations of the tape. Results 0 and 1 are logp and entropy, both (n, 1); kept: the softmax of all
-   heads,    64 rows after 64 rows -- */
+      heads of 64 rows, then of the next 64, and so on -- */
 
 typedef struct ppo__categorical_args {
     ppo__heads heads; /* sizes NULL: one head, of `size` logits */
