@@ -814,8 +814,8 @@ typedef struct ppo_normalizer {
     double *mean, *var; /* [size] */
 } ppo_normalizer;
 
-/* update() adds the samples x (rows, size), infinite ones as +-FLT_MAX; merge() adds those that `other`, of the
-   same size, has seen. free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
+/* update() adds the samples x (rows, size), infinite ones as +-FLT_MAX; merge() adds those that `other`, of
+   the same size, has seen. free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size);
 PPO_DEF void       ppo_normalizer_free(ppo_normalizer *norm);
 PPO_DEF void       ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows);
@@ -6184,12 +6184,12 @@ static ppo_status ppo__check_tokens(const char *function, const ppo__heads *head
     return PPO_OK;
 }
 
-static int ppo__least(int a, int b) { return a < b ? a : b; }
+static int ppo__min_int(int a, int b) { return a < b ? a : b; }
 
 /* Rows at a time where each is read twice: as many as a cache keeps, but at least 1. */
 static int ppo__cached_rows(int cols) {
     enum { FLOATS = 1 << 15 };
-    return cols < FLOATS ? ppo__least(FLOATS / cols, PPO__SOFTMAX_ROWS) : 1;
+    return cols < FLOATS ? ppo__min_int(FLOATS / cols, PPO__SOFTMAX_ROWS) : 1;
 }
 
 /* logp and entropy of up to 64 rows. softmax [heads] is kept for backward; it and entropy may be NULL. */
@@ -6231,12 +6231,11 @@ static ppo_status ppo__heads_logp(const char *function, int given, const float *
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
     if (status) return status;
     for (int i = 0; i < n; i += PPO__SOFTMAX_ROWS) {
-        ppo__heads_forward(&heads, ppo__least(n - i, PPO__SOFTMAX_ROWS), logits + ppo__at(i, heads.cols),
+        ppo__heads_forward(&heads, ppo__min_int(n - i, PPO__SOFTMAX_ROWS), logits + ppo__at(i, heads.cols),
                            token + ppo__at(i, count), logp + i, entropy ? entropy + i : NULL, NULL);
     }
     for (int i = 0; i < n; ++i) {
-        if (logp[i] <= 0)
-            continue; /* -INFINITY is an impossible token; NaN comes from logits that are not finite */
+        if (logp[i] <= 0) continue; /* -INFINITY: an impossible token; NaN: logits that are not finite */
         return ppo_fail(PPO_ERROR_NUMERIC, "%s: log-probability of row %d is %g", function, i,
                         (double)logp[i]);
     }
@@ -6255,7 +6254,7 @@ static ppo_status ppo__heads_logp_backward(const char *function, int given, cons
         const float *dlogp = grad_logp ? grad_logp + first : zeros;
         const float *dentropy = grad_entropy ? grad_entropy + first : zeros;
         size_t       at = ppo__at(first, heads.cols);
-        rows = ppo__least(n - first, ppo__cached_rows(heads.cols));
+        rows = ppo__min_int(n - first, ppo__cached_rows(heads.cols));
         for (int h = 0; h < count; at += sizes[h++]) { /* head by head, so that in place works */
             ppo__softmax softmax;
             ppo__softmax_rows(rows, sizes[h], logits + at, heads.cols, heads.inv_temperature, &softmax);
@@ -6327,7 +6326,7 @@ static ppo_status ppo__heads_kl(const char *function, const ppo__heads *heads, c
     for (int first = 0, rows; first < n; first += rows) {
         double sum[PPO__SOFTMAX_ROWS] = {0};
         size_t at = ppo__at(first, heads->cols);
-        rows = ppo__least(n - first, ppo__cached_rows(heads->cols));
+        rows = ppo__min_int(n - first, ppo__cached_rows(heads->cols));
         for (int h = 0; h < heads->count; at += heads->sizes[h++]) {
             ppo__softmax p, q;
             ppo__softmax_rows(rows, heads->sizes[h], p_logits + at, heads->cols, 1, &p);
@@ -6368,6 +6367,16 @@ PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logi
     return status ? status : ppo__heads_kl(function, &one, p_logits, q_logits, n, kl, NULL, NULL);
 }
 
+static ppo_status ppo__check_finite(const char *function, const char *what, const float *x, int rows,
+                                    int cols) {
+    for (size_t i = 0; i < ppo__at(rows, cols); ++i) {
+        if (ppo__finite(x[i])) continue;
+        return ppo_fail(PPO_ERROR_NUMERIC, "%s: the %s of row %d is %g", function, what,
+                        (int)(i / (size_t)cols), (double)x[i]);
+    }
+    return PPO_OK;
+}
+
 static ppo_status ppo__check_gaussian(const char *function, int given, int n, int dim) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     if (n > 0 && dim > 0) return PPO_OK;
@@ -6398,12 +6407,7 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
     ppo_status status = ppo__check_gaussian("ppo_gaussian_logp", mean && log_std && action && logp, n, dim);
     if (status) return status;
     ppo__gaussian_rows(mean, log_std, 0, action, n, dim, logp, entropy);
-    for (int i = 0; i < n; ++i) {
-        if (ppo__finite(logp[i])) continue;
-        return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp: log-probability of row %d is %g", i,
-                        (double)logp[i]);
-    }
-    return PPO_OK;
+    return ppo__check_finite("ppo_gaussian_logp", "log-probability", logp, n, 1);
 }
 
 /* d logp / d mean = z / std;  d logp / d log_std = z^2 - 1;  d entropy / d log_std = 1. Adds to both
@@ -6432,12 +6436,8 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
     if (grad_log_std) memset(grad_log_std, 0, dim * sizeof(float));
     ppo__gaussian_rows_backward(mean, log_std, 0, action, grad_logp, grad_entropy, n, dim, grad_mean,
                                 grad_log_std);
-    for (size_t i = 0; i < ppo__at(n, dim) && grad_mean; ++i) {
-        if (ppo__finite(grad_mean[i])) continue;
-        return ppo_fail(PPO_ERROR_NUMERIC, "ppo_gaussian_logp_backward: the gradient of row %d is %g",
-                        (int)(i / (size_t)dim), (double)grad_mean[i]);
-    }
-    return PPO_OK;
+    if (!grad_mean) return PPO_OK;
+    return ppo__check_finite("ppo_gaussian_logp_backward", "gradient", grad_mean, n, dim);
 }
 
 PPO_DEF void ppo_gaussian_sample(const float *mean, const float *log_std, int dim, ppo_rng *rng,
@@ -6459,10 +6459,8 @@ static ppo_status ppo__gaussian_kl_rows(const char *function, const float *p_mea
             sum += log_ratio + 0.5 * (exp(-2 * log_ratio) + shift * shift - 1);
         }
         kl[i] = (float)sum;
-        if (!ppo__finite(kl[i]))
-            return ppo_fail(PPO_ERROR_NUMERIC, "%s: the KL of row %d is %g", function, i, (double)kl[i]);
     }
-    return PPO_OK;
+    return ppo__check_finite(function, "KL", kl, n, 1);
 }
 
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
@@ -6494,7 +6492,7 @@ PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float
 }
 
 /* -- operations of the tape. Results 0 and 1 are logp and entropy, both (n, 1); kept: the softmax of all
-   heads,    64 rows after 64 rows -- */
+      heads of 64 rows, then of the next 64, and so on -- */
 
 typedef struct ppo__categorical_args {
     ppo__heads heads; /* sizes NULL: one head, of `size` logits */
@@ -6517,7 +6515,7 @@ static void ppo__categorical_rows(void *user, int range, int begin, int end) {
     const int      *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads      heads = ppo__categorical_heads(node);
     for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS) {
-        ppo__heads_forward(&heads, ppo__least(end - i, PPO__SOFTMAX_ROWS),
+        ppo__heads_forward(&heads, ppo__min_int(end - i, PPO__SOFTMAX_ROWS),
                            node->in[0]->data + ppo__at(i, heads.cols), action + ppo__at(i, heads.count),
                            node->out[0]->data + i, node->out[1]->data + i,
                            (ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count));
@@ -6545,7 +6543,7 @@ static void ppo__categorical_rows_backward(void *user, int range, int begin, int
             (const ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count);
         size_t at = ppo__at(i, heads.cols);
         for (int h = 0; h < heads.count; at += heads.sizes[h++]) {
-            ppo__head_backward(&heads, h, ppo__least(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + at,
+            ppo__head_backward(&heads, h, ppo__min_int(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + at,
                                action + ppo__at(i, heads.count), softmax + h, node->out[0]->grad + i,
                                node->out[1]->grad + i, 1, node->in[0]->grad + at);
         }
@@ -6938,7 +6936,8 @@ static ppo_status ppo__check_objective(const char *function, const ppo_policy_ob
     if (o->objective == PPO_KL_PENALTY) {
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
-                        "PPO_K3_PENALTY, or PPO_UNCLIPPED and add kl_coef times the mean KL yourself",
+                        "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
+                        "ppo_categorical_kl()",
                         function);
     }
     if (o->objective != PPO_CLIP && o->objective != PPO_UNCLIPPED && o->objective != PPO_K3_PENALTY)
@@ -13938,7 +13937,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
 /* --------------------------------------------------------------------------------------------------------
    >> 23 Reports. The progress line and the curve of characters go to a FILE. The chart is an SVG file. The
    log consists of files that grow by whole rows or records; what it reports of an iteration is one table,
-   ppo__figures(), from which both the CSV and the event file are written.
+   ppo__metrics(), from which both the CSV and the event file are written.
    -------------------------------------------------------------------------------------------------------- */
 
 #ifndef PPO_NO_CONTROL
@@ -14023,8 +14022,8 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
         fprintf(file, "(nothing to draw)\n");
         return;
     }
-    int    columns = ppo__least(width > LABEL + 3 ? width - LABEL - 2 : 1, MOST);
-    int    rows = ppo__least(height > 4 ? height - 2 : 2, MOST);
+    int    columns = ppo__min_int(width > LABEL + 3 ? width - LABEL - 2 : 1, MOST);
+    int    rows = ppo__min_int(height > 4 ? height - 2 : 2, MOST);
     double span = high[1] > low[1] ? (double)high[1] - low[1] : 1; /* two floats may lie further apart */
     for (int c = 0; c < columns; ++c) {
         double way = columns > 1 ? (double)c / (columns - 1) : 1;
@@ -14032,11 +14031,10 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
         level[c] = ppo__finite((float)value) ? (int)lround((value - low[1]) / span * (rows - 1)) : -1;
     }
     for (int row = rows - 1; row >= 0; --row) {
-        if (row == rows - 1 || row == 0 || row == rows / 2) {
-            fprintf(file, "%*.4g |", (int)LABEL, low[1] + span * row / (rows - 1));
-        } else {
-            fprintf(file, "%*s |", (int)LABEL, "");
-        }
+        char label[32] = "";
+        if (row == rows - 1 || row == 0 || row == rows / 2)
+            snprintf(label, sizeof label, "%.4g", low[1] + span * row / (rows - 1));
+        fprintf(file, "%*s |", (int)LABEL, label);
         for (int c = 0; c < columns; ++c) fputc(level[c] == row ? '*' : level[c] > row ? '.' : ' ', file);
         fputc('\n', file);
     }
@@ -14066,8 +14064,7 @@ typedef struct ppo__axis {
     long   begin, length;   /* low is drawn at begin, high at begin + length */
 } ppo__axis;
 
-/* Three to eight ticks at multiples of 1, 2 or 5 times a power of ten. to_ticks: the axis ends at ticks, too.
-   */
+/* Three to eight ticks, 1, 2 or 5 times a power of ten apart. to_ticks: the axis ends at ticks, too. */
 static ppo__axis ppo__make_axis(double low, double high, int to_ticks, long begin, long length) {
     const double fuzz = 1e-6;
     if (low >= high) {
@@ -14208,9 +14205,8 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
 
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count) {
-    if (!path || !curves || count < 1) {
+    if (!path || !curves || count < 1)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the path is NULL, or there is nothing to draw");
-    }
     const char *const texts[] = {title, x_label, y_label};
     for (int i = 0; i < 3; ++i) {
         if (texts[i] && !ppo__is_utf8(texts[i]))
@@ -14273,17 +14269,17 @@ static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size)
 
 /* What a log reports of an iteration, sorted by key. */
 enum { PPO__REAL, PPO__WHOLE, PPO__COUNT }; /* the last: an integer that TensorBoard does not get */
-typedef struct ppo__figure {
+typedef struct ppo__metric {
     const char *key;
     double      value;
     int         kind;
-    int         there; /* 0: no such figure in this iteration */
-} ppo__figure;
+    int         present; /* 0: not in this iteration */
+} ppo__metric;
 
-enum { PPO__FIGURES = 18, PPO__TOTAL_TIMESTEPS = 5, PPO__CSV_LINE = 1024 };
+enum { PPO__METRICS = 18, PPO__TOTAL_TIMESTEPS = 5, PPO__CSV_LINE = 1024 };
 
-static void ppo__figures(const ppo_progress *p, ppo__figure figures[PPO__FIGURES]) {
-    const ppo__figure all[] = {
+static void ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__METRICS]) {
+    const ppo__metric all[] = {
         {"rollout/ep_len_mean", p->mean_length, PPO__REAL, p->episodes > 0},
         {"rollout/ep_rew_mean", p->mean_return, PPO__REAL, p->episodes > 0},
         {"time/fps", floor(p->steps_per_second), PPO__WHOLE, 1},
@@ -14303,8 +14299,8 @@ static void ppo__figures(const ppo_progress *p, ppo__figure figures[PPO__FIGURES
         {"train/std", p->std, PPO__REAL, p->std > 0},
         {"train/value_loss", 2 * p->value_loss, PPO__REAL, 1},
     };
-    PPO__ASSERT(sizeof all == PPO__FIGURES * sizeof *all);
-    memcpy(figures, all, sizeof all);
+    PPO__ASSERT(sizeof all == PPO__METRICS * sizeof *all);
+    memcpy(metrics, all, sizeof all);
 }
 
 /* -- CSV -- */
@@ -14312,27 +14308,20 @@ static void ppo__figures(const ppo_progress *p, ppo__figure figures[PPO__FIGURES
 /* A row, or, for progress NULL, the header; returns its length. */
 static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progress) {
     ppo_progress none;
-    ppo__figure  figures[PPO__FIGURES];
+    ppo__metric  metrics[PPO__METRICS];
     size_t       n = 0;
     memset(&none, 0, sizeof none);
-    ppo__figures(progress ? progress : &none, figures);
-    for (int i = 0; i < PPO__FIGURES; ++i) {
-        const ppo__figure *f = &figures[i];
+    ppo__metrics(progress ? progress : &none, metrics);
+    for (int i = 0; i < PPO__METRICS; ++i) {
+        const ppo__metric *m = &metrics[i];
         char               text[64];
-        const char        *field = f->key;
-        if (progress) field = f->there ? ppo__number(text, f->kind ? "%.0f" : NULL, f->value) : "";
+        const char        *field = m->key;
+        if (progress) field = m->present ? ppo__number(text, m->kind ? "%.0f" : NULL, m->value) : "";
         n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", i ? "," : "", field);
     }
     line[n++] = '\n';
     line[n] = 0;
     return n;
-}
-
-static ppo_status ppo__csv_create(ppo__log_file *csv) {
-    char       header[PPO__CSV_LINE];
-    size_t     size = ppo__csv_line(header, NULL);
-    ppo_status status = ppo__log_create(csv);
-    return status ? status : ppo__append(csv, header, size);
 }
 
 /* time/total_timesteps of a row; -1: it is not a row of this log. */
@@ -14344,7 +14333,7 @@ static int64_t ppo__csv_steps(const char *line) {
     }
     char   *end;
     int64_t steps = strtoll(field, &end, 10);
-    return commas == PPO__FIGURES - 1 && end > field && *end == ',' ? steps : -1;
+    return commas == PPO__METRICS - 1 && end > field && *end == ',' ? steps : -1;
 }
 
 typedef struct ppo__csv_old {
@@ -14371,17 +14360,21 @@ static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
 }
 
-static ppo_status ppo__csv_resume(ppo__log_file *csv, int64_t steps) {
-    FILE *old = fopen(csv->path, "rb");
-    if (!old) return errno == ENOENT ? ppo__csv_create(csv) : ppo__file_failed(csv->path, "read", errno);
-    ppo__csv_old from = {old, steps};
-    ppo_status   status = ppo__write_file(csv->path, ppo__csv_copy, &from);
-    fclose(old);
+static ppo_status ppo__csv_open(ppo__log_file *csv, int64_t steps) {
+    ppo__csv_old old = {steps > 0 ? fopen(csv->path, "rb") : NULL, steps};
+    if (!old.file && steps > 0 && errno != ENOENT) return ppo__file_failed(csv->path, "read", errno);
+    if (!old.file) {
+        char       header[PPO__CSV_LINE];
+        size_t     size = ppo__csv_line(header, NULL);
+        ppo_status status = ppo__log_create(csv);
+        return status ? status : ppo__append(csv, header, size);
+    }
+    ppo_status status = ppo__write_file(csv->path, ppo__csv_copy, &old);
+    fclose(old.file);
     if (status) return status;
     csv->file = fopen(csv->path, "r+b");
     if (csv->file) setvbuf(csv->file, NULL, _IONBF, 0);
-    if (csv->file && !fseek(csv->file, 0, SEEK_END)) csv->end = ftell(csv->file);
-    else csv->end = -1;
+    csv->end = csv->file && !fseek(csv->file, 0, SEEK_END) ? ftell(csv->file) : -1;
     return csv->end < 0 ? ppo__file_failed(csv->path, "written", errno) : PPO_OK;
 }
 
@@ -14469,9 +14462,8 @@ static ppo_status ppo__append_event(ppo__log_file *log, int64_t steps, int field
     return ppo__append(log, record.data, record.n);
 }
 
-/* TensorBoard reads the files of a directory in the order of their names, so these begin with the time. The
-   second START (a session_log of status 1) of a run, and each later one, drops the points from its step on.
-   */
+/* TensorBoard reads the files of a directory in the order of their names, so these begin with the time. Each
+   START (a session_log of status 1) of a run but the first drops the points from its step on. */
 static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, int64_t steps) {
     static const unsigned char start[] = {1 << 3 | 0, 1};
     double                     now = ppo__wall_time(), second = floor(now);
@@ -14512,7 +14504,7 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
     if (tensorboard_dir) status = ppo__events_open(&made->events, tensorboard_dir, steps);
     if (!status && csv_path) {
         status = ppo__check_path(snprintf(made->csv.path, PPO__PATH, "%s", csv_path));
-        if (!status) status = steps ? ppo__csv_resume(&made->csv, steps) : ppo__csv_create(&made->csv);
+        if (!status) status = ppo__csv_open(&made->csv, steps);
     }
     if (!status) {
         *log = made;
@@ -14528,7 +14520,7 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
 }
 
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
-    ppo__figure figures[PPO__FIGURES];
+    ppo__metric metrics[PPO__METRICS];
     ppo__bytes  summary;
     ppo_status  status = PPO_OK;
     if (!ppo__given("ppo_log_write", log && progress)) return PPO_ERROR_ARGUMENT;
@@ -14539,10 +14531,10 @@ PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
     }
     if (status || !log->events.file) return status;
     summary.n = 0;
-    ppo__figures(progress, figures);
-    for (int i = 0; i < PPO__FIGURES; ++i) {
-        if (figures[i].there && figures[i].kind != PPO__COUNT)
-            ppo__put_scalar(&summary, figures[i].key, (float)figures[i].value);
+    ppo__metrics(progress, metrics);
+    for (int i = 0; i < PPO__METRICS; ++i) {
+        if (metrics[i].present && metrics[i].kind != PPO__COUNT)
+            ppo__put_scalar(&summary, metrics[i].key, (float)metrics[i].value);
     }
     return ppo__append_event(&log->events, progress->steps, 5, summary.data, summary.n);
 }

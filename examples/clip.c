@@ -1,10 +1,10 @@
 /* clip.c - the ratio and the clip, one sample at a time.
 
    PPO maximizes the mean of  min(r A, clip(r, 1 - e, 1 + e) A),  r = pi_new(action) / pi_old(action)
-   (Schulman 2017, eq. 7). This lesson teaches when a sample still pulls at the policy and when it is left
-   alone, what the dual clip adds (Ye 2020), and what the clip does not do: keep the ratio in its range. You
-   will see the cases as a table, gain and gradient as curves, and three samples that share a weight: once a
-   sample is out of the range its own pull is 0, not backwards, and the others go on carrying it away. */
+   (Schulman 2017, eq. 7). This lesson shows when a sample has a gradient and when it has none, what the dual
+   clip adds (Ye 2020), and what the clip does not do: keep the ratio in its range. You will see the cases as
+   a table, gain and gradient as curves, and three samples that share a weight: outside the range the
+   gradient of a sample is 0, it does not point back, and the other samples move its ratio further. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -27,9 +27,9 @@ static ppo_policy_stats policy_loss(const float *logp, const float *old_logp, co
     return stats;
 }
 
-/* The gain of one sample, and its gradient along log pi_new(action), from where it goes on into the network.
-   The library minimizes, so both change their sign here. d r / d log pi = r: where the gain is r A, so is the
-   gradient. */
+/* The gain of one sample, and its gradient along log pi_new(action), where the backward pass of a network
+   begins. The library minimizes, so both change sign here. d r / d log pi = r: where the gain is r A, the
+   gradient is r A, too. */
 static float gain(float r, float A, float dual_clip, float *gradient) {
     float logp = logf(r), old_logp = 0, grad_logp;
     float loss = policy_loss(&logp, &old_logp, &A, 1, dual_clip, &grad_logp).loss;
@@ -43,13 +43,13 @@ static void print_case(float r, float A, float dual_clip) {
     if (dual_clip > 1) printf(" %6.2f", (double)(dual_clip * A));
     else printf("      -");
     printf(" %6.2f %9.2f   a %s action, %s: %s\n", (double)g, (double)gradient, A > 0 ? "good" : "bad",
-           r > 1   ? "now likelier"
-           : r < 1 ? "now rarer"
-                   : "as likely as it was",
+           r > 1   ? "now more likely"
+           : r < 1 ? "now less likely"
+                   : "as likely as before",
            r == 1            ? "start"
            : gradient != 0   ? "undo it"
-           : A * (r - 1) > 0 ? "that will do"
-                             : "left alone");
+           : A * (r - 1) > 0 ? "far enough"
+                             : "dual clip");
 }
 
 /* Gain and gradient against r, side by side. Below, bars mark 1 - e, 1, 1 + e and the dual clip c. */
@@ -88,15 +88,15 @@ static void draw_case(float A, float dual_clip, float low, float high) {
 }
 
 /* Three states, each with one feature x, and one weight w for all: pi(act | x) = sigmoid(w x). In each state
-   the policy acted, and that was good. The epochs climb the mean gain of the three, as PPO does. In the first
-   one every ratio is 1 and no clip can act: only the step's size says how far it goes. KL is the estimate
-   that target_kl of ppo_config watches. */
+   the policy acted, and the action was good. The epochs ascend the mean gain of the three, as PPO does. In
+   the first epoch every ratio is 1 and nothing is clipped: only the learning rate limits how far it goes. KL
+   is approx_kl, which ppo_config.target_kl limits. */
 static void share_a_weight(void) {
     const float x[SAMPLES] = {3, 1, 0.5f}, A[SAMPLES] = {1, 1, 1}, rate = 0.1f;
     float old_logp[SAMPLES], logp[SAMPLES], grad[SAMPLES], ratio[SAMPLES], at_exit[SAMPLES] = {0}, w = -1;
     int   exit_epoch[SAMPLES] = {0};
     printf("\nThree good samples, one weight\n\n"
-           "        ratio of sample     push on the weight       KL   ratios; bars: 1 and 1.2\n"
+           "        ratio of sample     gradient of weight       KL   ratios; bars: 1 and 1.2\n"
            "epoch     1     2     3       1      2      3\n");
     for (int epoch = 1; epoch <= EPOCHS; epoch++) {
         char  line[] = "     |    |                                   "; /* 1 and 1.2: 25 columns are 1 */
@@ -125,7 +125,7 @@ static void share_a_weight(void) {
     for (int i = 0; i < SAMPLES; i++)
         if (exit_epoch[i])
             printf(
-                "Sample %d left the range before epoch %d, with ratio %.2f; the others carried it to %.2f.\n",
+                "Sample %d left the range before epoch %d, with ratio %.2f; the others moved it to %.2f.\n",
                 i + 1, exit_epoch[i], (double)at_exit[i], (double)ratio[i]);
 }
 

@@ -1,16 +1,16 @@
-/* curves.h - what overopt.c measures, traced against sqrt(KL): fitted, drawn and told. */
+/* curves.h - what overopt.c measures, as curves over sqrt(KL): fits, drawings and a summary. */
 #ifndef CURVES_H
 #define CURVES_H
 
-enum { POINTS = 256, TRACES = 8 }; /* of a trace; in a drawing */
+enum { POINTS = 256, TRACES = 8 }; /* points of a trace; traces of a drawing */
 
-typedef struct trace { /* gains over the first model, in its standard deviations, against sqrt(KL) */
+typedef struct trace { /* gains over the first model, in its standard deviations, against d = sqrt(KL) */
     int   n;
     float d[POINTS], truth[POINTS], proxy[POINTS];
-    float a, b, a_error, b_error; /* of the fit */
+    float a, b, a_error, b_error; /* the fit, and its standard errors */
 } trace;
 
-/* Least squares for truth = d (a - b f(d)), f(d) = d or log d: linear in a and b, with standard errors. */
+/* Least squares for truth = d (a - b f(d)) with f(d) = d (best-of-n) or log d (PPO), Gao 2022: linear in a, b. */
 static void fit_curve(trace *t, int is_ppo) {
     double xx = 0, xz = 0, zz = 0, xy = 0, zy = 0, rest = 0;
     for (int i = 0; i < t->n; i++) {
@@ -29,7 +29,7 @@ static void fit_curve(trace *t, int is_ppo) {
     t->b_error = (float)sqrt(rest * xx / det);
 }
 
-/* A drawing wants ascending x, but the KL goes back at times. */
+/* A drawing needs ascending x, but the KL decreases at times. */
 static void sort_by_kl(trace *t) {
     for (int i = 1; i < t->n; i++) {
         for (int k = i; k > 0 && t->d[k] < t->d[k - 1]; k--) {
@@ -43,7 +43,7 @@ static void sort_by_kl(trace *t) {
     }
 }
 
-/* The truth and the proxy of each trace and, with fits, the fitted curve. */
+/* Draws the true and the proxy reward of each trace and, if fits is 1, the fitted curve. */
 static ppo_status draw(const char *path, const char *title, trace *traces, const char *const *names,
                        int count, int is_ppo, int fits) {
     enum { FIT = 60 };

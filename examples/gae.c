@@ -1,31 +1,31 @@
-/* gae.c - lambda: how far to believe the critic, how far the dice.
+/* gae.c - lambda: bias of the critic against variance of the rewards.
 
    Generalized advantage estimation (Schulman 2016, eq. 16) adds up TD errors until the end of the episode:
        A[t] = sum over k of (gamma lambda)^k delta[t + k],    delta[t] = r[t] + gamma V(s[t + 1]) - V(s[t]).
-   lambda 0 takes one reward and believes the critic V about all the rest; lambda 1 waits for every reward.
-   This lesson measures what that costs on the random walk of Sutton and Barto (2018, example 6.2), which can
-   be solved exactly. You will see bias and standard deviation for each lambda, with a critic that is wrong
-   and with one that is right, and the error of averaged estimates as a curve, lowest somewhere between. */
+   lambda 0 uses one reward and the critic V for all later ones; lambda 1 uses every reward of the episode.
+   This lesson measures both on the random walk of Sutton and Barto (2018, example 6.2), which can be solved
+   exactly. You will see bias and standard deviation for each lambda, with a critic that is wrong and with one
+   that is right, and the error of averaged estimates as a curve, which is lowest between 0 and 1. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* A row of states, 1 .. N. Each step goes left or right, by even chances. 0 and N + 1 end the episode, and
-   N + 1 pays 1. */
+/* A row of states, 1 .. N. Each step goes left or right with probability 1/2. 0 and N + 1 end the episode;
+   the reward is 1 at N + 1, else 0. */
 enum { N = 9, MIDDLE = (N + 1) / 2, EPISODES = 20000, MAX_STEPS = 1 << 20, POINTS = 41 };
 
 static const float discount = 1;
 
-/* Episodes end to end, as in a rollout: ppo_gae() sees by `terminated` where one ends. */
+/* Episodes one after another, as in a rollout: `terminated` tells ppo_gae() where each ends. */
 static int           state[MAX_STEPS], next_state[MAX_STEPS], first[EPISODES], steps;
 static unsigned char terminated[MAX_STEPS];
 static float         reward[MAX_STEPS], value[MAX_STEPS], next_value[MAX_STEPS], advantage[MAX_STEPS];
 
 static float paid_for(int s) { return s == N + 1 ? 1.0f : 0.0f; } /* the reward of a step to s */
 
-/* Bellman's equation, V = mean of (r + discount V(next)) over both directions, applied until it holds. */
+/* Iterates Bellman's equation, V = mean of (r + discount V(next)) over both directions, until it holds. */
 static void solve(float V[N + 2]) {
     float change = 1;
     for (int s = 0; s <= N + 1; s++) V[s] = 0;
@@ -39,7 +39,7 @@ static void solve(float V[N + 2]) {
     }
 }
 
-/* Every episode starts in the middle with a step to the right: the action whose advantage is asked for. */
+/* Every episode starts in the middle with a step to the right: the action whose advantage is estimated. */
 static void walk(void) {
     ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
     for (int episode = 0; episode < EPISODES; episode++) {
@@ -94,9 +94,8 @@ int main(void) {
     static const int   batches[] = {1, 16, 256};
     float              V[N + 2], coarse[N + 2] = {0}, x[POINTS], y[3][POINTS];
     solve(V);
-    /* A critic that cannot tell neighbours apart and knows the mean of three. In the middle itself it is
-       right: an error there would shift the estimates for left and right alike, and cancel from the policy
-       gradient. */
+    /* A critic with one value for three neighbours: their mean. In the middle it is right: an error there
+       would shift the estimates for left and right alike, and cancel in the policy gradient. */
     for (int s = 1; s <= N; s++) {
         int left = s - (s - 1) % 3;
         coarse[s] = (V[left] + V[left + 1] + V[left + 2]) / 3;

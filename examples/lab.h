@@ -1,5 +1,5 @@
-/* lab.h - what rlhf.c and overopt.c share: lines of a task as tokens and back, people who compare samples, and what
-   a model is worth.
+/* lab.h - what rlhf.c and overopt.c share: lines of a task as tokens and back, simulated people who compare samples,
+   and the evaluation of models.
 
    A sequence is <start>, the line's tokens, <end>. Its prompt is <start> and the beginning of the line. */
 #ifndef LAB_H
@@ -13,8 +13,8 @@ typedef struct lab {
     const task    *task;
     ppo_tokenizer *tokenizer;
     int            start, end;     /* the tokens <start> and <end> */
-    int            slots;          /* sequences that are sampled side by side */
-    uint64_t       seed, sft_seed; /* of this run, and of the model that all others come from */
+    int            slots;          /* sequences that are sampled at the same time */
+    uint64_t       seed, sft_seed; /* of this run, and of the model that all others start from */
 } lab;
 
 /* The text of sequence s without its special tokens. */
@@ -45,7 +45,7 @@ static ppo_status add_lines(const lab *l, int n, uint32_t stream, ppo_tokens *to
     return status;
 }
 
-/* A tokenizer and a model that has learned to write such lines: everything else starts from it. */
+/* A tokenizer for the lines of the task. */
 static ppo_status train_tokenizer(lab *l, int lines) {
     static const char *const specials[] = {"<start>", "<end>"};
     ppo_rng                  rng = ppo_rng_stream(l->seed, PPO_STREAM_USER, 0);
@@ -65,6 +65,7 @@ static ppo_status train_tokenizer(lab *l, int lines) {
     return status;
 }
 
+/* A tokenizer and a model that has learned to write lines of the task. */
 static ppo_status learn_to_write(lab *l, int lines, const ppo_fit_config *config, ppo_gpt **model) {
     ppo_tokens     corpus = {0, NULL, NULL, NULL, NULL};
     ppo_gpt_config c = ppo_gpt_config_default();
@@ -100,7 +101,7 @@ static ppo_sampling sampling(const lab *l, uint64_t seed) {
 }
 
 /* Two samples of each prompt, and which of them people prefer: the better one with probability
-   sigmoid(difference of true rewards), so they do err (Bradley and Terry 1952). */
+   sigmoid(difference of true rewards), so that they make mistakes (Bradley and Terry 1952). */
 static ppo_status compare(const lab *l, const ppo_gpt *model, const ppo_tokens *prompts, uint64_t seed,
                           ppo_tokens *chosen, ppo_tokens *rejected) {
     ppo_tokens     twice = {0, NULL, NULL, NULL, NULL};
@@ -143,8 +144,8 @@ typedef struct worth { /* means over samples */
     float true_reward, proxy_reward, kl, entropy, length, tokens_per_second;
 } worth;
 
-/* What the sequences are worth by the truth and by the proxy (NULL: none), and how far the model that made them is
-   from the reference. */
+/* Mean rewards of the samples, the true one and the proxy's (NULL: none), and the KL of the model that made them to
+   the reference. */
 static ppo_status appraise(const lab *l, const ppo_gpt *model, const ppo_gpt *reference,
                            ppo_reward_model *proxy, const ppo_samples *samples, worth *w) {
     int        n = samples->tokens.count, rows = ppo_response_row(&samples->tokens, n);
@@ -165,7 +166,7 @@ static ppo_status appraise(const lab *l, const ppo_gpt *model, const ppo_gpt *re
     return status;
 }
 
-/* The same of fresh samples from the prompts. */
+/* The same for new samples from the prompts. */
 static ppo_status evaluate(const lab *l, const ppo_gpt *model, const ppo_gpt *reference,
                            ppo_reward_model *proxy, const ppo_tokens *prompts, worth *w) {
     ppo_generator *generator = NULL;

@@ -1,10 +1,10 @@
 /* loss.c - a loss of your own: written on the tape, checked, trained with.
 
-   PPO's clip is flat outside its range. SPO ("Simple Policy Optimization", Xie et al. 2025) slopes back:
+   PPO's clip is flat outside its range. SPO ("Simple Policy Optimization", Xie et al. 2025) bends down there:
        L = -mean( r A - |A| / (2 e) (r - 1)^2 ),  r = pi_new / pi_old,  best at r = 1 + e or, if A < 0, 1 - e.
-   This lesson writes it as an expression, and as an operation with a backward pass of its own. You will see
-   the gradient checker find a mistake in that pass, though not where every ratio is 1; how many ratios the
-   clip and SPO leave outside the range; and a learning curve. */
+   This lesson writes it as an expression, and as an operation with its own backward pass. You will see the
+   gradient checker find a mistake in that pass, but not where every ratio is 1; how many ratios end outside
+   the range with the clip and with SPO; and a learning curve. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -50,9 +50,9 @@ static ppo_status forward(ppo_node *node) {
 static void backward(ppo_node *node) {
     const batch *b = *(batch **)node->args;
     for (int i = 0; i < b->n; i++) {
-        float r = expf(node->in[0]->data[i] - b->old_logp[i]), slope = b->A[i] - 2 * b->weight[i] * (r - 1);
+        float r = expf(node->in[0]->data[i] - b->old_logp[i]);
         float inner = b->loss == MISTAKE ? 1 : r; /* the chain rule: d r / d log pi = r */
-        node->in[0]->grad[i] += node->out[0]->grad[i] * slope * inner;
+        node->in[0]->grad[i] += node->out[0]->grad[i] * (b->A[i] - 2 * b->weight[i] * (r - 1)) * inner;
     }
 }
 
@@ -67,14 +67,14 @@ static ppo_tensor *policy_loss(ppo_tape *tape, ppo_tensor *const *theta, void *u
     ppo_tensor         *logp, *entropy;
     ppo_tape_categorical(tape, policy(tape, theta, b), b->action, 1, &logp, &entropy);
     ppo_tensor *clipped = ppo_tape_policy_loss(tape, logp, b->old_logp, b->A, NULL, &clip, &b->stats);
-    if (b->loss == CLIP) return clipped; /* else recorded for its statistics alone: no gradient reaches it */
+    if (b->loss == CLIP) return clipped; /* otherwise only for its statistics: it gets no gradient */
     ppo_tensor *gain = b->loss == EXPRESSION
                            ? spo(tape, logp, b)
                            : ppo_tape_result(ppo_tape_apply(tape, &op, &logp, 1, b->n, 1, &b, sizeof b));
     return ppo_tape_scale(tape, ppo_tape_mean(tape, gain), -1, 0);
 }
 
-/* Points of the plane and the policy's action for each: naming the quadrant pays 1. Returns the mean. */
+/* Random points and the policy's actions. The reward is 1 for the right quadrant, else 0; returns its mean. */
 static float collect(ppo_tape *tape, ppo_tensor *const *theta, ppo_rng *rng, batch *b) {
     float mean = 0;
     for (int i = 0; i < 2 * b->n; i++) b->obs[i] = ppo_rng_range(rng, -1, 1);
@@ -87,12 +87,12 @@ static float collect(ppo_tape *tape, ppo_tensor *const *theta, ppo_rng *rng, bat
         mean += b->A[i] / (float)b->n;
     }
     must(ppo_token_logp(logits->data, b->action, b->n, ACTIONS, 1, b->old_logp, NULL));
-    must(ppo_whiten(b->A, NULL, b->n, 1)); /* by how much better than the mean, in standard deviations */
+    must(ppo_whiten(b->A, NULL, b->n, 1)); /* the reward less the mean, in standard deviations */
     for (int i = 0; i < b->n; i++) b->weight[i] = fabsf(b->A[i]) / (2 * clip.clip_high);
     return mean;
 }
 
-/* Trains from zero. Returns the share of ratios outside the range, as the last epochs found it. */
+/* Trains from zero weights. Returns the share of ratios outside the range in the last epochs. */
 static float train(ppo_tape *tape, ppo_params *params, batch *b, float *reward) {
     ppo_rng  rng = ppo_rng_stream(1, PPO_STREAM_USER, 1);
     ppo_adam adam = ppo_adam_default();

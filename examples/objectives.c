@@ -1,19 +1,21 @@
 /* objectives.c - one task, seven objectives: what the trust region is for.
 
-   All of them make actions with a positive advantage A likelier; r = pi_new(action) / pi_old(action). Gains:
+   All of them make actions with a positive advantage A more likely; r = pi_new(action) / pi_old(action).
+   Gains:
        R  log pi A, A = the return that followed (REINFORCE, Williams 1992); one gradient step per rollout
        B  log pi A, A = the same minus a baseline, the critic's value; one gradient step per rollout
-       A  as B, with rollouts of 80 samples (advantage actor-critic, Mnih 2016)
+       A  like B, with rollouts of 80 samples (advantage actor-critic, Mnih 2016)
        U  r A; ten epochs of minibatches over each rollout, as in F, K and C (Schulman 2017, eq. 6)
-       F  r A - 3 KL(old || new)                                             (eq. 8)
-       K  r A - b KL(old || new); b adapts, to hold the KL near 0.01         (eq. 8)
+       F  r A - 3 KL(old || new), the exact KL (PPO_KL_PENALTY)              (eq. 8)
+       K  r A - b KL(old || new); b adapts to keep the KL near 0.01          (eq. 8)
        C  min(r A, clip(r, 0.8, 1.2) A)                                      (eq. 7)
    U uses its data many times, and F, K and C are U with a trust region: all other settings are equal.
 
-   You will see that one step moves the policy little (the KL), and that R, B and A are slow. U goes far: up
-   fast, and down again; the second picture shows each run. F, K and C are as fast and end at the top, but
-   K overshoots its 0.01. Four runs are few, and where U ends is luck: `objectives 5` shows seeds 5 to 8. A
-   second argument changes settings: with `objectives 1 epochs=1` U, too, stays near, and keeps up. */
+   You will see that one step changes the policy little (the KL), and that R, B and A learn slowly. U changes
+   it much: its return rises fast and falls again; the second picture shows each run. F, K and C learn as
+   fast and end at the top, but K exceeds its 0.01. Four runs are few, and where U ends is chance:
+   `objectives 5` shows seeds 5 to 8. A second argument changes settings: with `objectives 1 epochs=1` U
+   stays near, too, and learns as well. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "envs/cartpole.h"
@@ -36,7 +38,7 @@ static void must(ppo_status status) {
     exit(1);
 }
 
-/* How far an update has taken the policy from the one that acted, on the samples that it learned from. */
+/* How far an update has moved the policy from the one that acted, on the samples of that update. */
 static ppo_policy_stats compare(ppo_tape *tape, const ppo_agent *agent, const ppo_rollout *acted) {
     ppo_policy_objective any = ppo_policy_objective_default();
     ppo_policy_stats     stats;
@@ -53,7 +55,7 @@ static ppo_policy_stats compare(ppo_tape *tape, const ppo_agent *agent, const pp
 }
 
 typedef struct run {
-    float curve[POINTS]; /* mean return of fresh episodes, by the likeliest actions */
+    float curve[POINTS]; /* mean return of new episodes, with the most likely actions */
     float kl, ratio;     /* the largest of all updates */
     long  gradient_steps;
 } run;
@@ -68,7 +70,7 @@ static run train(const ppo_env *env, const char *preset, const char *changes, ui
     must(ppo_config_set_all(&cfg, changes));
     cfg.total_steps = POINTS * STEPS_PER_POINT;
     cfg.seed = seed;
-    cfg.recurrent = 0; /* compare() asks a policy without memory */
+    cfg.recurrent = 0; /* compare() evaluates a policy without memory */
     must(ppo_agent_create(env, &cfg, &agent));
     must(ppo_trainer_create(env, &cfg, agent, &trainer));
     must(ppo_tape_create(&tape));
@@ -92,7 +94,7 @@ static run train(const ppo_env *env, const char *preset, const char *changes, ui
     return r;
 }
 
-/* Curves in one picture, from 0 to 500. Where several meet, their letters take turns. */
+/* Curves in one picture, from 0 to 500. Where several meet, their letters alternate. */
 static void draw(const char *title, const char *names, const float curves[][POINTS], int n) {
     char sky[ROWS][COLUMNS];
     int  row[OBJECTIVES];

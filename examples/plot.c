@@ -1,8 +1,8 @@
-/* plot.c - draws columns of CSV files as curves, an SVG for the browser: learning curves, one or several.
+/* plot.c - draws columns of CSV files as curves in an SVG file: learning curves, one or several.
 
-   It teaches how a program draws figures of its own with ppo_plot_svg(). Any CSV file with a line of names
-   will do: that of ppo_log_open(), Stable-Baselines3's progress.csv, or one of each to compare. You will see,
-   in curve.svg, the mean return over the steps; or, with other columns and files, say
+   This lesson shows how a program draws its own figures with ppo_plot_svg(). It reads any CSV file with a line
+   of names: that of ppo_log_open(), Stable-Baselines3's progress.csv, or one of each to compare. You will see,
+   in curve.svg, the mean return over the steps; or other columns and files, for example
        plot --y train/approx_kl --y train/clip_fraction --out update.svg runs/1/progress.csv */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
@@ -26,14 +26,14 @@ static int fail(const char *reason, const char *what) {
 
 static int print_help(void) {
     printf("usage: plot [--flag value] ... FILE.csv ...    in brackets: the default\n\n"
-           "  --y COLUMN      what to draw; may be given again [rollout/ep_rew_mean]\n"
-           "  --x COLUMN      against what, ascending [time/total_timesteps]\n"
+           "  --y COLUMN      the column to draw; may be repeated [rollout/ep_rew_mean]\n"
+           "  --x COLUMN      the column of x, ascending [time/total_timesteps]\n"
            "  --out FILE      the SVG file to write [curve.svg]\n"
            "  --title TEXT    above the chart [none]\n");
     return fflush(stdout) ? fail("the help could not be written", "") : 0;
 }
 
-static int parse(options *o, int argc, char **argv) { /* 0 if it worked */
+static int parse(options *o, int argc, char **argv) { /* returns 0 on success */
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i], **value = NULL;
         if (strncmp(arg, "--", 2) != 0) {
@@ -78,7 +78,7 @@ static float number(const char *text) { /* NaN, which is not drawn, for an empty
     return end == text ? NAN : x;
 }
 
-/* A curve from two columns of a file, 0 if it worked. */
+/* Reads a curve from two columns of a file. Returns 0 on success. */
 static int load(const char *path, const char *x_name, const char *y_name, ppo_curve *curve) {
     static char line[LINE];
     float      *x = NULL, *y = NULL;
@@ -117,10 +117,10 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) return print_help();
     if (parse(&o, argc, argv)) return 1;
-    if (o.files * o.columns > MOST) return fail("that is too much for one chart", "");
+    if (o.files * o.columns > MOST) return fail("too many curves for one chart", "");
 
     for (int f = 0; f < o.files; f++) {
-        for (int c = 0; c < o.columns; c++, n++) { /* named by what tells it from the others */
+        for (int c = 0; c < o.columns; c++, n++) { /* named by what differs: the file, the column or both */
             snprintf(name[n], NAME, "%s%s%s", o.files > 1 ? o.file[f] : "",
                      o.files > 1 && o.columns > 1 ? " " : "", o.columns > 1 ? o.column[c] : "");
             curve[n].name = name[n][0] ? name[n] : NULL;

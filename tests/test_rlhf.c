@@ -1158,6 +1158,9 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
         case 26:
             c.sampling.eos = VOCAB, words = "eos is 7|0 .. 6";
             break;
+        case 27:
+            c.objective.objective = PPO_KL_PENALTY, words = "objective|PPO_K3_PENALTY";
+            break;
         default:
             break;
         }
