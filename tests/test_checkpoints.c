@@ -1583,7 +1583,7 @@ static void a_checkpoint_with_a_wrong_byte_is_refused(void **state) {
     size_t n = fread(whole, 1, sizeof whole, in);
     fclose(in);
     assert_in_range(n, 5000, sizeof whole - 1);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i += SMALL(1, 7)) {
         FILE         *out = fopen("wrong", "wb");
         ppo_agent    *agent = NULL;
         ppo_trainer  *trainer = NULL;
@@ -2251,6 +2251,7 @@ int main(void) {
         TEST(a_checkpoint_of_another_environment_is_refused_by_both_names),
         TEST(settings_that_cannot_change_in_the_midst_of_a_run_are_refused_by_name),
         TEST(a_schedule_of_ones_own_must_be_given_again),
+#ifndef PPO_TEST_TSAN /* these have one thread */
         TEST(a_policy_is_loaded_as_it_was_saved),
         TEST(a_checkpoint_is_a_policy_as_well),
         TEST(a_policy_is_no_checkpoint),
@@ -2281,6 +2282,7 @@ int main(void) {
         TEST(a_file_gets_no_more_memory_than_it_has_weights_for),
         TEST(a_checkpoint_that_asks_for_endless_rollouts_is_refused_without_memory),
         TEST(hostile_files_are_refused_or_used_without_harm),
+#endif
     };
     static char              names[COUNT(kinds)][100];
     static struct CMUnitTest tests[COUNT(kinds) + COUNT(plain)];
