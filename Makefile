@@ -51,8 +51,8 @@ build/%: examples/%.c build/ppo.o $(HEADERS) Makefile
 # that use threads with ThreadSanitizer. What takes long under a sanitizer is smaller there (PPO_TEST_SMALL). Most
 # programs link the flavour's ppo.o; those that test private functions contain the implementation.
 PLAIN_FLAGS  := -O2 -Wall -Wextra
-ASAN_FLAGS   := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DPPO_TEST_SMALL
-TSAN_FLAGS   := -O1 -g -fsanitize=thread -DPPO_TEST_SMALL
+ASAN_FLAGS   := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DPPO_TEST_SMALL
+TSAN_FLAGS   := -O1 -g1 -fsanitize=thread -DPPO_TEST_SMALL -DPPO_TEST_TSAN
 
 NAMES    := $(basename $(notdir $(wildcard tests/test_*.c)))
 THREADED := $(basename $(notdir $(shell grep -l thread tests/test_*.c)))

@@ -1626,7 +1626,7 @@ static void a_checkpoint_with_a_wrong_byte_is_refused(void **state) {
     size_t n = fread(whole, 1, sizeof whole, in);
     fclose(in);
     assert_in_range(n, 5000, sizeof whole - 1);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i += SMALL(1, 7)) {
         FILE         *out = fopen("wrong", "wb");
         ppo_agent    *agent = NULL;
         ppo_trainer  *trainer = NULL;
@@ -2387,6 +2387,7 @@ int main(void) {
         TEST(settings_that_cannot_change_in_the_midst_of_a_run_are_refused_by_name),
         TEST(a_checkpoint_has_the_name_of_the_environment_that_the_agent_is_trained_on),
         TEST(a_schedule_of_ones_own_must_be_given_again),
+#ifndef PPO_TEST_TSAN /* these have one thread */
         TEST(a_policy_is_loaded_as_it_was_saved),
         TEST(a_checkpoint_is_a_policy_as_well),
         TEST(a_policy_is_no_checkpoint),
@@ -2420,6 +2421,7 @@ int main(void) {
         TEST(the_memory_of_a_trainer_is_known_before_it_is_made),
         TEST(a_file_starts_no_more_threads_than_there_are_processors),
         TEST(hostile_files_are_refused_or_used_without_harm),
+#endif
     };
     static char              names[COUNT(kinds)][100];
     static struct CMUnitTest tests[COUNT(kinds) + COUNT(plain)];

@@ -197,7 +197,7 @@ static size_t network(int activation, int rows, int width, float *out) {
 static void operations_have_the_same_bits_for_any_number(void **state) {
     (void)state;
     static float alone[1 << 17], divided[1 << 17];
-    const int    rows[] = {7, 96, 500}, activations[] = {PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU};
+    const int    rows[] = {7, 96, SMALL(500, 200)}, activations[] = {PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU};
     for (int i = 0; i < COUNT(rows); i++)
         for (int a = 0; a < COUNT(activations); a++) {
             size_t n = network(activations[a], rows[i], 64, alone);
@@ -225,7 +225,7 @@ static void layers_that_share_a_weight_have_the_same_gradient_for_any_number(voi
     mlp.layers = 3, mlp.hidden_activation = PPO_RELU, mlp.last_activation = PPO_TANH;
     mlp.weight[0] = mlp.weight[1] = mlp.weight[2] = ppo_params_add(params, "w", WIDTH, WIDTH);
     for (int i = 0; i < WIDTH * WIDTH; i++) params->data[i] = 0.1f * values[i];
-    for (int run = 0; run < 50; run++) {
+    for (int run = 0; run < SMALL(50, 7); run++) {
         assert_ok(ppo_set_threads(run ? 2 + run % 3 : 1));
         ppo_tape_reset(tape);
         ppo_params_zero_grad(params);
@@ -244,7 +244,8 @@ static void train_with(int threads, int own, int recurrent, float *weights, size
     ppo_env    env = cartpole_env();
     ppo_config c = ppo_config_default();
     ppo_agent *agent = NULL;
-    c.total_steps = 4096, c.num_envs = 4, c.rollout_steps = 512, c.epochs = 2, c.minibatch_size = 1024;
+    c.total_steps = SMALL(4096, 2048), c.num_envs = 4, c.rollout_steps = SMALL(512, 256), c.epochs = 2;
+    c.minibatch_size = SMALL(1024, 512);
     c.threads = own, c.recurrent = recurrent, c.normalize_obs = 1;
     assert_ok(ppo_set_threads(threads));
     assert_ok(ppo_train(&env, &c, &agent));
@@ -290,7 +291,7 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     float     *first = NULL;
     for (int s = 0; s < COUNT_OF; s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
     for (int threads = 1; threads <= 3; threads++) {
-        ppo_gpt        *gpt = random_gpt(gpt_config(VOCAB, CONTEXT, 64, 2, 4), 0.02f);
+        ppo_gpt        *gpt = random_gpt(gpt_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4), 0.02f);
         ppo_rlhf       *rlhf = NULL;
         ppo_fit_config  fit = ppo_fit_config_default();
         ppo_rlhf_config c = ppo_rlhf_config_default();

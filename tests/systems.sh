@@ -1,0 +1,105 @@
+#!/bin/sh
+# systems.sh [quick] - ppo.h on other systems, for each whose compiler and emulator are installed: quickstart.c must reach
+# a mean return of 500, or a shorter training 200 where emulation is slow, and files must be read here as there. quick
+# only checks that ppo.h compiles, without output of code. Reports in TAP; the logs are in build/systems/.
+set -u
+cd "$(dirname "$0")/.."
+work=build/systems
+quick=${1-}
+rm -rf $work
+mkdir -p $work/include $work/x86_64
+number=0 failures=0
+export WINEDEBUG=-all WINEPREFIX="$PWD/$work/wine" NODE_PATH="/usr/share/nodejs${NODE_PATH:+:$NODE_PATH}"
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# check NAME COMMAND... - passes if the command returns 0
+check() {
+    name=$1
+    shift
+    number=$((number + 1))
+    (set -ex; "$@") >$work/$name.log 2>&1 # not in an if, where set -e has no effect
+    if [ $? -eq 0 ]; then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        tail -n 20 $work/$name.log | sed 's/^/# /'
+        failures=$((failures + 1))
+    fi
+    sed -n 's/^mean return/# &/p' $work/$name.log
+}
+
+# stb_ds.h, for compilers that do not look into /usr/include
+stb_ds=$(for h in '"stb_ds.h"' '<stb/stb_ds.h>' '<stb_ds.h>'; do printf '#include %s\n' "$h" | ${CC:-cc} -I. -M -x c - 2>/dev/null; done |
+    tr ' ' '\n' | grep -m1 'stb_ds\.h$')
+cp "$stb_ds" $work/include
+printf '#include <stdio.h>\nint main(void) { return 0; }\n' >$work/hello.c
+
+# build FILE.c PROGRAM - links it with the library
+build() { $compiler $flags -DPPO__IMPLEMENTED -I. -I$work/include "$1" $folder/ppo.o -o "$2" $link; }
+
+# The library, then its files: written here, read by the system of this machine, and the other way round.
+works() {
+    $compiler $flags -I. -I$work/include -c examples/ppo.c -o $folder/ppo.o
+    build tests/systems.c $folder/systems$suffix
+    case $amount in
+    full)
+        build examples/quickstart.c $folder/quickstart$suffix
+        $runner $folder/quickstart$suffix | grep 'mean return 500\.0'
+        $runner $folder/systems$suffix write $folder 4096 200 ;;
+    slow) $runner $folder/systems$suffix write $folder 4096 200 ;;
+    esac
+    $runner $folder/systems$suffix read $work/x86_64
+    $work/x86_64/systems read $folder
+}
+
+compiles() { $compiler $flags -fsyntax-only -I. -I$work/include examples/ppo.c; }
+
+# try NAME full|slow COMPILER FLAGS LIBRARIES RUNNER [SUFFIX] - the runner is for programs that this machine cannot run
+try() {
+    name=$1 amount=$2 compiler=$3 flags=$4 link=$5 runner=$6 suffix=${7-} folder=$work/$1
+    missing=
+    mkdir -p $folder
+    if ! have "${compiler%% *}"; then
+        missing="no ${compiler%% *}"
+    elif ! $compiler $flags $work/hello.c -o $folder/hello$suffix $link >$folder/hello.log 2>&1; then
+        missing="${compiler%% *} finds no C library"
+    elif [ -z "$quick" ]; then
+        if $folder/hello$suffix >$folder/hello.log 2>&1; then
+            runner=
+        elif ! have "${runner%% *}"; then
+            missing="no ${runner%% *}"
+        elif ! $runner $folder/hello$suffix >$folder/hello.log 2>&1; then
+            missing="${runner%% *} does not run its programs"
+        fi
+    fi
+    if [ -n "$missing" ]; then
+        number=$((number + 1))
+        echo "ok $number # SKIP $name ($missing)"
+    elif [ -n "$quick" ]; then
+        check $name compiles
+    else
+        check $name works
+    fi
+}
+
+wasm="-O2 -sNODERAWFS=1 -sINITIAL_MEMORY=128MB -sEXIT_RUNTIME=1"
+if [ -z "$quick" ]; then # the files that all others read
+    compiler=${CC:-cc} flags=-O2 link=-lm runner= suffix= amount=full folder=$work/x86_64
+    check x86_64 works
+fi
+try musl         full musl-gcc                "-O2"          "-lm"         none
+try tcc          slow tcc                     ""             "-lm -pthread" none
+try i686         full i686-linux-gnu-gcc      "-O2 -static"  "-lm"         qemu-i386
+try aarch64      slow aarch64-linux-gnu-gcc   "-O2 -static"  "-lm"         qemu-aarch64
+try armhf        slow arm-linux-gnueabihf-gcc "-O2 -static"  "-lm"         qemu-arm
+try riscv64      slow riscv64-linux-gnu-gcc   "-O2 -static"  "-lm"         qemu-riscv64
+try s390x        slow s390x-linux-gnu-gcc     "-O2 -static"  "-lm"         qemu-s390x
+try mingw        full x86_64-w64-mingw32-gcc  "-O2 -static"  ""            wine .exe
+libgcc=$(x86_64-w64-mingw32-gcc -print-libgcc-file-name 2>/dev/null) # clang does not find the folder itself
+try clang_win64  full "clang --target=x86_64-w64-windows-gnu" "-O2 -static" "-L${libgcc%/*}" wine .exe
+try wasm         full emcc                    "$wasm"        ""            "node --no-experimental-fetch" .js
+try wasm_threads slow emcc "$wasm -pthread -sPTHREAD_POOL_SIZE=4" ""       "node --no-experimental-fetch" .js
+
+echo "1..$number"
+[ $failures -eq 0 ]
