@@ -485,8 +485,9 @@ static void an_iteration_is_the_algorithm_written_out_with_the_building_blocks(v
         cfg.minibatch_size = i / 3 % 2 ? 128 * large : large > 1 ? 256 : 32;
         cfg.rollout_steps *= large, cfg.total_steps *= large;
         cfg.epochs = 5, cfg.learning_rate = 0.02f, cfg.objective = i % 3;
-        cfg.clip_low = 0.1f, cfg.clip_high = 0.15f, cfg.kl_coef = 0.7f;
-        cfg.dual_clip = i % 4 == 3 ? 1.05f : 0;
+        cfg.clip_low = 0.1f, cfg.clip_high = 0.15f;
+        if (cfg.objective == PPO_KL_PENALTY) cfg.kl_coef = 0.7f;
+        if (cfg.objective == PPO_CLIP) cfg.dual_clip = i % 4 == 3 ? 1.05f : 0;
         cfg.value_clip = i % 5 == 0 ? 0.05f : 0, cfg.value_coef = 0.3f, cfg.entropy_coef = 0.02f;
         cfg.normalize_advantage = i % 7 != 0, cfg.weight_decay = 0.1f, cfg.max_grad_norm = 0.2f;
         cfg.shared_trunk = i / 6 % 2, cfg.learning_rate_schedule = PPO_COSINE, cfg.clip_schedule = PPO_LINEAR;
@@ -590,6 +591,7 @@ static void actions_lie_within_their_space(void **state) {
     int        count[3] = {0}, edges = 0;
     cfg.log_std_init = 1; /* wide: most samples must be clipped */
     assert_ok(ppo_agent_create(&box, &cfg, &a));
+    cfg.log_std_init = 0;
     assert_ok(ppo_agent_create(&discrete, &cfg, &b));
     for (int i = 0; i < 2000; i++) {
         float obs[2] = {ppo_rng_normal(&rng), ppo_rng_normal(&rng)};
@@ -900,7 +902,7 @@ static void null_pointers_are_refused(void **state) {
     ppo_trainer *trainer = NULL;
     assert_fails(ppo_train(NULL, &cfg, &agent), PPO_ERROR_ARGUMENT, "environment|NULL");
     assert_fails(ppo_train(&env, NULL, &agent), PPO_ERROR_ARGUMENT, "configuration|NULL");
-    assert_fails(ppo_train(&env, &cfg, NULL), PPO_ERROR_ARGUMENT, "agent|NULL");
+    assert_fails(ppo_train(&env, &cfg, NULL), PPO_ERROR_ARGUMENT, "ppo_train|NULL");
     assert_fails(ppo_agent_create(NULL, &cfg, &agent), PPO_ERROR_ARGUMENT, "environment|NULL");
     assert_fails(ppo_agent_create(&env, NULL, &agent), PPO_ERROR_ARGUMENT, "configuration|NULL");
     assert_fails(ppo_agent_create(&env, &cfg, NULL), PPO_ERROR_ARGUMENT, "agent|NULL");
@@ -1083,8 +1085,9 @@ static void an_agent_is_refused_where_its_actions_would_not_fit(void **state) {
     ppo_trainer *trainer = NULL;
     narrow.action_space.high *= 0.5f;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
-    assert_fails(ppo_evaluate(agent, &narrow, 1, 1).status, PPO_ERROR_ARGUMENT, "actions are in");
-    assert_fails(ppo_trainer_create(&narrow, &cfg, agent, &trainer), PPO_ERROR_ARGUMENT, "actions are in");
+    assert_fails(ppo_evaluate(agent, &narrow, 1, 1).status, PPO_ERROR_ARGUMENT, "box 2 -1 1)|box 2 -1 0.5)");
+    assert_fails(ppo_trainer_create(&narrow, &cfg, agent, &trainer), PPO_ERROR_ARGUMENT,
+                 "box 2 -1 1)|box 2 -1 0.5)");
     env.state_size = (size_t)-1;
     assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "state_size");
     ppo_agent_free(agent);

@@ -645,7 +645,7 @@ static void squashed_and_state_dependent_policies_learn_to_reach(void **state) {
         ppo_agent *agent = NULL;
         cfg.total_steps = 16000, cfg.rollout_steps = 128, cfg.epochs = 4, cfg.learning_rate = 3e-3f;
         cfg.hidden[0] = 16, cfg.hidden_layers = 1, cfg.log_std_init = i & 2 ? -1.5f : -0.5f;
-        cfg.squash = i & 1, cfg.gsde = i >> 1, cfg.gsde_steps = 8;
+        cfg.squash = i & 1, cfg.gsde = i >> 1, cfg.gsde_steps = cfg.gsde ? 8 : 0;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         float before = ppo_evaluate(agent, &env, 50, 1).mean_return;
         assert_ok(ppo_train(&env, &cfg, &agent));
