@@ -8513,13 +8513,6 @@ static const float *ppo__values(ppo__worker *worker, const float *obs, int rows,
     return out.value ? out.value->data : NULL;
 }
 
-/* A row of the policy's outputs must be numbers before an action is chosen. */
-static ppo_status ppo__check_policy(const ppo__envs *envs, int e, const ppo_outputs *out, int row) {
-    int n = out->policy->cols;
-    return ppo__check_numbers(out->policy->data + ppo__at(row, n), n, "policy output", envs->first + e,
-                              envs->steps[e]);
-}
-
 /* gsde: new exploration matrices at the start of a rollout and every gsde_steps. */
 static void ppo__renew_noise(ppo__worker *worker, int t) {
     ppo__collector   *collector = worker->collector;
@@ -8582,7 +8575,8 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
     for (int i = 0; i < worker->count && !status; ++i) {
         int          e = worker->first + i;
         const float *noise = collector->noise ? collector->noise + e * ppo__size(model->log_std) : NULL;
-        status = ppo__check_policy(&collector->envs, e, &out, i);
+        status = ppo__check_numbers(out.policy->data + i * n, (int)n, "policy output", e,
+                                    collector->envs.steps[e]);
         if (status) break;
         if (noise) ppo__explore(&out, i, noise, samples.actions.box + i * n);
         else ppo__choose_action(model, &out, i, &collector->action_rng[e], &samples.actions, i);
@@ -8631,8 +8625,6 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
         if (c->return_norm) {
             double std = sqrt(c->return_norm->var[0] + 1e-8);
             c->discounted[e] = c->discounted[e] * c->gamma + out.reward;
-            status = ppo__check_numbers(&c->discounted[e], 0, "discounted return", e, envs->steps[e]);
-            if (status) break;
             ppo_normalizer_update(&c->seen_return[e], &c->discounted[e], 1);
             if (done) c->discounted[e] = 0;
             rollout->reward[at] = ppo__clamp((float)(out.reward / std), -c->clip_reward, c->clip_reward);
@@ -9372,25 +9364,6 @@ static void ppo__add_shards(void *user, int range, int from, int to) {
         ppo__k()->add(batch->shard[k].grad + at, batch->shard[0].grad + at, n);
 }
 
-/* The means over all samples from those of the shards. */
-static void ppo__mean_stats(const ppo__minibatch *batch, ppo__step_stats *all) {
-    memset(all, 0, sizeof *all);
-    all->policy.ratio_min = INFINITY;
-    for (int k = 0; k < batch->shards; ++k) {
-        const ppo__step_stats *stats = &batch->shard[k].stats;
-        float                  weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
-        all->loss += weight * stats->loss;
-        all->value_loss += weight * stats->value_loss;
-        all->entropy += weight * stats->entropy;
-        all->policy.loss += weight * stats->policy.loss;
-        all->policy.clip_fraction += weight * stats->policy.clip_fraction;
-        all->policy.approx_kl += weight * stats->policy.approx_kl;
-        all->policy.old_approx_kl += weight * stats->policy.old_approx_kl;
-        all->policy.ratio_min = ppo__min(all->policy.ratio_min, stats->policy.ratio_min);
-        all->policy.ratio_max = ppo__max(all->policy.ratio_max, stats->policy.ratio_max);
-    }
-}
-
 /* The gradient of the gathered minibatch's loss, and what it reports. */
 static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__loss_fn loss, ppo__step_stats *stats) {
     const ppo__minibatch *batch = &trainer->minibatch;
@@ -9406,7 +9379,22 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__loss_fn loss, ppo__st
     if (batch->shards > 1)
         ppo__parallel_for(ppo__grains(params->count), 1, (double)PPO__FLOAT_GRAIN * batch->shards,
                           ppo__add_shards, trainer);
-    ppo__mean_stats(batch, stats);
+
+    memset(stats, 0, sizeof *stats); /* means over all samples */
+    stats->policy.ratio_min = INFINITY;
+    for (int k = 0; k < batch->shards; ++k) {
+        const ppo__step_stats *own = &batch->shard[k].stats;
+        float                  weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
+        stats->loss += weight * own->loss;
+        stats->value_loss += weight * own->value_loss;
+        stats->entropy += weight * own->entropy;
+        stats->policy.loss += weight * own->policy.loss;
+        stats->policy.clip_fraction += weight * own->policy.clip_fraction;
+        stats->policy.approx_kl += weight * own->policy.approx_kl;
+        stats->policy.old_approx_kl += weight * own->policy.old_approx_kl;
+        stats->policy.ratio_min = ppo__min(stats->policy.ratio_min, own->policy.ratio_min);
+        stats->policy.ratio_max = ppo__max(stats->policy.ratio_max, own->policy.ratio_max);
+    }
     return PPO_OK;
 }
 
@@ -9909,7 +9897,8 @@ static ppo_status ppo__player_choose(ppo__player *player, const int *active, int
     for (int i = 0; i < n && !status; ++i) {
         if (width)
             memcpy(player->state + active[i] * width, out.state->data + i * width, width * sizeof(float));
-        status = ppo__check_policy(&player->envs, active[i], &out, i);
+        status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output",
+                                    player->envs.first + active[i], player->envs.steps[active[i]]);
         if (!status) ppo__choose_action(model, &out, i, rng, &player->actions, (size_t)i);
     }
     return status;

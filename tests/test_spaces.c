@@ -63,8 +63,8 @@ static int check_first_ratio(const ppo_progress *p, void *user) {
     (void)user;
     ratios_checked++;
     if (p->first_ratio_min != 1.0f || p->first_ratio_max != 1.0f)
-        fail_msg("kind %d: ratios from %.9g to %.9g at iteration %ld with %s kernels", ratios_kind,
-                 (double)p->first_ratio_min, (double)p->first_ratio_max, p->iteration, ppo_kernels_name());
+        fail_msg("kind %d: ratios from %.9g to %.9g at iteration %lld with %s kernels", ratios_kind,
+                 (double)p->first_ratio_min, (double)p->first_ratio_max, (long long)p->iteration, ppo_kernels_name());
     assert_true(p->gradient_steps == p->iteration || p->approx_kl != 0); /* there was some training */
     return 0;
 }
