@@ -7617,6 +7617,10 @@ static ppo_space ppo__parse_discrete(const char *text) {
     return ppo_discrete(*text ? 0 : n);
 }
 
+static ppo_space ppo__parse_multi_binary(const char *text) {
+    return ppo_multi_binary(ppo__parse_discrete(text).n);
+}
+
 static ppo_space ppo__parse_multi_discrete(const char *text) {
     int sizes[PPO_MAX_CHOICES], n = 0;
     while (n < PPO_MAX_CHOICES && (sizes[n] = ppo__parse_count(text, &text)) > 0) {
@@ -7624,11 +7628,6 @@ static ppo_space ppo__parse_multi_discrete(const char *text) {
         if (*text++ != ',') return ppo_multi_discrete(sizes, text[-1] ? 0 : n);
     }
     return ppo_multi_discrete(sizes, 0);
-}
-
-static ppo_space ppo__parse_multi_binary(const char *text) {
-    int n = ppo__parse_count(text, &text);
-    return ppo_multi_binary(*text ? 0 : n);
 }
 
 /* -- the box: n independent Gaussians -- */
@@ -7794,38 +7793,41 @@ static ppo_space ppo__parse_space(const char *text) {
 
 /* --------------------------------------------------------------------------------------------------------
    >> 13 Networks
+
+   Multilayer perceptrons, a recurrent core, and the policy and value networks that are made of them:
+   ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
+
+   To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more of
+   section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_networks() and at its place
+   in ppo_actor_critic_forward(), and its width into ppo_model_config and ppo_config. Parameters that are added
+   to the set are trained and saved by themselves; ppo__check_room() and ppo_export_c() in section 16 have to
+   know it.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
                                 int layers, int hidden_activation, int last_activation, float last_gain,
                                 ppo_rng *rng) {
-    if (!mlp || !params || !name || !sizes) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_mlp_init: an argument is NULL");
-    }
+    if (!ppo__given("ppo_mlp_init", mlp && params && name && sizes)) return PPO_ERROR_ARGUMENT;
     if (strlen(name) > 100) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_mlp_init: the name is longer than 100");
-    if (layers < 0 || layers > PPO_MAX_LAYERS) {
+    if (layers < 0 || layers > PPO_MAX_LAYERS)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d layers, outside 0 to %d", name, layers,
                         (int)PPO_MAX_LAYERS);
-    }
-    if (ppo__check_activation(name, hidden_activation) || ppo__check_activation(name, last_activation)) {
+    if (ppo__check_activation(name, hidden_activation) || ppo__check_activation(name, last_activation))
         return PPO_ERROR_ARGUMENT;
-    }
+    ppo_status status = PPO_OK;
     memset(mlp, 0, sizeof *mlp);
     mlp->hidden_activation = hidden_activation;
     mlp->last_activation = last_activation;
-    for (int k = 0; k < layers; ++k) {
+    for (int k = 0; k < layers && !status; ++k, ++mlp->layers) {
         char weight[128], bias[128];
         snprintf(weight, sizeof weight, "%s.%d.weight", name, k);
         snprintf(bias, sizeof bias, "%s.%d.bias", name, k);
         mlp->weight[k] = ppo_params_add(params, weight, sizes[k], sizes[k + 1]);
         mlp->bias[k] = mlp->weight[k] ? ppo_params_add(params, bias, 1, sizes[k + 1]) : NULL;
-        if (!mlp->bias[k]) return sizes[k] > 0 && sizes[k + 1] > 0 ? PPO_ERROR_MEMORY : PPO_ERROR_ARGUMENT;
-        ppo_status status =
-            rng ? ppo_init_orthogonal(mlp->weight[k], k == layers - 1 ? last_gain : sqrtf(2), rng) : PPO_OK;
-        if (status) return status;
-        ++mlp->layers;
+        if (!mlp->bias[k]) return ppo__failed;
+        if (rng) status = ppo_init_orthogonal(mlp->weight[k], k == layers - 1 ? last_gain : sqrtf(2), rng);
     }
-    return PPO_OK;
+    return status;
 }
 
 /* Layers from .. to - 1. */
@@ -7848,26 +7850,24 @@ PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tens
 
 PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
                                 ppo_rng *rng) {
-    if (!gru || !params || !name) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gru_init: an argument is NULL");
+    if (!ppo__given("ppo_gru_init", gru && params && name)) return PPO_ERROR_ARGUMENT;
     if (strlen(name) > 100) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gru_init: the name is longer than 100");
-    if (in <= 0 || width <= 0 || width > INT_MAX / 3) {
+    if (in <= 0 || width <= 0 || width > INT_MAX / 3)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: a core of %d inputs and width %d", name, in, width);
-    }
     static const char *const part[4] = {"input.weight", "input.bias", "state.weight", "state.bias"};
     const int                rows[4] = {in, 1, width, 1};
     ppo_tensor **tensor[4] = {&gru->input_weight, &gru->input_bias, &gru->state_weight, &gru->state_bias};
+    ppo_status   status = PPO_OK;
     memset(gru, 0, sizeof *gru);
-    for (int k = 0; k < 4; ++k) {
+    gru->width = width;
+    for (int k = 0; k < 4 && !status; ++k) {
         char full[128];
         snprintf(full, sizeof full, "%s.%s", name, part[k]);
         *tensor[k] = ppo_params_add(params, full, rows[k], 3 * width);
         if (!*tensor[k]) return PPO_ERROR_MEMORY;
-        ppo_status status =
-            k % 2 || !rng ? PPO_OK : ppo_init_orthogonal(*tensor[k], 1, rng); /* biases stay 0 */
-        if (status) return status;
+        if (k % 2 == 0 && rng) status = ppo_init_orthogonal(*tensor[k], 1, rng); /* biases stay 0 */
     }
-    gru->width = width;
-    return PPO_OK;
+    return status;
 }
 
 static void ppo__sigmoid(float *x, size_t n) {
@@ -7888,65 +7888,48 @@ static int ppo__sequences_count(const ppo_sequences *sequences, int t, int rows)
     return sequences->steps ? sequences->count[t] : rows;
 }
 
-/* The states before the count rows of one step, from those after the step before (NULL: zeros). */
-static void ppo__gru_before(const float *previous, const unsigned char *start, int count, int width,
-                            float *out) {
-    for (int k = 0; k < count; ++k, out += width) {
-        if (previous && !(start && start[k])) {
-            memcpy(out, previous + ppo__at(k, width), width * sizeof(float));
-        } else {
-            memset(out, 0, width * sizeof(float));
-        }
-    }
-}
-
-/* One step of `count` rows: x are the rows x W + b; gates, inner, after and scratch (3 width) are outputs. */
-static void ppo__gru_step(const ppo_tensor *u, const ppo_tensor *c, const float *x, const float *before,
-                          int count, float *gates, float *inner, float *after, float *scratch) {
-    int w = u->rows;
-    ppo__k()->gemm(count, 3 * w, w, before, w, 1, u->data, 3 * w, c->data, 0, gates, 3 * w);
-    for (int k = 0; k < count; ++k) {
-        size_t row = ppo__at(k, w);
-        float *gate = gates + 3 * row;
-        memcpy(inner + row, gate + 2 * w, w * sizeof(float));
-        for (int j = 0; j < 2 * w; ++j) scratch[j] = gate[j] + x[3 * row + j];
-        ppo__sigmoid(scratch, 2 * (size_t)w);
-        for (int j = 0; j < w; ++j) scratch[2 * w + j] = x[3 * row + 2 * w + j] + scratch[j] * inner[row + j];
-        ppo__k()->vtanh(scratch + 2 * w, scratch + 2 * w, w);
-        memcpy(gate, scratch, 3 * w * sizeof(float));
-        for (int j = 0; j < w; ++j) {
-            after[row + j] = (1 - gate[w + j]) * gate[2 * w + j] + gate[w + j] * before[row + j];
-        }
-    }
-}
-
+/* in[0] are the rows x W + b. */
 static ppo_status ppo__gru_forward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
     const ppo_tensor    *x = node->in[0], *u = node->in[1], *c = node->in[2];
     int                  w = u->rows, rows = x->rows;
     ppo__gru_kept       *kept = (ppo__gru_kept *)ppo__tape_take(node->tape, 1, sizeof *kept);
-    float               *scratch = ppo_tape_alloc(node->tape, 3 * (size_t)w);
-    if (!kept || !scratch) return PPO_ERROR_MEMORY;
+    float               *sum = ppo_tape_alloc(node->tape, 3 * (size_t)w);
+    if (!kept || !sum) return PPO_ERROR_MEMORY;
     kept->before = ppo_tape_alloc(node->tape, ppo__at(rows, w));
     kept->gates = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w));
     kept->inner = ppo_tape_alloc(node->tape, ppo__at(rows, w));
     if (!kept->before || !kept->gates || !kept->inner) return PPO_ERROR_MEMORY;
     node->kept = kept;
-    const float *previous = sequences->state;
-    for (int t = 0, first = 0; first < rows; ++t) {
-        int    count = ppo__sequences_count(sequences, t, rows);
-        size_t at = ppo__at(first, w);
-        ppo__gru_before(previous, sequences->start ? sequences->start + first : NULL, count, w,
-                        kept->before + at);
-        ppo__gru_step(u, c, x->data + 3 * at, kept->before + at, count, kept->gates + 3 * at,
-                      kept->inner + at, node->out[0]->data + at, scratch);
-        previous = node->out[0]->data + at;
-        first += count;
+    const float *previous = sequences->state; /* NULL: zeros */
+    for (int t = 0, first = 0, count; first < rows; ++t, first += count) {
+        float *before = kept->before + ppo__at(first, w), *gates = kept->gates + 3 * ppo__at(first, w);
+        count = ppo__sequences_count(sequences, t, rows);
+        for (int k = 0; k < count; ++k) {
+            int begins = !previous || (sequences->start && sequences->start[first + k]);
+            if (begins) memset(before + ppo__at(k, w), 0, w * sizeof(float));
+            else memcpy(before + ppo__at(k, w), previous + ppo__at(k, w), w * sizeof(float));
+        }
+        ppo__k()->gemm(count, 3 * w, w, before, w, 1, u->data, 3 * w, c->data, 0, gates, 3 * w);
+        for (int k = 0; k < count; ++k) {
+            size_t       row = ppo__at(first + k, w);
+            const float *h = kept->before + row, *in = x->data + 3 * row;
+            float       *gate = kept->gates + 3 * row, *inner = kept->inner + row;
+            memcpy(inner, gate + 2 * w, w * sizeof(float));
+            for (int j = 0; j < 2 * w; ++j) sum[j] = gate[j] + in[j];
+            ppo__sigmoid(sum, 2 * (size_t)w);
+            for (int j = 0; j < w; ++j) sum[2 * w + j] = in[2 * w + j] + sum[j] * inner[j];
+            ppo__k()->vtanh(sum + 2 * w, sum + 2 * w, w);
+            memcpy(gate, sum, 3 * w * sizeof(float));
+            for (int j = 0; j < w; ++j)
+                node->out[0]->data[row + j] = (1 - gate[w + j]) * gate[2 * w + j] + gate[w + j] * h[j];
+        }
+        previous = node->out[0]->data + ppo__at(first, w);
     }
     return PPO_OK;
 }
 
-/* Slopes of one row along x W + b (dx), along h U + c (du), and directly along the state before; dh is
+/* Derivatives of one row along x W + b (dx), along h U + c (du), and directly along the state before; dh is
    that of the state after. */
 static void ppo__gru_row_backward(const float *before, const float *gate, const float *inner, const float *dh,
                                   int w, float *dx, float *du, float *dbefore) {
@@ -7962,7 +7945,7 @@ static void ppo__gru_row_backward(const float *before, const float *gate, const 
     }
 }
 
-/* Back through time: a step hands its slope to the step before it, through that step's out->grad, unless an
+/* Back through time: the derivative of a step's state is added to out->grad of the step before it, unless an
    episode began in between. */
 static void ppo__gru_backward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
@@ -7970,9 +7953,9 @@ static void ppo__gru_backward(ppo_node *node) {
     ppo_tensor          *x = node->in[0], *u = node->in[1], *c = node->in[2];
     int                  w = u->rows, rows = x->rows, steps = sequences->steps ? sequences->steps : 1;
     float               *dh = node->out[0]->grad, *dx = ppo_tape_alloc(node->tape, 3 * (size_t)w);
-    float               *du = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w)),
-          *ut = ppo_tape_alloc(node->tape, ppo__size(u));
-    float *dbefore = ppo_tape_alloc(node->tape, ppo__at(rows, w));
+    float               *du = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w));
+    float               *ut = ppo_tape_alloc(node->tape, ppo__size(u));
+    float               *dbefore = ppo_tape_alloc(node->tape, ppo__at(rows, w));
     if (!dx || !du || !ut || !dbefore) return;
     ppo__k()->transpose(w, 3 * w, u->data, 3 * w, ut, w);
     for (int t = steps - 1, end = rows; t >= 0; --t) {
@@ -7992,9 +7975,8 @@ static void ppo__gru_backward(ppo_node *node) {
         }
         end = first;
     }
-    if (u->grad) {
+    if (u->grad)
         ppo__k()->gemm(w, 3 * w, rows, kept->before, 1, w, du, 3 * w, u->grad, 3 * w, u->grad, 3 * w);
-    }
     if (c->grad) ppo__k()->column_sum(rows, 3 * w, du, 3 * w, c->grad);
 }
 
@@ -8036,37 +8018,28 @@ static int ppo__layer_sizes(int *sizes, int inputs, const int *hidden, int layer
     return n - 1;
 }
 
-static void ppo__mlp_uniform(const ppo_mlp *mlp, ppo_rng *rng) {
-    for (int k = 0; k < mlp->layers; ++k) {
-        float bound = 1 / sqrtf((float)mlp->weight[k]->rows);
-        ppo_init_uniform(mlp->weight[k], bound, rng);
-        ppo_init_uniform(mlp->bias[k], bound, rng);
+/* As PyTorch's defaults: in +- 1 / sqrt(inputs), biases, too; a core's in +- 1 / sqrt(width). */
+static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
+    const ppo_params *params = model->params;
+    float             bound = 0;
+    for (int i = 0; i < params->tensor_count; ++i) { /* a bias comes after its weight */
+        ppo_tensor *tensor = params->tensors[i];
+        int         core = strncmp(params->names[i], "core.", 5) == 0;
+        if (tensor == model->log_std) continue;
+        if (core) bound = 1 / sqrtf((float)model->core.width);
+        else if (strstr(params->names[i], ".weight")) bound = 1 / sqrtf((float)tensor->rows);
+        ppo_init_uniform(tensor, bound, rng);
     }
-}
-
-static void ppo__gru_uniform(const ppo_gru *gru, ppo_rng *rng) {
-    ppo_tensor *const tensors[4] = {gru->input_weight, gru->input_bias, gru->state_weight, gru->state_bias};
-    for (int k = 0; k < 4 && gru->width; ++k) {
-        ppo_init_uniform(tensors[k], 1 / sqrtf((float)gru->width), rng);
-    }
-}
-
-/* The log standard deviations: one per number, or of gsde one per number and feature. */
-static ppo_status ppo__actor_critic_log_std(ppo_actor_critic *model, const ppo_model_config *config) {
-    int rows = config->gsde ? model->actor.weight[model->actor.layers - 1]->rows : 1;
-    model->log_std = ppo_params_add(model->params, "actor.log_std", rows, config->action_space.n);
-    if (!model->log_std) return PPO_ERROR_MEMORY;
-    for (size_t i = 0; i < ppo__size(model->log_std); ++i) model->log_std->data[i] = config->log_std_init;
-    return PPO_OK;
 }
 
 static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_model_config *config) {
+    const ppo_space *space = &config->action_space;
     int        sizes[PPO_MAX_LAYERS + 1], activation = config->activation, layers, inputs = config->obs_size;
     int        own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
     ppo_rng    stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
     ppo_rng   *rng = config->init == PPO_ZEROS ? NULL : &stream;
     ppo_status status = PPO_OK;
-    if (config->shared_trunk && config->layers) {
+    if (model->shared) {
         layers = ppo__layer_sizes(sizes, inputs, config->hidden, config->layers, 0);
         status = ppo_mlp_init(&model->trunk, model->params, "trunk", sizes, layers, activation, activation,
                               sqrtf(2), rng);
@@ -8077,60 +8050,21 @@ static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_
         inputs = config->recurrent;
     }
     if (status) return status;
-    layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, ppo__space_outputs(&config->action_space));
+    layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, ppo__space_outputs(space));
     status = ppo_mlp_init(&model->actor, model->params, "actor", sizes, layers, activation, PPO_IDENTITY,
                           0.01f, rng);
-    if (!status && ppo__kind(&config->action_space)->continuous)
-        status = ppo__actor_critic_log_std(model, config);
+    if (!status && ppo__kind(space)->continuous) { /* per number, of gsde per number and feature */
+        model->log_std =
+            ppo_params_add(model->params, "actor.log_std", model->gsde ? sizes[layers - 1] : 1, space->n);
+        for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
+            model->log_std->data[i] = config->log_std_init;
+        if (!model->log_std) status = PPO_ERROR_MEMORY;
+    }
     if (status) return status;
     layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, 1);
     status = ppo_mlp_init(&model->critic, model->params, "critic", sizes, layers, activation, PPO_IDENTITY, 1,
                           rng);
-    if (!status && config->init == PPO_UNIFORM) {
-        ppo__mlp_uniform(&model->trunk, rng);
-        ppo__gru_uniform(&model->core, rng);
-        ppo__mlp_uniform(&model->actor, rng);
-        ppo__mlp_uniform(&model->critic, rng);
-    }
-    return status;
-}
-
-static ppo_status ppo__check_model(const ppo_model_config *config) {
-    const ppo_space *space = &config->action_space;
-    if (config->obs_size <= 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "obs_size is %d, must be above 0", config->obs_size);
-    }
-    if (config->layers < 0 || config->layers >= PPO_MAX_LAYERS) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%d hidden layers, outside 0 to %d", config->layers,
-                        PPO_MAX_LAYERS - 1);
-    }
-    if (config->recurrent < 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "recurrent is %d, must not be below 0", config->recurrent);
-    }
-    ppo_status status = ppo__check_space(space);
-    if (status) return status;
-    if (config->squash && ppo__kind(space)->continuous && !ppo__finite(space->high - space->low)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "squash needs a box of finite size, not %g to %g",
-                        (double)space->low, (double)space->high);
-    }
-    return PPO_OK;
-}
-
-PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config) {
-    if (!model || !config || (config->layers > 0 && !config->hidden)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_actor_critic_init: an argument is NULL");
-    }
-    memset(model, 0, sizeof *model);
-    ppo_status status = ppo__check_model(config);
-    if (!status) status = ppo_params_create(&model->params);
-    if (status) return status;
-    model->obs_size = config->obs_size;
-    model->action_space = config->action_space;
-    model->shared = config->shared_trunk && config->layers;
-    model->gsde = config->gsde && ppo__kind(&config->action_space)->continuous;
-    model->squash = config->squash && ppo__kind(&config->action_space)->continuous;
-    status = ppo__actor_critic_networks(model, config);
-    if (status) ppo_actor_critic_free(model);
+    if (!status && config->init == PPO_UNIFORM) ppo__init_uniform(model, rng);
     return status;
 }
 
@@ -8138,6 +8072,34 @@ PPO_DEF void ppo_actor_critic_free(ppo_actor_critic *model) {
     if (!model) return;
     ppo_params_free(model->params);
     memset(model, 0, sizeof *model);
+}
+
+PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config) {
+    if (!ppo__given("ppo_actor_critic_init", model && config && (config->layers <= 0 || config->hidden)))
+        return PPO_ERROR_ARGUMENT;
+    const ppo_space *space = &config->action_space;
+    memset(model, 0, sizeof *model);
+    if (config->obs_size <= 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "obs_size is %d, must be above 0", config->obs_size);
+    if (config->layers < 0 || config->layers >= PPO_MAX_LAYERS)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%d hidden layers, outside 0 to %d", config->layers,
+                        PPO_MAX_LAYERS - 1);
+    if (config->recurrent < 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "recurrent is %d, must not be below 0", config->recurrent);
+    ppo_status status = ppo__check_space(space);
+    if (status) return status;
+    model->obs_size = config->obs_size;
+    model->action_space = *space;
+    model->shared = config->shared_trunk && config->layers;
+    model->gsde = config->gsde && ppo__kind(space)->continuous;
+    model->squash = config->squash && ppo__kind(space)->continuous;
+    if (model->squash && !ppo__finite(space->high - space->low))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "squash needs a box of finite size, not %g to %g",
+                        (double)space->low, (double)space->high);
+    status = ppo_params_create(&model->params);
+    if (!status) status = ppo__actor_critic_networks(model, config);
+    if (status) ppo_actor_critic_free(model);
+    return status;
 }
 
 /* Generalized state-dependent exploration (Raffin 2022): number j of the action is mean_j + sum_i f_i
@@ -8521,12 +8483,10 @@ typedef struct ppo__worker {
     ppo__collector *collector;
     int             first, count; /* its environments */
     ppo_tape       *tape;
-    float          *final_obs;   /* [count][obs_size]: where truncated episodes of this step ended */
-    float          *final_state; /* recurrent: [count][width], the policy's state there */
-    int            *final_env;   /* [count]: whose they are */
-    float          *box;         /* [n]: one clipped action */
-    ppo_status      status;      /* its first failure */
-    int             moment; /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
+    float          *final_obs; /* [obs_size]: where a truncated episode ended */
+    float          *box;       /* [n]: one clipped action */
+    ppo_status      status;    /* its first failure */
+    int             moment;    /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
     char            error[PPO__ERROR_SIZE];
 } ppo__worker;
 
@@ -8601,13 +8561,6 @@ static const float *ppo__values(ppo__worker *worker, const float *obs, int rows,
     return out.value ? out.value->data : NULL;
 }
 
-/* A row of the policy's outputs must be numbers before an action is chosen. */
-static ppo_status ppo__check_policy(const ppo__envs *envs, int e, const ppo_outputs *out, int row) {
-    int n = out->policy->cols;
-    return ppo__check_numbers(out->policy->data + ppo__at(row, n), n, "policy output", envs->first + e,
-                              envs->steps[e]);
-}
-
 /* gsde: new exploration matrices at the start of a rollout and every gsde_steps. */
 static void ppo__renew_noise(ppo__worker *worker, int t) {
     ppo__collector   *collector = worker->collector;
@@ -8670,7 +8623,8 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
     for (int i = 0; i < worker->count && !status; ++i) {
         int          e = worker->first + i;
         const float *noise = collector->noise ? collector->noise + e * ppo__size(model->log_std) : NULL;
-        status = ppo__check_policy(&collector->envs, e, &out, i);
+        status = ppo__check_numbers(out.policy->data + i * n, (int)n, "policy output", e,
+                                    collector->envs.steps[e]);
         if (status) break;
         if (noise) ppo__explore(&out, i, noise, samples.actions.box + i * n);
         else ppo__choose_action(model, &out, i, &collector->action_rng[e], &samples.actions, i);
@@ -8693,66 +8647,46 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
     return status;
 }
 
-/* The reward as the critic sees it: divided by the standard deviation of the discounted return. */
-static ppo_status ppo__record_reward(ppo__collector *collector, int e, size_t at, float reward, int done) {
-    float *discounted = &collector->discounted[e];
-    collector->rollout.reward[at] = reward;
-    if (!collector->return_norm) return PPO_OK;
-    *discounted = *discounted * collector->gamma + reward;
-    ppo_status status = ppo__check_numbers(discounted, 0, "discounted return", e, collector->envs.steps[e]);
-    if (status) return status;
-    ppo_normalizer_update(&collector->seen_return[e], discounted, 1);
-    if (done) *discounted = 0;
-    collector->rollout.reward[at] = ppo__clamp((float)(reward / sqrt(collector->return_norm->var[0] + 1e-8)),
-                                               -collector->clip_reward, collector->clip_reward);
-    return PPO_OK;
-}
-
-/* Takes the actions of step t in the environments and writes what they answered into the rollout. An episode
-   that ends is noted, and the next one begun. V of the observation that its reset replaces is still needed
-   where it was truncated: those rows are collected for ppo__bootstrap(). */
-static ppo_status ppo__act(ppo__worker *worker, int t, int *finals) {
-    ppo__collector *collector = worker->collector;
-    ppo_rollout    *rollout = &collector->rollout;
-    ppo__envs      *envs = &collector->envs;
-    size_t          size = (size_t)envs->env.obs_size, width = (size_t)collector->model->core.width;
+/* Takes the actions of step t in the environments and writes what they answered into the rollout: the reward as
+   the critic sees it, flags, and where the episode was truncated V of the observation that its reset replaces.
+   An episode that ends is noted, and the next one begins. */
+static ppo_status ppo__act(ppo__worker *worker, int t) {
+    ppo__collector *c = worker->collector;
+    ppo_rollout    *rollout = &c->rollout;
+    ppo__envs      *envs = &c->envs;
+    size_t          size = (size_t)envs->env.obs_size, width = (size_t)c->model->core.width;
     ppo_status      status = PPO_OK;
     for (int e = worker->first; e < worker->first + worker->count && !status; ++e) {
         size_t      at = ppo__at(t, rollout->envs) + e;
-        ppo_action  action = ppo__action_for_env(collector->model, &rollout->actions, at, worker->box);
+        ppo_action  action = ppo__action_for_env(c->model, &rollout->actions, at, worker->box);
         ppo_outcome out;
         status = ppo__env_step(envs, e, &action, &out);
         if (status) break;
         int done = out.terminated || out.truncated;
-        status = ppo__record_reward(collector, e, at, out.reward, done);
+        rollout->reward[at] = out.reward;
         rollout->terminated[at] = out.terminated != 0;
         rollout->truncated[at] = out.truncated != 0;
         rollout->next_value[at] = 0;
-        collector->finished_return[at] = (float)envs->episode_return[e];
-        collector->finished_length[at] = done ? envs->length[e] : 0;
-        if (out.truncated && collector->critic) {
-            ppo__observe(collector, e, 0, worker->final_obs + *finals * size);
-            if (width)
-                memcpy(worker->final_state + *finals * width, collector->state + e * width,
-                       width * sizeof(float));
-            worker->final_env[(*finals)++] = e;
+        c->finished_return[at] = (float)envs->episode_return[e];
+        c->finished_length[at] = done ? envs->length[e] : 0;
+        c->start[e] = done != 0;
+        if (c->return_norm) {
+            double std = sqrt(c->return_norm->var[0] + 1e-8);
+            c->discounted[e] = c->discounted[e] * c->gamma + out.reward;
+            ppo_normalizer_update(&c->seen_return[e], &c->discounted[e], 1);
+            if (done) c->discounted[e] = 0;
+            rollout->reward[at] = ppo__clamp((float)(out.reward / std), -c->clip_reward, c->clip_reward);
         }
-        collector->start[e] = done != 0;
-        if (done && !status) status = ppo__env_reset(envs, e);
-        if (!status) ppo__observe(collector, e, 1, collector->view + e * size);
+        if (out.truncated && c->critic) {
+            ppo__observe(c, e, 0, worker->final_obs);
+            const float *value = ppo__values(worker, worker->final_obs, 1, c->state + e * width, NULL);
+            if (!value) return ppo_tape_status(worker->tape);
+            rollout->next_value[at] = value[0];
+        }
+        if (done) status = ppo__env_reset(envs, e);
+        if (!status) ppo__observe(c, e, 1, c->view + e * size);
     }
     return status;
-}
-
-/* next_value of the episodes that were truncated in step t: V of where they ended. */
-static ppo_status ppo__bootstrap(ppo__worker *worker, int t, int finals) {
-    ppo_rollout *rollout = &worker->collector->rollout;
-    const float *value =
-        finals ? ppo__values(worker, worker->final_obs, finals, worker->final_state, NULL) : NULL;
-    if (finals && !value) return ppo_tape_status(worker->tape);
-    for (int i = 0; i < finals; ++i)
-        rollout->next_value[ppo__at(t, rollout->envs) + worker->final_env[i]] = value[i];
-    return PPO_OK;
 }
 
 /* Worker k takes its environments through the rollout. Before it begins: fresh episodes where they are due, the
@@ -8776,10 +8710,8 @@ static void ppo__collect_steps(void *user, int k) {
                          collector->view + ppo__at(e, collector->envs.env.obs_size));
     }
     for (int t = 0; t < collector->rollout.steps && !status; ++t) {
-        int finals = 0;
         status = ppo__decide(worker, t);
-        if (!status) status = ppo__act(worker, t, &finals);
-        if (!status) status = ppo__bootstrap(worker, t, finals);
+        if (!status) status = ppo__act(worker, t);
     }
     if (status) ppo__worker_fail(worker, status);
 }
@@ -8898,13 +8830,9 @@ static ppo_status ppo__take_workers(ppo__collector *collector, const ppo_env *en
         worker->collector = collector;
         worker->first = (int)((int64_t)envs * k / workers);
         worker->count = (int)((int64_t)envs * (k + 1) / workers) - worker->first;
-        worker->final_obs = (float *)ppo__arena_array(memory, worker->count, env->obs_size * sizeof(float));
-        worker->final_state =
-            (float *)ppo__arena_array(memory, worker->count, collector->model->core.width * sizeof(float));
-        worker->final_env = (int *)ppo__arena_array(memory, worker->count, sizeof(int));
+        worker->final_obs = (float *)ppo__arena_array(memory, env->obs_size, sizeof(float));
         worker->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
-        if (!worker->final_obs || !worker->final_state || !worker->final_env || !worker->box)
-            return PPO_ERROR_MEMORY;
+        if (!worker->final_obs || !worker->box) return PPO_ERROR_MEMORY;
         ppo_status status = ppo_tape_create(&worker->tape);
         if (status) return status;
         collector->worker_count = k + 1;
@@ -9086,8 +9014,6 @@ static const char *const ppo__needs[][3] = {
     {"value_clip", "baseline", "yes"},
     {"huber_delta", "baseline", "yes"},
     {"entropy_schedule", "entropy_coef", NULL},
-    {"activation", "hidden", NULL},
-    {"shared_trunk", "hidden", NULL},
     {"sequence_steps", "recurrent", NULL},
     {"log_std_init", "", NULL},
     {"squash", "", NULL},
@@ -9378,7 +9304,7 @@ static int ppo__cut(ppo_trainer *trainer, int whole, int *segments) {
     }
     for (int k = 0; k < all; ++k)
         if (ppo__segment_length(trainer, k)) trainer->order[(*segments)++] = k;
-    return ppo__divide_up(*segments, trainer->minibatch.segments);
+    return *segments ? ppo__divide_up(*segments, trainer->minibatch.segments) : 0;
 }
 
 /* The samples of n segments, packed by time, the longest segments first. Returns how many. */
@@ -9486,25 +9412,6 @@ static void ppo__add_shards(void *user, int range, int from, int to) {
         ppo__k()->add(batch->shard[k].grad + at, batch->shard[0].grad + at, n);
 }
 
-/* The means over all samples from those of the shards. */
-static void ppo__mean_stats(const ppo__minibatch *batch, ppo__step_stats *all) {
-    memset(all, 0, sizeof *all);
-    all->policy.ratio_min = INFINITY;
-    for (int k = 0; k < batch->shards; ++k) {
-        const ppo__step_stats *stats = &batch->shard[k].stats;
-        float                  weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
-        all->loss += weight * stats->loss;
-        all->value_loss += weight * stats->value_loss;
-        all->entropy += weight * stats->entropy;
-        all->policy.loss += weight * stats->policy.loss;
-        all->policy.clip_fraction += weight * stats->policy.clip_fraction;
-        all->policy.approx_kl += weight * stats->policy.approx_kl;
-        all->policy.old_approx_kl += weight * stats->policy.old_approx_kl;
-        all->policy.ratio_min = ppo__min(all->policy.ratio_min, stats->policy.ratio_min);
-        all->policy.ratio_max = ppo__max(all->policy.ratio_max, stats->policy.ratio_max);
-    }
-}
-
 /* The gradient of the gathered minibatch's loss, and what it reports. */
 static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__loss_fn loss, ppo__step_stats *stats) {
     const ppo__minibatch *batch = &trainer->minibatch;
@@ -9520,7 +9427,22 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__loss_fn loss, ppo__st
     if (batch->shards > 1)
         ppo__parallel_for(ppo__grains(params->count), 1, (double)PPO__FLOAT_GRAIN * batch->shards,
                           ppo__add_shards, trainer);
-    ppo__mean_stats(batch, stats);
+
+    memset(stats, 0, sizeof *stats); /* means over all samples */
+    stats->policy.ratio_min = INFINITY;
+    for (int k = 0; k < batch->shards; ++k) {
+        const ppo__step_stats *own = &batch->shard[k].stats;
+        float                  weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
+        stats->loss += weight * own->loss;
+        stats->value_loss += weight * own->value_loss;
+        stats->entropy += weight * own->entropy;
+        stats->policy.loss += weight * own->policy.loss;
+        stats->policy.clip_fraction += weight * own->policy.clip_fraction;
+        stats->policy.approx_kl += weight * own->policy.approx_kl;
+        stats->policy.old_approx_kl += weight * own->policy.old_approx_kl;
+        stats->policy.ratio_min = ppo__min(stats->policy.ratio_min, own->policy.ratio_min);
+        stats->policy.ratio_max = ppo__max(stats->policy.ratio_max, own->policy.ratio_max);
+    }
     return PPO_OK;
 }
 
@@ -9977,7 +9899,6 @@ typedef struct ppo__player {
 /* Call ppo__arena_free() of its memory even after a failure. */
 static ppo_status ppo__player_open(ppo__player *player, ppo_agent *agent, const ppo_env *env) {
     ppo__arena *memory = &player->memory;
-    size_t      width = (size_t)agent->model.core.width;
     ppo__column columns[PPO__COLUMNS];
     ppo_rollout row;
     memset(player, 0, sizeof *player);
@@ -9991,7 +9912,8 @@ static ppo_status ppo__player_open(ppo__player *player, ppo_agent *agent, const 
     player->mask = row.mask;
     player->actions = row.actions;
     player->in_state = row.state;
-    player->state = (float *)ppo__arena_array(memory, PPO__EVAL_ENVS, width * sizeof(float));
+    player->state =
+        (float *)ppo__arena_array(memory, PPO__EVAL_ENVS, agent->model.core.width * sizeof(float));
     player->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
     return status ? status : player->state && player->box ? PPO_OK : PPO_ERROR_MEMORY;
 }
@@ -10023,7 +9945,8 @@ static ppo_status ppo__player_choose(ppo__player *player, const int *active, int
     for (int i = 0; i < n && !status; ++i) {
         if (width)
             memcpy(player->state + active[i] * width, out.state->data + i * width, width * sizeof(float));
-        status = ppo__check_policy(&player->envs, active[i], &out, i);
+        status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output",
+                                    player->envs.first + active[i], player->envs.steps[active[i]]);
         if (!status) ppo__choose_action(model, &out, i, rng, &player->actions, (size_t)i);
     }
     return status;
@@ -10042,52 +9965,40 @@ static ppo_status ppo__player_step(ppo__player *player, int e, int row, ppo_acti
     return status;
 }
 
-/* Plays an episode in each environment, to its end; those that are over drop out of the batch. */
-static ppo_status ppo__play_envs(ppo__player *player) {
-    int        active[PPO__EVAL_ENVS], n = player->envs.count;
+/* Plays an episode in each environment, to its end; those that are over drop out of the batch. watch is for a
+   single environment. */
+static ppo_status ppo__play_envs(ppo__player *player, ppo_rng *rng, ppo_watcher watch, void *user) {
+    ppo__envs *envs = &player->envs;
+    int        active[PPO__EVAL_ENVS], n = envs->count;
+    ppo_action action;
+    ppo_frame  frame;
     ppo_status status = PPO_OK;
     memset(player->state, 0, ppo__at(PPO__EVAL_ENVS, player->agent->model.core.width) * sizeof(float));
+    memset(&frame, 0, sizeof frame);
+    frame.state = envs->state;
+    frame.obs = envs->obs;
     for (int e = 0; e < n && !status; ++e) {
         active[e] = e;
-        status = ppo__env_reset(&player->envs, e);
+        status = ppo__env_reset(envs, e);
     }
     while (n && !status) {
         int still = 0;
-        status = ppo__player_choose(player, active, n, NULL);
+        if (watch && watch(&frame, user)) return PPO_OK;
+        status = ppo__player_choose(player, active, n, rng);
         for (int i = 0; i < n && !status; ++i) {
-            ppo_action  action;
             ppo_outcome outcome;
             status = ppo__player_step(player, active[i], i, &action, &outcome);
-            if (!status && !outcome.terminated && !outcome.truncated) active[still++] = active[i];
+            if (!outcome.terminated && !outcome.truncated) active[still++] = active[i];
+            frame.step = envs->length[0];
+            frame.action = &action;
+            frame.reward = outcome.reward;
+            frame.total = (float)envs->episode_return[0];
+            frame.terminated = outcome.terminated;
+            frame.truncated = outcome.truncated;
         }
         n = still;
     }
-    return status;
-}
-
-/* One episode in environment 0 of the player. */
-static ppo_status ppo__play_one(ppo__player *player, ppo_rng *rng, ppo_watcher watch, void *user) {
-    const int  only = 0;
-    ppo_frame  frame;
-    ppo_action action;
-    ppo_status status = ppo__env_reset(&player->envs, 0);
-    memset(&frame, 0, sizeof frame);
-    memset(player->state, 0, player->agent->model.core.width * sizeof(float));
-    frame.state = player->envs.state;
-    frame.obs = player->envs.obs;
-    while (!status) {
-        ppo_outcome outcome;
-        if ((watch && watch(&frame, user)) || frame.terminated || frame.truncated) return PPO_OK;
-        status = ppo__player_choose(player, &only, 1, rng);
-        if (!status) status = ppo__player_step(player, 0, 0, &action, &outcome);
-        if (status) break;
-        frame.step = player->envs.length[0];
-        frame.action = &action;
-        frame.reward = outcome.reward;
-        frame.total = (float)player->envs.episode_return[0];
-        frame.terminated = outcome.terminated;
-        frame.truncated = outcome.truncated;
-    }
+    if (!status && watch) watch(&frame, user);
     return status;
 }
 
@@ -10098,7 +10009,7 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
     ppo_status  status = ppo__player_open(&player, agent, env);
     if (!status) {
         status = ppo__envs_open(&player.envs, env, 1, seed, PPO_STREAM_EVALUATE, 0);
-        if (!status) status = ppo__play_one(&player, sample ? &rng : NULL, watch, user);
+        if (!status) status = ppo__play_envs(&player, sample ? &rng : NULL, watch, user);
         if (!status && total) *total = (float)player.envs.episode_return[0];
         ppo__envs_free(&player.envs);
     }
@@ -10114,7 +10025,7 @@ static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episod
     for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
         int count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
         status = ppo__envs_open(&player.envs, env, count, seed, PPO_STREAM_EVALUATE, first);
-        if (!status) status = ppo__play_envs(&player);
+        if (!status) status = ppo__play_envs(&player, NULL, NULL, NULL);
         for (int e = 0; e < count && !status; ++e) {
             returns[first + e] = (float)player.envs.episode_return[e];
             lengths[first + e] = (float)player.envs.length[e];

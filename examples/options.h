@@ -123,7 +123,10 @@ static void print_help(const options *o) {
         for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
         ppo_config_get(&o->config, field->name, value, sizeof value);
         printf("  --%-24s %s [%s; ", name, field->help, value);
-        if (field->choices) printf("%s]\n", field->choices);
+        if (field->choices) { /* a schedule of one's own is a function: no command line can give it */
+            const char *custom = strstr(field->choices, "|custom");
+            printf("%.*s]\n", custom ? (int)(custom - field->choices) : 1000, field->choices);
+        }
         else if (field->max >= 1e9) printf("%g or more]\n", field->min);
         else printf("%g to %.9g]\n", field->min, field->max);
     }
@@ -211,6 +214,25 @@ static int find_environment(const options *o, const char *file) {
     return -1;
 }
 
+/* What the environment's row, a preset or a file has set, and the command line has made useless, gets its default:
+   the library refuses settings without effect. Those of the command line itself stay, to be refused. */
+static ppo_status drop_useless(options *o, const ppo_config *before, int keep_network) {
+    const ppo_settings *all = ppo_config_settings();
+    const ppo_config    usual = ppo_config_default();
+    ppo_status          status = PPO_OK;
+    for (int i = 0; i < all->count && !status; i++) {
+        const char *name = all->field[i].name;
+        char        was[1024], is[1024];
+        status = ppo_config_get(before, name, was, sizeof was);
+        if (!status) status = ppo_config_get(&o->config, name, is, sizeof is);
+        if (status || strcmp(was, is) || !ppo_config_check_effect(&o->config, &o->env, name)) continue;
+        if (keep_network && all->field[i].kind == PPO_FIELD_NETWORK) continue;
+        ppo_config_get(&usual, name, is, sizeof is);
+        status = ppo_config_set(&o->config, name, is);
+    }
+    return status;
+}
+
 /* Everything from the command line. 0 if it worked. */
 static int read_options(options *o, int argc, char **argv) {
     memset(o, 0, sizeof *o);
@@ -229,7 +251,10 @@ static int read_options(options *o, int argc, char **argv) {
     if (!from) status = ppo_config_set_all(&o->config, environments[row].settings);
     if (!status && o->preset) status = ppo_config_preset(&o->config, o->preset);
     if (!status && o->kernels) status = ppo_use_kernels(o->kernels);
-    return status ? fail("%s", ppo_last_error()) : parse(o, argc, argv, 1);
+    ppo_config before = o->config;
+    if (!status && parse(o, argc, argv, 1)) return 1;
+    if (!status) status = drop_useless(o, &before, from != NULL);
+    return status ? fail("%s", ppo_last_error()) : 0;
 }
 
 #endif

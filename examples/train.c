@@ -16,7 +16,7 @@
 enum { MAX_POINTS = 1024 };
 
 typedef struct history { /* the learning curve */
-    long  stride;        /* iterations per point */
+    int64_t stride;        /* iterations per point */
     int   points;
     float x[MAX_POINTS], y[MAX_POINTS];
 } history;
@@ -92,17 +92,17 @@ static const char *json_number(char text[64], float x) { /* JSON has no NaN */
 }
 
 /* steps: of the whole run; done: in these seconds. */
-static int report(const options *o, const ppo_evaluation *e, long steps, long done, double seconds) {
+static int report(const options *o, const ppo_evaluation *e, int64_t steps, int64_t done, double seconds) {
     char   mean[64], std[64];
     double speed = seconds > 0 ? (double)done / seconds : 0;
     if (o->json) {
-        printf("{\"env\":\"%s\",\"seed\":%llu,\"steps\":%ld,\"seconds\":%.2f,\"steps_per_second\":%.0f,"
+        printf("{\"env\":\"%s\",\"seed\":%llu,\"steps\":%lld,\"seconds\":%.2f,\"steps_per_second\":%.0f,"
                "\"eval_mean_return\":%s,\"eval_std_return\":%s,\"eval_episodes\":%d}\n",
-               o->env.name, (unsigned long long)o->config.seed, steps, seconds, speed,
+               o->env.name, (unsigned long long)o->config.seed, (long long)steps, seconds, speed,
                json_number(mean, e->mean_return), json_number(std, e->std_return), e->episodes);
     } else {
-        printf("eval: mean return %.1f +- %.1f over %d episodes, %ld steps in %.2f s\n", e->mean_return,
-               e->std_return, e->episodes, done, seconds);
+        printf("eval: mean return %.1f +- %.1f over %d episodes, %lld steps in %.2f s\n", e->mean_return,
+               e->std_return, e->episodes, (long long)done, seconds);
     }
     return fflush(stdout) || ferror(stdout) ? fail("the results could not be written") : 0;
 }
@@ -115,6 +115,7 @@ int main(int argc, char **argv) {
         print_help(&o);
         return fflush(stdout) ? fail("the help could not be written") : 0;
     }
+    setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* in one file or pipe, lines of stdout and stderr stay in order */
     signal(SIGINT, on_interrupt);
     if (o.watch) return watch(&o);
 
@@ -123,12 +124,12 @@ int main(int argc, char **argv) {
     ppo_evaluation e = {PPO_OK, 0, 0, 0, 0, 0, 0};
     double         begin = ppo_clock();
     ppo_status     status = start(&o, &agent, &trainer);
-    long           before = ppo_trainer_steps(trainer);
+    int64_t        before = ppo_trainer_steps(trainer);
     if (!status && !o.no_train && !o.quiet && ppo_trainer_done(trainer))
         fprintf(stderr, "all %lld steps are done: --total-steps with more goes on\n", (long long)o.config.total_steps);
     if (!status) status = o.no_train ? store(&o, agent, trainer) : train(&o, agent, trainer, &h);
     double seconds = ppo_clock() - begin;
-    long   steps = ppo_trainer_steps(trainer);
+    int64_t steps = ppo_trainer_steps(trainer);
     int    cut_short = interrupted && !ppo_trainer_done(trainer);
     ppo_trainer_free(trainer);
     signal(SIGINT, SIG_DFL); /* the evaluation ends at once */

@@ -69,6 +69,9 @@ check refuses_a_mistyped_flag                is_refused 'no flag --quite, see --
 check refuses_a_mistyped_setting             is_refused 'no flag --gama, see --help' --gama 0.9
 check refuses_to_evaluate_what_never_learned is_refused 'no-train needs --load or --resume' --no-train
 
+check refuses_a_setting_without_effect       is_refused 'gsde_steps is 4, but has no effect: gsde is no' --gsde-steps 4
+check refuses_a_box_setting_of_choices       is_refused 'squash is yes, but has no effect' --squash yes
+
 # --- help ---------------------------------------------------------------------------------------------------------
 
 flags() { sed -n 's/^  --\([a-z0-9-]*\) .*/\1/p' $work/help; }
@@ -92,6 +95,9 @@ help_shows_defaults() {
         grep -q -e '--objective .*\[clip; .*kl' $work/help
 }
 check help_shows_defaults_and_ranges help_shows_defaults
+
+no_function() { grep -q -e '--clip-schedule .*; constant|linear|cosine\]' $work/help && ! grep -q custom $work/help; }
+check help_offers_no_schedule_that_needs_a_function no_function
 
 help_is_aligned() { ! grep '^  --' $work/help | grep -v '^  --[a-z].\{23\} [^ ]'; }
 check help_has_its_descriptions_in_one_column help_is_aligned
@@ -135,6 +141,8 @@ check underscores_work                    same_result --total_steps 4096 --eval-
 check a_rerun_repeats_itself              same_result $short
 check threads_change_nothing              same_result $short --threads 2
 check the_last_of_two_values_wins         same_result --seed 7 $short --seed 1
+useless_row() { train --env Pendulum-v1 --gsde no --steps 4096 --eval-episodes 1 --quiet --json && [ $status -eq 0 ]; }
+check settings_of_a_row_that_a_flag_made_useless_are_dropped useless_row
 check the_seed_matters                    other_result $short --seed 2
 check an_odd_minibatch_size_works         other_result $short --minibatch-size 100
 

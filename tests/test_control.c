@@ -1,4 +1,4 @@
-/* Section 13: the training loop, its promises (same bits, no allocation, ratio 1), settings, evaluation. */
+/* Section 15: the training loop, its promises (same bits, no allocation, ratio 1), settings, evaluation. */
 #include "../ppo.h"
 
 #include "../examples/envs/cartpole.h"
@@ -75,8 +75,8 @@ static int check_first_ratio(const ppo_progress *p, void *user) {
     (void)user;
     ratios_checked++;
     if (p->first_ratio_min != 1.0f || p->first_ratio_max != 1.0f)
-        fail_msg("ratios from %.9g to %.9g at iteration %ld with %s kernels", (double)p->first_ratio_min,
-                 (double)p->first_ratio_max, p->iteration, ppo_kernels_name());
+        fail_msg("ratios from %.9g to %.9g at iteration %lld with %s kernels", (double)p->first_ratio_min,
+                 (double)p->first_ratio_max, (long long)p->iteration, ppo_kernels_name());
     assert_true(p->approx_kl != 0); /* there was some training, else 1 would be easy */
     return 0;
 }
@@ -485,8 +485,9 @@ static void an_iteration_is_the_algorithm_written_out_with_the_building_blocks(v
         cfg.minibatch_size = i / 3 % 2 ? 128 * large : large > 1 ? 256 : 32;
         cfg.rollout_steps *= large, cfg.total_steps *= large;
         cfg.epochs = 5, cfg.learning_rate = 0.02f, cfg.objective = i % 3;
-        cfg.clip_low = 0.1f, cfg.clip_high = 0.15f, cfg.kl_coef = 0.7f;
-        cfg.dual_clip = i % 4 == 3 ? 1.05f : 0;
+        cfg.clip_low = 0.1f, cfg.clip_high = 0.15f;
+        if (cfg.objective == PPO_KL_PENALTY) cfg.kl_coef = 0.7f;
+        if (cfg.objective == PPO_CLIP) cfg.dual_clip = i % 4 == 3 ? 1.05f : 0;
         cfg.value_clip = i % 5 == 0 ? 0.05f : 0, cfg.value_coef = 0.3f, cfg.entropy_coef = 0.02f;
         cfg.normalize_advantage = i % 7 != 0, cfg.weight_decay = 0.1f, cfg.max_grad_norm = 0.2f;
         cfg.shared_trunk = i / 6 % 2, cfg.learning_rate_schedule = PPO_COSINE, cfg.clip_schedule = PPO_LINEAR;
@@ -590,6 +591,7 @@ static void actions_lie_within_their_space(void **state) {
     int        count[3] = {0}, edges = 0;
     cfg.log_std_init = 1; /* wide: most samples must be clipped */
     assert_ok(ppo_agent_create(&box, &cfg, &a));
+    cfg.log_std_init = 0;
     assert_ok(ppo_agent_create(&discrete, &cfg, &b));
     for (int i = 0; i < 2000; i++) {
         float obs[2] = {ppo_rng_normal(&rng), ppo_rng_normal(&rng)};
@@ -892,6 +894,151 @@ static void settings_that_do_not_go_together_are_refused(void **state) {
     assert_null(agent);
 }
 
+static void huge_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    ticks_step(state, rng, action, obs, out);
+    out->reward = 3e38f;
+}
+
+/* Only what differs from its default and cannot matter. What would make it matter is in the sentence. */
+static void settings_without_effect_are_refused(void **state) {
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"gsde_steps=4", "gsde_steps is 4|gsde is no"},
+        {"objective=unclipped dual_clip=3", "dual_clip is 3|objective is unclipped"},
+        {"kl_coef=2", "kl_coef is 2|objective is clip"},
+        {"adaptive_kl_target=0.01", "adaptive_kl_target is 0.01|objective is clip"},
+        {"baseline=no value_coef=1", "value_coef is 1|baseline is no"},
+        {"baseline=no value_clip=0.2", "value_clip|baseline"},
+        {"baseline=no huber_delta=1", "huber_delta|baseline"},
+        {"baseline=no critic_learning_rate=1e-3", "critic_learning_rate|baseline"},
+        {"entropy_schedule=linear", "entropy_schedule is linear|entropy_coef is 0"},
+        {"sequence_steps=8", "sequence_steps is 8|recurrent is 0"},
+        {"clip_obs=5", "clip_obs is 5|normalize_obs is no"},
+        {"clip_reward=5", "clip_reward is 5|normalize_reward is no"},
+        {"squash=yes", "squash is yes|discrete 3"},
+        {"gsde=yes", "gsde is yes|discrete 3"},
+        {"log_std_init=-1", "log_std_init is -1|discrete 3"}};
+    static const char *const right[] = {
+        "",
+        "gsde=yes gsde_steps=4 squash=yes log_std_init=-1",
+        "dual_clip=3 clip_low=0.1",
+        "objective=kl-penalty kl_coef=2 adaptive_kl_target=0.01",
+        "value_coef=1 value_clip=0.2 huber_delta=1 critic_learning_rate=1e-3",
+        "entropy_schedule=linear entropy_coef=0.01",
+        "recurrent=4 sequence_steps=8",
+        "normalize_obs=yes clip_obs=5 normalize_reward=yes clip_reward=5",
+        "kl_coef=1 sequence_steps=32 gsde_steps=0 squash=no baseline=no"};
+    ppo_env      env = walk_env(), box = reach_env();
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    for (int i = 0; i < COUNT(wrong); i++) {
+        ppo_config cfg = tiny_config();
+        assert_ok(ppo_config_set_all(&cfg, wrong[i][0]));
+        assert_ok(ppo_config_check(&cfg));
+        assert_fails(ppo_config_check_effect(&cfg, &env, NULL), PPO_ERROR_ARGUMENT, wrong[i][1]);
+        assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, wrong[i][1]);
+        assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, wrong[i][1]);
+    }
+    for (int i = 0; i < COUNT(right); i++) {
+        ppo_config cfg = tiny_config();
+        assert_ok(ppo_config_set_all(&cfg, right[i]));
+        assert_ok(ppo_config_check_effect(&cfg, &box, NULL));
+    }
+    ppo_config cfg = tiny_config(), later = cfg;
+    cfg.gsde = 1;
+    assert_ok(ppo_config_check_effect(&cfg, NULL, NULL)); /* the action space is not known */
+    assert_ok(ppo_config_check_effect(&cfg, &env, "gsde-steps"));
+    assert_fails(ppo_config_check_effect(&cfg, &env, "gsde"), PPO_ERROR_ARGUMENT, "gsde is yes");
+    assert_fails(ppo_config_check_effect(&cfg, &env, "nonsense"), PPO_ERROR_ARGUMENT, "nonsense");
+    assert_fails(ppo_config_check_effect(NULL, &env, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_ok(ppo_agent_create(&env, &later, &agent)); /* a trainer may have other settings than its agent */
+    later.kl_coef = 2;
+    assert_fails(ppo_trainer_create(&env, &later, agent, &trainer), PPO_ERROR_ARGUMENT, "kl_coef|objective");
+    later.objective = PPO_KL_PENALTY;
+    assert_ok(ppo_trainer_create(&env, &later, agent, &trainer));
+    assert_ok(ppo_trainer_save(trainer, "build/effect.safetensors"));
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    later.objective = PPO_CLIP; /* a run that is resumed may be older than this rule */
+    assert_ok(ppo_trainer_resume("build/effect.safetensors", &env, &later, &agent, &trainer));
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
+static void a_reward_that_is_too_large_is_told_as_such(void **state) {
+    (void)state;
+    static const struct {
+        float       reward;
+        int         normalize; /* which makes the reward small */
+        const char *words;
+    } cases[] = {{3e38f, 0, "rewards are too large|environment 2"}, /* its square is infinite */
+                 {-1e30f, 0, "rewards are too large|environment 2"},
+                 {3e38f, 1, NULL},
+                 {1e15f, 0, NULL},
+                 {INFINITY, 1, "reward is infinite|environment 2, step 4"},
+                 {NAN, 0, "reward is NaN|environment 2, step 4"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_env    env = ticks_env(15);
+        ppo_config cfg = eight_environments(0);
+        ppo_agent *agent = NULL;
+        cfg.normalize_reward = cases[i].normalize;
+        ticks_plan.fault_at[2] = 4, ticks_plan.reward = cases[i].reward;
+        if (cases[i].words)
+            assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_NUMERIC, cases[i].words);
+        else assert_ok(ppo_train(&env, &cfg, &agent));
+        ppo_agent_free(agent);
+    }
+    ppo_env    env = ticks_env(15);
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = trained(&env, &cfg);
+    env.step = huge_step; /* each is a number, their sum is not */
+    assert_fails(ppo_evaluate(agent, &env, 3, 1).status, PPO_ERROR_NUMERIC, "3e+38 is too large|environment 0, step 2");
+    ppo_agent_free(agent);
+}
+
+static void an_agent_is_of_the_environment_that_it_was_trained_on_last(void **state) {
+    (void)state;
+    ppo_env      first = walk_env(), second = walk_env();
+    ppo_config   cfg = tiny_config();
+    ppo_agent   *agent = NULL, *back = NULL;
+    ppo_trainer *trainer = NULL;
+    first.name = "first", second.name = "second";
+    assert_ok(ppo_agent_create(&first, &cfg, &agent));
+    assert_string_equal(agent->environment, "first");
+    assert_ok(ppo_trainer_create(&second, &cfg, agent, &trainer));
+    assert_string_equal(agent->environment, "second");
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    assert_ok(ppo_trainer_save(trainer, "build/second.safetensors"));
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    assert_fails(ppo_trainer_resume("build/second.safetensors", &first, NULL, &back, &trainer), PPO_ERROR_FILE,
+                 "second|first");
+    assert_ok(ppo_trainer_resume("build/second.safetensors", &second, NULL, &back, &trainer));
+    ppo_trainer_free(trainer);
+    ppo_agent_free(back);
+}
+
+static void what_cannot_be_created_is_null(void **state) {
+    (void)state;
+    ppo_env      env = walk_env();
+    ppo_config   cfg = tiny_config(), wrong = cfg;
+    ppo_agent   *agent = NULL, *none = (ppo_agent *)&env;
+    ppo_trainer *trainer = (ppo_trainer *)&env;
+    wrong.epochs = 0;
+    assert_fails(ppo_agent_create(NULL, &cfg, &none), PPO_ERROR_ARGUMENT, "environment");
+    assert_null(none);
+    none = (ppo_agent *)&env;
+    assert_fails(ppo_agent_create(&env, &wrong, &none), PPO_ERROR_ARGUMENT, "epochs");
+    assert_null(none);
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_fails(ppo_trainer_create(&env, &cfg, NULL, &trainer), PPO_ERROR_ARGUMENT, "agent");
+    assert_null(trainer);
+    trainer = (ppo_trainer *)&env;
+    assert_fails(ppo_trainer_create(&env, &wrong, agent, &trainer), PPO_ERROR_ARGUMENT, "epochs");
+    assert_null(trainer);
+    ppo_agent_free(agent);
+}
+
 static void null_pointers_are_refused(void **state) {
     (void)state;
     ppo_env      env = walk_env(), other = reach_env();
@@ -900,7 +1047,7 @@ static void null_pointers_are_refused(void **state) {
     ppo_trainer *trainer = NULL;
     assert_fails(ppo_train(NULL, &cfg, &agent), PPO_ERROR_ARGUMENT, "environment|NULL");
     assert_fails(ppo_train(&env, NULL, &agent), PPO_ERROR_ARGUMENT, "configuration|NULL");
-    assert_fails(ppo_train(&env, &cfg, NULL), PPO_ERROR_ARGUMENT, "agent|NULL");
+    assert_fails(ppo_train(&env, &cfg, NULL), PPO_ERROR_ARGUMENT, "ppo_train|NULL");
     assert_fails(ppo_agent_create(NULL, &cfg, &agent), PPO_ERROR_ARGUMENT, "environment|NULL");
     assert_fails(ppo_agent_create(&env, NULL, &agent), PPO_ERROR_ARGUMENT, "configuration|NULL");
     assert_fails(ppo_agent_create(&env, &cfg, NULL), PPO_ERROR_ARGUMENT, "agent|NULL");
@@ -1073,6 +1220,11 @@ static void a_text_that_does_not_fit_is_an_error_not_another_number(void **state
                      PPO_ERROR_ARGUMENT); /* "64," would read as a list */
     assert_ok(ppo_config_get(&c, "hidden", text, 6));
     assert_string_equal(text, "64,64");
+    c.hidden_layers = PPO_MAX_LAYERS + 1; /* more than there are */
+    char room[2048];
+    assert_fails(ppo_config_get(&c, "hidden", room, sizeof room), PPO_ERROR_ARGUMENT, "hidden_layers is 65");
+    c.hidden_layers = -1;
+    assert_fails(ppo_config_get(&c, "hidden", room, sizeof room), PPO_ERROR_ARGUMENT, "hidden_layers is -1");
 }
 
 static void an_agent_is_refused_where_its_actions_would_not_fit(void **state) {
@@ -1083,8 +1235,9 @@ static void an_agent_is_refused_where_its_actions_would_not_fit(void **state) {
     ppo_trainer *trainer = NULL;
     narrow.action_space.high *= 0.5f;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
-    assert_fails(ppo_evaluate(agent, &narrow, 1, 1).status, PPO_ERROR_ARGUMENT, "actions are in");
-    assert_fails(ppo_trainer_create(&narrow, &cfg, agent, &trainer), PPO_ERROR_ARGUMENT, "actions are in");
+    assert_fails(ppo_evaluate(agent, &narrow, 1, 1).status, PPO_ERROR_ARGUMENT, "box 2 -1 1)|box 2 -1 0.5)");
+    assert_fails(ppo_trainer_create(&narrow, &cfg, agent, &trainer), PPO_ERROR_ARGUMENT,
+                 "box 2 -1 1)|box 2 -1 0.5)");
     env.state_size = (size_t)-1;
     assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "state_size");
     ppo_agent_free(agent);
@@ -1306,6 +1459,10 @@ int main(void) {
         cmocka_unit_test(every_setting_has_a_field_with_a_help_text),
         cmocka_unit_test(the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_refused_by_name),
         cmocka_unit_test(settings_that_do_not_go_together_are_refused),
+        cmocka_unit_test(settings_without_effect_are_refused),
+        cmocka_unit_test_teardown(a_reward_that_is_too_large_is_told_as_such, ticks_plan_clear),
+        cmocka_unit_test(an_agent_is_of_the_environment_that_it_was_trained_on_last),
+        cmocka_unit_test(what_cannot_be_created_is_null),
         cmocka_unit_test(null_pointers_are_refused),
         cmocka_unit_test(every_setting_survives_being_written_and_read_as_text),
         cmocka_unit_test(settings_are_read_from_words_and_numbers),

@@ -358,6 +358,7 @@ static void policies_without_memory_keep_no_states(void **state) {
     ppo_config   cfg = several(1);
     ppo_agent   *agent = NULL;
     ppo_trainer *trainer = NULL;
+    cfg.sequence_steps = ppo_config_default().sequence_steps;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
     assert_ok(ppo_trainer_iterate(trainer, NULL));
@@ -758,7 +759,7 @@ static void remembering_a_bit_is_learned_with_memory_and_not_without(void **stat
         ppo_config cfg = ppo_config_default();
         cfg.total_steps = 16000, cfg.num_envs = 8, cfg.rollout_steps = 64, cfg.minibatch_size = 128;
         cfg.epochs = 6, cfg.learning_rate = 0.01f, cfg.hidden[0] = 16, cfg.hidden_layers = 1;
-        cfg.recurrent = recurrent, cfg.sequence_steps = 16;
+        cfg.recurrent = recurrent, cfg.sequence_steps = recurrent ? 16 : cfg.sequence_steps;
         ppo_agent *agent = trained(&env, &cfg);
         float      told = ppo_evaluate(agent, &env, 200, 1).mean_return;
         if (recurrent) assert_true(told > 0.97f);

@@ -63,8 +63,8 @@ static int check_first_ratio(const ppo_progress *p, void *user) {
     (void)user;
     ratios_checked++;
     if (p->first_ratio_min != 1.0f || p->first_ratio_max != 1.0f)
-        fail_msg("kind %d: ratios from %.9g to %.9g at iteration %ld with %s kernels", ratios_kind,
-                 (double)p->first_ratio_min, (double)p->first_ratio_max, p->iteration, ppo_kernels_name());
+        fail_msg("kind %d: ratios from %.9g to %.9g at iteration %lld with %s kernels", ratios_kind,
+                 (double)p->first_ratio_min, (double)p->first_ratio_max, (long long)p->iteration, ppo_kernels_name());
     assert_true(p->gradient_steps == p->iteration || p->approx_kl != 0); /* there was some training */
     return 0;
 }
@@ -645,7 +645,7 @@ static void squashed_and_state_dependent_policies_learn_to_reach(void **state) {
         ppo_agent *agent = NULL;
         cfg.total_steps = 16000, cfg.rollout_steps = 128, cfg.epochs = 4, cfg.learning_rate = 3e-3f;
         cfg.hidden[0] = 16, cfg.hidden_layers = 1, cfg.log_std_init = i & 2 ? -1.5f : -0.5f;
-        cfg.squash = i & 1, cfg.gsde = i >> 1, cfg.gsde_steps = 8;
+        cfg.squash = i & 1, cfg.gsde = i >> 1, cfg.gsde_steps = cfg.gsde ? 8 : 0;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         float before = ppo_evaluate(agent, &env, 50, 1).mean_return;
         assert_ok(ppo_train(&env, &cfg, &agent));

@@ -1,4 +1,4 @@
-/* Section 13's variants of the algorithm: penalties that adapt, schedules, a critic of another pace or none at
+/* Section 15's variants of the algorithm: penalties that adapt, schedules, a critic of another pace or none at
    all, and the presets that put them together. */
 #include "../ppo.h"
 
@@ -112,14 +112,13 @@ static void without_a_target_the_penalty_stays_and_no_kl_is_reported(void **stat
     (void)state;
     ppo_env    env = walk_env();
     ppo_config cfg = eight_environments(0);
-    cfg.kl_coef = 0.75f;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         cfg.objective = i == 0 ? PPO_KL_PENALTY : PPO_CLIP;
-        cfg.adaptive_kl_target = i == 2 ? 0.01f : 0; /* which clipping does not ask for */
+        cfg.kl_coef = i == 0 ? 0.75f : 1;
         log_of_run log = run_with_log(&env, cfg, 0);
         for (int n = 0; n < log.calls; n++) {
             assert_nan(log.p[n].kl);
-            assert_true(log.p[n].kl_coef == 0.75f);
+            assert_true(log.p[n].kl_coef == cfg.kl_coef);
         }
     }
 }
@@ -145,7 +144,7 @@ static void a_rollout_keeps_the_outputs_of_the_policy_for_a_penalty_alone(void *
         ppo_env    env = i / 2 == 0 ? fenced_env() : reach_env();
         ppo_config cfg = eight_environments(0);
         cfg.objective = i % 2 ? PPO_KL_PENALTY : PPO_CLIP, cfg.learning_rate = 0, cfg.gsde = i / 2 == 2;
-        cfg.adaptive_kl_target = 0.01f;
+        cfg.adaptive_kl_target = i % 2 ? 0.01f : 0;
         bench        b = start_bench(&env, &cfg);
         ppo_progress p;
         assert_ok(ppo_trainer_iterate(b.trainer, &p));
@@ -388,22 +387,78 @@ static void without_a_critic_the_advantage_is_the_discounted_return_that_followe
         memcpy(before, b.agent->model.params->data, b.agent->model.params->count * sizeof(float));
         assert_ok(ppo_trainer_iterate(b.trainer, &p));
         const ppo_rollout *r = b.rollout;
-        double             mean = 0;
+        double             sum = 0;
+        int                count = 0;
         for (int e = 0; e < 8; e++) {
             double to_go = 0;
+            int    ended = 0;
             for (int t = 15; t >= 0; t--) {
                 int at = 8 * t + e;
-                if (r->terminated[at] || r->truncated[at]) to_go = 0;
+                if (r->terminated[at] || r->truncated[at]) to_go = 0, ended = 1;
                 to_go = r->reward[at] + 0.9f * to_go;
                 assert_true(fabs(r->advantage[at] - to_go) < 1e-5 * fmax(1, fabs(to_go)));
-                mean += to_go / 128;
+                if (ended) sum += to_go, count++; /* what followed the others is not known yet */
             }
         }
-        assert_true(fabs(p.policy_loss + mean) <
-                    1e-5); /* one step on all of it, neither shifted nor scaled */
+        assert_in_range(count, 1, 127);
+        /* one step on all of these, neither shifted nor scaled */
+        assert_true(fabs(p.policy_loss + sum / count) < 1e-5);
         assert_true(p.value_loss == 0 && p.gradient_steps == 1);
         assert_true(moved(&b, before, "critic.") == 0 && moved(&b, before, "actor.") > 1e-4);
         drop_bench(&b);
+    }
+}
+
+/* Whole episodes alone are learned from, also by policies with memory, in minibatches of any size. */
+static void without_a_critic_unfinished_episodes_are_left_out(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        ppo_env    env = ticks_env(i % 2 ? 40 : 7); /* every reward is 1; longer or shorter than a rollout */
+        ppo_config cfg = eight_environments(0);
+        float      before[1024];
+        assert_ok(ppo_config_preset(&cfg, "reinforce"));
+        cfg.gamma = 1, cfg.total_steps = 128 * 3, cfg.normalize_advantage = i / 2 == 2;
+        if (i / 2) cfg.recurrent = 3, cfg.sequence_steps = 5, cfg.minibatch_size = 20;
+        bench        b = start_bench(&env, &cfg);
+        ppo_params  *params = b.agent->model.params;
+        ppo_progress p;
+        assert_true(params->count <= COUNT(before));
+        for (int k = 0; k < 3; k++) {
+            memcpy(before, params->data, params->count * sizeof(float));
+            assert_ok(ppo_trainer_iterate(b.trainer, &p));
+            int ends = 0, first = k * 16; /* all environments are alike; steps 40 and 80, or 7, 14, ... end */
+            for (int t = first; t < first + 16; t++) ends += (t + 1) % (i % 2 ? 40 : 7) == 0;
+            assert_int_equal(p.epochs, ends > 0);
+            assert_int_equal(bits_differ(before, params->data, params->count), ends > 0);
+            assert_true(isfinite(p.policy_loss) && isfinite(p.loss));
+            if (!ends) assert_true(p.policy_loss == 0 && p.entropy == 0);
+            /* two whole episodes of 7 in the first rollout: returns 7, 6, ..., 1 twice */
+            if (i == 0 && k == 0) assert_close(p.policy_loss, -4, 1e-5);
+        }
+        drop_bench(&b);
+    }
+}
+
+static void without_a_critic_its_values_do_not_matter(void **state) {
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        ppo_env    env = walk_env();
+        ppo_config cfg = eight_environments(0);
+        assert_ok(ppo_config_preset(&cfg, "reinforce"));
+        cfg.shared_trunk = shared;
+        bench b[2];
+        for (int k = 0; k < 2; k++) {
+            b[k] = start_bench(&env, &cfg);
+            ppo_params *params = b[k].agent->model.params;
+            for (int i = 0; i < params->tensor_count && k; i++)
+                if (strncmp(params->names[i], "critic.", 7) == 0) params->tensors[i]->data[0] = NAN;
+            assert_ok(ppo_trainer_iterate(b[k].trainer, NULL));
+        }
+        for (int i = 0; i < 128; i++) assert_true(b[1].rollout->value[i] == 0 && b[1].rollout->next_value[i] == 0);
+        assert_false(bits_differ(b[0].agent->model.actor.weight[0]->data, b[1].agent->model.actor.weight[0]->data,
+                                 (size_t)b[0].agent->model.actor.weight[0]->cols));
+        drop_bench(&b[0]);
+        drop_bench(&b[1]);
     }
 }
 
@@ -459,8 +514,9 @@ static void the_reported_deviation_is_that_of_the_policy(void **state) {
     (void)state;
     ppo_env    reach = reach_env(), walk = walk_env();
     ppo_config cfg = eight_environments(0);
-    cfg.log_std_init = -1, cfg.learning_rate = 0;
+    cfg.learning_rate = 0;
     assert_true(run_with_log(&walk, cfg, 1).p[0].std == 0);
+    cfg.log_std_init = -1;
     for (cfg.gsde = 0; cfg.gsde < 2; cfg.gsde++)
         assert_close(run_with_log(&reach, cfg, 1).p[0].std, exp(-1), 1e-6);
     ppo_progress p;
@@ -496,21 +552,24 @@ static void initial_weights_are_as_configured(void **state) {
 
 #define GRADIENT                                                                     \
     "objective=unclipped epochs=1 minibatch_size=0 learning_rate_schedule=constant " \
-    "normalize_advantage=no gae_lambda=1 target_kl=0 "
+    "normalize_advantage=no gae_lambda=1 target_kl=0 dual_clip=0 kl_coef=1 adaptive_kl_target=0 "
 #define PAPER                                                                                  \
     "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=0.0003 "          \
     "learning_rate_schedule=constant gamma=0.99 gae_lambda=0.95 hidden=64,64 activation=tanh " \
-    "shared_trunk=no entropy_coef=0 baseline=yes value_coef=0.5 target_kl=0 "
+    "shared_trunk=no entropy_coef=0 entropy_schedule=constant baseline=yes value_coef=0.5 target_kl=0 " \
+    "dual_clip=0 "
 
 static const char *const presets[][2] = {
-    {"reinforce", GRADIENT "baseline=no learning_rate=0.003 max_grad_norm=0 "},
+    {"reinforce", GRADIENT "baseline=no learning_rate=0.003 max_grad_norm=0 value_coef=0.5 value_clip=0 "
+                           "huber_delta=0 critic_learning_rate=0 "},
     {"reinforce-baseline", GRADIENT "baseline=yes learning_rate=0.003 max_grad_norm=0 "},
     {"a2c", GRADIENT
      "baseline=yes num_envs=16 rollout_steps=5 learning_rate=0.0007 value_coef=1 max_grad_norm=0.5 "},
-    {"ppo-paper", PAPER "objective=clip clip_low=0.2 clip_high=0.2 clip_schedule=constant dual_clip=0 "},
+    {"ppo-paper", PAPER "objective=clip clip_low=0.2 clip_high=0.2 clip_schedule=constant kl_coef=1 "
+                        "adaptive_kl_target=0 "},
     {"ppo-paper-fixed-kl", PAPER "objective=kl-penalty kl_coef=3 adaptive_kl_target=0 "},
     {"ppo-paper-adaptive-kl", PAPER "objective=kl-penalty kl_coef=1 adaptive_kl_target=0.01 "},
-    {"ppo-paper-unclipped", PAPER "objective=unclipped "}};
+    {"ppo-paper-unclipped", PAPER "objective=unclipped kl_coef=1 adaptive_kl_target=0 "}};
 
 /* A value for every field that no preset has. */
 static ppo_config unusual(void) {
@@ -546,6 +605,7 @@ static void a_preset_sets_what_it_says_and_leaves_the_rest(void **state) {
         ppo_config before = unusual(), after = before;
         assert_ok(ppo_config_preset(&after, presets[i][0]));
         assert_ok(ppo_config_check(&after));
+        assert_ok(ppo_config_check_effect(&after, NULL, NULL)); /* whatever it was before */
         for (int k = 0; k < count; k++) {
             char        is[64], was[64], value[64];
             const char *want = setting_in(presets[i][1], fields[k].name, value);
@@ -633,6 +693,8 @@ int main(void) {
         cmocka_unit_test(the_critics_rate_is_scheduled_alike),
         cmocka_unit_test(a_rate_of_the_critic_alone_is_refused_not_forgotten),
         cmocka_unit_test(without_a_critic_the_advantage_is_the_discounted_return_that_followed),
+        cmocka_unit_test(without_a_critic_unfinished_episodes_are_left_out),
+        cmocka_unit_test(without_a_critic_its_values_do_not_matter),
         cmocka_unit_test(huber_delta_bounds_the_value_loss_of_the_trainer),
         cmocka_unit_test(a_minibatch_size_of_0_is_the_whole_rollout),
         cmocka_unit_test(the_reported_deviation_is_that_of_the_policy),
