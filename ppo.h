@@ -5784,6 +5784,8 @@ typedef struct ppo__item {
 static double ppo__number_at(const void *data, int type, size_t i) {
     if (type == PPO_U8) return ((const unsigned char *)data)[i];
     if (type == PPO_I32) return ((const int32_t *)data)[i];
+    if (type == PPO_U32) return ((const uint32_t *)data)[i];
+    if (type == PPO_U64) return (double)((const uint64_t *)data)[i];
     if (type == PPO_I64) return (double)((const int64_t *)data)[i];
     return type == PPO_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
@@ -10432,15 +10434,16 @@ static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, con
     const double            samples = (double)config->num_envs * config->rollout_steps;
     const double            sample = env->obs_size + 2 * outputs + recurrent + 16; /* floats of each */
     const double            noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
-    const int               whole = config->recurrent || model->params->count > PPO__SHARD_PARAMS;
-    const int shards = whole || config->threads > PPO__SHARDS ? (int)PPO__SHARDS : config->threads;
-    double    batch = config->minibatch_size ? config->minibatch_size : samples;
-    double    tape = sample + 12 * recurrent;
+    const int    all = config->recurrent || model->params->count > PPO__SHARD_PARAMS; /* on one tape */
+    const double share =
+        all || config->threads > PPO__SHARDS ? 1 : config->threads / (double)(int)PPO__SHARDS;
+    double batch = config->minibatch_size ? config->minibatch_size : samples;
+    double tape = sample + 12 * recurrent;
     for (int k = 0; k < config->hidden_layers; ++k) tape += 8.0 * config->hidden[k];
     if (config->recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
     if (batch > samples) batch = samples;
-    double floats = samples * sample + batch * (sample + tape * shards / PPO__SHARDS) +
-                    config->num_envs * (noise + tape / 4);
+    double floats =
+        samples * sample + batch * (sample + tape * share) + config->num_envs * (noise + tape / 4);
     return floats * sizeof(float) + (double)config->num_envs * (double)env->state_size;
 }
 
@@ -10448,7 +10451,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
                               ppo_trainer **trainer) {
     static const char *const fixed[] = {"num_envs", "seed", NULL};
     const ppo_array         *array;
-    double                   size = 0, most = 256e6;
+    double                   have = 0;
     if (!ppo_file_text(file, "checksum"))
         return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
     ppo_status status = ppo__check_checksum(file);
@@ -10463,9 +10466,9 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     if (config) status = ppo__check_same(&own, config, fixed);
     else if (ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
-    for (int i = 0; i < ppo_file_count(file); ++i) size += (double)ppo_file_at(file, i)->bytes;
+    for (int i = 0; i < ppo_file_count(file); ++i) have += (double)ppo_file_at(file, i)->bytes;
     double need = ppo__trainer_bytes(env, *agent, &own);
-    if (!status && !config && need > most && need > 1024 * size)
+    if (!status && !config && need > 256e6 && need > 1024 * have)
         status = ppo__file_fail(file->path,
                                 "its settings ask for %.0f bytes: pass a configuration to resume it", need);
     if (!status) status = ppo__trainer_make(env, config ? config : &own, *agent, trainer);
