@@ -5832,6 +5832,8 @@ typedef struct ppo__item {
 static double ppo__number_at(const void *data, int type, size_t i) {
     if (type == PPO_U8) return ((const unsigned char *)data)[i];
     if (type == PPO_I32) return ((const int32_t *)data)[i];
+    if (type == PPO_U32) return ((const uint32_t *)data)[i];
+    if (type == PPO_U64) return (double)((const uint64_t *)data)[i];
     if (type == PPO_I64) return (double)((const int64_t *)data)[i];
     return type == PPO_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
@@ -5917,14 +5919,20 @@ static const ppo_field *ppo__find_field(const ppo_settings *settings, const char
     return NULL;
 }
 
-/* Word k of "a|b|c" and its length; NULL past the end. */
-static const char *ppo__choice(const char *choices, int k, int *length) {
-    for (; k > 0 && choices; --k) {
-        choices = strchr(choices, '|');
-        if (choices) ++choices;
+/* Word k of "a|b|c"; "" past the end. */
+static const char *ppo__choice(const char *choices, int k, char word[64]) {
+    for (; k > 0 && *choices; --k) {
+        choices += strcspn(choices, "|");
+        choices += *choices == '|';
     }
-    if (choices) *length = (int)strcspn(choices, "|");
-    return choices;
+    snprintf(word, 64, "%.*s", (int)strcspn(choices, "|"), choices);
+    return word;
+}
+
+/* The value of any field but a seed and widths. */
+static double ppo__field_number(const ppo_field *field, const void *at) {
+    if (field->type == PPO_FIELD_FLOAT) return (double)*(const float *)at;
+    return field->type == PPO_FIELD_I64 ? (double)*(const int64_t *)at : *(const int *)at;
 }
 
 /* A float setting is compared as a float: 0.1f is not outside a bound of 0.1. */
@@ -5940,11 +5948,9 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
 static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
     const void *at = (const char *)config + field->offset;
     if (field->type == PPO_FIELD_U64) return PPO_OK;
-    if (field->type == PPO_FIELD_I64) return ppo__check_range(field, (double)*(const int64_t *)at);
-    if (field->type == PPO_FIELD_FLOAT) return ppo__check_range(field, (double)*(const float *)at);
+    if (field->type != PPO_FIELD_WIDTHS) return ppo__check_range(field, ppo__field_number(field, at));
     const int *value = (const int *)at;
-    if (field->type != PPO_FIELD_WIDTHS) return ppo__check_range(field, *value);
-    const int layers = value[PPO_MAX_LAYERS];
+    const int  layers = value[PPO_MAX_LAYERS];
     if (layers < 0 || layers >= PPO_MAX_LAYERS) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s_layers is %d, outside 0 to %d", field->name, layers,
                         PPO_MAX_LAYERS - 1);
@@ -5989,11 +5995,10 @@ static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, in
 
 /* One of the words, or its number. */
 static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, int *value) {
-    for (int k = (int)field->min, length = 0; k <= (int)field->max; ++k) {
-        const char *word = ppo__choice(field->choices, k - (int)field->min, &length);
-        char        number[16];
+    for (int k = (int)field->min; k <= (int)field->max; ++k) {
+        char word[64], number[16];
         snprintf(number, sizeof number, "%d", k);
-        if (strcmp(text, number) && (strncmp(text, word, (size_t)length) || text[length])) continue;
+        if (strcmp(text, number) && strcmp(text, ppo__choice(field->choices, k, word))) continue;
         *value = k;
         return PPO_OK;
     }
@@ -6051,37 +6056,24 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
     if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
         return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
-    if (!field || ((field->type == PPO_FIELD_CHOICE || field->type == PPO_FIELD_WIDTHS) &&
-                   ppo__check_field(field, config)))
+    const int        type = field ? field->type : 0;
+    if (!field || ((type == PPO_FIELD_CHOICE || type == PPO_FIELD_WIDTHS) && ppo__check_field(field, config)))
         return PPO_ERROR_ARGUMENT;
     const void *at = (const char *)config + field->offset;
     const int  *value = (const int *)at;
-    const char *word;
     char        whole[MOST] = "none";
-    int         length = 0;
-    const float x = field->type == PPO_FIELD_FLOAT ? *(const float *)at : 0;
-    switch (field->type) {
-    case PPO_FIELD_INT:
-        snprintf(whole, MOST, "%d", *value);
-        break;
-    case PPO_FIELD_I64:
-        snprintf(whole, MOST, "%lld", (long long)*(const int64_t *)at);
-        break;
-    case PPO_FIELD_U64:
+    if (type == PPO_FIELD_CHOICE) {
+        ppo__choice(field->choices, *value, whole);
+    } else if (type == PPO_FIELD_WIDTHS) {
+        for (int k = 0, used = 0; k < value[PPO_MAX_LAYERS]; ++k)
+            used += snprintf(whole + used, (size_t)(MOST - used), k ? ",%d" : "%d", value[k]);
+    } else if (type == PPO_FIELD_U64) {
         snprintf(whole, MOST, "%llu", (unsigned long long)*(const uint64_t *)at);
-        break;
-    case PPO_FIELD_FLOAT: /* the fewest digits that give the same float */
-        ppo__shortest_float(whole, 1, x);
-        if (fabsf(x) < 1e6f && x == floorf(x)) snprintf(whole, MOST, "%.0f", (double)x);
+    } else {
+        double x = ppo__field_number(field, at);
+        if (type == PPO_FIELD_FLOAT) ppo__shortest_float(whole, 1, (float)x);
+        if (type != PPO_FIELD_FLOAT || (fabs(x) < 1e6 && x == floor(x))) snprintf(whole, MOST, "%.0f", x);
         ppo__with_point(whole);
-        break;
-    case PPO_FIELD_CHOICE:
-        word = ppo__choice(field->choices, *value - (int)field->min, &length);
-        snprintf(whole, MOST, "%.*s", length, word);
-        break;
-    default:
-        for (int k = 0; k < value[PPO_MAX_LAYERS]; ++k)
-            length += snprintf(whole + length, (size_t)(MOST - length), k ? ",%d" : "%d", value[k]);
     }
     size_t needed = strlen(whole) + 1;
     if (needed > size)
@@ -7754,7 +7746,7 @@ static int ppo__space_outputs(const ppo_space *space) { return ppo__kind(space)-
 static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
 
 static ppo_status ppo__check_space(const ppo_space *space) {
-    if (space->kind < PPO_DISCRETE || space->kind >= PPO_DISCRETE + PPO__SPACES)
+    if (space->kind < PPO_DISCRETE || space->kind >= (int)PPO_DISCRETE + (int)PPO__SPACES)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "action_space.kind is %d: use ppo_discrete(), ppo_box() or their like", space->kind);
     if (space->n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has no actions: n is %d", space->n);
@@ -10082,13 +10074,18 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    state to `kinds` in tests/test_checkpoints.c.
    -------------------------------------------------------------------------------------------------------- */
 
-/* The number of processors, or as many threads as there may be where it is not known. */
+/* The number of processors; INT_MAX if that is unknown. */
 static int ppo__processors(void) {
-#if defined(PPO__THREADS) && defined(_SC_NPROCESSORS_ONLN)
+#if defined(_WIN32)
+    SYSTEM_INFO system;
+    GetSystemInfo(&system);
+    return (int)system.dwNumberOfProcessors;
+#elif defined(_SC_NPROCESSORS_ONLN)
     long n = sysconf(_SC_NPROCESSORS_ONLN);
-    if (n > 0 && n < INT_MAX) return (int)n;
-#endif
+    return n > 0 && n < INT_MAX ? (int)n : INT_MAX;
+#else
     return INT_MAX;
+#endif
 }
 
 /* Settings that the file lacks keep their defaults: it may be older than they are. A custom schedule is not in
@@ -10401,15 +10398,16 @@ static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, con
     const double            samples = (double)config->num_envs * config->rollout_steps;
     const double            sample = env->obs_size + 2 * outputs + recurrent + 16; /* floats of each */
     const double            noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
-    const int               whole = config->recurrent || model->params->count > PPO__SHARD_PARAMS;
-    const int shards = whole || config->threads > PPO__SHARDS ? (int)PPO__SHARDS : config->threads;
-    double    batch = config->minibatch_size ? config->minibatch_size : samples;
-    double    tape = sample + 12 * recurrent;
+    const int    all = config->recurrent || model->params->count > PPO__SHARD_PARAMS; /* on one tape */
+    const double share =
+        all || config->threads > PPO__SHARDS ? 1 : config->threads / (double)(int)PPO__SHARDS;
+    double batch = config->minibatch_size ? config->minibatch_size : samples;
+    double tape = sample + 12 * recurrent;
     for (int k = 0; k < config->hidden_layers; ++k) tape += 8.0 * config->hidden[k];
     if (config->recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
     if (batch > samples) batch = samples;
-    double floats = samples * sample + batch * (sample + tape * shards / PPO__SHARDS) +
-                    config->num_envs * (noise + tape / 4);
+    double floats =
+        samples * sample + batch * (sample + tape * share) + config->num_envs * (noise + tape / 4);
     return floats * sizeof(float) + (double)config->num_envs * (double)env->state_size;
 }
 
@@ -10417,7 +10415,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
                               ppo_trainer **trainer) {
     static const char *const fixed[] = {"num_envs", "seed", NULL};
     const ppo_array         *array;
-    double                   size = 0, most = 256e6;
+    double                   have = 0;
     if (!ppo_file_text(file, "checksum"))
         return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
     ppo_status status = ppo__check_checksum(file);
@@ -10432,9 +10430,9 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     if (config) status = ppo__check_same(&own, config, fixed);
     else if (ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
-    for (int i = 0; i < ppo_file_count(file); ++i) size += (double)ppo_file_at(file, i)->bytes;
+    for (int i = 0; i < ppo_file_count(file); ++i) have += (double)ppo_file_at(file, i)->bytes;
     double need = ppo__trainer_bytes(env, *agent, &own);
-    if (!status && !config && need > most && need > 1024 * size)
+    if (!status && !config && need > 256e6 && need > 1024 * have)
         status = ppo__file_fail(file->path,
                                 "its settings ask for %.0f bytes: pass a configuration to resume it", need);
     if (!status) status = ppo__trainer_make(env, config ? config : &own, *agent, trainer);
@@ -10531,16 +10529,16 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
         if (strncmp(name, "critic.", 7) == 0 || strcmp(name, "actor.log_std") == 0) continue;
         status = ppo__export_floats(x, name, params->tensors[i]->data, ppo__size(params->tensors[i]));
     }
-    float *numbers = n && !status ? (float *)ppo__alloc(3 * n * sizeof(float)) : NULL;
-    if (n && !status && !numbers) return PPO_ERROR_MEMORY;
-    for (size_t j = 0; j < n && numbers; ++j) {
-        double mean = norm->mean[j];
-        numbers[j] = fabs(mean) <= FLT_MAX ? (float)mean : INFINITY;
-        numbers[n + j] = (float)(mean - (double)numbers[j]);
-        numbers[2 * n + j] = (float)(1 / sqrt(norm->var[j] + 1e-8));
+    float *numbers = (float *)ppo__alloc(n * sizeof(float));
+    if (!numbers) return PPO_ERROR_MEMORY;
+    for (int k = 0; k < 3 && n && !status; ++k) {
+        for (size_t j = 0; j < n; ++j) {
+            float mean = fabs(norm->mean[j]) <= FLT_MAX ? (float)norm->mean[j] : INFINITY;
+            numbers[j] = k == 0 ? mean : (float)(norm->mean[j] - (double)mean);
+            if (k == 2) numbers[j] = (float)(1 / sqrt(norm->var[j] + 1e-8));
+        }
+        status = ppo__export_floats(x, names[k], numbers, n);
     }
-    for (size_t k = 0; k < 3 && numbers && !status; ++k)
-        status = ppo__export_floats(x, names[k], numbers + k * n, n);
     ppo__free(numbers);
     return status;
 }
@@ -10661,29 +10659,24 @@ static void ppo__export_predict(const ppo__export *x) {
         ppo__export_text(x, "    }\n}\n\n");
         return;
     }
-    ppo__export_text(x, "/* the most likely of n */\n"
-                        "static inline int @_largest(const float *logit, int n) {\n"
-                        "    int j, best = 0;\n"
-                        "    for (j = 1; j < n; ++j) best = logit[j] > logit[best] ? j : best;\n"
-                        "    return best;\n}\n\n");
-    if (space->kind == PPO_DISCRETE) {
-        ppo__export_text(x,
-                         "/* the most likely action, 0 .. %d */\n"
-                         "static inline int @_predict(const float *obs%s) {\n"
-                         "    float logit[%d];\n"
-                         "    @_forward(obs, %slogit);\n"
-                         "    return @_largest(logit, %d);\n}\n\n",
-                         outputs - 1, state, outputs, pass, outputs);
-        return;
-    }
+    const int one = space->kind == PPO_DISCRETE;
     ppo__export_text(x,
-                     "/* choices [%d] */\n"
-                     "static inline void @_predict(const float *obs%s, int *choices) {\n"
+                     "/* the index of the largest of n */\n"
+                     "static inline int @_largest(const float *logit, int n) {\n"
+                     "    int j, best = 0;\n"
+                     "    for (j = 1; j < n; ++j) best = logit[j] > logit[best] ? j : best;\n"
+                     "    return best;\n"
+                     "}\n\n"
+                     "/* the most likely %s%d%s */\n"
+                     "static inline %s @_predict(const float *obs%s%s) {\n"
                      "    float logit[%d];\n"
                      "    @_forward(obs, %slogit);\n",
-                     heads, state, outputs, pass);
-    for (int h = 0, at = 0; h < heads; at += sizes[h++])
-        ppo__export_text(x, "    choices[%d] = @_largest(logit + %d, %d);\n", h, at, sizes[h]);
+                     one ? "action, 0 .. " : "choices [", one ? outputs - 1 : heads, one ? "" : "]",
+                     one ? "int" : "void", state, one ? "" : ", int *choices", outputs, pass);
+    for (int h = 0, at = 0; h < heads; at += sizes[h++]) {
+        if (!one) ppo__export_text(x, "    choices[%d] = ", h);
+        ppo__export_text(x, "%s@_largest(logit + %d, %d);\n", one ? "    return " : "", at, sizes[h]);
+    }
     ppo__export_text(x, "}\n\n");
 }
 

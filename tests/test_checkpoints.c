@@ -930,7 +930,6 @@ static void policies_of_every_shape_are_loaded(void **state) {
     (void)state;
     static const char *const shapes[] = {"hidden=none",
                                          "hidden=none recurrent=2",
-                                         "hidden=none shared_trunk=yes recurrent=3",
                                          "hidden=9,1,7",
                                          "hidden=9,1,7 shared_trunk=yes",
                                          "recurrent=2 hidden=20,20",
@@ -944,6 +943,7 @@ static void policies_of_every_shape_are_loaded(void **state) {
         ppo_config cfg = settings("init=uniform");
         ppo_agent *agent = NULL, *back = NULL;
         assert_ok(ppo_config_set_all(&cfg, shapes[i / 6]));
+        if (cfg.gsde && i % 3 < 2) continue; /* needs a box */
         env.obs_size = i % 2 ? 1 : 700;
         env.action_space = i % 3 == 0 ? ppo_discrete(1) : i % 3 == 1 ? ppo_discrete(90) : ppo_box(30, 0, 1);
         if (i % 3 < 2) cfg.gsde = 0;
@@ -1102,6 +1102,7 @@ static void settings_come_back(ppo_config cfg) {
         assert_ok(ppo_config_get(&usual, fields[i].name, text, sizeof text));
         assert_ok(ppo_config_set(&cfg, fields[i].name, text));
     }
+    if (cfg.threads > sysconf(_SC_NPROCESSORS_ONLN)) cfg.threads = 1;
     run r = begin(&env, &cfg), back = {NULL, NULL};
     assert_ok(ppo_agent_save(r.agent, "policy"));
     assert_ok(ppo_trainer_save(r.trainer, "one"));
@@ -1630,6 +1631,36 @@ static void unknown_texts_and_arrays_are_ignored_and_missing_settings_have_their
     finish(&r);
     end(&r);
     ppo_file_free(file);
+}
+
+/* What has no effect is refused where a trainer is created, but not in a file that may be older than this rule. */
+static void a_checkpoint_with_settings_that_have_no_effect_is_resumed(void **state) {
+    (void)state;
+    static const char *const more[][2] = {{"sequence_steps", "7"}, {"gsde_steps", "2"},
+                                          {"clip_reward", "5"},    {"dual_clip", "3"},
+                                          {"squash", "yes"},       {"log_std_init", "-1"}};
+    const ppo_env            env = walk_env();
+    ppo_config               cfg = settings("objective=unclipped"), read;
+    char                     figures[FIGURES];
+    change                   changes[COUNT(more)];
+    run                      r = begin(&env, &cfg), back = {NULL, NULL};
+    iterate(&r, figures);
+    assert_ok(ppo_trainer_save(r.trainer, "one"));
+    ppo_file *file = read_file("one");
+    memset(changes, 0, sizeof changes);
+    for (int i = 0; i < COUNT(more); i++) changes[i].key = more[i][0], changes[i].text = more[i][1];
+    write_changed(file, changes, COUNT(changes), 1, "changed");
+    ppo_file_free(file);
+    finish(&r);
+    assert_ok(ppo_config_load("changed", &read, NULL));
+    assert_true(read.dual_clip == 3 && read.sequence_steps == 7 && read.squash == 1);
+    for (int i = 0; i < 2; i++) {
+        back = resume("changed", &env, i ? &read : NULL);
+        finish(&back);
+        assert_false(parts_differ(r.agent, back.agent));
+        end(&back);
+    }
+    end(&r);
 }
 
 /* A bit of every byte of a whole checkpoint. */
@@ -2423,6 +2454,7 @@ int main(void) {
         TEST(a_failing_write_leaves_the_old_file_and_no_other),
         TEST(what_is_no_file_of_ours_is_told),
         TEST(unknown_texts_and_arrays_are_ignored_and_missing_settings_have_their_defaults),
+        TEST(a_checkpoint_with_settings_that_have_no_effect_is_resumed),
         TEST(a_checkpoint_with_a_wrong_byte_is_refused),
         TEST(every_array_must_be_there_with_its_type_and_shape),
         TEST(numbers_that_no_training_leaves_are_refused),
