@@ -373,6 +373,31 @@ static void losses_on_the_tape_are_the_plain_ones(void **state) {
     ppo_tape_free(tape);
 }
 
+/* Of a pair either side, both or none may want a gradient. */
+static void a_loss_of_pairs_gives_gradients_to_those_that_want_one(void **state) {
+    (void)state;
+    float     c[3] = {1, -2, 0.5f}, r[3] = {0.5f, 1, 2}, ref[3] = {0.1f, 0.2f, 0.3f}, want[2][3], loss;
+    ppo_tape *tape;
+    assert_ok(ppo_tape_create(&tape));
+    for (int i = 0; i < 8; i++) {
+        float      grad[2][3] = {{0}};
+        int        dpo = i / 4;
+        ppo_tensor chosen = {3, 1, c, i & 1 ? grad[0] : NULL}, rejected = {3, 1, r, i & 2 ? grad[1] : NULL};
+        ppo_tape_reset(tape);
+        ppo_tensor *y = dpo ? ppo_tape_dpo_loss(tape, &chosen, &rejected, ref, c, 0.3f, 0.1f)
+                            : ppo_tape_pairwise_loss(tape, &chosen, &rejected);
+        assert_ok(dpo ? ppo_dpo_loss(c, r, ref, c, 3, 0.3f, 0.1f, &loss, want[0], want[1])
+                      : ppo_pairwise_loss(c, r, 3, &loss, want[0], want[1]));
+        assert_ok(ppo_tape_status(tape));
+        assert_true(y->data[0] == loss);
+        if (i % 4) assert_ok(ppo_tape_backward(tape, y));
+        for (int k = 0; k < 2; k++) {
+            if (i >> k & 1) assert_false(bits_differ(grad[k], want[k], 3));
+        }
+    }
+    ppo_tape_free(tape);
+}
+
 /* Within their ranges the clipped losses are the plain ones, to the bit, wherever the numbers lie; also where
    floats are computed with excess precision (gcc -m32 -mfpmath=387). */
 static void gradients_flow_everywhere_within_the_clip_ranges(void **state) {
@@ -419,6 +444,7 @@ int main(void) {
         cmocka_unit_test(pairwise_loss_agrees_with_pytorch),
         cmocka_unit_test(pairwise_loss_refuses_bad_input),
         cmocka_unit_test(losses_on_the_tape_are_the_plain_ones),
+        cmocka_unit_test(a_loss_of_pairs_gives_gradients_to_those_that_want_one),
         cmocka_unit_test(gradients_flow_everywhere_within_the_clip_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
