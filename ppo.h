@@ -6907,8 +6907,8 @@ PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float rat
     }
     if (o->objective == PPO_UNCLIPPED) return -gain;
     float clipped = ppo__clamp(ratio, 1 - o->clip_low, 1 + o->clip_high);
-    if (clipped != ratio &&
-        clipped * advantage < gain) { /* in range both are equal, but rounded apart on x87 */
+    /* In range both gains are equal, which a comparison with excess precision (x87) may not see. */
+    if (clipped != ratio && clipped * advantage < gain) {
         gain = clipped * advantage;
         *dlogp = 0;
     }
@@ -6991,12 +6991,10 @@ PPO__BOTH static float ppo__value_term(float value, float old_value, float targe
     float term = ppo__huber(value - target, delta, dvalue), unused;
     if (!(clip_range > 0)) return term;
     float clipped = ppo__clamp(value, old_value - clip_range, old_value + clip_range);
-    if (clipped != value) { /* in range both terms are equal, but rounded apart on x87 */
-        float other = ppo__huber(clipped - target, delta, &unused);
-        if (other > term) {
-            term = other;
-            *dvalue = 0; /* the clipped value is constant */
-        }
+    float other = ppo__huber(clipped - target, delta, &unused);
+    if (clipped != value && other > term) { /* in range both are equal, as in ppo__policy_term() */
+        term = other;
+        *dvalue = 0; /* the clipped value is constant */
     }
     return ppo__finite(old_value) ? term : old_value;
 }
