@@ -6152,7 +6152,8 @@ static ppo_status ppo__check_heads(const char *function, int given, const int *s
         break;
     }
     if (n <= 0 || cols <= 0 || cols > INT_MAX)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %lld logits", function, n, (long long)cols);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %lld logits: both must be 1 to 2147483647",
+                        function, n, (long long)cols);
     if (!(temperature > 0) || !ppo__finite(temperature)) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function,
                         (double)temperature);
@@ -6372,7 +6373,8 @@ static ppo_status ppo__check_finite(const char *function, const char *what, cons
 static ppo_status ppo__check_gaussian(const char *function, int given, int n, int dim) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     if (n > 0 && dim > 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d dimensions", function, n, dim);
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d dimensions: both must be above 0", function, n,
+                    dim);
 }
 
 /* logp = sum of -z^2/2 - log_std - log(2 pi)/2, z = (action - mean) / std; entropy = sum of log_std +
@@ -6558,7 +6560,7 @@ static int ppo__tape_heads(ppo_tape *tape, const char *op, int given, const ppo_
     if (!ppo__operands(tape, op, logits, given ? logits : NULL)) return 0;
     ppo_status status = ppo__check_heads(op, 1, sizes, heads, temperature, logits->rows, out);
     if (!status && out->cols != logits->cols) {
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d logits in a row, the sizes add up to %d", op,
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: rows of %d logits, but the sizes add up to %d", op,
                           logits->cols, out->cols);
     }
     if (status) ppo__tape_fail(tape, status);
@@ -6795,7 +6797,8 @@ static ppo_status ppo__check_gae(const char *function, int given, int steps, int
                                  float lambda) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     if (steps <= 0 || envs <= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d steps of %d environments", function, steps, envs);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d steps of %d environments: both must be above 0", function,
+                        steps, envs);
     if (!(gamma >= 0 && gamma <= 1))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: gamma is %g, outside 0 to 1", function, (double)gamma);
     if (!(lambda >= 0 && lambda <= 1))
@@ -6832,7 +6835,7 @@ PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int sh
     double sum = 0, squares = 0;
     int    count = 0;
     if (!ppo__given("ppo_whiten", x != NULL)) return PPO_ERROR_ARGUMENT;
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: %d numbers", n);
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: n is %d, must be above 0", n);
     for (int i = 0; i < n; ++i) {
         if (mask && !mask[i]) continue;
         if (!ppo__finite(x[i]))
@@ -6880,7 +6883,8 @@ static int ppo__unmasked(const char *function, int given, const unsigned char *m
     if (!ppo__given(function, given)) return 0;
     for (int i = 0; i < n; ++i) count += !mask || mask[i];
     if (!count)
-        ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: %d samples", function, n);
+        ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: n is %d, must be above 0",
+                 function, n);
     return count;
 }
 
@@ -7001,8 +7005,9 @@ PPO__BOTH static float ppo__value_term(float value, float old_value, float targe
 
 static ppo_status ppo__check_value_range(const char *function, float clip_range, float delta) {
     if (clip_range == clip_range && delta > 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: clip_range is %g, delta is %g", function, (double)clip_range,
-                    (double)delta);
+    return ppo_fail(PPO_ERROR_ARGUMENT,
+                    "%s: clip_range is %g (must not be NaN), delta is %g (must be above 0)", function,
+                    (double)clip_range, (double)delta);
 }
 
 static ppo_status ppo__value_loss(const char *function, const float *value, const float *old_value,
@@ -7048,7 +7053,7 @@ PPO__BOTH static float ppo__kl_of(int estimator, float l) {
 
 static ppo_status ppo__check_kl(const char *function, int given, int n, int estimator) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d samples", function, n);
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: n is %d, must be above 0", function, n);
     if (estimator >= PPO_K1 && estimator <= PPO_K3) return PPO_OK;
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no estimator %d", function, estimator);
 }
@@ -7082,7 +7087,7 @@ static ppo_status ppo__pair_loss(const char *function, int given, const float *c
                                  float smoothing, float *loss, float *grad_chosen, float *grad_rejected) {
     double sum = 0;
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d pairs", function, n);
+    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: n is %d, must be above 0", function, n);
     if (!(beta > 0))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: beta is %g, must be above 0", function, (double)beta);
     if (!(smoothing >= 0 && smoothing < 0.5f)) {
@@ -7400,7 +7405,8 @@ static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size) {
     if (!ppo__given("ppo_normalizer_init", norm != NULL)) return PPO_ERROR_ARGUMENT;
     memset(norm, 0, sizeof *norm);
-    if (size <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: %d numbers", size);
+    if (size <= 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: size is %d, must be above 0", size);
     norm->mean = (double *)ppo__alloc(2 * (size_t)size * sizeof(double));
     if (!norm->mean) return PPO_ERROR_MEMORY;
     norm->var = norm->mean + size;
@@ -14145,7 +14151,7 @@ struct ppo_log {
 
 static ppo_status ppo__check_path(int length) {
     if (length >= 0 && length < PPO__PATH) return PPO_OK;
-    return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d characters", PPO__PATH - 1);
+    return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d bytes", PPO__PATH - 1);
 }
 
 static ppo_status ppo__log_create(ppo__log_file *log) {
@@ -14399,7 +14405,9 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
     if (log) *log = NULL;
     if (!log || (!csv_path && !tensorboard_dir))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: log is NULL, or both paths are");
-    if (steps < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: %lld steps", (long long)steps);
+    if (steps < 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: steps is %lld, must be 0 or more",
+                        (long long)steps);
     ppo_log *made = (ppo_log *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     ppo_status status = PPO_OK;
@@ -14445,7 +14453,8 @@ PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, i
     ppo__bytes summary;
     if (!ppo__given("ppo_log_scalar", log && key)) return PPO_ERROR_ARGUMENT;
     if (strlen(key) > PPO__LOG_KEY || steps < 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_scalar: a key of %d letters, %lld steps",
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "ppo_log_scalar: a key of %d bytes (at most 512), steps %lld (at least 0)",
                         (int)strlen(key), (long long)steps);
     }
     if (!log->events.file) return PPO_OK;

@@ -2981,11 +2981,11 @@ struct ppo__cuda_pairs {
     __device__ void visit(int i, Sum &sum) const {
         const float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0),
                     r = rejected[i] - (ref_rejected ? ref_rejected[i] : 0);
-        float derivative, term = ppo__preference_term(beta * (c - r), smoothing, &derivative);
+        float dx, term = ppo__preference_term(beta * (c - r), smoothing, &dx);
         if (!ppo__finite(term)) ppo__cuda_report(site, i);
         sum.x += term;
-        derivative[i] = beta * derivative / (float)n;
-        derivative[n + i] = -beta * derivative / (float)n;
+        derivative[i] = beta * dx / (float)n;
+        derivative[n + i] = -beta * dx / (float)n;
     }
     __device__ void done(const Sum &sum) const { *loss = (float)(sum.x / n); }
 };
@@ -2994,7 +2994,7 @@ static ppo_status ppo__cuda_pair_forward(ppo_node *node) {
     const ppo__pair_args *args = (const ppo__pair_args *)node->args;
     ppo_cuda             *cuda = ppo__cuda_of(node);
     ppo_tape             *tape = node->tape;
-    const int             n = node->in[0]->rows, dpo = args->ref_chosen_logp != NULL;
+    const int             n = node->in[0]->rows;
     float                *derivative = ppo_tape_alloc(tape, ppo__at(2, n));
     const float          *ref_chosen = ppo__cuda_given(tape, args->ref_chosen_logp, (size_t)n);
     const float          *ref_rejected = ppo__cuda_given(tape, args->ref_rejected_logp, (size_t)n);
@@ -3006,8 +3006,8 @@ static ppo_status ppo__cuda_pair_forward(ppo_node *node) {
                            ref_rejected,
                            node->out[0]->data,
                            derivative,
-                           dpo ? args->beta : 1,
-                           dpo ? args->label_smoothing : 0,
+                           args->beta,
+                           args->label_smoothing,
                            n,
                            ppo__cuda_site_of(cuda, PPO__CUDA_PAIR_LOSS)};
     return ppo__cuda_sum(cuda, "pair_loss", job, n);

@@ -886,7 +886,7 @@ static void a_log_that_cannot_be_opened_says_why(void **state) {
     assert_fails(ppo_log_open(long_path, NULL, 0, &log), PPO_ERROR_FILE, "path|4095");
     assert_fails(ppo_log_open(NULL, long_path, 0, &log), PPO_ERROR_FILE, "path|4095");
     assert_fails(ppo_log_open(NULL, NULL, 0, &log), PPO_ERROR_ARGUMENT, "path");
-    assert_fails(ppo_log_open("a.csv", NULL, -1, &log), PPO_ERROR_ARGUMENT, "-1 steps");
+    assert_fails(ppo_log_open("a.csv", NULL, -1, &log), PPO_ERROR_ARGUMENT, "steps is -1");
     assert_fails(ppo_log_open("a.csv", NULL, 0, NULL), PPO_ERROR_ARGUMENT, "log");
     assert_null(log);
 }
@@ -921,8 +921,8 @@ static void a_write_without_a_log_or_figures_is_refused(void **state) {
     assert_fails(ppo_log_write(log, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_log_scalar(NULL, "a", 0, 0), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_log_scalar(log, NULL, 0, 0), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_log_scalar(log, key, 0, 0), PPO_ERROR_ARGUMENT, "599 letters");
-    assert_fails(ppo_log_scalar(log, "a", 0, -1), PPO_ERROR_ARGUMENT, "-1 steps");
+    assert_fails(ppo_log_scalar(log, key, 0, 0), PPO_ERROR_ARGUMENT, "599 bytes");
+    assert_fails(ppo_log_scalar(log, "a", 0, -1), PPO_ERROR_ARGUMENT, "steps -1");
     key[512] = 0;
     assert_ok(ppo_log_scalar(log, key, 0, 0));
     ppo_log_close(log);
