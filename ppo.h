@@ -9304,7 +9304,7 @@ static int ppo__cut(ppo_trainer *trainer, int whole, int *segments) {
 }
 
 /* The samples of n segments, packed by time, the longest segments first. Returns how many. */
-static int ppo__pack(const ppo_trainer *trainer, int *segments, int n, int *count, int *picked) {
+static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int *count, int *picked) {
     int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps, rows = 0, full = 0;
     for (int i = 0; i < n; ++i) {
         if (ppo__segment_length(trainer, segments[i]) < steps) continue;
@@ -9338,8 +9338,8 @@ static void ppo__gather_segments(ppo_trainer *trainer, int *segments, int n, int
     for (int k = 0; k < batch->shards; ++k) {
         int begin = (int)((int64_t)n * k / batch->shards), end = (int)((int64_t)n * (k + 1) / batch->shards);
         first[k] = rows;
-        rows +=
-            ppo__pack(trainer, segments + begin, end - begin, batch->shard[k].count, batch->picked + rows);
+        rows += ppo__pack_rows(trainer, segments + begin, end - begin, batch->shard[k].count,
+                               batch->picked + rows);
     }
     first[batch->shards] = rows;
     ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
