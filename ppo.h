@@ -10588,22 +10588,11 @@ static const char ppo__export_gru[] =
     "}\n\n";
 
 /* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
-static void ppo__export_layers(const ppo__export *x, const char *part, const ppo_mlp *mlp, const char **from,
-                               int last_to_output) {
-    for (int k = 0; k < mlp->layers; ++k) {
-        int         last = k == mlp->layers - 1;
-        const char *to = last && last_to_output ? "output" : strcmp(*from, "even") == 0 ? "odd" : "even";
-        ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", *from, part,
-                         k, part, k, mlp->weight[k]->rows, mlp->weight[k]->cols,
-                         last ? mlp->last_activation : mlp->hidden_activation, to);
-        *from = to;
-    }
-}
-
 static void ppo__export_forward(const ppo__export *x) {
     const ppo_actor_critic *model = &x->agent->model;
     const ppo_mlp *const    parts[] = {&model->trunk, &model->actor};
-    const ppo_space        *space = &model->action_space;
+    const char *const       names[] = {"trunk", "actor"};
+    const ppo__space_kind  *kind = ppo__kind(&model->action_space);
     const ppo__constant     limit = ppo__c_float((double)x->agent->clip_obs);
     const char             *from = "even", *l = limit.text;
     int                     recurrent = model->core.width, widest = model->obs_size;
@@ -10617,10 +10606,10 @@ static void ppo__export_forward(const ppo__export *x) {
                      "static inline void @_forward(const float *obs, %sfloat *output) {\n"
                      "    float even[%d], odd[%d];\n"
                      "    int   j;\n"
-                     "    for (j = 0; j < %d; ++j) even[j] = obs[j];\n",
-                     ppo__space_outputs(space),
-                     ppo__kind(space)->continuous ? "the mean, before the box" : "logits",
-                     recurrent ? "float *state, " : "", widest, widest, model->obs_size);
+                     "    for (j = 0; j < @_OBS; ++j) even[j] = obs[j];\n",
+                     kind->outputs(&model->action_space),
+                     kind->continuous ? "the mean, before the box" : "logits",
+                     recurrent ? "float *state, " : "", widest, widest);
     if (x->agent->obs_norm.size)
         ppo__export_text(x,
                          "    for (j = 0; j < @_OBS; ++j) {\n"
@@ -10628,12 +10617,21 @@ static void ppo__export_forward(const ppo__export *x) {
                          "        even[j] = even[j] > %s ? %s : even[j] < -%s ? -%s : even[j];\n"
                          "    }\n",
                          l, l, l, l);
-    ppo__export_layers(x, "trunk", &model->trunk, &from, 0);
-    if (recurrent) {
-        ppo__export_text(x, "    @_recur(%s, %d, state);\n", from, model->core.input_weight->rows);
-        from = "state";
+    for (int p = 0; p < 2; ++p) { /* the core is between the two */
+        if (p == 1 && recurrent) {
+            ppo__export_text(x, "    @_recur(%s, %d, state);\n", from, model->core.input_weight->rows);
+            from = "state";
+        }
+        for (int k = 0; k < parts[p]->layers; ++k) {
+            const ppo_tensor *weight = parts[p]->weight[k];
+            int               last = k == parts[p]->layers - 1;
+            const char       *to = last && p == 1 ? "output" : strcmp(from, "even") == 0 ? "odd" : "even";
+            ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", from,
+                             names[p], k, names[p], k, weight->rows, weight->cols,
+                             last ? parts[p]->last_activation : parts[p]->hidden_activation, to);
+            from = to;
+        }
     }
-    ppo__export_layers(x, "actor", &model->actor, &from, 1);
     ppo__export_text(x, "    (void)odd;\n}\n\n");
 }
 

@@ -71,7 +71,7 @@ static int leave_folder(void **state) {
    Environments
    -------------------------------------------------------------------------------------------------------- */
 
-/* Two knobs that should show the same; whatever bytes it is given for a state, it goes on. */
+/* Two knobs that should show the same; any bytes are a valid state. */
 typedef struct knobs {
     unsigned x[2];
 } knobs;
@@ -447,7 +447,7 @@ static void episodes_of_long_ago_are_remembered_as_long_as_they_count(void **sta
     end(&whole);
 }
 
-static void the_seconds_go_on_where_they_were(void **state) {
+static void the_seconds_continue_where_they_were(void **state) {
     (void)state;
     const ppo_env env = walk_env();
     ppo_config    cfg = settings("");
@@ -739,7 +739,7 @@ static void rollouts_of_another_length_are_no_obstacle(void **state) {
 }
 
 /* What makes another network, or another number of environments, is named; nothing is quietly ignored. */
-static void settings_that_cannot_change_in_the_midst_of_a_run_are_refused_by_name(void **state) {
+static void settings_that_cannot_change_during_a_run_are_refused_by_name(void **state) {
     (void)state;
     static const char *const changes[][2] = {
         {"num_envs", "3"},  {"num_envs", "5"},        {"hidden", "6"},        {"hidden", "5,5"},
@@ -858,7 +858,7 @@ static ppo_agent *trained_as(const struct kind *kind, const ppo_env *env, int it
     return r.agent;
 }
 
-/* The same actions, sampled or not, from memories that go on, and the same episodes. */
+/* The same actions, sampled or not, from memories that continue, and the same episodes. */
 static void assert_same_behaviour(ppo_agent *a, ppo_agent *b, const ppo_env *env) {
     ppo_rng obs_rng = test_rng(3), rng_a = test_rng(4), rng_b = rng_a;
     for (int i = 0; i < 40; i++) {
@@ -1096,8 +1096,8 @@ static void settings_come_back(ppo_config cfg) {
     const ppo_config usual = ppo_config_default();
     const ppo_field *fields = ppo_config_settings()->field;
     ppo_config       read;
-    for (int i = 0; i < ppo_config_settings()->count; i++) { /* those that cannot have an effect are refused */
-        char text[1024];
+    for (int i = 0; i < ppo_config_settings()->count; i++) {
+        char text[1024]; /* settings that cannot have an effect are refused */
         if (!ppo_config_check_effect(&cfg, &env, fields[i].name)) continue;
         assert_ok(ppo_config_get(&usual, fields[i].name, text, sizeof text));
         assert_ok(ppo_config_set(&cfg, fields[i].name, text));
@@ -1367,7 +1367,7 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
     }
 }
 
-/* What failed to be saved leaves no file behind, and the old one as it was. */
+/* A failed save leaves no new file, and the old one unchanged. */
 static void a_failing_allocation_leaves_the_old_checkpoint(void **state) {
     (void)state;
     for (int k = 0; k < 2; k++) {
@@ -1481,7 +1481,7 @@ static void what_is_no_file_of_ours_is_told(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   Files that somebody else has written
+   Files that other programs wrote
    -------------------------------------------------------------------------------------------------------- */
 
 /* The checksum by its description: FNV-1a over keys and texts, then over names and data, in their order, each
@@ -1556,7 +1556,7 @@ static void poke(void *data, int type, size_t at, double value) {
     if (type == PPO_U64) ((uint64_t *)data)[at] = (uint64_t)whole;
 }
 
-/* Small runs in the midst of their episodes, saved as "0", "1" and "2", from which the hostile files are made. */
+/* Small runs in the middle of their episodes, saved as "0", "1" and "2", from which the hostile files are made. */
 static const struct kind bases[] = {
     {"masked", masked_env, "shared_trunk=yes"},
     {"box", NULL,
@@ -1859,7 +1859,7 @@ static int counter_open(void *state, void *user, int copy) {
     return 0;
 }
 
-static void an_episode_that_is_over_is_not_gone_on_with(void **state) {
+static void an_episode_that_is_over_is_not_continued(void **state) {
     (void)state;
     ppo_env    env = ticks_env(6);
     ppo_config cfg = settings("num_envs=2 minibatch_size=0 rollout_steps=4 recurrent=1");
@@ -2417,7 +2417,7 @@ int main(void) {
         TEST(saving_changes_nothing_and_so_do_threads),
         TEST(a_run_that_is_resumed_after_every_iteration_ends_with_the_same_bits),
         TEST(episodes_of_long_ago_are_remembered_as_long_as_they_count),
-        TEST(the_seconds_go_on_where_they_were),
+        TEST(the_seconds_continue_where_they_were),
         TEST(a_checkpoint_is_the_same_whatever_memory_held_before),
         TEST(after_a_failed_iteration_a_run_can_be_saved_and_resumed),
         TEST(a_failure_is_told_with_the_step_of_the_whole_run),
@@ -2430,7 +2430,7 @@ int main(void) {
         TEST(another_kl_coef_takes_effect_unless_it_adapts),
         TEST(rollouts_of_another_length_are_no_obstacle),
         TEST(a_checkpoint_of_another_environment_is_refused_by_both_names),
-        TEST(settings_that_cannot_change_in_the_midst_of_a_run_are_refused_by_name),
+        TEST(settings_that_cannot_change_during_a_run_are_refused_by_name),
         TEST(a_checkpoint_has_the_name_of_the_environment_that_the_agent_is_trained_on),
         TEST(a_schedule_of_ones_own_must_be_given_again),
 #ifndef PPO_TEST_TSAN /* these have one thread */
@@ -2459,7 +2459,7 @@ int main(void) {
         TEST(every_array_must_be_there_with_its_type_and_shape),
         TEST(numbers_that_no_training_leaves_are_refused),
         TEST(played_numbers_outside_the_box_are_refused),
-        TEST(an_episode_that_is_over_is_not_gone_on_with),
+        TEST(an_episode_that_is_over_is_not_continued),
         TEST(settings_that_are_none_are_refused_by_name),
         TEST(action_spaces_that_are_none_are_refused),
         TEST(a_file_gets_no_more_memory_than_it_has_weights_for),
