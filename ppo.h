@@ -292,9 +292,9 @@ PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher a
    time.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Forces "plain", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
-   processor or this build does not have it. For tests and timing; results differ between sets in the last
-   bits. */
+/* Chooses "plain", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
+   processor or this build does not have it. For tests and timing: results of different sets differ in the
+   last bits. */
 PPO_DEF ppo_status  ppo_use_kernels(const char *name);
 PPO_DEF const char *ppo_kernels_name(void);
 
@@ -308,47 +308,49 @@ typedef struct ppo_tensor {
     float *grad; /* d loss / d data, (rows, cols); NULL: no gradient is wanted */
 } ppo_tensor;
 
-/* The trainable parameters of a model, side by side in one block each, so that clipping and Adam are one
-   pass. Each tensor starts on a 64-byte boundary; the gaps between them hold zeros. */
+/* The trainable parameters of a model. Their numbers lie side by side in one block, as do their gradients and
+   moments, so that clipping and Adam are one pass. Each tensor starts on a 64-byte boundary; the gaps between
+   tensors hold zeros. */
 typedef struct ppo_params {
     size_t              count;       /* floats in each block, gaps included */
-    size_t              capacity;    /* and that it has room for */
-    float              *data, *grad; /* the parameters and d loss / d them */
-    float              *m, *v;       /* Adam's first and second moment */
-    long                step;        /* optimizer steps taken */
+    size_t              capacity;    /* floats that each block has room for */
+    float              *data, *grad; /* the parameters, and d loss / d parameter */
+    float              *m, *v;       /* Adam's first and second moments */
+    int64_t             step;        /* optimizer steps taken */
     int                 tensor_count;
     ppo_tensor        **tensors;  /* [tensor_count], in the order added */
     const char        **names;    /* [tensor_count], as "actor.0.weight"; owned by the set */
-    float              *lr_scale; /* [tensor_count]: times the learning rate of a step; 1 at first */
-    struct ppo__mirror *mirror;   /* the library's: the same numbers on a device, or NULL */
+    float              *lr_scale; /* [tensor_count]: factors of the learning rate; 1 by default */
+    struct ppo__mirror *mirror;   /* private: a copy on a GPU, or NULL */
 } ppo_params;
 
 PPO_DEF ppo_status ppo_params_create(ppo_params **params);
 PPO_DEF void       ppo_params_free(ppo_params *params);
 
-/* A new parameter of zeros; the pointer stays good, ->data may move with the next call. NULL on failure. */
+/* Adds a parameter of zeros. The tensor stays valid until ppo_params_free(), but the next call may move its
+   data and grad. NULL on failure. */
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols);
 
-/* Room for so many floats in all, gaps included: without it a large set is copied with each new parameter. */
+/* Makes room for `count` floats in all, gaps included. Without it, each ppo_params_add() copies the set. */
 PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count);
 
-/* Where a GPU computes (ppo_cuda.cuh), the four blocks of a language model stay there between calls of the
-   library. Call this before you read or change them yourself: then the blocks here are those that count,
-   until a call uses the model again. A tape of your own, which computes here, does so by itself, but between
-   its forward and backward no other call may use the model. Otherwise it does nothing. Errors: those of the
-   device. */
+/* Brings the four blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls
+   of the library. Call it before you read or change them: then they are the ones that count, until a call
+   uses the model again. A tape of your own, which computes on the processor, does this by itself; but
+   between its forward and backward no other call may use the model. Without a GPU it does nothing. Errors:
+   those of the device. */
 PPO_DEF ppo_status ppo_params_sync(ppo_params *params);
 
-/* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013, as PyTorch's
-   orthogonal_), with numbers from -bound to bound, or with normal ones of mean 0. */
+/* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013; as PyTorch's
+   orthogonal_), with uniform numbers in [-bound, bound), or with normal numbers of mean 0. */
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng);
 PPO_DEF void       ppo_init_uniform(ppo_tensor *weight, float bound, ppo_rng *rng);
 PPO_DEF void       ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng);
 
 /* --------------------------------------------------------------------------------------------------------
-   5 Autograd: operations are computed as they are called and recorded on a tape; backward walks the tape
-   from its end. An operation returns its result, or NULL on failure; NULL operands pass through, so a whole
-   expression is checked once, at ppo_tape_backward() or ppo_tape_status(). Results live until
+   5 Autograd: an operation is computed when it is called, and recorded on a tape; backward walks the tape
+   from its end. An operation returns its result, or NULL on failure. NULL operands pass through, so that a
+   whole expression is checked once, by ppo_tape_backward() or ppo_tape_status(). Results live until
    ppo_tape_reset(), which keeps the memory for the next round.
    -------------------------------------------------------------------------------------------------------- */
 
@@ -360,15 +362,16 @@ PPO_DEF void       ppo_tape_reset(ppo_tape *tape);
 PPO_DEF void       ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 1 is the default */
 PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape);   /* the first failure since the last reset */
 
-/* Adds d loss / d x to the grad of every tensor x that has one; loss is (1, 1). Parameters' gradients add up
-   until ppo_params_zero_grad(). Those of results on the tape are scratch afterwards. */
+/* Adds d loss / d x to the grad of every tensor x that has one; loss is (1, 1). Parameters' gradients
+   accumulate until ppo_params_zero_grad(). Gradients of results on the tape are undefined afterwards. */
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss);
 
-/* Wraps caller-owned floats (rows, cols) without copying; they must outlive the tape's round. No gradient. */
+/* Wraps the caller's floats (rows, cols) without copying them; they must stay valid until the tape's reset.
+   It has no gradient. */
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols);
 
-/* Elementwise; b may also be a row (1, cols), a column (rows, 1) or a scalar (1, 1), and is then repeated.
-   Where min and max see equals, each operand gets half of the gradient. */
+/* Elementwise. b may also be a row (1, cols), a column (rows, 1) or a scalar (1, 1), which is repeated.
+   Where the operands of min or max are equal, each gets half of the gradient. */
 PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 PPO_DEF ppo_tensor *ppo_tape_sub(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 PPO_DEF ppo_tensor *ppo_tape_mul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
@@ -389,7 +392,7 @@ PPO_DEF ppo_tensor *ppo_tape_sum(ppo_tape *tape, ppo_tensor *x);         /* (1, 
 PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x);        /* (1, 1) */
 PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x); /* per row */
 
-/* out[i] = x[i][index[i]]: (rows, 1). index [rows] is the caller's and must outlive the tape's round. */
+/* out[i] = x[i][index[i]]: (rows, 1). index [rows] must stay valid until the tape's reset. */
 PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *index);
 
 /* (n, k) x (k, m) -> (n, m) */
@@ -405,14 +408,14 @@ PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w
 /* a b^T: (n, k) x (m, k) -> (n, m) */
 PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 
-/* out[i] = row index[i] of table: (n, cols). index [n] is the caller's and must outlive the tape's round. */
+/* out[i] = row index[i] of table: (n, cols). index [n] must stay valid until the tape's reset. */
 PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const int *index, int n);
 
 /* Per row (x - mean) / sqrt(var + 1e-5) weight + bias (Ba 2016); weight and bias are (1, cols). */
 PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, ppo_tensor *bias);
 
-/* An operation is a row in a table: forward fills out from in, backward ADDS to in[k]->grad (where not
-   NULL) from out->grad. Your own operations are rows just like the library's:
+/* An operation: forward fills out from in; backward ADDS to in[k]->grad (where not NULL) from out->grad.
+   Your own operations work as the library's do:
 
        static ppo_status cube(ppo_node *node) {
            for (int i = 0; i < node->in[0]->cols; ++i)
@@ -440,26 +443,25 @@ struct ppo_node {
     ppo_tensor   *out[PPO_MAX_OUTPUTS];
     void         *args;    /* a copy of the operation's own arguments */
     void         *kept;    /* what forward leaves for backward; memory from ppo_tape_alloc() */
-    float        *scratch; /* of the call that goes on */
+    float        *scratch; /* valid during the current call only */
 };
 
-/* Runs and records an operation: n_in inputs (NULL ones are an optional operand left out), outputs (rows,
-   cols), args_size bytes of args copied into the node. Returns the node (its results are in ->out) or
-   NULL. */
+/* Runs and records an operation: n_in inputs (NULL: an optional operand that is left out), outputs of (rows,
+   cols), args_size bytes of args, which are copied. Returns the node, whose results are in ->out, or NULL. */
 PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in, int rows,
                                  int cols, const void *args, size_t args_size);
 /* The node's first result; NULL if node is. */
 PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node);
-/* n floats until the reset, or NULL */
+/* Memory for n floats, valid until the tape's reset; NULL on failure. */
 PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n);
 
-/* Compares the gradients of a scalar function of `inputs` with central differences of step epsilon.
-   build() records the function on the tape and returns its (1, 1) result; inputs need data and grad.
-   Writes the largest |analytic - numeric| / max(0.1, |analytic|, |numeric|) to max_error (may be NULL; NaN
-   if nothing could be compared) and returns PPO_ERROR_NUMERIC if it exceeds tolerance. In 32-bit arithmetic
-   epsilon 1e-2 and tolerance 1e-2 suit values around 1. Check away from special points: where every ratio
-   is 1, say, a mistake in its derivative does not show. The inputs' gradients are zero afterwards. build()
-   is called once and then twice per number; it must not draw new random numbers. */
+/* Compares the gradients of a scalar function of `inputs` with central differences of step epsilon. build()
+   records the function on the tape and returns its (1, 1) result; it is called once, then twice per number,
+   and must not draw new random numbers. inputs need data and grad; their gradients are zero afterwards.
+   *max_error (may be NULL) is the largest |analytic - numeric| / max(0.1, |analytic|, |numeric|), NaN if
+   nothing could be compared; PPO_ERROR_NUMERIC if it exceeds tolerance. epsilon 1e-2 and tolerance 1e-2 suit
+   values around 1 in 32-bit arithmetic. Check away from special points: where every ratio is 1, a wrong
+   derivative may not show. */
 typedef ppo_tensor *(*ppo_scalar_fn)(ppo_tape *tape, ppo_tensor *const *inputs, void *user);
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error);
@@ -1942,7 +1944,7 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 }
 
 /* Are the pointers that a public function cannot do without given? If not, sets the error. */
-static int ppo__given(const char *function, int given) {
+static PPO__NOINLINE int ppo__given(const char *function, int given) {
     if (!given) ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
     return given;
 }
@@ -2925,8 +2927,8 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 #endif
 #endif
 
-/* GCC for Windows does not align the stack for vectors of more than 16 bytes (GCC bug 54412). PPO__SHORT_VECTORS
-   chooses its kernels elsewhere, too, for tests. */
+/* GCC for Windows does not align the stack for vectors of more than 16 bytes (GCC bug 54412).
+   PPO__SHORT_VECTORS chooses its kernels elsewhere, too, for tests. */
 #if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
 #define PPO__SHORT_VECTORS
 #endif
@@ -3212,8 +3214,8 @@ PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
 
 /* -- matrices -- */
 
-/* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be partial.
-   Where this is inlined both are constants. */
+/* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be
+   partial. Where this is inlined both are constants. */
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
@@ -3850,9 +3852,10 @@ PPO_DEF ppo_status ppo_use_kernels(const char *name) {
 PPO_DEF const char *ppo_kernels_name(void) { return ppo__k()->name; }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 4 Tensors. The four blocks of a set of parameters (data, grad, m, v) are one allocation; a larger one takes
-   its place when the set grows, and its tensors then point into that. Where a tape computes on a device, the
-   set has a mirror there: a copy of the four blocks, of which either the host's or the device's counts.
+   >> 4 Tensors. The four blocks of a set of parameters (data, grad, m, v) are one allocation; a larger one
+   takes its place when the set grows, and its tensors then point into that. Where a tape computes on a
+   device, the set has a mirror there: a copy of the four blocks, of which either the host's or the device's
+   counts.
    -------------------------------------------------------------------------------------------------------- */
 
 static size_t ppo__size(const ppo_tensor *x) { return ppo__at(x->rows, x->cols); }
@@ -4085,16 +4088,16 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
 
 struct ppo_tape {
     ppo__device *device;  /* where it computes; NULL: on the processor */
-    ppo__arena   arena;   /* nodes, and what else the host reads */
+    ppo__arena   arena;   /* nodes, and what else only the host reads */
     ppo__arena   numbers; /* results, and what operations keep */
-    ppo__arena   grads;   /* gradients of results: backward clears them all at once */
-    ppo_node   **nodes;   /* stb_ds array: what backward has to visit, in order */
+    ppo__arena   grads;   /* gradients of results, which backward clears first */
+    ppo_node   **nodes;   /* stb_ds array: the nodes that backward visits, in order of recording */
     int          recording;
-    ppo_status   status; /* the first failure, and its sentence */
-    /* gradients of these parameters go to `grad`, laid out alike; NULL: to where they belong */
+    ppo_status   status; /* the first failure */
+    char         error[PPO__ERROR_SIZE];
+    /* if params is not NULL: gradients of these go to `grad`, in the same layout, instead of params->grad */
     const ppo_params *params;
     float            *grad;
-    char              error[PPO__ERROR_SIZE];
 };
 
 static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
@@ -4144,13 +4147,13 @@ static PPO__NOINLINE void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
     return NULL;
 }
 
-static void *ppo__tape_take_from(ppo_tape *tape, ppo__arena *arena, size_t n, size_t size) {
+static PPO__NOINLINE void *ppo__tape_take_from(ppo_tape *tape, ppo__arena *arena, size_t n, size_t size) {
     if (ppo_tape_status(tape)) return NULL;
     void *piece = ppo__arena_array(arena, n, size);
     return piece ? piece : ppo__tape_fail(tape, ppo__failed);
 }
 
-/* On the host, wherever the tape computes. */
+/* Memory of the host, wherever the tape computes. */
 static void *ppo__tape_take(ppo_tape *tape, size_t n, size_t size) {
     return ppo__tape_take_from(tape, tape ? &tape->arena : NULL, n, size);
 }
@@ -4159,7 +4162,7 @@ PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
     return (float *)ppo__tape_take_from(tape, tape ? &tape->numbers : NULL, n, sizeof(float));
 }
 
-/* What the host has, for where the tape computes. */
+/* Brings data of the host to where the tape computes. */
 static void *ppo__tape_write(ppo_tape *tape, const void *from, size_t size) {
     if (!tape->device) return (void *)from;
     void      *to = ppo__tape_take_from(tape, &tape->numbers, size, 1);
@@ -4167,19 +4170,19 @@ static void *ppo__tape_write(ppo_tape *tape, const void *from, size_t size) {
     return status ? ppo__tape_fail(tape, status) : to;
 }
 
-/* n floats from where the tape computes; they are there after ppo__tape_settle(). */
+/* Copies n floats from where the tape computes to the host; complete after ppo__tape_settle(). */
 static void ppo__tape_read(ppo_tape *tape, const float *from, size_t n, float *to) {
     if (tape->device) tape->device->read(tape->device, to, from, n * sizeof(float));
     else memcpy(to, from, n * sizeof(float));
 }
 
-/* n floats from one place to another where the tape computes. */
+/* Copies n floats where the tape computes. */
 static void ppo__tape_copy(ppo_tape *tape, const float *from, size_t n, float *to) {
     if (tape->device) tape->device->copy(tape->device, to, from, n * sizeof(float));
     else memcpy(to, from, n * sizeof(float));
 }
 
-/* Waits for what is computed elsewhere. */
+/* Waits for the tape's device. */
 static ppo_status ppo__tape_settle(ppo_tape *tape) {
     ppo_status status = ppo_tape_status(tape);
     return tape ? ppo__settle(tape->device, status) : status;
@@ -4198,13 +4201,12 @@ static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with
     return tape->status ? NULL : tensor;
 }
 
-/* Which number of a block x is; huge where it lies before. */
+/* The index of x in a block; huge if it lies before it. */
 static size_t ppo__place_in(const float *block, const float *x) {
     return (size_t)((uintptr_t)x - (uintptr_t)block) / sizeof(float);
 }
 
-/* x as this tape sees it: where it is a parameter, its numbers may lie on the device, or its gradient go to
-   tape->grad. */
+/* x as this tape sees it: a parameter's numbers may lie on the device, or its gradient go to tape->grad. */
 static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
     const ppo_params *params = tape->params;
     ppo__mirror      *mirror = tape->device ? tape->device->mirrors : NULL;
@@ -4337,15 +4339,16 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
 PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node) { return node ? node->out[0] : NULL; }
 
 /* 1 if the operands are there and the tape has not failed; otherwise the failure is kept. */
-static int ppo__operands(ppo_tape *tape, const char *op, const ppo_tensor *a, const ppo_tensor *b) {
+static PPO__NOINLINE int ppo__operands(ppo_tape *tape, const char *op, const ppo_tensor *a,
+                                       const ppo_tensor *b) {
     if (ppo_tape_status(tape)) return 0;
     if (a && b) return 1;
     ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT, "%s: an operand is NULL", op));
     return 0;
 }
 
-static ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op, const ppo_tensor *a,
-                                    const ppo_tensor *b) {
+static PPO__NOINLINE ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op, const ppo_tensor *a,
+                                                  const ppo_tensor *b) {
     return (ppo_tensor *)ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT,
                                                        "%s: shapes (%d, %d) and (%d, %d) do not fit", op,
                                                        a->rows, a->cols, b->rows, b->cols));
@@ -4428,7 +4431,7 @@ static ppo_tensor *ppo__tape_binary(ppo_tape *tape, int which, ppo_tensor *a, pp
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, &args, sizeof args));
 }
 
-/* a + b of one shape, which a transformer does twice per block. */
+/* a + b of one shape: the residual connections of a transformer. */
 static ppo_status ppo__add_forward(ppo_node *node) {
     memcpy(node->out[0]->data, node->in[0]->data, ppo__size(node->out[0]) * sizeof(float));
     ppo__add_to(node->in[1]->data, node->out[0]->data, ppo__size(node->out[0]));
@@ -4468,8 +4471,8 @@ PPO_DEF ppo_tensor *ppo_tape_max(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
     return ppo__tape_binary(tape, PPO__MAX, a, b);
 }
 
-/* Elementwise operations of one operand and two constants p and q: y = f(x) over an array, and the derivative at
-   one element, given x and y. */
+/* Elementwise operations of one operand and two constants p and q: y = f(x) over an array, and the
+   derivative at one element, given x and y. */
 typedef struct ppo__unary {
     const char *name;
     void (*value)(const float *x, float *y, size_t n, float p, float q);
@@ -4652,7 +4655,8 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 /* Matrices are divided among threads in ranges of so many rows, or columns, or of multiples of that. */
 enum { PPO__ROW_GRAIN = 16 };
 
-/* Activations: y = f(z) for z = x w + b, in place; and dz = dy f'(z) from y, or from z where y does not tell it. */
+/* Activations: y = f(z) for z = x w + b, in place; and dz = dy f'(z) from y, or from z where y does not tell
+   it. */
 typedef struct ppo__activation {
     const char *name;
     void (*value)(const float *x, float *y, size_t n, float p, float q); /* NULL: the identity */
@@ -5002,8 +5006,8 @@ static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor
     return PPO_OK;
 }
 
-/* Gradients start from this, so that an operation which overwrites where it should add is found out. A
-   power of two about as large as the gradients, so that adding it costs next to no digits. */
+/* Gradients start from this, so that an operation which overwrites instead of adding is detected. A power of
+   two about as large as the gradients, so that adding it costs few digits. */
 #define PPO__PREFILL 0.125f
 
 static void ppo__fill_gradients(ppo_tensor *const *inputs, int n_inputs, float x) {
