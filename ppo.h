@@ -292,9 +292,9 @@ PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher a
    time.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Forces "plain", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
-   processor or this build does not have it. For tests and timing; results differ between sets in the last
-   bits. */
+/* Chooses "plain", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
+   processor or this build does not have it. For tests and timing: results of different sets differ in the
+   last bits. */
 PPO_DEF ppo_status  ppo_use_kernels(const char *name);
 PPO_DEF const char *ppo_kernels_name(void);
 
@@ -308,47 +308,49 @@ typedef struct ppo_tensor {
     float *grad; /* d loss / d data, (rows, cols); NULL: no gradient is wanted */
 } ppo_tensor;
 
-/* The trainable parameters of a model, side by side in one block each, so that clipping and Adam are one
-   pass. Each tensor starts on a 64-byte boundary; the gaps between them hold zeros. */
+/* The trainable parameters of a model. Their numbers lie side by side in one block, as do their gradients and
+   moments, so that clipping and Adam are one pass. Each tensor starts on a 64-byte boundary; the gaps between
+   tensors hold zeros. */
 typedef struct ppo_params {
     size_t              count;       /* floats in each block, gaps included */
-    size_t              capacity;    /* and that it has room for */
-    float              *data, *grad; /* the parameters and d loss / d them */
-    float              *m, *v;       /* Adam's first and second moment */
-    long                step;        /* optimizer steps taken */
+    size_t              capacity;    /* floats that each block has room for */
+    float              *data, *grad; /* the parameters, and d loss / d parameter */
+    float              *m, *v;       /* Adam's first and second moments */
+    int64_t             step;        /* optimizer steps taken */
     int                 tensor_count;
     ppo_tensor        **tensors;  /* [tensor_count], in the order added */
     const char        **names;    /* [tensor_count], as "actor.0.weight"; owned by the set */
-    float              *lr_scale; /* [tensor_count]: times the learning rate of a step; 1 at first */
-    struct ppo__mirror *mirror;   /* the library's: the same numbers on a device, or NULL */
+    float              *lr_scale; /* [tensor_count]: factors of the learning rate; 1 by default */
+    struct ppo__mirror *mirror;   /* private: a copy on a GPU, or NULL */
 } ppo_params;
 
 PPO_DEF ppo_status ppo_params_create(ppo_params **params);
 PPO_DEF void       ppo_params_free(ppo_params *params);
 
-/* A new parameter of zeros; the pointer stays good, ->data may move with the next call. NULL on failure. */
+/* Adds a parameter of zeros. The tensor stays valid until ppo_params_free(), but the next call may move its
+   data and grad. NULL on failure. */
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols);
 
-/* Room for so many floats in all, gaps included: without it a large set is copied with each new parameter. */
+/* Makes room for `count` floats in all, gaps included. Without it, each ppo_params_add() copies the set. */
 PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count);
 
-/* Where a GPU computes (ppo_cuda.cuh), the four blocks of a language model stay there between calls of the
-   library. Call this before you read or change them yourself: then the blocks here are those that count,
-   until a call uses the model again. A tape of your own, which computes here, does so by itself, but between
-   its forward and backward no other call may use the model. Otherwise it does nothing. Errors: those of the
-   device. */
+/* Brings the four blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls
+   of the library. Call it before you read or change them: then they are the ones that count, until a call
+   uses the model again. A tape of your own, which computes on the processor, does this by itself; but
+   between its forward and backward no other call may use the model. Without a GPU it does nothing. Errors:
+   those of the device. */
 PPO_DEF ppo_status ppo_params_sync(ppo_params *params);
 
-/* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013, as PyTorch's
-   orthogonal_), with numbers from -bound to bound, or with normal ones of mean 0. */
+/* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013; as PyTorch's
+   orthogonal_), with uniform numbers in [-bound, bound), or with normal numbers of mean 0. */
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng);
 PPO_DEF void       ppo_init_uniform(ppo_tensor *weight, float bound, ppo_rng *rng);
 PPO_DEF void       ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng);
 
 /* --------------------------------------------------------------------------------------------------------
-   5 Autograd: operations are computed as they are called and recorded on a tape; backward walks the tape
-   from its end. An operation returns its result, or NULL on failure; NULL operands pass through, so a whole
-   expression is checked once, at ppo_tape_backward() or ppo_tape_status(). Results live until
+   5 Autograd: an operation is computed when it is called, and recorded on a tape; backward walks the tape
+   from its end. An operation returns its result, or NULL on failure. NULL operands pass through, so that a
+   whole expression is checked once, by ppo_tape_backward() or ppo_tape_status(). Results live until
    ppo_tape_reset(), which keeps the memory for the next round.
    -------------------------------------------------------------------------------------------------------- */
 
@@ -360,15 +362,16 @@ PPO_DEF void       ppo_tape_reset(ppo_tape *tape);
 PPO_DEF void       ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 1 is the default */
 PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape);   /* the first failure since the last reset */
 
-/* Adds d loss / d x to the grad of every tensor x that has one; loss is (1, 1). Parameters' gradients add up
-   until ppo_params_zero_grad(). Those of results on the tape are scratch afterwards. */
+/* Adds d loss / d x to the grad of every tensor x that has one; loss is (1, 1). Parameters' gradients
+   accumulate until ppo_params_zero_grad(). Gradients of results on the tape are undefined afterwards. */
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss);
 
-/* Wraps caller-owned floats (rows, cols) without copying; they must outlive the tape's round. No gradient. */
+/* Wraps the caller's floats (rows, cols) without copying them; they must stay valid until the tape's reset.
+   It has no gradient. */
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols);
 
-/* Elementwise; b may also be a row (1, cols), a column (rows, 1) or a scalar (1, 1), and is then repeated.
-   Where min and max see equals, each operand gets half of the gradient. */
+/* Elementwise. b may also be a row (1, cols), a column (rows, 1) or a scalar (1, 1), which is repeated.
+   Where the operands of min or max are equal, each gets half of the gradient. */
 PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 PPO_DEF ppo_tensor *ppo_tape_sub(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 PPO_DEF ppo_tensor *ppo_tape_mul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
@@ -389,7 +392,7 @@ PPO_DEF ppo_tensor *ppo_tape_sum(ppo_tape *tape, ppo_tensor *x);         /* (1, 
 PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x);        /* (1, 1) */
 PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x); /* per row */
 
-/* out[i] = x[i][index[i]]: (rows, 1). index [rows] is the caller's and must outlive the tape's round. */
+/* out[i] = x[i][index[i]]: (rows, 1). index [rows] must stay valid until the tape's reset. */
 PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *index);
 
 /* (n, k) x (k, m) -> (n, m) */
@@ -405,14 +408,14 @@ PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w
 /* a b^T: (n, k) x (m, k) -> (n, m) */
 PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 
-/* out[i] = row index[i] of table: (n, cols). index [n] is the caller's and must outlive the tape's round. */
+/* out[i] = row index[i] of table: (n, cols). index [n] must stay valid until the tape's reset. */
 PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const int *index, int n);
 
 /* Per row (x - mean) / sqrt(var + 1e-5) weight + bias (Ba 2016); weight and bias are (1, cols). */
 PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, ppo_tensor *bias);
 
-/* An operation is a row in a table: forward fills out from in, backward ADDS to in[k]->grad (where not
-   NULL) from out->grad. Your own operations are rows just like the library's:
+/* An operation: forward fills out from in; backward ADDS to in[k]->grad (where not NULL) from out->grad.
+   Your own operations work as the library's do:
 
        static ppo_status cube(ppo_node *node) {
            for (int i = 0; i < node->in[0]->cols; ++i)
@@ -440,26 +443,25 @@ struct ppo_node {
     ppo_tensor   *out[PPO_MAX_OUTPUTS];
     void         *args;    /* a copy of the operation's own arguments */
     void         *kept;    /* what forward leaves for backward; memory from ppo_tape_alloc() */
-    float        *scratch; /* of the call that goes on */
+    float        *scratch; /* valid during the current call only */
 };
 
-/* Runs and records an operation: n_in inputs (NULL ones are an optional operand left out), outputs (rows,
-   cols), args_size bytes of args copied into the node. Returns the node (its results are in ->out) or
-   NULL. */
+/* Runs and records an operation: n_in inputs (NULL: an optional operand that is left out), outputs of (rows,
+   cols), args_size bytes of args, which are copied. Returns the node, whose results are in ->out, or NULL. */
 PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in, int rows,
                                  int cols, const void *args, size_t args_size);
 /* The node's first result; NULL if node is. */
 PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node);
-/* n floats until the reset, or NULL */
+/* Memory for n floats, valid until the tape's reset; NULL on failure. */
 PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n);
 
-/* Compares the gradients of a scalar function of `inputs` with central differences of step epsilon.
-   build() records the function on the tape and returns its (1, 1) result; inputs need data and grad.
-   Writes the largest |analytic - numeric| / max(0.1, |analytic|, |numeric|) to max_error (may be NULL; NaN
-   if nothing could be compared) and returns PPO_ERROR_NUMERIC if it exceeds tolerance. In 32-bit arithmetic
-   epsilon 1e-2 and tolerance 1e-2 suit values around 1. Check away from special points: where every ratio
-   is 1, say, a mistake in its derivative does not show. The inputs' gradients are zero afterwards. build()
-   is called once and then twice per number; it must not draw new random numbers. */
+/* Compares the gradients of a scalar function of `inputs` with central differences of step epsilon. build()
+   records the function on the tape and returns its (1, 1) result; it is called once, then twice per number,
+   and must not draw new random numbers. inputs need data and grad; their gradients are zero afterwards.
+   *max_error (may be NULL) is the largest |analytic - numeric| / max(0.1, |analytic|, |numeric|), NaN if
+   nothing could be compared; PPO_ERROR_NUMERIC if it exceeds tolerance. epsilon 1e-2 and tolerance 1e-2 suit
+   values around 1 in 32-bit arithmetic. Check away from special points: where every ratio is 1, a wrong
+   derivative may not show. */
 typedef ppo_tensor *(*ppo_scalar_fn)(ppo_tape *tape, ppo_tensor *const *inputs, void *user);
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error);
@@ -1942,7 +1944,7 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 }
 
 /* Are the pointers that a public function cannot do without given? If not, sets the error. */
-static int ppo__given(const char *function, int given) {
+static PPO__NOINLINE int ppo__given(const char *function, int given) {
     if (!given) ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
     return given;
 }
@@ -2925,8 +2927,8 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 #endif
 #endif
 
-/* GCC for Windows does not align the stack for vectors of more than 16 bytes (GCC bug 54412). PPO__SHORT_VECTORS
-   chooses its kernels elsewhere, too, for tests. */
+/* GCC for Windows does not align the stack for vectors of more than 16 bytes (GCC bug 54412).
+   PPO__SHORT_VECTORS chooses its kernels elsewhere, too, for tests. */
 #if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
 #define PPO__SHORT_VECTORS
 #endif
@@ -3212,8 +3214,8 @@ PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
 
 /* -- matrices -- */
 
-/* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be partial.
-   Where this is inlined both are constants. */
+/* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be
+   partial. Where this is inlined both are constants. */
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
@@ -3850,58 +3852,36 @@ PPO_DEF ppo_status ppo_use_kernels(const char *name) {
 PPO_DEF const char *ppo_kernels_name(void) { return ppo__k()->name; }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 4 Tensors
+   >> 4 Tensors. The four blocks of a set of parameters (data, grad, m, v) are one allocation; a larger one
+   takes its place when the set grows, and its tensors then point into that. Where a tape computes on a
+   device, the set has a mirror there: a copy of the four blocks, of which either the host's or the device's
+   counts.
    -------------------------------------------------------------------------------------------------------- */
 
 static size_t ppo__size(const ppo_tensor *x) { return ppo__at(x->rows, x->cols); }
 
-PPO_DEF ppo_status ppo_params_create(ppo_params **params) {
-    if (!params) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_create: params is NULL");
-    *params = (ppo_params *)ppo__alloc(sizeof **params);
-    return *params ? PPO_OK : PPO_ERROR_MEMORY;
-}
-
-/* A set of parameters on a device, from the first time that a tape there uses it. */
 typedef struct ppo__mirror {
     ppo_params         *params;
     ppo__device        *device;
     struct ppo__mirror *next;
-    float              *data, *grad, *m, *v; /* one block, as the set's */
-    int                 counts, changed;     /* 1: these are the numbers; and the host's are older */
+    float              *data, *grad, *m, *v;
+    int                 counts;  /* 1: these are the numbers, not the host's */
+    int                 changed; /* 1: the host's are older */
 } ppo__mirror;
 
-/* Where the set's numbers count: the mirror, or NULL for the host. */
+/* The mirror if its numbers count, NULL if the host's do. */
 static ppo__mirror *ppo__mirror_of(const ppo_params *params) {
     return params->mirror && params->mirror->counts ? params->mirror : NULL;
 }
 
 static void ppo__mirror_free(ppo_params *params) {
-    ppo__mirror *mirror = params->mirror;
+    ppo__mirror *mirror = params->mirror, **link = mirror ? &mirror->device->mirrors : NULL;
     if (!mirror) return;
-    struct ppo__mirror **link = &mirror->device->mirrors;
     while (*link != mirror) link = &(*link)->next;
     *link = mirror->next;
     mirror->device->give(mirror->device, mirror->data);
     ppo__free(mirror);
     params->mirror = NULL;
-}
-
-static ppo_status ppo__mirror_create(ppo_params *params, ppo__device *device) {
-    ppo__mirror *mirror = (ppo__mirror *)ppo__alloc(sizeof *mirror);
-    if (!mirror) return PPO_ERROR_MEMORY;
-    mirror->data = (float *)device->take(device, 4 * params->capacity * sizeof(float));
-    if (!mirror->data) {
-        ppo__free(mirror);
-        return ppo__failed;
-    }
-    mirror->grad = mirror->data + params->capacity;
-    mirror->m = mirror->grad + params->capacity;
-    mirror->v = mirror->m + params->capacity;
-    mirror->params = params;
-    mirror->device = device;
-    mirror->next = device->mirrors;
-    device->mirrors = params->mirror = mirror;
-    return PPO_OK;
 }
 
 /* Brings the host's numbers up to date; the mirror's still count. */
@@ -3915,36 +3895,52 @@ static ppo_status ppo__params_fetch(const ppo_params *params) {
 }
 
 PPO_DEF ppo_status ppo_params_sync(ppo_params *params) {
-    if (!params) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_sync: params is NULL");
+    if (!ppo__given("ppo_params_sync", params != NULL)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__params_fetch(params);
     if (!status && params->mirror) params->mirror->counts = 0;
     return status;
 }
 
-/* Has the numbers where a tape computes: on this device, or, NULL, on the host. */
+/* Brings the numbers to where a tape computes: to this device or, if NULL, to the host. */
 static ppo_status ppo__params_place(ppo_params *params, ppo__device *device) {
     ppo__mirror *mirror = ppo__mirror_of(params);
     if (device && mirror && mirror->device == device) return PPO_OK;
     ppo_status status = ppo_params_sync(params);
     if (status || !device) return status;
     if (params->mirror && params->mirror->device != device) ppo__mirror_free(params);
-    if (!params->mirror) status = ppo__mirror_create(params, device);
-    if (status) return status;
     mirror = params->mirror;
+    if (!mirror) {
+        mirror = (ppo__mirror *)ppo__alloc(sizeof *mirror);
+        if (!mirror) return PPO_ERROR_MEMORY;
+        mirror->data = (float *)device->take(device, 4 * params->capacity * sizeof(float));
+        if (!mirror->data) {
+            ppo__free(mirror);
+            return ppo__failed;
+        }
+        mirror->grad = mirror->data + params->capacity;
+        mirror->m = mirror->grad + params->capacity;
+        mirror->v = mirror->m + params->capacity;
+        mirror->params = params;
+        mirror->device = device;
+        mirror->next = device->mirrors;
+        device->mirrors = params->mirror = mirror;
+    }
     status = device->write(device, mirror->data, params->data, 4 * params->capacity * sizeof(float));
-    if (status) return status;
-    mirror->counts = 1;
+    mirror->counts = !status;
     mirror->changed = 0;
-    return PPO_OK;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_params_create(ppo_params **params) {
+    if (!ppo__given("ppo_params_create", params != NULL)) return PPO_ERROR_ARGUMENT;
+    *params = (ppo_params *)ppo__alloc(sizeof **params);
+    return *params ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
 PPO_DEF void ppo_params_free(ppo_params *params) {
     if (!params) return;
     ppo__mirror_free(params);
-    for (int i = 0; i < params->tensor_count; ++i) {
-        ppo__free(params->tensors[i]);
-        ppo__free((void *)params->names[i]);
-    }
+    for (int i = 0; i < params->tensor_count; ++i) ppo__free(params->tensors[i]); /* its name is behind it */
     ppo__array_free(params->tensors);
     ppo__array_free((void *)params->names);
     ppo__array_free(params->lr_scale);
@@ -3952,40 +3948,36 @@ PPO_DEF void ppo_params_free(ppo_params *params) {
     ppo__free(params);
 }
 
-/* One block holds data, grad, m and v; a larger one takes its place and every tensor is pointed into it. */
+/* The floats of a matrix and of the gap after it: what comes next begins on a boundary. */
+static size_t ppo__padded(size_t rows, size_t cols) {
+    const size_t grain = PPO__ALIGN / sizeof(float);
+    return (rows * cols + grain - 1) / grain * grain;
+}
+
 PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count) {
-    if (!params) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_reserve: params is NULL");
+    if (!ppo__given("ppo_params_reserve", params != NULL)) return PPO_ERROR_ARGUMENT;
     if (count <= params->capacity) return PPO_OK;
     ppo_status status = ppo_params_sync(params);
     if (status) return status;
     ppo__mirror_free(params);
-    const size_t line = PPO__ALIGN / sizeof(float); /* so that each of the four begins on a boundary */
-    if (count < SIZE_MAX / 16) count = (count + line - 1) / line * line;
-    float *block = (float *)ppo__alloc(count < SIZE_MAX / 16 ? 4 * count * sizeof(float) : SIZE_MAX);
+    const int impossible = count >= SIZE_MAX / 16;
+    if (!impossible) count = ppo__padded(1, count);
+    float *block = (float *)ppo__alloc(impossible ? SIZE_MAX : 4 * count * sizeof(float));
     if (!block) return PPO_ERROR_MEMORY;
-    float *old[4] = {params->data, params->grad, params->m, params->v};
-    for (size_t k = 0; k < 4 && params->count; ++k) {
-        memcpy(block + k * count, old[k], params->count * sizeof(float));
-    }
+    float **part[4] = {&params->data, &params->grad, &params->m, &params->v}, *old = params->data;
     for (int i = 0; i < params->tensor_count; ++i) {
         ppo_tensor *tensor = params->tensors[i];
-        ptrdiff_t   at = tensor->data - params->data;
+        ptrdiff_t   at = tensor->data - old;
         tensor->data = block + at;
         if (tensor->grad) tensor->grad = block + count + at; /* NULL: its owner wants none */
     }
-    ppo__free(params->data);
-    params->data = block;
-    params->grad = block + count;
-    params->m = block + 2 * count;
-    params->v = block + 3 * count;
+    for (size_t k = 0; k < 4; ++k) {
+        if (params->count) memcpy(block + k * count, *part[k], params->count * sizeof(float));
+        *part[k] = block + k * count;
+    }
+    ppo__free(old);
     params->capacity = count;
     return PPO_OK;
-}
-
-/* The floats that a parameter takes, with the gap behind it. */
-static size_t ppo__padded(int rows, int cols) {
-    const size_t line = PPO__ALIGN / sizeof(float);
-    return (ppo__at(rows, cols) + line - 1) / line * line;
 }
 
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols) {
@@ -4000,11 +3992,9 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     if (names) params->names = (const char **)names;
     void *scales = names ? ppo__array_room(params->lr_scale, sizeof *params->lr_scale) : NULL;
     if (scales) params->lr_scale = (float *)scales;
-    ppo_tensor *tensor = scales ? (ppo_tensor *)ppo__alloc(sizeof *tensor) : NULL;
-    char       *copy = tensor ? (char *)ppo__alloc(strlen(name) + 1) : NULL;
-    size_t      start = params->count, end = start + ppo__padded(rows, cols);
-    if (!copy || ppo_params_sync(params) || ppo_params_reserve(params, end)) {
-        ppo__free(copy);
+    ppo_tensor *tensor = scales ? (ppo_tensor *)ppo__alloc(sizeof *tensor + strlen(name) + 1) : NULL;
+    size_t      start = params->count, end = start + ppo__padded((size_t)rows, (size_t)cols);
+    if (!tensor || ppo_params_sync(params) || ppo_params_reserve(params, end)) {
         ppo__free(tensor);
         return NULL;
     }
@@ -4013,7 +4003,7 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     tensor->data = params->data + start;
     tensor->grad = params->grad + start;
     ppo__array_push(params->tensors, tensor);
-    ppo__array_push(params->names, strcpy(copy, name));
+    ppo__array_push(params->names, strcpy((char *)(tensor + 1), name));
     ppo__array_push(params->lr_scale, 1);
     ++params->tensor_count;
     params->count = end;
@@ -4036,15 +4026,15 @@ static void ppo__orthonormalize_few(float *x, int n, int size) {
     }
 }
 
-enum { PPO__PANEL = 16 };
+enum { PPO__ORTHO_TILE = 16 };
 
-/* Makes the n rows of x orthonormal, a panel p at a time: p -= (p y^T) y for the finished rows y, then among
-   themselves; all of it twice, which is enough. scratch has room for PPO__PANEL (size + n). */
+/* Makes the n rows of x orthonormal, a tile p at a time: p -= (p y^T) y for the finished rows y, then among
+   themselves; all of it twice, which is enough. scratch has room for PPO__ORTHO_TILE (size + n). */
 static void ppo__orthonormalize(float *x, int n, int size, float *scratch) {
     const ppo__kernels *k = ppo__k();
-    for (int i = 0; i < n; i += PPO__PANEL) {
-        int    rows = n - i < PPO__PANEL ? n - i : (int)PPO__PANEL;
-        float *p = x + ppo__at(i, size), *pt = scratch, *ypt = scratch + ppo__at(PPO__PANEL, size);
+    for (int i = 0; i < n; i += PPO__ORTHO_TILE) {
+        int    rows = n - i < PPO__ORTHO_TILE ? n - i : (int)PPO__ORTHO_TILE;
+        float *p = x + ppo__at(i, size), *pt = scratch, *ypt = scratch + ppo__at(PPO__ORTHO_TILE, size);
         for (int pass = 0; pass < 2; ++pass) {
             k->transpose(rows, size, p, size, pt, rows);
             k->gemm(i, rows, size, x, size, 1, pt, rows, NULL, 0, ypt, rows);
@@ -4056,13 +4046,11 @@ static void ppo__orthonormalize(float *x, int n, int size, float *scratch) {
 }
 
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng) {
-    if (!weight || !rng || !weight->data) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_init_orthogonal: an argument is NULL");
-    }
+    if (!ppo__given("ppo_init_orthogonal", weight && rng && weight->data)) return PPO_ERROR_ARGUMENT;
     int    wide = weight->cols > weight->rows;
     int    n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
-    float *x = (float *)ppo__alloc((ppo__size(weight) + ppo__at(PPO__PANEL, size) + ppo__at(PPO__PANEL, n)) *
-                                   sizeof(float));
+    float *x = (float *)ppo__alloc(
+        (ppo__size(weight) + ppo__at(PPO__ORTHO_TILE, size) + ppo__at(PPO__ORTHO_TILE, n)) * sizeof(float));
     if (!x) return PPO_ERROR_MEMORY;
     for (size_t i = 0; i < ppo__size(weight); ++i) x[i] = ppo_rng_normal(rng);
     ppo__orthonormalize(x, n, size, x + ppo__size(weight));
@@ -4085,21 +4073,31 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 5 Autograd
+   >> 5 Autograd. An operation takes its results from the tape's arenas and computes them at once; where an
+   input has a gradient, its node is added to a list, which backward walks from the end. A tape may compute on
+   a device: then data and gradients lie there, nodes on the host, and operations are the device's by name.
+
+   Where to add
+       an elementwise operation   a row in ppo__binaries or ppo__unaries, its value and derivative above the
+                                  table, its number in the enum, and a public function of three lines
+       an activation              its name in the public enum (PPO_TANH ...) and a row in ppo__activations; its
+                                  two kernels in section 3; a line in each of the two functors of ppo_cuda.cuh
+       any other operation        a ppo_op with its forward and backward, as those below or in a user's program
+   test_autograd.c compares derivatives of all of them with finite differences.
    -------------------------------------------------------------------------------------------------------- */
 
 struct ppo_tape {
     ppo__device *device;  /* where it computes; NULL: on the processor */
-    ppo__arena   arena;   /* nodes, and what else the host reads */
+    ppo__arena   arena;   /* nodes, and what else only the host reads */
     ppo__arena   numbers; /* results, and what operations keep */
-    ppo__arena   grads;   /* gradients of results: backward clears them all at once */
-    ppo_node   **nodes;   /* stb_ds array: what backward has to visit, in order */
+    ppo__arena   grads;   /* gradients of results, which backward clears first */
+    ppo_node   **nodes;   /* stb_ds array: the nodes that backward visits, in order of recording */
     int          recording;
-    ppo_status   status; /* the first failure, and its sentence */
-    /* gradients of these parameters go to `grad`, laid out alike; NULL: to where they belong */
+    ppo_status   status; /* the first failure */
+    char         error[PPO__ERROR_SIZE];
+    /* if params is not NULL: gradients of these go to `grad`, in the same layout, instead of params->grad */
     const ppo_params *params;
     float            *grad;
-    char              error[PPO__ERROR_SIZE];
 };
 
 static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
@@ -4149,13 +4147,13 @@ static PPO__NOINLINE void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
     return NULL;
 }
 
-static void *ppo__tape_take_from(ppo_tape *tape, ppo__arena *arena, size_t n, size_t size) {
+static PPO__NOINLINE void *ppo__tape_take_from(ppo_tape *tape, ppo__arena *arena, size_t n, size_t size) {
     if (ppo_tape_status(tape)) return NULL;
     void *piece = ppo__arena_array(arena, n, size);
     return piece ? piece : ppo__tape_fail(tape, ppo__failed);
 }
 
-/* On the host, wherever the tape computes. */
+/* Memory of the host, wherever the tape computes. */
 static void *ppo__tape_take(ppo_tape *tape, size_t n, size_t size) {
     return ppo__tape_take_from(tape, tape ? &tape->arena : NULL, n, size);
 }
@@ -4164,7 +4162,7 @@ PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
     return (float *)ppo__tape_take_from(tape, tape ? &tape->numbers : NULL, n, sizeof(float));
 }
 
-/* What the host has, for where the tape computes. */
+/* Brings data of the host to where the tape computes. */
 static void *ppo__tape_write(ppo_tape *tape, const void *from, size_t size) {
     if (!tape->device) return (void *)from;
     void      *to = ppo__tape_take_from(tape, &tape->numbers, size, 1);
@@ -4172,19 +4170,19 @@ static void *ppo__tape_write(ppo_tape *tape, const void *from, size_t size) {
     return status ? ppo__tape_fail(tape, status) : to;
 }
 
-/* n floats from where the tape computes; they are there after ppo__tape_settle(). */
+/* Copies n floats from where the tape computes to the host; complete after ppo__tape_settle(). */
 static void ppo__tape_read(ppo_tape *tape, const float *from, size_t n, float *to) {
     if (tape->device) tape->device->read(tape->device, to, from, n * sizeof(float));
     else memcpy(to, from, n * sizeof(float));
 }
 
-/* n floats from one place to another where the tape computes. */
+/* Copies n floats where the tape computes. */
 static void ppo__tape_copy(ppo_tape *tape, const float *from, size_t n, float *to) {
     if (tape->device) tape->device->copy(tape->device, to, from, n * sizeof(float));
     else memcpy(to, from, n * sizeof(float));
 }
 
-/* Waits for what is computed elsewhere. */
+/* Waits for the tape's device. */
 static ppo_status ppo__tape_settle(ppo_tape *tape) {
     ppo_status status = ppo_tape_status(tape);
     return tape ? ppo__settle(tape->device, status) : status;
@@ -4203,13 +4201,12 @@ static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with
     return tape->status ? NULL : tensor;
 }
 
-/* Which number of a block x is; huge where it lies before. */
+/* The index of x in a block; huge if it lies before it. */
 static size_t ppo__place_in(const float *block, const float *x) {
     return (size_t)((uintptr_t)x - (uintptr_t)block) / sizeof(float);
 }
 
-/* x as this tape sees it: where it is a parameter, its numbers may lie on the device, or its gradient go to
-   tape->grad. */
+/* x as this tape sees it: a parameter's numbers may lie on the device, or its gradient go to tape->grad. */
 static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
     const ppo_params *params = tape->params;
     ppo__mirror      *mirror = tape->device ? tape->device->mirrors : NULL;
@@ -4289,10 +4286,15 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     return node;
 }
 
-/* Elementwise work on large arrays is divided into lines. */
+/* Elementwise work on large arrays is divided into ranges of so many floats, or of multiples of that. */
 enum { PPO__FLOAT_GRAIN = 1024 };
 
 static int ppo__grains(size_t n) { return (int)((n + PPO__FLOAT_GRAIN - 1) / PPO__FLOAT_GRAIN); }
+
+static size_t ppo__grain_end(size_t n, int to) {
+    size_t end = ppo__at(to, PPO__FLOAT_GRAIN);
+    return end < n ? end : n;
+}
 
 typedef struct ppo__floats_job {
     const float *x;
@@ -4300,29 +4302,14 @@ typedef struct ppo__floats_job {
     size_t       n;
 } ppo__floats_job;
 
-static size_t ppo__grain_end(size_t n, int to) {
-    size_t end = ppo__at(to, PPO__FLOAT_GRAIN);
-    return end < n ? end : n;
-}
-
-static void ppo__zero_range(void *user, int range, int from, int to) {
-    const ppo__floats_job *job = (const ppo__floats_job *)user;
-    size_t                 at = ppo__at(from, PPO__FLOAT_GRAIN);
-    memset(job->y + at, 0, (ppo__grain_end(job->n, to) - at) * sizeof(float));
-}
-
-static void ppo__zero(float *y, size_t n) {
-    ppo__floats_job job = {NULL, y, n};
-    ppo__parallel_for(ppo__grains(n), 1, 8.0 * (double)PPO__FLOAT_GRAIN, ppo__zero_range, &job);
-}
-
 static void ppo__add_range(void *user, int range, int from, int to) {
     const ppo__floats_job *job = (const ppo__floats_job *)user;
-    size_t                 at = ppo__at(from, PPO__FLOAT_GRAIN);
-    ppo__k()->add(job->x + at, job->y + at, ppo__grain_end(job->n, to) - at);
+    size_t                 at = ppo__at(from, PPO__FLOAT_GRAIN), count = ppo__grain_end(job->n, to) - at;
+    if (job->x) ppo__k()->add(job->x + at, job->y + at, count);
+    else memset(job->y + at, 0, count * sizeof(float));
 }
 
-/* y += x */
+/* y += x, or y = 0 if x is NULL */
 static void ppo__add_to(const float *x, float *y, size_t n) {
     ppo__floats_job job = {x, y, n};
     ppo__parallel_for(ppo__grains(n), 1, 10.0 * (double)PPO__FLOAT_GRAIN, ppo__add_range, &job);
@@ -4338,7 +4325,7 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     }
     for (ppo__page *page = tape->grads.page; page; page = page->next) {
         if (tape->device) tape->device->zero(tape->device, page->memory, page->used);
-        else ppo__zero((float *)page->memory, page->used / sizeof(float));
+        else ppo__add_to(NULL, (float *)page->memory, page->used / sizeof(float));
     }
     if (tape->device) status = tape->device->write(tape->device, loss->grad, &one, sizeof one);
     else loss->grad[0] += one; /* a parameter's is not cleared */
@@ -4352,31 +4339,27 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
 PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node) { return node ? node->out[0] : NULL; }
 
 /* 1 if the operands are there and the tape has not failed; otherwise the failure is kept. */
-static int ppo__operands(ppo_tape *tape, const char *op, const ppo_tensor *a, const ppo_tensor *b) {
+static PPO__NOINLINE int ppo__operands(ppo_tape *tape, const char *op, const ppo_tensor *a,
+                                       const ppo_tensor *b) {
     if (ppo_tape_status(tape)) return 0;
     if (a && b) return 1;
     ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT, "%s: an operand is NULL", op));
     return 0;
 }
 
-static ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op, const ppo_tensor *a,
-                                    const ppo_tensor *b) {
+static PPO__NOINLINE ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op, const ppo_tensor *a,
+                                                  const ppo_tensor *b) {
     return (ppo_tensor *)ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT,
                                                        "%s: shapes (%d, %d) and (%d, %d) do not fit", op,
                                                        a->rows, a->cols, b->rows, b->cols));
 }
 
-/* Elementwise operations of two operands: a value, and the slopes along a and b. */
+/* Elementwise operations of two operands: a value, and the derivatives along a and b. */
 typedef struct ppo__binary {
     const char *name;
     float (*value)(float a, float b);
-    void (*slope)(float a, float b, float *da, float *db);
+    void (*derivative)(float a, float b, float *da, float *db);
 } ppo__binary;
-
-typedef struct ppo__binary_args {
-    const ppo__binary *f;
-    size_t             row_stride, col_stride; /* through b: 0 where it is repeated */
-} ppo__binary_args;
 
 static float           ppo__add(float a, float b) { return a + b; }
 static float           ppo__sub(float a, float b) { return a - b; }
@@ -4385,15 +4368,27 @@ static float           ppo__div(float a, float b) { return a / b; }
 PPO__BOTH static float ppo__min(float a, float b) { return a < b ? a : b; }
 PPO__BOTH static float ppo__max(float a, float b) { return a > b ? a : b; }
 
-static void ppo__add_slope(float a, float b, float *da, float *db) { *da = 1, *db = 1; }
-static void ppo__sub_slope(float a, float b, float *da, float *db) { *da = 1, *db = -1; }
-static void ppo__mul_slope(float a, float b, float *da, float *db) { *da = b, *db = a; }
-static void ppo__div_slope(float a, float b, float *da, float *db) { *da = 1 / b, *db = -a / (b * b); }
-static void ppo__min_slope(float a, float b, float *da, float *db) {
+static void ppo__add_derivative(float a, float b, float *da, float *db) { *da = 1, *db = 1; }
+static void ppo__sub_derivative(float a, float b, float *da, float *db) { *da = 1, *db = -1; }
+static void ppo__mul_derivative(float a, float b, float *da, float *db) { *da = b, *db = a; }
+static void ppo__div_derivative(float a, float b, float *da, float *db) { *da = 1 / b, *db = -a / (b * b); }
+static void ppo__min_derivative(float a, float b, float *da, float *db) {
     *da = a < b ? 1.0f : a > b ? 0.0f : 0.5f;
     *db = 1 - *da;
 }
-static void ppo__max_slope(float a, float b, float *da, float *db) { ppo__min_slope(a, b, db, da); }
+static void ppo__max_derivative(float a, float b, float *da, float *db) { ppo__min_derivative(a, b, db, da); }
+
+enum { PPO__ADD, PPO__SUB, PPO__MUL, PPO__DIV, PPO__MIN, PPO__MAX };
+static const ppo__binary ppo__binaries[] = {
+    {"add", ppo__add, ppo__add_derivative}, {"sub", ppo__sub, ppo__sub_derivative},
+    {"mul", ppo__mul, ppo__mul_derivative}, {"div", ppo__div, ppo__div_derivative},
+    {"min", ppo__min, ppo__min_derivative}, {"max", ppo__max, ppo__max_derivative},
+};
+
+typedef struct ppo__binary_args {
+    const ppo__binary *f;
+    size_t             row_stride, col_stride; /* through b: 0 where it is repeated */
+} ppo__binary_args;
 
 static ppo_status ppo__binary_forward(ppo_node *node) {
     const ppo__binary_args *args = (const ppo__binary_args *)node->args;
@@ -4416,16 +4411,17 @@ static void ppo__binary_backward(ppo_node *node) {
     for (size_t i = 0; i < rows; ++i) {
         for (size_t j = 0; j < cols; ++j) {
             size_t at = i * cols + j, at_b = i * args->row_stride + j * args->col_stride;
-            float  slope_a, slope_b;
-            args->f->slope(a[at], b[at_b], &slope_a, &slope_b);
-            if (da) da[at] += dy[at] * slope_a;
-            if (db) db[at_b] += dy[at] * slope_b;
+            float  along_a, along_b;
+            args->f->derivative(a[at], b[at_b], &along_a, &along_b);
+            if (da) da[at] += dy[at] * along_a;
+            if (db) db[at_b] += dy[at] * along_b;
         }
     }
 }
 
-static ppo_tensor *ppo__tape_binary(ppo_tape *tape, const ppo__binary *f, ppo_tensor *a, ppo_tensor *b) {
+static ppo_tensor *ppo__tape_binary(ppo_tape *tape, int which, ppo_tensor *a, ppo_tensor *b) {
     static const ppo_op op = {"binary", 1, ppo__binary_forward, ppo__binary_backward};
+    const ppo__binary  *f = &ppo__binaries[which];
     if (!ppo__operands(tape, f->name, a, b)) return NULL;
     if ((b->rows != 1 && b->rows != a->rows) || (b->cols != 1 && b->cols != a->cols)) {
         return ppo__shape_error(tape, f->name, a, b);
@@ -4435,7 +4431,7 @@ static ppo_tensor *ppo__tape_binary(ppo_tape *tape, const ppo__binary *f, ppo_te
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, &args, sizeof args));
 }
 
-/* a + b of one shape, which a transformer does twice per block. */
+/* a + b of one shape: the residual connections of a transformer. */
 static ppo_status ppo__add_forward(ppo_node *node) {
     memcpy(node->out[0]->data, node->in[0]->data, ppo__size(node->out[0]) * sizeof(float));
     ppo__add_to(node->in[1]->data, node->out[0]->data, ppo__size(node->out[0]));
@@ -4449,50 +4445,39 @@ static void ppo__add_backward(ppo_node *node) {
 }
 
 PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    static const ppo_op      op = {"add", 1, ppo__add_forward, ppo__add_backward};
-    static const ppo__binary f = {"add", ppo__add, ppo__add_slope};
-    ppo_tensor              *in[2] = {a, b};
-    if (!a || !b || a->rows != b->rows || a->cols != b->cols) return ppo__tape_binary(tape, &f, a, b);
+    static const ppo_op op = {"add", 1, ppo__add_forward, ppo__add_backward};
+    ppo_tensor         *in[2] = {a, b};
+    if (!a || !b || a->rows != b->rows || a->cols != b->cols) return ppo__tape_binary(tape, PPO__ADD, a, b);
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, NULL, 0));
 }
 
 PPO_DEF ppo_tensor *ppo_tape_sub(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    static const ppo__binary f = {"sub", ppo__sub, ppo__sub_slope};
-    return ppo__tape_binary(tape, &f, a, b);
+    return ppo__tape_binary(tape, PPO__SUB, a, b);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_mul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    static const ppo__binary f = {"mul", ppo__mul, ppo__mul_slope};
-    return ppo__tape_binary(tape, &f, a, b);
+    return ppo__tape_binary(tape, PPO__MUL, a, b);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_div(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    static const ppo__binary f = {"div", ppo__div, ppo__div_slope};
-    return ppo__tape_binary(tape, &f, a, b);
+    return ppo__tape_binary(tape, PPO__DIV, a, b);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_min(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    static const ppo__binary f = {"min", ppo__min, ppo__min_slope};
-    return ppo__tape_binary(tape, &f, a, b);
+    return ppo__tape_binary(tape, PPO__MIN, a, b);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_max(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    static const ppo__binary f = {"max", ppo__max, ppo__max_slope};
-    return ppo__tape_binary(tape, &f, a, b);
+    return ppo__tape_binary(tape, PPO__MAX, a, b);
 }
 
-/* Elementwise operations of one operand: y = f(x) over an array, and the slope at one element, given x
-   and y. */
+/* Elementwise operations of one operand and two constants p and q: y = f(x) over an array, and the
+   derivative at one element, given x and y. */
 typedef struct ppo__unary {
     const char *name;
     void (*value)(const float *x, float *y, size_t n, float p, float q);
-    float (*slope)(float x, float y, float p, float q);
+    float (*derivative)(float x, float y, float p, float q);
 } ppo__unary;
-
-typedef struct ppo__unary_args {
-    const ppo__unary *f;
-    float             p, q;
-} ppo__unary_args;
 
 static void ppo__exp_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->vexp(x, y, n); }
 static void ppo__log_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->vlog(x, y, n); }
@@ -4500,6 +4485,7 @@ static void ppo__tanh_value(const float *x, float *y, size_t n, float p, float q
     ppo__k()->vtanh(x, y, n);
 }
 static void ppo__relu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->relu(x, y, n); }
+static void ppo__gelu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->gelu(x, y, n); }
 static void ppo__square_value(const float *x, float *y, size_t n, float p, float q) {
     for (size_t i = 0; i < n; ++i) y[i] = x[i] * x[i];
 }
@@ -4510,13 +4496,28 @@ static void ppo__clamp_value(const float *x, float *y, size_t n, float low, floa
     for (size_t i = 0; i < n; ++i) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
 }
 
-static float ppo__exp_slope(float x, float y, float p, float q) { return y; }
-static float ppo__log_slope(float x, float y, float p, float q) { return 1 / x; }
-static float ppo__tanh_slope(float x, float y, float p, float q) { return 1 - y * y; }
-static float ppo__relu_slope(float x, float y, float p, float q) { return x > 0 ? 1.0f : 0.0f; }
-static float ppo__square_slope(float x, float y, float p, float q) { return 2 * x; }
-static float ppo__scale_slope(float x, float y, float p, float q) { return p; }
-static float ppo__clamp_slope(float x, float y, float p, float q) { return x >= p && x <= q ? 1.0f : 0.0f; }
+static float ppo__exp_derivative(float x, float y, float p, float q) { return y; }
+static float ppo__log_derivative(float x, float y, float p, float q) { return 1 / x; }
+static float ppo__tanh_derivative(float x, float y, float p, float q) { return 1 - y * y; }
+static float ppo__relu_derivative(float x, float y, float p, float q) { return x > 0 ? 1.0f : 0.0f; }
+static float ppo__square_derivative(float x, float y, float p, float q) { return 2 * x; }
+static float ppo__scale_derivative(float x, float y, float p, float q) { return p; }
+static float ppo__clamp_derivative(float x, float y, float low, float high) {
+    return x >= low && x <= high ? 1.0f : 0.0f;
+}
+
+enum { PPO__EXP, PPO__LOG, PPO__TANH, PPO__RELU, PPO__SQUARE, PPO__SCALE, PPO__CLAMP };
+static const ppo__unary ppo__unaries[] = {
+    {"exp", ppo__exp_value, ppo__exp_derivative},          {"log", ppo__log_value, ppo__log_derivative},
+    {"tanh", ppo__tanh_value, ppo__tanh_derivative},       {"relu", ppo__relu_value, ppo__relu_derivative},
+    {"square", ppo__square_value, ppo__square_derivative}, {"scale", ppo__scale_value, ppo__scale_derivative},
+    {"clamp", ppo__clamp_value, ppo__clamp_derivative},
+};
+
+typedef struct ppo__unary_args {
+    const ppo__unary *f;
+    float             p, q;
+} ppo__unary_args;
 
 static ppo_status ppo__unary_forward(ppo_node *node) {
     const ppo__unary_args *args = (const ppo__unary_args *)node->args;
@@ -4528,50 +4529,43 @@ static void ppo__unary_backward(ppo_node *node) {
     const ppo__unary_args *args = (const ppo__unary_args *)node->args;
     const float           *x = node->in[0]->data, *y = node->out[0]->data, *dy = node->out[0]->grad;
     for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
-        node->in[0]->grad[i] += dy[i] * args->f->slope(x[i], y[i], args->p, args->q);
+        node->in[0]->grad[i] += dy[i] * args->f->derivative(x[i], y[i], args->p, args->q);
     }
 }
 
-static ppo_tensor *ppo__tape_unary(ppo_tape *tape, const ppo__unary *f, ppo_tensor *x, float p, float q) {
+static ppo_tensor *ppo__tape_unary(ppo_tape *tape, int which, ppo_tensor *x, float p, float q) {
     static const ppo_op op = {"unary", 1, ppo__unary_forward, ppo__unary_backward};
-    ppo__unary_args     args = {f, p, q};
-    if (!ppo__operands(tape, f->name, x, x)) return NULL;
+    ppo__unary_args     args = {&ppo__unaries[which], p, q};
+    if (!ppo__operands(tape, args.f->name, x, x)) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, &args, sizeof args));
 }
 
 PPO_DEF ppo_tensor *ppo_tape_exp(ppo_tape *tape, ppo_tensor *x) {
-    static const ppo__unary f = {"exp", ppo__exp_value, ppo__exp_slope};
-    return ppo__tape_unary(tape, &f, x, 0, 0);
+    return ppo__tape_unary(tape, PPO__EXP, x, 0, 0);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_log(ppo_tape *tape, ppo_tensor *x) {
-    static const ppo__unary f = {"log", ppo__log_value, ppo__log_slope};
-    return ppo__tape_unary(tape, &f, x, 0, 0);
+    return ppo__tape_unary(tape, PPO__LOG, x, 0, 0);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_tanh(ppo_tape *tape, ppo_tensor *x) {
-    static const ppo__unary f = {"tanh", ppo__tanh_value, ppo__tanh_slope};
-    return ppo__tape_unary(tape, &f, x, 0, 0);
+    return ppo__tape_unary(tape, PPO__TANH, x, 0, 0);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_relu(ppo_tape *tape, ppo_tensor *x) {
-    static const ppo__unary f = {"relu", ppo__relu_value, ppo__relu_slope};
-    return ppo__tape_unary(tape, &f, x, 0, 0);
+    return ppo__tape_unary(tape, PPO__RELU, x, 0, 0);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_square(ppo_tape *tape, ppo_tensor *x) {
-    static const ppo__unary f = {"square", ppo__square_value, ppo__square_slope};
-    return ppo__tape_unary(tape, &f, x, 0, 0);
+    return ppo__tape_unary(tape, PPO__SQUARE, x, 0, 0);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_scale(ppo_tape *tape, ppo_tensor *x, float scale, float shift) {
-    static const ppo__unary f = {"scale", ppo__scale_value, ppo__scale_slope};
-    return ppo__tape_unary(tape, &f, x, scale, shift);
+    return ppo__tape_unary(tape, PPO__SCALE, x, scale, shift);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_clamp(ppo_tape *tape, ppo_tensor *x, float low, float high) {
-    static const ppo__unary f = {"clamp", ppo__clamp_value, ppo__clamp_slope};
-    return ppo__tape_unary(tape, &f, x, low, high);
+    return ppo__tape_unary(tape, PPO__CLAMP, x, low, high);
 }
 
 /* Sum and mean: y = sum x / divisor. */
@@ -4583,8 +4577,8 @@ static ppo_status ppo__sum_forward(ppo_node *node) {
 }
 
 static void ppo__sum_backward(ppo_node *node) {
-    float slope = (float)(node->out[0]->grad[0] / *(const double *)node->args);
-    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) node->in[0]->grad[i] += slope;
+    float derivative = (float)(node->out[0]->grad[0] / *(const double *)node->args);
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) node->in[0]->grad[i] += derivative;
 }
 
 static ppo_tensor *ppo__tape_sum(ppo_tape *tape, const char *name, ppo_tensor *x, int mean) {
@@ -4658,12 +4652,38 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, 1, &index, sizeof index));
 }
 
-/* Matrices are divided among threads in strips of so many rows, or columns. */
+/* Matrices are divided among threads in ranges of so many rows, or columns, or of multiples of that. */
 enum { PPO__ROW_GRAIN = 16 };
 
+/* Activations: y = f(z) for z = x w + b, in place; and dz = dy f'(z) from y, or from z where y does not tell
+   it. */
+typedef struct ppo__activation {
+    const char *name;
+    void (*value)(const float *x, float *y, size_t n, float p, float q); /* NULL: the identity */
+    void (*backward)(const float *kept, float *dz, size_t n);
+    int keeps_z;
+} ppo__activation;
+
+static void ppo__tanh_dz(const float *y, float *dz, size_t n) { ppo__k()->tanh_backward(y, dz, dz, n); }
+static void ppo__relu_dz(const float *y, float *dz, size_t n) { ppo__k()->relu_backward(y, dz, dz, n); }
+static void ppo__gelu_dz(const float *z, float *dz, size_t n) { ppo__k()->gelu_backward(z, dz, dz, n); }
+
+static const ppo__activation ppo__activations[] = {
+    /* PPO_IDENTITY */ {"none", NULL, NULL, 0},
+    /* PPO_TANH */ {"tanh", ppo__tanh_value, ppo__tanh_dz, 0},
+    /* PPO_RELU */ {"relu", ppo__relu_value, ppo__relu_dz, 0},
+    /* PPO_GELU */ {"gelu", ppo__gelu_value, ppo__gelu_dz, 1},
+};
+
+static ppo_status ppo__check_activation(const char *where, int activation) {
+    const int count = (int)(sizeof ppo__activations / sizeof *ppo__activations);
+    if (activation >= 0 && activation < count) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no activation %d", where, activation);
+}
+
 /* A chain of layers y = activation(x w + b), each fed by the one before, is one operation. Between its layers
-   nothing has to be recorded, cleared or added up, and each strip of rows goes through all of them at once.
-   Backward, from the last layer to the first: dz = dy activation'(y);  dx = dz w^T,  which is dy of the layer
+   nothing has to be recorded, cleared or added up, and each range of rows goes through all of them at once.
+   Backward, from the last layer to the first: dz = dy activation'(z);  dx = dz w^T,  which is dy of the layer
    before;  dw += x^T dz,  db += column sums of dz. */
 enum { PPO__CHAIN = 3 }; /* layers at most: the inputs of the operation are x and each layer's w and b */
 
@@ -4672,7 +4692,7 @@ typedef struct ppo__layer {
     int               activation, rows;
     const float      *x;         /* (rows, in) */
     float            *y;         /* (rows, out) */
-    float            *before;    /* GELU: x w + b, for its slope cannot be told from y */
+    float            *before;    /* z, if the activation keeps it and there is a backward */
     float            *dz, *dx;   /* dy first, (rows, out); what it is for the layer before, or NULL */
     float            *w_t;       /* w^T, where dx is not NULL */
     const float      *dx_before; /* what dx is added to, or NULL */
@@ -4693,21 +4713,19 @@ static double ppo__chain_work(const ppo__chain *chain) {
     return work;
 }
 
-static void ppo__layer_rows(const ppo__layer *layer, int from, int to) {
-    int    in = layer->w->rows, out = layer->w->cols;
-    size_t at = ppo__at(from, out), n = ppo__at(to - from, out);
-    float *y = layer->y + at;
-    ppo__k()->gemm(to - from, out, in, layer->x + ppo__at(from, in), in, 1, layer->w->data, out,
-                   layer->b ? layer->b->data : NULL, 0, y, out);
-    if (layer->activation == PPO_TANH) ppo__k()->vtanh(y, y, n);
-    if (layer->activation == PPO_RELU) ppo__k()->relu(y, y, n);
-    if (layer->before) memcpy(layer->before + at, y, n * sizeof(float));
-    if (layer->activation == PPO_GELU) ppo__k()->gelu(y, y, n);
-}
-
 static void ppo__chain_rows(void *user, int range, int from, int to) {
     const ppo__chain *chain = (const ppo__chain *)user;
-    for (int k = 0; k < chain->count; ++k) ppo__layer_rows(&chain->layer[k], from, to);
+    for (int k = 0; k < chain->count; ++k) {
+        const ppo__layer      *layer = &chain->layer[k];
+        const ppo__activation *f = &ppo__activations[layer->activation];
+        int                    in = layer->w->rows, out = layer->w->cols;
+        size_t                 at = ppo__at(from, out), n = ppo__at(to - from, out);
+        float                 *y = layer->y + at;
+        ppo__k()->gemm(to - from, out, in, layer->x + ppo__at(from, in), in, 1, layer->w->data, out,
+                       layer->b ? layer->b->data : NULL, 0, y, out);
+        if (layer->before) memcpy(layer->before + at, y, n * sizeof(float));
+        if (f->value) f->value(y, y, n, 0, 0);
+    }
 }
 
 /* Where the rows of each layer go. */
@@ -4721,7 +4739,7 @@ static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
         layer->rows = node->in[0]->rows;
         layer->x = x;
         layer->y = k == chain->count - 1 ? node->out[0]->data : ppo_tape_alloc(node->tape, n);
-        if (layer->activation == PPO_GELU && node->out[0]->grad)
+        if (ppo__activations[layer->activation].keeps_z && node->out[0]->grad)
             layer->before = ppo_tape_alloc(node->tape, n);
         x = layer->y;
     }
@@ -4736,24 +4754,21 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
     return status;
 }
 
-/* dz in place of dy, which nobody reads after this; and dx. */
-static void ppo__layer_rows_backward(const ppo__layer *layer, int from, int to) {
-    int          in = layer->w->rows, out = layer->w->cols;
-    size_t       at = ppo__at(from, out), n = ppo__at(to - from, out), at_x = ppo__at(from, in);
-    const float *y = layer->y + at;
-    float       *dz = layer->dz + at;
-    if (layer->activation == PPO_TANH) ppo__k()->tanh_backward(y, dz, dz, n);
-    if (layer->activation == PPO_RELU) ppo__k()->relu_backward(y, dz, dz, n);
-    if (layer->activation == PPO_GELU) ppo__k()->gelu_backward(layer->before + at, dz, dz, n);
-    if (!layer->dx) return;
-    ppo__k()->gemm(to - from, in, out, dz, out, 1, layer->w_t, in,
-                   layer->dx_before ? layer->dx_before + at_x : NULL, in, layer->dx + at_x, in);
-}
-
+/* dz in place of dy, which is not read again; and dx. */
 static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
     const ppo__chain *chain = (const ppo__chain *)user;
-    for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz; --k)
-        ppo__layer_rows_backward(&chain->layer[k], from, to);
+    for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz; --k) {
+        const ppo__layer      *layer = &chain->layer[k];
+        const ppo__activation *f = &ppo__activations[layer->activation];
+        int                    in = layer->w->rows, out = layer->w->cols;
+        size_t                 at = ppo__at(from, out), at_x = ppo__at(from, in);
+        float                 *dz = layer->dz + at;
+        if (f->backward)
+            f->backward((f->keeps_z ? layer->before : layer->y) + at, dz, ppo__at(to - from, out));
+        if (!layer->dx) continue;
+        ppo__k()->gemm(to - from, in, out, dz, out, 1, layer->w_t, in,
+                       layer->dx_before ? layer->dx_before + at_x : NULL, in, layer->dx + at_x, in);
+    }
 }
 
 static int ppo__layer_learns(const ppo__layer *layer) {
@@ -4778,7 +4793,7 @@ static void ppo__layer_dw(void *user, int range, int from, int to) {
     }
 }
 
-/* Where the gradients of rows go, down to the lowest layer that anybody wants one of. */
+/* Where the gradients of rows go, down to the lowest layer that needs any. */
 static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
     float *dx = node->in[0]->grad;
     int    wanted = dx != NULL;
@@ -4794,19 +4809,17 @@ static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
     return ppo_tape_status(node->tape);
 }
 
-static ppo_status ppo__chain_transposes(ppo_node *node, ppo__chain *chain) {
+static void ppo__chain_backward(ppo_node *node) {
+    ppo__chain *chain = (ppo__chain *)node->args;
+    if (ppo__chain_gradients(node, chain)) return;
     for (int k = 0; k < chain->count; ++k) {
         ppo__layer *layer = &chain->layer[k];
         int         in = layer->w->rows, out = layer->w->cols;
-        layer->w_t = layer->dx ? ppo_tape_alloc(node->tape, ppo__size(layer->w)) : NULL;
-        if (layer->w_t) ppo__k()->transpose(in, out, layer->w->data, out, layer->w_t, in);
+        if (!layer->dx) continue;
+        layer->w_t = ppo_tape_alloc(node->tape, ppo__size(layer->w));
+        if (!layer->w_t) return;
+        ppo__k()->transpose(in, out, layer->w->data, out, layer->w_t, in);
     }
-    return ppo_tape_status(node->tape);
-}
-
-static void ppo__chain_backward(ppo_node *node) {
-    ppo__chain *chain = (ppo__chain *)node->args;
-    if (ppo__chain_gradients(node, chain) || ppo__chain_transposes(node, chain)) return;
     ppo__parallel_for(node->in[0]->rows, PPO__ROW_GRAIN, ppo__chain_work(chain), ppo__chain_rows_backward,
                       chain);
     for (int k = chain->count - 1; k >= 0; --k) { /* one by one: the same w may be in several layers */
@@ -4816,11 +4829,6 @@ static void ppo__chain_backward(ppo_node *node) {
         if (ppo__layer_learns(layer))
             ppo__parallel_for(in < out ? out : in, PPO__ROW_GRAIN, work, ppo__layer_dw, layer);
     }
-}
-
-static ppo_status ppo__check_activation(const char *where, int activation) {
-    if (activation >= PPO_IDENTITY && activation <= PPO_GELU) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no activation %d", where, activation);
 }
 
 /* Layers 0 .. count - 1, as the operation `name`. */
@@ -4998,8 +5006,8 @@ static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor
     return PPO_OK;
 }
 
-/* Gradients start from this, so that an operation which overwrites where it should add is found out. A
-   power of two about as large as the gradients, so that adding it costs next to no digits. */
+/* Gradients start from this, so that an operation which overwrites instead of adding is detected. A power of
+   two about as large as the gradients, so that adding it costs few digits. */
 #define PPO__PREFILL 0.125f
 
 static void ppo__fill_gradients(ppo_tensor *const *inputs, int n_inputs, float x) {

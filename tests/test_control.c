@@ -565,7 +565,7 @@ static void a_trained_agent_is_trained_further(void **state) {
     ppo_env    env = walk_env();
     ppo_config cfg = eight_environments(1);
     ppo_agent *agent = trained(&env, &cfg), *same = agent, *once = trained(&env, &cfg);
-    long       steps = agent->model.params->step;
+    int64_t    steps = agent->model.params->step;
     double     count = agent->obs_norm.count;
     assert_true(steps > 0 && count > 500);
     assert_ok(ppo_train(&env, &cfg, &agent));
