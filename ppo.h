@@ -506,7 +506,8 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
    writes. An old file at path stays as it is until the new one is complete and on the disk, in the same
    directory, and then replaces it in one step: after a crash the file is the old one or the new one (and
    perhaps a ppo-....tmp is left, which can be deleted). A symbolic link is replaced, not followed, and the
-   permissions are those of a new file. (Systems other than Unix and Windows do not wait for the disk.) */
+   permissions are those of a new file. Error: on Windows, the old file is open elsewhere. (Systems other than
+   Unix and Windows do not wait for the disk.) */
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
 
 /* Reads a whole file, and trusts nothing in it: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
@@ -1846,10 +1847,10 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #endif
 
 /* The compiler. Atomic accesses are of a volatile int32_t, LOAD and STORE also of a volatile pointer; ADD
-   returns the value before. NOINLINE is for functions that are called from many places, whose copies would take a
-   tenth of the time to compile. Warnings of builds that are stricter than -Wall -Wextra -Wpedantic are off: sizes
-   are int for the caller, and known to be positive where they become a size_t; functions of one table may ignore
-   some of their parameters; what only a wing that is left out would call is unused. */
+   returns the value before. NOINLINE is for functions that are called from many places, whose copies would
+   take a tenth of the time to compile. Warnings of builds that are stricter than -Wall -Wextra -Wpedantic are
+   off: sizes are int for the caller, and known to be positive where they become a size_t; functions of one
+   table may ignore some of their parameters; what only a wing that is left out would call is unused. */
 #if defined(__GNUC__) && !defined(__TINYC__)
 #define PPO__THREAD_LOCAL        __thread
 #define PPO__NOINLINE            __attribute__((noinline))
@@ -2346,8 +2347,8 @@ typedef pthread_cond_t  ppo__signal;
 #define PPO__PAUSE() ((void)0)
 #endif
 
-/* Something that happens again and again. A thread that awaits it looks for some 100 us before it sleeps, so that
-   little is lost where it happens soon. */
+/* Something that happens again and again. A thread that awaits it looks for some 100 us before it sleeps, so
+   that little is lost where it happens soon. */
 typedef struct ppo__event {
     volatile int32_t count, sleepers; /* atomic */
     ppo__lock        lock;
@@ -5265,6 +5266,25 @@ PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int t
 
 /* -- replacing a file -- */
 
+#if defined(_WIN32) /* where a long has 32 bits, and rename() does not replace */
+#define PPO__SLASHES     "/\\"
+#define PPO__MKDIR(path) _mkdir(path)
+#define PPO__SEEK        _fseeki64
+#define PPO__TELL        _ftelli64
+#define PPO__MOVE(from, to) \
+    (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : (errno = EACCES))
+#else
+#define PPO__SLASHES        "/"
+#define PPO__SEEK           fseek
+#define PPO__TELL           ftell
+#define PPO__MOVE(from, to) rename(from, to)
+#ifdef PPO__UNIX
+#define PPO__MKDIR(path) mkdir(path, 0777)
+#else
+#define PPO__MKDIR(path) 0
+#endif
+#endif
+
 /* Is something at path that is neither read as a file nor replaced by one: a directory, a device? */
 static int ppo__is_special(const char *path) {
 #if defined(PPO__UNIX)
@@ -5278,30 +5298,15 @@ static int ppo__is_special(const char *path) {
 #endif
 }
 
-static int ppo__is_slash(char c) {
-#if defined(_WIN32)
-    return c == '/' || c == '\\';
-#else
-    return c == '/';
-#endif
-}
-
 /* Makes the directories of a path that are missing. Returns 0, or why one could not be made, which matters
    only if the file cannot be opened then. */
 static int ppo__make_directories(char *path) {
     int cause = 0;
     for (char *c = path; *c; ++c) {
         char slash = *c;
-        if (c == path || !ppo__is_slash(slash)) continue;
+        if (c == path || !strchr(PPO__SLASHES, slash)) continue;
         *c = 0;
-#if defined(PPO__UNIX)
-        int failed = mkdir(path, 0777);
-#elif defined(_WIN32)
-        int failed = _mkdir(path);
-#else
-        int failed = 0;
-#endif
-        if (failed && errno != EEXIST && !cause) cause = errno;
+        if (PPO__MKDIR(path) && errno != EEXIST && !cause) cause = errno;
         *c = slash;
     }
     return cause;
@@ -5332,17 +5337,6 @@ static int ppo__sync(FILE *file, const char *path) {
     return failed;
 }
 
-/* Puts a complete file in the place of an old one; returns 0 if it is there. */
-static int ppo__replace(const char *from, const char *to) {
-#if defined(_WIN32)
-    if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) return 0;
-    errno = EACCES;
-    return -1;
-#else
-    return rename(from, to);
-#endif
-}
-
 /* Has write() fill a new file in the same directory, which then replaces the one at path: all of it or
    nothing. The new one has a short name of its own; those that other threads, or killed processes, have taken
    are skipped. */
@@ -5354,7 +5348,7 @@ static ppo_status ppo__write_file(const char *path,
     if (!temporary) return PPO_ERROR_MEMORY;
     int   cause = ppo__make_directories(strcpy(temporary, path));
     FILE *out = NULL;
-    for (char *c = temporary; *c; ++c) name = ppo__is_slash(*c) ? c + 1 : name;
+    for (char *c = temporary; *c; ++c) name = strchr(PPO__SLASHES, *c) ? c + 1 : name;
     for (int i = 0; i < MOST && !out && (i == 0 || errno == EEXIST); ++i) {
         snprintf(name, NAME, "ppo-%ld-%d.tmp", ppo__process_id(), i);
         out = ppo__open_new(temporary);
@@ -5363,7 +5357,7 @@ static ppo_status ppo__write_file(const char *path,
     int        failed = !out || (!status && (ferror(out) || ppo__sync(out, temporary)));
     int        reason = !out && errno == ENOENT && cause ? cause : errno;
     if (out && fclose(out) && !failed) failed = 1, reason = errno;
-    if (!status && !failed && ppo__replace(temporary, path)) failed = 1, reason = errno;
+    if (!status && !failed && PPO__MOVE(temporary, path)) failed = 1, reason = errno;
     if (failed && !status) status = ppo__file_failed(path, "written", reason);
     if (out && status) remove(temporary);
     *name = 0;
@@ -5735,12 +5729,8 @@ static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
 static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     unsigned char bytes[8];
     uint64_t      length = 0;
-#if defined(_WIN32) /* where a long has 32 bits */
-    int64_t size = _fseeki64(in, 0, SEEK_END) ? -1 : _ftelli64(in);
-#else
-    int64_t size = fseek(in, 0, SEEK_END) ? -1 : ftell(in);
-#endif
-    if (size < 0 || fseek(in, 0, SEEK_SET)) return ppo__file_failed(file->path, "read", errno);
+    int64_t       size = PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
+    if (size < 0 || PPO__SEEK(in, 0, SEEK_SET)) return ppo__file_failed(file->path, "read", errno);
     if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
     if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
