@@ -508,7 +508,8 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
    writes. An old file at path stays as it is until the new one is complete and on the disk, in the same
    directory, and then replaces it in one step: after a crash the file is the old one or the new one (and
    perhaps a ppo-....tmp is left, which can be deleted). A symbolic link is replaced, not followed, and the
-   permissions are those of a new file. (Systems other than Unix and Windows do not wait for the disk.) */
+   permissions are those of a new file. Error: on Windows, the old file is open elsewhere. (Systems other than
+   Unix and Windows do not wait for the disk.) */
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
 
 /* Reads a whole file, and trusts nothing in it: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
@@ -1847,61 +1848,50 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #include <sys/stat.h>
 #endif
 
-/* Atomic accesses: of a volatile int32_t, LOAD and STORE also of a pointer. ADD returns the value before.
-   Without threads they are plain. */
-#if defined(PPO_NO_THREADS) || defined(__TINYC__) || !(defined(PPO__UNIX) || defined(_WIN32)) || \
-    (defined(__EMSCRIPTEN__) && !defined(__EMSCRIPTEN_PTHREADS__))
-#elif defined(__GNUC__)
-#define PPO__THREADS
+/* The compiler. Atomic accesses are of a volatile int32_t, LOAD and STORE also of a volatile pointer; ADD
+   returns the value before. NOINLINE is for functions that are called from many places, whose copies would
+   take a tenth of the time to compile. Warnings of builds that are stricter than -Wall -Wextra -Wpedantic are
+   off: sizes are int for the caller, and known to be positive where they become a size_t; functions of one
+   table may ignore some of their parameters; what only a wing that is left out would call is unused. */
+#if defined(__GNUC__) && !defined(__TINYC__)
+#define PPO__THREAD_LOCAL        __thread
+#define PPO__NOINLINE            __attribute__((noinline))
+#define PPO__PRINTF(text, first) __attribute__((format(printf, text, first)))
 #define PPO__ATOMIC_LOAD(x)      __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
 #define PPO__ATOMIC_STORE(x, to) __atomic_store_n(&(x), (to), __ATOMIC_SEQ_CST)
 #define PPO__ATOMIC_ADD(x, n)    __atomic_fetch_add(&(x), (n), __ATOMIC_SEQ_CST)
-#elif defined(_M_X64) || defined(_M_IX86) /* MSVC, where volatile accesses acquire and release */
-#define PPO__THREADS
-#define PPO__ATOMIC_LOAD(x)      (x)
-#define PPO__ATOMIC_STORE(x, to) ((void)((x) = (to)), MemoryBarrier())
-#define PPO__ATOMIC_ADD(x, n)    InterlockedExchangeAdd((volatile LONG *)&(x), (n))
-#endif
-#ifndef PPO__THREADS
-#define PPO__ATOMIC_LOAD(x)      (x)
-#define PPO__ATOMIC_STORE(x, to) ((x) = (to))
-#elif !defined(_WIN32)
-#include <pthread.h>
-#endif
-
-/* For builds that are stricter than -Wall -Wextra -Wpedantic: sizes are int for the caller, and known to be
-   positive where they become a size_t. Functions of one table may ignore some of their parameters. */
-#if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #if defined(PPO_NO_CONTROL) || defined(PPO_NO_LANGUAGE) || defined(PPO_NO_REPORTS)
-#pragma GCC diagnostic ignored "-Wunused-function" /* what only a wing that is left out would call */
+#pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #endif
-#elif defined(_MSC_VER)
-#pragma warning(push)
-#pragma warning(disable : 4100 4244 4267 4996) /* the same; and strcpy() has no bounds */
-#endif
-
-/* tcc has no thread-local variables: there only one thread may use the library. */
-#if defined(__GNUC__) && !defined(__TINYC__)
-#define PPO__THREAD_LOCAL        __thread
-#define PPO__PRINTF(text, first) __attribute__((format(printf, text, first)))
-#elif defined(_MSC_VER)
+#elif defined(_MSC_VER) /* whose volatile accesses acquire and release, on x86 */
 #define PPO__THREAD_LOCAL __declspec(thread)
+#define PPO__NOINLINE     __declspec(noinline)
 #define PPO__PRINTF(text, first)
-#else
+#define PPO__ATOMIC_LOAD(x)      (x)
+#define PPO__ATOMIC_STORE(x, to) ((void)((x) = (to)), MemoryBarrier())
+#define PPO__ATOMIC_ADD(x, n)    InterlockedExchangeAdd((volatile LONG *)&(x), (n))
+#pragma warning(push)
+#pragma warning(disable : 4100 4244 4267 4996)
+#else /* tcc: no thread-local variables, so only one thread may use the library */
 #define PPO__THREAD_LOCAL
+#define PPO__NOINLINE
 #define PPO__PRINTF(text, first)
+#define PPO__ATOMIC_LOAD(x)      (x)
+#define PPO__ATOMIC_STORE(x, to) ((x) = (to))
 #endif
 
-/* For functions that are called from many places: copies of them would take a tenth of the time to compile. */
-#if defined(__GNUC__)
-#define PPO__NOINLINE __attribute__((noinline))
-#else
-#define PPO__NOINLINE
+#if !defined(PPO_NO_THREADS) && defined(PPO__ATOMIC_ADD) && !defined(_M_ARM64) && \
+    (defined(PPO__UNIX) || defined(_WIN32)) &&                                    \
+    (!defined(__EMSCRIPTEN__) || defined(__EMSCRIPTEN_PTHREADS__))
+#define PPO__THREADS
+#ifdef PPO__UNIX
+#include <pthread.h>
+#endif
 #endif
 
 /* What the kernels of ppo_cuda.cuh compute with, too. */
@@ -2316,60 +2306,39 @@ static PPO__NOINLINE void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t 
     return array;
 }
 
-/* Threads of the system, and a monitor: a lock, and a condition that its holders wait for. */
+/* The system's threads; PPO__PAUSE() is for a thread that waits for others without sleeping. */
 #ifdef PPO__THREADS
 #if defined(_WIN32)
-#define PPO__THREAD_MAIN DWORD WINAPI
-
-typedef HANDLE ppo__thread;
-typedef struct ppo__monitor {
-    SRWLOCK            lock;
-    CONDITION_VARIABLE changed;
-} ppo__monitor;
-
-static int ppo__thread_start(ppo__thread *thread, DWORD(WINAPI *body)(void *user), void *user) {
-    return (*thread = CreateThread(NULL, 0, body, user, 0, NULL)) != NULL;
-}
-static void ppo__thread_join(ppo__thread thread) {
-    WaitForSingleObject(thread, INFINITE);
-    CloseHandle(thread);
-}
-static void ppo__monitor_init(ppo__monitor *m) {
-    InitializeSRWLock(&m->lock);
-    InitializeConditionVariable(&m->changed);
-}
-static void ppo__monitor_free(ppo__monitor *m) { (void)m; }
-static void ppo__monitor_enter(ppo__monitor *m) { AcquireSRWLockExclusive(&m->lock); }
-static void ppo__monitor_leave(ppo__monitor *m) { ReleaseSRWLockExclusive(&m->lock); }
-static void ppo__monitor_wait(ppo__monitor *m) {
-    SleepConditionVariableSRW(&m->changed, &m->lock, INFINITE, 0);
-}
-static void ppo__monitor_wake(ppo__monitor *m) { WakeAllConditionVariable(&m->changed); }
+#define PPO__THREAD_START(thread, body, user) \
+    ((*(thread) = CreateThread(NULL, 0, body, user, 0, NULL)) != NULL)
+#define PPO__THREAD_JOIN(thread) (WaitForSingleObject(thread, INFINITE), CloseHandle(thread))
+#define PPO__LOCK_INIT(lock)     InitializeSRWLock(lock)
+#define PPO__LOCK_FREE(lock)     ((void)(lock))
+#define PPO__LOCK(lock)          AcquireSRWLockExclusive(lock)
+#define PPO__UNLOCK(lock)        ReleaseSRWLockExclusive(lock)
+#define PPO__SIGNAL_INIT(signal) InitializeConditionVariable(signal)
+#define PPO__SIGNAL_FREE(signal) ((void)(signal))
+#define PPO__SLEEP(signal, lock) SleepConditionVariableSRW(signal, lock, INFINITE, 0)
+#define PPO__WAKE(signal)        WakeAllConditionVariable(signal)
+#define PPO__THREAD_MAIN         DWORD WINAPI
+typedef HANDLE             ppo__thread;
+typedef SRWLOCK            ppo__lock;
+typedef CONDITION_VARIABLE ppo__signal;
 #else
-#define PPO__THREAD_MAIN void *
-
-typedef pthread_t ppo__thread;
-typedef struct ppo__monitor {
-    pthread_mutex_t lock;
-    pthread_cond_t  changed;
-} ppo__monitor;
-
-static int ppo__thread_start(ppo__thread *thread, void *(*body)(void *user), void *user) {
-    return pthread_create(thread, NULL, body, user) == 0;
-}
-static void ppo__thread_join(ppo__thread thread) { pthread_join(thread, NULL); }
-static void ppo__monitor_init(ppo__monitor *m) {
-    pthread_mutex_init(&m->lock, NULL);
-    pthread_cond_init(&m->changed, NULL);
-}
-static void ppo__monitor_free(ppo__monitor *m) {
-    pthread_mutex_destroy(&m->lock);
-    pthread_cond_destroy(&m->changed);
-}
-static void ppo__monitor_enter(ppo__monitor *m) { pthread_mutex_lock(&m->lock); }
-static void ppo__monitor_leave(ppo__monitor *m) { pthread_mutex_unlock(&m->lock); }
-static void ppo__monitor_wait(ppo__monitor *m) { pthread_cond_wait(&m->changed, &m->lock); }
-static void ppo__monitor_wake(ppo__monitor *m) { pthread_cond_broadcast(&m->changed); }
+#define PPO__THREAD_START(thread, body, user) (pthread_create(thread, NULL, body, user) == 0)
+#define PPO__THREAD_JOIN(thread)              pthread_join(thread, NULL)
+#define PPO__LOCK_INIT(lock)                  pthread_mutex_init(lock, NULL)
+#define PPO__LOCK_FREE(lock)                  pthread_mutex_destroy(lock)
+#define PPO__LOCK(lock)                       pthread_mutex_lock(lock)
+#define PPO__UNLOCK(lock)                     pthread_mutex_unlock(lock)
+#define PPO__SIGNAL_INIT(signal)              pthread_cond_init(signal, NULL)
+#define PPO__SIGNAL_FREE(signal)              pthread_cond_destroy(signal)
+#define PPO__SLEEP(signal, lock)              pthread_cond_wait(signal, lock)
+#define PPO__WAKE(signal)                     pthread_cond_broadcast(signal)
+#define PPO__THREAD_MAIN                      void *
+typedef pthread_t       ppo__thread;
+typedef pthread_mutex_t ppo__lock;
+typedef pthread_cond_t  ppo__signal;
 #endif
 
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
@@ -2380,19 +2349,20 @@ static void ppo__monitor_wake(ppo__monitor *m) { pthread_cond_broadcast(&m->chan
 #define PPO__PAUSE() ((void)0)
 #endif
 
-/* Something that happens again and again. Who waits for it looks for some 100 us before it sleeps, so that
-   little is lost where it happens soon. */
+/* Something that happens again and again. A thread that awaits it looks for some 100 us before it sleeps, so
+   that little is lost where it happens soon. */
 typedef struct ppo__event {
     volatile int32_t count, sleepers; /* atomic */
-    ppo__monitor     monitor;
+    ppo__lock        lock;
+    ppo__signal      signal;
 } ppo__event;
 
 static void ppo__event_happens(ppo__event *event) {
     PPO__ATOMIC_ADD(event->count, 1);
     if (!PPO__ATOMIC_LOAD(event->sleepers)) return;
-    ppo__monitor_enter(&event->monitor);
-    ppo__monitor_wake(&event->monitor);
-    ppo__monitor_leave(&event->monitor);
+    PPO__LOCK(&event->lock);
+    PPO__WAKE(&event->signal);
+    PPO__UNLOCK(&event->lock);
 }
 
 /* Waits until its count is no longer `seen`, and returns the new one. */
@@ -2400,11 +2370,11 @@ static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
     enum { LOOKS = 10000 };
     for (int i = 0; i < LOOKS && PPO__ATOMIC_LOAD(event->count) == seen; ++i) PPO__PAUSE();
     if (PPO__ATOMIC_LOAD(event->count) == seen) {
-        ppo__monitor_enter(&event->monitor);
+        PPO__LOCK(&event->lock);
         PPO__ATOMIC_ADD(event->sleepers, 1);
-        while (PPO__ATOMIC_LOAD(event->count) == seen) ppo__monitor_wait(&event->monitor);
+        while (PPO__ATOMIC_LOAD(event->count) == seen) PPO__SLEEP(&event->signal, &event->lock);
         PPO__ATOMIC_ADD(event->sleepers, -1);
-        ppo__monitor_leave(&event->monitor);
+        PPO__UNLOCK(&event->lock);
     }
     return PPO__ATOMIC_LOAD(event->count);
 }
@@ -2420,9 +2390,9 @@ typedef struct ppo__pool {
 #ifdef PPO__THREADS
     long             process;            /* that has the threads: fork() does not copy them */
     volatile int32_t next, undone, quit; /* atomic: the next task, tasks that are not done */
-    ppo__event       begun, ended;
-    int              started; /* threads */
-    ppo__thread     *threads; /* [tasks - 1] */
+    ppo__event       events[2];          /* a run has begun, has ended */
+    int              started;            /* threads */
+    ppo__thread     *threads;            /* [tasks - 1] */
 #endif
 } ppo__pool;
 
@@ -2435,7 +2405,7 @@ static PPO__THREAD_LOCAL int        ppo__in_task; /* 1: this thread does a task 
 static void ppo__pool_work(ppo__pool *pool) {
     for (int k; (k = (int)PPO__ATOMIC_ADD(pool->next, 1)) < pool->tasks;) {
         pool->task(pool->user, k);
-        if (PPO__ATOMIC_ADD(pool->undone, -1) == 1) ppo__event_happens(&pool->ended);
+        if (PPO__ATOMIC_ADD(pool->undone, -1) == 1) ppo__event_happens(&pool->events[1]);
     }
 }
 
@@ -2443,7 +2413,7 @@ static PPO__THREAD_MAIN ppo__pool_thread(void *user) {
     ppo__pool *pool = (ppo__pool *)user;
     ppo__in_task = 1;
     for (int32_t run = 0;;) {
-        run = ppo__event_await(&pool->begun, run);
+        run = ppo__event_await(&pool->events[0], run);
         if (PPO__ATOMIC_LOAD(pool->quit)) return 0;
         ppo__pool_work(pool);
     }
@@ -2454,10 +2424,12 @@ static void ppo__pool_free(ppo__pool *pool) {
 #ifdef PPO__THREADS
     if (pool && pool->process == ppo__process_id()) {
         PPO__ATOMIC_STORE(pool->quit, 1);
-        ppo__event_happens(&pool->begun);
-        while (pool->started) ppo__thread_join(pool->threads[--pool->started]);
-        ppo__monitor_free(&pool->begun.monitor);
-        ppo__monitor_free(&pool->ended.monitor);
+        ppo__event_happens(&pool->events[0]);
+        while (pool->started) PPO__THREAD_JOIN(pool->threads[--pool->started]);
+        for (int k = 0; k < 2; ++k) {
+            PPO__LOCK_FREE(&pool->events[k].lock);
+            PPO__SIGNAL_FREE(&pool->events[k].signal);
+        }
     }
 #endif
     ppo__free(pool);
@@ -2476,10 +2448,12 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
     pool->next = tasks;
     pool->process = ppo__process_id();
     pool->threads = (ppo__thread *)(pool + 1);
-    ppo__monitor_init(&pool->begun.monitor);
-    ppo__monitor_init(&pool->ended.monitor);
+    for (int k = 0; k < 2; ++k) {
+        PPO__LOCK_INIT(&pool->events[k].lock);
+        PPO__SIGNAL_INIT(&pool->events[k].signal);
+    }
     for (int k = 0; k < tasks - 1; ++k) {
-        if (!ppo__thread_start(&pool->threads[k], ppo__pool_thread, pool)) {
+        if (!PPO__THREAD_START(&pool->threads[k], ppo__pool_thread, pool)) {
             ppo__pool_free(pool);
             return ppo_fail(PPO_ERROR_THREAD, "the system refused thread %d of %d", k + 2, tasks);
         }
@@ -2497,14 +2471,14 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
     ppo__in_task = 1;
 #ifdef PPO__THREADS
     if (pool->process == ppo__process_id()) {
-        int32_t ended = PPO__ATOMIC_LOAD(pool->ended.count);
+        int32_t ended = PPO__ATOMIC_LOAD(pool->events[1].count);
         pool->task = task;
         pool->user = user;
         PPO__ATOMIC_STORE(pool->undone, pool->tasks);
         PPO__ATOMIC_STORE(pool->next, 0);
-        ppo__event_happens(&pool->begun);
+        ppo__event_happens(&pool->events[0]);
         ppo__pool_work(pool);
-        ppo__event_await(&pool->ended, ended);
+        ppo__event_await(&pool->events[1], ended);
     } else
 #endif
         for (int k = 0; k < pool->tasks; ++k) task(user, k);
@@ -5096,20 +5070,16 @@ static const struct {
 
 static const char ppo__metadata[] = "__metadata__"; /* the name that no array can have */
 
-typedef struct ppo__text {
-    const char *key, *text;
-} ppo__text;
-
 typedef struct ppo__entry {
-    ppo_array array;
-    int64_t   begin, end; /* where its bytes lie, counted from the end of the header; used in reading */
+    ppo_array   array;
+    const char *text;       /* if it is a text, of which array has only the name */
+    int64_t     begin, end; /* where its bytes lie, counted from the end of the header; used in reading */
 } ppo__entry;
 
 struct ppo_file {
-    ppo__arena  memory; /* holds all but the two lists */
-    const char *path;   /* for messages */
-    void      **arrays; /* of ppo__entry and */
-    void      **texts;  /* of ppo__text; both structs begin with a name, by which the lists are sorted */
+    ppo__arena   memory; /* holds all but the two lists */
+    const char  *path;   /* for messages */
+    ppo__entry **arrays, **texts;
 };
 
 /* "path: what is wrong". A long path loses its beginning. Quoted parts of a file can hold anything, so
@@ -5141,37 +5111,36 @@ static ppo_status ppo__file_blame(const ppo_file *file) {
 
 /* -- the lists -- */
 
-static const char *ppo__name(const void *entry) { return *(const char *const *)entry; }
-
 static int ppo__by_name(const void *a, const void *b) {
-    return strcmp(ppo__name(*(const void *const *)a), ppo__name(*(const void *const *)b));
+    const ppo__entry *x = *(const ppo__entry *const *)a, *y = *(const ppo__entry *const *)b;
+    return strcmp(x->array.name, y->array.name);
 }
 
 /* The index of `name` in a sorted list, or the one that it would have. */
-static size_t ppo__place(void *const *list, const char *name) {
+static size_t ppo__place(ppo__entry *const *list, const char *name) {
     size_t low = 0, high = stbds_arrlenu(list);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (strcmp(ppo__name(list[middle]), name) < 0) low = middle + 1;
+        if (strcmp(list[middle]->array.name, name) < 0) low = middle + 1;
         else high = middle;
     }
     return low;
 }
 
-static void *ppo__find_named(void *const *list, const char *name) {
+static ppo__entry *ppo__find_entry(ppo__entry *const *list, const char *name) {
     size_t at = name ? ppo__place(list, name) : 0;
-    return name && at < stbds_arrlenu(list) && strcmp(ppo__name(list[at]), name) == 0 ? list[at] : NULL;
+    return name && at < stbds_arrlenu(list) && strcmp(list[at]->array.name, name) == 0 ? list[at] : NULL;
 }
 
-/* A new entry of `size` bytes at index `at` of a list, in the file's memory; NULL on failure. */
-static void *ppo__insert(ppo_file *file, void ***list, size_t at, size_t size) {
+/* A new entry at index `at` of a list, in the file's memory; NULL on failure. */
+static ppo__entry *ppo__insert(ppo_file *file, ppo__entry ***list, size_t at) {
     void *room = ppo__array_room((void *)*list, sizeof **list);
-    if (room) *list = (void **)room;
-    void *entry = room ? ppo__arena_zeros(&file->memory, 1, size) : NULL;
+    if (room) *list = (ppo__entry **)room;
+    ppo__entry *entry = room ? (ppo__entry *)ppo__arena_zeros(&file->memory, 1, sizeof *entry) : NULL;
     if (!entry) return NULL;
     ppo__array_push(*list, entry);
-    void **place = *list + at;
-    memmove(place + 1, place, (stbds_arrlenu(*list) - 1 - at) * sizeof *place);
+    ppo__entry **place = *list + at;
+    memmove((void *)(place + 1), (void *)place, (stbds_arrlenu(*list) - 1 - at) * sizeof *place);
     return *place = entry;
 }
 
@@ -5222,13 +5191,13 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
     if (!ppo__given("ppo_file_set_text", file && key && text)) return PPO_ERROR_ARGUMENT;
     if (!ppo__is_utf8(key) || !ppo__is_utf8(text))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
-    ppo__text  *entry = (ppo__text *)ppo__find_named(file->texts, key);
-    const char *copy = ppo__copy_text(file, text), *name = entry ? entry->key : ppo__copy_text(file, key);
+    ppo__entry *entry = ppo__find_entry(file->texts, key);
+    const char *copy = ppo__copy_text(file, text);
+    const char *name = entry ? entry->array.name : ppo__copy_text(file, key);
     if (!copy || !name) return PPO_ERROR_MEMORY;
-    if (!entry)
-        entry = (ppo__text *)ppo__insert(file, &file->texts, ppo__place(file->texts, key), sizeof *entry);
+    if (!entry) entry = ppo__insert(file, &file->texts, ppo__place(file->texts, key));
     if (!entry) return PPO_ERROR_MEMORY;
-    entry->key = name;
+    entry->array.name = name;
     entry->text = copy;
     return PPO_OK;
 }
@@ -5254,7 +5223,7 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
     if (ppo_file_find(file, name) || (bytes && !data))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" exists already, or has no data", name);
     const char *copy = ppo__copy_text(file, name);
-    ppo__entry *entry = copy ? (ppo__entry *)ppo__insert(file, &file->arrays, place, sizeof *entry) : NULL;
+    ppo__entry *entry = copy ? ppo__insert(file, &file->arrays, place) : NULL;
     if (!entry) return PPO_ERROR_MEMORY;
     entry->array.name = copy;
     entry->array.type = type;
@@ -5266,11 +5235,12 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
 }
 
 PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name) {
-    return file ? (const ppo_array *)ppo__find_named(file->arrays, name) : NULL;
+    const ppo__entry *entry = file ? ppo__find_entry(file->arrays, name) : NULL;
+    return entry ? &entry->array : NULL;
 }
 
 PPO_DEF PPO__NOINLINE const char *ppo_file_text(const ppo_file *file, const char *key) {
-    const ppo__text *entry = file ? (const ppo__text *)ppo__find_named(file->texts, key) : NULL;
+    const ppo__entry *entry = file ? ppo__find_entry(file->texts, key) : NULL;
     return entry ? entry->text : NULL;
 }
 
@@ -5279,11 +5249,11 @@ PPO_DEF int ppo_file_count(const ppo_file *file) { return file ? (int)stbds_arrl
 PPO_DEF int ppo_file_text_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->texts) : 0; }
 
 PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index) {
-    return index >= 0 && index < ppo_file_count(file) ? (const ppo_array *)file->arrays[index] : NULL;
+    return index >= 0 && index < ppo_file_count(file) ? &file->arrays[index]->array : NULL;
 }
 
 PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index) {
-    return index >= 0 && index < ppo_file_text_count(file) ? ppo__name(file->texts[index]) : NULL;
+    return index >= 0 && index < ppo_file_text_count(file) ? file->texts[index]->array.name : NULL;
 }
 
 PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
@@ -5304,6 +5274,25 @@ PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int t
 
 /* -- replacing a file -- */
 
+#if defined(_WIN32) /* where a long has 32 bits, and rename() does not replace */
+#define PPO__SLASHES     "/\\"
+#define PPO__MKDIR(path) _mkdir(path)
+#define PPO__SEEK        _fseeki64
+#define PPO__TELL        _ftelli64
+#define PPO__MOVE(from, to) \
+    (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : (errno = EACCES))
+#else
+#define PPO__SLASHES        "/"
+#define PPO__SEEK           fseek
+#define PPO__TELL           ftell
+#define PPO__MOVE(from, to) rename(from, to)
+#ifdef PPO__UNIX
+#define PPO__MKDIR(path) mkdir(path, 0777)
+#else
+#define PPO__MKDIR(path) 0
+#endif
+#endif
+
 /* Is something at path that is neither read as a file nor replaced by one: a directory, a device? */
 static int ppo__is_special(const char *path) {
 #if defined(PPO__UNIX)
@@ -5317,30 +5306,15 @@ static int ppo__is_special(const char *path) {
 #endif
 }
 
-static int ppo__is_slash(char c) {
-#if defined(_WIN32)
-    return c == '/' || c == '\\';
-#else
-    return c == '/';
-#endif
-}
-
 /* Makes the directories of a path that are missing. Returns 0, or why one could not be made, which matters
    only if the file cannot be opened then. */
 static int ppo__make_directories(char *path) {
     int cause = 0;
     for (char *c = path; *c; ++c) {
         char slash = *c;
-        if (c == path || !ppo__is_slash(slash)) continue;
+        if (c == path || !strchr(PPO__SLASHES, slash)) continue;
         *c = 0;
-#if defined(PPO__UNIX)
-        int failed = mkdir(path, 0777);
-#elif defined(_WIN32)
-        int failed = _mkdir(path);
-#else
-        int failed = 0;
-#endif
-        if (failed && errno != EEXIST && !cause) cause = errno;
+        if (PPO__MKDIR(path) && errno != EEXIST && !cause) cause = errno;
         *c = slash;
     }
     return cause;
@@ -5371,17 +5345,6 @@ static int ppo__sync(FILE *file, const char *path) {
     return failed;
 }
 
-/* Puts a complete file in the place of an old one; returns 0 if it is there. */
-static int ppo__replace(const char *from, const char *to) {
-#if defined(_WIN32)
-    if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) return 0;
-    errno = EACCES;
-    return -1;
-#else
-    return rename(from, to);
-#endif
-}
-
 /* Has write() fill a new file in the same directory, which then replaces the one at path: all of it or
    nothing. The new one has a short name of its own; those that other threads, or killed processes, have taken
    are skipped. */
@@ -5393,7 +5356,7 @@ static ppo_status ppo__write_file(const char *path,
     if (!temporary) return PPO_ERROR_MEMORY;
     int   cause = ppo__make_directories(strcpy(temporary, path));
     FILE *out = NULL;
-    for (char *c = temporary; *c; ++c) name = ppo__is_slash(*c) ? c + 1 : name;
+    for (char *c = temporary; *c; ++c) name = strchr(PPO__SLASHES, *c) ? c + 1 : name;
     for (int i = 0; i < MOST && !out && (i == 0 || errno == EEXIST); ++i) {
         snprintf(name, NAME, "ppo-%ld-%d.tmp", ppo__process_id(), i);
         out = ppo__open_new(temporary);
@@ -5402,7 +5365,7 @@ static ppo_status ppo__write_file(const char *path,
     int        failed = !out || (!status && (ferror(out) || ppo__sync(out, temporary)));
     int        reason = !out && errno == ENOENT && cause ? cause : errno;
     if (out && fclose(out) && !failed) failed = 1, reason = errno;
-    if (!status && !failed && ppo__replace(temporary, path)) failed = 1, reason = errno;
+    if (!status && !failed && PPO__MOVE(temporary, path)) failed = 1, reason = errno;
     if (failed && !status) status = ppo__file_failed(path, "written", reason);
     if (out && status) remove(temporary);
     *name = 0;
@@ -5494,11 +5457,10 @@ static int64_t ppo__put_header(FILE *out, const ppo_file *file) {
     ppo__put(&header, "{");
     if (texts) ppo__put(&header, "\"%s\":{", ppo__metadata);
     for (int i = 0; i < texts; ++i) {
-        const ppo__text *entry = (const ppo__text *)file->texts[i];
         if (i) ppo__put(&header, ",");
-        ppo__put_string(&header, entry->key);
+        ppo__put_string(&header, file->texts[i]->array.name);
         ppo__put(&header, ":");
-        ppo__put_string(&header, entry->text);
+        ppo__put_string(&header, file->texts[i]->text);
     }
     if (texts) ppo__put(&header, "}");
     for (const ppo_array *array; (array = ppo__next_in_data(file, &type, &index)); comma = ",") {
@@ -5707,8 +5669,7 @@ static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length)
     for (int n = 0; ppo__json_next(&json, '}', &n);) {
         const char *name = ppo__json_key(&json);
         if (strcmp(name, ppo__metadata) != 0) {
-            ppo__entry *entry =
-                (ppo__entry *)ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays), sizeof *entry);
+            ppo__entry *entry = ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays));
             if (!entry) return PPO_ERROR_MEMORY;
             entry->array.name = name;
             ppo__json_entry(&json, entry);
@@ -5717,10 +5678,9 @@ static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length)
         if (seen_texts++) ppo__json_fail(&json, "unknown or repeated member ", name);
         ppo__json_expect(&json, '{');
         for (int k = 0; ppo__json_next(&json, '}', &k);) {
-            ppo__text *entry =
-                (ppo__text *)ppo__insert(file, &file->texts, stbds_arrlenu(file->texts), sizeof *entry);
+            ppo__entry *entry = ppo__insert(file, &file->texts, stbds_arrlenu(file->texts));
             if (!entry) return PPO_ERROR_MEMORY;
-            entry->key = ppo__json_key(&json);
+            entry->array.name = ppo__json_key(&json);
             entry->text = ppo__json_string(&json);
         }
     }
@@ -5730,12 +5690,12 @@ static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length)
 }
 
 /* Sorts a list by name, and refuses a name that appears twice. */
-static ppo_status ppo__sort_by_name(const ppo_file *file, void **list) {
+static ppo_status ppo__sort_by_name(const ppo_file *file, ppo__entry **list) {
     size_t n = stbds_arrlenu(list);
     if (n) qsort((void *)list, n, sizeof *list, ppo__by_name);
     for (size_t i = 1; i < n; ++i)
-        if (strcmp(ppo__name(list[i - 1]), ppo__name(list[i])) == 0)
-            return ppo__file_fail(file->path, "\"%.60s\" appears twice", ppo__name(list[i]));
+        if (ppo__by_name(&list[i - 1], &list[i]) == 0)
+            return ppo__file_fail(file->path, "\"%.60s\" appears twice", list[i]->array.name);
     return PPO_OK;
 }
 
@@ -5757,7 +5717,7 @@ static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
     size_t  n = stbds_arrlenu(file->arrays);
     if (n) qsort((void *)file->arrays, n, sizeof *file->arrays, ppo__by_offset);
     for (size_t i = 0; i < n; ++i) {
-        ppo__entry *entry = (ppo__entry *)file->arrays[i];
+        ppo__entry *entry = file->arrays[i];
         ppo_array  *array = &entry->array;
         if (entry->begin != at || entry->end > size)
             return ppo__file_fail(
@@ -5777,12 +5737,8 @@ static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
 static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     unsigned char bytes[8];
     uint64_t      length = 0;
-#if defined(_WIN32) /* where a long has 32 bits */
-    int64_t size = _fseeki64(in, 0, SEEK_END) ? -1 : _ftelli64(in);
-#else
-    int64_t size = fseek(in, 0, SEEK_END) ? -1 : ftell(in);
-#endif
-    if (size < 0 || fseek(in, 0, SEEK_SET)) return ppo__file_failed(file->path, "read", errno);
+    int64_t       size = PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
+    if (size < 0 || PPO__SEEK(in, 0, SEEK_SET)) return ppo__file_failed(file->path, "read", errno);
     if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
     if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
@@ -14473,7 +14429,7 @@ PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, i
 
 #endif /* PPO_NO_REPORTS */
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(__TINYC__)
 #pragma GCC diagnostic pop
 #elif defined(_MSC_VER)
 #pragma warning(pop)

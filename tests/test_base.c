@@ -6,15 +6,6 @@
 #include <pthread.h>
 #include <time.h>
 
-/* Names that stb_ds.h would take if its short names were not kept out. */
-static int arrlen(int x) { return x + 1; }
-static int hmput(int x) { return x + 2; }
-
-static void the_names_of_stb_ds_are_the_users(void **state) {
-    (void)state;
-    assert_int_equal(arrlen(1) + hmput(1), 5);
-}
-
 static void the_version_is_the_same_in_numbers_and_text(void **state) {
     (void)state;
     char text[32];
@@ -272,7 +263,6 @@ int main(void) {
         cmocka_unit_test_teardown(every_failing_allocation_is_reported_and_leaks_nothing, restore_allocator),
         cmocka_unit_test_teardown(allocator_hook_gets_its_user_pointer_and_null_restores_the_c_library,
                                   restore_allocator),
-        cmocka_unit_test(the_names_of_stb_ds_are_the_users),
         cmocka_unit_test(the_version_is_the_same_in_numbers_and_text),
         cmocka_unit_test(clock_never_goes_back_and_counts_seconds),
     };
