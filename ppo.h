@@ -842,9 +842,9 @@ typedef struct ppo_space {
     float low, high;              /* PPO_BOX: the environment sees numbers in [low, high] */
     int   sizes[PPO_MAX_CHOICES]; /* PPO_MULTI_...: choice j is one of sizes[j] */
 } ppo_space;
-/* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY); n choices, choice j of
-   sizes[j] options; n bits. An untrained policy gives numbers around 0 with a standard deviation of 1, whatever
-   the range: use about -1 to 1 and scale in step(), or set ppo_config.squash. */
+/* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY); n choices, choice j
+   of sizes[j] options; n bits. An untrained policy gives numbers around 0 with a standard deviation of 1,
+   whatever the range: use about -1 to 1 and scale in step(), or set ppo_config.squash. */
 PPO_DEF ppo_space ppo_discrete(int n);
 PPO_DEF ppo_space ppo_box(int n, float low, float high);
 PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n);
@@ -856,8 +856,8 @@ typedef struct ppo_action {
     const float *box;      /* PPO_BOX: [n] numbers, within [low, high] */
 } ppo_action;
 
-/* The actions of a batch: discrete (rows, 1), for PPO_MULTI_... (rows, n), or box (rows, n) before clipping or
-   squashing; the other one is NULL. */
+/* The actions of a batch: discrete (rows, 1), for PPO_MULTI_... (rows, n), or box (rows, n) before clipping
+   or squashing; the other one is NULL. */
 typedef struct ppo_actions {
     int   *discrete;
     float *box;
@@ -916,9 +916,9 @@ PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *na
 PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x,
                                     const ppo_sequences *sequences);
 
-/* Policy and value networks over one parameter set. Separate: "actor" and "critic" have hidden layers of their
-   own. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" is between the trunk (or the
-   observation) and both heads. Gains: 0.01 for the policy head, 1 for the value head. */
+/* Policy and value networks over one parameter set. Separate: "actor" and "critic" have hidden layers of
+   their own. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" is between the trunk (or
+   the observation) and both heads. Gains: 0.01 for the policy head, 1 for the value head. */
 typedef struct ppo_actor_critic {
     int         obs_size;
     ppo_space   action_space;
@@ -931,8 +931,8 @@ typedef struct ppo_actor_critic {
     int         gsde, squash;
 } ppo_actor_critic;
 
-/* Initial weights. Uniform: PyTorch's defaults, in +- 1 / sqrt(inputs), for a core 1 / sqrt(width). Zeros: for
-   weights that will be loaded. */
+/* Initial weights. Uniform: PyTorch's defaults, in +- 1 / sqrt(inputs), for a core 1 / sqrt(width). Zeros:
+   for weights that will be loaded. */
 enum { PPO_ORTHOGONAL, PPO_UNIFORM, PPO_ZEROS };
 
 typedef struct ppo_model_config {
@@ -968,8 +968,8 @@ typedef struct ppo_outputs {
     ppo_tensor *state;    /* recurrent: the state after each row (rows, width) */
 } ppo_outputs;
 
-/* want: PPO_POLICY, PPO_VALUE, or both by |; outputs that are not wanted, or have failed, are NULL. The arrays
-   must stay until ppo_tape_reset(). */
+/* want: PPO_POLICY, PPO_VALUE, or both by |; outputs that are not wanted, or have failed, are NULL. The
+   arrays must stay until ppo_tape_reset(). */
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
                                              const ppo_inputs *inputs, int want);
 
@@ -1001,15 +1001,15 @@ typedef struct ppo_env {
     int         max_steps;    /* time limit of an episode; 0: none, it must end by itself */
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
-    /* Sets mask to 0 for illegal actions; NULL: all are legal. mask is filled with 1 before the call, a byte per
-       option: [n] for PPO_DISCRETE; the options of choice 0, then those of choice 1, ... for PPO_MULTI_... At
-       least one per choice must stay. Unused for PPO_BOX. */
+    /* Sets mask to 0 for illegal actions; NULL: all are legal. mask is filled with 1 before the call, a byte
+       per option: [n] for PPO_DISCRETE; the options of choice 0, then those of choice 1, ... for
+       PPO_MULTI_... At least one per choice must stay. Unused for PPO_BOX. */
     void (*action_mask)(const void *state, unsigned char *mask);
     /* Prints the state as text, always the same number of lines, for a person to watch. May be NULL. */
     void (*draw)(const void *state, FILE *file);
-    /* For resources outside the state; both may be NULL. open is called once per copy, before the first reset,
-       with `user` and the copy's number from 0. It returns 0, or not 0 for failure, and may give a reason by
-       ppo_fail(). close releases the resources; it is not called for a copy whose open failed. */
+    /* For resources outside the state; both may be NULL. open is called once per copy, before the first
+       reset, with `user` and the copy's number from 0. It returns 0, or not 0 for failure, and may give a
+       reason by ppo_fail(). close releases the resources; it is not called for a copy whose open failed. */
     int (*open)(void *state, void *user, int copy);
     void (*close)(void *state);
     void *user;
@@ -1132,13 +1132,14 @@ PPO_DEF ppo_config ppo_config_default(void);
 /* Errors: a field is out of range, or fields contradict each other. */
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config);
 
-/* Error: the field differs from its default but cannot have an effect, as "gsde_steps is 4, but has no effect:
-   gsde is no". name NULL: any field; env NULL: the action space is not known. ppo_agent_create() checks all
-   fields, ppo_trainer_create() those that are not about the network; ppo_trainer_resume() does not. */
+/* Error: the field differs from its default but cannot have an effect, as "gsde_steps is 4, but has no
+   effect: gsde is no". name NULL: any field; env NULL: the action space is not known. ppo_agent_create()
+   checks all fields, ppo_trainer_create() those that are not about the network; ppo_trainer_resume() does
+   not. */
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name);
 
-/* Known settings by name. A preset also sets what its objective does not use to the defaults; other fields stay
-   as they are.
+/* Known settings by name. A preset also sets what its objective does not use to the defaults; other fields
+   stay as they are.
        "reinforce"               plain policy gradient (Williams 1992): returns, no critic, one gradient step
        "reinforce-baseline"      the same, minus the critic's value
        "a2c"                     advantage actor-critic (Mnih 2016), which is PPO with one epoch (Huang 2022)
@@ -1146,15 +1147,16 @@ PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_e
        "ppo-paper-fixed-kl"      the same with a penalty in place of the clip, 3 KL(old || new)
        "ppo-paper-adaptive-kl"   the same with a weight that keeps the KL near 0.01
        "ppo-paper-unclipped"     the same with neither
-   Without a critic (baseline 0) there is no value to bootstrap from: the update uses only the steps of episodes
-   that ended in the rollout, by themselves or at max_steps, which counts as an end. A rollout in which no
-   episode ended changes nothing (epochs is 0), so rollout_steps should be several episodes long. */
+   Without a critic (baseline 0) there is no value to bootstrap from: the update uses only the steps of
+   episodes that ended in the rollout, by themselves or at max_steps, which counts as an end. A rollout in
+   which no episode ended changes nothing (epochs is 0), so rollout_steps should be several episodes long. */
 PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name);
 /* Their names, as "reinforce|reinforce-baseline|..." */
 PPO_DEF const char *ppo_config_presets(void);
 
-/* The functions of section 6 on settings by name, for this struct; "hidden" is widths and count, as "64,64" or
-   "none". Fields of the kind PPO_FIELD_NETWORK describe the agent's network: an existing agent keeps its own. */
+/* The functions of section 6 on settings by name, for this struct; "hidden" is widths and count, as "64,64"
+   or "none". Fields of the kind PPO_FIELD_NETWORK describe the agent's network: an existing agent keeps its
+   own. */
 PPO_DEF const ppo_settings *ppo_config_settings(void);
 PPO_DEF ppo_status          ppo_config_set(ppo_config *config, const char *name, const char *value);
 PPO_DEF ppo_status          ppo_config_set_all(ppo_config *config, const char *settings);
@@ -1186,10 +1188,10 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
                                   ppo_action *action);
 PPO_DEF void       ppo_agent_reset(ppo_agent *agent);
 
-/* Trains until total_steps are done. *agent NULL: a new agent, which the caller frees; on failure it stays NULL.
-   Otherwise that agent is trained further. It keeps its network, so start from agent->config and change what is
-   not about the network. The random streams of config->seed begin anew, so choose another seed. After a failure
-   it keeps what it had learned. */
+/* Trains until total_steps are done. *agent NULL: a new agent, which the caller frees; on failure it stays
+   NULL. Otherwise that agent is trained further. It keeps its network, so start from agent->config and change
+   what is not about the network. The random streams of config->seed begin anew, so choose another seed. After
+   a failure it keeps what it had learned. */
 PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
 
 /* The same, an iteration at a time, for programs with a loop of their own:
@@ -1221,8 +1223,8 @@ typedef struct ppo_evaluation {
     float      mean_length;
 } ppo_evaluation;
 
-/* A step of an episode that ppo_play() plays. The watcher is called after the reset (step 0, no action) and after
-   every step, and returns 0 to continue, anything else to stop. */
+/* A step of an episode that ppo_play() plays. The watcher is called after the reset (step 0, no action) and
+   after every step, and returns 0 to continue, anything else to stop. */
 typedef struct ppo_frame {
     int               step;
     const void       *state;         /* for env->draw */
@@ -1238,9 +1240,9 @@ typedef int (*ppo_watcher)(const ppo_frame *frame, void *user);
 PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
                             ppo_watcher watch, void *user, float *total);
 
-/* New episodes with the most likely actions, frozen statistics and raw rewards. Each episode has a copy of the
-   environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32 copies are
-   open at once. Without max_steps an episode that has not ended after a million steps is an error. */
+/* New episodes with the most likely actions, frozen statistics and raw rewards. Each episode has a copy of
+   the environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32 copies
+   are open at once. Without max_steps an episode that has not ended after a million steps is an error. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7480,14 +7482,15 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
    >> 12 Spaces
 
    Everything that depends on the kind of an action space is a function in one row of the table ppo__spaces;
-   sections 13 to 16 ask the table. The policy network gives a row of `outputs` numbers: logits, or the means of
-   Gaussians. With what belongs to them they are a distribution, from which an action of `width` numbers is
+   sections 13 to 16 ask the table. The policy network gives a row of `outputs` numbers: logits, or the means
+   of Gaussians. With what belongs to them they are a distribution, from which an action of `width` numbers is
    chosen, and whose log-probability and KL are recorded on a tape.
 
    To add an action space: a constant in the enum of kinds with a function like ppo_box() in the interface; a
    row at its place in ppo__spaces; and those functions of the row that differ. A space of several choices
    needs no more than sizes[]: ppo__choices_...() do the rest. An action of floats sets `continuous` and is in
-   ppo_actions.box; any other one is in ppo_actions.discrete. Section 16's ppo_export_c() knows these two only.
+   ppo_actions.box; any other one is in ppo_actions.discrete. Section 16's ppo_export_c() knows these two
+   only.
    -------------------------------------------------------------------------------------------------------- */
 
 static ppo_space ppo__space(int kind, int n) {
@@ -7664,8 +7667,8 @@ static ppo_action ppo__box_for_env(const ppo_space *space, int squash, const ppo
     return action;
 }
 
-/* A squashed action's log-probability is that of u less the tanh's log-determinant; its negative estimates the
-   entropy. */
+/* A squashed action's log-probability is that of u less the tanh's log-determinant; its negative estimates
+   the entropy. */
 static void ppo__box_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions,
                           ppo_tensor **logp, ppo_tensor **entropy) {
     const ppo_space *space = d->space;
@@ -7712,7 +7715,8 @@ typedef struct ppo__space_kind {
     ppo_status (*check)(const ppo_space *space);
     int (*valid)(const ppo_space *space,
                  const void      *numbers); /* 1: these [width] are an action of the space */
-    /* Action `at` of a batch from a row of the distribution: sampled, or the most likely one if rng is NULL. */
+    /* Action `at` of a batch from a row of the distribution: sampled, or the most likely one if rng is
+       NULL. */
     void (*choose)(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions, size_t at);
     /* That action as the environment sees it; box [n] receives numbers that are clipped or squashed. */
     ppo_action (*for_env)(const ppo_space *space, int squash, const ppo_actions *actions, size_t at,
@@ -7792,11 +7796,11 @@ static ppo_space ppo__parse_space(const char *text) {
    Multilayer perceptrons, a recurrent core, and the policy and value networks that are made of them:
    ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
 
-   To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more of
-   section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_networks() and at its place
-   in ppo_actor_critic_forward(), and its width into ppo_model_config and ppo_config. Parameters that are added
-   to the set are trained and saved by themselves; ppo__check_room() and ppo_export_c() in section 16 have to
-   know it.
+   To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more
+   of section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_networks() and at its
+   place in ppo_actor_critic_forward(), and its width into ppo_model_config and ppo_config. Parameters that
+   are added to the set are trained and saved by themselves; ppo__check_room() and ppo_export_c() in section
+   16 have to know it.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
@@ -8161,7 +8165,8 @@ static ppo_outputs ppo__forward_rows(ppo_tape *tape, const ppo_actor_critic *mod
     return ppo_actor_critic_forward(tape, model, &inputs, want);
 }
 
-/* Action `at` of a batch from a row of the policy's outputs: sampled, or the most likely one if rng is NULL. */
+/* Action `at` of a batch from a row of the policy's outputs: sampled, or the most likely one if rng is
+   NULL. */
 static void ppo__choose_action(const ppo_actor_critic *model, const ppo_outputs *outputs, int row,
                                ppo_rng *rng, const ppo_actions *actions, size_t at) {
     ppo__distribution d = ppo__distribution_of(model, outputs);
@@ -8184,18 +8189,18 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
 /* --------------------------------------------------------------------------------------------------------
    >> 14 Environments and rollouts
 
-   Copies of an environment stand side by side (ppo__envs); a collector lets a policy act in them and records a
-   rollout. Read ppo__collect() at the end of this section, then upwards: for each step, ppo__decide() asks the
-   policy and writes its actions into the rollout, ppo__act() steps the environments and writes down what they
-   answered. Values do not influence the actions, so ppo__collect_values() computes them afterwards, many rows
-   at once.
+   Copies of an environment stand side by side (ppo__envs); a collector lets a policy act in them and records
+   a rollout. Read ppo__collect() at the end of this section, then upwards: for each step, ppo__decide() asks
+   the policy and writes its actions into the rollout, ppo__act() steps the environments and writes down what
+   they answered. Values do not influence the actions, so ppo__collect_values() computes them afterwards, many
+   rows at once.
 
    The copies are divided among workers, one per thread. A row's result does not depend on its batch, so the
-   bits are the same for any number of workers. So are running statistics: they do not change during a rollout,
-   while each environment gathers its own samples, and take those in afterwards, in order.
+   bits are the same for any number of workers. So are running statistics: they do not change during a
+   rollout, while each environment gathers its own samples, and take those in afterwards, in order.
 
-   To add an environment, nothing changes here: fill a ppo_env, as the files in examples/envs/ do, and give it a
-   row in examples/options.h. To record something more per step: a field of ppo_rollout and a PPO__COLUMN.
+   To add an environment, nothing changes here: fill a ppo_env, as the files in examples/envs/ do, and give it
+   a row in examples/options.h. To record something more per step: a field of ppo_rollout and a PPO__COLUMN.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
@@ -8390,8 +8395,8 @@ static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mas
                     envs->first + e, (long long)envs->steps[e]);
 }
 
-/* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, whose "environments" are
-   its samples -- */
+/* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, whose "environments"
+   are its samples -- */
 
 enum { PPO__COLUMNS = 18 };
 typedef struct ppo__column {
@@ -8570,8 +8575,8 @@ static void ppo__renew_noise(ppo__worker *worker, int t) {
     }
 }
 
-/* Step t up to the actions, into the rollout: what the policy sees, with masks and the state of a recurrent one;
-   the actions that it chooses, and their log-probabilities. */
+/* Step t up to the actions, into the rollout: what the policy sees, with masks and the state of a recurrent
+   one; the actions that it chooses, and their log-probabilities. */
 static ppo_status ppo__decide(ppo__worker *worker, int t) {
     ppo__collector         *c = worker->collector;
     const ppo_actor_critic *model = c->model;
@@ -8621,9 +8626,9 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
     return status;
 }
 
-/* Takes the actions of step t in the environments and writes what they answered into the rollout: the reward as
-   the critic sees it, flags, and where the episode was truncated V of the observation that its reset replaces.
-   An episode that ends is noted, and the next one begins. */
+/* Takes the actions of step t in the environments and writes what they answered into the rollout: the reward
+   as the critic sees it, flags, and where the episode was truncated V of the observation that its reset
+   replaces. An episode that ends is noted, and the next one begins. */
 static ppo_status ppo__act(ppo__worker *worker, int t) {
     ppo__collector *c = worker->collector;
     ppo_rollout    *rollout = &c->rollout;
@@ -8664,8 +8669,8 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
     return status;
 }
 
-/* Worker k takes its environments through the rollout. Before it begins: fresh episodes where they are due, the
-   latest observations by the latest statistics, and no samples in those of this rollout. */
+/* Worker k takes its environments through the rollout. Before it begins: fresh episodes where they are due,
+   the latest observations by the latest statistics, and no samples in those of this rollout. */
 static void ppo__collect_steps(void *user, int k) {
     ppo__collector *collector = (ppo__collector *)user;
     ppo__worker    *worker = &collector->workers[k];
@@ -8719,8 +8724,8 @@ static void ppo__value_samples(void *user, int k) {
     }
 }
 
-/* V of every step, and next_value where the episode continues: V in the next step, or for the last step of the
-   latest observation. Without a critic both are 0. */
+/* V of every step, and next_value where the episode continues: V in the next step, or for the last step of
+   the latest observation. Without a critic both are 0. */
 static ppo_status ppo__collect_values(ppo__collector *collector) {
     ppo_rollout *rollout = &collector->rollout;
     int          samples = rollout->steps * rollout->envs, last = samples - rollout->envs;
@@ -8757,9 +8762,9 @@ static ppo_status ppo__collect(ppo__collector *collector, int steps) {
     return PPO_OK;
 }
 
-/* After a failure every episode begins anew, and nothing of the old ones, like a NaN, gets into a file. How far
-   the random streams got depends on the number of threads, so all continue from a place that does not: where
-   the high half of their position is one more. */
+/* After a failure every episode begins anew, and nothing of the old ones, like a NaN, gets into a file. How
+   far the random streams got depends on the number of threads, so all continue from a place that does not:
+   where the high half of their position is one more. */
 static void ppo__forget_episodes(ppo__collector *collector) {
     ppo__envs *envs = &collector->envs;
     collector->fresh = 1;
@@ -8852,8 +8857,8 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
 /* --------------------------------------------------------------------------------------------------------
    >> 15 Training and evaluation
 
-   To read PPO, begin at ppo_trainer_iterate(), the last function of "-- training --", and go upwards. It calls
-   ppo__collect() of section 14, and then what stands above it, in this order:
+   To read PPO, begin at ppo_trainer_iterate(), the last function of "-- training --", and go upwards. It
+   calls ppo__collect() of section 14, and then what stands above it, in this order:
        ppo__advantages()      by GAE
        ppo__epochs()          shuffled minibatches, several times
        ppo__gradient_step()   one minibatch: normalize advantages, gradient, clip its norm, Adam
@@ -8864,8 +8869,9 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
 
    To add a setting: a field of ppo_config with its default in a comment, a row of ppo__fields, the default in
    ppo_config_default() if it is not 0, and if it may be without effect a row of ppo__needs. The command line,
-   files and checks follow from that. To add an objective: a constant and a term in section 9 (ppo__policy_term()) and its name in
-   the row "objective" of ppo__fields. What needs more than log-probabilities goes to ppo__loss().
+   files and checks follow from that. To add an objective: a constant and a term in section 9
+   (ppo__policy_term()) and its name in the row "objective" of ppo__fields. What needs more than
+   log-probabilities goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- settings -- */
@@ -9142,7 +9148,8 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
     if (agent) memset(agent->state, 0, agent->model.core.width * sizeof(float));
 }
 
-/* scratch holds the view of the observation, the n numbers or choices of the action, and n numbers in the box. */
+/* scratch holds the view of the observation, the n numbers or choices of the action, and n numbers in the
+   box. */
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action) {
     if (!ppo__given("ppo_act", agent && obs && action)) return PPO_ERROR_ARGUMENT;
@@ -9228,9 +9235,9 @@ struct ppo_trainer {
     double               started;
 };
 
-/* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of a recurrent
-   policy, less where the steps to learn from end; a single step of any other. Segment k begins at step
-   k / envs * segment_steps of environment k % envs. A minibatch holds whole segments -- */
+/* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of a
+   recurrent policy, less where the steps to learn from end; a single step of any other. Segment k begins at
+   step k / envs * segment_steps of environment k % envs. A minibatch holds whole segments -- */
 
 static int ppo__segment_length(const ppo_trainer *trainer, int k) {
     int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps;
@@ -9238,8 +9245,8 @@ static int ppo__segment_length(const ppo_trainer *trainer, int k) {
     return left < 0 ? 0 : left < steps ? left : steps;
 }
 
-/* The segments of the rollout to learn from, in order, and how many minibatches they make. Without a critic the
-   return of an episode that has not ended is unknown, so its steps are left out, unless `whole` is 1. */
+/* The segments of the rollout to learn from, in order, and how many minibatches they make. Without a critic
+   the return of an episode that has not ended is unknown, so its steps are left out, unless `whole` is 1. */
 static int ppo__cut(ppo_trainer *trainer, int whole, int *segments) {
     const ppo_rollout *rollout = &trainer->collector.rollout;
     int                all = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.segment_steps);
@@ -9318,8 +9325,8 @@ static void ppo__gather_minibatch(ppo_trainer *trainer, int b, int batches, int 
 }
 
 /* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
-   thread. Their number follows from the settings alone, and their gradients are added in order, so the bits are
-   the same for any number of threads -- */
+   thread. Their number follows from the settings alone, and their gradients are added in order, so the bits
+   are the same for any number of threads -- */
 
 /* The loss of samples, on the tape, NULL on failure; fills stats. */
 typedef ppo_tensor *(*ppo__loss_fn)(const ppo_trainer *trainer, ppo_tape *tape, const ppo_inputs *inputs,
@@ -9395,9 +9402,9 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__loss_fn loss, ppo__st
     return PPO_OK;
 }
 
-/* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be larger
-   than all of the first iteration: before that each tape takes the room for the largest, as many whole segments
-   as there can be. */
+/* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be
+   larger than all of the first iteration: before that each tape takes the room for the largest, as many whole
+   segments as there can be. */
 static ppo_status ppo__reserve_tapes(ppo_trainer *trainer, ppo__loss_fn loss) {
     const ppo__minibatch *batch = &trainer->minibatch;
     ppo__shards_job       job = {trainer, loss};
@@ -9679,8 +9686,8 @@ PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
     ppo__free(trainer);
 }
 
-/* Room for minibatches and their shards. Segments of recurrent policies are whole sequences, so a minibatch is
-   as many of them as fit into minibatch_size, but at least one. */
+/* Room for minibatches and their shards. Segments of recurrent policies are whole sequences, so a minibatch
+   is as many of them as fit into minibatch_size, but at least one. */
 static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
     const ppo_params *params = trainer->agent->model.params;
@@ -9867,8 +9874,9 @@ static ppo_status ppo__player_open(ppo__player *player, ppo_agent *agent, const 
     return status ? status : player->state && player->box ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
-/* Chooses the actions of environments active[0 .. n-1]: sampled, or the most likely ones if rng is NULL. All are
-   chosen before any is taken, as an environment may itself ask the agent, which overwrites its outputs. */
+/* Chooses the actions of environments active[0 .. n-1]: sampled, or the most likely ones if rng is NULL.
+   All are chosen before any is taken, as an environment may itself ask the agent, which overwrites its
+   outputs. */
 static ppo_status ppo__player_choose(ppo__player *player, const int *active, int n, ppo_rng *rng) {
     ppo_agent              *agent = player->agent;
     const ppo_actor_critic *model = &agent->model;
@@ -10014,12 +10022,12 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    environment's name, the sizes). A checkpoint is such a file with what training keeps from one iteration to
    the next: counters, Adam's moments, random streams, and the environments in the middle of their episodes.
    ppo__carry_agent() and ppo__carry_trainer() list these as items (section 6): name, type, shape, address,
-   range. Saving walks a list one way, loading the other. To resume is to create an agent and a trainer with the
-   saved settings, and to load both lists into them. Everything else in a trainer is written anew in each
+   range. Saving walks a list one way, loading the other. To resume is to create an agent and a trainer with
+   the saved settings, and to load both lists into them. Everything else in a trainer is written anew in each
    iteration, so a resumed run computes the same bits.
 
-   Where to add: state of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of a
-   policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
+   Where to add: state of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of
+   a policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
    ppo_file_find() does not find it. A setting is saved without further work, but if memory grows with it, it
    belongs in ppo__trainer_bytes(), or in ppo__check_weights() if the network does. Add a run that uses the
    state to `kinds` in tests/test_checkpoints.c.
