@@ -25,15 +25,14 @@ SYNOPSIS
 
     cc -O2 quickstart.c -lm -o quickstart        (with a C library older than glibc 2.34: also -pthread)
 
-    cartpole.h is in examples/envs/: copy that folder along with this file, or describe an environment of your
-    own.
+    cartpole.h is in examples/envs/: copy that folder along with this file, or describe your own environment.
 
 THE IDEA
 
-    A policy pi(action | observation) acts; the environment answers with rewards; an advantage A says how much
-    better an action turned out than the critic V expected. PPO (Schulman et al. 2017) then takes several
-    gradient steps on the same data, and stays close to the policy that collected it by clipping the ratio
-    r = pi_new(action) / pi_old(action) in the objective
+    A policy pi(action | observation) acts, and the environment answers with rewards. An advantage A is how
+    much better an action turned out than the critic V predicted. PPO (Schulman et al. 2017) then takes
+    several gradient steps on the same data. It stays close to the policy that collected the data by clipping
+    the ratio r = pi_new(action) / pi_old(action) in the objective
 
         L = -mean( min( r A, clip(r, 1 - e, 1 + e) A ) ).
 
@@ -47,18 +46,18 @@ THE IDEA
           0 +-------|---|------- r               |
                     1  1+e
 
-    The slope is the gradient that flows. A good action is encouraged until r = 1 + e, a bad one discouraged
-    until r = 1 - e: further out the data say nothing reliable, and the sample is left alone. A change for the
-    worse (left of 1 in the left figure, right of 1 in the right one) is always undone: never clipped.
+    Where a line is flat there is no gradient. A good action (A > 0) is made more likely until r = 1 + e, a
+    bad one less likely until r = 1 - e; beyond that the old data say little about the new policy, and the
+    sample has no effect. A change for the worse (r < 1 in the left figure, r > 1 in the right one) is never
+    clipped.
 
-    ppo_train() is that loop: collect a rollout, ppo_gae(), then epochs of shuffled minibatches, each of them
+    ppo_train() repeats: collect a rollout; ppo_gae(); then epochs of shuffled minibatches, for each of them
     ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
-    To understand PPO from this file, start at ppo_trainer_iterate() in the implementation of section 15
-    (search for ">> 15") and follow the names upwards.
+    To read PPO in this file, search for ">> 15": the paragraph there says where to start.
 
 STEP BY STEP
 
-    1. Describe your environment: sizes, and two functions over a block of bytes that the library owns.
+    1. Describe your environment: sizes, and two functions on a block of bytes that the library owns.
 
         typedef struct { float x, v; } cart;
         static void reset(void *state, ppo_rng *rng, float *obs) {...}                  // start an episode
@@ -69,21 +68,22 @@ STEP BY STEP
         env.name = "cart";            env.obs_size = 2;         env.action_space = ppo_discrete(2);
         env.state_size = sizeof(cart); env.max_steps = 500;     env.reset = reset;   env.step = step;
 
-       terminated means that the task itself ended (the pole fell): nothing comes after. The time limit
-       max_steps is the library's; it truncates, and the value of what would have come is still counted.
-       Set fields by name, as here: later versions may add some.
-    2. cfg = ppo_config_default(), change what you like (struct ppo_config lists each field and its default).
+       terminated means that the task itself ended (the pole fell): no reward would follow. The library
+       applies the time limit max_steps; it truncates the episode, whose value from there on still counts. Set
+       fields by name, as here: later versions may add some.
+    2. cfg = ppo_config_default(), then change what you like (struct ppo_config lists each field and its
+       default). A setting that can have no effect is an error.
     3. ppo_train(). In a program with a loop of its own use ppo_trainer_create() and ppo_trainer_iterate():
-       one call is one rollout of the trainer's own environments and its epochs, some 10 ms with the defaults.
-       For shorter calls lower num_envs * rollout_steps and epochs, or give the trainer a thread.
-       To compare before and after, ppo_agent_create() first, and ppo_train() with that agent.
+       one call is one rollout of the trainer's environments and its epochs, about 10 ms with the defaults.
+       For shorter calls lower num_envs * rollout_steps and epochs, or run the trainer on a thread of its own.
+       To compare before and after, call ppo_agent_create() first, and ppo_train() with that agent.
     4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures, ppo_play() to watch.
-       Where some actions are illegal: ppo_act_masked(). A policy with memory: ppo_agent_reset() where an
+       If some actions are illegal: ppo_act_masked(). If the policy has memory: ppo_agent_reset() where an
        episode begins.
-    5. ppo_agent_save() and ppo_agent_load(); ppo_trainer_save() and ppo_trainer_resume() to go on with the
-       same bits another day; ppo_export_c() for a device that has no room for this file.
+    5. ppo_agent_save() and ppo_agent_load(); ppo_trainer_save() and ppo_trainer_resume() to continue a run
+       another day with the same bits; ppo_export_c() for a device that has no room for this file.
 
-    What else an environment may want:
+    What else an environment may need:
 
         one of n actions         ppo_discrete(n)                       action->discrete
         several choices at once  ppo_multi_discrete(sizes, n)          action->choices[0 .. n-1]
@@ -91,10 +91,10 @@ STEP BY STEP
         numbers                  ppo_box(n, low, high)                 action->box[0 .. n-1]
         illegal actions          env.action_mask                       sets a byte to 0 for each
         memory                   cfg.recurrent = 64                    where one observation is not enough
-        scales that differ       cfg.normalize_obs, normalize_reward   statistics belong to the agent
+        different scales         cfg.normalize_obs, normalize_reward   statistics belong to the agent
         a picture                env.draw                              a few lines of text
 
-    ppo_config_preset(&cfg, "a2c") and its like set known settings; build/train --help lists them all.
+    ppo_config_preset(&cfg, "a2c") sets known settings; build/train --help lists all presets and settings.
 
 LANGUAGE MODELS
 
