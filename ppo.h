@@ -7538,13 +7538,6 @@ static const int *ppo__space_heads(const ppo_space *space, int *heads) {
     return space->kind == PPO_DISCRETE ? &space->n : space->sizes;
 }
 
-static int ppo__choices_outputs(const ppo_space *space) {
-    int        heads, sum = 0;
-    const int *sizes = ppo__space_heads(space, &heads);
-    for (int h = 0; h < heads; ++h) sum += sizes[h];
-    return sum;
-}
-
 static ppo_status ppo__choices_check(const ppo_space *space) {
     int        heads;
     const int *sizes = ppo__space_heads(space, &heads);
@@ -7630,8 +7623,6 @@ static ppo_space ppo__parse_multi_discrete(const char *text) {
 
 /* -- the box: n independent Gaussians -- */
 
-static int ppo__box_outputs(const ppo_space *space) { return space->n; }
-
 static ppo_status ppo__box_check(const ppo_space *space) {
     if (space->low < space->high) return PPO_OK;
     return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: low %g is not below high %g", (double)space->low,
@@ -7711,7 +7702,6 @@ static ppo_space ppo__parse_box(const char *text) {
 typedef struct ppo__space_kind {
     const char *name;       /* the first word of the space's text in files: "discrete 2" */
     int         continuous; /* 1: actions are floats, with a log_std, and masks do not apply */
-    int (*outputs)(const ppo_space *space); /* numbers that the policy network gives for an action */
     ppo_status (*check)(const ppo_space *space);
     int (*valid)(const ppo_space *space,
                  const void      *numbers); /* 1: these [width] are an action of the space */
@@ -7732,14 +7722,14 @@ typedef struct ppo__space_kind {
 } ppo__space_kind;
 
 static const ppo__space_kind ppo__spaces[] = {
-    {"discrete", 0, ppo__choices_outputs, ppo__choices_check, ppo__choices_valid, ppo__choices_choose,
-     ppo__choices_for_env, ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_discrete},
-    {"box", 1, ppo__box_outputs, ppo__box_check, ppo__box_valid, ppo__box_choose, ppo__box_for_env,
-     ppo__box_logp, ppo__box_kl, ppo__box_text, ppo__parse_box},
-    {"multi-discrete", 0, ppo__choices_outputs, ppo__choices_check, ppo__choices_valid, ppo__choices_choose,
-     ppo__choices_for_env, ppo__choices_logp, ppo__choices_kl, ppo__sizes_text, ppo__parse_multi_discrete},
-    {"multi-binary", 0, ppo__choices_outputs, ppo__choices_check, ppo__choices_valid, ppo__choices_choose,
-     ppo__choices_for_env, ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_multi_binary},
+    {"discrete", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
+     ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_discrete},
+    {"box", 1, ppo__box_check, ppo__box_valid, ppo__box_choose, ppo__box_for_env, ppo__box_logp, ppo__box_kl,
+     ppo__box_text, ppo__parse_box},
+    {"multi-discrete", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
+     ppo__choices_logp, ppo__choices_kl, ppo__sizes_text, ppo__parse_multi_discrete},
+    {"multi-binary", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
+     ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_multi_binary},
 };
 enum { PPO__SPACES = sizeof ppo__spaces / sizeof *ppo__spaces };
 
@@ -7747,10 +7737,16 @@ static const ppo__space_kind *ppo__kind(const ppo_space *space) {
     return &ppo__spaces[space->kind - PPO_DISCRETE];
 }
 
-static int ppo__space_outputs(const ppo_space *space) { return ppo__kind(space)->outputs(space); }
-
 /* Numbers in one action. */
 static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
+
+/* Numbers that the policy network gives for it. */
+static int ppo__space_outputs(const ppo_space *space) {
+    int        heads, sum = 0;
+    const int *sizes = ppo__space_heads(space, &heads);
+    for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) sum += sizes[h];
+    return ppo__kind(space)->continuous ? space->n : sum;
+}
 
 static ppo_status ppo__check_space(const ppo_space *space) {
     if (space->kind < PPO_DISCRETE || space->kind >= (int)PPO_DISCRETE + (int)PPO__SPACES)
@@ -9752,17 +9748,21 @@ static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
                     agent->model.obs_size, is, env->obs_size, wanted);
 }
 
-/* The agent remembers what it is trained with, and on which environment. */
-static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
-    const ppo_config *config = &trainer->config;
-    ppo_agent        *agent = trainer->agent;
-    ppo_params       *params = agent->model.params;
-    ppo__collector   *collector = &trainer->collector;
-    float             critic = config->critic_learning_rate;
-    ppo_status        status = PPO_OK;
-    if (config->normalize_reward && !agent->return_norm.size)
-        status = ppo_normalizer_init(&agent->return_norm, 1);
-    if (status) return status;
+/* For an environment, settings and an agent that have been checked. The agent remembers what it is trained
+   with, and on which environment. */
+static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
+                                    ppo_trainer **out) {
+    ppo_trainer *trainer = (ppo_trainer *)ppo__alloc(sizeof *trainer);
+    if (!trainer) return PPO_ERROR_MEMORY;
+    ppo_params     *params = agent->model.params;
+    ppo__collector *collector = &trainer->collector;
+    float           critic = config->critic_learning_rate;
+    ppo_status      status = PPO_OK;
+    trainer->config = *config;
+    trainer->agent = agent;
+    trainer->kl_coef = config->kl_coef;
+    trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
+    trainer->reserved = !agent->model.core.width && config->baseline;
     collector->model = &agent->model;
     collector->obs_norm = config->normalize_obs ? &agent->obs_norm : NULL;
     collector->return_norm = config->normalize_reward ? &agent->return_norm : NULL;
@@ -9772,13 +9772,16 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     collector->gsde_steps = config->gsde_steps;
     collector->keep_policy = config->objective == PPO_KL_PENALTY;
     collector->critic = config->baseline;
-    trainer->kl_coef = config->kl_coef;
-    trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    trainer->reserved = !agent->model.core.width && config->baseline;
-    status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
-                                 config->seed);
+    if (config->normalize_reward && !agent->return_norm.size)
+        status = ppo_normalizer_init(&agent->return_norm, 1);
+    if (!status)
+        status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
+                                     config->seed);
     if (!status) status = ppo__minibatch_room(trainer);
-    if (status) return status;
+    if (status) {
+        ppo_trainer_free(trainer);
+        return status;
+    }
     agent->config = *config;
     agent->config.callback = NULL;
     agent->config.schedule = NULL;
@@ -9788,20 +9791,8 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
         params->lr_scale[i] =
             critic > 0 && strncmp(params->names[i], "critic.", 7) == 0 ? critic / config->learning_rate : 1;
     trainer->started = ppo_clock();
+    *out = trainer;
     return PPO_OK;
-}
-
-/* For an environment, settings and an agent that have been checked. */
-static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
-                                    ppo_trainer **trainer) {
-    ppo_trainer *made = (ppo_trainer *)ppo__alloc(sizeof *made);
-    if (!made) return PPO_ERROR_MEMORY;
-    made->config = *config;
-    made->agent = agent;
-    ppo_status status = ppo__trainer_fill(made, env);
-    if (status) ppo_trainer_free(made);
-    else *trainer = made;
-    return status;
 }
 
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
@@ -9903,19 +9894,6 @@ static ppo_status ppo__player_choose(ppo__player *player, const int *active, int
     return status;
 }
 
-/* Environment e takes its step, with action `row` of those chosen. */
-static ppo_status ppo__player_step(ppo__player *player, int e, int row, ppo_action *action,
-                                   ppo_outcome *outcome) {
-    ppo__envs *envs = &player->envs;
-    *action = ppo__action_for_env(&player->agent->model, &player->actions, (size_t)row, player->box);
-    ppo_status status = ppo__env_step(envs, e, action, outcome);
-    int        done = outcome->terminated || outcome->truncated;
-    if (!status && !done && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
-                        (int)PPO__EVAL_STEPS);
-    return status;
-}
-
 /* Plays an episode in each environment, to its end; those that are over drop out of the batch. watch is for a
    single environment. */
 static ppo_status ppo__play_envs(ppo__player *player, ppo_rng *rng, ppo_watcher watch, void *user) {
@@ -9937,15 +9915,22 @@ static ppo_status ppo__play_envs(ppo__player *player, ppo_rng *rng, ppo_watcher 
         if (watch && watch(&frame, user)) return PPO_OK;
         status = ppo__player_choose(player, active, n, rng);
         for (int i = 0; i < n && !status; ++i) {
-            ppo_outcome outcome;
-            status = ppo__player_step(player, active[i], i, &action, &outcome);
-            if (!outcome.terminated && !outcome.truncated) active[still++] = active[i];
-            frame.step = envs->length[0];
+            int         e = active[i];
+            ppo_outcome out;
+            action = ppo__action_for_env(&player->agent->model, &player->actions, (size_t)i, player->box);
+            status = ppo__env_step(envs, e, &action, &out);
+            int done = out.terminated || out.truncated;
+            if (!done) active[still++] = e;
+            if (!done && !status && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
+                status =
+                    ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
+                             (int)PPO__EVAL_STEPS);
+            frame.step = envs->length[e];
             frame.action = &action;
-            frame.reward = outcome.reward;
-            frame.total = (float)envs->episode_return[0];
-            frame.terminated = outcome.terminated;
-            frame.truncated = outcome.truncated;
+            frame.reward = out.reward;
+            frame.total = (float)envs->episode_return[e];
+            frame.terminated = out.terminated;
+            frame.truncated = out.truncated;
         }
         n = still;
     }
@@ -9953,38 +9938,30 @@ static ppo_status ppo__play_envs(ppo__player *player, ppo_rng *rng, ppo_watcher 
     return status;
 }
 
-PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
-                            ppo_watcher watch, void *user, float *total) {
+/* Plays `episodes` episodes, in groups; their returns, and their lengths if that is not NULL. */
+static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
+                                ppo_rng *rng, ppo_watcher watch, void *user, float *returns, float *lengths) {
     ppo__player player;
-    ppo_rng     rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
     ppo_status  status = ppo__player_open(&player, agent, env);
-    if (!status) {
-        status = ppo__envs_open(&player.envs, env, 1, seed, PPO_STREAM_EVALUATE, 0);
-        if (!status) status = ppo__play_envs(&player, sample ? &rng : NULL, watch, user);
-        if (!status && total) *total = (float)player.envs.episode_return[0];
+    for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
+        int count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
+        status = ppo__envs_open(&player.envs, env, count, seed, PPO_STREAM_EVALUATE, first);
+        if (!status) status = ppo__play_envs(&player, rng, watch, user);
+        for (int e = 0; e < count && !status; ++e) {
+            returns[first + e] = (float)player.envs.episode_return[e];
+            if (lengths) lengths[first + e] = (float)player.envs.length[e];
+        }
         ppo__envs_free(&player.envs);
     }
     ppo__arena_free(&player.memory);
     return status;
 }
 
-/* The returns and lengths of `episodes` episodes. */
-static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
-                                float *returns, float *lengths) {
-    ppo__player player;
-    ppo_status  status = ppo__player_open(&player, agent, env);
-    for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
-        int count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
-        status = ppo__envs_open(&player.envs, env, count, seed, PPO_STREAM_EVALUATE, first);
-        if (!status) status = ppo__play_envs(&player, NULL, NULL, NULL);
-        for (int e = 0; e < count && !status; ++e) {
-            returns[first + e] = (float)player.envs.episode_return[e];
-            lengths[first + e] = (float)player.envs.length[e];
-        }
-        ppo__envs_free(&player.envs);
-    }
-    ppo__arena_free(&player.memory);
-    return status;
+PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
+                            ppo_watcher watch, void *user, float *total) {
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
+    float   none;
+    return ppo__play_all(agent, env, 1, seed, sample ? &rng : NULL, watch, user, total ? total : &none, NULL);
 }
 
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
@@ -9996,7 +9973,7 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
     if (!result.status && !returns) result.status = PPO_ERROR_MEMORY;
     if (result.status) return result;
     lengths = returns + episodes;
-    result.status = ppo__play_all(agent, env, episodes, seed, returns, lengths);
+    result.status = ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, lengths);
     if (!result.status) {
         result.min_return = result.max_return = returns[0];
         for (int i = 0; i < episodes; ++i) {
