@@ -25,15 +25,14 @@ SYNOPSIS
 
     cc -O2 quickstart.c -lm -o quickstart        (with a C library older than glibc 2.34: also -pthread)
 
-    cartpole.h is in examples/envs/: copy that folder along with this file, or describe an environment of your
-    own.
+    cartpole.h is in examples/envs/: copy that folder along with this file, or describe your own environment.
 
 THE IDEA
 
-    A policy pi(action | observation) acts; the environment answers with rewards; an advantage A says how much
-    better an action turned out than the critic V expected. PPO (Schulman et al. 2017) then takes several
-    gradient steps on the same data, and stays close to the policy that collected it by clipping the ratio
-    r = pi_new(action) / pi_old(action) in the objective
+    A policy pi(action | observation) acts, and the environment answers with rewards. An advantage A is how
+    much better an action turned out than the critic V predicted. PPO (Schulman et al. 2017) then takes
+    several gradient steps on the same data. It stays close to the policy that collected the data by clipping
+    the ratio r = pi_new(action) / pi_old(action) in the objective
 
         L = -mean( min( r A, clip(r, 1 - e, 1 + e) A ) ).
 
@@ -47,18 +46,18 @@ THE IDEA
           0 +-------|---|------- r               |
                     1  1+e
 
-    The slope is the gradient that flows. A good action is encouraged until r = 1 + e, a bad one discouraged
-    until r = 1 - e: further out the data say nothing reliable, and the sample is left alone. A change for the
-    worse (left of 1 in the left figure, right of 1 in the right one) is always undone: never clipped.
+    Where a line is flat there is no gradient. A good action (A > 0) is made more likely until r = 1 + e, a
+    bad one less likely until r = 1 - e; beyond that the old data say little about the new policy, and the
+    sample has no effect. A change for the worse (r < 1 in the left figure, r > 1 in the right one) is never
+    clipped.
 
-    ppo_train() is that loop: collect a rollout, ppo_gae(), then epochs of shuffled minibatches, each of them
+    ppo_train() repeats: collect a rollout; ppo_gae(); then epochs of shuffled minibatches, for each of them
     ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
-    To understand PPO from this file, start at ppo_trainer_iterate() in the implementation of section 15
-    (search for ">> 15") and follow the names upwards.
+    To read PPO in this file, search for ">> 15": the paragraph there says where to start.
 
 STEP BY STEP
 
-    1. Describe your environment: sizes, and two functions over a block of bytes that the library owns.
+    1. Describe your environment: sizes, and two functions on a block of bytes that the library owns.
 
         typedef struct { float x, v; } cart;
         static void reset(void *state, ppo_rng *rng, float *obs) {...}                  // start an episode
@@ -69,21 +68,22 @@ STEP BY STEP
         env.name = "cart";            env.obs_size = 2;         env.action_space = ppo_discrete(2);
         env.state_size = sizeof(cart); env.max_steps = 500;     env.reset = reset;   env.step = step;
 
-       terminated means that the task itself ended (the pole fell): nothing comes after. The time limit
-       max_steps is the library's; it truncates, and the value of what would have come is still counted.
-       Set fields by name, as here: later versions may add some.
-    2. cfg = ppo_config_default(), change what you like (struct ppo_config lists each field and its default).
+       terminated means that the task itself ended (the pole fell): no reward would follow. The library
+       applies the time limit max_steps; it truncates the episode, whose value from there on still counts. Set
+       fields by name, as here: later versions may add some.
+    2. cfg = ppo_config_default(), then change what you like (struct ppo_config lists each field and its
+       default). A setting that can have no effect is an error.
     3. ppo_train(). In a program with a loop of its own use ppo_trainer_create() and ppo_trainer_iterate():
-       one call is one rollout of the trainer's own environments and its epochs, some 10 ms with the defaults.
-       For shorter calls lower num_envs * rollout_steps and epochs, or give the trainer a thread.
-       To compare before and after, ppo_agent_create() first, and ppo_train() with that agent.
+       one call is one rollout of the trainer's environments and its epochs, about 10 ms with the defaults.
+       For shorter calls lower num_envs * rollout_steps and epochs, or run the trainer on a thread of its own.
+       To compare before and after, call ppo_agent_create() first, and ppo_train() with that agent.
     4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures, ppo_play() to watch.
-       Where some actions are illegal: ppo_act_masked(). A policy with memory: ppo_agent_reset() where an
+       If some actions are illegal: ppo_act_masked(). If the policy has memory: ppo_agent_reset() where an
        episode begins.
-    5. ppo_agent_save() and ppo_agent_load(); ppo_trainer_save() and ppo_trainer_resume() to go on with the
-       same bits another day; ppo_export_c() for a device that has no room for this file.
+    5. ppo_agent_save() and ppo_agent_load(); ppo_trainer_save() and ppo_trainer_resume() to continue a run
+       another day with the same bits; ppo_export_c() for a device that has no room for this file.
 
-    What else an environment may want:
+    What else an environment may need:
 
         one of n actions         ppo_discrete(n)                       action->discrete
         several choices at once  ppo_multi_discrete(sizes, n)          action->choices[0 .. n-1]
@@ -91,10 +91,10 @@ STEP BY STEP
         numbers                  ppo_box(n, low, high)                 action->box[0 .. n-1]
         illegal actions          env.action_mask                       sets a byte to 0 for each
         memory                   cfg.recurrent = 64                    where one observation is not enough
-        scales that differ       cfg.normalize_obs, normalize_reward   statistics belong to the agent
+        different scales         cfg.normalize_obs, normalize_reward   statistics belong to the agent
         a picture                env.draw                              a few lines of text
 
-    ppo_config_preset(&cfg, "a2c") and its like set known settings; build/train --help lists them all.
+    ppo_config_preset(&cfg, "a2c") sets known settings; build/train --help lists all presets and settings.
 
 LANGUAGE MODELS
 
@@ -834,10 +834,9 @@ PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows,
 #ifndef PPO_NO_CONTROL
 
 /* --------------------------------------------------------------------------------------------------------
-   12 Spaces: what an agent may do
+   12 Spaces: the actions that an agent may take
    -------------------------------------------------------------------------------------------------------- */
 
-/* What an agent may do. */
 enum { PPO_DISCRETE = 1, PPO_BOX, PPO_MULTI_DISCRETE, PPO_MULTI_BINARY };
 enum { PPO_MAX_CHOICES = 128 };
 typedef struct ppo_space {
@@ -846,9 +845,9 @@ typedef struct ppo_space {
     float low, high;              /* PPO_BOX: the environment sees numbers in [low, high] */
     int   sizes[PPO_MAX_CHOICES]; /* PPO_MULTI_...: choice j is one of sizes[j] */
 } ppo_space;
-/* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY); n choices, the
-   j-th one of sizes[j]; n bits. An untrained policy gives numbers around 0 with a standard deviation of 1,
-   whatever the range: let it be about -1 to 1, and scale in step(), or set ppo_config.squash. */
+/* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY); n choices, choice j
+   of sizes[j] options; n bits. An untrained policy gives numbers around 0 with a standard deviation of 1,
+   whatever the range: use about -1 to 1 and scale in step(), or set ppo_config.squash. */
 PPO_DEF ppo_space ppo_discrete(int n);
 PPO_DEF ppo_space ppo_box(int n, float low, float high);
 PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n);
@@ -860,8 +859,8 @@ typedef struct ppo_action {
     const float *box;      /* PPO_BOX: [n] numbers, within [low, high] */
 } ppo_action;
 
-/* Actions of a batch: discrete (rows, 1), for PPO_MULTI_... (rows, n), or box (rows, n), before clipping or
-   squashing; the other is NULL. */
+/* The actions of a batch: discrete (rows, 1), for PPO_MULTI_... (rows, n), or box (rows, n) before clipping
+   or squashing; the other one is NULL. */
 typedef struct ppo_actions {
     int   *discrete;
     float *box;
@@ -888,15 +887,15 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
 /* (n, in) -> (n, out) */
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x);
 
-/* Rows of a batch that are steps of several sequences, for a recurrent core. The rows are packed by time:
-   first step 0 of all sequences, then step 1 of those that have one, ... count[t] sequences have a step
-   t, so count never grows with t (the longest come first), and row (t, k) belongs to the k-th of them. */
+/* The steps of several sequences as rows of a batch, for a recurrent core. The rows are packed by time: first
+   step 0 of all sequences, then step 1 of those that have one, ... count[t] sequences have a step t, so count
+   never grows with t (the longest come first), and row (t, k) belongs to sequence k. */
 typedef struct ppo_sequences {
     int          steps; /* of the longest; 0: every row is a sequence of its own */
     const int   *count; /* [steps] */
     const float *state; /* [count[0]][width] before each sequence's first step; NULL: zeros */
     const unsigned char
-        *start; /* [rows] 1: an episode begins here, so the state before it is zeros; NULL: none */
+        *start; /* [rows] 1: an episode begins here, the state before it is zeros; NULL: none */
 } ppo_sequences;
 
 /* A layer of gated recurrent units (Cho 2014, in PyTorch's form), for x a row and h the state before it:
@@ -915,14 +914,14 @@ typedef struct ppo_gru {
    weights. */
 PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
                                 ppo_rng *rng);
-/* (rows, in) -> the state after each row (rows, width). The arrays of sequences must outlive the tape's
-   round. */
+/* (rows, in) -> the state after each row (rows, width). The arrays of sequences must stay until
+   ppo_tape_reset(). */
 PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x,
                                     const ppo_sequences *sequences);
 
-/* Policy and value networks over one parameter set. Separate: "actor" and "critic" have their own hidden
-   layers. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" stands between trunk (or
-   observation) and heads, and both use it. Gains: 0.01 for the policy head, 1 for the value head. */
+/* Policy and value networks over one parameter set. Separate: "actor" and "critic" have hidden layers of
+   their own. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" is between the trunk (or
+   the observation) and both heads. Gains: 0.01 for the policy head, 1 for the value head. */
 typedef struct ppo_actor_critic {
     int         obs_size;
     ppo_space   action_space;
@@ -935,8 +934,8 @@ typedef struct ppo_actor_critic {
     int         gsde, squash;
 } ppo_actor_critic;
 
-/* Initial weights. Uniform: in +- 1 / sqrt(inputs), for a core 1 / sqrt(width), PyTorch's defaults; zeros:
-   for weights that are yet to come. */
+/* Initial weights. Uniform: PyTorch's defaults, in +- 1 / sqrt(inputs), for a core 1 / sqrt(width). Zeros:
+   for weights that will be loaded. */
 enum { PPO_ORTHOGONAL, PPO_UNIFORM, PPO_ZEROS };
 
 typedef struct ppo_model_config {
@@ -957,7 +956,7 @@ typedef struct ppo_model_config {
 PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config);
 PPO_DEF void       ppo_actor_critic_free(ppo_actor_critic *model); /* what it owns, not the struct */
 
-/* What the networks are asked, and what they answer. */
+/* What the networks read and compute. */
 typedef struct ppo_inputs {
     int                  rows;
     const float         *obs;       /* (rows, obs_size) */
@@ -972,13 +971,13 @@ typedef struct ppo_outputs {
     ppo_tensor *state;    /* recurrent: the state after each row (rows, width) */
 } ppo_outputs;
 
-/* The arrays must outlive the tape's round. Either part alone saves the other's work; what is not
-   computed, or has failed, is NULL. */
+/* want: PPO_POLICY, PPO_VALUE, or both by |; outputs that are not wanted, or have failed, are NULL. The
+   arrays must stay until ppo_tape_reset(). */
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
-                                             const ppo_inputs *inputs, int parts);
+                                             const ppo_inputs *inputs, int want);
 
-/* The log-probability and entropy of actions already taken, both (rows, 1), given forward's policy. A
-   squashed Gaussian's entropy has no formula: it is estimated by -logp, as Stable-Baselines3 does. */
+/* The log-probability and the entropy (may be NULL) of actions, both (rows, 1), from forward's outputs. The
+   entropy of a squashed Gaussian has no formula: it is estimated by -logp, as in Stable-Baselines3. */
 PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, const ppo_outputs *outputs,
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy);
 
@@ -988,14 +987,13 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
                                         const float *old_log_std);
 
 /* --------------------------------------------------------------------------------------------------------
-   14 Environments and rollouts: the environment interface, many environments side by side, and the buffer of
-   what they did
+   14 Environments and rollouts: the interface of an environment, and the record of what many of them did
    -------------------------------------------------------------------------------------------------------- */
 
-typedef struct ppo_outcome { /* the library zeroes it before every step */
+typedef struct ppo_outcome { /* zeroed before every step */
     float reward;
-    int   terminated; /* 1: the task ended, nothing comes after */
-    int   truncated;  /* 1: cut short by something outside the task; max_steps needs nothing here */
+    int   terminated; /* 1: the task ended, no reward would follow */
+    int   truncated;  /* 1: cut short by something outside the task; max_steps does this by itself */
 } ppo_outcome;
 
 typedef struct ppo_env {
@@ -1003,25 +1001,24 @@ typedef struct ppo_env {
     int         obs_size;     /* floats in an observation */
     ppo_space   action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
     size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset */
-    int         max_steps;    /* time limit of an episode; 0: none, the episode must end by itself */
+    int         max_steps;    /* time limit of an episode; 0: none, it must end by itself */
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
-    /* Where not every action is legal in every state: sets mask to 0 for those that are not. mask comes
-       filled with 1, a byte per option: [n] for PPO_DISCRETE; the options of choice 0, then those of choice
-       1, ... for PPO_MULTI_... At least one per choice must stay. May be NULL; unused for PPO_BOX. */
+    /* Sets mask to 0 for illegal actions; NULL: all are legal. mask is filled with 1 before the call, a byte
+       per option: [n] for PPO_DISCRETE; the options of choice 0, then those of choice 1, ... for
+       PPO_MULTI_... At least one per choice must stay. Unused for PPO_BOX. */
     void (*action_mask)(const void *state, unsigned char *mask);
-    /* Prints the state as a few lines of text, always as many, for a person to watch. May be NULL. */
+    /* Prints the state as text, always the same number of lines, for a person to watch. May be NULL. */
     void (*draw)(const void *state, FILE *file);
-    /* For what does not fit into plain bytes; both may be NULL. open is called once per copy, before the
-       first reset: it may keep `user` in the state or take outside resources, and returns 0, or not 0 for
-       failure (and may give a reason by ppo_fail()). `copy` counts from 0. close gives the resources back;
-       it is not called for a copy whose open failed. */
+    /* For resources outside the state; both may be NULL. open is called once per copy, before the first
+       reset, with `user` and the copy's number from 0. It returns 0, or not 0 for failure, and may give a
+       reason by ppo_fail(). close releases the resources; it is not called for a copy whose open failed. */
     int (*open)(void *state, void *user, int copy);
     void (*close)(void *state);
     void *user;
 } ppo_env;
 
-/* PPO_ERROR_ARGUMENT and a sentence if something is missing. */
+/* Errors: a function is missing, a size or the action space is invalid. */
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env);
 
 /* What `envs` environments did in `steps` steps, time-major: [steps][envs], or [steps][envs][size]. */
@@ -1031,11 +1028,13 @@ typedef struct ppo_rollout {
     ppo_actions    actions;             /* [][][1 or n], before clipping to the box or squashing */
     unsigned char *mask;                /* [][][logits], or NULL: all were legal */
     float         *logp, *value;        /* of the policy that acted */
-    float         *policy, *log_std;    /* its outputs: logits, or means and log_std, if a KL needs them */
+    float         *policy, *log_std;    /* its logits, or means and log_std, for PPO_KL_PENALTY; else NULL */
     float         *state;               /* recurrent: [][][width], before the step; else NULL */
     unsigned char *start;               /* recurrent: 1 at the first step of an episode; else NULL */
-    float         *reward, *next_value; /* (reward as the critic sees it: normalized) */
+    float         *reward, *next_value; /* reward as the critic sees it (normalized) */
     unsigned char *terminated, *truncated;
+    float         *episode_return;           /* of the episode that ended here, raw rewards */
+    int           *episode_length;           /* likewise; 0: none ended */
     float         *advantage, *value_target; /* by ppo_gae() */
 } ppo_rollout;
 
@@ -1043,10 +1042,10 @@ typedef struct ppo_rollout {
    15 Training and evaluation: the agent, the training loop, evaluation
    -------------------------------------------------------------------------------------------------------- */
 
-/* One iteration, as the callback sees it; names in brackets are Stable-Baselines3's. */
+/* The report of an iteration; names in brackets are Stable-Baselines3's. */
 typedef struct ppo_progress {
     int64_t iteration;                 /* 1, 2, ... */
-    int64_t steps, total_steps;        /* environment steps done, and wanted [time/total_timesteps] */
+    int64_t steps, total_steps;        /* environment steps done, and to do [time/total_timesteps] */
     int64_t iteration_steps;           /* those of this iteration */
     double  seconds, steps_per_second; /* since the start [time/fps] */
     double  seconds_left;
@@ -1072,7 +1071,7 @@ typedef struct ppo_progress {
     float   value_clip;     /* 0: off [train/clip_range_vf] */
 } ppo_progress;
 
-/* Called after every iteration. Return 0 to go on, anything else to end training now: that is no error. */
+/* Called after every iteration. Return 0 to continue; anything else ends training, without an error. */
 typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 
 /* A schedule of your own, for the settings whose schedule is PPO_CUSTOM: the value, 0 or more, for the
@@ -1101,7 +1100,7 @@ typedef struct ppo_config {  /* defaults in brackets */
     float    value_coef;         /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
     float    value_clip;         /* > 0: clip range of the value loss; 0: off [0] */
     float    huber_delta;        /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int      baseline;           /* 0: no critic; an advantage is the return that followed [1] */
+    int      baseline;           /* 0: no critic, an advantage is a return; see "reinforce" [1] */
     float    entropy_coef;       /* weight of the entropy bonus [0] */
     int      entropy_schedule;   /* as learning_rate_schedule [constant] */
     int      normalize_advantage;    /* per minibatch: mean 0, std 1 [1] */
@@ -1133,63 +1132,69 @@ typedef struct ppo_config {  /* defaults in brackets */
 } ppo_config;
 
 PPO_DEF ppo_config ppo_config_default(void);
-PPO_DEF ppo_status ppo_config_check(const ppo_config *config); /* which field is wrong, and why */
+/* Errors: a field is out of range, or fields contradict each other. */
+PPO_DEF ppo_status ppo_config_check(const ppo_config *config);
 
-/* PPO_ERROR_ARGUMENT if a field differs from its default but cannot have an effect, as "gsde_steps is 4, but has
-   no effect: gsde is no". name NULL: any field; env NULL: the action space is not known. ppo_agent_create() and
-   ppo_trainer_create() check this. */
+/* Error: the field differs from its default but cannot have an effect, as "gsde_steps is 4, but has no
+   effect: gsde is no". name NULL: any field; env NULL: the action space is not known. ppo_agent_create()
+   checks all fields, ppo_trainer_create() those that are not about the network; ppo_trainer_resume() does
+   not. */
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name);
 
-/* Known settings by name; what a preset does not speak of stays as it is.
+/* Known settings by name. A preset also sets what its objective does not use to the defaults; other fields
+   stay as they are.
        "reinforce"               plain policy gradient (Williams 1992): returns, no critic, one gradient step
        "reinforce-baseline"      the same, minus the critic's value
        "a2c"                     advantage actor-critic (Mnih 2016), which is PPO with one epoch (Huang 2022)
        "ppo-paper"               Schulman 2017, table 3: continuous control
        "ppo-paper-fixed-kl"      the same with a penalty in place of the clip, 3 KL(old || new)
        "ppo-paper-adaptive-kl"   the same with a weight that keeps the KL near 0.01
-       "ppo-paper-unclipped"     the same with neither */
+       "ppo-paper-unclipped"     the same with neither
+   Without a critic (baseline 0) there is no value to bootstrap from: the update uses only the steps of
+   episodes that ended in the rollout, by themselves or at max_steps, which counts as an end. A rollout in
+   which no episode ended changes nothing (epochs is 0), so rollout_steps should be several episodes long. */
 PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name);
 /* Their names, as "reinforce|reinforce-baseline|..." */
 PPO_DEF const char *ppo_config_presets(void);
 
-/* The settings by name (ppo_settings_set() and its like, section 6): those functions for this struct; "hidden"
-   means widths and count, as "64,64" or "none". Fields of the kind PPO_FIELD_NETWORK describe the agent's
-   network, and an agent that exists keeps its own. */
+/* The functions of section 6 on settings by name, for this struct; "hidden" is widths and count, as "64,64"
+   or "none". Fields of the kind PPO_FIELD_NETWORK describe the agent's network: an existing agent keeps its
+   own. */
 PPO_DEF const ppo_settings *ppo_config_settings(void);
 PPO_DEF ppo_status          ppo_config_set(ppo_config *config, const char *name, const char *value);
 PPO_DEF ppo_status          ppo_config_set_all(ppo_config *config, const char *settings);
 PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size);
 
-/* A policy with all that belongs to it. ppo_agent_create() makes an untrained one of config's network;
-   the other functions take it to environments of the same observation and action sizes. */
+/* A policy with all that belongs to it. ppo_agent_create() makes an untrained one with config's network; the
+   other functions use it in environments of the same observation size and action space. */
 typedef struct ppo_agent {
     ppo_actor_critic model;
     ppo_normalizer   obs_norm;    /* size 0: observations are used as they are */
     ppo_normalizer   return_norm; /* of the discounted return, for normalize_reward; size 0: not yet */
     float            clip_obs;
     ppo_config       config;          /* the settings it was made with, or last trained with */
-    char             environment[64]; /* env.name of the one it was made for, "" if that was NULL */
+    char             environment[64]; /* env.name of the one it was made for or last trained on; NULL: "" */
     ppo_tape        *tape;            /* for ppo_act() */
     float           *scratch;         /* for ppo_act() */
-    float           *state;           /* recurrent: [width], what ppo_act() remembers of the episode */
+    float           *state;           /* recurrent: [width], of the episode so far, for ppo_act() */
 } ppo_agent;
 
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
 PPO_DEF void       ppo_agent_free(ppo_agent *agent);
 
-/* The action for one observation [obs_size]: sampled with rng, or the likeliest one if rng is NULL.
-   action->box and ->choices point into the agent and are good until its next call. A recurrent agent
-   remembers from call to call: say ppo_agent_reset() where an episode begins. With a mask, as
-   env.action_mask fills it, only legal actions are taken. */
+/* The action for one observation [obs_size]: sampled with rng, or the most likely one if rng is NULL.
+   action->box and ->choices point into the agent and are valid until its next call. A recurrent agent keeps a
+   state from call to call: call ppo_agent_reset() where an episode begins. With a mask, as env.action_mask
+   fills it (NULL: none), only legal actions are taken. */
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action);
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action);
 PPO_DEF void       ppo_agent_reset(ppo_agent *agent);
 
-/* The whole main job. *agent NULL: a new agent, which the caller frees; on failure none is handed out.
-   Otherwise that agent is trained further: with its own network, so start from agent->config and change
-   what is not about the network; and with the random streams of config->seed from their start, so choose
-   another seed. After a failure it keeps what it had learned. */
+/* Trains until total_steps are done. *agent NULL: a new agent, which the caller frees; on failure it stays
+   NULL. Otherwise that agent is trained further. It keeps its network, so start from agent->config and change
+   what is not about the network. The random streams of config->seed begin anew, so choose another seed. After
+   a failure it keeps what it had learned. */
 PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
 
 /* The same, an iteration at a time, for programs with a loop of their own:
@@ -1200,8 +1205,8 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
        ppo_trainer_free(trainer);
 
    env and config are copied; the agent is borrowed and must outlive the trainer; progress may be NULL; the
-   callback is not called. After a failed iteration the next one starts with fresh episodes.
-   ppo_trainer_rollout() is what the last iteration collected. */
+   callback is not called. After a failed iteration the next one begins new episodes. ppo_trainer_rollout() is
+   what the last iteration collected. */
 typedef struct ppo_trainer ppo_trainer;
 
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
@@ -1221,26 +1226,26 @@ typedef struct ppo_evaluation {
     float      mean_length;
 } ppo_evaluation;
 
-/* A step of an episode that is played: called once after the reset (step 0, no action) and after every step.
-   Return 0 to go on, anything else to stop. */
+/* A step of an episode that ppo_play() plays. The watcher is called after the reset (step 0, no action) and
+   after every step, and returns 0 to continue, anything else to stop. */
 typedef struct ppo_frame {
     int               step;
     const void       *state;         /* for env->draw */
     const float      *obs;           /* [obs_size], as the environment gave it */
-    const ppo_action *action;        /* what led here; NULL at step 0 */
+    const ppo_action *action;        /* the one just taken; NULL at step 0 */
     float             reward, total; /* of this step, and of the episode so far */
     int               terminated, truncated;
 } ppo_frame;
 typedef int (*ppo_watcher)(const ppo_frame *frame, void *user);
 
-/* Plays one episode, the same for the same seed, with the likeliest actions (sample 0) or sampled ones
-   (1). total (may be NULL) gets its return. */
+/* Plays one episode, the same for the same seed, with the most likely actions (sample 0) or sampled ones (1).
+   total (may be NULL) receives its return; watch may be NULL. */
 PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
                             ppo_watcher watch, void *user, float *total);
 
-/* Fresh episodes with the likeliest actions, frozen statistics and raw rewards. Each episode has a copy
-   of the environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32
-   copies are open at once. An episode that has not ended after a million steps is an error. */
+/* New episodes with the most likely actions, frozen statistics and raw rewards. Each episode has a copy of
+   the environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32 copies
+   are open at once. Without max_steps an episode that has not ended after a million steps is an error. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7445,14 +7450,15 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
    >> 12 Spaces
 
    Everything that depends on the kind of an action space is a function in one row of the table ppo__spaces;
-   sections 13 to 16 ask the table. The policy network gives a row of `outputs` numbers: logits, or the means of
-   Gaussians. With what belongs to them they are a distribution, from which an action of `width` numbers is
+   sections 13 to 16 ask the table. The policy network gives a row of `outputs` numbers: logits, or the means
+   of Gaussians. With what belongs to them they are a distribution, from which an action of `width` numbers is
    chosen, and whose log-probability and KL are recorded on a tape.
 
    To add an action space: a constant in the enum of kinds with a function like ppo_box() in the interface; a
    row at its place in ppo__spaces; and those functions of the row that differ. A space of several choices
    needs no more than sizes[]: ppo__choices_...() do the rest. An action of floats sets `continuous` and is in
-   ppo_actions.box; any other one is in ppo_actions.discrete. Section 16's ppo_export_c() knows these two only.
+   ppo_actions.box; any other one is in ppo_actions.discrete. Section 16's ppo_export_c() knows these two
+   only.
    -------------------------------------------------------------------------------------------------------- */
 
 static ppo_space ppo__space(int kind, int n) {
@@ -7498,13 +7504,6 @@ typedef struct ppo__distribution {
 static const int *ppo__space_heads(const ppo_space *space, int *heads) {
     *heads = space->kind == PPO_DISCRETE ? 1 : space->n;
     return space->kind == PPO_DISCRETE ? &space->n : space->sizes;
-}
-
-static int ppo__choices_outputs(const ppo_space *space) {
-    int        heads, sum = 0;
-    const int *sizes = ppo__space_heads(space, &heads);
-    for (int h = 0; h < heads; ++h) sum += sizes[h];
-    return sum;
 }
 
 static ppo_status ppo__choices_check(const ppo_space *space) {
@@ -7592,8 +7591,6 @@ static ppo_space ppo__parse_multi_discrete(const char *text) {
 
 /* -- the box: n independent Gaussians -- */
 
-static int ppo__box_outputs(const ppo_space *space) { return space->n; }
-
 static ppo_status ppo__box_check(const ppo_space *space) {
     if (space->low < space->high) return PPO_OK;
     return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: low %g is not below high %g", (double)space->low,
@@ -7629,8 +7626,8 @@ static ppo_action ppo__box_for_env(const ppo_space *space, int squash, const ppo
     return action;
 }
 
-/* A squashed action's log-probability is that of u less the tanh's log-determinant; its negative estimates the
-   entropy. */
+/* A squashed action's log-probability is that of u less the tanh's log-determinant; its negative estimates
+   the entropy. */
 static void ppo__box_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions,
                           ppo_tensor **logp, ppo_tensor **entropy) {
     const ppo_space *space = d->space;
@@ -7673,11 +7670,11 @@ static ppo_space ppo__parse_box(const char *text) {
 typedef struct ppo__space_kind {
     const char *name;       /* the first word of the space's text in files: "discrete 2" */
     int         continuous; /* 1: actions are floats, with a log_std, and masks do not apply */
-    int (*outputs)(const ppo_space *space); /* numbers that the policy network gives for an action */
     ppo_status (*check)(const ppo_space *space);
     int (*valid)(const ppo_space *space,
                  const void      *numbers); /* 1: these [width] are an action of the space */
-    /* Action `at` of a batch from a row of the distribution: sampled, or the most likely one if rng is NULL. */
+    /* Action `at` of a batch from a row of the distribution: sampled, or the most likely one if rng is
+       NULL. */
     void (*choose)(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions, size_t at);
     /* That action as the environment sees it; box [n] receives numbers that are clipped or squashed. */
     ppo_action (*for_env)(const ppo_space *space, int squash, const ppo_actions *actions, size_t at,
@@ -7693,14 +7690,14 @@ typedef struct ppo__space_kind {
 } ppo__space_kind;
 
 static const ppo__space_kind ppo__spaces[] = {
-    {"discrete", 0, ppo__choices_outputs, ppo__choices_check, ppo__choices_valid, ppo__choices_choose,
-     ppo__choices_for_env, ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_discrete},
-    {"box", 1, ppo__box_outputs, ppo__box_check, ppo__box_valid, ppo__box_choose, ppo__box_for_env,
-     ppo__box_logp, ppo__box_kl, ppo__box_text, ppo__parse_box},
-    {"multi-discrete", 0, ppo__choices_outputs, ppo__choices_check, ppo__choices_valid, ppo__choices_choose,
-     ppo__choices_for_env, ppo__choices_logp, ppo__choices_kl, ppo__sizes_text, ppo__parse_multi_discrete},
-    {"multi-binary", 0, ppo__choices_outputs, ppo__choices_check, ppo__choices_valid, ppo__choices_choose,
-     ppo__choices_for_env, ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_multi_binary},
+    {"discrete", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
+     ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_discrete},
+    {"box", 1, ppo__box_check, ppo__box_valid, ppo__box_choose, ppo__box_for_env, ppo__box_logp, ppo__box_kl,
+     ppo__box_text, ppo__parse_box},
+    {"multi-discrete", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
+     ppo__choices_logp, ppo__choices_kl, ppo__sizes_text, ppo__parse_multi_discrete},
+    {"multi-binary", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
+     ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_multi_binary},
 };
 enum { PPO__SPACES = sizeof ppo__spaces / sizeof *ppo__spaces };
 
@@ -7708,10 +7705,16 @@ static const ppo__space_kind *ppo__kind(const ppo_space *space) {
     return &ppo__spaces[space->kind - PPO_DISCRETE];
 }
 
-static int ppo__space_outputs(const ppo_space *space) { return ppo__kind(space)->outputs(space); }
-
 /* Numbers in one action. */
 static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
+
+/* Numbers that the policy network gives for it. */
+static int ppo__space_outputs(const ppo_space *space) {
+    int        heads, sum = 0;
+    const int *sizes = ppo__space_heads(space, &heads);
+    for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) sum += sizes[h];
+    return ppo__kind(space)->continuous ? space->n : sum;
+}
 
 static ppo_status ppo__check_space(const ppo_space *space) {
     if (space->kind < PPO_DISCRETE || space->kind >= (int)PPO_DISCRETE + (int)PPO__SPACES)
@@ -7757,11 +7760,11 @@ static ppo_space ppo__parse_space(const char *text) {
    Multilayer perceptrons, a recurrent core, and the policy and value networks that are made of them:
    ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
 
-   To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more of
-   section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_networks() and at its place
-   in ppo_actor_critic_forward(), and its width into ppo_model_config and ppo_config. Parameters that are added
-   to the set are trained and saved by themselves; ppo__check_room() and ppo_export_c() in section 16 have to
-   know it.
+   To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more
+   of section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_networks() and at its
+   place in ppo_actor_critic_forward(), and its width into ppo_model_config and ppo_config. Parameters that
+   are added to the set are trained and saved by themselves; ppo__check_room() and ppo_export_c() in section
+   16 have to know it.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
@@ -8074,13 +8077,13 @@ static ppo_tensor *ppo__gsde_log_std(ppo_tape *tape, ppo_tensor *log_std, const 
 }
 
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
-                                             const ppo_inputs *inputs, int parts) {
+                                             const ppo_inputs *inputs, int want) {
     ppo_outputs out;
     memset(&out, 0, sizeof out);
     ppo_tensor *x = ppo_tape_constant(tape, inputs->obs, inputs->rows, model->obs_size);
     x = ppo_mlp_forward(tape, &model->trunk, x); /* no layers: x itself */
     if (model->core.width) x = out.state = ppo_gru_forward(tape, &model->core, x, &inputs->sequences);
-    if (parts & PPO_POLICY) {
+    if (want & PPO_POLICY) {
         int last = model->actor.layers - 1;
         out.features = ppo__mlp_layers(tape, &model->actor, x, 0, last);
         out.policy = ppo__mlp_layers(tape, &model->actor, out.features, last, last + 1);
@@ -8089,7 +8092,7 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
         }
         out.log_std = model->gsde ? ppo__gsde_log_std(tape, model->log_std, out.features) : model->log_std;
     }
-    if (parts & PPO_VALUE) out.value = ppo_mlp_forward(tape, &model->critic, x);
+    if (want & PPO_VALUE) out.value = ppo_mlp_forward(tape, &model->critic, x);
     return out;
 }
 
@@ -8111,7 +8114,23 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
     return ppo__kind(d.space)->kl(tape, &d, old_policy, old_log_std);
 }
 
-/* Action `at` of a batch from a row of the policy's outputs: sampled, or the most likely one if rng is NULL. */
+/* One step of each of `rows` sequences, from these states; mask, state and start may be NULL. */
+static ppo_outputs ppo__forward_rows(ppo_tape *tape, const ppo_actor_critic *model, int rows,
+                                     const float *obs, const unsigned char *mask, const float *state,
+                                     const unsigned char *start, int want) {
+    ppo_inputs inputs;
+    memset(&inputs, 0, sizeof inputs);
+    inputs.rows = rows;
+    inputs.obs = obs;
+    inputs.mask = mask;
+    inputs.sequences.state = state;
+    inputs.sequences.start = start;
+    ppo_tape_reset(tape);
+    return ppo_actor_critic_forward(tape, model, &inputs, want);
+}
+
+/* Action `at` of a batch from a row of the policy's outputs: sampled, or the most likely one if rng is
+   NULL. */
 static void ppo__choose_action(const ppo_actor_critic *model, const ppo_outputs *outputs, int row,
                                ppo_rng *rng, const ppo_actions *actions, size_t at) {
     ppo__distribution d = ppo__distribution_of(model, outputs);
@@ -8134,18 +8153,18 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
 /* --------------------------------------------------------------------------------------------------------
    >> 14 Environments and rollouts
 
-   Copies of an environment stand side by side (ppo__envs); a collector lets a policy act in them and records a
-   rollout. Read ppo__collect() at the end of this section, then upwards: for each step, ppo__decide() asks the
-   policy and writes its actions into the rollout, ppo__act() steps the environments and writes down what they
-   answered. Values do not influence the actions, so ppo__collect_values() computes them afterwards, many rows
-   at once.
+   Copies of an environment stand side by side (ppo__envs); a collector lets a policy act in them and records
+   a rollout. Read ppo__collect() at the end of this section, then upwards: for each step, ppo__decide() asks
+   the policy and writes its actions into the rollout, ppo__act() steps the environments and writes down what
+   they answered. Values do not influence the actions, so ppo__collect_values() computes them afterwards, many
+   rows at once.
 
    The copies are divided among workers, one per thread. A row's result does not depend on its batch, so the
-   bits are the same for any number of workers. So are running statistics: they do not change during a rollout,
-   while each environment gathers its own samples, and take those in afterwards, in order.
+   bits are the same for any number of workers. So are running statistics: they do not change during a
+   rollout, while each environment gathers its own samples, and take those in afterwards, in order.
 
-   To add an environment, nothing changes here: fill a ppo_env, as the files in examples/envs/ do, and give it a
-   row in examples/options.h. To record something more per step: a field of ppo_rollout and a PPO__COLUMN.
+   To add an environment, nothing changes here: fill a ppo_env, as the files in examples/envs/ do, and give it
+   a row in examples/options.h. To record something more per step: a field of ppo_rollout and a PPO__COLUMN.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
@@ -8340,10 +8359,10 @@ static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mas
                     envs->first + e, (long long)envs->steps[e]);
 }
 
-/* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, whose "environments" are
-   its samples -- */
+/* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, whose "environments"
+   are its samples -- */
 
-enum { PPO__COLUMNS = 16 };
+enum { PPO__COLUMNS = 18 };
 typedef struct ppo__column {
     size_t pointer,
         bytes; /* where the pointer is in ppo_rollout; bytes per sample, 0: the column is not kept */
@@ -8376,6 +8395,8 @@ static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int 
                                PPO__COLUMN(next_value, 1, 0),
                                PPO__COLUMN(terminated, 1, 0),
                                PPO__COLUMN(truncated, 1, 0),
+                               PPO__COLUMN(episode_return, 1, 0),
+                               PPO__COLUMN(episode_length, 1, 0),
                                PPO__COLUMN(advantage, 1, 1),
                                PPO__COLUMN(value_target, 1, 1)};
     PPO__ASSERT(sizeof all == PPO__COLUMNS * sizeof *all);
@@ -8471,9 +8492,7 @@ struct ppo__collector {
     ppo_normalizer *seen_return; /* [envs] if return_norm, likewise */
     ppo__column     columns[PPO__COLUMNS];
     ppo_rollout     rollout;
-    float          *finished_return; /* [steps][envs] of the episode that ended there */
-    int            *finished_length; /* [steps][envs] likewise; 0: none did */
-    int             fresh;           /* 1: every environment has to be reset before it is stepped */
+    int             fresh; /* 1: every environment has to be reset before it is stepped */
     ppo__pool      *pool;
     ppo__worker    *workers; /* [worker_count] */
     int             worker_count;
@@ -8506,21 +8525,6 @@ static ppo_status ppo__workers_run(ppo__collector *collector, void (*task)(void 
     return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
 }
 
-/* V of `rows` observations, for a recurrent policy in these states (or at a start: may be NULL); NULL on
-   failure. */
-static const float *ppo__values(ppo__worker *worker, const float *obs, int rows, const float *state,
-                                const unsigned char *start) {
-    ppo_inputs inputs;
-    memset(&inputs, 0, sizeof inputs);
-    inputs.rows = rows;
-    inputs.obs = obs;
-    inputs.sequences.state = state;
-    inputs.sequences.start = start;
-    ppo_tape_reset(worker->tape);
-    ppo_outputs out = ppo_actor_critic_forward(worker->tape, worker->collector->model, &inputs, PPO_VALUE);
-    return out.value ? out.value->data : NULL;
-}
-
 /* gsde: new exploration matrices at the start of a rollout and every gsde_steps. */
 static void ppo__renew_noise(ppo__worker *worker, int t) {
     ppo__collector   *collector = worker->collector;
@@ -8535,81 +8539,60 @@ static void ppo__renew_noise(ppo__worker *worker, int t) {
     }
 }
 
-/* What the policy sees at step t, into the rollout: observations, masks, and the state of a recurrent one. */
-static ppo_status ppo__present(ppo__worker *worker, int t, ppo_inputs *inputs) {
-    ppo__collector *collector = worker->collector;
-    ppo_rollout    *rollout = &collector->rollout;
-    size_t          size = (size_t)collector->model->obs_size, width = (size_t)collector->model->core.width;
-    size_t          first = (size_t)worker->first, count = (size_t)worker->count;
-    size_t          at = ppo__at(t, rollout->envs) + first;
-    ppo_status      status = PPO_OK;
-    memset(inputs, 0, sizeof *inputs);
-    inputs->rows = worker->count;
-    inputs->obs = rollout->obs + at * size;
-    memcpy(rollout->obs + at * size, collector->view + first * size, count * size * sizeof(float));
-    if (width) {
-        inputs->sequences.state = rollout->state + at * width;
-        inputs->sequences.start = rollout->start + at;
-        memcpy(rollout->state + at * width, collector->state + first * width, count * width * sizeof(float));
-        memcpy(rollout->start + at, collector->start + first, count);
-    }
-    if (rollout->mask) {
-        size_t outputs = (size_t)ppo__space_outputs(&collector->model->action_space);
-        inputs->mask = rollout->mask + at * outputs;
-        for (size_t i = 0; i < count && !status; ++i)
-            status = ppo__env_mask(&collector->envs, (int)(first + i), rollout->mask + (at + i) * outputs);
-    }
-    return status;
-}
-
-/* The policy's actions at step t and their log-probabilities, into the rollout. */
+/* Step t up to the actions, into the rollout: what the policy sees, with masks and the state of a recurrent
+   one; the actions that it chooses, and their log-probabilities. */
 static ppo_status ppo__decide(ppo__worker *worker, int t) {
-    ppo__collector         *collector = worker->collector;
-    const ppo_actor_critic *model = collector->model;
-    size_t                  at = ppo__at(t, collector->rollout.envs) + worker->first;
-    ppo_rollout samples = ppo__some_samples(&collector->rollout, collector->columns, at, worker->count);
+    ppo__collector         *c = worker->collector;
+    const ppo_actor_critic *model = c->model;
+    size_t      first = (size_t)worker->first, count = (size_t)worker->count, size = (size_t)model->obs_size;
     size_t      n = (size_t)ppo__space_outputs(&model->action_space), width = (size_t)model->core.width;
+    ppo_rollout now =
+        ppo__some_samples(&c->rollout, c->columns, ppo__at(t, c->rollout.envs) + first, worker->count);
     ppo_tensor *logp = NULL;
-    ppo_inputs  inputs;
+    ppo_status  status = PPO_OK;
     worker->moment = 4 * t;
-    ppo_status status = ppo__present(worker, t, &inputs);
+    memcpy(now.obs, c->view + first * size, count * size * sizeof(float));
+    if (width) {
+        memcpy(now.state, c->state + first * width, count * width * sizeof(float));
+        memcpy(now.start, c->start + first, count);
+    }
+    for (size_t i = 0; i < count && now.mask && !status; ++i)
+        status = ppo__env_mask(&c->envs, (int)(first + i), now.mask + i * n);
     if (status) return status;
 
     ++worker->moment;
-    if (collector->noise) ppo__renew_noise(worker, t);
-    ppo_tape_reset(worker->tape);
-    ppo_outputs out = ppo_actor_critic_forward(worker->tape, model, &inputs, PPO_POLICY);
+    if (c->noise) ppo__renew_noise(worker, t);
+    ppo_outputs out = ppo__forward_rows(worker->tape, model, worker->count, now.obs, now.mask, now.state,
+                                        now.start, PPO_POLICY);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
         int          e = worker->first + i;
-        const float *noise = collector->noise ? collector->noise + e * ppo__size(model->log_std) : NULL;
-        status = ppo__check_numbers(out.policy->data + i * n, (int)n, "policy output", e,
-                                    collector->envs.steps[e]);
-        if (status) break;
-        if (noise) ppo__explore(&out, i, noise, samples.actions.box + i * n);
-        else ppo__choose_action(model, &out, i, &collector->action_rng[e], &samples.actions, i);
+        const float *noise = c->noise ? c->noise + e * ppo__size(model->log_std) : NULL;
+        status = ppo__check_numbers(out.policy->data + i * n, (int)n, "policy output", e, c->envs.steps[e]);
+        if (status) return status;
+        if (noise) ppo__explore(&out, i, noise, now.actions.box + i * n);
+        else ppo__choose_action(model, &out, i, &c->action_rng[e], &now.actions, (size_t)i);
     }
     if (status) return status;
 
     ++worker->moment;
-    ppo_actor_critic_logp(worker->tape, model, &out, &samples.actions, &logp, NULL);
+    ppo_actor_critic_logp(worker->tape, model, &out, &now.actions, &logp, NULL);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
         int e = worker->first + i;
-        samples.logp[i] = logp->data[i];
-        if (samples.policy) memcpy(samples.policy + i * n, out.policy->data + i * n, n * sizeof(float));
-        if (samples.log_std)
-            memcpy(samples.log_std + i * n, ppo__log_std_row(out.log_std, i), n * sizeof(float));
-        if (width) memcpy(collector->state + e * width, out.state->data + i * width, width * sizeof(float));
-        status = ppo__check_numbers(&logp->data[i], 0, "log-probability", e, collector->envs.steps[e]);
+        now.logp[i] = logp->data[i];
+        if (now.policy) memcpy(now.policy + i * n, out.policy->data + i * n, n * sizeof(float));
+        if (now.log_std) memcpy(now.log_std + i * n, ppo__log_std_row(out.log_std, i), n * sizeof(float));
+        if (width) memcpy(c->state + e * width, out.state->data + i * width, width * sizeof(float));
+        status = ppo__check_numbers(&logp->data[i], 0, "log-probability", e, c->envs.steps[e]);
     }
     worker->moment += !status;
     return status;
 }
 
-/* Takes the actions of step t in the environments and writes what they answered into the rollout: the reward as
-   the critic sees it, flags, and where the episode was truncated V of the observation that its reset replaces.
-   An episode that ends is noted, and the next one begins. */
+/* Takes the actions of step t in the environments and writes what they answered into the rollout: the reward
+   as the critic sees it, flags, and where the episode was truncated V of the observation that its reset
+   replaces. An episode that ends is noted, and the next one begins. */
 static ppo_status ppo__act(ppo__worker *worker, int t) {
     ppo__collector *c = worker->collector;
     ppo_rollout    *rollout = &c->rollout;
@@ -8627,8 +8610,8 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
         rollout->terminated[at] = out.terminated != 0;
         rollout->truncated[at] = out.truncated != 0;
         rollout->next_value[at] = 0;
-        c->finished_return[at] = (float)envs->episode_return[e];
-        c->finished_length[at] = done ? envs->length[e] : 0;
+        rollout->episode_return[at] = (float)envs->episode_return[e];
+        rollout->episode_length[at] = done ? envs->length[e] : 0;
         c->start[e] = done != 0;
         if (c->return_norm) {
             double std = sqrt(c->return_norm->var[0] + 1e-8);
@@ -8639,9 +8622,10 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
         }
         if (out.truncated && c->critic) {
             ppo__observe(c, e, 0, worker->final_obs);
-            const float *value = ppo__values(worker, worker->final_obs, 1, c->state + e * width, NULL);
-            if (!value) return ppo_tape_status(worker->tape);
-            rollout->next_value[at] = value[0];
+            ppo_outputs last = ppo__forward_rows(worker->tape, c->model, 1, worker->final_obs, NULL,
+                                                 c->state + e * width, NULL, PPO_VALUE);
+            if (!last.value) return ppo_tape_status(worker->tape);
+            rollout->next_value[at] = last.value->data[0];
         }
         if (done) status = ppo__env_reset(envs, e);
         if (!status) ppo__observe(c, e, 1, c->view + e * size);
@@ -8649,8 +8633,8 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
     return status;
 }
 
-/* Worker k takes its environments through the rollout. Before it begins: fresh episodes where they are due, the
-   latest observations by the latest statistics, and no samples in those of this rollout. */
+/* Worker k takes its environments through the rollout. Before it begins: fresh episodes where they are due,
+   the latest observations by the latest statistics, and no samples in those of this rollout. */
 static void ppo__collect_steps(void *user, int k) {
     ppo__collector *collector = (ppo__collector *)user;
     ppo__worker    *worker = &collector->workers[k];
@@ -8688,13 +8672,14 @@ static void ppo__value_samples(void *user, int k) {
     int from = (int)(samples * k / workers), end = (int)(samples * (k + 1) / workers);
     for (int rows; from < end && !worker->status; from += rows) {
         rows = end - from < ROWS ? end - from : (int)ROWS;
-        const float *value = ppo__values(worker, rollout->obs + ppo__at(from, obs), rows,
-                                         width ? rollout->state + ppo__at(from, width) : NULL,
-                                         width ? rollout->start + from : NULL);
-        ppo_status   status = value ? PPO_OK : ppo_tape_status(worker->tape);
+        ppo_outputs out =
+            ppo__forward_rows(worker->tape, collector->model, rows, rollout->obs + ppo__at(from, obs), NULL,
+                              width ? rollout->state + ppo__at(from, width) : NULL,
+                              width ? rollout->start + from : NULL, PPO_VALUE);
+        ppo_status status = ppo_tape_status(worker->tape);
         for (int i = from; i < from + rows && !status; ++i) {
             int e = i % rollout->envs;
-            rollout->value[i] = value[i - from];
+            rollout->value[i] = out.value->data[i - from];
             worker->moment = i;
             status = ppo__check_numbers(&rollout->value[i], 0, "critic's value", e,
                                         collector->envs.steps[e] - rollout->steps + i / rollout->envs);
@@ -8703,8 +8688,8 @@ static void ppo__value_samples(void *user, int k) {
     }
 }
 
-/* V of every step, and next_value where the episode continues: V in the next step, or for the last step of the
-   latest observation. Without a critic both are 0. */
+/* V of every step, and next_value where the episode continues: V in the next step, or for the last step of
+   the latest observation. Without a critic both are 0. */
 static ppo_status ppo__collect_values(ppo__collector *collector) {
     ppo_rollout *rollout = &collector->rollout;
     int          samples = rollout->steps * rollout->envs, last = samples - rollout->envs;
@@ -8714,12 +8699,13 @@ static ppo_status ppo__collect_values(ppo__collector *collector) {
     }
     ppo_status status = ppo__workers_run(collector, ppo__value_samples);
     if (status) return status;
-    const float *value = ppo__values(&collector->workers[0], collector->view, rollout->envs,
-                                     collector->model->core.width ? collector->state : NULL, NULL);
-    if (!value) return ppo_tape_status(collector->workers[0].tape);
+    ppo_tape   *tape = collector->workers[0].tape;
+    ppo_outputs latest = ppo__forward_rows(tape, collector->model, rollout->envs, collector->view, NULL,
+                                           collector->state, NULL, PPO_VALUE);
+    if (!latest.value) return ppo_tape_status(tape);
     for (int i = 0; i < samples; ++i) {
         if (rollout->terminated[i] || rollout->truncated[i]) continue;
-        rollout->next_value[i] = i < last ? rollout->value[i + rollout->envs] : value[i - last];
+        rollout->next_value[i] = i < last ? rollout->value[i + rollout->envs] : latest.value->data[i - last];
     }
     return PPO_OK;
 }
@@ -8740,9 +8726,9 @@ static ppo_status ppo__collect(ppo__collector *collector, int steps) {
     return PPO_OK;
 }
 
-/* After a failure every episode begins anew, and nothing of the old ones, like a NaN, gets into a file. How far
-   the random streams got depends on the number of threads, so all continue from a place that does not: where
-   the high half of their position is one more. */
+/* After a failure every episode begins anew, and nothing of the old ones, like a NaN, gets into a file. How
+   far the random streams got depends on the number of threads, so all continue from a place that does not:
+   where the high half of their position is one more. */
 static void ppo__forget_episodes(ppo__collector *collector) {
     ppo__envs *envs = &collector->envs;
     collector->fresh = 1;
@@ -8816,12 +8802,9 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->state = (float *)ppo__arena_zeros(memory, envs, model->core.width * sizeof(float));
     collector->start = (unsigned char *)ppo__arena_zeros(memory, envs, 1);
     collector->discounted = (float *)ppo__arena_zeros(memory, envs, sizeof(float));
-    collector->finished_return = (float *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(float));
-    collector->finished_length = (int *)ppo__arena_array(memory, ppo__at(steps, envs), sizeof(int));
     if (noise) collector->noise = (float *)ppo__arena_array(memory, envs, noise * sizeof(float));
     if (!collector->action_rng || !collector->view || !collector->state || !collector->start ||
-        !collector->discounted || !collector->finished_return || !collector->finished_length ||
-        (noise && !collector->noise))
+        !collector->discounted || (noise && !collector->noise))
         return PPO_ERROR_MEMORY;
     for (int e = 0; e < envs; ++e)
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
@@ -8838,8 +8821,8 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
 /* --------------------------------------------------------------------------------------------------------
    >> 15 Training and evaluation
 
-   To read PPO, begin at ppo_trainer_iterate(), the last function of "-- training --", and go upwards. It calls
-   ppo__collect() of section 14, and then what stands above it, in this order:
+   To read PPO, begin at ppo_trainer_iterate(), the last function of "-- training --", and go upwards. It
+   calls ppo__collect() of section 14, and then what stands above it, in this order:
        ppo__advantages()      by GAE
        ppo__epochs()          shuffled minibatches, several times
        ppo__gradient_step()   one minibatch: normalize advantages, gradient, clip its norm, Adam
@@ -8848,46 +8831,14 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
    for recurrent policies ("segments"), how their gradients are divided among threads ("shards"), and what an
    iteration reports.
 
-   To add a setting: a field of ppo_config with its default in a comment, the default in ppo_config_default(), a
-   row of ppo__fields; if it may be without effect, a row of ppo__needs. The command line, files and checks
-   follow from that. To add an objective: a constant and a term in section 9 (ppo__policy_term()) and its name in
-   the row "objective" of ppo__fields. What needs more than log-probabilities goes to ppo__loss().
+   To add a setting: a field of ppo_config with its default in a comment, a row of ppo__fields, the default in
+   ppo_config_default() if it is not 0, and if it may be without effect a row of ppo__needs. The command line,
+   files and checks follow from that. To add an objective: a constant and a term in section 9
+   (ppo__policy_term()) and its name in the row "objective" of ppo__fields. What needs more than
+   log-probabilities goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- settings -- */
-
-PPO_DEF ppo_config ppo_config_default(void) {
-    ppo_config c;
-    memset(&c, 0, sizeof c);
-    c.total_steps = 100000;
-    c.num_envs = 4;
-    c.rollout_steps = 512;
-    c.minibatch_size = 64;
-    c.epochs = 10;
-    c.learning_rate = 3e-4f;
-    c.learning_rate_schedule = PPO_LINEAR;
-    c.gamma = 0.99f;
-    c.gae_lambda = 0.95f;
-    c.objective = PPO_CLIP;
-    c.clip_low = c.clip_high = 0.2f;
-    c.clip_schedule = PPO_CONSTANT;
-    c.kl_coef = 1;
-    c.value_coef = 0.5f;
-    c.normalize_advantage = 1;
-    c.max_grad_norm = 0.5f;
-    c.baseline = 1;
-    c.sequence_steps = 32;
-    c.adam_beta1 = 0.9f;
-    c.adam_beta2 = 0.999f;
-    c.adam_eps = 1e-5f;
-    c.hidden[0] = c.hidden[1] = 64;
-    c.hidden_layers = 2;
-    c.activation = PPO_TANH;
-    c.clip_obs = c.clip_reward = 10;
-    c.seed = 1;
-    c.threads = 1;
-    return c;
-}
 
 #define PPO__FIELD(name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help, 0 }
@@ -8950,6 +8901,20 @@ enum { PPO__FIELDS = sizeof ppo__fields / sizeof *ppo__fields };
 static const ppo_settings ppo__config_settings = {ppo__fields, PPO__FIELDS};
 
 PPO_DEF const ppo_settings *ppo_config_settings(void) { return &ppo__config_settings; }
+
+/* What is not here is 0. */
+PPO_DEF ppo_config ppo_config_default(void) {
+    ppo_config config;
+    memset(&config, 0, sizeof config);
+    ppo_settings_set_all(
+        &ppo__config_settings, &config,
+        "total_steps=100000 num_envs=4 rollout_steps=512 minibatch_size=64 epochs=10 learning_rate=3e-4 "
+        "learning_rate_schedule=linear gamma=0.99 gae_lambda=0.95 objective=clip clip_low=0.2 clip_high=0.2 "
+        "kl_coef=1 value_coef=0.5 baseline=yes normalize_advantage=yes max_grad_norm=0.5 adam_beta1=0.9 "
+        "adam_beta2=0.999 adam_eps=1e-5 hidden=64,64 activation=tanh sequence_steps=32 clip_obs=10 "
+        "clip_reward=10 seed=1 threads=1");
+    return config;
+}
 
 PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value) {
     return ppo_settings_set(&ppo__config_settings, config, name, value);
@@ -9147,14 +9112,14 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
     if (agent) memset(agent->state, 0, agent->model.core.width * sizeof(float));
 }
 
-/* scratch holds the view of the observation, the n numbers or choices of the action, and n numbers in the box. */
+/* scratch holds the view of the observation, the n numbers or choices of the action, and n numbers in the
+   box. */
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action) {
     if (!ppo__given("ppo_act", agent && obs && action)) return PPO_ERROR_ARGUMENT;
     const ppo_actor_critic *model = &agent->model;
     float                  *number = agent->scratch + model->obs_size;
     ppo_actions             actions = {(int *)(void *)number, number};
-    ppo_inputs              inputs;
     for (int j = 0; j < model->obs_size; ++j) {
         if (!ppo__finite(obs[j]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: observation[%d] is not finite", j);
@@ -9163,14 +9128,9 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
     int choice = mask ? ppo__choice_without_action(&model->action_space, mask) : -1;
     if (choice >= 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act_masked: the mask leaves no action (choice %d)", choice);
-    memset(&inputs, 0, sizeof inputs);
-    inputs.rows = 1;
-    inputs.obs = agent->scratch;
-    inputs.mask = mask;
-    inputs.sequences.state = agent->state;
     ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, model->obs_size, agent->scratch);
-    ppo_tape_reset(agent->tape);
-    ppo_outputs out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
+    ppo_outputs out =
+        ppo__forward_rows(agent->tape, model, 1, agent->scratch, mask, agent->state, NULL, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
     for (int j = 0; j < out.policy->cols; ++j) {
         if (!ppo__finite(out.policy->data[j]))
@@ -9239,9 +9199,9 @@ struct ppo_trainer {
     double               started;
 };
 
-/* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of a recurrent
-   policy, less where the steps to learn from end; a single step of any other. Segment k begins at step
-   k / envs * segment_steps of environment k % envs. A minibatch holds whole segments -- */
+/* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of a
+   recurrent policy, less where the steps to learn from end; a single step of any other. Segment k begins at
+   step k / envs * segment_steps of environment k % envs. A minibatch holds whole segments -- */
 
 static int ppo__segment_length(const ppo_trainer *trainer, int k) {
     int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps;
@@ -9249,8 +9209,8 @@ static int ppo__segment_length(const ppo_trainer *trainer, int k) {
     return left < 0 ? 0 : left < steps ? left : steps;
 }
 
-/* The segments of the rollout to learn from, in order, and how many minibatches they make. Without a critic the
-   return of an episode that has not ended is unknown, so its steps are left out, unless `whole` is 1. */
+/* The segments of the rollout to learn from, in order, and how many minibatches they make. Without a critic
+   the return of an episode that has not ended is unknown, so its steps are left out, unless `whole` is 1. */
 static int ppo__cut(ppo_trainer *trainer, int whole, int *segments) {
     const ppo_rollout *rollout = &trainer->collector.rollout;
     int                all = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.segment_steps);
@@ -9329,8 +9289,8 @@ static void ppo__gather_minibatch(ppo_trainer *trainer, int b, int batches, int 
 }
 
 /* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
-   thread. Their number follows from the settings alone, and their gradients are added in order, so the bits are
-   the same for any number of threads -- */
+   thread. Their number follows from the settings alone, and their gradients are added in order, so the bits
+   are the same for any number of threads -- */
 
 /* The loss of samples, on the tape, NULL on failure; fills stats. */
 typedef ppo_tensor *(*ppo__loss_fn)(const ppo_trainer *trainer, ppo_tape *tape, const ppo_inputs *inputs,
@@ -9406,9 +9366,9 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__loss_fn loss, ppo__st
     return PPO_OK;
 }
 
-/* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be larger
-   than all of the first iteration: before that each tape takes the room for the largest, as many whole segments
-   as there can be. */
+/* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be
+   larger than all of the first iteration: before that each tape takes the room for the largest, as many whole
+   segments as there can be. */
 static ppo_status ppo__reserve_tapes(ppo_trainer *trainer, ppo__loss_fn loss) {
     const ppo__minibatch *batch = &trainer->minibatch;
     ppo__shards_job       job = {trainer, loss};
@@ -9518,9 +9478,9 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     int                     samples = collector->rollout.steps * collector->rollout.envs;
     double                  returns = 0, lengths = 0, std = 0;
     for (int i = 0; i < samples; ++i) {
-        if (!collector->finished_length[i]) continue;
-        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = collector->finished_return[i];
-        trainer->last_length[trainer->episodes++ % PPO__LAST_EPISODES] = collector->finished_length[i];
+        if (!collector->rollout.episode_length[i]) continue;
+        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = collector->rollout.episode_return[i];
+        trainer->last_length[trainer->episodes++ % PPO__LAST_EPISODES] = collector->rollout.episode_length[i];
     }
     int recent = trainer->episodes < PPO__LAST_EPISODES ? (int)trainer->episodes : (int)PPO__LAST_EPISODES;
     for (int i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
@@ -9690,8 +9650,8 @@ PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
     ppo__free(trainer);
 }
 
-/* Room for minibatches and their shards. Segments of recurrent policies are whole sequences, so a minibatch is
-   as many of them as fit into minibatch_size, but at least one. */
+/* Room for minibatches and their shards. Segments of recurrent policies are whole sequences, so a minibatch
+   is as many of them as fit into minibatch_size, but at least one. */
 static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
     const ppo_params *params = trainer->agent->model.params;
@@ -9756,17 +9716,21 @@ static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
                     agent->model.obs_size, is, env->obs_size, wanted);
 }
 
-/* The agent remembers what it is trained with, and on which environment. */
-static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
-    const ppo_config *config = &trainer->config;
-    ppo_agent        *agent = trainer->agent;
-    ppo_params       *params = agent->model.params;
-    ppo__collector   *collector = &trainer->collector;
-    float             critic = config->critic_learning_rate;
-    ppo_status        status = PPO_OK;
-    if (config->normalize_reward && !agent->return_norm.size)
-        status = ppo_normalizer_init(&agent->return_norm, 1);
-    if (status) return status;
+/* For an environment, settings and an agent that have been checked. The agent remembers what it is trained
+   with, and on which environment. */
+static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
+                                    ppo_trainer **out) {
+    ppo_trainer *trainer = (ppo_trainer *)ppo__alloc(sizeof *trainer);
+    if (!trainer) return PPO_ERROR_MEMORY;
+    ppo_params     *params = agent->model.params;
+    ppo__collector *collector = &trainer->collector;
+    float           critic = config->critic_learning_rate;
+    ppo_status      status = PPO_OK;
+    trainer->config = *config;
+    trainer->agent = agent;
+    trainer->kl_coef = config->kl_coef;
+    trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
+    trainer->reserved = !agent->model.core.width && config->baseline;
     collector->model = &agent->model;
     collector->obs_norm = config->normalize_obs ? &agent->obs_norm : NULL;
     collector->return_norm = config->normalize_reward ? &agent->return_norm : NULL;
@@ -9776,13 +9740,16 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
     collector->gsde_steps = config->gsde_steps;
     collector->keep_policy = config->objective == PPO_KL_PENALTY;
     collector->critic = config->baseline;
-    trainer->kl_coef = config->kl_coef;
-    trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    trainer->reserved = !agent->model.core.width && config->baseline;
-    status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
-                                 config->seed);
+    if (config->normalize_reward && !agent->return_norm.size)
+        status = ppo_normalizer_init(&agent->return_norm, 1);
+    if (!status)
+        status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
+                                     config->seed);
     if (!status) status = ppo__minibatch_room(trainer);
-    if (status) return status;
+    if (status) {
+        ppo_trainer_free(trainer);
+        return status;
+    }
     agent->config = *config;
     agent->config.callback = NULL;
     agent->config.schedule = NULL;
@@ -9792,20 +9759,8 @@ static ppo_status ppo__trainer_fill(ppo_trainer *trainer, const ppo_env *env) {
         params->lr_scale[i] =
             critic > 0 && strncmp(params->names[i], "critic.", 7) == 0 ? critic / config->learning_rate : 1;
     trainer->started = ppo_clock();
+    *out = trainer;
     return PPO_OK;
-}
-
-/* For an environment, settings and an agent that have been checked. */
-static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
-                                    ppo_trainer **trainer) {
-    ppo_trainer *made = (ppo_trainer *)ppo__alloc(sizeof *made);
-    if (!made) return PPO_ERROR_MEMORY;
-    made->config = *config;
-    made->agent = agent;
-    ppo_status status = ppo__trainer_fill(made, env);
-    if (status) ppo_trainer_free(made);
-    else *trainer = made;
-    return status;
 }
 
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
@@ -9878,19 +9833,14 @@ static ppo_status ppo__player_open(ppo__player *player, ppo_agent *agent, const 
     return status ? status : player->state && player->box ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
-/* Chooses the actions of environments active[0 .. n-1]: sampled, or the most likely ones if rng is NULL. All are
-   chosen before any is taken, as an environment may itself ask the agent, which overwrites its outputs. */
+/* Chooses the actions of environments active[0 .. n-1]: sampled, or the most likely ones if rng is NULL.
+   All are chosen before any is taken, as an environment may itself ask the agent, which overwrites its
+   outputs. */
 static ppo_status ppo__player_choose(ppo__player *player, const int *active, int n, ppo_rng *rng) {
     ppo_agent              *agent = player->agent;
     const ppo_actor_critic *model = &agent->model;
-    size_t     width = (size_t)model->core.width, outputs = (size_t)ppo__space_outputs(&model->action_space);
-    int        size = model->obs_size;
-    ppo_inputs inputs;
-    memset(&inputs, 0, sizeof inputs);
-    inputs.rows = n;
-    inputs.obs = player->view;
-    inputs.mask = player->mask;
-    inputs.sequences.state = player->in_state;
+    size_t width = (size_t)model->core.width, outputs = (size_t)ppo__space_outputs(&model->action_space);
+    int    size = model->obs_size;
     for (int i = 0; i < n; ++i) {
         const float *obs = player->envs.obs + ppo__at(active[i], size);
         ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, size, player->view + ppo__at(i, size));
@@ -9899,8 +9849,8 @@ static ppo_status ppo__player_choose(ppo__player *player, const int *active, int
         if (player->mask && ppo__env_mask(&player->envs, active[i], player->mask + i * outputs))
             return PPO_ERROR_ARGUMENT;
     }
-    ppo_tape_reset(agent->tape);
-    ppo_outputs out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
+    ppo_outputs out = ppo__forward_rows(agent->tape, model, n, player->view, player->mask, player->in_state,
+                                        NULL, PPO_POLICY);
     ppo_status  status = ppo_tape_status(agent->tape);
     for (int i = 0; i < n && !status; ++i) {
         if (width)
@@ -9909,19 +9859,6 @@ static ppo_status ppo__player_choose(ppo__player *player, const int *active, int
                                     player->envs.first + active[i], player->envs.steps[active[i]]);
         if (!status) ppo__choose_action(model, &out, i, rng, &player->actions, (size_t)i);
     }
-    return status;
-}
-
-/* Environment e takes its step, with action `row` of those chosen. */
-static ppo_status ppo__player_step(ppo__player *player, int e, int row, ppo_action *action,
-                                   ppo_outcome *outcome) {
-    ppo__envs *envs = &player->envs;
-    *action = ppo__action_for_env(&player->agent->model, &player->actions, (size_t)row, player->box);
-    ppo_status status = ppo__env_step(envs, e, action, outcome);
-    int        done = outcome->terminated || outcome->truncated;
-    if (!status && !done && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
-                        (int)PPO__EVAL_STEPS);
     return status;
 }
 
@@ -9946,15 +9883,22 @@ static ppo_status ppo__play_envs(ppo__player *player, ppo_rng *rng, ppo_watcher 
         if (watch && watch(&frame, user)) return PPO_OK;
         status = ppo__player_choose(player, active, n, rng);
         for (int i = 0; i < n && !status; ++i) {
-            ppo_outcome outcome;
-            status = ppo__player_step(player, active[i], i, &action, &outcome);
-            if (!outcome.terminated && !outcome.truncated) active[still++] = active[i];
-            frame.step = envs->length[0];
+            int         e = active[i];
+            ppo_outcome out;
+            action = ppo__action_for_env(&player->agent->model, &player->actions, (size_t)i, player->box);
+            status = ppo__env_step(envs, e, &action, &out);
+            int done = out.terminated || out.truncated;
+            if (!done) active[still++] = e;
+            if (!done && !status && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
+                status =
+                    ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
+                             (int)PPO__EVAL_STEPS);
+            frame.step = envs->length[e];
             frame.action = &action;
-            frame.reward = outcome.reward;
-            frame.total = (float)envs->episode_return[0];
-            frame.terminated = outcome.terminated;
-            frame.truncated = outcome.truncated;
+            frame.reward = out.reward;
+            frame.total = (float)envs->episode_return[e];
+            frame.terminated = out.terminated;
+            frame.truncated = out.truncated;
         }
         n = still;
     }
@@ -9962,38 +9906,30 @@ static ppo_status ppo__play_envs(ppo__player *player, ppo_rng *rng, ppo_watcher 
     return status;
 }
 
-PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
-                            ppo_watcher watch, void *user, float *total) {
+/* Plays `episodes` episodes, in groups; their returns, and their lengths if that is not NULL. */
+static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
+                                ppo_rng *rng, ppo_watcher watch, void *user, float *returns, float *lengths) {
     ppo__player player;
-    ppo_rng     rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
     ppo_status  status = ppo__player_open(&player, agent, env);
-    if (!status) {
-        status = ppo__envs_open(&player.envs, env, 1, seed, PPO_STREAM_EVALUATE, 0);
-        if (!status) status = ppo__play_envs(&player, sample ? &rng : NULL, watch, user);
-        if (!status && total) *total = (float)player.envs.episode_return[0];
+    for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
+        int count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
+        status = ppo__envs_open(&player.envs, env, count, seed, PPO_STREAM_EVALUATE, first);
+        if (!status) status = ppo__play_envs(&player, rng, watch, user);
+        for (int e = 0; e < count && !status; ++e) {
+            returns[first + e] = (float)player.envs.episode_return[e];
+            if (lengths) lengths[first + e] = (float)player.envs.length[e];
+        }
         ppo__envs_free(&player.envs);
     }
     ppo__arena_free(&player.memory);
     return status;
 }
 
-/* The returns and lengths of `episodes` episodes. */
-static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
-                                float *returns, float *lengths) {
-    ppo__player player;
-    ppo_status  status = ppo__player_open(&player, agent, env);
-    for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
-        int count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
-        status = ppo__envs_open(&player.envs, env, count, seed, PPO_STREAM_EVALUATE, first);
-        if (!status) status = ppo__play_envs(&player, NULL, NULL, NULL);
-        for (int e = 0; e < count && !status; ++e) {
-            returns[first + e] = (float)player.envs.episode_return[e];
-            lengths[first + e] = (float)player.envs.length[e];
-        }
-        ppo__envs_free(&player.envs);
-    }
-    ppo__arena_free(&player.memory);
-    return status;
+PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
+                            ppo_watcher watch, void *user, float *total) {
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
+    float   none;
+    return ppo__play_all(agent, env, 1, seed, sample ? &rng : NULL, watch, user, total ? total : &none, NULL);
 }
 
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
@@ -10005,7 +9941,7 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
     if (!result.status && !returns) result.status = PPO_ERROR_MEMORY;
     if (result.status) return result;
     lengths = returns + episodes;
-    result.status = ppo__play_all(agent, env, episodes, seed, returns, lengths);
+    result.status = ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, lengths);
     if (!result.status) {
         result.min_return = result.max_return = returns[0];
         for (int i = 0; i < episodes; ++i) {
@@ -10031,12 +9967,12 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    environment's name, the sizes). A checkpoint is such a file with what training keeps from one iteration to
    the next: counters, Adam's moments, random streams, and the environments in the middle of their episodes.
    ppo__carry_agent() and ppo__carry_trainer() list these as items (section 6): name, type, shape, address,
-   range. Saving walks a list one way, loading the other. To resume is to create an agent and a trainer with the
-   saved settings, and to load both lists into them. Everything else in a trainer is written anew in each
+   range. Saving walks a list one way, loading the other. To resume is to create an agent and a trainer with
+   the saved settings, and to load both lists into them. Everything else in a trainer is written anew in each
    iteration, so a resumed run computes the same bits.
 
-   Where to add: state of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of a
-   policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
+   Where to add: state of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of
+   a policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
    ppo_file_find() does not find it. A setting is saved without further work, but if memory grows with it, it
    belongs in ppo__trainer_bytes(), or in ppo__check_weights() if the network does. Add a run that uses the
    state to `kinds` in tests/test_checkpoints.c.
