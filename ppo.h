@@ -3222,8 +3222,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     if (job->init) {
         const float *init = job->init + i * job->ld_init + j;
         PPO__UNROLL for (int r = 0; r < rows; r++, init += job->ld_init) {
-            PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] =
-                vecs > 1 ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init, mask);
+            PPO__UNROLL for (int v = 0; v < vecs; v++)
+                sum[r][v] = vecs > 1 ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init, mask);
         }
     } else {
         PPO__UNROLL for (int r = 0; r < rows; r++) {
@@ -3231,8 +3231,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
         }
     }
     for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
-        PPO__UNROLL for (int v = 0; v < vecs; v++) bk[v] =
-            vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
+        PPO__UNROLL for (int v = 0; v < vecs; v++)
+            bk[v] = vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
         PPO__UNROLL for (int r = 0; r < rows; r++) {
             const PPO__VEC ark = PPO__SET1(a[r * job->a_row]);
             PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
@@ -3245,8 +3245,7 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
 }
 
 /* All rows of the columns of c from j on that `vecs` vectors hold. */
-PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job,
-                              ptrdiff_t j) {
+PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job, ptrdiff_t j) {
     int i = 0;
     if (vecs == 1) { /* a tile needs eight chains or more to cover the latency of a multiply-add */
         for (; i + 2 * PPO__TILE_ROWS <= rows; i += 2 * PPO__TILE_ROWS)
@@ -5941,8 +5940,9 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
                      ? (float)value >= (float)field->min && (float)value <= (float)field->max
                      : value >= field->min && value <= field->max;
     if (inside) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.9g, outside %.9g to %.9g", field->name, value, field->min,
-                    field->max);
+    int digits = field->type == PPO_FIELD_FLOAT ? 7 : 10;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.*g, outside %.*g to %.*g", field->name, digits, value, digits,
+                    field->min, digits, field->max);
 }
 
 static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
@@ -10936,7 +10936,7 @@ static ppo_status ppo__add_character(ppo_tokenizer *tok, int k) {
     char    text[4];
     if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
         (k && code <= tok->units[k - 1])) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "character %d is %ld, not a code point above the previous one", k,
+        return ppo_fail(PPO_ERROR_ARGUMENT, "character %d is %ld: not a code point above the previous one", k,
                         (long)code);
     }
     tok->start[k + 1] = tok->start[k] + ppo__utf8_put(code, text);
@@ -11677,8 +11677,8 @@ static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
 #define PPO__GPT_FIELD(name, min, max) \
     { #name, PPO_FIELD_INT, offsetof(ppo_gpt_config, name), min, max, NULL, NULL, 0 }
     static const ppo_field fields[] = {
-        PPO__GPT_FIELD(vocab, 2, 1e9), PPO__GPT_FIELD(context, 2, 1e9), PPO__GPT_FIELD(width, 2, INT_MAX / 4),
-        PPO__GPT_FIELD(layers, 1, PPO_MAX_LAYERS), PPO__GPT_FIELD(heads, 1, 1e9)};
+        PPO__GPT_FIELD(vocab, 2, INT_MAX), PPO__GPT_FIELD(context, 2, INT_MAX), PPO__GPT_FIELD(width, 2, INT_MAX / 4),
+        PPO__GPT_FIELD(layers, 1, PPO_MAX_LAYERS), PPO__GPT_FIELD(heads, 1, INT_MAX)};
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     ppo_status                status = ppo_settings_check(&settings, c);
     if (!status && c->width % c->heads)
@@ -13151,14 +13151,14 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the samples of an iteration"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
-        PPO__RLHF_OBJECTIVE("objective", objective, CHOICE, 2, "clip|kl-penalty|unclipped",
+        PPO__RLHF_OBJECTIVE("objective", objective, CHOICE, 3, "clip|kl-penalty|unclipped|k3-penalty",
                             "the policy's objective"),
         PPO__RLHF_OBJECTIVE("clip_low", clip_low, FLOAT, 1e30, NULL, "no gain from ratios below 1 - this"),
         PPO__RLHF_OBJECTIVE("clip_high", clip_high, FLOAT, 1e30, NULL, "no gain from ratios above 1 + this"),
         PPO__RLHF_OBJECTIVE("dual_clip", dual_clip, FLOAT, 1e30, NULL,
                             "above 1: bound for negative advantages; 0: off"),
         PPO__RLHF_OBJECTIVE("objective_kl_coef", kl_coef, FLOAT, 1e30, NULL,
-                            "weight of KL(old || new) with the objective kl-penalty"),
+                            "weight of KL(old || new) with the objective k3-penalty"),
         PPO__RLHF_FIELD(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
         PPO__RLHF_FIELD(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
         PPO__RLHF_FIELD(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
@@ -13243,7 +13243,7 @@ struct ppo_rlhf {
     int               *first_row;       /* [sequences + 1], of each sequence in rows */
     ppo__response_rows rows;            /* [sequences * longest] */
     ppo__response_rows batch_rows;      /* those of the micro-batch */
-    float             *end_value;       /* [micro-batch] the value after each of its sequences */
+    float             *end_value;       /* [sequences] the value after each */
     unsigned char     *over;            /* [longest] zeros, followed by a 1: how an episode of tokens ends */
     ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
     int                micros, first;   /* so many by now; 1: in the first minibatch */
@@ -13426,14 +13426,14 @@ static ppo_response ppo__rlhf_forward(ppo_rlhf *r) {
     return out;
 }
 
-/* Judges the micro-batch, whose rows begin at `row`: what the policy before the epochs, the reference and the
-   critic compute for it. */
-static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int row) {
+/* Judges the micro-batch, which begins with sequence s: what the policy before the epochs, the reference and
+   the critic compute for it. */
+static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
     const ppo_tokens         *batch = &r->learner.batch[0];
     ppo_tape                 *tape = r->learner.tape;
-    int                       vocab = r->policy->config.vocab;
+    int                       vocab = r->policy->config.vocab, row = r->first_row[s];
     float                     temperature = c->sampling.temperature;
     ppo_tape_reset(tape);
     ppo_response out = ppo__rlhf_forward(r);
@@ -13449,7 +13449,7 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int row) {
     ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
     if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
     if (kl) ppo__tape_read(tape, kl->data, n, rows->kl + row);
-    if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value);
+    if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value + s);
     if (rows->ref_logits)
         ppo__tape_copy(tape, ref.logits->data, n * (size_t)vocab, rows->ref_logits + ppo__at(row, vocab));
     ppo_status status = ppo__tape_settle(tape);
@@ -13458,30 +13458,37 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int row) {
                            rows->kl + row);
 }
 
-/* Judges all samples. next_value is the value of the next row; after the last one 0 or, for a truncated
-   sequence that is to be bootstrapped, the value of the whole sequence. */
-static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
-    const ppo_tokens *tokens = &samples->tokens;
-    int               micro = r->learner.micro_batch;
-    ppo_status        status = PPO_OK;
-    r->learner.data[0] = tokens;
+/* The order of the sequences, and where their rows begin. */
+static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
     for (int s = 0; s < tokens->count; ++s) {
         r->order[s] = s;
         r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
     }
+}
+
+/* next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is to be
+   bootstrapped, the value of the whole sequence. */
+static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
+    for (int s = 0; s < samples->tokens.count && ppo__value_model(r); ++s) {
+        int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
+        float *next_value = r->rows.next_value;
+        memcpy(next_value + row, r->rows.value + row + 1, (size_t)(last - row) * sizeof(float));
+        next_value[last] = r->config.bootstrap_truncated && !samples->ended[s] ? r->end_value[s] : 0;
+    }
+}
+
+static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
+    int        count = samples->tokens.count, micro = r->learner.micro_batch;
+    ppo_status status = PPO_OK;
+    r->learner.data[0] = &samples->tokens;
+    ppo__rlhf_index(r, &samples->tokens);
     ppo_tape_record(r->learner.tape, 0);
-    for (int s = 0; s < tokens->count && !status; s += micro) {
-        int n = tokens->count - s < micro ? tokens->count - s : micro;
-        status = ppo__gather_items(&r->learner, r->order + s, n);
-        if (!status) status = ppo__rlhf_judge_batch(r, r->first_row[s]);
-        for (int i = 0; i < n && ppo__value_model(r) && !status; ++i) {
-            int    row = r->first_row[s + i], last = r->first_row[s + i + 1] - 1;
-            float *next_value = r->rows.next_value;
-            memcpy(next_value + row, r->rows.value + row + 1, (size_t)(last - row) * sizeof(float));
-            next_value[last] = r->config.bootstrap_truncated && !samples->ended[s + i] ? r->end_value[i] : 0;
-        }
+    for (int s = 0; s < count && !status; s += micro) {
+        status = ppo__gather_items(&r->learner, r->order + s, count - s < micro ? count - s : micro);
+        if (!status) status = ppo__rlhf_judge_batch(r, s);
     }
     ppo_tape_record(r->learner.tape, 1);
+    if (!status) ppo__rlhf_next_values(r, samples);
     return status;
 }
 
@@ -13731,7 +13738,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     r->first_row = (int *)ppo__arena_zeros(&r->memory, n + 1, sizeof(int));
     r->over = (unsigned char *)ppo__arena_zeros(&r->memory, longest + 1, 1);
     r->prompt_order = (int *)ppo__arena_array(&r->memory, (size_t)r->prompts.count, sizeof(int));
-    r->end_value = (float *)ppo__arena_array(&r->memory, (size_t)micro, sizeof(float));
+    r->end_value = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
     r->stats = (ppo__rlhf_stats *)ppo__arena_zeros(&r->memory, steps * (size_t)ppo__divide_up(batch, micro),
                                                    sizeof *r->stats);
     if (!r->score || !r->total || !r->order || !r->first_row || !r->over || !r->prompt_order ||
