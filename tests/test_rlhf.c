@@ -1085,7 +1085,10 @@ static void what_memory_held_before_changes_nothing(void **state) {
         for (int dirty = 0; dirty < 2; dirty++) {
             heap h = {0, 0, -1, 0};
             ppo_set_allocator(dirty ? dirty_heap : heap_hook, &h);
-            bench b = begin(&c);
+            bench        b = begin(&c);
+            const float *logits = b.rlhf->batch_rows.ref_logits; /* which creating it has read already */
+            for (int k = 0; logits && k < 3 * (b.rlhf->longest - 1) * VOCAB; k++)
+                assert_true(isfinite(logits[k]));
             for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
             weight[dirty] = b.policy->token_embedding->data[7];
             end(&b);
