@@ -2981,11 +2981,11 @@ struct ppo__cuda_pairs {
     __device__ void visit(int i, Sum &sum) const {
         const float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0),
                     r = rejected[i] - (ref_rejected ? ref_rejected[i] : 0);
-        float derivative, term = ppo__preference_term(beta * (c - r), smoothing, &derivative);
+        float dx, term = ppo__preference_term(beta * (c - r), smoothing, &dx);
         if (!ppo__finite(term)) ppo__cuda_report(site, i);
         sum.x += term;
-        derivative[i] = beta * derivative / (float)n;
-        derivative[n + i] = -beta * derivative / (float)n;
+        derivative[i] = beta * dx / (float)n;
+        derivative[n + i] = -beta * dx / (float)n;
     }
     __device__ void done(const Sum &sum) const { *loss = (float)(sum.x / n); }
 };
