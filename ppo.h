@@ -3203,8 +3203,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     if (job->init) {
         const float *init = job->init + i * job->ld_init + j;
         PPO__UNROLL for (int r = 0; r < rows; r++, init += job->ld_init) {
-            PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] =
-                vecs > 1 ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init, mask);
+            PPO__UNROLL for (int v = 0; v < vecs; v++)
+                sum[r][v] = vecs > 1 ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init, mask);
         }
     } else {
         PPO__UNROLL for (int r = 0; r < rows; r++) {
@@ -3212,8 +3212,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
         }
     }
     for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
-        PPO__UNROLL for (int v = 0; v < vecs; v++) bk[v] =
-            vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
+        PPO__UNROLL for (int v = 0; v < vecs; v++)
+            bk[v] = vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
         PPO__UNROLL for (int r = 0; r < rows; r++) {
             const PPO__VEC ark = PPO__SET1(a[r * job->a_row]);
             PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
@@ -3226,8 +3226,7 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
 }
 
 /* All rows of the columns of c from j on that `vecs` vectors hold. */
-PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job,
-                              ptrdiff_t j) {
+PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job, ptrdiff_t j) {
     int i = 0;
     if (vecs == 1) { /* a tile needs eight chains or more to cover the latency of a multiply-add */
         for (; i + 2 * PPO__TILE_ROWS <= rows; i += 2 * PPO__TILE_ROWS)
@@ -5910,8 +5909,9 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
                      ? (float)value >= (float)field->min && (float)value <= (float)field->max
                      : value >= field->min && value <= field->max;
     if (inside) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.9g, outside %.9g to %.9g", field->name, value, field->min,
-                    field->max);
+    int digits = field->type == PPO_FIELD_FLOAT ? 7 : 10;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.*g, outside %.*g to %.*g", field->name, digits, value, digits,
+                    field->min, digits, field->max);
 }
 
 static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
@@ -10507,7 +10507,7 @@ static void ppo__export_forward(const ppo__export *x) {
                      "    float even[%d], odd[%d];\n"
                      "    int   j;\n"
                      "    for (j = 0; j < @_OBS; ++j) even[j] = obs[j];\n",
-                     kind->outputs(&model->action_space),
+                     ppo__space_outputs(&model->action_space),
                      kind->continuous ? "the mean, before the box" : "logits",
                      recurrent ? "float *state, " : "", widest, widest);
     if (x->agent->obs_norm.size)
@@ -10703,7 +10703,18 @@ PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
     memset(tokens, 0, sizeof *tokens);
 }
 
-/* -- a map, a queue -- */
+/* -- an array that grows, a map, a queue -- */
+
+/* Appends an element to the stb_ds array that `array` points to. */
+static ppo_status ppo__array_append(void *array, const void *element, size_t size) {
+    void *grown;
+    memcpy(&grown, array, sizeof grown);
+    grown = ppo__array_room(grown, size);
+    if (!grown) return PPO_ERROR_MEMORY;
+    memcpy((char *)grown + stbds_header(grown)->length++ * size, element, size);
+    memcpy(array, &grown, sizeof grown);
+    return PPO_OK;
+}
 
 /* A map from keys to numbers >= 0, in an arena: a table with open addressing, at most half full. */
 typedef struct ppo__bucket {
@@ -10749,13 +10760,11 @@ static ppo_status ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, 
 
 /* A queue that returns the smallest number first: a binary heap. */
 static ppo_status ppo__queue_push(uint64_t **queue, uint64_t number) {
-    uint64_t *heap = (uint64_t *)ppo__array_room(*queue, sizeof *heap);
-    if (!heap) return PPO_ERROR_MEMORY;
-    ppo__array_push(heap, number);
-    size_t at = stbds_arrlenu(heap) - 1;
+    if (ppo__array_append(queue, &number, sizeof number)) return PPO_ERROR_MEMORY;
+    uint64_t *heap = *queue;
+    size_t    at = stbds_arrlenu(heap) - 1;
     for (; at && heap[(at - 1) / 2] > number; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
     heap[at] = number;
-    *queue = heap;
     return PPO_OK;
 }
 
@@ -10838,7 +10847,7 @@ static ppo_status ppo__add_character(ppo_tokenizer *tok, int k) {
     char    text[4];
     if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
         (k && code <= tok->units[k - 1])) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "character %d is %ld, not a code point above the previous one", k,
+        return ppo_fail(PPO_ERROR_ARGUMENT, "character %d is %ld: not a code point above the previous one", k,
                         (long)code);
     }
     tok->start[k + 1] = tok->start[k] + ppo__utf8_put(code, text);
@@ -11041,12 +11050,9 @@ static ppo_status ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char
         ++word->count;
         return PPO_OK;
     }
-    ppo__word  word = {text, NULL, bytes, bytes, 1, first};
-    ppo__word *words = (ppo__word *)ppo__array_room(trainer->words, sizeof *words);
-    if (!words) return PPO_ERROR_MEMORY;
-    trainer->words = words;
-    ppo__array_push(words, word);
-    return ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(words) - 1);
+    ppo__word word = {text, NULL, bytes, bytes, 1, first};
+    if (ppo__array_append(&trainer->words, &word, sizeof word)) return PPO_ERROR_MEMORY;
+    return ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(trainer->words) - 1);
 }
 
 /* A pair became more frequent, or less (times < 0), in word w. Words are changed one by one, so if w is in
@@ -11055,25 +11061,18 @@ static ppo_status ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, in
     int at = ppo__map_find(&trainer->by_pair, ppo__pair_key(left, right));
     if (at < 0) {
         if (trainer->length[left] + trainer->length[right] > PPO_MAX_TOKEN_BYTES) return PPO_OK;
-        ppo__pair  added = {left, right, 0, -1};
-        ppo__pair *pairs = (ppo__pair *)ppo__array_room(trainer->pairs, sizeof *pairs);
-        if (!pairs) return PPO_ERROR_MEMORY;
-        trainer->pairs = pairs;
-        at = (int)stbds_arrlenu(pairs);
-        ppo__array_push(pairs, added);
-        if (ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at))
+        ppo__pair added = {left, right, 0, -1};
+        at = (int)stbds_arrlenu(trainer->pairs);
+        if (ppo__array_append(&trainer->pairs, &added, sizeof added) ||
+            ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at))
             return PPO_ERROR_MEMORY;
     }
     ppo__pair *pair = &trainer->pairs[at];
     pair->count += times;
     if (times < 0 || (pair->found >= 0 && trainer->founds[pair->found].word == w)) return PPO_OK;
-    ppo__found  found = {w, pair->found};
-    ppo__found *founds = (ppo__found *)ppo__array_room(trainer->founds, sizeof *founds);
-    if (!founds) return PPO_ERROR_MEMORY;
-    trainer->founds = founds;
-    pair->found = (int)stbds_arrlenu(founds);
-    ppo__array_push(founds, found);
-    return PPO_OK;
+    ppo__found found = {w, pair->found};
+    pair->found = (int)stbds_arrlenu(trainer->founds);
+    return ppo__array_append(&trainer->founds, &found, sizeof found);
 }
 
 /* Counts the words of the text, and the pairs of bytes in them. */
@@ -11575,17 +11574,21 @@ PPO_DEF ppo_gpt_config ppo_gpt_config_default(void) {
     return c;
 }
 
+/* Its sizes; help: the name of the text in files. */
+#define PPO__GPT_FIELD(name, min, max, text) \
+    { #name, PPO_FIELD_INT, offsetof(ppo_gpt_config, name), min, max, NULL, text, 0 }
+static const ppo_field ppo__gpt_fields[] = {
+    PPO__GPT_FIELD(vocab, 2, INT_MAX, "vocab_size"), PPO__GPT_FIELD(context, 2, INT_MAX, "n_positions"),
+    PPO__GPT_FIELD(width, 2, INT_MAX / 4, "n_embd"), PPO__GPT_FIELD(layers, 1, PPO_MAX_LAYERS, "n_layer"),
+    PPO__GPT_FIELD(heads, 1, INT_MAX, "n_head"),
+};
+static const ppo_settings ppo__gpt_settings = {ppo__gpt_fields,
+                                               sizeof ppo__gpt_fields / sizeof *ppo__gpt_fields};
+
 static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
-#define PPO__GPT_FIELD(name, min, max) \
-    { #name, PPO_FIELD_INT, offsetof(ppo_gpt_config, name), min, max, NULL, NULL, 0 }
-    static const ppo_field fields[] = {
-        PPO__GPT_FIELD(vocab, 2, 1e9), PPO__GPT_FIELD(context, 2, 1e9), PPO__GPT_FIELD(width, 2, INT_MAX / 4),
-        PPO__GPT_FIELD(layers, 1, PPO_MAX_LAYERS), PPO__GPT_FIELD(heads, 1, 1e9)};
-    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
-    ppo_status                status = ppo_settings_check(&settings, c);
-    if (!status && c->width % c->heads)
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, which %d heads cannot share", c->width, c->heads);
-    return status;
+    ppo_status status = ppo_settings_check(&ppo__gpt_settings, c);
+    if (status || c->width % c->heads == 0) return status;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, which %d heads cannot share", c->width, c->heads);
 }
 
 /* The layers of a block: "transformer.h.3.attn.c_attn.weight" (in, out) and ".bias" (1, out), in multiples of
@@ -11697,17 +11700,14 @@ PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy) {
 
 /* -- forward -- */
 
-/* Are the n tokens of a sequence in the vocabulary? */
-static ppo_status ppo__check_vocab(const ppo_gpt *gpt, const int *token, int n, int sequence) {
-    for (int i = 0; i < n; ++i) {
-        if (token[i] >= 0 && token[i] < gpt->config.vocab) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "token %d (sequence %d, position %d) is outside 0 .. %d",
-                        token[i], sequence, i, gpt->config.vocab - 1);
-    }
-    return PPO_OK;
+/* The length of prompt s, which is the whole sequence if the prompts are not marked. */
+static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
+    return prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - prompts->start[s];
 }
 
-static ppo_status ppo__check_arrays(const ppo_tokens *tokens) {
+/* Are these sequences of the model's tokens, each within its context? Or prompts that leave room there? */
+static ppo_status ppo__check_sequences(const ppo_gpt *gpt, const ppo_tokens *tokens, int prompts) {
+    const int context = gpt->config.context, vocab = gpt->config.vocab;
     if (!tokens) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokens are NULL");
     if (tokens->count < 1)
         return ppo_fail(PPO_ERROR_ARGUMENT, "there are %d sequences of tokens", tokens->count);
@@ -11715,20 +11715,29 @@ static ppo_status ppo__check_arrays(const ppo_tokens *tokens) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "start or token of %d sequences is NULL", tokens->count);
     if (tokens->start[0] != 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "start[0] is %d, must be 0", tokens->start[0]);
-    return PPO_OK;
-}
-
-static ppo_status ppo__check_tokens_for(const ppo_gpt *gpt, const ppo_tokens *tokens) {
-    ppo_status status = ppo__check_arrays(tokens);
-    for (int s = 0; !status && s < tokens->count; ++s) {
-        int64_t n = (int64_t)tokens->start[s + 1] - tokens->start[s];
-        if (n < 1 || n > gpt->config.context) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %lld tokens, must have 1 to %d", s,
-                            (long long)n, gpt->config.context);
+    for (int s = 0; s < tokens->count; ++s) {
+        const int *token = tokens->token + tokens->start[s];
+        int64_t    all = (int64_t)tokens->start[s + 1] - tokens->start[s];
+        int64_t    n = prompts && tokens->prompt ? tokens->prompt[s] : all;
+        if (prompts && (n < 1 || n > all)) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %lld of %lld tokens", s, (long long)n,
+                            (long long)all);
         }
-        status = ppo__check_vocab(gpt, tokens->token + tokens->start[s], (int)n, s);
+        if (prompts && n >= context) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %lld tokens, which leaves no room in %d", s,
+                            (long long)n, context);
+        }
+        if (n < 1 || n > context) {
+            return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %lld tokens, must have 1 to %d", s,
+                            (long long)n, context);
+        }
+        for (int i = 0; i < n; ++i) {
+            if (token[i] >= 0 && token[i] < vocab) continue;
+            return ppo_fail(PPO_ERROR_ARGUMENT, "token %d (sequence %d, position %d) is outside 0 .. %d",
+                            token[i], s, i, vocab - 1);
+        }
     }
-    return status;
+    return PPO_OK;
 }
 
 /* What the rows of a block attend to: from queries, keys and values (rows, 3 width), the results (rows,
@@ -11769,8 +11778,8 @@ static ppo_tensor *ppo__attend_whole(ppo_tape *tape, ppo_tensor *qkv, int block,
 
 PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
     if (ppo_tape_status(tape)) return NULL;
-    ppo_status status =
-        ppo__given("ppo_gpt_forward", gpt != NULL) ? ppo__check_tokens_for(gpt, tokens) : PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__given("ppo_gpt_forward", gpt != NULL) ? ppo__check_sequences(gpt, tokens, 0)
+                                                                   : PPO_ERROR_ARGUMENT;
     if (!status) status = ppo__params_place(gpt->params, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     ppo__whole whole = {gpt->config.heads, tokens};
@@ -11802,30 +11811,16 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
    Texts repeat them for other programs, and must not contradict the arrays.
    -------------------------------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *name;
-    size_t      offset; /* in ppo_gpt_config */
-} ppo__gpt_texts[] = {{"vocab_size", offsetof(ppo_gpt_config, vocab)},
-                      {"n_positions", offsetof(ppo_gpt_config, context)},
-                      {"n_embd", offsetof(ppo_gpt_config, width)},
-                      {"n_layer", offsetof(ppo_gpt_config, layers)},
-                      {"n_head", offsetof(ppo_gpt_config, heads)}};
-enum { PPO__GPT_TEXTS = sizeof ppo__gpt_texts / sizeof *ppo__gpt_texts };
-
-static int ppo__gpt_number(const ppo_gpt_config *config, int i) {
-    return *(const int *)(const void *)((const char *)config + ppo__gpt_texts[i].offset);
-}
-
 PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
     if (!ppo__given("ppo_gpt_put", gpt && file)) return PPO_ERROR_ARGUMENT;
     if (ppo_file_find(file, "transformer.wte.weight"))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: the file has a language model already");
     ppo_status status = ppo__params_fetch(gpt->params);
     if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
-    for (int i = 0; i < PPO__GPT_TEXTS && !status; ++i) {
+    for (int i = 0; i < ppo__gpt_settings.count && !status; ++i) {
         char number[32];
-        snprintf(number, sizeof number, "%d", ppo__gpt_number(&gpt->config, i));
-        status = ppo_file_set_text(file, ppo__gpt_texts[i].name, number);
+        status = ppo_settings_get(&ppo__gpt_settings, &gpt->config, ppo__gpt_fields[i].name, number, 32);
+        if (!status) status = ppo_file_set_text(file, ppo__gpt_fields[i].help, number);
     }
     return status ? status : ppo__carry_params(file, PPO__SAVE, "", gpt->params, gpt->params->data, 1);
 }
@@ -11871,12 +11866,13 @@ static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *conf
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
             return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
     }
-    for (int i = 0; i < PPO__GPT_TEXTS; ++i) {
-        const char *text = ppo_file_text(file, ppo__gpt_texts[i].name);
-        int         is = ppo__gpt_number(config, i);
+    for (int i = 0; i < ppo__gpt_settings.count; ++i) {
+        const ppo_field *field = &ppo__gpt_fields[i];
+        const char      *text = ppo_file_text(file, field->help);
+        int              is = *(const int *)(const void *)((const char *)config + field->offset);
         if (!text || (ppo__parse_count(text, &rest) == is && !*rest)) continue;
-        return ppo__file_fail(file->path, "corrupt file: %s is \"%.20s\", but its arrays say %d",
-                              ppo__gpt_texts[i].name, text, is);
+        return ppo__file_fail(file->path, "corrupt file: %s is \"%.20s\", but its arrays say %d", field->help,
+                              text, is);
     }
     int64_t          positions[2] = {config->context, config->width};
     int64_t          qkv[2] = {config->width, 3 * (int64_t)config->width};
@@ -12187,31 +12183,12 @@ static ppo_tensor *ppo__attend_cached(ppo_tape *tape, ppo_tensor *qkv, int block
 
 /* -- prompts and results -- */
 
-static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
-    return prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - prompts->start[s];
-}
-
 /* Adds prompt s so many times. */
 static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int s, int times) {
     int        n = ppo__prompt_length(prompts, s);
     ppo_status status = PPO_OK;
     for (int i = 0; i < times && !status; ++i)
         status = ppo_tokens_add(to, prompts->token + prompts->start[s], n, n);
-    return status;
-}
-
-static ppo_status ppo__check_prompts(const ppo_gpt *gpt, const ppo_tokens *prompts) {
-    ppo_status status = ppo__check_arrays(prompts);
-    for (int s = 0; !status && s < prompts->count; ++s) {
-        int64_t all = (int64_t)prompts->start[s + 1] - prompts->start[s];
-        int     n = ppo__prompt_length(prompts, s);
-        if (n < 1 || n > all) {
-            status = ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %d of %lld tokens", s, n, (long long)all);
-        } else if (n >= gpt->config.context) {
-            status = ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %d tokens, which leaves no room in %d", s, n,
-                              gpt->config.context);
-        } else status = ppo__check_vocab(gpt, prompts->token + prompts->start[s], n, s);
-    }
     return status;
 }
 
@@ -12244,25 +12221,6 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
     g->results_memory = grown;
     g->room = prompts->count;
     return PPO_OK;
-}
-
-/* Packs the sequences. They move to the left only, so it is done in place. */
-static void ppo__pack_samples(const ppo__result *out, size_t context, int count, ppo_samples *samples) {
-    int at = 0;
-    for (int s = 0; s < count; ++s) {
-        int n = out->length[s];
-        memmove(out->text + at, out->text + s * context, n * sizeof(int));
-        memmove(out->logp + at, out->logp + s * context, n * sizeof(float));
-        out->length[s] = at;
-        at += n;
-    }
-    out->length[count] = at;
-    samples->tokens.count = count;
-    samples->tokens.start = out->length;
-    samples->tokens.prompt = out->prompt;
-    samples->tokens.token = out->text;
-    samples->logp = out->logp;
-    samples->ended = out->ended;
 }
 
 /* -- a step: the model's rows, and a token for each slot -- */
@@ -12370,7 +12328,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
     const ppo_gpt_config *c = &g->gpt->config;
     const int             count = prompts->count;
     ppo_status            status = ppo__check_sampling(how, c->vocab);
-    if (!status) status = ppo__check_prompts(g->gpt, prompts);
+    if (!status) status = ppo__check_sequences(g->gpt, prompts, 1);
     if (!status) status = ppo__begin_results(g, prompts);
     if (!status) status = ppo__params_place(g->gpt->params, g->tape->device);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
@@ -12385,7 +12343,18 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
         status = ppo__sample_step(g, how);
     }
     if (status) return ppo__settle(g->tape->device, status);
-    ppo__pack_samples(&g->results[g->turn], (size_t)c->context, count, samples);
+    const ppo__result out = g->results[g->turn];
+    int               at = 0;
+    for (int s = 0; s < count; ++s) { /* packs them: they move to the left only */
+        int n = out.length[s];
+        memmove(out.text + at, out.text + ppo__at(s, c->context), n * sizeof(int));
+        memmove(out.logp + at, out.logp + ppo__at(s, c->context), n * sizeof(float));
+        out.length[s] = at;
+        at += n;
+    }
+    out.length[count] = at;
+    ppo_samples packed = {{count, out.length, out.prompt, out.text, NULL}, out.logp, out.ended};
+    *samples = packed;
     return PPO_OK;
 }
 
@@ -12508,7 +12477,7 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
     ppo_tape  *tape = NULL;
     ppo_tokens now = {0, NULL, NULL, NULL, NULL};
     if (batch < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "a batch of %d sequences", batch);
-    ppo_status status = ppo__check_tokens_for(gpt, data);
+    ppo_status status = ppo__check_sequences(gpt, data, 0);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &tape);
     if (!status) ppo_tape_record(tape, 0);
     for (int s = 0; !status && s < data->count; s += now.count) {
@@ -12722,7 +12691,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
     int                   count = learner->data[0]->count, pairs = !!learner->data[1], longest[2] = {0, 0};
     for (int k = 0; k <= pairs && !status; ++k) {
         const ppo_tokens *data = learner->data[k];
-        status = ppo__check_tokens_for(fit->gpt, data);
+        status = ppo__check_sequences(fit->gpt, data, 0);
         for (int s = 0; s < data->count && !status; ++s) {
             int n = data->start[s + 1] - data->start[s];
             longest[k] = n > longest[k] ? n : longest[k];
@@ -12951,7 +12920,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
     if (best == prompts) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: best is the prompts themselves");
     ppo_sampling now = *how;
     int          before = best->count;
-    ppo_status   status = ppo__check_prompts(generator->gpt, prompts);
+    ppo_status   status = ppo__check_sequences(generator->gpt, prompts, 1);
     if (status) return status;
     float *scores = (float *)ppo__alloc(n * sizeof(float));
     if (!scores) return PPO_ERROR_MEMORY;
@@ -13053,14 +13022,14 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the samples of an iteration"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
-        PPO__RLHF_OBJECTIVE("objective", objective, CHOICE, 2, "clip|kl-penalty|unclipped",
+        PPO__RLHF_OBJECTIVE("objective", objective, CHOICE, 3, "clip|kl-penalty|unclipped|k3-penalty",
                             "the policy's objective"),
         PPO__RLHF_OBJECTIVE("clip_low", clip_low, FLOAT, 1e30, NULL, "no gain from ratios below 1 - this"),
         PPO__RLHF_OBJECTIVE("clip_high", clip_high, FLOAT, 1e30, NULL, "no gain from ratios above 1 + this"),
         PPO__RLHF_OBJECTIVE("dual_clip", dual_clip, FLOAT, 1e30, NULL,
                             "above 1: bound for negative advantages; 0: off"),
         PPO__RLHF_OBJECTIVE("objective_kl_coef", kl_coef, FLOAT, 1e30, NULL,
-                            "weight of KL(old || new) with the objective kl-penalty"),
+                            "weight of KL(old || new) with the objective k3-penalty"),
         PPO__RLHF_FIELD(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
         PPO__RLHF_FIELD(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
         PPO__RLHF_FIELD(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
@@ -13145,7 +13114,7 @@ struct ppo_rlhf {
     int               *first_row;       /* [sequences + 1], of each sequence in rows */
     ppo__response_rows rows;            /* [sequences * longest] */
     ppo__response_rows batch_rows;      /* those of the micro-batch */
-    float             *end_value;       /* [micro-batch] the value after each of its sequences */
+    float             *end_value;       /* [sequences] the value after each */
     unsigned char     *over;            /* [longest] zeros, followed by a 1: how an episode of tokens ends */
     ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
     int                micros, first;   /* so many by now; 1: in the first minibatch */
@@ -13171,7 +13140,7 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
     }
     if (r->config.importance_cap > 0 && !samples->logp)
         return ppo_fail(PPO_ERROR_ARGUMENT, "importance_cap needs the samples' logp, which is NULL");
-    ppo_status status = ppo__check_tokens_for(r->policy, tokens);
+    ppo_status status = ppo__check_sequences(r->policy, tokens, 0);
     for (int s = 0; s < tokens->count && !status; ++s) {
         int start = tokens->start[s], end = tokens->start[s + 1], n = ppo__response_length(tokens, s);
         if (!n) return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has no token after its prompt", s);
@@ -13328,14 +13297,14 @@ static ppo_response ppo__rlhf_forward(ppo_rlhf *r) {
     return out;
 }
 
-/* Judges the micro-batch, whose rows begin at `row`: what the policy before the epochs, the reference and the
-   critic compute for it. */
-static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int row) {
+/* Judges the micro-batch, which begins with sequence s: what the policy before the epochs, the reference and
+   the critic compute for it. */
+static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
     const ppo_tokens         *batch = &r->learner.batch[0];
     ppo_tape                 *tape = r->learner.tape;
-    int                       vocab = r->policy->config.vocab;
+    int                       vocab = r->policy->config.vocab, row = r->first_row[s];
     float                     temperature = c->sampling.temperature;
     ppo_tape_reset(tape);
     ppo_response out = ppo__rlhf_forward(r);
@@ -13351,7 +13320,7 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int row) {
     ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
     if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
     if (kl) ppo__tape_read(tape, kl->data, n, rows->kl + row);
-    if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value);
+    if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value + s);
     if (rows->ref_logits)
         ppo__tape_copy(tape, ref.logits->data, n * (size_t)vocab, rows->ref_logits + ppo__at(row, vocab));
     ppo_status status = ppo__tape_settle(tape);
@@ -13360,30 +13329,37 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int row) {
                            rows->kl + row);
 }
 
-/* Judges all samples. next_value is the value of the next row; after the last one 0 or, for a truncated
-   sequence that is to be bootstrapped, the value of the whole sequence. */
-static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
-    const ppo_tokens *tokens = &samples->tokens;
-    int               micro = r->learner.micro_batch;
-    ppo_status        status = PPO_OK;
-    r->learner.data[0] = tokens;
+/* The order of the sequences, and where their rows begin. */
+static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
     for (int s = 0; s < tokens->count; ++s) {
         r->order[s] = s;
         r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
     }
+}
+
+/* next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is to be
+   bootstrapped, the value of the whole sequence. */
+static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
+    for (int s = 0; s < samples->tokens.count && ppo__value_model(r); ++s) {
+        int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
+        float *next_value = r->rows.next_value;
+        memcpy(next_value + row, r->rows.value + row + 1, (size_t)(last - row) * sizeof(float));
+        next_value[last] = r->config.bootstrap_truncated && !samples->ended[s] ? r->end_value[s] : 0;
+    }
+}
+
+static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
+    int        count = samples->tokens.count, micro = r->learner.micro_batch;
+    ppo_status status = PPO_OK;
+    r->learner.data[0] = &samples->tokens;
+    ppo__rlhf_index(r, &samples->tokens);
     ppo_tape_record(r->learner.tape, 0);
-    for (int s = 0; s < tokens->count && !status; s += micro) {
-        int n = tokens->count - s < micro ? tokens->count - s : micro;
-        status = ppo__gather_items(&r->learner, r->order + s, n);
-        if (!status) status = ppo__rlhf_judge_batch(r, r->first_row[s]);
-        for (int i = 0; i < n && ppo__value_model(r) && !status; ++i) {
-            int    row = r->first_row[s + i], last = r->first_row[s + i + 1] - 1;
-            float *next_value = r->rows.next_value;
-            memcpy(next_value + row, r->rows.value + row + 1, (size_t)(last - row) * sizeof(float));
-            next_value[last] = r->config.bootstrap_truncated && !samples->ended[s + i] ? r->end_value[i] : 0;
-        }
+    for (int s = 0; s < count && !status; s += micro) {
+        status = ppo__gather_items(&r->learner, r->order + s, count - s < micro ? count - s : micro);
+        if (!status) status = ppo__rlhf_judge_batch(r, s);
     }
     ppo_tape_record(r->learner.tape, 1);
+    if (!status) ppo__rlhf_next_values(r, samples);
     return status;
 }
 
@@ -13633,7 +13609,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     r->first_row = (int *)ppo__arena_zeros(&r->memory, n + 1, sizeof(int));
     r->over = (unsigned char *)ppo__arena_zeros(&r->memory, longest + 1, 1);
     r->prompt_order = (int *)ppo__arena_array(&r->memory, (size_t)r->prompts.count, sizeof(int));
-    r->end_value = (float *)ppo__arena_array(&r->memory, (size_t)micro, sizeof(float));
+    r->end_value = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
     r->stats = (ppo__rlhf_stats *)ppo__arena_zeros(&r->memory, steps * (size_t)ppo__divide_up(batch, micro),
                                                    sizeof *r->stats);
     if (!r->score || !r->total || !r->order || !r->first_row || !r->over || !r->prompt_order ||
@@ -13696,7 +13672,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
     if (rlhf) *rlhf = NULL;
     if (!ppo__given("ppo_rlhf_create", policy && prompts && config && rlhf)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__check_rlhf(config, policy->config.vocab);
-    if (!status) status = ppo__check_prompts(policy, prompts);
+    if (!status) status = ppo__check_sequences(policy, prompts, 1);
     if (!status) status = ppo__check_rlhf_models(policy, reference, critic, config);
     if (status) return status;
     ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);

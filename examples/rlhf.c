@@ -65,7 +65,7 @@ static ppo_status use_device(run *r) {
     if (strcmp(r->device, "cuda") != 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "there is no device %.60s, see --help", r->device);
 #ifdef PPO_CUDA_CUH
-    r->lab.slots = 256; /* a GPU has room for more */
+    if (r->lab.slots == ppo_rlhf_config_default().slots) r->lab.slots = 256; /* a GPU has room for more */
     return ppo_use_cuda(0);
 #else
     return ppo_fail(PPO_ERROR_DEVICE, "this program was built without CUDA: `make cuda` builds it with");
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
     run    r;
     double began = ppo_clock();
     int    count = read_flags(&r, argc, argv);
-    if (count < 0) return usage();
+    if (count < 0) return usage(&r);
     const char *problem = count ? r.lab.task->open() : NULL;
     if (problem) fprintf(stderr, "rlhf: %s\n", problem);
     if (problem || !count) return 1;

@@ -1,51 +1,81 @@
-/* rlhf_options.h - the command line of rlhf.c. */
+/* rlhf_options.h - the command line of rlhf.c. Every setting of PPO on tokens is a flag, by ppo_rlhf_settings();
+   those of fine-tuning go together into --fit; what is neither is in usage() and take_flag(). */
 #ifndef RLHF_OPTIONS_H
 #define RLHF_OPTIONS_H
 
 #include "stages.h"
 
-static int usage(void) {
-    printf(
-        "usage: rlhf [--flag value] STAGE ...\n"
-        "stages: sft reward ppo dpo bon rest, or all; sample shows what the ppo model writes\n"
-        "  --task NAME        sentences (default) or words (needs a word list: Debian's wamerican)\n"
-        "  --dir FOLDER       where models are written and read, in a folder for each task [build/models]\n"
-        "  --seed N           [1]\n"
-        "  --iterations N     of PPO [60]\n"
-        "  --kl-coef X        of PPO: how dear it is to leave the sft model [0.2]\n"
-        "  --best-of N        samples per prompt of bon [16]\n"
-        "  --threads N        to compute with; the results are the same for any number [1]\n"
-        "  --device NAME      cpu, or cuda for a GPU (after `make cuda`) [cpu]\n"
-        "  --json             one line of results at the end, and nothing else\n"
-        "  --quiet            no progress\n");
+/* The tokenizer says which token ends a sequence. */
+static int is_flag(const ppo_field *field) { return strcmp(field->name, "eos") != 0; }
+
+static void print_settings(const ppo_settings *settings, const void *config) {
+    for (int i = 0; i < settings->count; i++) {
+        const ppo_field *field = &settings->field[i];
+        char             name[64], value[64] = "";
+        if (!is_flag(field)) continue;
+        snprintf(name, sizeof name, "%s", field->name);
+        for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
+        ppo_settings_get(settings, config, field->name, value, sizeof value);
+        printf("  --%-24s %s [%s%s%s]\n", name, field->help, value, field->choices ? "; " : "",
+               field->choices ? field->choices : "");
+    }
+}
+
+static int usage(const run *r) {
+    printf("usage: rlhf [--flag value] STAGE ...          in brackets: the default; what is allowed\n"
+           "stages: sft reward ppo dpo bon rest, or all; sample shows what the ppo model writes\n\n"
+           "  --task NAME                sentences, or words (needs a word list: Debian's wamerican) "
+           "[sentences]\n"
+           "  --dir FOLDER               where models are written and read, a folder for each task [%s]\n"
+           "  --best-of N                samples per prompt of bon [%d]\n"
+           "  --fit SETTINGS             of sft, reward, dpo, rest, as \"epochs=2 batch_size=16\"; see "
+           "ppo_fit_config\n"
+           "  --threads N                to compute with; the results are the same for any number [%d]\n"
+           "  --kernels NAME             plain, avx2, avx512 or neon; else the best here\n"
+           "  --device NAME              cpu, or cuda for a GPU (after `make cuda`) [%s]\n"
+           "  --json                     one line of results at the end, and nothing else\n"
+           "  --quiet                    no progress\n\n"
+           "of ppo (the seed is that of all stages):\n",
+           r->dir, r->best_of, r->threads, r->device);
+    print_settings(ppo_rlhf_settings(), &r->ppo);
     return 0;
 }
 
-/* A number from least to most, or NaN after a complaint. */
-static double number(const char *flag, const char *text, double least, double most) {
-    char  *end;
-    double x = strtod(text, &end);
-    if (end > text && !*end && x >= least && x <= most) return x;
-    fprintf(stderr, "rlhf: %s is a number from %g to %g, not %s\n", flag, least, most, text);
-    return NAN;
+static int complain(const char *flag, const char *problem) {
+    fprintf(stderr, "rlhf: %s: %s\n", flag, problem);
+    return 0;
+}
+
+/* A whole number from 1 to most; 0 after a complaint. */
+static int take_number(const char *flag, const char *value, int most, int *number) {
+    char *end;
+    long  x = strtol(value, &end, 10);
+    *number = (int)x;
+    return (end > value && !*end && x >= 1 && x <= most) || complain(flag, "not a number that is allowed");
 }
 
 /* A flag with its value; 0 after a complaint. */
-static int take(run *r, const char *flag, const char *value) {
-    double x = 0;
-    if (!strcmp(flag, "--dir")) r->dir = value;
-    else if (!strcmp(flag, "--device")) r->device = value;
-    else if (!strcmp(flag, "--seed")) r->lab.seed = (uint64_t)(x = number(flag, value, 0, 1e9));
-    else if (!strcmp(flag, "--iterations")) r->iterations = (int)(x = number(flag, value, 1, 1e6));
-    else if (!strcmp(flag, "--best-of")) r->best_of = (int)(x = number(flag, value, 1, 1e4));
-    else if (!strcmp(flag, "--kl-coef")) r->kl_coef = (float)(x = number(flag, value, 0, 1e3));
-    else if (!strcmp(flag, "--threads")) r->threads = (int)(x = number(flag, value, 1, 1024));
-    else if (!strcmp(flag, "--task")) {
+static int take_flag(run *r, const char *flag, const char *value) {
+    if (!strcmp(flag, "--dir")) return r->dir = value, 1;
+    if (!strcmp(flag, "--device")) return r->device = value, 1;
+    if (!strcmp(flag, "--kernels")) return !ppo_use_kernels(value) || complain(flag, ppo_last_error());
+    if (!strcmp(flag, "--best-of")) return take_number(flag, value, 10000, &r->best_of);
+    if (!strcmp(flag, "--threads")) return take_number(flag, value, 1024, &r->threads);
+    if (!strcmp(flag, "--fit")) {
+        ppo_fit_config config = ppo_fit_config_default();
+        r->fit = value;
+        return !ppo_settings_set_all(ppo_fit_settings(), &config, value) || complain(flag, ppo_last_error());
+    }
+    if (!strcmp(flag, "--task")) {
         r->lab.task = NULL;
         for (int k = 0; k < TASKS; k++) r->lab.task = strcmp(tasks[k].name, value) ? r->lab.task : &tasks[k];
-        if (!r->lab.task) return fprintf(stderr, "rlhf: there is no task %s, see --help\n", value), 0;
-    } else return fprintf(stderr, "rlhf: there is no flag %s, see --help\n", flag), 0;
-    return !isnan(x);
+        return r->lab.task || complain(value, "there is no such task, see --help");
+    }
+    char text[64];
+    if (ppo_settings_get(ppo_rlhf_settings(), &r->ppo, flag + 2, text, sizeof text) || !strcmp(flag, "--eos"))
+        return complain(flag, "there is no such flag, see --help");
+    return !ppo_settings_set(ppo_rlhf_settings(), &r->ppo, flag + 2, value) ||
+           complain(flag, ppo_last_error());
 }
 
 /* Flags and stages in any order; the stages move to the front of argv. Returns how many, 0 after a complaint,
@@ -54,25 +84,26 @@ static int read_flags(run *r, int argc, char **argv) {
     int stages = 0;
     memset(r, 0, sizeof *r);
     r->lab.task = &tasks[0];
-    r->lab.seed = 1;
-    r->lab.slots = 16;
     r->device = "cpu";
     r->dir = "build/models";
-    r->iterations = 60;
     r->threads = 1;
     r->best_of = 16;
-    r->kl_coef = 0.2f;
+    r->fit = "";
+    r->ppo = ppo_rlhf_config_default();
+    ppo_settings_set_all(ppo_rlhf_settings(), &r->ppo, ppo_defaults);
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return -1; /* whatever else is wrong */
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--json")) r->json = r->quiet = 1;
         else if (!strcmp(argv[i], "--quiet")) r->quiet = 1;
         else if (strncmp(argv[i], "--", 2) != 0) argv[stages++] = argv[i];
-        else if (i + 1 == argc) return fprintf(stderr, "rlhf: a value is missing after %s\n", argv[i]), 0;
-        else if (i++, !take(r, argv[i - 1], argv[i])) return 0;
+        else if (i + 1 == argc) return complain(argv[i], "a value is missing");
+        else if (i++, !take_flag(r, argv[i - 1], argv[i])) return 0;
     }
-    if (!stages) fprintf(stderr, "rlhf: which stage? See --help\n");
-    return stages;
+    if (r->ppo.iterations < 1) return complain("--iterations", "must be 1 or more");
+    r->lab.seed = r->ppo.seed;
+    r->lab.slots = r->ppo.slots;
+    return stages ? stages : complain("which stage?", "see --help");
 }
 
 #endif

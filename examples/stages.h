@@ -6,11 +6,17 @@
 
 enum { CORPUS = 20000, PAIRS = 4000, PROMPTS = 256 };
 
+/* Settings of ppo, where they are not the library's. The rate falls to 0, or the policy would continue to wander,
+   which costs KL. */
+static const char ppo_defaults[] =
+    "iterations=60 prompts=256 minibatch_size=64 learning_rate_schedule=linear "
+    "kl_coef=0.2 missing_eos_penalty=1";
+
 typedef struct run {
     lab               lab;
-    const char       *dir, *device;
-    int               json, quiet, iterations, best_of, threads;
-    float             kl_coef;
+    const char       *dir, *device, *fit; /* fit: settings of fine-tuning, by name */
+    int               json, quiet, best_of, threads;
+    ppo_rlhf_config   ppo;
     ppo_gpt          *sft, *reward, *policy; /* policy: of the stage */
     ppo_reward_model *proxy;                 /* the reward model, normalized */
     ppo_tokens        prompts, held_out;     /* to train with, and to measure with */
@@ -77,16 +83,18 @@ static ppo_status load(run *r, const char *name, ppo_gpt **model) {
 
 static int on_step(const ppo_fit_progress *p, void *user) {
     if (((run *)user)->quiet || (p->step % 50 && p->step != p->steps)) return 0;
-    fprintf(stderr, "  step %4ld/%ld  loss %.4f", p->step, p->steps, (double)p->loss);
+    fprintf(stderr, "  step %4lld/%lld  loss %.4f", (long long)p->step, (long long)p->steps, (double)p->loss);
     if (!isnan(p->accuracy)) fprintf(stderr, "  accuracy %.2f", (double)p->accuracy);
     fprintf(stderr, "  %.0f tokens/s\n", p->tokens_per_second);
     return 0;
 }
 
-static ppo_fit_config fit(run *r, int epochs) {
+/* The library's settings, those of the stage, and those of the command line, which have been checked. */
+static ppo_fit_config fit(run *r, const char *settings) {
     ppo_fit_config config = ppo_fit_config_default();
-    config.epochs = epochs;
+    ppo_settings_set_all(ppo_fit_settings(), &config, settings);
     config.seed = r->lab.seed;
+    ppo_settings_set_all(ppo_fit_settings(), &config, r->fit);
     config.callback = on_step;
     config.callback_user = r;
     return config;
@@ -94,7 +102,7 @@ static ppo_fit_config fit(run *r, int epochs) {
 
 /* Supervised: to write lines like those of the task. */
 static ppo_status stage_sft(run *r) {
-    ppo_fit_config config = fit(r, 3);
+    ppo_fit_config config = fit(r, "epochs=3");
     forget_all(r);
     r->lab.sft_seed = r->lab.seed;
     ppo_status status = learn_to_write(&r->lab, CORPUS, &config, &r->sft);
@@ -125,7 +133,7 @@ static ppo_status need_proxy(run *r) {
 
 /* The reward model: the sft model with a score, which learns from comparisons. */
 static ppo_status stage_reward(run *r) {
-    ppo_fit_config config = fit(r, 2);
+    ppo_fit_config config = fit(r, "epochs=2");
     ppo_status     status = need_comparisons(r);
     forget_reward(r);
     if (!status) status = ppo_gpt_copy(r->sft, 1, &r->reward);
@@ -137,38 +145,29 @@ static ppo_status stage_reward(run *r) {
 static ppo_status stage_ppo(run *r) {
     ppo_rlhf         *rlhf = NULL;
     ppo_rlhf_progress p;
-    ppo_rlhf_config   config = ppo_rlhf_config_default();
-    config.sampling = sampling(&r->lab, 0);
+    ppo_rlhf_config   config = r->ppo;
+    config.sampling.eos = r->lab.end;
     config.slots = r->lab.slots;
-    config.kl_coef = r->kl_coef;
-    config.missing_eos_penalty = 1;
-    config.prompts = PROMPTS;
-    config.minibatch_size = 64;
-    config.learning_rate_schedule = PPO_LINEAR; /* or it would go on wandering, which costs KL */
-    config.iterations = r->iterations;
-    config.seed = r->lab.seed;
     ppo_status status = ppo_gpt_copy(r->sft, 1, &r->policy);
     if (!status)
         status = ppo_rlhf_create(r->policy, r->sft, NULL, &r->prompts, ppo_reward_by_model, r->proxy, &config,
                                  &rlhf);
-    for (int i = 0; i < r->iterations && !status; i++) {
+    for (int i = 0; i < config.iterations && !status; i++) {
         status = ppo_rlhf_iterate(rlhf, &p);
-        if (status || r->quiet || (p.iteration % 10 && p.iteration != r->iterations)) continue;
+        if (status || r->quiet || (p.iteration % 10 && p.iteration != config.iterations)) continue;
         fprintf(stderr,
-                "  iteration %3ld  reward %6.3f  kl %6.3f  entropy %.3f  length %4.1f  %.0f tokens/s  %s\n",
-                p.iteration, (double)p.reward, (double)p.kl, (double)p.entropy, (double)p.mean_length,
-                p.tokens_per_second, p.warning);
+                "  iteration %3lld  reward %6.3f  kl %6.3f  entropy %.3f  length %4.1f  %.0f tokens/s  %s\n",
+                (long long)p.iteration, (double)p.reward, (double)p.kl, (double)p.entropy,
+                (double)p.mean_length, p.tokens_per_second, p.warning);
     }
     ppo_rlhf_free(rlhf);
     return status ? status : save(r, r->policy, "ppo");
 }
 
 static ppo_status stage_dpo(run *r) {
-    ppo_fit_config config = fit(r, 2);
-    config.learning_rate =
-        1e-4f; /* more, or less beta, and words fall apart: nothing samples here to notice */
-    config.beta = 0.5f;
-    ppo_status status = need_comparisons(r);
+    /* with a higher rate, or less beta, words fall apart: DPO never samples, so it does not notice */
+    ppo_fit_config config = fit(r, "epochs=2 learning_rate=1e-4 beta=0.5");
+    ppo_status     status = need_comparisons(r);
     if (!status) status = ppo_gpt_copy(r->sft, 0, &r->policy);
     if (!status) status = ppo_fit_dpo(r->policy, r->sft, &r->chosen, &r->rejected, &config);
     return status ? status : save(r, r->policy, "dpo");
@@ -181,8 +180,7 @@ static ppo_status stage_rest(run *r) {
         ppo_tokens     best = {0, NULL, NULL, NULL, NULL};
         ppo_generator *generator = NULL;
         ppo_sampling   how = sampling(&r->lab, 20 + (uint64_t)round);
-        ppo_fit_config config = fit(r, 2);
-        config.learning_rate = 3e-4f;
+        ppo_fit_config config = fit(r, "epochs=2 learning_rate=3e-4");
         status = ppo_generator_create(r->policy, r->lab.slots, &generator);
         if (!status)
             status =
@@ -225,6 +223,7 @@ static ppo_status show_samples(run *r, const ppo_gpt *model) {
         status = line_of(&r->lab, &samples.tokens, s, line);
         if (!status) printf("    %5.1f  %s\n", (double)r->lab.task->reward(line), line);
     }
+    fflush(stdout);
     ppo_generator_free(generator);
     return status;
 }

@@ -817,12 +817,12 @@ static void settings_that_mean_nothing_are_refused(void **state) {
         int         dpo; /* only there */
         const char *words;
     } bad[] = {{offsetof(ppo_fit_config, epochs), &none, 0, "epochs is 0"},
-               {offsetof(ppo_fit_config, batch_size), &none, 0, "batch_size 0"},
-               {offsetof(ppo_fit_config, micro_batch), &below, 0, "micro_batch -1"},
+               {offsetof(ppo_fit_config, batch_size), &none, 0, "batch_size is 0"},
+               {offsetof(ppo_fit_config, micro_batch), &below, 0, "micro_batch is -1"},
                {offsetof(ppo_fit_config, learning_rate), &zero, 0, "learning_rate is 0"},
                {offsetof(ppo_fit_config, learning_rate), &not_a_number, 0, "learning_rate"},
                {offsetof(ppo_fit_config, learning_rate), &infinite, 0, "learning_rate is inf"},
-               {offsetof(ppo_fit_config, learning_rate_schedule), &below, 0, "schedule -1"},
+               {offsetof(ppo_fit_config, learning_rate_schedule), &below, 0, "learning_rate_schedule is -1"},
                {offsetof(ppo_fit_config, learning_rate_schedule), &custom, 0, "schedule"},
                {offsetof(ppo_fit_config, warmup), &one, 0, "warmup is 1"},
                {offsetof(ppo_fit_config, warmup), &minus, 0, "warmup is -1"},
@@ -883,9 +883,9 @@ static void data_that_do_not_fit_are_refused_and_named(void **state) {
                  "context of 10 tokens|reference|of 9");
     assert_fails(ppo_fit_reward(plain, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "no score");
     rejected.prompt[4] = rejected.start[5] - rejected.start[4];
-    assert_fails(ppo_fit_sft(gpt, &rejected, &c), PPO_ERROR_ARGUMENT, "sequence 4 has no token behind");
+    assert_fails(ppo_fit_sft(gpt, &rejected, &c), PPO_ERROR_ARGUMENT, "sequence 4 has no token after");
     assert_fails(ppo_fit_dpo(gpt, gpt, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
-                 "sequence 4 has no token behind");
+                 "sequence 4 has no token after");
     assert_ok(ppo_fit_reward(gpt, &chosen, &rejected, &c)); /* for a score it does not matter */
 
     assert_fails(ppo_gpt_scores(NULL, &chosen, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_scores|NULL");

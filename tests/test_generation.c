@@ -438,7 +438,7 @@ static void only_the_given_tokens_of_a_sequence_are_its_prompt(void **state) {
     ppo_samples    x, y;
     int            text[] = {1, 2, 3, 8, 8, 8, 5, 6}, start[] = {0, 6, 8}, given[] = {3, 2};
     int            short_text[] = {1, 2, 3, 5, 6}, short_start[] = {0, 3, 5};
-    ppo_tokens     whole = {2, start, given, text}, cut = {2, short_start, NULL, short_text};
+    ppo_tokens     whole = {2, start, given, text, NULL}, cut = {2, short_start, NULL, short_text, NULL};
     assert_ok(ppo_generate(a, &whole, &how, &x));
     assert_ok(ppo_generate(b, &cut, &how, &y));
     for (int s = 0; s < 2; s++) assert_false(samples_differ(&x, &y, s));
@@ -502,7 +502,7 @@ static void what_was_sampled_may_be_divided_otherwise_and_continued(void **state
         if (each > 20) each = 20;
         for (int s = 0; s <= counts[k]; s++) start[s] = s * each;
         assert_true(each > 0);
-        ppo_tokens divided = {counts[k], start, NULL, x.tokens.token}, own = copy_of(&divided);
+        ppo_tokens divided = {counts[k], start, NULL, x.tokens.token, NULL}, own = copy_of(&divided);
         for (int s = 0; s < own.count; s++) own.prompt[s] = each;
         assert_ok(ppo_generate(b, &own, &how, &y));
         assert_ok(ppo_generate(a, &divided, &how, &x));
@@ -584,7 +584,7 @@ static void what_cannot_be_continued_is_refused_and_named(void **state) {
     ppo_sampling   how = ppo_sampling_default();
     ppo_samples    x;
     int            text[2 * S_CONTEXT] = {1, 2, 3, 4}, start[] = {0, 2, 4}, given[] = {1, 2};
-    ppo_tokens     prompts = {2, start, given, text};
+    ppo_tokens     prompts = {2, start, given, text, NULL};
     assert_fails(ppo_generate(NULL, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
     assert_fails(ppo_generate(generator, &prompts, NULL, &x), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
     assert_fails(ppo_generate(generator, &prompts, &how, NULL), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
@@ -658,7 +658,7 @@ static void logits_that_are_not_finite_end_it_with_the_place(void **state) {
     ppo_sampling       how = ppo_sampling_default();
     ppo_samples        x;
     int                text[] = {1, 2, 3, 1}, start[] = {0, 3, 4};
-    ppo_tokens         prompts = {2, start, NULL, text};
+    ppo_tokens         prompts = {2, start, NULL, text, NULL};
     how.max_new = 1;
     FOR_EACH_KERNEL_SET(set) {
         for (int greedy = 0; greedy < 2; greedy++)

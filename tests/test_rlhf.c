@@ -124,8 +124,7 @@ static void rewards_and_advantages_are_those_of_trl(void **state) {
             assert_ok(ppo_kl_estimate(r->rows.old_logp, r->rows.ref_logp, n, PPO_K1, r->rows.kl));
             assert_rows(r->rows.kl, g_trl_kl);
             ppo__rlhf_index(r, &samples.tokens);
-            assert_ok(ppo__rlhf_gather(r, &samples, r->order, g_trl_n));
-            ppo__rlhf_next_values(r, &samples, 0, 0);
+            ppo__rlhf_next_values(r, &samples);
             assert_ok(ppo__rlhf_rewards(r, &samples, g_trl_score));
             assert_rows(r->rows.reward, white ? g_trl_reward_last_white : g_trl_reward_last);
             assert_ok(ppo__rlhf_advantages(r, &samples));
@@ -171,7 +170,7 @@ static void group_and_leave_one_out_advantages_are_those_of_trl(void **state) {
         bench b = begin(&c);
         memcpy(b.rlhf->total, g_groups_reward, sizeof g_groups_reward);
         for (int s = 0; s < g_groups_prompts * g_groups_k; s++)
-            assert_close(ppo__sequence_advantage(b.rlhf, s, 0), want[s], 1e-5);
+            assert_close(ppo__sequence_advantage(b.rlhf, s), want[s], 1e-5);
         end(&b);
     }
 }
@@ -181,8 +180,8 @@ static void the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt(vo
     ppo_rlhf_config c = small_config();
     c.advantage = PPO_ADVANTAGE_SEQUENCE;
     bench b = begin(&c);
-    b.rlhf->total[1] = 3, b.rlhf->rows.value[4] = 0.5f;
-    assert_close(ppo__sequence_advantage(b.rlhf, 1, 4), 2.5, 1e-6);
+    b.rlhf->total[1] = 3, b.rlhf->first_row[1] = 4, b.rlhf->rows.value[4] = 0.5f;
+    assert_close(ppo__sequence_advantage(b.rlhf, 1), 2.5, 1e-6);
     end(&b);
 }
 
@@ -255,18 +254,20 @@ static void a_penalty_keeps_the_policy_near_the_reference(void **state) {
     }
 }
 
-typedef struct loss_job {
-    ppo_rlhf       *rlhf;
-    ppo__rlhf_stats stats;
-} loss_job;
+/* The loss of the last minibatch, which was one micro-batch. */
+static ppo_tensor *last_loss(ppo_rlhf *r) {
+    float weight;
+    r->micros = 0;
+    return ppo__rlhf_loss(r, r->order + r->sequences - r->learner.batch[0].count, &weight);
+}
 
 static ppo_tensor *whole_loss(ppo_tape *tape, ppo_tensor *const *inputs, void *user) {
-    loss_job *job = (loss_job *)user;
-    ppo_tape *own = job->rlhf->tape;
+    ppo_rlhf *r = (ppo_rlhf *)user;
+    ppo_tape *own = r->learner.tape;
     (void)inputs;
-    job->rlhf->tape = tape;
-    ppo_tensor *loss = ppo__rlhf_loss(job->rlhf, &job->stats);
-    job->rlhf->tape = own;
+    r->learner.tape = tape;
+    ppo_tensor *loss = last_loss(r);
+    r->learner.tape = own;
     return loss;
 }
 
@@ -281,10 +282,9 @@ static void the_gradient_of_the_whole_loss_is_right(void **state) {
         bench b = begin(&c);
         assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
         ppo_gpt          *policy = b.policy;
-        loss_job          job = {b.rlhf, {{0, 0, 0, 0, 0, 0, 0}, 0, 0, 0}};
         ppo_tensor *const inputs[] = {policy->score_weight, policy->block[0].qkv_bias, policy->norm_weight,
                                       policy->block[0].down_weight};
-        assert_ok(ppo_check_gradients(whole_loss, inputs, COUNT(inputs), &job, 1e-2f, 2e-2f, NULL));
+        assert_ok(ppo_check_gradients(whole_loss, inputs, COUNT(inputs), b.rlhf, 1e-2f, 2e-2f, NULL));
         end(&b);
     }
 }
@@ -301,10 +301,9 @@ static void the_gradient_of_a_step_is_that_of_the_mean_over_tokens(void **state)
         assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
         norm[micro] = p.grad_norm;
         if (micro == 1) { /* the whole minibatch is still there */
-            ppo__rlhf_stats stats;
             ppo_params_zero_grad(b.policy->params);
-            ppo_tape_reset(b.rlhf->tape);
-            assert_ok(ppo_tape_backward(b.rlhf->tape, ppo__rlhf_loss(b.rlhf, &stats)));
+            ppo_tape_reset(b.rlhf->learner.tape);
+            assert_ok(ppo_tape_backward(b.rlhf->learner.tape, last_loss(b.rlhf)));
             norm[micro] = ppo_clip_grad_norm(b.policy->params->grad, b.policy->params->count, 0);
         }
         end(&b);
@@ -380,6 +379,7 @@ static void penalties_clips_and_the_end_of_a_sequence_count_as_they_say(void **s
         ended[s] = s % 2 == 0;
     }
     ppo_samples samples = {tokens, logp, ended};
+    ppo__rlhf_index(b.rlhf, &tokens);
     assert_ok(ppo__rlhf_rewards(b.rlhf, &samples, score));
     const float last[4] = {2, -2.25f, 0.5f, 0.75f};
     for (int s = 0; s < 4; s++) {
@@ -391,9 +391,9 @@ static void penalties_clips_and_the_end_of_a_sequence_count_as_they_say(void **s
     end(&b);
 }
 
-/* With lambda 1 and gamma 1 an advantage is all that follows, less the value; what follows a sequence that was cut
-   off is the value behind it, if that is asked for. */
-static void a_sequence_that_was_cut_off_may_go_on_in_the_critics_mind(void **state) {
+/* With lambda 1 and gamma 1 an advantage is all that follows, less the value; what follows a truncated sequence is
+   the value after it, if that is asked for. */
+static void truncated_sequences_are_bootstrapped_on_request(void **state) {
     (void)state;
     for (int bootstrap = 0; bootstrap < 2; bootstrap++) {
         ppo_rlhf_config c = small_config();
@@ -403,11 +403,11 @@ static void a_sequence_that_was_cut_off_may_go_on_in_the_critics_mind(void **sta
         ppo_samples  samples;
         ppo_sampling how = c.sampling;
         float        reward[8], score[8];
-        assert_ok(ppo__rlhf_ask(b.rlhf));
+        assert_ok(ppo__rlhf_choose(b.rlhf));
         assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &how, &samples));
         assert_ok(count_good(&samples, reward, NULL));
         assert_ok(ppo_gpt_scores(b.policy, &samples.tokens, 8, score));
-        assert_ok(ppo__rlhf_look(b.rlhf, &samples));
+        assert_ok(ppo__rlhf_judge(b.rlhf, &samples));
         assert_ok(ppo__rlhf_rewards(b.rlhf, &samples, reward));
         assert_ok(ppo__rlhf_advantages(b.rlhf, &samples));
         int cut_off = 0;
@@ -430,17 +430,17 @@ static void samples_of_another_policy_count_by_their_ratio_up_to_the_cap(void **
     c.importance_cap = 1.5f;
     bench       b = begin(&c);
     ppo_samples samples;
-    assert_ok(ppo__rlhf_ask(b.rlhf));
+    assert_ok(ppo__rlhf_choose(b.rlhf));
     assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &c.sampling, &samples));
     int n = ppo_response_row(&samples.tokens, 8), row = 0;
-    assert_ok(ppo__rlhf_look(b.rlhf, &samples));
+    assert_ok(ppo__rlhf_judge(b.rlhf, &samples));
     for (int i = 0; i < n; i++) b.rlhf->rows.advantage[i] = 2;
     for (int s = 0; s < 8; s++) {
         int at = samples.tokens.start[s] + samples.tokens.prompt[s];
         for (; at < samples.tokens.start[s + 1]; at++, row++)
             b.rlhf->rows.old_logp[row] = samples.logp[at] + 0.1f * (float)(row % 10 - 5);
     }
-    ppo__rlhf_against_sampler(b.rlhf, &samples);
+    ppo__rlhf_importance(b.rlhf, &samples);
     for (int i = 0; i < n; i++)
         assert_close(b.rlhf->rows.advantage[i], 2 * fmin(1.5, exp(0.1 * (i % 10 - 5))), 1e-5);
     end(&b);
@@ -457,7 +457,7 @@ static void own_samples_and_rewards_train_as_iterate_does(void **state) {
     ppo_rng      rng = ppo_rng_stream(c.seed, PPO_STREAM_TOKEN, 0);
     how.seed = (uint64_t)ppo_rng_u32(&rng) << 32;
     how.seed |= ppo_rng_u32(&rng);
-    assert_ok(ppo__rlhf_ask(b.rlhf));
+    assert_ok(ppo__rlhf_choose(b.rlhf));
     assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &how, &samples));
     assert_ok(count_good(&samples, reward, NULL));
     assert_ok(ppo_rlhf_update(b.rlhf, &samples, reward, NULL));
@@ -803,7 +803,7 @@ static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
         params[k]->step = 9;
     }
     assert_fails(ppo_rlhf_create(policy, NULL, critic, &prompts, count_good, NULL, &bad, &r),
-                 PPO_ERROR_ARGUMENT, "epochs 0");
+                 PPO_ERROR_ARGUMENT, "epochs is 0");
     for (long allocation = 0, made = 0; !made; allocation++) {
         heap h = {0, 0, allocation, 1};
         for (int k = 0; k < 2; k++) {
@@ -1068,6 +1068,99 @@ static void what_cannot_work_is_refused(void **state) {
     ppo_tokens_free(&prompts), ppo_tokens_free(&empty), ppo_tokens_free(&full), ppo_tokens_free(&foreign);
 }
 
+/* An allocator whose memory is NaN wherever it is read as a float. */
+static void *dirty_heap(void *user, void *ptr, size_t size) {
+    void *block = heap_hook(user, ptr, size);
+    if (!ptr && block) memset(block, 0xff, size);
+    return block;
+}
+
+static void what_memory_held_before_changes_nothing(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++) { /* places, and estimators but k1 in the loss */
+        ppo_rlhf_config c = small_config();
+        float           weight[2];
+        c.kl_place = i / 4, c.kl_estimator = PPO_K1 + i % 4, c.kl_coef = i == 4 ? 0 : 0.5f;
+        c.bootstrap_truncated = 1, c.micro_batch = 3;
+        for (int dirty = 0; dirty < 2; dirty++) {
+            heap h = {0, 0, -1, 0};
+            ppo_set_allocator(dirty ? dirty_heap : heap_hook, &h);
+            bench        b = begin(&c);
+            const float *logits = b.rlhf->batch_rows.ref_logits; /* which creating it has read already */
+            for (int k = 0; logits && k < 3 * (b.rlhf->longest - 1) * VOCAB; k++)
+                assert_true(isfinite(logits[k]));
+            for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
+            weight[dirty] = b.policy->token_embedding->data[7];
+            end(&b);
+            ppo_set_allocator(NULL, NULL);
+            assert_int_equal(h.live, 0);
+        }
+        assert_true(weight[0] == weight[1]);
+    }
+}
+
+static void what_cannot_be_created_is_null(void **state) {
+    (void)state;
+    static const char *const names[] = {""};
+    ppo_gpt                 *policy = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_gpt_config           bad = policy->config;
+    ppo_file                *file = NULL;
+    ppo_rlhf_config          c = small_config();
+    void                    *made[13];
+    for (int i = 0; i < COUNT(made); i++) made[i] = &c;
+    bad.heads = 0;
+    assert_ok(ppo_file_create(&file));
+    assert_true(ppo_tokenizer_characters(NULL, 1, NULL, 0, (ppo_tokenizer **)&made[0]));
+    assert_true(ppo_tokenizer_characters("a", 1, names, 1, (ppo_tokenizer **)&made[1]));
+    assert_true(ppo_tokenizer_train(NULL, 1, 300, NULL, 0, (ppo_tokenizer **)&made[2]));
+    assert_true(ppo_tokenizer_train("a", 1, 1, NULL, 0, (ppo_tokenizer **)&made[3]));
+    assert_true(ppo_tokenizer_get(NULL, (ppo_tokenizer **)&made[4]));
+    assert_true(ppo_tokenizer_load(NULL, (ppo_tokenizer **)&made[5]));
+    assert_true(ppo_gpt_create(&bad, (ppo_gpt **)&made[6]));
+    assert_true(ppo_gpt_copy(NULL, 0, (ppo_gpt **)&made[7]));
+    assert_true(ppo_gpt_get(file, (ppo_gpt **)&made[8]));
+    assert_true(ppo_gpt_load(NULL, (ppo_gpt **)&made[9]));
+    assert_true(ppo_generator_create(NULL, 2, (ppo_generator **)&made[10]));
+    assert_true(ppo_reward_model_create(NULL, 1, 0, 8, (ppo_reward_model **)&made[11]));
+    assert_true(ppo_rlhf_create(NULL, NULL, NULL, NULL, NULL, NULL, &c, (ppo_rlhf **)&made[12]));
+    for (int i = 0; i < COUNT(made); i++)
+        if (made[i]) fail_msg("creator %d left its pointer as it was", i);
+    ppo_file_free(file);
+    ppo_gpt_free(policy);
+}
+
+/* Every setting of both tables is read and written by name, and refused outside of its bounds. */
+static void settings_are_reached_by_name(void **state) {
+    (void)state;
+    ppo_fit_config  fit = ppo_fit_config_default();
+    ppo_rlhf_config rlhf = ppo_rlhf_config_default();
+    for (int k = 0; k < 2; k++) {
+        const ppo_settings *settings = k ? ppo_rlhf_settings() : ppo_fit_settings();
+        void               *config = k ? (void *)&rlhf : (void *)&fit;
+        char                text[64];
+        assert_ok(ppo_settings_check(settings, config));
+        for (int i = 0; i < settings->count; i++) {
+            const ppo_field *f = &settings->field[i];
+            assert_ok(ppo_settings_get(settings, config, f->name, text, sizeof text));
+            assert_ok(ppo_settings_set(settings, config, f->name, text));
+            assert_true(f->help && *f->help);
+        }
+        assert_ok(ppo_settings_check(settings, config));
+        assert_fails(ppo_settings_set(settings, config, "callback", "1"), PPO_ERROR_ARGUMENT, "callback");
+    }
+    ppo_rlhf_config c = ppo_rlhf_config_default();
+    assert_true(memcmp(&c, &rlhf, sizeof c) == 0); /* which the loop wrote as it was */
+    assert_ok(ppo_settings_set_all(ppo_rlhf_settings(), &c,
+                                   "top-k=7 clip-low=0.1 kl-estimator=exact "
+                                   "kl-place=loss advantage=leave-one-out samples=4"));
+    assert_true(c.sampling.top_k == 7 && c.objective.clip_low == 0.1f && c.kl_estimator == PPO_KL_EXACT &&
+                c.kl_place == PPO_KL_IN_LOSS && c.advantage == PPO_ADVANTAGE_LEAVE_ONE_OUT && c.samples == 4);
+    assert_fails(ppo_settings_set(ppo_rlhf_settings(), &c, "kl-estimator", "0"), PPO_ERROR_ARGUMENT,
+                 "none of k1|k2|k3|exact");
+    assert_fails(ppo_settings_set(ppo_rlhf_settings(), &c, "prompts", "0"), PPO_ERROR_ARGUMENT,
+                 "prompts is 0, outside 1 to 2147483647");
+}
+
 static void settings_that_cannot_work_are_refused_by_name(void **state) {
     (void)state;
     ppo_gpt   *policy = small_gpt(VOCAB, CONTEXT, 1);
@@ -1081,13 +1174,13 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.prompts = 0, words = "prompts is 0";
             break;
         case 1:
-            c.samples = 0, words = "samples 0";
+            c.samples = 0, words = "samples is 0";
             break;
         case 2:
-            c.slots = 0, words = "slots 0";
+            c.slots = 0, words = "slots is 0";
             break;
         case 3:
-            c.epochs = 0, words = "epochs 0";
+            c.epochs = 0, words = "epochs is 0";
             break;
         case 4:
             c.sampling.greedy = 1, words = "greedy";
@@ -1096,7 +1189,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.minibatch_size = 0, words = "minibatch_size is 0";
             break;
         case 6:
-            c.micro_batch = -1, words = "micro_batch -1";
+            c.micro_batch = -1, words = "micro_batch is -1";
             break;
         case 7:
             c.learning_rate = -1, words = "learning_rate is -1";
@@ -1108,16 +1201,16 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.gae_lambda = NAN, words = "gae_lambda is nan";
             break;
         case 10:
-            c.advantage = 4, words = "advantage 4";
+            c.advantage = 4, words = "advantage is 4";
             break;
         case 11:
             c.advantage = PPO_ADVANTAGE_GROUP, words = "samples is 1";
             break;
         case 12:
-            c.kl_estimator = 0, words = "estimator 0";
+            c.kl_estimator = 0, words = "kl_estimator is 0";
             break;
         case 13:
-            c.kl_place = 2, words = "place 2";
+            c.kl_place = 2, words = "kl_place is 2";
             break;
         case 14:
             c.kl_target = 1, c.kl_horizon = 7, words = "kl_horizon is 7|8 sequences";
@@ -1150,7 +1243,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.iterations = -1, words = "iterations is -1";
             break;
         case 24:
-            c.learning_rate_schedule = PPO_CUSTOM, c.iterations = 5, words = "no schedule";
+            c.learning_rate_schedule = PPO_CUSTOM, c.iterations = 5, words = "learning_rate_schedule is 3";
             break;
         case 25:
             c.reference_every = -1, words = "reference_every is -1";
@@ -1325,7 +1418,7 @@ int main(void) {
         cmocka_unit_test(gradients_add_up_over_micro_batches),
         cmocka_unit_test(the_same_seed_gives_the_same_bits_whatever_the_slots),
         cmocka_unit_test(penalties_clips_and_the_end_of_a_sequence_count_as_they_say),
-        cmocka_unit_test(a_sequence_that_was_cut_off_may_go_on_in_the_critics_mind),
+        cmocka_unit_test(truncated_sequences_are_bootstrapped_on_request),
         cmocka_unit_test(samples_of_another_policy_count_by_their_ratio_up_to_the_cap),
         cmocka_unit_test(own_samples_and_rewards_train_as_iterate_does),
         cmocka_unit_test(the_reference_follows_when_asked_and_the_coefficient_adapts),
@@ -1347,7 +1440,10 @@ int main(void) {
         cmocka_unit_test(a_reward_of_best_of_n_that_is_none_is_told),
         cmocka_unit_test(samples_that_are_all_the_same_are_no_failure),
         cmocka_unit_test(what_cannot_work_is_refused),
+        cmocka_unit_test(what_cannot_be_created_is_null),
+        cmocka_unit_test(settings_are_reached_by_name),
         cmocka_unit_test(settings_that_cannot_work_are_refused_by_name),
+        cmocka_unit_test_teardown(what_memory_held_before_changes_nothing, restore_allocator),
         cmocka_unit_test_teardown(an_iteration_after_the_first_allocates_nothing, restore_allocator),
         cmocka_unit_test_teardown(many_samples_allocate_nothing_after_the_first_iteration, restore_allocator),
         cmocka_unit_test_teardown(a_longer_prompt_that_comes_later_allocates_nothing, restore_allocator),

@@ -525,13 +525,13 @@ static void room_that_is_too_small_is_refused_with_both_numbers(void **state) {
     }
 }
 
-static void tokens_outside_of_the_vocabulary_are_named_with_their_place(void **state) {
+static void tokens_outside_of_the_vocabulary_are_named_with_their_position(void **state) {
     (void)state;
     ppo_tokenizer *tok = characters_of("ab");
     const int      above[] = {0, 1, 5, 0}, below[] = {-1};
     char           text[40];
-    assert_fails(ppo_decode(tok, above, 4, text, 40, NULL), PPO_ERROR_ARGUMENT, "token 5 |place 2 |0 .. 4");
-    assert_fails(ppo_decode(tok, below, 1, NULL, 0, NULL), PPO_ERROR_ARGUMENT, "token -1 |place 0 |0 .. 4");
+    assert_fails(ppo_decode(tok, above, 4, text, 40, NULL), PPO_ERROR_ARGUMENT, "token 5 |position 2 |0 .. 4");
+    assert_fails(ppo_decode(tok, below, 1, NULL, 0, NULL), PPO_ERROR_ARGUMENT, "token -1 |position 0 |0 .. 4");
     ppo_tokenizer_free(tok);
 }
 
@@ -649,7 +649,7 @@ static void a_tokenizer_travels_in_the_file_of_another_thing(void **state) {
     assert_fails(ppo_tokenizer_get(file, &read), PPO_ERROR_FILE, "there is no text \"tokenizer\"");
     assert_ok(ppo_file_add(file, "weight", PPO_F32, &two, 1, weight));
     assert_ok(ppo_tokenizer_put(tok, file));
-    assert_fails(ppo_tokenizer_put(tok, file), PPO_ERROR_ARGUMENT, "there already");
+    assert_fails(ppo_tokenizer_put(tok, file), PPO_ERROR_ARGUMENT, "exists already");
     assert_ok(ppo_tokenizer_get(file, &read)); /* before it was written */
     ppo_tokenizer_free(read);
     assert_ok(ppo_file_write(file, PATH));
@@ -935,7 +935,7 @@ int main(void) {
         TEST(no_text_becomes_a_special_token),
         TEST(names_that_cannot_be_are_refused),
         TEST(room_that_is_too_small_is_refused_with_both_numbers),
-        TEST(tokens_outside_of_the_vocabulary_are_named_with_their_place),
+        TEST(tokens_outside_of_the_vocabulary_are_named_with_their_position),
         TEST(a_vocabulary_that_cannot_be_is_refused),
         TEST(null_is_refused_or_empty),
         TEST(what_was_saved_is_loaded_as_it_was),

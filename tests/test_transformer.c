@@ -191,7 +191,7 @@ static ppo_tensor *build_pairwise(ppo_tape *on, ppo_tensor *const *in, void *use
 
 /* Sequences of 1, 0, 3 and 2 tokens behind their prompts */
 static int        sum_start[5] = {0, 3, 4, 8, 11}, sum_prompt[4] = {2, 0, 0, 0}, sum_token[11];
-static ppo_tokens sum_tokens = {4, sum_start, sum_prompt, sum_token};
+static ppo_tokens sum_tokens = {4, sum_start, sum_prompt, sum_token, NULL};
 
 static ppo_tensor *build_sequence_sum(ppo_tape *on, ppo_tensor *const *in, void *user) {
     (void)user;
@@ -466,13 +466,11 @@ static void a_sequence_that_found_no_memory_leaves_the_others_and_may_come_again
         failed = 0;
         ppo_set_allocator(heap_hook, &h);
         for (int s = 0; s < 12; s++) {
+            ppo_tokens before = tokens;
             ppo_status status = ppo_tokens_add(&tokens, text + s, 5 + 3 * s, s);
             if (status) {
                 assert_int_equal(status, PPO_ERROR_MEMORY);
-                assert_int_equal(tokens.count, s);
-                assert_int_equal(stbds_arrlen(tokens.token), s ? tokens.start[s] : 0);
-                assert_int_equal(stbds_arrlen(tokens.prompt), s);
-                assert_true(stbds_arrlen(tokens.start) == (tokens.start ? s + 1 : 0));
+                assert_memory_equal(&tokens, &before, sizeof tokens);
                 failed = 1;
                 assert_ok(ppo_tokens_add(&tokens, text + s, 5 + 3 * s, s));
             }
@@ -485,7 +483,7 @@ static void a_sequence_that_found_no_memory_leaves_the_others_and_may_come_again
         ppo_tokens_free(&tokens);
         ppo_set_allocator(NULL, NULL);
         assert_int_equal(h.live, 0);
-        assert_true(failed || k > 5);
+        assert_true(failed || k > 2);
     }
 }
 
@@ -510,10 +508,33 @@ static void a_sequence_of_the_set_itself_may_be_added_to_it(void **state) {
     ppo_tokens_free(&p);
 }
 
+/* The arrays lie in the middle of others, which must not change either. */
+static void arrays_of_your_own_are_neither_changed_nor_freed(void **state) {
+    (void)state;
+    int        start[48], token[48];
+    const int  one = 1;
+    ppo_tokens own;
+    for (int i = 0; i < 48; i++) start[i] = token[i] = 100 + i;
+    memset(&own, 0, sizeof own);
+    own.count = 2, own.start = start + 20, own.token = token + 20;
+    own.start[0] = 0, own.start[1] = 3, own.start[2] = 5;
+    ppo_tokens_clear(&own);
+    ppo_tokens_free(&own);
+    assert_fails(ppo_tokens_add(&own, &one, 1, 1), PPO_ERROR_ARGUMENT, "not the library's");
+    assert_fails(ppo_tokens_add_from(&own, &own, 0), PPO_ERROR_ARGUMENT, "not the library's");
+    assert_true(own.count == 2 && own.start == start + 20 && own.token == token + 20 && !own.prompt);
+    for (int i = 0; i < 48; i++) {
+        assert_int_equal(token[i], 100 + i);
+        assert_int_equal(start[i], i == 20 ? 0 : i == 21 ? 3 : i == 22 ? 5 : 100 + i);
+    }
+    ppo_tokens_clear(NULL);
+    ppo_tokens_free(NULL);
+}
+
 static void a_sequence_of_others_is_added_as_it_is_there(void **state) {
     (void)state;
     int        text[] = {1, 2, 3, 4, 5, 6}, start[] = {0, 2, 5, 6}, prompt[] = {1, 3, 0};
-    ppo_tokens from = {3, start, prompt, text}, to = {0};
+    ppo_tokens from = {3, start, prompt, text, NULL}, to = {0};
     assert_ok(ppo_tokens_add_from(&to, &from, 1));
     assert_ok(ppo_tokens_add_from(&to, &from, 2));
     from.prompt = NULL;
@@ -635,7 +656,7 @@ static void impossible_models_are_refused_with_the_reason(void **state) {
                {offsetof(ppo_gpt_config, context), 1, "context|1"},
                {offsetof(ppo_gpt_config, layers), 0, "layers|0"},
                {offsetof(ppo_gpt_config, layers), 65, "layers|65|64"},
-               {offsetof(ppo_gpt_config, heads), 0, "0 heads"},
+               {offsetof(ppo_gpt_config, heads), 0, "heads is 0"},
                {offsetof(ppo_gpt_config, heads), 5, "12|5 heads"},
                {offsetof(ppo_gpt_config, heads), -3, "-3"},
                {offsetof(ppo_gpt_config, width), 13, "13|3 heads"},
@@ -775,7 +796,7 @@ static void the_model_refuses_tokens_that_it_cannot_take_and_says_where(void **s
     ppo_gpt_config c = small_config();
     ppo_gpt       *gpt = random_gpt(c, 0.3f), *plain;
     int            text[12] = {1, 2, 3, 4, 5, 11, -1}, start[4] = {0, 2, 4, 6}, prompt[3] = {2, 2, 2};
-    ppo_tokens     tokens = {3, start, NULL, text}, nothing = {0};
+    ppo_tokens     tokens = {3, start, NULL, text, NULL}, nothing = {0};
     ppo_tape_reset(tape);
     assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "token 11|sequence 2, position 1|0 .. 10");
     text[5] = 0, start[3] = 7;
@@ -794,7 +815,7 @@ static void the_model_refuses_tokens_that_it_cannot_take_and_says_where(void **s
     assert_refused(ppo_gpt_response(tape, NULL, &tokens, 1, PPO_POLICY).logp, "ppo_gpt_forward|NULL");
 
     start[0] = 0, start[1] = 2, start[2] = 4, start[3] = 6, tokens.prompt = prompt;
-    assert_refused(ppo_gpt_response(tape, gpt, &tokens, 1, PPO_POLICY | PPO_VALUE).logp, "no token behind");
+    assert_refused(ppo_gpt_response(tape, gpt, &tokens, 1, PPO_POLICY | PPO_VALUE).logp, "no token after");
     prompt[1] = 1;
     assert_refused(ppo_gpt_response(tape, gpt, &tokens, 0, PPO_POLICY).logp, "temperature is 0");
     assert_refused(ppo_gpt_logits(tape, gpt, ppo_tape_constant(tape, (const float[5]){0}, 1, 5)),
@@ -815,7 +836,7 @@ static void the_model_refuses_tokens_that_it_cannot_take_and_says_where(void **s
     ppo_gpt_free(gpt);
 }
 
-static void a_response_needs_a_part_and_rows_need_tokens(void **state) {
+static void a_response_needs_an_output_and_rows_need_tokens(void **state) {
     (void)state;
     ppo_gpt     *gpt = random_gpt(small_config(), 0.3f);
     ppo_tokens   tokens = {0};
@@ -825,9 +846,12 @@ static void a_response_needs_a_part_and_rows_need_tokens(void **state) {
     ppo_tape_reset(tape);
     out = ppo_gpt_response(tape, gpt, &tokens, 1, 0);
     assert_true(!out.logp && !out.entropy && !out.logits && !out.value);
-    assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT, "ppo_gpt_response|part");
+    assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT, "ppo_gpt_response|no output of 0");
     ppo_tape_reset(tape);
     assert_int_equal(ppo_response_row(NULL, 3), 0);
+    assert_int_equal(ppo_response_row(&tokens, -1), 0);
+    assert_int_equal(ppo_response_row(&tokens, tokens.count + 1), ppo_response_row(&tokens, tokens.count));
+    assert_int_equal(ppo_response_row(&tokens, INT_MAX), ppo_response_row(&tokens, tokens.count));
     ppo_tokens_free(&tokens);
     ppo_gpt_free(gpt);
 }
@@ -1213,6 +1237,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_sequence_that_found_no_memory_leaves_the_others_and_may_come_again,
                                   restore_allocator),
         cmocka_unit_test(a_sequence_of_the_set_itself_may_be_added_to_it),
+        cmocka_unit_test(arrays_of_your_own_are_neither_changed_nor_freed),
         cmocka_unit_test(a_sequence_of_others_is_added_as_it_is_there),
         cmocka_unit_test(a_config_has_defaults_for_all_but_the_vocabulary),
         cmocka_unit_test_teardown(a_models_parameters_are_laid_out_at_once, restore_allocator),
@@ -1223,7 +1248,7 @@ int main(void) {
         cmocka_unit_test(operations_refuse_operands_that_do_not_fit_and_name_themselves),
         cmocka_unit_test(a_nan_among_logits_is_not_hidden_by_their_kl),
         cmocka_unit_test(the_model_refuses_tokens_that_it_cannot_take_and_says_where),
-        cmocka_unit_test(a_response_needs_a_part_and_rows_need_tokens),
+        cmocka_unit_test(a_response_needs_an_output_and_rows_need_tokens),
         cmocka_unit_test(a_response_has_a_row_for_each_token_behind_the_prompts),
         cmocka_unit_test_teardown(after_one_round_of_a_shape_nothing_is_allocated, restore_allocator),
         cmocka_unit_test(a_model_that_is_saved_and_loaded_has_the_same_bits),
