@@ -127,10 +127,18 @@ cat >$work/cuda_implement.cu <<'END'
 #include "ppo_cuda.cuh"
 END
 
-for order in first last; do # the same in one file, with ppo.h after stb_ds and before it
+cat >$work/names.c <<'END' # functions that are called as in stb_ds.h
+#define PPO_IMPLEMENTATION
+#include "ppo.h"
+static int arrlen(int x) { return x + 1; }
+static int hmput(int x) { return x + 2; }
+int main(void) { return arrlen(1) + hmput(1) != 5; }
+END
+
+for order in first last; do # the same in one file, with ppo.h after stb_ds and before it: then only the long names
     {
         [ $order = last ] && printf '#define PPO_IMPLEMENTATION\n#include "ppo.h"\n'
-        cat $work/stb_ds.c
+        sed "$([ $order = last ] && echo 's/ arr\([pf]\)/ stbds_arr\1/')" $work/stb_ds.c
         [ $order = first ] && printf '#define PPO_IMPLEMENTATION\n'
         cat $work/stb_main.c
     } >$work/stb_$order.c
@@ -266,6 +274,7 @@ check one_implementation_one_user link_and_run main.c
 check two_static_copies build_and_run "$cc" -O0 static_main.c static.c
 check stb_ds_in_another_file link_and_run stb_main.c stb_ds.c
 check stb_ds_before_ppo_in_one_file build_and_run "$cc" -O0 stb_first.c
+check names_of_stb_ds_are_the_users build_and_run "$cc" "-O0 -Wall -Wextra" names.c
 check stb_ds_after_ppo_in_one_file build_and_run "$cc" -O0 stb_last.c
 
 mixed_languages() {
