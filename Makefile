@@ -86,7 +86,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh $(CUDA) $(PLAIN) $(ASAN) \
-	    $(TSAN) $(LUNAR_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh
+	    $(TSAN) $(LUNAR_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh tests/install.sh tests/systems.sh
 
 test-long: $(EXAMPLES) $(ASAN) build/plain/test_math ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats
 	@sh tests/seeds.sh
@@ -129,6 +129,9 @@ build/asan/test_cuda%: tests/test_cuda%.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Make
 
 BENCHES := cartpole pendulum language arithmetic scaling flags profile
 
+compile-time: build/stb_ds.found ## measures how long gcc -O2 takes for each combination of the switches
+	@sh bench/compile_time.sh
+
 bench: $(BENCHES:%=build/bench-%) build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
 	-@$(MAKE) --no-print-directory -s build/bench-rltools >build/rltools.log 2>&1
 	@for b in $(BENCHES); do build/bench-$$b || exit 1; echo; done
@@ -152,8 +155,10 @@ build/flags-%: bench/flags.c bench/measure.h bench/workloads.h $(HEADERS) Makefi
 # With its lines, which addr2line finds by the addresses of the file; of DWARF 5 version 2.40 tells some wrongly.
 build/bench-profile: override CFLAGS += -gdwarf-4 -no-pie
 
+# Those that measure the library's functions contain it; the others link it.
+$(patsubst bench/%.c,build/bench-%,$(shell grep -L 'define PPO_IMPLEMENTATION' bench/*.c)): build/ppo.o
 build/bench-%: bench/%.c bench/measure.h bench/workloads.h $(HEADERS) Makefile | build/stb_ds.found
-	$(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS) -ldl
+	$(CC) $(CFLAGS) -I. $< $(filter %.o,$^) -o $@ $(LDLIBS) -ldl
 
 # --- CUDA: programs for a GPU, which may be carried to another machine with build/cuda/ ----------------------------
 
@@ -227,6 +232,81 @@ $(CUDA_CHECKED):
 cuda-bench: ## measures CUDA on a GPU (PPO_BENCH_PYTHON: a Python with the peers); ARGS=--quick for a smaller one
 	@$(call on_gpu,measured) build/cuda/bench $(ARGS)
 
+# --- installing ----------------------------------------------------------------------------------------------------
+
+PREFIX  ?= /usr/local
+VERSION := $(or $(shell sed -n 's/^\#define PPO_VERSION  *"\(.*\)".*/\1/p' ppo.h),0.1.0)
+INSTALL  = $(DESTDIR)$(PREFIX)
+DIST     = build/ppo-$(VERSION)
+
+# The environments are examples and not installed: `make dist` copies them. Files that do not depend on the processor
+# belong into share/, where pkg-config and CMake find them, too.
+define PPO_PC
+prefix=$(PREFIX)
+
+Name: ppo
+Description: Proximal Policy Optimization in one C header
+Version: $(VERSION)
+Cflags: -I$${prefix}/include -pthread
+Libs: -pthread -lm
+endef
+
+define PPO_CMAKE
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+if(NOT TARGET ppo::ppo)
+    get_filename_component(ppo_prefix "$${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+    add_library(ppo::ppo INTERFACE IMPORTED)
+    set_target_properties(ppo::ppo PROPERTIES
+        INTERFACE_INCLUDE_DIRECTORIES "$${ppo_prefix}/include"
+        INTERFACE_LINK_LIBRARIES "Threads::Threads;$$<$$<NOT:$$<PLATFORM_ID:Windows>>:m>")
+endif()
+endef
+
+define PPO_CMAKE_VERSION
+set(PACKAGE_VERSION $(VERSION))
+if(NOT PACKAGE_FIND_VERSION VERSION_GREATER PACKAGE_VERSION)
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+if(PACKAGE_FIND_VERSION VERSION_EQUAL PACKAGE_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+endef
+
+define PPO_README
+ppo.h $(VERSION) - Proximal Policy Optimization in one C header
+
+Copy this folder into your project. ppo.c is the implementation: compile it once, with -O2. All other files include
+ppo.h for its declarations:
+
+    cc -O2 -c ppo.c
+    cc -O2 app.c ppo.o -lm -pthread
+
+The manual is at the top of ppo.h. envs/ holds example environments. ppo_cuda.cuh is for programs that nvcc compiles.
+stb_ds.h, which ppo.h needs, is a library of its own, with its license at its end.
+endef
+export PPO_PC PPO_CMAKE PPO_CMAKE_VERSION PPO_README
+
+install: ## installs the headers, for pkg-config and CMake, too, under PREFIX=/usr/local (DESTDIR=... for packages)
+	install -d "$(INSTALL)/include" "$(INSTALL)/share/pkgconfig" "$(INSTALL)/share/cmake/ppo"
+	install -m 644 ppo.h ppo_cuda.cuh "$(INSTALL)/include"
+	@echo "$$PPO_PC" >"$(INSTALL)/share/pkgconfig/ppo.pc"
+	@echo "$$PPO_CMAKE" >"$(INSTALL)/share/cmake/ppo/ppoConfig.cmake"
+	@echo "$$PPO_CMAKE_VERSION" >"$(INSTALL)/share/cmake/ppo/ppoConfigVersion.cmake"
+
+uninstall: ## removes what `make install` with the same PREFIX has installed
+	rm -f "$(INSTALL)/include/ppo.h" "$(INSTALL)/include/ppo_cuda.cuh" "$(INSTALL)/share/pkgconfig/ppo.pc"
+	rm -rf "$(INSTALL)/share/cmake/ppo"
+
+dist: ## makes the folder build/ppo-VERSION/, to be copied into a project
+	@rm -rf $(DIST); mkdir -p $(DIST)
+	cp ppo.h ppo_cuda.cuh examples/ppo.c LICENSE $(DIST)
+	cp -r examples/envs $(DIST)
+	@stb=$$($(CC) -I. -M examples/ppo.c 2>/dev/null | tr ' ' '\n' | grep -m1 'stb_ds\.h$$') && cp "$$stb" $(DIST) || \
+	    echo "note: stb_ds.h is not included, there is none on this machine"
+	@echo "$$PPO_README" >$(DIST)/README
+	@echo $(DIST)
+
 # --- what must be on the machine ----------------------------------------------------------------------------------
 
 # $(call require,headers to try,library,apt's package,dnf's,pacman's,a remark,compiler if not CC): looks once, and
@@ -276,7 +356,10 @@ clean: ## removes build/
 	rm -rf build
 
 help: ## prints this
-	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' Makefile | awk -F' - ' '{ printf "make %-11s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' Makefile | awk -F' - ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-.PHONY: all run plot rlhf words overopt lunarlander test test-all test-long test-programs bench try-flags-native \
+systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
+	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
+
+.PHONY: all run plot rlhf words overopt lunarlander test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help

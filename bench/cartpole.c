@@ -4,7 +4,6 @@
    tanh networks, one thread. Speed is environment steps per second of training, collecting included. The two take
    turns, so that a machine that slows down does so for both, and the ratio is the median of the pairs. */
 #define _POSIX_C_SOURCE 200809L
-#define PPO_IMPLEMENTATION
 #include "ppo.h"
 
 #include "workloads.h"

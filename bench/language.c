@@ -5,7 +5,6 @@
    128 tokens. Sampling: 1, 16 and 64 sequences, from 1 token to 128, with a key/value cache; here up to 16 side by
    side. The two sides take turns; a ratio is the median of the pairs. */
 #define _POSIX_C_SOURCE 200809L
-#define PPO_IMPLEMENTATION
 #include "ppo.h"
 
 #include "workloads.h"

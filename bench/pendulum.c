@@ -4,7 +4,6 @@
    observations normalized, one thread on both sides. The two take turns; a ratio is the median of the pairs. Then the
    mean return of 100 episodes of what each has learned. */
 #define _POSIX_C_SOURCE 200809L
-#define PPO_IMPLEMENTATION
 #include "ppo.h"
 
 #include "workloads.h"

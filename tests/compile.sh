@@ -1,5 +1,5 @@
 #!/bin/sh
-# compile.sh - ppo.h must fit into other people's builds: any of their compilers, their strictest warnings, one or many
+# compile.sh - ppo.h in other people's builds: their compilers with the strictest warnings, any switches, one or several
 # source files, with or without a stb_ds of their own. Reports in TAP; the logs are in build/compile/.
 set -u
 cd "$(dirname "$0")/.."
@@ -8,7 +8,7 @@ rm -rf $work
 mkdir -p $work
 cc=${CC:-cc}
 jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-strict='-O2 -Wall -Wextra -Wpedantic -Werror'
+strict='-Wall -Wextra -Wpedantic -Werror'
 picky='-fsyntax-only -Wall -Wextra -Wpedantic -Wconversion -Wshadow'
 started=0
 
@@ -52,7 +52,7 @@ cat >$work/static.c <<'END'
 int static_copy(void);
 int static_copy(void) { return ppo_discrete(2).n; }
 END
-cat >$work/train.h <<'END' # a short training, which every kind of build must survive
+cat >$work/train.h <<'END' # a short training
 #include "examples/envs/cartpole.h"
 static int short_training(void) {
     ppo_env    env  = cartpole_env();
@@ -144,10 +144,26 @@ for order in first last; do # the same in one file, with ppo.h after stb_ds and 
     } >$work/stb_$order.c
 done
 
+cat >$work/foundation.c <<'END' # for programs without control, which have no training
+#include "ppo.h"
+int main(void) {
+    ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
+    float   x[3] = {ppo_rng_normal(&rng), 1, 2};
+    return ppo_whiten(x, NULL, 3, 1) != PPO_OK;
+}
+END
+
 # --- the header in every language and with every switch ----------------------------------------------------------
 
-# translate COMPILER FLAGS FILE - one file, no word from the compiler
+# translate COMPILER FLAGS FILE - one file, without a warning
 translate() { $1 $2 -I. -I$work -c "$work/$3" -o "$work/$name.o"; }
+
+# accept COMPILER FLAGS FILE... - the same without output of code, which is much faster
+accept() {
+    compiler=$1 flags=$2
+    shift 2
+    for file in "$@"; do $compiler $flags $strict -fsyntax-only -I. -I$work "$work/$file"; done
+}
 
 # build_and_run COMPILER FLAGS FILE... - one program from the files, which must then work
 build_and_run() {
@@ -158,22 +174,45 @@ build_and_run() {
     $work/$name.program
 }
 
+# link_and_run FILE... - the same with the library of above
+link_and_run() {
+    sources=
+    for file in "$@"; do sources="$sources $work/$file"; done
+    $cc -O0 -I. -I$work $sources $library -o $work/$name.program -lm
+    $work/$name.program
+}
+
+# The object that most programs below are linked with. Only the optimizer finds some of gcc's warnings.
+check implementation translate "$cc" "-std=c99 -O2 $strict" implement.c
+wait
+library=$work/implementation.o
+
+combinations= # of the switches: without_control_reports, for example, is -DPPO_NO_CONTROL -DPPO_NO_REPORTS
+for c in '' _control; do for l in '' _language; do for r in '' _reports; do combinations="$combinations without$c$l$r"; done; done; done
+switches_of() { echo "${1#without}" | tr a-z A-Z | sed 's/_/ -DPPO_NO_/g'; }
+
+files="declare.c implement.c static.c cuda_declare.c"
 for compiler in gcc clang; do
     if have $compiler; then
-        for file in declare implement static cuda_declare; do
-            check ${compiler}_c99_${file} translate $compiler "-std=c99 $strict" $file.c
-        done
+        check ${compiler}_c99 accept $compiler -std=c99 $files
         check ${compiler}_O0 build_and_run $compiler "-std=c99 -O0" whole.c
-        check ${compiler}_O3_native build_and_run $compiler "-O3 -march=native" whole.c
+        for c in $combinations; do
+            [ $c = without ] || check ${compiler}_c99_$c accept $compiler "-std=c99 $(switches_of $c)" implement.c foundation.c
+        done
     else
         skip ${compiler}_c99 "$compiler is not installed"
     fi
 done
+have gcc && check gcc_O3_native build_and_run gcc "-O3 -march=native" whole.c
+have clang && check clang_O1_native build_and_run clang "-O1 -march=native" whole.c
 for compiler in g++ clang++; do
     cxx=$(echo $compiler | sed 's/+/x/g')
     if have $compiler; then
-        for file in declare implement static cuda_declare; do
-            check ${cxx}_17_${file} translate $compiler "-x c++ -std=c++17 $strict" $file.c
+        check ${cxx}_17 accept $compiler "-x c++ -std=c++17" $files
+        check ${cxx}_20 accept $compiler "-x c++ -std=c++20" implement.c
+        check ${cxx}_23 accept $compiler "-x c++ -std=c++2b" implement.c
+        for c in $combinations; do
+            [ $c = without ] || check ${cxx}_17_$c accept $compiler "-x c++ -std=c++17 $(switches_of $c)" implement.c foundation.c
         done
     else
         skip ${cxx}_17 "$compiler is not installed"
@@ -181,8 +220,10 @@ for compiler in g++ clang++; do
 done
 
 for switch in PPO_NO_THREADS PPO_NO_SIMD; do
-    check $(echo $switch | tr A-Z a-z) build_and_run "$cc" "-std=c99 $strict -D$switch" whole.c
+    check $(echo $switch | tr A-Z a-z) build_and_run "$cc" "-std=c99 -O1 $strict -D$switch" whole.c
 done
+check two_files_without_control_language_reports build_and_run "$cc" "-O0 $(switches_of _control_language_reports)" \
+    foundation.c implement.c
 
 renamed() {
     mkdir $work/renamed
@@ -190,7 +231,7 @@ renamed() {
     [ ! -f stb_ds.h ] || cp stb_ds.h $work/renamed
     printf '#define PPO_FILE_NAME "policy.h"\n#define PPO_IMPLEMENTATION\n#include "policy.h"\nint main(void) { return 0; }\n' \
         >$work/renamed/main.c
-    $cc -std=c99 $strict $work/renamed/main.c -o $work/renamed/main -lm
+    $cc -std=c99 -O0 $strict $work/renamed/main.c -o $work/renamed/main -lm
     $work/renamed/main
 }
 check ppo_file_name renamed
@@ -206,7 +247,7 @@ int main() {
 END
 # A file of C and one that nvcc compiles make one program.
 cuda_two_files() {
-    $cc -std=c99 $strict -I. -c $work/cuda_declare.c -o $work/cuda_declare.o
+    $cc -std=c99 -O2 $strict -I. -c $work/cuda_declare.c -o $work/cuda_declare.o
     "$nvcc" $nvcc_flags -I. -c $work/cuda_implement.cu -o $work/cuda_implement.o
     "$nvcc" $work/cuda_declare.o $work/cuda_implement.o -o $work/$name.program -lcublas
 }
@@ -229,17 +270,16 @@ fi
 
 # --- several files of one program ---------------------------------------------------------------------------------
 
-check one_implementation_one_user build_and_run "$cc" -O1 main.c implement.c
-check two_static_copies build_and_run "$cc" -O1 static_main.c static.c
-check stb_ds_in_another_file build_and_run "$cc" -O1 stb_main.c implement.c stb_ds.c
-check stb_ds_before_ppo_in_one_file build_and_run "$cc" -O1 stb_first.c
-check names_of_stb_ds_are_the_users build_and_run "$cc" "-O1 -Wall -Wextra" names.c
-check stb_ds_after_ppo_in_one_file build_and_run "$cc" -O1 stb_last.c
+check one_implementation_one_user link_and_run main.c
+check two_static_copies build_and_run "$cc" -O0 static_main.c static.c
+check stb_ds_in_another_file link_and_run stb_main.c stb_ds.c
+check stb_ds_before_ppo_in_one_file build_and_run "$cc" -O0 stb_first.c
+check names_of_stb_ds_are_the_users build_and_run "$cc" "-O0 -Wall -Wextra" names.c
+check stb_ds_after_ppo_in_one_file build_and_run "$cc" -O0 stb_last.c
 
 mixed_languages() {
-    $cc -O2 -I. -c $work/implement.c -o $work/mixed.o
     g++ -std=c++17 -I. -x c++ -c $work/main.c -o $work/mixed_main.o
-    g++ $work/mixed_main.o $work/mixed.o -o $work/mixed -lm
+    g++ $work/mixed_main.o $library -o $work/mixed -lm
     $work/mixed
 }
 if have g++; then check c_implementation_cxx_user mixed_languages; else skip c_implementation_cxx_user "g++ is not installed"; fi
@@ -248,7 +288,7 @@ if have g++; then check c_implementation_cxx_user mixed_languages; else skip c_i
 
 stb_ds=$(for h in '"stb_ds.h"' '<stb/stb_ds.h>' '<stb_ds.h>'; do printf '#include %s\n' "$h" | $cc -I. -M -x c - 2>/dev/null; done |
     tr ' ' '\n' | grep -m1 'stb_ds\.h$')
-no_word_of_stb_ds() { # COMPILER FOLDER
+no_warning_in_stb_ds() { # COMPILER FOLDER
     mkdir -p $work/$name/stb
     cp ppo.h $work/$name
     cp "$stb_ds" $work/$name/"$2"
@@ -257,8 +297,8 @@ no_word_of_stb_ds() { # COMPILER FOLDER
 }
 for compiler in gcc clang; do
     if have $compiler; then
-        check ${compiler}_quiet_about_stb_ds_beside no_word_of_stb_ds $compiler .
-        check ${compiler}_quiet_about_stb_ds_in_a_folder no_word_of_stb_ds $compiler stb
+        check ${compiler}_quiet_about_stb_ds_beside no_warning_in_stb_ds $compiler .
+        check ${compiler}_quiet_about_stb_ds_in_a_folder no_warning_in_stb_ds $compiler stb
     fi
 done
 
@@ -292,7 +332,7 @@ check readme_cartpole_is_the_file excerpt_of_file examples/envs/cartpole.h
 readme_program() { # TAG
     block "$1" >$work/$name.c
     test -s $work/$name.c
-    $cc -std=c99 $strict -I. -Iexamples $work/$name.c -o $work/$name.program -lm
+    $cc -std=c99 -O2 $strict -I. -Iexamples -DPPO__IMPLEMENTED $work/$name.c $library -o $work/$name.program -lm
     (cd $work && ./$name.program) # some write files
 }
 for tag in $(sed -n 's/^<!-- \(program-[a-z-]*\) -->$/\1/p' README.md); do

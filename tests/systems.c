@@ -53,7 +53,8 @@ static int write_files(const char *folder, int steps, double minimum) {
     ppo_trainer *trainer = NULL;
     cfg.total_steps = steps;
     cfg.normalize_obs = 1;
-    cfg.threads = 2;
+    cfg.threads = ppo_set_threads(2) == PPO_OK ? 2 : 1; /* where the system has threads */
+    must(ppo_set_threads(1));
     must(ppo_agent_create(&env, &cfg, &agent));
     must(ppo_trainer_create(&env, &cfg, agent, &trainer));
     while (!ppo_trainer_done(trainer)) must(ppo_trainer_iterate(trainer, NULL));
