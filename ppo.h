@@ -2430,7 +2430,7 @@ static void ppo__pool_free(ppo__pool *pool) {
     if (pool && pool->process == ppo__process_id()) {
         PPO__ATOMIC_STORE(pool->quit, 1);
         ppo__event_happens(&pool->events[0]);
-        while (pool->started) PPO__THREAD_JOIN(pool->threads[--pool->started]);
+        for (int k = 0; k < pool->started; ++k) PPO__THREAD_JOIN(pool->threads[k]);
         for (int k = 0; k < 2; ++k) {
             PPO__LOCK_FREE(&pool->events[k].lock);
             PPO__SIGNAL_FREE(&pool->events[k].signal);
