@@ -4611,17 +4611,23 @@ PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x) {
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, NULL, 0));
 }
 
-static ppo_status ppo__pick_forward(ppo_node *node) {
-    const int *index = *(const int *const *)node->args;
-    int        cols = node->in[0]->cols;
-    for (int i = 0; i < node->in[0]->rows; ++i) {
-        if (index[i] < 0 || index[i] >= cols) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "pick: index %d of row %d is outside 0 .. %d", index[i], i,
-                            cols - 1);
-        }
-        node->out[0]->data[i] = node->in[0]->data[ppo__at(i, cols) + index[i]];
+static ppo_status ppo__check_index(const char *op, const int *index, int n, int limit) {
+    for (int i = 0; i < n; ++i) {
+        if (index[i] >= 0 && index[i] < limit) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: index %d of row %d is outside 0 .. %d", op, index[i], i,
+                        limit - 1);
     }
     return PPO_OK;
+}
+
+static ppo_status ppo__pick_forward(ppo_node *node) {
+    const int *index = *(const int *const *)node->args;
+    int        rows = node->in[0]->rows, cols = node->in[0]->cols;
+    ppo_status status = ppo__check_index("pick", index, rows, cols);
+    for (int i = 0; i < rows && !status; ++i) {
+        node->out[0]->data[i] = node->in[0]->data[ppo__at(i, cols) + index[i]];
+    }
+    return status;
 }
 
 static void ppo__pick_backward(ppo_node *node) {
@@ -4905,20 +4911,11 @@ PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, pp
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, NULL, 0));
 }
 
-static ppo_status ppo__check_index(const int *index, int n, int rows) {
-    for (int i = 0; i < n; ++i) {
-        if (index[i] >= 0 && index[i] < rows) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "embedding: index %d of row %d is outside 0 .. %d", index[i], i,
-                        rows - 1);
-    }
-    return PPO_OK;
-}
-
 static ppo_status ppo__embedding_forward(ppo_node *node) {
     const int        *index = *(const int *const *)node->args;
     const ppo_tensor *table = node->in[0];
     ppo_tensor       *out = node->out[0];
-    ppo_status        status = ppo__check_index(index, out->rows, table->rows);
+    ppo_status        status = ppo__check_index("embedding", index, out->rows, table->rows);
     for (int i = 0; i < out->rows && !status; ++i) {
         memcpy(out->data + ppo__at(i, out->cols), table->data + ppo__at(index[i], out->cols),
                out->cols * sizeof(float));
@@ -4980,6 +4977,7 @@ PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tenso
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, NULL, 0));
 }
 
+/* *value = the function's result */
 static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs, void *user,
                                  float *value) {
     ppo_tape_reset(tape);
@@ -5002,38 +5000,6 @@ static void ppo__fill_gradients(ppo_tensor *const *inputs, int n_inputs, float x
     }
 }
 
-/* (f(x + e) - f(x - e)) / 2e against each entry of the gradient that backward left. */
-static ppo_status ppo__compare_gradients(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs,
-                                         int n_inputs, void *user, float epsilon, float tolerance,
-                                         float *worst) {
-    ppo_status status = PPO_OK;
-    *worst = 0;
-    for (int k = 0; k < n_inputs; ++k) {
-        for (size_t i = 0; i < ppo__size(inputs[k]); ++i) {
-            float *x = &inputs[k]->data[i], kept = *x, above = 0, below = 0;
-            *x = kept + epsilon;
-            float      span = *x;
-            ppo_status s = ppo__scalar_at(build, tape, inputs, user, &above);
-            *x = kept - epsilon;
-            span -= *x;
-            if (!s) s = ppo__scalar_at(build, tape, inputs, user, &below);
-            *x = kept;
-            if (s) return s;
-            float numeric = (above - below) / span, analytic = inputs[k]->grad[i] - PPO__PREFILL;
-            float scale = ppo__max(0.1f, ppo__max(fabsf(analytic), fabsf(numeric)));
-            float error = fabsf(analytic - numeric) / scale;
-            if (!(error <= *worst)) *worst = error; /* NaN counts as the worst */
-            if (!(error <= tolerance) && !status) {
-                status = ppo_fail(PPO_ERROR_NUMERIC,
-                                  "gradient of input %d at (%d, %d) is %g, finite differences say %g", k,
-                                  (int)(i / (size_t)inputs[k]->cols), (int)(i % (size_t)inputs[k]->cols),
-                                  (double)analytic, (double)numeric);
-            }
-        }
-    }
-    return status;
-}
-
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error) {
     if (max_error) *max_error = NAN;
@@ -5046,20 +5012,39 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
         }
     }
     ppo_tape  *tape = NULL;
-    ppo_status status = ppo_tape_create(&tape);
+    ppo_status status = ppo_tape_create(&tape), wrong = PPO_OK;
     if (status) return status;
     ppo__fill_gradients(inputs, n_inputs, PPO__PREFILL);
-    ppo_tensor *result = build(tape, inputs, user);
-    status = ppo_tape_backward(tape, result);
-    float worst = NAN;
+    status = ppo_tape_backward(tape, build(tape, inputs, user));
     ppo_tape_record(tape, 0);
-    if (!status) {
-        status = ppo__compare_gradients(build, tape, inputs, n_inputs, user, epsilon, tolerance, &worst);
+    float worst = status ? NAN : 0.0f;
+    for (int k = 0; k < n_inputs && !status; ++k) {
+        for (size_t i = 0; i < ppo__size(inputs[k]) && !status; ++i) {
+            float *x = &inputs[k]->data[i], kept = *x, above = 0, below = 0;
+            *x = kept + epsilon;
+            float span = *x;
+            status = ppo__scalar_at(build, tape, inputs, user, &above);
+            *x = kept - epsilon;
+            span -= *x;
+            if (!status) status = ppo__scalar_at(build, tape, inputs, user, &below);
+            *x = kept;
+            if (status) break;
+            float numeric = (above - below) / span, analytic = inputs[k]->grad[i] - PPO__PREFILL;
+            float scale = ppo__max(0.1f, ppo__max(fabsf(analytic), fabsf(numeric)));
+            float error = fabsf(analytic - numeric) / scale;
+            if (!(error <= worst)) worst = error; /* NaN counts as the worst */
+            if (!(error <= tolerance) && !wrong) {
+                wrong = ppo_fail(PPO_ERROR_NUMERIC,
+                                 "gradient of input %d at (%d, %d) is %g, finite differences say %g", k,
+                                 (int)(i / (size_t)inputs[k]->cols), (int)(i % (size_t)inputs[k]->cols),
+                                 (double)analytic, (double)numeric);
+            }
+        }
     }
     ppo__fill_gradients(inputs, n_inputs, 0);
     if (max_error) *max_error = worst;
     ppo_tape_free(tape);
-    return status;
+    return status ? status : wrong;
 }
 
 /* --------------------------------------------------------------------------------------------------------

@@ -2341,7 +2341,7 @@ struct ppo__cuda_gather {
 static ppo_status ppo__cuda_embedding_forward(ppo_node *node) {
     const int  *index = *(const int *const *)node->args;
     ppo_tensor *out = node->out[0];
-    ppo_status  status = ppo__check_index(index, out->rows, node->in[0]->rows);
+    ppo_status  status = ppo__check_index("embedding", index, out->rows, node->in[0]->rows);
     if (status) return status;
     int *there = ppo__cuda_given(node->tape, index, (size_t)out->rows);
     if (!there) return PPO_ERROR_MEMORY;
