@@ -2616,36 +2616,42 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 3 Kernels
-   --------------------------------------------------------------------------------------------------------
-
-   A table of kernels exists once per instruction set and is chosen at run time (ppo__kernels_find):
+   >> 3 Kernels. A table of kernels exists once per instruction set; ppo__kernels_find() chooses at run time:
 
        plain    scalar C: the specification, and what every processor can run
        avx2     x86-64 with AVX2 and FMA      8 floats per vector
        avx512   x86-64 with AVX-512F and DQ  16 floats per vector
        neon     aarch64                       4 floats per vector
-       fma      x86-64 with AVX and FMA, for  4 floats per vector
-                GCC on Windows
+       fma      x86-64 with AVX and FMA       4 floats per vector: for GCC on Windows
 
    The vector kernels are written once, in the region under PPO__KERNEL_PASS. This file includes itself there
    once per instruction set, after defining what a vector is. Function attributes, not compiler flags, give
    the instruction set, so a plain `cc -O2` has them all.
 
-   Bits. An elementwise kernel gives an element the same bits wherever it stands, because the last, partial
-   vector runs through the same code with a masked load and store. Each element of a gemm is one chain of
-   fused multiply-adds over k = 0, 1, 2, ...: its bits do not depend on its neighbours. Both are the same in
-   all vector tables. Reductions and softmax rows depend on n and on the content only. A product that is added
-   to something is always an explicit PPO__FMA, so that no compiler can choose to fuse one and not another.
+   Where to add an instruction set
+       a block of definitions (PPO__TARGET to PPO__ZIP2_HIGH) that ends with #include PPO_FILE_NAME, as those
+       below; a line in ppo__kernels_find(), the fastest set first; its name in the comment of
+       ppo_use_kernels(), and in kernel_names of test_rlhf.c. A tile of PPO__TILE_ROWS rows and PPO__TILE_VECS
+       vectors, a row of b and one float of a should fit in the registers. test_math.c compares the best set
+       of the processor with the plain one and with the bounds below.
+   Where to add a kernel
+       a field of ppo__kernels, a line in PPO__KERNEL_TABLE, the plain function, and the vector function.
+
+   Bits. An elementwise kernel gives an element the same bits wherever it stands: the last, partial vector
+   runs through the same code with a masked load and store. Each element of a gemm is one chain of fused
+   multiply-adds over k = 0, 1, 2, ...: its bits do not depend on its neighbours. Both are the same in all
+   vector tables. Reductions and softmax rows depend on n and on the content only. A product that is added to
+   something is always an explicit PPO__FMA, so that no compiler can choose to fuse one and not another.
 
    Errors. The vector functions state their largest error; an ulp is the distance between floats at the exact
-   result. For rows of n numbers they tell it in e = (6 + n / WIDTH) 2^-24, since a sum has as many chains as
+   result. For rows of n numbers it is given in e = (6 + n / WIDTH) 2^-24, since a sum has as many chains as
    a vector has floats. tests/test_math.c compares them with double precision: functions of one argument over
    every float (in make test-long; make test takes every 1021st), the others over random rows of 1 to 4099
-   numbers, also far from 0, nearly or all equal, and logits of which one is far above the others, or most
-   are -inf. The plain kernels have WIDTH 1, and are as exact as the C library's expf, logf and tanhf. */
+   numbers, also far from 0, nearly or all equal, with one logit far above the others, or most of them -inf.
+   The plain kernels have WIDTH 1, and are as exact as the C library's expf, logf and tanhf.
+   -------------------------------------------------------------------------------------------------------- */
 
-/* What the gradient of a softmax needs to know of each row. */
+/* What the gradient of a softmax is given of each row. */
 typedef struct ppo__softmax_given {
     const float *max, *log_sum, *entropy, *grad_logp, *grad_entropy;
 } ppo__softmax_given;
@@ -2906,8 +2912,8 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 #endif
 #endif
 
-/* GCC for Windows does not align the stack for vectors of more than 16 bytes (GCC bug 54412).
-   PPO__SHORT_VECTORS chooses its kernels elsewhere, too, for tests. */
+/* GCC for Windows does not align the stack for vectors of more than 16 bytes (GCC bug 54412). Tests define
+   PPO__SHORT_VECTORS to have its kernels elsewhere. */
 #if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
 #define PPO__SHORT_VECTORS
 #endif
@@ -2956,7 +2962,7 @@ static const float ppo__log_poly[] = /* (log(1+f) - f + f^2/2) / f^3 on -1/3 <= 
 #define PPO__ROUNDER      12582912.0f
 #define PPO__ROUNDER_BITS 0x4B400000
 
-/* What a gemm is about, so that its parts need not hand on twelve arguments. */
+/* The arguments of a gemm, for its parts. */
 typedef struct {
     int          inner;
     const float *a, *b, *init;
@@ -3255,8 +3261,8 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *shared_jo
     }
 }
 
-/* A large b: its rows lie so far apart that they evict each other from the caches. Blocks of it, of 32 KiB,
-   are copied together and used for all rows; c holds the unfinished chains between blocks. */
+/* A large b: its rows lie so far apart that they evict each other from the caches. Parts of it, of 32 KiB,
+   are packed together and used for all rows; c holds the unfinished chains in between. */
 PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
     enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 8192 / WIDE };
     float packed[DEPTH * WIDE] __attribute__((aligned(64)));
@@ -3559,9 +3565,9 @@ PPO__INLINE PPO__VEC PPO__(logits)(const float *p, float inv_temperature, float 
     return lanes == PPO__WIDTH ? z : PPO__PAD(PPO__MASK_OF(lanes), z, PPO__SET1(-INFINITY));
 }
 
-/* Block by block, so that a long row comes from memory once: find the block's maximum; if it is a new one,
-   move the sums to it (s -> c s and d -> c (d + shift s), where shift = old - new and c = e^shift); add the
-   block. As a factor z is cut at -200, where e^z is 0 already: 0 times -inf would be NaN. */
+/* A long row is read from memory once, BLOCK numbers at a time: find their maximum; if it is a new one, move
+   the sums to it (s -> c s and d -> c (d + shift s), where shift = old - new and c = e^shift); add the
+   numbers. As a factor z is clamped to -200, where e^z is 0 already: 0 times -inf would be NaN. */
 PPO__FN void PPO__(softmax_stats_row)(const float *logits, int n, float inv_temperature, float *max,
                                       float *sum, float *dot) {
     enum { BLOCK = 1024 };
@@ -4058,10 +4064,12 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
    Where to add
        an elementwise operation   a row in ppo__binaries or ppo__unaries, its value and derivative above the
                                   table, its number in the enum, and a public function of three lines
-       an activation              its name in the public enum (PPO_TANH ...) and a row in ppo__activations; its
-                                  two kernels in section 3; a line in each of the two functors of ppo_cuda.cuh
-       any other operation        a ppo_op with its forward and backward, as those below or in a user's program
-   test_autograd.c compares derivatives of all of them with finite differences.
+       an activation              a name in the public enum (PPO_TANH ...), a row in ppo__activations, and
+                                  two kernels in section 3; for a GPU, a line in each of the two functors of
+                                  ppo_cuda.cuh; for networks of control, a name in section 15's settings and
+                                  its C code in section 16's export
+       any other operation        a ppo_op with its forward and backward, as those below
+   test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
 
 struct ppo_tape {
@@ -4603,17 +4611,23 @@ PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x) {
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, NULL, 0));
 }
 
-static ppo_status ppo__pick_forward(ppo_node *node) {
-    const int *index = *(const int *const *)node->args;
-    int        cols = node->in[0]->cols;
-    for (int i = 0; i < node->in[0]->rows; ++i) {
-        if (index[i] < 0 || index[i] >= cols) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "pick: index %d of row %d is outside 0 .. %d", index[i], i,
-                            cols - 1);
-        }
-        node->out[0]->data[i] = node->in[0]->data[ppo__at(i, cols) + index[i]];
+static ppo_status ppo__check_index(const char *op, const int *index, int n, int limit) {
+    for (int i = 0; i < n; ++i) {
+        if (index[i] >= 0 && index[i] < limit) continue;
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: index %d of row %d is outside 0 .. %d", op, index[i], i,
+                        limit - 1);
     }
     return PPO_OK;
+}
+
+static ppo_status ppo__pick_forward(ppo_node *node) {
+    const int *index = *(const int *const *)node->args;
+    int        rows = node->in[0]->rows, cols = node->in[0]->cols;
+    ppo_status status = ppo__check_index("pick", index, rows, cols);
+    for (int i = 0; i < rows && !status; ++i) {
+        node->out[0]->data[i] = node->in[0]->data[ppo__at(i, cols) + index[i]];
+    }
+    return status;
 }
 
 static void ppo__pick_backward(ppo_node *node) {
@@ -4647,7 +4661,7 @@ static void ppo__relu_dz(const float *y, float *dz, size_t n) { ppo__k()->relu_b
 static void ppo__gelu_dz(const float *z, float *dz, size_t n) { ppo__k()->gelu_backward(z, dz, dz, n); }
 
 static const ppo__activation ppo__activations[] = {
-    /* PPO_IDENTITY */ {"none", NULL, NULL, 0},
+    /* PPO_IDENTITY */ {"identity", NULL, NULL, 0},
     /* PPO_TANH */ {"tanh", ppo__tanh_value, ppo__tanh_dz, 0},
     /* PPO_RELU */ {"relu", ppo__relu_value, ppo__relu_dz, 0},
     /* PPO_GELU */ {"gelu", ppo__gelu_value, ppo__gelu_dz, 1},
@@ -4897,20 +4911,11 @@ PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, pp
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, NULL, 0));
 }
 
-static ppo_status ppo__check_index(const int *index, int n, int rows) {
-    for (int i = 0; i < n; ++i) {
-        if (index[i] >= 0 && index[i] < rows) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "embedding: index %d of row %d is outside 0 .. %d", index[i], i,
-                        rows - 1);
-    }
-    return PPO_OK;
-}
-
 static ppo_status ppo__embedding_forward(ppo_node *node) {
     const int        *index = *(const int *const *)node->args;
     const ppo_tensor *table = node->in[0];
     ppo_tensor       *out = node->out[0];
-    ppo_status        status = ppo__check_index(index, out->rows, table->rows);
+    ppo_status        status = ppo__check_index("embedding", index, out->rows, table->rows);
     for (int i = 0; i < out->rows && !status; ++i) {
         memcpy(out->data + ppo__at(i, out->cols), table->data + ppo__at(index[i], out->cols),
                out->cols * sizeof(float));
@@ -4972,6 +4977,7 @@ PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tenso
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, NULL, 0));
 }
 
+/* *value = the function's result */
 static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs, void *user,
                                  float *value) {
     ppo_tape_reset(tape);
@@ -4994,38 +5000,6 @@ static void ppo__fill_gradients(ppo_tensor *const *inputs, int n_inputs, float x
     }
 }
 
-/* (f(x + e) - f(x - e)) / 2e against each entry of the gradient that backward left. */
-static ppo_status ppo__compare_gradients(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs,
-                                         int n_inputs, void *user, float epsilon, float tolerance,
-                                         float *worst) {
-    ppo_status status = PPO_OK;
-    *worst = 0;
-    for (int k = 0; k < n_inputs; ++k) {
-        for (size_t i = 0; i < ppo__size(inputs[k]); ++i) {
-            float *x = &inputs[k]->data[i], kept = *x, above = 0, below = 0;
-            *x = kept + epsilon;
-            float      span = *x;
-            ppo_status s = ppo__scalar_at(build, tape, inputs, user, &above);
-            *x = kept - epsilon;
-            span -= *x;
-            if (!s) s = ppo__scalar_at(build, tape, inputs, user, &below);
-            *x = kept;
-            if (s) return s;
-            float numeric = (above - below) / span, analytic = inputs[k]->grad[i] - PPO__PREFILL;
-            float scale = ppo__max(0.1f, ppo__max(fabsf(analytic), fabsf(numeric)));
-            float error = fabsf(analytic - numeric) / scale;
-            if (!(error <= *worst)) *worst = error; /* NaN counts as the worst */
-            if (!(error <= tolerance) && !status) {
-                status = ppo_fail(PPO_ERROR_NUMERIC,
-                                  "gradient of input %d at (%d, %d) is %g, finite differences say %g", k,
-                                  (int)(i / (size_t)inputs[k]->cols), (int)(i % (size_t)inputs[k]->cols),
-                                  (double)analytic, (double)numeric);
-            }
-        }
-    }
-    return status;
-}
-
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error) {
     if (max_error) *max_error = NAN;
@@ -5038,20 +5012,39 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
         }
     }
     ppo_tape  *tape = NULL;
-    ppo_status status = ppo_tape_create(&tape);
+    ppo_status status = ppo_tape_create(&tape), wrong = PPO_OK;
     if (status) return status;
     ppo__fill_gradients(inputs, n_inputs, PPO__PREFILL);
-    ppo_tensor *result = build(tape, inputs, user);
-    status = ppo_tape_backward(tape, result);
-    float worst = NAN;
+    status = ppo_tape_backward(tape, build(tape, inputs, user));
     ppo_tape_record(tape, 0);
-    if (!status) {
-        status = ppo__compare_gradients(build, tape, inputs, n_inputs, user, epsilon, tolerance, &worst);
+    float worst = status ? NAN : 0.0f;
+    for (int k = 0; k < n_inputs && !status; ++k) {
+        for (size_t i = 0; i < ppo__size(inputs[k]) && !status; ++i) {
+            float *x = &inputs[k]->data[i], kept = *x, above = 0, below = 0;
+            *x = kept + epsilon;
+            float span = *x;
+            status = ppo__scalar_at(build, tape, inputs, user, &above);
+            *x = kept - epsilon;
+            span -= *x;
+            if (!status) status = ppo__scalar_at(build, tape, inputs, user, &below);
+            *x = kept;
+            if (status) break;
+            float numeric = (above - below) / span, analytic = inputs[k]->grad[i] - PPO__PREFILL;
+            float scale = ppo__max(0.1f, ppo__max(fabsf(analytic), fabsf(numeric)));
+            float error = fabsf(analytic - numeric) / scale;
+            if (!(error <= worst)) worst = error; /* NaN counts as the worst */
+            if (!(error <= tolerance) && !wrong) {
+                wrong = ppo_fail(PPO_ERROR_NUMERIC,
+                                 "gradient of input %d at (%d, %d) is %g, finite differences say %g", k,
+                                 (int)(i / (size_t)inputs[k]->cols), (int)(i % (size_t)inputs[k]->cols),
+                                 (double)analytic, (double)numeric);
+            }
+        }
     }
     ppo__fill_gradients(inputs, n_inputs, 0);
     if (max_error) *max_error = worst;
     ppo_tape_free(tape);
-    return status;
+    return status ? status : wrong;
 }
 
 /* --------------------------------------------------------------------------------------------------------

@@ -463,7 +463,7 @@ static __device__ float ppo__cuda_float(__nv_bfloat16 x) { return __bfloat162flo
 static __device__ void  ppo__cuda_set(float *to, float x) { *to = x; }
 static __device__ void  ppo__cuda_set(__nv_bfloat16 *to, float x) { *to = __float2bfloat16(x); }
 
-template <class T> struct alignas(16) ppo__pack {
+template <class T> struct alignas(16) ppo__cuda_pack {
     enum { SIZE = 16 / sizeof(T) };
     T x[SIZE];
 };
@@ -478,19 +478,19 @@ template <class T> static __device__ int ppo__cuda_head(const T *row, int n) {
    as the array z has. Several loads are on their way before the first is used. */
 template <int ROWS, class T, class F>
 static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int thread, int threads, F visit) {
-    enum { SIZE = ppo__pack<T>::SIZE, AHEAD = 4 };
+    enum { SIZE = ppo__cuda_pack<T>::SIZE, AHEAD = 4 };
     int head = ppo__cuda_head(row[0], n);
     for (int r = 1; r < ROWS; ++r)
         if (ppo__cuda_head(row[r], n) != head) head = n; /* no piece lies straight in both */
     const int packs = (n - head) / SIZE, rest = head + packs * SIZE;
     for (int k = thread; k < packs; k += threads * AHEAD) {
-        ppo__pack<T> pack[AHEAD][ROWS];
+        ppo__cuda_pack<T> pack[AHEAD][ROWS];
         PPO__CUDA_UNROLL
         for (int a = 0; a < AHEAD; ++a) {
             PPO__CUDA_UNROLL
             for (int r = 0; r < ROWS; ++r)
                 if (k + a * threads < packs)
-                    pack[a][r] = ((const ppo__pack<T> *)(row[r] + head))[k + a * threads];
+                    pack[a][r] = ((const ppo__cuda_pack<T> *)(row[r] + head))[k + a * threads];
         }
         PPO__CUDA_UNROLL
         for (int a = 0; a < AHEAD; ++a) {
@@ -517,19 +517,20 @@ static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int th
 template <class T, class F>
 static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, int threads, int add,
                                      F change) {
-    enum { SIZE = ppo__pack<T>::SIZE, AHEAD = 4 };
+    enum { SIZE = ppo__cuda_pack<T>::SIZE, AHEAD = 4 };
     int head = ppo__cuda_head(from, n);
     if (ppo__cuda_head(to, n) != head) head = n;
     const int packs = (n - head) / SIZE, rest = head + packs * SIZE;
     for (int k = thread; k < packs; k += threads * AHEAD) {
-        ppo__pack<T> pack[AHEAD];
+        ppo__cuda_pack<T> pack[AHEAD];
         PPO__CUDA_UNROLL
         for (int a = 0; a < AHEAD; ++a)
-            if (k + a * threads < packs) pack[a] = ((const ppo__pack<T> *)(from + head))[k + a * threads];
+            if (k + a * threads < packs)
+                pack[a] = ((const ppo__cuda_pack<T> *)(from + head))[k + a * threads];
         PPO__CUDA_UNROLL
         for (int a = 0; a < AHEAD; ++a) {
-            ppo__pack<T> *const into = (ppo__pack<T> *)(to + head) + k + a * threads;
-            float               x[SIZE];
+            ppo__cuda_pack<T> *const into = (ppo__cuda_pack<T> *)(to + head) + k + a * threads;
+            float                    x[SIZE];
             if (k + a * threads >= packs) break;
             PPO__CUDA_UNROLL
             for (int i = 0; i < SIZE; ++i) x[i] = ppo__cuda_float(pack[a].x[i]);
@@ -1477,9 +1478,9 @@ PPO_DEF ppo_status ppo_cuda_grad_norm(ppo_cuda *cuda, const float *grad, size_t 
 
 /* In one piece of 16 bytes, if x is that. */
 template <int SIZE> static __device__ void ppo__cuda_put(float *to, const float (&x)[SIZE]) {
-    ppo__pack<float> pack;
+    ppo__cuda_pack<float> pack;
     for (int i = 0; i < SIZE; ++i) pack.x[i] = x[i];
-    if (SIZE == ppo__pack<float>::SIZE) *(ppo__pack<float> *)to = pack;
+    if (SIZE == ppo__cuda_pack<float>::SIZE) *(ppo__cuda_pack<float> *)to = pack;
     else
         for (int i = 0; i < SIZE; ++i) to[i] = pack.x[i];
 }
@@ -1882,11 +1883,11 @@ static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_tem
     enum { AHEAD = 4, STEP = THREADS * 4 };
     T *const to = (T *)row;
     for (int base = 0; base < vocab; base += AHEAD * STEP) {
-        const int        begin = base + 4 * (int)threadIdx.x;
-        ppo__pack<float> pack[AHEAD];
+        const int             begin = base + 4 * (int)threadIdx.x;
+        ppo__cuda_pack<float> pack[AHEAD];
         PPO__CUDA_UNROLL
         for (int a = 0; a < AHEAD; ++a)
-            if (begin + a * STEP < vocab) pack[a] = *(const ppo__pack<float> *)(row + begin + a * STEP);
+            if (begin + a * STEP < vocab) pack[a] = *(const ppo__cuda_pack<float> *)(row + begin + a * STEP);
         ppo__cuda_row_sync<THREADS>();
         PPO__CUDA_UNROLL
         for (int a = 0; a < AHEAD; ++a) {
@@ -2340,7 +2341,7 @@ struct ppo__cuda_gather {
 static ppo_status ppo__cuda_embedding_forward(ppo_node *node) {
     const int  *index = *(const int *const *)node->args;
     ppo_tensor *out = node->out[0];
-    ppo_status  status = ppo__check_index(index, out->rows, node->in[0]->rows);
+    ppo_status  status = ppo__check_index("embedding", index, out->rows, node->in[0]->rows);
     if (status) return status;
     int *there = ppo__cuda_given(node->tape, index, (size_t)out->rows);
     if (!there) return PPO_ERROR_MEMORY;

@@ -1,0 +1,6 @@
+/* test_math.c once more, with the kernels that GCC on Windows gets. */
+#ifndef __clang__
+#define PPO__SHORT_VECTORS
+#endif
+#define PPO_IMPLEMENTATION
+#include "test_math.c"
