@@ -9230,7 +9230,7 @@ static int ppo__cut(ppo_trainer *trainer, int whole, int *segments) {
 /* The samples of n segments, packed by time, the longest segments first. Returns how many. */
 static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int *count, int *picked) {
     int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps, rows = 0, full = 0;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i) { /* nearly all have the full length */
         if (ppo__segment_length(trainer, segments[i]) < steps) continue;
         int swap = segments[full];
         segments[full++] = segments[i];
@@ -9506,7 +9506,7 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
         ppo_explained_variance(collector->rollout.value, collector->rollout.value_target, samples);
 }
 
-/* -- training: from here on upwards from ppo_trainer_iterate() -- */
+/* -- training: read it from ppo_trainer_iterate() upwards -- */
 
 /* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
    -mean(r A) + kl_coef mean(KL(old || new)), exact. */
@@ -9589,11 +9589,11 @@ static ppo_status ppo__advantages(ppo_trainer *trainer) {
                                 r->envs, config->gamma, config->gae_lambda, r->advantage, r->value_target);
     for (int i = 0; i < r->steps * r->envs && !status; ++i) {
         int e = i % r->envs, t = i / r->envs;
-        if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f)
-            continue; /* their squares are finite */
-        status = ppo_fail(
-            PPO_ERROR_NUMERIC, "the rewards are too large: the advantage is %g (environment %d, step %lld)",
-            (double)r->advantage[i], e, (long long)(trainer->collector.envs.steps[e] - r->steps + t + 1));
+        if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f) continue; /* the square is finite */
+        status = ppo_fail(PPO_ERROR_NUMERIC,
+                          "rewards or values are too large: the advantage is %g (environment %d, step %lld)",
+                          (double)r->advantage[i], e,
+                          (long long)(trainer->collector.envs.steps[e] - r->steps + t + 1));
     }
     return status;
 }
@@ -9614,8 +9614,8 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
     int     steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
 
-    if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool;
     ppo_status status = ppo__apply_schedules(trainer, &mine);
+    if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool; /* divides all that follows */
     if (!status) status = ppo__collect(&trainer->collector, steps);
     if (!status) status = ppo__advantages(trainer);
     if (!status) status = ppo__reserve_tapes(trainer, ppo__loss);
