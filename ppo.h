@@ -3209,8 +3209,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     if (job->init) {
         const float *init = job->init + i * job->ld_init + j;
         PPO__UNROLL for (int r = 0; r < rows; r++, init += job->ld_init) {
-            PPO__UNROLL for (int v = 0; v < vecs; v++)
-                sum[r][v] = vecs > 1 ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init, mask);
+            PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] =
+                vecs > 1 ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init, mask);
         }
     } else {
         PPO__UNROLL for (int r = 0; r < rows; r++) {
@@ -3218,8 +3218,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
         }
     }
     for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
-        PPO__UNROLL for (int v = 0; v < vecs; v++)
-            bk[v] = vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
+        PPO__UNROLL for (int v = 0; v < vecs; v++) bk[v] =
+            vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
         PPO__UNROLL for (int r = 0; r < rows; r++) {
             const PPO__VEC ark = PPO__SET1(a[r * job->a_row]);
             PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
@@ -3232,7 +3232,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
 }
 
 /* All rows of the columns of c from j on that `vecs` vectors hold. */
-PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job, ptrdiff_t j) {
+PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job,
+                              ptrdiff_t j) {
     int i = 0;
     if (vecs == 1) { /* a tile needs eight chains or more to cover the latency of a multiply-add */
         for (; i + 2 * PPO__TILE_ROWS <= rows; i += 2 * PPO__TILE_ROWS)
@@ -5903,8 +5904,8 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
                      : value >= field->min && value <= field->max;
     if (inside) return PPO_OK;
     int digits = field->type == PPO_FIELD_FLOAT ? 7 : 10;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.*g, outside %.*g to %.*g", field->name, digits, value, digits,
-                    field->min, digits, field->max);
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.*g, outside %.*g to %.*g", field->name, digits, value,
+                    digits, field->min, digits, field->max);
 }
 
 static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
@@ -7483,19 +7484,24 @@ PPO_DEF ppo_space ppo_multi_binary(int n) {
     return space;
 }
 
+/* Numbers in one action. */
+static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
+
 /* The distribution of actions that rows of a policy's outputs describe. */
 typedef struct ppo__distribution {
     const ppo_space *space;
     int              squash;  /* continuous: 1: tanh into the box; 0: clipped to it */
     ppo_tensor      *policy;  /* (rows, outputs) logits, or means */
     ppo_tensor      *log_std; /* continuous: (1, n) or (rows, n) */
+    int              heads;   /* else: the number of choices, */
+    const int       *sizes;   /* and of options of each */
 } ppo__distribution;
 
 /* -- the categorical kinds: one or more choices, each by a softmax of its own -- */
 
 /* The number of choices, and of options of each. */
 static const int *ppo__space_heads(const ppo_space *space, int *heads) {
-    *heads = space->kind == PPO_DISCRETE ? 1 : space->n;
+    *heads = ppo__space_width(space);
     return space->kind == PPO_DISCRETE ? &space->n : space->sizes;
 }
 
@@ -7521,38 +7527,29 @@ static int ppo__choices_valid(const ppo_space *space, const void *numbers) {
 
 static void ppo__choices_choose(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions,
                                 size_t at) {
-    int          heads;
-    const int   *sizes = ppo__space_heads(d->space, &heads);
     const float *logits = d->policy->data + ppo__at(row, d->policy->cols);
-    for (int h = 0; h < heads; logits += sizes[h++])
-        actions->discrete[at * heads + h] =
-            rng ? ppo_categorical_sample(logits, sizes[h], 1, rng) : ppo_categorical_mode(logits, sizes[h]);
+    for (int h = 0; h < d->heads; logits += d->sizes[h++])
+        actions->discrete[at * d->heads + h] = rng ? ppo_categorical_sample(logits, d->sizes[h], 1, rng)
+                                                   : ppo_categorical_mode(logits, d->sizes[h]);
 }
 
 static ppo_action ppo__choices_for_env(const ppo_space *space, int squash, const ppo_actions *actions,
                                        size_t at, float *box) {
-    int        heads;
-    ppo_action action = {0, NULL, NULL};
+    ppo_action action = {0, actions->discrete + at * (size_t)ppo__space_width(space), NULL};
     (void)squash, (void)box;
-    ppo__space_heads(space, &heads);
-    action.choices = actions->discrete + at * (size_t)heads;
     action.discrete = action.choices[0];
     return action;
 }
 
 static void ppo__choices_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions,
                               ppo_tensor **logp, ppo_tensor **entropy) {
-    int        heads;
-    const int *sizes = ppo__space_heads(d->space, &heads);
-    ppo_tape_multi_categorical(tape, d->policy, sizes, heads, actions->discrete, logp, entropy);
+    ppo_tape_multi_categorical(tape, d->policy, d->sizes, d->heads, actions->discrete, logp, entropy);
 }
 
 static ppo_tensor *ppo__choices_kl(ppo_tape *tape, const ppo__distribution *d, const float *old_policy,
                                    const float *old_log_std) {
-    int        heads;
-    const int *sizes = ppo__space_heads(d->space, &heads);
     (void)old_log_std;
-    return ppo_tape_multi_categorical_kl(tape, old_policy, sizes, heads, d->policy);
+    return ppo_tape_multi_categorical_kl(tape, old_policy, d->sizes, d->heads, d->policy);
 }
 
 static void ppo__n_text(const ppo_space *space, char *text, size_t size) {
@@ -7698,10 +7695,7 @@ static const ppo__space_kind *ppo__kind(const ppo_space *space) {
     return &ppo__spaces[space->kind - PPO_DISCRETE];
 }
 
-/* Numbers in one action. */
-static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
-
-/* Numbers that the policy network gives for it. */
+/* Numbers that the policy network gives for an action. */
 static int ppo__space_outputs(const ppo_space *space) {
     int        heads, sum = 0;
     const int *sizes = ppo__space_heads(space, &heads);
@@ -8090,7 +8084,8 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
 }
 
 static ppo__distribution ppo__distribution_of(const ppo_actor_critic *model, const ppo_outputs *outputs) {
-    ppo__distribution d = {&model->action_space, model->squash, outputs->policy, outputs->log_std};
+    ppo__distribution d = {&model->action_space, model->squash, outputs->policy, outputs->log_std, 0, NULL};
+    d.sizes = ppo__space_heads(d.space, &d.heads);
     return d;
 }
 
@@ -9223,7 +9218,7 @@ static int ppo__cut(ppo_trainer *trainer, int whole, int *segments) {
 /* The samples of n segments, packed by time, the longest segments first. Returns how many. */
 static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int *count, int *picked) {
     int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps, rows = 0, full = 0;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i) { /* nearly all have the full length */
         if (ppo__segment_length(trainer, segments[i]) < steps) continue;
         int swap = segments[full];
         segments[full++] = segments[i];
@@ -9499,7 +9494,7 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
         ppo_explained_variance(collector->rollout.value, collector->rollout.value_target, samples);
 }
 
-/* -- training: from here on upwards from ppo_trainer_iterate() -- */
+/* -- training: read it from ppo_trainer_iterate() upwards -- */
 
 /* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
    -mean(r A) + kl_coef mean(KL(old || new)), exact. */
@@ -9582,11 +9577,11 @@ static ppo_status ppo__advantages(ppo_trainer *trainer) {
                                 r->envs, config->gamma, config->gae_lambda, r->advantage, r->value_target);
     for (int i = 0; i < r->steps * r->envs && !status; ++i) {
         int e = i % r->envs, t = i / r->envs;
-        if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f)
-            continue; /* their squares are finite */
-        status = ppo_fail(
-            PPO_ERROR_NUMERIC, "the rewards are too large: the advantage is %g (environment %d, step %lld)",
-            (double)r->advantage[i], e, (long long)(trainer->collector.envs.steps[e] - r->steps + t + 1));
+        if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f) continue; /* the square is finite */
+        status = ppo_fail(PPO_ERROR_NUMERIC,
+                          "rewards or values are too large: the advantage is %g (environment %d, step %lld)",
+                          (double)r->advantage[i], e,
+                          (long long)(trainer->collector.envs.steps[e] - r->steps + t + 1));
     }
     return status;
 }
@@ -9607,8 +9602,8 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
     int     steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
 
-    if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool;
     ppo_status status = ppo__apply_schedules(trainer, &mine);
+    if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool; /* divides all that follows */
     if (!status) status = ppo__collect(&trainer->collector, steps);
     if (!status) status = ppo__advantages(trainer);
     if (!status) status = ppo__reserve_tapes(trainer, ppo__loss);

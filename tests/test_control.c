@@ -119,7 +119,7 @@ static void nothing_is_allocated_after_the_first_iteration(void **state) {
         cfg.total_steps += 13; /* the last rollout is a short one */
         if (i >= 4) {          /* one gradient step per iteration, one environment step per rollout */
             cfg.epochs = 1, cfg.rollout_steps = 1, cfg.minibatch_size = 8, cfg.total_steps = 80;
-            cfg.hidden[0] = 300; /* more than one chunk of the arenas */
+            cfg.hidden[0] = 300; /* more than one page of the arenas */
         }
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
@@ -610,7 +610,7 @@ static void actions_lie_within_their_space(void **state) {
     ppo_agent_free(b);
 }
 
-static void without_rng_the_likeliest_action_is_taken(void **state) {
+static void without_rng_the_most_likely_action_is_taken(void **state) {
     (void)state;
     ppo_env    box = reach_env(), discrete = walk_env();
     ppo_config cfg = eight_environments(1);
@@ -971,8 +971,8 @@ static void a_reward_that_is_too_large_is_told_as_such(void **state) {
         float       reward;
         int         normalize; /* which makes the reward small */
         const char *words;
-    } cases[] = {{3e38f, 0, "rewards are too large|environment 2"}, /* its square is infinite */
-                 {-1e30f, 0, "rewards are too large|environment 2"},
+    } cases[] = {{3e38f, 0, "rewards|too large|environment 2"}, /* its square is infinite */
+                 {-1e30f, 0, "rewards|too large|environment 2"},
                  {3e38f, 1, NULL},
                  {1e15f, 0, NULL},
                  {INFINITY, 1, "reward is infinite|environment 2, step 4"},
@@ -1450,7 +1450,7 @@ int main(void) {
         cmocka_unit_test(reaching_with_continuous_actions_is_learned),
         cmocka_unit_test(a_trained_agent_is_trained_further),
         cmocka_unit_test(actions_lie_within_their_space),
-        cmocka_unit_test(without_rng_the_likeliest_action_is_taken),
+        cmocka_unit_test(without_rng_the_most_likely_action_is_taken),
         cmocka_unit_test(act_refuses_bad_input),
         cmocka_unit_test(evaluation_repeats_for_a_seed_and_changes_nothing),
         cmocka_unit_test(evaluation_summarizes_all_episodes),

@@ -1,5 +1,5 @@
 /* The recurrent core (section 11) against PyTorch's GRU, and what sections 12 and 13 make of it: states in
-   rollouts, pieces of sequences in minibatches, memory when acting. */
+   rollouts, segments of sequences in minibatches, memory when acting. */
 #include "../ppo.h"
 
 #include "golden/control.h"
@@ -316,7 +316,7 @@ static void every_step_goes_on_from_the_state_of_the_one_before(void **state) {
                 assert_true(logp->data[0] == r->logp[at] && out.value->data[0] == r->value[at]);
                 memcpy(last[e], out.state->data, sizeof last[e]);
                 last_value[e] = r->next_value[at];
-                begun += was_done[e] && at / 5 % 7; /* inside a piece */
+                begun += was_done[e] && at / 5 % 7; /* inside a segment */
                 was_done[e] = r->terminated[at] || r->truncated[at];
                 if (!was_done[e] && at + 5 < 23 * 5) assert_true(r->next_value[at] == r->value[at + 5]);
             }
@@ -373,7 +373,7 @@ static void policies_without_memory_keep_no_states(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 /* Samples of a rollout, packed as sequences that never hold more than one episode: where one begins inside
-   a piece, the piece is cut. So no restart is left to the network. */
+   a segment, the segment is cut. So no restart is left to the network. */
 typedef struct packed {
     float obs[4 * 260], number[2 * 260], logp[260], value[260], advantage[260], target[260], state[260 * 8];
     int   index[260], count[260], from[260], length[260], sequences;
@@ -426,11 +426,11 @@ static int pack_rows(packed *p, const ppo_rollout *r, int obs_size, int width, i
     return rows;
 }
 
-/* An iteration of 8 environments in pieces of 5 steps and a last one of those that are left, some of them in
+/* An iteration of 8 environments in segments of 5 steps and a last one of those that are left, some of them in
    a minibatch, written out with the public building blocks. */
 static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_rollout *r, ppo_rng *rng) {
     enum { MOST = 104 };
-    const int                  pieces = 8 * ((r->steps + 4) / 5), some = cfg->minibatch_size / 5;
+    const int                  segments = 8 * ((r->steps + 4) / 5), some = cfg->minibatch_size / 5;
     const ppo_policy_objective objective = {PPO_CLIP, cfg->clip_low, cfg->clip_high, 0, 0};
     const ppo_adam adam = {cfg->learning_rate, cfg->adam_beta1, cfg->adam_beta2, cfg->adam_eps, 0};
     static packed  p;
@@ -438,15 +438,15 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
     assert_ok(ppo_tape_create(&t));
     for (int epoch = 0; epoch < cfg->epochs; epoch++) {
         int order[MOST];
-        for (int i = 0; i < pieces; i++) order[i] = i;
-        ppo_rng_shuffle(rng, order, pieces);
-        for (int batch = 0; batch < pieces / some; batch++) {
+        for (int i = 0; i < segments; i++) order[i] = i;
+        ppo_rng_shuffle(rng, order, segments);
+        for (int batch = 0; batch < segments / some; batch++) {
             ppo_tensor *logp, *entropy;
             p.sequences = 0;
             for (int i = 0; i < some; i++) {
-                int piece = order[some * batch + i], begin = piece / 8 * 5,
+                int segment = order[some * batch + i], begin = segment / 8 * 5,
                     end = begin + 5 < r->steps ? begin + 5 : r->steps;
-                pack_cut(&p, r, piece % 8, begin, end);
+                pack_cut(&p, r, segment % 8, begin, end);
             }
             int n = pack_rows(&p, r, agent->model.obs_size, agent->model.core.width, r->mask ? 3 : 0);
             assert_ok(ppo_whiten(p.advantage, NULL, n, 1));
@@ -506,8 +506,8 @@ static void an_update_of_a_recurrent_policy_is_the_algorithm_written_out(void **
 }
 
 /* With a learning rate of 0 the means over the minibatches are those over the rollout, if no sample is left
-   out or taken twice: also where pieces, minibatches and the last rollout come out uneven. */
-static void every_sample_of_every_piece_is_used_once_per_epoch(void **state) {
+   out or taken twice: also where segments, minibatches and the last rollout come out uneven. */
+static void every_sample_of_every_segment_is_used_once_per_epoch(void **state) {
     (void)state;
     static const int shapes[][4] = {/* environments, steps, sequence_steps, minibatch_size */
                                     {8, 16, 4, 16}, {8, 16, 16, 32}, {8, 16, 40, 128}, {4, 12, 6, 24},
@@ -536,8 +536,8 @@ static void every_sample_of_every_piece_is_used_once_per_epoch(void **state) {
     }
 }
 
-/* Steps of the optimizer tell how many minibatches there were: as many whole pieces go into one as fit. */
-static void minibatches_hold_as_many_whole_pieces_as_fit(void **state) {
+/* Steps of the optimizer tell how many minibatches there were: as many whole segments go into one as fit. */
+static void minibatches_hold_as_many_whole_segments_as_fit(void **state) {
     (void)state;
     static const int cases[][5] = {/* environments, steps, sequence_steps, minibatch_size, minibatches */
                                    {4, 32, 8, 64, 2}, {4, 32, 8, 63, 3}, {4, 32, 8, 8, 16},
@@ -555,8 +555,8 @@ static void minibatches_hold_as_many_whole_pieces_as_fit(void **state) {
     }
 }
 
-/* Pieces of 64 steps and of 1, two to a minibatch: the first iteration may see none of two long ones. */
-static void a_minibatch_of_long_pieces_needs_no_memory_of_its_own(void **state) {
+/* Segments of 64 steps and of 1, two to a minibatch: the first iteration may see none of two long ones. */
+static void a_minibatch_of_long_segments_needs_no_memory_of_its_own(void **state) {
     (void)state;
     heap h = {0, 0, -1, 0};
     ppo_set_allocator(heap_hook, &h);
@@ -567,7 +567,7 @@ static void a_minibatch_of_long_pieces_needs_no_memory_of_its_own(void **state) 
         ppo_trainer *trainer = NULL;
         cfg.num_envs = 2, cfg.rollout_steps = 65, cfg.sequence_steps = 64, cfg.minibatch_size = 128;
         cfg.epochs = 1, cfg.recurrent = 64, cfg.seed = (uint64_t)seed, cfg.total_steps = 2 * 65 * 8;
-        if (seed > 4) { /* shards, of which any may have the long pieces alone */
+        if (seed > 4) { /* shards, of which any may have the long segments alone */
             cfg.num_envs = 41, cfg.rollout_steps = 33, cfg.sequence_steps = 32, cfg.minibatch_size = 0;
             cfg.recurrent = 16, cfg.threads = 2, cfg.total_steps = 41 * 33 * 6;
         }
@@ -780,9 +780,9 @@ int main(void) {
         cmocka_unit_test(a_truncated_episode_is_bootstrapped_in_the_state_after_its_last_step),
         cmocka_unit_test(policies_without_memory_keep_no_states),
         cmocka_unit_test(an_update_of_a_recurrent_policy_is_the_algorithm_written_out),
-        cmocka_unit_test(every_sample_of_every_piece_is_used_once_per_epoch),
-        cmocka_unit_test(minibatches_hold_as_many_whole_pieces_as_fit),
-        cmocka_unit_test_teardown(a_minibatch_of_long_pieces_needs_no_memory_of_its_own, restore_allocator),
+        cmocka_unit_test(every_sample_of_every_segment_is_used_once_per_epoch),
+        cmocka_unit_test(minibatches_hold_as_many_whole_segments_as_fit),
+        cmocka_unit_test_teardown(a_minibatch_of_long_segments_needs_no_memory_of_its_own, restore_allocator),
         cmocka_unit_test(acting_by_hand_is_evaluation_if_the_memory_is_reset_between_episodes),
         cmocka_unit_test(evaluation_keeps_the_memories_of_its_episodes_apart_and_leaves_the_agents_alone),
         cmocka_unit_test(playing_an_episode_is_acting_by_hand_also_with_sampled_actions),

@@ -10,8 +10,8 @@
 
 enum { KINDS = 10 };
 
-/* Every kind of policy; environments, rollouts and pieces of sizes that do not divide one another, so that
-   there are short pieces, short last minibatches, and episodes that end inside pieces. */
+/* Every kind of policy; environments, rollouts and segments of sizes that do not divide one another, so that
+   there are short segments, short last minibatches, and episodes that end inside segments. */
 static ppo_config kind_of_policy(int kind, ppo_env *env) {
     ppo_config cfg = eight_environments(0);
     cfg.num_envs = 5, cfg.rollout_steps = 19, cfg.minibatch_size = 31, cfg.total_steps = 5 * 19 * 3;
