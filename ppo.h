@@ -98,24 +98,24 @@ STEP BY STEP
 
 LANGUAGE MODELS
 
-    A language model's actions are tokens, and its reward is any C function of what it wrote. The parts share
-    advantages, losses and optimizer with the above:
+    A language model's actions are tokens, and its reward is any C function of the text it samples. Advantages,
+    losses and optimizer are those of the above:
 
         ppo_tokenizer_train(text, bytes, 512, specials, n, &tok);    // or ppo_tokenizer_characters()
         ppo_encode(), ppo_tokens_add(&data, token, n, prompt);       // sequences, packed without padding
         shape = ppo_gpt_config_default(); shape.vocab = ppo_tokenizer_vocab(tok); shape.score = 1;
-        ppo_gpt_create(&shape, &gpt);                                // a transformer as GPT-2's
-        ppo_fit_sft(gpt, &data, &fit);                               // learn to write such text
+        ppo_gpt_create(&shape, &gpt);                                // a transformer like GPT-2
+        ppo_fit_sft(gpt, &data, &fit);                               // supervised fine-tuning
         ppo_gpt_copy(gpt, 1, &judge);                                // with a score: a reward model
-        ppo_fit_reward(judge, &chosen, &rejected, &fit);             // learn what people prefer
+        ppo_fit_reward(judge, &chosen, &rejected, &fit);             // trained on comparisons
         ppo_reward_model_create(&judge, 1, PPO_ENSEMBLE_MEAN, 64, &model);
         ppo_rlhf_create(gpt, NULL, NULL, &prompts, ppo_reward_by_model, model, &cfg, &rlhf);
-        ppo_rlhf_iterate(rlhf, &progress);                           // sample, ask for rewards, PPO
-        ppo_gpt_save(gpt, "model.safetensors");                      // transformers reads it, too
+        ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
+        ppo_gpt_save(gpt, "model.safetensors");                      // also for Hugging Face's transformers
 
-    The reward may be any C function. The score (shape.score) is the critic's value, which GROUP and
-    LEAVE_ONE_OUT advantages do without. ppo_generate() samples; ppo_fit_dpo() and ppo_best_of_n() do without
-    reinforcement learning. To understand PPO on tokens, read ppo_rlhf_update() in section 22.
+    The score (shape.score) is the critic's value; GROUP and LEAVE_ONE_OUT advantages need none. ppo_generate()
+    samples. ppo_fit_dpo() and ppo_best_of_n() are alternatives to reinforcement learning. To understand PPO on
+    tokens, start at ppo_rlhf_iterate() and ppo_rlhf_update() in section 22 (search for ">> 22").
 
 THREE DOORS, ONE ROOM
 
