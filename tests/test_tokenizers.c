@@ -814,7 +814,7 @@ static void put(const char *path, const unsigned char *bytes, size_t n) {
     assert_int_equal(fclose(out), 0);
 }
 
-/* One to three bytes changed, mostly behind the header, half of them by little, so that the numbers there are
+/* One to three bytes changed, mostly after the header, half of them by little, so that the numbers there are
    still possible. */
 static void flip(ppo_rng *rng, unsigned char *whole, size_t n) {
     size_t header = 8 + whole[0] + 256u * whole[1];
