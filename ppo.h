@@ -12299,11 +12299,18 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     return status;
 }
 
-/* Brings the tape's memory to its final size with a step that none of these prompts exceeds: the longest in
-   each slot. Which prompts share a step later depends on what is sampled. */
-static ppo_status ppo__generator_reserve(ppo_generator *g, int count) {
-    const ppo_sampling how = ppo_sampling_default();
-    int                longest = 0, slots = g->slots < count ? g->slots : count;
+/* Takes the model's weights as they are now, and brings the tape's memory to its final size with a step that
+   none of these prompts exceeds: the longest in each slot. Which prompts share a step later depends on what is
+   sampled. */
+static ppo_status ppo__generator_prepare(ppo_generator *g, int count) {
+    const ppo_sampling    how = ppo_sampling_default();
+    const ppo_gpt_config *c = &g->gpt->config;
+    ppo_status            status = ppo__params_place(g->gpt->params, g->tape->device);
+    if (status) return status;
+    if (!g->tape->device)
+        ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding,
+                            c->vocab);
+    int longest = 0, slots = g->slots < count ? g->slots : count;
     for (int s = 0; s < count; ++s) {
         int n = g->results[g->turn].prompt[s];
         longest = n > longest ? n : longest;
@@ -12315,7 +12322,7 @@ static ppo_status ppo__generator_reserve(ppo_generator *g, int count) {
         for (int i = 0; i < longest; ++i) ppo__add_row(g, 0, i, k);
         g->last[k] = g->rows - 1;
     }
-    ppo_status status = ppo__ask(g, &how);
+    status = ppo__ask(g, &how);
     if (status == PPO_ERROR_NUMERIC) status = PPO_OK; /* the first step says where */
     if (!status) g->reserved = ppo__at(slots, longest);
     return status;
@@ -12330,12 +12337,8 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
     ppo_status            status = ppo__check_sampling(how, c->vocab);
     if (!status) status = ppo__check_sequences(g->gpt, prompts, 1);
     if (!status) status = ppo__begin_results(g, prompts);
-    if (!status) status = ppo__params_place(g->gpt->params, g->tape->device);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
-    if (!status && !g->tape->device)
-        ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding,
-                            c->vocab);
-    if (!status) status = ppo__generator_reserve(g, count);
+    if (!status) status = ppo__generator_prepare(g, count);
     for (int k = 0; k < g->slots; ++k) g->slot[k].sequence = -1;
     for (int waiting = 0; !status;) {
         ppo__list_rows(g, how, count, &waiting);
@@ -13634,7 +13637,7 @@ static ppo_status ppo__rlhf_reserve(ppo_rlhf *r, int longest_prompt) {
     for (int i = 0; i < r->config.prompts && !status; ++i)
         status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, r->config.samples);
     if (!status) status = ppo__begin_results(r->generator, &r->asked);
-    if (!status) status = ppo__generator_reserve(r->generator, r->asked.count);
+    if (!status) status = ppo__generator_prepare(r->generator, r->asked.count);
     ppo_tape_reset(r->generator->tape);
     return status;
 }
