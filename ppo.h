@@ -5967,7 +5967,8 @@ static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, in
     for (int k = (int)field->min; k <= (int)field->max; ++k) {
         char word[64], number[16];
         snprintf(number, sizeof number, "%d", k);
-        if (strcmp(text, number) && strcmp(text, ppo__choice(field->choices, k, word))) continue;
+        ppo__choice(field->choices, k - (int)field->min, word);
+        if (strcmp(text, number) && strcmp(text, word)) continue;
         *value = k;
         return PPO_OK;
     }
@@ -6032,7 +6033,7 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
     const int  *value = (const int *)at;
     char        whole[MOST] = "none";
     if (type == PPO_FIELD_CHOICE) {
-        ppo__choice(field->choices, *value, whole);
+        ppo__choice(field->choices, *value - (int)field->min, whole);
     } else if (type == PPO_FIELD_WIDTHS) {
         for (int k = 0, used = 0; k < value[PPO_MAX_LAYERS]; ++k)
             used += snprintf(whole + used, (size_t)(MOST - used), k ? ",%d" : "%d", value[k]);
