@@ -98,24 +98,24 @@ STEP BY STEP
 
 LANGUAGE MODELS
 
-    A language model's actions are tokens, and its reward is any C function of what it wrote. The parts share
-    advantages, losses and optimizer with the above:
+    A language model's actions are tokens, and its reward is any C function of the text it samples. Advantages,
+    losses and optimizer are those of the above:
 
         ppo_tokenizer_train(text, bytes, 512, specials, n, &tok);    // or ppo_tokenizer_characters()
         ppo_encode(), ppo_tokens_add(&data, token, n, prompt);       // sequences, packed without padding
         shape = ppo_gpt_config_default(); shape.vocab = ppo_tokenizer_vocab(tok); shape.score = 1;
-        ppo_gpt_create(&shape, &gpt);                                // a transformer as GPT-2's
-        ppo_fit_sft(gpt, &data, &fit);                               // learn to write such text
+        ppo_gpt_create(&shape, &gpt);                                // a transformer like GPT-2
+        ppo_fit_sft(gpt, &data, &fit);                               // supervised fine-tuning
         ppo_gpt_copy(gpt, 1, &judge);                                // with a score: a reward model
-        ppo_fit_reward(judge, &chosen, &rejected, &fit);             // learn what people prefer
+        ppo_fit_reward(judge, &chosen, &rejected, &fit);             // trained on comparisons
         ppo_reward_model_create(&judge, 1, PPO_ENSEMBLE_MEAN, 64, &model);
         ppo_rlhf_create(gpt, NULL, NULL, &prompts, ppo_reward_by_model, model, &cfg, &rlhf);
-        ppo_rlhf_iterate(rlhf, &progress);                           // sample, ask for rewards, PPO
-        ppo_gpt_save(gpt, "model.safetensors");                      // transformers reads it, too
+        ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
+        ppo_gpt_save(gpt, "model.safetensors");                      // also for Hugging Face's transformers
 
-    The reward may be any C function. The score (shape.score) is the critic's value, which GROUP and
-    LEAVE_ONE_OUT advantages do without. ppo_generate() samples; ppo_fit_dpo() and ppo_best_of_n() do without
-    reinforcement learning. To understand PPO on tokens, read ppo_rlhf_update() in section 22.
+    The score (shape.score) is the critic's value; GROUP and LEAVE_ONE_OUT advantages need none. ppo_generate()
+    samples. ppo_fit_dpo() and ppo_best_of_n() are alternatives to reinforcement learning. To understand PPO on
+    tokens, start at ppo_rlhf_iterate() and ppo_rlhf_update() in section 22 (search for ">> 22").
 
 THREE DOORS, ONE ROOM
 
@@ -5961,7 +5961,8 @@ static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, in
     for (int k = (int)field->min; k <= (int)field->max; ++k) {
         char word[64], number[16];
         snprintf(number, sizeof number, "%d", k);
-        if (strcmp(text, number) && strcmp(text, ppo__choice(field->choices, k, word))) continue;
+        ppo__choice(field->choices, k - (int)field->min, word);
+        if (strcmp(text, number) && strcmp(text, word)) continue;
         *value = k;
         return PPO_OK;
     }
@@ -6026,7 +6027,7 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
     const int  *value = (const int *)at;
     char        whole[MOST] = "none";
     if (type == PPO_FIELD_CHOICE) {
-        ppo__choice(field->choices, *value, whole);
+        ppo__choice(field->choices, *value - (int)field->min, whole);
     } else if (type == PPO_FIELD_WIDTHS) {
         for (int k = 0, used = 0; k < value[PPO_MAX_LAYERS]; ++k)
             used += snprintf(whole + used, (size_t)(MOST - used), k ? ",%d" : "%d", value[k]);
@@ -12287,11 +12288,18 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     return status;
 }
 
-/* Brings the tape's memory to its final size with a step that none of these prompts exceeds: the longest in
-   each slot. Which prompts share a step later depends on what is sampled. */
-static ppo_status ppo__generator_reserve(ppo_generator *g, int count) {
-    const ppo_sampling how = ppo_sampling_default();
-    int                longest = 0, slots = g->slots < count ? g->slots : count;
+/* Takes the model's weights as they are now, and brings the tape's memory to its final size with a step that
+   none of these prompts exceeds: the longest in each slot. Which prompts share a step later depends on what is
+   sampled. */
+static ppo_status ppo__generator_prepare(ppo_generator *g, int count) {
+    const ppo_sampling    how = ppo_sampling_default();
+    const ppo_gpt_config *c = &g->gpt->config;
+    ppo_status            status = ppo__params_place(g->gpt->params, g->tape->device);
+    if (status) return status;
+    if (!g->tape->device)
+        ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding,
+                            c->vocab);
+    int longest = 0, slots = g->slots < count ? g->slots : count;
     for (int s = 0; s < count; ++s) {
         int n = g->results[g->turn].prompt[s];
         longest = n > longest ? n : longest;
@@ -12303,7 +12311,7 @@ static ppo_status ppo__generator_reserve(ppo_generator *g, int count) {
         for (int i = 0; i < longest; ++i) ppo__add_row(g, 0, i, k);
         g->last[k] = g->rows - 1;
     }
-    ppo_status status = ppo__ask(g, &how);
+    status = ppo__ask(g, &how);
     if (status == PPO_ERROR_NUMERIC) status = PPO_OK; /* the first step says where */
     if (!status) g->reserved = ppo__at(slots, longest);
     return status;
@@ -12318,12 +12326,8 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
     ppo_status            status = ppo__check_sampling(how, c->vocab);
     if (!status) status = ppo__check_sequences(g->gpt, prompts, 1);
     if (!status) status = ppo__begin_results(g, prompts);
-    if (!status) status = ppo__params_place(g->gpt->params, g->tape->device);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
-    if (!status && !g->tape->device)
-        ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding,
-                            c->vocab);
-    if (!status) status = ppo__generator_reserve(g, count);
+    if (!status) status = ppo__generator_prepare(g, count);
     for (int k = 0; k < g->slots; ++k) g->slot[k].sequence = -1;
     for (int waiting = 0; !status;) {
         ppo__list_rows(g, how, count, &waiting);
@@ -13622,7 +13626,7 @@ static ppo_status ppo__rlhf_reserve(ppo_rlhf *r, int longest_prompt) {
     for (int i = 0; i < r->config.prompts && !status; ++i)
         status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, r->config.samples);
     if (!status) status = ppo__begin_results(r->generator, &r->asked);
-    if (!status) status = ppo__generator_reserve(r->generator, r->asked.count);
+    if (!status) status = ppo__generator_prepare(r->generator, r->asked.count);
     ppo_tape_reset(r->generator->tape);
     return status;
 }

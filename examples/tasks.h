@@ -47,8 +47,8 @@ static const struct word {
 };
 enum { WORDS = sizeof vocabulary / sizeof *vocabulary };
 
-/* Where the word of each kind leads, -1: it may not stand there. Rows: at the start, behind the article, the
-   adjective and the noun of the subject, behind the verb, and so on to the stop. */
+/* Where the word of each kind leads, -1: it may not stand there. Rows: at the start, after the article, the
+   adjective and the noun of the subject, after the verb, and so on to the stop. */
 enum { START, SUBJECT = 3, END = 9, STATES };
 static const signed char rules[STATES][KINDS] = {
     {1, -1, -1, -1, -1, -1}, {-1, 2, 3, -1, -1, -1},   {-1, -1, 3, -1, -1, -1}, {-1, -1, -1, 4, -1, -1},
@@ -130,7 +130,7 @@ static const char *words_open(void) {
     return good < 1000 ? "/usr/share/dict/words has hardly any words of 4 to 14 small letters" : NULL;
 }
 
-/* Such a word, from the next line behind a random place; behind the last line comes the first. */
+/* Such a word, from the next line after a random place; after the last line comes the first. */
 static void words_line(ppo_rng *rng, char *line) {
     const char *at = dictionary;
     do {

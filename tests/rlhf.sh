@@ -66,6 +66,12 @@ lines() { [ $status -eq 0 ] && [ "$(grep -c ' \.$' $work/out)" -ge 4 ]; }
 check samples_are_sentences lines
 check files_are_those_of_the_stages [ "$(ls $work/models/sentences | tr '\n' ' ')" = "dpo.safetensors ppo.safetensors rest.safetensors reward.safetensors sft.safetensors " ]
 
+rlhf --dir $work/models --json --iterations 2 --learning-rate 0 --kernels plain ppo
+check without_a_learning_rate_ppo_changes_little above 0.01 "$(figure kl) * $(figure kl)"
+build/rlhf --dir $work/models --quiet sample nonsense >$work/out 2>&1
+in_order() { tail -n 1 $work/out | grep -q nonsense; }
+check errors_come_after_what_was_printed in_order
+
 rlhf --dir $work/models --json --seed 2 sft
 rlhf --dir $work/models --json ppo
 mixes() { [ $status -eq 1 ] && grep -q "reward.safetensors comes from another sft model" $work/err; }
@@ -77,9 +83,14 @@ check refuses_no_stage            is_refused stage --quiet
 check refuses_a_missing_value     is_refused --seed sft --seed
 check refuses_a_number_that_is_none is_refused kl-coef --kl-coef much sft
 check refuses_zero_iterations     is_refused iterations --iterations 0 ppo
+check refuses_a_setting_out_of_range is_refused top_k --top-k -1 ppo
+check refuses_kernels_that_are_not_there is_refused kernels --kernels abacus sft
+check refuses_a_setting_of_fine_tuning is_refused epochs --fit epochs=0 sft
+check refuses_to_set_the_token_that_ends is_refused eos --eos 3 ppo
 check refuses_a_missing_model     is_refused none/sentences/sft.safetensors ppo
 check refuses_a_folder_that_is_a_file is_refused rlhf.sh --dir tests/rlhf.sh --quiet sft
 rlhf --dir $work/models --help
-check helps [ $status -eq 0 ]
+helps() { [ $status -eq 0 ] && grep -q -e '--kl-coef .*\[0.2\]' $work/out && grep -q -e '--kernels' $work/out; }
+check help_lists_every_setting_with_its_default helps
 echo "1..$number"
 [ $failures -eq 0 ]

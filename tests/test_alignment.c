@@ -37,7 +37,7 @@ static int draw(ppo_rng *rng, const double *p) {
     return 0;
 }
 
-/* Sequences of that language; *nats is what the language itself makes of the tokens behind the first. */
+/* Sequences of that language; *nats is what the language itself makes of the tokens after the first. */
 static ppo_tokens sentences(uint32_t seed, int count, double *nats) {
     ppo_tokens tokens = {0};
     ppo_rng    rng = test_rng(seed);
@@ -60,7 +60,7 @@ static int count_of(const ppo_tokens *tokens, int s, int token) {
     return n;
 }
 
-/* Pairs with a prompt of two tokens and lengths that differ. The chosen one has more of token 3 behind it. */
+/* Pairs with a prompt of two tokens and lengths that differ. The chosen one has more of token 3 after it. */
 static void comparisons(uint32_t seed, int count, ppo_tokens *chosen, ppo_tokens *rejected) {
     ppo_rng rng = test_rng(seed);
     memset(chosen, 0, sizeof *chosen), memset(rejected, 0, sizeof *rejected);
@@ -94,7 +94,7 @@ static double mean_of(const float *x, int n) {
     return sum / n;
 }
 
-/* -logp per token behind the prompts */
+/* -logp per token after the prompts */
 static double loss_of(const ppo_gpt *gpt, const ppo_tokens *tokens) {
     float logp[512];
     assert_true(tokens->count <= COUNT(logp));

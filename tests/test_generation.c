@@ -86,7 +86,7 @@ static void equals_are_kept_or_left_out_together(void **state) {
     assert_close(p[1], kept, 1e-6);
 }
 
-static void greedy_gives_all_to_the_first_of_the_likeliest(void **state) {
+static void greedy_gives_all_to_the_first_of_the_most_likely(void **state) {
     (void)state;
     enum { N = 37 };
     ppo_rng rng = test_rng(33);
@@ -247,7 +247,7 @@ static void log_probabilities_have_the_bits_of_the_whole_sequence(void **state) 
     }
 }
 
-/* Prompts that end before, at and behind a border of the blocks of keys, continued up to the context. */
+/* Prompts that end before, at and after the end of a page of keys, continued up to the context. */
 static void bits_are_those_of_the_whole_however_many_blocks_of_keys_there_are(void **state) {
     (void)state;
     enum { CONTEXT = 203, V = 11 };
@@ -607,7 +607,7 @@ static void what_cannot_be_continued_is_refused_and_named(void **state) {
     given[1] = S_CONTEXT - 1;
     assert_ok(ppo_generate(generator, &prompts, &how, &x));
     assert_int_equal(x.tokens.start[2] - x.tokens.start[1], S_CONTEXT);
-    start[2] = 2 + 10 * S_CONTEXT; /* what is behind a prompt does not count */
+    start[2] = 2 + 10 * S_CONTEXT; /* what follows a prompt does not count */
     assert_ok(ppo_generate(generator, &prompts, &how, &x));
     given[1] = 0;
     assert_fails(ppo_generate(generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "prompt 1 has 0 of 400");
@@ -783,7 +783,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(temperature_top_k_and_top_p_filter_as_in_transformers),
         cmocka_unit_test(equals_are_kept_or_left_out_together),
-        cmocka_unit_test(greedy_gives_all_to_the_first_of_the_likeliest),
+        cmocka_unit_test(greedy_gives_all_to_the_first_of_the_most_likely),
         cmocka_unit_test(probabilities_of_what_means_nothing_are_refused),
         cmocka_unit_test(probabilities_of_a_nan_are_refused),
         cmocka_unit_test(rounding_gives_no_token_without_probability),

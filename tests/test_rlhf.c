@@ -72,7 +72,7 @@ static void end(bench *b) {
    Against TRL
    -------------------------------------------------------------------------------------------------------- */
 
-/* The recorded responses behind a prompt of one token; rows are what is real of the padded arrays. */
+/* The recorded responses after a prompt of one token; rows are what is real of the padded arrays. */
 static ppo_samples recorded_samples(ppo_tokens *tokens, unsigned char ended[4], float *logp) {
     ppo_samples samples = {{0, NULL, NULL, NULL, NULL}, logp, ended};
     for (int s = 0; s < g_trl_n; s++) {

@@ -561,7 +561,7 @@ static void a_vocabulary_that_cannot_be_is_refused(void **state) {
 
 static void null_is_refused_or_empty(void **state) {
     (void)state;
-    ppo_tokenizer *tok = NULL;
+    ppo_tokenizer *tok = NULL, *none = NULL;
     ppo_file      *file = NULL;
     int            token = 0, count = -1;
     assert_ok(ppo_file_create(&file));
@@ -585,11 +585,11 @@ static void null_is_refused_or_empty(void **state) {
     assert_ok(ppo_decode(tok, NULL, 0, NULL, 0, NULL));
     assert_fails(ppo_tokenizer_put(NULL, file), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_tokenizer_put(tok, NULL), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_tokenizer_get(NULL, &tok), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_tokenizer_get(NULL, &none), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_tokenizer_get(file, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_tokenizer_save(NULL, PATH), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_tokenizer_save(tok, NULL), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_tokenizer_load(NULL, &tok), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_tokenizer_load(NULL, &none), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_tokenizer_load(PATH, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_int_equal(ppo_tokenizer_vocab(NULL), 0);
     assert_int_equal(ppo_tokenizer_special(NULL, "a"), -1);
@@ -814,7 +814,7 @@ static void put(const char *path, const unsigned char *bytes, size_t n) {
     assert_int_equal(fclose(out), 0);
 }
 
-/* One to three bytes changed, mostly behind the header, half of them by little, so that the numbers there are
+/* One to three bytes changed, mostly after the header, half of them by little, so that the numbers there are
    still possible. */
 static void flip(ppo_rng *rng, unsigned char *whole, size_t n) {
     size_t header = 8 + whole[0] + 256u * whole[1];

@@ -189,7 +189,7 @@ static ppo_tensor *build_pairwise(ppo_tape *on, ppo_tensor *const *in, void *use
     return ppo_tape_scale(on, ppo_tape_pairwise_loss(on, in[0], in[1]), 3, 0);
 }
 
-/* Sequences of 1, 0, 3 and 2 tokens behind their prompts */
+/* Sequences of 1, 0, 3 and 2 tokens after their prompts */
 static int        sum_start[5] = {0, 3, 4, 8, 11}, sum_prompt[4] = {2, 0, 0, 0}, sum_token[11];
 static ppo_tokens sum_tokens = {4, sum_start, sum_prompt, sum_token, NULL};
 
@@ -416,7 +416,7 @@ static void a_later_token_changes_no_earlier_row(void **state) {
    Tokens
    -------------------------------------------------------------------------------------------------------- */
 
-static void tokens_lie_one_sequence_behind_another(void **state) {
+static void tokens_lie_one_sequence_after_another(void **state) {
     (void)state;
     ppo_tokens tokens = {0};
     const int  text[] = {5, 6, 7, 8};
@@ -857,7 +857,7 @@ static void a_response_needs_an_output_and_rows_need_tokens(void **state) {
 }
 
 /* Rows of a response are those that predict its tokens; the score of a sequence is that of its last token. */
-static void a_response_has_a_row_for_each_token_behind_the_prompts(void **state) {
+static void a_response_has_a_row_for_each_token_after_the_prompts(void **state) {
     (void)state;
     ppo_gpt         *gpt = random_gpt(small_config(), 0.3f);
     ppo_tokens       tokens = {0};
@@ -1232,7 +1232,7 @@ int main(void) {
             attention_and_its_gradients_agree_with_double_precision_at_lengths_around_its_blocks),
         cmocka_unit_test(a_sequence_has_the_same_bits_alone_and_in_any_company),
         cmocka_unit_test(a_later_token_changes_no_earlier_row),
-        cmocka_unit_test(tokens_lie_one_sequence_behind_another),
+        cmocka_unit_test(tokens_lie_one_sequence_after_another),
         cmocka_unit_test(impossible_sequences_are_refused_and_leave_the_others),
         cmocka_unit_test_teardown(a_sequence_that_found_no_memory_leaves_the_others_and_may_come_again,
                                   restore_allocator),
@@ -1249,7 +1249,7 @@ int main(void) {
         cmocka_unit_test(a_nan_among_logits_is_not_hidden_by_their_kl),
         cmocka_unit_test(the_model_refuses_tokens_that_it_cannot_take_and_says_where),
         cmocka_unit_test(a_response_needs_an_output_and_rows_need_tokens),
-        cmocka_unit_test(a_response_has_a_row_for_each_token_behind_the_prompts),
+        cmocka_unit_test(a_response_has_a_row_for_each_token_after_the_prompts),
         cmocka_unit_test_teardown(after_one_round_of_a_shape_nothing_is_allocated, restore_allocator),
         cmocka_unit_test(a_model_that_is_saved_and_loaded_has_the_same_bits),
         cmocka_unit_test(a_second_model_is_refused_by_a_file_and_leaves_the_first),
