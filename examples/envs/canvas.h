@@ -1,7 +1,7 @@
 /* canvas.h - a picture made of characters, which the environments draw.
 
    Columns count from the left and rows from the top. A character is about twice as high as it is wide, so an
-   undistorted picture takes two columns for the length of one row. What lies outside the picture is ignored. */
+   undistorted picture takes two columns for the length of one row. What lies outside is ignored. */
 
 #ifndef CANVAS_H
 #define CANVAS_H

@@ -1,4 +1,4 @@
-/* mountaincar_continuous.h - MountainCarContinuous-v0 for ppo.h (include that first): a local optimum to avoid.
+/* mountaincar_continuous.h - MountainCarContinuous-v0 for ppo.h (include that first): a local optimum.
 
    The car of mountaincar.h with an accelerator instead of three levers: the action is a force in [-1, 1].
    Reaching the flag pays 100, and every step costs 0.1 force^2. Standing still costs nothing, so a policy

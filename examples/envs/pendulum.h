@@ -2,7 +2,7 @@
 
    A pendulum hangs from a motor that is too weak to lift it straight up: swing it, bring it upright and keep
    it there with as little torque as possible. Every step costs angle^2 + 0.1 speed^2 + 0.001 torque^2, so the
-   return is negative; about -150 is good, -1200 means that nothing was learned. An episode ends only by the time limit.
+   return is negative; about -150 is good, -1200 that of an untrained policy. Only the time limit ends it.
 
    A rod of mass m and length l on a pivot, theta measured from upright (m l^2 / 3 is its moment of inertia):
 
