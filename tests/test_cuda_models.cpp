@@ -297,7 +297,7 @@ static void samples_are_those_of_the_processor(void **state) {
         how[3].greedy = 1;
         for (int i = SMALL(0, k % 2); i < 4; i += SMALL(1, 2)) { /* each with some of the shapes */
             const ppo_sampling &h = how[i];
-            sampled want = sample(gpt, &prompts, &h, 3);
+            sampled             want = sample(gpt, &prompts, &h, 3);
             on_the_gpu();
             sampled got = sample(gpt, &prompts, &h, 2);
             on_the_processor();
