@@ -80,7 +80,8 @@ static inline void check_fails(ppo_status got, ppo_status want, const char *word
     snprintf(copy, sizeof copy, "%s", words);
     for (char *word = strtok(copy, "|"); word; word = strtok(NULL, "|")) {
         if (strstr(ppo_last_error(), word)) continue;
-        print_error("%s failed with the right status, but \"%s\" does not name \"%s\"\n", call, ppo_last_error(), word);
+        print_error("%s failed with the right status, but \"%s\" does not name \"%s\"\n", call,
+                    ppo_last_error(), word);
         _fail(file, line);
     }
 }
