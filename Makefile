@@ -33,9 +33,6 @@ overopt: build/overopt ## over-optimization of proxy rewards: fits and build/ove
 
 lunarlander: build/lunarlander ## builds build/train with LunarLander, which needs Box2D, as build/lunarlander
 
-build/lunarlander: examples/lunarlander.cpp examples/train.c $(HEADERS) Makefile | build/stb_ds.found build/box2d.found
-	$(CXX) -std=c++17 $(CXXFLAGS) -I. $< -o $@ -lbox2d $(LDLIBS)
-
 # The library is compiled once. Each example is a program in one file, which `cc -O2 -I. FILE -lm` compiles as well;
 # PPO__IMPLEMENTED keeps the implementation out of it here.
 build/ppo.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile | build/stb_ds.found
@@ -44,6 +41,9 @@ build/ppo.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile | build/stb_ds.f
 build/%: examples/%.c build/ppo.o $(HEADERS) Makefile
 	@rm -f $@
 	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< build/ppo.o -o $@ $(LDLIBS)
+
+build/lunarlander: examples/lunarlander.cpp examples/train.c build/ppo.o $(HEADERS) Makefile | build/box2d.found
+	$(CXX) -std=c++17 $(CXXFLAGS) -DPPO__IMPLEMENTED -I. $< build/ppo.o -o $@ -lbox2d $(LDLIBS)
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 
@@ -64,17 +64,17 @@ TSAN     := $(THREADED:%=build/tsan/%)
 CUDA_HEADERS := $(wildcard ppo_cuda.cuh tests/cuda_*.h)
 TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tests/golden/*.h))
 
-# LunarLander is optional: without a C++ compiler and Box2D its test is left out.
+# The test of LunarLander needs a C++ compiler and Box2D.
 LUNAR := build/plain/test_lunarlander build/asan/test_lunarlander
 LUNAR_IF_THERE = $(if $(wildcard build/box2d.found),$(LUNAR))
 build/plain/test_lunarlander: build/ppo.o
 build/asan/test_lunarlander: build/asan/ppo.o
 
-# Kernels of CUDA run in an emulation, which is C++: without a compiler for that their tests are left out.
+# The tests of CUDA run in an emulation, which needs a C++ compiler.
 CUDA_NAMES := $(basename $(notdir $(wildcard tests/test_cuda*.cpp)))
 CUDA = $(if $(wildcard build/cxx.found),$(CUDA_NAMES:%=build/asan/%))
 
-# Builds on all processors, unless this make was told a number itself.
+# Builds on all processors, unless make was given -j.
 PROCESSORS = $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 JOBS       = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(PROCESSORS))
 
@@ -152,7 +152,7 @@ build/flags-%: bench/flags.c bench/measure.h bench/workloads.h $(HEADERS) Makefi
 	@rm -f $@
 	$(CC) $(FLAGS) -I. $< -o $@ $(LDLIBS)
 
-# With its lines, which addr2line finds by the addresses of the file; of DWARF 5 version 2.40 tells some wrongly.
+# With line numbers for addr2line, whose version 2.40 reports some of DWARF 5 incorrectly.
 build/bench-profile: override CFLAGS += -gdwarf-4 -no-pie
 
 # Those that measure the library's functions contain it; the others link it.
@@ -160,7 +160,7 @@ $(patsubst bench/%.c,build/bench-%,$(shell grep -L 'define PPO_IMPLEMENTATION' b
 build/bench-%: bench/%.c bench/measure.h bench/workloads.h $(HEADERS) Makefile | build/stb_ds.found
 	$(CC) $(CFLAGS) -I. $< $(filter %.o,$^) -o $@ $(LDLIBS) -ldl
 
-# --- CUDA: programs for a GPU, which may be carried to another machine with build/cuda/ ----------------------------
+# --- CUDA: programs for a GPU; build/cuda/ can be copied to another machine -----------------------------------------
 
 ifndef NVCC
 NVCC := $(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc)
@@ -170,13 +170,13 @@ CUDA_TESTS    := $(patsubst tests/%.cpp,build/cuda/%,$(filter-out %_emulation.cp
 CUDA_PROGRAMS := build/cuda/rlhf $(CUDA_TESTS) build/cuda/bench
 CUDA_CHECKED  := $(CUDA_TESTS:build/cuda/%=build/cuda/memcheck/%) build/cuda/racecheck/test_cuda_tokens
 
-# Machine code for those of these GPUs that this nvcc knows, and for later ones what their driver compiles.
+# Machine code for those of these GPUs that nvcc knows, and PTX for later ones.
 CUDA_KNOWN = $(shell $(NVCC) --list-gpu-code)
 CUDA_ARCH  = $(patsubst sm_%,%,$(filter $(CUDA_KNOWN),sm_80 sm_86 sm_89 sm_90 sm_100))
 CUDA_CODE  = $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
     $(foreach a,$(lastword $(CUDA_ARCH)),-gencode arch=compute_$(a),code=compute_$(a))
 
-# Libraries are looked for beside the program, and where this CUDA has its own.
+# Libraries are searched for in lib/ beside the program, and in this CUDA.
 CUDA_PATHS = $(foreach d,'$$ORIGIN/lib' $(dir $(NVCC))../lib64,-Xlinker -rpath -Xlinker $(d))
 NVCC_BUILD = $(NVCC) -x cu -std=c++17 -O2 $(CUDA_CODE) -Werror all-warnings \
     -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers,-Wno-parentheses,-Werror \
@@ -208,7 +208,7 @@ build/cuda/rlhf: examples/rlhf.c $(CUDA_HEADERS) $(HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
 	$(NVCC_BUILD)
 
-# $(call on_gpu,done to it): goes on if there is a GPU and what to run on it; says so where there is none, and is content.
+# $(call on_gpu,tested): continues if there is a GPU and a program for it; otherwise prints a note and succeeds.
 define on_gpu
 nvidia-smi -L 2>/dev/null | grep -q GPU || { echo "note: CUDA is not $(1), nvidia-smi finds no GPU"; exit 0; }; \
 	$(MAKE) --no-print-directory cuda || exit 1; \
@@ -216,14 +216,14 @@ nvidia-smi -L 2>/dev/null | grep -q GPU || { echo "note: CUDA is not $(1), nvidi
 	build/cuda/bench --device || { echo "CUDA is not $(1): its runtime does not find the GPU of nvidia-smi" >&2; exit 1; };
 endef
 
-cuda-test: ## runs the tests of CUDA on a GPU, and again under compute-sanitizer if that is there
+cuda-test: ## runs the tests of CUDA on a GPU, and again under compute-sanitizer, if installed
 	@$(call on_gpu,tested) \
 	rm -rf build/cuda/memcheck build/cuda/racecheck; \
 	if PATH="$$PATH:$(dir $(NVCC))" command -v compute-sanitizer >/dev/null; then \
 	    $(MAKE) --no-print-directory -s $(CUDA_CHECKED) && sh tests/run.sh $(CUDA_TESTS) $(CUDA_CHECKED); \
 	else echo "note: memory is not checked, there is no compute-sanitizer"; sh tests/run.sh $(CUDA_TESTS); fi
 
-# A program that runs the test under a tool of compute-sanitizer. What a call of CUDA returns our own code looks at.
+# A script that runs the test under a tool of compute-sanitizer. The library itself checks what CUDA calls return.
 $(CUDA_CHECKED):
 	@mkdir -p $(@D)
 	@printf '#!/bin/sh\nPATH="$$PATH:%s" exec compute-sanitizer --tool %s --report-api-errors no --error-exitcode 9 %s\n' \
@@ -307,9 +307,9 @@ dist: ## makes the folder build/ppo-VERSION/, to be copied into a project
 	@echo "$$PPO_README" >$(DIST)/README
 	@echo $(DIST)
 
-# --- what must be on the machine ----------------------------------------------------------------------------------
+# --- requirements ----------------------------------------------------------------------------------
 
-# $(call require,headers to try,library,apt's package,dnf's,pacman's,a remark,compiler if not CC): looks once, and
+# $(call require,headers to try,library,apt's package,dnf's,pacman's,a remark,compiler if not CC): checks once, and
 # installs what is missing.
 define require
 	@mkdir -p build

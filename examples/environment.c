@@ -1,9 +1,9 @@
 /* environment.c - an environment of your own in 40 lines, trained within a second.
 
-   A lander falls towards the Moon; its engine is on or off. It shall touch down softly, while the fuel lasts.
-   This lesson teaches what an environment consists of, a state, two functions and a description, and how a
-   program watches an agent in it, by ppo_play(). You will see a flight of the untrained agent, which is a
-   crash, the progress of the training, and the same flight again: a fall, and a burn before the ground. */
+   A lander falls towards the Moon; its engine is on or off. It must touch down softly before the fuel is used
+   up. This lesson teaches the parts of an environment, which are a state, two functions and a description, and
+   how a program watches an agent with ppo_play(). You will see a flight of the untrained agent, which crashes,
+   the progress of the training, and the same flight again: the agent falls, then brakes above the ground. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -19,7 +19,7 @@ static void observe(const lander *s, float *obs) { /* numbers around 1 suit the 
     obs[1] = s->speed / 10;
     obs[2] = s->fuel / 10;
 }
-static void lander_reset(void *state, ppo_rng *rng, float *obs) { /* starts an episode; chance is rng alone */
+static void lander_reset(void *state, ppo_rng *rng, float *obs) { /* starts an episode; random numbers: rng */
     lander *s = (lander *)state;
     s->height = ppo_rng_range(rng, 40, 60);
     s->speed = ppo_rng_range(rng, -10, 0);
@@ -35,7 +35,7 @@ static void lander_step(void *state, ppo_rng *rng, const ppo_action *action, flo
     s->height += dt * s->speed;
     s->fuel -= burn ? dt : 0;
     out->terminated = s->height <= 0;
-    out->reward = out->terminated ? 10 + s->speed : 0; /* for a touchdown 10, less 1 for each m/s */
+    out->reward = out->terminated ? 10 + s->speed : 0; /* 10 for a touchdown, minus 1 for each m/s */
     observe(s, obs);
 }
 static ppo_env lander_env(void) {
@@ -44,7 +44,7 @@ static ppo_env lander_env(void) {
     env.obs_size = 3;
     env.action_space = ppo_discrete(2); /* engine off, engine on */
     env.state_size = sizeof(lander);
-    env.max_steps = 200; /* truncated then, not terminated: it has not touched down */
+    env.max_steps = 200; /* then the episode is truncated: it has not touched down */
     env.reset = lander_reset;
     env.step = lander_step;
     return env;
@@ -57,8 +57,8 @@ static void must(ppo_status status) {
     exit(1);
 }
 
-/* Called with the start, as step 0, and with every step of a flight. Prints every second one as a line, the
-   ground at its left: '.' falls, '*' burns. */
+/* Called at the start, as step 0, and after every step of a flight. Prints every second step as a line with the
+   ground on the left: '.' falls, '*' burns. */
 static int watch(const ppo_frame *frame, void *user) {
     const lander *s = (const lander *)frame->state;
     int           burns = frame->action && frame->action->discrete == 1 && s->fuel > 0;
@@ -67,15 +67,16 @@ static int watch(const ppo_frame *frame, void *user) {
         printf("step %2d %7.1f m/s |%*c\n", frame->step, (double)s->speed, 1 + (int)s->height,
                burns ? '*' : '.');
     if (frame->terminated) printf("touchdown, with fuel for %.1f s\n", (double)s->fuel);
-    return 0; /* anything else would end it here */
+    return 0; /* not 0 ends the flight */
 }
 
 /* One flight, from the same start for every agent. */
 static void fly(ppo_agent *agent, const ppo_env *env, const char *title) {
     float total;
     printf("\n%s\n", title);
-    must(ppo_play(agent, env, 1, 0, watch, NULL, &total)); /* seed 1; 0: always the likeliest action */
+    must(ppo_play(agent, env, 1, 0, watch, NULL, &total)); /* seed 1; 0: the most likely actions */
     printf("return %.1f\n", (double)total);
+    fflush(stdout); /* before the progress of the training, which goes to stderr */
 }
 
 int main(void) {

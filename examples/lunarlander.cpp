@@ -1,7 +1,7 @@
-/* lunarlander.cpp - train.c with two environments more: LunarLander on Box2D, the physics library of Gymnasium.
+/* lunarlander.cpp - train.c with two more environments: LunarLander on Box2D, the physics library of Gymnasium.
 
-   It teaches how an environment that owns outside resources is trained, and how C++ uses ppo.h. You will see what
-   train.c shows. In half a minute it learns to land; then watch it:
+   It teaches how to train an environment that owns resources, and how C++ uses ppo.h. The output is that of train.c. The
+   agent learns to land in half a minute; then watch it:
        build/lunarlander --env LunarLander-v3 --save lander.safetensors
        build/lunarlander --watch lander.safetensors */
 #include "ppo.h"

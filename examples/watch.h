@@ -1,5 +1,5 @@
-/* watch.h - plays a saved policy in the terminal, for train.c. It teaches ppo_play(), which shows an episode step by
-   step; what a state looks like is the environment's draw(). */
+/* watch.h - plays a saved policy in the terminal, for train.c. It teaches ppo_play(), which calls a function after each
+   step of an episode; the environment's draw() prints the state. */
 #ifndef WATCH_H
 #define WATCH_H
 
@@ -12,7 +12,7 @@
 #include <sys/time.h>
 #endif
 
-static volatile sig_atomic_t interrupted; /* by Ctrl-C: training and watching end */
+static volatile sig_atomic_t interrupted; /* by Ctrl-C, which ends training and watching */
 
 static void on_interrupt(int sig) {
     interrupted = 1;
@@ -23,12 +23,12 @@ static void rest(double seconds) {
 #if defined(__unix__) || defined(__APPLE__)
     struct timeval pause;
     pause.tv_sec = (int)seconds;
-    pause.tv_usec = (int)(1e6 * (seconds - (int)seconds)); /* below a second, or BSD's select() refuses */
+    pause.tv_usec = (int)(1e6 * (seconds - (int)seconds)); /* below a second, as BSD's select() requires */
     select(0, NULL, NULL, NULL, &pause);
 #endif
 }
 
-/* Draws each step of an episode over the one before. */
+/* Draws each step of an episode over the previous one. */
 static int show(const ppo_frame *frame, void *user) {
     const ppo_env *env = (const ppo_env *)user;
     printf("%s", frame->step ? "\033[H" : "\033[H\033[2J");

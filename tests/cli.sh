@@ -1,5 +1,5 @@
 #!/bin/sh
-# cli.sh - the command line of build/train: what it refuses and how, what it prints, and that make does no work twice.
+# cli.sh - the command line of build/train: refusals, output, files; and that a second make has nothing to do.
 # Reports in TAP.
 set -u
 cd "$(dirname "$0")/.."
@@ -116,7 +116,7 @@ json='^{"env":"CartPole-v1","seed":[0-9]+,"steps":4096,"seconds":[0-9]+\.[0-9]+,
 json=$json'"eval_mean_return":[0-9]+\.[0-9]+,"eval_std_return":[0-9]+\.[0-9]+,"eval_episodes":3}$'
 text='^eval: mean return [0-9]+\.[0-9] \+- [0-9]+\.[0-9] over 3 episodes, 4096 steps in [0-9]+\.[0-9]{2} s$'
 
-result() { sed -e 's/"seconds":[^,]*,//' -e 's/"steps_per_second":[^,]*,//' $work/out; } # what a rerun repeats
+result() { sed -e 's/"seconds":[^,]*,//' -e 's/"steps_per_second":[^,]*,//' $work/out; } # what is the same in every run
 
 json_is_alone() {
     train $short --json
@@ -146,7 +146,7 @@ check settings_of_a_row_that_a_flag_made_useless_are_dropped useless_row
 check the_seed_matters                    other_result $short --seed 2
 check an_odd_minibatch_size_works         other_result $short --minibatch-size 100
 
-defaults_given_back() { # each flag with its own default from the help: the same run
+defaults_given_back() { # each flag with its default from the help: the same run
     set --
     for flag in $(grep -v -e '^hidden-layers$' $work/fields); do
         set -- "$@" "--$flag=$(sed -n "s/^  --$flag .*\[\([^;]*\); [^;]*\]$/\1/p" $work/help)"
@@ -159,7 +159,7 @@ check every_default_of_the_help_can_be_given defaults_given_back
 largest_seed() { train $short --json --quiet --seed 18446744073709551615 && grep -q '"seed":18446744073709551615,' $work/out; }
 check seeds_have_64_bits largest_seed
 
-no_nan() { # not one episode of four environments ends in 16 steps
+no_nan() { # no episode ends within 16 steps of 4 environments
     train --steps 16 --rollout-steps 4 --minibatch-size 16 --eval-episodes 1 --json
     [ $status -eq 0 ] && ! grep -iq nan $work/out && grep -q '"eval_mean_return":[0-9]' $work/out
 }
@@ -176,7 +176,7 @@ interrupt() { # SIGINT after a second of an endless run
 }
 check an_interrupt_ends_the_training_and_evaluates interrupt
 
-interrupt_evaluation() { # SIGINT in the midst of a million episodes
+interrupt_evaluation() { # SIGINT during a million episodes
     last='--steps 512 --eval-episodes 1000000 (interrupted)'
     build/train --steps 512 --eval-episodes 1000000 --quiet >$work/out 2>$work/err &
     pid=$!
@@ -190,7 +190,7 @@ check an_interrupt_ends_the_evaluation interrupt_evaluation
 # --- files ---
 
 saved=$work/a.safetensors
-save_and_resume() { # half of a run and the rest of it are the whole run
+save_and_resume() { # a run, and a checkpoint at its end
     train --steps 8192 --save $work/whole.safetensors --export $work/whole.h --quiet --json && [ $status -eq 0 ] &&
         result >$work/whole &&
         train --steps 8192 --save $saved --save-every 2 --quiet --json --csv $work/a.csv && cp $saved $work/done.safetensors &&
@@ -199,7 +199,7 @@ save_and_resume() { # half of a run and the rest of it are the whole run
 }
 check a_finished_checkpoint_is_the_policy save_and_resume
 
-interrupted_run() { # SIGINT, and on as it says: the same weights, and a whole log
+interrupted_run() { # SIGINT, then the command that it prints: the same weights, and a complete log
     last='--steps 400000 (interrupted)'
     set -- --save $work/i.safetensors --csv "$work/i i.csv" --tensorboard "$work/i tb" --export $work/i.h
     build/train --steps 400000 "$@" --quiet --json >$work/out 2>$work/err &
@@ -213,9 +213,9 @@ interrupted_run() { # SIGINT, and on as it says: the same weights, and a whole l
         train --steps 400000 --quiet --json --export $work/j.h --csv $work/j.csv && cmp $work/i.h $work/j.h &&
         [ "$(wc -l <"$work/i i.csv")" -eq "$(wc -l <$work/j.csv)" ]
 }
-check an_interrupted_run_goes_on_to_the_same_weights interrupted_run
+check an_interrupted_run_continues_to_the_same_weights interrupted_run
 
-nothing_to_do() { # said once, and no curve is drawn
+nothing_to_do() { # printed once, without a curve
     train --resume $work/done.safetensors && [ $status -eq 0 ] && [ "$(wc -l <$work/out)" -eq 1 ] &&
         [ "$(cat $work/err)" = 'all 8192 steps are done: --total-steps with more goes on' ] &&
         train --resume $work/done.safetensors --quiet && [ ! -s $work/err ] &&
@@ -247,7 +247,7 @@ watching() {
 }
 check watch_draws_an_episode watching
 
-only_watches() { # with what it would not do, it is refused
+only_watches() { # other tasks are refused
     for flag in --save=$work/no --csv=$work/no --tensorboard=$work/no --export=$work/no --json --no-train; do
         is_refused watch --watch $work/grid.safetensors $flag && [ ! -e $work/no ] || return 1
     done

@@ -313,11 +313,12 @@ same_as_file() { # FILE
     diff $work/$name.block "$1"
 }
 check readme_quickstart_is_the_file same_as_file examples/quickstart.c
+check readme_ppo_c_is_the_file same_as_file examples/ppo.c
 
 synopsis_is_the_file() {
     sed -n '/^SYNOPSIS/,/^    cc /p' ppo.h | sed -e 1,2d -e '/^    cc /d' -e 's/^    //' -e 's, *// in exactly.*,,' |
         sed '$d' >$work/synopsis
-    sed 1d examples/quickstart.c | diff $work/synopsis -
+    sed '1,/\*\/$/d' examples/quickstart.c | diff $work/synopsis -
 }
 check synopsis_is_the_file synopsis_is_the_file
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# kill.sh [N] - kills build/train at random moments, and resumes it from the checkpoint that is there, until it is done:
-# N times (8). Each time the end must be that of a run which was left alone, byte for byte. Reports in TAP.
+# kill.sh [N] - kills build/train at random moments and resumes it from the last checkpoint until it is done, N times (8).
+# Each result must equal that of an uninterrupted run, byte for byte. Reports in TAP.
 set -u
 cd "$(dirname "$0")/.."
 work=build/kill
@@ -8,7 +8,7 @@ rm -rf $work
 mkdir -p $work
 trials=${1:-${KILLS:-8}} number=0 failures=0 kills=0 early=0 left=0
 
-# report NAME STATUS - status 0: it held
+# report NAME STATUS - status 0: passed
 report() {
     number=$((number + 1))
     if [ "$2" -eq 0 ]; then
@@ -26,14 +26,14 @@ ${CC:-cc} -O0 -w -I. tests/kill_compare.c -o $work/compare -lm >$work/log 2>&1 |
     exit 1
 }
 
-# 80 iterations, a second in all, half of which goes into checkpoints
+# 80 iterations in a second, half of which is for checkpoints
 settings="--env CartPole-v1 --steps 20480 --num-envs 4 --rollout-steps 64 --hidden 16 --normalize-obs yes"
 build/train $settings --save $work/whole --save-every 1 --quiet --json >$work/out 2>$work/err
 seconds=$(sed -n 's/.*"seconds":\([0-9.]*\).*/\1/p' $work/out)
 [ -n "$seconds" ]
-report a_run_that_is_left_alone_ends $?
+report an_uninterrupted_run_ends $?
 
-# random K - a number between 0 and 1, the K-th of always the same ones
+# random K - the K-th of a fixed sequence of numbers between 0 and 1
 random() { awk -v k="$1" 'BEGIN { srand(20170720); for (i = 0; i <= k; i++) x = rand(); print x }'; }
 
 # Starts the run, or resumes it, and kills it after $1 seconds, if that is not "never". Returns its exit status: 137 if
@@ -52,19 +52,19 @@ run_for() {
     wait $pid 2>$work/log
 }
 
-trial() { # kills until the run gets to its end; after ten kills it is left alone
+trial() { # kills until the run is done; after ten kills it continues undisturbed
     rm -f $work/run $work/ppo-*.tmp
     killed=0
     while :; do
         existed=0
         [ -f $work/run ] && existed=1
         delay=$(awk -v r="$(random $((100 * number + killed)))" -v s="$seconds" 'BEGIN { print 0.9 * r * s }')
-        [ $killed -eq 0 ] && [ $((number % 4)) -eq 1 ] && delay=0.0$((number % 3)) # hardly begun
+        [ $killed -eq 0 ] && [ $((number % 4)) -eq 1 ] && delay=0.0$((number % 3)) # shortly after the start
         [ $killed -lt 10 ] || delay=never
         run_for "$delay"
         status=$?
         [ $status -eq 0 ] && break
-        [ $status -eq 137 ] || return 1 # it was not killed, but could not go on
+        [ $status -eq 137 ] || return 1 # not killed, but failed
         killed=$((killed + 1)) kills=$((kills + 1))
         if [ -f $work/run ]; then
             $work/compare $work/run >>$work/steps || return 1
@@ -82,7 +82,7 @@ trial() { # kills until the run gets to its end; after ten kills it is left alon
 : >$work/steps
 for k in $(seq "$trials"); do
     trial
-    report "a_run_that_was_killed_and_resumed_ends_as_if_nothing_had_been ($k: $killed kills)" $?
+    report "a_run_that_was_killed_and_resumed_ends_with_the_same_bytes ($k: $killed kills)" $?
 done
 [ $kills -ge "$trials" ] && [ -s $work/steps ]
 report some_of_the_kills_were_in_time $?
@@ -91,7 +91,7 @@ sort -n $work/steps | awk -v kills=$kills -v early=$early -v left=$left '
     NR == 1 { first = $1 } { last = $1 }
     END {
         printf "# %d kills: %d before the first checkpoint, the others when %d to %d of 20480 steps were saved;\n", kills, early, first, last
-        printf "# %d in the midst of a save, which left ppo-PID-0.tmp behind: one file per kill at most\n", left
+        printf "# %d during a save, which left ppo-PID-0.tmp behind: one file per kill at most\n", left
     }'
 echo "1..$number"
 [ $failures -eq 0 ]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh [-jN] PROGRAM... - runs tests that report in TAP, N side by side, and adds up what they say; the last line is
-# "N passed, N failed". A program that did not compile, that crashes, or that ends before its plan is through counts as
+# run.sh [-jN] PROGRAM... - runs tests that report in TAP, N at a time, and adds up their results; the last line is
+# "N passed, N failed". A program that did not compile, that crashes, or that ends before the end of its plan counts as
 # failed. Programs in build/asan and build/tsan were built with sanitizers and get the settings that these need here.
 cc=${CC:-cc} workers=1
 case ${1-} in -j[1-9]*) workers=${1#-j} && shift ;; esac
@@ -28,14 +28,14 @@ asan=$(sanitizer -fsanitize=address,undefined "env $asan_options" "env $asan_opt
 tsan=$(sanitizer -fsanitize=thread "env $tsan_options" "env $tsan_options setarch -R") || tsan=none
 case $asan in *detect_leaks=0) echo "note: no search for leaks, LeakSanitizer does not run on this machine" ;; esac
 
-# tell PROGRAM PASSED FAILED [SKIPPED] - a line, and what counts
+# tell PROGRAM PASSED FAILED [SKIPPED [SECONDS]] - prints a line, and keeps the counts
 tell() {
     echo "$2 $3 $1" >>"$notes/counts"
     echo "$@" | awk '{ printf "%-5s %-30s %4d passed%s%s\n", $3 ? "FAIL" : "ok", $1, $2,
-                              $3 ? ", " $3 " failed" : "", $4 ? ", " $4 " skipped" : "" }'
+                              $3 ? ", " $3 " failed" : "", ($4 ? ", " $4 " skipped" : "") ($5 > 9 ? ", " $5 " s" : "") }'
 }
 
-# try PROGRAM - runs it and tells how that went.
+# try PROGRAM - runs it and prints its result.
 try() {
     program=$1 prefix=
     case $program in
@@ -50,10 +50,11 @@ try() {
     fi
     if [ ! -f "$program" ]; then
         tell "$program" 0 1
-        echo "      | it is not there: it did not compile"
+        echo "      | it does not exist: it did not compile"
         return
     fi
 
+    began=$(date +%s)
     log=build/log/$(echo "${program#build/}" | tr / -).log
     CMOCKA_MESSAGE_OUTPUT=TAP $prefix "$program" >"$log" 2>&1
     status=$?
@@ -69,7 +70,7 @@ END
     [ $missing -gt 0 ] && failed=$((failed + missing))
     [ $status -ne 0 ] && [ "$failed" -eq 0 ] && failed=1
 
-    tell "$program" "$passed" "$failed" "$skipped"
+    tell "$program" "$passed" "$failed" "$skipped" $(($(date +%s) - began))
     if [ "$failed" -gt "$named" ]; then
         echo "      | exit status $status; the end of $log:"
         tail -n 40 "$log" | sed 's/^/      | /'
@@ -79,7 +80,7 @@ END
     grep 'ok [0-9]* # SKIP' "$log" | sed 's/.*# SKIP/      skipped:/'
 }
 
-# work PROGRAM... - tries those that no other worker has taken. mkdir is how they agree: it succeeds only once.
+# work PROGRAM... - tries those that no other worker has taken: mkdir succeeds for one of them only.
 work() {
     number=0
     for next in "$@"; do

@@ -1,6 +1,6 @@
 #!/bin/sh
 # seeds.sh - CartPole-v1 with ten seeds and the default settings, 100,000 steps each. At least nine of them must reach a
-# mean return of 475 over 20 fresh episodes, which is where Gymnasium calls the task solved.
+# mean return of 475 over 20 new episodes, the threshold at which Gymnasium counts the task as solved.
 cd "$(dirname "$0")/.." || exit 1
 solved=0
 for seed in 1 2 3 4 5 6 7 8 9 10; do

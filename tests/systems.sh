@@ -1,5 +1,5 @@
 #!/bin/sh
-# systems.sh - ppo.h on other systems, for each whose compiler is installed: does it compile? With PPO_SYSTEMS=run (make
+# systems.sh - ppo.h on other systems, for each whose compiler is installed: it compiles. With PPO_SYSTEMS=run (make
 # systems) also: quickstart.c reaches a mean return of 500 there (a shorter training 200, where emulation is slow), and
 # each system reads the files of this one and the other way round. Reports in TAP; the logs are in build/systems/.
 set -u
@@ -52,7 +52,19 @@ works() {
     $work/x86_64/systems read $folder
 }
 
-compiles() { $compiler $flags -fsyntax-only -I. -I$work/include examples/ppo.c; }
+# The test programs, for which Windows lacks POSIX and cmocka: they must compile.
+tests_compile() {
+    cmocka=$(echo '#include <cmocka.h>' | ${CC:-cc} -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h -M -x c - |
+        tr ' ' '\n' | grep -m1 'cmocka\.h$')
+    cp "${cmocka%.h}"*.h $work/include
+    for test in tests/test_*.c; do $compiler -fsyntax-only -I. -I$work/include "$test"; done
+}
+
+compiles() {
+    output=-fsyntax-only
+    [ "$compiler" != tcc ] || output="-c -o $folder/ppo.o" # it does not have that
+    $compiler $flags $output -I. -I$work/include examples/ppo.c
+}
 
 # try NAME full|slow COMPILER FLAGS LIBRARIES RUNNER [SUFFIX] - the runner is for programs that this machine cannot run
 try() {
@@ -95,6 +107,7 @@ try armhf        slow arm-linux-gnueabihf-gcc "-O2 -static"  "-lm"         qemu-
 try riscv64      slow riscv64-linux-gnu-gcc   "-O2 -static"  "-lm"         qemu-riscv64
 try s390x        slow s390x-linux-gnu-gcc     "-O2 -static"  "-lm"         qemu-s390x
 try mingw        full x86_64-w64-mingw32-gcc  "-O2 -static"  ""            wine .exe
+[ "$missing" ] || check mingw_tests tests_compile
 libgcc=$(x86_64-w64-mingw32-gcc -print-libgcc-file-name 2>/dev/null) # clang does not find the folder itself
 try clang_win64  full "clang --target=x86_64-w64-windows-gnu" "-O2 -static" "-L${libgcc%/*}" wine .exe
 try wasm         full emcc                    "$wasm"        ""            "node --no-experimental-fetch" .js

@@ -1,5 +1,5 @@
-/* Shared by the test programs: an allocator that counts and fails, comparisons that say what differed, random
-   data, and three small environments. A program tests one section of ppo.h, and includes ppo.h first. */
+/* Shared by the test programs: an allocator that counts and fails, comparisons that print what differs, random
+   data, and small environments. A program tests one section of ppo.h, and includes ppo.h first. */
 #ifndef PPO_TEST_H
 #define PPO_TEST_H
 
@@ -43,7 +43,7 @@ static inline void check_close(double got, double want, double tolerance, const 
     _fail(file, line);
 }
 
-/* The tolerance is relative to the largest element that is wanted. */
+/* The tolerance is relative to the largest expected element. */
 static inline void check_close_array(const float *got, const float *want, int n, double tolerance,
                                      const char *what, const char *file, int line) {
     double scale = 0;
@@ -58,7 +58,7 @@ static inline void check_close_array(const float *got, const float *want, int n,
     }
 }
 
-/* The tolerance is relative to each element that is wanted, or to 1 where that is larger. */
+/* The tolerance is relative to each expected element, or to 1 where that is larger. */
 static inline void check_close_each(const float *got, const float *want, int n, double tolerance,
                                     const char *what, const char *file, int line) {
     for (int i = 0; i < n; i++) {
@@ -69,7 +69,7 @@ static inline void check_close_each(const float *got, const float *want, int n, 
     }
 }
 
-/* The call failed with this status, and its sentence holds each of the words, given as "token|7". */
+/* The call failed with this status, and its sentence contains each of the words, given as "token|7". */
 static inline void check_fails(ppo_status got, ppo_status want, const char *words, const char *call,
                                const char *file, int line) {
     if (got != want) {
@@ -80,7 +80,8 @@ static inline void check_fails(ppo_status got, ppo_status want, const char *word
     snprintf(copy, sizeof copy, "%s", words);
     for (char *word = strtok(copy, "|"); word; word = strtok(NULL, "|")) {
         if (strstr(ppo_last_error(), word)) continue;
-        print_error("%s failed as it must, but \"%s\" does not name \"%s\"\n", call, ppo_last_error(), word);
+        print_error("%s failed with the right status, but \"%s\" does not name \"%s\"\n", call,
+                    ppo_last_error(), word);
         _fail(file, line);
     }
 }
@@ -90,7 +91,7 @@ static inline void check_fails(ppo_status got, ppo_status want, const char *word
     check_close_array(got, want, n, tolerance, #got, __FILE__, __LINE__)
 #define assert_close_each(got, want, n, tolerance) \
     check_close_each(got, want, n, tolerance, #got, __FILE__, __LINE__)
-/* The sentence of an earlier failure must not pass for this one's, so it is overwritten first. */
+/* Overwrites the sentence of an earlier failure first. */
 #define assert_fails(call, status, words) \
     (ppo_fail(PPO_OK, "(no sentence)"), check_fails(call, status, words, #call, __FILE__, __LINE__))
 #define assert_ok(call) check_ok(call, #call, __FILE__, __LINE__)
@@ -127,7 +128,7 @@ static inline void *heap_hook(void *user, void *ptr, size_t size) {
     return block;
 }
 
-/* A cmocka teardown, so that a test that failed half-way leaves no hook for the next. */
+/* A cmocka teardown: a test that failed leaves no hook for the next. */
 static inline int restore_allocator(void **state) {
     (void)state;
     ppo_set_allocator(NULL, NULL);
@@ -198,8 +199,8 @@ static const char *const kernel_sets[] = {"plain", "avx2", "avx512", "neon"};
 /* Which copy this is: the stream that the library hands out is indexed by environment. */
 static inline int env_index(const ppo_rng *rng) { return (int)rng->counter[2]; }
 
-/* A random walk between -5 and 5 that the agent pushes; falling off the right end pays. Ends both ways:
-   terminated at an end, truncated by max_steps. */
+/* A random walk between -5 and 5 that the agent pushes; leaving at the right end pays. An episode is
+   terminated at an end, or truncated by max_steps. */
 typedef struct walk {
     int x;
 } walk;
@@ -267,7 +268,7 @@ static inline ppo_env reach_env(void) {
 }
 
 /* The walk with masks: at the ends the step off them is illegal, and every other place may not be kept, so
-   that an episode ends by max_steps alone. Whoever takes an illegal action is counted. */
+   that an episode ends by max_steps alone. Illegal actions are counted. */
 static int illegal_actions;
 
 static inline void fenced_mask(const void *state, unsigned char *mask) {

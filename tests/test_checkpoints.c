@@ -11,12 +11,7 @@
 #undef fsync
 
 #include "test.h"
-
-#include <dirent.h>
-#include <locale.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
+#include "system.h"
 
 /* The program works in a folder of its own, so that paths are names; in memory where that can be, for some file
    systems wait for the disk whenever a file is replaced. */

@@ -295,8 +295,9 @@ static void samples_are_those_of_the_processor(void **state) {
         how[1].temperature = 0.6f, how[1].top_k = 3;
         how[2].top_p = 0.7f, how[2].max_new = 4;
         how[3].greedy = 1;
-        for (const ppo_sampling &h : how) {
-            sampled want = sample(gpt, &prompts, &h, 3);
+        for (int i = SMALL(0, k % 2); i < 4; i += SMALL(1, 2)) { /* each with some of the shapes */
+            const ppo_sampling &h = how[i];
+            sampled             want = sample(gpt, &prompts, &h, 3);
             on_the_gpu();
             sampled got = sample(gpt, &prompts, &h, 2);
             on_the_processor();

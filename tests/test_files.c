@@ -22,15 +22,9 @@ static int watched_rename(const char *from, const char *to);
 #undef rename
 
 #include "test.h"
+#include "system.h"
 
 #include "golden/files.h"
-
-#include <dirent.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 
 /* The program works in a folder of its own, so that paths are names. */
 #define PATH "policy.safetensors"

@@ -778,7 +778,7 @@ static void layer_norm_keeps_its_bound_near_and_far_from_0(void **state) {
 
 /* What the three gradients should have become, of a row that fill_row() made and of dy = kz. */
 static void want_layer_norm_backward(int which, double mean, double rstd, const float *before, int n) {
-    double g_sum = 0, gx_sum = 0, squares = 0, far = fabs(mean) * rstd;
+    double g_sum = 0, gx_sum = 0, squares = 0, ratio = fabs(mean) * rstd;
     for (int i = 0; i < n; i++) {
         double g = (double)kz[i] * kw[i];
         g_sum += g, gx_sum += g * (kx[i] - mean) * rstd, squares += g * g;
@@ -786,8 +786,8 @@ static void want_layer_norm_backward(int which, double mean, double rstd, const 
     for (int i = 0; i < n; i++) {
         double xhat = (kx[i] - mean) * rstd, g = (double)kz[i] * kw[i], size = fabs(xhat);
         double d[3] = {rstd * (g - (g_sum + xhat * gx_sum) / n), kz[i] * xhat, kz[i]};
-        double off[3] = {rstd * (1 + far) * (fabs(g) + (1 + size) * sqrt(squares / n)),
-                         fabs(kz[i]) * (size + far), 0};
+        double off[3] = {rstd * (1 + ratio) * (fabs(g) + (1 + size) * sqrt(squares / n)),
+                         fabs(kz[i]) * (size + ratio), 0};
         want[i] = before[i] + d[which];
         bound[i] = ROW_ERROR(n) * off[which] + ulp(want[i]);
     }

@@ -12,15 +12,8 @@ static int fseek_or_fail(FILE *file, long offset, int whence) {
 #undef fseek
 
 #include "test.h"
+#include "system.h"
 #include "golden/events.h"
-
-#include <dirent.h>
-#include <locale.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { MAX_LINES = 400, MAX_LINE = 1200 };
 

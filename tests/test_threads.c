@@ -4,11 +4,9 @@
 #include "../ppo.h"
 
 #include "test.h"
+#include "system.h"
 
 #include "../examples/envs/cartpole.h"
-
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { THREADS = 5 }; /* counts that are tried: 1, 2, 3, 4, 5 */
 

@@ -6,8 +6,7 @@
 
 #include "golden/tokenizers.h"
 #include "test.h"
-
-#include <unistd.h>
+#include "system.h"
 
 /* The program works in a folder of its own, so that paths are names. */
 #define PATH "tokenizer.safetensors"

@@ -7,8 +7,7 @@
 
 #include "stb.h"
 #include "test.h"
-
-#include <unistd.h>
+#include "system.h"
 
 static ppo_tape *tape;
 
@@ -344,7 +343,7 @@ typedef struct told { /* what a model makes of sequences */
     float x[W_ROWS * W_WIDTH], logits[W_ROWS * W_VOCAB], score[W_ROWS];
 } told;
 
-static void tell(const ppo_gpt *gpt, const ppo_tokens *tokens, told *out) {
+static void evaluate(const ppo_gpt *gpt, const ppo_tokens *tokens, told *out) {
     ppo_tape_reset(tape);
     ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
     ppo_tensor *logits = ppo_gpt_logits(tape, gpt, x), *score = ppo_gpt_score(tape, gpt, x);
@@ -369,12 +368,12 @@ static void a_sequence_has_the_same_bits_alone_and_in_any_company(void **state) 
     ppo_rng    rng = test_rng(9);
     for (int s = 0; s < W_COUNT; s++) add_random(&tokens, &rng, W_VOCAB, w_lengths[s], 0);
     FOR_EACH_KERNEL_SET(set) {
-        tell(gpt, &tokens, &all_told);
+        evaluate(gpt, &tokens, &all_told);
         for (int s = 0; s < W_COUNT; s++) {
             int        start[2];
             ppo_tokens one = one_sequence(&tokens, s, start);
             ppo_tape_record(tape, s % 2);
-            tell(gpt, &one, &part_told);
+            evaluate(gpt, &one, &part_told);
             if (rows_differ(&all_told, tokens.start[s], &part_told, 0, w_lengths[s]))
                 fail_msg("%s: sequence %d differs when it is alone", ppo_kernels_name(), s);
         }
@@ -382,7 +381,7 @@ static void a_sequence_has_the_same_bits_alone_and_in_any_company(void **state) 
         ppo_tokens_clear(&some);
         for (int s = W_COUNT - 1; s >= 0; s -= 2)
             assert_ok(ppo_tokens_add(&some, tokens.token + tokens.start[s], w_lengths[s], 0));
-        tell(gpt, &some, &part_told);
+        evaluate(gpt, &some, &part_told);
         for (int k = 0; k < some.count; k++)
             assert_false(rows_differ(&all_told, tokens.start[W_COUNT - 1 - 2 * k], &part_told, some.start[k],
                                      w_lengths[W_COUNT - 1 - 2 * k]));
@@ -401,9 +400,9 @@ static void a_later_token_changes_no_earlier_row(void **state) {
         for (int k = 0; k < COUNT(kept); k++) {
             ppo_tokens tokens = {0};
             add_random(&tokens, &rng, W_VOCAB, 40, 0);
-            tell(gpt, &tokens, &all_told);
+            evaluate(gpt, &tokens, &all_told);
             for (int i = kept[k]; i < 40; i++) tokens.token[i] = (tokens.token[i] + 1 + i) % W_VOCAB;
-            tell(gpt, &tokens, &part_told);
+            evaluate(gpt, &tokens, &part_told);
             assert_false(rows_differ(&all_told, 0, &part_told, 0, kept[k]));
             for (int i = kept[k]; i < 40; i++) assert_true(rows_differ(&all_told, i, &part_told, i, 1));
             ppo_tokens_free(&tokens);

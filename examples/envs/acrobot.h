@@ -1,4 +1,4 @@
-/* acrobot.h - Acrobot-v1 for ppo.h (include that first): a double pendulum, moved from its middle.
+/* acrobot.h - Acrobot-v1 for ppo.h (include that first): a double pendulum with a motor between its links.
 
    Two links hang from a fixed joint. The motor sits in the joint between them, like a gymnast's hips: swing
    until the free end is higher than one link above the fixed joint. Every step costs 1 until then, so the
@@ -25,7 +25,7 @@ typedef struct acrobot {
 } acrobot;
 
 static inline void acrobot_observe(const acrobot *s, float *obs) {
-    obs[0] = (float)cos(s->theta1); /* sine and cosine do not jump at a full turn, as the angles do */
+    obs[0] = (float)cos(s->theta1); /* continuous at a full turn, unlike the angles */
     obs[1] = (float)sin(s->theta1);
     obs[2] = (float)cos(s->theta2);
     obs[3] = (float)sin(s->theta2);
@@ -43,7 +43,7 @@ static inline void acrobot_reset(void *state, ppo_rng *rng, float *obs) {
 }
 
 /* d state / dt, under a torque on the second joint. */
-static inline acrobot acrobot_slope(const acrobot *s, double torque) {
+static inline acrobot acrobot_derivative(const acrobot *s, double torque) {
     const double m = 1.0, l = 1.0, c = 0.5; /* kg, m: of each link; m: from its joint to its center of mass */
     const double inertia = 1.0, g = 9.8;    /* kg m^2: of each link about its center; m/s^2 */
     const double quarter_turn = 3.14159265358979323846 / 2;
@@ -55,35 +55,35 @@ static inline acrobot acrobot_slope(const acrobot *s, double torque) {
     double phi1 = -m * l * c * (s->speed2 * s->speed2) * sin2 - 2 * m * l * c * s->speed2 * s->speed1 * sin2 +
                   (m * c + m * l) * g * cos(s->theta1 - quarter_turn) + phi2;
 
-    acrobot slope;
-    slope.theta1 = s->speed1;
-    slope.theta2 = s->speed2;
-    slope.speed2 = (torque + d2 / d1 * phi1 - m * l * c * (s->speed1 * s->speed1) * sin2 - phi2) /
-                   (m * (c * c) + inertia - d2 * d2 / d1);
-    slope.speed1 = -(d2 * slope.speed2 + phi1) / d1;
-    return slope;
+    acrobot derivative;
+    derivative.theta1 = s->speed1;
+    derivative.theta2 = s->speed2;
+    derivative.speed2 = (torque + d2 / d1 * phi1 - m * l * c * (s->speed1 * s->speed1) * sin2 - phi2) /
+                        (m * (c * c) + inertia - d2 * d2 / d1);
+    derivative.speed1 = -(d2 * derivative.speed2 + phi1) / d1;
+    return derivative;
 }
 
-/* s + t slope */
-static inline acrobot acrobot_along(const acrobot *s, double t, const acrobot *slope) {
+/* s + t derivative */
+static inline acrobot acrobot_along(const acrobot *s, double t, const acrobot *derivative) {
     acrobot to;
-    to.theta1 = s->theta1 + t * slope->theta1;
-    to.theta2 = s->theta2 + t * slope->theta2;
-    to.speed1 = s->speed1 + t * slope->speed1;
-    to.speed2 = s->speed2 + t * slope->speed2;
+    to.theta1 = s->theta1 + t * derivative->theta1;
+    to.theta2 = s->theta2 + t * derivative->theta2;
+    to.speed1 = s->speed1 + t * derivative->speed1;
+    to.speed2 = s->speed2 + t * derivative->speed2;
     return to;
 }
 
-/* The classical Runge-Kutta method: s + dt/6 (k1 + 2 k2 + 2 k3 + k4), with slopes at the start, twice in the
-   middle, and at the end of the interval. Its error falls with dt^4, Euler's with dt. */
+/* The classical Runge-Kutta method: s + dt/6 (k1 + 2 k2 + 2 k3 + k4), with derivatives at the start, twice in
+   the middle, and at the end of the interval. Its error is of order dt^4, Euler's of order dt. */
 static inline acrobot acrobot_runge_kutta(const acrobot *s, double torque, double dt) {
-    acrobot k1 = acrobot_slope(s, torque);
+    acrobot k1 = acrobot_derivative(s, torque);
     acrobot middle = acrobot_along(s, dt / 2, &k1);
-    acrobot k2 = acrobot_slope(&middle, torque);
+    acrobot k2 = acrobot_derivative(&middle, torque);
     middle = acrobot_along(s, dt / 2, &k2);
-    acrobot k3 = acrobot_slope(&middle, torque);
+    acrobot k3 = acrobot_derivative(&middle, torque);
     acrobot end = acrobot_along(s, dt, &k3);
-    acrobot k4 = acrobot_slope(&end, torque);
+    acrobot k4 = acrobot_derivative(&end, torque);
 
     acrobot sum = acrobot_along(&k1, 2, &k2);
     sum = acrobot_along(&sum, 2, &k3);
@@ -105,7 +105,7 @@ static inline void acrobot_step(void *state, ppo_rng *rng, const ppo_action *act
     const double max_speed1 = 4 * pi, max_speed2 = 9 * pi; /* rad/s */
 
     acrobot *s = (acrobot *)state;
-    (void)rng; /* nothing here is left to chance */
+    (void)rng; /* the motion is deterministic */
 
     *s = acrobot_runge_kutta(s, action->discrete - 1.0, 0.2);
     s->theta1 = acrobot_wrap(s->theta1);

@@ -1,8 +1,7 @@
-/* canvas.h - a small picture made of characters, in which the environments draw themselves.
+/* canvas.h - a picture made of characters, which the environments draw.
 
-   Columns count from the left and rows from the top. A character is about twice as high as it is wide, so a
-   picture that is to look undistorted takes two columns for the length of one row. What lies outside is left
-   out. */
+   Columns count from the left and rows from the top. A character is about twice as high as it is wide, so an
+   undistorted picture takes two columns for the length of one row. What lies outside is ignored. */
 
 #ifndef CANVAS_H
 #define CANVAS_H
@@ -18,7 +17,7 @@ typedef struct canvas {
     char cell[CANVAS_MAX_HEIGHT][CANVAS_MAX_WIDTH];
 } canvas;
 
-/* An empty picture; what is beyond the largest size is left out. */
+/* An empty picture; limited to the largest size. */
 static inline canvas canvas_blank(int width, int height) {
     canvas c;
     c.width = width < CANVAS_MAX_WIDTH ? width : CANVAS_MAX_WIDTH;

@@ -2,11 +2,11 @@
 
    A pole stands on a cart; push the cart left or right so that the pole does not fall. Every step pays 1, so the
    return of an episode is its length. Equations: Barto, Sutton and Anderson 1983, in the form and the order of
-   Gymnasium's CartPole-v1; like there the state is double and the observation is float, so that a trajectory
-   recorded there is reproduced here.
+   Gymnasium's CartPole-v1. As there, the state is double and the observation float, so that a recorded
+   trajectory of Gymnasium is reproduced.
 
-   An environment is one struct, two functions, and a description that binds them together. A picture, if you
-   want to watch, is a function more. */
+   An environment is one struct, two functions, and a description that binds them together. An optional
+   third function draws a picture. */
 
 #ifndef CARTPOLE_H
 #define CARTPOLE_H
@@ -15,7 +15,7 @@
 
 #include "canvas.h"
 
-/* 1. The state of one copy: plain bytes without pointers. The library owns as many as it steps side by side. */
+/* 1. The state of one copy: plain bytes without pointers. The library owns one for each environment. */
 typedef struct cartpole {
     double x, x_dot;         /* m, m/s */
     double theta, theta_dot; /* rad from upright, rad/s */
@@ -28,8 +28,8 @@ static inline void cartpole_observe(const cartpole *s, float *obs) {
     obs[3] = (float)s->theta_dot;
 }
 
-/* 2. Starts an episode: fill the state and the first observation. Chance comes from rng and from nowhere else;
-      then a run can be repeated, on any number of threads. */
+/* 2. Starts an episode: fill the state and the first observation. All random numbers come from rng, so
+      that a run can be repeated on any number of threads. */
 static inline void cartpole_reset(void *state, ppo_rng *rng, float *obs) {
     cartpole *s = (cartpole *)state;
     s->x = ppo_rng_range(rng, -0.05f, 0.05f);
@@ -54,7 +54,7 @@ static inline void cartpole_step(void *state, ppo_rng *rng, const ppo_action *ac
     double    swing = half_length * (4.0 / 3.0 - mass_pole * (cos_t * cos_t) / mass);
     double    theta_acc = (gravity * sin_t - cos_t * accel) / swing;
     double    x_acc = accel - pole * theta_acc * cos_t / mass;
-    (void)rng; /* nothing here is left to chance */
+    (void)rng; /* the motion is deterministic */
 
     s->x += dt * s->x_dot; /* Euler: positions move with the old velocities */
     s->x_dot += dt * x_acc;
@@ -66,8 +66,7 @@ static inline void cartpole_step(void *state, ppo_rng *rng, const ppo_action *ac
     out->terminated = fabs(s->x) > x_limit || fabs(s->theta) > theta_limit;
 }
 
-/* 4. Optional, to watch: a picture of the state. Pole and way are to scale; the way ends where the episode
-      does. */
+/* 4. Optional: draws the state. Pole and track are to scale; an episode ends at either end of the track. */
 static inline void cartpole_draw(const void *state, FILE *file) {
     const cartpole *s = (const cartpole *)state;
     const double    per_column = 0.08, per_row = 0.16, length = 1.0; /* m, m, m: of the pole */
@@ -81,8 +80,8 @@ static inline void cartpole_draw(const void *state, FILE *file) {
     canvas_print(&picture, file);
 }
 
-/* 5. The description. The time limit belongs here and not into step(): an episode that runs out of time is
-      truncated, not terminated, and the library then still counts the value of what would have come. */
+/* 5. The description. The time limit belongs here, not in step(): an episode that reaches it is truncated, not
+      terminated, and the value of its last state still counts. */
 static inline ppo_env cartpole_env(void) {
     ppo_env env = {0};
     env.name = "CartPole-v1";

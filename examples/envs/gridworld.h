@@ -10,8 +10,8 @@
              +-----+-----+-----+-----+             +-------+-------+-------+-------+
 
    Each step costs 0.04. The goal pays 1, the pit costs 1, and both end the episode. The floor is slippery: a
-   step goes where it should with probability 0.8, and to the left or the right of that with 0.1 each; into
-   the wall or out of the world means staying where one is. An episode starts in any of the nine free cells,
+   step goes in the chosen direction with probability 0.8, and to the left or the right of it with 0.1 each.
+   A step into the wall or out of the world has no effect. An episode starts in any of the nine free cells,
    so the best mean return is the mean of the nine values: 0.709.
 
    It is the world of Russell and Norvig, "Artificial Intelligence: A Modern Approach", chapter "Making
@@ -20,9 +20,9 @@
        V(cell) = max over actions: sum over next cells: P(next) (reward + V(next)),  V(goal) = V(pit) = 0
 
    Train with gamma 1, no hidden layers and a learning rate of 3e-3, and compare the critic with them: the
-   observation is one-hot, so the critic is a table of twelve numbers. They come out a little lower, for they
-   value the policy that is in training, which still tries things out. Look at row 2, column 2: the shortest
-   way is up, past the pit, and the best policy goes around. */
+   observation is one-hot, so the critic is a table of twelve numbers. They come out a little lower, because
+   they are those of the policy in training, which still explores. Look at row 2, column 2: the shortest way
+   leads up, past the pit; the best policy avoids it. */
 
 #ifndef GRIDWORLD_H
 #define GRIDWORLD_H

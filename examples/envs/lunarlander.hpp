@@ -5,9 +5,9 @@
    two side engines and two springy legs. Terrain, bodies, engines, observation, reward and end are those of
    Gymnasium's environments of these names, with their default options.
 
-   It shows how an environment that is more than plain bytes is made: the state holds a pointer to a world of
-   Box2D, which open makes and close gives back. Every reset builds that world anew: an episode follows from
-   the generator at its start and from the actions, to the last bit. */
+   It is the example of an environment with more than plain bytes: the state holds a pointer to a world of
+   Box2D, which open creates and close frees. Every reset builds a new world, so that an episode depends only
+   on the generator at its start and on the actions, to the last bit. */
 
 #ifndef LUNARLANDER_HPP
 #define LUNARLANDER_HPP
@@ -22,7 +22,7 @@
 #include <new>
 
 /* --------------------------------------------------------------------------------------------------------
-   1. The world: meters, kilograms, seconds, y upwards. Gymnasium thinks in pixels, 30 to the meter.
+   1. The world: meters, kilograms, seconds, y upwards. Gymnasium uses pixels, 30 to the meter.
    -------------------------------------------------------------------------------------------------------- */
 
 constexpr double lunarlander_scale = 30, lunarlander_fps = 50;
@@ -31,7 +31,7 @@ constexpr double lunarlander_pad = lunarlander_height / 4;  /* the height of the
 constexpr double lunarlander_down = 18 / lunarlander_scale; /* of a leg's hinge, from the leg's center */
 constexpr int    lunarlander_corners = 11;                  /* of the terrain, from left to right */
 
-/* What chance decides before an episode. */
+/* The random numbers at the start of an episode. */
 struct lunarlander_start {
     double height[lunarlander_corners + 1]; /* of the terrain, rough: [0, lunarlander_height / 2) */
     double force[2];                        /* of the first push, N: [-1000, 1000) */
@@ -41,12 +41,12 @@ inline b2Vec2 lunarlander_vec(double x, double y) { return b2Vec2((float)x, (flo
 
 /* The hinge of a leg: an anchor, a motor that acts as a spring, and two limits. Gymnasium runs on Box2D 2.3,
    which solves anchor and limit together, in the steps that begin at the limit. Box2D 2.4 solves one after
-   the other in every step, and for a leg so light 180 iterations of that are not enough: it gives way on
-   landing. So this is the joint of 2.3. */
+   the other in every step, and for so light a leg 180 iterations are not enough: it gives way on landing.
+   So this is the joint of 2.3. */
 struct lunarlander_hinge : b2RevoluteJoint {
     explicit lunarlander_hinge(const b2RevoluteJoint &joint) : b2RevoluteJoint(joint) {}
 
-    /* A world makes no joints of a foreign class, so this one takes the place of the one that was made. */
+    /* A world creates joints of its own classes only, so this one replaces the joint that it created. */
     static void replace(b2Joint *joint) {
         static_assert(sizeof(lunarlander_hinge) == sizeof(b2RevoluteJoint), "it must fit into its place");
         b2RevoluteJoint made = *static_cast<b2RevoluteJoint *>(joint);
@@ -110,7 +110,7 @@ struct lunarlander_hinge : b2RevoluteJoint {
     }
 };
 
-/* One episode's world: the moon, the lander, its legs, and what touches what. */
+/* One episode's world: the moon, the lander, its legs, and their contacts. */
 struct lunarlander_world : b2ContactListener {
     b2World world;
     b2Body *moon, *lander, *legs[2];
@@ -255,7 +255,7 @@ inline void lunarlander_advance(lunarlander *s, lunarlander_engines engines, con
         double away = 3 * d1 + (engines.side < 0 ? -side_away : side_away);
         double x = sin_t * d0 - cos_t * away, y = -cos_t * d0 - sin_t * away;
         s->world->push(-x * side_power * side, -y * side_power * side, x - sin_t * 17 / lunarlander_scale,
-                       y + cos_t * 14 / lunarlander_scale); /* 17 and 14: a slip of the original, kept */
+                       y + cos_t * 14 / lunarlander_scale); /* 17 and 14: an error of the original, kept */
     }
     s->world->world.Step((float)(1 / lunarlander_fps), 180, 60);
 
@@ -322,7 +322,7 @@ inline void lunarlander_step(void *state, ppo_rng *rng, const ppo_action *action
     lunarlander_advance((lunarlander *)state, lunarlander_discrete(action), dispersion, obs, out);
 }
 
-/* No engine runs with less than half of its power: the main one is on above 0, the side ones beyond 0.5. */
+/* An engine runs with at least half of its power: the main one above 0, a side one beyond 0.5. */
 inline lunarlander_engines lunarlander_continuous(const ppo_action *action) {
     double main = action->box[0], side = action->box[1];
     return {main > 0 ? (main + 1) * 0.5 : 0, std::fabs(side) > 0.5 ? side : 0};
@@ -335,8 +335,8 @@ inline void lunarlander_continuous_step(void *state, ppo_rng *rng, const ppo_act
     lunarlander_advance((lunarlander *)state, lunarlander_continuous(action), dispersion, obs, out);
 }
 
-/* Box2D fills a table for all worlds when the first two shapes of a program meet, and takes no lock: here
-   they meet before there are threads. */
+/* Box2D fills a global table, without a lock, at the first contact in a program: this is one, before there
+   are threads. */
 inline bool lunarlander_prepare() {
     b2World        world(b2Vec2(0, 0));
     b2BodyDef      body;
@@ -352,7 +352,7 @@ inline bool lunarlander_prepare() {
 }
 
 inline int lunarlander_open(void *state, void *user, int copy) {
-    static const bool prepared = lunarlander_prepare(); /* once, whichever thread comes first */
+    static const bool prepared = lunarlander_prepare(); /* once, in the first thread */
     (void)user, (void)copy;
     lunarlander *s = (lunarlander *)state;
     s->world = new (std::nothrow) lunarlander_world(lunarlander_start());
@@ -361,7 +361,7 @@ inline int lunarlander_open(void *state, void *user, int copy) {
 
 inline void lunarlander_close(void *state) { delete ((lunarlander *)state)->world; }
 
-/* The view: the lander (#), its legs (o), what the engines blow (*), the moon (.), and the flags (|). */
+/* The view: the lander (#), its legs (o), exhaust (*), the moon (.), and the flags (|). */
 inline void lunarlander_draw(const void *state, FILE *file) {
     const lunarlander *s = (const lunarlander *)state;
     const b2Body      *lander = s->world->lander;

@@ -1,6 +1,6 @@
 /* memory.h - a T-maze for ppo.h (include that first): a task that needs memory.
 
-       cue: left      +---+      The cue, left or right, is shown in the first observation and never again.
+       cue: left      +---+      The cue, left or right, is shown in the first observation only.
                       |   |      Then comes a corridor in which all cells look alike, and at its end a
        +--------------+   |      junction, which looks alike whatever the cue was. Turning as the cue said
        | @                |      pays 1, turning the other way costs 1, and both end the episode. Walking on
@@ -10,14 +10,14 @@
 
    Bakker 2001, "Reinforcement Learning with Long Short-Term Memory", with other rewards.
 
-   The best return is 1. The best mean return without memory is 0, exactly. For after the first observation
-   nothing that is seen depends on the cue, nor on the time or the place in the corridor, where an action
-   could have left a hint. A policy that sees only the present therefore turns left at the junction with the
-   same probability under both cues, and is right in half of the episodes: (1 - 1) / 2 = 0. Everything else
-   costs. A mean return above 0 is memory.
+   The best return is 1. The best mean return without memory is exactly 0: after the first observation,
+   no observation depends on the cue, on the time, or on the place in the corridor, where an action could
+   have left a hint. A policy that sees only the present therefore turns left at the junction with the
+   same probability under both cues, and is right in half of the episodes: (1 - 1) / 2 = 0. All other
+   actions cost. A mean return above 0 proves memory.
 
-   Learned within 100000 steps with recurrent 32. A longer MEMORY_CORRIDOR makes it harder: that many cells
-   have to be crossed with the cue in mind. (A picture has room for 19.) */
+   Learned within 100000 steps with recurrent 32. A longer MEMORY_CORRIDOR makes it harder: the cue must
+   be remembered over that many cells. (A picture has room for 19.) */
 
 #ifndef MEMORY_H
 #define MEMORY_H
@@ -51,7 +51,7 @@ static inline void memory_step(void *state, ppo_rng *rng, const ppo_action *acti
     memory *s = (memory *)state;
     int     at_junction = s->position == MEMORY_CORRIDOR;
     int     turn = action->discrete == 0 ? 0 : action->discrete == 1 ? -1 : 1;
-    (void)rng; /* only the cue is left to chance */
+    (void)rng; /* only the cue is random */
 
     if (at_junction && turn) {
         s->turned = turn;

@@ -1,7 +1,7 @@
-/* mountaincar.h - MountainCar-v0 for ppo.h (include that first): a goal that chance hardly ever finds.
+/* mountaincar.h - MountainCar-v0 for ppo.h (include that first): a goal that random actions hardly ever reach.
 
    A car stands in a valley. Its engine is too weak for the hill on the right, so it has to back up the hill
-   on the left first, several times. Every step costs 1 until the flag is reached, and nothing tells the way
+   on the left first, several times. Every step costs 1 until the flag is reached, and no reward leads
    there: nearly every episode of a random policy is cut off at 200 steps with a return of -200. About -110 is
    good.
 
@@ -11,8 +11,8 @@
 
    Moore 1990, in the form and the order of Gymnasium's MountainCar-v0, which works in double.
 
-   Learned within 300000 steps with normalize_obs. Without it nothing is: v stays below 0.07, and a policy
-   that hardly sees it cannot push with the motion. */
+   Learned within 300000 steps with normalize_obs. Without it the policy learns nothing: v stays below
+   0.07, too small an input to push with the motion. */
 
 #ifndef MOUNTAINCAR_H
 #define MOUNTAINCAR_H
@@ -44,12 +44,12 @@ static inline void mountaincar_step(void *state, ppo_rng *rng, const ppo_action 
     const double x_min = -1.2, x_max = 0.6, flag = 0.5;
 
     mountaincar *s = (mountaincar *)state;
-    (void)rng; /* nothing here is left to chance */
+    (void)rng; /* the motion is deterministic */
 
     s->v += (action->discrete - 1) * force + cos(3 * s->x) * -gravity;
     s->v = fmin(fmax(s->v, -max_speed), max_speed);
     s->x = fmin(fmax(s->x + s->v, x_min), x_max);
-    if (s->x <= x_min && s->v < 0) s->v = 0; /* the wall on the left takes all speed */
+    if (s->x <= x_min && s->v < 0) s->v = 0; /* the wall on the left stops the car */
 
     mountaincar_observe(s, obs);
     out->reward = -1.0f;

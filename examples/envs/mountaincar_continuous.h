@@ -1,15 +1,14 @@
-/* mountaincar_continuous.h - MountainCarContinuous-v0 for ppo.h (include that first): a trap for the timid.
+/* mountaincar_continuous.h - MountainCarContinuous-v0 for ppo.h (include that first): a local optimum.
 
    The car of mountaincar.h with an accelerator instead of three levers: the action is a force in [-1, 1].
    Reaching the flag pays 100, and every step costs 0.1 force^2. Standing still costs nothing, so a policy
-   that tries a little and never sees the flag learns to try less and ends at a return of 0; one that has
-   found it gets above 90. Learned within 100000 steps with normalize_obs and log_std_init 1; with less noise
-   the trap closes now and then, and without normalize_obs nearly always.
+   that explores too little to reach the flag learns to stand still, with a return of 0; one that reaches it
+   gets above 90. Learned within 100000 steps with normalize_obs and log_std_init 1; with less noise
+   some runs end at 0, and without normalize_obs nearly all.
 
    Gymnasium's MountainCarContinuous-v0, which keeps this state in float and computes in float; the cosine and
    the reward are double. (Its first step after a reset is double throughout: the one step that can differ, in
-   the last bit.) The cost is of the action as it was given, not of the force after clipping. ppo.h hands out
-   actions that are within the box already. */
+   the last bit.) The cost is that of the action before clipping; the actions of ppo.h are within the box. */
 
 #ifndef MOUNTAINCAR_CONTINUOUS_H
 #define MOUNTAINCAR_CONTINUOUS_H
@@ -44,12 +43,12 @@ static inline void mountaincar_continuous_step(void *state, ppo_rng *rng, const 
     mountaincar_continuous *s = (mountaincar_continuous *)state;
     double                  given = action->box[0];
     float                   force = fminf(fmaxf(action->box[0], -1.0f), 1.0f);
-    (void)rng; /* nothing here is left to chance */
+    (void)rng; /* the motion is deterministic */
 
     s->v += force * power - (float)(gravity * cos((double)(3 * s->x)));
     s->v = fminf(fmaxf(s->v, -max_speed), max_speed);
     s->x = fminf(fmaxf(s->x + s->v, x_min), x_max);
-    if (s->x <= x_min && s->v < 0) s->v = 0; /* the wall on the left takes all speed */
+    if (s->x <= x_min && s->v < 0) s->v = 0; /* the wall on the left stops the car */
 
     mountaincar_continuous_observe(s, obs);
     out->terminated = s->x >= flag && s->v >= 0;

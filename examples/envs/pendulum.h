@@ -2,7 +2,7 @@
 
    A pendulum hangs from a motor that is too weak to lift it straight up: swing it, bring it upright and keep
    it there with as little torque as possible. Every step costs angle^2 + 0.1 speed^2 + 0.001 torque^2, so the
-   return is negative; about -150 is good, -1200 is doing nothing useful. An episode never ends by itself.
+   return is negative; about -150 is good, -1200 that of an untrained policy. Only the time limit ends it.
 
    A rod of mass m and length l on a pivot, theta measured from upright (m l^2 / 3 is its moment of inertia):
 
@@ -25,7 +25,7 @@ typedef struct pendulum {
 } pendulum;
 
 static inline void pendulum_observe(const pendulum *s, float *obs) {
-    obs[0] = (float)cos(s->theta); /* sine and cosine do not jump at a full turn, as the angle would */
+    obs[0] = (float)cos(s->theta); /* continuous at a full turn, unlike the angle */
     obs[1] = (float)sin(s->theta);
     obs[2] = (float)s->speed;
 }
@@ -54,13 +54,13 @@ static inline void pendulum_step(void *state, ppo_rng *rng, const ppo_action *ac
     double    angle = pendulum_wrap(s->theta);
     double    cost = angle * angle + 0.1 * (s->speed * s->speed) + (double)(0.001f * (torque * torque));
     double    acceleration = 3 * gravity / (2 * length) * sin(s->theta) + (double)(3.0f * torque);
-    (void)rng; /* nothing here is left to chance */
+    (void)rng; /* the motion is deterministic */
 
     s->speed = fmin(fmax(s->speed + acceleration * dt, -max_speed), max_speed);
     s->theta += s->speed * dt; /* with the new speed */
 
     pendulum_observe(s, obs);
-    out->reward = (float)-cost; /* of the state that was left */
+    out->reward = (float)-cost; /* of the state before the step */
 }
 
 static inline void pendulum_draw(const void *state, FILE *file) {

@@ -1,17 +1,16 @@
-/* tictactoe.h - tic-tac-toe for ppo.h (include that first): an opponent, and moves that are not always legal.
+/* tictactoe.h - tic-tac-toe for ppo.h (include that first): an opponent, and illegal moves.
 
         0 | 1 | 2       The agent plays X. One step is a move of the agent and the opponent's answer, so that
-       ---+---+---      the other side is a part of the environment, like gravity. The opponent completes a
+       ---+---+---      the opponent is a part of the environment. The opponent completes a
         3 | 4 | 5       line where it can, else blocks one that the agent could complete, else moves at
        ---+---+---      random. Who begins is drawn at random. A win pays 1, a draw 0, a defeat -1.
         6 | 7 | 8
 
-   Moves onto a taken cell are masked: action_mask() tells the library which actions are legal, and it then
-   gives the others a probability of zero. A learner without the mask is punished instead: an illegal move
-   loses the game.
+   Moves onto a taken cell are masked: action_mask() tells the library which actions are legal, and the
+   policy gives the others a probability of zero. Without the mask, an illegal move loses the game.
 
    A perfect player gets 0.664 against this opponent on average (637 / 960), one that moves at random among
-   the legal moves -0.761; the tests compute both by going through all games. 300000 steps come close to the
+   the legal moves -0.761; the tests compute both from all games. 300000 steps come close to the
    best with num_envs 16, minibatch_size 256, a learning rate of 1e-3, entropy_coef 0.02 and relu. */
 
 #ifndef TICTACTOE_H
@@ -94,8 +93,7 @@ static inline void tictactoe_step(void *state, ppo_rng *rng, const ppo_action *a
     out->terminated = won || lost || !tictactoe_empty_cells(s);
 }
 
-/* Called after reset and after every step, with all of mask [9] set to 1: sets it to 0 for what is not
-   allowed. */
+/* Called after reset and after every step, with all of mask [9] set to 1. Sets illegal moves to 0. */
 static inline void tictactoe_action_mask(const void *state, unsigned char *mask) {
     const tictactoe *s = (const tictactoe *)state;
     for (int i = 0; i < 9; i++) {
