@@ -685,6 +685,27 @@ static void statistics_rest_during_a_rollout_and_take_it_in_afterwards(void **st
     ppo_agent_free(agent);
 }
 
+static void a_rollout_tells_of_the_episodes_that_ended_in_it(void **state) {
+    (void)state;
+    ppo_env      env = ticks_env(7); /* every reward is 1 */
+    ppo_config   cfg = eight_environments(1);
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    for (int k = 0; k < 2; k++) { /* the third episode goes from the first rollout into the second */
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        const ppo_rollout *r = ppo_trainer_rollout(trainer);
+        for (int i = 0; i < 16 * 8; i++) {
+            int ends = (16 * k + i / 8 + 1) % 7 == 0;
+            assert_int_equal(r->episode_length[i], ends ? 7 : 0);
+            if (ends) assert_true(r->episode_return[i] == 7 && r->truncated[i]); /* raw, not normalized */
+        }
+    }
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_of_cartpole_is_that_of_gymnasium),
@@ -713,6 +734,7 @@ int main(void) {
         cmocka_unit_test_teardown(an_iteration_after_a_failed_one_starts_with_fresh_episodes,
                                   ticks_plan_clear),
         cmocka_unit_test(an_observation_that_nobody_writes_is_zero),
+        cmocka_unit_test(a_rollout_tells_of_the_episodes_that_ended_in_it),
         cmocka_unit_test_teardown(statistics_rest_during_a_rollout_and_take_it_in_afterwards,
                                   ticks_plan_clear),
     };
