@@ -1,5 +1,5 @@
 #!/bin/sh
-# systems.sh - ppo.h on other systems, for each whose compiler is installed: it compiles. With PPO_SYSTEMS=run (make
+# systems.sh [NAME...] - ppo.h on other systems, all or these, for each whose compiler is installed: it compiles. With PPO_SYSTEMS=run (make
 # systems) also: quickstart.c reaches a mean return of 500 there (a shorter training 200, where emulation is slow), and
 # each system reads the files of this one and the other way round. Reports in TAP; the logs are in build/systems/.
 set -u
@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 work=build/systems run=${PPO_SYSTEMS-}
 rm -rf $work
 mkdir -p $work/include $work/x86_64
-number=0 failures=0
+number=0 failures=0 only=$*
 export WINEDEBUG=-all WINEPREFIX="$PWD/$work/wine" NODE_PATH="/usr/share/nodejs${NODE_PATH:+:$NODE_PATH}"
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -68,6 +68,7 @@ compiles() {
 
 # try NAME full|slow COMPILER FLAGS LIBRARIES RUNNER [SUFFIX] - the runner is for programs that this machine cannot run
 try() {
+    case " $only " in "  " | *" $1 "*) ;; *) return ;; esac
     name=$1 amount=$2 compiler=$3 flags=$4 link=$5 runner=$6 suffix=${7-} folder=$work/$1
     missing=
     mkdir -p $folder
@@ -107,7 +108,7 @@ try armhf        slow arm-linux-gnueabihf-gcc "-O2 -static"  "-lm"         qemu-
 try riscv64      slow riscv64-linux-gnu-gcc   "-O2 -static"  "-lm"         qemu-riscv64
 try s390x        slow s390x-linux-gnu-gcc     "-O2 -static"  "-lm"         qemu-s390x
 try mingw        full x86_64-w64-mingw32-gcc  "-O2 -static"  ""            wine .exe
-[ "$missing" ] || check mingw_tests tests_compile
+[ "$only" ] || [ "$missing" ] || check mingw_tests tests_compile
 libgcc=$(x86_64-w64-mingw32-gcc -print-libgcc-file-name 2>/dev/null) # clang does not find the folder itself
 try clang_win64  full "clang --target=x86_64-w64-windows-gnu" "-O2 -static" "-L${libgcc%/*}" wine .exe
 try wasm         full emcc                    "$wasm"        ""            "node --no-experimental-fetch" .js
