@@ -1,7 +1,8 @@
 #!/bin/sh
-# systems.sh [NAME...] - ppo.h on other systems, all or these, for each whose compiler is installed: it compiles. With PPO_SYSTEMS=run (make
-# systems) also: quickstart.c reaches a mean return of 500 there (a shorter training 200, where emulation is slow), and
-# each system reads the files of this one and the other way round. Reports in TAP; the logs are in build/systems/.
+# systems.sh [NAME...] - ppo.h on other systems, all or these, for each whose compiler is installed: it compiles. With
+# PPO_SYSTEMS=run (make systems) also: quickstart.c reaches a mean return of 500 there (a shorter training 200, where
+# emulation is slow), and each system reads the files of this one and the other way round. Reports in TAP; the logs are
+# in build/systems/.
 set -u
 cd "$(dirname "$0")/.."
 work=build/systems run=${PPO_SYSTEMS-}
