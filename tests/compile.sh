@@ -138,7 +138,7 @@ END
 for order in first last; do # the same in one file, with ppo.h after stb_ds and before it: then only the long names
     {
         [ $order = last ] && printf '#define PPO_IMPLEMENTATION\n#include "ppo.h"\n'
-        sed "$([ $order = last ] && echo 's/ arr\([pf]\)/ stbds_arr\1/')" $work/stb_ds.c
+        sed "$([ $order = last ] && printf %s 's/ arr\([pf]\)/ stbds_arr\1/')" $work/stb_ds.c
         [ $order = first ] && printf '#define PPO_IMPLEMENTATION\n'
         cat $work/stb_main.c
     } >$work/stb_$order.c
