@@ -90,6 +90,7 @@ try() {
         number=$((number + 1))
         echo "ok $number # SKIP $name ($missing)"
     elif [ "$run" ]; then
+        have timeout && [ "$runner" ] && runner="timeout 900 $runner"
         check $name works
     else
         check $name compiles
@@ -115,5 +116,6 @@ try clang_win64  full "clang --target=x86_64-w64-windows-gnu" "-O2 -static" "-L$
 try wasm         full emcc                    "$wasm"        ""            "node --no-experimental-fetch" .js
 try wasm_threads slow emcc "$wasm -pthread -sPTHREAD_POOL_SIZE=4" ""       "node --no-experimental-fetch" .js
 
+[ ! -d $work/wine ] || wineserver -k # its processes outlive the programs
 echo "1..$number"
 [ $failures -eq 0 ]
