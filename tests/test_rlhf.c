@@ -5,7 +5,7 @@
 
 #include "golden/language.h"
 
-enum { EOS = 0, BOS = 1, GOOD = 3, VOCAB = 7, CONTEXT = 10 };
+enum { EOS = 0, BOS = 1, GOOD = 3, VOCAB = 7, POSITIONS = 10 };
 
 static ppo_gpt *small_gpt(int vocab, int context, int score) {
     ppo_gpt_config c = {vocab, context, 8, 1, 2, score, 5};
@@ -57,7 +57,7 @@ typedef struct bench {
 } bench;
 
 static bench begin(const ppo_rlhf_config *c) {
-    bench b = {small_gpt(VOCAB, CONTEXT, 1), some_prompts(5), NULL};
+    bench b = {small_gpt(VOCAB, POSITIONS, 1), some_prompts(5), NULL};
     assert_ok(ppo_rlhf_create(b.policy, NULL, NULL, &b.prompts, count_good, NULL, c, &b.rlhf));
     return b;
 }
@@ -316,7 +316,7 @@ static void every_iteration_samples_anew(void **state) {
     (void)state;
     ppo_rlhf_config   c = small_config();
     ppo_rlhf_progress p[2];
-    ppo_gpt          *policy = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_gpt          *policy = small_gpt(VOCAB, POSITIONS, 1);
     ppo_tokens        prompts = some_prompts(1);
     ppo_rlhf         *r = NULL;
     c.learning_rate = 0;
@@ -486,7 +486,7 @@ static void the_reference_follows_when_asked_and_the_coefficient_adapts(void **s
 static void a_critic_of_its_own_is_trained_and_the_policys_score_is_not(void **state) {
     (void)state;
     ppo_rlhf_config   c = small_config();
-    ppo_gpt          *policy = small_gpt(VOCAB, CONTEXT, 1), *critic = small_gpt(VOCAB, CONTEXT + 2, 1);
+    ppo_gpt          *policy = small_gpt(VOCAB, POSITIONS, 1), *critic = small_gpt(VOCAB, POSITIONS + 2, 1);
     ppo_tokens        prompts = some_prompts(3);
     ppo_rlhf         *r = NULL;
     ppo_rlhf_progress p;
@@ -577,7 +577,7 @@ static void a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own(void *
     static const int at_once[] = {3, 7, 9, 20, 1}; /* of 7 */
     for (int i = 0; i < COUNT(at_once); i++) {
         ppo_rlhf_config c = small_config();
-        ppo_gpt        *policy = small_gpt(VOCAB, CONTEXT, 1);
+        ppo_gpt        *policy = small_gpt(VOCAB, POSITIONS, 1);
         ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL};
         ppo_rlhf       *r = NULL;
         asked_log       log = {0, {0}};
@@ -756,7 +756,7 @@ static ppo_status fail_once(const ppo_samples *samples, float *reward, void *use
 
 /* 5 iterations, one of which is done again. */
 static ppo_gpt *run_with_a_failure(const ppo_rlhf_config *c, moody m, ppo_rlhf_progress *p) {
-    ppo_gpt   *policy = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_gpt   *policy = small_gpt(VOCAB, POSITIONS, 1);
     ppo_tokens prompts = some_prompts(5);
     ppo_rlhf  *r = NULL;
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, fail_once, &m, c, &r));
@@ -793,7 +793,7 @@ static void an_iteration_that_failed_is_done_again_to_the_bit(void **state) {
 static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config(), bad = c;
-    ppo_gpt        *policy = small_gpt(VOCAB, CONTEXT, 1), *critic = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_gpt        *policy = small_gpt(VOCAB, POSITIONS, 1), *critic = small_gpt(VOCAB, POSITIONS, 1);
     ppo_params     *params[2] = {policy->params, critic->params};
     ppo_tokens      prompts = some_prompts(3);
     ppo_rlhf       *r = NULL;
@@ -833,7 +833,7 @@ static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
 
 static void the_best_of_n_is_the_best_of_these_samples(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
+    ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
     ppo_tokens     prompts = some_prompts(5), best = {0, NULL, NULL, NULL, NULL};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
@@ -878,7 +878,7 @@ static ppo_status fail_at_third(const ppo_samples *samples, float *reward, void 
 
 static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
+    ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
     ppo_tokens     prompts = some_prompts(5), best = {0, NULL, NULL, NULL, NULL};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
@@ -908,7 +908,7 @@ static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
 
 static void what_was_sampled_may_be_the_prompts_of_best_of_n(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
+    ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
     ppo_tokens     prompts = some_prompts(5), own = {0, NULL, NULL, NULL, NULL};
     ppo_tokens     want = own, best = own;
     ppo_generator *generator = NULL;
@@ -967,7 +967,7 @@ static void failing_rewards_are_told_and_change_nothing(void **state) {
                  {NULL, NULL, PPO_ERROR_ARGUMENT, "reward function"}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_rlhf_config c = small_config();
-        ppo_gpt        *policy = small_gpt(VOCAB, CONTEXT, 1), *before = NULL;
+        ppo_gpt        *policy = small_gpt(VOCAB, POSITIONS, 1), *before = NULL;
         ppo_tokens      prompts = some_prompts(3);
         ppo_rlhf       *r = NULL;
         assert_ok(ppo_gpt_copy(policy, 0, &before));
@@ -984,7 +984,7 @@ static void failing_rewards_are_told_and_change_nothing(void **state) {
 
 static void a_reward_of_best_of_n_that_is_none_is_told(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt(VOCAB, CONTEXT, 0);
+    ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
     ppo_tokens     prompts = some_prompts(2), best = {0, NULL, NULL, NULL, NULL};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
@@ -1008,7 +1008,7 @@ static void samples_that_are_all_the_same_are_no_failure(void **state) {
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
         ppo_rlhf_config   c = small_config();
-        ppo_gpt          *policy = small_gpt(VOCAB, CONTEXT, 1);
+        ppo_gpt          *policy = small_gpt(VOCAB, POSITIONS, 1);
         ppo_tokens        prompts = some_prompts(1);
         ppo_rlhf         *r = NULL;
         ppo_rlhf_progress p;
@@ -1028,15 +1028,15 @@ static void samples_that_are_all_the_same_are_no_failure(void **state) {
 
 static void what_cannot_work_is_refused(void **state) {
     (void)state;
-    ppo_gpt   *policy = small_gpt(VOCAB, CONTEXT, 1), *plain = small_gpt(VOCAB, CONTEXT, 0);
-    ppo_gpt   *other = small_gpt(VOCAB + 1, CONTEXT, 1), *brief = small_gpt(VOCAB, CONTEXT - 1, 1);
-    ppo_gpt   *critic = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_gpt   *policy = small_gpt(VOCAB, POSITIONS, 1), *plain = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_gpt   *other = small_gpt(VOCAB + 1, POSITIONS, 1), *brief = small_gpt(VOCAB, POSITIONS - 1, 1);
+    ppo_gpt   *critic = small_gpt(VOCAB, POSITIONS, 1);
     ppo_tokens prompts = some_prompts(3), none = {0, NULL, NULL, NULL, NULL}, empty = some_prompts(3);
     ppo_tokens full = {0, NULL, NULL, NULL, NULL}, foreign = {0, NULL, NULL, NULL, NULL};
-    int        ten[CONTEXT] = {0}, stranger = VOCAB;
+    int        ten[POSITIONS] = {0}, stranger = VOCAB;
     ppo_rlhf  *r = NULL;
     empty.prompt[1] = 0;
-    assert_ok(ppo_tokens_add(&full, ten, CONTEXT, CONTEXT));
+    assert_ok(ppo_tokens_add(&full, ten, POSITIONS, POSITIONS));
     assert_ok(ppo_tokens_add(&foreign, &stranger, 1, 1));
     ppo_rlhf_config c = small_config();
     const struct {
@@ -1102,7 +1102,7 @@ static void what_memory_held_before_changes_nothing(void **state) {
 static void what_cannot_be_created_is_null(void **state) {
     (void)state;
     static const char *const names[] = {""};
-    ppo_gpt                 *policy = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_gpt                 *policy = small_gpt(VOCAB, POSITIONS, 1);
     ppo_gpt_config           bad = policy->config;
     ppo_file                *file = NULL;
     ppo_rlhf_config          c = small_config();
@@ -1163,7 +1163,7 @@ static void settings_are_reached_by_name(void **state) {
 
 static void settings_that_cannot_work_are_refused_by_name(void **state) {
     (void)state;
-    ppo_gpt   *policy = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_gpt   *policy = small_gpt(VOCAB, POSITIONS, 1);
     ppo_tokens prompts = some_prompts(3);
     ppo_rlhf  *r = NULL;
     for (int i = 0;; i++) {
@@ -1364,10 +1364,10 @@ static size_t bytes_of_a_creation(ppo_gpt *policy, const ppo_rlhf_config *c) {
 static void memory_follows_what_is_sampled_not_the_context(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
-    ppo_gpt        *large = small_gpt(VOCAB, 512, 1), *small = small_gpt(VOCAB, CONTEXT, 1);
+    ppo_gpt        *large = small_gpt(VOCAB, 512, 1), *small = small_gpt(VOCAB, POSITIONS, 1);
     c.slots = 1, c.prompts = 32, c.minibatch_size = 16;
     size_t all = bytes_of_a_creation(large, &c);
-    c.sampling.max_new = CONTEXT - 2;
+    c.sampling.max_new = POSITIONS - 2;
     size_t some = bytes_of_a_creation(large, &c), least = bytes_of_a_creation(small, &c);
     assert_true(some < all / 50);
     assert_true(some < 2 * least); /* caches and results of sampling go by the context, the rest does not */
@@ -1375,7 +1375,7 @@ static void memory_follows_what_is_sampled_not_the_context(void **state) {
 }
 
 static ppo_status whole_job(void *user) {
-    ppo_gpt_config  shape = {VOCAB, CONTEXT, 8, 1, 2, 1, 5};
+    ppo_gpt_config  shape = {VOCAB, POSITIONS, 8, 1, 2, 1, 5};
     ppo_rlhf_config c = small_config();
     ppo_gpt        *policy = NULL;
     ppo_rlhf       *r = NULL;
