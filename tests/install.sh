@@ -87,7 +87,7 @@ check nothing_is_left_after_uninstall uninstalls
 
 in_the_folder() { # as its README says, but not optimized
     folder=$(make -s dist | tail -n 1) && cd "$folder" &&
-        sed -e '/PPO_IMPL/d' "$OLDPWD/examples/quickstart.c" >"$work/quickstart.c" &&
+        sed -e '/^#define PPO_IMPL/d' "$OLDPWD/examples/quickstart.c" >"$work/quickstart.c" &&
         $cc -O0 -c ppo.c -o "$work/ppo.o" && $cc -O0 -I. "$work/quickstart.c" "$work/ppo.o" -o "$work/quickstart" -lm -pthread &&
         [ -f LICENSE ] && [ -f README ] && grep -q 'cc -O2 -c ppo.c' README
 }
