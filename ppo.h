@@ -2113,8 +2113,8 @@ PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user) {
     ppo__hook_user = hook ? user : NULL;
 }
 
-static void *ppo__out_of_memory(size_t size) {
-    ppo_fail(PPO_ERROR_MEMORY, "out of memory: %.0f bytes were refused", (double)size);
+static void *ppo__out_of_memory(double bytes) {
+    ppo_fail(PPO_ERROR_MEMORY, "out of memory: %.0f bytes were refused", bytes);
     return NULL;
 }
 
@@ -2122,7 +2122,7 @@ static void *ppo__out_of_memory(size_t size) {
 static void *ppo__alloc_uncleared(size_t size) {
     size_t extra = PPO__ALIGN + sizeof(void *);
     char  *raw = size < SIZE_MAX / 2 ? (char *)ppo__hook(ppo__hook_user, NULL, size + extra) : NULL;
-    if (!raw) return ppo__out_of_memory(size);
+    if (!raw) return ppo__out_of_memory((double)size);
     char *block = raw + extra - (uintptr_t)(raw + extra) % PPO__ALIGN;
     memcpy(block - sizeof(void *), &raw, sizeof raw);
     return block;
@@ -2241,13 +2241,16 @@ typedef struct ppo__page {
 typedef struct ppo__arena {
     ppo__page   *page;   /* newest */
     ppo__device *device; /* whose memory it gives out; NULL: the host's */
+    ppo_status   failed; /* for ppo__arena_status() */
 } ppo__arena;
 
 enum { PPO__PAGE_HEADER = PPO__ALIGN, PPO__PAGE_SIZE = 16 * 1024 };
 
 static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     ppo__device *device = arena->device;
-    ppo__page   *page = (ppo__page *)ppo__alloc_uncleared(PPO__PAGE_HEADER + (device ? 0 : size));
+    size_t       least = device ? device->page_size : (size_t)PPO__PAGE_SIZE;
+    if (size < least) size = least;
+    ppo__page *page = (ppo__page *)ppo__alloc_uncleared(PPO__PAGE_HEADER + (device ? 0 : size));
     if (!page) return PPO_ERROR_MEMORY;
     page->memory = device ? (char *)device->take(device, size) : (char *)page + PPO__PAGE_HEADER;
     if (!page->memory) {
@@ -2262,17 +2265,38 @@ static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     return PPO_OK;
 }
 
-/* `size` bytes on a cache line, not cleared; NULL on failure. */
-static void *ppo__arena_take(ppo__arena *arena, size_t size) {
-    if (size > SIZE_MAX / 4) return ppo__out_of_memory(size);
-    size = (size + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
-    if (!arena->page || arena->page->size - arena->page->used < size) {
-        size_t least = arena->device ? arena->device->page_size : (size_t)PPO__PAGE_SIZE;
-        if (ppo__arena_grow(arena, size > least ? size : least)) return NULL;
+/* n elements of `size` bytes, on a cache line and not cleared. NULL on failure: check it, or take several
+   arrays and then check ppo__arena_status(). */
+static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
+    size_t bytes = (n * size + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
+    int    possible = !n || size <= SIZE_MAX / 4 / n;
+    int    fits = arena->page && bytes <= arena->page->size - arena->page->used;
+    if (!possible) ppo__out_of_memory((double)n * (double)size);
+    if (!possible || (!fits && ppo__arena_grow(arena, bytes))) {
+        arena->failed = ppo__failed;
+        return NULL;
     }
-    void *allocation = arena->page->memory + arena->page->used;
-    arena->page->used += size;
-    return allocation;
+    void *array = arena->page->memory + arena->page->used;
+    arena->page->used += bytes;
+    return array;
+}
+
+/* The same, cleared. */
+static PPO__NOINLINE void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
+    void *array = ppo__arena_array(arena, n, size);
+    if (array && n * size <= SIZE_MAX / 4)
+        memset(array, 0, n * size); /* as it is; compilers want to see it */
+    return array;
+}
+
+#define PPO__ARRAY(arena, type, n) ((type *)ppo__arena_array(arena, n, sizeof(type)))
+#define PPO__ZEROS(arena, type, n) ((type *)ppo__arena_zeros(arena, n, sizeof(type)))
+
+/* The status of the last array that could not be taken since the previous call; PPO_OK: all were. */
+static ppo_status ppo__arena_status(ppo__arena *arena) {
+    ppo_status status = arena->failed;
+    arena->failed = PPO_OK;
+    return status;
 }
 
 static void ppo__arena_free(ppo__arena *arena) {
@@ -2285,30 +2309,17 @@ static void ppo__arena_free(ppo__arena *arena) {
     }
 }
 
-/* Takes all allocations back. Several pages become a single one, so that a round no larger than an earlier
-   one never asks the hook. */
+/* Takes all arrays back. Several pages become a single one, so that a round no larger than an earlier one
+   never asks the hook. */
 static void ppo__arena_reset(ppo__arena *arena) {
     if (!arena->page) return;
     if (arena->page->next) {
         size_t size = 0;
         for (ppo__page *page = arena->page; page; page = page->next) size += page->size;
         ppo__arena_free(arena);
-        if (ppo__arena_grow(arena, size)) return; /* the next take will try again, and report */
+        if (ppo__arena_grow(arena, size)) return; /* the next array will try again, and report */
     }
     arena->page->used = 0;
-}
-
-/* n elements of `size` bytes from an arena, or NULL; guards the product. */
-static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
-    return ppo__arena_take(arena, n && size > SIZE_MAX / 2 / n ? SIZE_MAX : n * size);
-}
-
-/* The same, cleared. */
-static PPO__NOINLINE void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
-    void *array = ppo__arena_array(arena, n, size);
-    if (array && n * size <= SIZE_MAX / 4)
-        memset(array, 0, n * size); /* as it is; compilers want to see it */
-    return array;
 }
 
 /* The system's threads; PPO__PAUSE() is for a thread that waits for others without sleeping. */
@@ -5130,12 +5141,13 @@ static ppo__entry *ppo__find_entry(ppo__entry *const *list, const char *name) {
     return name && at < stbds_arrlenu(list) && strcmp(list[at]->array.name, name) == 0 ? list[at] : NULL;
 }
 
-/* A new entry at index `at` of a list, in the file's memory; NULL on failure. */
-static ppo__entry *ppo__insert(ppo_file *file, ppo__entry ***list, size_t at) {
-    void *room = ppo__array_room((void *)*list, sizeof **list);
+/* A new entry at index `at` of a list, in the file's memory; NULL on failure, or if name is NULL. */
+static ppo__entry *ppo__insert(ppo_file *file, ppo__entry ***list, size_t at, const char *name) {
+    void *room = name ? ppo__array_room((void *)*list, sizeof **list) : NULL;
     if (room) *list = (ppo__entry **)room;
-    ppo__entry *entry = room ? (ppo__entry *)ppo__arena_zeros(&file->memory, 1, sizeof *entry) : NULL;
+    ppo__entry *entry = room ? PPO__ZEROS(&file->memory, ppo__entry, 1) : NULL;
     if (!entry) return NULL;
+    entry->array.name = name;
     ppo__array_push(*list, entry);
     ppo__entry **place = *list + at;
     memmove((void *)(place + 1), (void *)place, (stbds_arrlenu(*list) - 1 - at) * sizeof *place);
@@ -5181,7 +5193,7 @@ PPO_DEF PPO__NOINLINE void ppo_file_free(ppo_file *file) {
 }
 
 static char *ppo__copy_text(ppo_file *file, const char *text) {
-    char *copy = (char *)ppo__arena_take(&file->memory, strlen(text) + 1);
+    char *copy = PPO__ARRAY(&file->memory, char, strlen(text) + 1);
     return copy ? strcpy(copy, text) : NULL;
 }
 
@@ -5191,11 +5203,9 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
     ppo__entry *entry = ppo__find_entry(file->texts, key);
     const char *copy = ppo__copy_text(file, text);
-    const char *name = entry ? entry->array.name : ppo__copy_text(file, key);
-    if (!copy || !name) return PPO_ERROR_MEMORY;
-    if (!entry) entry = ppo__insert(file, &file->texts, ppo__place(file->texts, key));
-    if (!entry) return PPO_ERROR_MEMORY;
-    entry->array.name = name;
+    if (copy && !entry)
+        entry = ppo__insert(file, &file->texts, ppo__place(file->texts, key), ppo__copy_text(file, key));
+    if (!copy || !entry) return PPO_ERROR_MEMORY;
     entry->text = copy;
     return PPO_OK;
 }
@@ -5220,10 +5230,8 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
     size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__place(file->arrays, name);
     if (ppo_file_find(file, name) || (bytes && !data))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" exists already, or has no data", name);
-    const char *copy = ppo__copy_text(file, name);
-    ppo__entry *entry = copy ? ppo__insert(file, &file->arrays, place) : NULL;
+    ppo__entry *entry = ppo__insert(file, &file->arrays, place, ppo__copy_text(file, name));
     if (!entry) return PPO_ERROR_MEMORY;
-    entry->array.name = copy;
     entry->array.type = type;
     entry->array.rank = rank;
     entry->array.bytes = bytes;
@@ -5667,18 +5675,17 @@ static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length)
     for (int n = 0; ppo__json_next(&json, '}', &n);) {
         const char *name = ppo__json_key(&json);
         if (strcmp(name, ppo__metadata) != 0) {
-            ppo__entry *entry = ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays));
+            ppo__entry *entry = ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays), name);
             if (!entry) return PPO_ERROR_MEMORY;
-            entry->array.name = name;
             ppo__json_entry(&json, entry);
             continue;
         }
         if (seen_texts++) ppo__json_fail(&json, "unknown or repeated member ", name);
         ppo__json_expect(&json, '{');
         for (int k = 0; ppo__json_next(&json, '}', &k);) {
-            ppo__entry *entry = ppo__insert(file, &file->texts, stbds_arrlenu(file->texts));
+            const char *key = ppo__json_key(&json);
+            ppo__entry *entry = ppo__insert(file, &file->texts, stbds_arrlenu(file->texts), key);
             if (!entry) return PPO_ERROR_MEMORY;
-            entry->array.name = ppo__json_key(&json);
             entry->text = ppo__json_string(&json);
         }
     }
@@ -5721,7 +5728,7 @@ static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
             return ppo__file_fail(
                 file->path, "\"%.60s\" lies in bytes %lld to %lld, not in %lld to at most %lld", array->name,
                 (long long)entry->begin, (long long)entry->end, (long long)at, (long long)size);
-        void *data = ppo__arena_take(&file->memory, array->bytes);
+        void *data = ppo__arena_array(&file->memory, array->bytes, 1);
         if (!data) return PPO_ERROR_MEMORY;
         if (ppo__read_bytes(file, in, data, array->bytes)) return PPO_ERROR_FILE;
         ppo__swap_bytes(data, array->bytes, ppo__types[array->type].size);
@@ -5743,7 +5750,7 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8)
         return ppo__file_fail(file->path, "not a safetensors file: its header claims %llu of its %lld bytes",
                               (unsigned long long)length, (long long)size);
-    char *header = (char *)ppo__arena_take(&file->memory, (size_t)length + 1);
+    char *header = PPO__ARRAY(&file->memory, char, (size_t)length + 1);
     if (!header) return PPO_ERROR_MEMORY;
     header[length] = 0;
     ppo_status status = ppo__read_bytes(file, in, header, (size_t)length);
@@ -10960,7 +10967,7 @@ static ppo_status ppo__collect_characters(const char *text, size_t bytes, unsign
 
 PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
                                             int special_count, ppo_tokenizer **tokenizer) {
-    ppo__arena memory = {NULL, NULL};
+    ppo__arena memory = {NULL, NULL, PPO_OK};
     int        count = 0;
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_characters", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
@@ -11378,9 +11385,9 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
                               (long long)shape[0], (int)PPO_MAX_VOCAB);
     }
-    ppo__arena   memory = {NULL, NULL};
+    ppo__arena   memory = {NULL, NULL, PPO_OK};
     int          count = 0; /* of the names, which may be too many */
-    char        *copy = (char *)ppo__arena_take(&memory, strlen(lines) + 1);
+    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1);
     const char **names = (const char **)ppo__arena_array(&memory, PPO_MAX_SPECIALS, sizeof *names);
     status = PPO_ERROR_MEMORY;
     if (copy && names) {
@@ -12086,22 +12093,21 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     g->numbers.device = g->tape->device;
     g->slot_values = ppo__at(c->context, c->width);
     g->slot_keys = ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * c->width;
-    g->slot = (ppo__slot *)ppo__arena_array(&g->memory, slots, sizeof *g->slot);
+    g->slot = PPO__ARRAY(&g->memory, ppo__slot, slots);
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
-    g->embedding = (float *)ppo__arena_array(&g->memory, ppo__at(c->vocab, c->width), sizeof(float));
-    g->scores = (float *)ppo__arena_array(&g->memory, ppo__at(c->heads, c->context), sizeof(float));
-    g->p = (float *)ppo__arena_array(&g->memory, ppo__at(2, c->vocab), sizeof(float));
-    g->row_token = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
-    g->row_position = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
-    g->row_slot = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
-    g->last = (int *)ppo__arena_array(&g->memory, slots, sizeof(int));
-    g->rng = (ppo_rng *)ppo__arena_zeros(&g->memory, slots, sizeof *g->rng);
-    g->drawn = (int *)ppo__arena_array(&g->memory, slots, sizeof(int));
-    g->drawn_logp = (float *)ppo__arena_array(&g->memory, slots, sizeof(float));
-    int taken = g->slot && g->keys && g->values && g->embedding && g->scores && g->p && g->row_token &&
-                g->row_position && g->row_slot && g->last && g->rng && g->drawn && g->drawn_logp;
-    return taken ? PPO_OK : ppo__failed;
+    g->embedding = PPO__ARRAY(&g->memory, float, ppo__at(c->vocab, c->width));
+    g->scores = PPO__ARRAY(&g->memory, float, ppo__at(c->heads, c->context));
+    g->p = PPO__ARRAY(&g->memory, float, ppo__at(2, c->vocab));
+    g->row_token = PPO__ARRAY(&g->memory, int, rows);
+    g->row_position = PPO__ARRAY(&g->memory, int, rows);
+    g->row_slot = PPO__ARRAY(&g->memory, int, rows);
+    g->last = PPO__ARRAY(&g->memory, int, slots);
+    g->rng = PPO__ZEROS(&g->memory, ppo_rng, slots);
+    g->drawn = PPO__ARRAY(&g->memory, int, slots);
+    g->drawn_logp = PPO__ARRAY(&g->memory, float, slots);
+    status = ppo__arena_status(&g->numbers);
+    return status ? status : ppo__arena_status(&g->memory);
 }
 
 PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
@@ -12185,7 +12191,7 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
    lasts until they are copied. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
     const size_t context = (size_t)g->gpt->config.context, count = (size_t)prompts->count;
-    ppo__arena   grown = {NULL, NULL};
+    ppo__arena   grown = {NULL, NULL, PPO_OK};
     ppo__result  results[2] = {g->results[0], g->results[1]};
     for (int k = 0; k < 2 && prompts->count > g->room; ++k) {
         ppo__result *r = &results[k];
