@@ -2175,23 +2175,29 @@ static PPO__NOINLINE void ppo__free(void *block) {
 #pragma pop_macro("STB_DS_IMPLEMENTATION")
 #endif
 
-#define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element))
-
-/* Makes room for one more element: returns the array, perhaps moved, or NULL with the old one intact. */
-static void *ppo__array_room(void *array, size_t element_size) {
-    size_t length = stbds_arrlenu(array), capacity = stbds_arrcap(array);
-    if (length < capacity) return array;
+/* Room for one more element of the array that `array` points to; after a failure that is unchanged. */
+static ppo_status ppo__array_room(void *array, size_t element_size) {
+    void *old;
+    memcpy(&old, array, sizeof old);
+    size_t length = stbds_arrlenu(old), capacity = stbds_arrcap(old);
+    if (length < capacity) return PPO_OK;
     capacity = capacity ? 2 * capacity : 8;
     stbds_array_header *header = (stbds_array_header *)ppo__alloc(sizeof *header + capacity * element_size);
-    if (!header) return NULL;
+    if (!header) return PPO_ERROR_MEMORY;
     header->length = length;
     header->capacity = capacity;
-    if (array) {
-        memcpy(header + 1, array, length * element_size);
-        ppo__free(stbds_header(array));
-    }
-    return header + 1;
+    void *grown = header + 1;
+    memcpy(array, &grown, sizeof grown);
+    if (!old) return PPO_OK;
+    memcpy(grown, old, length * element_size);
+    ppo__free(stbds_header(old));
+    return PPO_OK;
 }
+
+#define PPO__ROOM(array)                ppo__array_room(&(array), sizeof *(array))
+#define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element)) /* after that */
+#define PPO__PUSH(array, element) \
+    (PPO__ROOM(array) ? PPO_ERROR_MEMORY : (ppo__array_push(array, element), PPO_OK))
 
 static void ppo__array_free(void *array) {
     if (array) ppo__free(stbds_header(array));
@@ -3982,13 +3988,8 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
                  name ? name : "NULL", rows, cols);
         return NULL;
     }
-    void *tensors = ppo__array_room(params->tensors, sizeof *params->tensors);
-    if (tensors) params->tensors = (ppo_tensor **)tensors;
-    void *names = tensors ? ppo__array_room((void *)params->names, sizeof *params->names) : NULL;
-    if (names) params->names = (const char **)names;
-    void *scales = names ? ppo__array_room(params->lr_scale, sizeof *params->lr_scale) : NULL;
-    if (scales) params->lr_scale = (float *)scales;
-    ppo_tensor *tensor = scales ? (ppo_tensor *)ppo__alloc(sizeof *tensor + strlen(name) + 1) : NULL;
+    if (PPO__ROOM(params->tensors) || PPO__ROOM(params->names) || PPO__ROOM(params->lr_scale)) return NULL;
+    ppo_tensor *tensor = (ppo_tensor *)ppo__alloc(sizeof *tensor + strlen(name) + 1);
     size_t      start = params->count, end = start + ppo__padded((size_t)rows, (size_t)cols);
     if (!tensor || ppo_params_sync(params) || ppo_params_reserve(params, end)) {
         ppo__free(tensor);
@@ -4277,10 +4278,7 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     if (status) return (ppo_node *)ppo__tape_fail(tape, status);
     if (tape->status || !with_grad) return tape->status ? NULL : node;
 
-    void *nodes = ppo__array_room((void *)tape->nodes, sizeof *tape->nodes);
-    if (!nodes) return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
-    tape->nodes = (ppo_node **)nodes;
-    ppo__array_push(tape->nodes, node);
+    if (PPO__PUSH(tape->nodes, node)) return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
     return node;
 }
 
@@ -5143,12 +5141,9 @@ static ppo__entry *ppo__find_entry(ppo__entry *const *list, const char *name) {
 
 /* A new entry at index `at` of a list, in the file's memory; NULL on failure, or if name is NULL. */
 static ppo__entry *ppo__insert(ppo_file *file, ppo__entry ***list, size_t at, const char *name) {
-    void *room = name ? ppo__array_room((void *)*list, sizeof **list) : NULL;
-    if (room) *list = (ppo__entry **)room;
-    ppo__entry *entry = room ? PPO__ZEROS(&file->memory, ppo__entry, 1) : NULL;
-    if (!entry) return NULL;
+    ppo__entry *entry = name ? PPO__ZEROS(&file->memory, ppo__entry, 1) : NULL;
+    if (!entry || PPO__PUSH(*list, entry)) return NULL;
     entry->array.name = name;
-    ppo__array_push(*list, entry);
     ppo__entry **place = *list + at;
     memmove((void *)(place + 1), (void *)place, (stbds_arrlenu(*list) - 1 - at) * sizeof *place);
     return *place = entry;
@@ -10701,17 +10696,6 @@ PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
 
 /* -- an array that grows, a map, a queue -- */
 
-/* Appends an element to the stb_ds array that `array` points to. */
-static ppo_status ppo__array_append(void *array, const void *element, size_t size) {
-    void *grown;
-    memcpy(&grown, array, sizeof grown);
-    grown = ppo__array_room(grown, size);
-    if (!grown) return PPO_ERROR_MEMORY;
-    memcpy((char *)grown + stbds_header(grown)->length++ * size, element, size);
-    memcpy(array, &grown, sizeof grown);
-    return PPO_OK;
-}
-
 /* A map from keys to numbers >= 0, in an arena: a table with open addressing, at most half full. */
 typedef struct ppo__bucket {
     uint64_t key;
@@ -10756,7 +10740,7 @@ static ppo_status ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, 
 
 /* A queue that returns the smallest number first: a binary heap. */
 static ppo_status ppo__queue_push(uint64_t **queue, uint64_t number) {
-    if (ppo__array_append(queue, &number, sizeof number)) return PPO_ERROR_MEMORY;
+    if (PPO__PUSH(*queue, number)) return PPO_ERROR_MEMORY;
     uint64_t *heap = *queue;
     size_t    at = stbds_arrlenu(heap) - 1;
     for (; at && heap[(at - 1) / 2] > number; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
@@ -11047,7 +11031,7 @@ static ppo_status ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char
         return PPO_OK;
     }
     ppo__word word = {text, NULL, bytes, bytes, 1, first};
-    if (ppo__array_append(&trainer->words, &word, sizeof word)) return PPO_ERROR_MEMORY;
+    if (PPO__PUSH(trainer->words, word)) return PPO_ERROR_MEMORY;
     return ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(trainer->words) - 1);
 }
 
@@ -11059,7 +11043,7 @@ static ppo_status ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, in
         if (trainer->length[left] + trainer->length[right] > PPO_MAX_TOKEN_BYTES) return PPO_OK;
         ppo__pair added = {left, right, 0, -1};
         at = (int)stbds_arrlenu(trainer->pairs);
-        if (ppo__array_append(&trainer->pairs, &added, sizeof added) ||
+        if (PPO__PUSH(trainer->pairs, added) ||
             ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at))
             return PPO_ERROR_MEMORY;
     }
@@ -11068,7 +11052,7 @@ static ppo_status ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, in
     if (times < 0 || (pair->found >= 0 && trainer->founds[pair->found].word == w)) return PPO_OK;
     ppo__found found = {w, pair->found};
     pair->found = (int)stbds_arrlenu(trainer->founds);
-    return ppo__array_append(&trainer->founds, &found, sizeof found);
+    return PPO__PUSH(trainer->founds, found);
 }
 
 /* Counts the words of the text, and the pairs of bytes in them. */
