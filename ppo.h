@@ -233,11 +233,10 @@ typedef enum ppo_status {
     PPO_ERROR_DEVICE    /* there is no GPU, its driver is too old, or it failed (ppo_cuda.cuh) */
 } ppo_status;
 
-/* One sentence about the last call that failed on this thread, "" if none has. Valid until the next
-   failure. */
+/* One sentence about the last failure on this thread, "" if there was none. Valid until the next. */
 PPO_DEF const char *ppo_last_error(void);
 
-/* Sets that sentence, as printf() formats it, and returns status: for operations of your own. */
+/* Sets that sentence, as printf() formats it, and returns status: for functions of your own. */
 PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
 
 /* All memory comes from `hook`, which acts like realloc: ptr NULL allocates, size 0 frees and returns NULL.
@@ -245,20 +244,18 @@ PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
 typedef void *(*ppo_realloc_hook)(void *user, void *ptr, size_t size);
 PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
 
-/* Uses `threads` threads (1 to 1024), including the caller, for what the calling thread computes from now on
-   [1]. The results have the same bits for any number. Large matrices gain most; small ones are not divided.
-   The threads wait for work until this is called with 1; call it before the calling thread ends. A
-   ppo_trainer has its own threads (ppo_config.threads). Errors, which change nothing: the system refuses a
-   thread, or an environment's function made the call. */
+/* Number of threads (1 to 1024), including the caller, for what the calling thread computes from now on [1].
+   The results have the same bits for any number. Small matrices are not divided. Call it with 1 before the
+   calling thread ends. A ppo_trainer has its own threads (ppo_config.threads). Errors, which change nothing:
+   the system refuses a thread, or an environment's function made the call. */
 PPO_DEF ppo_status ppo_set_threads(int threads);
 
 /* Wall-clock seconds since a fixed moment; for differences. */
 PPO_DEF double ppo_clock(void);
 
 /* --------------------------------------------------------------------------------------------------------
-   2 Random: Philox4x32-10 (Salmon et al. 2011), a generator whose numbers are a pure function of
-   (seed, purpose, index, position). Any two streams are independent; a stream is 44 plain bytes: copy it to
-   save it.
+   2 Random: Philox4x32-10 (Salmon et al. 2011): numbers are a pure function of (seed, purpose, index,
+   position). Any two streams are independent. A stream is 44 plain bytes: copy it to save it.
    -------------------------------------------------------------------------------------------------------- */
 
 /* What the library draws numbers for; your own streams may use purposes from PPO_STREAM_USER on. */
@@ -1830,8 +1827,7 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #include <string.h>
 #include <time.h>
 
-/* The system: files, clocks, threads. windows.h is included because declarations by hand would clash with it
-   in a program that includes it, too. */
+/* The system. windows.h is included because declarations by hand would clash with it. */
 #if defined(__unix__) || defined(__APPLE__)
 #define PPO__UNIX
 #include <fcntl.h>
@@ -1854,10 +1850,10 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #endif
 
 /* The compiler. Atomic accesses are of a volatile int32_t, LOAD and STORE also of a volatile pointer; ADD
-   returns the value before. NOINLINE is for functions that are called from many places, whose copies would
-   take a tenth of the time to compile. Warnings of builds that are stricter than -Wall -Wextra -Wpedantic are
-   off: sizes are int for the caller, and known to be positive where they become a size_t; functions of one
-   table may ignore some of their parameters; what only a wing that is left out would call is unused. */
+   returns the value before. NOINLINE is for functions that are called from many places: it saves a tenth of
+   the time to compile. Warnings of strict builds are off: sizes are int for the caller, and known to be
+   positive where they become a size_t; functions of one table may ignore some of their parameters; what only
+   a wing that is left out would call is unused. */
 #if defined(__GNUC__) && !defined(__TINYC__)
 #define PPO__THREAD_LOCAL        __thread
 #define PPO__NOINLINE            __attribute__((noinline))
@@ -1914,19 +1910,16 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
    >> 1 Base
    --------------------------------------------------------------------------------------------------------
 
-   What all sections share: errors, texts and numbers, clocks, memory, devices, threads.
-
-   Memory. Every block comes from the allocator hook. An arena takes pages from it and gives out allocations;
-   it takes all of them back at once, and keeps one page that is large enough for the next round.
+   Memory. Every block comes from the allocator hook. An arena takes pages from it and gives out arrays; it
+   takes all of them back at once, and keeps one page that is large enough for the next round.
 
    Threads. ppo__parallel_for() cuts a loop into ranges, one for each thread of a pool. The pool of
    ppo_set_threads() belongs to the calling thread, the others to trainers. */
 
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
-static PPO__THREAD_LOCAL char ppo__error[PPO__ERROR_SIZE];
-static PPO__THREAD_LOCAL ppo_status
-    ppo__failed; /* the status that ppo_fail() set last, for callers that got NULL */
+static PPO__THREAD_LOCAL char       ppo__error[PPO__ERROR_SIZE];
+static PPO__THREAD_LOCAL ppo_status ppo__failed; /* of the last ppo_fail(), for callers that got NULL */
 
 PPO_DEF const char *ppo_last_error(void) { return ppo__error; }
 
@@ -1998,13 +1991,12 @@ static int ppo__utf8_put(int32_t code, char out[4]) {
 
 static int ppo__is_utf8(const char *text) {
     int length = 0;
-    for (size_t left = strlen(text); left; left -= (size_t)length, text += length) {
+    for (size_t left = strlen(text); left; left -= (size_t)length, text += length)
         if (ppo__utf8_get(text, left, &length) < 0) return 0;
-    }
     return 1;
 }
 
-/* Replaces the decimal point of the locale, which snprintf() wrote, by a point. */
+/* Replaces the locale's decimal point, which snprintf() wrote, by a point. */
 static char *ppo__with_point(char *number) {
     const char *point = localeconv()->decimal_point;
     char       *at = strcmp(point, ".") ? strstr(number, point) : NULL;
@@ -2031,8 +2023,7 @@ static int ppo__parse_number(const char *text, double *value) {
     return stop != copy && !*stop;
 }
 
-/* The decimal digits at the start of text, and what follows them. -1 if there are none, or too many, or
-   there is a leading 0. */
+/* The whole number at the start of text, and what follows it. -1: none, too large, or with a leading 0. */
 static int64_t ppo__parse_digits(const char *text, const char **rest) {
     int64_t number = 0;
     *rest = text;
@@ -2140,9 +2131,9 @@ static PPO__NOINLINE void ppo__free(void *block) {
     ppo__hook(ppo__hook_user, raw, 0);
 }
 
-/* stb_ds: its declarations only, without its warnings and its short names. It does not survive a failed
-   allocation, so it never makes one: ppo__array_room() grows arrays through our hook, in stb_ds's layout,
-   before an element is pushed. The program may contain stb_ds's implementation or not. */
+/* stb_ds: its declarations only, without its warnings and short names, whether or not the program has its
+   implementation. It does not survive a failed allocation, so ppo__array_room() makes them through our hook,
+   in stb_ds's layout, before an element is pushed. */
 #ifndef INCLUDE_STB_DS_H
 #pragma push_macro("STB_DS_IMPLEMENTATION")
 #pragma push_macro("STBDS_NO_SHORT_NAMES")
@@ -2154,19 +2145,16 @@ static PPO__NOINLINE void ppo__free(void *block) {
 #pragma GCC diagnostic ignored "-Wpedantic"
 #pragma GCC diagnostic ignored "-Wshadow"
 #pragma GCC diagnostic ignored "-Wcast-qual"
-#pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
-#if defined(__has_include)
-#if __has_include("stb_ds.h")
+#if !defined(__has_include)
+#include "stb_ds.h"
+#elif __has_include("stb_ds.h")
 #include "stb_ds.h"
 #elif __has_include(<stb/stb_ds.h>)
 #include <stb/stb_ds.h>
 #else
 #error "ppo.h needs stb_ds.h: install libstb-dev, or put stb_ds.h beside ppo.h"
-#endif
-#else
-#include "stb_ds.h"
 #endif
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -2226,13 +2214,11 @@ struct ppo__device {
 /* Where language models of this thread compute; NULL: on the processor. */
 static PPO__THREAD_LOCAL ppo__device *ppo__device_in_use;
 
-/* Waits for a device, if there is one. Returns `status`, with its sentence, or if that is PPO_OK the
-   device's. */
+/* Waits for a device (or NULL). Returns `status` and keeps its sentence; if that is PPO_OK, the device's. */
 static ppo_status ppo__settle(ppo__device *device, ppo_status status) {
     char error[PPO__ERROR_SIZE];
-    if (!device) return status;
     memcpy(error, ppo__error, sizeof error);
-    ppo_status late = device->settle(device);
+    ppo_status late = device ? device->settle(device) : PPO_OK;
     if (!status) return late;
     memcpy(ppo__error, error, sizeof error);
     return status;
@@ -2318,17 +2304,16 @@ static void ppo__arena_free(ppo__arena *arena) {
 /* Takes all arrays back. Several pages become a single one, so that a round no larger than an earlier one
    never asks the hook. */
 static void ppo__arena_reset(ppo__arena *arena) {
-    if (!arena->page) return;
-    if (arena->page->next) {
-        size_t size = 0;
-        for (ppo__page *page = arena->page; page; page = page->next) size += page->size;
+    size_t size = 0;
+    for (ppo__page *page = arena->page; page; page = page->next) size += page->size;
+    if (arena->page && arena->page->next) {
         ppo__arena_free(arena);
-        if (ppo__arena_grow(arena, size)) return; /* the next array will try again, and report */
+        ppo__arena_grow(arena, size); /* after a failure the next array tries again, and reports */
     }
-    arena->page->used = 0;
+    if (arena->page) arena->page->used = 0;
 }
 
-/* The system's threads; PPO__PAUSE() is for a thread that waits for others without sleeping. */
+/* The system's threads. PPO__PAUSE() is for a thread that waits without sleeping. */
 #ifdef PPO__THREADS
 #if defined(_WIN32)
 #define PPO__THREAD_START(thread, body, user) \
@@ -2342,6 +2327,7 @@ static void ppo__arena_reset(ppo__arena *arena) {
 #define PPO__SIGNAL_FREE(signal) ((void)(signal))
 #define PPO__SLEEP(signal, lock) SleepConditionVariableSRW(signal, lock, INFINITE, 0)
 #define PPO__WAKE(signal)        WakeAllConditionVariable(signal)
+#define PPO__PAUSE()             YieldProcessor()
 #define PPO__THREAD_MAIN         DWORD WINAPI
 typedef HANDLE             ppo__thread;
 typedef SRWLOCK            ppo__lock;
@@ -2358,21 +2344,17 @@ typedef CONDITION_VARIABLE ppo__signal;
 #define PPO__SLEEP(signal, lock)              pthread_cond_wait(signal, lock)
 #define PPO__WAKE(signal)                     pthread_cond_broadcast(signal)
 #define PPO__THREAD_MAIN                      void *
+#if defined(__x86_64__) || defined(__i386__)
+#define PPO__PAUSE() __builtin_ia32_pause()
+#else
+#define PPO__PAUSE() ((void)0)
+#endif
 typedef pthread_t       ppo__thread;
 typedef pthread_mutex_t ppo__lock;
 typedef pthread_cond_t  ppo__signal;
 #endif
 
-#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
-#define PPO__PAUSE() __builtin_ia32_pause()
-#elif defined(_WIN32)
-#define PPO__PAUSE() YieldProcessor()
-#else
-#define PPO__PAUSE() ((void)0)
-#endif
-
-/* Something that happens again and again. A thread that awaits it looks for some 100 us before it sleeps, so
-   that little is lost where it happens soon. */
+/* Something that happens again and again. A thread that awaits it looks for some 100 us, then sleeps. */
 typedef struct ppo__event {
     volatile int32_t count, sleepers; /* atomic */
     ppo__lock        lock;
@@ -2389,8 +2371,7 @@ static void ppo__event_happens(ppo__event *event) {
 
 /* Waits until its count is no longer `seen`, and returns the new one. */
 static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
-    enum { LOOKS = 10000 };
-    for (int i = 0; i < LOOKS && PPO__ATOMIC_LOAD(event->count) == seen; ++i) PPO__PAUSE();
+    for (int i = 0; i < 10000 && PPO__ATOMIC_LOAD(event->count) == seen; ++i) PPO__PAUSE();
     if (PPO__ATOMIC_LOAD(event->count) == seen) {
         PPO__LOCK(&event->lock);
         PPO__ATOMIC_ADD(event->sleepers, 1);
@@ -2401,6 +2382,8 @@ static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
     return PPO__ATOMIC_LOAD(event->count);
 }
 #endif
+
+enum { PPO__MAX_THREADS = 1024 };
 
 /* A thread pool: ppo__pool_run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and
    tasks-1 others, and returns when all are done. A thread that is free takes the next task, so no task waits
@@ -2414,7 +2397,7 @@ typedef struct ppo__pool {
     volatile int32_t next, undone, quit; /* atomic: the next task, tasks that are not done */
     ppo__event       events[2];          /* a run has begun, has ended */
     int              started;            /* threads */
-    ppo__thread     *threads;            /* [tasks - 1] */
+    ppo__thread      threads[PPO__MAX_THREADS - 1];
 #endif
 } ppo__pool;
 
@@ -2458,18 +2441,12 @@ static void ppo__pool_free(ppo__pool *pool) {
 }
 
 static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
-#ifdef PPO__THREADS
-    const size_t size = sizeof(ppo__pool) + (size_t)tasks * sizeof(ppo__thread);
-#else
-    const size_t size = sizeof(ppo__pool);
-#endif
-    ppo__pool *pool = (ppo__pool *)ppo__alloc(size);
+    ppo__pool *pool = (ppo__pool *)ppo__alloc(sizeof *pool);
     if (!pool) return PPO_ERROR_MEMORY;
     pool->tasks = tasks;
 #ifdef PPO__THREADS
     pool->next = tasks;
     pool->process = ppo__process_id();
-    pool->threads = (ppo__thread *)(pool + 1);
     for (int k = 0; k < 2; ++k) {
         PPO__LOCK_INIT(&pool->events[k].lock);
         PPO__SIGNAL_INIT(&pool->events[k].signal);
@@ -2510,7 +2487,7 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
 
 PPO_DEF ppo_status ppo_set_threads(int threads) {
     ppo__pool *pool = NULL;
-    if (threads < 1 || threads > 1024)
+    if (threads < 1 || threads > PPO__MAX_THREADS)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: %d threads, must be 1 to 1024", threads);
     if (ppo__in_task)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: not from an environment's functions");
@@ -2520,8 +2497,7 @@ PPO_DEF ppo_status ppo_set_threads(int threads) {
     return PPO_OK;
 }
 
-/* A body of a parallel loop does rows (or columns) begin .. end - 1, its range; `thread` counts the ranges
-   from 0. */
+/* A body of a parallel loop does rows (or columns) begin .. end - 1: its range, number `thread` from 0. */
 typedef void (*ppo__range_fn)(void *user, int thread, int begin, int end);
 
 typedef struct ppo__parallel_loop {
@@ -2542,9 +2518,9 @@ static int ppo__range_count(int n, int grain, double work) {
 static void ppo__parallel_task(void *user, int k) {
     const ppo__parallel_loop *loop = (const ppo__parallel_loop *)user;
     if (k >= loop->ranges) return;
-    int64_t grains = ppo__divide_up(loop->n, loop->grain);
-    int     begin = (int)(grains * k / loop->ranges) * loop->grain;
-    int     end = (int)(grains * (k + 1) / loop->ranges) * loop->grain;
+    int grains = ppo__divide_up(loop->n, loop->grain);
+    int begin = ppo__share(grains, k, loop->ranges) * loop->grain;
+    int end = ppo__share(grains, k + 1, loop->ranges) * loop->grain;
     loop->body(loop->user, k, begin, end < loop->n ? end : loop->n);
 }
 
@@ -2560,8 +2536,7 @@ static PPO__NOINLINE void ppo__parallel_for(int n, int grain, double work, ppo__
    >> 2 Random
    -------------------------------------------------------------------------------------------------------- */
 
-/* One block of four numbers from counter and key: ten rounds of multiply, swap and xor (Salmon 2011,
-   section 3). */
+/* Four numbers from counter and key: ten rounds of multiply, swap and xor (Salmon 2011, section 3). */
 PPO__BOTH static void ppo__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     uint32_t x0 = counter[0], x1 = counter[1], x2 = counter[2], x3 = counter[3], k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; ++round) {
@@ -2577,13 +2552,7 @@ PPO__BOTH static void ppo__philox(const uint32_t counter[4], const uint32_t key[
 }
 
 PPO_DEF PPO__NOINLINE ppo_rng ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index) {
-    ppo_rng rng;
-    memset(&rng, 0, sizeof rng);
-    rng.key[0] = (uint32_t)seed;
-    rng.key[1] = (uint32_t)(seed >> 32);
-    rng.counter[2] = index;
-    rng.counter[3] = purpose;
-    rng.used = 4;
+    ppo_rng rng = {{(uint32_t)seed, (uint32_t)(seed >> 32)}, {0, 0, index, purpose}, {0, 0, 0, 0}, 4};
     return rng;
 }
 
@@ -2614,7 +2583,7 @@ PPO_DEF float ppo_rng_normal(ppo_rng *rng) {
     return radius * cosf(6.28318530718f * ppo_rng_uniform(rng));
 }
 
-/* Lemire 2019: the high half of a product, drawn again in the sliver where some results would be likelier. */
+/* Lemire 2019: the high half of a product, drawn again where some results would be more likely. */
 PPO_DEF int ppo_rng_below(ppo_rng *rng, int n) {
     if (n <= 1) return 0;
     uint32_t range = (uint32_t)n, sliver = (0u - range) % range;
@@ -5092,16 +5061,14 @@ struct ppo_file {
 /* "path: what is wrong". A long path loses its beginning. Quoted parts of a file can hold anything, so
    control characters are replaced before they reach a terminal. */
 static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
-    enum { MOST = 100 };
     char    what[PPO__ERROR_SIZE];
+    size_t  most = 100, cut = strlen(path) > most ? strlen(path) - most : 0;
     va_list args;
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
     for (char *c = what; *c; ++c) *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
-    size_t length = strlen(path);
-    return ppo_fail(PPO_ERROR_FILE, "%s%s: %s", length > MOST ? "..." : "",
-                    length > MOST ? path + length - MOST : path, what);
+    return ppo_fail(PPO_ERROR_FILE, "%s%s: %s", cut ? "..." : "", path + cut, what);
 }
 
 /* What the system refused. done: "written", "read". */
@@ -5163,11 +5130,9 @@ enum { PPO__SHAPE_SIZE = 16 + 22 * PPO_MAX_RANK };
 
 /* "F32 (4, 64)" */
 static const char *ppo__shape_text(char text[PPO__SHAPE_SIZE], int type, const int64_t *shape, int rank) {
-    int length = snprintf(text, PPO__SHAPE_SIZE, "%s (", ppo__types[type].name);
-    for (int k = 0; k < rank; ++k)
-        length +=
-            snprintf(text + length, PPO__SHAPE_SIZE - length, "%s%lld", k ? ", " : "", (long long)shape[k]);
-    strcpy(text + length, ")");
+    char *at = text + snprintf(text, 16, "%s (", ppo__types[type].name);
+    for (int k = 0; k < rank; ++k) at += snprintf(at, 24, k ? ", %lld" : "%lld", (long long)shape[k]);
+    strcpy(at, ")");
     return text;
 }
 
@@ -5227,11 +5192,9 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" exists already, or has no data", name);
     ppo__entry *entry = ppo__insert(file, &file->arrays, place, ppo__copy_text(file, name));
     if (!entry) return PPO_ERROR_MEMORY;
-    entry->array.type = type;
-    entry->array.rank = rank;
-    entry->array.bytes = bytes;
-    entry->array.data = data;
-    for (int k = 0; k < rank; ++k) entry->array.shape[k] = shape[k];
+    const ppo_array array = {entry->array.name, type, rank, {0}, bytes, data};
+    entry->array = array;
+    if (rank) memcpy(entry->array.shape, shape, (size_t)rank * sizeof *shape);
     return PPO_OK;
 }
 
@@ -5620,46 +5583,42 @@ static const char *ppo__json_key(ppo__json *json) {
 }
 
 /* {"dtype": "F32", "shape": [4, 64], "data_offsets": [0, 1024]}, in any order. */
-static void ppo__json_entry(ppo__json *json, ppo__entry *entry) {
+static ppo_status ppo__json_entry(ppo__json *json, ppo__entry *entry) {
     char        text[PPO__SHAPE_SIZE];
     ppo_array  *array = &entry->array;
-    const char *dtype = NULL;
-    int64_t     offsets[2] = {0, 0};
-    int         count = -1;
-    array->rank = -1;
+    const char *path = json->path, *name = array->name, *dtype = NULL;
+    int64_t     offsets[2] = {0, 0}, bytes;
+    int         rank = -1, count = -1, type = PPO_U64;
     ppo__json_expect(json, '{');
     for (int n = 0; ppo__json_next(json, '}', &n);) {
         const char *key = ppo__json_key(json);
         if (strcmp(key, "dtype") == 0 && !dtype) dtype = ppo__json_string(json);
-        else if (strcmp(key, "shape") == 0 && array->rank < 0)
-            array->rank = ppo__json_numbers(json, array->shape, PPO_MAX_RANK);
+        else if (strcmp(key, "shape") == 0 && rank < 0)
+            rank = ppo__json_numbers(json, array->shape, PPO_MAX_RANK);
         else if (strcmp(key, "data_offsets") == 0 && count < 0) count = ppo__json_numbers(json, offsets, 2);
         else ppo__json_fail(json, "unknown or repeated member ", key);
     }
+    if (json->status) return json->status;
+    if (!dtype || rank < 0 || count < 0)
+        return ppo__file_fail(path, "\"%.60s\" lacks dtype, shape or data_offsets", name);
+    while (type >= 0 && strcmp(dtype, ppo__types[type].name) != 0) --type;
+    if (type < 0)
+        return ppo__file_fail(path, "\"%.60s\" has dtype \"%.20s\", not U8, I32, U32, F32, F64, I64 or U64",
+                              name, dtype);
+    if (rank > PPO_MAX_RANK)
+        return ppo__file_fail(path, "\"%.60s\" has %d dimensions, more than %d", name, rank,
+                              (int)PPO_MAX_RANK);
+    bytes = ppo__shape_bytes(type, array->shape, rank);
+    if (bytes < 0 || count != 2 || bytes != offsets[1] - offsets[0])
+        return ppo__file_fail(path, "\"%.60s\" is %s, but lies in bytes %lld to %lld", name,
+                              ppo__shape_text(text, type, array->shape, rank), (long long)offsets[0],
+                              (long long)offsets[1]);
+    array->type = type;
+    array->rank = rank;
+    array->bytes = (size_t)bytes;
     entry->begin = offsets[0];
     entry->end = offsets[1];
-    if (json->status) return;
-    for (array->type = PPO_U64; dtype && array->type >= 0; --array->type)
-        if (strcmp(dtype, ppo__types[array->type].name) == 0) break;
-    int64_t bytes = array->type < 0 || array->rank > PPO_MAX_RANK
-                        ? -1
-                        : ppo__shape_bytes(array->type, array->shape, array->rank);
-    if (!dtype || array->rank < 0 || count < 0)
-        json->status =
-            ppo__file_fail(json->path, "\"%.60s\" lacks dtype, shape or data_offsets", array->name);
-    else if (array->type < 0)
-        json->status = ppo__file_fail(json->path,
-                                      "\"%.60s\" has dtype \"%.20s\", not U8, I32, U32, F32, F64, I64 or U64",
-                                      array->name, dtype);
-    else if (array->rank > PPO_MAX_RANK)
-        json->status = ppo__file_fail(json->path, "\"%.60s\" has %d dimensions, more than %d", array->name,
-                                      array->rank, (int)PPO_MAX_RANK);
-    else if (bytes < 0 || count != 2 || bytes != entry->end - entry->begin)
-        json->status =
-            ppo__file_fail(json->path, "\"%.60s\" is %s, but lies in bytes %lld to %lld", array->name,
-                           ppo__shape_text(text, array->type, array->shape, array->rank),
-                           (long long)entry->begin, (long long)entry->end);
-    array->bytes = (size_t)bytes;
+    return PPO_OK;
 }
 
 static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length) {
@@ -5672,7 +5631,7 @@ static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length)
         if (strcmp(name, ppo__metadata) != 0) {
             ppo__entry *entry = ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays), name);
             if (!entry) return PPO_ERROR_MEMORY;
-            ppo__json_entry(&json, entry);
+            json.status = ppo__json_entry(&json, entry);
             continue;
         }
         if (seen_texts++) ppo__json_fail(&json, "unknown or repeated member ", name);
@@ -5763,14 +5722,10 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
     made->path = ppo__copy_text(made, path);
+    FILE      *in = made->path ? fopen(path, "rb") : NULL;
     ppo_status status = made->path ? PPO_OK : PPO_ERROR_MEMORY;
-    FILE      *in = status ? NULL : fopen(path, "rb");
-    if (in) {
-        status = ppo__read_all(made, in);
-        fclose(in);
-    } else if (!status) {
-        status = ppo__file_failed(path, "opened", errno);
-    }
+    if (!status) status = in ? ppo__read_all(made, in) : ppo__file_failed(path, "opened", errno);
+    if (in) fclose(in);
     if (status) ppo_file_free(made);
     else *file = made;
     return status;
@@ -5794,37 +5749,28 @@ typedef struct ppo__item {
 #define PPO__ANY -DBL_MAX, DBL_MAX
 
 static double ppo__number_at(const void *data, int type, size_t i) {
+    if (type == PPO_F32) return (double)((const float *)data)[i];
     if (type == PPO_U8) return ((const unsigned char *)data)[i];
     if (type == PPO_I32) return ((const int32_t *)data)[i];
     if (type == PPO_U32) return ((const uint32_t *)data)[i];
     if (type == PPO_U64) return (double)((const uint64_t *)data)[i];
-    if (type == PPO_I64) return (double)((const int64_t *)data)[i];
-    return type == PPO_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
-}
-
-static int ppo__all_finite(const void *data, int type, size_t count) {
-    int finite = 1;
-    for (size_t i = 0; i < count && type == PPO_F32; ++i) finite &= ppo__finite(((const float *)data)[i]);
-    for (size_t i = 0; i < count && type == PPO_F64; ++i)
-        finite &= fabs(((const double *)data)[i]) <= DBL_MAX;
-    return finite;
+    return type == PPO_I64 ? (double)((const int64_t *)data)[i] : ((const double *)data)[i];
 }
 
 static ppo_status ppo__check_item(const ppo_file *file, int way, const ppo__item *item) {
-    size_t count =
-        (size_t)ppo__shape_bytes(item->type, item->shape, item->rank) / (size_t)ppo__types[item->type].size;
-    char what[160] = "";
-    if (!ppo__all_finite(item->data, item->type, count))
-        snprintf(what, sizeof what, "\"%.80s\" has a number that is not finite", item->name);
-    for (size_t i = 0; i < count && item->min > -DBL_MAX && !*what; ++i) {
+    char   what[160];
+    size_t bytes = (size_t)ppo__shape_bytes(item->type, item->shape, item->rank);
+    for (size_t i = 0, n = bytes / ppo__types[item->type].size; i < n; ++i) {
         double x = ppo__number_at(item->data, item->type, i);
         if (x >= item->min && x <= item->max) continue;
-        snprintf(what, sizeof what, "\"%.60s\" has %.9g, outside %.9g to %.9g", item->name, x, item->min,
-                 item->max);
+        if (fabs(x) <= DBL_MAX)
+            snprintf(what, sizeof what, "\"%.60s\" has %.9g, outside %.9g to %.9g", item->name, x, item->min,
+                     item->max);
+        else snprintf(what, sizeof what, "\"%.80s\" has a number that is not finite", item->name);
+        if (way == PPO__LOAD) return ppo__file_fail(file->path, "corrupt file: %s", what);
+        return ppo_fail(PPO_ERROR_NUMERIC, "%s: nothing was saved", what);
     }
-    if (!*what) return PPO_OK;
-    if (way == PPO__SAVE) return ppo_fail(PPO_ERROR_NUMERIC, "%s: nothing was saved", what);
-    return ppo__file_fail(file->path, "corrupt file: %s", what);
+    return PPO_OK;
 }
 
 /* Carries one item to or from the file, where it must be of this type and shape. */
@@ -5916,10 +5862,9 @@ static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
     if (field->type != PPO_FIELD_WIDTHS) return ppo__check_range(field, ppo__field_number(field, at));
     const int *value = (const int *)at;
     const int  layers = value[PPO_MAX_LAYERS];
-    if (layers < 0 || layers >= PPO_MAX_LAYERS) {
+    if (layers < 0 || layers >= PPO_MAX_LAYERS)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s_layers is %d, outside 0 to %d", field->name, layers,
                         PPO_MAX_LAYERS - 1);
-    }
     for (int k = 0; k < layers; ++k) {
         if (value[k] >= field->min && value[k] <= field->max) continue;
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s[%d] is %d, outside %.9g to %.9g", field->name, k, value[k],
