@@ -467,15 +467,14 @@ enum { PPO_MAX_LAYERS = 64 }; /* of any network */
 
 /* --------------------------------------------------------------------------------------------------------
    6 Files: named arrays and texts in one file of the safetensors format, which Python's package of that
-   name reads and writes as well. It is 8 bytes with the length of the header (little-endian), the header,
+   name reads and writes as well: 8 bytes with the length of the header (little-endian); the header,
 
    {"__metadata__":{"key":"text"},"name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]}}
 
-   padded with spaces to a multiple of 8, and the arrays: row-major, little-endian on every machine, without
-   gaps.
+   padded with spaces to a multiple of 8; the arrays, row-major, little-endian on every machine, without gaps.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Element types, smallest first. Files with others (F16, BF16, BOOL, ...) are refused. */
+/* Element types. Files with others (F16, BF16, BOOL, ...) are refused. */
 enum { PPO_U8, PPO_I32, PPO_U32, PPO_F32, PPO_F64, PPO_I64, PPO_U64 };
 enum { PPO_MAX_RANK = 8 };
 
@@ -492,8 +491,7 @@ typedef struct ppo_file ppo_file; /* the content of a file, in memory */
 PPO_DEF ppo_status ppo_file_create(ppo_file **file);
 PPO_DEF void       ppo_file_free(ppo_file *file);
 
-/* Adds a text, or replaces that of the same key. Both are UTF-8 and copied; copies are kept until the file is
-   freed. */
+/* Adds a text, or replaces that of the same key. Both are UTF-8 and copied. */
 PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text);
 
 /* Adds an array under a new name (UTF-8, copied). data is borrowed: it must last until the last write. */
@@ -501,20 +499,18 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
                                 const void *data);
 
 /* Writes all of it, and makes missing directories. The same content gives the same bytes, in whatever order
-   it was added and on every machine; up to the order of the texts they are those that Python's package
-   writes. An old file at path stays as it is until the new one is complete and on the disk, in the same
-   directory, and then replaces it in one step: after a crash the file is the old one or the new one (and
-   perhaps a ppo-....tmp is left, which can be deleted). A symbolic link is replaced, not followed, and the
-   permissions are those of a new file. Error: on Windows, the old file is open elsewhere. (Systems other than
-   Unix and Windows do not wait for the disk.) */
+   it was added and on every machine: those of Python's package, up to the order of the texts. The new file
+   replaces an old one in one step when it is complete and on the disk (which only Unix and Windows wait for):
+   after a crash the file is the old one or the new one, and perhaps a ppo-....tmp is left, which can be
+   deleted. A symbolic link is replaced, not followed; the permissions are those of a new file. Error: on
+   Windows, the old file is open elsewhere. */
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
 
-/* Reads a whole file, and trusts nothing in it: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
-   than Python's package about what no writer does: repeated names, unknown members, characters of code 0,
-   more than PPO_MAX_RANK dimensions. */
+/* Reads a whole file: PPO_ERROR_FILE if it breaks any rule of the format. Stricter than Python's package:
+   repeated names, unknown members, characters of code 0 and more than PPO_MAX_RANK dimensions are errors. */
 PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file);
 
-/* Arrays and texts by name, NULL if there is none, and by index: 0 .. count-1, sorted by name. Valid until
+/* Arrays and texts by name, or by index 0 .. count-1, sorted by name; NULL if there is none. Valid until
    ppo_file_free(). */
 PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name);
 PPO_DEF const char      *ppo_file_text(const ppo_file *file, const char *key);
@@ -523,7 +519,7 @@ PPO_DEF int              ppo_file_text_count(const ppo_file *file);
 PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index);
 PPO_DEF const char      *ppo_file_key_at(const ppo_file *file, int index); /* of a text */
 
-/* The array of this name, type and shape, which must be there. If not, NULL and PPO_ERROR_FILE, as
+/* The array of this name, type and shape, or NULL and an error:
    policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
 PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
                                    int rank, const ppo_array **array);
@@ -546,8 +542,8 @@ typedef struct ppo_settings {
     int              count;
 } ppo_settings;
 
-/* Check that every field is within its bounds; set one from text; set several, as "gamma=0.9 hidden=64,64" (those
-   before an invalid one are set); get one as the text that ppo_settings_set() reads. Errors: an unknown name, a
+/* Check the bounds of every field; set one from text; set several, as "gamma=0.9 hidden=64,64" (those before
+   an invalid one are set); get one as the text that ppo_settings_set() reads. Errors: an unknown name, a
    value out of range, too little room for the text. */
 PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config);
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
@@ -1834,7 +1830,9 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
-#elif defined(_WIN32)
+#define PPO__PROCESS_ID() ((long)getpid())
+#define PPO__MKDIR(path)  mkdir(path, 0777)
+#elif defined(_WIN32) /* where a long has 32 bits, and rename() does not replace */
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
 #endif
@@ -1847,6 +1845,22 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #include <fcntl.h>
 #include <io.h>
 #include <sys/stat.h>
+#define PPO__PROCESS_ID() ((long)GetCurrentProcessId())
+#define PPO__MKDIR(path)  _mkdir(path)
+#define PPO__SLASHES      "/\\"
+#define PPO__SEEK         _fseeki64
+#define PPO__TELL         _ftelli64
+#define PPO__MOVE(from, to) \
+    (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : (errno = EACCES))
+#else
+#define PPO__PROCESS_ID() 0L
+#define PPO__MKDIR(path)  0
+#endif
+#ifndef PPO__SLASHES
+#define PPO__SLASHES        "/"
+#define PPO__SEEK           fseek
+#define PPO__TELL           ftell
+#define PPO__MOVE(from, to) rename(from, to)
 #endif
 
 /* The compiler. Atomic accesses are of a volatile int32_t, LOAD and STORE also of a volatile pointer; ADD
@@ -1999,39 +2013,32 @@ static int ppo__is_utf8(const char *text) {
 /* Replaces the locale's decimal point, which snprintf() wrote, by a point. */
 static char *ppo__with_point(char *number) {
     const char *point = localeconv()->decimal_point;
-    char       *at = strcmp(point, ".") ? strstr(number, point) : NULL;
-    if (at) {
-        *at = '.';
-        memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
-    }
+    char       *at = strstr(number, point);
+    if (!at) return number;
+    *at = '.';
+    memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
     return number;
 }
 
 /* The whole of `text` as a number, with a point whatever the locale says; 0 if it is none. */
 static int ppo__parse_number(const char *text, double *value) {
-    const char *point = localeconv()->decimal_point;
+    const char *point = localeconv()->decimal_point, *dot = strchr(text, '.');
     char        copy[128], *stop;
-    size_t      length = strlen(text), before = strcspn(text, "."), extra = strlen(point);
-    if (!*text || strchr(" \t\n", *text) || length + extra >= sizeof copy) return 0;
+    int         before = dot ? (int)(dot - text) : -1; /* -1: all of it */
+    int length = snprintf(copy, sizeof copy, "%.*s%s%s", before, text, dot ? point : "", dot ? dot + 1 : "");
+    if (!*text || strchr(" \t\n", *text) || length < 0 || length >= (int)sizeof copy) return 0;
     if (strcmp(point, ".") != 0 && strstr(text, point)) return 0;
-    memcpy(copy, text, length + 1);
-    if (text[before]) {
-        memmove(copy + before + extra, text + before + 1, length - before);
-        memcpy(copy + before, point, extra);
-    }
     *value = strtod(copy, &stop);
     return stop != copy && !*stop;
 }
 
 /* The whole number at the start of text, and what follows it. -1: none, too large, or with a leading 0. */
 static int64_t ppo__parse_digits(const char *text, const char **rest) {
-    int64_t number = 0;
-    *rest = text;
-    for (; **rest >= '0' && **rest <= '9' && number >= 0; ++*rest) {
-        int digit = **rest - '0';
-        number = number > (INT64_MAX - digit) / 10 ? -1 : 10 * number + digit;
-    }
-    return *rest == text || (*text == '0' && *rest - text > 1) ? -1 : number;
+    char *stop = (char *)text;
+    errno = 0;
+    int64_t number = *text >= '0' && *text <= '9' ? strtoll(text, &stop, 10) : -1;
+    *rest = stop;
+    return errno || (*text == '0' && stop > text + 1) ? -1 : number;
 }
 
 /* The int above 0 at the start of text, and what follows it; 0 if there is none. */
@@ -2076,16 +2083,6 @@ PPO_DEF double ppo_clock(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 #else
     return ppo__wall_time();
-#endif
-}
-
-static long ppo__process_id(void) {
-#if defined(PPO__UNIX)
-    return (long)getpid();
-#elif defined(_WIN32)
-    return (long)GetCurrentProcessId();
-#else
-    return 0;
 #endif
 }
 
@@ -2276,9 +2273,7 @@ static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t 
 /* The same, cleared. */
 static PPO__NOINLINE void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
     void *array = ppo__arena_array(arena, n, size);
-    if (array && n * size <= SIZE_MAX / 4)
-        memset(array, 0, n * size); /* as it is; compilers want to see it */
-    return array;
+    return array ? memset(array, 0, n * size) : NULL;
 }
 
 #define PPO__ARRAY(arena, type, n) ((type *)ppo__arena_array(arena, n, sizeof(type)))
@@ -2319,15 +2314,13 @@ static void ppo__arena_reset(ppo__arena *arena) {
 #define PPO__THREAD_START(thread, body, user) \
     ((*(thread) = CreateThread(NULL, 0, body, user, 0, NULL)) != NULL)
 #define PPO__THREAD_JOIN(thread) (WaitForSingleObject(thread, INFINITE), CloseHandle(thread))
-#define PPO__LOCK_INIT(lock)     InitializeSRWLock(lock)
-#define PPO__LOCK_FREE(lock)     ((void)(lock))
 #define PPO__LOCK(lock)          AcquireSRWLockExclusive(lock)
 #define PPO__UNLOCK(lock)        ReleaseSRWLockExclusive(lock)
-#define PPO__SIGNAL_INIT(signal) InitializeConditionVariable(signal)
-#define PPO__SIGNAL_FREE(signal) ((void)(signal))
 #define PPO__SLEEP(signal, lock) SleepConditionVariableSRW(signal, lock, INFINITE, 0)
 #define PPO__WAKE(signal)        WakeAllConditionVariable(signal)
 #define PPO__PAUSE()             YieldProcessor()
+#define PPO__EVENT_INIT(event)   ((void)(event)) /* it is all zeros */
+#define PPO__EVENT_FREE(event)   ((void)(event))
 #define PPO__THREAD_MAIN         DWORD WINAPI
 typedef HANDLE             ppo__thread;
 typedef SRWLOCK            ppo__lock;
@@ -2335,15 +2328,14 @@ typedef CONDITION_VARIABLE ppo__signal;
 #else
 #define PPO__THREAD_START(thread, body, user) (pthread_create(thread, NULL, body, user) == 0)
 #define PPO__THREAD_JOIN(thread)              pthread_join(thread, NULL)
-#define PPO__LOCK_INIT(lock)                  pthread_mutex_init(lock, NULL)
-#define PPO__LOCK_FREE(lock)                  pthread_mutex_destroy(lock)
 #define PPO__LOCK(lock)                       pthread_mutex_lock(lock)
 #define PPO__UNLOCK(lock)                     pthread_mutex_unlock(lock)
-#define PPO__SIGNAL_INIT(signal)              pthread_cond_init(signal, NULL)
-#define PPO__SIGNAL_FREE(signal)              pthread_cond_destroy(signal)
 #define PPO__SLEEP(signal, lock)              pthread_cond_wait(signal, lock)
 #define PPO__WAKE(signal)                     pthread_cond_broadcast(signal)
-#define PPO__THREAD_MAIN                      void *
+#define PPO__EVENT_INIT(event) \
+    (pthread_mutex_init(&(event)->lock, NULL), pthread_cond_init(&(event)->signal, NULL))
+#define PPO__EVENT_FREE(event) (pthread_mutex_destroy(&(event)->lock), pthread_cond_destroy(&(event)->signal))
+#define PPO__THREAD_MAIN       void *
 #if defined(__x86_64__) || defined(__i386__)
 #define PPO__PAUSE() __builtin_ia32_pause()
 #else
@@ -2427,14 +2419,11 @@ static PPO__THREAD_MAIN ppo__pool_thread(void *user) {
 
 static void ppo__pool_free(ppo__pool *pool) {
 #ifdef PPO__THREADS
-    if (pool && pool->process == ppo__process_id()) {
+    if (pool && pool->process == PPO__PROCESS_ID()) {
         PPO__ATOMIC_STORE(pool->quit, 1);
         ppo__event_happens(&pool->events[0]);
         for (int k = 0; k < pool->started; ++k) PPO__THREAD_JOIN(pool->threads[k]);
-        for (int k = 0; k < 2; ++k) {
-            PPO__LOCK_FREE(&pool->events[k].lock);
-            PPO__SIGNAL_FREE(&pool->events[k].signal);
-        }
+        for (int k = 0; k < 2; ++k) PPO__EVENT_FREE(&pool->events[k]);
     }
 #endif
     ppo__free(pool);
@@ -2446,11 +2435,8 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
     pool->tasks = tasks;
 #ifdef PPO__THREADS
     pool->next = tasks;
-    pool->process = ppo__process_id();
-    for (int k = 0; k < 2; ++k) {
-        PPO__LOCK_INIT(&pool->events[k].lock);
-        PPO__SIGNAL_INIT(&pool->events[k].signal);
-    }
+    pool->process = PPO__PROCESS_ID();
+    for (int k = 0; k < 2; ++k) PPO__EVENT_INIT(&pool->events[k]);
     for (int k = 0; k < tasks - 1; ++k) {
         if (!PPO__THREAD_START(&pool->threads[k], ppo__pool_thread, pool)) {
             ppo__pool_free(pool);
@@ -2469,7 +2455,7 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
     ppo__arithmetic_pool = NULL; /* a task is not divided further */
     ppo__in_task = 1;
 #ifdef PPO__THREADS
-    if (pool->process == ppo__process_id()) {
+    if (pool->process == PPO__PROCESS_ID()) {
         int32_t ended = PPO__ATOMIC_LOAD(pool->events[1].count);
         pool->task = task;
         pool->user = user;
@@ -5031,14 +5017,13 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
    --------------------------------------------------------------------------------------------------------
 
    A ppo_file holds two lists, of arrays and of texts, sorted by name; all else is in its arena. Writing makes
-   the header twice: first to count its bytes, then into the file. Reading parses the header where it lies,
-   from left to right: a string is never longer than its spelling, so it is decoded in place, and names and
-   texts point into the header. Nothing in a header is nested deeper than a fixed depth, so nothing is
-   recursive. Every save in this library goes through ppo__write_file(), which replaces the old file in one
-   step. */
+   the header twice: first to count its bytes, then into the file. Reading parses the header where it lies: a
+   string is never longer than its spelling, so it is decoded in place, and names and texts point into the
+   header. Its depth is fixed, so nothing is recursive. Every save in this library goes through
+   ppo__write_file(), which replaces the old file in one step. */
 
-/* In the order of the reference implementation, which puts the largest elements first: then each array
-   starts at a multiple of its element's size, as the data itself starts at a multiple of 8. */
+/* Arrays are written from the last type to the first, as by the reference implementation: with the largest
+   elements first, each array starts at a multiple of its element's size. */
 static const struct {
     const char *name;
     int         size;
@@ -5049,7 +5034,7 @@ static const char ppo__metadata[] = "__metadata__"; /* the name that no array ca
 typedef struct ppo__entry {
     ppo_array   array;
     const char *text;       /* if it is a text, of which array has only the name */
-    int64_t     begin, end; /* where its bytes lie, counted from the end of the header; used in reading */
+    int64_t     begin, end; /* while it is read: where its bytes lie, from the end of the header */
 } ppo__entry;
 
 struct ppo_file {
@@ -5058,8 +5043,8 @@ struct ppo_file {
     ppo__entry **arrays, **texts;
 };
 
-/* "path: what is wrong". A long path loses its beginning. Quoted parts of a file can hold anything, so
-   control characters are replaced before they reach a terminal. */
+/* "path: what is wrong". A long path loses its beginning. Control characters in quoted parts of a file must
+   not reach a terminal. */
 static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
     char    what[PPO__ERROR_SIZE];
     size_t  most = 100, cut = strlen(path) > most ? strlen(path) - most : 0;
@@ -5082,8 +5067,6 @@ static ppo_status ppo__file_blame(const ppo_file *file) {
     memcpy(what, ppo__error, sizeof what);
     return ppo__file_fail(file->path, "%s", what);
 }
-
-/* -- the lists -- */
 
 static int ppo__by_name(const void *a, const void *b) {
     const ppo__entry *x = *(const ppo__entry *const *)a, *y = *(const ppo__entry *const *)b;
@@ -5209,7 +5192,6 @@ PPO_DEF PPO__NOINLINE const char *ppo_file_text(const ppo_file *file, const char
 }
 
 PPO_DEF int ppo_file_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->arrays) : 0; }
-
 PPO_DEF int ppo_file_text_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->texts) : 0; }
 
 PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index) {
@@ -5229,33 +5211,13 @@ PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int t
     const ppo_array *found = ppo_file_find(file, name);
     ppo__shape_text(wanted, type, shape, rank);
     if (!found) return ppo__file_fail(file->path, "there is no \"%.60s\", %s", name, wanted);
-    ppo__shape_text(is, found->type, found->shape, found->rank);
-    if (strcmp(is, wanted) != 0)
+    if (strcmp(ppo__shape_text(is, found->type, found->shape, found->rank), wanted) != 0)
         return ppo__file_fail(file->path, "\"%.60s\" is %s, not %s", name, is, wanted);
     *array = found;
     return PPO_OK;
 }
 
 /* -- replacing a file -- */
-
-#if defined(_WIN32) /* where a long has 32 bits, and rename() does not replace */
-#define PPO__SLASHES     "/\\"
-#define PPO__MKDIR(path) _mkdir(path)
-#define PPO__SEEK        _fseeki64
-#define PPO__TELL        _ftelli64
-#define PPO__MOVE(from, to) \
-    (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : (errno = EACCES))
-#else
-#define PPO__SLASHES        "/"
-#define PPO__SEEK           fseek
-#define PPO__TELL           ftell
-#define PPO__MOVE(from, to) rename(from, to)
-#ifdef PPO__UNIX
-#define PPO__MKDIR(path) mkdir(path, 0777)
-#else
-#define PPO__MKDIR(path) 0
-#endif
-#endif
 
 /* Is something at path that is neither read as a file nor replaced by one: a directory, a device? */
 static int ppo__is_special(const char *path) {
@@ -5270,13 +5232,12 @@ static int ppo__is_special(const char *path) {
 #endif
 }
 
-/* Makes the directories of a path that are missing. Returns 0, or why one could not be made, which matters
-   only if the file cannot be opened then. */
+/* Makes the directories of a path that are missing. Returns 0, or the errno of the first that could not be
+   made, which matters only if the file cannot be opened then. */
 static int ppo__make_directories(char *path) {
     int cause = 0;
-    for (char *c = path; *c; ++c) {
+    for (char *c = path; *path && (c = strpbrk(c + 1, PPO__SLASHES)) != NULL;) {
         char slash = *c;
-        if (c == path || !strchr(PPO__SLASHES, slash)) continue;
         *c = 0;
         if (PPO__MKDIR(path) && errno != EEXIST && !cause) cause = errno;
         *c = slash;
@@ -5294,8 +5255,7 @@ static FILE *ppo__open_new(const char *path) {
 #endif
 }
 
-/* Waits until the bytes of an open file, or the names in a directory (NULL), are on the disk. Returns 0 if
-   they are. */
+/* Waits until the bytes of an open file, or the names in a directory (file NULL), are on the disk; 0: they are. */
 static int ppo__sync(FILE *file, const char *path) {
     int failed = file && fflush(file);
 #if defined(PPO__UNIX) /* opened again, as strict C99 hides the descriptor of a FILE: any one will do */
@@ -5309,9 +5269,8 @@ static int ppo__sync(FILE *file, const char *path) {
     return failed;
 }
 
-/* Has write() fill a new file in the same directory, which then replaces the one at path: all of it or
-   nothing. The new one has a short name of its own; those that other threads, or killed processes, have taken
-   are skipped. */
+/* Has write() fill a new file in the same directory, which then replaces the one at path. Names that other
+   threads, or killed processes, have taken are skipped. */
 static ppo_status ppo__write_file(const char *path,
                                   ppo_status (*write)(FILE *out, const char *path, void *user), void *user) {
     enum { NAME = 48, MOST = 1000 };
@@ -5322,7 +5281,7 @@ static ppo_status ppo__write_file(const char *path,
     FILE *out = NULL;
     for (char *c = temporary; *c; ++c) name = strchr(PPO__SLASHES, *c) ? c + 1 : name;
     for (int i = 0; i < MOST && !out && (i == 0 || errno == EEXIST); ++i) {
-        snprintf(name, NAME, "ppo-%ld-%d.tmp", ppo__process_id(), i);
+        snprintf(name, NAME, "ppo-%ld-%d.tmp", PPO__PROCESS_ID(), i);
         out = ppo__open_new(temporary);
     }
     ppo_status status = out ? write(out, path, user) : PPO_OK;
@@ -5525,18 +5484,14 @@ static int ppo__json_numbers(ppo__json *json, int64_t *numbers, int most) {
     return n;
 }
 
-/* The four hex digits of \uXXXX, which it takes; 0 if it is something else (or that, which no text holds). */
+/* The number in \uXXXX, which it takes; 0 if that is 0, which no text holds, or something else comes next. */
 static int32_t ppo__json_unicode(ppo__json *json) {
-    int32_t code = 0;
+    char digits[5] = "";
     if (json->at[0] != '\\' || json->at[1] != 'u') return 0;
-    for (int k = 2; k < 6; ++k) {
-        const char *digits = "0123456789abcdef0123456789ABCDEF";
-        const char *digit = json->at[k] ? strchr(digits, json->at[k]) : NULL;
-        if (!digit) return 0;
-        code = 16 * code + (int32_t)(digit - digits) % 16;
-    }
+    if (strspn(json->at + 2, "0123456789abcdefABCDEF") < 4) return 0;
+    memcpy(digits, json->at + 2, 4);
     json->at += 6;
-    return code;
+    return (int32_t)strtol(digits, NULL, 16);
 }
 
 /* Takes an escape, writes the bytes that it stands for, and returns the end of them. */
@@ -5547,15 +5502,13 @@ static char *ppo__json_escape(ppo__json *json, char *out) {
         *out = ppo__escape_bytes[letter - ppo__escape_letters];
         return out + 1;
     }
-    int32_t code = ppo__json_unicode(json), second = 0;
+    int32_t code = ppo__json_unicode(json);
     if (code >= 0xd800 && code < 0xdc00) { /* the first half of a pair that stands for one character */
-        second = ppo__json_unicode(json);
-        code =
-            second >= 0xdc00 && second < 0xe000 ? 0x10000 + (code - 0xd800) * 0x400 + (second - 0xdc00) : 0;
-    } else if (code >= 0xdc00 && code < 0xe000) {
-        code = 0;
+        int32_t second = ppo__json_unicode(json) - 0xdc00;
+        if (second >= 0 && second < 0x400) code = 0x10000 + (code - 0xd800) * 0x400 + second;
     }
-    if (!code) ppo__json_fail(json, "an escape that stands for no character", NULL);
+    if (!code || (code >= 0xd800 && code < 0xe000))
+        ppo__json_fail(json, "an escape that stands for no character", NULL);
     return out + ppo__utf8_put(code, out);
 }
 
@@ -5963,7 +5916,6 @@ PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *conf
 
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
                                     char *text, size_t size) {
-    enum { MOST = PPO__SETTING_SIZE };
     if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
         return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
@@ -5972,18 +5924,18 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
         return PPO_ERROR_ARGUMENT;
     const void *at = (const char *)config + field->offset;
     const int  *value = (const int *)at;
-    char        whole[MOST] = "none";
+    char        whole[PPO__SETTING_SIZE] = "none";
     if (type == PPO_FIELD_CHOICE) {
         ppo__choice(field->choices, *value - (int)field->min, whole);
     } else if (type == PPO_FIELD_WIDTHS) {
         for (int k = 0, used = 0; k < value[PPO_MAX_LAYERS]; ++k)
-            used += snprintf(whole + used, (size_t)(MOST - used), k ? ",%d" : "%d", value[k]);
+            used += snprintf(whole + used, sizeof whole - used, k ? ",%d" : "%d", value[k]);
     } else if (type == PPO_FIELD_U64) {
-        snprintf(whole, MOST, "%llu", (unsigned long long)*(const uint64_t *)at);
+        snprintf(whole, sizeof whole, "%llu", (unsigned long long)*(const uint64_t *)at);
     } else {
         double x = ppo__field_number(field, at);
         if (type == PPO_FIELD_FLOAT) ppo__shortest_float(whole, 1, (float)x);
-        if (type != PPO_FIELD_FLOAT || (fabs(x) < 1e6 && x == floor(x))) snprintf(whole, MOST, "%.0f", x);
+        if (type != PPO_FIELD_FLOAT || (fabs(x) < 1e6 && x == floor(x))) snprintf(whole, 32, "%.0f", x);
         ppo__with_point(whole);
     }
     size_t needed = strlen(whole) + 1;
@@ -14180,7 +14132,7 @@ static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, in
     for (FILE *taken = NULL;; ++micro) {
         ppo_status status =
             ppo__check_path(snprintf(log->path, PPO__PATH, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld",
-                                     directory, second, micro, ppo__process_id()));
+                                     directory, second, micro, PPO__PROCESS_ID()));
         if (status) return status;
         taken = fopen(log->path, "rb");
         if (!taken) break;
