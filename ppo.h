@@ -2160,22 +2160,25 @@ static PPO__NOINLINE void ppo__free(void *block) {
 #pragma pop_macro("STB_DS_IMPLEMENTATION")
 #endif
 
+static void ppo__array_free(void *array) {
+    if (array) ppo__free(stbds_header(array));
+}
+
 /* Room for one more element of the array that `array` points to; after a failure that is unchanged. */
 static ppo_status ppo__array_room(void *array, size_t element_size) {
-    void *old;
-    memcpy(&old, array, sizeof old);
-    size_t length = stbds_arrlenu(old), capacity = stbds_arrcap(old);
+    void *elements;
+    memcpy(&elements, array, sizeof elements);
+    size_t length = stbds_arrlenu(elements), capacity = stbds_arrcap(elements);
     if (length < capacity) return PPO_OK;
     capacity = capacity ? 2 * capacity : 8;
     stbds_array_header *header = (stbds_array_header *)ppo__alloc(sizeof *header + capacity * element_size);
     if (!header) return PPO_ERROR_MEMORY;
     header->length = length;
     header->capacity = capacity;
-    void *grown = header + 1;
-    memcpy(array, &grown, sizeof grown);
-    if (!old) return PPO_OK;
-    memcpy(grown, old, length * element_size);
-    ppo__free(stbds_header(old));
+    if (elements) memcpy(header + 1, elements, length * element_size);
+    ppo__array_free(elements);
+    elements = header + 1;
+    memcpy(array, &elements, sizeof elements);
     return PPO_OK;
 }
 
@@ -2183,10 +2186,6 @@ static ppo_status ppo__array_room(void *array, size_t element_size) {
 #define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element)) /* after that */
 #define PPO__PUSH(array, element) \
     (PPO__ROOM(array) ? PPO_ERROR_MEMORY : (ppo__array_push(array, element), PPO_OK))
-
-static void ppo__array_free(void *array) {
-    if (array) ppo__free(stbds_header(array));
-}
 
 /* A place to compute other than the processor, with memory of its own; ppo_cuda.cuh makes one of a GPU.
    Operations are queued and done in order; the first failure is kept for settle(). */
@@ -5029,7 +5028,7 @@ static const struct {
     int         size;
 } ppo__types[] = {{"U8", 1}, {"I32", 4}, {"U32", 4}, {"F32", 4}, {"F64", 8}, {"I64", 8}, {"U64", 8}};
 
-static const char ppo__metadata[] = "__metadata__"; /* the name that no array can have */
+#define PPO__METADATA "__metadata__" /* the name that no array can have */
 
 typedef struct ppo__entry {
     ppo_array   array;
@@ -5156,7 +5155,7 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
 /* Checks the description of an array that a caller of `function` gave. */
 static ppo_status ppo__check_array(const char *function, const char *name, int type, const int64_t *shape,
                                    int rank) {
-    if (!name || !ppo__is_utf8(name) || strcmp(name, ppo__metadata) == 0)
+    if (!name || !ppo__is_utf8(name) || strcmp(name, PPO__METADATA) == 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an array cannot be called \"%.60s\"", function,
                         name ? name : "NULL");
     if (type < 0 || type > PPO_U64 || rank < 0 || rank > PPO_MAX_RANK || (rank && !shape) ||
@@ -5347,15 +5346,14 @@ static void ppo__put_string(ppo__header *header, const char *text) {
     static const char special[] =
         "\"\\\1\2\3\4\5\6\7\b\t\n\13\f\r\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37";
     ppo__put(header, "\"");
-    while (*text) {
-        size_t      plain = strcspn(text, special);
-        const char *known = strchr(ppo__escape_bytes, text[plain]);
+    for (;; ++text) {
+        size_t plain = strcspn(text, special);
         ppo__put(header, "%.*s", plain < PPO__MAX_HEADER ? (int)plain : PPO__MAX_HEADER, text);
         text += plain;
         if (!*text) break;
+        const char *known = strchr(ppo__escape_bytes, *text);
         if (known) ppo__put(header, "\\%c", ppo__escape_letters[known - ppo__escape_bytes]);
         else ppo__put(header, "\\u%04x", (unsigned)*text);
-        ++text;
     }
     ppo__put(header, "\"");
 }
@@ -5378,9 +5376,8 @@ static int64_t ppo__put_header(FILE *out, const ppo_file *file) {
     int                type = PPO_U64, index = 0, texts = ppo_file_text_count(file);
     const char        *comma = texts ? "," : "";
     ppo__put(&header, "{");
-    if (texts) ppo__put(&header, "\"%s\":{", ppo__metadata);
     for (int i = 0; i < texts; ++i) {
-        if (i) ppo__put(&header, ",");
+        ppo__put(&header, "%s", i ? "," : "\"" PPO__METADATA "\":{");
         ppo__put_string(&header, file->texts[i]->array.name);
         ppo__put(&header, ":");
         ppo__put_string(&header, file->texts[i]->text);
@@ -5581,7 +5578,7 @@ static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length)
     ppo__json_expect(&json, '{');
     for (int n = 0; ppo__json_next(&json, '}', &n);) {
         const char *name = ppo__json_key(&json);
-        if (strcmp(name, ppo__metadata) != 0) {
+        if (strcmp(name, PPO__METADATA) != 0) {
             ppo__entry *entry = ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays), name);
             if (!entry) return PPO_ERROR_MEMORY;
             json.status = ppo__json_entry(&json, entry);
@@ -5818,11 +5815,10 @@ static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
     if (layers < 0 || layers >= PPO_MAX_LAYERS)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s_layers is %d, outside 0 to %d", field->name, layers,
                         PPO_MAX_LAYERS - 1);
-    for (int k = 0; k < layers; ++k) {
-        if (value[k] >= field->min && value[k] <= field->max) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s[%d] is %d, outside %.9g to %.9g", field->name, k, value[k],
-                        field->min, field->max);
-    }
+    for (int k = 0; k < layers; ++k)
+        if (value[k] < field->min || value[k] > field->max)
+            return ppo_fail(PPO_ERROR_ARGUMENT, "%s[%d] is %d, outside %.9g to %.9g", field->name, k,
+                            value[k], field->min, field->max);
     return PPO_OK;
 }
 
