@@ -233,11 +233,10 @@ typedef enum ppo_status {
     PPO_ERROR_DEVICE    /* there is no GPU, its driver is too old, or it failed (ppo_cuda.cuh) */
 } ppo_status;
 
-/* One sentence about the last call that failed on this thread, "" if none has. Valid until the next
-   failure. */
+/* One sentence about the last failure on this thread, "" if there was none. Valid until the next. */
 PPO_DEF const char *ppo_last_error(void);
 
-/* Sets that sentence, as printf() formats it, and returns status: for operations of your own. */
+/* Sets that sentence, as printf() formats it, and returns status: for functions of your own. */
 PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
 
 /* All memory comes from `hook`, which acts like realloc: ptr NULL allocates, size 0 frees and returns NULL.
@@ -245,20 +244,18 @@ PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
 typedef void *(*ppo_realloc_hook)(void *user, void *ptr, size_t size);
 PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
 
-/* Uses `threads` threads (1 to 1024), including the caller, for what the calling thread computes from now on
-   [1]. The results have the same bits for any number. Large matrices gain most; small ones are not divided.
-   The threads wait for work until this is called with 1; call it before the calling thread ends. A
-   ppo_trainer has its own threads (ppo_config.threads). Errors, which change nothing: the system refuses a
-   thread, or an environment's function made the call. */
+/* Number of threads (1 to 1024), including the caller, for what the calling thread computes from now on [1].
+   The results have the same bits for any number. Small matrices are not divided. Call it with 1 before the
+   calling thread ends. A ppo_trainer has its own threads (ppo_config.threads). Errors, which change nothing:
+   the system refuses a thread, or an environment's function made the call. */
 PPO_DEF ppo_status ppo_set_threads(int threads);
 
 /* Wall-clock seconds since a fixed moment; for differences. */
 PPO_DEF double ppo_clock(void);
 
 /* --------------------------------------------------------------------------------------------------------
-   2 Random: Philox4x32-10 (Salmon et al. 2011), a generator whose numbers are a pure function of
-   (seed, purpose, index, position). Any two streams are independent; a stream is 44 plain bytes: copy it to
-   save it.
+   2 Random: Philox4x32-10 (Salmon et al. 2011): numbers are a pure function of (seed, purpose, index,
+   position). Any two streams are independent. A stream is 44 plain bytes: copy it to save it.
    -------------------------------------------------------------------------------------------------------- */
 
 /* What the library draws numbers for; your own streams may use purposes from PPO_STREAM_USER on. */
@@ -470,15 +467,14 @@ enum { PPO_MAX_LAYERS = 64 }; /* of any network */
 
 /* --------------------------------------------------------------------------------------------------------
    6 Files: named arrays and texts in one file of the safetensors format, which Python's package of that
-   name reads and writes as well. It is 8 bytes with the length of the header (little-endian), the header,
+   name reads and writes as well: 8 bytes with the length of the header (little-endian); the header,
 
    {"__metadata__":{"key":"text"},"name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]}}
 
-   padded with spaces to a multiple of 8, and the arrays: row-major, little-endian on every machine, without
-   gaps.
+   padded with spaces to a multiple of 8; the arrays, row-major, little-endian on every machine, without gaps.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Element types, smallest first. Files with others (F16, BF16, BOOL, ...) are refused. */
+/* Element types. Files with others (F16, BF16, BOOL, ...) are refused. */
 enum { PPO_U8, PPO_I32, PPO_U32, PPO_F32, PPO_F64, PPO_I64, PPO_U64 };
 enum { PPO_MAX_RANK = 8 };
 
@@ -495,8 +491,7 @@ typedef struct ppo_file ppo_file; /* the content of a file, in memory */
 PPO_DEF ppo_status ppo_file_create(ppo_file **file);
 PPO_DEF void       ppo_file_free(ppo_file *file);
 
-/* Adds a text, or replaces that of the same key. Both are UTF-8 and copied; copies are kept until the file is
-   freed. */
+/* Adds a text, or replaces that of the same key. Both are UTF-8 and copied. */
 PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text);
 
 /* Adds an array under a new name (UTF-8, copied). data is borrowed: it must last until the last write. */
@@ -504,20 +499,18 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
                                 const void *data);
 
 /* Writes all of it, and makes missing directories. The same content gives the same bytes, in whatever order
-   it was added and on every machine; up to the order of the texts they are those that Python's package
-   writes. An old file at path stays as it is until the new one is complete and on the disk, in the same
-   directory, and then replaces it in one step: after a crash the file is the old one or the new one (and
-   perhaps a ppo-....tmp is left, which can be deleted). A symbolic link is replaced, not followed, and the
-   permissions are those of a new file. Error: on Windows, the old file is open elsewhere. (Systems other than
-   Unix and Windows do not wait for the disk.) */
+   it was added and on every machine: those of Python's package, up to the order of the texts. The new file
+   replaces an old one in one step when it is complete and on the disk (which only Unix and Windows wait for):
+   after a crash the file is the old one or the new one, and perhaps a ppo-....tmp is left, which can be
+   deleted. A symbolic link is replaced, not followed; the permissions are those of a new file. Error: on
+   Windows, the old file is open elsewhere. */
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
 
-/* Reads a whole file, and trusts nothing in it: PPO_ERROR_FILE if it breaks any rule of the format. Stricter
-   than Python's package about what no writer does: repeated names, unknown members, characters of code 0,
-   more than PPO_MAX_RANK dimensions. */
+/* Reads a whole file: PPO_ERROR_FILE if it breaks any rule of the format. Stricter than Python's package:
+   repeated names, unknown members, characters of code 0 and more than PPO_MAX_RANK dimensions are errors. */
 PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file);
 
-/* Arrays and texts by name, NULL if there is none, and by index: 0 .. count-1, sorted by name. Valid until
+/* Arrays and texts by name, or by index 0 .. count-1, sorted by name; NULL if there is none. Valid until
    ppo_file_free(). */
 PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name);
 PPO_DEF const char      *ppo_file_text(const ppo_file *file, const char *key);
@@ -526,7 +519,7 @@ PPO_DEF int              ppo_file_text_count(const ppo_file *file);
 PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index);
 PPO_DEF const char      *ppo_file_key_at(const ppo_file *file, int index); /* of a text */
 
-/* The array of this name, type and shape, which must be there. If not, NULL and PPO_ERROR_FILE, as
+/* The array of this name, type and shape, or NULL and an error:
    policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
 PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
                                    int rank, const ppo_array **array);
@@ -549,8 +542,8 @@ typedef struct ppo_settings {
     int              count;
 } ppo_settings;
 
-/* Check that every field is within its bounds; set one from text; set several, as "gamma=0.9 hidden=64,64" (those
-   before an invalid one are set); get one as the text that ppo_settings_set() reads. Errors: an unknown name, a
+/* Check the bounds of every field; set one from text; set several, as "gamma=0.9 hidden=64,64" (those before
+   an invalid one are set); get one as the text that ppo_settings_set() reads. Errors: an unknown name, a
    value out of range, too little room for the text. */
 PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config);
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
@@ -1830,15 +1823,16 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #include <string.h>
 #include <time.h>
 
-/* The system: files, clocks, threads. windows.h is included because declarations by hand would clash with it
-   in a program that includes it, too. */
+/* The system. windows.h is included because declarations by hand would clash with it. */
 #if defined(__unix__) || defined(__APPLE__)
 #define PPO__UNIX
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
-#elif defined(_WIN32)
+#define PPO__PROCESS_ID() ((long)getpid())
+#define PPO__MKDIR(path)  mkdir(path, 0777)
+#elif defined(_WIN32) /* where a long has 32 bits, and rename() does not replace */
 #ifndef WIN32_LEAN_AND_MEAN
 #define WIN32_LEAN_AND_MEAN
 #endif
@@ -1851,13 +1845,29 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #include <fcntl.h>
 #include <io.h>
 #include <sys/stat.h>
+#define PPO__PROCESS_ID() ((long)GetCurrentProcessId())
+#define PPO__MKDIR(path)  _mkdir(path)
+#define PPO__SLASHES      "/\\"
+#define PPO__SEEK         _fseeki64
+#define PPO__TELL         _ftelli64
+#define PPO__MOVE(from, to) \
+    (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : (errno = EACCES))
+#else
+#define PPO__PROCESS_ID() 0L
+#define PPO__MKDIR(path)  0
+#endif
+#ifndef PPO__SLASHES
+#define PPO__SLASHES        "/"
+#define PPO__SEEK           fseek
+#define PPO__TELL           ftell
+#define PPO__MOVE(from, to) rename(from, to)
 #endif
 
 /* The compiler. Atomic accesses are of a volatile int32_t, LOAD and STORE also of a volatile pointer; ADD
-   returns the value before. NOINLINE is for functions that are called from many places, whose copies would
-   take a tenth of the time to compile. Warnings of builds that are stricter than -Wall -Wextra -Wpedantic are
-   off: sizes are int for the caller, and known to be positive where they become a size_t; functions of one
-   table may ignore some of their parameters; what only a wing that is left out would call is unused. */
+   returns the value before. NOINLINE is for functions that are called from many places: it saves a tenth of
+   the time to compile. Warnings of strict builds are off: sizes are int for the caller, and known to be
+   positive where they become a size_t; functions of one table may ignore some of their parameters; what only
+   a wing that is left out would call is unused. */
 #if defined(__GNUC__) && !defined(__TINYC__)
 #define PPO__THREAD_LOCAL        __thread
 #define PPO__NOINLINE            __attribute__((noinline))
@@ -1914,19 +1924,16 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
    >> 1 Base
    --------------------------------------------------------------------------------------------------------
 
-   What all sections share: errors, texts and numbers, clocks, memory, devices, threads.
-
-   Memory. Every block comes from the allocator hook. An arena takes pages from it and gives out allocations;
-   it takes all of them back at once, and keeps one page that is large enough for the next round.
+   Memory. Every block comes from the allocator hook. An arena takes pages from it and gives out arrays; it
+   takes all of them back at once, and keeps one page that is large enough for the next round.
 
    Threads. ppo__parallel_for() cuts a loop into ranges, one for each thread of a pool. The pool of
    ppo_set_threads() belongs to the calling thread, the others to trainers. */
 
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
-static PPO__THREAD_LOCAL char ppo__error[PPO__ERROR_SIZE];
-static PPO__THREAD_LOCAL ppo_status
-    ppo__failed; /* the status that ppo_fail() set last, for callers that got NULL */
+static PPO__THREAD_LOCAL char       ppo__error[PPO__ERROR_SIZE];
+static PPO__THREAD_LOCAL ppo_status ppo__failed; /* of the last ppo_fail(), for callers that got NULL */
 
 PPO_DEF const char *ppo_last_error(void) { return ppo__error; }
 
@@ -1998,49 +2005,40 @@ static int ppo__utf8_put(int32_t code, char out[4]) {
 
 static int ppo__is_utf8(const char *text) {
     int length = 0;
-    for (size_t left = strlen(text); left; left -= (size_t)length, text += length) {
+    for (size_t left = strlen(text); left; left -= (size_t)length, text += length)
         if (ppo__utf8_get(text, left, &length) < 0) return 0;
-    }
     return 1;
 }
 
-/* Replaces the decimal point of the locale, which snprintf() wrote, by a point. */
+/* Replaces the locale's decimal point, which snprintf() wrote, by a point. */
 static char *ppo__with_point(char *number) {
     const char *point = localeconv()->decimal_point;
-    char       *at = strcmp(point, ".") ? strstr(number, point) : NULL;
-    if (at) {
-        *at = '.';
-        memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
-    }
+    char       *at = strstr(number, point);
+    if (!at) return number;
+    *at = '.';
+    memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
     return number;
 }
 
 /* The whole of `text` as a number, with a point whatever the locale says; 0 if it is none. */
 static int ppo__parse_number(const char *text, double *value) {
-    const char *point = localeconv()->decimal_point;
+    const char *point = localeconv()->decimal_point, *dot = strchr(text, '.');
     char        copy[128], *stop;
-    size_t      length = strlen(text), before = strcspn(text, "."), extra = strlen(point);
-    if (!*text || strchr(" \t\n", *text) || length + extra >= sizeof copy) return 0;
+    int         before = dot ? (int)(dot - text) : -1; /* -1: all of it */
+    int length = snprintf(copy, sizeof copy, "%.*s%s%s", before, text, dot ? point : "", dot ? dot + 1 : "");
+    if (!*text || strchr(" \t\n", *text) || length < 0 || length >= (int)sizeof copy) return 0;
     if (strcmp(point, ".") != 0 && strstr(text, point)) return 0;
-    memcpy(copy, text, length + 1);
-    if (text[before]) {
-        memmove(copy + before + extra, text + before + 1, length - before);
-        memcpy(copy + before, point, extra);
-    }
     *value = strtod(copy, &stop);
     return stop != copy && !*stop;
 }
 
-/* The decimal digits at the start of text, and what follows them. -1 if there are none, or too many, or
-   there is a leading 0. */
+/* The whole number at the start of text, and what follows it. -1: none, too large, or with a leading 0. */
 static int64_t ppo__parse_digits(const char *text, const char **rest) {
-    int64_t number = 0;
-    *rest = text;
-    for (; **rest >= '0' && **rest <= '9' && number >= 0; ++*rest) {
-        int digit = **rest - '0';
-        number = number > (INT64_MAX - digit) / 10 ? -1 : 10 * number + digit;
-    }
-    return *rest == text || (*text == '0' && *rest - text > 1) ? -1 : number;
+    char *stop = (char *)text;
+    errno = 0;
+    int64_t number = *text >= '0' && *text <= '9' ? strtoll(text, &stop, 10) : -1;
+    *rest = stop;
+    return errno || (*text == '0' && stop > text + 1) ? -1 : number;
 }
 
 /* The int above 0 at the start of text, and what follows it; 0 if there is none. */
@@ -2088,16 +2086,6 @@ PPO_DEF double ppo_clock(void) {
 #endif
 }
 
-static long ppo__process_id(void) {
-#if defined(PPO__UNIX)
-    return (long)getpid();
-#elif defined(_WIN32)
-    return (long)GetCurrentProcessId();
-#else
-    return 0;
-#endif
-}
-
 static void *ppo__default_hook(void *user, void *ptr, size_t size) {
     (void)user;
     if (size) return realloc(ptr, size);
@@ -2113,8 +2101,8 @@ PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user) {
     ppo__hook_user = hook ? user : NULL;
 }
 
-static void *ppo__out_of_memory(size_t size) {
-    ppo_fail(PPO_ERROR_MEMORY, "out of memory: %.0f bytes were refused", (double)size);
+static void *ppo__out_of_memory(double bytes) {
+    ppo_fail(PPO_ERROR_MEMORY, "out of memory: %.0f bytes were refused", bytes);
     return NULL;
 }
 
@@ -2122,7 +2110,7 @@ static void *ppo__out_of_memory(size_t size) {
 static void *ppo__alloc_uncleared(size_t size) {
     size_t extra = PPO__ALIGN + sizeof(void *);
     char  *raw = size < SIZE_MAX / 2 ? (char *)ppo__hook(ppo__hook_user, NULL, size + extra) : NULL;
-    if (!raw) return ppo__out_of_memory(size);
+    if (!raw) return ppo__out_of_memory((double)size);
     char *block = raw + extra - (uintptr_t)(raw + extra) % PPO__ALIGN;
     memcpy(block - sizeof(void *), &raw, sizeof raw);
     return block;
@@ -2140,9 +2128,9 @@ static PPO__NOINLINE void ppo__free(void *block) {
     ppo__hook(ppo__hook_user, raw, 0);
 }
 
-/* stb_ds: its declarations only, without its warnings and its short names. It does not survive a failed
-   allocation, so it never makes one: ppo__array_room() grows arrays through our hook, in stb_ds's layout,
-   before an element is pushed. The program may contain stb_ds's implementation or not. */
+/* stb_ds: its declarations only, without its warnings and short names, whether or not the program has its
+   implementation. It does not survive a failed allocation, so ppo__array_room() makes them through our hook,
+   in stb_ds's layout, before an element is pushed. */
 #ifndef INCLUDE_STB_DS_H
 #pragma push_macro("STB_DS_IMPLEMENTATION")
 #pragma push_macro("STBDS_NO_SHORT_NAMES")
@@ -2154,19 +2142,16 @@ static PPO__NOINLINE void ppo__free(void *block) {
 #pragma GCC diagnostic ignored "-Wpedantic"
 #pragma GCC diagnostic ignored "-Wshadow"
 #pragma GCC diagnostic ignored "-Wcast-qual"
-#pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
-#if defined(__has_include)
-#if __has_include("stb_ds.h")
+#if !defined(__has_include)
+#include "stb_ds.h"
+#elif __has_include("stb_ds.h")
 #include "stb_ds.h"
 #elif __has_include(<stb/stb_ds.h>)
 #include <stb/stb_ds.h>
 #else
 #error "ppo.h needs stb_ds.h: install libstb-dev, or put stb_ds.h beside ppo.h"
-#endif
-#else
-#include "stb_ds.h"
 #endif
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -2175,27 +2160,32 @@ static PPO__NOINLINE void ppo__free(void *block) {
 #pragma pop_macro("STB_DS_IMPLEMENTATION")
 #endif
 
-#define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element))
-
-/* Makes room for one more element: returns the array, perhaps moved, or NULL with the old one intact. */
-static void *ppo__array_room(void *array, size_t element_size) {
-    size_t length = stbds_arrlenu(array), capacity = stbds_arrcap(array);
-    if (length < capacity) return array;
-    capacity = capacity ? 2 * capacity : 8;
-    stbds_array_header *header = (stbds_array_header *)ppo__alloc(sizeof *header + capacity * element_size);
-    if (!header) return NULL;
-    header->length = length;
-    header->capacity = capacity;
-    if (array) {
-        memcpy(header + 1, array, length * element_size);
-        ppo__free(stbds_header(array));
-    }
-    return header + 1;
-}
-
 static void ppo__array_free(void *array) {
     if (array) ppo__free(stbds_header(array));
 }
+
+/* Room for one more element of the array that `array` points to; after a failure that is unchanged. */
+static ppo_status ppo__array_room(void *array, size_t element_size) {
+    void *elements;
+    memcpy(&elements, array, sizeof elements);
+    size_t length = stbds_arrlenu(elements), capacity = stbds_arrcap(elements);
+    if (length < capacity) return PPO_OK;
+    capacity = capacity ? 2 * capacity : 8;
+    stbds_array_header *header = (stbds_array_header *)ppo__alloc(sizeof *header + capacity * element_size);
+    if (!header) return PPO_ERROR_MEMORY;
+    header->length = length;
+    header->capacity = capacity;
+    if (elements) memcpy(header + 1, elements, length * element_size);
+    ppo__array_free(elements);
+    elements = header + 1;
+    memcpy(array, &elements, sizeof elements);
+    return PPO_OK;
+}
+
+#define PPO__ROOM(array)                ppo__array_room(&(array), sizeof *(array))
+#define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element)) /* after that */
+#define PPO__PUSH(array, element) \
+    (PPO__ROOM(array) ? PPO_ERROR_MEMORY : (ppo__array_push(array, element), PPO_OK))
 
 /* A place to compute other than the processor, with memory of its own; ppo_cuda.cuh makes one of a GPU.
    Operations are queued and done in order; the first failure is kept for settle(). */
@@ -2220,13 +2210,11 @@ struct ppo__device {
 /* Where language models of this thread compute; NULL: on the processor. */
 static PPO__THREAD_LOCAL ppo__device *ppo__device_in_use;
 
-/* Waits for a device, if there is one. Returns `status`, with its sentence, or if that is PPO_OK the
-   device's. */
+/* Waits for a device (or NULL). Returns `status` and keeps its sentence; if that is PPO_OK, the device's. */
 static ppo_status ppo__settle(ppo__device *device, ppo_status status) {
     char error[PPO__ERROR_SIZE];
-    if (!device) return status;
     memcpy(error, ppo__error, sizeof error);
-    ppo_status late = device->settle(device);
+    ppo_status late = device ? device->settle(device) : PPO_OK;
     if (!status) return late;
     memcpy(ppo__error, error, sizeof error);
     return status;
@@ -2241,13 +2229,16 @@ typedef struct ppo__page {
 typedef struct ppo__arena {
     ppo__page   *page;   /* newest */
     ppo__device *device; /* whose memory it gives out; NULL: the host's */
+    ppo_status   failed; /* for ppo__arena_status() */
 } ppo__arena;
 
 enum { PPO__PAGE_HEADER = PPO__ALIGN, PPO__PAGE_SIZE = 16 * 1024 };
 
 static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     ppo__device *device = arena->device;
-    ppo__page   *page = (ppo__page *)ppo__alloc_uncleared(PPO__PAGE_HEADER + (device ? 0 : size));
+    size_t       least = device ? device->page_size : (size_t)PPO__PAGE_SIZE;
+    if (size < least) size = least;
+    ppo__page *page = (ppo__page *)ppo__alloc_uncleared(PPO__PAGE_HEADER + (device ? 0 : size));
     if (!page) return PPO_ERROR_MEMORY;
     page->memory = device ? (char *)device->take(device, size) : (char *)page + PPO__PAGE_HEADER;
     if (!page->memory) {
@@ -2262,17 +2253,36 @@ static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     return PPO_OK;
 }
 
-/* `size` bytes on a cache line, not cleared; NULL on failure. */
-static void *ppo__arena_take(ppo__arena *arena, size_t size) {
-    if (size > SIZE_MAX / 4) return ppo__out_of_memory(size);
-    size = (size + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
-    if (!arena->page || arena->page->size - arena->page->used < size) {
-        size_t least = arena->device ? arena->device->page_size : (size_t)PPO__PAGE_SIZE;
-        if (ppo__arena_grow(arena, size > least ? size : least)) return NULL;
+/* n elements of `size` bytes, on a cache line and not cleared. NULL on failure: check it, or take several
+   arrays and then check ppo__arena_status(). */
+static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
+    size_t bytes = (n * size + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
+    int    possible = !n || size <= SIZE_MAX / 4 / n;
+    int    fits = arena->page && bytes <= arena->page->size - arena->page->used;
+    if (!possible) ppo__out_of_memory((double)n * (double)size);
+    if (!possible || (!fits && ppo__arena_grow(arena, bytes))) {
+        arena->failed = ppo__failed;
+        return NULL;
     }
-    void *allocation = arena->page->memory + arena->page->used;
-    arena->page->used += size;
-    return allocation;
+    void *array = arena->page->memory + arena->page->used;
+    arena->page->used += bytes;
+    return array;
+}
+
+/* The same, cleared. */
+static PPO__NOINLINE void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
+    void *array = ppo__arena_array(arena, n, size);
+    return array ? memset(array, 0, n * size) : NULL;
+}
+
+#define PPO__ARRAY(arena, type, n) ((type *)ppo__arena_array(arena, n, sizeof(type)))
+#define PPO__ZEROS(arena, type, n) ((type *)ppo__arena_zeros(arena, n, sizeof(type)))
+
+/* The status of the last array that could not be taken since the previous call; PPO_OK: all were. */
+static ppo_status ppo__arena_status(ppo__arena *arena) {
+    ppo_status status = arena->failed;
+    arena->failed = PPO_OK;
+    return status;
 }
 
 static void ppo__arena_free(ppo__arena *arena) {
@@ -2285,46 +2295,31 @@ static void ppo__arena_free(ppo__arena *arena) {
     }
 }
 
-/* Takes all allocations back. Several pages become a single one, so that a round no larger than an earlier
-   one never asks the hook. */
+/* Takes all arrays back. Several pages become a single one, so that a round no larger than an earlier one
+   never asks the hook. */
 static void ppo__arena_reset(ppo__arena *arena) {
-    if (!arena->page) return;
-    if (arena->page->next) {
-        size_t size = 0;
-        for (ppo__page *page = arena->page; page; page = page->next) size += page->size;
+    size_t size = 0;
+    for (ppo__page *page = arena->page; page; page = page->next) size += page->size;
+    if (arena->page && arena->page->next) {
         ppo__arena_free(arena);
-        if (ppo__arena_grow(arena, size)) return; /* the next take will try again, and report */
+        ppo__arena_grow(arena, size); /* after a failure the next array tries again, and reports */
     }
-    arena->page->used = 0;
+    if (arena->page) arena->page->used = 0;
 }
 
-/* n elements of `size` bytes from an arena, or NULL; guards the product. */
-static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
-    return ppo__arena_take(arena, n && size > SIZE_MAX / 2 / n ? SIZE_MAX : n * size);
-}
-
-/* The same, cleared. */
-static PPO__NOINLINE void *ppo__arena_zeros(ppo__arena *arena, size_t n, size_t size) {
-    void *array = ppo__arena_array(arena, n, size);
-    if (array && n * size <= SIZE_MAX / 4)
-        memset(array, 0, n * size); /* as it is; compilers want to see it */
-    return array;
-}
-
-/* The system's threads; PPO__PAUSE() is for a thread that waits for others without sleeping. */
+/* The system's threads. PPO__PAUSE() is for a thread that waits without sleeping. */
 #ifdef PPO__THREADS
 #if defined(_WIN32)
 #define PPO__THREAD_START(thread, body, user) \
     ((*(thread) = CreateThread(NULL, 0, body, user, 0, NULL)) != NULL)
 #define PPO__THREAD_JOIN(thread) (WaitForSingleObject(thread, INFINITE), CloseHandle(thread))
-#define PPO__LOCK_INIT(lock)     InitializeSRWLock(lock)
-#define PPO__LOCK_FREE(lock)     ((void)(lock))
 #define PPO__LOCK(lock)          AcquireSRWLockExclusive(lock)
 #define PPO__UNLOCK(lock)        ReleaseSRWLockExclusive(lock)
-#define PPO__SIGNAL_INIT(signal) InitializeConditionVariable(signal)
-#define PPO__SIGNAL_FREE(signal) ((void)(signal))
 #define PPO__SLEEP(signal, lock) SleepConditionVariableSRW(signal, lock, INFINITE, 0)
 #define PPO__WAKE(signal)        WakeAllConditionVariable(signal)
+#define PPO__PAUSE()             YieldProcessor()
+#define PPO__EVENT_INIT(event)   ((void)(event)) /* it is all zeros */
+#define PPO__EVENT_FREE(event)   ((void)(event))
 #define PPO__THREAD_MAIN         DWORD WINAPI
 typedef HANDLE             ppo__thread;
 typedef SRWLOCK            ppo__lock;
@@ -2332,30 +2327,25 @@ typedef CONDITION_VARIABLE ppo__signal;
 #else
 #define PPO__THREAD_START(thread, body, user) (pthread_create(thread, NULL, body, user) == 0)
 #define PPO__THREAD_JOIN(thread)              pthread_join(thread, NULL)
-#define PPO__LOCK_INIT(lock)                  pthread_mutex_init(lock, NULL)
-#define PPO__LOCK_FREE(lock)                  pthread_mutex_destroy(lock)
 #define PPO__LOCK(lock)                       pthread_mutex_lock(lock)
 #define PPO__UNLOCK(lock)                     pthread_mutex_unlock(lock)
-#define PPO__SIGNAL_INIT(signal)              pthread_cond_init(signal, NULL)
-#define PPO__SIGNAL_FREE(signal)              pthread_cond_destroy(signal)
 #define PPO__SLEEP(signal, lock)              pthread_cond_wait(signal, lock)
 #define PPO__WAKE(signal)                     pthread_cond_broadcast(signal)
-#define PPO__THREAD_MAIN                      void *
+#define PPO__EVENT_INIT(event) \
+    (pthread_mutex_init(&(event)->lock, NULL), pthread_cond_init(&(event)->signal, NULL))
+#define PPO__EVENT_FREE(event) (pthread_mutex_destroy(&(event)->lock), pthread_cond_destroy(&(event)->signal))
+#define PPO__THREAD_MAIN       void *
+#if defined(__x86_64__) || defined(__i386__)
+#define PPO__PAUSE() __builtin_ia32_pause()
+#else
+#define PPO__PAUSE() ((void)0)
+#endif
 typedef pthread_t       ppo__thread;
 typedef pthread_mutex_t ppo__lock;
 typedef pthread_cond_t  ppo__signal;
 #endif
 
-#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
-#define PPO__PAUSE() __builtin_ia32_pause()
-#elif defined(_WIN32)
-#define PPO__PAUSE() YieldProcessor()
-#else
-#define PPO__PAUSE() ((void)0)
-#endif
-
-/* Something that happens again and again. A thread that awaits it looks for some 100 us before it sleeps, so
-   that little is lost where it happens soon. */
+/* Something that happens again and again. A thread that awaits it looks for some 100 us, then sleeps. */
 typedef struct ppo__event {
     volatile int32_t count, sleepers; /* atomic */
     ppo__lock        lock;
@@ -2372,8 +2362,7 @@ static void ppo__event_happens(ppo__event *event) {
 
 /* Waits until its count is no longer `seen`, and returns the new one. */
 static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
-    enum { LOOKS = 10000 };
-    for (int i = 0; i < LOOKS && PPO__ATOMIC_LOAD(event->count) == seen; ++i) PPO__PAUSE();
+    for (int i = 0; i < 10000 && PPO__ATOMIC_LOAD(event->count) == seen; ++i) PPO__PAUSE();
     if (PPO__ATOMIC_LOAD(event->count) == seen) {
         PPO__LOCK(&event->lock);
         PPO__ATOMIC_ADD(event->sleepers, 1);
@@ -2384,6 +2373,8 @@ static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
     return PPO__ATOMIC_LOAD(event->count);
 }
 #endif
+
+enum { PPO__MAX_THREADS = 1024 };
 
 /* A thread pool: ppo__pool_run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and
    tasks-1 others, and returns when all are done. A thread that is free takes the next task, so no task waits
@@ -2397,7 +2388,7 @@ typedef struct ppo__pool {
     volatile int32_t next, undone, quit; /* atomic: the next task, tasks that are not done */
     ppo__event       events[2];          /* a run has begun, has ended */
     int              started;            /* threads */
-    ppo__thread     *threads;            /* [tasks - 1] */
+    ppo__thread      threads[PPO__MAX_THREADS - 1];
 #endif
 } ppo__pool;
 
@@ -2427,36 +2418,24 @@ static PPO__THREAD_MAIN ppo__pool_thread(void *user) {
 
 static void ppo__pool_free(ppo__pool *pool) {
 #ifdef PPO__THREADS
-    if (pool && pool->process == ppo__process_id()) {
+    if (pool && pool->process == PPO__PROCESS_ID()) {
         PPO__ATOMIC_STORE(pool->quit, 1);
         ppo__event_happens(&pool->events[0]);
         for (int k = 0; k < pool->started; ++k) PPO__THREAD_JOIN(pool->threads[k]);
-        for (int k = 0; k < 2; ++k) {
-            PPO__LOCK_FREE(&pool->events[k].lock);
-            PPO__SIGNAL_FREE(&pool->events[k].signal);
-        }
+        for (int k = 0; k < 2; ++k) PPO__EVENT_FREE(&pool->events[k]);
     }
 #endif
     ppo__free(pool);
 }
 
 static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
-#ifdef PPO__THREADS
-    const size_t size = sizeof(ppo__pool) + (size_t)tasks * sizeof(ppo__thread);
-#else
-    const size_t size = sizeof(ppo__pool);
-#endif
-    ppo__pool *pool = (ppo__pool *)ppo__alloc(size);
+    ppo__pool *pool = (ppo__pool *)ppo__alloc(sizeof *pool);
     if (!pool) return PPO_ERROR_MEMORY;
     pool->tasks = tasks;
 #ifdef PPO__THREADS
     pool->next = tasks;
-    pool->process = ppo__process_id();
-    pool->threads = (ppo__thread *)(pool + 1);
-    for (int k = 0; k < 2; ++k) {
-        PPO__LOCK_INIT(&pool->events[k].lock);
-        PPO__SIGNAL_INIT(&pool->events[k].signal);
-    }
+    pool->process = PPO__PROCESS_ID();
+    for (int k = 0; k < 2; ++k) PPO__EVENT_INIT(&pool->events[k]);
     for (int k = 0; k < tasks - 1; ++k) {
         if (!PPO__THREAD_START(&pool->threads[k], ppo__pool_thread, pool)) {
             ppo__pool_free(pool);
@@ -2475,7 +2454,7 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
     ppo__arithmetic_pool = NULL; /* a task is not divided further */
     ppo__in_task = 1;
 #ifdef PPO__THREADS
-    if (pool->process == ppo__process_id()) {
+    if (pool->process == PPO__PROCESS_ID()) {
         int32_t ended = PPO__ATOMIC_LOAD(pool->events[1].count);
         pool->task = task;
         pool->user = user;
@@ -2493,7 +2472,7 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
 
 PPO_DEF ppo_status ppo_set_threads(int threads) {
     ppo__pool *pool = NULL;
-    if (threads < 1 || threads > 1024)
+    if (threads < 1 || threads > PPO__MAX_THREADS)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: %d threads, must be 1 to 1024", threads);
     if (ppo__in_task)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: not from an environment's functions");
@@ -2503,8 +2482,7 @@ PPO_DEF ppo_status ppo_set_threads(int threads) {
     return PPO_OK;
 }
 
-/* A body of a parallel loop does rows (or columns) begin .. end - 1, its range; `thread` counts the ranges
-   from 0. */
+/* A body of a parallel loop does rows (or columns) begin .. end - 1: its range, number `thread` from 0. */
 typedef void (*ppo__range_fn)(void *user, int thread, int begin, int end);
 
 typedef struct ppo__parallel_loop {
@@ -2525,9 +2503,9 @@ static int ppo__range_count(int n, int grain, double work) {
 static void ppo__parallel_task(void *user, int k) {
     const ppo__parallel_loop *loop = (const ppo__parallel_loop *)user;
     if (k >= loop->ranges) return;
-    int64_t grains = ppo__divide_up(loop->n, loop->grain);
-    int     begin = (int)(grains * k / loop->ranges) * loop->grain;
-    int     end = (int)(grains * (k + 1) / loop->ranges) * loop->grain;
+    int grains = ppo__divide_up(loop->n, loop->grain);
+    int begin = ppo__share(grains, k, loop->ranges) * loop->grain;
+    int end = ppo__share(grains, k + 1, loop->ranges) * loop->grain;
     loop->body(loop->user, k, begin, end < loop->n ? end : loop->n);
 }
 
@@ -2543,8 +2521,7 @@ static PPO__NOINLINE void ppo__parallel_for(int n, int grain, double work, ppo__
    >> 2 Random
    -------------------------------------------------------------------------------------------------------- */
 
-/* One block of four numbers from counter and key: ten rounds of multiply, swap and xor (Salmon 2011,
-   section 3). */
+/* Four numbers from counter and key: ten rounds of multiply, swap and xor (Salmon 2011, section 3). */
 PPO__BOTH static void ppo__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     uint32_t x0 = counter[0], x1 = counter[1], x2 = counter[2], x3 = counter[3], k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; ++round) {
@@ -2560,13 +2537,7 @@ PPO__BOTH static void ppo__philox(const uint32_t counter[4], const uint32_t key[
 }
 
 PPO_DEF PPO__NOINLINE ppo_rng ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index) {
-    ppo_rng rng;
-    memset(&rng, 0, sizeof rng);
-    rng.key[0] = (uint32_t)seed;
-    rng.key[1] = (uint32_t)(seed >> 32);
-    rng.counter[2] = index;
-    rng.counter[3] = purpose;
-    rng.used = 4;
+    ppo_rng rng = {{(uint32_t)seed, (uint32_t)(seed >> 32)}, {0, 0, index, purpose}, {0, 0, 0, 0}, 4};
     return rng;
 }
 
@@ -2597,7 +2568,7 @@ PPO_DEF float ppo_rng_normal(ppo_rng *rng) {
     return radius * cosf(6.28318530718f * ppo_rng_uniform(rng));
 }
 
-/* Lemire 2019: the high half of a product, drawn again in the sliver where some results would be likelier. */
+/* Lemire 2019: the high half of a product, drawn again where some results would be more likely. */
 PPO_DEF int ppo_rng_below(ppo_rng *rng, int n) {
     if (n <= 1) return 0;
     uint32_t range = (uint32_t)n, sliver = (0u - range) % range;
@@ -3971,13 +3942,8 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
                  name ? name : "NULL", rows, cols);
         return NULL;
     }
-    void *tensors = ppo__array_room(params->tensors, sizeof *params->tensors);
-    if (tensors) params->tensors = (ppo_tensor **)tensors;
-    void *names = tensors ? ppo__array_room((void *)params->names, sizeof *params->names) : NULL;
-    if (names) params->names = (const char **)names;
-    void *scales = names ? ppo__array_room(params->lr_scale, sizeof *params->lr_scale) : NULL;
-    if (scales) params->lr_scale = (float *)scales;
-    ppo_tensor *tensor = scales ? (ppo_tensor *)ppo__alloc(sizeof *tensor + strlen(name) + 1) : NULL;
+    if (PPO__ROOM(params->tensors) || PPO__ROOM(params->names) || PPO__ROOM(params->lr_scale)) return NULL;
+    ppo_tensor *tensor = (ppo_tensor *)ppo__alloc(sizeof *tensor + strlen(name) + 1);
     size_t      start = params->count, end = start + ppo__padded((size_t)rows, (size_t)cols);
     if (!tensor || ppo_params_sync(params) || ppo_params_reserve(params, end)) {
         ppo__free(tensor);
@@ -4266,10 +4232,7 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     if (status) return (ppo_node *)ppo__tape_fail(tape, status);
     if (tape->status || !with_grad) return tape->status ? NULL : node;
 
-    void *nodes = ppo__array_room((void *)tape->nodes, sizeof *tape->nodes);
-    if (!nodes) return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
-    tape->nodes = (ppo_node **)nodes;
-    ppo__array_push(tape->nodes, node);
+    if (PPO__PUSH(tape->nodes, node)) return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
     return node;
 }
 
@@ -5053,25 +5016,24 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
    --------------------------------------------------------------------------------------------------------
 
    A ppo_file holds two lists, of arrays and of texts, sorted by name; all else is in its arena. Writing makes
-   the header twice: first to count its bytes, then into the file. Reading parses the header where it lies,
-   from left to right: a string is never longer than its spelling, so it is decoded in place, and names and
-   texts point into the header. Nothing in a header is nested deeper than a fixed depth, so nothing is
-   recursive. Every save in this library goes through ppo__write_file(), which replaces the old file in one
-   step. */
+   the header twice: first to count its bytes, then into the file. Reading parses the header where it lies: a
+   string is never longer than its spelling, so it is decoded in place, and names and texts point into the
+   header. Its depth is fixed, so nothing is recursive. Every save in this library goes through
+   ppo__write_file(), which replaces the old file in one step. */
 
-/* In the order of the reference implementation, which puts the largest elements first: then each array
-   starts at a multiple of its element's size, as the data itself starts at a multiple of 8. */
+/* Arrays are written from the last type to the first, as by the reference implementation: with the largest
+   elements first, each array starts at a multiple of its element's size. */
 static const struct {
     const char *name;
     int         size;
 } ppo__types[] = {{"U8", 1}, {"I32", 4}, {"U32", 4}, {"F32", 4}, {"F64", 8}, {"I64", 8}, {"U64", 8}};
 
-static const char ppo__metadata[] = "__metadata__"; /* the name that no array can have */
+#define PPO__METADATA "__metadata__" /* the name that no array can have */
 
 typedef struct ppo__entry {
     ppo_array   array;
     const char *text;       /* if it is a text, of which array has only the name */
-    int64_t     begin, end; /* where its bytes lie, counted from the end of the header; used in reading */
+    int64_t     begin, end; /* while it is read: where its bytes lie, from the end of the header */
 } ppo__entry;
 
 struct ppo_file {
@@ -5080,19 +5042,17 @@ struct ppo_file {
     ppo__entry **arrays, **texts;
 };
 
-/* "path: what is wrong". A long path loses its beginning. Quoted parts of a file can hold anything, so
-   control characters are replaced before they reach a terminal. */
+/* "path: what is wrong". A long path loses its beginning. Control characters in quoted parts of a file must
+   not reach a terminal. */
 static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
-    enum { MOST = 100 };
     char    what[PPO__ERROR_SIZE];
+    size_t  most = 100, cut = strlen(path) > most ? strlen(path) - most : 0;
     va_list args;
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
     for (char *c = what; *c; ++c) *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
-    size_t length = strlen(path);
-    return ppo_fail(PPO_ERROR_FILE, "%s%s: %s", length > MOST ? "..." : "",
-                    length > MOST ? path + length - MOST : path, what);
+    return ppo_fail(PPO_ERROR_FILE, "%s%s: %s", cut ? "..." : "", path + cut, what);
 }
 
 /* What the system refused. done: "written", "read". */
@@ -5106,8 +5066,6 @@ static ppo_status ppo__file_blame(const ppo_file *file) {
     memcpy(what, ppo__error, sizeof what);
     return ppo__file_fail(file->path, "%s", what);
 }
-
-/* -- the lists -- */
 
 static int ppo__by_name(const void *a, const void *b) {
     const ppo__entry *x = *(const ppo__entry *const *)a, *y = *(const ppo__entry *const *)b;
@@ -5130,13 +5088,11 @@ static ppo__entry *ppo__find_entry(ppo__entry *const *list, const char *name) {
     return name && at < stbds_arrlenu(list) && strcmp(list[at]->array.name, name) == 0 ? list[at] : NULL;
 }
 
-/* A new entry at index `at` of a list, in the file's memory; NULL on failure. */
-static ppo__entry *ppo__insert(ppo_file *file, ppo__entry ***list, size_t at) {
-    void *room = ppo__array_room((void *)*list, sizeof **list);
-    if (room) *list = (ppo__entry **)room;
-    ppo__entry *entry = room ? (ppo__entry *)ppo__arena_zeros(&file->memory, 1, sizeof *entry) : NULL;
-    if (!entry) return NULL;
-    ppo__array_push(*list, entry);
+/* A new entry at index `at` of a list, in the file's memory; NULL on failure, or if name is NULL. */
+static ppo__entry *ppo__insert(ppo_file *file, ppo__entry ***list, size_t at, const char *name) {
+    ppo__entry *entry = name ? PPO__ZEROS(&file->memory, ppo__entry, 1) : NULL;
+    if (!entry || PPO__PUSH(*list, entry)) return NULL;
+    entry->array.name = name;
     ppo__entry **place = *list + at;
     memmove((void *)(place + 1), (void *)place, (stbds_arrlenu(*list) - 1 - at) * sizeof *place);
     return *place = entry;
@@ -5156,11 +5112,9 @@ enum { PPO__SHAPE_SIZE = 16 + 22 * PPO_MAX_RANK };
 
 /* "F32 (4, 64)" */
 static const char *ppo__shape_text(char text[PPO__SHAPE_SIZE], int type, const int64_t *shape, int rank) {
-    int length = snprintf(text, PPO__SHAPE_SIZE, "%s (", ppo__types[type].name);
-    for (int k = 0; k < rank; ++k)
-        length +=
-            snprintf(text + length, PPO__SHAPE_SIZE - length, "%s%lld", k ? ", " : "", (long long)shape[k]);
-    strcpy(text + length, ")");
+    char *at = text + snprintf(text, 16, "%s (", ppo__types[type].name);
+    for (int k = 0; k < rank; ++k) at += snprintf(at, 24, k ? ", %lld" : "%lld", (long long)shape[k]);
+    strcpy(at, ")");
     return text;
 }
 
@@ -5181,7 +5135,7 @@ PPO_DEF PPO__NOINLINE void ppo_file_free(ppo_file *file) {
 }
 
 static char *ppo__copy_text(ppo_file *file, const char *text) {
-    char *copy = (char *)ppo__arena_take(&file->memory, strlen(text) + 1);
+    char *copy = PPO__ARRAY(&file->memory, char, strlen(text) + 1);
     return copy ? strcpy(copy, text) : NULL;
 }
 
@@ -5191,11 +5145,9 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
     ppo__entry *entry = ppo__find_entry(file->texts, key);
     const char *copy = ppo__copy_text(file, text);
-    const char *name = entry ? entry->array.name : ppo__copy_text(file, key);
-    if (!copy || !name) return PPO_ERROR_MEMORY;
-    if (!entry) entry = ppo__insert(file, &file->texts, ppo__place(file->texts, key));
-    if (!entry) return PPO_ERROR_MEMORY;
-    entry->array.name = name;
+    if (copy && !entry)
+        entry = ppo__insert(file, &file->texts, ppo__place(file->texts, key), ppo__copy_text(file, key));
+    if (!copy || !entry) return PPO_ERROR_MEMORY;
     entry->text = copy;
     return PPO_OK;
 }
@@ -5203,7 +5155,7 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
 /* Checks the description of an array that a caller of `function` gave. */
 static ppo_status ppo__check_array(const char *function, const char *name, int type, const int64_t *shape,
                                    int rank) {
-    if (!name || !ppo__is_utf8(name) || strcmp(name, ppo__metadata) == 0)
+    if (!name || !ppo__is_utf8(name) || strcmp(name, PPO__METADATA) == 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an array cannot be called \"%.60s\"", function,
                         name ? name : "NULL");
     if (type < 0 || type > PPO_U64 || rank < 0 || rank > PPO_MAX_RANK || (rank && !shape) ||
@@ -5220,15 +5172,11 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
     size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__place(file->arrays, name);
     if (ppo_file_find(file, name) || (bytes && !data))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" exists already, or has no data", name);
-    const char *copy = ppo__copy_text(file, name);
-    ppo__entry *entry = copy ? ppo__insert(file, &file->arrays, place) : NULL;
+    ppo__entry *entry = ppo__insert(file, &file->arrays, place, ppo__copy_text(file, name));
     if (!entry) return PPO_ERROR_MEMORY;
-    entry->array.name = copy;
-    entry->array.type = type;
-    entry->array.rank = rank;
-    entry->array.bytes = bytes;
-    entry->array.data = data;
-    for (int k = 0; k < rank; ++k) entry->array.shape[k] = shape[k];
+    const ppo_array array = {entry->array.name, type, rank, {0}, bytes, data};
+    entry->array = array;
+    if (rank) memcpy(entry->array.shape, shape, (size_t)rank * sizeof *shape);
     return PPO_OK;
 }
 
@@ -5243,7 +5191,6 @@ PPO_DEF PPO__NOINLINE const char *ppo_file_text(const ppo_file *file, const char
 }
 
 PPO_DEF int ppo_file_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->arrays) : 0; }
-
 PPO_DEF int ppo_file_text_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->texts) : 0; }
 
 PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index) {
@@ -5263,33 +5210,13 @@ PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int t
     const ppo_array *found = ppo_file_find(file, name);
     ppo__shape_text(wanted, type, shape, rank);
     if (!found) return ppo__file_fail(file->path, "there is no \"%.60s\", %s", name, wanted);
-    ppo__shape_text(is, found->type, found->shape, found->rank);
-    if (strcmp(is, wanted) != 0)
+    if (strcmp(ppo__shape_text(is, found->type, found->shape, found->rank), wanted) != 0)
         return ppo__file_fail(file->path, "\"%.60s\" is %s, not %s", name, is, wanted);
     *array = found;
     return PPO_OK;
 }
 
 /* -- replacing a file -- */
-
-#if defined(_WIN32) /* where a long has 32 bits, and rename() does not replace */
-#define PPO__SLASHES     "/\\"
-#define PPO__MKDIR(path) _mkdir(path)
-#define PPO__SEEK        _fseeki64
-#define PPO__TELL        _ftelli64
-#define PPO__MOVE(from, to) \
-    (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : (errno = EACCES))
-#else
-#define PPO__SLASHES        "/"
-#define PPO__SEEK           fseek
-#define PPO__TELL           ftell
-#define PPO__MOVE(from, to) rename(from, to)
-#ifdef PPO__UNIX
-#define PPO__MKDIR(path) mkdir(path, 0777)
-#else
-#define PPO__MKDIR(path) 0
-#endif
-#endif
 
 /* Is something at path that is neither read as a file nor replaced by one: a directory, a device? */
 static int ppo__is_special(const char *path) {
@@ -5304,13 +5231,12 @@ static int ppo__is_special(const char *path) {
 #endif
 }
 
-/* Makes the directories of a path that are missing. Returns 0, or why one could not be made, which matters
-   only if the file cannot be opened then. */
+/* Makes the directories of a path that are missing. Returns 0, or the errno of the first that could not be
+   made, which matters only if the file cannot be opened then. */
 static int ppo__make_directories(char *path) {
     int cause = 0;
-    for (char *c = path; *c; ++c) {
+    for (char *c = path; *path && (c = strpbrk(c + 1, PPO__SLASHES)) != NULL;) {
         char slash = *c;
-        if (c == path || !strchr(PPO__SLASHES, slash)) continue;
         *c = 0;
         if (PPO__MKDIR(path) && errno != EEXIST && !cause) cause = errno;
         *c = slash;
@@ -5328,8 +5254,7 @@ static FILE *ppo__open_new(const char *path) {
 #endif
 }
 
-/* Waits until the bytes of an open file, or the names in a directory (NULL), are on the disk. Returns 0 if
-   they are. */
+/* Waits until the bytes of an open file, or the names in a directory (file NULL), are on the disk; 0: they are. */
 static int ppo__sync(FILE *file, const char *path) {
     int failed = file && fflush(file);
 #if defined(PPO__UNIX) /* opened again, as strict C99 hides the descriptor of a FILE: any one will do */
@@ -5343,9 +5268,8 @@ static int ppo__sync(FILE *file, const char *path) {
     return failed;
 }
 
-/* Has write() fill a new file in the same directory, which then replaces the one at path: all of it or
-   nothing. The new one has a short name of its own; those that other threads, or killed processes, have taken
-   are skipped. */
+/* Has write() fill a new file in the same directory, which then replaces the one at path. Names that other
+   threads, or killed processes, have taken are skipped. */
 static ppo_status ppo__write_file(const char *path,
                                   ppo_status (*write)(FILE *out, const char *path, void *user), void *user) {
     enum { NAME = 48, MOST = 1000 };
@@ -5356,7 +5280,7 @@ static ppo_status ppo__write_file(const char *path,
     FILE *out = NULL;
     for (char *c = temporary; *c; ++c) name = strchr(PPO__SLASHES, *c) ? c + 1 : name;
     for (int i = 0; i < MOST && !out && (i == 0 || errno == EEXIST); ++i) {
-        snprintf(name, NAME, "ppo-%ld-%d.tmp", ppo__process_id(), i);
+        snprintf(name, NAME, "ppo-%ld-%d.tmp", PPO__PROCESS_ID(), i);
         out = ppo__open_new(temporary);
     }
     ppo_status status = out ? write(out, path, user) : PPO_OK;
@@ -5422,15 +5346,14 @@ static void ppo__put_string(ppo__header *header, const char *text) {
     static const char special[] =
         "\"\\\1\2\3\4\5\6\7\b\t\n\13\f\r\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37";
     ppo__put(header, "\"");
-    while (*text) {
-        size_t      plain = strcspn(text, special);
-        const char *known = strchr(ppo__escape_bytes, text[plain]);
+    for (;; ++text) {
+        size_t plain = strcspn(text, special);
         ppo__put(header, "%.*s", plain < PPO__MAX_HEADER ? (int)plain : PPO__MAX_HEADER, text);
         text += plain;
         if (!*text) break;
+        const char *known = strchr(ppo__escape_bytes, *text);
         if (known) ppo__put(header, "\\%c", ppo__escape_letters[known - ppo__escape_bytes]);
         else ppo__put(header, "\\u%04x", (unsigned)*text);
-        ++text;
     }
     ppo__put(header, "\"");
 }
@@ -5453,9 +5376,8 @@ static int64_t ppo__put_header(FILE *out, const ppo_file *file) {
     int                type = PPO_U64, index = 0, texts = ppo_file_text_count(file);
     const char        *comma = texts ? "," : "";
     ppo__put(&header, "{");
-    if (texts) ppo__put(&header, "\"%s\":{", ppo__metadata);
     for (int i = 0; i < texts; ++i) {
-        if (i) ppo__put(&header, ",");
+        ppo__put(&header, "%s", i ? "," : "\"" PPO__METADATA "\":{");
         ppo__put_string(&header, file->texts[i]->array.name);
         ppo__put(&header, ":");
         ppo__put_string(&header, file->texts[i]->text);
@@ -5559,18 +5481,14 @@ static int ppo__json_numbers(ppo__json *json, int64_t *numbers, int most) {
     return n;
 }
 
-/* The four hex digits of \uXXXX, which it takes; 0 if it is something else (or that, which no text holds). */
+/* The number in \uXXXX, which it takes; 0 if that is 0, which no text holds, or something else comes next. */
 static int32_t ppo__json_unicode(ppo__json *json) {
-    int32_t code = 0;
+    char digits[5] = "";
     if (json->at[0] != '\\' || json->at[1] != 'u') return 0;
-    for (int k = 2; k < 6; ++k) {
-        const char *digits = "0123456789abcdef0123456789ABCDEF";
-        const char *digit = json->at[k] ? strchr(digits, json->at[k]) : NULL;
-        if (!digit) return 0;
-        code = 16 * code + (int32_t)(digit - digits) % 16;
-    }
+    if (strspn(json->at + 2, "0123456789abcdefABCDEF") < 4) return 0;
+    memcpy(digits, json->at + 2, 4);
     json->at += 6;
-    return code;
+    return (int32_t)strtol(digits, NULL, 16);
 }
 
 /* Takes an escape, writes the bytes that it stands for, and returns the end of them. */
@@ -5581,15 +5499,13 @@ static char *ppo__json_escape(ppo__json *json, char *out) {
         *out = ppo__escape_bytes[letter - ppo__escape_letters];
         return out + 1;
     }
-    int32_t code = ppo__json_unicode(json), second = 0;
+    int32_t code = ppo__json_unicode(json);
     if (code >= 0xd800 && code < 0xdc00) { /* the first half of a pair that stands for one character */
-        second = ppo__json_unicode(json);
-        code =
-            second >= 0xdc00 && second < 0xe000 ? 0x10000 + (code - 0xd800) * 0x400 + (second - 0xdc00) : 0;
-    } else if (code >= 0xdc00 && code < 0xe000) {
-        code = 0;
+        int32_t second = ppo__json_unicode(json) - 0xdc00;
+        if (second >= 0 && second < 0x400) code = 0x10000 + (code - 0xd800) * 0x400 + second;
     }
-    if (!code) ppo__json_fail(json, "an escape that stands for no character", NULL);
+    if (!code || (code >= 0xd800 && code < 0xe000))
+        ppo__json_fail(json, "an escape that stands for no character", NULL);
     return out + ppo__utf8_put(code, out);
 }
 
@@ -5617,46 +5533,42 @@ static const char *ppo__json_key(ppo__json *json) {
 }
 
 /* {"dtype": "F32", "shape": [4, 64], "data_offsets": [0, 1024]}, in any order. */
-static void ppo__json_entry(ppo__json *json, ppo__entry *entry) {
+static ppo_status ppo__json_entry(ppo__json *json, ppo__entry *entry) {
     char        text[PPO__SHAPE_SIZE];
     ppo_array  *array = &entry->array;
-    const char *dtype = NULL;
-    int64_t     offsets[2] = {0, 0};
-    int         count = -1;
-    array->rank = -1;
+    const char *path = json->path, *name = array->name, *dtype = NULL;
+    int64_t     offsets[2] = {0, 0}, bytes;
+    int         rank = -1, count = -1, type = PPO_U64;
     ppo__json_expect(json, '{');
     for (int n = 0; ppo__json_next(json, '}', &n);) {
         const char *key = ppo__json_key(json);
         if (strcmp(key, "dtype") == 0 && !dtype) dtype = ppo__json_string(json);
-        else if (strcmp(key, "shape") == 0 && array->rank < 0)
-            array->rank = ppo__json_numbers(json, array->shape, PPO_MAX_RANK);
+        else if (strcmp(key, "shape") == 0 && rank < 0)
+            rank = ppo__json_numbers(json, array->shape, PPO_MAX_RANK);
         else if (strcmp(key, "data_offsets") == 0 && count < 0) count = ppo__json_numbers(json, offsets, 2);
         else ppo__json_fail(json, "unknown or repeated member ", key);
     }
+    if (json->status) return json->status;
+    if (!dtype || rank < 0 || count < 0)
+        return ppo__file_fail(path, "\"%.60s\" lacks dtype, shape or data_offsets", name);
+    while (type >= 0 && strcmp(dtype, ppo__types[type].name) != 0) --type;
+    if (type < 0)
+        return ppo__file_fail(path, "\"%.60s\" has dtype \"%.20s\", not U8, I32, U32, F32, F64, I64 or U64",
+                              name, dtype);
+    if (rank > PPO_MAX_RANK)
+        return ppo__file_fail(path, "\"%.60s\" has %d dimensions, more than %d", name, rank,
+                              (int)PPO_MAX_RANK);
+    bytes = ppo__shape_bytes(type, array->shape, rank);
+    if (bytes < 0 || count != 2 || bytes != offsets[1] - offsets[0])
+        return ppo__file_fail(path, "\"%.60s\" is %s, but lies in bytes %lld to %lld", name,
+                              ppo__shape_text(text, type, array->shape, rank), (long long)offsets[0],
+                              (long long)offsets[1]);
+    array->type = type;
+    array->rank = rank;
+    array->bytes = (size_t)bytes;
     entry->begin = offsets[0];
     entry->end = offsets[1];
-    if (json->status) return;
-    for (array->type = PPO_U64; dtype && array->type >= 0; --array->type)
-        if (strcmp(dtype, ppo__types[array->type].name) == 0) break;
-    int64_t bytes = array->type < 0 || array->rank > PPO_MAX_RANK
-                        ? -1
-                        : ppo__shape_bytes(array->type, array->shape, array->rank);
-    if (!dtype || array->rank < 0 || count < 0)
-        json->status =
-            ppo__file_fail(json->path, "\"%.60s\" lacks dtype, shape or data_offsets", array->name);
-    else if (array->type < 0)
-        json->status = ppo__file_fail(json->path,
-                                      "\"%.60s\" has dtype \"%.20s\", not U8, I32, U32, F32, F64, I64 or U64",
-                                      array->name, dtype);
-    else if (array->rank > PPO_MAX_RANK)
-        json->status = ppo__file_fail(json->path, "\"%.60s\" has %d dimensions, more than %d", array->name,
-                                      array->rank, (int)PPO_MAX_RANK);
-    else if (bytes < 0 || count != 2 || bytes != entry->end - entry->begin)
-        json->status =
-            ppo__file_fail(json->path, "\"%.60s\" is %s, but lies in bytes %lld to %lld", array->name,
-                           ppo__shape_text(text, array->type, array->shape, array->rank),
-                           (long long)entry->begin, (long long)entry->end);
-    array->bytes = (size_t)bytes;
+    return PPO_OK;
 }
 
 static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length) {
@@ -5666,19 +5578,18 @@ static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length)
     ppo__json_expect(&json, '{');
     for (int n = 0; ppo__json_next(&json, '}', &n);) {
         const char *name = ppo__json_key(&json);
-        if (strcmp(name, ppo__metadata) != 0) {
-            ppo__entry *entry = ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays));
+        if (strcmp(name, PPO__METADATA) != 0) {
+            ppo__entry *entry = ppo__insert(file, &file->arrays, stbds_arrlenu(file->arrays), name);
             if (!entry) return PPO_ERROR_MEMORY;
-            entry->array.name = name;
-            ppo__json_entry(&json, entry);
+            json.status = ppo__json_entry(&json, entry);
             continue;
         }
         if (seen_texts++) ppo__json_fail(&json, "unknown or repeated member ", name);
         ppo__json_expect(&json, '{');
         for (int k = 0; ppo__json_next(&json, '}', &k);) {
-            ppo__entry *entry = ppo__insert(file, &file->texts, stbds_arrlenu(file->texts));
+            const char *key = ppo__json_key(&json);
+            ppo__entry *entry = ppo__insert(file, &file->texts, stbds_arrlenu(file->texts), key);
             if (!entry) return PPO_ERROR_MEMORY;
-            entry->array.name = ppo__json_key(&json);
             entry->text = ppo__json_string(&json);
         }
     }
@@ -5721,7 +5632,7 @@ static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
             return ppo__file_fail(
                 file->path, "\"%.60s\" lies in bytes %lld to %lld, not in %lld to at most %lld", array->name,
                 (long long)entry->begin, (long long)entry->end, (long long)at, (long long)size);
-        void *data = ppo__arena_take(&file->memory, array->bytes);
+        void *data = ppo__arena_array(&file->memory, array->bytes, 1);
         if (!data) return PPO_ERROR_MEMORY;
         if (ppo__read_bytes(file, in, data, array->bytes)) return PPO_ERROR_FILE;
         ppo__swap_bytes(data, array->bytes, ppo__types[array->type].size);
@@ -5743,7 +5654,7 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8)
         return ppo__file_fail(file->path, "not a safetensors file: its header claims %llu of its %lld bytes",
                               (unsigned long long)length, (long long)size);
-    char *header = (char *)ppo__arena_take(&file->memory, (size_t)length + 1);
+    char *header = PPO__ARRAY(&file->memory, char, (size_t)length + 1);
     if (!header) return PPO_ERROR_MEMORY;
     header[length] = 0;
     ppo_status status = ppo__read_bytes(file, in, header, (size_t)length);
@@ -5761,14 +5672,10 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
     made->path = ppo__copy_text(made, path);
+    FILE      *in = made->path ? fopen(path, "rb") : NULL;
     ppo_status status = made->path ? PPO_OK : PPO_ERROR_MEMORY;
-    FILE      *in = status ? NULL : fopen(path, "rb");
-    if (in) {
-        status = ppo__read_all(made, in);
-        fclose(in);
-    } else if (!status) {
-        status = ppo__file_failed(path, "opened", errno);
-    }
+    if (!status) status = in ? ppo__read_all(made, in) : ppo__file_failed(path, "opened", errno);
+    if (in) fclose(in);
     if (status) ppo_file_free(made);
     else *file = made;
     return status;
@@ -5792,37 +5699,28 @@ typedef struct ppo__item {
 #define PPO__ANY -DBL_MAX, DBL_MAX
 
 static double ppo__number_at(const void *data, int type, size_t i) {
+    if (type == PPO_F32) return (double)((const float *)data)[i];
     if (type == PPO_U8) return ((const unsigned char *)data)[i];
     if (type == PPO_I32) return ((const int32_t *)data)[i];
     if (type == PPO_U32) return ((const uint32_t *)data)[i];
     if (type == PPO_U64) return (double)((const uint64_t *)data)[i];
-    if (type == PPO_I64) return (double)((const int64_t *)data)[i];
-    return type == PPO_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
-}
-
-static int ppo__all_finite(const void *data, int type, size_t count) {
-    int finite = 1;
-    for (size_t i = 0; i < count && type == PPO_F32; ++i) finite &= ppo__finite(((const float *)data)[i]);
-    for (size_t i = 0; i < count && type == PPO_F64; ++i)
-        finite &= fabs(((const double *)data)[i]) <= DBL_MAX;
-    return finite;
+    return type == PPO_I64 ? (double)((const int64_t *)data)[i] : ((const double *)data)[i];
 }
 
 static ppo_status ppo__check_item(const ppo_file *file, int way, const ppo__item *item) {
-    size_t count =
-        (size_t)ppo__shape_bytes(item->type, item->shape, item->rank) / (size_t)ppo__types[item->type].size;
-    char what[160] = "";
-    if (!ppo__all_finite(item->data, item->type, count))
-        snprintf(what, sizeof what, "\"%.80s\" has a number that is not finite", item->name);
-    for (size_t i = 0; i < count && item->min > -DBL_MAX && !*what; ++i) {
+    char   what[160];
+    size_t bytes = (size_t)ppo__shape_bytes(item->type, item->shape, item->rank);
+    for (size_t i = 0, n = bytes / ppo__types[item->type].size; i < n; ++i) {
         double x = ppo__number_at(item->data, item->type, i);
         if (x >= item->min && x <= item->max) continue;
-        snprintf(what, sizeof what, "\"%.60s\" has %.9g, outside %.9g to %.9g", item->name, x, item->min,
-                 item->max);
+        if (fabs(x) <= DBL_MAX)
+            snprintf(what, sizeof what, "\"%.60s\" has %.9g, outside %.9g to %.9g", item->name, x, item->min,
+                     item->max);
+        else snprintf(what, sizeof what, "\"%.80s\" has a number that is not finite", item->name);
+        if (way == PPO__LOAD) return ppo__file_fail(file->path, "corrupt file: %s", what);
+        return ppo_fail(PPO_ERROR_NUMERIC, "%s: nothing was saved", what);
     }
-    if (!*what) return PPO_OK;
-    if (way == PPO__SAVE) return ppo_fail(PPO_ERROR_NUMERIC, "%s: nothing was saved", what);
-    return ppo__file_fail(file->path, "corrupt file: %s", what);
+    return PPO_OK;
 }
 
 /* Carries one item to or from the file, where it must be of this type and shape. */
@@ -5914,15 +5812,13 @@ static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
     if (field->type != PPO_FIELD_WIDTHS) return ppo__check_range(field, ppo__field_number(field, at));
     const int *value = (const int *)at;
     const int  layers = value[PPO_MAX_LAYERS];
-    if (layers < 0 || layers >= PPO_MAX_LAYERS) {
+    if (layers < 0 || layers >= PPO_MAX_LAYERS)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s_layers is %d, outside 0 to %d", field->name, layers,
                         PPO_MAX_LAYERS - 1);
-    }
-    for (int k = 0; k < layers; ++k) {
-        if (value[k] >= field->min && value[k] <= field->max) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s[%d] is %d, outside %.9g to %.9g", field->name, k, value[k],
-                        field->min, field->max);
-    }
+    for (int k = 0; k < layers; ++k)
+        if (value[k] < field->min || value[k] > field->max)
+            return ppo_fail(PPO_ERROR_ARGUMENT, "%s[%d] is %d, outside %.9g to %.9g", field->name, k,
+                            value[k], field->min, field->max);
     return PPO_OK;
 }
 
@@ -6016,7 +5912,6 @@ PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *conf
 
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
                                     char *text, size_t size) {
-    enum { MOST = PPO__SETTING_SIZE };
     if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
         return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
@@ -6025,18 +5920,18 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
         return PPO_ERROR_ARGUMENT;
     const void *at = (const char *)config + field->offset;
     const int  *value = (const int *)at;
-    char        whole[MOST] = "none";
+    char        whole[PPO__SETTING_SIZE] = "none";
     if (type == PPO_FIELD_CHOICE) {
         ppo__choice(field->choices, *value - (int)field->min, whole);
     } else if (type == PPO_FIELD_WIDTHS) {
         for (int k = 0, used = 0; k < value[PPO_MAX_LAYERS]; ++k)
-            used += snprintf(whole + used, (size_t)(MOST - used), k ? ",%d" : "%d", value[k]);
+            used += snprintf(whole + used, sizeof whole - used, k ? ",%d" : "%d", value[k]);
     } else if (type == PPO_FIELD_U64) {
-        snprintf(whole, MOST, "%llu", (unsigned long long)*(const uint64_t *)at);
+        snprintf(whole, sizeof whole, "%llu", (unsigned long long)*(const uint64_t *)at);
     } else {
         double x = ppo__field_number(field, at);
         if (type == PPO_FIELD_FLOAT) ppo__shortest_float(whole, 1, (float)x);
-        if (type != PPO_FIELD_FLOAT || (fabs(x) < 1e6 && x == floor(x))) snprintf(whole, MOST, "%.0f", x);
+        if (type != PPO_FIELD_FLOAT || (fabs(x) < 1e6 && x == floor(x))) snprintf(whole, 32, "%.0f", x);
         ppo__with_point(whole);
     }
     size_t needed = strlen(whole) + 1;
@@ -10694,17 +10589,6 @@ PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
 
 /* -- an array that grows, a map, a queue -- */
 
-/* Appends an element to the stb_ds array that `array` points to. */
-static ppo_status ppo__array_append(void *array, const void *element, size_t size) {
-    void *grown;
-    memcpy(&grown, array, sizeof grown);
-    grown = ppo__array_room(grown, size);
-    if (!grown) return PPO_ERROR_MEMORY;
-    memcpy((char *)grown + stbds_header(grown)->length++ * size, element, size);
-    memcpy(array, &grown, sizeof grown);
-    return PPO_OK;
-}
-
 /* A map from keys to numbers >= 0, in an arena: a table with open addressing, at most half full. */
 typedef struct ppo__bucket {
     uint64_t key;
@@ -10749,7 +10633,7 @@ static ppo_status ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, 
 
 /* A queue that returns the smallest number first: a binary heap. */
 static ppo_status ppo__queue_push(uint64_t **queue, uint64_t number) {
-    if (ppo__array_append(queue, &number, sizeof number)) return PPO_ERROR_MEMORY;
+    if (PPO__PUSH(*queue, number)) return PPO_ERROR_MEMORY;
     uint64_t *heap = *queue;
     size_t    at = stbds_arrlenu(heap) - 1;
     for (; at && heap[(at - 1) / 2] > number; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
@@ -10960,7 +10844,7 @@ static ppo_status ppo__collect_characters(const char *text, size_t bytes, unsign
 
 PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
                                             int special_count, ppo_tokenizer **tokenizer) {
-    ppo__arena memory = {NULL, NULL};
+    ppo__arena memory = {NULL, NULL, PPO_OK};
     int        count = 0;
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_characters", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
@@ -11040,7 +10924,7 @@ static ppo_status ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char
         return PPO_OK;
     }
     ppo__word word = {text, NULL, bytes, bytes, 1, first};
-    if (ppo__array_append(&trainer->words, &word, sizeof word)) return PPO_ERROR_MEMORY;
+    if (PPO__PUSH(trainer->words, word)) return PPO_ERROR_MEMORY;
     return ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(trainer->words) - 1);
 }
 
@@ -11052,7 +10936,7 @@ static ppo_status ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, in
         if (trainer->length[left] + trainer->length[right] > PPO_MAX_TOKEN_BYTES) return PPO_OK;
         ppo__pair added = {left, right, 0, -1};
         at = (int)stbds_arrlenu(trainer->pairs);
-        if (ppo__array_append(&trainer->pairs, &added, sizeof added) ||
+        if (PPO__PUSH(trainer->pairs, added) ||
             ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at))
             return PPO_ERROR_MEMORY;
     }
@@ -11061,7 +10945,7 @@ static ppo_status ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, in
     if (times < 0 || (pair->found >= 0 && trainer->founds[pair->found].word == w)) return PPO_OK;
     ppo__found found = {w, pair->found};
     pair->found = (int)stbds_arrlenu(trainer->founds);
-    return ppo__array_append(&trainer->founds, &found, sizeof found);
+    return PPO__PUSH(trainer->founds, found);
 }
 
 /* Counts the words of the text, and the pairs of bytes in them. */
@@ -11378,9 +11262,9 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
                               (long long)shape[0], (int)PPO_MAX_VOCAB);
     }
-    ppo__arena   memory = {NULL, NULL};
+    ppo__arena   memory = {NULL, NULL, PPO_OK};
     int          count = 0; /* of the names, which may be too many */
-    char        *copy = (char *)ppo__arena_take(&memory, strlen(lines) + 1);
+    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1);
     const char **names = (const char **)ppo__arena_array(&memory, PPO_MAX_SPECIALS, sizeof *names);
     status = PPO_ERROR_MEMORY;
     if (copy && names) {
@@ -12086,22 +11970,21 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     g->numbers.device = g->tape->device;
     g->slot_values = ppo__at(c->context, c->width);
     g->slot_keys = ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * c->width;
-    g->slot = (ppo__slot *)ppo__arena_array(&g->memory, slots, sizeof *g->slot);
+    g->slot = PPO__ARRAY(&g->memory, ppo__slot, slots);
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
-    g->embedding = (float *)ppo__arena_array(&g->memory, ppo__at(c->vocab, c->width), sizeof(float));
-    g->scores = (float *)ppo__arena_array(&g->memory, ppo__at(c->heads, c->context), sizeof(float));
-    g->p = (float *)ppo__arena_array(&g->memory, ppo__at(2, c->vocab), sizeof(float));
-    g->row_token = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
-    g->row_position = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
-    g->row_slot = (int *)ppo__arena_array(&g->memory, rows, sizeof(int));
-    g->last = (int *)ppo__arena_array(&g->memory, slots, sizeof(int));
-    g->rng = (ppo_rng *)ppo__arena_zeros(&g->memory, slots, sizeof *g->rng);
-    g->drawn = (int *)ppo__arena_array(&g->memory, slots, sizeof(int));
-    g->drawn_logp = (float *)ppo__arena_array(&g->memory, slots, sizeof(float));
-    int taken = g->slot && g->keys && g->values && g->embedding && g->scores && g->p && g->row_token &&
-                g->row_position && g->row_slot && g->last && g->rng && g->drawn && g->drawn_logp;
-    return taken ? PPO_OK : ppo__failed;
+    g->embedding = PPO__ARRAY(&g->memory, float, ppo__at(c->vocab, c->width));
+    g->scores = PPO__ARRAY(&g->memory, float, ppo__at(c->heads, c->context));
+    g->p = PPO__ARRAY(&g->memory, float, ppo__at(2, c->vocab));
+    g->row_token = PPO__ARRAY(&g->memory, int, rows);
+    g->row_position = PPO__ARRAY(&g->memory, int, rows);
+    g->row_slot = PPO__ARRAY(&g->memory, int, rows);
+    g->last = PPO__ARRAY(&g->memory, int, slots);
+    g->rng = PPO__ZEROS(&g->memory, ppo_rng, slots);
+    g->drawn = PPO__ARRAY(&g->memory, int, slots);
+    g->drawn_logp = PPO__ARRAY(&g->memory, float, slots);
+    status = ppo__arena_status(&g->numbers);
+    return status ? status : ppo__arena_status(&g->memory);
 }
 
 PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
@@ -12185,7 +12068,7 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
    lasts until they are copied. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
     const size_t context = (size_t)g->gpt->config.context, count = (size_t)prompts->count;
-    ppo__arena   grown = {NULL, NULL};
+    ppo__arena   grown = {NULL, NULL, PPO_OK};
     ppo__result  results[2] = {g->results[0], g->results[1]};
     for (int k = 0; k < 2 && prompts->count > g->room; ++k) {
         ppo__result *r = &results[k];
@@ -14245,7 +14128,7 @@ static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, in
     for (FILE *taken = NULL;; ++micro) {
         ppo_status status =
             ppo__check_path(snprintf(log->path, PPO__PATH, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld",
-                                     directory, second, micro, ppo__process_id()));
+                                     directory, second, micro, PPO__PROCESS_ID()));
         if (status) return status;
         taken = fopen(log->path, "rb");
         if (!taken) break;

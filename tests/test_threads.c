@@ -1,5 +1,5 @@
-/* Threads: the pool of section 1, the work that is divided among its threads, and that no bit depends on
-   their number. */
+/* The arena of section 1, its threads, the work that is divided among them, and that no bit depends on their
+   number. */
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
@@ -7,6 +7,19 @@
 #include "system.h"
 
 #include "../examples/envs/cartpole.h"
+
+static void an_arena_reports_a_refused_array_once(void **state) {
+    (void)state;
+    ppo__arena arena = {NULL, NULL, PPO_OK};
+    assert_non_null(PPO__ARRAY(&arena, int, 10));
+    assert_ok(ppo__arena_status(&arena));
+    assert_null(PPO__ARRAY(&arena, double, SIZE_MAX / 4));
+    assert_non_null(PPO__ZEROS(&arena, char, 0));
+    assert_int_equal(ppo__arena_status(&arena), PPO_ERROR_MEMORY);
+    assert_non_null(strstr(ppo_last_error(), "bytes were refused"));
+    assert_ok(ppo__arena_status(&arena));
+    ppo__arena_free(&arena);
+}
 
 enum { THREADS = 5 }; /* counts that are tried: 1, 2, 3, 4, 5 */
 
@@ -311,6 +324,7 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_arena_reports_a_refused_array_once),
         cmocka_unit_test(every_row_is_in_one_range_and_grains_stay_whole),
         cmocka_unit_test(what_is_too_small_is_not_divided),
         cmocka_unit_test(thousands_of_runs_with_pauses_come_to_an_end),
