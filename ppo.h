@@ -9955,10 +9955,10 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    A policy's file holds arrays (the parameters, the running statistics) and texts (all settings by name, the
    environment's name, the sizes). A checkpoint is such a file with what training keeps from one iteration to
    the next: counters, Adam's moments, random streams, and the environments in the middle of their episodes.
-   ppo__carry_agent() and ppo__carry_trainer() list these as items (section 6): name, type, shape, address,
-   range. Saving walks a list one way, loading the other. To resume is to create an agent and a trainer with
-   the saved settings, and to load both lists into them. Everything else in a trainer is written anew in each
-   iteration, so a resumed run computes the same bits.
+   ppo__carry_agent() and ppo__carry_trainer() list these as items (section 6); saving walks a list one way,
+   loading the other. To resume is to create an agent and a trainer with the saved settings, and to load both
+   lists into them. Everything else in a trainer is written anew in each iteration, so a resumed run computes
+   the same bits.
 
    Where to add: state of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of
    a policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
@@ -9967,28 +9967,20 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    state to `kinds` in tests/test_checkpoints.c.
    -------------------------------------------------------------------------------------------------------- */
 
-/* The number of processors; INT_MAX if that is unknown. */
-static int ppo__processors(void) {
+/* Settings that the file lacks, because it is older, and custom schedules keep their defaults. Threads, which
+   do not change results, are at most the number of processors. */
+static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
+    long processors = INT_MAX; /* unknown */
 #if defined(_WIN32)
     SYSTEM_INFO system;
     GetSystemInfo(&system);
-    return (int)system.dwNumberOfProcessors;
+    processors = (long)system.dwNumberOfProcessors;
 #elif defined(_SC_NPROCESSORS_ONLN)
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 && n < INT_MAX ? (int)n : INT_MAX;
-#else
-    return INT_MAX;
+    processors = sysconf(_SC_NPROCESSORS_ONLN);
 #endif
-}
-
-/* Settings that the file lacks keep their defaults: it may be older than they are. A custom schedule is not in
-   the file: the caller has to set it again. Results do not depend on the number of threads, so a file cannot
-   start more of them than there are processors. */
-static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
-    const int most = ppo__processors();
     *config = ppo_config_default();
     ppo_status status = ppo__get_settings(file, ppo_config_settings(), config);
-    if (config->threads > most) config->threads = most;
+    if (processors > 0 && config->threads > processors) config->threads = (int)processors;
     return status;
 }
 
@@ -9998,7 +9990,7 @@ static ppo_status ppo__carry_items(ppo_file *file, int way, const ppo__item *ite
     return status;
 }
 
-/* What a policy has to remember besides its settings. */
+/* What a policy's file holds besides the settings. */
 static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
     const ppo_params *params = agent->model.params;
     ppo_normalizer   *obs = &agent->obs_norm, *ret = &agent->return_norm;
@@ -10032,7 +10024,7 @@ PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
     return ppo__save("ppo_agent_save", path, ppo__put_agent, agent);
 }
 
-/* What the file says of the environment: sizes and name only. */
+/* The environment's sizes and name, from the file. */
 static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     const char *size = ppo_file_text(file, "observation_size"), *space = ppo_file_text(file, "action_space");
     const char *rest = "";
@@ -10049,9 +10041,9 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     return PPO_OK;
 }
 
-/* The weights of the network that the settings describe must be in the file: no larger one is ever made. */
+/* The file must have as many numbers as the network that its settings describe, before that is made. */
 static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
-    double have = 0, need = 0, inputs = env->obs_size, outputs = ppo__space_outputs(&env->action_space);
+    double have = 0, need = 0, inputs = env->obs_size;
     for (int i = 0; i < ppo_file_count(file); ++i)
         have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
     for (int pass = 0; pass < 2; ++pass) { /* the trunk, then the actor; the core is between them */
@@ -10064,36 +10056,14 @@ static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, c
             inputs = config->recurrent;
         }
     }
-    need += inputs * outputs;
+    need += inputs * ppo__space_outputs(&env->action_space);
     if (need <= have) return PPO_OK;
     return ppo__file_fail(file->path, "corrupt file: its settings need %.0f weights, but it has %.0f numbers",
                           need, have);
 }
 
-static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
-    ppo_env    own;
-    ppo_config config;
-    ppo_status status = ppo__get_env(file, &own);
-    if (!status) status = ppo__get_config(file, &config);
-    if (!status) status = ppo__check_weights(file, &own, &config);
-    if (status) return status;
-    ppo_agent *made = NULL;
-    const int  init = config.init;
-    config.init = PPO_ZEROS; /* the weights are in the file */
-    status = ppo__agent_make(&own, &config, &made);
-    if (!status) made->config.init = init;
-    if (!status && env) status = ppo__check_agent(made, env);
-    if (status == PPO_ERROR_ARGUMENT) status = ppo__file_blame(file);
-    if (!status && ppo_file_find(file, "return_norm.mean"))
-        status = ppo_normalizer_init(&made->return_norm, 1);
-    if (!status) status = ppo__carry_agent(file, PPO__LOAD, made);
-    if (status) ppo_agent_free(made);
-    else *agent = made;
-    return status;
-}
-
 /* A hash of all names, texts and numbers of a file but the text that it is kept in. */
-static void ppo__file_checksum(const ppo_file *file, char text[32]) {
+static const char *ppo__file_checksum(const ppo_file *file, char text[32]) {
     uint64_t hash = PPO__FNV1A;
     for (int i = 0; i < ppo_file_text_count(file); ++i) {
         const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
@@ -10104,17 +10074,30 @@ static void ppo__file_checksum(const ppo_file *file, char text[32]) {
         const ppo_array *array = ppo_file_at(file, i);
         hash = ppo__hash_array(ppo__fnv1a(hash, array->name, strlen(array->name) + 1), array);
     }
-    snprintf(text, 32, "%08lx%08lx", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
+    snprintf(text, 32, "%016llx", (unsigned long long)hash);
+    return text;
 }
 
-/* A file with a checksum must match it. */
-static ppo_status ppo__check_checksum(const ppo_file *file) {
+static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
     const char *checksum = ppo_file_text(file, "checksum");
     char        actual[32];
-    if (!checksum) return PPO_OK;
-    ppo__file_checksum(file, actual);
-    if (strcmp(checksum, actual) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "corrupt file: its checksum is %s, not %.20s", actual, checksum);
+    ppo_env     own;
+    ppo_config  config;
+    if (checksum && strcmp(checksum, ppo__file_checksum(file, actual)) != 0)
+        return ppo__file_fail(file->path, "corrupt file: its checksum is %s, not %.20s", actual, checksum);
+    ppo_status status = ppo__get_env(file, &own);
+    if (!status) status = ppo__get_config(file, &config);
+    if (!status) status = ppo__check_weights(file, &own, &config);
+    if (status) return status;
+    const int init = config.init;
+    config.init = PPO_ZEROS; /* the weights are in the file */
+    status = ppo__agent_make(&own, &config, agent);
+    if (!status) (*agent)->config.init = init;
+    if (!status && env) status = ppo__check_agent(*agent, env);
+    if (status == PPO_ERROR_ARGUMENT) status = ppo__file_blame(file);
+    if (!status && ppo_file_find(file, "return_norm.mean"))
+        status = ppo_normalizer_init(&(*agent)->return_norm, 1);
+    return status ? status : ppo__carry_agent(file, PPO__LOAD, *agent);
 }
 
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent) {
@@ -10123,8 +10106,11 @@ PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agen
     if (!ppo__given("ppo_agent_load", path && agent)) return PPO_ERROR_ARGUMENT;
     ppo_status status = env ? ppo_env_check(env) : PPO_OK;
     if (!status) status = ppo_file_read(path, &file);
-    if (!status) status = ppo__check_checksum(file);
     if (!status) status = ppo__get_agent(file, env, agent);
+    if (status) {
+        ppo_agent_free(*agent);
+        *agent = NULL;
+    }
     ppo_file_free(file);
     return status;
 }
@@ -10145,14 +10131,14 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 
 /* -- checkpoints -- */
 
-/* A trainer, and what its file holds in another form; it must last until the file is written. */
+/* A trainer, and what its file holds in another form. It must exist until the file is written. */
 typedef struct ppo__checkpoint {
     ppo_trainer *trainer;
     int64_t      counters[5];
     double       seconds;
 } ppo__checkpoint;
 
-/* What training has to remember besides the policy and its settings. Saving changes nothing in the trainer. */
+/* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
 static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
     enum { EPISODES = PPO__LAST_EPISODES, RNG = sizeof(ppo_rng) / sizeof(uint32_t) };
     ppo_trainer    *trainer = kept->trainer;
@@ -10191,11 +10177,10 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     if (!status) status = ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
     if (!status) status = ppo__check_item(file, way, &second);
     if (status || way == PPO__SAVE) return status;
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < 4; ++k)
         for (int64_t e = 0; e < (k < 3 ? n : 1) && streams[k]; ++e)
             if (streams[k][e].used > 4)
                 return ppo__file_fail(file->path, "corrupt file: invalid state of a random stream");
-    }
     trainer->iteration = kept->counters[0];
     trainer->steps = kept->counters[1];
     trainer->episodes = kept->counters[2];
@@ -10206,30 +10191,27 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
 }
 
 /* The size of an environment's state, whose bytes have the machine's order. */
-static void ppo__state_size_text(const ppo_env *env, char text[32]) {
+static const char *ppo__state_size_text(const ppo_env *env, char text[32]) {
     snprintf(text, 32, "%.0f%s", (double)env->state_size, ppo__is_big_endian() ? " big-endian" : "");
+    return text;
 }
 
 static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
     ppo__checkpoint   *kept = (ppo__checkpoint *)object;
     const ppo_trainer *trainer = kept->trainer;
     const ppo__envs   *envs = &trainer->collector.envs;
-    char               size[32], checksum[32];
-    if (envs->env.open && !envs->played) {
+    char               text[32];
+    if (envs->env.open && !envs->played)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "ppo_trainer_save: env.max_steps is %d: to save environments with open(), num_envs "
                         "episodes must have at most %d numbers",
                         envs->env.max_steps, (int)PPO__MOST_PLAYED);
-    }
-    ppo__state_size_text(&envs->env, size);
     ppo_status status = ppo__put_agent(file, trainer->agent);
-    if (!status) status = ppo_file_set_text(file, "state_size", size);
+    if (!status) status = ppo_file_set_text(file, "state_size", ppo__state_size_text(&envs->env, text));
     if (!status) /* the agent may have another trainer, too */
         status = ppo__put_settings(file, ppo_config_settings(), &trainer->config);
     if (!status) status = ppo__carry_trainer(file, PPO__SAVE, kept);
-    if (status) return status;
-    ppo__file_checksum(file, checksum);
-    return ppo_file_set_text(file, "checksum", checksum);
+    return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
 }
 
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
@@ -10269,62 +10251,54 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
     return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", e);
 }
 
-/* The states of environments must be this environment's: their bytes mean nothing to another. */
-static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *env) {
-    const char *own = ppo_file_text(file, "environment"), *size = ppo_file_text(file, "state_size");
-    char        name[64], wanted[32];
-    ppo__keep_name(name, env->name);
-    ppo__state_size_text(env, wanted);
-    if (own && strcmp(own, name) != 0)
-        return ppo__file_fail(file->path, "saved with environment \"%.60s\", not \"%.60s\"", own, name);
-    if (size && strcmp(size, wanted) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %s",
-                          size ? size : "no", wanted);
-}
-
-/* About the bytes that a trainer needs for these settings: the rollout, a minibatch, the environments' states, noise
-   and actions, and the tapes of the shards that are computed at the same time (recurrent policies and large ones
-   need them for the whole minibatch). */
+/* About the bytes that a trainer needs for these settings: the rollout, a minibatch, the environments'
+   states, noise and actions, and the tapes of the shards that are computed at the same time (of the whole
+   minibatch if the policy is recurrent or large). */
 static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, const ppo_config *config) {
     const ppo_actor_critic *model = &agent->model;
-    const double            outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
-    const double            samples = (double)config->num_envs * config->rollout_steps;
-    const double            sample = env->obs_size + 2 * outputs + recurrent + 16; /* floats of each */
-    const double            noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
-    const int    all = config->recurrent || model->params->count > PPO__SHARD_PARAMS; /* on one tape */
-    const double share =
-        all || config->threads > PPO__SHARDS ? 1 : config->threads / (double)(int)PPO__SHARDS;
-    double batch = config->minibatch_size ? config->minibatch_size : samples;
-    double tape = sample + 12 * recurrent;
+    const double outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
+    const double samples = (double)config->num_envs * config->rollout_steps;
+    const double sample = env->obs_size + 2 * outputs + recurrent + 16; /* floats of each */
+    const double noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
+    double       batch = config->minibatch_size ? config->minibatch_size : samples;
+    double       tape = sample + 12 * recurrent, shards = config->threads;
     for (int k = 0; k < config->hidden_layers; ++k) tape += 8.0 * config->hidden[k];
     if (config->recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
     if (batch > samples) batch = samples;
-    double floats =
-        samples * sample + batch * (sample + tape * share) + config->num_envs * (noise + tape / 4);
+    if (config->recurrent || model->params->count > PPO__SHARD_PARAMS || shards > PPO__SHARDS)
+        shards = PPO__SHARDS;
+    double floats = samples * sample + batch * (sample + tape * (shards / (double)(int)PPO__SHARDS)) +
+                    config->num_envs * (noise + tape / 4);
     return floats * sizeof(float) + (double)config->num_envs * (double)env->state_size;
 }
 
 static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
                               ppo_trainer **trainer) {
     static const char *const fixed[] = {"num_envs", "seed", NULL};
-    const ppo_array         *array;
-    double                   have = 0;
+    const char *name = ppo_file_text(file, "environment"), *size = ppo_file_text(file, "state_size");
+    char        wanted_name[64], wanted_size[32];
     if (!ppo_file_text(file, "checksum"))
         return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
-    ppo_status status = ppo__check_checksum(file);
-    if (!status && config) status = ppo_config_check(config);
+    ppo_status status = config ? ppo_config_check(config) : PPO_OK;
     if (!status) status = ppo__get_agent(file, env, agent);
-    if (!status) status = ppo__check_environment(file, env);
     if (status) return status;
+    ppo__keep_name(wanted_name, env->name);
+    if (name && strcmp(name, wanted_name) != 0)
+        return ppo__file_fail(file->path, "saved with environment \"%.60s\", not \"%.60s\"", name,
+                              wanted_name);
+    if (!size || strcmp(size, ppo__state_size_text(env, wanted_size)) != 0)
+        return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %s",
+                              size ? size : "no", ppo__state_size_text(env, wanted_size));
 
     /* before anything is made whose size is not that of an array in the file */
     const ppo_config own = (*agent)->config;
     const int64_t    shape[2] = {own.num_envs, env->obs_size};
+    const ppo_array *array;
+    double           have = 0, need = ppo__trainer_bytes(env, *agent, &own);
     if (config) status = ppo__check_same(&own, config, fixed);
     else if (ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
     for (int i = 0; i < ppo_file_count(file); ++i) have += (double)ppo_file_at(file, i)->bytes;
-    double need = ppo__trainer_bytes(env, *agent, &own);
     if (!status && !config && need > 256e6 && need > 1024 * have)
         status = ppo__file_fail(file->path,
                                 "its settings ask for %.0f bytes: pass a configuration to resume it", need);
@@ -10353,11 +10327,12 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
     if (!status) status = ppo_file_read(path, &file);
     if (!status) status = ppo__resume(file, env, config, agent, trainer);
     ppo_file_free(file);
-    if (!status) return PPO_OK;
-    ppo_trainer_free(*trainer);
-    ppo_agent_free(*agent);
-    *trainer = NULL;
-    *agent = NULL;
+    if (status) {
+        ppo_trainer_free(*trainer);
+        ppo_agent_free(*agent);
+        *trainer = NULL;
+        *agent = NULL;
+    }
     return status;
 }
 
