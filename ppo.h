@@ -1252,39 +1252,35 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    16 Policies in files: save, checkpoint, export
    -------------------------------------------------------------------------------------------------------- */
 
-/* Saves a policy as a safetensors file, which Python's package reads: the parameters under their names,
-   "obs_norm.mean", "obs_norm.var" [obs_size] and "obs_norm.count" (and "return_norm...") if it has them; as
-   texts all settings by name, "environment", "observation_size" and "action_space", such as "discrete 2",
-   "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Numbers that are not finite are an error. */
+/* Saves a policy as a safetensors file: the parameters under their names, "obs_norm.mean", "obs_norm.var"
+   [obs_size] and "obs_norm.count" (and "return_norm...") if it has them; as texts all settings by name,
+   "environment", "observation_size" and "action_space", such as "discrete 2", "box 1 -2 2", "multi-discrete
+   3,2" or "multi-binary 4". Error: a number that is not finite. */
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
 
-/* Creates an agent from such a file, or from a checkpoint. It must fit env; NULL: any. Every size, name,
-   setting and number is checked before it is used. */
+/* Creates an agent from such a file, or from a checkpoint; all that it holds is checked. The agent must fit
+   env; NULL: any. */
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent);
 
 /* Reads the settings in such a file, and the environment's name ("" if it had none). Either may be NULL; after
    an error both are as they were. config->threads is at most the number of processors. */
 PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
 
-/* Saves a checkpoint: a policy's file with everything else that training needs, which is the optimizer, random
-   streams, running statistics, counters, and the environments in the middle of their episodes. A run that is
-   resumed from it ends with the same bits as one that never stopped.
+/* Saves a checkpoint: a policy's file with everything else that training needs: the optimizer, random streams,
+   running statistics, counters, and the environments in the middle of their episodes. A run that is resumed
+   from it ends with the same bits as one that never stopped.
 
-   An environment without open() is saved as the bytes of its state. One with open() is restored by replaying
-   its episode: the same random numbers, the same actions. It must depend on these alone, and needs a
-   max_steps: the actions of num_envs episodes may be 16 million numbers.
-
-   The checksum in a checkpoint detects damage, not malice: the bytes of a state reach the environment as they
-   are. */
+   An environment without open() is saved as the bytes of its state, which reach it as they are: the checksum
+   detects damage, not malice. One with open() is restored by replaying its episode. It must depend on its
+   random numbers and actions alone, and needs a max_steps: num_envs episodes may have 16 million numbers of
+   actions. */
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path);
 
 /* Continues from a checkpoint: creates an agent and a trainer, which the caller frees. env must have the name
-   and the sizes of the one that was trained on.
-
-   config NULL: the settings in the file. Otherwise read them by ppo_config_load(), and change what may change,
-   such as total_steps or learning_rate; not num_envs, the seed and the network's settings. Callbacks and custom
-   schedules are not in the file. Rollouts are not, either: with config NULL, settings that need more than
-   256 MB and 1024 times the size of the file are an error. */
+   and the sizes of the one that was trained on. config NULL: the settings in the file. Otherwise read them by
+   ppo_config_load() and change any but num_envs, the seed and the network's. Callbacks and custom schedules
+   are not in the file. Error: with config NULL, settings that need more than 256 MB and 1024 times the size of
+   the file. */
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer);
 
@@ -1295,8 +1291,7 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
        void NAME_predict(const float *obs, [float *state,] float *action)   box: within [low, high]
    obs [NAME_OBS] are the environment's observations, not normalized. state [NAME_STATE] is a recurrent
    policy's: set it to zeros where an episode begins. name: 1 to 60 letters, digits and _, a letter first. The
-   results agree with ppo_act() up to rounding. There are no action masks: where some actions are illegal,
-   choose from the logits of NAME_forward(). */
+   results agree with ppo_act() up to rounding. Where some actions are illegal, choose from the logits. */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
 #endif /* PPO_NO_CONTROL */
@@ -1751,8 +1746,8 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, c
 PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 #endif
 
-/* Draws y against x with characters, width x height of them (the plot itself is at most 256 x 256). x and y
-   are [n], x ascending; points that are not finite are left out. title may be NULL. */
+/* Draws y [n] against x [n], which ascends, with width x height characters (at most 256 x 256 without the
+   labels). Points that are not finite are left out. title may be NULL. */
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height);
 
@@ -1779,8 +1774,8 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 
    train/value_loss is the mean squared error, twice ours; train/n_updates counts epochs; train/approx_kl is
    that of the last epoch. Without a finished episode, value_clip or a Gaussian their fields of the CSV are
-   empty, and TensorBoard gets no point. TensorBoard does not get the counts: train/n_updates and those under
-   time/. One difference: a row here has the update of its own iteration, there that of the iteration before.
+   empty, and TensorBoard gets no point. TensorBoard does not get train/n_updates and the counts under time/.
+   One difference: a row here has the update of its own iteration, there that of the iteration before.
 
        static int on_iteration(const ppo_progress *progress, void *log) {
            return ppo_log_write((ppo_log *)log, progress); // the training ends if this fails
@@ -1790,10 +1785,9 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 typedef struct ppo_log ppo_log;
 
 /* csv_path (usually "progress.csv") or tensorboard_dir may be NULL; missing directories are created. steps 0:
-   a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; the log continues after
-   the rows up to there, and drops later ones, which the run will make again. A CSV that does not exist is
-   created; one with other columns is an error. The event files of a directory are one run: a new one drops
-   the later points of the others. */
+   a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; later rows of the CSV, if
+   there is one, are dropped. Error: a CSV with other columns. The event files of a directory are one run: a
+   new one drops the later points of the others. */
 PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
                                 ppo_log **log);
 /* Errors: those of the files. After a failure the next call continues after the last complete row. */
@@ -10009,15 +10003,15 @@ static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
 
 /* Saving only reads the agent: the cast is for the list that loading shares. */
 static ppo_status ppo__put_agent(ppo_file *file, const void *object) {
-    const ppo_agent *agent = (const ppo_agent *)object;
-    char             number[32], space[PPO__SPACE_SIZE];
-    ppo_status       status = ppo__put_settings(file, ppo_config_settings(), &agent->config);
+    ppo_agent *agent = (ppo_agent *)object;
+    char       number[32], space[PPO__SPACE_SIZE];
+    ppo_status status = ppo__put_settings(file, ppo_config_settings(), &agent->config);
     snprintf(number, sizeof number, "%d", agent->model.obs_size);
     ppo__space_text(&agent->model.action_space, space);
     if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
     if (!status) status = ppo_file_set_text(file, "observation_size", number);
     if (!status) status = ppo_file_set_text(file, "action_space", space);
-    return status ? status : ppo__carry_agent(file, PPO__SAVE, (ppo_agent *)agent);
+    return status ? status : ppo__carry_agent(file, PPO__SAVE, agent);
 }
 
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
@@ -10345,24 +10339,23 @@ typedef struct ppo__export {
     FILE            *out;
 } ppo__export;
 
-/* Prints source text. Each "@" in it stands for the policy's name. */
+/* Prints source text, with the policy's name for each "@". */
 static PPO__PRINTF(2, 3) void ppo__export_text(const ppo__export *x, const char *format, ...) {
     char    text[2048];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (const char *c = text; *c; ++c) {
+    for (const char *c = text; *c; ++c)
         if (*c == '@') fputs(x->name, x->out);
         else fputc(*c, x->out);
-    }
 }
 
 typedef struct ppo__constant {
     char text[32];
 } ppo__constant;
 
-/* A float as C spells it; nine digits are enough for the same float to be read back. */
+/* A float as C spells it, in nine digits, which read back as the same float. */
 static ppo__constant ppo__c_float(double number) {
     ppo__constant constant;
     snprintf(constant.text, sizeof constant.text, "%.8e", number);
@@ -10402,8 +10395,8 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
     for (int k = 0; k < 3 && n && !status; ++k) {
         for (size_t j = 0; j < n; ++j) {
             float mean = fabs(norm->mean[j]) <= FLT_MAX ? (float)norm->mean[j] : INFINITY;
-            numbers[j] = k == 0 ? mean : (float)(norm->mean[j] - (double)mean);
-            if (k == 2) numbers[j] = (float)(1 / sqrt(norm->var[j] + 1e-8));
+            float scale = (float)(1 / sqrt(norm->var[j] + 1e-8));
+            numbers[j] = k == 0 ? mean : k == 1 ? (float)(norm->mean[j] - (double)mean) : scale;
         }
         status = ppo__export_floats(x, names[k], numbers, n);
     }
@@ -10460,10 +10453,9 @@ static void ppo__export_forward(const ppo__export *x) {
     const ppo__constant     limit = ppo__c_float((double)x->agent->clip_obs);
     const char             *from = "even", *l = limit.text;
     int                     recurrent = model->core.width, widest = model->obs_size;
-    for (int p = 0; p < 2; ++p) {
+    for (int p = 0; p < 2; ++p)
         for (int k = 0; k < parts[p]->layers; ++k)
             if (parts[p]->weight[k]->cols > widest) widest = parts[p]->weight[k]->cols;
-    }
     ppo__export_text(x, "%s%s", ppo__export_functions, recurrent ? ppo__export_gru : "");
     ppo__export_text(x,
                      "/* output [%d]: %s */\n"
@@ -10551,15 +10543,13 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     char        name[64];
     x.out = out;
     snprintf(name, sizeof name, "%s", x.agent->environment);
-    for (char *c = name; *c; ++c) { /* nothing that ends a comment, a line or more */
+    for (char *c = name; *c; ++c) /* nothing that ends a comment, a line or more */
         if (!isalnum((unsigned char)*c) && !strchr(" -_.,:()", *c)) *c = '_';
-    }
-    ppo__export_text(
-        &x,
-        "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n"
-        "   The observation is that of the environment, unscaled. */\n"
-        "#ifndef @_INCLUDED\n#define @_INCLUDED\n\nenum { @_OBS = %d",
-        name[0] ? " for " : "", name, x.agent->model.obs_size);
+    ppo__export_text(&x,
+                     "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n"
+                     "   The observation is that of the environment, unscaled. */\n"
+                     "#ifndef @_INCLUDED\n#define @_INCLUDED\n\nenum { @_OBS = %d",
+                     name[0] ? " for " : "", name, x.agent->model.obs_size);
     if (x.agent->model.core.width) ppo__export_text(&x, ", @_STATE = %d", x.agent->model.core.width);
     ppo__export_text(&x, " };\n\n");
     ppo_status status = ppo__export_arrays(&x);
@@ -13690,23 +13680,17 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
    -------------------------------------------------------------------------------------------------------- */
 
 #ifndef PPO_NO_CONTROL
-static int ppo__is_terminal(FILE *file) {
-#if defined(__unix__) || defined(__APPLE__)
-    return file == stdout ? isatty(1) : file == stderr ? isatty(2) : 0;
-#else
-    (void)file;
-    return 0;
-#endif
-}
-
 PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
     if (!p) return 0;
     FILE   *out = file ? (FILE *)file : stderr;
-    int     terminal = ppo__is_terminal(out), last = p->steps >= p->total_steps;
+    int     terminal = 0, last = p->steps >= p->total_steps;
     int64_t twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
+    long    left = (long)(p->seconds_left + 0.5);
+    char    mean_return[32] = "-"; /* NaN: no episode has finished */
+#ifdef PPO__UNIX
+    terminal = (out == stdout && isatty(1)) || (out == stderr && isatty(2));
+#endif
     if (!terminal && !last && p->steps / twentieth == (p->steps - p->iteration_steps) / twentieth) return 0;
-    long left = (long)(p->seconds_left + 0.5);
-    char mean_return[32] = "-"; /* NaN: no episode has finished */
     if (p->mean_return == p->mean_return)
         snprintf(mean_return, sizeof mean_return, fabsf(p->mean_return) < 1e9f ? "%.2f" : "%g",
                  (double)p->mean_return);
@@ -13720,7 +13704,6 @@ PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
 }
 #endif
 
-/* Points that are not finite are left out of all drawings. */
 static int ppo__has_point(const ppo_curve *curve, int i) {
     return ppo__finite(curve->x[i]) && ppo__finite(curve->y[i]);
 }
@@ -13733,10 +13716,10 @@ static int ppo__curves_range(const ppo_curve *curves, int count, float low[2], f
     for (; count > 0; --count, ++curves) {
         for (int i = 0; i < curves->n; ++i) {
             if (!ppo__has_point(curves, i)) continue;
-            const float at[2] = {curves->x[i], curves->y[i]};
             for (int d = 0; d < 2; ++d) {
-                low[d] = any ? ppo__min(low[d], at[d]) : at[d];
-                high[d] = any ? ppo__max(high[d], at[d]) : at[d];
+                float at = d ? curves->y[i] : curves->x[i];
+                low[d] = any ? ppo__min(low[d], at) : at;
+                high[d] = any ? ppo__max(high[d], at) : at;
             }
             any = 1;
         }
@@ -13815,12 +13798,9 @@ typedef struct ppo__axis {
 
 /* Three to eight ticks, 1, 2 or 5 times a power of ten apart. to_ticks: the axis ends at ticks, too. */
 static ppo__axis ppo__make_axis(double low, double high, int to_ticks, long begin, long length) {
-    const double fuzz = 1e-6;
-    if (low >= high) {
-        double room = low != 0 ? fabs(low) / 2 : 1;
-        low -= room;
-        high += room;
-    }
+    const double fuzz = 1e-6, room = low < high ? 0 : low != 0 ? fabs(low) / 2 : 1;
+    low -= room;
+    high += room;
     double raw = (high - low) / 5, power = pow(10, floor(log10(raw)));
     double step = (raw < 1.5 * power ? 1 : raw < 3 * power ? 2 : raw < 7 * power ? 5 : 10) * power;
     if (to_ticks) {
@@ -13893,16 +13873,6 @@ static void ppo__svg_curve(FILE *file, const ppo_curve *curve, const ppo__axis *
     if (op == 'L') fprintf(file, "h0\"/>\n"); /* h0: shows a single point as the round end of a line */
 }
 
-/* Width of the legend, estimated from the longest name. */
-static long ppo__legend_width(const ppo_curve *curves, int count) {
-    size_t longest = 0, most = 40;
-    for (int i = 0; i < count; ++i) {
-        size_t letters = curves[i].name ? strlen(curves[i].name) : 0;
-        if (letters > longest) longest = letters < most ? letters : most;
-    }
-    return longest ? 600 + 75 * (long)longest : 250;
-}
-
 typedef struct ppo__chart {
     const char      *title, *x_label, *y_label;
     const ppo_curve *curves;
@@ -13917,13 +13887,15 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
 
     const ppo__chart *chart = (const ppo__chart *)user;
     const ppo_curve  *curves = chart->curves;
-    int               count = chart->count;
-
-    long  left = chart->y_label ? 950 : 750, right = WIDTH - ppo__legend_width(curves, count);
+    size_t            longest = 0; /* name, of 40 letters at most, for the width of the legend */
+    for (int i = 0; i < chart->count; ++i)
+        if (curves[i].name && strlen(curves[i].name) > longest) longest = strlen(curves[i].name);
+    if (longest > 40) longest = 40;
+    long  left = chart->y_label ? 950 : 750, right = WIDTH - (longest ? 600 + 75 * (long)longest : 250);
     long  top = chart->title ? 550 : 250, bottom = HEIGHT - (chart->x_label ? 620 : 400);
     float low[2], high[2];
     char  style[160];
-    ppo__curves_range(curves, count, low, high);
+    ppo__curves_range(curves, chart->count, low, high);
     if (low[0] > 0 && low[0] < 0.1f * high[0]) low[0] = 0; /* steps begin at 0 */
     ppo__axis x = ppo__make_axis(low[0], high[0], 0, left, right - left);
     ppo__axis y = ppo__make_axis(low[1], high[1], 1, bottom, top - bottom);
@@ -13939,7 +13911,7 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
              (top + bottom) / 2);
     ppo__svg_text(file, 230, (top + bottom) / 2, style, chart->y_label);
     ppo__svg_axes(file, &x, &y);
-    for (int i = 0, line = 0; i < count; ++i) {
+    for (int i = 0, line = 0; i < chart->count; ++i) {
         snprintf(style, sizeof style, " stroke=\"%s\" stroke-width=\"22\" stroke-linecap=\"round\"%s",
                  colors[i % COLORS], i / COLORS % 2 ? " stroke-dasharray=\"60 50\"" : "");
         ppo__svg_curve(file, &curves[i], &x, &y, style);
@@ -13956,16 +13928,13 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
                                 const ppo_curve *curves, int count) {
     if (!path || !curves || count < 1)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the path is NULL, or there is nothing to draw");
-    const char *const texts[] = {title, x_label, y_label};
-    for (int i = 0; i < 3; ++i) {
-        if (texts[i] && !ppo__is_utf8(texts[i]))
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the title or a label is not UTF-8");
-    }
+    if ((title && !ppo__is_utf8(title)) || (x_label && !ppo__is_utf8(x_label)) ||
+        (y_label && !ppo__is_utf8(y_label)))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the title or a label is not UTF-8");
     for (int i = 0; i < count; ++i) {
-        if (curves[i].n < 0 || (curves[i].n > 0 && (!curves[i].x || !curves[i].y))) {
+        if (curves[i].n < 0 || (curves[i].n > 0 && (!curves[i].x || !curves[i].y)))
             return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: curve %d has %d points, or NULL arrays", i,
                             curves[i].n);
-        }
         if (curves[i].name && !ppo__is_utf8(curves[i].name))
             return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the name of curve %d is not UTF-8", i);
     }
@@ -13975,25 +13944,20 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 
 #ifndef PPO_NO_CONTROL
 
-/* -- the log: files that grow by whole rows or records -- */
+/* -- the log -- */
 
-enum { PPO__PATH = 4096 };
+enum { PPO__PATH = 4096 }; /* the longest path of a CSV or directory */
 
 typedef struct ppo__log_file {
     FILE *file; /* unbuffered; NULL: not wanted */
     long  end;  /* of the last complete row or record */
     int   torn; /* 1: an incomplete one follows, and is overwritten by the next */
-    char  path[PPO__PATH];
+    char  path[PPO__PATH + 128];
 } ppo__log_file;
 
 struct ppo_log {
     ppo__log_file csv, events;
 };
-
-static ppo_status ppo__check_path(int length) {
-    if (length >= 0 && length < PPO__PATH) return PPO_OK;
-    return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d bytes", PPO__PATH - 1);
-}
 
 static ppo_status ppo__log_create(ppo__log_file *log) {
     int cause = ppo__make_directories(log->path);
@@ -14003,8 +13967,7 @@ static ppo_status ppo__log_create(ppo__log_file *log) {
     return PPO_OK;
 }
 
-/* A call after a failure starts again at the same place: a disk that was full for a while leaves no torn
-   record in the middle. */
+/* After a failure the next call writes at the same place: no torn record stays in the middle. */
 static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size) {
     if (log->torn) {
         clearerr(log->file);
@@ -14016,17 +13979,16 @@ static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size)
     return PPO_OK;
 }
 
-/* What a log reports of an iteration, sorted by key. */
 enum { PPO__REAL, PPO__WHOLE, PPO__COUNT }; /* the last: an integer that TensorBoard does not get */
 typedef struct ppo__metric {
     const char *key;
     double      value;
-    int         kind;
-    int         present; /* 0: not in this iteration */
+    int         kind, present; /* present 0: not in this iteration */
 } ppo__metric;
 
 enum { PPO__METRICS = 18, PPO__TOTAL_TIMESTEPS = 5, PPO__CSV_LINE = 1024 };
 
+/* What a log reports of an iteration, sorted by key. */
 static void ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__METRICS]) {
     const ppo__metric all[] = {
         {"rollout/ep_len_mean", p->mean_length, PPO__REAL, p->episodes > 0},
@@ -14077,9 +14039,8 @@ static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progre
 static int64_t ppo__csv_steps(const char *line) {
     const char *field = line;
     int         commas = 0;
-    for (const char *c = line; *c; ++c) {
+    for (const char *c = line; *c; ++c)
         if (*c == ',' && ++commas == PPO__TOTAL_TIMESTEPS) field = c + 1;
-    }
     char   *end;
     int64_t steps = strtoll(field, &end, 10);
     return commas == PPO__METRICS - 1 && end > field && *end == ',' ? steps : -1;
@@ -14090,8 +14051,7 @@ typedef struct ppo__csv_old {
     int64_t steps; /* later rows are dropped */
 } ppo__csv_old;
 
-/* Copies the header and the rows up to `steps`. A last line without a newline was torn when the run was
-   killed. */
+/* Copies the header and the rows up to `steps`. A killed run may leave a last line without a newline. */
 static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     const ppo__csv_old *old = (const ppo__csv_old *)user;
     char                header[PPO__CSV_LINE], line[PPO__CSV_LINE];
@@ -14109,14 +14069,14 @@ static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
 }
 
-static ppo_status ppo__csv_open(ppo__log_file *csv, int64_t steps) {
-    ppo__csv_old old = {steps > 0 ? fopen(csv->path, "rb") : NULL, steps};
+static ppo_status ppo__csv_open(ppo__log_file *csv, const char *path, int64_t steps) {
+    ppo__csv_old old = {steps > 0 ? fopen(path, "rb") : NULL, steps};
+    strcpy(csv->path, path);
     if (!old.file && steps > 0 && errno != ENOENT) return ppo__file_failed(csv->path, "read", errno);
     if (!old.file) {
         char       header[PPO__CSV_LINE];
-        size_t     size = ppo__csv_line(header, NULL);
         ppo_status status = ppo__log_create(csv);
-        return status ? status : ppo__append(csv, header, size);
+        return status ? status : ppo__append(csv, header, ppo__csv_line(header, NULL));
     }
     ppo_status status = ppo__write_file(csv->path, ppo__csv_copy, &old);
     fclose(old.file);
@@ -14217,22 +14177,18 @@ static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, in
     static const unsigned char start[] = {1 << 3 | 0, 1};
     double                     now = ppo__wall_time(), second = floor(now);
     long                       micro = (long)(1e6 * (now - second));
-    for (FILE *taken = NULL;; ++micro) {
-        ppo_status status =
-            ppo__check_path(snprintf(log->path, PPO__PATH, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld",
-                                     directory, second, micro, ppo__process_id()));
-        if (status) return status;
+    FILE                      *taken;
+    do {
+        snprintf(log->path, sizeof log->path, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld", directory,
+                 second, micro++, ppo__process_id());
         taken = fopen(log->path, "rb");
-        if (!taken) break;
-        fclose(taken);
-    }
+        if (taken) fclose(taken);
+    } while (taken);
     ppo_status status = ppo__log_create(log);
     if (!status) status = ppo__append_event(log, 0, 3, "brain.Event:2", 13);
     if (!status) status = ppo__append_event(log, steps > 0 ? steps + 1 : 0, 7, start, sizeof start);
     return status;
 }
-
-/* -- the log itself -- */
 
 PPO_DEF void ppo_log_close(ppo_log *log) {
     if (!log) return;
@@ -14249,55 +14205,46 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
     if (steps < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: steps is %lld, must be 0 or more",
                         (long long)steps);
+    if ((csv_path && strlen(csv_path) > PPO__PATH) || (tensorboard_dir && strlen(tensorboard_dir) > PPO__PATH))
+        return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d bytes", (int)PPO__PATH);
     ppo_log *made = (ppo_log *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     ppo_status status = PPO_OK;
     if (tensorboard_dir) status = ppo__events_open(&made->events, tensorboard_dir, steps);
-    if (!status && csv_path) {
-        status = ppo__check_path(snprintf(made->csv.path, PPO__PATH, "%s", csv_path));
-        if (!status) status = ppo__csv_open(&made->csv, steps);
-    }
-    if (!status) {
-        *log = made;
-        return PPO_OK;
-    }
-    if (made->events.file) {
+    if (!status && csv_path) status = ppo__csv_open(&made->csv, csv_path, steps);
+    if (status && made->events.file) {
         fclose(made->events.file);
         made->events.file = NULL;
         remove(made->events.path);
     }
-    ppo_log_close(made);
+    if (status) ppo_log_close(made);
+    else *log = made;
     return status;
 }
 
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
     ppo__metric metrics[PPO__METRICS];
     ppo__bytes  summary;
+    char        row[PPO__CSV_LINE];
     ppo_status  status = PPO_OK;
     if (!ppo__given("ppo_log_write", log && progress)) return PPO_ERROR_ARGUMENT;
-    if (log->csv.file) {
-        char   row[PPO__CSV_LINE];
-        size_t size = ppo__csv_line(row, progress);
-        status = ppo__append(&log->csv, row, size);
-    }
+    if (log->csv.file) status = ppo__append(&log->csv, row, ppo__csv_line(row, progress));
     if (status || !log->events.file) return status;
     summary.n = 0;
     ppo__metrics(progress, metrics);
-    for (int i = 0; i < PPO__METRICS; ++i) {
+    for (int i = 0; i < PPO__METRICS; ++i)
         if (metrics[i].present && metrics[i].kind != PPO__COUNT)
             ppo__put_scalar(&summary, metrics[i].key, (float)metrics[i].value);
-    }
     return ppo__append_event(&log->events, progress->steps, 5, summary.data, summary.n);
 }
 
 PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, int64_t steps) {
     ppo__bytes summary;
     if (!ppo__given("ppo_log_scalar", log && key)) return PPO_ERROR_ARGUMENT;
-    if (strlen(key) > PPO__LOG_KEY || steps < 0) {
+    if (strlen(key) > PPO__LOG_KEY || steps < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "ppo_log_scalar: a key of %d bytes (at most 512), steps %lld (at least 0)",
                         (int)strlen(key), (long long)steps);
-    }
     if (!log->events.file) return PPO_OK;
     summary.n = 0;
     ppo__put_scalar(&summary, key, (float)value);
