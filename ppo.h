@@ -6112,10 +6112,9 @@ static ppo_status ppo__check_heads(const char *function, int given, const int *s
     if (n <= 0 || cols <= 0 || cols > INT_MAX)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %lld logits: both must be 1 to 2147483647",
                         function, n, (long long)cols);
-    if (!(temperature > 0) || !ppo__finite(temperature)) {
+    if (!(temperature > 0) || !ppo__finite(temperature))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function,
                         (double)temperature);
-    }
     heads->sizes = sizes;
     heads->count = count;
     heads->cols = (int)cols;
@@ -6181,10 +6180,9 @@ static ppo_status ppo__heads_logp(const char *function, int given, const float *
     ppo_status status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
     if (status) return status;
-    for (int i = 0; i < n; i += PPO__SOFTMAX_ROWS) {
+    for (int i = 0; i < n; i += PPO__SOFTMAX_ROWS)
         ppo__heads_forward(&heads, ppo__min_int(n - i, PPO__SOFTMAX_ROWS), logits + ppo__at(i, heads.cols),
                            token + ppo__at(i, count), logp + i, entropy ? entropy + i : NULL, NULL);
-    }
     for (int i = 0; i < n; ++i) {
         if (logp[i] <= 0) continue; /* -INFINITY: an impossible token; NaN: logits that are not finite */
         return ppo_fail(PPO_ERROR_NUMERIC, "%s: log-probability of row %d is %g", function, i,
@@ -6251,9 +6249,8 @@ PPO_DEF ppo_status ppo_multi_categorical_logp_backward(const float *logits, cons
 
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
     int best = 0;
-    for (int j = 1; j < vocab; ++j) {
+    for (int j = 1; j < vocab; ++j)
         if (logits[j] > logits[best]) best = j;
-    }
     return best;
 }
 
@@ -6466,12 +6463,11 @@ static void ppo__categorical_rows(void *user, int range, int begin, int end) {
     const ppo_node *node = (const ppo_node *)user;
     const int      *action = ((const ppo__categorical_args *)node->args)->action;
     ppo__heads      heads = ppo__categorical_heads(node);
-    for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS) {
+    for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS)
         ppo__heads_forward(&heads, ppo__min_int(end - i, PPO__SOFTMAX_ROWS),
                            node->in[0]->data + ppo__at(i, heads.cols), action + ppo__at(i, heads.count),
                            node->out[0]->data + i, node->out[1]->data + i,
                            (ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count));
-    }
 }
 
 static ppo_status ppo__categorical_forward(ppo_node *node) {
@@ -6494,11 +6490,10 @@ static void ppo__categorical_rows_backward(void *user, int range, int begin, int
         const ppo__softmax *softmax =
             (const ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count);
         size_t at = ppo__at(i, heads.cols);
-        for (int h = 0; h < heads.count; at += heads.sizes[h++]) {
+        for (int h = 0; h < heads.count; at += heads.sizes[h++])
             ppo__head_backward(&heads, h, ppo__min_int(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + at,
                                action + ppo__at(i, heads.count), softmax + h, node->out[0]->grad + i,
                                node->out[1]->grad + i, 1, node->in[0]->grad + at);
-        }
     }
 }
 
@@ -6517,10 +6512,9 @@ static int ppo__tape_heads(ppo_tape *tape, const char *op, int given, const ppo_
                            const int *sizes, int heads, float temperature, ppo__heads *out) {
     if (!ppo__operands(tape, op, logits, given ? logits : NULL)) return 0;
     ppo_status status = ppo__check_heads(op, 1, sizes, heads, temperature, logits->rows, out);
-    if (!status && out->cols != logits->cols) {
+    if (!status && out->cols != logits->cols)
         status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: rows of %d logits, but the sizes add up to %d", op,
                           logits->cols, out->cols);
-    }
     if (status) ppo__tape_fail(tape, status);
     return status == PPO_OK;
 }
@@ -6687,13 +6681,11 @@ static ppo_status ppo__kl_to_forward(ppo_node *node) {
         ppo__softmax_rows(1, vocab, z_ref, vocab, inv, &q);
         memcpy(derivative, z, vocab * sizeof(float));
         ppo__k()->softmax(inv, derivative, vocab);
-        for (int j = 0; j < vocab; ++j) { /* 0 log 0 = 0; NaN stays NaN */
+        for (int j = 0; j < vocab; ++j) /* 0 log 0 = 0; NaN stays NaN */
             if (derivative[j] != 0) kl += (double)derivative[j] * ppo__log_ratio(&p, z, &q, z_ref, j, inv);
-        }
-        for (int j = 0; j < vocab; ++j) {
+        for (int j = 0; j < vocab; ++j)
             if (derivative[j] != 0)
                 derivative[j] *= inv * (ppo__log_ratio(&p, z, &q, z_ref, j, inv) - (float)kl);
-        }
         node->out[0]->data[i] = kl < 0 ? 0 : (float)kl;
     }
     return PPO_OK;
@@ -6702,10 +6694,9 @@ static ppo_status ppo__kl_to_forward(ppo_node *node) {
 static void ppo__kl_to_backward(ppo_node *node) {
     const ppo_tensor *logits = node->in[0];
     const float      *derivative = (const float *)node->kept;
-    for (int i = 0; i < logits->rows; ++i) {
+    for (int i = 0; i < logits->rows; ++i)
         for (int j = 0; j < logits->cols; ++j)
             logits->grad[ppo__at(i, logits->cols) + j] += node->out[0]->grad[i] * *derivative++;
-    }
 }
 
 PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
@@ -6728,9 +6719,8 @@ static ppo_status ppo__mask_forward(ppo_node *node) {
 
 static void ppo__mask_backward(ppo_node *node) {
     const unsigned char *mask = *(const unsigned char *const *)node->args;
-    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i)
         if (mask[i]) node->in[0]->grad[i] += node->out[0]->grad[i];
-    }
 }
 
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask) {
@@ -6777,11 +6767,10 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
             float  delta = ppo__gae_delta(reward[at], value[at], next_value[at], ends, gamma);
             float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[next];
             float  a = delta + rest, v = value[at]; /* read before advantage is written: it may be value */
-            if (!ppo__finite(a)) {
+            if (!ppo__finite(a))
                 return ppo_fail(PPO_ERROR_NUMERIC,
                                 "ppo_gae: reward %g, value %g, next value %g at step %d of environment %d",
                                 (double)reward[at], (double)value[at], (double)next_value[at], t, e);
-            }
             advantage[at] = a;
             if (value_target) value_target[at] = a + v;
         }
@@ -6804,13 +6793,11 @@ PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int sh
     if (!count) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: all %d numbers are masked", n);
     if (count < 2) return PPO_OK;
     double mean = sum / count;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i)
         if (!mask || mask[i]) squares += (x[i] - mean) * (x[i] - mean);
-    }
     double scale = 1 / (sqrt(squares / (count - 1)) + 1e-8), shift = shift_mean ? 0 : mean;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i)
         if (!mask || mask[i]) x[i] = (float)((x[i] - mean) * scale + shift);
-    }
     return PPO_OK;
 }
 
@@ -6914,11 +6901,10 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
         if (mask && !mask[i]) continue;
         float log_ratio = logp[i] - old_logp[i], ratio = expf(log_ratio), dlogp;
         float term = ppo__policy_term(objective, ratio, log_ratio, advantage[i], &dlogp);
-        if (!ppo__finite(term)) {
+        if (!ppo__finite(term))
             return ppo_fail(PPO_ERROR_NUMERIC,
                             "ppo_policy_loss: sample %d gives %g (logp %g, old logp %g, advantage %g)", i,
                             (double)term, (double)logp[i], (double)old_logp[i], (double)advantage[i]);
-        }
         loss += term;
         k1 -= log_ratio;
         k3 += ppo__k3(log_ratio);
@@ -6979,10 +6965,9 @@ static ppo_status ppo__value_loss(const char *function, const float *value, cons
         if (mask && !mask[i]) continue;
         float dvalue, old = clip_range > 0 ? old_value[i] : 0;
         float term = ppo__value_term(value[i], old, target[i], clip_range, delta, &dvalue);
-        if (!ppo__finite(term)) {
+        if (!ppo__finite(term))
             return ppo_fail(PPO_ERROR_NUMERIC, "%s: sample %d gives %g (value %g, target %g)", function, i,
                             (double)term, (double)value[i], (double)target[i]);
-        }
         sum += (double)term;
         if (grad_value) grad_value[i] = dvalue / (float)count;
     }
@@ -7048,10 +7033,9 @@ static ppo_status ppo__pair_loss(const char *function, int given, const float *c
     if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: n is %d, must be above 0", function, n);
     if (!(beta > 0))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: beta is %g, must be above 0", function, (double)beta);
-    if (!(smoothing >= 0 && smoothing < 0.5f)) {
+    if (!(smoothing >= 0 && smoothing < 0.5f))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: label_smoothing is %g, outside 0 to 0.5", function,
                         (double)smoothing);
-    }
     for (int i = 0; i < n; ++i) {
         float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0);
         float r = rejected[i] - (ref_rejected ? ref_rejected[i] : 0);
@@ -7093,10 +7077,9 @@ static ppo_status ppo__loss_keep(ppo_node *node) {
 
 static void ppo__loss_backward(ppo_node *node) {
     const float *derivative = (const float *)node->kept;
-    for (int k = 0; k < PPO_MAX_INPUTS && node->in[k]; derivative += ppo__size(node->in[k++])) {
+    for (int k = 0; k < PPO_MAX_INPUTS && node->in[k]; derivative += ppo__size(node->in[k++]))
         for (size_t i = 0; i < ppo__size(node->in[k]) && node->in[k]->grad; ++i)
             node->in[k]->grad[i] += node->out[0]->grad[0] * derivative[i];
-    }
 }
 
 typedef struct ppo__policy_args {
@@ -7111,10 +7094,9 @@ static ppo_status ppo__policy_loss_forward(ppo_node *node) {
     const ppo_tensor       *logp = node->in[0];
     ppo_policy_stats        stats;
     ppo_status              status = ppo__loss_keep(node);
-    if (!status) {
+    if (!status)
         status = ppo_policy_loss(logp->data, args->old_logp, args->advantage, args->mask,
                                  (int)ppo__size(logp), &args->objective, &stats, (float *)node->kept);
-    }
     if (status) return status;
     node->out[0]->data[0] = stats.loss;
     if (args->stats) *args->stats = stats;
@@ -7311,10 +7293,9 @@ static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, flo
     if (scale != 1) ppo__k()->scale(scale, params->grad, params->count);
     float norm = ppo_clip_grad_norm(params->grad, params->count, max_grad_norm);
     if (grad_norm) *grad_norm = norm;
-    if (!ppo__finite(norm)) {
+    if (!ppo__finite(norm))
         return ppo_fail(PPO_ERROR_NUMERIC, "the gradient's norm is %g at optimizer step %lld", (double)norm,
                         (long long)params->step + 1);
-    }
     ++params->step;
     for (int i = 0; i < params->tensor_count;) {
         ppo_adam      scaled;
@@ -7405,10 +7386,9 @@ PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int row
 
 PPO_DEF void ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *other) {
     if (!(other->count > 0)) return;
-    for (int j = 0; j < norm->size; ++j) {
+    for (int j = 0; j < norm->size; ++j)
         ppo__merge_moments(&norm->mean[j], &norm->var[j], norm->count, other->mean[j], other->var[j],
                            other->count);
-    }
     norm->count += other->count;
 }
 
@@ -13946,13 +13926,13 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 
 /* -- the log -- */
 
-enum { PPO__PATH = 4096 }; /* the longest path of a CSV or directory */
+enum { PPO__PATH = 4095 }; /* the longest path of a CSV or directory */
 
 typedef struct ppo__log_file {
     FILE *file; /* unbuffered; NULL: not wanted */
     long  end;  /* of the last complete row or record */
     int   torn; /* 1: an incomplete one follows, and is overwritten by the next */
-    char  path[PPO__PATH + 128];
+    char  path[PPO__PATH + 129];
 } ppo__log_file;
 
 struct ppo_log {
