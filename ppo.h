@@ -1751,14 +1751,13 @@ PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height);
 
-/* Writes an SVG file: a line chart of 800 x 450 pixels, with a legend of the named curves. Texts are UTF-8
-   and may be NULL. The same curves give the same bytes. Errors: no curve, a text is not UTF-8, those of the
-   file. */
 typedef struct ppo_curve {
     const char  *name;
     const float *x, *y; /* [n], x ascending; points that are not finite are left out */
     int          n;
 } ppo_curve;
+/* Writes an SVG file: a line chart of 800 x 450 pixels, with a legend of the named curves. Texts may be NULL.
+   The same curves give the same bytes. Errors: no curve, a text is not UTF-8, those of the file. */
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count);
 
@@ -1779,9 +1778,7 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 
        static int on_iteration(const ppo_progress *progress, void *log) {
            return ppo_log_write((ppo_log *)log, progress); // the training ends if this fails
-       }
-
-   Each call writes to the files at once. */
+       } */
 typedef struct ppo_log ppo_log;
 
 /* csv_path (usually "progress.csv") or tensorboard_dir may be NULL; missing directories are created. steps 0:
@@ -1790,7 +1787,8 @@ typedef struct ppo_log ppo_log;
    new one drops the later points of the others. */
 PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
                                 ppo_log **log);
-/* Errors: those of the files. After a failure the next call continues after the last complete row. */
+/* Writes at once. Errors: those of the files. After a failure the next call continues after the last complete
+   row. */
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress);
 /* A value of your own, for TensorBoard only; key is up to 512 bytes, like "eval/mean_return". */
 PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, int64_t steps);
@@ -6101,24 +6099,19 @@ typedef struct ppo__heads {
 static ppo_status ppo__check_heads(const char *function, int given, const int *sizes, int count,
                                    float temperature, int n, ppo__heads *heads) {
     int64_t cols = 0;
+    int     h = 0;
     memset(heads, 0, sizeof *heads);
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
-    for (int h = 0; h < count; ++h) {
-        cols += sizes[h];
-        if (sizes[h] > 0) continue;
-        cols = sizes[h];
-        break;
-    }
+    while (h < count && sizes[h] > 0) cols += sizes[h++];
+    if (h < count) cols = sizes[h];
     if (n <= 0 || cols <= 0 || cols > INT_MAX)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %lld logits: both must be 1 to 2147483647",
                         function, n, (long long)cols);
     if (!(temperature > 0) || !ppo__finite(temperature))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function,
                         (double)temperature);
-    heads->sizes = sizes;
-    heads->count = count;
-    heads->cols = (int)cols;
-    heads->inv_temperature = 1 / temperature;
+    ppo__heads made = {sizes, count, (int)cols, 1 / temperature};
+    *heads = made;
     return PPO_OK;
 }
 
@@ -6173,9 +6166,9 @@ static void ppo__head_backward(const ppo__heads *heads, int h, int n, const floa
     }
 }
 
-static ppo_status ppo__heads_logp(const char *function, int given, const float *logits, const int *sizes,
-                                  int count, const int *token, int n, float temperature, float *logp,
-                                  float *entropy) {
+static ppo_status ppo__heads_logp(const char *function, const float *logits, const int *sizes, int count,
+                                  const int *token, int n, float temperature, float *logp, float *entropy) {
+    const int  given = logits && sizes && token && logp;
     ppo__heads heads;
     ppo_status status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
@@ -6191,11 +6184,12 @@ static ppo_status ppo__heads_logp(const char *function, int given, const float *
     return PPO_OK;
 }
 
-static ppo_status ppo__heads_logp_backward(const char *function, int given, const float *logits,
-                                           const int *sizes, int count, const int *token,
-                                           const float *grad_logp, const float *grad_entropy, int n,
-                                           float temperature, float *grad_logits) {
+static ppo_status ppo__heads_logp_backward(const char *function, const float *logits, const int *sizes,
+                                           int count, const int *token, const float *grad_logp,
+                                           const float *grad_entropy, int n, float temperature,
+                                           float *grad_logits) {
     static const float zeros[PPO__SOFTMAX_ROWS] = {0};
+    const int          given = logits && sizes && token && grad_logits;
     ppo__heads         heads;
     ppo_status         status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
@@ -6222,28 +6216,25 @@ static ppo_status ppo__heads_logp_backward(const char *function, int given, cons
 
 PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
                                   float *logp, float *entropy) {
-    return ppo__heads_logp("ppo_token_logp", logits && token && logp, logits, &vocab, 1, token, n,
-                           temperature, logp, entropy);
+    return ppo__heads_logp("ppo_token_logp", logits, &vocab, 1, token, n, temperature, logp, entropy);
 }
 
 PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token, const float *grad_logp,
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            float *grad_logits) {
-    return ppo__heads_logp_backward("ppo_token_logp_backward", logits && token && grad_logits, logits, &vocab,
-                                    1, token, grad_logp, grad_entropy, n, temperature, grad_logits);
+    return ppo__heads_logp_backward("ppo_token_logp_backward", logits, &vocab, 1, token, grad_logp,
+                                    grad_entropy, n, temperature, grad_logits);
 }
 
 PPO_DEF ppo_status ppo_multi_categorical_logp(const float *logits, const int *sizes, int heads,
                                               const int *action, int n, float *logp, float *entropy) {
-    return ppo__heads_logp("ppo_multi_categorical_logp", logits && sizes && action && logp, logits, sizes,
-                           heads, action, n, 1, logp, entropy);
+    return ppo__heads_logp("ppo_multi_categorical_logp", logits, sizes, heads, action, n, 1, logp, entropy);
 }
 
 PPO_DEF ppo_status ppo_multi_categorical_logp_backward(const float *logits, const int *sizes, int heads,
                                                        const int *action, const float *grad_logp,
                                                        const float *grad_entropy, int n, float *grad_logits) {
-    return ppo__heads_logp_backward("ppo_multi_categorical_logp_backward",
-                                    logits && sizes && action && grad_logits, logits, sizes, heads, action,
+    return ppo__heads_logp_backward("ppo_multi_categorical_logp_backward", logits, sizes, heads, action,
                                     grad_logp, grad_entropy, n, 1, grad_logits);
 }
 
@@ -6415,16 +6406,14 @@ static ppo_status ppo__gaussian_kl_rows(const char *function, const float *p_mea
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl) {
     const char *const function = "ppo_gaussian_kl";
-    ppo_status        status =
-        ppo__check_gaussian(function, p_mean && p_log_std && q_mean && q_log_std && kl, n, dim);
-    if (status) return status;
+    const int         given = p_mean && p_log_std && q_mean && q_log_std && kl;
+    if (ppo__check_gaussian(function, given, n, dim)) return PPO_ERROR_ARGUMENT;
     return ppo__gaussian_kl_rows(function, p_mean, p_log_std, 0, q_mean, q_log_std, 0, n, dim, kl);
 }
 
 PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action) {
-    for (size_t i = 0; i < count; ++i) {
-        action[i] = ppo__clamp(low + 0.5f * (high - low) * (tanhf(u[i]) + 1), low, high); /* rounding */
-    }
+    for (size_t i = 0; i < count; ++i) /* clamped because of rounding */
+        action[i] = ppo__clamp(low + 0.5f * (high - low) * (tanhf(u[i]) + 1), low, high);
 }
 
 /* log(1 - tanh(u)^2) = 2 (log 2 - |u| - log(1 + exp(-2 |u|))), which overflows for no u. */
@@ -6444,56 +6433,48 @@ PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float
       heads of 64 rows, then of the next 64, and so on -- */
 
 typedef struct ppo__categorical_args {
-    ppo__heads heads; /* sizes NULL: one head, of `size` logits */
-    int        size;
+    ppo__heads heads;
     const int *action; /* (n, heads) */
 } ppo__categorical_args;
-
-static ppo__heads ppo__categorical_heads(const ppo_node *node) {
-    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    ppo__heads                   heads = args->heads;
-    if (!heads.sizes) heads.sizes = &args->size;
-    return heads;
-}
 
 /* Multiply-adds that take as long as one row. */
 static double ppo__categorical_work(const ppo_node *node) { return 4000 + 20.0 * node->in[0]->cols; }
 
 static void ppo__categorical_rows(void *user, int range, int begin, int end) {
-    const ppo_node *node = (const ppo_node *)user;
-    const int      *action = ((const ppo__categorical_args *)node->args)->action;
-    ppo__heads      heads = ppo__categorical_heads(node);
+    const ppo_node              *node = (const ppo_node *)user;
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo__heads            *heads = &args->heads;
     for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS)
-        ppo__heads_forward(&heads, ppo__min_int(end - i, PPO__SOFTMAX_ROWS),
-                           node->in[0]->data + ppo__at(i, heads.cols), action + ppo__at(i, heads.count),
-                           node->out[0]->data + i, node->out[1]->data + i,
-                           (ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count));
+        ppo__heads_forward(heads, ppo__min_int(end - i, PPO__SOFTMAX_ROWS),
+                           node->in[0]->data + ppo__at(i, heads->cols),
+                           args->action + ppo__at(i, heads->count), node->out[0]->data + i,
+                           node->out[1]->data + i,
+                           (ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads->count));
 }
 
 static ppo_status ppo__categorical_forward(ppo_node *node) {
-    ppo__heads heads = ppo__categorical_heads(node);
-    const int  rows = node->in[0]->rows, *action = ((const ppo__categorical_args *)node->args)->action;
-    ppo_status status = ppo__check_tokens("categorical", &heads, action, rows);
-    if (status) return status;
-    node->kept = ppo__tape_take(node->tape, ppo__at(ppo__divide_up(rows, PPO__SOFTMAX_ROWS), heads.count),
-                                sizeof(ppo__softmax));
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const int                    rows = node->in[0]->rows, blocks = ppo__divide_up(rows, PPO__SOFTMAX_ROWS);
+    if (ppo__check_tokens("categorical", &args->heads, args->action, rows)) return PPO_ERROR_ARGUMENT;
+    node->kept = ppo__tape_take(node->tape, ppo__at(blocks, args->heads.count), sizeof(ppo__softmax));
     if (!node->kept) return PPO_ERROR_MEMORY;
     ppo__parallel_for(rows, PPO__SOFTMAX_ROWS, ppo__categorical_work(node), ppo__categorical_rows, node);
     return PPO_OK;
 }
 
 static void ppo__categorical_rows_backward(void *user, int range, int begin, int end) {
-    const ppo_node *node = (const ppo_node *)user;
-    const int      *action = ((const ppo__categorical_args *)node->args)->action;
-    ppo__heads      heads = ppo__categorical_heads(node);
+    const ppo_node              *node = (const ppo_node *)user;
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo__heads            *heads = &args->heads;
     for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS) {
+        const int           rows = ppo__min_int(end - i, PPO__SOFTMAX_ROWS);
         const ppo__softmax *softmax =
-            (const ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count);
-        size_t at = ppo__at(i, heads.cols);
-        for (int h = 0; h < heads.count; at += heads.sizes[h++])
-            ppo__head_backward(&heads, h, ppo__min_int(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + at,
-                               action + ppo__at(i, heads.count), softmax + h, node->out[0]->grad + i,
-                               node->out[1]->grad + i, 1, node->in[0]->grad + at);
+            (const ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads->count);
+        size_t at = ppo__at(i, heads->cols);
+        for (int h = 0; h < heads->count; at += heads->sizes[h++])
+            ppo__head_backward(heads, h, rows, node->in[0]->data + at, args->action + ppo__at(i, heads->count),
+                               softmax + h, node->out[0]->grad + i, node->out[1]->grad + i, 1,
+                               node->in[0]->grad + at);
     }
 }
 
@@ -6519,34 +6500,28 @@ static int ppo__tape_heads(ppo_tape *tape, const char *op, int given, const ppo_
     return status == PPO_OK;
 }
 
-/* sizes NULL: a single head. */
-static void ppo__tape_heads_logp(ppo_tape *tape, const char *name, int given, ppo_tensor *logits,
-                                 const int *sizes, int heads, const int *action, float temperature,
-                                 ppo_tensor **logp, ppo_tensor **entropy) {
+static void ppo__tape_heads_logp(ppo_tape *tape, const char *name, ppo_tensor *logits, const int *sizes,
+                                 int heads, const int *action, float temperature, ppo_tensor **logp,
+                                 ppo_tensor **entropy) {
     static const ppo_op   op = {"categorical", 2, ppo__categorical_forward, ppo__categorical_backward};
     ppo__categorical_args args;
     ppo_node             *node = NULL;
     memset(&args, 0, sizeof args);
     args.action = action;
-    args.size = logits ? logits->cols : 0;
-    if (ppo__tape_heads(tape, name, given, logits, sizes ? sizes : &args.size, heads, temperature,
-                        &args.heads)) {
-        args.heads.sizes = sizes;
+    if (ppo__tape_heads(tape, name, sizes && action, logits, sizes, heads, temperature, &args.heads))
         node = ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args);
-    }
     ppo__two_results(node, logp, entropy);
 }
 
 PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
                                   ppo_tensor **logp, ppo_tensor **entropy) {
-    ppo__tape_heads_logp(tape, "categorical", action != NULL, logits, NULL, 1, action, temperature, logp,
-                         entropy);
+    const int *vocab = logits ? &logits->cols : NULL;
+    ppo__tape_heads_logp(tape, "categorical", logits, vocab, 1, action, temperature, logp, entropy);
 }
 
 PPO_DEF void ppo_tape_multi_categorical(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
                                         const int *action, ppo_tensor **logp, ppo_tensor **entropy) {
-    ppo__tape_heads_logp(tape, "multi_categorical", sizes && action, logits, sizes, heads, action, 1, logp,
-                         entropy);
+    ppo__tape_heads_logp(tape, "multi_categorical", logits, sizes, heads, action, 1, logp, entropy);
 }
 
 typedef struct ppo__categorical_kl_args {
@@ -6704,9 +6679,8 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
     static const ppo_op op = {"categorical_kl_to", 1, ppo__kl_to_forward, ppo__kl_to_backward};
     ppo__kl_to_args     args = {ref_logits, 1 / temperature};
     ppo__heads          one;
-    const int           vocab = logits ? logits->cols : 0;
-    if (!ppo__tape_heads(tape, op.name, ref_logits != NULL, logits, &vocab, 1, temperature, &one))
-        return NULL;
+    const int          *vocab = logits ? &logits->cols : NULL;
+    if (!ppo__tape_heads(tape, op.name, ref_logits != NULL, logits, vocab, 1, temperature, &one)) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
 }
 
@@ -6735,7 +6709,6 @@ PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsi
    own TD error, delta, plus the discounted advantage of the next step. The end of an episode cuts the sum.
    -------------------------------------------------------------------------------------------------------- */
 
-/* delta = reward + gamma (1 - terminated) next_value - value */
 PPO__BOTH static float ppo__gae_delta(float reward, float value, float next_value, int terminated,
                                       float gamma) {
     return reward - value + (terminated ? 0 : gamma * next_value);
@@ -6747,11 +6720,9 @@ static ppo_status ppo__check_gae(const char *function, int given, int steps, int
     if (steps <= 0 || envs <= 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d steps of %d environments: both must be above 0", function,
                         steps, envs);
-    if (!(gamma >= 0 && gamma <= 1))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: gamma is %g, outside 0 to 1", function, (double)gamma);
-    if (!(lambda >= 0 && lambda <= 1))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: lambda is %g, outside 0 to 1", function, (double)lambda);
-    return PPO_OK;
+    if (gamma >= 0 && gamma <= 1 && lambda >= 0 && lambda <= 1) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: gamma is %g, lambda is %g: both must be 0 to 1", function,
+                    (double)gamma, (double)lambda);
 }
 
 /* A_t = delta_t + gamma lambda (1 - done_t) A_{t+1}  (Schulman 2016, eq. 16) */
@@ -6762,10 +6733,10 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
     if (ppo__check_gae("ppo_gae", given, steps, envs, gamma, lambda)) return PPO_ERROR_ARGUMENT;
     for (int t = steps - 1; t >= 0; --t) {
         for (int e = 0; e < envs; ++e) {
-            size_t at = ppo__at(t, envs) + e, next = at + envs;
+            size_t at = ppo__at(t, envs) + e;
             int    ends = terminated && terminated[at], done = ends || (truncated && truncated[at]);
             float  delta = ppo__gae_delta(reward[at], value[at], next_value[at], ends, gamma);
-            float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[next];
+            float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[at + envs];
             float  a = delta + rest, v = value[at]; /* read before advantage is written: it may be value */
             if (!ppo__finite(a))
                 return ppo_fail(PPO_ERROR_NUMERIC,
@@ -6778,19 +6749,27 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
     return PPO_OK;
 }
 
+/* The number of unmasked samples; 0 if the call must fail, with the error set. */
+static int ppo__unmasked(const char *function, int given, const unsigned char *mask, int n) {
+    int count = 0;
+    if (!ppo__given(function, given)) return 0;
+    for (int i = 0; i < n; ++i) count += !mask || mask[i];
+    if (!count)
+        ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: n is %d, must be above 0",
+                 function, n);
+    return count;
+}
+
 PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int shift_mean) {
     double sum = 0, squares = 0;
-    int    count = 0;
-    if (!ppo__given("ppo_whiten", x != NULL)) return PPO_ERROR_ARGUMENT;
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: n is %d, must be above 0", n);
+    int    count = ppo__unmasked("ppo_whiten", x != NULL, mask, n);
+    if (!count) return PPO_ERROR_ARGUMENT;
     for (int i = 0; i < n; ++i) {
         if (mask && !mask[i]) continue;
         if (!ppo__finite(x[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_whiten: number %d is %g", i, (double)x[i]);
         sum += x[i];
-        ++count;
     }
-    if (!count) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: all %d numbers are masked", n);
     if (count < 2) return PPO_OK;
     double mean = sum / count;
     for (int i = 0; i < n; ++i)
@@ -6822,17 +6801,6 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
    tape call them and keep the gradient, which backward scales. ppo_cuda.cuh uses the same terms.
    -------------------------------------------------------------------------------------------------------- */
 
-/* The number of unmasked samples; 0 if the call must fail, with the error set. */
-static int ppo__unmasked(const char *function, int given, const unsigned char *mask, int n) {
-    int count = 0;
-    if (!ppo__given(function, given)) return 0;
-    for (int i = 0; i < n; ++i) count += !mask || mask[i];
-    if (!count)
-        ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: n is %d, must be above 0",
-                 function, n);
-    return count;
-}
-
 /* k3 = r - 1 - log r = e^l - 1 - l for a log-ratio l. Near 0 its series, where the difference would lose its
    digits: within 2e-7 of itself for |l| < 1/4, within 6e-7 beyond. */
 PPO__BOTH static float ppo__k3(float l) {
@@ -6857,14 +6825,9 @@ PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float rat
     if (o->objective == PPO_UNCLIPPED) return -gain;
     float clipped = ppo__clamp(ratio, 1 - o->clip_low, 1 + o->clip_high);
     /* In range both gains are equal, which a comparison with excess precision (x87) may not see. */
-    if (clipped != ratio && clipped * advantage < gain) {
-        gain = clipped * advantage;
-        *dlogp = 0;
-    }
-    if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage) {
-        gain = o->dual_clip * advantage;
-        *dlogp = 0;
-    }
+    if (clipped != ratio && clipped * advantage < gain) gain = clipped * advantage, *dlogp = 0;
+    if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage)
+        gain = o->dual_clip * advantage, *dlogp = 0;
     return -gain;
 }
 
@@ -6874,13 +6837,12 @@ PPO_DEF ppo_policy_objective ppo_policy_objective_default(void) {
 }
 
 static ppo_status ppo__check_objective(const char *function, const ppo_policy_objective *o) {
-    if (o->objective == PPO_KL_PENALTY) {
+    if (o->objective == PPO_KL_PENALTY)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
                         "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
                         "ppo_categorical_kl()",
                         function);
-    }
     if (o->objective != PPO_CLIP && o->objective != PPO_UNCLIPPED && o->objective != PPO_K3_PENALTY)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no objective %d", function, o->objective);
     if (o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0) return PPO_OK;
@@ -6940,10 +6902,7 @@ PPO__BOTH static float ppo__value_term(float value, float old_value, float targe
     if (!(clip_range > 0)) return term;
     float clipped = ppo__clamp(value, old_value - clip_range, old_value + clip_range);
     float other = ppo__huber(clipped - target, delta, &unused);
-    if (clipped != value && other > term) { /* in range both are equal, as in ppo__policy_term() */
-        term = other;
-        *dvalue = 0; /* the clipped value is constant */
-    }
+    if (clipped != value && other > term) term = other, *dvalue = 0; /* the clipped value is constant */
     return ppo__finite(old_value) ? term : old_value;
 }
 
@@ -7121,8 +7080,7 @@ typedef struct ppo__value_args {
 static ppo_status ppo__value_loss_forward(ppo_node *node) {
     const ppo__value_args *args = (const ppo__value_args *)node->args;
     const ppo_tensor      *value = node->in[0];
-    ppo_status             status = ppo__loss_keep(node);
-    if (status) return status;
+    if (ppo__loss_keep(node)) return PPO_ERROR_MEMORY;
     return ppo__value_loss("value_loss", value->data, args->old_value, args->target, args->mask,
                            (int)ppo__size(value), args->clip_range, args->delta, node->out[0]->data,
                            (float *)node->kept);
@@ -7144,27 +7102,27 @@ PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const
 
 /* in[0] is (n, 1) of the chosen, in[1] of the rejected. */
 typedef struct ppo__pair_args {
+    const char  *name;
     const float *ref_chosen_logp, *ref_rejected_logp; /* NULL: the pairwise loss */
     float        beta, label_smoothing;
 } ppo__pair_args;
 
 static ppo_status ppo__pair_loss_forward(ppo_node *node) {
     const ppo__pair_args *args = (const ppo__pair_args *)node->args;
-    ppo_status            status = ppo__loss_keep(node);
-    if (status) return status;
+    if (ppo__loss_keep(node)) return PPO_ERROR_MEMORY;
     float *grad = (float *)node->kept;
     int    n = node->in[0]->rows;
-    return ppo__pair_loss(args->ref_chosen_logp ? "dpo_loss" : "pairwise_loss", 1, node->in[0]->data,
-                          node->in[1]->data, args->ref_chosen_logp, args->ref_rejected_logp, n, args->beta,
-                          args->label_smoothing, node->out[0]->data, grad, grad ? grad + n : NULL);
+    return ppo__pair_loss(args->name, 1, node->in[0]->data, node->in[1]->data, args->ref_chosen_logp,
+                          args->ref_rejected_logp, n, args->beta, args->label_smoothing, node->out[0]->data,
+                          grad, grad ? grad + n : NULL);
 }
 
-static ppo_tensor *ppo__tape_pair_loss(ppo_tape *tape, const char *name, int given, ppo_tensor *chosen,
-                                       ppo_tensor *rejected, const ppo__pair_args *args) {
+static ppo_tensor *ppo__tape_pair_loss(ppo_tape *tape, int given, ppo_tensor *chosen, ppo_tensor *rejected,
+                                       const ppo__pair_args *args) {
     static const ppo_op op = {"pair_loss", 1, ppo__pair_loss_forward, ppo__loss_backward};
-    if (!ppo__operands(tape, name, chosen, given ? rejected : NULL)) return NULL;
+    if (!ppo__operands(tape, args->name, chosen, given ? rejected : NULL)) return NULL;
     if (chosen->cols != 1 || rejected->cols != 1 || chosen->rows != rejected->rows)
-        return ppo__shape_error(tape, name, chosen, rejected);
+        return ppo__shape_error(tape, args->name, chosen, rejected);
     ppo_tensor *in[2] = {chosen, rejected};
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, 1, 1, args, sizeof *args));
 }
@@ -7172,15 +7130,14 @@ static ppo_tensor *ppo__tape_pair_loss(ppo_tape *tape, const char *name, int giv
 PPO_DEF ppo_tensor *ppo_tape_dpo_loss(ppo_tape *tape, ppo_tensor *chosen_logp, ppo_tensor *rejected_logp,
                                       const float *ref_chosen_logp, const float *ref_rejected_logp,
                                       float beta, float label_smoothing) {
-    ppo__pair_args args = {ref_chosen_logp, ref_rejected_logp, beta, label_smoothing};
-    return ppo__tape_pair_loss(tape, "dpo_loss", ref_chosen_logp && ref_rejected_logp, chosen_logp,
-                               rejected_logp, &args);
+    ppo__pair_args args = {"dpo_loss", ref_chosen_logp, ref_rejected_logp, beta, label_smoothing};
+    return ppo__tape_pair_loss(tape, ref_chosen_logp && ref_rejected_logp, chosen_logp, rejected_logp, &args);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_score,
                                            ppo_tensor *rejected_score) {
-    ppo__pair_args args = {NULL, NULL, 1, 0};
-    return ppo__tape_pair_loss(tape, "pairwise_loss", 1, chosen_score, rejected_score, &args);
+    ppo__pair_args args = {"pairwise_loss", NULL, NULL, 1, 0};
+    return ppo__tape_pair_loss(tape, 1, chosen_score, rejected_score, &args);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7194,7 +7151,6 @@ PPO_DEF ppo_adam ppo_adam_default(void) {
     return adam;
 }
 
-/* lr / (1 - beta1^step), 1 / sqrt(1 - beta2^step), lr weight_decay */
 typedef struct ppo__adam_factors {
     float step_size, inv_sqrt_bias2, decay;
 } ppo__adam_factors;
@@ -7265,8 +7221,7 @@ static void ppo__adam_range(void *user, int range, int begin, int end) {
                   params->step);
 }
 
-/* The tensors from i on that share a learning rate: their settings, and their first and last number. Returns
-   the tensor after them. */
+/* The tensors from i on that share a learning rate: their settings and numbers. Returns the next tensor. */
 static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *adam, ppo_adam *scaled,
                              size_t *begin, size_t *end) {
     const float lr_scale = params->lr_scale[i];
@@ -7280,7 +7235,7 @@ static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *ad
 }
 
 /* Multiplies the gradients by scale first. On a device the step is queued: settle() sets *grad_norm, reports
-   failures, and takes back the count of steps that were not done. */
+   failures, and subtracts the steps that were not done. */
 static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, float scale, float max_grad_norm,
                                    float *grad_norm) {
     ppo__mirror *mirror = ppo__mirror_of(params);
@@ -13755,13 +13710,12 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     char left[32], right[32];
     int  used = snprintf(left, sizeof left, "%.6g", (double)low[0]);
     int  gap = columns - used - snprintf(right, sizeof right, "%.6g", (double)high[0]);
-    fprintf(file, "\n%*s  %.*s", (int)LABEL, "", columns, left);
-    if (gap > 0) fprintf(file, "%*s%s", gap, "", right);
-    fputc('\n', file);
+    fprintf(file, "\n%*s  %.*s%*s%s\n", (int)LABEL, "", columns, left, gap > 0 ? gap : 0, "",
+            gap > 0 ? right : "");
 }
 
-/* A number as Python writes it, with "nan" and with a point in every locale. format NULL: the fewest digits,
-   6 at least, that read back as the same float. */
+/* A number with "nan" and a point in every locale. format NULL: the fewest digits, 6 at least, that read back
+   as the same float. */
 static const char *ppo__number(char text[64], const char *format, double x) {
     if (x != x) return "nan";
     if (format) snprintf(text, 64, format, x);
@@ -13772,7 +13726,7 @@ static const char *ppo__number(char text[64], const char *format, double x) {
 /* -- a line chart; one unit is a tenth of a pixel, so that all coordinates are integers -- */
 
 typedef struct ppo__axis {
-    double low, high, step; /* the ends, and the distance between ticks */
+    double low, high, step; /* step: the distance between ticks */
     long   begin, length;   /* low is drawn at begin, high at begin + length */
 } ppo__axis;
 
@@ -13783,10 +13737,7 @@ static ppo__axis ppo__make_axis(double low, double high, int to_ticks, long begi
     high += room;
     double raw = (high - low) / 5, power = pow(10, floor(log10(raw)));
     double step = (raw < 1.5 * power ? 1 : raw < 3 * power ? 2 : raw < 7 * power ? 5 : 10) * power;
-    if (to_ticks) {
-        low = floor(low / step + fuzz) * step;
-        high = ceil(high / step - fuzz) * step;
-    }
+    if (to_ticks) low = floor(low / step + fuzz) * step, high = ceil(high / step - fuzz) * step;
     ppo__axis axis = {low, high, step, begin, length};
     return axis;
 }
@@ -13824,21 +13775,24 @@ static void ppo__svg_text(FILE *file, long x, long y, const char *attributes, co
     fputs("</text>\n", file);
 }
 
+static void ppo__svg_line(FILE *file, long x, long y, char direction, long length, const char *color) {
+    fprintf(file, "<path d=\"M%ld %ld%c%ld\" stroke=\"%s\" stroke-width=\"10\"/>\n", x, y, direction, length,
+            color);
+}
+
 static void ppo__svg_axes(FILE *file, const ppo__axis *x, const ppo__axis *y) {
     char label[80];
     for (double k = ceil(y->low / y->step - 1e-6); k <= y->high / y->step + 1e-6; ++k) {
         long at = ppo__axis_at(y, k * y->step);
-        fprintf(file, "<path d=\"M%ld %ldh%ld\" stroke=\"#e4e4e4\" stroke-width=\"10\"/>\n", x->begin, at,
-                x->length);
+        ppo__svg_line(file, x->begin, at, 'h', x->length, "#e4e4e4");
         ppo__svg_text(file, x->begin - 80, at + 45, " text-anchor=\"end\"", ppo__tick_label(label, y, k));
     }
     for (double k = ceil(x->low / x->step - 1e-6); k <= x->high / x->step + 1e-6; ++k) {
         long at = ppo__axis_at(x, k * x->step);
-        fprintf(file, "<path d=\"M%ld %ldv60\" stroke=\"#888\" stroke-width=\"10\"/>\n", at, y->begin);
+        ppo__svg_line(file, at, y->begin, 'v', 60, "#888");
         ppo__svg_text(file, at, y->begin + 210, " text-anchor=\"middle\"", ppo__tick_label(label, x, k));
     }
-    fprintf(file, "<path d=\"M%ld %ldh%ld\" stroke=\"#888\" stroke-width=\"10\"/>\n", x->begin, y->begin,
-            x->length);
+    ppo__svg_line(file, x->begin, y->begin, 'h', x->length, "#888");
 }
 
 static void ppo__svg_curve(FILE *file, const ppo_curve *curve, const ppo__axis *x, const ppo__axis *y,
@@ -13864,7 +13818,6 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
     /* Okabe and Ito 2008: distinct to the colour-blind. Curves beyond the eighth are dashed. */
     static const char *const colors[COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                "#e69f00", "#56b4e9", "#000",    "#a0a000"};
-
     const ppo__chart *chart = (const ppo__chart *)user;
     const ppo_curve  *curves = chart->curves;
     size_t            longest = 0; /* name, of 40 letters at most, for the width of the legend */
@@ -14006,12 +13959,10 @@ static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progre
     for (int i = 0; i < PPO__METRICS; ++i) {
         const ppo__metric *m = &metrics[i];
         char               text[64];
-        const char        *field = m->key;
-        if (progress) field = m->present ? ppo__number(text, m->kind ? "%.0f" : NULL, m->value) : "";
-        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", i ? "," : "", field);
+        const char        *field = progress ? "" : m->key;
+        if (progress && m->present) field = ppo__number(text, m->kind ? "%.0f" : NULL, m->value);
+        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", field, i < PPO__METRICS - 1 ? "," : "\n");
     }
-    line[n++] = '\n';
-    line[n] = 0;
     return n;
 }
 
@@ -14028,7 +13979,7 @@ static int64_t ppo__csv_steps(const char *line) {
 
 typedef struct ppo__csv_old {
     FILE   *file;
-    int64_t steps; /* later rows are dropped */
+    int64_t steps;
 } ppo__csv_old;
 
 /* Copies the header and the rows up to `steps`. A killed run may leave a last line without a newline. */
@@ -14093,7 +14044,7 @@ static void ppo__put_fixed(ppo__bytes *b, uint64_t x, int size) {
     for (int i = 0; i < size; ++i) b->data[b->n++] = (unsigned char)(x >> 8 * i);
 }
 
-/* Seven bits a byte, the lowest first; the top bit is set in all but the last. */
+/* Seven bits a byte, the lowest first; the top bit says that more follow. */
 static PPO__NOINLINE void ppo__put_varint(ppo__bytes *b, uint64_t x) {
     for (; x > 127; x >>= 7) b->data[b->n++] = (unsigned char)(x | 128);
     b->data[b->n++] = (unsigned char)x;
@@ -14137,12 +14088,8 @@ static ppo_status ppo__append_event(ppo__log_file *log, int64_t steps, int field
     memcpy(&bits, &now, sizeof bits);
     ppo__put_varint(&event, 1 << 3 | 1);
     ppo__put_fixed(&event, bits, 8);
-    if (steps) {
-        ppo__put_varint(&event, 2 << 3 | 0);
-        ppo__put_varint(&event, (uint64_t)steps);
-    }
+    if (steps) ppo__put_varint(&event, 2 << 3 | 0), ppo__put_varint(&event, (uint64_t)steps);
     ppo__put_field(&event, field, data, size);
-
     ppo__put_fixed(&record, event.n, 8);
     ppo__put_fixed(&record, ppo__record_crc(record.data, 8), 4);
     memcpy(record.data + record.n, event.data, event.n);
