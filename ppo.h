@@ -6433,8 +6433,9 @@ PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float
       heads of 64 rows, then of the next 64, and so on -- */
 
 typedef struct ppo__categorical_args {
-    ppo__heads heads;
-    const int *action; /* (n, heads) */
+    ppo__heads   heads;
+    const int   *action; /* (n, heads) */
+    const float *logits; /* of the other distribution of a KL */
 } ppo__categorical_args;
 
 /* Multiply-adds that take as long as one row. */
@@ -6488,113 +6489,98 @@ static void ppo__two_results(ppo_node *node, ppo_tensor **first, ppo_tensor **se
     if (second) *second = node ? node->out[1] : NULL;
 }
 
-/* The heads of a tensor of logits; 0 and the tape fails if they do not fit. */
-static int ppo__tape_heads(ppo_tape *tape, const char *op, int given, const ppo_tensor *logits,
-                           const int *sizes, int heads, float temperature, ppo__heads *out) {
-    if (!ppo__operands(tape, op, logits, given ? logits : NULL)) return 0;
-    ppo_status status = ppo__check_heads(op, 1, sizes, heads, temperature, logits->rows, out);
-    if (!status && out->cols != logits->cols)
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: rows of %d logits, but the sizes add up to %d", op,
-                          logits->cols, out->cols);
-    if (status) ppo__tape_fail(tape, status);
-    return status == PPO_OK;
+/* Applies `op` to logits; NULL, and the tape fails, if the heads do not fit. */
+static ppo_node *ppo__categorical_apply(ppo_tape *tape, const ppo_op *op, const char *name,
+                                        ppo_tensor *logits, const int *sizes, int heads, float temperature,
+                                        const int *action, const float *other) {
+    ppo__categorical_args args = {{NULL, 0, 0, 0}, action, other};
+    if (!ppo__operands(tape, name, logits, sizes && (action || other) ? logits : NULL)) return NULL;
+    ppo_status status = ppo__check_heads(name, 1, sizes, heads, temperature, logits->rows, &args.heads);
+    if (!status && args.heads.cols != logits->cols)
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: rows of %d logits, but the sizes add up to %d", name,
+                          logits->cols, args.heads.cols);
+    if (status) return (ppo_node *)ppo__tape_fail(tape, status);
+    return ppo_tape_apply(tape, op, &logits, 1, logits->rows, 1, &args, sizeof args);
 }
 
-static void ppo__tape_heads_logp(ppo_tape *tape, const char *name, ppo_tensor *logits, const int *sizes,
-                                 int heads, const int *action, float temperature, ppo_tensor **logp,
-                                 ppo_tensor **entropy) {
-    static const ppo_op   op = {"categorical", 2, ppo__categorical_forward, ppo__categorical_backward};
-    ppo__categorical_args args;
-    ppo_node             *node = NULL;
-    memset(&args, 0, sizeof args);
-    args.action = action;
-    if (ppo__tape_heads(tape, name, sizes && action, logits, sizes, heads, temperature, &args.heads))
-        node = ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args);
-    ppo__two_results(node, logp, entropy);
-}
+static const ppo_op ppo__categorical = {"categorical", 2, ppo__categorical_forward, ppo__categorical_backward};
 
 PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
                                   ppo_tensor **logp, ppo_tensor **entropy) {
     const int *vocab = logits ? &logits->cols : NULL;
-    ppo__tape_heads_logp(tape, "categorical", logits, vocab, 1, action, temperature, logp, entropy);
+    ppo__two_results(ppo__categorical_apply(tape, &ppo__categorical, "categorical", logits, vocab, 1,
+                                            temperature, action, NULL),
+                     logp, entropy);
 }
 
 PPO_DEF void ppo_tape_multi_categorical(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
                                         const int *action, ppo_tensor **logp, ppo_tensor **entropy) {
-    ppo__tape_heads_logp(tape, "multi_categorical", logits, sizes, heads, action, 1, logp, entropy);
+    ppo__two_results(ppo__categorical_apply(tape, &ppo__categorical, "multi_categorical", logits, sizes,
+                                            heads, 1, action, NULL),
+                     logp, entropy);
 }
 
-typedef struct ppo__categorical_kl_args {
-    ppo__heads   heads;
-    const float *old_logits;
-} ppo__categorical_kl_args;
-
 static ppo_status ppo__categorical_kl_forward(ppo_node *node) {
-    const ppo__categorical_kl_args *args = (const ppo__categorical_kl_args *)node->args;
-    return ppo__heads_kl("categorical_kl", &args->heads, args->old_logits, node->in[0]->data,
-                         node->in[0]->rows, node->out[0]->data, NULL, NULL);
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    return ppo__heads_kl("categorical_kl", &args->heads, args->logits, node->in[0]->data, node->in[0]->rows,
+                         node->out[0]->data, NULL, NULL);
 }
 
 static void ppo__categorical_kl_backward(ppo_node *node) {
-    const ppo__categorical_kl_args *args = (const ppo__categorical_kl_args *)node->args;
-    ppo__heads_kl("categorical_kl", &args->heads, args->old_logits, node->in[0]->data, node->in[0]->rows,
-                  NULL, node->out[0]->grad, node->in[0]->grad);
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    ppo__heads_kl("categorical_kl", &args->heads, args->logits, node->in[0]->data, node->in[0]->rows, NULL,
+                  node->out[0]->grad, node->in[0]->grad);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_multi_categorical_kl(ppo_tape *tape, const float *old_logits, const int *sizes,
                                                   int heads, ppo_tensor *logits) {
     static const ppo_op op = {"categorical_kl", 1, ppo__categorical_kl_forward, ppo__categorical_kl_backward};
-    ppo__categorical_kl_args args;
-    memset(&args, 0, sizeof args);
-    args.old_logits = old_logits;
-    if (!ppo__tape_heads(tape, op.name, old_logits && sizes, logits, sizes, heads, 1, &args.heads))
-        return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
+    return ppo_tape_result(
+        ppo__categorical_apply(tape, &op, op.name, logits, sizes, heads, 1, NULL, old_logits));
 }
+
+typedef struct ppo__gaussian_args {
+    const float *action, *old_mean, *old_log_std;
+} ppo__gaussian_args;
 
 /* From row to row of a log_std that is (1, dim) or (n, dim). */
 static int ppo__ld_std(const ppo_tensor *log_std) { return log_std->rows == 1 ? 0 : log_std->cols; }
 
 static ppo_status ppo__gaussian_forward(ppo_node *node) {
-    const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
-    const float      *action = *(const float *const *)node->args;
-    ppo__gaussian_rows(mean->data, log_std->data, ppo__ld_std(log_std), action, mean->rows, mean->cols,
+    const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
+    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
+    ppo__gaussian_rows(mean->data, log_std->data, ppo__ld_std(log_std), args->action, mean->rows, mean->cols,
                        node->out[0]->data, node->out[1]->data);
     return PPO_OK;
 }
 
 static void ppo__gaussian_backward(ppo_node *node) {
-    const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
-    const float      *action = *(const float *const *)node->args;
-    ppo__gaussian_rows_backward(mean->data, log_std->data, ppo__ld_std(log_std), action, node->out[0]->grad,
-                                node->out[1]->grad, mean->rows, mean->cols, mean->grad, log_std->grad);
+    const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
+    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
+    ppo__gaussian_rows_backward(mean->data, log_std->data, ppo__ld_std(log_std), args->action,
+                                node->out[0]->grad, node->out[1]->grad, mean->rows, mean->cols, mean->grad,
+                                log_std->grad);
 }
 
-static int ppo__gaussian_operands(ppo_tape *tape, const char *op, int given, ppo_tensor *mean,
-                                  ppo_tensor *log_std) {
-    if (!ppo__operands(tape, op, mean, given ? log_std : NULL)) return 0;
-    if ((log_std->rows == 1 || log_std->rows == mean->rows) && log_std->cols == mean->cols) return 1;
-    ppo__shape_error(tape, op, mean, log_std);
-    return 0;
+static ppo_node *ppo__gaussian_apply(ppo_tape *tape, const ppo_op *op, int given, ppo_tensor *mean,
+                                     ppo_tensor *log_std, const ppo__gaussian_args *args) {
+    ppo_tensor *in[2] = {mean, log_std};
+    if (!ppo__operands(tape, op->name, mean, given ? log_std : NULL)) return NULL;
+    if ((log_std->rows != 1 && log_std->rows != mean->rows) || log_std->cols != mean->cols)
+        return (ppo_node *)(void *)ppo__shape_error(tape, op->name, mean, log_std);
+    return ppo_tape_apply(tape, op, in, 2, mean->rows, 1, args, sizeof *args);
 }
 
 PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
                                ppo_tensor **logp, ppo_tensor **entropy) {
-    static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_backward};
-    ppo_node           *node = NULL;
-    ppo_tensor         *in[2] = {mean, log_std};
-    if (ppo__gaussian_operands(tape, op.name, action != NULL, mean, log_std))
-        node = ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &action, sizeof action);
-    ppo__two_results(node, logp, entropy);
+    static const ppo_op      op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_backward};
+    const ppo__gaussian_args args = {action, NULL, NULL};
+    ppo__two_results(ppo__gaussian_apply(tape, &op, action != NULL, mean, log_std, &args), logp, entropy);
 }
 
-typedef struct ppo__gaussian_kl_args {
-    const float *old_mean, *old_log_std;
-} ppo__gaussian_kl_args;
-
 static ppo_status ppo__gaussian_kl_forward(ppo_node *node) {
-    const ppo__gaussian_kl_args *args = (const ppo__gaussian_kl_args *)node->args;
-    const ppo_tensor            *mean = node->in[0], *log_std = node->in[1];
+    const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
+    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
     return ppo__gaussian_kl_rows("gaussian_kl", args->old_mean, args->old_log_std, mean->cols, mean->data,
                                  log_std->data, ppo__ld_std(log_std), mean->rows, mean->cols,
                                  node->out[0]->data);
@@ -6603,8 +6589,8 @@ static ppo_status ppo__gaussian_kl_forward(ppo_node *node) {
 /* d KL(old || new) / d mean = (mean - old mean) / std^2;
    d KL(old || new) / d log_std = 1 - (old std^2 + (mean - old mean)^2) / std^2. */
 static void ppo__gaussian_kl_backward(ppo_node *node) {
-    const ppo__gaussian_kl_args *args = (const ppo__gaussian_kl_args *)node->args;
-    const ppo_tensor            *mean = node->in[0], *log_std = node->in[1];
+    const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
+    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
     for (int i = 0; i < mean->rows; ++i) {
         for (int j = 0; j < mean->cols; ++j) {
             size_t at = ppo__at(i, mean->cols) + j, at_std = ppo__at(i, ppo__ld_std(log_std)) + j;
@@ -6619,17 +6605,11 @@ static void ppo__gaussian_kl_backward(ppo_node *node) {
 
 PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, const float *old_log_std,
                                          ppo_tensor *mean, ppo_tensor *log_std) {
-    static const ppo_op   op = {"gaussian_kl", 1, ppo__gaussian_kl_forward, ppo__gaussian_kl_backward};
-    ppo__gaussian_kl_args args = {old_mean, old_log_std};
-    ppo_tensor           *in[2] = {mean, log_std};
-    if (!ppo__gaussian_operands(tape, op.name, old_mean && old_log_std, mean, log_std)) return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &args, sizeof args));
+    static const ppo_op      op = {"gaussian_kl", 1, ppo__gaussian_kl_forward, ppo__gaussian_kl_backward};
+    const ppo__gaussian_args args = {NULL, old_mean, old_log_std};
+    return ppo_tape_result(
+        ppo__gaussian_apply(tape, &op, old_mean && old_log_std, mean, log_std, &args));
 }
-
-typedef struct ppo__kl_to_args {
-    const float *ref_logits;
-    float        inv_temperature;
-} ppo__kl_to_args;
 
 /* log p - log q at j, from one row of logits of each */
 static float ppo__log_ratio(const ppo__softmax *p, const float *z, const ppo__softmax *q, const float *z_ref,
@@ -6641,15 +6621,15 @@ static float ppo__log_ratio(const ppo__softmax *p, const float *z, const ppo__so
 /* KL(new || ref) = sum of p (log p - log q);  d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature,
    which is kept. */
 static ppo_status ppo__kl_to_forward(ppo_node *node) {
-    const ppo__kl_to_args *args = (const ppo__kl_to_args *)node->args;
-    const ppo_tensor      *logits = node->in[0];
-    const float            inv = args->inv_temperature;
-    const int              vocab = logits->cols;
-    float                 *derivative = ppo_tape_alloc(node->tape, ppo__size(logits));
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo_tensor            *logits = node->in[0];
+    const float                  inv = args->heads.inv_temperature;
+    const int                    vocab = logits->cols;
+    float                       *derivative = ppo_tape_alloc(node->tape, ppo__size(logits));
     if (!derivative) return PPO_ERROR_MEMORY;
     node->kept = derivative;
     for (int i = 0; i < logits->rows; ++i, derivative += vocab) {
-        const float *z = logits->data + ppo__at(i, vocab), *z_ref = args->ref_logits + ppo__at(i, vocab);
+        const float *z = logits->data + ppo__at(i, vocab), *z_ref = args->logits + ppo__at(i, vocab);
         ppo__softmax p, q;
         double       kl = 0;
         ppo__softmax_rows(1, vocab, z, vocab, inv, &p);
@@ -6677,11 +6657,9 @@ static void ppo__kl_to_backward(ppo_node *node) {
 PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
                                                float temperature) {
     static const ppo_op op = {"categorical_kl_to", 1, ppo__kl_to_forward, ppo__kl_to_backward};
-    ppo__kl_to_args     args = {ref_logits, 1 / temperature};
-    ppo__heads          one;
     const int          *vocab = logits ? &logits->cols : NULL;
-    if (!ppo__tape_heads(tape, op.name, ref_logits != NULL, logits, vocab, 1, temperature, &one)) return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
+    return ppo_tape_result(
+        ppo__categorical_apply(tape, &op, op.name, logits, vocab, 1, temperature, NULL, ref_logits));
 }
 
 static ppo_status ppo__mask_forward(ppo_node *node) {

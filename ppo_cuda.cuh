@@ -2914,10 +2914,10 @@ template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_backward_
 }
 
 static ppo__cuda_kl_to ppo__cuda_kl_to_of(const ppo_node *node) {
-    const ppo__kl_to_args *args = (const ppo__kl_to_args *)node->args;
-    const ppo_tensor      *z = node->in[0], *kl = node->out[0];
-    return {z->data, args->ref_logits, (float *)node->kept,  kl->data, kl->grad, z->grad,
-            z->rows, z->cols,          args->inv_temperature};
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo_tensor            *z = node->in[0], *kl = node->out[0];
+    return {z->data, args->logits, (float *)node->kept,        kl->data, kl->grad, z->grad,
+            z->rows, z->cols,      args->heads.inv_temperature};
 }
 
 static ppo_status ppo__cuda_kl_to_forward(ppo_node *node) {
