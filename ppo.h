@@ -564,18 +564,16 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
    ======================================================================================================== */
 
 /* --------------------------------------------------------------------------------------------------------
-   7 Distributions: what the policy's outputs mean. Categorical: logits (n, vocab), one row per sample; a
-   policy over actions and a language model over tokens are the same thing here. Diagonal Gaussian: mean
-   (n, dim) and one log standard deviation per dimension, log_std (dim).
+   7 Distributions. Categorical: logits (n, vocab), one row per sample, for actions or tokens. Diagonal
+   Gaussian: mean (n, dim) and log standard deviations log_std (dim).
 
    In sections 7 to 10 all arrays are dense and the caller's; `mask` may be NULL (all 1); pointers for
    gradients and statistics may be NULL; outputs are overwritten. Errors: a pointer that may not be NULL is, a
    size below 1, a result that is not finite (the message names the row or sample).
    -------------------------------------------------------------------------------------------------------- */
 
-/* logp[i] = log softmax(logits[i] / temperature)[token[i]], and the row's entropy (may be NULL), both in
-   nats. Each logit is read once. A logit of -INFINITY is an impossible token. Errors: token outside 0 ..
-   vocab-1, temperature <= 0. */
+/* logp[i] = log softmax(logits[i] / temperature)[token[i]], and the row's entropy (may be NULL), in nats. A
+   logit of -INFINITY is an impossible token. Errors: token outside 0 .. vocab-1, temperature <= 0. */
 PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
                                   float *logp, float *entropy);
 
@@ -585,8 +583,7 @@ PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            float *grad_logits);
 
-/* One random token from a row of finite logits, at a temperature above 0; and the most likely token, the
-   first of equals. */
+/* A random token from a row of finite logits, temperature > 0; the most likely token, the first of equals. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng);
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab);
 
@@ -620,16 +617,14 @@ PPO_DEF void       ppo_gaussian_sample(const float *mean, const float *log_std, 
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl);
 
-/* Squashes Gaussian numbers u into a box: action = low + (high - low) (tanh(u) + 1) / 2, elementwise. The
-   log-probability of an action is that of its u less log_det[i], the sum of log(d action / d u) over row i of
-   u (n, dim). */
+/* Squashes Gaussian numbers u (n, dim) into a box: action = low + (high - low) (tanh(u) + 1) / 2. The log-
+   probability of an action is that of its u less log_det[i], the sum of log(d action / d u) over row i. */
 PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action);
 PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float high, float *log_det);
 
-/* On the tape: logp, entropy and KL are (n, 1). The arrays are the caller's and must not change until the
-   tape's reset. log_std is a row (1, dim), or one row per sample (n, dim). KL is KL(old || new), exact: from
-   the policy that acted, given by its outputs (old_mean and old_log_std have one row per sample), to the one
-   being trained. logp and entropy may be NULL. */
+/* On the tape: logp and entropy, which may be NULL, and KL are (n, 1). The arrays must not change until the
+   tape's reset. log_std is (1, dim) or (n, dim). KL is the exact KL(old || new) from the policy that acted,
+   given by its outputs (old_mean and old_log_std are (n, dim)), to the one being trained. */
 PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
                                   ppo_tensor **logp, ppo_tensor **entropy);
 PPO_DEF void ppo_tape_multi_categorical(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
@@ -649,8 +644,7 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
    and no gradient flows into them (Huang and Ontanon 2022). */
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask);
 
-/* Which outputs of a model to compute, as bits of an argument `want`: the parameters of its distribution
-   (logits or means), and V, the critic's value. PPO_POLICY | PPO_VALUE: both. */
+/* Bits of an argument `want`, which outputs of a model to compute: logits or means; V, the critic's value. */
 enum { PPO_POLICY = 1, PPO_VALUE = 2 };
 
 /* --------------------------------------------------------------------------------------------------------
@@ -662,9 +656,9 @@ enum { PPO_POLICY = 1, PPO_VALUE = 2 };
        A_t     = delta_t + gamma lambda (1 - done_t) A_{t+1},    done = terminated or truncated
        value_target = A + value
    next_value[t] is V of the observation that followed step t, before any reset: value[t + 1] within an
-   episode, not read where terminated. terminated: no bootstrap, recursion cut. truncated: bootstrap kept,
-   recursion cut. Both may be NULL (all 0), and so may value_target. lambda 0 is one-step TD, lambda 1 is
-   Monte Carlo minus baseline. Errors: gamma or lambda outside 0 to 1. */
+   episode, not read where terminated. terminated and truncated (NULL: all 0) both cut the recursion; only
+   truncated steps bootstrap. value_target may be NULL. lambda 0 is one-step TD, lambda 1 is Monte Carlo minus
+   baseline. Errors: gamma or lambda outside 0 to 1. */
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target);
@@ -687,8 +681,7 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
        PPO_KL_PENALTY  -mean(r A) + kl_coef mean(KL(old || new)), exact          (eq. 8)
        PPO_UNCLIPPED   -mean(r A)                                                (eq. 6)
        PPO_K3_PENALTY  -mean(r A) + kl_coef mean(k3), k3 = r - 1 - log r: an estimate of KL(old || new)
-   The exact KL needs both distributions: PPO_KL_PENALTY is for ppo_config.objective. Losses from
-   log-probabilities alone, and PPO on tokens, have PPO_K3_PENALTY instead. */
+   The exact KL needs both distributions, so PPO_KL_PENALTY is for ppo_config.objective alone. */
 enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY };
 
 typedef struct ppo_policy_objective {
@@ -744,8 +737,8 @@ PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_
 PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rejected_score, int n,
                                      float *loss, float *grad_chosen, float *grad_rejected);
 
-/* On the tape: (1, 1). The arrays are the caller's and must not change until the tape's reset. *stats is set
-   at the call (on a device: when the tape's results are read). */
+/* On the tape: (1, 1). The arrays must not change until the tape's reset. *stats is set at the call (on a
+   device: when the tape's results are read). */
 PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const float *old_logp,
                                          const float *advantage, const unsigned char *mask,
                                          const ppo_policy_objective *objective, ppo_policy_stats *stats);
@@ -772,20 +765,18 @@ typedef struct ppo_adam {
 } ppo_adam;
 PPO_DEF ppo_adam ppo_adam_default(void);
 
-/* One step of Adam (Kingma 2014) over n parameters with bias correction; step counts from 1. m and v
-   start as zeros. No pointer may be NULL; nothing can fail. */
+/* One step of Adam (Kingma 2014) over n parameters; step counts from 1, m and v start as zeros. No pointer
+   may be NULL; nothing can fail. */
 PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n,
                            const ppo_adam *adam, int64_t step);
 
-/* Scales grad so that its Euclidean norm is at most max_norm (<= 0: no limit). Returns the norm before.
-   Scales nothing if that is not finite. */
+/* Scales grad so that its Euclidean norm is at most max_norm (<= 0: no limit), unless it is not finite.
+   Returns the norm before. */
 PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm);
 
-/* Sets all gradients to zero: call it before the first backward pass of a step. NULL: does nothing. */
+/* Zero the gradients, before the first backward pass of a step; those, Adam's moments and the count of steps,
+   for a new training. NULL: does nothing. */
 PPO_DEF void ppo_params_zero_grad(ppo_params *params);
-
-/* Sets the gradients, Adam's moments and the count of steps to zero: a new training begins. NULL: does
-   nothing. */
 PPO_DEF void ppo_params_restart(ppo_params *params);
 
 /* Clips the gradients of a set of parameters and runs Adam over it. *grad_norm (may be NULL) is the norm
@@ -1262,13 +1253,13 @@ PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
    env; NULL: any. */
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent);
 
-/* Reads the settings in such a file, and the environment's name ("" if it had none). Either may be NULL; after
-   an error both are as they were. config->threads is at most the number of processors. */
+/* Reads the settings in such a file, and the environment's name ("" if it had none). Either may be NULL, and
+   does not change on an error. config->threads is at most the number of processors. */
 PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
 
-/* Saves a checkpoint: a policy's file with everything else that training needs: the optimizer, random streams,
-   running statistics, counters, and the environments in the middle of their episodes. A run that is resumed
-   from it ends with the same bits as one that never stopped.
+/* Saves a checkpoint: a policy's file with the optimizer, random streams, running statistics, counters, and
+   the environments in the middle of their episodes. A run that is resumed from it ends with the same bits as
+   one that never stopped.
 
    An environment without open() is saved as the bytes of its state, which reach it as they are: the checksum
    detects damage, not malice. One with open() is restored by replaying its episode. It must depend on its
@@ -1279,8 +1270,7 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
 /* Continues from a checkpoint: creates an agent and a trainer, which the caller frees. env must have the name
    and the sizes of the one that was trained on. config NULL: the settings in the file. Otherwise read them by
    ppo_config_load() and change any but num_envs, the seed and the network's. Callbacks and custom schedules
-   are not in the file. Error: with config NULL, settings that need more than 256 MB and 1024 times the size of
-   the file. */
+   are not in the file. Error: with config NULL, settings that need over 256 MB and 1024 times the file. */
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer);
 
@@ -6324,8 +6314,7 @@ static ppo_status ppo__check_gaussian(const char *function, int given, int n, in
 }
 
 /* logp = sum of -z^2/2 - log_std - log(2 pi)/2, z = (action - mean) / std; entropy = sum of log_std +
-   log(2 pi e)/2. Row i of the deviations is log_std + i ld_std: ld_std is 0 if all samples share one row,
-   else dim. */
+   log(2 pi e)/2. ld_std, from row to row of log_std, is 0 if all samples share one row, else dim. */
 static void ppo__gaussian_rows(const float *mean, const float *log_std, int ld_std, const float *action,
                                int n, int dim, float *logp, float *entropy) {
     const float half_log_2pi = 0.91893853320467f;
@@ -6350,8 +6339,7 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
     return ppo__check_finite("ppo_gaussian_logp", "log-probability", logp, n, 1);
 }
 
-/* d logp / d mean = z / std;  d logp / d log_std = z^2 - 1;  d entropy / d log_std = 1. Adds to both
-   gradients. */
+/* Adds to the gradients: d logp / d mean = z / std, d logp / d log_std = z^2 - 1, d entropy / d log_std = 1 */
 static void ppo__gaussian_rows_backward(const float *mean, const float *log_std, int ld_std,
                                         const float *action, const float *grad_logp,
                                         const float *grad_entropy, int n, int dim, float *grad_mean,
@@ -6446,11 +6434,10 @@ static void ppo__categorical_rows(void *user, int range, int begin, int end) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
     const ppo__heads            *heads = &args->heads;
     for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS)
-        ppo__heads_forward(heads, ppo__min_int(end - i, PPO__SOFTMAX_ROWS),
-                           node->in[0]->data + ppo__at(i, heads->cols),
-                           args->action + ppo__at(i, heads->count), node->out[0]->data + i,
-                           node->out[1]->data + i,
-                           (ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads->count));
+        ppo__heads_forward(
+            heads, ppo__min_int(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + ppo__at(i, heads->cols),
+            args->action + ppo__at(i, heads->count), node->out[0]->data + i, node->out[1]->data + i,
+            (ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads->count));
 }
 
 static ppo_status ppo__categorical_forward(ppo_node *node) {
@@ -6473,9 +6460,9 @@ static void ppo__categorical_rows_backward(void *user, int range, int begin, int
             (const ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads->count);
         size_t at = ppo__at(i, heads->cols);
         for (int h = 0; h < heads->count; at += heads->sizes[h++])
-            ppo__head_backward(heads, h, rows, node->in[0]->data + at, args->action + ppo__at(i, heads->count),
-                               softmax + h, node->out[0]->grad + i, node->out[1]->grad + i, 1,
-                               node->in[0]->grad + at);
+            ppo__head_backward(heads, h, rows, node->in[0]->data + at,
+                               args->action + ppo__at(i, heads->count), softmax + h, node->out[0]->grad + i,
+                               node->out[1]->grad + i, 1, node->in[0]->grad + at);
     }
 }
 
@@ -6503,7 +6490,8 @@ static ppo_node *ppo__categorical_apply(ppo_tape *tape, const ppo_op *op, const 
     return ppo_tape_apply(tape, op, &logits, 1, logits->rows, 1, &args, sizeof args);
 }
 
-static const ppo_op ppo__categorical = {"categorical", 2, ppo__categorical_forward, ppo__categorical_backward};
+static const ppo_op ppo__categorical = {"categorical", 2, ppo__categorical_forward,
+                                        ppo__categorical_backward};
 
 PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
                                   ppo_tensor **logp, ppo_tensor **entropy) {
@@ -6567,7 +6555,7 @@ static ppo_node *ppo__gaussian_apply(ppo_tape *tape, const ppo_op *op, int given
     ppo_tensor *in[2] = {mean, log_std};
     if (!ppo__operands(tape, op->name, mean, given ? log_std : NULL)) return NULL;
     if ((log_std->rows != 1 && log_std->rows != mean->rows) || log_std->cols != mean->cols)
-        return (ppo_node *)(void *)ppo__shape_error(tape, op->name, mean, log_std);
+        ppo__shape_error(tape, op->name, mean, log_std); /* which apply sees */
     return ppo_tape_apply(tape, op, in, 2, mean->rows, 1, args, sizeof *args);
 }
 
@@ -6607,8 +6595,7 @@ PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, 
                                          ppo_tensor *mean, ppo_tensor *log_std) {
     static const ppo_op      op = {"gaussian_kl", 1, ppo__gaussian_kl_forward, ppo__gaussian_kl_backward};
     const ppo__gaussian_args args = {NULL, old_mean, old_log_std};
-    return ppo_tape_result(
-        ppo__gaussian_apply(tape, &op, old_mean && old_log_std, mean, log_std, &args));
+    return ppo_tape_result(ppo__gaussian_apply(tape, &op, old_mean && old_log_std, mean, log_std, &args));
 }
 
 /* log p - log q at j, from one row of logits of each */
@@ -6618,8 +6605,7 @@ static float ppo__log_ratio(const ppo__softmax *p, const float *z, const ppo__so
            (z_ref[j] * inv_temperature - q->max[0] - q->log_sum[0]);
 }
 
-/* KL(new || ref) = sum of p (log p - log q);  d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature,
-   which is kept. */
+/* KL(new || ref) = sum of p (log p - log q). kept: d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature */
 static ppo_status ppo__kl_to_forward(ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
     const ppo_tensor            *logits = node->in[0];
@@ -6872,8 +6858,7 @@ PPO__BOTH static float ppo__huber(float error, float delta, float *derivative) {
     return fabsf(error) <= delta ? 0.5f * error * error : delta * (fabsf(error) - 0.5f * delta);
 }
 
-/* The term of one sample: max(huber(V - R), huber(clip(V, V_old - range, V_old + range) - R)), and its
-   derivative along the value V. */
+/* max(huber(V - R), huber(clip(V, V_old - range, V_old + range) - R)), and its derivative along V. */
 PPO__BOTH static float ppo__value_term(float value, float old_value, float target, float clip_range,
                                        float delta, float *dvalue) {
     float term = ppo__huber(value - target, delta, dvalue), unused;
@@ -7002,8 +6987,7 @@ PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rej
                           NULL, NULL, n, 1, 0, loss, grad_chosen, grad_rejected);
 }
 
-/* -- operations of the tape. kept: the loss's gradient along each input, one after the other; NULL if none is
-      wanted -- */
+/* -- operations of the tape. kept: the gradients of the loss, input after input; NULL if none is wanted -- */
 
 static ppo_status ppo__loss_keep(ppo_node *node) {
     size_t size = 0;
@@ -10057,6 +10041,8 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     const double    most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
     char           *bytes = envs->env.open ? NULL : envs->state;
     ppo_rng *const  streams[] = {envs->rng, collector->action_rng, envs->episode_rng, &trainer->shuffle_rng};
+    int64_t *const counters[5] = {&trainer->iteration, &trainer->steps, &trainer->episodes, &trainer->updates,
+                                  &params->step};
     const ppo__item items[] = {
         {"trainer.counters", PPO_I64, 2, {1, 5}, kept->counters, 0, most},
         {"trainer.seconds", PPO_F64, 2, {1, 1}, &kept->seconds, 0, 1e15},
@@ -10079,7 +10065,8 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"environments.state", PPO_U8, 2, {n, (int64_t)envs->stride}, bytes, PPO__ANY},
     };
     const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
-    ppo_status      status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
+    for (int k = 0; k < 5; ++k) kept->counters[k] = *counters[k];
+    ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
     if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m, 2);
     if (!status) status = ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
     if (!status) status = ppo__check_item(file, way, &second);
@@ -10088,11 +10075,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         for (int64_t e = 0; e < (k < 3 ? n : 1) && streams[k]; ++e)
             if (streams[k][e].used > 4)
                 return ppo__file_fail(file->path, "corrupt file: invalid state of a random stream");
-    trainer->iteration = kept->counters[0];
-    trainer->steps = kept->counters[1];
-    trainer->episodes = kept->counters[2];
-    trainer->updates = kept->counters[3];
-    params->step = kept->counters[4];
+    for (int k = 0; k < 5; ++k) *counters[k] = kept->counters[k];
     trainer->started = ppo_clock() - kept->seconds;
     return PPO_OK;
 }
@@ -10123,10 +10106,7 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
 
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
     if (!ppo__given("ppo_trainer_save", trainer && path)) return PPO_ERROR_ARGUMENT;
-    ppo__checkpoint kept = {(ppo_trainer *)trainer,
-                            {trainer->iteration, trainer->steps, trainer->episodes, trainer->updates,
-                             trainer->agent->model.params->step},
-                            ppo_clock() - trainer->started};
+    ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started};
     return ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
 }
 
@@ -10163,12 +10143,12 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
    minibatch if the policy is recurrent or large). */
 static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, const ppo_config *config) {
     const ppo_actor_critic *model = &agent->model;
-    const double outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
-    const double samples = (double)config->num_envs * config->rollout_steps;
-    const double sample = env->obs_size + 2 * outputs + recurrent + 16; /* floats of each */
-    const double noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
-    double       batch = config->minibatch_size ? config->minibatch_size : samples;
-    double       tape = sample + 12 * recurrent, shards = config->threads;
+    const double            outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
+    const double            samples = (double)config->num_envs * config->rollout_steps;
+    const double            sample = env->obs_size + 2 * outputs + recurrent + 16; /* floats of each */
+    const double            noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
+    double                  batch = config->minibatch_size ? config->minibatch_size : samples;
+    double                  tape = sample + 12 * recurrent, shards = config->threads;
     for (int k = 0; k < config->hidden_layers; ++k) tape += 8.0 * config->hidden[k];
     if (config->recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
     if (batch > samples) batch = samples;
@@ -10243,8 +10223,8 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
     return status;
 }
 
-/* -- a policy as C source. It needs nothing but a compiler: tanh is a polynomial below 0.26, and
-   tanh(2 x) = 2 tanh(x) / (1 + tanh(x)^2) takes it from there. -- */
+/* -- a policy as C source. tanh is a polynomial below 0.26; tanh(2 x) = 2 tanh(x) / (1 + tanh(x)^2) takes it
+   from there. -- */
 
 typedef struct ppo__export {
     const ppo_agent *agent;
@@ -10291,7 +10271,7 @@ static ppo_status ppo__export_floats(const ppo__export *x, const char *array, co
     return PPO_OK;
 }
 
-/* The weights; of the observations' statistics the mean, what rounding it to a float leaves out, and the factor. */
+/* The weights; of the observations' statistics the mean, what rounding it to a float leaves out, the factor. */
 static ppo_status ppo__export_arrays(const ppo__export *x) {
     const ppo_params     *params = x->agent->model.params;
     const ppo_normalizer *norm = &x->agent->obs_norm;
@@ -10452,24 +10432,25 @@ static void ppo__export_predict(const ppo__export *x) {
 }
 
 static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
-    ppo__export x = *(const ppo__export *)user;
-    char        name[64];
-    x.out = out;
-    snprintf(name, sizeof name, "%s", x.agent->environment);
+    ppo__export *x = (ppo__export *)user;
+    char         name[64];
+    x->out = out;
+    snprintf(name, sizeof name, "%s", x->agent->environment);
     for (char *c = name; *c; ++c) /* nothing that ends a comment, a line or more */
         if (!isalnum((unsigned char)*c) && !strchr(" -_.,:()", *c)) *c = '_';
-    ppo__export_text(&x,
-                     "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n"
-                     "   The observation is that of the environment, unscaled. */\n"
-                     "#ifndef @_INCLUDED\n#define @_INCLUDED\n\nenum { @_OBS = %d",
-                     name[0] ? " for " : "", name, x.agent->model.obs_size);
-    if (x.agent->model.core.width) ppo__export_text(&x, ", @_STATE = %d", x.agent->model.core.width);
-    ppo__export_text(&x, " };\n\n");
-    ppo_status status = ppo__export_arrays(&x);
+    ppo__export_text(
+        x,
+        "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n"
+        "   The observation is that of the environment, unscaled. */\n"
+        "#ifndef @_INCLUDED\n#define @_INCLUDED\n\nenum { @_OBS = %d",
+        name[0] ? " for " : "", name, x->agent->model.obs_size);
+    if (x->agent->model.core.width) ppo__export_text(x, ", @_STATE = %d", x->agent->model.core.width);
+    ppo__export_text(x, " };\n\n");
+    ppo_status status = ppo__export_arrays(x);
     if (status) return status;
-    ppo__export_forward(&x);
-    ppo__export_predict(&x);
-    ppo__export_text(&x, "#endif\n");
+    ppo__export_forward(x);
+    ppo__export_predict(x);
+    ppo__export_text(x, "#endif\n");
     return PPO_OK;
 }
 
@@ -13796,9 +13777,9 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
     /* Okabe and Ito 2008: distinct to the colour-blind. Curves beyond the eighth are dashed. */
     static const char *const colors[COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                "#e69f00", "#56b4e9", "#000",    "#a0a000"};
-    const ppo__chart *chart = (const ppo__chart *)user;
-    const ppo_curve  *curves = chart->curves;
-    size_t            longest = 0; /* name, of 40 letters at most, for the width of the legend */
+    const ppo__chart        *chart = (const ppo__chart *)user;
+    const ppo_curve         *curves = chart->curves;
+    size_t                   longest = 0; /* name, of 40 letters at most, for the width of the legend */
     for (int i = 0; i < chart->count; ++i)
         if (curves[i].name && strlen(curves[i].name) > longest) longest = strlen(curves[i].name);
     if (longest > 40) longest = 40;
@@ -14110,7 +14091,8 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
     if (steps < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: steps is %lld, must be 0 or more",
                         (long long)steps);
-    if ((csv_path && strlen(csv_path) > PPO__PATH) || (tensorboard_dir && strlen(tensorboard_dir) > PPO__PATH))
+    if ((csv_path && strlen(csv_path) > PPO__PATH) ||
+        (tensorboard_dir && strlen(tensorboard_dir) > PPO__PATH))
         return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d bytes", (int)PPO__PATH);
     ppo_log *made = (ppo_log *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
