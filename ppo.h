@@ -6339,7 +6339,7 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
     return ppo__check_finite("ppo_gaussian_logp", "log-probability", logp, n, 1);
 }
 
-/* Adds to the gradients: d logp / d mean = z / std, d logp / d log_std = z^2 - 1, d entropy / d log_std = 1 */
+/* Adds to gradients: d logp / d mean = z / std, d logp / d log_std = z^2 - 1, d entropy / d log_std = 1 */
 static void ppo__gaussian_rows_backward(const float *mean, const float *log_std, int ld_std,
                                         const float *action, const float *grad_logp,
                                         const float *grad_entropy, int n, int dim, float *grad_mean,
@@ -6605,7 +6605,7 @@ static float ppo__log_ratio(const ppo__softmax *p, const float *z, const ppo__so
            (z_ref[j] * inv_temperature - q->max[0] - q->log_sum[0]);
 }
 
-/* KL(new || ref) = sum of p (log p - log q). kept: d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature */
+/* KL(new || ref) = sum p (log p - log q). kept: d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature */
 static ppo_status ppo__kl_to_forward(ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
     const ppo_tensor            *logits = node->in[0];
@@ -10271,7 +10271,7 @@ static ppo_status ppo__export_floats(const ppo__export *x, const char *array, co
     return PPO_OK;
 }
 
-/* The weights; of the observations' statistics the mean, what rounding it to a float leaves out, the factor. */
+/* Weights; of the observations' statistics the mean, what rounding it to a float leaves out, the factor. */
 static ppo_status ppo__export_arrays(const ppo__export *x) {
     const ppo_params     *params = x->agent->model.params;
     const ppo_normalizer *norm = &x->agent->obs_norm;
