@@ -1730,12 +1730,6 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, c
    23 Progress, curves, CSV, TensorBoard, SVG
    -------------------------------------------------------------------------------------------------------- */
 
-#ifndef PPO_NO_CONTROL
-/* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). A terminal
-   shows one line, rewritten in place; elsewhere a line is printed for every twentieth of the training. */
-PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
-#endif
-
 /* Draws y [n] against x [n], which ascends, with width x height characters (at most 256 x 256 without the
    labels). Points that are not finite are left out. title may be NULL. */
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
@@ -1752,6 +1746,10 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
                                 const ppo_curve *curves, int count);
 
 #ifndef PPO_NO_CONTROL
+/* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). A terminal
+   shows one line, rewritten in place; elsewhere a line is printed for every twentieth of the training. */
+PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
+
 /* A log of a run, as a CSV file and as TensorBoard event files, with the keys of Stable-Baselines3's logger
    for PPO, which mean the same:
 
@@ -7149,6 +7147,7 @@ PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
 
 /* Zeroes the first `blocks` of gradients, m and v. */
 static void ppo__params_zero(ppo_params *params, int blocks) {
+    if (!params || !params->count) return;
     ppo__mirror *mirror = ppo__mirror_of(params);
     for (int k = 1; k <= blocks; ++k) {
         size_t at = (size_t)k * params->capacity, size = params->count * sizeof(float);
@@ -7158,14 +7157,11 @@ static void ppo__params_zero(ppo_params *params, int blocks) {
     if (mirror) mirror->changed = 1;
 }
 
-PPO_DEF void ppo_params_zero_grad(ppo_params *params) {
-    if (params && params->count) ppo__params_zero(params, 1);
-}
+PPO_DEF void ppo_params_zero_grad(ppo_params *params) { ppo__params_zero(params, 1); }
 
 PPO_DEF void ppo_params_restart(ppo_params *params) {
-    if (!params || !params->count) return;
     ppo__params_zero(params, 3);
-    params->step = 0;
+    if (params) params->step = 0;
 }
 
 typedef struct ppo__adam_job {
@@ -13573,31 +13569,6 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
    ppo__metrics(), from which both the CSV and the event file are written.
    -------------------------------------------------------------------------------------------------------- */
 
-#ifndef PPO_NO_CONTROL
-PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
-    if (!p) return 0;
-    FILE   *out = file ? (FILE *)file : stderr;
-    int     terminal = 0, last = p->steps >= p->total_steps;
-    int64_t twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
-    long    left = (long)(p->seconds_left + 0.5);
-    char    mean_return[32] = "-"; /* NaN: no episode has finished */
-#ifdef PPO__UNIX
-    terminal = (out == stdout && isatty(1)) || (out == stderr && isatty(2));
-#endif
-    if (!terminal && !last && p->steps / twentieth == (p->steps - p->iteration_steps) / twentieth) return 0;
-    if (p->mean_return == p->mean_return)
-        snprintf(mean_return, sizeof mean_return, fabsf(p->mean_return) < 1e9f ? "%.2f" : "%g",
-                 (double)p->mean_return);
-    fprintf(out, "%s%9lld/%lld steps  %7.0f/s  return %8s  kl %.4f  entropy %7.3f  left %ld:%02ld%s",
-            terminal ? "\r" : "", (long long)p->steps, (long long)p->total_steps, p->steps_per_second,
-            mean_return, (double)p->approx_kl, (double)p->entropy, left / 60, left % 60,
-            terminal ? "\033[K" : "\n");
-    if (terminal && last) fputc('\n', out);
-    fflush(out);
-    return 0;
-}
-#endif
-
 static int ppo__has_point(const ppo_curve *curve, int i) {
     return ppo__finite(curve->x[i]) && ppo__finite(curve->y[i]);
 }
@@ -13835,6 +13806,28 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 }
 
 #ifndef PPO_NO_CONTROL
+PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
+    if (!p) return 0;
+    FILE   *out = file ? (FILE *)file : stderr;
+    int     terminal = 0, last = p->steps >= p->total_steps;
+    int64_t twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
+    long    left = (long)(p->seconds_left + 0.5);
+    char    mean_return[32] = "-"; /* NaN: no episode has finished */
+#ifdef PPO__UNIX
+    terminal = (out == stdout && isatty(1)) || (out == stderr && isatty(2));
+#endif
+    if (!terminal && !last && p->steps / twentieth == (p->steps - p->iteration_steps) / twentieth) return 0;
+    if (p->mean_return == p->mean_return)
+        snprintf(mean_return, sizeof mean_return, fabsf(p->mean_return) < 1e9f ? "%.2f" : "%g",
+                 (double)p->mean_return);
+    fprintf(out, "%s%9lld/%lld steps  %7.0f/s  return %8s  kl %.4f  entropy %7.3f  left %ld:%02ld%s",
+            terminal ? "\r" : "", (long long)p->steps, (long long)p->total_steps, p->steps_per_second,
+            mean_return, (double)p->approx_kl, (double)p->entropy, left / 60, left % 60,
+            terminal ? "\033[K" : "\n");
+    if (terminal && last) fputc('\n', out);
+    fflush(out);
+    return 0;
+}
 
 /* -- the log -- */
 
