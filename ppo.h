@@ -557,18 +557,16 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
    ======================================================================================================== */
 
 /* --------------------------------------------------------------------------------------------------------
-   7 Distributions: what the policy's outputs mean. Categorical: logits (n, vocab), one row per sample; a
-   policy over actions and a language model over tokens are the same thing here. Diagonal Gaussian: mean
-   (n, dim) and one log standard deviation per dimension, log_std (dim).
+   7 Distributions. Categorical: logits (n, vocab), one row per sample, for actions or tokens. Diagonal
+   Gaussian: mean (n, dim) and log standard deviations log_std (dim).
 
    In sections 7 to 10 all arrays are dense and the caller's; `mask` may be NULL (all 1); pointers for
    gradients and statistics may be NULL; outputs are overwritten. Errors: a pointer that may not be NULL is, a
    size below 1, a result that is not finite (the message names the row or sample).
    -------------------------------------------------------------------------------------------------------- */
 
-/* logp[i] = log softmax(logits[i] / temperature)[token[i]], and the row's entropy (may be NULL), both in
-   nats. Each logit is read once. A logit of -INFINITY is an impossible token. Errors: token outside 0 ..
-   vocab-1, temperature <= 0. */
+/* logp[i] = log softmax(logits[i] / temperature)[token[i]], and the row's entropy (may be NULL), in nats. A
+   logit of -INFINITY is an impossible token. Errors: token outside 0 .. vocab-1, temperature <= 0. */
 PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
                                   float *logp, float *entropy);
 
@@ -578,8 +576,7 @@ PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            float *grad_logits);
 
-/* One random token from a row of finite logits, at a temperature above 0; and the most likely token, the
-   first of equals. */
+/* A random token from a row of finite logits, temperature > 0; the most likely token, the first of equals. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng);
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab);
 
@@ -613,16 +610,14 @@ PPO_DEF void       ppo_gaussian_sample(const float *mean, const float *log_std, 
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl);
 
-/* Squashes Gaussian numbers u into a box: action = low + (high - low) (tanh(u) + 1) / 2, elementwise. The
-   log-probability of an action is that of its u less log_det[i], the sum of log(d action / d u) over row i of
-   u (n, dim). */
+/* Squashes Gaussian numbers u (n, dim) into a box: action = low + (high - low) (tanh(u) + 1) / 2. The log-
+   probability of an action is that of its u less log_det[i], the sum of log(d action / d u) over row i. */
 PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action);
 PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float high, float *log_det);
 
-/* On the tape: logp, entropy and KL are (n, 1). The arrays are the caller's and must not change until the
-   tape's reset. log_std is a row (1, dim), or one row per sample (n, dim). KL is KL(old || new), exact: from
-   the policy that acted, given by its outputs (old_mean and old_log_std have one row per sample), to the one
-   being trained. logp and entropy may be NULL. */
+/* On the tape: logp and entropy, which may be NULL, and KL are (n, 1). The arrays must not change until the
+   tape's reset. log_std is (1, dim) or (n, dim). KL is the exact KL(old || new) from the policy that acted,
+   given by its outputs (old_mean and old_log_std are (n, dim)), to the one being trained. */
 PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
                                   ppo_tensor **logp, ppo_tensor **entropy);
 PPO_DEF void ppo_tape_multi_categorical(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
@@ -642,8 +637,7 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
    and no gradient flows into them (Huang and Ontanon 2022). */
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask);
 
-/* Which outputs of a model to compute, as bits of an argument `want`: the parameters of its distribution
-   (logits or means), and V, the critic's value. PPO_POLICY | PPO_VALUE: both. */
+/* Bits of an argument `want`, which outputs of a model to compute: logits or means; V, the critic's value. */
 enum { PPO_POLICY = 1, PPO_VALUE = 2 };
 
 /* --------------------------------------------------------------------------------------------------------
@@ -655,9 +649,9 @@ enum { PPO_POLICY = 1, PPO_VALUE = 2 };
        A_t     = delta_t + gamma lambda (1 - done_t) A_{t+1},    done = terminated or truncated
        value_target = A + value
    next_value[t] is V of the observation that followed step t, before any reset: value[t + 1] within an
-   episode, not read where terminated. terminated: no bootstrap, recursion cut. truncated: bootstrap kept,
-   recursion cut. Both may be NULL (all 0), and so may value_target. lambda 0 is one-step TD, lambda 1 is
-   Monte Carlo minus baseline. Errors: gamma or lambda outside 0 to 1. */
+   episode, not read where terminated. terminated and truncated (NULL: all 0) both cut the recursion; only
+   truncated steps bootstrap. value_target may be NULL. lambda 0 is one-step TD, lambda 1 is Monte Carlo minus
+   baseline. Errors: gamma or lambda outside 0 to 1. */
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target);
@@ -680,8 +674,7 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
        PPO_KL_PENALTY  -mean(r A) + kl_coef mean(KL(old || new)), exact          (eq. 8)
        PPO_UNCLIPPED   -mean(r A)                                                (eq. 6)
        PPO_K3_PENALTY  -mean(r A) + kl_coef mean(k3), k3 = r - 1 - log r: an estimate of KL(old || new)
-   The exact KL needs both distributions: PPO_KL_PENALTY is for ppo_config.objective. Losses from
-   log-probabilities alone, and PPO on tokens, have PPO_K3_PENALTY instead. */
+   The exact KL needs both distributions, so PPO_KL_PENALTY is for ppo_config.objective alone. */
 enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY };
 
 typedef struct ppo_policy_objective {
@@ -737,8 +730,8 @@ PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_
 PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rejected_score, int n,
                                      float *loss, float *grad_chosen, float *grad_rejected);
 
-/* On the tape: (1, 1). The arrays are the caller's and must not change until the tape's reset. *stats is set
-   at the call (on a device: when the tape's results are read). */
+/* On the tape: (1, 1). The arrays must not change until the tape's reset. *stats is set at the call (on a
+   device: when the tape's results are read). */
 PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const float *old_logp,
                                          const float *advantage, const unsigned char *mask,
                                          const ppo_policy_objective *objective, ppo_policy_stats *stats);
@@ -765,20 +758,18 @@ typedef struct ppo_adam {
 } ppo_adam;
 PPO_DEF ppo_adam ppo_adam_default(void);
 
-/* One step of Adam (Kingma 2014) over n parameters with bias correction; step counts from 1. m and v
-   start as zeros. No pointer may be NULL; nothing can fail. */
+/* One step of Adam (Kingma 2014) over n parameters; step counts from 1, m and v start as zeros. No pointer
+   may be NULL; nothing can fail. */
 PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n,
                            const ppo_adam *adam, int64_t step);
 
-/* Scales grad so that its Euclidean norm is at most max_norm (<= 0: no limit). Returns the norm before.
-   Scales nothing if that is not finite. */
+/* Scales grad so that its Euclidean norm is at most max_norm (<= 0: no limit), unless it is not finite.
+   Returns the norm before. */
 PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm);
 
-/* Sets all gradients to zero: call it before the first backward pass of a step. NULL: does nothing. */
+/* Zero the gradients, before the first backward pass of a step; those, Adam's moments and the count of steps,
+   for a new training. NULL: does nothing. */
 PPO_DEF void ppo_params_zero_grad(ppo_params *params);
-
-/* Sets the gradients, Adam's moments and the count of steps to zero: a new training begins. NULL: does
-   nothing. */
 PPO_DEF void ppo_params_restart(ppo_params *params);
 
 /* Clips the gradients of a set of parameters and runs Adam over it. *grad_norm (may be NULL) is the norm
@@ -1245,39 +1236,34 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    16 Policies in files: save, checkpoint, export
    -------------------------------------------------------------------------------------------------------- */
 
-/* Saves a policy as a safetensors file, which Python's package reads: the parameters under their names,
-   "obs_norm.mean", "obs_norm.var" [obs_size] and "obs_norm.count" (and "return_norm...") if it has them; as
-   texts all settings by name, "environment", "observation_size" and "action_space", such as "discrete 2",
-   "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Numbers that are not finite are an error. */
+/* Saves a policy as a safetensors file: the parameters under their names, "obs_norm.mean", "obs_norm.var"
+   [obs_size] and "obs_norm.count" (and "return_norm...") if it has them; as texts all settings by name,
+   "environment", "observation_size" and "action_space", such as "discrete 2", "box 1 -2 2", "multi-discrete
+   3,2" or "multi-binary 4". Error: a number that is not finite. */
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
 
-/* Creates an agent from such a file, or from a checkpoint. It must fit env; NULL: any. Every size, name,
-   setting and number is checked before it is used. */
+/* Creates an agent from such a file, or from a checkpoint; all that it holds is checked. The agent must fit
+   env; NULL: any. */
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent);
 
-/* Reads the settings in such a file, and the environment's name ("" if it had none). Either may be NULL; after
-   an error both are as they were. config->threads is at most the number of processors. */
+/* Reads the settings in such a file, and the environment's name ("" if it had none). Either may be NULL, and
+   does not change on an error. config->threads is at most the number of processors. */
 PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
 
-/* Saves a checkpoint: a policy's file with everything else that training needs, which is the optimizer, random
-   streams, running statistics, counters, and the environments in the middle of their episodes. A run that is
-   resumed from it ends with the same bits as one that never stopped.
+/* Saves a checkpoint: a policy's file with the optimizer, random streams, running statistics, counters, and
+   the environments in the middle of their episodes. A run that is resumed from it ends with the same bits as
+   one that never stopped.
 
-   An environment without open() is saved as the bytes of its state. One with open() is restored by replaying
-   its episode: the same random numbers, the same actions. It must depend on these alone, and needs a
-   max_steps: the actions of num_envs episodes may be 16 million numbers.
-
-   The checksum in a checkpoint detects damage, not malice: the bytes of a state reach the environment as they
-   are. */
+   An environment without open() is saved as the bytes of its state, which reach it as they are: the checksum
+   detects damage, not malice. One with open() is restored by replaying its episode. It must depend on its
+   random numbers and actions alone, and needs a max_steps: num_envs episodes may have 16 million numbers of
+   actions. */
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path);
 
 /* Continues from a checkpoint: creates an agent and a trainer, which the caller frees. env must have the name
-   and the sizes of the one that was trained on.
-
-   config NULL: the settings in the file. Otherwise read them by ppo_config_load(), and change what may change,
-   such as total_steps or learning_rate; not num_envs, the seed and the network's settings. Callbacks and custom
-   schedules are not in the file. Rollouts are not, either: with config NULL, settings that need more than
-   256 MB and 1024 times the size of the file are an error. */
+   and the sizes of the one that was trained on. config NULL: the settings in the file. Otherwise read them by
+   ppo_config_load() and change any but num_envs, the seed and the network's. Callbacks and custom schedules
+   are not in the file. Error: with config NULL, settings that need over 256 MB and 1024 times the file. */
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer);
 
@@ -1288,8 +1274,7 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
        void NAME_predict(const float *obs, [float *state,] float *action)   box: within [low, high]
    obs [NAME_OBS] are the environment's observations, not normalized. state [NAME_STATE] is a recurrent
    policy's: set it to zeros where an episode begins. name: 1 to 60 letters, digits and _, a letter first. The
-   results agree with ppo_act() up to rounding. There are no action masks: where some actions are illegal,
-   choose from the logits of NAME_forward(). */
+   results agree with ppo_act() up to rounding. Where some actions are illegal, choose from the logits. */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
 #endif /* PPO_NO_CONTROL */
@@ -1738,29 +1723,26 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, c
    23 Progress, curves, CSV, TensorBoard, SVG
    -------------------------------------------------------------------------------------------------------- */
 
-#ifndef PPO_NO_CONTROL
-/* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). A terminal
-   shows one line, rewritten in place; elsewhere a line is printed for every twentieth of the training. */
-PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
-#endif
-
-/* Draws y against x with characters, width x height of them (the plot itself is at most 256 x 256). x and y
-   are [n], x ascending; points that are not finite are left out. title may be NULL. */
+/* Draws y [n] against x [n], which ascends, with width x height characters (at most 256 x 256 without the
+   labels). Points that are not finite are left out. title may be NULL. */
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height);
 
-/* Writes an SVG file: a line chart of 800 x 450 pixels, with a legend of the named curves. Texts are UTF-8
-   and may be NULL. The same curves give the same bytes. Errors: no curve, a text is not UTF-8, those of the
-   file. */
 typedef struct ppo_curve {
     const char  *name;
     const float *x, *y; /* [n], x ascending; points that are not finite are left out */
     int          n;
 } ppo_curve;
+/* Writes an SVG file: a line chart of 800 x 450 pixels, with a legend of the named curves. Texts may be NULL.
+   The same curves give the same bytes. Errors: no curve, a text is not UTF-8, those of the file. */
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count);
 
 #ifndef PPO_NO_CONTROL
+/* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). A terminal
+   shows one line, rewritten in place; elsewhere a line is printed for every twentieth of the training. */
+PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
+
 /* A log of a run, as a CSV file and as TensorBoard event files, with the keys of Stable-Baselines3's logger
    for PPO, which mean the same:
 
@@ -1772,24 +1754,22 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 
    train/value_loss is the mean squared error, twice ours; train/n_updates counts epochs; train/approx_kl is
    that of the last epoch. Without a finished episode, value_clip or a Gaussian their fields of the CSV are
-   empty, and TensorBoard gets no point. TensorBoard does not get the counts: train/n_updates and those under
-   time/. One difference: a row here has the update of its own iteration, there that of the iteration before.
+   empty, and TensorBoard gets no point. TensorBoard does not get train/n_updates and the counts under time/.
+   One difference: a row here has the update of its own iteration, there that of the iteration before.
 
        static int on_iteration(const ppo_progress *progress, void *log) {
            return ppo_log_write((ppo_log *)log, progress); // the training ends if this fails
-       }
-
-   Each call writes to the files at once. */
+       } */
 typedef struct ppo_log ppo_log;
 
 /* csv_path (usually "progress.csv") or tensorboard_dir may be NULL; missing directories are created. steps 0:
-   a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; the log continues after
-   the rows up to there, and drops later ones, which the run will make again. A CSV that does not exist is
-   created; one with other columns is an error. The event files of a directory are one run: a new one drops
-   the later points of the others. */
+   a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; later rows of the CSV, if
+   there is one, are dropped. Error: a CSV with other columns. The event files of a directory are one run: a
+   new one drops the later points of the others. */
 PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
                                 ppo_log **log);
-/* Errors: those of the files. After a failure the next call continues after the last complete row. */
+/* Writes at once. Errors: those of the files. After a failure the next call continues after the last complete
+   row. */
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress);
 /* A value of your own, for TensorBoard only; key is up to 512 bytes, like "eval/mean_return". */
 PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, int64_t steps);
@@ -6002,25 +5982,19 @@ typedef struct ppo__heads {
 static ppo_status ppo__check_heads(const char *function, int given, const int *sizes, int count,
                                    float temperature, int n, ppo__heads *heads) {
     int64_t cols = 0;
+    int     h = 0;
     memset(heads, 0, sizeof *heads);
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
-    for (int h = 0; h < count; ++h) {
-        cols += sizes[h];
-        if (sizes[h] > 0) continue;
-        cols = sizes[h];
-        break;
-    }
+    while (h < count && sizes[h] > 0) cols += sizes[h++];
+    if (h < count) cols = sizes[h];
     if (n <= 0 || cols <= 0 || cols > INT_MAX)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %lld logits: both must be 1 to 2147483647",
                         function, n, (long long)cols);
-    if (!(temperature > 0) || !ppo__finite(temperature)) {
+    if (!(temperature > 0) || !ppo__finite(temperature))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function,
                         (double)temperature);
-    }
-    heads->sizes = sizes;
-    heads->count = count;
-    heads->cols = (int)cols;
-    heads->inv_temperature = 1 / temperature;
+    ppo__heads made = {sizes, count, (int)cols, 1 / temperature};
+    *heads = made;
     return PPO_OK;
 }
 
@@ -6075,17 +6049,16 @@ static void ppo__head_backward(const ppo__heads *heads, int h, int n, const floa
     }
 }
 
-static ppo_status ppo__heads_logp(const char *function, int given, const float *logits, const int *sizes,
-                                  int count, const int *token, int n, float temperature, float *logp,
-                                  float *entropy) {
+static ppo_status ppo__heads_logp(const char *function, const float *logits, const int *sizes, int count,
+                                  const int *token, int n, float temperature, float *logp, float *entropy) {
+    const int  given = logits && sizes && token && logp;
     ppo__heads heads;
     ppo_status status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
     if (status) return status;
-    for (int i = 0; i < n; i += PPO__SOFTMAX_ROWS) {
+    for (int i = 0; i < n; i += PPO__SOFTMAX_ROWS)
         ppo__heads_forward(&heads, ppo__min_int(n - i, PPO__SOFTMAX_ROWS), logits + ppo__at(i, heads.cols),
                            token + ppo__at(i, count), logp + i, entropy ? entropy + i : NULL, NULL);
-    }
     for (int i = 0; i < n; ++i) {
         if (logp[i] <= 0) continue; /* -INFINITY: an impossible token; NaN: logits that are not finite */
         return ppo_fail(PPO_ERROR_NUMERIC, "%s: log-probability of row %d is %g", function, i,
@@ -6094,11 +6067,12 @@ static ppo_status ppo__heads_logp(const char *function, int given, const float *
     return PPO_OK;
 }
 
-static ppo_status ppo__heads_logp_backward(const char *function, int given, const float *logits,
-                                           const int *sizes, int count, const int *token,
-                                           const float *grad_logp, const float *grad_entropy, int n,
-                                           float temperature, float *grad_logits) {
+static ppo_status ppo__heads_logp_backward(const char *function, const float *logits, const int *sizes,
+                                           int count, const int *token, const float *grad_logp,
+                                           const float *grad_entropy, int n, float temperature,
+                                           float *grad_logits) {
     static const float zeros[PPO__SOFTMAX_ROWS] = {0};
+    const int          given = logits && sizes && token && grad_logits;
     ppo__heads         heads;
     ppo_status         status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
@@ -6125,36 +6099,32 @@ static ppo_status ppo__heads_logp_backward(const char *function, int given, cons
 
 PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
                                   float *logp, float *entropy) {
-    return ppo__heads_logp("ppo_token_logp", logits && token && logp, logits, &vocab, 1, token, n,
-                           temperature, logp, entropy);
+    return ppo__heads_logp("ppo_token_logp", logits, &vocab, 1, token, n, temperature, logp, entropy);
 }
 
 PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token, const float *grad_logp,
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            float *grad_logits) {
-    return ppo__heads_logp_backward("ppo_token_logp_backward", logits && token && grad_logits, logits, &vocab,
-                                    1, token, grad_logp, grad_entropy, n, temperature, grad_logits);
+    return ppo__heads_logp_backward("ppo_token_logp_backward", logits, &vocab, 1, token, grad_logp,
+                                    grad_entropy, n, temperature, grad_logits);
 }
 
 PPO_DEF ppo_status ppo_multi_categorical_logp(const float *logits, const int *sizes, int heads,
                                               const int *action, int n, float *logp, float *entropy) {
-    return ppo__heads_logp("ppo_multi_categorical_logp", logits && sizes && action && logp, logits, sizes,
-                           heads, action, n, 1, logp, entropy);
+    return ppo__heads_logp("ppo_multi_categorical_logp", logits, sizes, heads, action, n, 1, logp, entropy);
 }
 
 PPO_DEF ppo_status ppo_multi_categorical_logp_backward(const float *logits, const int *sizes, int heads,
                                                        const int *action, const float *grad_logp,
                                                        const float *grad_entropy, int n, float *grad_logits) {
-    return ppo__heads_logp_backward("ppo_multi_categorical_logp_backward",
-                                    logits && sizes && action && grad_logits, logits, sizes, heads, action,
+    return ppo__heads_logp_backward("ppo_multi_categorical_logp_backward", logits, sizes, heads, action,
                                     grad_logp, grad_entropy, n, 1, grad_logits);
 }
 
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
     int best = 0;
-    for (int j = 1; j < vocab; ++j) {
+    for (int j = 1; j < vocab; ++j)
         if (logits[j] > logits[best]) best = j;
-    }
     return best;
 }
 
@@ -6237,8 +6207,7 @@ static ppo_status ppo__check_gaussian(const char *function, int given, int n, in
 }
 
 /* logp = sum of -z^2/2 - log_std - log(2 pi)/2, z = (action - mean) / std; entropy = sum of log_std +
-   log(2 pi e)/2. Row i of the deviations is log_std + i ld_std: ld_std is 0 if all samples share one row,
-   else dim. */
+   log(2 pi e)/2. ld_std, from row to row of log_std, is 0 if all samples share one row, else dim. */
 static void ppo__gaussian_rows(const float *mean, const float *log_std, int ld_std, const float *action,
                                int n, int dim, float *logp, float *entropy) {
     const float half_log_2pi = 0.91893853320467f;
@@ -6263,8 +6232,7 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
     return ppo__check_finite("ppo_gaussian_logp", "log-probability", logp, n, 1);
 }
 
-/* d logp / d mean = z / std;  d logp / d log_std = z^2 - 1;  d entropy / d log_std = 1. Adds to both
-   gradients. */
+/* Adds to gradients: d logp / d mean = z / std, d logp / d log_std = z^2 - 1, d entropy / d log_std = 1 */
 static void ppo__gaussian_rows_backward(const float *mean, const float *log_std, int ld_std,
                                         const float *action, const float *grad_logp,
                                         const float *grad_entropy, int n, int dim, float *grad_mean,
@@ -6319,16 +6287,14 @@ static ppo_status ppo__gaussian_kl_rows(const char *function, const float *p_mea
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl) {
     const char *const function = "ppo_gaussian_kl";
-    ppo_status        status =
-        ppo__check_gaussian(function, p_mean && p_log_std && q_mean && q_log_std && kl, n, dim);
-    if (status) return status;
+    const int         given = p_mean && p_log_std && q_mean && q_log_std && kl;
+    if (ppo__check_gaussian(function, given, n, dim)) return PPO_ERROR_ARGUMENT;
     return ppo__gaussian_kl_rows(function, p_mean, p_log_std, 0, q_mean, q_log_std, 0, n, dim, kl);
 }
 
 PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action) {
-    for (size_t i = 0; i < count; ++i) {
-        action[i] = ppo__clamp(low + 0.5f * (high - low) * (tanhf(u[i]) + 1), low, high); /* rounding */
-    }
+    for (size_t i = 0; i < count; ++i) /* clamped because of rounding */
+        action[i] = ppo__clamp(low + 0.5f * (high - low) * (tanhf(u[i]) + 1), low, high);
 }
 
 /* log(1 - tanh(u)^2) = 2 (log 2 - |u| - log(1 + exp(-2 |u|))), which overflows for no u. */
@@ -6348,58 +6314,48 @@ PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float
       heads of 64 rows, then of the next 64, and so on -- */
 
 typedef struct ppo__categorical_args {
-    ppo__heads heads; /* sizes NULL: one head, of `size` logits */
-    int        size;
-    const int *action; /* (n, heads) */
+    ppo__heads   heads;
+    const int   *action; /* (n, heads) */
+    const float *logits; /* of the other distribution of a KL */
 } ppo__categorical_args;
-
-static ppo__heads ppo__categorical_heads(const ppo_node *node) {
-    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    ppo__heads                   heads = args->heads;
-    if (!heads.sizes) heads.sizes = &args->size;
-    return heads;
-}
 
 /* Multiply-adds that take as long as one row. */
 static double ppo__categorical_work(const ppo_node *node) { return 4000 + 20.0 * node->in[0]->cols; }
 
 static void ppo__categorical_rows(void *user, int range, int begin, int end) {
-    const ppo_node *node = (const ppo_node *)user;
-    const int      *action = ((const ppo__categorical_args *)node->args)->action;
-    ppo__heads      heads = ppo__categorical_heads(node);
-    for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS) {
-        ppo__heads_forward(&heads, ppo__min_int(end - i, PPO__SOFTMAX_ROWS),
-                           node->in[0]->data + ppo__at(i, heads.cols), action + ppo__at(i, heads.count),
-                           node->out[0]->data + i, node->out[1]->data + i,
-                           (ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count));
-    }
+    const ppo_node              *node = (const ppo_node *)user;
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo__heads            *heads = &args->heads;
+    for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS)
+        ppo__heads_forward(
+            heads, ppo__min_int(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + ppo__at(i, heads->cols),
+            args->action + ppo__at(i, heads->count), node->out[0]->data + i, node->out[1]->data + i,
+            (ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads->count));
 }
 
 static ppo_status ppo__categorical_forward(ppo_node *node) {
-    ppo__heads heads = ppo__categorical_heads(node);
-    const int  rows = node->in[0]->rows, *action = ((const ppo__categorical_args *)node->args)->action;
-    ppo_status status = ppo__check_tokens("categorical", &heads, action, rows);
-    if (status) return status;
-    node->kept = ppo__tape_take(node->tape, ppo__at(ppo__divide_up(rows, PPO__SOFTMAX_ROWS), heads.count),
-                                sizeof(ppo__softmax));
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const int                    rows = node->in[0]->rows, blocks = ppo__divide_up(rows, PPO__SOFTMAX_ROWS);
+    if (ppo__check_tokens("categorical", &args->heads, args->action, rows)) return PPO_ERROR_ARGUMENT;
+    node->kept = ppo__tape_take(node->tape, ppo__at(blocks, args->heads.count), sizeof(ppo__softmax));
     if (!node->kept) return PPO_ERROR_MEMORY;
     ppo__parallel_for(rows, PPO__SOFTMAX_ROWS, ppo__categorical_work(node), ppo__categorical_rows, node);
     return PPO_OK;
 }
 
 static void ppo__categorical_rows_backward(void *user, int range, int begin, int end) {
-    const ppo_node *node = (const ppo_node *)user;
-    const int      *action = ((const ppo__categorical_args *)node->args)->action;
-    ppo__heads      heads = ppo__categorical_heads(node);
+    const ppo_node              *node = (const ppo_node *)user;
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo__heads            *heads = &args->heads;
     for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS) {
+        const int           rows = ppo__min_int(end - i, PPO__SOFTMAX_ROWS);
         const ppo__softmax *softmax =
-            (const ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads.count);
-        size_t at = ppo__at(i, heads.cols);
-        for (int h = 0; h < heads.count; at += heads.sizes[h++]) {
-            ppo__head_backward(&heads, h, ppo__min_int(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + at,
-                               action + ppo__at(i, heads.count), softmax + h, node->out[0]->grad + i,
+            (const ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads->count);
+        size_t at = ppo__at(i, heads->cols);
+        for (int h = 0; h < heads->count; at += heads->sizes[h++])
+            ppo__head_backward(heads, h, rows, node->in[0]->data + at,
+                               args->action + ppo__at(i, heads->count), softmax + h, node->out[0]->grad + i,
                                node->out[1]->grad + i, 1, node->in[0]->grad + at);
-        }
     }
 }
 
@@ -6413,120 +6369,99 @@ static void ppo__two_results(ppo_node *node, ppo_tensor **first, ppo_tensor **se
     if (second) *second = node ? node->out[1] : NULL;
 }
 
-/* The heads of a tensor of logits; 0 and the tape fails if they do not fit. */
-static int ppo__tape_heads(ppo_tape *tape, const char *op, int given, const ppo_tensor *logits,
-                           const int *sizes, int heads, float temperature, ppo__heads *out) {
-    if (!ppo__operands(tape, op, logits, given ? logits : NULL)) return 0;
-    ppo_status status = ppo__check_heads(op, 1, sizes, heads, temperature, logits->rows, out);
-    if (!status && out->cols != logits->cols) {
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: rows of %d logits, but the sizes add up to %d", op,
-                          logits->cols, out->cols);
-    }
-    if (status) ppo__tape_fail(tape, status);
-    return status == PPO_OK;
+/* Applies `op` to logits; NULL, and the tape fails, if the heads do not fit. */
+static ppo_node *ppo__categorical_apply(ppo_tape *tape, const ppo_op *op, const char *name,
+                                        ppo_tensor *logits, const int *sizes, int heads, float temperature,
+                                        const int *action, const float *other) {
+    ppo__categorical_args args = {{NULL, 0, 0, 0}, action, other};
+    if (!ppo__operands(tape, name, logits, sizes && (action || other) ? logits : NULL)) return NULL;
+    ppo_status status = ppo__check_heads(name, 1, sizes, heads, temperature, logits->rows, &args.heads);
+    if (!status && args.heads.cols != logits->cols)
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: rows of %d logits, but the sizes add up to %d", name,
+                          logits->cols, args.heads.cols);
+    if (status) return (ppo_node *)ppo__tape_fail(tape, status);
+    return ppo_tape_apply(tape, op, &logits, 1, logits->rows, 1, &args, sizeof args);
 }
 
-/* sizes NULL: a single head. */
-static void ppo__tape_heads_logp(ppo_tape *tape, const char *name, int given, ppo_tensor *logits,
-                                 const int *sizes, int heads, const int *action, float temperature,
-                                 ppo_tensor **logp, ppo_tensor **entropy) {
-    static const ppo_op   op = {"categorical", 2, ppo__categorical_forward, ppo__categorical_backward};
-    ppo__categorical_args args;
-    ppo_node             *node = NULL;
-    memset(&args, 0, sizeof args);
-    args.action = action;
-    args.size = logits ? logits->cols : 0;
-    if (ppo__tape_heads(tape, name, given, logits, sizes ? sizes : &args.size, heads, temperature,
-                        &args.heads)) {
-        args.heads.sizes = sizes;
-        node = ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args);
-    }
-    ppo__two_results(node, logp, entropy);
-}
+static const ppo_op ppo__categorical = {"categorical", 2, ppo__categorical_forward,
+                                        ppo__categorical_backward};
 
 PPO_DEF void ppo_tape_categorical(ppo_tape *tape, ppo_tensor *logits, const int *action, float temperature,
                                   ppo_tensor **logp, ppo_tensor **entropy) {
-    ppo__tape_heads_logp(tape, "categorical", action != NULL, logits, NULL, 1, action, temperature, logp,
-                         entropy);
+    const int *vocab = logits ? &logits->cols : NULL;
+    ppo__two_results(ppo__categorical_apply(tape, &ppo__categorical, "categorical", logits, vocab, 1,
+                                            temperature, action, NULL),
+                     logp, entropy);
 }
 
 PPO_DEF void ppo_tape_multi_categorical(ppo_tape *tape, ppo_tensor *logits, const int *sizes, int heads,
                                         const int *action, ppo_tensor **logp, ppo_tensor **entropy) {
-    ppo__tape_heads_logp(tape, "multi_categorical", sizes && action, logits, sizes, heads, action, 1, logp,
-                         entropy);
+    ppo__two_results(ppo__categorical_apply(tape, &ppo__categorical, "multi_categorical", logits, sizes,
+                                            heads, 1, action, NULL),
+                     logp, entropy);
 }
 
-typedef struct ppo__categorical_kl_args {
-    ppo__heads   heads;
-    const float *old_logits;
-} ppo__categorical_kl_args;
-
 static ppo_status ppo__categorical_kl_forward(ppo_node *node) {
-    const ppo__categorical_kl_args *args = (const ppo__categorical_kl_args *)node->args;
-    return ppo__heads_kl("categorical_kl", &args->heads, args->old_logits, node->in[0]->data,
-                         node->in[0]->rows, node->out[0]->data, NULL, NULL);
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    return ppo__heads_kl("categorical_kl", &args->heads, args->logits, node->in[0]->data, node->in[0]->rows,
+                         node->out[0]->data, NULL, NULL);
 }
 
 static void ppo__categorical_kl_backward(ppo_node *node) {
-    const ppo__categorical_kl_args *args = (const ppo__categorical_kl_args *)node->args;
-    ppo__heads_kl("categorical_kl", &args->heads, args->old_logits, node->in[0]->data, node->in[0]->rows,
-                  NULL, node->out[0]->grad, node->in[0]->grad);
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    ppo__heads_kl("categorical_kl", &args->heads, args->logits, node->in[0]->data, node->in[0]->rows, NULL,
+                  node->out[0]->grad, node->in[0]->grad);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_multi_categorical_kl(ppo_tape *tape, const float *old_logits, const int *sizes,
                                                   int heads, ppo_tensor *logits) {
     static const ppo_op op = {"categorical_kl", 1, ppo__categorical_kl_forward, ppo__categorical_kl_backward};
-    ppo__categorical_kl_args args;
-    memset(&args, 0, sizeof args);
-    args.old_logits = old_logits;
-    if (!ppo__tape_heads(tape, op.name, old_logits && sizes, logits, sizes, heads, 1, &args.heads))
-        return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
+    return ppo_tape_result(
+        ppo__categorical_apply(tape, &op, op.name, logits, sizes, heads, 1, NULL, old_logits));
 }
+
+typedef struct ppo__gaussian_args {
+    const float *action, *old_mean, *old_log_std;
+} ppo__gaussian_args;
 
 /* From row to row of a log_std that is (1, dim) or (n, dim). */
 static int ppo__ld_std(const ppo_tensor *log_std) { return log_std->rows == 1 ? 0 : log_std->cols; }
 
 static ppo_status ppo__gaussian_forward(ppo_node *node) {
-    const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
-    const float      *action = *(const float *const *)node->args;
-    ppo__gaussian_rows(mean->data, log_std->data, ppo__ld_std(log_std), action, mean->rows, mean->cols,
+    const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
+    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
+    ppo__gaussian_rows(mean->data, log_std->data, ppo__ld_std(log_std), args->action, mean->rows, mean->cols,
                        node->out[0]->data, node->out[1]->data);
     return PPO_OK;
 }
 
 static void ppo__gaussian_backward(ppo_node *node) {
-    const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
-    const float      *action = *(const float *const *)node->args;
-    ppo__gaussian_rows_backward(mean->data, log_std->data, ppo__ld_std(log_std), action, node->out[0]->grad,
-                                node->out[1]->grad, mean->rows, mean->cols, mean->grad, log_std->grad);
+    const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
+    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
+    ppo__gaussian_rows_backward(mean->data, log_std->data, ppo__ld_std(log_std), args->action,
+                                node->out[0]->grad, node->out[1]->grad, mean->rows, mean->cols, mean->grad,
+                                log_std->grad);
 }
 
-static int ppo__gaussian_operands(ppo_tape *tape, const char *op, int given, ppo_tensor *mean,
-                                  ppo_tensor *log_std) {
-    if (!ppo__operands(tape, op, mean, given ? log_std : NULL)) return 0;
-    if ((log_std->rows == 1 || log_std->rows == mean->rows) && log_std->cols == mean->cols) return 1;
-    ppo__shape_error(tape, op, mean, log_std);
-    return 0;
+static ppo_node *ppo__gaussian_apply(ppo_tape *tape, const ppo_op *op, int given, ppo_tensor *mean,
+                                     ppo_tensor *log_std, const ppo__gaussian_args *args) {
+    ppo_tensor *in[2] = {mean, log_std};
+    if (!ppo__operands(tape, op->name, mean, given ? log_std : NULL)) return NULL;
+    if ((log_std->rows != 1 && log_std->rows != mean->rows) || log_std->cols != mean->cols)
+        ppo__shape_error(tape, op->name, mean, log_std); /* which apply sees */
+    return ppo_tape_apply(tape, op, in, 2, mean->rows, 1, args, sizeof *args);
 }
 
 PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
                                ppo_tensor **logp, ppo_tensor **entropy) {
-    static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_backward};
-    ppo_node           *node = NULL;
-    ppo_tensor         *in[2] = {mean, log_std};
-    if (ppo__gaussian_operands(tape, op.name, action != NULL, mean, log_std))
-        node = ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &action, sizeof action);
-    ppo__two_results(node, logp, entropy);
+    static const ppo_op      op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_backward};
+    const ppo__gaussian_args args = {action, NULL, NULL};
+    ppo__two_results(ppo__gaussian_apply(tape, &op, action != NULL, mean, log_std, &args), logp, entropy);
 }
 
-typedef struct ppo__gaussian_kl_args {
-    const float *old_mean, *old_log_std;
-} ppo__gaussian_kl_args;
-
 static ppo_status ppo__gaussian_kl_forward(ppo_node *node) {
-    const ppo__gaussian_kl_args *args = (const ppo__gaussian_kl_args *)node->args;
-    const ppo_tensor            *mean = node->in[0], *log_std = node->in[1];
+    const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
+    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
     return ppo__gaussian_kl_rows("gaussian_kl", args->old_mean, args->old_log_std, mean->cols, mean->data,
                                  log_std->data, ppo__ld_std(log_std), mean->rows, mean->cols,
                                  node->out[0]->data);
@@ -6535,8 +6470,8 @@ static ppo_status ppo__gaussian_kl_forward(ppo_node *node) {
 /* d KL(old || new) / d mean = (mean - old mean) / std^2;
    d KL(old || new) / d log_std = 1 - (old std^2 + (mean - old mean)^2) / std^2. */
 static void ppo__gaussian_kl_backward(ppo_node *node) {
-    const ppo__gaussian_kl_args *args = (const ppo__gaussian_kl_args *)node->args;
-    const ppo_tensor            *mean = node->in[0], *log_std = node->in[1];
+    const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
+    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
     for (int i = 0; i < mean->rows; ++i) {
         for (int j = 0; j < mean->cols; ++j) {
             size_t at = ppo__at(i, mean->cols) + j, at_std = ppo__at(i, ppo__ld_std(log_std)) + j;
@@ -6551,17 +6486,10 @@ static void ppo__gaussian_kl_backward(ppo_node *node) {
 
 PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, const float *old_log_std,
                                          ppo_tensor *mean, ppo_tensor *log_std) {
-    static const ppo_op   op = {"gaussian_kl", 1, ppo__gaussian_kl_forward, ppo__gaussian_kl_backward};
-    ppo__gaussian_kl_args args = {old_mean, old_log_std};
-    ppo_tensor           *in[2] = {mean, log_std};
-    if (!ppo__gaussian_operands(tape, op.name, old_mean && old_log_std, mean, log_std)) return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, mean->rows, 1, &args, sizeof args));
+    static const ppo_op      op = {"gaussian_kl", 1, ppo__gaussian_kl_forward, ppo__gaussian_kl_backward};
+    const ppo__gaussian_args args = {NULL, old_mean, old_log_std};
+    return ppo_tape_result(ppo__gaussian_apply(tape, &op, old_mean && old_log_std, mean, log_std, &args));
 }
-
-typedef struct ppo__kl_to_args {
-    const float *ref_logits;
-    float        inv_temperature;
-} ppo__kl_to_args;
 
 /* log p - log q at j, from one row of logits of each */
 static float ppo__log_ratio(const ppo__softmax *p, const float *z, const ppo__softmax *q, const float *z_ref,
@@ -6570,31 +6498,28 @@ static float ppo__log_ratio(const ppo__softmax *p, const float *z, const ppo__so
            (z_ref[j] * inv_temperature - q->max[0] - q->log_sum[0]);
 }
 
-/* KL(new || ref) = sum of p (log p - log q);  d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature,
-   which is kept. */
+/* KL(new || ref) = sum p (log p - log q). kept: d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature */
 static ppo_status ppo__kl_to_forward(ppo_node *node) {
-    const ppo__kl_to_args *args = (const ppo__kl_to_args *)node->args;
-    const ppo_tensor      *logits = node->in[0];
-    const float            inv = args->inv_temperature;
-    const int              vocab = logits->cols;
-    float                 *derivative = ppo_tape_alloc(node->tape, ppo__size(logits));
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo_tensor            *logits = node->in[0];
+    const float                  inv = args->heads.inv_temperature;
+    const int                    vocab = logits->cols;
+    float                       *derivative = ppo_tape_alloc(node->tape, ppo__size(logits));
     if (!derivative) return PPO_ERROR_MEMORY;
     node->kept = derivative;
     for (int i = 0; i < logits->rows; ++i, derivative += vocab) {
-        const float *z = logits->data + ppo__at(i, vocab), *z_ref = args->ref_logits + ppo__at(i, vocab);
+        const float *z = logits->data + ppo__at(i, vocab), *z_ref = args->logits + ppo__at(i, vocab);
         ppo__softmax p, q;
         double       kl = 0;
         ppo__softmax_rows(1, vocab, z, vocab, inv, &p);
         ppo__softmax_rows(1, vocab, z_ref, vocab, inv, &q);
         memcpy(derivative, z, vocab * sizeof(float));
         ppo__k()->softmax(inv, derivative, vocab);
-        for (int j = 0; j < vocab; ++j) { /* 0 log 0 = 0; NaN stays NaN */
+        for (int j = 0; j < vocab; ++j) /* 0 log 0 = 0; NaN stays NaN */
             if (derivative[j] != 0) kl += (double)derivative[j] * ppo__log_ratio(&p, z, &q, z_ref, j, inv);
-        }
-        for (int j = 0; j < vocab; ++j) {
+        for (int j = 0; j < vocab; ++j)
             if (derivative[j] != 0)
                 derivative[j] *= inv * (ppo__log_ratio(&p, z, &q, z_ref, j, inv) - (float)kl);
-        }
         node->out[0]->data[i] = kl < 0 ? 0 : (float)kl;
     }
     return PPO_OK;
@@ -6603,21 +6528,17 @@ static ppo_status ppo__kl_to_forward(ppo_node *node) {
 static void ppo__kl_to_backward(ppo_node *node) {
     const ppo_tensor *logits = node->in[0];
     const float      *derivative = (const float *)node->kept;
-    for (int i = 0; i < logits->rows; ++i) {
+    for (int i = 0; i < logits->rows; ++i)
         for (int j = 0; j < logits->cols; ++j)
             logits->grad[ppo__at(i, logits->cols) + j] += node->out[0]->grad[i] * *derivative++;
-    }
 }
 
 PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
                                                float temperature) {
     static const ppo_op op = {"categorical_kl_to", 1, ppo__kl_to_forward, ppo__kl_to_backward};
-    ppo__kl_to_args     args = {ref_logits, 1 / temperature};
-    ppo__heads          one;
-    const int           vocab = logits ? logits->cols : 0;
-    if (!ppo__tape_heads(tape, op.name, ref_logits != NULL, logits, &vocab, 1, temperature, &one))
-        return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, &logits, 1, logits->rows, 1, &args, sizeof args));
+    const int          *vocab = logits ? &logits->cols : NULL;
+    return ppo_tape_result(
+        ppo__categorical_apply(tape, &op, op.name, logits, vocab, 1, temperature, NULL, ref_logits));
 }
 
 static ppo_status ppo__mask_forward(ppo_node *node) {
@@ -6629,9 +6550,8 @@ static ppo_status ppo__mask_forward(ppo_node *node) {
 
 static void ppo__mask_backward(ppo_node *node) {
     const unsigned char *mask = *(const unsigned char *const *)node->args;
-    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i)
         if (mask[i]) node->in[0]->grad[i] += node->out[0]->grad[i];
-    }
 }
 
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask) {
@@ -6646,7 +6566,6 @@ PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsi
    own TD error, delta, plus the discounted advantage of the next step. The end of an episode cuts the sum.
    -------------------------------------------------------------------------------------------------------- */
 
-/* delta = reward + gamma (1 - terminated) next_value - value */
 PPO__BOTH static float ppo__gae_delta(float reward, float value, float next_value, int terminated,
                                       float gamma) {
     return reward - value + (terminated ? 0 : gamma * next_value);
@@ -6658,11 +6577,9 @@ static ppo_status ppo__check_gae(const char *function, int given, int steps, int
     if (steps <= 0 || envs <= 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d steps of %d environments: both must be above 0", function,
                         steps, envs);
-    if (!(gamma >= 0 && gamma <= 1))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: gamma is %g, outside 0 to 1", function, (double)gamma);
-    if (!(lambda >= 0 && lambda <= 1))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: lambda is %g, outside 0 to 1", function, (double)lambda);
-    return PPO_OK;
+    if (gamma >= 0 && gamma <= 1 && lambda >= 0 && lambda <= 1) return PPO_OK;
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: gamma is %g, lambda is %g: both must be 0 to 1", function,
+                    (double)gamma, (double)lambda);
 }
 
 /* A_t = delta_t + gamma lambda (1 - done_t) A_{t+1}  (Schulman 2016, eq. 16) */
@@ -6673,16 +6590,15 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
     if (ppo__check_gae("ppo_gae", given, steps, envs, gamma, lambda)) return PPO_ERROR_ARGUMENT;
     for (int t = steps - 1; t >= 0; --t) {
         for (int e = 0; e < envs; ++e) {
-            size_t at = ppo__at(t, envs) + e, next = at + envs;
+            size_t at = ppo__at(t, envs) + e;
             int    ends = terminated && terminated[at], done = ends || (truncated && truncated[at]);
             float  delta = ppo__gae_delta(reward[at], value[at], next_value[at], ends, gamma);
-            float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[next];
+            float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[at + envs];
             float  a = delta + rest, v = value[at]; /* read before advantage is written: it may be value */
-            if (!ppo__finite(a)) {
+            if (!ppo__finite(a))
                 return ppo_fail(PPO_ERROR_NUMERIC,
                                 "ppo_gae: reward %g, value %g, next value %g at step %d of environment %d",
                                 (double)reward[at], (double)value[at], (double)next_value[at], t, e);
-            }
             advantage[at] = a;
             if (value_target) value_target[at] = a + v;
         }
@@ -6690,28 +6606,34 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
     return PPO_OK;
 }
 
+/* The number of unmasked samples; 0 if the call must fail, with the error set. */
+static int ppo__unmasked(const char *function, int given, const unsigned char *mask, int n) {
+    int count = 0;
+    if (!ppo__given(function, given)) return 0;
+    for (int i = 0; i < n; ++i) count += !mask || mask[i];
+    if (!count)
+        ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: n is %d, must be above 0",
+                 function, n);
+    return count;
+}
+
 PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int shift_mean) {
     double sum = 0, squares = 0;
-    int    count = 0;
-    if (!ppo__given("ppo_whiten", x != NULL)) return PPO_ERROR_ARGUMENT;
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: n is %d, must be above 0", n);
+    int    count = ppo__unmasked("ppo_whiten", x != NULL, mask, n);
+    if (!count) return PPO_ERROR_ARGUMENT;
     for (int i = 0; i < n; ++i) {
         if (mask && !mask[i]) continue;
         if (!ppo__finite(x[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_whiten: number %d is %g", i, (double)x[i]);
         sum += x[i];
-        ++count;
     }
-    if (!count) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_whiten: all %d numbers are masked", n);
     if (count < 2) return PPO_OK;
     double mean = sum / count;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i)
         if (!mask || mask[i]) squares += (x[i] - mean) * (x[i] - mean);
-    }
     double scale = 1 / (sqrt(squares / (count - 1)) + 1e-8), shift = shift_mean ? 0 : mean;
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; i < n; ++i)
         if (!mask || mask[i]) x[i] = (float)((x[i] - mean) * scale + shift);
-    }
     return PPO_OK;
 }
 
@@ -6735,17 +6657,6 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
    models and DPO in ppo__preference_term(). The functions on arrays check and add up. The operations of the
    tape call them and keep the gradient, which backward scales. ppo_cuda.cuh uses the same terms.
    -------------------------------------------------------------------------------------------------------- */
-
-/* The number of unmasked samples; 0 if the call must fail, with the error set. */
-static int ppo__unmasked(const char *function, int given, const unsigned char *mask, int n) {
-    int count = 0;
-    if (!ppo__given(function, given)) return 0;
-    for (int i = 0; i < n; ++i) count += !mask || mask[i];
-    if (!count)
-        ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: n is %d, must be above 0",
-                 function, n);
-    return count;
-}
 
 /* k3 = r - 1 - log r = e^l - 1 - l for a log-ratio l. Near 0 its series, where the difference would lose its
    digits: within 2e-7 of itself for |l| < 1/4, within 6e-7 beyond. */
@@ -6771,14 +6682,9 @@ PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float rat
     if (o->objective == PPO_UNCLIPPED) return -gain;
     float clipped = ppo__clamp(ratio, 1 - o->clip_low, 1 + o->clip_high);
     /* In range both gains are equal, which a comparison with excess precision (x87) may not see. */
-    if (clipped != ratio && clipped * advantage < gain) {
-        gain = clipped * advantage;
-        *dlogp = 0;
-    }
-    if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage) {
-        gain = o->dual_clip * advantage;
-        *dlogp = 0;
-    }
+    if (clipped != ratio && clipped * advantage < gain) gain = clipped * advantage, *dlogp = 0;
+    if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage)
+        gain = o->dual_clip * advantage, *dlogp = 0;
     return -gain;
 }
 
@@ -6788,13 +6694,12 @@ PPO_DEF ppo_policy_objective ppo_policy_objective_default(void) {
 }
 
 static ppo_status ppo__check_objective(const char *function, const ppo_policy_objective *o) {
-    if (o->objective == PPO_KL_PENALTY) {
+    if (o->objective == PPO_KL_PENALTY)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
                         "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
                         "ppo_categorical_kl()",
                         function);
-    }
     if (o->objective != PPO_CLIP && o->objective != PPO_UNCLIPPED && o->objective != PPO_K3_PENALTY)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no objective %d", function, o->objective);
     if (o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0) return PPO_OK;
@@ -6815,11 +6720,10 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
         if (mask && !mask[i]) continue;
         float log_ratio = logp[i] - old_logp[i], ratio = expf(log_ratio), dlogp;
         float term = ppo__policy_term(objective, ratio, log_ratio, advantage[i], &dlogp);
-        if (!ppo__finite(term)) {
+        if (!ppo__finite(term))
             return ppo_fail(PPO_ERROR_NUMERIC,
                             "ppo_policy_loss: sample %d gives %g (logp %g, old logp %g, advantage %g)", i,
                             (double)term, (double)logp[i], (double)old_logp[i], (double)advantage[i]);
-        }
         loss += term;
         k1 -= log_ratio;
         k3 += ppo__k3(log_ratio);
@@ -6847,18 +6751,14 @@ PPO__BOTH static float ppo__huber(float error, float delta, float *derivative) {
     return fabsf(error) <= delta ? 0.5f * error * error : delta * (fabsf(error) - 0.5f * delta);
 }
 
-/* The term of one sample: max(huber(V - R), huber(clip(V, V_old - range, V_old + range) - R)), and its
-   derivative along the value V. */
+/* max(huber(V - R), huber(clip(V, V_old - range, V_old + range) - R)), and its derivative along V. */
 PPO__BOTH static float ppo__value_term(float value, float old_value, float target, float clip_range,
                                        float delta, float *dvalue) {
     float term = ppo__huber(value - target, delta, dvalue), unused;
     if (!(clip_range > 0)) return term;
     float clipped = ppo__clamp(value, old_value - clip_range, old_value + clip_range);
     float other = ppo__huber(clipped - target, delta, &unused);
-    if (clipped != value && other > term) { /* in range both are equal, as in ppo__policy_term() */
-        term = other;
-        *dvalue = 0; /* the clipped value is constant */
-    }
+    if (clipped != value && other > term) term = other, *dvalue = 0; /* the clipped value is constant */
     return ppo__finite(old_value) ? term : old_value;
 }
 
@@ -6880,10 +6780,9 @@ static ppo_status ppo__value_loss(const char *function, const float *value, cons
         if (mask && !mask[i]) continue;
         float dvalue, old = clip_range > 0 ? old_value[i] : 0;
         float term = ppo__value_term(value[i], old, target[i], clip_range, delta, &dvalue);
-        if (!ppo__finite(term)) {
+        if (!ppo__finite(term))
             return ppo_fail(PPO_ERROR_NUMERIC, "%s: sample %d gives %g (value %g, target %g)", function, i,
                             (double)term, (double)value[i], (double)target[i]);
-        }
         sum += (double)term;
         if (grad_value) grad_value[i] = dvalue / (float)count;
     }
@@ -6949,10 +6848,9 @@ static ppo_status ppo__pair_loss(const char *function, int given, const float *c
     if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: n is %d, must be above 0", function, n);
     if (!(beta > 0))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: beta is %g, must be above 0", function, (double)beta);
-    if (!(smoothing >= 0 && smoothing < 0.5f)) {
+    if (!(smoothing >= 0 && smoothing < 0.5f))
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: label_smoothing is %g, outside 0 to 0.5", function,
                         (double)smoothing);
-    }
     for (int i = 0; i < n; ++i) {
         float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0);
         float r = rejected[i] - (ref_rejected ? ref_rejected[i] : 0);
@@ -6982,8 +6880,7 @@ PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rej
                           NULL, NULL, n, 1, 0, loss, grad_chosen, grad_rejected);
 }
 
-/* -- operations of the tape. kept: the loss's gradient along each input, one after the other; NULL if none is
-      wanted -- */
+/* -- operations of the tape. kept: the gradients of the loss, input after input; NULL if none is wanted -- */
 
 static ppo_status ppo__loss_keep(ppo_node *node) {
     size_t size = 0;
@@ -6994,10 +6891,9 @@ static ppo_status ppo__loss_keep(ppo_node *node) {
 
 static void ppo__loss_backward(ppo_node *node) {
     const float *derivative = (const float *)node->kept;
-    for (int k = 0; k < PPO_MAX_INPUTS && node->in[k]; derivative += ppo__size(node->in[k++])) {
+    for (int k = 0; k < PPO_MAX_INPUTS && node->in[k]; derivative += ppo__size(node->in[k++]))
         for (size_t i = 0; i < ppo__size(node->in[k]) && node->in[k]->grad; ++i)
             node->in[k]->grad[i] += node->out[0]->grad[0] * derivative[i];
-    }
 }
 
 typedef struct ppo__policy_args {
@@ -7012,10 +6908,9 @@ static ppo_status ppo__policy_loss_forward(ppo_node *node) {
     const ppo_tensor       *logp = node->in[0];
     ppo_policy_stats        stats;
     ppo_status              status = ppo__loss_keep(node);
-    if (!status) {
+    if (!status)
         status = ppo_policy_loss(logp->data, args->old_logp, args->advantage, args->mask,
                                  (int)ppo__size(logp), &args->objective, &stats, (float *)node->kept);
-    }
     if (status) return status;
     node->out[0]->data[0] = stats.loss;
     if (args->stats) *args->stats = stats;
@@ -7040,8 +6935,7 @@ typedef struct ppo__value_args {
 static ppo_status ppo__value_loss_forward(ppo_node *node) {
     const ppo__value_args *args = (const ppo__value_args *)node->args;
     const ppo_tensor      *value = node->in[0];
-    ppo_status             status = ppo__loss_keep(node);
-    if (status) return status;
+    if (ppo__loss_keep(node)) return PPO_ERROR_MEMORY;
     return ppo__value_loss("value_loss", value->data, args->old_value, args->target, args->mask,
                            (int)ppo__size(value), args->clip_range, args->delta, node->out[0]->data,
                            (float *)node->kept);
@@ -7063,27 +6957,27 @@ PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const
 
 /* in[0] is (n, 1) of the chosen, in[1] of the rejected. */
 typedef struct ppo__pair_args {
+    const char  *name;
     const float *ref_chosen_logp, *ref_rejected_logp; /* NULL: the pairwise loss */
     float        beta, label_smoothing;
 } ppo__pair_args;
 
 static ppo_status ppo__pair_loss_forward(ppo_node *node) {
     const ppo__pair_args *args = (const ppo__pair_args *)node->args;
-    ppo_status            status = ppo__loss_keep(node);
-    if (status) return status;
+    if (ppo__loss_keep(node)) return PPO_ERROR_MEMORY;
     float *grad = (float *)node->kept;
     int    n = node->in[0]->rows;
-    return ppo__pair_loss(args->ref_chosen_logp ? "dpo_loss" : "pairwise_loss", 1, node->in[0]->data,
-                          node->in[1]->data, args->ref_chosen_logp, args->ref_rejected_logp, n, args->beta,
-                          args->label_smoothing, node->out[0]->data, grad, grad ? grad + n : NULL);
+    return ppo__pair_loss(args->name, 1, node->in[0]->data, node->in[1]->data, args->ref_chosen_logp,
+                          args->ref_rejected_logp, n, args->beta, args->label_smoothing, node->out[0]->data,
+                          grad, grad ? grad + n : NULL);
 }
 
-static ppo_tensor *ppo__tape_pair_loss(ppo_tape *tape, const char *name, int given, ppo_tensor *chosen,
-                                       ppo_tensor *rejected, const ppo__pair_args *args) {
+static ppo_tensor *ppo__tape_pair_loss(ppo_tape *tape, int given, ppo_tensor *chosen, ppo_tensor *rejected,
+                                       const ppo__pair_args *args) {
     static const ppo_op op = {"pair_loss", 1, ppo__pair_loss_forward, ppo__loss_backward};
-    if (!ppo__operands(tape, name, chosen, given ? rejected : NULL)) return NULL;
+    if (!ppo__operands(tape, args->name, chosen, given ? rejected : NULL)) return NULL;
     if (chosen->cols != 1 || rejected->cols != 1 || chosen->rows != rejected->rows)
-        return ppo__shape_error(tape, name, chosen, rejected);
+        return ppo__shape_error(tape, args->name, chosen, rejected);
     ppo_tensor *in[2] = {chosen, rejected};
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, 1, 1, args, sizeof *args));
 }
@@ -7091,15 +6985,14 @@ static ppo_tensor *ppo__tape_pair_loss(ppo_tape *tape, const char *name, int giv
 PPO_DEF ppo_tensor *ppo_tape_dpo_loss(ppo_tape *tape, ppo_tensor *chosen_logp, ppo_tensor *rejected_logp,
                                       const float *ref_chosen_logp, const float *ref_rejected_logp,
                                       float beta, float label_smoothing) {
-    ppo__pair_args args = {ref_chosen_logp, ref_rejected_logp, beta, label_smoothing};
-    return ppo__tape_pair_loss(tape, "dpo_loss", ref_chosen_logp && ref_rejected_logp, chosen_logp,
-                               rejected_logp, &args);
+    ppo__pair_args args = {"dpo_loss", ref_chosen_logp, ref_rejected_logp, beta, label_smoothing};
+    return ppo__tape_pair_loss(tape, ref_chosen_logp && ref_rejected_logp, chosen_logp, rejected_logp, &args);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_score,
                                            ppo_tensor *rejected_score) {
-    ppo__pair_args args = {NULL, NULL, 1, 0};
-    return ppo__tape_pair_loss(tape, "pairwise_loss", 1, chosen_score, rejected_score, &args);
+    ppo__pair_args args = {"pairwise_loss", NULL, NULL, 1, 0};
+    return ppo__tape_pair_loss(tape, 1, chosen_score, rejected_score, &args);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7113,7 +7006,6 @@ PPO_DEF ppo_adam ppo_adam_default(void) {
     return adam;
 }
 
-/* lr / (1 - beta1^step), 1 / sqrt(1 - beta2^step), lr weight_decay */
 typedef struct ppo__adam_factors {
     float step_size, inv_sqrt_bias2, decay;
 } ppo__adam_factors;
@@ -7150,6 +7042,7 @@ PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
 
 /* Zeroes the first `blocks` of gradients, m and v. */
 static void ppo__params_zero(ppo_params *params, int blocks) {
+    if (!params || !params->count) return;
     ppo__mirror *mirror = ppo__mirror_of(params);
     for (int k = 1; k <= blocks; ++k) {
         size_t at = (size_t)k * params->capacity, size = params->count * sizeof(float);
@@ -7159,14 +7052,11 @@ static void ppo__params_zero(ppo_params *params, int blocks) {
     if (mirror) mirror->changed = 1;
 }
 
-PPO_DEF void ppo_params_zero_grad(ppo_params *params) {
-    if (params && params->count) ppo__params_zero(params, 1);
-}
+PPO_DEF void ppo_params_zero_grad(ppo_params *params) { ppo__params_zero(params, 1); }
 
 PPO_DEF void ppo_params_restart(ppo_params *params) {
-    if (!params || !params->count) return;
     ppo__params_zero(params, 3);
-    params->step = 0;
+    if (params) params->step = 0;
 }
 
 typedef struct ppo__adam_job {
@@ -7184,8 +7074,7 @@ static void ppo__adam_range(void *user, int range, int begin, int end) {
                   params->step);
 }
 
-/* The tensors from i on that share a learning rate: their settings, and their first and last number. Returns
-   the tensor after them. */
+/* The tensors from i on that share a learning rate: their settings and numbers. Returns the next tensor. */
 static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *adam, ppo_adam *scaled,
                              size_t *begin, size_t *end) {
     const float lr_scale = params->lr_scale[i];
@@ -7199,7 +7088,7 @@ static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *ad
 }
 
 /* Multiplies the gradients by scale first. On a device the step is queued: settle() sets *grad_norm, reports
-   failures, and takes back the count of steps that were not done. */
+   failures, and subtracts the steps that were not done. */
 static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, float scale, float max_grad_norm,
                                    float *grad_norm) {
     ppo__mirror *mirror = ppo__mirror_of(params);
@@ -7212,10 +7101,9 @@ static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, flo
     if (scale != 1) ppo__k()->scale(scale, params->grad, params->count);
     float norm = ppo_clip_grad_norm(params->grad, params->count, max_grad_norm);
     if (grad_norm) *grad_norm = norm;
-    if (!ppo__finite(norm)) {
+    if (!ppo__finite(norm))
         return ppo_fail(PPO_ERROR_NUMERIC, "the gradient's norm is %g at optimizer step %lld", (double)norm,
                         (long long)params->step + 1);
-    }
     ++params->step;
     for (int i = 0; i < params->tensor_count;) {
         ppo_adam      scaled;
@@ -7306,10 +7194,9 @@ PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int row
 
 PPO_DEF void ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *other) {
     if (!(other->count > 0)) return;
-    for (int j = 0; j < norm->size; ++j) {
+    for (int j = 0; j < norm->size; ++j)
         ppo__merge_moments(&norm->mean[j], &norm->var[j], norm->count, other->mean[j], other->var[j],
                            other->count);
-    }
     norm->count += other->count;
 }
 
@@ -9850,10 +9737,10 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    A policy's file holds arrays (the parameters, the running statistics) and texts (all settings by name, the
    environment's name, the sizes). A checkpoint is such a file with what training keeps from one iteration to
    the next: counters, Adam's moments, random streams, and the environments in the middle of their episodes.
-   ppo__carry_agent() and ppo__carry_trainer() list these as items (section 6): name, type, shape, address,
-   range. Saving walks a list one way, loading the other. To resume is to create an agent and a trainer with
-   the saved settings, and to load both lists into them. Everything else in a trainer is written anew in each
-   iteration, so a resumed run computes the same bits.
+   ppo__carry_agent() and ppo__carry_trainer() list these as items (section 6); saving walks a list one way,
+   loading the other. To resume is to create an agent and a trainer with the saved settings, and to load both
+   lists into them. Everything else in a trainer is written anew in each iteration, so a resumed run computes
+   the same bits.
 
    Where to add: state of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of
    a policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
@@ -9862,28 +9749,20 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    state to `kinds` in tests/test_checkpoints.c.
    -------------------------------------------------------------------------------------------------------- */
 
-/* The number of processors; INT_MAX if that is unknown. */
-static int ppo__processors(void) {
+/* Settings that the file lacks, because it is older, and custom schedules keep their defaults. Threads, which
+   do not change results, are at most the number of processors. */
+static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
+    long processors = INT_MAX; /* unknown */
 #if defined(_WIN32)
     SYSTEM_INFO system;
     GetSystemInfo(&system);
-    return (int)system.dwNumberOfProcessors;
+    processors = (long)system.dwNumberOfProcessors;
 #elif defined(_SC_NPROCESSORS_ONLN)
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 && n < INT_MAX ? (int)n : INT_MAX;
-#else
-    return INT_MAX;
+    processors = sysconf(_SC_NPROCESSORS_ONLN);
 #endif
-}
-
-/* Settings that the file lacks keep their defaults: it may be older than they are. A custom schedule is not in
-   the file: the caller has to set it again. Results do not depend on the number of threads, so a file cannot
-   start more of them than there are processors. */
-static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
-    const int most = ppo__processors();
     *config = ppo_config_default();
     ppo_status status = ppo__get_settings(file, ppo_config_settings(), config);
-    if (config->threads > most) config->threads = most;
+    if (processors > 0 && config->threads > processors) config->threads = (int)processors;
     return status;
 }
 
@@ -9893,7 +9772,7 @@ static ppo_status ppo__carry_items(ppo_file *file, int way, const ppo__item *ite
     return status;
 }
 
-/* What a policy has to remember besides its settings. */
+/* What a policy's file holds besides the settings. */
 static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
     const ppo_params *params = agent->model.params;
     ppo_normalizer   *obs = &agent->obs_norm, *ret = &agent->return_norm;
@@ -9912,22 +9791,22 @@ static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
 
 /* Saving only reads the agent: the cast is for the list that loading shares. */
 static ppo_status ppo__put_agent(ppo_file *file, const void *object) {
-    const ppo_agent *agent = (const ppo_agent *)object;
-    char             number[32], space[PPO__SPACE_SIZE];
-    ppo_status       status = ppo__put_settings(file, ppo_config_settings(), &agent->config);
+    ppo_agent *agent = (ppo_agent *)object;
+    char       number[32], space[PPO__SPACE_SIZE];
+    ppo_status status = ppo__put_settings(file, ppo_config_settings(), &agent->config);
     snprintf(number, sizeof number, "%d", agent->model.obs_size);
     ppo__space_text(&agent->model.action_space, space);
     if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
     if (!status) status = ppo_file_set_text(file, "observation_size", number);
     if (!status) status = ppo_file_set_text(file, "action_space", space);
-    return status ? status : ppo__carry_agent(file, PPO__SAVE, (ppo_agent *)agent);
+    return status ? status : ppo__carry_agent(file, PPO__SAVE, agent);
 }
 
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
     return ppo__save("ppo_agent_save", path, ppo__put_agent, agent);
 }
 
-/* What the file says of the environment: sizes and name only. */
+/* The environment's sizes and name, from the file. */
 static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     const char *size = ppo_file_text(file, "observation_size"), *space = ppo_file_text(file, "action_space");
     const char *rest = "";
@@ -9944,9 +9823,9 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     return PPO_OK;
 }
 
-/* The weights of the network that the settings describe must be in the file: no larger one is ever made. */
+/* The file must have as many numbers as the network that its settings describe, before that is made. */
 static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
-    double have = 0, need = 0, inputs = env->obs_size, outputs = ppo__space_outputs(&env->action_space);
+    double have = 0, need = 0, inputs = env->obs_size;
     for (int i = 0; i < ppo_file_count(file); ++i)
         have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
     for (int pass = 0; pass < 2; ++pass) { /* the trunk, then the actor; the core is between them */
@@ -9959,36 +9838,14 @@ static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, c
             inputs = config->recurrent;
         }
     }
-    need += inputs * outputs;
+    need += inputs * ppo__space_outputs(&env->action_space);
     if (need <= have) return PPO_OK;
     return ppo__file_fail(file->path, "corrupt file: its settings need %.0f weights, but it has %.0f numbers",
                           need, have);
 }
 
-static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
-    ppo_env    own;
-    ppo_config config;
-    ppo_status status = ppo__get_env(file, &own);
-    if (!status) status = ppo__get_config(file, &config);
-    if (!status) status = ppo__check_weights(file, &own, &config);
-    if (status) return status;
-    ppo_agent *made = NULL;
-    const int  init = config.init;
-    config.init = PPO_ZEROS; /* the weights are in the file */
-    status = ppo__agent_make(&own, &config, &made);
-    if (!status) made->config.init = init;
-    if (!status && env) status = ppo__check_agent(made, env);
-    if (status == PPO_ERROR_ARGUMENT) status = ppo__file_blame(file);
-    if (!status && ppo_file_find(file, "return_norm.mean"))
-        status = ppo_normalizer_init(&made->return_norm, 1);
-    if (!status) status = ppo__carry_agent(file, PPO__LOAD, made);
-    if (status) ppo_agent_free(made);
-    else *agent = made;
-    return status;
-}
-
 /* A hash of all names, texts and numbers of a file but the text that it is kept in. */
-static void ppo__file_checksum(const ppo_file *file, char text[32]) {
+static const char *ppo__file_checksum(const ppo_file *file, char text[32]) {
     uint64_t hash = PPO__FNV1A;
     for (int i = 0; i < ppo_file_text_count(file); ++i) {
         const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
@@ -9999,17 +9856,30 @@ static void ppo__file_checksum(const ppo_file *file, char text[32]) {
         const ppo_array *array = ppo_file_at(file, i);
         hash = ppo__hash_array(ppo__fnv1a(hash, array->name, strlen(array->name) + 1), array);
     }
-    snprintf(text, 32, "%08lx%08lx", (unsigned long)(hash >> 32), (unsigned long)(hash & 0xffffffffu));
+    snprintf(text, 32, "%016llx", (unsigned long long)hash);
+    return text;
 }
 
-/* A file with a checksum must match it. */
-static ppo_status ppo__check_checksum(const ppo_file *file) {
+static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
     const char *checksum = ppo_file_text(file, "checksum");
     char        actual[32];
-    if (!checksum) return PPO_OK;
-    ppo__file_checksum(file, actual);
-    if (strcmp(checksum, actual) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "corrupt file: its checksum is %s, not %.20s", actual, checksum);
+    ppo_env     own;
+    ppo_config  config;
+    if (checksum && strcmp(checksum, ppo__file_checksum(file, actual)) != 0)
+        return ppo__file_fail(file->path, "corrupt file: its checksum is %s, not %.20s", actual, checksum);
+    ppo_status status = ppo__get_env(file, &own);
+    if (!status) status = ppo__get_config(file, &config);
+    if (!status) status = ppo__check_weights(file, &own, &config);
+    if (status) return status;
+    const int init = config.init;
+    config.init = PPO_ZEROS; /* the weights are in the file */
+    status = ppo__agent_make(&own, &config, agent);
+    if (!status) (*agent)->config.init = init;
+    if (!status && env) status = ppo__check_agent(*agent, env);
+    if (status == PPO_ERROR_ARGUMENT) status = ppo__file_blame(file);
+    if (!status && ppo_file_find(file, "return_norm.mean"))
+        status = ppo_normalizer_init(&(*agent)->return_norm, 1);
+    return status ? status : ppo__carry_agent(file, PPO__LOAD, *agent);
 }
 
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent) {
@@ -10018,8 +9888,11 @@ PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agen
     if (!ppo__given("ppo_agent_load", path && agent)) return PPO_ERROR_ARGUMENT;
     ppo_status status = env ? ppo_env_check(env) : PPO_OK;
     if (!status) status = ppo_file_read(path, &file);
-    if (!status) status = ppo__check_checksum(file);
     if (!status) status = ppo__get_agent(file, env, agent);
+    if (status) {
+        ppo_agent_free(*agent);
+        *agent = NULL;
+    }
     ppo_file_free(file);
     return status;
 }
@@ -10040,14 +9913,14 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 
 /* -- checkpoints -- */
 
-/* A trainer, and what its file holds in another form; it must last until the file is written. */
+/* A trainer, and what its file holds in another form. It must exist until the file is written. */
 typedef struct ppo__checkpoint {
     ppo_trainer *trainer;
     int64_t      counters[5];
     double       seconds;
 } ppo__checkpoint;
 
-/* What training has to remember besides the policy and its settings. Saving changes nothing in the trainer. */
+/* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
 static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
     enum { EPISODES = PPO__LAST_EPISODES, RNG = sizeof(ppo_rng) / sizeof(uint32_t) };
     ppo_trainer    *trainer = kept->trainer;
@@ -10059,6 +9932,8 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     const double    most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
     char           *bytes = envs->env.open ? NULL : envs->state;
     ppo_rng *const  streams[] = {envs->rng, collector->action_rng, envs->episode_rng, &trainer->shuffle_rng};
+    int64_t *const counters[5] = {&trainer->iteration, &trainer->steps, &trainer->episodes, &trainer->updates,
+                                  &params->step};
     const ppo__item items[] = {
         {"trainer.counters", PPO_I64, 2, {1, 5}, kept->counters, 0, most},
         {"trainer.seconds", PPO_F64, 2, {1, 1}, &kept->seconds, 0, 1e15},
@@ -10081,58 +9956,48 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"environments.state", PPO_U8, 2, {n, (int64_t)envs->stride}, bytes, PPO__ANY},
     };
     const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
-    ppo_status      status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
+    for (int k = 0; k < 5; ++k) kept->counters[k] = *counters[k];
+    ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
     if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m, 2);
     if (!status) status = ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
     if (!status) status = ppo__check_item(file, way, &second);
     if (status || way == PPO__SAVE) return status;
-    for (int k = 0; k < 4; ++k) {
+    for (int k = 0; k < 4; ++k)
         for (int64_t e = 0; e < (k < 3 ? n : 1) && streams[k]; ++e)
             if (streams[k][e].used > 4)
                 return ppo__file_fail(file->path, "corrupt file: invalid state of a random stream");
-    }
-    trainer->iteration = kept->counters[0];
-    trainer->steps = kept->counters[1];
-    trainer->episodes = kept->counters[2];
-    trainer->updates = kept->counters[3];
-    params->step = kept->counters[4];
+    for (int k = 0; k < 5; ++k) *counters[k] = kept->counters[k];
     trainer->started = ppo_clock() - kept->seconds;
     return PPO_OK;
 }
 
 /* The size of an environment's state, whose bytes have the machine's order. */
-static void ppo__state_size_text(const ppo_env *env, char text[32]) {
+static const char *ppo__state_size_text(const ppo_env *env, char text[32]) {
     snprintf(text, 32, "%.0f%s", (double)env->state_size, ppo__is_big_endian() ? " big-endian" : "");
+    return text;
 }
 
 static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
     ppo__checkpoint   *kept = (ppo__checkpoint *)object;
     const ppo_trainer *trainer = kept->trainer;
     const ppo__envs   *envs = &trainer->collector.envs;
-    char               size[32], checksum[32];
-    if (envs->env.open && !envs->played) {
+    char               text[32];
+    if (envs->env.open && !envs->played)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "ppo_trainer_save: env.max_steps is %d: to save environments with open(), num_envs "
                         "episodes must have at most %d numbers",
                         envs->env.max_steps, (int)PPO__MOST_PLAYED);
-    }
-    ppo__state_size_text(&envs->env, size);
     ppo_status status = ppo__put_agent(file, trainer->agent);
-    if (!status) status = ppo_file_set_text(file, "state_size", size);
+    if (!status) status = ppo_file_set_text(file, "state_size", ppo__state_size_text(&envs->env, text));
     if (!status) /* the agent may have another trainer, too */
         status = ppo__put_settings(file, ppo_config_settings(), &trainer->config);
     if (!status) status = ppo__carry_trainer(file, PPO__SAVE, kept);
-    if (status) return status;
-    ppo__file_checksum(file, checksum);
-    return ppo_file_set_text(file, "checksum", checksum);
+    return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
 }
 
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
     if (!ppo__given("ppo_trainer_save", trainer && path)) return PPO_ERROR_ARGUMENT;
-    ppo__checkpoint kept = {(ppo_trainer *)trainer,
-                            {trainer->iteration, trainer->steps, trainer->episodes, trainer->updates,
-                             trainer->agent->model.params->step},
-                            ppo_clock() - trainer->started};
+    ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started};
     return ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
 }
 
@@ -10164,62 +10029,54 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
     return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", e);
 }
 
-/* The states of environments must be this environment's: their bytes mean nothing to another. */
-static ppo_status ppo__check_environment(const ppo_file *file, const ppo_env *env) {
-    const char *own = ppo_file_text(file, "environment"), *size = ppo_file_text(file, "state_size");
-    char        name[64], wanted[32];
-    ppo__keep_name(name, env->name);
-    ppo__state_size_text(env, wanted);
-    if (own && strcmp(own, name) != 0)
-        return ppo__file_fail(file->path, "saved with environment \"%.60s\", not \"%.60s\"", own, name);
-    if (size && strcmp(size, wanted) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %s",
-                          size ? size : "no", wanted);
-}
-
-/* About the bytes that a trainer needs for these settings: the rollout, a minibatch, the environments' states, noise
-   and actions, and the tapes of the shards that are computed at the same time (recurrent policies and large ones
-   need them for the whole minibatch). */
+/* About the bytes that a trainer needs for these settings: the rollout, a minibatch, the environments'
+   states, noise and actions, and the tapes of the shards that are computed at the same time (of the whole
+   minibatch if the policy is recurrent or large). */
 static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, const ppo_config *config) {
     const ppo_actor_critic *model = &agent->model;
     const double            outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
     const double            samples = (double)config->num_envs * config->rollout_steps;
     const double            sample = env->obs_size + 2 * outputs + recurrent + 16; /* floats of each */
     const double            noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
-    const int    all = config->recurrent || model->params->count > PPO__SHARD_PARAMS; /* on one tape */
-    const double share =
-        all || config->threads > PPO__SHARDS ? 1 : config->threads / (double)(int)PPO__SHARDS;
-    double batch = config->minibatch_size ? config->minibatch_size : samples;
-    double tape = sample + 12 * recurrent;
+    double                  batch = config->minibatch_size ? config->minibatch_size : samples;
+    double                  tape = sample + 12 * recurrent, shards = config->threads;
     for (int k = 0; k < config->hidden_layers; ++k) tape += 8.0 * config->hidden[k];
     if (config->recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
     if (batch > samples) batch = samples;
-    double floats =
-        samples * sample + batch * (sample + tape * share) + config->num_envs * (noise + tape / 4);
+    if (config->recurrent || model->params->count > PPO__SHARD_PARAMS || shards > (int)PPO__SHARDS)
+        shards = PPO__SHARDS;
+    double floats = samples * sample + batch * (sample + tape * (shards / (double)(int)PPO__SHARDS)) +
+                    config->num_envs * (noise + tape / 4);
     return floats * sizeof(float) + (double)config->num_envs * (double)env->state_size;
 }
 
 static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
                               ppo_trainer **trainer) {
     static const char *const fixed[] = {"num_envs", "seed", NULL};
-    const ppo_array         *array;
-    double                   have = 0;
+    const char *name = ppo_file_text(file, "environment"), *size = ppo_file_text(file, "state_size");
+    char        wanted_name[64], wanted_size[32];
     if (!ppo_file_text(file, "checksum"))
         return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
-    ppo_status status = ppo__check_checksum(file);
-    if (!status && config) status = ppo_config_check(config);
+    ppo_status status = config ? ppo_config_check(config) : PPO_OK;
     if (!status) status = ppo__get_agent(file, env, agent);
-    if (!status) status = ppo__check_environment(file, env);
     if (status) return status;
+    ppo__keep_name(wanted_name, env->name);
+    if (name && strcmp(name, wanted_name) != 0)
+        return ppo__file_fail(file->path, "saved with environment \"%.60s\", not \"%.60s\"", name,
+                              wanted_name);
+    if (!size || strcmp(size, ppo__state_size_text(env, wanted_size)) != 0)
+        return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %s",
+                              size ? size : "no", ppo__state_size_text(env, wanted_size));
 
     /* before anything is made whose size is not that of an array in the file */
     const ppo_config own = (*agent)->config;
     const int64_t    shape[2] = {own.num_envs, env->obs_size};
+    const ppo_array *array;
+    double           have = 0, need = ppo__trainer_bytes(env, *agent, &own);
     if (config) status = ppo__check_same(&own, config, fixed);
     else if (ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
     for (int i = 0; i < ppo_file_count(file); ++i) have += (double)ppo_file_at(file, i)->bytes;
-    double need = ppo__trainer_bytes(env, *agent, &own);
     if (!status && !config && need > 256e6 && need > 1024 * have)
         status = ppo__file_fail(file->path,
                                 "its settings ask for %.0f bytes: pass a configuration to resume it", need);
@@ -10248,16 +10105,17 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
     if (!status) status = ppo_file_read(path, &file);
     if (!status) status = ppo__resume(file, env, config, agent, trainer);
     ppo_file_free(file);
-    if (!status) return PPO_OK;
-    ppo_trainer_free(*trainer);
-    ppo_agent_free(*agent);
-    *trainer = NULL;
-    *agent = NULL;
+    if (status) {
+        ppo_trainer_free(*trainer);
+        ppo_agent_free(*agent);
+        *trainer = NULL;
+        *agent = NULL;
+    }
     return status;
 }
 
-/* -- a policy as C source. It needs nothing but a compiler: tanh is a polynomial below 0.26, and
-   tanh(2 x) = 2 tanh(x) / (1 + tanh(x)^2) takes it from there. -- */
+/* -- a policy as C source. tanh is a polynomial below 0.26; tanh(2 x) = 2 tanh(x) / (1 + tanh(x)^2) takes it
+   from there. -- */
 
 typedef struct ppo__export {
     const ppo_agent *agent;
@@ -10265,24 +10123,23 @@ typedef struct ppo__export {
     FILE            *out;
 } ppo__export;
 
-/* Prints source text. Each "@" in it stands for the policy's name. */
+/* Prints source text, with the policy's name for each "@". */
 static PPO__PRINTF(2, 3) void ppo__export_text(const ppo__export *x, const char *format, ...) {
     char    text[2048];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (const char *c = text; *c; ++c) {
+    for (const char *c = text; *c; ++c)
         if (*c == '@') fputs(x->name, x->out);
         else fputc(*c, x->out);
-    }
 }
 
 typedef struct ppo__constant {
     char text[32];
 } ppo__constant;
 
-/* A float as C spells it; nine digits are enough for the same float to be read back. */
+/* A float as C spells it, in nine digits, which read back as the same float. */
 static ppo__constant ppo__c_float(double number) {
     ppo__constant constant;
     snprintf(constant.text, sizeof constant.text, "%.8e", number);
@@ -10305,7 +10162,7 @@ static ppo_status ppo__export_floats(const ppo__export *x, const char *array, co
     return PPO_OK;
 }
 
-/* The weights; of the observations' statistics the mean, what rounding it to a float leaves out, and the factor. */
+/* Weights; of the observations' statistics the mean, what rounding it to a float leaves out, the factor. */
 static ppo_status ppo__export_arrays(const ppo__export *x) {
     const ppo_params     *params = x->agent->model.params;
     const ppo_normalizer *norm = &x->agent->obs_norm;
@@ -10322,8 +10179,8 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
     for (int k = 0; k < 3 && n && !status; ++k) {
         for (size_t j = 0; j < n; ++j) {
             float mean = fabs(norm->mean[j]) <= FLT_MAX ? (float)norm->mean[j] : INFINITY;
-            numbers[j] = k == 0 ? mean : (float)(norm->mean[j] - (double)mean);
-            if (k == 2) numbers[j] = (float)(1 / sqrt(norm->var[j] + 1e-8));
+            float scale = (float)(1 / sqrt(norm->var[j] + 1e-8));
+            numbers[j] = k == 0 ? mean : k == 1 ? (float)(norm->mean[j] - (double)mean) : scale;
         }
         status = ppo__export_floats(x, names[k], numbers, n);
     }
@@ -10380,10 +10237,9 @@ static void ppo__export_forward(const ppo__export *x) {
     const ppo__constant     limit = ppo__c_float((double)x->agent->clip_obs);
     const char             *from = "even", *l = limit.text;
     int                     recurrent = model->core.width, widest = model->obs_size;
-    for (int p = 0; p < 2; ++p) {
+    for (int p = 0; p < 2; ++p)
         for (int k = 0; k < parts[p]->layers; ++k)
             if (parts[p]->weight[k]->cols > widest) widest = parts[p]->weight[k]->cols;
-    }
     ppo__export_text(x, "%s%s", ppo__export_functions, recurrent ? ppo__export_gru : "");
     ppo__export_text(x,
                      "/* output [%d]: %s */\n"
@@ -10467,26 +10323,25 @@ static void ppo__export_predict(const ppo__export *x) {
 }
 
 static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
-    ppo__export x = *(const ppo__export *)user;
-    char        name[64];
-    x.out = out;
-    snprintf(name, sizeof name, "%s", x.agent->environment);
-    for (char *c = name; *c; ++c) { /* nothing that ends a comment, a line or more */
+    ppo__export *x = (ppo__export *)user;
+    char         name[64];
+    x->out = out;
+    snprintf(name, sizeof name, "%s", x->agent->environment);
+    for (char *c = name; *c; ++c) /* nothing that ends a comment, a line or more */
         if (!isalnum((unsigned char)*c) && !strchr(" -_.,:()", *c)) *c = '_';
-    }
     ppo__export_text(
-        &x,
+        x,
         "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n"
         "   The observation is that of the environment, unscaled. */\n"
         "#ifndef @_INCLUDED\n#define @_INCLUDED\n\nenum { @_OBS = %d",
-        name[0] ? " for " : "", name, x.agent->model.obs_size);
-    if (x.agent->model.core.width) ppo__export_text(&x, ", @_STATE = %d", x.agent->model.core.width);
-    ppo__export_text(&x, " };\n\n");
-    ppo_status status = ppo__export_arrays(&x);
+        name[0] ? " for " : "", name, x->agent->model.obs_size);
+    if (x->agent->model.core.width) ppo__export_text(x, ", @_STATE = %d", x->agent->model.core.width);
+    ppo__export_text(x, " };\n\n");
+    ppo_status status = ppo__export_arrays(x);
     if (status) return status;
-    ppo__export_forward(&x);
-    ppo__export_predict(&x);
-    ppo__export_text(&x, "#endif\n");
+    ppo__export_forward(x);
+    ppo__export_predict(x);
+    ppo__export_text(x, "#endif\n");
     return PPO_OK;
 }
 
@@ -13597,38 +13452,6 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
    ppo__metrics(), from which both the CSV and the event file are written.
    -------------------------------------------------------------------------------------------------------- */
 
-#ifndef PPO_NO_CONTROL
-static int ppo__is_terminal(FILE *file) {
-#if defined(__unix__) || defined(__APPLE__)
-    return file == stdout ? isatty(1) : file == stderr ? isatty(2) : 0;
-#else
-    (void)file;
-    return 0;
-#endif
-}
-
-PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
-    if (!p) return 0;
-    FILE   *out = file ? (FILE *)file : stderr;
-    int     terminal = ppo__is_terminal(out), last = p->steps >= p->total_steps;
-    int64_t twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
-    if (!terminal && !last && p->steps / twentieth == (p->steps - p->iteration_steps) / twentieth) return 0;
-    long left = (long)(p->seconds_left + 0.5);
-    char mean_return[32] = "-"; /* NaN: no episode has finished */
-    if (p->mean_return == p->mean_return)
-        snprintf(mean_return, sizeof mean_return, fabsf(p->mean_return) < 1e9f ? "%.2f" : "%g",
-                 (double)p->mean_return);
-    fprintf(out, "%s%9lld/%lld steps  %7.0f/s  return %8s  kl %.4f  entropy %7.3f  left %ld:%02ld%s",
-            terminal ? "\r" : "", (long long)p->steps, (long long)p->total_steps, p->steps_per_second,
-            mean_return, (double)p->approx_kl, (double)p->entropy, left / 60, left % 60,
-            terminal ? "\033[K" : "\n");
-    if (terminal && last) fputc('\n', out);
-    fflush(out);
-    return 0;
-}
-#endif
-
-/* Points that are not finite are left out of all drawings. */
 static int ppo__has_point(const ppo_curve *curve, int i) {
     return ppo__finite(curve->x[i]) && ppo__finite(curve->y[i]);
 }
@@ -13641,10 +13464,10 @@ static int ppo__curves_range(const ppo_curve *curves, int count, float low[2], f
     for (; count > 0; --count, ++curves) {
         for (int i = 0; i < curves->n; ++i) {
             if (!ppo__has_point(curves, i)) continue;
-            const float at[2] = {curves->x[i], curves->y[i]};
             for (int d = 0; d < 2; ++d) {
-                low[d] = any ? ppo__min(low[d], at[d]) : at[d];
-                high[d] = any ? ppo__max(high[d], at[d]) : at[d];
+                float at = d ? curves->y[i] : curves->x[i];
+                low[d] = any ? ppo__min(low[d], at) : at;
+                high[d] = any ? ppo__max(high[d], at) : at;
             }
             any = 1;
         }
@@ -13700,13 +13523,12 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     char left[32], right[32];
     int  used = snprintf(left, sizeof left, "%.6g", (double)low[0]);
     int  gap = columns - used - snprintf(right, sizeof right, "%.6g", (double)high[0]);
-    fprintf(file, "\n%*s  %.*s", (int)LABEL, "", columns, left);
-    if (gap > 0) fprintf(file, "%*s%s", gap, "", right);
-    fputc('\n', file);
+    fprintf(file, "\n%*s  %.*s%*s%s\n", (int)LABEL, "", columns, left, gap > 0 ? gap : 0, "",
+            gap > 0 ? right : "");
 }
 
-/* A number as Python writes it, with "nan" and with a point in every locale. format NULL: the fewest digits,
-   6 at least, that read back as the same float. */
+/* A number with "nan" and a point in every locale. format NULL: the fewest digits, 6 at least, that read back
+   as the same float. */
 static const char *ppo__number(char text[64], const char *format, double x) {
     if (x != x) return "nan";
     if (format) snprintf(text, 64, format, x);
@@ -13717,24 +13539,18 @@ static const char *ppo__number(char text[64], const char *format, double x) {
 /* -- a line chart; one unit is a tenth of a pixel, so that all coordinates are integers -- */
 
 typedef struct ppo__axis {
-    double low, high, step; /* the ends, and the distance between ticks */
+    double low, high, step; /* step: the distance between ticks */
     long   begin, length;   /* low is drawn at begin, high at begin + length */
 } ppo__axis;
 
 /* Three to eight ticks, 1, 2 or 5 times a power of ten apart. to_ticks: the axis ends at ticks, too. */
 static ppo__axis ppo__make_axis(double low, double high, int to_ticks, long begin, long length) {
-    const double fuzz = 1e-6;
-    if (low >= high) {
-        double room = low != 0 ? fabs(low) / 2 : 1;
-        low -= room;
-        high += room;
-    }
+    const double fuzz = 1e-6, room = low < high ? 0 : low != 0 ? fabs(low) / 2 : 1;
+    low -= room;
+    high += room;
     double raw = (high - low) / 5, power = pow(10, floor(log10(raw)));
     double step = (raw < 1.5 * power ? 1 : raw < 3 * power ? 2 : raw < 7 * power ? 5 : 10) * power;
-    if (to_ticks) {
-        low = floor(low / step + fuzz) * step;
-        high = ceil(high / step - fuzz) * step;
-    }
+    if (to_ticks) low = floor(low / step + fuzz) * step, high = ceil(high / step - fuzz) * step;
     ppo__axis axis = {low, high, step, begin, length};
     return axis;
 }
@@ -13772,21 +13588,24 @@ static void ppo__svg_text(FILE *file, long x, long y, const char *attributes, co
     fputs("</text>\n", file);
 }
 
+static void ppo__svg_line(FILE *file, long x, long y, char direction, long length, const char *color) {
+    fprintf(file, "<path d=\"M%ld %ld%c%ld\" stroke=\"%s\" stroke-width=\"10\"/>\n", x, y, direction, length,
+            color);
+}
+
 static void ppo__svg_axes(FILE *file, const ppo__axis *x, const ppo__axis *y) {
     char label[80];
     for (double k = ceil(y->low / y->step - 1e-6); k <= y->high / y->step + 1e-6; ++k) {
         long at = ppo__axis_at(y, k * y->step);
-        fprintf(file, "<path d=\"M%ld %ldh%ld\" stroke=\"#e4e4e4\" stroke-width=\"10\"/>\n", x->begin, at,
-                x->length);
+        ppo__svg_line(file, x->begin, at, 'h', x->length, "#e4e4e4");
         ppo__svg_text(file, x->begin - 80, at + 45, " text-anchor=\"end\"", ppo__tick_label(label, y, k));
     }
     for (double k = ceil(x->low / x->step - 1e-6); k <= x->high / x->step + 1e-6; ++k) {
         long at = ppo__axis_at(x, k * x->step);
-        fprintf(file, "<path d=\"M%ld %ldv60\" stroke=\"#888\" stroke-width=\"10\"/>\n", at, y->begin);
+        ppo__svg_line(file, at, y->begin, 'v', 60, "#888");
         ppo__svg_text(file, at, y->begin + 210, " text-anchor=\"middle\"", ppo__tick_label(label, x, k));
     }
-    fprintf(file, "<path d=\"M%ld %ldh%ld\" stroke=\"#888\" stroke-width=\"10\"/>\n", x->begin, y->begin,
-            x->length);
+    ppo__svg_line(file, x->begin, y->begin, 'h', x->length, "#888");
 }
 
 static void ppo__svg_curve(FILE *file, const ppo_curve *curve, const ppo__axis *x, const ppo__axis *y,
@@ -13801,16 +13620,6 @@ static void ppo__svg_curve(FILE *file, const ppo_curve *curve, const ppo__axis *
     if (op == 'L') fprintf(file, "h0\"/>\n"); /* h0: shows a single point as the round end of a line */
 }
 
-/* Width of the legend, estimated from the longest name. */
-static long ppo__legend_width(const ppo_curve *curves, int count) {
-    size_t longest = 0, most = 40;
-    for (int i = 0; i < count; ++i) {
-        size_t letters = curves[i].name ? strlen(curves[i].name) : 0;
-        if (letters > longest) longest = letters < most ? letters : most;
-    }
-    return longest ? 600 + 75 * (long)longest : 250;
-}
-
 typedef struct ppo__chart {
     const char      *title, *x_label, *y_label;
     const ppo_curve *curves;
@@ -13822,16 +13631,17 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
     /* Okabe and Ito 2008: distinct to the colour-blind. Curves beyond the eighth are dashed. */
     static const char *const colors[COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                "#e69f00", "#56b4e9", "#000",    "#a0a000"};
-
-    const ppo__chart *chart = (const ppo__chart *)user;
-    const ppo_curve  *curves = chart->curves;
-    int               count = chart->count;
-
-    long  left = chart->y_label ? 950 : 750, right = WIDTH - ppo__legend_width(curves, count);
+    const ppo__chart        *chart = (const ppo__chart *)user;
+    const ppo_curve         *curves = chart->curves;
+    size_t                   longest = 0; /* name, of 40 letters at most, for the width of the legend */
+    for (int i = 0; i < chart->count; ++i)
+        if (curves[i].name && strlen(curves[i].name) > longest) longest = strlen(curves[i].name);
+    if (longest > 40) longest = 40;
+    long  left = chart->y_label ? 950 : 750, right = WIDTH - (longest ? 600 + 75 * (long)longest : 250);
     long  top = chart->title ? 550 : 250, bottom = HEIGHT - (chart->x_label ? 620 : 400);
     float low[2], high[2];
     char  style[160];
-    ppo__curves_range(curves, count, low, high);
+    ppo__curves_range(curves, chart->count, low, high);
     if (low[0] > 0 && low[0] < 0.1f * high[0]) low[0] = 0; /* steps begin at 0 */
     ppo__axis x = ppo__make_axis(low[0], high[0], 0, left, right - left);
     ppo__axis y = ppo__make_axis(low[1], high[1], 1, bottom, top - bottom);
@@ -13847,7 +13657,7 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
              (top + bottom) / 2);
     ppo__svg_text(file, 230, (top + bottom) / 2, style, chart->y_label);
     ppo__svg_axes(file, &x, &y);
-    for (int i = 0, line = 0; i < count; ++i) {
+    for (int i = 0, line = 0; i < chart->count; ++i) {
         snprintf(style, sizeof style, " stroke=\"%s\" stroke-width=\"22\" stroke-linecap=\"round\"%s",
                  colors[i % COLORS], i / COLORS % 2 ? " stroke-dasharray=\"60 50\"" : "");
         ppo__svg_curve(file, &curves[i], &x, &y, style);
@@ -13864,16 +13674,13 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
                                 const ppo_curve *curves, int count) {
     if (!path || !curves || count < 1)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the path is NULL, or there is nothing to draw");
-    const char *const texts[] = {title, x_label, y_label};
-    for (int i = 0; i < 3; ++i) {
-        if (texts[i] && !ppo__is_utf8(texts[i]))
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the title or a label is not UTF-8");
-    }
+    if ((title && !ppo__is_utf8(title)) || (x_label && !ppo__is_utf8(x_label)) ||
+        (y_label && !ppo__is_utf8(y_label)))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the title or a label is not UTF-8");
     for (int i = 0; i < count; ++i) {
-        if (curves[i].n < 0 || (curves[i].n > 0 && (!curves[i].x || !curves[i].y))) {
+        if (curves[i].n < 0 || (curves[i].n > 0 && (!curves[i].x || !curves[i].y)))
             return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: curve %d has %d points, or NULL arrays", i,
                             curves[i].n);
-        }
         if (curves[i].name && !ppo__is_utf8(curves[i].name))
             return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the name of curve %d is not UTF-8", i);
     }
@@ -13882,26 +13689,43 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 }
 
 #ifndef PPO_NO_CONTROL
+PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
+    if (!p) return 0;
+    FILE   *out = file ? (FILE *)file : stderr;
+    int     terminal = 0, last = p->steps >= p->total_steps;
+    int64_t twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
+    long    left = (long)(p->seconds_left + 0.5);
+    char    mean_return[32] = "-"; /* NaN: no episode has finished */
+#ifdef PPO__UNIX
+    terminal = (out == stdout && isatty(1)) || (out == stderr && isatty(2));
+#endif
+    if (!terminal && !last && p->steps / twentieth == (p->steps - p->iteration_steps) / twentieth) return 0;
+    if (p->mean_return == p->mean_return)
+        snprintf(mean_return, sizeof mean_return, fabsf(p->mean_return) < 1e9f ? "%.2f" : "%g",
+                 (double)p->mean_return);
+    fprintf(out, "%s%9lld/%lld steps  %7.0f/s  return %8s  kl %.4f  entropy %7.3f  left %ld:%02ld%s",
+            terminal ? "\r" : "", (long long)p->steps, (long long)p->total_steps, p->steps_per_second,
+            mean_return, (double)p->approx_kl, (double)p->entropy, left / 60, left % 60,
+            terminal ? "\033[K" : "\n");
+    if (terminal && last) fputc('\n', out);
+    fflush(out);
+    return 0;
+}
 
-/* -- the log: files that grow by whole rows or records -- */
+/* -- the log -- */
 
-enum { PPO__PATH = 4096 };
+enum { PPO__PATH = 4095 }; /* the longest path of a CSV or directory */
 
 typedef struct ppo__log_file {
     FILE *file; /* unbuffered; NULL: not wanted */
     long  end;  /* of the last complete row or record */
     int   torn; /* 1: an incomplete one follows, and is overwritten by the next */
-    char  path[PPO__PATH];
+    char  path[PPO__PATH + 129];
 } ppo__log_file;
 
 struct ppo_log {
     ppo__log_file csv, events;
 };
-
-static ppo_status ppo__check_path(int length) {
-    if (length >= 0 && length < PPO__PATH) return PPO_OK;
-    return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d bytes", PPO__PATH - 1);
-}
 
 static ppo_status ppo__log_create(ppo__log_file *log) {
     int cause = ppo__make_directories(log->path);
@@ -13911,8 +13735,7 @@ static ppo_status ppo__log_create(ppo__log_file *log) {
     return PPO_OK;
 }
 
-/* A call after a failure starts again at the same place: a disk that was full for a while leaves no torn
-   record in the middle. */
+/* After a failure the next call writes at the same place: no torn record stays in the middle. */
 static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size) {
     if (log->torn) {
         clearerr(log->file);
@@ -13924,17 +13747,16 @@ static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size)
     return PPO_OK;
 }
 
-/* What a log reports of an iteration, sorted by key. */
 enum { PPO__REAL, PPO__WHOLE, PPO__COUNT }; /* the last: an integer that TensorBoard does not get */
 typedef struct ppo__metric {
     const char *key;
     double      value;
-    int         kind;
-    int         present; /* 0: not in this iteration */
+    int         kind, present; /* present 0: not in this iteration */
 } ppo__metric;
 
 enum { PPO__METRICS = 18, PPO__TOTAL_TIMESTEPS = 5, PPO__CSV_LINE = 1024 };
 
+/* What a log reports of an iteration, sorted by key. */
 static void ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__METRICS]) {
     const ppo__metric all[] = {
         {"rollout/ep_len_mean", p->mean_length, PPO__REAL, p->episodes > 0},
@@ -13972,12 +13794,10 @@ static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progre
     for (int i = 0; i < PPO__METRICS; ++i) {
         const ppo__metric *m = &metrics[i];
         char               text[64];
-        const char        *field = m->key;
-        if (progress) field = m->present ? ppo__number(text, m->kind ? "%.0f" : NULL, m->value) : "";
-        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", i ? "," : "", field);
+        const char        *field = progress ? "" : m->key;
+        if (progress && m->present) field = ppo__number(text, m->kind ? "%.0f" : NULL, m->value);
+        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", field, i < PPO__METRICS - 1 ? "," : "\n");
     }
-    line[n++] = '\n';
-    line[n] = 0;
     return n;
 }
 
@@ -13985,9 +13805,8 @@ static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progre
 static int64_t ppo__csv_steps(const char *line) {
     const char *field = line;
     int         commas = 0;
-    for (const char *c = line; *c; ++c) {
+    for (const char *c = line; *c; ++c)
         if (*c == ',' && ++commas == PPO__TOTAL_TIMESTEPS) field = c + 1;
-    }
     char   *end;
     int64_t steps = strtoll(field, &end, 10);
     return commas == PPO__METRICS - 1 && end > field && *end == ',' ? steps : -1;
@@ -13995,11 +13814,10 @@ static int64_t ppo__csv_steps(const char *line) {
 
 typedef struct ppo__csv_old {
     FILE   *file;
-    int64_t steps; /* later rows are dropped */
+    int64_t steps;
 } ppo__csv_old;
 
-/* Copies the header and the rows up to `steps`. A last line without a newline was torn when the run was
-   killed. */
+/* Copies the header and the rows up to `steps`. A killed run may leave a last line without a newline. */
 static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     const ppo__csv_old *old = (const ppo__csv_old *)user;
     char                header[PPO__CSV_LINE], line[PPO__CSV_LINE];
@@ -14017,14 +13835,14 @@ static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
 }
 
-static ppo_status ppo__csv_open(ppo__log_file *csv, int64_t steps) {
-    ppo__csv_old old = {steps > 0 ? fopen(csv->path, "rb") : NULL, steps};
+static ppo_status ppo__csv_open(ppo__log_file *csv, const char *path, int64_t steps) {
+    ppo__csv_old old = {steps > 0 ? fopen(path, "rb") : NULL, steps};
+    strcpy(csv->path, path);
     if (!old.file && steps > 0 && errno != ENOENT) return ppo__file_failed(csv->path, "read", errno);
     if (!old.file) {
         char       header[PPO__CSV_LINE];
-        size_t     size = ppo__csv_line(header, NULL);
         ppo_status status = ppo__log_create(csv);
-        return status ? status : ppo__append(csv, header, size);
+        return status ? status : ppo__append(csv, header, ppo__csv_line(header, NULL));
     }
     ppo_status status = ppo__write_file(csv->path, ppo__csv_copy, &old);
     fclose(old.file);
@@ -14061,7 +13879,7 @@ static void ppo__put_fixed(ppo__bytes *b, uint64_t x, int size) {
     for (int i = 0; i < size; ++i) b->data[b->n++] = (unsigned char)(x >> 8 * i);
 }
 
-/* Seven bits a byte, the lowest first; the top bit is set in all but the last. */
+/* Seven bits a byte, the lowest first; the top bit says that more follow. */
 static PPO__NOINLINE void ppo__put_varint(ppo__bytes *b, uint64_t x) {
     for (; x > 127; x >>= 7) b->data[b->n++] = (unsigned char)(x | 128);
     b->data[b->n++] = (unsigned char)x;
@@ -14105,12 +13923,8 @@ static ppo_status ppo__append_event(ppo__log_file *log, int64_t steps, int field
     memcpy(&bits, &now, sizeof bits);
     ppo__put_varint(&event, 1 << 3 | 1);
     ppo__put_fixed(&event, bits, 8);
-    if (steps) {
-        ppo__put_varint(&event, 2 << 3 | 0);
-        ppo__put_varint(&event, (uint64_t)steps);
-    }
+    if (steps) ppo__put_varint(&event, 2 << 3 | 0), ppo__put_varint(&event, (uint64_t)steps);
     ppo__put_field(&event, field, data, size);
-
     ppo__put_fixed(&record, event.n, 8);
     ppo__put_fixed(&record, ppo__record_crc(record.data, 8), 4);
     memcpy(record.data + record.n, event.data, event.n);
@@ -14125,22 +13939,18 @@ static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, in
     static const unsigned char start[] = {1 << 3 | 0, 1};
     double                     now = ppo__wall_time(), second = floor(now);
     long                       micro = (long)(1e6 * (now - second));
-    for (FILE *taken = NULL;; ++micro) {
-        ppo_status status =
-            ppo__check_path(snprintf(log->path, PPO__PATH, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld",
-                                     directory, second, micro, PPO__PROCESS_ID()));
-        if (status) return status;
+    FILE                      *taken;
+    do {
+        snprintf(log->path, sizeof log->path, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld", directory,
+                 second, micro++, PPO__PROCESS_ID());
         taken = fopen(log->path, "rb");
-        if (!taken) break;
-        fclose(taken);
-    }
+        if (taken) fclose(taken);
+    } while (taken);
     ppo_status status = ppo__log_create(log);
     if (!status) status = ppo__append_event(log, 0, 3, "brain.Event:2", 13);
     if (!status) status = ppo__append_event(log, steps > 0 ? steps + 1 : 0, 7, start, sizeof start);
     return status;
 }
-
-/* -- the log itself -- */
 
 PPO_DEF void ppo_log_close(ppo_log *log) {
     if (!log) return;
@@ -14157,55 +13967,47 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
     if (steps < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: steps is %lld, must be 0 or more",
                         (long long)steps);
+    if ((csv_path && strlen(csv_path) > PPO__PATH) ||
+        (tensorboard_dir && strlen(tensorboard_dir) > PPO__PATH))
+        return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d bytes", (int)PPO__PATH);
     ppo_log *made = (ppo_log *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     ppo_status status = PPO_OK;
     if (tensorboard_dir) status = ppo__events_open(&made->events, tensorboard_dir, steps);
-    if (!status && csv_path) {
-        status = ppo__check_path(snprintf(made->csv.path, PPO__PATH, "%s", csv_path));
-        if (!status) status = ppo__csv_open(&made->csv, steps);
-    }
-    if (!status) {
-        *log = made;
-        return PPO_OK;
-    }
-    if (made->events.file) {
+    if (!status && csv_path) status = ppo__csv_open(&made->csv, csv_path, steps);
+    if (status && made->events.file) {
         fclose(made->events.file);
         made->events.file = NULL;
         remove(made->events.path);
     }
-    ppo_log_close(made);
+    if (status) ppo_log_close(made);
+    else *log = made;
     return status;
 }
 
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
     ppo__metric metrics[PPO__METRICS];
     ppo__bytes  summary;
+    char        row[PPO__CSV_LINE];
     ppo_status  status = PPO_OK;
     if (!ppo__given("ppo_log_write", log && progress)) return PPO_ERROR_ARGUMENT;
-    if (log->csv.file) {
-        char   row[PPO__CSV_LINE];
-        size_t size = ppo__csv_line(row, progress);
-        status = ppo__append(&log->csv, row, size);
-    }
+    if (log->csv.file) status = ppo__append(&log->csv, row, ppo__csv_line(row, progress));
     if (status || !log->events.file) return status;
     summary.n = 0;
     ppo__metrics(progress, metrics);
-    for (int i = 0; i < PPO__METRICS; ++i) {
+    for (int i = 0; i < PPO__METRICS; ++i)
         if (metrics[i].present && metrics[i].kind != PPO__COUNT)
             ppo__put_scalar(&summary, metrics[i].key, (float)metrics[i].value);
-    }
     return ppo__append_event(&log->events, progress->steps, 5, summary.data, summary.n);
 }
 
 PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, int64_t steps) {
     ppo__bytes summary;
     if (!ppo__given("ppo_log_scalar", log && key)) return PPO_ERROR_ARGUMENT;
-    if (strlen(key) > PPO__LOG_KEY || steps < 0) {
+    if (strlen(key) > PPO__LOG_KEY || steps < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "ppo_log_scalar: a key of %d bytes (at most 512), steps %lld (at least 0)",
                         (int)strlen(key), (long long)steps);
-    }
     if (!log->events.file) return PPO_OK;
     summary.n = 0;
     ppo__put_scalar(&summary, key, (float)value);

@@ -2844,7 +2844,7 @@ static ppo_status ppo__cuda_categorical_forward(ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
     const ppo_tensor            *logits = node->in[0];
     const size_t                 n = (size_t)logits->rows;
-    ppo__heads                   heads = ppo__categorical_heads(node);
+    const ppo__heads            &heads = args->heads;
     if (heads.count != 1)
         return ppo_fail(PPO_ERROR_ARGUMENT, "categorical: %d choices at once, on the device 1", heads.count);
     ppo_status            status = ppo__check_tokens("categorical", &heads, args->action, logits->rows);
@@ -2861,14 +2861,15 @@ static ppo_status ppo__cuda_categorical_forward(ppo_node *node) {
 }
 
 static void ppo__cuda_categorical_backward(ppo_node *node) {
-    const ppo__cuda_token_kept *kept = (const ppo__cuda_token_kept *)node->kept;
-    const ppo_tensor           *logits = node->in[0];
-    ppo_cuda                   *cuda = ppo__cuda_of(node);
-    ppo__token_gradient<float>  job = {logits->data,       logits->grad,
-                                       kept->token,        logits->rows,
-                                       logits->cols,       ppo__categorical_heads(node).inv_temperature,
-                                       kept->rows,         node->out[0]->grad,
-                                       node->out[1]->grad, 1};
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo__cuda_token_kept  *kept = (const ppo__cuda_token_kept *)node->kept;
+    const ppo_tensor            *logits = node->in[0];
+    ppo_cuda                    *cuda = ppo__cuda_of(node);
+    ppo__token_gradient<float>   job = {logits->data,       logits->grad,
+                                        kept->token,        logits->rows,
+                                        logits->cols,       args->heads.inv_temperature,
+                                        kept->rows,         node->out[0]->grad,
+                                        node->out[1]->grad, 1};
     PPO__LAUNCH_ROWS(ppo__token_gradient_kernel, float, job, job.n, job.vocab, cuda->stream);
     ppo__cuda_keep(node, ppo__cuda_launched("categorical"));
 }
@@ -2913,10 +2914,10 @@ template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_backward_
 }
 
 static ppo__cuda_kl_to ppo__cuda_kl_to_of(const ppo_node *node) {
-    const ppo__kl_to_args *args = (const ppo__kl_to_args *)node->args;
-    const ppo_tensor      *z = node->in[0], *kl = node->out[0];
-    return {z->data, args->ref_logits, (float *)node->kept,  kl->data, kl->grad, z->grad,
-            z->rows, z->cols,          args->inv_temperature};
+    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
+    const ppo_tensor            *z = node->in[0], *kl = node->out[0];
+    return {z->data, args->logits, (float *)node->kept,        kl->data, kl->grad, z->grad,
+            z->rows, z->cols,      args->heads.inv_temperature};
 }
 
 static ppo_status ppo__cuda_kl_to_forward(ppo_node *node) {
