@@ -8706,14 +8706,13 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
    >> 15 Training and evaluation
 
    To read PPO, begin at ppo_trainer_iterate(), the last function of "-- training --", and go upwards. It
-   calls ppo__collect() of section 14, and then what stands above it, in this order:
-       ppo__advantages()      by GAE
-       ppo__epochs()          shuffled minibatches, several times
-       ppo__gradient_step()   one minibatch: normalize advantages, gradient, clip its norm, Adam
-       ppo__loss()            the objective, on the tape
-   One level below, in sub-sections of their own above those functions: how minibatches are put together, also
-   for recurrent policies ("segments"), how their gradients are divided among threads ("shards"), and what an
-   iteration reports.
+   calls ppo__collect() of section 14, and then what stands above it:
+       ppo__advantages()   by GAE
+       ppo__epochs()       several times, each minibatch: normalize advantages, gradient, clip its norm, Adam
+       ppo__loss()         the objective, on the tape ("-- the objective --")
+   One level below, in sub-sections of their own: how minibatches are put together, also for recurrent
+   policies ("segments"), how their gradients are divided among threads ("shards"), and what an iteration
+   reports.
 
    To add a setting: a field of ppo_config with its default in a comment, a row of ppo__fields, the default in
    ppo_config_default() if it is not 0, and if it may be without effect a row of ppo__needs. The command line,
@@ -8832,33 +8831,30 @@ static const char *const ppo__needs[][3] = {
     {"clip_reward", "normalize_reward", "yes"},
 };
 
-/* Row k of them. A schedule of the user's own may have an effect on any initial value. */
-static ppo_status ppo__check_effect(const ppo_config *config, const ppo_env *env, size_t k) {
-    const char *name = ppo__needs[k][0], *needs = ppo__needs[k][1], *value = ppo__needs[k][2];
-    char        is[PPO__SETTING_SIZE], other[PPO__SPACE_SIZE];
-    ppo_config  usual = ppo_config_default();
-    ppo_config_get(&usual, name, other, sizeof other);
-    if (ppo_config_get(config, name, is, sizeof is)) return PPO_ERROR_ARGUMENT;
-    if (!strcmp(is, other) || !strcmp(is, "custom")) return PPO_OK;
-    if (!*needs) {
-        if (!env || ppo__kind(&env->action_space)->continuous) return PPO_OK;
-        ppo__space_text(&env->action_space, other);
-        needs = "the action space";
-    } else {
-        if (ppo_config_get(config, needs, other, sizeof other)) return PPO_ERROR_ARGUMENT;
-        if (value ? !strcmp(other, value) : strcmp(other, "0") && strcmp(other, "none")) return PPO_OK;
-    }
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %s, but has no effect: %s is %.60s", name, is, needs, other);
-}
-
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name) {
+    const ppo_config usual = ppo_config_default();
     const ppo_field *field = NULL;
     if (!ppo__given("ppo_config_check_effect", config != NULL)) return PPO_ERROR_ARGUMENT;
     if (name && !(field = ppo__find_field(&ppo__config_settings, name))) return PPO_ERROR_ARGUMENT;
-    ppo_status status = PPO_OK;
-    for (size_t k = 0; k < sizeof ppo__needs / sizeof *ppo__needs && !status; ++k)
-        if (!field || !strcmp(field->name, ppo__needs[k][0])) status = ppo__check_effect(config, env, k);
-    return status;
+    for (size_t k = 0; k < sizeof ppo__needs / sizeof *ppo__needs; ++k) {
+        const char *one = ppo__needs[k][0], *needs = ppo__needs[k][1], *value = ppo__needs[k][2];
+        char        is[PPO__SETTING_SIZE], other[PPO__SPACE_SIZE];
+        if (field && strcmp(field->name, one)) continue;
+        ppo_config_get(&usual, one, other, sizeof other);
+        if (ppo_config_get(config, one, is, sizeof is)) return PPO_ERROR_ARGUMENT;
+        if (!strcmp(is, other) || !strcmp(is, "custom")) continue; /* custom: unknown whether it has one */
+        if (*needs) {
+            if (ppo_config_get(config, needs, other, sizeof other)) return PPO_ERROR_ARGUMENT;
+            if (value ? !strcmp(other, value) : strcmp(other, "0") && strcmp(other, "none")) continue;
+        } else {
+            if (!env || ppo__kind(&env->action_space)->continuous) continue;
+            ppo__space_text(&env->action_space, other);
+            needs = "the action space";
+        }
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %s, but has no effect: %s is %.60s", one, is, needs,
+                        other);
+    }
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
@@ -8940,31 +8936,20 @@ PPO_DEF void ppo_agent_free(ppo_agent *agent) {
 /* A name that is too long is cut between two characters of UTF-8. */
 static void ppo__keep_name(char to[64], const char *name) {
     size_t length = name ? strlen(name) : 0;
-    if (length > 63) {
+    if (length > 63)
         for (length = 63; length && ((unsigned char)name[length] & 0xc0) == 0x80;) --length;
-    }
     if (length) memcpy(to, name, length);
     to[length] = 0;
 }
 
 /* For an environment of which only the sizes and the name are known. */
 static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, ppo_agent **out) {
-    ppo_model_config model;
-    ppo_agent       *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
+    const ppo_model_config model = {env->obs_size,         env->action_space,  config->hidden,
+                                    config->hidden_layers, config->activation, config->shared_trunk,
+                                    config->recurrent,     config->init,       config->log_std_init,
+                                    config->gsde,          config->squash,     config->seed};
+    ppo_agent             *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
     if (!agent) return PPO_ERROR_MEMORY;
-    memset(&model, 0, sizeof model);
-    model.obs_size = env->obs_size;
-    model.action_space = env->action_space;
-    model.hidden = config->hidden;
-    model.layers = config->hidden_layers;
-    model.activation = config->activation;
-    model.shared_trunk = config->shared_trunk;
-    model.recurrent = config->recurrent;
-    model.init = config->init;
-    model.log_std_init = config->log_std_init;
-    model.gsde = config->gsde;
-    model.squash = config->squash;
-    model.seed = config->seed;
     agent->clip_obs = config->clip_obs;
     agent->config = *config;
     ppo__keep_name(agent->environment, env->name);
@@ -9121,13 +9106,10 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
         segments[i] = swap;
     }
     for (int i = full + 1; i < n; ++i) {
-        for (int j = i; j > full && ppo__segment_length(trainer, segments[j]) >
-                                        ppo__segment_length(trainer, segments[j - 1]);
-             --j) {
-            int swap = segments[j];
+        int moved = segments[i], length = ppo__segment_length(trainer, moved), j = i;
+        for (; j > full && length > ppo__segment_length(trainer, segments[j - 1]); --j)
             segments[j] = segments[j - 1];
-            segments[j - 1] = swap;
-        }
+        segments[j] = moved;
     }
     for (int t = 0; t < steps; ++t) {
         count[t] = 0;
@@ -9137,14 +9119,17 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
     return rows;
 }
 
-/* Gathers n segments of the rollout into the minibatch, in `most_shards` shards at most. */
-static void ppo__gather_segments(ppo_trainer *trainer, int *segments, int n, int most_shards) {
+/* Gathers share b of `batches` of the first n segments of trainer->order, in `most_shards` shards at most.
+   Shares differ by one segment at most. */
+static void ppo__gather_minibatch(ppo_trainer *trainer, int n, int b, int batches, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
+    int               *segments = trainer->order + ppo__share(n, b, batches);
     int                rows = 0, first[PPO__SHARDS + 1];
+    n = ppo__share(n, b + 1, batches) - ppo__share(n, b, batches);
     batch->shards = most_shards < n ? most_shards : n;
     for (int k = 0; k < batch->shards; ++k) {
-        int begin = (int)((int64_t)n * k / batch->shards), end = (int)((int64_t)n * (k + 1) / batch->shards);
+        int begin = ppo__share(n, k, batch->shards), end = ppo__share(n, k + 1, batch->shards);
         first[k] = rows;
         rows += ppo__pack_rows(trainer, segments + begin, end - begin, batch->shard[k].count,
                                batch->picked + rows);
@@ -9152,53 +9137,73 @@ static void ppo__gather_segments(ppo_trainer *trainer, int *segments, int n, int
     first[batch->shards] = rows;
     ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
     for (int k = 0; k < batch->shards; ++k) {
-        ppo__shard *shard = &batch->shard[k];
-        shard->samples = ppo__some_samples(&batch->samples, columns, first[k], first[k + 1] - first[k]);
-        memset(&shard->inputs, 0, sizeof shard->inputs);
-        shard->inputs.rows = shard->samples.envs;
-        shard->inputs.obs = shard->samples.obs;
-        shard->inputs.mask = shard->samples.mask;
-        shard->inputs.sequences.count = shard->count;
-        shard->inputs.sequences.state =
-            shard->samples.state; /* the first rows are where the segments begin */
-        shard->inputs.sequences.start = shard->samples.start;
-        for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++shard->inputs.sequences.steps;
+        ppo__shard       *shard = &batch->shard[k];
+        const ppo_rollout own =
+            ppo__some_samples(&batch->samples, columns, first[k], first[k + 1] - first[k]);
+        ppo_inputs inputs = {own.envs, own.obs, own.mask, {0, shard->count, own.state, own.start}};
+        for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++inputs.sequences.steps;
+        shard->samples = own;
+        shard->inputs = inputs; /* own.state begins with the states where the segments begin */
     }
 }
 
-/* Minibatch b of `batches`, which differ in size by one segment at most. */
-static void ppo__gather_minibatch(ppo_trainer *trainer, int b, int batches, int segments) {
-    int begin = (int)((int64_t)segments * b / batches), end = (int)((int64_t)segments * (b + 1) / batches);
-    ppo__gather_segments(trainer, trainer->order + begin, end - begin, trainer->minibatch.most_shards);
+/* -- the objective -- */
+
+/* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
+   -mean(r A) + kl_coef mean(KL(old || new)), exact. */
+static ppo_tensor *ppo__loss(const ppo_trainer *trainer, ppo_tape *tape, const ppo_inputs *inputs,
+                             const ppo_rollout *samples, ppo__step_stats *stats) {
+    const ppo_config       *config = &trainer->config;
+    const ppo_actor_critic *model = &trainer->agent->model;
+    int                     penalty = config->objective == PPO_KL_PENALTY;
+    ppo_policy_objective    objective = trainer->objective;
+    ppo_tensor             *logp, *entropy, *value_loss = NULL;
+    ppo_outputs             out =
+        ppo_actor_critic_forward(tape, model, inputs, config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
+    ppo_actor_critic_logp(tape, model, &out, &samples->actions, &logp, &entropy);
+
+    if (penalty) objective.objective = PPO_UNCLIPPED;
+    ppo_tensor *loss =
+        ppo_tape_policy_loss(tape, logp, samples->logp, samples->advantage, NULL, &objective, &stats->policy);
+    if (penalty) {
+        ppo_tensor *kl = ppo_actor_critic_kl(tape, model, &out, samples->policy, samples->log_std);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), objective.kl_coef, 0));
+    }
+
+    ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
+    if (config->baseline) {
+        float delta = config->huber_delta > 0 ? config->huber_delta : INFINITY;
+        value_loss = ppo_tape_huber_value_loss(tape, out.value, samples->value, samples->value_target, NULL,
+                                               config->value_clip, delta);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
+    }
+
+    loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, trainer->entropy_coef, 0));
+    if (!loss) return NULL;
+    stats->value_loss = value_loss ? value_loss->data[0] : 0;
+    stats->entropy = mean_entropy->data[0];
+    stats->loss = loss->data[0];
+    return loss;
 }
 
 /* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
    thread. Their number follows from the settings alone, and their gradients are added in order, so the bits
    are the same for any number of threads -- */
 
-/* The loss of samples, on the tape, NULL on failure; fills stats. */
-typedef ppo_tensor *(*ppo__loss_fn)(const ppo_trainer *trainer, ppo_tape *tape, const ppo_inputs *inputs,
-                                    const ppo_rollout *samples, ppo__step_stats *stats);
-
-typedef struct ppo__shards_job {
-    ppo_trainer *trainer;
-    ppo__loss_fn loss;
-} ppo__shards_job;
-
-/* The gradients of shards from .. to - 1; a failure stays on the tape, which is for this thread. */
-static void ppo__shard_gradients(void *user, int range, int from, int to) {
-    const ppo__shards_job *job = (const ppo__shards_job *)user;
-    ppo__minibatch        *batch = &job->trainer->minibatch;
-    const ppo_params      *params = job->trainer->agent->model.params;
-    ppo_tape              *tape = job->trainer->tapes[range];
-    ppo_status             status = PPO_OK;
-    for (int k = from; k < to && !status; ++k) {
+/* The gradients of shards begin .. end - 1; a failure stays on the tape, which is for this thread. */
+static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
+    ppo_trainer      *trainer = (ppo_trainer *)user;
+    ppo__minibatch   *batch = &trainer->minibatch;
+    const ppo_params *params = trainer->agent->model.params;
+    ppo_tape         *tape = trainer->tapes[thread];
+    ppo_status        status = PPO_OK;
+    for (int k = begin; k < end && !status; ++k) {
         ppo__shard *shard = &batch->shard[k];
         ppo_tape_reset(tape);
         tape->params = batch->most_shards > 1 ? params : NULL;
         tape->grad = shard->grad;
         memset(shard->grad, 0, params->count * sizeof(float));
-        ppo_tensor *loss = job->loss(job->trainer, tape, &shard->inputs, &shard->samples, &shard->stats);
+        ppo_tensor *loss = ppo__loss(trainer, tape, &shard->inputs, &shard->samples, &shard->stats);
         if (batch->shards > 1) /* its share in the mean over all samples */
             loss = ppo_tape_scale(tape, loss, (float)shard->samples.envs / (float)batch->samples.envs, 0);
         status = ppo_tape_backward(tape, loss);
@@ -9207,23 +9212,23 @@ static void ppo__shard_gradients(void *user, int range, int from, int to) {
 }
 
 /* grad of the first shard += those of the others, in order. */
-static void ppo__add_shards(void *user, int range, int from, int to) {
+static void ppo__add_shards(void *user, int thread, int begin, int end) {
     const ppo_trainer    *trainer = (const ppo_trainer *)user;
     const ppo__minibatch *batch = &trainer->minibatch;
-    size_t                at = ppo__at(from, PPO__FLOAT_GRAIN),
-           n = ppo__grain_end(trainer->agent->model.params->count, to) - at;
+    size_t                at = ppo__at(begin, PPO__FLOAT_GRAIN);
+    size_t                n = ppo__grain_end(trainer->agent->model.params->count, end) - at;
+    (void)thread;
     for (int k = 1; k < batch->shards; ++k)
         ppo__k()->add(batch->shard[k].grad + at, batch->shard[0].grad + at, n);
 }
 
 /* The gradient of the gathered minibatch's loss, and what it reports. */
-static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__loss_fn loss, ppo__step_stats *stats) {
+static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
     const ppo__minibatch *batch = &trainer->minibatch;
     const ppo_params     *params = trainer->agent->model.params;
-    ppo__shards_job       job = {trainer, loss};
     double                work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
     int                   threads = ppo__range_count(batch->shards, 1, work);
-    ppo__parallel_for(batch->shards, 1, work, ppo__shard_gradients, &job);
+    ppo__parallel_for(batch->shards, 1, work, ppo__shard_gradients, trainer);
     for (int k = 0; k < threads; ++k) {
         ppo_status status = ppo_tape_status(trainer->tapes[k]);
         if (status) return status;
@@ -9253,18 +9258,17 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__loss_fn loss, ppo__st
 /* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be
    larger than all of the first iteration: before that each tape takes the room for the largest, as many whole
    segments as there can be. */
-static ppo_status ppo__reserve_tapes(ppo_trainer *trainer, ppo__loss_fn loss) {
+static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
     const ppo__minibatch *batch = &trainer->minibatch;
-    ppo__shards_job       job = {trainer, loss};
     ppo_status            status = PPO_OK;
-    int                   segments, most = batch->segments;
+    int                   segments;
     if (trainer->reserved) return PPO_OK;
     trainer->reserved = 1;
     ppo__cut(trainer, 1, &segments); /* in order: whole segments come first */
-    most = ppo__divide_up(segments < most ? segments : most, batch->most_shards);
-    ppo__gather_segments(trainer, trainer->order, most, 1);
+    if (segments > batch->segments) segments = batch->segments;
+    ppo__gather_minibatch(trainer, ppo__divide_up(segments, batch->most_shards), 0, 1, 1);
     for (int k = 0; k < batch->most_shards && !status; ++k) {
-        ppo__shard_gradients(&job, k, 0, 1);
+        ppo__shard_gradients(trainer, k, 0, 1);
         status = ppo_tape_status(trainer->tapes[k]);
     }
     return status;
@@ -9272,34 +9276,33 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer, ppo__loss_fn loss) {
 
 /* -- schedules and reports -- */
 
-/* A setting at this point of the run. */
-static float ppo__scheduled(const ppo_trainer *trainer, int setting, int schedule, float initial) {
-    const ppo_config *config = &trainer->config;
-    float             progress = (float)((double)trainer->steps / (double)config->total_steps);
-    if (schedule == PPO_CUSTOM) return config->schedule(setting, initial, progress, config->schedule_user);
-    return ppo_schedule(schedule, initial, progress);
-}
-
 /* The settings of this iteration, which its report shows. */
 static ppo_status ppo__apply_schedules(ppo_trainer *trainer, ppo_progress *progress) {
+    enum { RATE = PPO_SETTING_LEARNING_RATE, LOW, HIGH, ENTROPY, COUNT };
     const ppo_config *c = &trainer->config;
-    const float       rate =
-        ppo__scheduled(trainer, PPO_SETTING_LEARNING_RATE, c->learning_rate_schedule, c->learning_rate);
-    const float low = ppo__scheduled(trainer, PPO_SETTING_CLIP_LOW, c->clip_schedule, c->clip_low);
-    const float high = ppo__scheduled(trainer, PPO_SETTING_CLIP_HIGH, c->clip_schedule, c->clip_high);
-    const float entropy =
-        ppo__scheduled(trainer, PPO_SETTING_ENTROPY_COEF, c->entropy_schedule, c->entropy_coef);
-    const ppo_policy_objective objective = {c->objective, low, high, c->dual_clip, trainer->kl_coef};
-    const ppo_adam             adam = {rate, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
-    if (!(rate >= 0 && low >= 0 && high >= 0 && entropy >= 0 && ppo__finite(rate + low + high + entropy)))
+    const float       initial[COUNT] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
+    const int         schedule[COUNT] = {c->learning_rate_schedule, c->clip_schedule, c->clip_schedule,
+                                         c->entropy_schedule};
+    const float       done = (float)((double)trainer->steps / (double)c->total_steps);
+    float             now[COUNT];
+    int               valid = 1;
+    for (int k = 0; k < COUNT; ++k) {
+        now[k] = schedule[k] == PPO_CUSTOM ? c->schedule(k, initial[k], done, c->schedule_user)
+                                           : ppo_schedule(schedule[k], initial[k], done);
+        valid &= now[k] >= 0 && ppo__finite(now[k]);
+    }
+    if (!valid)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
-                        (double)rate, (double)low, (double)high, (double)entropy);
+                        (double)now[RATE], (double)now[LOW], (double)now[HIGH], (double)now[ENTROPY]);
+    const ppo_policy_objective objective = {c->objective, now[LOW], now[HIGH], c->dual_clip,
+                                            trainer->kl_coef};
+    const ppo_adam             adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
     trainer->objective = objective;
     trainer->adam = adam;
-    trainer->entropy_coef = progress->entropy_coef = entropy;
-    progress->learning_rate = rate;
-    progress->clip_range = high;
+    trainer->entropy_coef = progress->entropy_coef = now[ENTROPY];
+    progress->learning_rate = now[RATE];
+    progress->clip_range = now[HIGH];
     progress->kl_coef = trainer->kl_coef;
     return PPO_OK;
 }
@@ -9335,7 +9338,7 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
     int                     segments, batches = ppo__cut(trainer, 0, &segments), samples = 0;
     double                  sum = 0;
     for (int b = 0; b < batches; ++b) {
-        ppo__gather_minibatch(trainer, b, batches, segments);
+        ppo__gather_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
         for (int k = 0; k < trainer->minibatch.shards; ++k) {
             const ppo__shard *shard = &trainer->minibatch.shard[k];
             ppo_tape_reset(tape);
@@ -9392,73 +9395,30 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
 
 /* -- training: read it from ppo_trainer_iterate() upwards -- */
 
-/* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
-   -mean(r A) + kl_coef mean(KL(old || new)), exact. */
-static ppo_tensor *ppo__loss(const ppo_trainer *trainer, ppo_tape *tape, const ppo_inputs *inputs,
-                             const ppo_rollout *samples, ppo__step_stats *stats) {
-    const ppo_config       *config = &trainer->config;
-    const ppo_actor_critic *model = &trainer->agent->model;
-    int                     penalty = config->objective == PPO_KL_PENALTY;
-    ppo_policy_objective    objective = trainer->objective;
-    ppo_tensor             *logp, *entropy, *value_loss = NULL;
-    ppo_outputs             out =
-        ppo_actor_critic_forward(tape, model, inputs, config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
-    ppo_actor_critic_logp(tape, model, &out, &samples->actions, &logp, &entropy);
-
-    if (penalty) objective.objective = PPO_UNCLIPPED;
-    ppo_tensor *loss =
-        ppo_tape_policy_loss(tape, logp, samples->logp, samples->advantage, NULL, &objective, &stats->policy);
-    if (penalty) {
-        ppo_tensor *kl = ppo_actor_critic_kl(tape, model, &out, samples->policy, samples->log_std);
-        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), objective.kl_coef, 0));
-    }
-
-    ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
-    if (config->baseline) {
-        float delta = config->huber_delta > 0 ? config->huber_delta : INFINITY;
-        value_loss = ppo_tape_huber_value_loss(tape, out.value, samples->value, samples->value_target, NULL,
-                                               config->value_clip, delta);
-        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
-    }
-
-    loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, trainer->entropy_coef, 0));
-    if (!loss) return NULL;
-    stats->value_loss = value_loss ? value_loss->data[0] : 0;
-    stats->entropy = mean_entropy->data[0];
-    stats->loss = loss->data[0];
-    return loss;
-}
-
-/* One gradient step on the gathered minibatch. *stop: by target_kl the policy is too far from the one that
-   acted; no parameter was changed. */
-static ppo_status ppo__gradient_step(ppo_trainer *trainer, ppo__step_stats *stats, int *stop) {
-    const ppo_config *config = &trainer->config;
-    ppo_rollout      *minibatch = &trainer->minibatch.samples;
-    ppo_status        status = PPO_OK;
-    if (config->normalize_advantage) status = ppo_whiten(minibatch->advantage, NULL, minibatch->envs, 1);
-    if (!status) status = ppo__gradient(trainer, ppo__loss, stats);
-    if (status) return status;
-    *stop = config->target_kl > 0 && stats->policy.approx_kl > 1.5f * config->target_kl;
-    return *stop ? PPO_OK
-                 : ppo_params_step(trainer->agent->model.params, &trainer->adam, config->max_grad_norm,
-                                   &stats->grad_norm);
-}
-
 /* Learns from the rollout: every sample once per epoch, in a new order. */
 static ppo_status ppo__epochs(ppo_trainer *trainer, ppo_progress *progress) {
-    int segments, count = 0, stop = 0;
-    for (; progress->epochs < trainer->config.epochs; ++progress->epochs) {
+    const ppo_config *config = &trainer->config;
+    ppo_rollout      *minibatch = &trainer->minibatch.samples;
+    ppo_params       *params = trainer->agent->model.params;
+    int               segments, count = 0;
+    for (; progress->epochs < config->epochs; ++progress->epochs) {
         int batches = ppo__cut(trainer, 0, &segments);
         if (!batches) return PPO_OK; /* without a critic: no episode has ended */
         ++trainer->updates;
         ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, segments);
         for (int b = 0; b < batches; ++b) {
             ppo__step_stats stats;
-            ppo__gather_minibatch(trainer, b, batches, segments);
-            ppo_status status = ppo__gradient_step(trainer, &stats, &stop);
+            ppo_status      status = PPO_OK;
+            ppo__gather_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
+            if (config->normalize_advantage)
+                status = ppo_whiten(minibatch->advantage, NULL, minibatch->envs, 1);
+            if (!status) status = ppo__gradient(trainer, &stats);
             if (status) return status;
-            ppo__add_stats(progress, &stats, ++count, b); /* also of the one that stops the epochs */
-            if (stop) return PPO_OK;
+            ppo__add_stats(progress, &stats, ++count, b);
+            /* target_kl: the policy is too far from the one that acted, so this minibatch changes nothing */
+            if (config->target_kl > 0 && stats.policy.approx_kl > 1.5f * config->target_kl) return PPO_OK;
+            status = ppo_params_step(params, &trainer->adam, config->max_grad_norm, &stats.grad_norm);
+            if (status) return status;
             ppo__average(&progress->grad_norm, stats.grad_norm, count);
         }
     }
@@ -9502,7 +9462,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool; /* divides all that follows */
     if (!status) status = ppo__collect(&trainer->collector, steps);
     if (!status) status = ppo__advantages(trainer);
-    if (!status) status = ppo__reserve_tapes(trainer, ppo__loss);
+    if (!status) status = ppo__reserve_tapes(trainer);
     if (!status) status = ppo__epochs(trainer, &mine);
     if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, &mine);
     ppo__arithmetic_pool = before;
@@ -9572,13 +9532,14 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
 }
 
 /* An agent keeps its network, and a run its environments: settings of them that differ are an error, and not
-   ignored. `more`: other settings that must agree, a list that ends with NULL. */
+   ignored. `more`: other settings that must agree, a list that ends with NULL, or NULL. */
 static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *const *more) {
     for (int i = 0; i < PPO__FIELDS; ++i) {
         char        was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
         const char *name = ppo__fields[i].name;
         int         must = ppo__fields[i].kind == PPO_FIELD_NETWORK;
-        for (const char *const *other = more; *other && !must; ++other) must = strcmp(name, *other) == 0;
+        for (const char *const *other = more; other && *other && !must; ++other)
+            must = strcmp(name, *other) == 0;
         if (!must) continue;
         ppo_config_get(own, name, was, sizeof was);
         ppo_config_get(config, name, is, sizeof is);
@@ -9651,11 +9612,10 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
                                       ppo_trainer **trainer) {
     if (!ppo__given("ppo_trainer_create", trainer != NULL)) return PPO_ERROR_ARGUMENT;
     *trainer = NULL;
-    static const char *const none[] = {NULL};
-    ppo_status               status = ppo_env_check(env);
+    ppo_status status = ppo_env_check(env);
     if (!status) status = ppo_config_check(config);
     if (!status) status = ppo__check_agent(agent, env);
-    if (!status) status = ppo__check_same(&agent->config, config, none);
+    if (!status) status = ppo__check_same(&agent->config, config, NULL);
     for (int i = 0; i < PPO__FIELDS && !status; ++i)
         if (ppo__fields[i].kind != PPO_FIELD_NETWORK) /* those are the agent's, which exists */
             status = ppo_config_check_effect(config, env, ppo__fields[i].name);
@@ -9683,106 +9643,63 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
 
 enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000 };
 
-/* What playing needs, for up to PPO__EVAL_ENVS episodes side by side. */
-typedef struct ppo__player {
-    ppo_agent     *agent;
-    ppo__arena     memory;
-    ppo__envs      envs;
-    float         *view;             /* rows of observations, as the policy sees them */
-    unsigned char *mask;             /* rows; NULL: all actions are legal */
-    float         *state, *in_state; /* recurrent: per environment, and gathered into rows */
-    ppo_actions    actions;
-    float         *box;
-} ppo__player;
-
-/* Call ppo__arena_free() of its memory even after a failure. */
-static ppo_status ppo__player_open(ppo__player *player, ppo_agent *agent, const ppo_env *env) {
-    ppo__arena *memory = &player->memory;
-    ppo__column columns[PPO__COLUMNS];
-    ppo_rollout row;
-    memset(player, 0, sizeof *player);
-    ppo_status status = ppo_env_check(env);
-    if (!status) status = ppo__check_agent(agent, env);
-    if (status) return status;
-    ppo__columns(&agent->model, env, 0, columns);
-    status = ppo__rollout_take(&row, memory, columns, 1, PPO__EVAL_ENVS, 1);
-    player->agent = agent;
-    player->view = row.obs;
-    player->mask = row.mask;
-    player->actions = row.actions;
-    player->in_state = row.state;
-    player->state =
-        (float *)ppo__arena_array(memory, PPO__EVAL_ENVS, agent->model.core.width * sizeof(float));
-    player->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
-    return status ? status : player->state && player->box ? PPO_OK : PPO_ERROR_MEMORY;
-}
-
-/* Chooses the actions of environments active[0 .. n-1]: sampled, or the most likely ones if rng is NULL.
-   All are chosen before any is taken, as an environment may itself ask the agent, which overwrites its
-   outputs. */
-static ppo_status ppo__player_choose(ppo__player *player, const int *active, int n, ppo_rng *rng) {
-    ppo_agent              *agent = player->agent;
+/* Plays an episode in each of up to PPO__EVAL_ENVS environments, to its end. Row i of `rows` is environment
+   active[i]; those whose episodes are over drop out. watch is for a single environment. */
+static ppo_status ppo__play_envs(ppo_agent *agent, ppo__envs *envs, ppo_rollout *rows, float *box,
+                                 ppo_rng *rng, ppo_watcher watch, void *user) {
     const ppo_actor_critic *model = &agent->model;
-    size_t width = (size_t)model->core.width, outputs = (size_t)ppo__space_outputs(&model->action_space);
-    int    size = model->obs_size;
-    for (int i = 0; i < n; ++i) {
-        const float *obs = player->envs.obs + ppo__at(active[i], size);
-        ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, size, player->view + ppo__at(i, size));
-        if (width)
-            memcpy(player->in_state + i * width, player->state + active[i] * width, width * sizeof(float));
-        if (player->mask && ppo__env_mask(&player->envs, active[i], player->mask + i * outputs))
-            return PPO_ERROR_ARGUMENT;
-    }
-    ppo_outputs out = ppo__forward_rows(agent->tape, model, n, player->view, player->mask, player->in_state,
-                                        NULL, PPO_POLICY);
-    ppo_status  status = ppo_tape_status(agent->tape);
-    for (int i = 0; i < n && !status; ++i) {
-        if (width)
-            memcpy(player->state + active[i] * width, out.state->data + i * width, width * sizeof(float));
-        status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output",
-                                    player->envs.first + active[i], player->envs.steps[active[i]]);
-        if (!status) ppo__choose_action(model, &out, i, rng, &player->actions, (size_t)i);
-    }
-    return status;
-}
-
-/* Plays an episode in each environment, to its end; those that are over drop out of the batch. watch is for a
-   single environment. */
-static ppo_status ppo__play_envs(ppo__player *player, ppo_rng *rng, ppo_watcher watch, void *user) {
-    ppo__envs *envs = &player->envs;
-    int        active[PPO__EVAL_ENVS], n = envs->count;
+    size_t     width = (size_t)model->core.width, outputs = (size_t)ppo__space_outputs(&model->action_space);
+    int        size = model->obs_size, active[PPO__EVAL_ENVS], n = envs->count;
     ppo_action action;
     ppo_frame  frame;
     ppo_status status = PPO_OK;
-    memset(player->state, 0, ppo__at(PPO__EVAL_ENVS, player->agent->model.core.width) * sizeof(float));
     memset(&frame, 0, sizeof frame);
     frame.state = envs->state;
     frame.obs = envs->obs;
+    if (width) memset(rows->state, 0, n * width * sizeof(float));
     for (int e = 0; e < n && !status; ++e) {
         active[e] = e;
         status = ppo__env_reset(envs, e);
     }
     while (n && !status) {
-        int still = 0;
         if (watch && watch(&frame, user)) return PPO_OK;
-        status = ppo__player_choose(player, active, n, rng);
+        for (int i = 0; i < n && !status; ++i) {
+            ppo__normalized(&agent->obs_norm, agent->clip_obs, envs->obs + ppo__at(active[i], size), 1, size,
+                            rows->obs + ppo__at(i, size));
+            if (rows->mask) status = ppo__env_mask(envs, active[i], rows->mask + i * outputs);
+        }
+        if (status) return status;
+
+        /* all actions are chosen before any is taken: an environment may itself ask the agent */
+        ppo_outputs out =
+            ppo__forward_rows(agent->tape, model, n, rows->obs, rows->mask, rows->state, NULL, PPO_POLICY);
+        status = ppo_tape_status(agent->tape);
+        for (int i = 0; i < n && !status; ++i) {
+            status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output",
+                                        envs->first + active[i], envs->steps[active[i]]);
+            if (!status) ppo__choose_action(model, &out, i, rng, &rows->actions, (size_t)i);
+        }
+        if (!status && width) memcpy(rows->state, out.state->data, n * width * sizeof(float));
+
+        int still = 0;
         for (int i = 0; i < n && !status; ++i) {
             int         e = active[i];
-            ppo_outcome out;
-            action = ppo__action_for_env(&player->agent->model, &player->actions, (size_t)i, player->box);
-            status = ppo__env_step(envs, e, &action, &out);
-            int done = out.terminated || out.truncated;
-            if (!done) active[still++] = e;
-            if (!done && !status && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
+            ppo_outcome outcome;
+            action = ppo__action_for_env(model, &rows->actions, (size_t)i, box);
+            status = ppo__env_step(envs, e, &action, &outcome);
+            frame.step = envs->length[e];
+            frame.action = &action;
+            frame.reward = outcome.reward;
+            frame.total = (float)envs->episode_return[e];
+            frame.terminated = outcome.terminated;
+            frame.truncated = outcome.truncated;
+            if (status || outcome.terminated || outcome.truncated) continue;
+            if (!envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
                 status =
                     ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
                              (int)PPO__EVAL_STEPS);
-            frame.step = envs->length[e];
-            frame.action = &action;
-            frame.reward = out.reward;
-            frame.total = (float)envs->episode_return[e];
-            frame.terminated = out.terminated;
-            frame.truncated = out.truncated;
+            if (width) memmove(rows->state + still * width, rows->state + i * width, width * sizeof(float));
+            active[still++] = e;
         }
         n = still;
     }
@@ -9793,19 +9710,29 @@ static ppo_status ppo__play_envs(ppo__player *player, ppo_rng *rng, ppo_watcher 
 /* Plays `episodes` episodes, in groups; their returns, and their lengths if that is not NULL. */
 static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
                                 ppo_rng *rng, ppo_watcher watch, void *user, float *returns, float *lengths) {
-    ppo__player player;
-    ppo_status  status = ppo__player_open(&player, agent, env);
+    ppo__column columns[PPO__COLUMNS];
+    ppo__arena  memory;
+    ppo_rollout rows;
+    ppo_status  status = ppo_env_check(env);
+    if (!status) status = ppo__check_agent(agent, env);
+    if (status) return status;
+    memset(&memory, 0, sizeof memory);
+    ppo__columns(&agent->model, env, 0, columns);
+    status = ppo__rollout_take(&rows, &memory, columns, 1, PPO__EVAL_ENVS, 1);
+    float *box = (float *)ppo__arena_array(&memory, env->action_space.n, sizeof(float));
+    if (!box) status = PPO_ERROR_MEMORY;
     for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
-        int count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
-        status = ppo__envs_open(&player.envs, env, count, seed, PPO_STREAM_EVALUATE, first);
-        if (!status) status = ppo__play_envs(&player, rng, watch, user);
+        int       count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
+        ppo__envs envs;
+        status = ppo__envs_open(&envs, env, count, seed, PPO_STREAM_EVALUATE, first);
+        if (!status) status = ppo__play_envs(agent, &envs, &rows, box, rng, watch, user);
         for (int e = 0; e < count && !status; ++e) {
-            returns[first + e] = (float)player.envs.episode_return[e];
-            if (lengths) lengths[first + e] = (float)player.envs.length[e];
+            returns[first + e] = (float)envs.episode_return[e];
+            if (lengths) lengths[first + e] = (float)envs.length[e];
         }
-        ppo__envs_free(&player.envs);
+        ppo__envs_free(&envs);
     }
-    ppo__arena_free(&player.memory);
+    ppo__arena_free(&memory);
     return status;
 }
 
@@ -9819,18 +9746,19 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
     ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
     double         mean = 0, var = 0, length = 0, n = episodes;
-    float         *returns = NULL, *lengths;
-    if (episodes <= 0) result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
-    if (!result.status) returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)));
-    if (!result.status && !returns) result.status = PPO_ERROR_MEMORY;
-    if (result.status) return result;
-    lengths = returns + episodes;
-    result.status = ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, lengths);
+    if (episodes <= 0) {
+        result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
+        return result;
+    }
+    float *returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)));
+    result.status =
+        !returns ? PPO_ERROR_MEMORY
+                 : ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, returns + episodes);
     if (!result.status) {
         result.min_return = result.max_return = returns[0];
         for (int i = 0; i < episodes; ++i) {
             mean += returns[i] / n;
-            length += lengths[i] / n;
+            length += returns[episodes + i] / n;
             result.min_return = ppo__min(result.min_return, returns[i]);
             result.max_return = ppo__max(result.max_return, returns[i]);
         }
