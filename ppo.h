@@ -7351,34 +7351,30 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
    only.
    -------------------------------------------------------------------------------------------------------- */
 
-static ppo_space ppo__space(int kind, int n) {
+static ppo_space ppo__space(int kind, int n, const int *sizes) {
     ppo_space space;
     memset(&space, 0, sizeof space);
     space.kind = kind;
     space.n = n;
+    for (int j = 0; j < n && j < PPO_MAX_CHOICES; ++j)
+        space.sizes[j] = kind == PPO_MULTI_BINARY ? 2 : sizes ? sizes[j] : 0;
     return space;
 }
 
-PPO_DEF ppo_space ppo_discrete(int n) { return ppo__space(PPO_DISCRETE, n); }
+PPO_DEF ppo_space ppo_discrete(int n) { return ppo__space(PPO_DISCRETE, n, NULL); }
 
 PPO_DEF ppo_space ppo_box(int n, float low, float high) {
-    ppo_space space = ppo__space(PPO_BOX, n);
+    ppo_space space = ppo__space(PPO_BOX, n, NULL);
     space.low = low;
     space.high = high;
     return space;
 }
 
 PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n) {
-    ppo_space space = ppo__space(PPO_MULTI_DISCRETE, n);
-    for (int j = 0; j < n && j < PPO_MAX_CHOICES && sizes; ++j) space.sizes[j] = sizes[j];
-    return space;
+    return ppo__space(PPO_MULTI_DISCRETE, n, sizes);
 }
 
-PPO_DEF ppo_space ppo_multi_binary(int n) {
-    ppo_space space = ppo__space(PPO_MULTI_BINARY, n);
-    for (int j = 0; j < n && j < PPO_MAX_CHOICES; ++j) space.sizes[j] = 2;
-    return space;
-}
+PPO_DEF ppo_space ppo_multi_binary(int n) { return ppo__space(PPO_MULTI_BINARY, n, NULL); }
 
 /* Numbers in one action. */
 static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
@@ -7448,33 +7444,6 @@ static ppo_tensor *ppo__choices_kl(ppo_tape *tape, const ppo__distribution *d, c
     return ppo_tape_multi_categorical_kl(tape, old_policy, d->sizes, d->heads, d->policy);
 }
 
-static void ppo__n_text(const ppo_space *space, char *text, size_t size) {
-    snprintf(text, size, "%d", space->n);
-}
-
-static void ppo__sizes_text(const ppo_space *space, char *text, size_t size) {
-    for (size_t j = 0, used = 0; j < (size_t)space->n; ++j)
-        used += (size_t)snprintf(text + used, size - used, j ? ",%d" : "%d", space->sizes[j]);
-}
-
-static ppo_space ppo__parse_discrete(const char *text) {
-    int n = ppo__parse_count(text, &text);
-    return ppo_discrete(*text ? 0 : n);
-}
-
-static ppo_space ppo__parse_multi_binary(const char *text) {
-    return ppo_multi_binary(ppo__parse_discrete(text).n);
-}
-
-static ppo_space ppo__parse_multi_discrete(const char *text) {
-    int sizes[PPO_MAX_CHOICES], n = 0;
-    while (n < PPO_MAX_CHOICES && (sizes[n] = ppo__parse_count(text, &text)) > 0) {
-        ++n;
-        if (*text++ != ',') return ppo_multi_discrete(sizes, text[-1] ? 0 : n);
-    }
-    return ppo_multi_discrete(sizes, 0);
-}
-
 /* -- the box: n independent Gaussians -- */
 
 static ppo_status ppo__box_check(const ppo_space *space) {
@@ -7533,32 +7502,14 @@ static ppo_tensor *ppo__box_kl(ppo_tape *tape, const ppo__distribution *d, const
     return ppo_tape_gaussian_kl(tape, old_policy, old_log_std, d->policy, d->log_std);
 }
 
-static void ppo__box_text(const ppo_space *space, char *text, size_t size) {
-    char low[32], high[32];
-    snprintf(low, sizeof low, "%.9g", (double)space->low);
-    snprintf(high, sizeof high, "%.9g", (double)space->high);
-    ppo__with_point(high);
-    snprintf(text, size, "%d %s %s", space->n, ppo__with_point(low), high);
-}
-
-static ppo_space ppo__parse_box(const char *text) {
-    char   low_text[32], high_text[32], more;
-    double low = 0, high = 0;
-    int    n = ppo__parse_count(text, &text);
-    if (sscanf(text, " %31s %31s%c", low_text, high_text, &more) != 2 || !ppo__parse_number(low_text, &low) ||
-        !ppo__parse_number(high_text, &high))
-        n = 0;
-    return ppo_box(n, (float)low, (float)high);
-}
-
 /* -- the table -- */
 
 typedef struct ppo__space_kind {
-    const char *name;       /* the first word of the space's text in files: "discrete 2" */
+    const char *name;       /* the first word of the space's text in files */
+    int         listed;     /* 1: after it come the sizes of the choices; 0: n */
     int         continuous; /* 1: actions are floats, with a log_std, and masks do not apply */
     ppo_status (*check)(const ppo_space *space);
-    int (*valid)(const ppo_space *space,
-                 const void      *numbers); /* 1: these [width] are an action of the space */
+    int (*valid)(const ppo_space *space, const void *numbers); /* 1: [width] numbers are such an action */
     /* Action `at` of a batch from a row of the distribution: sampled, or the most likely one if rng is
        NULL. */
     void (*choose)(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions, size_t at);
@@ -7571,19 +7522,18 @@ typedef struct ppo__space_kind {
     /* KL(old || new), (rows, 1), exact. */
     ppo_tensor *(*kl)(ppo_tape *tape, const ppo__distribution *d, const float *old_policy,
                       const float *old_log_std);
-    void (*print)(const ppo_space *space, char *text, size_t size); /* what follows the name in files */
-    ppo_space (*parse)(const char *text); /* reads it; a space that fails its check if it is something else */
 } ppo__space_kind;
 
+#define PPO__CATEGORICAL                                                                                     \
+    0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env, ppo__choices_logp, \
+        ppo__choices_kl
+
 static const ppo__space_kind ppo__spaces[] = {
-    {"discrete", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
-     ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_discrete},
-    {"box", 1, ppo__box_check, ppo__box_valid, ppo__box_choose, ppo__box_for_env, ppo__box_logp, ppo__box_kl,
-     ppo__box_text, ppo__parse_box},
-    {"multi-discrete", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
-     ppo__choices_logp, ppo__choices_kl, ppo__sizes_text, ppo__parse_multi_discrete},
-    {"multi-binary", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
-     ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_multi_binary},
+    {"discrete", 0, PPO__CATEGORICAL},
+    {"box", 0, 1, ppo__box_check, ppo__box_valid, ppo__box_choose, ppo__box_for_env, ppo__box_logp,
+     ppo__box_kl},
+    {"multi-discrete", 1, PPO__CATEGORICAL},
+    {"multi-binary", 0, PPO__CATEGORICAL},
 };
 enum { PPO__SPACES = sizeof ppo__spaces / sizeof *ppo__spaces };
 
@@ -7623,18 +7573,39 @@ static int ppo__choice_without_action(const ppo_space *space, const unsigned cha
 enum { PPO__SPACE_SIZE = 16 + 12 * PPO_MAX_CHOICES };
 
 static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) {
-    int used = snprintf(text, PPO__SPACE_SIZE, "%s ", ppo__kind(space)->name);
-    ppo__kind(space)->print(space, text + used, PPO__SPACE_SIZE - (size_t)used);
+    const ppo__space_kind *kind = ppo__kind(space);
+    size_t                 used = 0;
+    for (int j = 0; j < (kind->listed ? space->n : 1); ++j)
+        used += (size_t)snprintf(text + used, PPO__SPACE_SIZE - used, "%s%s%d", j ? "" : kind->name,
+                                 j ? "," : " ", kind->listed ? space->sizes[j] : space->n);
+    for (int j = 0; j < 2 && kind->continuous; ++j) {
+        char number[32];
+        snprintf(number, sizeof number, "%.9g", (double)(j ? space->high : space->low));
+        used += (size_t)snprintf(text + used, PPO__SPACE_SIZE - used, " %s", ppo__with_point(number));
+    }
 }
 
 /* What ppo__space_text() wrote; a space that fails its check if the text is something else. */
 static ppo_space ppo__parse_space(const char *text) {
     size_t length = strcspn(text, " ");
-    for (int k = 0; k < PPO__SPACES && text[length]; ++k) {
-        if (strlen(ppo__spaces[k].name) == length && !memcmp(text, ppo__spaces[k].name, length))
-            return ppo__spaces[k].parse(text + length + 1);
-    }
-    return ppo__space(0, 0);
+    int    k = 0, n = 0, sizes[PPO_MAX_CHOICES];
+    char   numbers[2][32], more;
+    double low = 0, high = 0;
+    while (k < PPO__SPACES &&
+           (strlen(ppo__spaces[k].name) != length || memcmp(text, ppo__spaces[k].name, length)))
+        ++k;
+    if (k == PPO__SPACES || !text[length]) return ppo__space(0, 0, NULL);
+    const ppo__space_kind *kind = &ppo__spaces[k];
+    for (text += length; !n || (kind->listed && *text == ',' && n < PPO_MAX_CHOICES);)
+        sizes[n++] = ppo__parse_count(text + 1, &text);
+    if (!kind->listed) n = sizes[0];
+    if (kind->continuous && sscanf(text, " %31s %31s%c", numbers[0], numbers[1], &more) == 2 &&
+        ppo__parse_number(numbers[0], &low) && ppo__parse_number(numbers[1], &high))
+        text = "";
+    ppo_space space = ppo__space(PPO_DISCRETE + k, *text ? 0 : n, kind->listed ? sizes : NULL);
+    space.low = (float)low;
+    space.high = (float)high;
+    return space;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7855,13 +7826,15 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
 
 /* -- actor and critic -- */
 
-/* sizes = inputs, hidden..., outputs (0: none). Returns the number of layers. */
-static int ppo__layer_sizes(int *sizes, int inputs, const int *hidden, int layers, int outputs) {
-    int n = 0;
-    sizes[n++] = inputs;
-    for (int k = 0; k < layers; ++k) sizes[n++] = hidden[k];
-    if (outputs) sizes[n++] = outputs;
-    return n - 1;
+/* Layers of `inputs`, the first `layers` hidden widths, and outputs (0: none, as in the trunk). */
+static ppo_status ppo__add_mlp(ppo_actor_critic *model, ppo_mlp *mlp, const char *name,
+                               const ppo_model_config *config, int inputs, int layers, int outputs,
+                               float gain, ppo_rng *rng) {
+    int sizes[PPO_MAX_LAYERS + 1] = {inputs}, activation = config->activation;
+    for (int k = 0; k < layers; ++k) sizes[k + 1] = config->hidden[k];
+    if (outputs) sizes[++layers] = outputs;
+    return ppo_mlp_init(mlp, model->params, name, sizes, layers, activation,
+                        outputs ? PPO_IDENTITY : activation, gain, rng);
 }
 
 /* As PyTorch's defaults: in +- 1 / sqrt(inputs), biases, too; a core's in +- 1 / sqrt(width). */
@@ -7880,36 +7853,31 @@ static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
 
 static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_model_config *config) {
     const ppo_space *space = &config->action_space;
-    int        sizes[PPO_MAX_LAYERS + 1], activation = config->activation, layers, inputs = config->obs_size;
-    int        own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
-    ppo_rng    stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
-    ppo_rng   *rng = config->init == PPO_ZEROS ? NULL : &stream;
-    ppo_status status = PPO_OK;
+    int              own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
+    int              inputs = config->obs_size;
+    ppo_rng          stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
+    ppo_rng         *rng = config->init == PPO_ZEROS ? NULL : &stream;
+    ppo_status       status = PPO_OK;
     if (model->shared) {
-        layers = ppo__layer_sizes(sizes, inputs, config->hidden, config->layers, 0);
-        status = ppo_mlp_init(&model->trunk, model->params, "trunk", sizes, layers, activation, activation,
-                              sqrtf(2), rng);
+        status =
+            ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, config->layers, 0, sqrtf(2), rng);
         inputs = config->hidden[config->layers - 1];
     }
     if (!status && config->recurrent) {
         status = ppo_gru_init(&model->core, model->params, "core", inputs, config->recurrent, rng);
         inputs = config->recurrent;
     }
-    if (status) return status;
-    layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, ppo__space_outputs(space));
-    status = ppo_mlp_init(&model->actor, model->params, "actor", sizes, layers, activation, PPO_IDENTITY,
-                          0.01f, rng);
+    if (!status)
+        status = ppo__add_mlp(model, &model->actor, "actor", config, inputs, own, ppo__space_outputs(space),
+                              0.01f, rng);
     if (!status && ppo__kind(space)->continuous) { /* per number, of gsde per number and feature */
-        model->log_std =
-            ppo_params_add(model->params, "actor.log_std", model->gsde ? sizes[layers - 1] : 1, space->n);
+        int rows = model->gsde ? model->actor.weight[model->actor.layers - 1]->rows : 1;
+        model->log_std = ppo_params_add(model->params, "actor.log_std", rows, space->n);
         for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
             model->log_std->data[i] = config->log_std_init;
         if (!model->log_std) status = PPO_ERROR_MEMORY;
     }
-    if (status) return status;
-    layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, 1);
-    status = ppo_mlp_init(&model->critic, model->params, "critic", sizes, layers, activation, PPO_IDENTITY, 1,
-                          rng);
+    if (!status) status = ppo__add_mlp(model, &model->critic, "critic", config, inputs, own, 1, 1, rng);
     if (!status && config->init == PPO_UNIFORM) ppo__init_uniform(model, rng);
     return status;
 }
@@ -8002,13 +7970,7 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
 static ppo_outputs ppo__forward_rows(ppo_tape *tape, const ppo_actor_critic *model, int rows,
                                      const float *obs, const unsigned char *mask, const float *state,
                                      const unsigned char *start, int want) {
-    ppo_inputs inputs;
-    memset(&inputs, 0, sizeof inputs);
-    inputs.rows = rows;
-    inputs.obs = obs;
-    inputs.mask = mask;
-    inputs.sequences.state = state;
-    inputs.sequences.start = start;
+    const ppo_inputs inputs = {rows, obs, mask, {0, NULL, state, start}};
     ppo_tape_reset(tape);
     return ppo_actor_critic_forward(tape, model, &inputs, want);
 }
@@ -8103,9 +8065,9 @@ static size_t ppo__played_words(const ppo_env *env) {
 static ppo_status ppo__envs_note(ppo__envs *envs) {
     size_t words = ppo__played_words(&envs->env);
     if (!envs->env.open || !words || words > PPO__MOST_PLAYED / (size_t)envs->count) return PPO_OK;
-    envs->episode_rng = (ppo_rng *)ppo__arena_zeros(&envs->memory, envs->count, sizeof *envs->episode_rng);
-    envs->played = (uint32_t *)ppo__arena_zeros(&envs->memory, envs->count, words * sizeof(uint32_t));
-    return envs->episode_rng && envs->played ? PPO_OK : PPO_ERROR_MEMORY;
+    envs->episode_rng = PPO__ZEROS(&envs->memory, ppo_rng, envs->count);
+    envs->played = PPO__ZEROS(&envs->memory, uint32_t, envs->count * words);
+    return ppo__arena_status(&envs->memory);
 }
 
 /* Guard bytes after each state and after the last observation reveal a state_size or an obs_size that is too
@@ -8143,22 +8105,19 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->first = first;
     envs->stride = ((env->state_size + PPO__GUARD) / PPO__ALIGN + 1) * PPO__ALIGN;
     envs->state = (char *)ppo__arena_zeros(memory, count, envs->stride);
-    envs->rng = (ppo_rng *)ppo__arena_array(memory, count, sizeof *envs->rng);
-    envs->obs =
-        (float *)ppo__arena_zeros(memory, 1, ppo__at(count, env->obs_size) * sizeof(float) + PPO__GUARD);
-    envs->episode_return = (double *)ppo__arena_zeros(memory, count, sizeof(double));
-    envs->length = (int *)ppo__arena_zeros(memory, count, sizeof(int));
-    envs->steps = (int64_t *)ppo__arena_zeros(memory, count, sizeof(int64_t));
-    if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps)
-        return PPO_ERROR_MEMORY;
-    ppo__envs_guard(envs);
-    for (; envs->opened < count; ++envs->opened) {
-        int e = envs->opened;
+    envs->rng = PPO__ARRAY(memory, ppo_rng, count);
+    envs->obs = PPO__ZEROS(memory, float, ppo__at(count, env->obs_size) + PPO__GUARD / sizeof(float));
+    envs->episode_return = PPO__ZEROS(memory, double, count);
+    envs->length = PPO__ZEROS(memory, int, count);
+    envs->steps = PPO__ZEROS(memory, int64_t, count);
+    ppo_status status = ppo__arena_status(memory);
+    if (!status) ppo__envs_guard(envs);
+    for (int e = 0; e < count && !status; ++e) {
         envs->rng[e] = ppo_rng_stream(seed, purpose, (uint32_t)(first + e));
-        ppo_status status = ppo__env_open(envs, e);
-        if (status) return status;
+        status = ppo__env_open(envs, e);
+        envs->opened += !status;
     }
-    return PPO_OK;
+    return status;
 }
 
 /* x [n] must be finite numbers. n 0: it is a single number, which the error names without an index. */
@@ -8227,11 +8186,6 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
     return status ? status : ppo__check_env(envs, e);
 }
 
-/* 1 if the environment's masks count. */
-static int ppo__env_masks(const ppo_env *env) {
-    return env->action_mask && !ppo__kind(&env->action_space)->continuous;
-}
-
 /* Which actions are legal for environment e, a byte per output of the policy. */
 static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mask) {
     memset(mask, 1, (size_t)ppo__space_outputs(&envs->env.action_space));
@@ -8268,7 +8222,7 @@ static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int 
     const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size, 1),
                                PPO__COLUMN(actions.discrete, floats ? 0 : width, 1),
                                PPO__COLUMN(actions.box, floats ? width : 0, 1),
-                               PPO__COLUMN(mask, ppo__env_masks(env) ? outputs : 0, 1),
+                               PPO__COLUMN(mask, env->action_mask && !floats ? outputs : 0, 1),
                                PPO__COLUMN(logp, 1, 1),
                                PPO__COLUMN(value, 1, 1),
                                PPO__COLUMN(policy, keep_policy ? outputs : 0, 1),
@@ -8293,19 +8247,17 @@ static char *ppo__column_data(const ppo_rollout *rollout, const ppo__column *col
     return data;
 }
 
-/* Room for steps * envs samples; only the columns of a minibatch, if it is one. */
-static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns,
-                                    int steps, int envs, int minibatch) {
+/* Room for steps * envs samples; only the columns of a minibatch, if it is one. See ppo__arena_status(). */
+static void ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns, int steps,
+                              int envs, int minibatch) {
     memset(rollout, 0, sizeof *rollout);
     rollout->steps = steps;
     rollout->envs = envs;
     for (int i = 0; i < PPO__COLUMNS; ++i) {
         if (!columns[i].bytes || (minibatch && !columns[i].in_minibatch)) continue;
         void *data = ppo__arena_array(memory, ppo__at(steps, envs), columns[i].bytes);
-        if (!data) return PPO_ERROR_MEMORY;
         memcpy((char *)rollout + columns[i].pointer, &data, sizeof data);
     }
-    return PPO_OK;
 }
 
 /* Copies samples picked[0 .. n-1] side by side. */
@@ -8380,6 +8332,7 @@ struct ppo__collector {
     ppo__pool      *pool;
     ppo__worker    *workers; /* [worker_count] */
     int             worker_count;
+    ppo_status (*task)(ppo__worker *worker); /* what they do now */
 };
 
 /* Environment e's latest observation as the policy sees it, into out. is_new: counted in the statistics. */
@@ -8390,18 +8343,20 @@ static void ppo__observe(ppo__collector *collector, int e, int is_new, float *ou
     ppo__normalized(collector->obs_norm, collector->clip_obs, obs, 1, size, out);
 }
 
-/* Keeps the failure that ppo_fail() has just described on this thread. */
-static void ppo__worker_fail(ppo__worker *worker, ppo_status status) {
-    worker->status = status;
-    memcpy(worker->error, ppo__error, sizeof worker->error);
+static void ppo__worker_run(void *user, int k) {
+    ppo__collector *collector = (ppo__collector *)user;
+    ppo__worker    *worker = &collector->workers[k];
+    if (k >= collector->worker_count) return; /* more threads than environments */
+    worker->status = collector->task(worker);
+    if (worker->status) memcpy(worker->error, ppo__error, sizeof worker->error);
 }
 
 /* Runs a task of each worker. Reports the earliest failure of all, so that the error does not depend on the
    number of threads. */
-static ppo_status ppo__workers_run(ppo__collector *collector, void (*task)(void *collector, int k)) {
+static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)(ppo__worker *worker)) {
     const ppo__worker *first = NULL;
-    for (int k = 0; k < collector->worker_count; ++k) collector->workers[k].status = PPO_OK;
-    ppo__pool_run(collector->pool, task, collector);
+    collector->task = task;
+    ppo__pool_run(collector->pool, ppo__worker_run, collector);
     for (int k = 0; k < collector->worker_count; ++k) {
         const ppo__worker *worker = &collector->workers[k];
         if (worker->status && (!first || worker->moment < first->moment)) first = worker;
@@ -8517,59 +8472,55 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
     return status;
 }
 
-/* Worker k takes its environments through the rollout. Before it begins: fresh episodes where they are due,
-   the latest observations by the latest statistics, and no samples in those of this rollout. */
-static void ppo__collect_steps(void *user, int k) {
-    ppo__collector *collector = (ppo__collector *)user;
-    ppo__worker    *worker = &collector->workers[k];
+/* Takes a worker's environments through the rollout. Before it begins: fresh episodes where they are due, the
+   latest observations by the latest statistics, and no samples in those of this rollout. */
+static ppo_status ppo__collect_steps(ppo__worker *worker) {
+    ppo__collector *c = worker->collector;
     ppo_status      status = PPO_OK;
-    if (k >= collector->worker_count) return; /* more threads than environments */
     worker->moment = -1;
     for (int e = worker->first; e < worker->first + worker->count && !status; ++e) {
-        if (collector->obs_norm) ppo__normalizer_reset(&collector->seen_obs[e], 0);
-        if (collector->return_norm) ppo__normalizer_reset(&collector->seen_return[e], 0);
-        if (collector->fresh) {
-            status = ppo__env_reset(&collector->envs, e);
-            collector->start[e] = 1;
-            collector->discounted[e] = 0;
+        if (c->obs_norm) ppo__normalizer_reset(&c->seen_obs[e], 0);
+        if (c->return_norm) ppo__normalizer_reset(&c->seen_return[e], 0);
+        if (c->fresh) {
+            status = ppo__env_reset(&c->envs, e);
+            c->start[e] = 1;
+            c->discounted[e] = 0;
         }
-        if (!status)
-            ppo__observe(collector, e, collector->fresh,
-                         collector->view + ppo__at(e, collector->envs.env.obs_size));
+        if (!status) ppo__observe(c, e, c->fresh, c->view + ppo__at(e, c->envs.env.obs_size));
     }
-    for (int t = 0; t < collector->rollout.steps && !status; ++t) {
+    for (int t = 0; t < c->rollout.steps && !status; ++t) {
         status = ppo__decide(worker, t);
         if (!status) status = ppo__act(worker, t);
     }
-    if (status) ppo__worker_fail(worker, status);
+    return status;
 }
 
-/* Worker k's share of the values. */
-static void ppo__value_samples(void *user, int k) {
+/* The values of a worker's share of the samples. */
+static ppo_status ppo__value_samples(ppo__worker *worker) {
     enum { ROWS = 256 };
-    ppo__collector *collector = (ppo__collector *)user;
-    ppo__worker    *worker = &collector->workers[k];
-    ppo_rollout    *rollout = &collector->rollout;
-    int64_t         samples = (int64_t)rollout->steps * rollout->envs, workers = collector->worker_count;
-    int             obs = collector->model->obs_size, width = collector->model->core.width;
-    if (k >= workers) return;
-    int from = (int)(samples * k / workers), end = (int)(samples * (k + 1) / workers);
-    for (int rows; from < end && !worker->status; from += rows) {
+    ppo__collector *c = worker->collector;
+    ppo_rollout    *rollout = &c->rollout;
+    int             samples = rollout->steps * rollout->envs, k = (int)(worker - c->workers);
+    int             from = ppo__share(samples, k, c->worker_count), rows;
+    int             end = ppo__share(samples, k + 1, c->worker_count);
+    const float    *state = rollout->state;
+    ppo_status      status = PPO_OK;
+    for (; from < end && !status; from += rows) {
         rows = end - from < ROWS ? end - from : (int)ROWS;
         ppo_outputs out =
-            ppo__forward_rows(worker->tape, collector->model, rows, rollout->obs + ppo__at(from, obs), NULL,
-                              width ? rollout->state + ppo__at(from, width) : NULL,
-                              width ? rollout->start + from : NULL, PPO_VALUE);
-        ppo_status status = ppo_tape_status(worker->tape);
+            ppo__forward_rows(worker->tape, c->model, rows, rollout->obs + ppo__at(from, c->model->obs_size),
+                              NULL, state ? state + ppo__at(from, c->model->core.width) : NULL,
+                              state ? rollout->start + from : NULL, PPO_VALUE);
+        status = ppo_tape_status(worker->tape);
         for (int i = from; i < from + rows && !status; ++i) {
             int e = i % rollout->envs;
             rollout->value[i] = out.value->data[i - from];
             worker->moment = i;
             status = ppo__check_numbers(&rollout->value[i], 0, "critic's value", e,
-                                        collector->envs.steps[e] - rollout->steps + i / rollout->envs);
+                                        c->envs.steps[e] - rollout->steps + i / rollout->envs);
         }
-        if (status) ppo__worker_fail(worker, status);
     }
+    return status;
 }
 
 /* V of every step, and next_value where the episode continues: V in the next step, or for the last step of
@@ -8644,31 +8595,10 @@ static void ppo__collector_free(ppo__collector *collector) {
 
 /* [envs] statistics of `size` numbers. */
 static ppo_status ppo__take_normalizers(ppo__arena *memory, int envs, int size, ppo_normalizer **out) {
-    ppo_status status = PPO_OK;
-    *out = (ppo_normalizer *)ppo__arena_zeros(memory, envs, sizeof **out);
-    if (!*out) return PPO_ERROR_MEMORY;
+    *out = PPO__ZEROS(memory, ppo_normalizer, envs);
+    ppo_status status = ppo__arena_status(memory);
     for (int e = 0; e < envs && !status; ++e) status = ppo_normalizer_init(&(*out)[e], size);
     return status;
-}
-
-static ppo_status ppo__take_workers(ppo__collector *collector, const ppo_env *env, int envs, int workers) {
-    ppo__arena *memory = &collector->memory;
-    collector->workers = (ppo__worker *)ppo__arena_zeros(memory, workers, sizeof *collector->workers);
-    if (!collector->workers) return PPO_ERROR_MEMORY;
-    for (int k = 0; k < workers; ++k) {
-        ppo__worker *worker = &collector->workers[k];
-        worker->collector = collector;
-        worker->first = (int)((int64_t)envs * k / workers);
-        worker->count = (int)((int64_t)envs * (k + 1) / workers) - worker->first;
-        worker->final_obs = (float *)ppo__arena_array(memory, env->obs_size, sizeof(float));
-        worker->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
-        if (!worker->final_obs || !worker->box) return PPO_ERROR_MEMORY;
-        ppo_status status = ppo_tape_create(&worker->tape);
-        if (status) return status;
-        collector->worker_count = k + 1;
-        ppo_tape_record(worker->tape, 0);
-    }
-    return PPO_OK;
 }
 
 /* The caller has set the first group of the fields, and calls ppo__collector_free() even after a failure. */
@@ -8676,29 +8606,39 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
                                       int threads, uint64_t seed) {
     ppo__arena             *memory = &collector->memory;
     const ppo_actor_critic *model = collector->model;
-    size_t                  noise = model->gsde ? ppo__size(model->log_std) : 0;
+    const int               workers = threads < envs ? threads : envs;
     ppo__columns(model, env, collector->keep_policy, collector->columns);
-    ppo_status status = ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, 0);
-    if (status) return status;
+    ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, 0);
     collector->fresh = 1;
-    collector->action_rng = (ppo_rng *)ppo__arena_array(memory, envs, sizeof *collector->action_rng);
-    collector->view = (float *)ppo__arena_array(memory, envs, env->obs_size * sizeof(float));
-    collector->state = (float *)ppo__arena_zeros(memory, envs, model->core.width * sizeof(float));
-    collector->start = (unsigned char *)ppo__arena_zeros(memory, envs, 1);
-    collector->discounted = (float *)ppo__arena_zeros(memory, envs, sizeof(float));
-    if (noise) collector->noise = (float *)ppo__arena_array(memory, envs, noise * sizeof(float));
-    if (!collector->action_rng || !collector->view || !collector->state || !collector->start ||
-        !collector->discounted || (noise && !collector->noise))
-        return PPO_ERROR_MEMORY;
-    for (int e = 0; e < envs; ++e)
+    collector->action_rng = PPO__ARRAY(memory, ppo_rng, envs);
+    collector->view = PPO__ARRAY(memory, float, ppo__at(envs, env->obs_size));
+    collector->state = PPO__ZEROS(memory, float, ppo__at(envs, model->core.width));
+    collector->start = PPO__ZEROS(memory, unsigned char, envs);
+    collector->discounted = PPO__ZEROS(memory, float, envs);
+    if (model->gsde) collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
+    collector->workers = PPO__ZEROS(memory, ppo__worker, workers);
+    ppo_status status = ppo__arena_status(memory);
+    for (int e = 0; e < envs && !status; ++e)
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
-    if (collector->obs_norm)
+    for (int k = 0; k < workers && !status; ++k) {
+        ppo__worker *worker = &collector->workers[k];
+        worker->collector = collector;
+        worker->first = ppo__share(envs, k, workers);
+        worker->count = ppo__share(envs, k + 1, workers) - worker->first;
+        worker->final_obs = PPO__ARRAY(memory, float, env->obs_size);
+        worker->box = PPO__ARRAY(memory, float, env->action_space.n);
+        status = ppo__arena_status(memory);
+        if (!status) status = ppo_tape_create(&worker->tape);
+        if (status) break;
+        ppo_tape_record(worker->tape, 0);
+        collector->worker_count = k + 1;
+    }
+    if (!status && collector->obs_norm)
         status = ppo__take_normalizers(memory, envs, env->obs_size, &collector->seen_obs);
     if (!status && collector->return_norm)
         status = ppo__take_normalizers(memory, envs, 1, &collector->seen_return);
     if (!status) status = ppo__envs_open(&collector->envs, env, envs, seed, PPO_STREAM_ENV, 0);
     if (!status) status = ppo__envs_note(&collector->envs);
-    if (!status) status = ppo__take_workers(collector, env, envs, threads < envs ? threads : envs);
     return status ? status : ppo__pool_create(threads, &collector->pool);
 }
 
@@ -9510,12 +9450,11 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     if (config->minibatch_size) most = config->minibatch_size > steps ? config->minibatch_size / steps : 1;
     batch->segment_steps = steps;
     batch->segments = ppo__divide_up(all, ppo__divide_up(all, most)); /* evened out over a full rollout */
-    batch->picked = (int *)ppo__arena_array(memory, ppo__at(batch->segments, steps), sizeof(int));
-    trainer->order = (int *)ppo__arena_array(memory, samples, sizeof(int));
-    trainer->usable = (int *)ppo__arena_array(memory, config->num_envs, sizeof(int));
-    if (!batch->picked || !trainer->order || !trainer->usable) return PPO_ERROR_MEMORY;
-    ppo_status status =
-        ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->segments, 1);
+    batch->picked = PPO__ARRAY(memory, int, ppo__at(batch->segments, steps));
+    trainer->order = PPO__ARRAY(memory, int, samples);
+    trainer->usable = PPO__ARRAY(memory, int, config->num_envs);
+    ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->segments, 1);
+    ppo_status status = ppo__arena_status(memory);
 
     size_t shards = ppo__at(batch->segments, steps) / PPO__SHARD_SAMPLES;
     if (steps > 1 && shards > (size_t)batch->segments / PPO__SHARD_SEGMENTS)
@@ -9524,9 +9463,10 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     batch->most_shards = shards > PPO__SHARDS ? (int)PPO__SHARDS : shards > 1 ? (int)shards : 1;
     for (int k = 0; k < batch->most_shards && !status; ++k) {
         ppo__shard *shard = &batch->shard[k];
-        shard->count = (int *)ppo__arena_array(memory, steps, sizeof(int));
-        shard->grad = k ? (float *)ppo__arena_array(memory, params->count, sizeof(float)) : params->grad;
-        status = shard->count && shard->grad ? ppo_tape_create(&trainer->tapes[k]) : PPO_ERROR_MEMORY;
+        shard->count = PPO__ARRAY(memory, int, steps);
+        shard->grad = k ? PPO__ARRAY(memory, float, params->count) : params->grad;
+        status = ppo__arena_status(memory);
+        if (!status) status = ppo_tape_create(&trainer->tapes[k]);
     }
     return status;
 }
@@ -9718,9 +9658,9 @@ static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episod
     if (status) return status;
     memset(&memory, 0, sizeof memory);
     ppo__columns(&agent->model, env, 0, columns);
-    status = ppo__rollout_take(&rows, &memory, columns, 1, PPO__EVAL_ENVS, 1);
-    float *box = (float *)ppo__arena_array(&memory, env->action_space.n, sizeof(float));
-    if (!box) status = PPO_ERROR_MEMORY;
+    ppo__rollout_take(&rows, &memory, columns, 1, PPO__EVAL_ENVS, 1);
+    float *box = PPO__ARRAY(&memory, float, env->action_space.n);
+    status = ppo__arena_status(&memory);
     for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
         int       count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
         ppo__envs envs;
