@@ -7693,34 +7693,25 @@ static void ppo__sigmoid(float *x, size_t n) {
     for (size_t i = 0; i < n; ++i) x[i] = 0.5f * x[i] + 0.5f;
 }
 
-/* What backward needs of every row. */
-typedef struct ppo__gru_kept {
-    float *before; /* (rows, width) the state before, reset where an episode begins */
-    float *gates;  /* (rows, 3 width) r, z, n */
-    float *inner;  /* (rows, width) h U_n + c_n */
-} ppo__gru_kept;
-
 /* How many sequences have a step t. */
 static int ppo__sequences_count(const ppo_sequences *sequences, int t, int rows) {
     return sequences->steps ? sequences->count[t] : rows;
 }
 
-/* in[0] are the rows x W + b. */
+/* in[0] are the rows x W + b. Kept for backward, of all rows: the state before, zeros where an episode begins
+   (rows, width); the gates r, z, n (rows, 3 width); and h U_n + c_n (rows, width). */
 static ppo_status ppo__gru_forward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
     const ppo_tensor    *x = node->in[0], *u = node->in[1], *c = node->in[2];
     int                  w = u->rows, rows = x->rows;
-    ppo__gru_kept       *kept = (ppo__gru_kept *)ppo__tape_take(node->tape, 1, sizeof *kept);
+    size_t               n = ppo__at(rows, w);
+    float               *states = ppo_tape_alloc(node->tape, 5 * n);
     float               *sum = ppo_tape_alloc(node->tape, 3 * (size_t)w);
-    if (!kept || !sum) return PPO_ERROR_MEMORY;
-    kept->before = ppo_tape_alloc(node->tape, ppo__at(rows, w));
-    kept->gates = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w));
-    kept->inner = ppo_tape_alloc(node->tape, ppo__at(rows, w));
-    if (!kept->before || !kept->gates || !kept->inner) return PPO_ERROR_MEMORY;
-    node->kept = kept;
+    if (!states || !sum) return PPO_ERROR_MEMORY;
+    node->kept = states;
     const float *previous = sequences->state; /* NULL: zeros */
     for (int t = 0, first = 0, count; first < rows; ++t, first += count) {
-        float *before = kept->before + ppo__at(first, w), *gates = kept->gates + 3 * ppo__at(first, w);
+        float *before = states + ppo__at(first, w), *gates = states + n + 3 * ppo__at(first, w);
         count = ppo__sequences_count(sequences, t, rows);
         for (int k = 0; k < count; ++k) {
             int begins = !previous || (sequences->start && sequences->start[first + k]);
@@ -7730,8 +7721,8 @@ static ppo_status ppo__gru_forward(ppo_node *node) {
         ppo__k()->gemm(count, 3 * w, w, before, w, 1, u->data, 3 * w, c->data, 0, gates, 3 * w);
         for (int k = 0; k < count; ++k) {
             size_t       row = ppo__at(first + k, w);
-            const float *h = kept->before + row, *in = x->data + 3 * row;
-            float       *gate = kept->gates + 3 * row, *inner = kept->inner + row;
+            const float *h = states + row, *in = x->data + 3 * row;
+            float       *gate = states + n + 3 * row, *inner = states + 4 * n + row;
             memcpy(inner, gate + 2 * w, w * sizeof(float));
             for (int j = 0; j < 2 * w; ++j) sum[j] = gate[j] + in[j];
             ppo__sigmoid(sum, 2 * (size_t)w);
@@ -7746,29 +7737,14 @@ static ppo_status ppo__gru_forward(ppo_node *node) {
     return PPO_OK;
 }
 
-/* Derivatives of one row along x W + b (dx), along h U + c (du), and directly along the state before; dh is
-   that of the state after. */
-static void ppo__gru_row_backward(const float *before, const float *gate, const float *inner, const float *dh,
-                                  int w, float *dx, float *du, float *dbefore) {
-    for (int j = 0; j < w; ++j) {
-        float r = gate[j], z = gate[w + j], n = gate[2 * w + j];
-        float dn = dh[j] * (1 - z) * (1 - n * n), dz = dh[j] * (before[j] - n) * z * (1 - z);
-        float dr = dn * inner[j] * r * (1 - r);
-        dx[j] = du[j] = dr;
-        dx[w + j] = du[w + j] = dz;
-        dx[2 * w + j] = dn;
-        du[2 * w + j] = dn * r;
-        dbefore[j] = dh[j] * z;
-    }
-}
-
-/* Back through time: the derivative of a step's state is added to out->grad of the step before it, unless an
-   episode began in between. */
+/* Back through time: the derivative of a step's state (dh) is added to that of the step before it, unless an
+   episode began in between. dx: of one row along x W + b; du: along h U + c; dbefore: along the state before. */
 static void ppo__gru_backward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
-    const ppo__gru_kept *kept = (const ppo__gru_kept *)node->kept;
     ppo_tensor          *x = node->in[0], *u = node->in[1], *c = node->in[2];
     int                  w = u->rows, rows = x->rows, steps = sequences->steps ? sequences->steps : 1;
+    const float         *states = (const float *)node->kept;
+    const float         *gates = states + ppo__at(rows, w), *inner = gates + ppo__at(rows, 3 * w);
     float               *dh = node->out[0]->grad, *dx = ppo_tape_alloc(node->tape, 3 * (size_t)w);
     float               *du = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w));
     float               *ut = ppo_tape_alloc(node->tape, ppo__size(u));
@@ -7780,8 +7756,16 @@ static void ppo__gru_backward(ppo_node *node) {
         size_t at = ppo__at(first, w);
         for (int k = 0; k < count; ++k) {
             size_t row = at + ppo__at(k, w);
-            ppo__gru_row_backward(kept->before + row, kept->gates + 3 * row, kept->inner + row, dh + row, w,
-                                  dx, du + 3 * row, dbefore + row);
+            for (int j = 0; j < w; ++j) {
+                float r = gates[3 * row + j], z = gates[3 * row + w + j], n = gates[3 * row + 2 * w + j];
+                float dn = dh[row + j] * (1 - z) * (1 - n * n);
+                float dz = dh[row + j] * (states[row + j] - n) * z * (1 - z);
+                dx[j] = du[3 * row + j] = dn * inner[row + j] * r * (1 - r);
+                dx[w + j] = du[3 * row + w + j] = dz;
+                dx[2 * w + j] = dn;
+                du[3 * row + 2 * w + j] = dn * r;
+                dbefore[row + j] = dh[row + j] * z;
+            }
             if (x->grad) ppo__k()->add(dx, x->grad + 3 * row, 3 * (size_t)w);
         }
         ppo__k()->gemm(count, w, 3 * w, du + 3 * at, 3 * w, 1, ut, w, dbefore + at, w, dbefore + at, w);
@@ -7792,8 +7776,7 @@ static void ppo__gru_backward(ppo_node *node) {
         }
         end = first;
     }
-    if (u->grad)
-        ppo__k()->gemm(w, 3 * w, rows, kept->before, 1, w, du, 3 * w, u->grad, 3 * w, u->grad, 3 * w);
+    if (u->grad) ppo__k()->gemm(w, 3 * w, rows, states, 1, w, du, 3 * w, u->grad, 3 * w, u->grad, 3 * w);
     if (c->grad) ppo__k()->column_sum(rows, 3 * w, du, 3 * w, c->grad);
 }
 
@@ -7812,11 +7795,10 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
                                     const ppo_sequences *sequences) {
     static const ppo_op op = {"gru", 1, ppo__gru_forward, ppo__gru_backward};
     if (!ppo__operands(tape, op.name, x, gru && sequences ? x : NULL)) return NULL;
-    if (!ppo__sequences_fit(sequences, x->rows)) {
+    if (!ppo__sequences_fit(sequences, x->rows))
         return (ppo_tensor *)ppo__tape_fail(
             tape, ppo_fail(PPO_ERROR_ARGUMENT,
                            "gru: the sequences' counts do not fall, or do not add up to %d rows", x->rows));
-    }
     ppo_tensor *projected = ppo_tape_linear(tape, x, gru->input_weight, gru->input_bias, PPO_IDENTITY);
     ppo_tensor *in[3] = {projected, gru->state_weight, gru->state_bias};
     if (!projected) return NULL;
@@ -7938,9 +7920,8 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
         int last = model->actor.layers - 1;
         out.features = ppo__mlp_layers(tape, &model->actor, x, 0, last);
         out.policy = ppo__mlp_layers(tape, &model->actor, out.features, last, last + 1);
-        if (inputs->mask && !ppo__kind(&model->action_space)->continuous) {
+        if (inputs->mask && !ppo__kind(&model->action_space)->continuous)
             out.policy = ppo_tape_mask(tape, out.policy, inputs->mask);
-        }
         out.log_std = model->gsde ? ppo__gsde_log_std(tape, model->log_std, out.features) : model->log_std;
     }
     if (want & PPO_VALUE) out.value = ppo_mlp_forward(tape, &model->critic, x);
@@ -8049,9 +8030,7 @@ typedef struct ppo__envs {
 } ppo__envs;
 
 static void ppo__envs_free(ppo__envs *envs) {
-    for (int e = 0; e < envs->opened; ++e) {
-        if (envs->env.close) envs->env.close(envs->state + e * envs->stride);
-    }
+    for (int e = 0; e < envs->opened && envs->env.close; ++e) envs->env.close(envs->state + e * envs->stride);
     ppo__arena_free(&envs->memory);
 }
 
@@ -8364,20 +8343,6 @@ static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)
     return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
 }
 
-/* gsde: new exploration matrices at the start of a rollout and every gsde_steps. */
-static void ppo__renew_noise(ppo__worker *worker, int t) {
-    ppo__collector   *collector = worker->collector;
-    const ppo_tensor *log_std = collector->model->log_std;
-    int               due = collector->gsde_steps ? t % collector->gsde_steps == 0 : t == 0;
-    size_t            n = ppo__size(log_std);
-    for (int e = worker->first; e < worker->first + worker->count && due; ++e) {
-        for (size_t i = 0; i < n; ++i) {
-            collector->noise[(size_t)e * n + i] =
-                expf(log_std->data[i]) * ppo_rng_normal(&collector->action_rng[e]);
-        }
-    }
-}
-
 /* Step t up to the actions, into the rollout: what the policy sees, with masks and the state of a recurrent
    one; the actions that it chooses, and their log-probabilities. */
 static ppo_status ppo__decide(ppo__worker *worker, int t) {
@@ -8400,13 +8365,14 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
     if (status) return status;
 
     ++worker->moment;
-    if (c->noise) ppo__renew_noise(worker, t);
     ppo_outputs out = ppo__forward_rows(worker->tape, model, worker->count, now.obs, now.mask, now.state,
                                         now.start, PPO_POLICY);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
-        int          e = worker->first + i;
-        const float *noise = c->noise ? c->noise + e * ppo__size(model->log_std) : NULL;
+        int    e = worker->first + i, renew = c->gsde_steps ? t % c->gsde_steps == 0 : t == 0;
+        float *noise = c->noise ? c->noise + e * ppo__size(model->log_std) : NULL;
+        for (size_t j = 0; noise && renew && j < ppo__size(model->log_std); ++j)
+            noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(&c->action_rng[e]);
         status = ppo__check_numbers(out.policy->data + i * n, (int)n, "policy output", e, c->envs.steps[e]);
         if (status) return status;
         if (noise) ppo__explore(&out, i, noise, now.actions.box + i * n);
@@ -8503,14 +8469,12 @@ static ppo_status ppo__value_samples(ppo__worker *worker) {
     int             samples = rollout->steps * rollout->envs, k = (int)(worker - c->workers);
     int             from = ppo__share(samples, k, c->worker_count), rows;
     int             end = ppo__share(samples, k + 1, c->worker_count);
-    const float    *state = rollout->state;
     ppo_status      status = PPO_OK;
     for (; from < end && !status; from += rows) {
-        rows = end - from < ROWS ? end - from : (int)ROWS;
-        ppo_outputs out =
-            ppo__forward_rows(worker->tape, c->model, rows, rollout->obs + ppo__at(from, c->model->obs_size),
-                              NULL, state ? state + ppo__at(from, c->model->core.width) : NULL,
-                              state ? rollout->start + from : NULL, PPO_VALUE);
+        rows = ppo__min_int(end - from, ROWS);
+        ppo_rollout some = ppo__some_samples(rollout, c->columns, (size_t)from, rows);
+        ppo_outputs out = ppo__forward_rows(worker->tape, c->model, rows, some.obs, NULL, some.state,
+                                            some.start, PPO_VALUE);
         status = ppo_tape_status(worker->tape);
         for (int i = from; i < from + rows && !status; ++i) {
             int e = i % rollout->envs;
@@ -8593,20 +8557,12 @@ static void ppo__collector_free(ppo__collector *collector) {
     ppo__arena_free(&collector->memory);
 }
 
-/* [envs] statistics of `size` numbers. */
-static ppo_status ppo__take_normalizers(ppo__arena *memory, int envs, int size, ppo_normalizer **out) {
-    *out = PPO__ZEROS(memory, ppo_normalizer, envs);
-    ppo_status status = ppo__arena_status(memory);
-    for (int e = 0; e < envs && !status; ++e) status = ppo_normalizer_init(&(*out)[e], size);
-    return status;
-}
-
 /* The caller has set the first group of the fields, and calls ppo__collector_free() even after a failure. */
 static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *env, int envs, int steps,
                                       int threads, uint64_t seed) {
     ppo__arena             *memory = &collector->memory;
     const ppo_actor_critic *model = collector->model;
-    const int               workers = threads < envs ? threads : envs;
+    const int               workers = ppo__min_int(threads, envs);
     ppo__columns(model, env, collector->keep_policy, collector->columns);
     ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, 0);
     collector->fresh = 1;
@@ -8616,10 +8572,15 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->start = PPO__ZEROS(memory, unsigned char, envs);
     collector->discounted = PPO__ZEROS(memory, float, envs);
     if (model->gsde) collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
+    if (collector->obs_norm) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
+    if (collector->return_norm) collector->seen_return = PPO__ZEROS(memory, ppo_normalizer, envs);
     collector->workers = PPO__ZEROS(memory, ppo__worker, workers);
     ppo_status status = ppo__arena_status(memory);
-    for (int e = 0; e < envs && !status; ++e)
+    for (int e = 0; e < envs && !status; ++e) {
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
+        if (collector->obs_norm) status = ppo_normalizer_init(&collector->seen_obs[e], env->obs_size);
+        if (!status && collector->return_norm) status = ppo_normalizer_init(&collector->seen_return[e], 1);
+    }
     for (int k = 0; k < workers && !status; ++k) {
         ppo__worker *worker = &collector->workers[k];
         worker->collector = collector;
@@ -8633,10 +8594,6 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
         ppo_tape_record(worker->tape, 0);
         collector->worker_count = k + 1;
     }
-    if (!status && collector->obs_norm)
-        status = ppo__take_normalizers(memory, envs, env->obs_size, &collector->seen_obs);
-    if (!status && collector->return_norm)
-        status = ppo__take_normalizers(memory, envs, 1, &collector->seen_return);
     if (!status) status = ppo__envs_open(&collector->envs, env, envs, seed, PPO_STREAM_ENV, 0);
     if (!status) status = ppo__envs_note(&collector->envs);
     return status ? status : ppo__pool_create(threads, &collector->pool);
@@ -8929,10 +8886,9 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
     const ppo_actor_critic *model = &agent->model;
     float                  *number = agent->scratch + model->obs_size;
     ppo_actions             actions = {(int *)(void *)number, number};
-    for (int j = 0; j < model->obs_size; ++j) {
+    for (int j = 0; j < model->obs_size; ++j)
         if (!ppo__finite(obs[j]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: observation[%d] is not finite", j);
-    }
     if (ppo__kind(&model->action_space)->continuous) mask = NULL;
     int choice = mask ? ppo__choice_without_action(&model->action_space, mask) : -1;
     if (choice >= 0)
@@ -8941,10 +8897,9 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
     ppo_outputs out =
         ppo__forward_rows(agent->tape, model, 1, agent->scratch, mask, agent->state, NULL, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
-    for (int j = 0; j < out.policy->cols; ++j) {
+    for (int j = 0; j < out.policy->cols; ++j)
         if (!ppo__finite(out.policy->data[j]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: the policy's output %d is not finite", j);
-    }
     if (out.state) memcpy(agent->state, out.state->data, model->core.width * sizeof(float));
     ppo__choose_action(model, &out, 0, rng, &actions, 0);
     *action = ppo__action_for_env(model, &actions, 0, number + model->action_space.n);
@@ -9064,27 +9019,22 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
 static void ppo__gather_minibatch(ppo_trainer *trainer, int n, int b, int batches, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
-    int               *segments = trainer->order + ppo__share(n, b, batches);
-    int                rows = 0, first[PPO__SHARDS + 1];
+    int               *segments = trainer->order + ppo__share(n, b, batches), rows = 0;
     n = ppo__share(n, b + 1, batches) - ppo__share(n, b, batches);
-    batch->shards = most_shards < n ? most_shards : n;
+    batch->shards = ppo__min_int(most_shards, n);
     for (int k = 0; k < batch->shards; ++k) {
-        int begin = ppo__share(n, k, batch->shards), end = ppo__share(n, k + 1, batch->shards);
-        first[k] = rows;
-        rows += ppo__pack_rows(trainer, segments + begin, end - begin, batch->shard[k].count,
-                               batch->picked + rows);
-    }
-    first[batch->shards] = rows;
-    ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
-    for (int k = 0; k < batch->shards; ++k) {
-        ppo__shard       *shard = &batch->shard[k];
-        const ppo_rollout own =
-            ppo__some_samples(&batch->samples, columns, first[k], first[k + 1] - first[k]);
-        ppo_inputs inputs = {own.envs, own.obs, own.mask, {0, shard->count, own.state, own.start}};
+        ppo__shard *shard = &batch->shard[k];
+        int         begin = ppo__share(n, k, batch->shards), end = ppo__share(n, k + 1, batch->shards);
+        int         count =
+            ppo__pack_rows(trainer, segments + begin, end - begin, shard->count, batch->picked + rows);
+        ppo_rollout own = ppo__some_samples(&batch->samples, columns, rows, count);
+        ppo_inputs  inputs = {count, own.obs, own.mask, {0, shard->count, own.state, own.start}};
         for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++inputs.sequences.steps;
         shard->samples = own;
         shard->inputs = inputs; /* own.state begins with the states where the segments begin */
+        rows += count;
     }
+    ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
 }
 
 /* -- the objective -- */
@@ -9205,8 +9155,8 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
     if (trainer->reserved) return PPO_OK;
     trainer->reserved = 1;
     ppo__cut(trainer, 1, &segments); /* in order: whole segments come first */
-    if (segments > batch->segments) segments = batch->segments;
-    ppo__gather_minibatch(trainer, ppo__divide_up(segments, batch->most_shards), 0, 1, 1);
+    segments = ppo__divide_up(ppo__min_int(segments, batch->segments), batch->most_shards);
+    ppo__gather_minibatch(trainer, segments, 0, 1, 1);
     for (int k = 0; k < batch->most_shards && !status; ++k) {
         ppo__shard_gradients(trainer, k, 0, 1);
         status = ppo_tape_status(trainer->tapes[k]);
@@ -9442,10 +9392,7 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     ppo__arena       *memory = &trainer->memory;
     ppo__minibatch   *batch = &trainer->minibatch;
     int               samples = config->num_envs * config->rollout_steps, steps = 1;
-    if (trainer->agent->model.core.width) {
-        steps =
-            config->sequence_steps < config->rollout_steps ? config->sequence_steps : config->rollout_steps;
-    }
+    if (trainer->agent->model.core.width) steps = ppo__min_int(config->sequence_steps, config->rollout_steps);
     int all = config->num_envs * ppo__divide_up(config->rollout_steps, steps), most = all;
     if (config->minibatch_size) most = config->minibatch_size > steps ? config->minibatch_size / steps : 1;
     batch->segment_steps = steps;
@@ -9591,11 +9538,8 @@ static ppo_status ppo__play_envs(ppo_agent *agent, ppo__envs *envs, ppo_rollout 
     size_t     width = (size_t)model->core.width, outputs = (size_t)ppo__space_outputs(&model->action_space);
     int        size = model->obs_size, active[PPO__EVAL_ENVS], n = envs->count;
     ppo_action action;
-    ppo_frame  frame;
+    ppo_frame  frame = {0, envs->state, envs->obs, NULL, 0, 0, 0, 0};
     ppo_status status = PPO_OK;
-    memset(&frame, 0, sizeof frame);
-    frame.state = envs->state;
-    frame.obs = envs->obs;
     if (width) memset(rows->state, 0, n * width * sizeof(float));
     for (int e = 0; e < n && !status; ++e) {
         active[e] = e;
@@ -9627,12 +9571,11 @@ static ppo_status ppo__play_envs(ppo_agent *agent, ppo__envs *envs, ppo_rollout 
             ppo_outcome outcome;
             action = ppo__action_for_env(model, &rows->actions, (size_t)i, box);
             status = ppo__env_step(envs, e, &action, &outcome);
-            frame.step = envs->length[e];
-            frame.action = &action;
-            frame.reward = outcome.reward;
-            frame.total = (float)envs->episode_return[e];
-            frame.terminated = outcome.terminated;
-            frame.truncated = outcome.truncated;
+            const ppo_frame now = {envs->length[e],    envs->state,
+                                   envs->obs,          &action,
+                                   outcome.reward,     (float)envs->episode_return[e],
+                                   outcome.terminated, outcome.truncated};
+            frame = now;
             if (status || outcome.terminated || outcome.truncated) continue;
             if (!envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
                 status =
@@ -9662,7 +9605,7 @@ static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episod
     float *box = PPO__ARRAY(&memory, float, env->action_space.n);
     status = ppo__arena_status(&memory);
     for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
-        int       count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
+        int       count = ppo__min_int(episodes - first, PPO__EVAL_ENVS);
         ppo__envs envs;
         status = ppo__envs_open(&envs, env, count, seed, PPO_STREAM_EVALUATE, first);
         if (!status) status = ppo__play_envs(agent, &envs, &rows, box, rng, watch, user);
