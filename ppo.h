@@ -884,11 +884,10 @@ PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tens
    step 0 of all sequences, then step 1 of those that have one, ... count[t] sequences have a step t, so count
    never grows with t (the longest come first), and row (t, k) belongs to sequence k. */
 typedef struct ppo_sequences {
-    int          steps; /* of the longest; 0: every row is a sequence of its own */
-    const int   *count; /* [steps] */
-    const float *state; /* [count[0]][width] before each sequence's first step; NULL: zeros */
-    const unsigned char
-        *start; /* [rows] 1: an episode begins here, the state before it is zeros; NULL: none */
+    int                  steps; /* of the longest; 0: every row is a sequence of its own */
+    const int           *count; /* [steps] */
+    const float         *state; /* [count[0]][width] before each sequence's first step; NULL: zeros */
+    const unsigned char *start; /* [rows] 1: an episode begins, from a state of zeros; NULL: none */
 } ppo_sequences;
 
 /* A layer of gated recurrent units (Cho 2014, in PyTorch's form), for x a row and h the state before it:
@@ -7615,7 +7614,7 @@ static ppo_space ppo__parse_space(const char *text) {
    ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
 
    To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more
-   of section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_networks() and at its
+   of section 5's, or a ppo_op of its own as below. Then put it into ppo_actor_critic_init() and at its
    place in ppo_actor_critic_forward(), and its width into ppo_model_config and ppo_config. Parameters that
    are added to the set are trained and saved by themselves; ppo__check_room() and ppo_export_c() in section
    16 have to know it.
@@ -7693,11 +7692,6 @@ static void ppo__sigmoid(float *x, size_t n) {
     for (size_t i = 0; i < n; ++i) x[i] = 0.5f * x[i] + 0.5f;
 }
 
-/* How many sequences have a step t. */
-static int ppo__sequences_count(const ppo_sequences *sequences, int t, int rows) {
-    return sequences->steps ? sequences->count[t] : rows;
-}
-
 /* in[0] are the rows x W + b. Kept for backward, of all rows: the state before, zeros where an episode begins
    (rows, width); the gates r, z, n (rows, 3 width); and h U_n + c_n (rows, width). */
 static ppo_status ppo__gru_forward(ppo_node *node) {
@@ -7712,7 +7706,7 @@ static ppo_status ppo__gru_forward(ppo_node *node) {
     const float *previous = sequences->state; /* NULL: zeros */
     for (int t = 0, first = 0, count; first < rows; ++t, first += count) {
         float *before = states + ppo__at(first, w), *gates = states + n + 3 * ppo__at(first, w);
-        count = ppo__sequences_count(sequences, t, rows);
+        count = sequences->steps ? sequences->count[t] : rows;
         for (int k = 0; k < count; ++k) {
             int begins = !previous || (sequences->start && sequences->start[first + k]);
             if (begins) memset(before + ppo__at(k, w), 0, w * sizeof(float));
@@ -7752,7 +7746,7 @@ static void ppo__gru_backward(ppo_node *node) {
     if (!dx || !du || !ut || !dbefore) return;
     ppo__k()->transpose(w, 3 * w, u->data, 3 * w, ut, w);
     for (int t = steps - 1, end = rows; t >= 0; --t) {
-        int    count = ppo__sequences_count(sequences, t, rows), first = end - count;
+        int    count = sequences->steps ? sequences->count[t] : rows, first = end - count;
         size_t at = ppo__at(first, w);
         for (int k = 0; k < count; ++k) {
             size_t row = at + ppo__at(k, w);
@@ -7833,37 +7827,6 @@ static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
     }
 }
 
-static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_model_config *config) {
-    const ppo_space *space = &config->action_space;
-    int              own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
-    int              inputs = config->obs_size;
-    ppo_rng          stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
-    ppo_rng         *rng = config->init == PPO_ZEROS ? NULL : &stream;
-    ppo_status       status = PPO_OK;
-    if (model->shared) {
-        status =
-            ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, config->layers, 0, sqrtf(2), rng);
-        inputs = config->hidden[config->layers - 1];
-    }
-    if (!status && config->recurrent) {
-        status = ppo_gru_init(&model->core, model->params, "core", inputs, config->recurrent, rng);
-        inputs = config->recurrent;
-    }
-    if (!status)
-        status = ppo__add_mlp(model, &model->actor, "actor", config, inputs, own, ppo__space_outputs(space),
-                              0.01f, rng);
-    if (!status && ppo__kind(space)->continuous) { /* per number, of gsde per number and feature */
-        int rows = model->gsde ? model->actor.weight[model->actor.layers - 1]->rows : 1;
-        model->log_std = ppo_params_add(model->params, "actor.log_std", rows, space->n);
-        for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
-            model->log_std->data[i] = config->log_std_init;
-        if (!model->log_std) status = PPO_ERROR_MEMORY;
-    }
-    if (!status) status = ppo__add_mlp(model, &model->critic, "critic", config, inputs, own, 1, 1, rng);
-    if (!status && config->init == PPO_UNIFORM) ppo__init_uniform(model, rng);
-    return status;
-}
-
 PPO_DEF void ppo_actor_critic_free(ppo_actor_critic *model) {
     if (!model) return;
     ppo_params_free(model->params);
@@ -7892,8 +7855,33 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
     if (model->squash && !ppo__finite(space->high - space->low))
         return ppo_fail(PPO_ERROR_ARGUMENT, "squash needs a box of finite size, not %g to %g",
                         (double)space->low, (double)space->high);
+
+    int      own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
+    int      inputs = config->obs_size;
+    ppo_rng  stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
+    ppo_rng *rng = config->init == PPO_ZEROS ? NULL : &stream;
     status = ppo_params_create(&model->params);
-    if (!status) status = ppo__actor_critic_networks(model, config);
+    if (!status && model->shared) {
+        status =
+            ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, config->layers, 0, sqrtf(2), rng);
+        inputs = config->hidden[config->layers - 1];
+    }
+    if (!status && config->recurrent) {
+        status = ppo_gru_init(&model->core, model->params, "core", inputs, config->recurrent, rng);
+        inputs = config->recurrent;
+    }
+    if (!status)
+        status = ppo__add_mlp(model, &model->actor, "actor", config, inputs, own, ppo__space_outputs(space),
+                              0.01f, rng);
+    if (!status && ppo__kind(space)->continuous) { /* per number, of gsde per number and feature */
+        int rows = model->gsde ? model->actor.weight[model->actor.layers - 1]->rows : 1;
+        model->log_std = ppo_params_add(model->params, "actor.log_std", rows, space->n);
+        for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
+            model->log_std->data[i] = config->log_std_init;
+        if (!model->log_std) status = PPO_ERROR_MEMORY;
+    }
+    if (!status) status = ppo__add_mlp(model, &model->critic, "critic", config, inputs, own, 1, 1, rng);
+    if (!status && config->init == PPO_UNIFORM) ppo__init_uniform(model, rng);
     if (status) ppo_actor_critic_free(model);
     return status;
 }
@@ -8040,15 +8028,6 @@ static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
 }
 
-/* Makes room for the actions of the episodes, if they are needed. */
-static ppo_status ppo__envs_note(ppo__envs *envs) {
-    size_t words = ppo__played_words(&envs->env);
-    if (!envs->env.open || !words || words > PPO__MOST_PLAYED / (size_t)envs->count) return PPO_OK;
-    envs->episode_rng = PPO__ZEROS(&envs->memory, ppo_rng, envs->count);
-    envs->played = PPO__ZEROS(&envs->memory, uint32_t, envs->count * words);
-    return ppo__arena_status(&envs->memory);
-}
-
 /* Guard bytes after each state and after the last observation reveal a state_size or an obs_size that is too
    small. */
 enum { PPO__GUARD = 16, PPO__GUARD_BYTE = 0xa5 };
@@ -8181,9 +8160,9 @@ static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mas
 
 enum { PPO__COLUMNS = 18 };
 typedef struct ppo__column {
-    size_t pointer,
-        bytes; /* where the pointer is in ppo_rollout; bytes per sample, 0: the column is not kept */
-    int in_minibatch;
+    size_t pointer; /* where the pointer is in ppo_rollout */
+    size_t bytes;   /* per sample; 0: the column is not kept */
+    int    in_minibatch;
 } ppo__column;
 
 /* Fails to compile where the condition does not hold. */
@@ -8595,7 +8574,12 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
         collector->worker_count = k + 1;
     }
     if (!status) status = ppo__envs_open(&collector->envs, env, envs, seed, PPO_STREAM_ENV, 0);
-    if (!status) status = ppo__envs_note(&collector->envs);
+    size_t words = ppo__played_words(env); /* room to replay episodes */
+    if (!status && env->open && words && words <= PPO__MOST_PLAYED / (size_t)envs) {
+        collector->envs.episode_rng = PPO__ZEROS(&collector->envs.memory, ppo_rng, envs);
+        collector->envs.played = PPO__ZEROS(&collector->envs.memory, uint32_t, envs * words);
+        status = ppo__arena_status(&collector->envs.memory);
+    }
     return status ? status : ppo__pool_create(threads, &collector->pool);
 }
 
