@@ -880,9 +880,9 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
 /* (n, in) -> (n, out) */
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x);
 
-/* The steps of several sequences as rows of a batch, for a recurrent core. The rows are packed by time: first
-   step 0 of all sequences, then step 1 of those that have one, ... count[t] sequences have a step t, so count
-   never grows with t (the longest come first), and row (t, k) belongs to sequence k. */
+/* The steps of several sequences, the longest first, as rows of a batch for a recurrent core. The rows are
+   packed by time: step 0 of all sequences, then step 1 of the count[1] that have one, ... Row (t, k) belongs
+   to sequence k. */
 typedef struct ppo_sequences {
     int                  steps; /* of the longest; 0: every row is a sequence of its own */
     const int           *count; /* [steps] */
@@ -1129,8 +1129,7 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config);
 
 /* Error: the field differs from its default but cannot have an effect, as "gsde_steps is 4, but has no
    effect: gsde is no". name NULL: any field; env NULL: the action space is not known. ppo_agent_create()
-   checks all fields, ppo_trainer_create() those that are not about the network; ppo_trainer_resume() does
-   not. */
+   checks all fields, ppo_trainer_create() those not about the network, ppo_trainer_resume() none. */
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name);
 
 /* Known settings by name. A preset also sets what its objective does not use to the defaults; other fields
@@ -1149,9 +1148,8 @@ PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name);
 /* Their names, as "reinforce|reinforce-baseline|..." */
 PPO_DEF const char *ppo_config_presets(void);
 
-/* The functions of section 6 on settings by name, for this struct; "hidden" is widths and count, as "64,64"
-   or "none". Fields of the kind PPO_FIELD_NETWORK describe the agent's network: an existing agent keeps its
-   own. */
+/* Section 6's functions on settings by name, for this struct; "hidden" is widths and count, as "64,64" or
+   "none". Fields of the kind PPO_FIELD_NETWORK describe the network, which an existing agent keeps. */
 PPO_DEF const ppo_settings *ppo_config_settings(void);
 PPO_DEF ppo_status          ppo_config_set(ppo_config *config, const char *name, const char *value);
 PPO_DEF ppo_status          ppo_config_set_all(ppo_config *config, const char *settings);
@@ -9235,13 +9233,13 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
 /* Counts the iteration, and the episodes that ended in it, in the order of their ends. */
 static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     const ppo_actor_critic *model = &trainer->agent->model;
-    const ppo__collector   *collector = &trainer->collector;
-    int                     samples = collector->rollout.steps * collector->rollout.envs;
+    const ppo_rollout      *rollout = &trainer->collector.rollout;
+    int                     samples = rollout->steps * rollout->envs;
     double                  returns = 0, lengths = 0, std = 0;
     for (int i = 0; i < samples; ++i) {
-        if (!collector->rollout.episode_length[i]) continue;
-        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = collector->rollout.episode_return[i];
-        trainer->last_length[trainer->episodes++ % PPO__LAST_EPISODES] = collector->rollout.episode_length[i];
+        if (!rollout->episode_length[i]) continue;
+        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_return[i];
+        trainer->last_length[trainer->episodes++ % PPO__LAST_EPISODES] = rollout->episode_length[i];
     }
     int recent = trainer->episodes < PPO__LAST_EPISODES ? (int)trainer->episodes : (int)PPO__LAST_EPISODES;
     for (int i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
@@ -9253,9 +9251,8 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     progress->total_steps = trainer->config.total_steps;
     progress->seconds = ppo_clock() - trainer->started;
     progress->steps_per_second = progress->seconds > 0 ? (double)trainer->steps / progress->seconds : 0;
-    progress->seconds_left =
-        progress->seconds * (double)(progress->total_steps - progress->steps) / (double)progress->steps;
-    if (progress->seconds_left < 0) progress->seconds_left = 0;
+    double left = (double)(progress->total_steps - progress->steps);
+    progress->seconds_left = left > 0 ? progress->seconds * left / (double)progress->steps : 0;
     progress->episodes = trainer->episodes;
     progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
     progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
@@ -9263,8 +9260,7 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     progress->gradient_steps = model->params->step;
     progress->std = model->log_std ? (float)(std / (double)ppo__size(model->log_std)) : 0;
     progress->value_clip = trainer->config.value_clip;
-    progress->explained_variance =
-        ppo_explained_variance(collector->rollout.value, collector->rollout.value_target, samples);
+    progress->explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
 }
 
 /* -- training: read it from ppo_trainer_iterate() upwards -- */
@@ -9387,11 +9383,10 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->segments, 1);
     ppo_status status = ppo__arena_status(memory);
 
-    size_t shards = ppo__at(batch->segments, steps) / PPO__SHARD_SAMPLES;
-    if (steps > 1 && shards > (size_t)batch->segments / PPO__SHARD_SEGMENTS)
-        shards = (size_t)batch->segments / PPO__SHARD_SEGMENTS;
-    if (params->count > PPO__SHARD_PARAMS) shards = 1;
-    batch->most_shards = shards > PPO__SHARDS ? (int)PPO__SHARDS : shards > 1 ? (int)shards : 1;
+    int shards = (int)(ppo__at(batch->segments, steps) / PPO__SHARD_SAMPLES);
+    if (steps > 1) shards = ppo__min_int(shards, batch->segments / PPO__SHARD_SEGMENTS);
+    if (shards < 1 || params->count > PPO__SHARD_PARAMS) shards = 1;
+    batch->most_shards = ppo__min_int(shards, PPO__SHARDS);
     for (int k = 0; k < batch->most_shards && !status; ++k) {
         ppo__shard *shard = &batch->shard[k];
         shard->count = PPO__ARRAY(memory, int, steps);
