@@ -7969,8 +7969,7 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
    Copies of an environment stand side by side (ppo__envs); a collector lets a policy act in them and records
    a rollout. Read ppo__collect() at the end of this section, then upwards: for each step, ppo__decide() asks
    the policy and writes its actions into the rollout, ppo__act() steps the environments and writes down what
-   they answered. Values do not influence the actions, so ppo__collect_values() computes them afterwards, many
-   rows at once.
+   they answered. Values do not influence the actions, so they are computed afterwards, many rows at once.
 
    The copies are divided among workers, one per thread. A row's result does not depend on its batch, so the
    bits are the same for any number of workers. So are running statistics: they do not change during a
@@ -8079,14 +8078,12 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
 /* x [n] must be finite numbers. n 0: it is a single number, which the error names without an index. */
 static ppo_status ppo__check_numbers(const float *x, int n, const char *what, int env, int64_t step) {
     for (int j = 0; j < n || j == 0; ++j) {
-        char index[16] = "";
         if (ppo__finite(x[j])) continue;
+        char        index[16] = "";
+        const char *is = x[j] != x[j] ? "NaN" : x[j] > 0 ? "infinite" : "-infinite";
         if (n) snprintf(index, sizeof index, "[%d]", j);
-        return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s (environment %d, step %lld)", what, index,
-                        x[j] != x[j] ? "NaN"
-                        : x[j] > 0   ? "infinite"
-                                     : "-infinite",
-                        env, (long long)step);
+        return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s (environment %d, step %lld)", what, index, is, env,
+                        (long long)step);
     }
     return PPO_OK;
 }
@@ -8464,36 +8461,30 @@ static ppo_status ppo__value_samples(ppo__worker *worker) {
     return status;
 }
 
-/* V of every step, and next_value where the episode continues: V in the next step, or for the last step of
-   the latest observation. Without a critic both are 0. */
-static ppo_status ppo__collect_values(ppo__collector *collector) {
-    ppo_rollout *rollout = &collector->rollout;
-    int          samples = rollout->steps * rollout->envs, last = samples - rollout->envs;
-    if (!collector->critic) {
-        memset(rollout->value, 0, samples * sizeof(float));
-        return PPO_OK; /* and ppo__act() has set next_value */
-    }
-    ppo_status status = ppo__workers_run(collector, ppo__value_samples);
-    if (status) return status;
-    ppo_tape   *tape = collector->workers[0].tape;
-    ppo_outputs latest = ppo__forward_rows(tape, collector->model, rollout->envs, collector->view, NULL,
-                                           collector->state, NULL, PPO_VALUE);
-    if (!latest.value) return ppo_tape_status(tape);
-    for (int i = 0; i < samples; ++i) {
-        if (rollout->terminated[i] || rollout->truncated[i]) continue;
-        rollout->next_value[i] = i < last ? rollout->value[i + rollout->envs] : latest.value->data[i - last];
-    }
-    return PPO_OK;
-}
-
-/* One rollout of `steps` steps of every environment; the advantages are left to do. */
+/* One rollout of `steps` steps of every environment; the advantages are left to do. V of every step, and
+   next_value where the episode continues: V in the next step, or for the last step of the latest observation.
+   Without a critic both are 0. */
 static ppo_status ppo__collect(ppo__collector *collector, int steps) {
-    collector->rollout.steps = steps;
+    ppo_rollout *rollout = &collector->rollout;
+    int          samples = steps * rollout->envs, last = samples - rollout->envs;
+    rollout->steps = steps;
     ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
-    if (!status) status = ppo__collect_values(collector);
+    if (!status && collector->critic) status = ppo__workers_run(collector, ppo__value_samples);
     if (status) return status;
+    if (collector->critic) {
+        ppo_tape   *tape = collector->workers[0].tape;
+        ppo_outputs latest = ppo__forward_rows(tape, collector->model, rollout->envs, collector->view, NULL,
+                                               collector->state, NULL, PPO_VALUE);
+        if (!latest.value) return ppo_tape_status(tape);
+        for (int i = 0; i < samples; ++i)
+            if (!rollout->terminated[i] && !rollout->truncated[i])
+                rollout->next_value[i] =
+                    i < last ? rollout->value[i + rollout->envs] : latest.value->data[i - last];
+    } else {
+        memset(rollout->value, 0, samples * sizeof(float)); /* ppo__act() has set next_value */
+    }
     collector->fresh = 0;
-    for (int e = 0; e < collector->rollout.envs; ++e) {
+    for (int e = 0; e < rollout->envs; ++e) {
         if (collector->obs_norm) ppo_normalizer_merge(collector->obs_norm, &collector->seen_obs[e]);
         if (collector->return_norm) ppo_normalizer_merge(collector->return_norm, &collector->seen_return[e]);
     }
@@ -9150,7 +9141,7 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
 
 /* The settings of this iteration, which its report shows. */
 static ppo_status ppo__apply_schedules(ppo_trainer *trainer, ppo_progress *progress) {
-    enum { RATE = PPO_SETTING_LEARNING_RATE, LOW, HIGH, ENTROPY, COUNT };
+    enum { RATE = PPO_SETTING_LEARNING_RATE, LOW, HIGH, ENTROPY, COUNT }; /* as PPO_SETTING_... */
     const ppo_config *c = &trainer->config;
     const float       initial[COUNT] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
     const int         schedule[COUNT] = {c->learning_rate_schedule, c->clip_schedule, c->clip_schedule,
