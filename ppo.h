@@ -871,15 +871,14 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
 /* (n, in) -> (n, out) */
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x);
 
-/* The steps of several sequences as rows of a batch, for a recurrent core. The rows are packed by time: first
-   step 0 of all sequences, then step 1 of those that have one, ... count[t] sequences have a step t, so count
-   never grows with t (the longest come first), and row (t, k) belongs to sequence k. */
+/* The steps of several sequences, the longest first, as rows of a batch for a recurrent core. The rows are
+   packed by time: step 0 of all sequences, then step 1 of the count[1] that have one, ... Row (t, k) belongs
+   to sequence k. */
 typedef struct ppo_sequences {
-    int          steps; /* of the longest; 0: every row is a sequence of its own */
-    const int   *count; /* [steps] */
-    const float *state; /* [count[0]][width] before each sequence's first step; NULL: zeros */
-    const unsigned char
-        *start; /* [rows] 1: an episode begins here, the state before it is zeros; NULL: none */
+    int                  steps; /* of the longest; 0: every row is a sequence of its own */
+    const int           *count; /* [steps] */
+    const float         *state; /* [count[0]][width] before each sequence's first step; NULL: zeros */
+    const unsigned char *start; /* [rows] 1: an episode begins, from a state of zeros; NULL: none */
 } ppo_sequences;
 
 /* A layer of gated recurrent units (Cho 2014, in PyTorch's form), for x a row and h the state before it:
@@ -1121,8 +1120,7 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config);
 
 /* Error: the field differs from its default but cannot have an effect, as "gsde_steps is 4, but has no
    effect: gsde is no". name NULL: any field; env NULL: the action space is not known. ppo_agent_create()
-   checks all fields, ppo_trainer_create() those that are not about the network; ppo_trainer_resume() does
-   not. */
+   checks all fields, ppo_trainer_create() those not about the network, ppo_trainer_resume() none. */
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name);
 
 /* Known settings by name. A preset also sets what its objective does not use to the defaults; other fields
@@ -1141,9 +1139,8 @@ PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name);
 /* Their names, as "reinforce|reinforce-baseline|..." */
 PPO_DEF const char *ppo_config_presets(void);
 
-/* The functions of section 6 on settings by name, for this struct; "hidden" is widths and count, as "64,64"
-   or "none". Fields of the kind PPO_FIELD_NETWORK describe the agent's network: an existing agent keeps its
-   own. */
+/* Section 6's functions on settings by name, for this struct; "hidden" is widths and count, as "64,64" or
+   "none". Fields of the kind PPO_FIELD_NETWORK describe the network, which an existing agent keeps. */
 PPO_DEF const ppo_settings *ppo_config_settings(void);
 PPO_DEF ppo_status          ppo_config_set(ppo_config *config, const char *name, const char *value);
 PPO_DEF ppo_status          ppo_config_set_all(ppo_config *config, const char *settings);
@@ -7238,34 +7235,30 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
    only.
    -------------------------------------------------------------------------------------------------------- */
 
-static ppo_space ppo__space(int kind, int n) {
+static ppo_space ppo__space(int kind, int n, const int *sizes) {
     ppo_space space;
     memset(&space, 0, sizeof space);
     space.kind = kind;
     space.n = n;
+    for (int j = 0; j < n && j < PPO_MAX_CHOICES; ++j)
+        space.sizes[j] = kind == PPO_MULTI_BINARY ? 2 : sizes ? sizes[j] : 0;
     return space;
 }
 
-PPO_DEF ppo_space ppo_discrete(int n) { return ppo__space(PPO_DISCRETE, n); }
+PPO_DEF ppo_space ppo_discrete(int n) { return ppo__space(PPO_DISCRETE, n, NULL); }
 
 PPO_DEF ppo_space ppo_box(int n, float low, float high) {
-    ppo_space space = ppo__space(PPO_BOX, n);
+    ppo_space space = ppo__space(PPO_BOX, n, NULL);
     space.low = low;
     space.high = high;
     return space;
 }
 
 PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n) {
-    ppo_space space = ppo__space(PPO_MULTI_DISCRETE, n);
-    for (int j = 0; j < n && j < PPO_MAX_CHOICES && sizes; ++j) space.sizes[j] = sizes[j];
-    return space;
+    return ppo__space(PPO_MULTI_DISCRETE, n, sizes);
 }
 
-PPO_DEF ppo_space ppo_multi_binary(int n) {
-    ppo_space space = ppo__space(PPO_MULTI_BINARY, n);
-    for (int j = 0; j < n && j < PPO_MAX_CHOICES; ++j) space.sizes[j] = 2;
-    return space;
-}
+PPO_DEF ppo_space ppo_multi_binary(int n) { return ppo__space(PPO_MULTI_BINARY, n, NULL); }
 
 /* Numbers in one action. */
 static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_DISCRETE ? 1 : space->n; }
@@ -7335,33 +7328,6 @@ static ppo_tensor *ppo__choices_kl(ppo_tape *tape, const ppo__distribution *d, c
     return ppo_tape_multi_categorical_kl(tape, old_policy, d->sizes, d->heads, d->policy);
 }
 
-static void ppo__n_text(const ppo_space *space, char *text, size_t size) {
-    snprintf(text, size, "%d", space->n);
-}
-
-static void ppo__sizes_text(const ppo_space *space, char *text, size_t size) {
-    for (size_t j = 0, used = 0; j < (size_t)space->n; ++j)
-        used += (size_t)snprintf(text + used, size - used, j ? ",%d" : "%d", space->sizes[j]);
-}
-
-static ppo_space ppo__parse_discrete(const char *text) {
-    int n = ppo__parse_count(text, &text);
-    return ppo_discrete(*text ? 0 : n);
-}
-
-static ppo_space ppo__parse_multi_binary(const char *text) {
-    return ppo_multi_binary(ppo__parse_discrete(text).n);
-}
-
-static ppo_space ppo__parse_multi_discrete(const char *text) {
-    int sizes[PPO_MAX_CHOICES], n = 0;
-    while (n < PPO_MAX_CHOICES && (sizes[n] = ppo__parse_count(text, &text)) > 0) {
-        ++n;
-        if (*text++ != ',') return ppo_multi_discrete(sizes, text[-1] ? 0 : n);
-    }
-    return ppo_multi_discrete(sizes, 0);
-}
-
 /* -- the box: n independent Gaussians -- */
 
 static ppo_status ppo__box_check(const ppo_space *space) {
@@ -7420,32 +7386,14 @@ static ppo_tensor *ppo__box_kl(ppo_tape *tape, const ppo__distribution *d, const
     return ppo_tape_gaussian_kl(tape, old_policy, old_log_std, d->policy, d->log_std);
 }
 
-static void ppo__box_text(const ppo_space *space, char *text, size_t size) {
-    char low[32], high[32];
-    snprintf(low, sizeof low, "%.9g", (double)space->low);
-    snprintf(high, sizeof high, "%.9g", (double)space->high);
-    ppo__with_point(high);
-    snprintf(text, size, "%d %s %s", space->n, ppo__with_point(low), high);
-}
-
-static ppo_space ppo__parse_box(const char *text) {
-    char   low_text[32], high_text[32], more;
-    double low = 0, high = 0;
-    int    n = ppo__parse_count(text, &text);
-    if (sscanf(text, " %31s %31s%c", low_text, high_text, &more) != 2 || !ppo__parse_number(low_text, &low) ||
-        !ppo__parse_number(high_text, &high))
-        n = 0;
-    return ppo_box(n, (float)low, (float)high);
-}
-
 /* -- the table -- */
 
 typedef struct ppo__space_kind {
-    const char *name;       /* the first word of the space's text in files: "discrete 2" */
+    const char *name;       /* the first word of the space's text in files */
+    int         listed;     /* 1: after it come the sizes of the choices; 0: n */
     int         continuous; /* 1: actions are floats, with a log_std, and masks do not apply */
     ppo_status (*check)(const ppo_space *space);
-    int (*valid)(const ppo_space *space,
-                 const void      *numbers); /* 1: these [width] are an action of the space */
+    int (*valid)(const ppo_space *space, const void *numbers); /* 1: [width] numbers are such an action */
     /* Action `at` of a batch from a row of the distribution: sampled, or the most likely one if rng is
        NULL. */
     void (*choose)(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions, size_t at);
@@ -7458,19 +7406,18 @@ typedef struct ppo__space_kind {
     /* KL(old || new), (rows, 1), exact. */
     ppo_tensor *(*kl)(ppo_tape *tape, const ppo__distribution *d, const float *old_policy,
                       const float *old_log_std);
-    void (*print)(const ppo_space *space, char *text, size_t size); /* what follows the name in files */
-    ppo_space (*parse)(const char *text); /* reads it; a space that fails its check if it is something else */
 } ppo__space_kind;
 
+#define PPO__CATEGORICAL                                                                                     \
+    0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env, ppo__choices_logp, \
+        ppo__choices_kl
+
 static const ppo__space_kind ppo__spaces[] = {
-    {"discrete", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
-     ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_discrete},
-    {"box", 1, ppo__box_check, ppo__box_valid, ppo__box_choose, ppo__box_for_env, ppo__box_logp, ppo__box_kl,
-     ppo__box_text, ppo__parse_box},
-    {"multi-discrete", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
-     ppo__choices_logp, ppo__choices_kl, ppo__sizes_text, ppo__parse_multi_discrete},
-    {"multi-binary", 0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env,
-     ppo__choices_logp, ppo__choices_kl, ppo__n_text, ppo__parse_multi_binary},
+    {"discrete", 0, PPO__CATEGORICAL},
+    {"box", 0, 1, ppo__box_check, ppo__box_valid, ppo__box_choose, ppo__box_for_env, ppo__box_logp,
+     ppo__box_kl},
+    {"multi-discrete", 1, PPO__CATEGORICAL},
+    {"multi-binary", 0, PPO__CATEGORICAL},
 };
 enum { PPO__SPACES = sizeof ppo__spaces / sizeof *ppo__spaces };
 
@@ -7510,18 +7457,39 @@ static int ppo__choice_without_action(const ppo_space *space, const unsigned cha
 enum { PPO__SPACE_SIZE = 16 + 12 * PPO_MAX_CHOICES };
 
 static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) {
-    int used = snprintf(text, PPO__SPACE_SIZE, "%s ", ppo__kind(space)->name);
-    ppo__kind(space)->print(space, text + used, PPO__SPACE_SIZE - (size_t)used);
+    const ppo__space_kind *kind = ppo__kind(space);
+    size_t                 used = 0;
+    for (int j = 0; j < (kind->listed ? space->n : 1); ++j)
+        used += (size_t)snprintf(text + used, PPO__SPACE_SIZE - used, "%s%s%d", j ? "" : kind->name,
+                                 j ? "," : " ", kind->listed ? space->sizes[j] : space->n);
+    for (int j = 0; j < 2 && kind->continuous; ++j) {
+        char number[32];
+        snprintf(number, sizeof number, "%.9g", (double)(j ? space->high : space->low));
+        used += (size_t)snprintf(text + used, PPO__SPACE_SIZE - used, " %s", ppo__with_point(number));
+    }
 }
 
 /* What ppo__space_text() wrote; a space that fails its check if the text is something else. */
 static ppo_space ppo__parse_space(const char *text) {
     size_t length = strcspn(text, " ");
-    for (int k = 0; k < PPO__SPACES && text[length]; ++k) {
-        if (strlen(ppo__spaces[k].name) == length && !memcmp(text, ppo__spaces[k].name, length))
-            return ppo__spaces[k].parse(text + length + 1);
-    }
-    return ppo__space(0, 0);
+    int    k = 0, n = 0, sizes[PPO_MAX_CHOICES];
+    char   numbers[2][32], more;
+    double low = 0, high = 0;
+    while (k < PPO__SPACES &&
+           (strlen(ppo__spaces[k].name) != length || memcmp(text, ppo__spaces[k].name, length)))
+        ++k;
+    if (k == PPO__SPACES || !text[length]) return ppo__space(0, 0, NULL);
+    const ppo__space_kind *kind = &ppo__spaces[k];
+    for (text += length; !n || (kind->listed && *text == ',' && n < PPO_MAX_CHOICES);)
+        sizes[n++] = ppo__parse_count(text + 1, &text);
+    if (!kind->listed) n = sizes[0];
+    if (kind->continuous && sscanf(text, " %31s %31s%c", numbers[0], numbers[1], &more) == 2 &&
+        ppo__parse_number(numbers[0], &low) && ppo__parse_number(numbers[1], &high))
+        text = "";
+    ppo_space space = ppo__space(PPO_DISCRETE + k, *text ? 0 : n, kind->listed ? sizes : NULL);
+    space.low = (float)low;
+    space.high = (float)high;
+    return space;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7531,7 +7499,7 @@ static ppo_space ppo__parse_space(const char *text) {
    ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
 
    To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more
-   of section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_networks() and at its
+   of section 5's, or a ppo_op of its own as below. Then put it into ppo_actor_critic_init() and at its
    place in ppo_actor_critic_forward(), and its width into ppo_model_config and ppo_config. Parameters that
    are added to the set are trained and saved by themselves; ppo__check_room() and ppo_export_c() in section
    16 have to know it.
@@ -7609,35 +7577,21 @@ static void ppo__sigmoid(float *x, size_t n) {
     for (size_t i = 0; i < n; ++i) x[i] = 0.5f * x[i] + 0.5f;
 }
 
-/* What backward needs of every row. */
-typedef struct ppo__gru_kept {
-    float *before; /* (rows, width) the state before, reset where an episode begins */
-    float *gates;  /* (rows, 3 width) r, z, n */
-    float *inner;  /* (rows, width) h U_n + c_n */
-} ppo__gru_kept;
-
-/* How many sequences have a step t. */
-static int ppo__sequences_count(const ppo_sequences *sequences, int t, int rows) {
-    return sequences->steps ? sequences->count[t] : rows;
-}
-
-/* in[0] are the rows x W + b. */
+/* in[0] are the rows x W + b. Kept for backward, of all rows: the state before, zeros where an episode begins
+   (rows, width); the gates r, z, n (rows, 3 width); and h U_n + c_n (rows, width). */
 static ppo_status ppo__gru_forward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
     const ppo_tensor    *x = node->in[0], *u = node->in[1], *c = node->in[2];
     int                  w = u->rows, rows = x->rows;
-    ppo__gru_kept       *kept = (ppo__gru_kept *)ppo__tape_take(node->tape, 1, sizeof *kept);
+    size_t               n = ppo__at(rows, w);
+    float               *states = ppo_tape_alloc(node->tape, 5 * n);
     float               *sum = ppo_tape_alloc(node->tape, 3 * (size_t)w);
-    if (!kept || !sum) return PPO_ERROR_MEMORY;
-    kept->before = ppo_tape_alloc(node->tape, ppo__at(rows, w));
-    kept->gates = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w));
-    kept->inner = ppo_tape_alloc(node->tape, ppo__at(rows, w));
-    if (!kept->before || !kept->gates || !kept->inner) return PPO_ERROR_MEMORY;
-    node->kept = kept;
+    if (!states || !sum) return PPO_ERROR_MEMORY;
+    node->kept = states;
     const float *previous = sequences->state; /* NULL: zeros */
     for (int t = 0, first = 0, count; first < rows; ++t, first += count) {
-        float *before = kept->before + ppo__at(first, w), *gates = kept->gates + 3 * ppo__at(first, w);
-        count = ppo__sequences_count(sequences, t, rows);
+        float *before = states + ppo__at(first, w), *gates = states + n + 3 * ppo__at(first, w);
+        count = sequences->steps ? sequences->count[t] : rows;
         for (int k = 0; k < count; ++k) {
             int begins = !previous || (sequences->start && sequences->start[first + k]);
             if (begins) memset(before + ppo__at(k, w), 0, w * sizeof(float));
@@ -7646,8 +7600,8 @@ static ppo_status ppo__gru_forward(ppo_node *node) {
         ppo__k()->gemm(count, 3 * w, w, before, w, 1, u->data, 3 * w, c->data, 0, gates, 3 * w);
         for (int k = 0; k < count; ++k) {
             size_t       row = ppo__at(first + k, w);
-            const float *h = kept->before + row, *in = x->data + 3 * row;
-            float       *gate = kept->gates + 3 * row, *inner = kept->inner + row;
+            const float *h = states + row, *in = x->data + 3 * row;
+            float       *gate = states + n + 3 * row, *inner = states + 4 * n + row;
             memcpy(inner, gate + 2 * w, w * sizeof(float));
             for (int j = 0; j < 2 * w; ++j) sum[j] = gate[j] + in[j];
             ppo__sigmoid(sum, 2 * (size_t)w);
@@ -7662,29 +7616,14 @@ static ppo_status ppo__gru_forward(ppo_node *node) {
     return PPO_OK;
 }
 
-/* Derivatives of one row along x W + b (dx), along h U + c (du), and directly along the state before; dh is
-   that of the state after. */
-static void ppo__gru_row_backward(const float *before, const float *gate, const float *inner, const float *dh,
-                                  int w, float *dx, float *du, float *dbefore) {
-    for (int j = 0; j < w; ++j) {
-        float r = gate[j], z = gate[w + j], n = gate[2 * w + j];
-        float dn = dh[j] * (1 - z) * (1 - n * n), dz = dh[j] * (before[j] - n) * z * (1 - z);
-        float dr = dn * inner[j] * r * (1 - r);
-        dx[j] = du[j] = dr;
-        dx[w + j] = du[w + j] = dz;
-        dx[2 * w + j] = dn;
-        du[2 * w + j] = dn * r;
-        dbefore[j] = dh[j] * z;
-    }
-}
-
-/* Back through time: the derivative of a step's state is added to out->grad of the step before it, unless an
-   episode began in between. */
+/* Back through time: the derivative of a step's state (dh) is added to that of the step before it, unless an
+   episode began in between. dx: of one row along x W + b; du: along h U + c; dbefore: along the state before. */
 static void ppo__gru_backward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
-    const ppo__gru_kept *kept = (const ppo__gru_kept *)node->kept;
     ppo_tensor          *x = node->in[0], *u = node->in[1], *c = node->in[2];
     int                  w = u->rows, rows = x->rows, steps = sequences->steps ? sequences->steps : 1;
+    const float         *states = (const float *)node->kept;
+    const float         *gates = states + ppo__at(rows, w), *inner = gates + ppo__at(rows, 3 * w);
     float               *dh = node->out[0]->grad, *dx = ppo_tape_alloc(node->tape, 3 * (size_t)w);
     float               *du = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w));
     float               *ut = ppo_tape_alloc(node->tape, ppo__size(u));
@@ -7692,12 +7631,20 @@ static void ppo__gru_backward(ppo_node *node) {
     if (!dx || !du || !ut || !dbefore) return;
     ppo__k()->transpose(w, 3 * w, u->data, 3 * w, ut, w);
     for (int t = steps - 1, end = rows; t >= 0; --t) {
-        int    count = ppo__sequences_count(sequences, t, rows), first = end - count;
+        int    count = sequences->steps ? sequences->count[t] : rows, first = end - count;
         size_t at = ppo__at(first, w);
         for (int k = 0; k < count; ++k) {
             size_t row = at + ppo__at(k, w);
-            ppo__gru_row_backward(kept->before + row, kept->gates + 3 * row, kept->inner + row, dh + row, w,
-                                  dx, du + 3 * row, dbefore + row);
+            for (int j = 0; j < w; ++j) {
+                float r = gates[3 * row + j], z = gates[3 * row + w + j], n = gates[3 * row + 2 * w + j];
+                float dn = dh[row + j] * (1 - z) * (1 - n * n);
+                float dz = dh[row + j] * (states[row + j] - n) * z * (1 - z);
+                dx[j] = du[3 * row + j] = dn * inner[row + j] * r * (1 - r);
+                dx[w + j] = du[3 * row + w + j] = dz;
+                dx[2 * w + j] = dn;
+                du[3 * row + 2 * w + j] = dn * r;
+                dbefore[row + j] = dh[row + j] * z;
+            }
             if (x->grad) ppo__k()->add(dx, x->grad + 3 * row, 3 * (size_t)w);
         }
         ppo__k()->gemm(count, w, 3 * w, du + 3 * at, 3 * w, 1, ut, w, dbefore + at, w, dbefore + at, w);
@@ -7708,8 +7655,7 @@ static void ppo__gru_backward(ppo_node *node) {
         }
         end = first;
     }
-    if (u->grad)
-        ppo__k()->gemm(w, 3 * w, rows, kept->before, 1, w, du, 3 * w, u->grad, 3 * w, u->grad, 3 * w);
+    if (u->grad) ppo__k()->gemm(w, 3 * w, rows, states, 1, w, du, 3 * w, u->grad, 3 * w, u->grad, 3 * w);
     if (c->grad) ppo__k()->column_sum(rows, 3 * w, du, 3 * w, c->grad);
 }
 
@@ -7728,11 +7674,10 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
                                     const ppo_sequences *sequences) {
     static const ppo_op op = {"gru", 1, ppo__gru_forward, ppo__gru_backward};
     if (!ppo__operands(tape, op.name, x, gru && sequences ? x : NULL)) return NULL;
-    if (!ppo__sequences_fit(sequences, x->rows)) {
+    if (!ppo__sequences_fit(sequences, x->rows))
         return (ppo_tensor *)ppo__tape_fail(
             tape, ppo_fail(PPO_ERROR_ARGUMENT,
                            "gru: the sequences' counts do not fall, or do not add up to %d rows", x->rows));
-    }
     ppo_tensor *projected = ppo_tape_linear(tape, x, gru->input_weight, gru->input_bias, PPO_IDENTITY);
     ppo_tensor *in[3] = {projected, gru->state_weight, gru->state_bias};
     if (!projected) return NULL;
@@ -7742,13 +7687,15 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
 
 /* -- actor and critic -- */
 
-/* sizes = inputs, hidden..., outputs (0: none). Returns the number of layers. */
-static int ppo__layer_sizes(int *sizes, int inputs, const int *hidden, int layers, int outputs) {
-    int n = 0;
-    sizes[n++] = inputs;
-    for (int k = 0; k < layers; ++k) sizes[n++] = hidden[k];
-    if (outputs) sizes[n++] = outputs;
-    return n - 1;
+/* Layers of `inputs`, the first `layers` hidden widths, and outputs (0: none, as in the trunk). */
+static ppo_status ppo__add_mlp(ppo_actor_critic *model, ppo_mlp *mlp, const char *name,
+                               const ppo_model_config *config, int inputs, int layers, int outputs,
+                               float gain, ppo_rng *rng) {
+    int sizes[PPO_MAX_LAYERS + 1] = {inputs}, activation = config->activation;
+    for (int k = 0; k < layers; ++k) sizes[k + 1] = config->hidden[k];
+    if (outputs) sizes[++layers] = outputs;
+    return ppo_mlp_init(mlp, model->params, name, sizes, layers, activation,
+                        outputs ? PPO_IDENTITY : activation, gain, rng);
 }
 
 /* As PyTorch's defaults: in +- 1 / sqrt(inputs), biases, too; a core's in +- 1 / sqrt(width). */
@@ -7763,42 +7710,6 @@ static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
         else if (strstr(params->names[i], ".weight")) bound = 1 / sqrtf((float)tensor->rows);
         ppo_init_uniform(tensor, bound, rng);
     }
-}
-
-static ppo_status ppo__actor_critic_networks(ppo_actor_critic *model, const ppo_model_config *config) {
-    const ppo_space *space = &config->action_space;
-    int        sizes[PPO_MAX_LAYERS + 1], activation = config->activation, layers, inputs = config->obs_size;
-    int        own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
-    ppo_rng    stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
-    ppo_rng   *rng = config->init == PPO_ZEROS ? NULL : &stream;
-    ppo_status status = PPO_OK;
-    if (model->shared) {
-        layers = ppo__layer_sizes(sizes, inputs, config->hidden, config->layers, 0);
-        status = ppo_mlp_init(&model->trunk, model->params, "trunk", sizes, layers, activation, activation,
-                              sqrtf(2), rng);
-        inputs = config->hidden[config->layers - 1];
-    }
-    if (!status && config->recurrent) {
-        status = ppo_gru_init(&model->core, model->params, "core", inputs, config->recurrent, rng);
-        inputs = config->recurrent;
-    }
-    if (status) return status;
-    layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, ppo__space_outputs(space));
-    status = ppo_mlp_init(&model->actor, model->params, "actor", sizes, layers, activation, PPO_IDENTITY,
-                          0.01f, rng);
-    if (!status && ppo__kind(space)->continuous) { /* per number, of gsde per number and feature */
-        model->log_std =
-            ppo_params_add(model->params, "actor.log_std", model->gsde ? sizes[layers - 1] : 1, space->n);
-        for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
-            model->log_std->data[i] = config->log_std_init;
-        if (!model->log_std) status = PPO_ERROR_MEMORY;
-    }
-    if (status) return status;
-    layers = ppo__layer_sizes(sizes, inputs, config->hidden, own, 1);
-    status = ppo_mlp_init(&model->critic, model->params, "critic", sizes, layers, activation, PPO_IDENTITY, 1,
-                          rng);
-    if (!status && config->init == PPO_UNIFORM) ppo__init_uniform(model, rng);
-    return status;
 }
 
 PPO_DEF void ppo_actor_critic_free(ppo_actor_critic *model) {
@@ -7829,8 +7740,33 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
     if (model->squash && !ppo__finite(space->high - space->low))
         return ppo_fail(PPO_ERROR_ARGUMENT, "squash needs a box of finite size, not %g to %g",
                         (double)space->low, (double)space->high);
+
+    int      own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
+    int      inputs = config->obs_size;
+    ppo_rng  stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
+    ppo_rng *rng = config->init == PPO_ZEROS ? NULL : &stream;
     status = ppo_params_create(&model->params);
-    if (!status) status = ppo__actor_critic_networks(model, config);
+    if (!status && model->shared) {
+        status =
+            ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, config->layers, 0, sqrtf(2), rng);
+        inputs = config->hidden[config->layers - 1];
+    }
+    if (!status && config->recurrent) {
+        status = ppo_gru_init(&model->core, model->params, "core", inputs, config->recurrent, rng);
+        inputs = config->recurrent;
+    }
+    if (!status)
+        status = ppo__add_mlp(model, &model->actor, "actor", config, inputs, own, ppo__space_outputs(space),
+                              0.01f, rng);
+    if (!status && ppo__kind(space)->continuous) { /* per number, of gsde per number and feature */
+        int rows = model->gsde ? model->actor.weight[model->actor.layers - 1]->rows : 1;
+        model->log_std = ppo_params_add(model->params, "actor.log_std", rows, space->n);
+        for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
+            model->log_std->data[i] = config->log_std_init;
+        if (!model->log_std) status = PPO_ERROR_MEMORY;
+    }
+    if (!status) status = ppo__add_mlp(model, &model->critic, "critic", config, inputs, own, 1, 1, rng);
+    if (!status && config->init == PPO_UNIFORM) ppo__init_uniform(model, rng);
     if (status) ppo_actor_critic_free(model);
     return status;
 }
@@ -7857,9 +7793,8 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
         int last = model->actor.layers - 1;
         out.features = ppo__mlp_layers(tape, &model->actor, x, 0, last);
         out.policy = ppo__mlp_layers(tape, &model->actor, out.features, last, last + 1);
-        if (inputs->mask && !ppo__kind(&model->action_space)->continuous) {
+        if (inputs->mask && !ppo__kind(&model->action_space)->continuous)
             out.policy = ppo_tape_mask(tape, out.policy, inputs->mask);
-        }
         out.log_std = model->gsde ? ppo__gsde_log_std(tape, model->log_std, out.features) : model->log_std;
     }
     if (want & PPO_VALUE) out.value = ppo_mlp_forward(tape, &model->critic, x);
@@ -7889,13 +7824,7 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
 static ppo_outputs ppo__forward_rows(ppo_tape *tape, const ppo_actor_critic *model, int rows,
                                      const float *obs, const unsigned char *mask, const float *state,
                                      const unsigned char *start, int want) {
-    ppo_inputs inputs;
-    memset(&inputs, 0, sizeof inputs);
-    inputs.rows = rows;
-    inputs.obs = obs;
-    inputs.mask = mask;
-    inputs.sequences.state = state;
-    inputs.sequences.start = start;
+    const ppo_inputs inputs = {rows, obs, mask, {0, NULL, state, start}};
     ppo_tape_reset(tape);
     return ppo_actor_critic_forward(tape, model, &inputs, want);
 }
@@ -7927,8 +7856,7 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
    Copies of an environment stand side by side (ppo__envs); a collector lets a policy act in them and records
    a rollout. Read ppo__collect() at the end of this section, then upwards: for each step, ppo__decide() asks
    the policy and writes its actions into the rollout, ppo__act() steps the environments and writes down what
-   they answered. Values do not influence the actions, so ppo__collect_values() computes them afterwards, many
-   rows at once.
+   they answered. Values do not influence the actions, so they are computed afterwards, many rows at once.
 
    The copies are divided among workers, one per thread. A row's result does not depend on its batch, so the
    bits are the same for any number of workers. So are running statistics: they do not change during a
@@ -7974,9 +7902,7 @@ typedef struct ppo__envs {
 } ppo__envs;
 
 static void ppo__envs_free(ppo__envs *envs) {
-    for (int e = 0; e < envs->opened; ++e) {
-        if (envs->env.close) envs->env.close(envs->state + e * envs->stride);
-    }
+    for (int e = 0; e < envs->opened && envs->env.close; ++e) envs->env.close(envs->state + e * envs->stride);
     ppo__arena_free(&envs->memory);
 }
 
@@ -7984,15 +7910,6 @@ enum { PPO__MOST_PLAYED = 1 << 24 }; /* numbers that are kept of all environment
 
 static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
-}
-
-/* Makes room for the actions of the episodes, if they are needed. */
-static ppo_status ppo__envs_note(ppo__envs *envs) {
-    size_t words = ppo__played_words(&envs->env);
-    if (!envs->env.open || !words || words > PPO__MOST_PLAYED / (size_t)envs->count) return PPO_OK;
-    envs->episode_rng = (ppo_rng *)ppo__arena_zeros(&envs->memory, envs->count, sizeof *envs->episode_rng);
-    envs->played = (uint32_t *)ppo__arena_zeros(&envs->memory, envs->count, words * sizeof(uint32_t));
-    return envs->episode_rng && envs->played ? PPO_OK : PPO_ERROR_MEMORY;
 }
 
 /* Guard bytes after each state and after the last observation reveal a state_size or an obs_size that is too
@@ -8030,35 +7947,30 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->first = first;
     envs->stride = ((env->state_size + PPO__GUARD) / PPO__ALIGN + 1) * PPO__ALIGN;
     envs->state = (char *)ppo__arena_zeros(memory, count, envs->stride);
-    envs->rng = (ppo_rng *)ppo__arena_array(memory, count, sizeof *envs->rng);
-    envs->obs =
-        (float *)ppo__arena_zeros(memory, 1, ppo__at(count, env->obs_size) * sizeof(float) + PPO__GUARD);
-    envs->episode_return = (double *)ppo__arena_zeros(memory, count, sizeof(double));
-    envs->length = (int *)ppo__arena_zeros(memory, count, sizeof(int));
-    envs->steps = (int64_t *)ppo__arena_zeros(memory, count, sizeof(int64_t));
-    if (!envs->state || !envs->rng || !envs->obs || !envs->episode_return || !envs->length || !envs->steps)
-        return PPO_ERROR_MEMORY;
-    ppo__envs_guard(envs);
-    for (; envs->opened < count; ++envs->opened) {
-        int e = envs->opened;
+    envs->rng = PPO__ARRAY(memory, ppo_rng, count);
+    envs->obs = PPO__ZEROS(memory, float, ppo__at(count, env->obs_size) + PPO__GUARD / sizeof(float));
+    envs->episode_return = PPO__ZEROS(memory, double, count);
+    envs->length = PPO__ZEROS(memory, int, count);
+    envs->steps = PPO__ZEROS(memory, int64_t, count);
+    ppo_status status = ppo__arena_status(memory);
+    if (!status) ppo__envs_guard(envs);
+    for (int e = 0; e < count && !status; ++e) {
         envs->rng[e] = ppo_rng_stream(seed, purpose, (uint32_t)(first + e));
-        ppo_status status = ppo__env_open(envs, e);
-        if (status) return status;
+        status = ppo__env_open(envs, e);
+        envs->opened += !status;
     }
-    return PPO_OK;
+    return status;
 }
 
 /* x [n] must be finite numbers. n 0: it is a single number, which the error names without an index. */
 static ppo_status ppo__check_numbers(const float *x, int n, const char *what, int env, int64_t step) {
     for (int j = 0; j < n || j == 0; ++j) {
-        char index[16] = "";
         if (ppo__finite(x[j])) continue;
+        char        index[16] = "";
+        const char *is = x[j] != x[j] ? "NaN" : x[j] > 0 ? "infinite" : "-infinite";
         if (n) snprintf(index, sizeof index, "[%d]", j);
-        return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s (environment %d, step %lld)", what, index,
-                        x[j] != x[j] ? "NaN"
-                        : x[j] > 0   ? "infinite"
-                                     : "-infinite",
-                        env, (long long)step);
+        return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s (environment %d, step %lld)", what, index, is, env,
+                        (long long)step);
     }
     return PPO_OK;
 }
@@ -8114,11 +8026,6 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
     return status ? status : ppo__check_env(envs, e);
 }
 
-/* 1 if the environment's masks count. */
-static int ppo__env_masks(const ppo_env *env) {
-    return env->action_mask && !ppo__kind(&env->action_space)->continuous;
-}
-
 /* Which actions are legal for environment e, a byte per output of the policy. */
 static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mask) {
     memset(mask, 1, (size_t)ppo__space_outputs(&envs->env.action_space));
@@ -8135,9 +8042,9 @@ static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mas
 
 enum { PPO__COLUMNS = 18 };
 typedef struct ppo__column {
-    size_t pointer,
-        bytes; /* where the pointer is in ppo_rollout; bytes per sample, 0: the column is not kept */
-    int in_minibatch;
+    size_t pointer; /* where the pointer is in ppo_rollout */
+    size_t bytes;   /* per sample; 0: the column is not kept */
+    int    in_minibatch;
 } ppo__column;
 
 /* Fails to compile where the condition does not hold. */
@@ -8155,7 +8062,7 @@ static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int 
     const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size, 1),
                                PPO__COLUMN(actions.discrete, floats ? 0 : width, 1),
                                PPO__COLUMN(actions.box, floats ? width : 0, 1),
-                               PPO__COLUMN(mask, ppo__env_masks(env) ? outputs : 0, 1),
+                               PPO__COLUMN(mask, env->action_mask && !floats ? outputs : 0, 1),
                                PPO__COLUMN(logp, 1, 1),
                                PPO__COLUMN(value, 1, 1),
                                PPO__COLUMN(policy, keep_policy ? outputs : 0, 1),
@@ -8180,19 +8087,17 @@ static char *ppo__column_data(const ppo_rollout *rollout, const ppo__column *col
     return data;
 }
 
-/* Room for steps * envs samples; only the columns of a minibatch, if it is one. */
-static ppo_status ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns,
-                                    int steps, int envs, int minibatch) {
+/* Room for steps * envs samples; only the columns of a minibatch, if it is one. See ppo__arena_status(). */
+static void ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns, int steps,
+                              int envs, int minibatch) {
     memset(rollout, 0, sizeof *rollout);
     rollout->steps = steps;
     rollout->envs = envs;
     for (int i = 0; i < PPO__COLUMNS; ++i) {
         if (!columns[i].bytes || (minibatch && !columns[i].in_minibatch)) continue;
         void *data = ppo__arena_array(memory, ppo__at(steps, envs), columns[i].bytes);
-        if (!data) return PPO_ERROR_MEMORY;
         memcpy((char *)rollout + columns[i].pointer, &data, sizeof data);
     }
-    return PPO_OK;
 }
 
 /* Copies samples picked[0 .. n-1] side by side. */
@@ -8267,6 +8172,7 @@ struct ppo__collector {
     ppo__pool      *pool;
     ppo__worker    *workers; /* [worker_count] */
     int             worker_count;
+    ppo_status (*task)(ppo__worker *worker); /* what they do now */
 };
 
 /* Environment e's latest observation as the policy sees it, into out. is_new: counted in the statistics. */
@@ -8277,37 +8183,25 @@ static void ppo__observe(ppo__collector *collector, int e, int is_new, float *ou
     ppo__normalized(collector->obs_norm, collector->clip_obs, obs, 1, size, out);
 }
 
-/* Keeps the failure that ppo_fail() has just described on this thread. */
-static void ppo__worker_fail(ppo__worker *worker, ppo_status status) {
-    worker->status = status;
-    memcpy(worker->error, ppo__error, sizeof worker->error);
+static void ppo__worker_run(void *user, int k) {
+    ppo__collector *collector = (ppo__collector *)user;
+    ppo__worker    *worker = &collector->workers[k];
+    if (k >= collector->worker_count) return; /* more threads than environments */
+    worker->status = collector->task(worker);
+    if (worker->status) memcpy(worker->error, ppo__error, sizeof worker->error);
 }
 
 /* Runs a task of each worker. Reports the earliest failure of all, so that the error does not depend on the
    number of threads. */
-static ppo_status ppo__workers_run(ppo__collector *collector, void (*task)(void *collector, int k)) {
+static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)(ppo__worker *worker)) {
     const ppo__worker *first = NULL;
-    for (int k = 0; k < collector->worker_count; ++k) collector->workers[k].status = PPO_OK;
-    ppo__pool_run(collector->pool, task, collector);
+    collector->task = task;
+    ppo__pool_run(collector->pool, ppo__worker_run, collector);
     for (int k = 0; k < collector->worker_count; ++k) {
         const ppo__worker *worker = &collector->workers[k];
         if (worker->status && (!first || worker->moment < first->moment)) first = worker;
     }
     return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
-}
-
-/* gsde: new exploration matrices at the start of a rollout and every gsde_steps. */
-static void ppo__renew_noise(ppo__worker *worker, int t) {
-    ppo__collector   *collector = worker->collector;
-    const ppo_tensor *log_std = collector->model->log_std;
-    int               due = collector->gsde_steps ? t % collector->gsde_steps == 0 : t == 0;
-    size_t            n = ppo__size(log_std);
-    for (int e = worker->first; e < worker->first + worker->count && due; ++e) {
-        for (size_t i = 0; i < n; ++i) {
-            collector->noise[(size_t)e * n + i] =
-                expf(log_std->data[i]) * ppo_rng_normal(&collector->action_rng[e]);
-        }
-    }
 }
 
 /* Step t up to the actions, into the rollout: what the policy sees, with masks and the state of a recurrent
@@ -8332,13 +8226,14 @@ static ppo_status ppo__decide(ppo__worker *worker, int t) {
     if (status) return status;
 
     ++worker->moment;
-    if (c->noise) ppo__renew_noise(worker, t);
     ppo_outputs out = ppo__forward_rows(worker->tape, model, worker->count, now.obs, now.mask, now.state,
                                         now.start, PPO_POLICY);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < worker->count && !status; ++i) {
-        int          e = worker->first + i;
-        const float *noise = c->noise ? c->noise + e * ppo__size(model->log_std) : NULL;
+        int    e = worker->first + i, renew = c->gsde_steps ? t % c->gsde_steps == 0 : t == 0;
+        float *noise = c->noise ? c->noise + e * ppo__size(model->log_std) : NULL;
+        for (size_t j = 0; noise && renew && j < ppo__size(model->log_std); ++j)
+            noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(&c->action_rng[e]);
         status = ppo__check_numbers(out.policy->data + i * n, (int)n, "policy output", e, c->envs.steps[e]);
         if (status) return status;
         if (noise) ppo__explore(&out, i, noise, now.actions.box + i * n);
@@ -8404,91 +8299,79 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
     return status;
 }
 
-/* Worker k takes its environments through the rollout. Before it begins: fresh episodes where they are due,
-   the latest observations by the latest statistics, and no samples in those of this rollout. */
-static void ppo__collect_steps(void *user, int k) {
-    ppo__collector *collector = (ppo__collector *)user;
-    ppo__worker    *worker = &collector->workers[k];
+/* Takes a worker's environments through the rollout. Before it begins: fresh episodes where they are due, the
+   latest observations by the latest statistics, and no samples in those of this rollout. */
+static ppo_status ppo__collect_steps(ppo__worker *worker) {
+    ppo__collector *c = worker->collector;
     ppo_status      status = PPO_OK;
-    if (k >= collector->worker_count) return; /* more threads than environments */
     worker->moment = -1;
     for (int e = worker->first; e < worker->first + worker->count && !status; ++e) {
-        if (collector->obs_norm) ppo__normalizer_reset(&collector->seen_obs[e], 0);
-        if (collector->return_norm) ppo__normalizer_reset(&collector->seen_return[e], 0);
-        if (collector->fresh) {
-            status = ppo__env_reset(&collector->envs, e);
-            collector->start[e] = 1;
-            collector->discounted[e] = 0;
+        if (c->obs_norm) ppo__normalizer_reset(&c->seen_obs[e], 0);
+        if (c->return_norm) ppo__normalizer_reset(&c->seen_return[e], 0);
+        if (c->fresh) {
+            status = ppo__env_reset(&c->envs, e);
+            c->start[e] = 1;
+            c->discounted[e] = 0;
         }
-        if (!status)
-            ppo__observe(collector, e, collector->fresh,
-                         collector->view + ppo__at(e, collector->envs.env.obs_size));
+        if (!status) ppo__observe(c, e, c->fresh, c->view + ppo__at(e, c->envs.env.obs_size));
     }
-    for (int t = 0; t < collector->rollout.steps && !status; ++t) {
+    for (int t = 0; t < c->rollout.steps && !status; ++t) {
         status = ppo__decide(worker, t);
         if (!status) status = ppo__act(worker, t);
     }
-    if (status) ppo__worker_fail(worker, status);
+    return status;
 }
 
-/* Worker k's share of the values. */
-static void ppo__value_samples(void *user, int k) {
+/* The values of a worker's share of the samples. */
+static ppo_status ppo__value_samples(ppo__worker *worker) {
     enum { ROWS = 256 };
-    ppo__collector *collector = (ppo__collector *)user;
-    ppo__worker    *worker = &collector->workers[k];
-    ppo_rollout    *rollout = &collector->rollout;
-    int64_t         samples = (int64_t)rollout->steps * rollout->envs, workers = collector->worker_count;
-    int             obs = collector->model->obs_size, width = collector->model->core.width;
-    if (k >= workers) return;
-    int from = (int)(samples * k / workers), end = (int)(samples * (k + 1) / workers);
-    for (int rows; from < end && !worker->status; from += rows) {
-        rows = end - from < ROWS ? end - from : (int)ROWS;
-        ppo_outputs out =
-            ppo__forward_rows(worker->tape, collector->model, rows, rollout->obs + ppo__at(from, obs), NULL,
-                              width ? rollout->state + ppo__at(from, width) : NULL,
-                              width ? rollout->start + from : NULL, PPO_VALUE);
-        ppo_status status = ppo_tape_status(worker->tape);
+    ppo__collector *c = worker->collector;
+    ppo_rollout    *rollout = &c->rollout;
+    int             samples = rollout->steps * rollout->envs, k = (int)(worker - c->workers);
+    int             from = ppo__share(samples, k, c->worker_count), rows;
+    int             end = ppo__share(samples, k + 1, c->worker_count);
+    ppo_status      status = PPO_OK;
+    for (; from < end && !status; from += rows) {
+        rows = ppo__min_int(end - from, ROWS);
+        ppo_rollout some = ppo__some_samples(rollout, c->columns, (size_t)from, rows);
+        ppo_outputs out = ppo__forward_rows(worker->tape, c->model, rows, some.obs, NULL, some.state,
+                                            some.start, PPO_VALUE);
+        status = ppo_tape_status(worker->tape);
         for (int i = from; i < from + rows && !status; ++i) {
             int e = i % rollout->envs;
             rollout->value[i] = out.value->data[i - from];
             worker->moment = i;
             status = ppo__check_numbers(&rollout->value[i], 0, "critic's value", e,
-                                        collector->envs.steps[e] - rollout->steps + i / rollout->envs);
+                                        c->envs.steps[e] - rollout->steps + i / rollout->envs);
         }
-        if (status) ppo__worker_fail(worker, status);
     }
+    return status;
 }
 
-/* V of every step, and next_value where the episode continues: V in the next step, or for the last step of
-   the latest observation. Without a critic both are 0. */
-static ppo_status ppo__collect_values(ppo__collector *collector) {
-    ppo_rollout *rollout = &collector->rollout;
-    int          samples = rollout->steps * rollout->envs, last = samples - rollout->envs;
-    if (!collector->critic) {
-        memset(rollout->value, 0, samples * sizeof(float));
-        return PPO_OK; /* and ppo__act() has set next_value */
-    }
-    ppo_status status = ppo__workers_run(collector, ppo__value_samples);
-    if (status) return status;
-    ppo_tape   *tape = collector->workers[0].tape;
-    ppo_outputs latest = ppo__forward_rows(tape, collector->model, rollout->envs, collector->view, NULL,
-                                           collector->state, NULL, PPO_VALUE);
-    if (!latest.value) return ppo_tape_status(tape);
-    for (int i = 0; i < samples; ++i) {
-        if (rollout->terminated[i] || rollout->truncated[i]) continue;
-        rollout->next_value[i] = i < last ? rollout->value[i + rollout->envs] : latest.value->data[i - last];
-    }
-    return PPO_OK;
-}
-
-/* One rollout of `steps` steps of every environment; the advantages are left to do. */
+/* One rollout of `steps` steps of every environment; the advantages are left to do. V of every step, and
+   next_value where the episode continues: V in the next step, or for the last step of the latest observation.
+   Without a critic both are 0. */
 static ppo_status ppo__collect(ppo__collector *collector, int steps) {
-    collector->rollout.steps = steps;
+    ppo_rollout *rollout = &collector->rollout;
+    int          samples = steps * rollout->envs, last = samples - rollout->envs;
+    rollout->steps = steps;
     ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
-    if (!status) status = ppo__collect_values(collector);
+    if (!status && collector->critic) status = ppo__workers_run(collector, ppo__value_samples);
     if (status) return status;
+    if (collector->critic) {
+        ppo_tape   *tape = collector->workers[0].tape;
+        ppo_outputs latest = ppo__forward_rows(tape, collector->model, rollout->envs, collector->view, NULL,
+                                               collector->state, NULL, PPO_VALUE);
+        if (!latest.value) return ppo_tape_status(tape);
+        for (int i = 0; i < samples; ++i)
+            if (!rollout->terminated[i] && !rollout->truncated[i])
+                rollout->next_value[i] =
+                    i < last ? rollout->value[i + rollout->envs] : latest.value->data[i - last];
+    } else {
+        memset(rollout->value, 0, samples * sizeof(float)); /* ppo__act() has set next_value */
+    }
     collector->fresh = 0;
-    for (int e = 0; e < collector->rollout.envs; ++e) {
+    for (int e = 0; e < rollout->envs; ++e) {
         if (collector->obs_norm) ppo_normalizer_merge(collector->obs_norm, &collector->seen_obs[e]);
         if (collector->return_norm) ppo_normalizer_merge(collector->return_norm, &collector->seen_return[e]);
     }
@@ -8529,63 +8412,50 @@ static void ppo__collector_free(ppo__collector *collector) {
     ppo__arena_free(&collector->memory);
 }
 
-/* [envs] statistics of `size` numbers. */
-static ppo_status ppo__take_normalizers(ppo__arena *memory, int envs, int size, ppo_normalizer **out) {
-    ppo_status status = PPO_OK;
-    *out = (ppo_normalizer *)ppo__arena_zeros(memory, envs, sizeof **out);
-    if (!*out) return PPO_ERROR_MEMORY;
-    for (int e = 0; e < envs && !status; ++e) status = ppo_normalizer_init(&(*out)[e], size);
-    return status;
-}
-
-static ppo_status ppo__take_workers(ppo__collector *collector, const ppo_env *env, int envs, int workers) {
-    ppo__arena *memory = &collector->memory;
-    collector->workers = (ppo__worker *)ppo__arena_zeros(memory, workers, sizeof *collector->workers);
-    if (!collector->workers) return PPO_ERROR_MEMORY;
-    for (int k = 0; k < workers; ++k) {
-        ppo__worker *worker = &collector->workers[k];
-        worker->collector = collector;
-        worker->first = (int)((int64_t)envs * k / workers);
-        worker->count = (int)((int64_t)envs * (k + 1) / workers) - worker->first;
-        worker->final_obs = (float *)ppo__arena_array(memory, env->obs_size, sizeof(float));
-        worker->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
-        if (!worker->final_obs || !worker->box) return PPO_ERROR_MEMORY;
-        ppo_status status = ppo_tape_create(&worker->tape);
-        if (status) return status;
-        collector->worker_count = k + 1;
-        ppo_tape_record(worker->tape, 0);
-    }
-    return PPO_OK;
-}
-
 /* The caller has set the first group of the fields, and calls ppo__collector_free() even after a failure. */
 static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *env, int envs, int steps,
                                       int threads, uint64_t seed) {
     ppo__arena             *memory = &collector->memory;
     const ppo_actor_critic *model = collector->model;
-    size_t                  noise = model->gsde ? ppo__size(model->log_std) : 0;
+    const int               workers = ppo__min_int(threads, envs);
     ppo__columns(model, env, collector->keep_policy, collector->columns);
-    ppo_status status = ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, 0);
-    if (status) return status;
+    ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, 0);
     collector->fresh = 1;
-    collector->action_rng = (ppo_rng *)ppo__arena_array(memory, envs, sizeof *collector->action_rng);
-    collector->view = (float *)ppo__arena_array(memory, envs, env->obs_size * sizeof(float));
-    collector->state = (float *)ppo__arena_zeros(memory, envs, model->core.width * sizeof(float));
-    collector->start = (unsigned char *)ppo__arena_zeros(memory, envs, 1);
-    collector->discounted = (float *)ppo__arena_zeros(memory, envs, sizeof(float));
-    if (noise) collector->noise = (float *)ppo__arena_array(memory, envs, noise * sizeof(float));
-    if (!collector->action_rng || !collector->view || !collector->state || !collector->start ||
-        !collector->discounted || (noise && !collector->noise))
-        return PPO_ERROR_MEMORY;
-    for (int e = 0; e < envs; ++e)
+    collector->action_rng = PPO__ARRAY(memory, ppo_rng, envs);
+    collector->view = PPO__ARRAY(memory, float, ppo__at(envs, env->obs_size));
+    collector->state = PPO__ZEROS(memory, float, ppo__at(envs, model->core.width));
+    collector->start = PPO__ZEROS(memory, unsigned char, envs);
+    collector->discounted = PPO__ZEROS(memory, float, envs);
+    if (model->gsde) collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
+    if (collector->obs_norm) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
+    if (collector->return_norm) collector->seen_return = PPO__ZEROS(memory, ppo_normalizer, envs);
+    collector->workers = PPO__ZEROS(memory, ppo__worker, workers);
+    ppo_status status = ppo__arena_status(memory);
+    for (int e = 0; e < envs && !status; ++e) {
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
-    if (collector->obs_norm)
-        status = ppo__take_normalizers(memory, envs, env->obs_size, &collector->seen_obs);
-    if (!status && collector->return_norm)
-        status = ppo__take_normalizers(memory, envs, 1, &collector->seen_return);
+        if (collector->obs_norm) status = ppo_normalizer_init(&collector->seen_obs[e], env->obs_size);
+        if (!status && collector->return_norm) status = ppo_normalizer_init(&collector->seen_return[e], 1);
+    }
+    for (int k = 0; k < workers && !status; ++k) {
+        ppo__worker *worker = &collector->workers[k];
+        worker->collector = collector;
+        worker->first = ppo__share(envs, k, workers);
+        worker->count = ppo__share(envs, k + 1, workers) - worker->first;
+        worker->final_obs = PPO__ARRAY(memory, float, env->obs_size);
+        worker->box = PPO__ARRAY(memory, float, env->action_space.n);
+        status = ppo__arena_status(memory);
+        if (!status) status = ppo_tape_create(&worker->tape);
+        if (status) break;
+        ppo_tape_record(worker->tape, 0);
+        collector->worker_count = k + 1;
+    }
     if (!status) status = ppo__envs_open(&collector->envs, env, envs, seed, PPO_STREAM_ENV, 0);
-    if (!status) status = ppo__envs_note(&collector->envs);
-    if (!status) status = ppo__take_workers(collector, env, envs, threads < envs ? threads : envs);
+    size_t words = ppo__played_words(env); /* room to replay episodes */
+    if (!status && env->open && words && words <= PPO__MOST_PLAYED / (size_t)envs) {
+        collector->envs.episode_rng = PPO__ZEROS(&collector->envs.memory, ppo_rng, envs);
+        collector->envs.played = PPO__ZEROS(&collector->envs.memory, uint32_t, envs * words);
+        status = ppo__arena_status(&collector->envs.memory);
+    }
     return status ? status : ppo__pool_create(threads, &collector->pool);
 }
 
@@ -8593,14 +8463,13 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
    >> 15 Training and evaluation
 
    To read PPO, begin at ppo_trainer_iterate(), the last function of "-- training --", and go upwards. It
-   calls ppo__collect() of section 14, and then what stands above it, in this order:
-       ppo__advantages()      by GAE
-       ppo__epochs()          shuffled minibatches, several times
-       ppo__gradient_step()   one minibatch: normalize advantages, gradient, clip its norm, Adam
-       ppo__loss()            the objective, on the tape
-   One level below, in sub-sections of their own above those functions: how minibatches are put together, also
-   for recurrent policies ("segments"), how their gradients are divided among threads ("shards"), and what an
-   iteration reports.
+   calls ppo__collect() of section 14, and then what stands above it:
+       ppo__advantages()   by GAE
+       ppo__epochs()       several times, each minibatch: normalize advantages, gradient, clip its norm, Adam
+       ppo__loss()         the objective, on the tape ("-- the objective --")
+   One level below, in sub-sections of their own: how minibatches are put together, also for recurrent
+   policies ("segments"), how their gradients are divided among threads ("shards"), and what an iteration
+   reports.
 
    To add a setting: a field of ppo_config with its default in a comment, a row of ppo__fields, the default in
    ppo_config_default() if it is not 0, and if it may be without effect a row of ppo__needs. The command line,
@@ -8719,33 +8588,30 @@ static const char *const ppo__needs[][3] = {
     {"clip_reward", "normalize_reward", "yes"},
 };
 
-/* Row k of them. A schedule of the user's own may have an effect on any initial value. */
-static ppo_status ppo__check_effect(const ppo_config *config, const ppo_env *env, size_t k) {
-    const char *name = ppo__needs[k][0], *needs = ppo__needs[k][1], *value = ppo__needs[k][2];
-    char        is[PPO__SETTING_SIZE], other[PPO__SPACE_SIZE];
-    ppo_config  usual = ppo_config_default();
-    ppo_config_get(&usual, name, other, sizeof other);
-    if (ppo_config_get(config, name, is, sizeof is)) return PPO_ERROR_ARGUMENT;
-    if (!strcmp(is, other) || !strcmp(is, "custom")) return PPO_OK;
-    if (!*needs) {
-        if (!env || ppo__kind(&env->action_space)->continuous) return PPO_OK;
-        ppo__space_text(&env->action_space, other);
-        needs = "the action space";
-    } else {
-        if (ppo_config_get(config, needs, other, sizeof other)) return PPO_ERROR_ARGUMENT;
-        if (value ? !strcmp(other, value) : strcmp(other, "0") && strcmp(other, "none")) return PPO_OK;
-    }
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %s, but has no effect: %s is %.60s", name, is, needs, other);
-}
-
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name) {
+    const ppo_config usual = ppo_config_default();
     const ppo_field *field = NULL;
     if (!ppo__given("ppo_config_check_effect", config != NULL)) return PPO_ERROR_ARGUMENT;
     if (name && !(field = ppo__find_field(&ppo__config_settings, name))) return PPO_ERROR_ARGUMENT;
-    ppo_status status = PPO_OK;
-    for (size_t k = 0; k < sizeof ppo__needs / sizeof *ppo__needs && !status; ++k)
-        if (!field || !strcmp(field->name, ppo__needs[k][0])) status = ppo__check_effect(config, env, k);
-    return status;
+    for (size_t k = 0; k < sizeof ppo__needs / sizeof *ppo__needs; ++k) {
+        const char *one = ppo__needs[k][0], *needs = ppo__needs[k][1], *value = ppo__needs[k][2];
+        char        is[PPO__SETTING_SIZE], other[PPO__SPACE_SIZE];
+        if (field && strcmp(field->name, one)) continue;
+        ppo_config_get(&usual, one, other, sizeof other);
+        if (ppo_config_get(config, one, is, sizeof is)) return PPO_ERROR_ARGUMENT;
+        if (!strcmp(is, other) || !strcmp(is, "custom")) continue; /* custom: unknown whether it has one */
+        if (*needs) {
+            if (ppo_config_get(config, needs, other, sizeof other)) return PPO_ERROR_ARGUMENT;
+            if (value ? !strcmp(other, value) : strcmp(other, "0") && strcmp(other, "none")) continue;
+        } else {
+            if (!env || ppo__kind(&env->action_space)->continuous) continue;
+            ppo__space_text(&env->action_space, other);
+            needs = "the action space";
+        }
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %s, but has no effect: %s is %.60s", one, is, needs,
+                        other);
+    }
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
@@ -8827,31 +8693,20 @@ PPO_DEF void ppo_agent_free(ppo_agent *agent) {
 /* A name that is too long is cut between two characters of UTF-8. */
 static void ppo__keep_name(char to[64], const char *name) {
     size_t length = name ? strlen(name) : 0;
-    if (length > 63) {
+    if (length > 63)
         for (length = 63; length && ((unsigned char)name[length] & 0xc0) == 0x80;) --length;
-    }
     if (length) memcpy(to, name, length);
     to[length] = 0;
 }
 
 /* For an environment of which only the sizes and the name are known. */
 static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, ppo_agent **out) {
-    ppo_model_config model;
-    ppo_agent       *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
+    const ppo_model_config model = {env->obs_size,         env->action_space,  config->hidden,
+                                    config->hidden_layers, config->activation, config->shared_trunk,
+                                    config->recurrent,     config->init,       config->log_std_init,
+                                    config->gsde,          config->squash,     config->seed};
+    ppo_agent             *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
     if (!agent) return PPO_ERROR_MEMORY;
-    memset(&model, 0, sizeof model);
-    model.obs_size = env->obs_size;
-    model.action_space = env->action_space;
-    model.hidden = config->hidden;
-    model.layers = config->hidden_layers;
-    model.activation = config->activation;
-    model.shared_trunk = config->shared_trunk;
-    model.recurrent = config->recurrent;
-    model.init = config->init;
-    model.log_std_init = config->log_std_init;
-    model.gsde = config->gsde;
-    model.squash = config->squash;
-    model.seed = config->seed;
     agent->clip_obs = config->clip_obs;
     agent->config = *config;
     ppo__keep_name(agent->environment, env->name);
@@ -8891,10 +8746,9 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
     const ppo_actor_critic *model = &agent->model;
     float                  *number = agent->scratch + model->obs_size;
     ppo_actions             actions = {(int *)(void *)number, number};
-    for (int j = 0; j < model->obs_size; ++j) {
+    for (int j = 0; j < model->obs_size; ++j)
         if (!ppo__finite(obs[j]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: observation[%d] is not finite", j);
-    }
     if (ppo__kind(&model->action_space)->continuous) mask = NULL;
     int choice = mask ? ppo__choice_without_action(&model->action_space, mask) : -1;
     if (choice >= 0)
@@ -8903,10 +8757,9 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
     ppo_outputs out =
         ppo__forward_rows(agent->tape, model, 1, agent->scratch, mask, agent->state, NULL, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
-    for (int j = 0; j < out.policy->cols; ++j) {
+    for (int j = 0; j < out.policy->cols; ++j)
         if (!ppo__finite(out.policy->data[j]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: the policy's output %d is not finite", j);
-    }
     if (out.state) memcpy(agent->state, out.state->data, model->core.width * sizeof(float));
     ppo__choose_action(model, &out, 0, rng, &actions, 0);
     *action = ppo__action_for_env(model, &actions, 0, number + model->action_space.n);
@@ -9008,13 +8861,10 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
         segments[i] = swap;
     }
     for (int i = full + 1; i < n; ++i) {
-        for (int j = i; j > full && ppo__segment_length(trainer, segments[j]) >
-                                        ppo__segment_length(trainer, segments[j - 1]);
-             --j) {
-            int swap = segments[j];
+        int moved = segments[i], length = ppo__segment_length(trainer, moved), j = i;
+        for (; j > full && length > ppo__segment_length(trainer, segments[j - 1]); --j)
             segments[j] = segments[j - 1];
-            segments[j - 1] = swap;
-        }
+        segments[j] = moved;
     }
     for (int t = 0; t < steps; ++t) {
         count[t] = 0;
@@ -9024,260 +8874,30 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
     return rows;
 }
 
-/* Gathers n segments of the rollout into the minibatch, in `most_shards` shards at most. */
-static void ppo__gather_segments(ppo_trainer *trainer, int *segments, int n, int most_shards) {
+/* Gathers share b of `batches` of the first n segments of trainer->order, in `most_shards` shards at most.
+   Shares differ by one segment at most. */
+static void ppo__gather_minibatch(ppo_trainer *trainer, int n, int b, int batches, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
-    int                rows = 0, first[PPO__SHARDS + 1];
-    batch->shards = most_shards < n ? most_shards : n;
+    int               *segments = trainer->order + ppo__share(n, b, batches), rows = 0;
+    n = ppo__share(n, b + 1, batches) - ppo__share(n, b, batches);
+    batch->shards = ppo__min_int(most_shards, n);
     for (int k = 0; k < batch->shards; ++k) {
-        int begin = (int)((int64_t)n * k / batch->shards), end = (int)((int64_t)n * (k + 1) / batch->shards);
-        first[k] = rows;
-        rows += ppo__pack_rows(trainer, segments + begin, end - begin, batch->shard[k].count,
-                               batch->picked + rows);
+        ppo__shard *shard = &batch->shard[k];
+        int         begin = ppo__share(n, k, batch->shards), end = ppo__share(n, k + 1, batch->shards);
+        int         count =
+            ppo__pack_rows(trainer, segments + begin, end - begin, shard->count, batch->picked + rows);
+        ppo_rollout own = ppo__some_samples(&batch->samples, columns, rows, count);
+        ppo_inputs  inputs = {count, own.obs, own.mask, {0, shard->count, own.state, own.start}};
+        for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++inputs.sequences.steps;
+        shard->samples = own;
+        shard->inputs = inputs; /* own.state begins with the states where the segments begin */
+        rows += count;
     }
-    first[batch->shards] = rows;
     ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
-    for (int k = 0; k < batch->shards; ++k) {
-        ppo__shard *shard = &batch->shard[k];
-        shard->samples = ppo__some_samples(&batch->samples, columns, first[k], first[k + 1] - first[k]);
-        memset(&shard->inputs, 0, sizeof shard->inputs);
-        shard->inputs.rows = shard->samples.envs;
-        shard->inputs.obs = shard->samples.obs;
-        shard->inputs.mask = shard->samples.mask;
-        shard->inputs.sequences.count = shard->count;
-        shard->inputs.sequences.state =
-            shard->samples.state; /* the first rows are where the segments begin */
-        shard->inputs.sequences.start = shard->samples.start;
-        for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++shard->inputs.sequences.steps;
-    }
 }
 
-/* Minibatch b of `batches`, which differ in size by one segment at most. */
-static void ppo__gather_minibatch(ppo_trainer *trainer, int b, int batches, int segments) {
-    int begin = (int)((int64_t)segments * b / batches), end = (int)((int64_t)segments * (b + 1) / batches);
-    ppo__gather_segments(trainer, trainer->order + begin, end - begin, trainer->minibatch.most_shards);
-}
-
-/* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
-   thread. Their number follows from the settings alone, and their gradients are added in order, so the bits
-   are the same for any number of threads -- */
-
-/* The loss of samples, on the tape, NULL on failure; fills stats. */
-typedef ppo_tensor *(*ppo__loss_fn)(const ppo_trainer *trainer, ppo_tape *tape, const ppo_inputs *inputs,
-                                    const ppo_rollout *samples, ppo__step_stats *stats);
-
-typedef struct ppo__shards_job {
-    ppo_trainer *trainer;
-    ppo__loss_fn loss;
-} ppo__shards_job;
-
-/* The gradients of shards from .. to - 1; a failure stays on the tape, which is for this thread. */
-static void ppo__shard_gradients(void *user, int range, int from, int to) {
-    const ppo__shards_job *job = (const ppo__shards_job *)user;
-    ppo__minibatch        *batch = &job->trainer->minibatch;
-    const ppo_params      *params = job->trainer->agent->model.params;
-    ppo_tape              *tape = job->trainer->tapes[range];
-    ppo_status             status = PPO_OK;
-    for (int k = from; k < to && !status; ++k) {
-        ppo__shard *shard = &batch->shard[k];
-        ppo_tape_reset(tape);
-        tape->params = batch->most_shards > 1 ? params : NULL;
-        tape->grad = shard->grad;
-        memset(shard->grad, 0, params->count * sizeof(float));
-        ppo_tensor *loss = job->loss(job->trainer, tape, &shard->inputs, &shard->samples, &shard->stats);
-        if (batch->shards > 1) /* its share in the mean over all samples */
-            loss = ppo_tape_scale(tape, loss, (float)shard->samples.envs / (float)batch->samples.envs, 0);
-        status = ppo_tape_backward(tape, loss);
-        if (status) ppo__tape_fail(tape, status); /* what is wrong with the loss itself, too */
-    }
-}
-
-/* grad of the first shard += those of the others, in order. */
-static void ppo__add_shards(void *user, int range, int from, int to) {
-    const ppo_trainer    *trainer = (const ppo_trainer *)user;
-    const ppo__minibatch *batch = &trainer->minibatch;
-    size_t                at = ppo__at(from, PPO__FLOAT_GRAIN),
-           n = ppo__grain_end(trainer->agent->model.params->count, to) - at;
-    for (int k = 1; k < batch->shards; ++k)
-        ppo__k()->add(batch->shard[k].grad + at, batch->shard[0].grad + at, n);
-}
-
-/* The gradient of the gathered minibatch's loss, and what it reports. */
-static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__loss_fn loss, ppo__step_stats *stats) {
-    const ppo__minibatch *batch = &trainer->minibatch;
-    const ppo_params     *params = trainer->agent->model.params;
-    ppo__shards_job       job = {trainer, loss};
-    double                work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
-    int                   threads = ppo__range_count(batch->shards, 1, work);
-    ppo__parallel_for(batch->shards, 1, work, ppo__shard_gradients, &job);
-    for (int k = 0; k < threads; ++k) {
-        ppo_status status = ppo_tape_status(trainer->tapes[k]);
-        if (status) return status;
-    }
-    if (batch->shards > 1)
-        ppo__parallel_for(ppo__grains(params->count), 1, (double)PPO__FLOAT_GRAIN * batch->shards,
-                          ppo__add_shards, trainer);
-
-    memset(stats, 0, sizeof *stats); /* means over all samples */
-    stats->policy.ratio_min = INFINITY;
-    for (int k = 0; k < batch->shards; ++k) {
-        const ppo__step_stats *own = &batch->shard[k].stats;
-        float                  weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
-        stats->loss += weight * own->loss;
-        stats->value_loss += weight * own->value_loss;
-        stats->entropy += weight * own->entropy;
-        stats->policy.loss += weight * own->policy.loss;
-        stats->policy.clip_fraction += weight * own->policy.clip_fraction;
-        stats->policy.approx_kl += weight * own->policy.approx_kl;
-        stats->policy.old_approx_kl += weight * own->policy.old_approx_kl;
-        stats->policy.ratio_min = ppo__min(stats->policy.ratio_min, own->policy.ratio_min);
-        stats->policy.ratio_max = ppo__max(stats->policy.ratio_max, own->policy.ratio_max);
-    }
-    return PPO_OK;
-}
-
-/* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be
-   larger than all of the first iteration: before that each tape takes the room for the largest, as many whole
-   segments as there can be. */
-static ppo_status ppo__reserve_tapes(ppo_trainer *trainer, ppo__loss_fn loss) {
-    const ppo__minibatch *batch = &trainer->minibatch;
-    ppo__shards_job       job = {trainer, loss};
-    ppo_status            status = PPO_OK;
-    int                   segments, most = batch->segments;
-    if (trainer->reserved) return PPO_OK;
-    trainer->reserved = 1;
-    ppo__cut(trainer, 1, &segments); /* in order: whole segments come first */
-    most = ppo__divide_up(segments < most ? segments : most, batch->most_shards);
-    ppo__gather_segments(trainer, trainer->order, most, 1);
-    for (int k = 0; k < batch->most_shards && !status; ++k) {
-        ppo__shard_gradients(&job, k, 0, 1);
-        status = ppo_tape_status(trainer->tapes[k]);
-    }
-    return status;
-}
-
-/* -- schedules and reports -- */
-
-/* A setting at this point of the run. */
-static float ppo__scheduled(const ppo_trainer *trainer, int setting, int schedule, float initial) {
-    const ppo_config *config = &trainer->config;
-    float             progress = (float)((double)trainer->steps / (double)config->total_steps);
-    if (schedule == PPO_CUSTOM) return config->schedule(setting, initial, progress, config->schedule_user);
-    return ppo_schedule(schedule, initial, progress);
-}
-
-/* The settings of this iteration, which its report shows. */
-static ppo_status ppo__apply_schedules(ppo_trainer *trainer, ppo_progress *progress) {
-    const ppo_config *c = &trainer->config;
-    const float       rate =
-        ppo__scheduled(trainer, PPO_SETTING_LEARNING_RATE, c->learning_rate_schedule, c->learning_rate);
-    const float low = ppo__scheduled(trainer, PPO_SETTING_CLIP_LOW, c->clip_schedule, c->clip_low);
-    const float high = ppo__scheduled(trainer, PPO_SETTING_CLIP_HIGH, c->clip_schedule, c->clip_high);
-    const float entropy =
-        ppo__scheduled(trainer, PPO_SETTING_ENTROPY_COEF, c->entropy_schedule, c->entropy_coef);
-    const ppo_policy_objective objective = {c->objective, low, high, c->dual_clip, trainer->kl_coef};
-    const ppo_adam             adam = {rate, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
-    if (!(rate >= 0 && low >= 0 && high >= 0 && entropy >= 0 && ppo__finite(rate + low + high + entropy)))
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
-                        (double)rate, (double)low, (double)high, (double)entropy);
-    trainer->objective = objective;
-    trainer->adam = adam;
-    trainer->entropy_coef = progress->entropy_coef = entropy;
-    progress->learning_rate = rate;
-    progress->clip_range = high;
-    progress->kl_coef = trainer->kl_coef;
-    return PPO_OK;
-}
-
-static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
-
-/* Takes the count-th minibatch, number b of its epoch, into what the callback sees. */
-static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats, int count, int b) {
-    if (count == 1) {
-        progress->first_ratio_min = stats->policy.ratio_min;
-        progress->first_ratio_max = stats->policy.ratio_max;
-    }
-    ppo__average(&progress->policy_loss, stats->policy.loss, count);
-    ppo__average(&progress->value_loss, stats->value_loss, count);
-    ppo__average(&progress->entropy, stats->entropy, count);
-    ppo__average(&progress->approx_kl, stats->policy.approx_kl, count);
-    ppo__average(&progress->old_approx_kl, stats->policy.old_approx_kl, count);
-    ppo__average(&progress->clip_fraction, stats->policy.clip_fraction, count);
-    ppo__average(&progress->last_approx_kl, stats->policy.approx_kl, b + 1); /* begins anew */
-    ppo__average(&progress->loss, stats->loss, count);
-    progress->last_loss = stats->loss;
-}
-
-static int ppo__adapts_kl(const ppo_config *config) {
-    return config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY;
-}
-
-/* Schulman 2017, section 4: the exact KL(old || new) over the samples adapts the coefficient of the next
-   iteration. */
-static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
-    const ppo_actor_critic *model = &trainer->agent->model;
-    ppo_tape               *tape = trainer->tapes[0];
-    int                     segments, batches = ppo__cut(trainer, 0, &segments), samples = 0;
-    double                  sum = 0;
-    for (int b = 0; b < batches; ++b) {
-        ppo__gather_minibatch(trainer, b, batches, segments);
-        for (int k = 0; k < trainer->minibatch.shards; ++k) {
-            const ppo__shard *shard = &trainer->minibatch.shard[k];
-            ppo_tape_reset(tape);
-            ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, PPO_POLICY);
-            ppo_tensor *kl =
-                ppo_actor_critic_kl(tape, model, &out, shard->samples.policy, shard->samples.log_std);
-            if (!kl) return ppo_tape_status(tape);
-            for (int i = 0; i < kl->rows; ++i) sum += (double)kl->data[i];
-            samples += kl->rows;
-        }
-    }
-    if (!samples) return PPO_OK;
-    progress->kl = (float)(sum / samples);
-    trainer->kl_coef =
-        ppo__clamp(ppo_adaptive_kl_2017(trainer->kl_coef, progress->kl, trainer->config.adaptive_kl_target),
-                   1e-6f, 1e6f);
-    return PPO_OK;
-}
-
-/* Counts the iteration, and the episodes that ended in it, in the order of their ends. */
-static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
-    const ppo_actor_critic *model = &trainer->agent->model;
-    const ppo__collector   *collector = &trainer->collector;
-    int                     samples = collector->rollout.steps * collector->rollout.envs;
-    double                  returns = 0, lengths = 0, std = 0;
-    for (int i = 0; i < samples; ++i) {
-        if (!collector->rollout.episode_length[i]) continue;
-        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = collector->rollout.episode_return[i];
-        trainer->last_length[trainer->episodes++ % PPO__LAST_EPISODES] = collector->rollout.episode_length[i];
-    }
-    int recent = trainer->episodes < PPO__LAST_EPISODES ? (int)trainer->episodes : (int)PPO__LAST_EPISODES;
-    for (int i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
-    for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
-        std += exp((double)model->log_std->data[i]);
-    progress->iteration = ++trainer->iteration;
-    progress->iteration_steps = samples;
-    progress->steps = trainer->steps += samples;
-    progress->total_steps = trainer->config.total_steps;
-    progress->seconds = ppo_clock() - trainer->started;
-    progress->steps_per_second = progress->seconds > 0 ? (double)trainer->steps / progress->seconds : 0;
-    progress->seconds_left =
-        progress->seconds * (double)(progress->total_steps - progress->steps) / (double)progress->steps;
-    if (progress->seconds_left < 0) progress->seconds_left = 0;
-    progress->episodes = trainer->episodes;
-    progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
-    progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
-    progress->updates = trainer->updates;
-    progress->gradient_steps = model->params->step;
-    progress->std = model->log_std ? (float)(std / (double)ppo__size(model->log_std)) : 0;
-    progress->value_clip = trainer->config.value_clip;
-    progress->explained_variance =
-        ppo_explained_variance(collector->rollout.value, collector->rollout.value_target, samples);
-}
-
-/* -- training: read it from ppo_trainer_iterate() upwards -- */
+/* -- the objective -- */
 
 /* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
    -mean(r A) + kl_coef mean(KL(old || new)), exact. */
@@ -9316,36 +8936,237 @@ static ppo_tensor *ppo__loss(const ppo_trainer *trainer, ppo_tape *tape, const p
     return loss;
 }
 
-/* One gradient step on the gathered minibatch. *stop: by target_kl the policy is too far from the one that
-   acted; no parameter was changed. */
-static ppo_status ppo__gradient_step(ppo_trainer *trainer, ppo__step_stats *stats, int *stop) {
-    const ppo_config *config = &trainer->config;
-    ppo_rollout      *minibatch = &trainer->minibatch.samples;
+/* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
+   thread. Their number follows from the settings alone, and their gradients are added in order, so the bits
+   are the same for any number of threads -- */
+
+/* The gradients of shards begin .. end - 1; a failure stays on the tape, which is for this thread. */
+static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
+    ppo_trainer      *trainer = (ppo_trainer *)user;
+    ppo__minibatch   *batch = &trainer->minibatch;
+    const ppo_params *params = trainer->agent->model.params;
+    ppo_tape         *tape = trainer->tapes[thread];
     ppo_status        status = PPO_OK;
-    if (config->normalize_advantage) status = ppo_whiten(minibatch->advantage, NULL, minibatch->envs, 1);
-    if (!status) status = ppo__gradient(trainer, ppo__loss, stats);
-    if (status) return status;
-    *stop = config->target_kl > 0 && stats->policy.approx_kl > 1.5f * config->target_kl;
-    return *stop ? PPO_OK
-                 : ppo_params_step(trainer->agent->model.params, &trainer->adam, config->max_grad_norm,
-                                   &stats->grad_norm);
+    for (int k = begin; k < end && !status; ++k) {
+        ppo__shard *shard = &batch->shard[k];
+        ppo_tape_reset(tape);
+        tape->params = batch->most_shards > 1 ? params : NULL;
+        tape->grad = shard->grad;
+        memset(shard->grad, 0, params->count * sizeof(float));
+        ppo_tensor *loss = ppo__loss(trainer, tape, &shard->inputs, &shard->samples, &shard->stats);
+        if (batch->shards > 1) /* its share in the mean over all samples */
+            loss = ppo_tape_scale(tape, loss, (float)shard->samples.envs / (float)batch->samples.envs, 0);
+        status = ppo_tape_backward(tape, loss);
+        if (status) ppo__tape_fail(tape, status); /* what is wrong with the loss itself, too */
+    }
 }
+
+/* grad of the first shard += those of the others, in order. */
+static void ppo__add_shards(void *user, int thread, int begin, int end) {
+    const ppo_trainer    *trainer = (const ppo_trainer *)user;
+    const ppo__minibatch *batch = &trainer->minibatch;
+    size_t                at = ppo__at(begin, PPO__FLOAT_GRAIN);
+    size_t                n = ppo__grain_end(trainer->agent->model.params->count, end) - at;
+    (void)thread;
+    for (int k = 1; k < batch->shards; ++k)
+        ppo__k()->add(batch->shard[k].grad + at, batch->shard[0].grad + at, n);
+}
+
+/* The gradient of the gathered minibatch's loss, and what it reports. */
+static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
+    const ppo__minibatch *batch = &trainer->minibatch;
+    const ppo_params     *params = trainer->agent->model.params;
+    double                work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
+    int                   threads = ppo__range_count(batch->shards, 1, work);
+    ppo__parallel_for(batch->shards, 1, work, ppo__shard_gradients, trainer);
+    for (int k = 0; k < threads; ++k) {
+        ppo_status status = ppo_tape_status(trainer->tapes[k]);
+        if (status) return status;
+    }
+    if (batch->shards > 1)
+        ppo__parallel_for(ppo__grains(params->count), 1, (double)PPO__FLOAT_GRAIN * batch->shards,
+                          ppo__add_shards, trainer);
+
+    memset(stats, 0, sizeof *stats); /* means over all samples */
+    stats->policy.ratio_min = INFINITY;
+    for (int k = 0; k < batch->shards; ++k) {
+        const ppo__step_stats *own = &batch->shard[k].stats;
+        float                  weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
+        stats->loss += weight * own->loss;
+        stats->value_loss += weight * own->value_loss;
+        stats->entropy += weight * own->entropy;
+        stats->policy.loss += weight * own->policy.loss;
+        stats->policy.clip_fraction += weight * own->policy.clip_fraction;
+        stats->policy.approx_kl += weight * own->policy.approx_kl;
+        stats->policy.old_approx_kl += weight * own->policy.old_approx_kl;
+        stats->policy.ratio_min = ppo__min(stats->policy.ratio_min, own->policy.ratio_min);
+        stats->policy.ratio_max = ppo__max(stats->policy.ratio_max, own->policy.ratio_max);
+    }
+    return PPO_OK;
+}
+
+/* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be
+   larger than all of the first iteration: before that each tape takes the room for the largest, as many whole
+   segments as there can be. */
+static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
+    const ppo__minibatch *batch = &trainer->minibatch;
+    ppo_status            status = PPO_OK;
+    int                   segments;
+    if (trainer->reserved) return PPO_OK;
+    trainer->reserved = 1;
+    ppo__cut(trainer, 1, &segments); /* in order: whole segments come first */
+    segments = ppo__divide_up(ppo__min_int(segments, batch->segments), batch->most_shards);
+    ppo__gather_minibatch(trainer, segments, 0, 1, 1);
+    for (int k = 0; k < batch->most_shards && !status; ++k) {
+        ppo__shard_gradients(trainer, k, 0, 1);
+        status = ppo_tape_status(trainer->tapes[k]);
+    }
+    return status;
+}
+
+/* -- schedules and reports -- */
+
+/* The settings of this iteration, which its report shows. */
+static ppo_status ppo__apply_schedules(ppo_trainer *trainer, ppo_progress *progress) {
+    enum { RATE = PPO_SETTING_LEARNING_RATE, LOW, HIGH, ENTROPY, COUNT }; /* as PPO_SETTING_... */
+    const ppo_config *c = &trainer->config;
+    const float       initial[COUNT] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
+    const int         schedule[COUNT] = {c->learning_rate_schedule, c->clip_schedule, c->clip_schedule,
+                                         c->entropy_schedule};
+    const float       done = (float)((double)trainer->steps / (double)c->total_steps);
+    float             now[COUNT];
+    int               valid = 1;
+    for (int k = 0; k < COUNT; ++k) {
+        now[k] = schedule[k] == PPO_CUSTOM ? c->schedule(k, initial[k], done, c->schedule_user)
+                                           : ppo_schedule(schedule[k], initial[k], done);
+        valid &= now[k] >= 0 && ppo__finite(now[k]);
+    }
+    if (!valid)
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
+                        (double)now[RATE], (double)now[LOW], (double)now[HIGH], (double)now[ENTROPY]);
+    const ppo_policy_objective objective = {c->objective, now[LOW], now[HIGH], c->dual_clip,
+                                            trainer->kl_coef};
+    const ppo_adam             adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    trainer->objective = objective;
+    trainer->adam = adam;
+    trainer->entropy_coef = progress->entropy_coef = now[ENTROPY];
+    progress->learning_rate = now[RATE];
+    progress->clip_range = now[HIGH];
+    progress->kl_coef = trainer->kl_coef;
+    return PPO_OK;
+}
+
+static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
+
+/* Takes the count-th minibatch, number b of its epoch, into what the callback sees. */
+static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats, int count, int b) {
+    if (count == 1) {
+        progress->first_ratio_min = stats->policy.ratio_min;
+        progress->first_ratio_max = stats->policy.ratio_max;
+    }
+    ppo__average(&progress->policy_loss, stats->policy.loss, count);
+    ppo__average(&progress->value_loss, stats->value_loss, count);
+    ppo__average(&progress->entropy, stats->entropy, count);
+    ppo__average(&progress->approx_kl, stats->policy.approx_kl, count);
+    ppo__average(&progress->old_approx_kl, stats->policy.old_approx_kl, count);
+    ppo__average(&progress->clip_fraction, stats->policy.clip_fraction, count);
+    ppo__average(&progress->last_approx_kl, stats->policy.approx_kl, b + 1); /* begins anew */
+    ppo__average(&progress->loss, stats->loss, count);
+    progress->last_loss = stats->loss;
+}
+
+static int ppo__adapts_kl(const ppo_config *config) {
+    return config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY;
+}
+
+/* Schulman 2017, section 4: the exact KL(old || new) over the samples adapts the coefficient of the next
+   iteration. */
+static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
+    const ppo_actor_critic *model = &trainer->agent->model;
+    ppo_tape               *tape = trainer->tapes[0];
+    int                     segments, batches = ppo__cut(trainer, 0, &segments), samples = 0;
+    double                  sum = 0;
+    for (int b = 0; b < batches; ++b) {
+        ppo__gather_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
+        for (int k = 0; k < trainer->minibatch.shards; ++k) {
+            const ppo__shard *shard = &trainer->minibatch.shard[k];
+            ppo_tape_reset(tape);
+            ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, PPO_POLICY);
+            ppo_tensor *kl =
+                ppo_actor_critic_kl(tape, model, &out, shard->samples.policy, shard->samples.log_std);
+            if (!kl) return ppo_tape_status(tape);
+            for (int i = 0; i < kl->rows; ++i) sum += (double)kl->data[i];
+            samples += kl->rows;
+        }
+    }
+    if (!samples) return PPO_OK;
+    progress->kl = (float)(sum / samples);
+    trainer->kl_coef =
+        ppo__clamp(ppo_adaptive_kl_2017(trainer->kl_coef, progress->kl, trainer->config.adaptive_kl_target),
+                   1e-6f, 1e6f);
+    return PPO_OK;
+}
+
+/* Counts the iteration, and the episodes that ended in it, in the order of their ends. */
+static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
+    const ppo_actor_critic *model = &trainer->agent->model;
+    const ppo_rollout      *rollout = &trainer->collector.rollout;
+    int                     samples = rollout->steps * rollout->envs;
+    double                  returns = 0, lengths = 0, std = 0;
+    for (int i = 0; i < samples; ++i) {
+        if (!rollout->episode_length[i]) continue;
+        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_return[i];
+        trainer->last_length[trainer->episodes++ % PPO__LAST_EPISODES] = rollout->episode_length[i];
+    }
+    int recent = trainer->episodes < PPO__LAST_EPISODES ? (int)trainer->episodes : (int)PPO__LAST_EPISODES;
+    for (int i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
+    for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
+        std += exp((double)model->log_std->data[i]);
+    progress->iteration = ++trainer->iteration;
+    progress->iteration_steps = samples;
+    progress->steps = trainer->steps += samples;
+    progress->total_steps = trainer->config.total_steps;
+    progress->seconds = ppo_clock() - trainer->started;
+    progress->steps_per_second = progress->seconds > 0 ? (double)trainer->steps / progress->seconds : 0;
+    double left = (double)(progress->total_steps - progress->steps);
+    progress->seconds_left = left > 0 ? progress->seconds * left / (double)progress->steps : 0;
+    progress->episodes = trainer->episodes;
+    progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
+    progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
+    progress->updates = trainer->updates;
+    progress->gradient_steps = model->params->step;
+    progress->std = model->log_std ? (float)(std / (double)ppo__size(model->log_std)) : 0;
+    progress->value_clip = trainer->config.value_clip;
+    progress->explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
+}
+
+/* -- training: read it from ppo_trainer_iterate() upwards -- */
 
 /* Learns from the rollout: every sample once per epoch, in a new order. */
 static ppo_status ppo__epochs(ppo_trainer *trainer, ppo_progress *progress) {
-    int segments, count = 0, stop = 0;
-    for (; progress->epochs < trainer->config.epochs; ++progress->epochs) {
+    const ppo_config *config = &trainer->config;
+    ppo_rollout      *minibatch = &trainer->minibatch.samples;
+    ppo_params       *params = trainer->agent->model.params;
+    int               segments, count = 0;
+    for (; progress->epochs < config->epochs; ++progress->epochs) {
         int batches = ppo__cut(trainer, 0, &segments);
         if (!batches) return PPO_OK; /* without a critic: no episode has ended */
         ++trainer->updates;
         ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, segments);
         for (int b = 0; b < batches; ++b) {
             ppo__step_stats stats;
-            ppo__gather_minibatch(trainer, b, batches, segments);
-            ppo_status status = ppo__gradient_step(trainer, &stats, &stop);
+            ppo_status      status = PPO_OK;
+            ppo__gather_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
+            if (config->normalize_advantage)
+                status = ppo_whiten(minibatch->advantage, NULL, minibatch->envs, 1);
+            if (!status) status = ppo__gradient(trainer, &stats);
             if (status) return status;
-            ppo__add_stats(progress, &stats, ++count, b); /* also of the one that stops the epochs */
-            if (stop) return PPO_OK;
+            ppo__add_stats(progress, &stats, ++count, b);
+            /* target_kl: the policy is too far from the one that acted, so this minibatch changes nothing */
+            if (config->target_kl > 0 && stats.policy.approx_kl > 1.5f * config->target_kl) return PPO_OK;
+            status = ppo_params_step(params, &trainer->adam, config->max_grad_norm, &stats.grad_norm);
+            if (status) return status;
             ppo__average(&progress->grad_norm, stats.grad_norm, count);
         }
     }
@@ -9389,7 +9210,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool; /* divides all that follows */
     if (!status) status = ppo__collect(&trainer->collector, steps);
     if (!status) status = ppo__advantages(trainer);
-    if (!status) status = ppo__reserve_tapes(trainer, ppo__loss);
+    if (!status) status = ppo__reserve_tapes(trainer);
     if (!status) status = ppo__epochs(trainer, &mine);
     if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, &mine);
     ppo__arithmetic_pool = before;
@@ -9429,43 +9250,40 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     ppo__arena       *memory = &trainer->memory;
     ppo__minibatch   *batch = &trainer->minibatch;
     int               samples = config->num_envs * config->rollout_steps, steps = 1;
-    if (trainer->agent->model.core.width) {
-        steps =
-            config->sequence_steps < config->rollout_steps ? config->sequence_steps : config->rollout_steps;
-    }
+    if (trainer->agent->model.core.width) steps = ppo__min_int(config->sequence_steps, config->rollout_steps);
     int all = config->num_envs * ppo__divide_up(config->rollout_steps, steps), most = all;
     if (config->minibatch_size) most = config->minibatch_size > steps ? config->minibatch_size / steps : 1;
     batch->segment_steps = steps;
     batch->segments = ppo__divide_up(all, ppo__divide_up(all, most)); /* evened out over a full rollout */
-    batch->picked = (int *)ppo__arena_array(memory, ppo__at(batch->segments, steps), sizeof(int));
-    trainer->order = (int *)ppo__arena_array(memory, samples, sizeof(int));
-    trainer->usable = (int *)ppo__arena_array(memory, config->num_envs, sizeof(int));
-    if (!batch->picked || !trainer->order || !trainer->usable) return PPO_ERROR_MEMORY;
-    ppo_status status =
-        ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->segments, 1);
+    batch->picked = PPO__ARRAY(memory, int, ppo__at(batch->segments, steps));
+    trainer->order = PPO__ARRAY(memory, int, samples);
+    trainer->usable = PPO__ARRAY(memory, int, config->num_envs);
+    ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->segments, 1);
+    ppo_status status = ppo__arena_status(memory);
 
-    size_t shards = ppo__at(batch->segments, steps) / PPO__SHARD_SAMPLES;
-    if (steps > 1 && shards > (size_t)batch->segments / PPO__SHARD_SEGMENTS)
-        shards = (size_t)batch->segments / PPO__SHARD_SEGMENTS;
-    if (params->count > PPO__SHARD_PARAMS) shards = 1;
-    batch->most_shards = shards > PPO__SHARDS ? (int)PPO__SHARDS : shards > 1 ? (int)shards : 1;
+    int shards = (int)(ppo__at(batch->segments, steps) / PPO__SHARD_SAMPLES);
+    if (steps > 1) shards = ppo__min_int(shards, batch->segments / PPO__SHARD_SEGMENTS);
+    if (shards < 1 || params->count > PPO__SHARD_PARAMS) shards = 1;
+    batch->most_shards = ppo__min_int(shards, PPO__SHARDS);
     for (int k = 0; k < batch->most_shards && !status; ++k) {
         ppo__shard *shard = &batch->shard[k];
-        shard->count = (int *)ppo__arena_array(memory, steps, sizeof(int));
-        shard->grad = k ? (float *)ppo__arena_array(memory, params->count, sizeof(float)) : params->grad;
-        status = shard->count && shard->grad ? ppo_tape_create(&trainer->tapes[k]) : PPO_ERROR_MEMORY;
+        shard->count = PPO__ARRAY(memory, int, steps);
+        shard->grad = k ? PPO__ARRAY(memory, float, params->count) : params->grad;
+        status = ppo__arena_status(memory);
+        if (!status) status = ppo_tape_create(&trainer->tapes[k]);
     }
     return status;
 }
 
 /* An agent keeps its network, and a run its environments: settings of them that differ are an error, and not
-   ignored. `more`: other settings that must agree, a list that ends with NULL. */
+   ignored. `more`: other settings that must agree, a list that ends with NULL, or NULL. */
 static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *const *more) {
     for (int i = 0; i < PPO__FIELDS; ++i) {
         char        was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
         const char *name = ppo__fields[i].name;
         int         must = ppo__fields[i].kind == PPO_FIELD_NETWORK;
-        for (const char *const *other = more; *other && !must; ++other) must = strcmp(name, *other) == 0;
+        for (const char *const *other = more; other && *other && !must; ++other)
+            must = strcmp(name, *other) == 0;
         if (!must) continue;
         ppo_config_get(own, name, was, sizeof was);
         ppo_config_get(config, name, is, sizeof is);
@@ -9538,11 +9356,10 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
                                       ppo_trainer **trainer) {
     if (!ppo__given("ppo_trainer_create", trainer != NULL)) return PPO_ERROR_ARGUMENT;
     *trainer = NULL;
-    static const char *const none[] = {NULL};
-    ppo_status               status = ppo_env_check(env);
+    ppo_status status = ppo_env_check(env);
     if (!status) status = ppo_config_check(config);
     if (!status) status = ppo__check_agent(agent, env);
-    if (!status) status = ppo__check_same(&agent->config, config, none);
+    if (!status) status = ppo__check_same(&agent->config, config, NULL);
     for (int i = 0; i < PPO__FIELDS && !status; ++i)
         if (ppo__fields[i].kind != PPO_FIELD_NETWORK) /* those are the agent's, which exists */
             status = ppo_config_check_effect(config, env, ppo__fields[i].name);
@@ -9570,106 +9387,59 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
 
 enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000 };
 
-/* What playing needs, for up to PPO__EVAL_ENVS episodes side by side. */
-typedef struct ppo__player {
-    ppo_agent     *agent;
-    ppo__arena     memory;
-    ppo__envs      envs;
-    float         *view;             /* rows of observations, as the policy sees them */
-    unsigned char *mask;             /* rows; NULL: all actions are legal */
-    float         *state, *in_state; /* recurrent: per environment, and gathered into rows */
-    ppo_actions    actions;
-    float         *box;
-} ppo__player;
-
-/* Call ppo__arena_free() of its memory even after a failure. */
-static ppo_status ppo__player_open(ppo__player *player, ppo_agent *agent, const ppo_env *env) {
-    ppo__arena *memory = &player->memory;
-    ppo__column columns[PPO__COLUMNS];
-    ppo_rollout row;
-    memset(player, 0, sizeof *player);
-    ppo_status status = ppo_env_check(env);
-    if (!status) status = ppo__check_agent(agent, env);
-    if (status) return status;
-    ppo__columns(&agent->model, env, 0, columns);
-    status = ppo__rollout_take(&row, memory, columns, 1, PPO__EVAL_ENVS, 1);
-    player->agent = agent;
-    player->view = row.obs;
-    player->mask = row.mask;
-    player->actions = row.actions;
-    player->in_state = row.state;
-    player->state =
-        (float *)ppo__arena_array(memory, PPO__EVAL_ENVS, agent->model.core.width * sizeof(float));
-    player->box = (float *)ppo__arena_array(memory, env->action_space.n, sizeof(float));
-    return status ? status : player->state && player->box ? PPO_OK : PPO_ERROR_MEMORY;
-}
-
-/* Chooses the actions of environments active[0 .. n-1]: sampled, or the most likely ones if rng is NULL.
-   All are chosen before any is taken, as an environment may itself ask the agent, which overwrites its
-   outputs. */
-static ppo_status ppo__player_choose(ppo__player *player, const int *active, int n, ppo_rng *rng) {
-    ppo_agent              *agent = player->agent;
+/* Plays an episode in each of up to PPO__EVAL_ENVS environments, to its end. Row i of `rows` is environment
+   active[i]; those whose episodes are over drop out. watch is for a single environment. */
+static ppo_status ppo__play_envs(ppo_agent *agent, ppo__envs *envs, ppo_rollout *rows, float *box,
+                                 ppo_rng *rng, ppo_watcher watch, void *user) {
     const ppo_actor_critic *model = &agent->model;
-    size_t width = (size_t)model->core.width, outputs = (size_t)ppo__space_outputs(&model->action_space);
-    int    size = model->obs_size;
-    for (int i = 0; i < n; ++i) {
-        const float *obs = player->envs.obs + ppo__at(active[i], size);
-        ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, size, player->view + ppo__at(i, size));
-        if (width)
-            memcpy(player->in_state + i * width, player->state + active[i] * width, width * sizeof(float));
-        if (player->mask && ppo__env_mask(&player->envs, active[i], player->mask + i * outputs))
-            return PPO_ERROR_ARGUMENT;
-    }
-    ppo_outputs out = ppo__forward_rows(agent->tape, model, n, player->view, player->mask, player->in_state,
-                                        NULL, PPO_POLICY);
-    ppo_status  status = ppo_tape_status(agent->tape);
-    for (int i = 0; i < n && !status; ++i) {
-        if (width)
-            memcpy(player->state + active[i] * width, out.state->data + i * width, width * sizeof(float));
-        status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output",
-                                    player->envs.first + active[i], player->envs.steps[active[i]]);
-        if (!status) ppo__choose_action(model, &out, i, rng, &player->actions, (size_t)i);
-    }
-    return status;
-}
-
-/* Plays an episode in each environment, to its end; those that are over drop out of the batch. watch is for a
-   single environment. */
-static ppo_status ppo__play_envs(ppo__player *player, ppo_rng *rng, ppo_watcher watch, void *user) {
-    ppo__envs *envs = &player->envs;
-    int        active[PPO__EVAL_ENVS], n = envs->count;
+    size_t     width = (size_t)model->core.width, outputs = (size_t)ppo__space_outputs(&model->action_space);
+    int        size = model->obs_size, active[PPO__EVAL_ENVS], n = envs->count;
     ppo_action action;
-    ppo_frame  frame;
+    ppo_frame  frame = {0, envs->state, envs->obs, NULL, 0, 0, 0, 0};
     ppo_status status = PPO_OK;
-    memset(player->state, 0, ppo__at(PPO__EVAL_ENVS, player->agent->model.core.width) * sizeof(float));
-    memset(&frame, 0, sizeof frame);
-    frame.state = envs->state;
-    frame.obs = envs->obs;
+    if (width) memset(rows->state, 0, n * width * sizeof(float));
     for (int e = 0; e < n && !status; ++e) {
         active[e] = e;
         status = ppo__env_reset(envs, e);
     }
     while (n && !status) {
-        int still = 0;
         if (watch && watch(&frame, user)) return PPO_OK;
-        status = ppo__player_choose(player, active, n, rng);
+        for (int i = 0; i < n && !status; ++i) {
+            ppo__normalized(&agent->obs_norm, agent->clip_obs, envs->obs + ppo__at(active[i], size), 1, size,
+                            rows->obs + ppo__at(i, size));
+            if (rows->mask) status = ppo__env_mask(envs, active[i], rows->mask + i * outputs);
+        }
+        if (status) return status;
+
+        /* all actions are chosen before any is taken: an environment may itself ask the agent */
+        ppo_outputs out =
+            ppo__forward_rows(agent->tape, model, n, rows->obs, rows->mask, rows->state, NULL, PPO_POLICY);
+        status = ppo_tape_status(agent->tape);
+        for (int i = 0; i < n && !status; ++i) {
+            status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output",
+                                        envs->first + active[i], envs->steps[active[i]]);
+            if (!status) ppo__choose_action(model, &out, i, rng, &rows->actions, (size_t)i);
+        }
+        if (!status && width) memcpy(rows->state, out.state->data, n * width * sizeof(float));
+
+        int still = 0;
         for (int i = 0; i < n && !status; ++i) {
             int         e = active[i];
-            ppo_outcome out;
-            action = ppo__action_for_env(&player->agent->model, &player->actions, (size_t)i, player->box);
-            status = ppo__env_step(envs, e, &action, &out);
-            int done = out.terminated || out.truncated;
-            if (!done) active[still++] = e;
-            if (!done && !status && !envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
+            ppo_outcome outcome;
+            action = ppo__action_for_env(model, &rows->actions, (size_t)i, box);
+            status = ppo__env_step(envs, e, &action, &outcome);
+            const ppo_frame now = {envs->length[e],    envs->state,
+                                   envs->obs,          &action,
+                                   outcome.reward,     (float)envs->episode_return[e],
+                                   outcome.terminated, outcome.truncated};
+            frame = now;
+            if (status || outcome.terminated || outcome.truncated) continue;
+            if (!envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
                 status =
                     ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
                              (int)PPO__EVAL_STEPS);
-            frame.step = envs->length[e];
-            frame.action = &action;
-            frame.reward = out.reward;
-            frame.total = (float)envs->episode_return[e];
-            frame.terminated = out.terminated;
-            frame.truncated = out.truncated;
+            if (width) memmove(rows->state + still * width, rows->state + i * width, width * sizeof(float));
+            active[still++] = e;
         }
         n = still;
     }
@@ -9680,19 +9450,29 @@ static ppo_status ppo__play_envs(ppo__player *player, ppo_rng *rng, ppo_watcher 
 /* Plays `episodes` episodes, in groups; their returns, and their lengths if that is not NULL. */
 static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
                                 ppo_rng *rng, ppo_watcher watch, void *user, float *returns, float *lengths) {
-    ppo__player player;
-    ppo_status  status = ppo__player_open(&player, agent, env);
+    ppo__column columns[PPO__COLUMNS];
+    ppo__arena  memory;
+    ppo_rollout rows;
+    ppo_status  status = ppo_env_check(env);
+    if (!status) status = ppo__check_agent(agent, env);
+    if (status) return status;
+    memset(&memory, 0, sizeof memory);
+    ppo__columns(&agent->model, env, 0, columns);
+    ppo__rollout_take(&rows, &memory, columns, 1, PPO__EVAL_ENVS, 1);
+    float *box = PPO__ARRAY(&memory, float, env->action_space.n);
+    status = ppo__arena_status(&memory);
     for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
-        int count = episodes - first < PPO__EVAL_ENVS ? episodes - first : (int)PPO__EVAL_ENVS;
-        status = ppo__envs_open(&player.envs, env, count, seed, PPO_STREAM_EVALUATE, first);
-        if (!status) status = ppo__play_envs(&player, rng, watch, user);
+        int       count = ppo__min_int(episodes - first, PPO__EVAL_ENVS);
+        ppo__envs envs;
+        status = ppo__envs_open(&envs, env, count, seed, PPO_STREAM_EVALUATE, first);
+        if (!status) status = ppo__play_envs(agent, &envs, &rows, box, rng, watch, user);
         for (int e = 0; e < count && !status; ++e) {
-            returns[first + e] = (float)player.envs.episode_return[e];
-            if (lengths) lengths[first + e] = (float)player.envs.length[e];
+            returns[first + e] = (float)envs.episode_return[e];
+            if (lengths) lengths[first + e] = (float)envs.length[e];
         }
-        ppo__envs_free(&player.envs);
+        ppo__envs_free(&envs);
     }
-    ppo__arena_free(&player.memory);
+    ppo__arena_free(&memory);
     return status;
 }
 
@@ -9706,18 +9486,19 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
     ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
     double         mean = 0, var = 0, length = 0, n = episodes;
-    float         *returns = NULL, *lengths;
-    if (episodes <= 0) result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
-    if (!result.status) returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)));
-    if (!result.status && !returns) result.status = PPO_ERROR_MEMORY;
-    if (result.status) return result;
-    lengths = returns + episodes;
-    result.status = ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, lengths);
+    if (episodes <= 0) {
+        result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
+        return result;
+    }
+    float *returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)));
+    result.status =
+        !returns ? PPO_ERROR_MEMORY
+                 : ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, returns + episodes);
     if (!result.status) {
         result.min_return = result.max_return = returns[0];
         for (int i = 0; i < episodes; ++i) {
             mean += returns[i] / n;
-            length += lengths[i] / n;
+            length += returns[episodes + i] / n;
             result.min_return = ppo__min(result.min_return, returns[i]);
             result.max_return = ppo__max(result.max_return, returns[i]);
         }
