@@ -10620,10 +10620,9 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
 }
 
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
-    if (!from || s < 0 || s >= from->count) {
+    if (!from || s < 0 || s >= from->count)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add_from: there is no sequence %d in %d", s,
                         from ? from->count : 0);
-    }
     int at = from->start[s];
     return ppo_tokens_add(tokens, from->token + at, from->start[s + 1] - at,
                           from->prompt ? from->prompt[s] : 0);
@@ -10639,9 +10638,9 @@ PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
     memset(tokens, 0, sizeof *tokens);
 }
 
-/* -- an array that grows, a map, a queue -- */
+/* -- an array that grows, a map, a queue. An arena remembers what failed: ppo__arena_status() -- */
 
-/* A map from keys to numbers >= 0, in an arena: a table with open addressing, at most half full. */
+/* A map from keys to numbers >= 0: a table with open addressing, at most half full. */
 typedef struct ppo__bucket {
     uint64_t key;
     int      value; /* plus 1; 0: the bucket is empty */
@@ -10666,31 +10665,29 @@ static int ppo__map_find(const ppo__map *map, uint64_t key) {
     return map->room ? ppo__map_bucket(map, key)->value - 1 : -1;
 }
 
-static ppo_status ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, int value) {
+static void ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, int value) {
     if (2 * map->count >= map->room) {
         ppo__map grown = {NULL, map->room ? 2 * map->room : 64, map->count};
-        grown.buckets = (ppo__bucket *)ppo__arena_zeros(memory, grown.room, sizeof *grown.buckets);
-        if (!grown.buckets) return PPO_ERROR_MEMORY;
-        for (size_t i = 0; i < map->room; ++i) {
+        grown.buckets = PPO__ZEROS(memory, ppo__bucket, grown.room);
+        if (!grown.buckets) return;
+        for (size_t i = 0; i < map->room; ++i)
             if (map->buckets[i].value) *ppo__map_bucket(&grown, map->buckets[i].key) = map->buckets[i];
-        }
         *map = grown;
     }
     ppo__bucket *bucket = ppo__map_bucket(map, key);
     map->count += !bucket->value;
     bucket->key = key;
     bucket->value = value + 1;
-    return PPO_OK;
 }
 
 /* A queue that returns the smallest number first: a binary heap. */
-static ppo_status ppo__queue_push(uint64_t **queue, uint64_t number) {
-    if (PPO__PUSH(*queue, number)) return PPO_ERROR_MEMORY;
+static void ppo__queue_push(ppo__arena *memory, uint64_t **queue, uint64_t number) {
+    if (PPO__PUSH(*queue, number)) memory->failed = PPO_ERROR_MEMORY;
+    if (memory->failed) return;
     uint64_t *heap = *queue;
     size_t    at = stbds_arrlenu(heap) - 1;
     for (; at && heap[(at - 1) / 2] > number; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
     heap[at] = number;
-    return PPO_OK;
 }
 
 static uint64_t ppo__queue_pop(uint64_t *heap) {
@@ -10711,16 +10708,15 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
 enum { PPO__CHARACTERS, PPO__BPE };
 
 struct ppo_tokenizer {
-    ppo__arena    memory;      /* of the arrays below */
-    int           kind, vocab; /* the special tokens are the last of vocab, */
-    int           ordinary;    /* after so many ordinary ones */
-    int           unit_count;
-    int32_t      *units;         /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
-    ppo__map      by_unit;       /* the token of a code point, or of a pair */
-    int          *start;         /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
-    char         *bytes;         /* the texts of all tokens */
-    int           of_byte[256];  /* BPE: the token of a byte, */
-    unsigned char of_token[256]; /* and its inverse */
+    ppo__arena memory;      /* of the arrays below */
+    int        kind, vocab; /* the special tokens are the last of vocab, */
+    int        ordinary;    /* after so many ordinary ones */
+    int        unit_count;
+    int32_t   *units;        /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
+    ppo__map   by_unit;      /* the token of a code point, or of a pair */
+    int       *start;        /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
+    char      *bytes;        /* the texts of all tokens */
+    int        of_byte[256]; /* BPE: the token of a byte */
 };
 
 /* A pair of tokens as one number; smaller tokens give a smaller one. */
@@ -10728,17 +10724,12 @@ static uint32_t ppo__pair_key(int left, int right) { return (uint32_t)left << 16
 
 static int ppo__token_length(const ppo_tokenizer *tok, int t) { return tok->start[t + 1] - tok->start[t]; }
 
-/* The bytes in GPT-2's order: those that print in Latin-1 come first. */
-static void ppo__order_bytes(int of_byte[256], unsigned char of_token[256]) {
+/* The tokens of bytes in GPT-2's order: those that print in Latin-1 come first. */
+static void ppo__order_bytes(int of_byte[256]) {
     static const unsigned char ranges[][2] = {{33, 126}, {161, 172}, {174, 255},
                                               {0, 32},   {127, 160}, {173, 173}};
-    int                        token = 0;
-    for (int r = 0; r < 6; ++r) {
-        for (int byte = ranges[r][0]; byte <= ranges[r][1]; ++byte, ++token) {
-            of_byte[byte] = token;
-            of_token[token] = (unsigned char)byte;
-        }
-    }
+    for (int r = 0, token = 0; r < 6; ++r)
+        for (int byte = ranges[r][0]; byte <= ranges[r][1]; ++byte) of_byte[byte] = token++;
 }
 
 static ppo_status ppo__check_specials(const char *const *names, int count) {
@@ -10751,17 +10742,15 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
             int32_t code = ppo__utf8_get(names[i] + at, bytes - at, &length);
             good = code >= ' ' && code != 127;
         }
-        if (!good) {
+        if (!good)
             return ppo_fail(PPO_ERROR_ARGUMENT,
-                            "the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 or "
-                            "has control characters",
+                            "the name of special token %d is NULL, empty, longer than %d "
+                            "bytes, not UTF-8 or has control characters",
                             i, (int)PPO_MAX_TOKEN_BYTES);
-        }
-        for (int k = 0; k < i; ++k) {
-            if (strcmp(names[i], names[k]) != 0) continue;
-            return ppo_fail(PPO_ERROR_ARGUMENT, "special tokens %d and %d are both called \"%.60s\"", k, i,
-                            names[i]);
-        }
+        for (int k = 0; k < i; ++k)
+            if (strcmp(names[i], names[k]) == 0)
+                return ppo_fail(PPO_ERROR_ARGUMENT, "special tokens %d and %d are both called \"%.60s\"", k,
+                                i, names[i]);
     }
     return PPO_OK;
 }
@@ -10770,49 +10759,48 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
 static ppo_status ppo__add_character(ppo_tokenizer *tok, int k) {
     int32_t code = tok->units[k];
     char    text[4];
-    if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
-        (k && code <= tok->units[k - 1])) {
+    if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) || (k && code <= tok->units[k - 1]))
         return ppo_fail(PPO_ERROR_ARGUMENT, "character %d is %ld: not a code point above the previous one", k,
                         (long)code);
-    }
     tok->start[k + 1] = tok->start[k] + ppo__utf8_put(code, text);
-    return ppo__map_put(&tok->by_unit, &tok->memory, (uint64_t)code, k);
+    ppo__map_put(&tok->by_unit, &tok->memory, (uint64_t)code, k);
+    return PPO_OK;
 }
 
 /* Merge k becomes token 256 + k. */
 static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
     int32_t left = tok->units[2 * k], right = tok->units[2 * k + 1], token = 256 + k;
-    if (left < 0 || left >= token || right < 0 || right >= token) {
+    if (left < 0 || left >= token || right < 0 || right >= token)
         return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d joins tokens %ld and %ld, not two of 0 .. %ld", k,
                         (long)left, (long)right, (long)token - 1);
-    }
     int length = ppo__token_length(tok, left) + ppo__token_length(tok, right);
-    if (length > PPO_MAX_TOKEN_BYTES) {
+    if (length > PPO_MAX_TOKEN_BYTES)
         return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d makes a token of %d bytes, more than %d", k, length,
                         (int)PPO_MAX_TOKEN_BYTES);
-    }
-    if (ppo__map_find(&tok->by_unit, ppo__pair_key(left, right)) >= 0) {
+    if (ppo__map_find(&tok->by_unit, ppo__pair_key(left, right)) >= 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d is there twice: tokens %ld and %ld", k, (long)left,
                         (long)right);
-    }
     tok->start[token + 1] = tok->start[token] + length;
-    return ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(left, right), token);
+    ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(left, right), token);
+    return PPO_OK;
 }
 
-/* Writes the text of ordinary token t after those before it. */
-static void ppo__spell(const ppo_tokenizer *tok, int t) {
-    char *out = tok->bytes + tok->start[t];
+/* Writes the texts of all tokens, one after another. */
+static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
+    char *out = tok->bytes;
     if (tok->kind == PPO__CHARACTERS) {
-        ppo__utf8_put(tok->units[t], out);
-    } else if (t < 256) {
-        *out = (char)tok->of_token[t];
+        for (int t = 0; t < tok->ordinary; ++t) out += ppo__utf8_put(tok->units[t], out);
     } else {
-        for (const int32_t *part = tok->units + 2 * (t - 256), *end = part + 2; part < end; ++part) {
-            size_t length = (size_t)ppo__token_length(tok, *part);
-            memcpy(out, tok->bytes + tok->start[*part], length);
+        for (int byte = 0; byte < 256; ++byte) out[tok->of_byte[byte]] = (char)byte;
+        out += 256;
+        for (int k = 0; k < 2 * tok->unit_count; ++k) {
+            int length = ppo__token_length(tok, tok->units[k]);
+            memcpy(out, tok->bytes + tok->start[tok->units[k]], (size_t)length);
             out += length;
         }
     }
+    for (int t = tok->ordinary; t < tok->vocab; ++t)
+        memcpy(tok->bytes + tok->start[t], specials[t - tok->ordinary], (size_t)ppo__token_length(tok, t));
 }
 
 /* A tokenizer of these units, which are copied and checked: they may come from a file. */
@@ -10821,35 +10809,31 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
     int bytes = kind == PPO__BPE ? 256 : 0, ordinary = unit_count + bytes, vocab = ordinary + special_count;
     size_t numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
-    if (vocab < 1 || vocab > PPO_MAX_VOCAB) {
+    if (vocab < 1 || vocab > PPO_MAX_VOCAB)
         return ppo_fail(PPO_ERROR_ARGUMENT, "a vocabulary of %d tokens, not of 1 to %d", vocab,
                         (int)PPO_MAX_VOCAB);
-    }
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
     if (!tok) return PPO_ERROR_MEMORY;
-    ppo__arena *memory = &tok->memory;
     tok->kind = kind;
     tok->unit_count = unit_count;
     tok->ordinary = ordinary;
     tok->vocab = vocab;
-    tok->units = (int32_t *)ppo__arena_array(memory, numbers, sizeof *units);
-    tok->start = (int *)ppo__arena_zeros(memory, (size_t)vocab + 1, sizeof *tok->start);
-    ppo_status status = tok->units && tok->start ? PPO_OK : PPO_ERROR_MEMORY;
+    tok->units = PPO__ARRAY(&tok->memory, int32_t, numbers);
+    tok->start = PPO__ZEROS(&tok->memory, int, (size_t)vocab + 1);
+    ppo_status status = ppo__arena_status(&tok->memory);
     if (!status && numbers) memcpy(tok->units, units, numbers * sizeof *units);
-    ppo__order_bytes(tok->of_byte, tok->of_token);
+    ppo__order_bytes(tok->of_byte);
     for (int t = 0; t < bytes && !status; ++t) tok->start[t + 1] = t + 1;
     for (int k = 0; k < unit_count && !status; ++k)
         status = kind == PPO__BPE ? ppo__add_merge(tok, k) : ppo__add_character(tok, k);
     for (int t = ordinary; t < vocab && !status; ++t)
         tok->start[t + 1] = tok->start[t] + (int)strlen(specials[t - ordinary]);
-    if (!status) tok->bytes = (char *)ppo__arena_array(memory, (size_t)tok->start[vocab], 1);
-    if (!status && !tok->bytes) status = PPO_ERROR_MEMORY;
-    for (int t = 0; t < ordinary && !status; ++t) ppo__spell(tok, t);
-    for (int t = ordinary; t < vocab && !status; ++t)
-        memcpy(tok->bytes + tok->start[t], specials[t - ordinary], (size_t)ppo__token_length(tok, t));
-    if (status) ppo_tokenizer_free(tok);
-    else *out = tok;
-    return status;
+    if (!status) tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)tok->start[vocab]);
+    if (!status) status = ppo__arena_status(&tok->memory);
+    if (status) return ppo_tokenizer_free(tok), status;
+    ppo__spell(tok, specials);
+    *out = tok;
+    return PPO_OK;
 }
 
 PPO_DEF void ppo_tokenizer_free(ppo_tokenizer *tokenizer) {
@@ -10874,36 +10858,25 @@ static ppo_status ppo__not_utf8(const char *function, size_t at) {
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s: byte %.0f of the text is not UTF-8", function, (double)at);
 }
 
-/* The different characters of a text in ascending order: units [PPO_MAX_VOCAB]. seen: 0x110000 zeros. */
-static ppo_status ppo__collect_characters(const char *text, size_t bytes, unsigned char *seen, int32_t *units,
-                                          int *count) {
-    int length;
-    for (size_t at = 0; at < bytes; at += (size_t)length) {
-        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
-        if (code < 0) return ppo__not_utf8("ppo_tokenizer_characters", at);
-        seen[code] = 1;
-    }
-    for (int32_t code = 0; code <= 0x10ffff; ++code) {
-        if (!seen[code]) continue;
-        if (*count == PPO_MAX_VOCAB) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_characters: more than %d different characters",
-                            (int)PPO_MAX_VOCAB);
-        }
-        units[(*count)++] = code;
-    }
-    return PPO_OK;
-}
-
 PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
                                             int special_count, ppo_tokenizer **tokenizer) {
     ppo__arena memory = {NULL, NULL, PPO_OK};
-    int        count = 0;
+    int        count = 0, length = 0;
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_characters", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
-    unsigned char *seen = (unsigned char *)ppo__arena_zeros(&memory, 0x110000, 1);
-    int32_t       *units = (int32_t *)ppo__arena_array(&memory, PPO_MAX_VOCAB, sizeof *units);
-    ppo_status     status = PPO_ERROR_MEMORY;
-    if (seen && units) status = ppo__collect_characters(text, bytes, seen, units, &count);
+    unsigned char *seen = PPO__ZEROS(&memory, unsigned char, 0x110000);
+    int32_t       *units = PPO__ARRAY(&memory, int32_t, PPO_MAX_VOCAB);
+    ppo_status     status = ppo__arena_status(&memory);
+    for (size_t at = 0; at < bytes && !status; at += (size_t)length) {
+        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
+        if (code < 0) status = ppo__not_utf8("ppo_tokenizer_characters", at);
+        else seen[code] = 1;
+    }
+    for (int32_t code = 0; code <= 0x10ffff && !status; ++code)
+        if (seen[code] && count++ < PPO_MAX_VOCAB) units[count - 1] = code;
+    if (count > PPO_MAX_VOCAB)
+        status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_characters: more than %d different characters",
+                          (int)PPO_MAX_VOCAB);
     if (!status)
         status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
     ppo__arena_free(&memory);
@@ -10966,126 +10939,113 @@ typedef struct ppo__bpe_trainer {
     int        *length; /* of each token, in bytes */
 } ppo__bpe_trainer;
 
-static ppo_status ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
+static void ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
     uint64_t hash = ppo__fnv1a(PPO__FNV1A, text, (size_t)bytes);
-    int      first = ppo__map_find(&trainer->by_hash, hash);
-    for (int w = first; w >= 0; w = trainer->words[w].next) {
-        ppo__word *word = &trainer->words[w];
-        if (word->bytes != bytes || memcmp(word->text, text, (size_t)bytes) != 0) continue;
-        ++word->count;
-        return PPO_OK;
+    int      first = ppo__map_find(&trainer->by_hash, hash), w = first;
+    while (w >= 0 &&
+           (trainer->words[w].bytes != bytes || memcmp(trainer->words[w].text, text, (size_t)bytes)))
+        w = trainer->words[w].next;
+    if (w >= 0) {
+        ++trainer->words[w].count;
+        return;
     }
     ppo__word word = {text, NULL, bytes, bytes, 1, first};
-    if (PPO__PUSH(trainer->words, word)) return PPO_ERROR_MEMORY;
-    return ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(trainer->words) - 1);
+    if (PPO__PUSH(trainer->words, word)) trainer->memory.failed = PPO_ERROR_MEMORY;
+    else ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(trainer->words) - 1);
 }
 
 /* A pair became more frequent, or less (times < 0), in word w. Words are changed one by one, so if w is in
    the pair's list already, it is the first. */
-static ppo_status ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, int right, int times) {
+static void ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, int right, int times) {
     int at = ppo__map_find(&trainer->by_pair, ppo__pair_key(left, right));
     if (at < 0) {
-        if (trainer->length[left] + trainer->length[right] > PPO_MAX_TOKEN_BYTES) return PPO_OK;
+        if (trainer->length[left] + trainer->length[right] > PPO_MAX_TOKEN_BYTES) return;
         ppo__pair added = {left, right, 0, -1};
         at = (int)stbds_arrlenu(trainer->pairs);
-        if (PPO__PUSH(trainer->pairs, added) ||
-            ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at))
-            return PPO_ERROR_MEMORY;
+        if (PPO__PUSH(trainer->pairs, added)) trainer->memory.failed = PPO_ERROR_MEMORY;
+        ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at);
     }
+    if (trainer->memory.failed) return;
     ppo__pair *pair = &trainer->pairs[at];
     pair->count += times;
-    if (times < 0 || (pair->found >= 0 && trainer->founds[pair->found].word == w)) return PPO_OK;
+    if (times < 0 || (pair->found >= 0 && trainer->founds[pair->found].word == w)) return;
     ppo__found found = {w, pair->found};
     pair->found = (int)stbds_arrlenu(trainer->founds);
-    return PPO__PUSH(trainer->founds, found);
+    if (PPO__PUSH(trainer->founds, found)) trainer->memory.failed = PPO_ERROR_MEMORY;
 }
 
 /* Counts the words of the text, and the pairs of bytes in them. */
-static ppo_status ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text, size_t bytes) {
-    int           of_byte[256];
-    unsigned char of_token[256];
-    ppo_status    status = PPO_OK;
-    size_t        total = 0;
-    for (size_t at = 0, n; at < bytes && !status; at += n) {
+static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text, size_t bytes) {
+    int    of_byte[256];
+    size_t total = 0;
+    for (size_t at = 0, n; at < bytes && !trainer->memory.failed; at += n) {
         n = ppo__word_length(text + at, bytes - at);
-        status = ppo__count_word(trainer, text + at, (int)n);
+        ppo__count_word(trainer, text + at, (int)n);
     }
     int words = (int)stbds_arrlenu(trainer->words);
     for (int w = 0; w < words; ++w) total += (size_t)trainer->words[w].bytes;
-    uint16_t *symbols = (uint16_t *)ppo__arena_array(&trainer->memory, total, sizeof *symbols);
-    if (!symbols) return PPO_ERROR_MEMORY;
-    ppo__order_bytes(of_byte, of_token);
-    for (int w = 0; w < words && !status; ++w) {
+    uint16_t *symbols = PPO__ARRAY(&trainer->memory, uint16_t, total);
+    ppo__order_bytes(of_byte);
+    for (int w = 0; w < words && !trainer->memory.failed; ++w) {
         ppo__word *word = &trainer->words[w];
         word->symbols = symbols;
         symbols += word->bytes;
         for (int i = 0; i < word->bytes; ++i) word->symbols[i] = (uint16_t)of_byte[word->text[i]];
-        for (int i = 1; i < word->bytes && !status; ++i)
-            status = ppo__count_pair(trainer, w, word->symbols[i - 1], word->symbols[i], word->count);
+        for (int i = 1; i < word->bytes; ++i)
+            ppo__count_pair(trainer, w, word->symbols[i - 1], word->symbols[i], word->count);
     }
-    return status;
 }
 
-/* Queues the pairs begin .. end-1. */
-static ppo_status ppo__queue_pairs(ppo__bpe_trainer *trainer, int begin, int end) {
-    ppo_status status = PPO_OK;
-    for (int i = begin; i < end && !status; ++i) {
-        const ppo__pair *pair = &trainer->pairs[i];
-        if (pair->count < PPO__MIN_FREQUENCY) continue;
-        uint64_t rarity = UINT32_MAX - (uint32_t)pair->count;
-        status = ppo__queue_push(&trainer->queue, rarity << 32 | ppo__pair_key(pair->left, pair->right));
-    }
-    return status;
+static void ppo__queue_pair(ppo__bpe_trainer *trainer, const ppo__pair *pair) {
+    uint64_t rarity = UINT32_MAX - (uint32_t)pair->count;
+    if (pair->count < PPO__MIN_FREQUENCY) return;
+    ppo__queue_push(&trainer->memory, &trainer->queue, rarity << 32 | ppo__pair_key(pair->left, pair->right));
 }
 
 /* Replaces the pair by the token in word w. */
-static ppo_status ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left, int right, int token) {
+static void ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left, int right, int token) {
     ppo__word *word = &trainer->words[w];
     uint16_t  *symbols = word->symbols;
     int        n = 0;
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < word->length && !status; ++n) {
+    for (int i = 0; i < word->length; ++n) {
         if (symbols[i] != left || i + 1 == word->length || symbols[i + 1] != right) {
             symbols[n] = symbols[i++];
             continue;
         }
         i += 2;
         if (n) {
-            status = ppo__count_pair(trainer, w, symbols[n - 1], left, -word->count);
-            if (!status) status = ppo__count_pair(trainer, w, symbols[n - 1], token, word->count);
+            ppo__count_pair(trainer, w, symbols[n - 1], left, -word->count);
+            ppo__count_pair(trainer, w, symbols[n - 1], token, word->count);
         }
-        if (i < word->length && !status) {
-            status = ppo__count_pair(trainer, w, right, symbols[i], -word->count);
-            if (!status) status = ppo__count_pair(trainer, w, token, symbols[i], word->count);
+        if (i < word->length) {
+            ppo__count_pair(trainer, w, right, symbols[i], -word->count);
+            ppo__count_pair(trainer, w, token, symbols[i], word->count);
         }
         symbols[n] = (uint16_t)token;
     }
     word->length = n;
-    return status;
 }
 
 /* Learns up to `most` merges. A pair whose count fell since it was queued is queued again. No count rises: the
    pairs that a merge creates contain the new token, so they are new, and the last of the list. */
-static ppo_status ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
-    ppo_status status = ppo__queue_pairs(trainer, 0, (int)stbds_arrlenu(trainer->pairs));
-    while (trainer->merged < most && stbds_arrlenu(trainer->queue) && !status) {
+static void ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
+    for (size_t queued = 0; trainer->merged < most;) {
+        for (; queued < stbds_arrlenu(trainer->pairs); ++queued)
+            ppo__queue_pair(trainer, &trainer->pairs[queued]);
+        if (trainer->memory.failed || !stbds_arrlenu(trainer->queue)) return;
         uint64_t  first = ppo__queue_pop(trainer->queue);
-        int       at = ppo__map_find(&trainer->by_pair, (uint32_t)first);
-        ppo__pair pair = trainer->pairs[at];
+        ppo__pair pair = trainer->pairs[ppo__map_find(&trainer->by_pair, (uint32_t)first)];
         if (pair.count != (int)(UINT32_MAX - (uint32_t)(first >> 32))) {
-            status = ppo__queue_pairs(trainer, at, at + 1);
+            ppo__queue_pair(trainer, &pair);
             continue;
         }
-        int token = 256 + trainer->merged, pairs = (int)stbds_arrlenu(trainer->pairs);
-        trainer->merges[2 * trainer->merged] = pair.left;
-        trainer->merges[2 * trainer->merged + 1] = pair.right;
+        int k = trainer->merged++, token = 256 + k;
+        trainer->merges[2 * k] = pair.left;
+        trainer->merges[2 * k + 1] = pair.right;
         trainer->length[token] = trainer->length[pair.left] + trainer->length[pair.right];
-        ++trainer->merged;
-        for (int f = pair.found; f >= 0 && !status; f = trainer->founds[f].next)
-            status = ppo__merge_in_word(trainer, trainer->founds[f].word, pair.left, pair.right, token);
-        if (!status) status = ppo__queue_pairs(trainer, pairs, (int)stbds_arrlenu(trainer->pairs));
+        for (int f = pair.found; f >= 0; f = trainer->founds[f].next)
+            ppo__merge_in_word(trainer, trainer->founds[f].word, pair.left, pair.right, token);
     }
-    return status;
 }
 
 PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab, const char *const *specials,
@@ -11093,24 +11053,22 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     const size_t most = (size_t)512 << 20;
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_train", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
-    if (bytes > most) {
+    if (bytes > most)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: a text of %.0f bytes, more than %.0f",
                         (double)bytes, (double)most);
-    }
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
-    if (vocab < 256 + special_count || vocab > PPO_MAX_VOCAB) {
+    if (vocab < 256 + special_count || vocab > PPO_MAX_VOCAB)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: a vocabulary of %d, not of %d to %d", vocab,
                         256 + special_count, (int)PPO_MAX_VOCAB);
-    }
     ppo__bpe_trainer trainer;
     memset(&trainer, 0, sizeof trainer);
     int merges = vocab - 256 - special_count;
-    trainer.merges = (int32_t *)ppo__arena_array(&trainer.memory, 2 * (size_t)merges, sizeof(int32_t));
-    trainer.length = (int *)ppo__arena_array(&trainer.memory, 256 + (size_t)merges, sizeof(int));
-    ppo_status status = trainer.merges && trainer.length ? PPO_OK : PPO_ERROR_MEMORY;
-    for (int t = 0; t < 256 && !status; ++t) trainer.length[t] = 1;
-    if (!status) status = ppo__count_text(&trainer, (const unsigned char *)text, bytes);
-    if (!status) status = ppo__learn_merges(&trainer, merges);
+    trainer.merges = PPO__ARRAY(&trainer.memory, int32_t, 2 * (size_t)merges);
+    trainer.length = PPO__ARRAY(&trainer.memory, int, 256 + (size_t)merges);
+    for (int t = 0; t < 256 && trainer.length; ++t) trainer.length[t] = 1;
+    if (!trainer.memory.failed) ppo__count_text(&trainer, (const unsigned char *)text, bytes);
+    if (!trainer.memory.failed) ppo__learn_merges(&trainer, merges);
+    ppo_status status = ppo__arena_status(&trainer.memory);
     if (!status)
         status =
             ppo__tokenizer_make(PPO__BPE, trainer.merges, trainer.merged, specials, special_count, tokenizer);
@@ -11134,6 +11092,7 @@ typedef struct ppo__encoder {
     const ppo_tokenizer *tok;
     int                 *tokens; /* [capacity]; those beyond are only counted */
     int                  capacity, count;
+    ppo__arena           memory;  /* of symbols */
     ppo__symbol         *symbols; /* [room] */
     int                  room;
     uint64_t            *queue; /* of possible merges: by token, which is the order of learning, then from
@@ -11146,30 +11105,29 @@ static void ppo__emit(ppo__encoder *encoder, int token) {
 }
 
 /* Queues the merge of this symbol and the next, if there is one. */
-static ppo_status ppo__consider(ppo__encoder *encoder, int at, int bytes) {
-    if (at < 0 || encoder->symbols[at].next == bytes) return PPO_OK;
+static void ppo__consider(ppo__encoder *encoder, int at, int bytes) {
+    if (at < 0 || encoder->symbols[at].next == bytes) return;
     const ppo__symbol *symbol = &encoder->symbols[at];
     uint32_t           key = ppo__pair_key(symbol->token, encoder->symbols[symbol->next].token);
     int                token = ppo__map_find(&encoder->tok->by_unit, key);
-    return token < 0 ? PPO_OK : ppo__queue_push(&encoder->queue, (uint64_t)token << 32 | (uint32_t)at);
+    if (token < 0) return;
+    ppo__queue_push(&encoder->memory, &encoder->queue, (uint64_t)token << 32 | (uint32_t)at);
 }
 
 /* Applies the merges to one word, in the order in which they were learned. */
-static ppo_status ppo__encode_word(ppo__encoder *encoder, const unsigned char *text, int bytes) {
-    ppo_status status = PPO_OK;
+static void ppo__encode_word(ppo__encoder *encoder, const unsigned char *text, int bytes) {
     if (bytes > encoder->room) {
-        ppo__free(encoder->symbols);
-        encoder->room = bytes < 64 ? 64 : bytes;
-        encoder->symbols = (ppo__symbol *)ppo__alloc_uncleared(encoder->room * sizeof(ppo__symbol));
-        if (!encoder->symbols) return PPO_ERROR_MEMORY;
+        encoder->room = bytes < INT_MAX / 2 ? 2 * bytes : bytes;
+        encoder->symbols = PPO__ARRAY(&encoder->memory, ppo__symbol, encoder->room);
+        if (!encoder->symbols) return;
     }
     ppo__symbol *symbols = encoder->symbols;
     for (int i = 0; i < bytes; ++i) {
         ppo__symbol symbol = {encoder->tok->of_byte[text[i]], i - 1, i + 1};
         symbols[i] = symbol;
     }
-    for (int i = 0; i < bytes && !status; ++i) status = ppo__consider(encoder, i, bytes);
-    while (stbds_arrlenu(encoder->queue) && !status) {
+    for (int i = 0; i < bytes; ++i) ppo__consider(encoder, i, bytes);
+    while (stbds_arrlenu(encoder->queue) && !encoder->memory.failed) {
         uint64_t       first = ppo__queue_pop(encoder->queue);
         int            at = (int)(uint32_t)first, token = (int)(first >> 32), next = symbols[at].next;
         const int32_t *pair = encoder->tok->units + 2 * (token - 256);
@@ -11179,11 +11137,10 @@ static ppo_status ppo__encode_word(ppo__encoder *encoder, const unsigned char *t
         symbols[at].next = symbols[next].next;
         symbols[next].token = -1;
         if (symbols[at].next < bytes) symbols[symbols[at].next].previous = at;
-        status = ppo__consider(encoder, symbols[at].previous, bytes);
-        if (!status) status = ppo__consider(encoder, at, bytes);
+        ppo__consider(encoder, symbols[at].previous, bytes);
+        ppo__consider(encoder, at, bytes);
     }
-    for (int i = 0; i < bytes && !status; i = symbols[i].next) ppo__emit(encoder, symbols[i].token);
-    return status;
+    for (int i = 0; i < bytes; i = symbols[i].next) ppo__emit(encoder, symbols[i].token);
 }
 
 static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text, size_t bytes) {
@@ -11206,11 +11163,10 @@ static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text
 
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count) {
-    if (!tokenizer || (bytes && !text) || bytes > INT_MAX || capacity < 0) {
+    if (!tokenizer || (bytes && !text) || bytes > INT_MAX || capacity < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "ppo_encode: an argument is NULL, or %.0f bytes or a capacity of %d are impossible",
                         (double)bytes, capacity);
-    }
     ppo__encoder encoder;
     memset(&encoder, 0, sizeof encoder);
     encoder.tok = tokenizer;
@@ -11218,12 +11174,13 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
     encoder.capacity = tokens ? capacity : 0;
     ppo_status status = PPO_OK;
     if (tokenizer->kind == PPO__CHARACTERS) status = ppo__encode_characters(&encoder, text, bytes);
-    for (size_t at = 0, n; tokenizer->kind == PPO__BPE && at < bytes && !status; at += n) {
+    for (size_t at = 0, n; tokenizer->kind == PPO__BPE && at < bytes && !encoder.memory.failed; at += n) {
         const unsigned char *word = (const unsigned char *)text + at;
         n = ppo__word_length(word, bytes - at);
-        status = ppo__encode_word(&encoder, word, (int)n);
+        ppo__encode_word(&encoder, word, (int)n);
     }
-    ppo__free(encoder.symbols);
+    if (!status) status = ppo__arena_status(&encoder.memory);
+    ppo__arena_free(&encoder.memory);
     ppo__array_free(encoder.queue);
     if (status) return status;
     if (count) *count = encoder.count;
@@ -11239,10 +11196,9 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: an argument is NULL, or %d tokens", n);
     if (!text) capacity = 0;
     for (int i = 0; i < n; ++i) {
-        if (tokens[i] < 0 || tokens[i] >= tokenizer->vocab) {
+        if (tokens[i] < 0 || tokens[i] >= tokenizer->vocab)
             return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: token %d at position %d is not in 0 .. %d",
                             tokens[i], i, tokenizer->vocab - 1);
-        }
         size_t more = (size_t)ppo__token_length(tokenizer, tokens[i]);
         if (length + more < capacity)
             memcpy(text + length, tokenizer->bytes + tokenizer->start[tokens[i]], more);
@@ -11250,11 +11206,10 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
     }
     if (bytes) *bytes = length;
     if (capacity == 0) return PPO_OK;
-    if (length >= capacity) {
+    if (length >= capacity)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
                         (double)capacity, (double)length + 1);
-    }
     text[length] = 0;
     return PPO_OK;
 }
@@ -11287,13 +11242,6 @@ PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *f
     return status;
 }
 
-/* Puts the file's name before the last failure, which is about its content. */
-static ppo_status ppo__file_corrupt(const ppo_file *file) {
-    char what[PPO__ERROR_SIZE];
-    memcpy(what, ppo__error, sizeof what);
-    return ppo__file_fail(file->path, "corrupt file: %s", what);
-}
-
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer) {
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_get", file && tokenizer)) return PPO_ERROR_ARGUMENT;
@@ -11310,27 +11258,24 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
     ppo_status       status = ppo_file_expect(file, name, PPO_I32, shape, rank, &array);
     if (status) return status;
-    if (shape[0] > PPO_MAX_VOCAB) {
+    if (shape[0] > PPO_MAX_VOCAB)
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
                               (long long)shape[0], (int)PPO_MAX_VOCAB);
-    }
     ppo__arena   memory = {NULL, NULL, PPO_OK};
     int          count = 0; /* of the names, which may be too many */
-    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1);
-    const char **names = (const char **)ppo__arena_array(&memory, PPO_MAX_SPECIALS, sizeof *names);
-    status = PPO_ERROR_MEMORY;
-    if (copy && names) {
-        strcpy(copy, lines);
-        for (char *line = *copy ? copy : NULL, *end; line; line = end, ++count) {
-            end = strchr(line, '\n');
-            if (count < PPO_MAX_SPECIALS) names[count] = line;
-            if (end) *end++ = 0;
-        }
-        status =
-            ppo__tokenizer_make(kind, (const int32_t *)array->data, (int)shape[0], names, count, tokenizer);
+    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1), *end;
+    const char **names = PPO__ARRAY(&memory, const char *, PPO_MAX_SPECIALS);
+    status = ppo__arena_status(&memory);
+    if (!status) strcpy(copy, lines);
+    for (char *line = status || !*copy ? NULL : copy; line; line = end, ++count) {
+        end = strchr(line, '\n');
+        if (count < PPO_MAX_SPECIALS) names[count] = line;
+        if (end) *end++ = 0;
     }
+    const int32_t *units = (const int32_t *)array->data;
+    if (!status) status = ppo__tokenizer_make(kind, units, (int)shape[0], names, count, tokenizer);
     ppo__arena_free(&memory);
-    return status == PPO_ERROR_ARGUMENT ? ppo__file_corrupt(file) : status;
+    return status == PPO_ERROR_ARGUMENT ? ppo__file_fail(file->path, "corrupt file: %s", ppo__error) : status;
 }
 
 static ppo_status ppo__put_tokenizer(ppo_file *file, const void *tokenizer) {
@@ -11644,18 +11589,15 @@ static ppo_status ppo__check_sequences(const ppo_gpt *gpt, const ppo_tokens *tok
         const int *token = tokens->token + tokens->start[s];
         int64_t    all = (int64_t)tokens->start[s + 1] - tokens->start[s];
         int64_t    n = prompts && tokens->prompt ? tokens->prompt[s] : all;
-        if (prompts && (n < 1 || n > all)) {
+        if (prompts && (n < 1 || n > all))
             return ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %lld of %lld tokens", s, (long long)n,
                             (long long)all);
-        }
-        if (prompts && n >= context) {
+        if (prompts && n >= context)
             return ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %lld tokens, which leaves no room in %d", s,
                             (long long)n, context);
-        }
-        if (n < 1 || n > context) {
+        if (n < 1 || n > context)
             return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %lld tokens, must have 1 to %d", s,
                             (long long)n, context);
-        }
         for (int i = 0; i < n; ++i) {
             if (token[i] >= 0 && token[i] < vocab) continue;
             return ppo_fail(PPO_ERROR_ARGUMENT, "token %d (sequence %d, position %d) is outside 0 .. %d",
@@ -11784,7 +11726,7 @@ static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *conf
     config->heads = ppo__parse_count(heads, &rest);
     if (!config->heads || *rest)
         return ppo__file_fail(file->path, "corrupt file: n_head is \"%.20s\"", heads);
-    if (ppo__check_gpt_config(config)) return ppo__file_corrupt(file);
+    if (ppo__check_gpt_config(config)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
     for (int i = 0; i < ppo_file_count(file);
          ++i) { /* a later block means that an array of this one is missing */
         const char *array = ppo_file_at(file, i)->name, *end;
@@ -11913,10 +11855,9 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
 
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
                                               float *p, float *scratch) {
-    if (!how || !logits || !p || !scratch || vocab < 1) {
+    if (!how || !logits || !p || !scratch || vocab < 1)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_sampling_probabilities: an argument is NULL, or vocab is %d",
                         vocab);
-    }
     ppo_status status = ppo__check_sampling(how, vocab);
     return status ? status : ppo__probabilities(how, logits, vocab, p, scratch);
 }
@@ -12068,16 +12009,14 @@ static void ppo__attend_row(const ppo_generator *g, const float *q, int seen, co
     int                 width = g->gpt->config.width, heads = g->gpt->config.heads, size = width / heads;
     for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
         int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
-        for (int h = 0; h < heads; ++h) {
+        for (int h = 0; h < heads; ++h)
             k->gemm(1, n, size, q + ppo__at(h, size), size, 1, keys + ppo__at(h * size, PPO__KEY_PAGE),
                     PPO__KEY_PAGE, NULL, 0, g->scores + ppo__at(h, seen) + i, n);
-        }
     }
     for (int h = 0; h < heads; ++h) k->softmax(1 / sqrtf((float)size), g->scores + ppo__at(h, seen), seen);
-    for (int h = 0; h < heads; ++h) {
+    for (int h = 0; h < heads; ++h)
         k->gemm(1, size, seen, g->scores + ppo__at(h, seen), seen, 1, values + ppo__at(h, size), width, NULL,
                 0, out + ppo__at(h, size), size);
-    }
 }
 
 static ppo_status ppo__cached_forward(ppo_node *node) {
@@ -12209,10 +12148,9 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
         ppo__slot *slot = &g->slot[g->row_slot[g->last[i]]];
         int        s = slot->sequence;
         size_t     at = ppo__at(s, g->gpt->config.context) + slot->length;
-        if (!ppo__finite(g->drawn_logp[i])) {
+        if (!ppo__finite(g->drawn_logp[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)", s,
                             slot->length - 1);
-        }
         ppo_rng_u32(&slot->rng); /* which the operation drew from a copy */
         out->text[at] = g->drawn[i];
         out->logp[at] = g->drawn_logp[i];
@@ -12370,10 +12308,9 @@ PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const p
     static const ppo_op op = {"sequence_sum", 1, ppo__sequence_sum_forward, ppo__sequence_sum_backward};
     if (!ppo__operands(tape, op.name, x, tokens ? x : NULL)) return NULL;
     int n = ppo_response_row(tokens, tokens->count);
-    if (x->rows != n || x->cols != 1) {
+    if (x->rows != n || x->cols != 1)
         return (ppo_tensor *)ppo__tape_fail(
             tape, ppo_fail(PPO_ERROR_ARGUMENT, "sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n));
-    }
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, tokens->count, 1, &tokens, sizeof tokens));
 }
 
@@ -12599,14 +12536,12 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
 /* Whether another model can score the sequences of the policy. */
 static ppo_status ppo__check_peer(const ppo_gpt *policy, const ppo_gpt *other, const char *name) {
     if (!other) return PPO_OK;
-    if (other->config.vocab != policy->config.vocab) {
+    if (other->config.vocab != policy->config.vocab)
         return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a vocabulary of %d tokens, the %s one of %d",
                         policy->config.vocab, name, other->config.vocab);
-    }
-    if (other->config.context < policy->config.context) {
+    if (other->config.context < policy->config.context)
         return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a context of %d tokens, the %s one of %d",
                         policy->config.context, name, other->config.context);
-    }
     return PPO_OK;
 }
 
@@ -12626,10 +12561,9 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
             status = ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has no token after its prompt", s);
         }
     }
-    if (!status && pairs && count != learner->data[1]->count) {
+    if (!status && pairs && count != learner->data[1]->count)
         status = ppo_fail(PPO_ERROR_ARGUMENT, "%d chosen sequences and %d rejected ones", count,
                           learner->data[1]->count);
-    }
     if (!status) status = ppo__check_peer(fit->gpt, reference, "reference");
     if (status) return status;
     int batch = c->batch_size < count ? c->batch_size : count;
@@ -12788,10 +12722,9 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
         status = ppo_gpt_scores(model->member[k], reference, model->batch, score);
         for (int s = 0; s < n && !status; ++s) sum += score[s];
         for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
-        if (!status && !(squares > 0)) {
+        if (!status && !(squares > 0))
             status =
                 ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives all %d sequences the same score", k, n);
-        }
         normal.mean[k] = (float)(sum / n);
         normal.inv_std[k] = (float)(1 / sqrt(squares / n));
     }
@@ -12987,23 +12920,20 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "prompts * samples is %.0f, more than %d", sequences, INT_MAX);
     if (c->sampling.greedy)
         return ppo_fail(PPO_ERROR_ARGUMENT, "sampling is greedy: there is nothing to learn");
-    if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT)) {
+    if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "iterations is %d: the learning rate's schedule needs their number", c->iterations);
-    }
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
     if (!ppo__has_critic(c) && c->samples < 2)
         return ppo_fail(PPO_ERROR_ARGUMENT, "samples is %d: a group takes two or more", c->samples);
-    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0) {
+    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "the gradient of k1 is 0 in expectation: kl_estimator must be "
                                             "PPO_K2, PPO_K3 or PPO_KL_EXACT in the loss");
-    }
     if (c->kl_target > 0 && !(c->kl_coef > 0))
         return ppo_fail(PPO_ERROR_ARGUMENT, "kl_coef is 0, which no kl_target can change");
-    if (c->kl_target > 0 && c->kl_horizon < sequences) {
+    if (c->kl_target > 0 && c->kl_horizon < sequences)
         return ppo_fail(PPO_ERROR_ARGUMENT, "kl_horizon is %d, less than the %.0f sequences of an iteration",
                         c->kl_horizon, sequences);
-    }
     return PPO_OK;
 }
 
@@ -13061,20 +12991,18 @@ static ppo_gpt *ppo__value_model(const ppo_rlhf *r) {
 
 static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *reward) {
     const ppo_tokens *tokens = &samples->tokens;
-    if (tokens->count != r->sequences || !tokens->prompt || !samples->ended) {
+    if (tokens->count != r->sequences || !tokens->prompt || !samples->ended)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%d samples, must be %d prompts x %d, with prompt and ended",
                         tokens->count, r->config.prompts, r->config.samples);
-    }
     if (r->config.importance_cap > 0 && !samples->logp)
         return ppo_fail(PPO_ERROR_ARGUMENT, "importance_cap needs the samples' logp, which is NULL");
     ppo_status status = ppo__check_sequences(r->policy, tokens, 0);
     for (int s = 0; s < tokens->count && !status; ++s) {
         int start = tokens->start[s], end = tokens->start[s + 1], n = ppo__response_length(tokens, s);
         if (!n) return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has no token after its prompt", s);
-        if (end - start > r->longest) {
+        if (end - start > r->longest)
             return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has %d tokens, the prompts and max_new allow %d",
                             s, end - start, r->longest);
-        }
         if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) { /* beyond, squares overflow */
             return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
                             (double)reward[s]);
@@ -13420,10 +13348,9 @@ static ppo_tensor *ppo__rlhf_loss(void *user, const int *item, float *weight) {
         if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
         loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
     }
-    if (c->entropy_coef != 0) {
+    if (c->entropy_coef != 0)
         loss = ppo_tape_add(tape, loss,
                             ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -c->entropy_coef, 0));
-    }
     if (c->kl_place == PPO_KL_IN_LOSS && r->kl_coef > 0)
         loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo__kl_loss(r, &out), r->kl_coef, 0));
     return loss;
@@ -13570,14 +13497,12 @@ static ppo_status ppo__check_rlhf_models(const ppo_gpt *policy, const ppo_gpt *r
                                          const ppo_gpt *critic, const ppo_rlhf_config *config) {
     ppo_status status = ppo__check_peer(policy, reference, "reference");
     if (!status) status = ppo__check_peer(policy, critic, "critic");
-    if (!status && reference && (reference == policy || reference == critic)) {
+    if (!status && reference && (reference == policy || reference == critic))
         status = ppo_fail(PPO_ERROR_ARGUMENT, "the reference is the %s, which is trained; NULL makes a copy",
                           reference == policy ? "policy" : "critic");
-    }
-    if (!status && ppo__has_critic(config) && !(critic ? critic : policy)->score_weight) {
+    if (!status && ppo__has_critic(config) && !(critic ? critic : policy)->score_weight)
         status =
             ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values", critic ? "critic" : "policy");
-    }
     return status;
 }
 
