@@ -11304,8 +11304,8 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    sampling (section 20) to cached keys and values.
 
    To add a model family: its parameters are rows of the table ppo__gpt_layers and lines of ppo__gpt_add_all(),
-   its computation is ppo__gpt_block_forward() and ppo__gpt_rows(), its files are section 19. Everything else
-   uses the models by ppo_gpt_forward(), ppo_gpt_logits(), ppo_gpt_score() and ppo__gpt_rows() alone.
+   its computation is ppo__gpt_rows(), its files are section 19. Everything else uses the models by
+   ppo_gpt_forward(), ppo_gpt_logits(), ppo_gpt_score() and ppo__gpt_rows() alone.
    -------------------------------------------------------------------------------------------------------- */
 
 /* Attention takes each head of each sequence separately, as matrices Q, K, V of (n, size):
@@ -11429,10 +11429,11 @@ PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int head
                start[count] == qkv->rows;
     for (int s = 0; s < count && fits; ++s) fits = start[s] < start[s + 1];
     if (!fits) {
-        return (ppo_tensor *)ppo__tape_fail(
-            tape, ppo_fail(PPO_ERROR_ARGUMENT,
-                           "attention: (%d, %d) is not %d heads of query, key and value in %d sequences",
-                           qkv->rows, qkv->cols, heads, count));
+        ppo_fail(PPO_ERROR_ARGUMENT,
+                 "attention: (%d, %d) is not %d heads of query, key and value in %d "
+                 "sequences",
+                 qkv->rows, qkv->cols, heads, count);
+        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     }
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
 }
@@ -11480,57 +11481,42 @@ static const struct {
 };
 enum { PPO__GPT_LAYERS = sizeof ppo__gpt_layers / sizeof *ppo__gpt_layers };
 
-/* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. */
+/* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. With `room`,
+   only adds its size to that. */
 static void ppo__gpt_add(ppo_gpt *gpt, ppo_tensor **tensor, const char *name, int rows, int cols, float x,
-                         ppo_rng *rng) {
-    *tensor = ppo_params_add(gpt->params, name, rows, cols);
-    if (!*tensor) return;
-    if (rng) ppo_init_normal(*tensor, x, rng);
-    for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = x;
+                         ppo_rng *rng, size_t *room) {
+    size_t size = ppo__padded(rows, cols);
+    if (room) *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX;
+    else if ((*tensor = ppo_params_add(gpt->params, name, rows, cols)) != NULL) {
+        if (rng) ppo_init_normal(*tensor, x, rng);
+        for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = x;
+    }
 }
 
-static void ppo__gpt_add_all(ppo_gpt *gpt) {
+static void ppo__gpt_add_all(ppo_gpt *gpt, size_t *room) {
     const ppo_gpt_config *c = &gpt->config;
+    const int             w = c->width;
     ppo_rng               rng = ppo_rng_stream(c->seed, PPO_STREAM_INIT, 0);
     float                 std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
-    ppo__gpt_add(gpt, &gpt->token_embedding, "transformer.wte.weight", c->vocab, c->width, std, &rng);
-    ppo__gpt_add(gpt, &gpt->position_embedding, "transformer.wpe.weight", c->context, c->width, std, &rng);
+    ppo__gpt_add(gpt, &gpt->token_embedding, "transformer.wte.weight", c->vocab, w, std, &rng, room);
+    ppo__gpt_add(gpt, &gpt->position_embedding, "transformer.wpe.weight", c->context, w, std, &rng, room);
     for (int i = 0; i < c->layers * PPO__GPT_LAYERS; ++i) {
-        int          k = i % PPO__GPT_LAYERS, norm = !ppo__gpt_layers[k].in, out = ppo__gpt_layers[k].out;
-        char         name[96], *block = (char *)&gpt->block[i / PPO__GPT_LAYERS];
+        int          b = i / PPO__GPT_LAYERS, k = i % PPO__GPT_LAYERS;
+        int          in = ppo__gpt_layers[k].in * w, out = ppo__gpt_layers[k].out * w;
+        float        x = ppo__gpt_layers[k].ends_branch ? last : std;
+        char         name[96], *block = (char *)&gpt->block[b];
         ppo_tensor **weight = (ppo_tensor **)(void *)(block + ppo__gpt_layers[k].weight);
         ppo_tensor **bias = (ppo_tensor **)(void *)(block + ppo__gpt_layers[k].bias);
-        int          length =
-            snprintf(name, sizeof name, "transformer.h.%d.%s.", i / PPO__GPT_LAYERS, ppo__gpt_layers[k].name);
-        strcpy(name + length, "weight");
-        ppo__gpt_add(gpt, weight, name, norm ? 1 : ppo__gpt_layers[k].in * c->width, out * c->width,
-                     norm                             ? 1
-                     : ppo__gpt_layers[k].ends_branch ? last
-                                                      : std,
-                     norm ? NULL : &rng);
-        strcpy(name + length, "bias");
-        ppo__gpt_add(gpt, bias, name, 1, out * c->width, 0, NULL);
+        snprintf(name, sizeof name, "transformer.h.%d.%s.weight", b, ppo__gpt_layers[k].name);
+        ppo__gpt_add(gpt, weight, name, in ? in : 1, out, in ? x : 1, in ? &rng : NULL, room);
+        snprintf(name, sizeof name, "transformer.h.%d.%s.bias", b, ppo__gpt_layers[k].name);
+        ppo__gpt_add(gpt, bias, name, 1, out, 0, NULL, room);
     }
-    ppo__gpt_add(gpt, &gpt->norm_weight, "transformer.ln_f.weight", 1, c->width, 1, NULL);
-    ppo__gpt_add(gpt, &gpt->norm_bias, "transformer.ln_f.bias", 1, c->width, 0, NULL);
+    ppo__gpt_add(gpt, &gpt->norm_weight, "transformer.ln_f.weight", 1, w, 1, NULL, room);
+    ppo__gpt_add(gpt, &gpt->norm_bias, "transformer.ln_f.bias", 1, w, 0, NULL, room);
     if (!c->score) return;
-    ppo__gpt_add(gpt, &gpt->score_weight, "score.weight", c->width, 1, 0, NULL);
-    ppo__gpt_add(gpt, &gpt->score_bias, "score.bias", 1, 1, 0, NULL);
-}
-
-/* Room for all of them at once. */
-static ppo_status ppo__gpt_reserve(ppo_gpt *gpt) {
-    const ppo_gpt_config *c = &gpt->config;
-    int                   w = c->width;
-    size_t                layers = (size_t)c->layers, block = 0, rest = 2 * ppo__padded(1, w);
-    for (int k = 0; k < PPO__GPT_LAYERS; ++k) {
-        int in = ppo__gpt_layers[k].in, out = ppo__gpt_layers[k].out * w;
-        block += ppo__padded(in ? in * w : 1, out) + ppo__padded(1, out);
-    }
-    rest += ppo__padded(c->vocab, w) + ppo__padded(c->context, w);
-    if (c->score) rest += ppo__padded(w, 1) + ppo__padded(1, 1);
-    return ppo_params_reserve(gpt->params,
-                              block < (SIZE_MAX - rest) / layers ? rest + layers * block : SIZE_MAX);
+    ppo__gpt_add(gpt, &gpt->score_weight, "score.weight", w, 1, 0, NULL, room);
+    ppo__gpt_add(gpt, &gpt->score_bias, "score.bias", 1, 1, 0, NULL, room);
 }
 
 PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
@@ -11540,9 +11526,11 @@ PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
     ppo_gpt *made = (ppo_gpt *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->config = *config;
+    size_t room = 0;
+    ppo__gpt_add_all(made, &room);
     ppo_status status = ppo_params_create(&made->params);
-    if (!status) status = ppo__gpt_reserve(made);
-    if (!status) ppo__gpt_add_all(made);
+    if (!status) status = ppo_params_reserve(made->params, room);
+    if (!status) ppo__gpt_add_all(made, NULL);
     int tensors = 4 + 2 * PPO__GPT_LAYERS * config->layers + 2 * !!config->score;
     if (!status && made->params->tensor_count != tensors) status = PPO_ERROR_MEMORY;
     if (status) ppo_gpt_free(made);
@@ -11607,66 +11595,62 @@ static ppo_status ppo__check_sequences(const ppo_gpt *gpt, const ppo_tokens *tok
     return PPO_OK;
 }
 
-/* What the rows of a block attend to: from queries, keys and values (rows, 3 width), the results (rows,
+/* What the rows of block k attend to: from queries, keys and values (rows, 3 width), the results (rows,
    width). */
-typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, ppo_tensor *qkv, int block, void *user);
-
-static ppo_tensor *ppo__gpt_block_forward(ppo_tape *tape, const ppo_gpt_block *b, ppo_tensor *x, int block,
-                                          ppo__attend_fn attend, void *user) {
-    static const int  activation[2] = {PPO_GELU, PPO_IDENTITY};
-    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
-    ppo_tensor *y = ppo_tape_layer_norm(tape, x, b->norm_weight[0], b->norm_bias[0]);
-    y = attend(tape, ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY), block, user);
-    x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
-    y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
-    return ppo_tape_add(tape, x, ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2));
-}
+typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_gpt *gpt, int k, ppo_tensor *qkv,
+                                      const void *user);
 
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
 static ppo_tensor *ppo__gpt_rows(ppo_tape *tape, const ppo_gpt *gpt, const int *token, const int *position,
-                                 int rows, ppo__attend_fn attend, void *user) {
-    ppo_tensor *x = ppo_tape_embedding(tape, gpt->token_embedding, token, rows);
+                                 int rows, ppo__attend_fn attend, const void *user) {
+    static const int activation[2] = {PPO_GELU, PPO_IDENTITY};
+    ppo_tensor      *y, *x = ppo_tape_embedding(tape, gpt->token_embedding, token, rows);
     x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, gpt->position_embedding, position, rows));
-    for (int i = 0; i < gpt->config.layers; ++i)
-        x = ppo__gpt_block_forward(tape, &gpt->block[i], x, i, attend, user);
+    for (int k = 0; k < gpt->config.layers; ++k) {
+        const ppo_gpt_block *b = &gpt->block[k];
+        ppo_tensor *const    weight[2] = {b->up_weight, b->down_weight};
+        ppo_tensor *const    bias[2] = {b->up_bias, b->down_bias};
+        y = ppo_tape_layer_norm(tape, x, b->norm_weight[0], b->norm_bias[0]);
+        y = ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY);
+        y = attend(tape, gpt, k, y, user);
+        x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
+        y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
+        x = ppo_tape_add(tape, x, ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2));
+    }
     return ppo_tape_layer_norm(tape, x, gpt->norm_weight, gpt->norm_bias);
 }
 
-typedef struct ppo__whole {
-    int               heads;
-    const ppo_tokens *tokens;
-} ppo__whole;
-
-static ppo_tensor *ppo__attend_whole(ppo_tape *tape, ppo_tensor *qkv, int block, void *user) {
-    const ppo__whole *whole = (const ppo__whole *)user;
-    (void)block;
-    return ppo_tape_attention(tape, qkv, whole->heads, whole->tokens->start, whole->tokens->count);
+static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_gpt *gpt, int k, ppo_tensor *qkv,
+                                     const void *user) {
+    const ppo_tokens *tokens = (const ppo_tokens *)user;
+    return ppo_tape_attention(tape, qkv, gpt->config.heads, tokens->start, tokens->count);
 }
 
 PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
     if (ppo_tape_status(tape)) return NULL;
-    ppo_status status = ppo__given("ppo_gpt_forward", gpt != NULL) ? ppo__check_sequences(gpt, tokens, 0)
-                                                                   : PPO_ERROR_ARGUMENT;
+    int        given = ppo__given("ppo_gpt_forward", gpt != NULL);
+    ppo_status status = given ? ppo__check_sequences(gpt, tokens, 0) : PPO_ERROR_ARGUMENT;
     if (!status) status = ppo__params_place(gpt->params, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
-    ppo__whole whole = {gpt->config.heads, tokens};
-    int        rows = tokens->start[tokens->count];
-    int       *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
+    int  rows = tokens->start[tokens->count];
+    int *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
     if (!position) return NULL;
     for (int s = 0; s < tokens->count; ++s)
         for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) position[i] = i - tokens->start[s];
-    return ppo__gpt_rows(tape, gpt, tokens->token, position, rows, ppo__attend_whole, &whole);
+    return ppo__gpt_rows(tape, gpt, tokens->token, position, rows, ppo__attend_whole, tokens);
 }
 
 PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
     return ppo_tape_matmul_transposed(tape, x, gpt ? gpt->token_embedding : NULL);
 }
 
+static ppo_status ppo__check_score(const char *function, const ppo_gpt *gpt) {
+    return gpt->score_weight ? PPO_OK : ppo_fail(PPO_ERROR_ARGUMENT, "%s: the model has no score", function);
+}
+
 PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
-    if (x && gpt && !gpt->score_weight) {
-        ppo_status status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_score: the model has no score");
-        return (ppo_tensor *)ppo__tape_fail(tape, status);
-    }
+    if (x && gpt && ppo__check_score("ppo_gpt_score", gpt))
+        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     return ppo__tape_layer(tape, "ppo_gpt_score", x, gpt ? gpt->score_weight : NULL,
                            gpt ? gpt->score_bias : NULL, PPO_IDENTITY);
 }
@@ -11727,8 +11711,7 @@ static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *conf
     if (!config->heads || *rest)
         return ppo__file_fail(file->path, "corrupt file: n_head is \"%.20s\"", heads);
     if (ppo__check_gpt_config(config)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
-    for (int i = 0; i < ppo_file_count(file);
-         ++i) { /* a later block means that an array of this one is missing */
+    for (int i = 0; i < ppo_file_count(file); ++i) { /* a later block: an array of this one is missing */
         const char *array = ppo_file_at(file, i)->name, *end;
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
             return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
@@ -12037,9 +12020,10 @@ static ppo_status ppo__cached_forward(ppo_node *node) {
     return PPO_OK;
 }
 
-static ppo_tensor *ppo__attend_cached(ppo_tape *tape, ppo_tensor *qkv, int block, void *user) {
+static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_gpt *gpt, int k, ppo_tensor *qkv,
+                                      const void *user) {
     static const ppo_op op = {"cached_attention", 1, ppo__cached_forward, NULL};
-    ppo__cached_args    args = {(ppo_generator *)user, block};
+    ppo__cached_args    args = {(ppo_generator *)user, k};
     if (!qkv) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
 }
@@ -12360,11 +12344,6 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
     ppo_tokens_free(&now);
     ppo_tape_free(tape);
     return status;
-}
-
-/* Has the model a score? */
-static ppo_status ppo__check_score(const char *function, const ppo_gpt *gpt) {
-    return gpt->score_weight ? PPO_OK : ppo_fail(PPO_ERROR_ARGUMENT, "%s: the model has no score", function);
 }
 
 PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score) {
