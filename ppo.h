@@ -11785,8 +11785,7 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
         PPO__SAMPLING_FIELD(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
         PPO__SAMPLING_FIELD(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"), \
         PPO__SAMPLING_FIELD(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),   \
-        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL,                                         \
-                            "tokens to sample at most; 0: the context")
+        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL, "most tokens to sample; 0: the context")
 
 static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
     static const ppo_field    fields[] = {PPO__SAMPLING_FIELDS(0)};
@@ -11802,7 +11801,7 @@ static int ppo__descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The smallest probability that top_k and top_p keep. sorted: scratch */
+/* The smallest probability that top_k and top_p keep. sorted: scratch. */
 static float ppo__least_kept(const ppo_sampling *how, const float *p, int vocab, float *sorted) {
     int    kept = how->top_k && how->top_k < vocab ? how->top_k : vocab;
     double total = 0, sum = 0;
@@ -11845,17 +11844,16 @@ PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const flo
     return status ? status : ppo__probabilities(how, logits, vocab, p, scratch);
 }
 
-/* A token by its probability. */
+/* A token by its probability; if rounding left their sum below the threshold, the last possible one. */
 static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
     float sum = 0, threshold = ppo_rng_uniform(rng);
-    int   j = 0;
-    for (; j < vocab; ++j) {
+    int   last = 0;
+    for (int j = 0; j < vocab; ++j) {
         sum += p[j];
         if (threshold < sum) return j;
+        if (p[j] > 0) last = j;
     }
-    do --j;
-    while (j > 0 && !(p[j] > 0)); /* rounding left the sum below the threshold: the last possible token */
-    return j;
+    return last;
 }
 
 /* Sampling on a tape, wherever it computes: from logits (n, vocab), tokens (n, 1), which are ints, and their
@@ -11890,10 +11888,9 @@ typedef struct ppo__slot { /* the place of one sequence while it is sampled */
     ppo_rng rng;
 } ppo__slot;
 
-typedef struct ppo__result { /* of a call */
-    int           *text;     /* (room, context) */
-    float         *logp;     /* (room, context) */
-    int           *length, *prompt;
+typedef struct ppo__result {               /* of a call */
+    int           *text, *length, *prompt; /* text, logp: (room, context) */
+    float         *logp;
     unsigned char *ended;
 } ppo__result;
 
@@ -11913,8 +11910,7 @@ struct ppo_generator {
     float     *embedding; /* (width, vocab), the token embedding transposed */
     float     *scores;    /* (heads, context) */
     float     *p;         /* [2 vocab] */
-    /* Rows that the model is run on: tokens at positions of slots; and the last row of each slot that asks for
-       a token. */
+    /* Rows that the model is run on: tokens at positions of slots; `last`: those that ask for a token. */
     int         rows, asked;
     int        *row_token, *row_position, *row_slot, *last;
     const int  *position_there, *slot_there; /* the same on a device */
@@ -11936,17 +11932,19 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
     ppo__free(g);
 }
 
-static ppo_status ppo__generator_take(ppo_generator *g) {
-    const ppo_gpt_config *c = &g->gpt->config;
-    size_t                slots = (size_t)g->slots, rows = ppo__at(g->slots, c->context);
-    size_t                caches = ppo__at(g->slots, c->layers);
-    ppo_status            status = ppo__tape_create_on(ppo__device_in_use, &g->tape);
-    if (status) return status;
-    ppo_tape_record(g->tape, 0);
-    g->numbers.device = g->tape->device;
+PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
+    if (generator) *generator = NULL;
+    if (!ppo__given("ppo_generator_create", gpt && generator)) return PPO_ERROR_ARGUMENT;
+    if (slots < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generator_create: %d slots", slots);
+    const ppo_gpt_config *c = &gpt->config;
+    const size_t          rows = ppo__at(slots, c->context), caches = ppo__at(slots, c->layers);
+    ppo_generator        *g = (ppo_generator *)ppo__alloc(sizeof *g);
+    if (!g) return PPO_ERROR_MEMORY;
+    g->gpt = gpt;
+    g->slots = slots;
     g->slot_values = ppo__at(c->context, c->width);
     g->slot_keys = ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * c->width;
-    g->slot = PPO__ARRAY(&g->memory, ppo__slot, slots);
+    g->numbers.device = ppo__device_in_use;
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
     g->embedding = PPO__ARRAY(&g->memory, float, ppo__at(c->vocab, c->width));
@@ -11955,26 +11953,18 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     g->row_token = PPO__ARRAY(&g->memory, int, rows);
     g->row_position = PPO__ARRAY(&g->memory, int, rows);
     g->row_slot = PPO__ARRAY(&g->memory, int, rows);
+    g->slot = PPO__ARRAY(&g->memory, ppo__slot, slots);
     g->last = PPO__ARRAY(&g->memory, int, slots);
     g->rng = PPO__ZEROS(&g->memory, ppo_rng, slots);
     g->drawn = PPO__ARRAY(&g->memory, int, slots);
     g->drawn_logp = PPO__ARRAY(&g->memory, float, slots);
-    status = ppo__arena_status(&g->numbers);
-    return status ? status : ppo__arena_status(&g->memory);
-}
-
-PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
-    if (generator) *generator = NULL;
-    if (!ppo__given("ppo_generator_create", gpt && generator)) return PPO_ERROR_ARGUMENT;
-    if (slots < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generator_create: %d slots", slots);
-    ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
-    if (!g) return PPO_ERROR_MEMORY;
-    g->gpt = gpt;
-    g->slots = slots;
-    ppo_status status = ppo__generator_take(g);
-    if (status) ppo_generator_free(g);
-    else *generator = g;
-    return status;
+    ppo_status status = ppo__arena_status(&g->numbers);
+    if (!status) status = ppo__arena_status(&g->memory);
+    if (!status) status = ppo__tape_create_on(g->numbers.device, &g->tape);
+    if (status) return ppo_generator_free(g), status;
+    ppo_tape_record(g->tape, 0);
+    *generator = g;
+    return PPO_OK;
 }
 
 /* -- attention of rows to what their slots keep, after adding their own keys and values -- */
@@ -12047,14 +12037,13 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
     ppo__result  results[2] = {g->results[0], g->results[1]};
     for (int k = 0; k < 2 && prompts->count > g->room; ++k) {
         ppo__result *r = &results[k];
-        r->text = (int *)ppo__arena_array(&grown, count * context, sizeof(int));
-        r->logp = (float *)ppo__arena_array(&grown, count * context, sizeof(float));
-        r->length = (int *)ppo__arena_array(&grown, count + 1, sizeof(int));
-        r->prompt = (int *)ppo__arena_array(&grown, count, sizeof(int));
-        r->ended = (unsigned char *)ppo__arena_array(&grown, count, 1);
-        if (!r->text || !r->logp || !r->length || !r->prompt || !r->ended)
-            return ppo__arena_free(&grown), PPO_ERROR_MEMORY;
+        r->text = PPO__ARRAY(&grown, int, count *context);
+        r->logp = PPO__ARRAY(&grown, float, count *context);
+        r->length = PPO__ARRAY(&grown, int, count + 1);
+        r->prompt = PPO__ARRAY(&grown, int, count);
+        r->ended = PPO__ARRAY(&grown, unsigned char, count);
     }
+    if (grown.failed) return ppo__arena_free(&grown), PPO_ERROR_MEMORY;
     g->turn ^= 1;
     const ppo__result *out = &results[g->turn];
     for (int s = 0; s < prompts->count; ++s) {
@@ -12089,9 +12078,8 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
         ppo__slot *slot = &g->slot[k];
         int        from = slot->length - 1;
         if (slot->sequence < 0 && *waiting < count) {
-            int n = out->prompt[*waiting];
+            int n = slot->length = out->prompt[*waiting];
             slot->sequence = (*waiting)++;
-            slot->length = n;
             slot->end = how->max_new && how->max_new < context - n ? n + how->max_new : context;
             slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)slot->sequence);
             from = 0;
@@ -12099,6 +12087,7 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
         if (slot->sequence < 0) continue;
         for (int i = from; i < slot->length; ++i)
             ppo__add_row(g, out->text[ppo__at(slot->sequence, context) + i], i, k);
+        g->rng[g->asked] = slot->rng;
         g->last[g->asked++] = g->rows - 1;
     }
 }
@@ -12125,8 +12114,7 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
 
 static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     const ppo__result *out = &g->results[g->turn];
-    for (int i = 0; i < g->asked; ++i) g->rng[i] = g->slot[g->row_slot[g->last[i]]].rng;
-    ppo_status status = ppo__ask(g, how);
+    ppo_status         status = ppo__ask(g, how);
     if (status && status != PPO_ERROR_NUMERIC) return status;
     for (int i = 0; i < g->asked; ++i) {
         ppo__slot *slot = &g->slot[g->row_slot[g->last[i]]];
@@ -12246,10 +12234,9 @@ PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const 
     if (!x) return out;
     int n = ppo_response_row(tokens, tokens->count), at = 0;
     if (!n || !(want & (PPO_POLICY | PPO_VALUE))) {
-        ppo__tape_fail(tape,
-                       n ? ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_response: no output of %d exists", want)
-                         : ppo_fail(PPO_ERROR_ARGUMENT, "there is no token after the prompts"));
-        return out;
+        if (n) ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_response: no output of %d exists", want);
+        else ppo_fail(PPO_ERROR_ARGUMENT, "there is no token after the prompts");
+        return ppo__tape_fail(tape, PPO_ERROR_ARGUMENT), out;
     }
     int *row = (int *)ppo__tape_take(tape, (size_t)n, sizeof *row); /* the rows that predict these tokens, */
     int *token = (int *)ppo__tape_take(tape, (size_t)n, sizeof *token); /* and the tokens */
@@ -12292,9 +12279,10 @@ PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const p
     static const ppo_op op = {"sequence_sum", 1, ppo__sequence_sum_forward, ppo__sequence_sum_backward};
     if (!ppo__operands(tape, op.name, x, tokens ? x : NULL)) return NULL;
     int n = ppo_response_row(tokens, tokens->count);
-    if (x->rows != n || x->cols != 1)
-        return (ppo_tensor *)ppo__tape_fail(
-            tape, ppo_fail(PPO_ERROR_ARGUMENT, "sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n));
+    if (x->rows != n || x->cols != 1) {
+        ppo_fail(PPO_ERROR_ARGUMENT, "sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n);
+        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    }
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, tokens->count, 1, &tokens, sizeof tokens));
 }
 
@@ -12313,8 +12301,7 @@ static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const 
         if (zeros) memset(zeros, 0, tokens->count * sizeof(float));
         return zeros ? ppo_tape_constant(tape, zeros, tokens->count, 1) : NULL;
     }
-    ppo_response out = ppo_gpt_response(tape, gpt, tokens, 1, PPO_POLICY);
-    return ppo_tape_sequence_sum(tape, out.logp, tokens);
+    return ppo_tape_sequence_sum(tape, ppo_gpt_response(tape, gpt, tokens, 1, PPO_POLICY).logp, tokens);
 }
 
 /* For each sequence of the data the number that `what` computes, a batch at a time. */
@@ -12376,12 +12363,12 @@ static void ppo__learner_free(ppo__learner *learner) {
     for (int k = 0; k < 2; ++k) ppo_tokens_free(&learner->batch[k]);
 }
 
-/* Makes n items the micro-batch. */
+/* Makes the first of n items the micro-batch. */
 static ppo_status ppo__gather_items(ppo__learner *learner, const int *item, int n) {
     ppo_status status = PPO_OK;
     for (int k = 0; k < 2 && learner->data[k]; ++k) {
         ppo_tokens_clear(&learner->batch[k]);
-        for (int i = 0; i < n && !status; ++i)
+        for (int i = 0; i < n && i < learner->micro_batch && !status; ++i)
             status = ppo_tokens_add_from(&learner->batch[k], learner->data[k], item[i]);
     }
     return status;
@@ -12402,8 +12389,7 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
     *total = 0;
     for (int i = 0; i < n && !status; i += learner->micro_batch) {
         learner->done = i;
-        status =
-            ppo__gather_items(learner, item + i, n - i < learner->micro_batch ? n - i : learner->micro_batch);
+        status = ppo__gather_items(learner, item + i, n - i);
         if (!status) status = ppo__add_gradient(learner, item + i, total);
         for (int k = 0; k < 2 && learner->data[k]; ++k)
             learner->tokens += learner->batch[k].start[learner->batch[k].count];
@@ -12457,8 +12443,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__FIT_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls to 0"),
         PPO__FIT_FIELD(warmup, FLOAT, 0, 0.999999, NULL, "share of the steps in which it rises from 0"),
         PPO__FIT_FIELD(weight_decay, FLOAT, 0, 1e30, NULL, "decoupled weight decay (AdamW)"),
-        PPO__FIT_FIELD(max_grad_norm, FLOAT, 0, INFINITY, NULL,
-                       "global gradient norm is clipped to this; 0: off"),
+        PPO__FIT_FIELD(max_grad_norm, FLOAT, 0, INFINITY, NULL, "gradient norms are clipped to it; 0: off"),
         PPO__FIT_FIELD(beta, FLOAT, 0, 1e30, NULL, "DPO: strength of the KL constraint"),
         PPO__FIT_FIELD(label_smoothing, FLOAT, 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
         PPO__FIT_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the order of the data"),
@@ -12549,20 +12534,18 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
     int micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
     fit->batch_size = batch;
     learner->micro_batch = micro;
-    fit->order = (int *)ppo__arena_array(&fit->memory, (size_t)count, sizeof(int));
-    fit->losses = (float *)ppo__arena_array(&fit->memory, ppo__at(2, batch), sizeof(float));
-    if (!fit->order || !fit->losses) return PPO_ERROR_MEMORY;
-    for (int s = 0; s < count; ++s) fit->order[s] = s;
-    status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
-    for (int k = 0; k < 2 && pairs && !status; ++k) {
-        fit->score[k] = (float *)ppo__arena_array(&fit->memory, (size_t)batch, sizeof(float));
-        if (!fit->score[k]) return PPO_ERROR_MEMORY;
-        if (!reference) continue;
-        fit->ref_logp[k] = (float *)ppo__arena_array(&fit->memory, (size_t)count, sizeof(float));
-        fit->ref_batch[k] = (float *)ppo__arena_array(&fit->memory, (size_t)micro, sizeof(float));
-        if (!fit->ref_logp[k] || !fit->ref_batch[k]) return PPO_ERROR_MEMORY;
-        status = ppo_gpt_logp(reference, learner->data[k], micro, fit->ref_logp[k]);
+    fit->order = PPO__ARRAY(&fit->memory, int, count);
+    fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
+    for (int k = 0; k < 2 && pairs; ++k) {
+        fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
+        fit->ref_logp[k] = reference ? PPO__ARRAY(&fit->memory, float, count) : NULL;
+        fit->ref_batch[k] = reference ? PPO__ARRAY(&fit->memory, float, micro) : NULL;
     }
+    status = ppo__arena_status(&fit->memory);
+    if (!status) status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
+    for (int s = 0; s < count && !status; ++s) fit->order[s] = s;
+    for (int k = 0; k < 2 && reference && !status; ++k)
+        status = ppo_gpt_logp(reference, learner->data[k], micro, fit->ref_logp[k]);
     return status ? status : ppo__learner_reserve(learner, fit->order, longest);
 }
 
@@ -12584,9 +12567,8 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     adam.weight_decay = fit->config->weight_decay;
     ppo_params_zero_grad(params);
     ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
-    if (!status)
-        status =
-            ppo__params_step(params, &adam, (float)(1 / total), fit->config->max_grad_norm, &p->grad_norm);
+    float      scale = (float)(1 / total), max_norm = fit->config->max_grad_norm;
+    if (!status) status = ppo__params_step(params, &adam, scale, max_norm, &p->grad_norm);
     status = ppo__settle(fit->learner.tape->device, status);
     if (status) return status;
     for (int i = 0; i * fit->learner.micro_batch < n; ++i)
@@ -12825,14 +12807,10 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     return c;
 }
 
+#define PPO__RLHF_NAMED(name, member, type, min, max, choices, help) \
+    { name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, member), min, max, choices, help, 0 }
 #define PPO__RLHF_FIELD(name, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, name), min, max, choices, help, 0 }
-#define PPO__RLHF_OBJECTIVE(name, field, type, max, choices, help)                                         \
-    {                                                                                                      \
-        name, PPO_FIELD_##type,                                                                            \
-            offsetof(ppo_rlhf_config, objective) + offsetof(ppo_policy_objective, field), 0, max, choices, \
-            help, 0                                                                                        \
-    }
+    PPO__RLHF_NAMED(#name, name, type, min, max, choices, help)
 
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     static const ppo_field fields[] = {
@@ -12841,18 +12819,15 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(slots, INT, 1, INT_MAX, NULL, "sequences that are sampled side by side"),
         PPO__SAMPLING_FIELDS(offsetof(ppo_rlhf_config, sampling)),
         PPO__RLHF_FIELD(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
-        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e30, 1e30, NULL,
-                        "subtracted where no eos ended the sequence"),
+        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e30, 1e30, NULL, "subtracted where no eos came"),
         PPO__RLHF_FIELD(length_penalty, FLOAT, -1e30, 1e30, NULL, "subtracted for every sampled token"),
         PPO__RLHF_FIELD(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
         PPO__RLHF_FIELD(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
         PPO__RLHF_FIELD(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
         PPO__RLHF_FIELD(kl_target, FLOAT, 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
         PPO__RLHF_FIELD(kl_horizon, INT, INT_MIN, INT_MAX, NULL, "samples in which it can change by a fifth"),
-        PPO__RLHF_FIELD(reference_every, INT, 0, INT_MAX, NULL,
-                        "iterations after which the policy becomes the reference; 0: never"),
-        PPO__RLHF_FIELD(advantage, CHOICE, 0, 3, "gae|sequence|group|leave-one-out",
-                        "what a token is credited with"),
+        PPO__RLHF_FIELD(reference_every, INT, 0, INT_MAX, NULL, "iterations between new references; 0: none"),
+        PPO__RLHF_FIELD(advantage, CHOICE, 0, 3, "gae|sequence|group|leave-one-out", "of a token"),
         PPO__RLHF_FIELD(gamma, FLOAT, 0, 1, NULL, "GAE: discount per token"),
         PPO__RLHF_FIELD(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
         PPO__RLHF_FIELD(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
@@ -12861,19 +12836,20 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the samples of an iteration"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
-        PPO__RLHF_OBJECTIVE("objective", objective, CHOICE, 3, "clip|kl-penalty|unclipped|k3-penalty",
-                            "the policy's objective"),
-        PPO__RLHF_OBJECTIVE("clip_low", clip_low, FLOAT, 1e30, NULL, "no gain from ratios below 1 - this"),
-        PPO__RLHF_OBJECTIVE("clip_high", clip_high, FLOAT, 1e30, NULL, "no gain from ratios above 1 + this"),
-        PPO__RLHF_OBJECTIVE("dual_clip", dual_clip, FLOAT, 1e30, NULL,
-                            "above 1: bound for negative advantages; 0: off"),
-        PPO__RLHF_OBJECTIVE("objective_kl_coef", kl_coef, FLOAT, 1e30, NULL,
-                            "weight of KL(old || new) with the objective k3-penalty"),
+        PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, 3,
+                        "clip|kl-penalty|unclipped|k3-penalty", "the policy's objective"),
+        PPO__RLHF_NAMED("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
+                        "no gain from ratios below 1 - this"),
+        PPO__RLHF_NAMED("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL,
+                        "no gain from ratios above 1 + this"),
+        PPO__RLHF_NAMED("dual_clip", objective.dual_clip, FLOAT, 0, 1e30, NULL,
+                        "above 1: bound for negative advantages; 0: off"),
+        PPO__RLHF_NAMED("objective_kl_coef", objective.kl_coef, FLOAT, 0, 1e30, NULL,
+                        "weight of KL(old || new) with the objective k3-penalty"),
         PPO__RLHF_FIELD(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
         PPO__RLHF_FIELD(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
         PPO__RLHF_FIELD(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
-        PPO__RLHF_FIELD(max_grad_norm, FLOAT, 0, 1e30, NULL,
-                        "global gradient norm is clipped to this; 0: off"),
+        PPO__RLHF_FIELD(max_grad_norm, FLOAT, 0, 1e30, NULL, "the gradient's norm is clipped to it; 0: off"),
         PPO__RLHF_FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
         PPO__RLHF_FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the same"),
         PPO__RLHF_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls to 0"),
@@ -12890,10 +12866,11 @@ static int ppo__has_critic(const ppo_rlhf_config *c) {
     return c->advantage == PPO_ADVANTAGE_GAE || c->advantage == PPO_ADVANTAGE_SEQUENCE;
 }
 
-static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
+static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *policy, const ppo_gpt *reference,
+                                  const ppo_gpt *critic, const ppo_tokens *prompts) {
     double     sequences = (double)c->prompts * c->samples;
     ppo_status status = ppo_settings_check(ppo_rlhf_settings(), c);
-    if (!status) status = ppo__check_sampling(&c->sampling, vocab);
+    if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     if (status) return status;
     if (sequences > INT_MAX)
         return ppo_fail(PPO_ERROR_ARGUMENT, "prompts * samples is %.0f, more than %d", sequences, INT_MAX);
@@ -12913,6 +12890,16 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
     if (c->kl_target > 0 && c->kl_horizon < sequences)
         return ppo_fail(PPO_ERROR_ARGUMENT, "kl_horizon is %d, less than the %.0f sequences of an iteration",
                         c->kl_horizon, sequences);
+    status = ppo__check_sequences(policy, prompts, 1);
+    if (!status) status = ppo__check_peer(policy, reference, "reference");
+    if (!status) status = ppo__check_peer(policy, critic, "critic");
+    if (status) return status;
+    if (reference && (reference == policy || reference == critic))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the reference is the %s, which is trained; NULL makes a copy",
+                        reference == policy ? "policy" : "critic");
+    if (ppo__has_critic(c) && !(critic ? critic : policy)->score_weight)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values",
+                        critic ? "critic" : "policy");
     return PPO_OK;
 }
 
@@ -13189,7 +13176,7 @@ static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
     ppo__rlhf_index(r, &samples->tokens);
     ppo_tape_record(r->learner.tape, 0);
     for (int s = 0; s < count && !status; s += micro) {
-        status = ppo__gather_items(&r->learner, r->order + s, count - s < micro ? count - s : micro);
+        status = ppo__gather_items(&r->learner, r->order + s, count - s);
         if (!status) status = ppo__rlhf_judge_batch(r, s);
     }
     ppo_tape_record(r->learner.tape, 1);
@@ -13292,19 +13279,15 @@ static int ppo__rlhf_gather_rows(ppo_rlhf *r, const int *item) {
 static ppo_tensor *ppo__kl_loss(const ppo_rlhf *r, const ppo_response *out) {
     ppo_tape   *tape = r->learner.tape;
     ppo_tensor *d, *kl;
-    if (r->config.kl_estimator == PPO_KL_EXACT) {
-        kl = ppo_tape_categorical_kl_to(tape, out->logits, r->batch_rows.ref_logits,
-                                        r->config.sampling.temperature);
-        return ppo_tape_mean(tape, kl);
-    }
+    if (r->config.kl_estimator == PPO_KL_EXACT)
+        return ppo_tape_mean(tape, ppo_tape_categorical_kl_to(tape, out->logits, r->batch_rows.ref_logits,
+                                                              r->config.sampling.temperature));
     d = ppo_tape_scale(tape, out->logp, -1, 0); /* log ref - log pi */
     if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, r->batch_rows.ref_logp, d->rows, 1));
-    if (r->config.kl_estimator == PPO_K2) kl = ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
-    else {
-        kl = ppo_tape_add(tape, ppo_tape_exp(tape, d), ppo_tape_scale(tape, d, -1, 0));
-        kl = ppo_tape_scale(tape, kl, 1, -1);
-    }
-    return ppo_tape_mean(tape, kl);
+    if (r->config.kl_estimator == PPO_K2)
+        return ppo_tape_mean(tape, ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0));
+    kl = ppo_tape_add(tape, ppo_tape_exp(tape, d), ppo_tape_scale(tape, d, -1, 0));
+    return ppo_tape_mean(tape, ppo_tape_scale(tape, kl, 1, -1));
 }
 
 /* L = policy + value_coef value - entropy_coef entropy + kl_coef KL, each a mean over the micro-batch's
@@ -13410,78 +13393,58 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
 
 /* -- creation: checks, and all memory -- */
 
-static ppo_status ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
+static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
     const ppo_rlhf_config *c = &r->config;
     const size_t           size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
     float **const          arrays[] = {&rows->old_logp,   &rows->ref_logp,  &rows->entropy,
                                        &rows->kl,         &rows->reward,    &rows->value,
                                        &rows->next_value, &rows->advantage, &rows->value_target};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) {
-        *arrays[i] = (float *)ppo__arena_zeros(&r->memory, n, sizeof(float));
-        if (!*arrays[i]) return PPO_ERROR_MEMORY;
-    }
-    if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return PPO_OK;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) *arrays[i] = PPO__ZEROS(&r->memory, float, n);
+    if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return;
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
-    if (!rows->ref_logits) return ppo__failed;
+    if (!rows->ref_logits) return;
     if (!r->numbers.device) memset(rows->ref_logits, 0, n * size); /* ppo__rlhf_reserve() reads some */
     else r->numbers.device->zero(r->numbers.device, rows->ref_logits, n * size);
-    return PPO_OK;
 }
 
 static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     const ppo_rlhf_config *c = &r->config;
-    int                    count = r->sequences;
-    size_t                 n = (size_t)count, longest = (size_t)r->longest;
+    ppo__arena            *memory = &r->memory;
+    int                    count = r->sequences, longest = r->longest;
     int                    batch = c->minibatch_size < count ? c->minibatch_size : count;
     int                    micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
     size_t                 steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
     r->learner.micro_batch = micro;
-    r->score = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
-    r->total = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
-    r->order = (int *)ppo__arena_zeros(&r->memory, n, sizeof(int));
-    r->first_row = (int *)ppo__arena_zeros(&r->memory, n + 1, sizeof(int));
-    r->over = (unsigned char *)ppo__arena_zeros(&r->memory, longest + 1, 1);
-    r->prompt_order = (int *)ppo__arena_array(&r->memory, (size_t)r->prompts.count, sizeof(int));
-    r->end_value = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
-    r->stats = (ppo__rlhf_stats *)ppo__arena_zeros(&r->memory, steps * (size_t)ppo__divide_up(batch, micro),
-                                                   sizeof *r->stats);
-    if (!r->score || !r->total || !r->order || !r->first_row || !r->over || !r->prompt_order ||
-        !r->end_value || !r->stats)
-        return PPO_ERROR_MEMORY;
-    r->over[longest] = 1;
-    ppo_status status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
+    r->numbers.device = ppo__device_in_use;
+    r->score = PPO__ARRAY(memory, float, count);
+    r->total = PPO__ARRAY(memory, float, count);
+    r->order = PPO__ZEROS(memory, int, count);
+    r->first_row = PPO__ZEROS(memory, int, (size_t)count + 1);
+    r->over = PPO__ZEROS(memory, unsigned char, (size_t)longest + 1);
+    r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
+    r->end_value = PPO__ARRAY(memory, float, count);
+    r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)ppo__divide_up(batch, micro));
+    ppo__take_rows(r, ppo__at(count, longest), &r->rows);
+    ppo__take_rows(r, ppo__at(micro, longest), &r->batch_rows);
+    ppo_status status = ppo__arena_status(memory);
+    if (!status) status = ppo__arena_status(&r->numbers);
+    if (!status) status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
     if (status) return status;
-    r->numbers.device = r->learner.tape->device;
-    status = ppo__take_rows(r, n * longest, &r->rows);
-    if (!status) status = ppo__take_rows(r, (size_t)micro * longest, &r->batch_rows);
-    return status ? status : ppo_generator_create(r->policy, c->slots, &r->generator);
+    r->over[longest] = 1;
+    return ppo_generator_create(r->policy, c->slots, &r->generator);
 }
 
 /* Brings memory to its final size: a micro-batch of the longest sequences, and an iteration's samples from the
    longest prompt. */
 static ppo_status ppo__rlhf_reserve(ppo_rlhf *r, int longest_prompt) {
-    const int  longest[2] = {r->longest, 0};
-    ppo_status status = PPO_OK;
+    const int longest[2] = {r->longest, 0};
     r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */
-    status = ppo__learner_reserve(&r->learner, r->order, longest);
+    ppo_status status = ppo__learner_reserve(&r->learner, r->order, longest);
     for (int i = 0; i < r->config.prompts && !status; ++i)
         status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, r->config.samples);
     if (!status) status = ppo__begin_results(r->generator, &r->asked);
     if (!status) status = ppo__generator_prepare(r->generator, r->asked.count);
     ppo_tape_reset(r->generator->tape);
-    return status;
-}
-
-static ppo_status ppo__check_rlhf_models(const ppo_gpt *policy, const ppo_gpt *reference,
-                                         const ppo_gpt *critic, const ppo_rlhf_config *config) {
-    ppo_status status = ppo__check_peer(policy, reference, "reference");
-    if (!status) status = ppo__check_peer(policy, critic, "critic");
-    if (!status && reference && (reference == policy || reference == critic))
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "the reference is the %s, which is trained; NULL makes a copy",
-                          reference == policy ? "policy" : "critic");
-    if (!status && ppo__has_critic(config) && !(critic ? critic : policy)->score_weight)
-        status =
-            ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values", critic ? "critic" : "policy");
     return status;
 }
 
@@ -13502,9 +13465,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
     if (rlhf) *rlhf = NULL;
     if (!ppo__given("ppo_rlhf_create", policy && prompts && config && rlhf)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo__check_rlhf(config, policy->config.vocab);
-    if (!status) status = ppo__check_sequences(policy, prompts, 1);
-    if (!status) status = ppo__check_rlhf_models(policy, reference, critic, config);
+    ppo_status status = ppo__check_rlhf(config, policy, reference, critic, prompts);
     if (status) return status;
     ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
     if (!r) return PPO_ERROR_MEMORY;
@@ -13529,10 +13490,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
     r->reference = reference ? reference : r->own_reference;
     if (!status) status = ppo__rlhf_take(r);
     if (!status) status = ppo__rlhf_reserve(r, at);
-    if (status) {
-        ppo_rlhf_free(r);
-        return status;
-    }
+    if (status) return ppo_rlhf_free(r), status;
     ppo_params_restart(policy->params);
     if (r->critic) ppo_params_restart(r->critic->params);
     *rlhf = r;
