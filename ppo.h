@@ -1931,6 +1931,8 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
     return ppo__failed = status;
 }
 
+#define ppo__refuse(...) ppo_fail(PPO_ERROR_ARGUMENT, __VA_ARGS__)
+
 /* Are the pointers that a public function cannot do without given? If not, sets the error. */
 static PPO__NOINLINE int ppo__given(const char *function, int given) {
     if (!given) ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
@@ -10590,13 +10592,13 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
     if (!ppo__given("ppo_tokens_add", tokens && token)) return PPO_ERROR_ARGUMENT;
     struct ppo__token_memory *old = tokens->memory;
     if (n <= 0 || prompt < 0 || prompt > n)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: %d tokens, %d of them given", n, prompt);
+        return ppo__refuse("ppo_tokens_add: %d tokens, %d of them given", n, prompt);
     if (!old && (tokens->count || tokens->start || tokens->prompt || tokens->token))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: the arrays are not the library's");
+        return ppo__refuse("ppo_tokens_add: the arrays are not the library's");
     ppo_tokens was = *tokens, now;
     if (old) ppo__tokens_point(&was);
     int count = was.count, end = old ? was.start[count] : 0;
-    if (end > INT_MAX - n) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: too many tokens");
+    if (end > INT_MAX - n) return ppo__refuse("ppo_tokens_add: too many tokens");
     now = was;
     if (!old || count == old->sequences || n > old->tokens - end) {
         struct ppo__token_memory room = {ppo__more_room(old ? old->sequences : 0, count + 1),
@@ -10621,8 +10623,7 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
 
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
     if (!from || s < 0 || s >= from->count)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add_from: there is no sequence %d in %d", s,
-                        from ? from->count : 0);
+        return ppo__refuse("ppo_tokens_add_from: there is no sequence %d in %d", s, from ? from->count : 0);
     int at = from->start[s];
     return ppo_tokens_add(tokens, from->token + at, from->start[s + 1] - at,
                           from->prompt ? from->prompt[s] : 0);
@@ -10734,7 +10735,7 @@ static void ppo__order_bytes(int of_byte[256]) {
 
 static ppo_status ppo__check_specials(const char *const *names, int count) {
     if (count < 0 || count > PPO_MAX_SPECIALS || (count && !names))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%d special tokens, or names that are NULL", count);
+        return ppo__refuse("%d special tokens, or names that are NULL", count);
     for (int i = 0; i < count; ++i) {
         size_t bytes = names[i] ? strlen(names[i]) : 0;
         int    length, good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES;
@@ -10743,14 +10744,12 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
             good = code >= ' ' && code != 127;
         }
         if (!good)
-            return ppo_fail(PPO_ERROR_ARGUMENT,
-                            "the name of special token %d is NULL, empty, longer than %d "
-                            "bytes, not UTF-8 or has control characters",
-                            i, (int)PPO_MAX_TOKEN_BYTES);
+            return ppo__refuse("the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 "
+                               "or has control characters",
+                               i, (int)PPO_MAX_TOKEN_BYTES);
         for (int k = 0; k < i; ++k)
             if (strcmp(names[i], names[k]) == 0)
-                return ppo_fail(PPO_ERROR_ARGUMENT, "special tokens %d and %d are both called \"%.60s\"", k,
-                                i, names[i]);
+                return ppo__refuse("special tokens %d and %d are both called \"%.60s\"", k, i, names[i]);
     }
     return PPO_OK;
 }
@@ -10760,8 +10759,7 @@ static ppo_status ppo__add_character(ppo_tokenizer *tok, int k) {
     int32_t code = tok->units[k];
     char    text[4];
     if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) || (k && code <= tok->units[k - 1]))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "character %d is %ld: not a code point above the previous one", k,
-                        (long)code);
+        return ppo__refuse("character %d is %ld: not a code point above the previous one", k, (long)code);
     tok->start[k + 1] = tok->start[k] + ppo__utf8_put(code, text);
     ppo__map_put(&tok->by_unit, &tok->memory, (uint64_t)code, k);
     return PPO_OK;
@@ -10771,15 +10769,14 @@ static ppo_status ppo__add_character(ppo_tokenizer *tok, int k) {
 static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
     int32_t left = tok->units[2 * k], right = tok->units[2 * k + 1], token = 256 + k;
     if (left < 0 || left >= token || right < 0 || right >= token)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d joins tokens %ld and %ld, not two of 0 .. %ld", k,
-                        (long)left, (long)right, (long)token - 1);
+        return ppo__refuse("merge %d joins tokens %ld and %ld, not two of 0 .. %ld", k, (long)left,
+                           (long)right, (long)token - 1);
     int length = ppo__token_length(tok, left) + ppo__token_length(tok, right);
     if (length > PPO_MAX_TOKEN_BYTES)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d makes a token of %d bytes, more than %d", k, length,
-                        (int)PPO_MAX_TOKEN_BYTES);
+        return ppo__refuse("merge %d makes a token of %d bytes, more than %d", k, length,
+                           (int)PPO_MAX_TOKEN_BYTES);
     if (ppo__map_find(&tok->by_unit, ppo__pair_key(left, right)) >= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d is there twice: tokens %ld and %ld", k, (long)left,
-                        (long)right);
+        return ppo__refuse("merge %d is there twice: tokens %ld and %ld", k, (long)left, (long)right);
     tok->start[token + 1] = tok->start[token] + length;
     ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(left, right), token);
     return PPO_OK;
@@ -10810,8 +10807,7 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
     size_t numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
     if (vocab < 1 || vocab > PPO_MAX_VOCAB)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "a vocabulary of %d tokens, not of 1 to %d", vocab,
-                        (int)PPO_MAX_VOCAB);
+        return ppo__refuse("a vocabulary of %d tokens, not of 1 to %d", vocab, (int)PPO_MAX_VOCAB);
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
     if (!tok) return PPO_ERROR_MEMORY;
     tok->kind = kind;
@@ -10855,7 +10851,7 @@ PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *na
 }
 
 static ppo_status ppo__not_utf8(const char *function, size_t at) {
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: byte %.0f of the text is not UTF-8", function, (double)at);
+    return ppo__refuse("%s: byte %.0f of the text is not UTF-8", function, (double)at);
 }
 
 PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
@@ -10875,8 +10871,8 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
     for (int32_t code = 0; code <= 0x10ffff && !status; ++code)
         if (seen[code] && count++ < PPO_MAX_VOCAB) units[count - 1] = code;
     if (count > PPO_MAX_VOCAB)
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_characters: more than %d different characters",
-                          (int)PPO_MAX_VOCAB);
+        status =
+            ppo__refuse("ppo_tokenizer_characters: more than %d different characters", (int)PPO_MAX_VOCAB);
     if (!status)
         status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
     ppo__arena_free(&memory);
@@ -11054,12 +11050,12 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_train", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
     if (bytes > most)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: a text of %.0f bytes, more than %.0f",
-                        (double)bytes, (double)most);
+        return ppo__refuse("ppo_tokenizer_train: a text of %.0f bytes, more than %.0f", (double)bytes,
+                           (double)most);
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
     if (vocab < 256 + special_count || vocab > PPO_MAX_VOCAB)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: a vocabulary of %d, not of %d to %d", vocab,
-                        256 + special_count, (int)PPO_MAX_VOCAB);
+        return ppo__refuse("ppo_tokenizer_train: a vocabulary of %d, not of %d to %d", vocab,
+                           256 + special_count, (int)PPO_MAX_VOCAB);
     ppo__bpe_trainer trainer;
     memset(&trainer, 0, sizeof trainer);
     int merges = vocab - 256 - special_count;
@@ -11151,10 +11147,9 @@ static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text
         int token = ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
         if (token < 0) {
             int control = code < ' ' || (code >= 127 && code < 160);
-            return ppo_fail(PPO_ERROR_ARGUMENT,
-                            "ppo_encode: the vocabulary lacks U+%04lX%s%.*s%s (byte %.0f of the text)",
-                            (unsigned long)code, control ? "" : " \"", control ? 0 : length, text + at,
-                            control ? "" : "\"", (double)at);
+            return ppo__refuse("ppo_encode: the vocabulary lacks U+%04lX%s%.*s%s (byte %.0f of the text)",
+                               (unsigned long)code, control ? "" : " \"", control ? 0 : length, text + at,
+                               control ? "" : "\"", (double)at);
         }
         ppo__emit(encoder, token);
     }
@@ -11164,9 +11159,9 @@ static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count) {
     if (!tokenizer || (bytes && !text) || bytes > INT_MAX || capacity < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_encode: an argument is NULL, or %.0f bytes or a capacity of %d are impossible",
-                        (double)bytes, capacity);
+        return ppo__refuse(
+            "ppo_encode: an argument is NULL, or %.0f bytes or a capacity of %d are impossible",
+            (double)bytes, capacity);
     ppo__encoder encoder;
     memset(&encoder, 0, sizeof encoder);
     encoder.tok = tokenizer;
@@ -11185,20 +11180,19 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
     if (status) return status;
     if (count) *count = encoder.count;
     if (encoder.count <= encoder.capacity || encoder.capacity == 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_encode: there is room for %d tokens, but there are %d", capacity,
-                    encoder.count);
+    return ppo__refuse("ppo_encode: there is room for %d tokens, but there are %d", capacity, encoder.count);
 }
 
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes) {
     size_t length = 0;
     if (!tokenizer || n < 0 || (n && !tokens))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: an argument is NULL, or %d tokens", n);
+        return ppo__refuse("ppo_decode: an argument is NULL, or %d tokens", n);
     if (!text) capacity = 0;
     for (int i = 0; i < n; ++i) {
         if (tokens[i] < 0 || tokens[i] >= tokenizer->vocab)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: token %d at position %d is not in 0 .. %d",
-                            tokens[i], i, tokenizer->vocab - 1);
+            return ppo__refuse("ppo_decode: token %d at position %d is not in 0 .. %d", tokens[i], i,
+                               tokenizer->vocab - 1);
         size_t more = (size_t)ppo__token_length(tokenizer, tokens[i]);
         if (length + more < capacity)
             memcpy(text + length, tokenizer->bytes + tokenizer->start[tokens[i]], more);
@@ -11207,9 +11201,8 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
     if (bytes) *bytes = length;
     if (capacity == 0) return PPO_OK;
     if (length >= capacity)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
-                        (double)capacity, (double)length + 1);
+        return ppo__refuse("ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
+                           (double)capacity, (double)length + 1);
     text[length] = 0;
     return PPO_OK;
 }
@@ -11429,10 +11422,8 @@ PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int head
                start[count] == qkv->rows;
     for (int s = 0; s < count && fits; ++s) fits = start[s] < start[s + 1];
     if (!fits) {
-        ppo_fail(PPO_ERROR_ARGUMENT,
-                 "attention: (%d, %d) is not %d heads of query, key and value in %d "
-                 "sequences",
-                 qkv->rows, qkv->cols, heads, count);
+        ppo__refuse("attention: (%d, %d) is not %d heads of query, key and value in %d sequences", qkv->rows,
+                    qkv->cols, heads, count);
         return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     }
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
@@ -11459,7 +11450,7 @@ static const ppo_settings ppo__gpt_settings = {ppo__gpt_fields,
 static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
     ppo_status status = ppo_settings_check(&ppo__gpt_settings, c);
     if (status || c->width % c->heads == 0) return status;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, which %d heads cannot share", c->width, c->heads);
+    return ppo__refuse("width is %d, which %d heads cannot share", c->width, c->heads);
 }
 
 /* The layers of a block: "transformer.h.3.attn.c_attn.weight" (in, out) and ".bias" (1, out), in multiples of
@@ -11566,30 +11557,26 @@ static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
 /* Are these sequences of the model's tokens, each within its context? Or prompts that leave room there? */
 static ppo_status ppo__check_sequences(const ppo_gpt *gpt, const ppo_tokens *tokens, int prompts) {
     const int context = gpt->config.context, vocab = gpt->config.vocab;
-    if (!tokens) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokens are NULL");
-    if (tokens->count < 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "there are %d sequences of tokens", tokens->count);
+    if (!tokens) return ppo__refuse("the tokens are NULL");
+    if (tokens->count < 1) return ppo__refuse("there are %d sequences of tokens", tokens->count);
     if (!tokens->start || !tokens->token)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "start or token of %d sequences is NULL", tokens->count);
-    if (tokens->start[0] != 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "start[0] is %d, must be 0", tokens->start[0]);
+        return ppo__refuse("start or token of %d sequences is NULL", tokens->count);
+    if (tokens->start[0] != 0) return ppo__refuse("start[0] is %d, must be 0", tokens->start[0]);
     for (int s = 0; s < tokens->count; ++s) {
         const int *token = tokens->token + tokens->start[s];
         int64_t    all = (int64_t)tokens->start[s + 1] - tokens->start[s];
         int64_t    n = prompts && tokens->prompt ? tokens->prompt[s] : all;
         if (prompts && (n < 1 || n > all))
-            return ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %lld of %lld tokens", s, (long long)n,
-                            (long long)all);
+            return ppo__refuse("prompt %d has %lld of %lld tokens", s, (long long)n, (long long)all);
         if (prompts && n >= context)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %lld tokens, which leaves no room in %d", s,
-                            (long long)n, context);
+            return ppo__refuse("prompt %d has %lld tokens, which leaves no room in %d", s, (long long)n,
+                               context);
         if (n < 1 || n > context)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %lld tokens, must have 1 to %d", s,
-                            (long long)n, context);
+            return ppo__refuse("sequence %d has %lld tokens, must have 1 to %d", s, (long long)n, context);
         for (int i = 0; i < n; ++i) {
             if (token[i] >= 0 && token[i] < vocab) continue;
-            return ppo_fail(PPO_ERROR_ARGUMENT, "token %d (sequence %d, position %d) is outside 0 .. %d",
-                            token[i], s, i, vocab - 1);
+            return ppo__refuse("token %d (sequence %d, position %d) is outside 0 .. %d", token[i], s, i,
+                               vocab - 1);
         }
     }
     return PPO_OK;
@@ -11645,7 +11632,7 @@ PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tenso
 }
 
 static ppo_status ppo__check_score(const char *function, const ppo_gpt *gpt) {
-    return gpt->score_weight ? PPO_OK : ppo_fail(PPO_ERROR_ARGUMENT, "%s: the model has no score", function);
+    return gpt->score_weight ? PPO_OK : ppo__refuse("%s: the model has no score", function);
 }
 
 PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
@@ -11665,7 +11652,7 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
 PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
     if (!ppo__given("ppo_gpt_put", gpt && file)) return PPO_ERROR_ARGUMENT;
     if (ppo_file_find(file, "transformer.wte.weight"))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: the file has a language model already");
+        return ppo__refuse("ppo_gpt_put: the file has a language model already");
     ppo_status status = ppo__params_fetch(gpt->params);
     if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
     for (int i = 0; i < ppo__gpt_settings.count && !status; ++i) {
@@ -11792,8 +11779,7 @@ static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     ppo_status                status = ppo_settings_check(&settings, how);
     if (status || how->eos < vocab) return status;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "eos is %d, outside 0 .. %d (-1: no token ends a sequence)", how->eos,
-                    vocab - 1);
+    return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", how->eos, vocab - 1);
 }
 
 static int ppo__descending(const void *a, const void *b) {
@@ -11838,8 +11824,7 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
                                               float *p, float *scratch) {
     if (!how || !logits || !p || !scratch || vocab < 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_sampling_probabilities: an argument is NULL, or vocab is %d",
-                        vocab);
+        return ppo__refuse("ppo_sampling_probabilities: an argument is NULL, or vocab is %d", vocab);
     ppo_status status = ppo__check_sampling(how, vocab);
     return status ? status : ppo__probabilities(how, logits, vocab, p, scratch);
 }
@@ -11935,7 +11920,7 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
 PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
     if (generator) *generator = NULL;
     if (!ppo__given("ppo_generator_create", gpt && generator)) return PPO_ERROR_ARGUMENT;
-    if (slots < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generator_create: %d slots", slots);
+    if (slots < 1) return ppo__refuse("ppo_generator_create: %d slots", slots);
     const ppo_gpt_config *c = &gpt->config;
     const size_t          rows = ppo__at(slots, c->context), caches = ppo__at(slots, c->layers);
     ppo_generator        *g = (ppo_generator *)ppo__alloc(sizeof *g);
@@ -12234,8 +12219,8 @@ PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const 
     if (!x) return out;
     int n = ppo_response_row(tokens, tokens->count), at = 0;
     if (!n || !(want & (PPO_POLICY | PPO_VALUE))) {
-        if (n) ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_response: no output of %d exists", want);
-        else ppo_fail(PPO_ERROR_ARGUMENT, "there is no token after the prompts");
+        if (n) ppo__refuse("ppo_gpt_response: no output of %d exists", want);
+        else ppo__refuse("there is no token after the prompts");
         return ppo__tape_fail(tape, PPO_ERROR_ARGUMENT), out;
     }
     int *row = (int *)ppo__tape_take(tape, (size_t)n, sizeof *row); /* the rows that predict these tokens, */
@@ -12280,7 +12265,7 @@ PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const p
     if (!ppo__operands(tape, op.name, x, tokens ? x : NULL)) return NULL;
     int n = ppo_response_row(tokens, tokens->count);
     if (x->rows != n || x->cols != 1) {
-        ppo_fail(PPO_ERROR_ARGUMENT, "sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n);
+        ppo__refuse("sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n);
         return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     }
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, tokens->count, 1, &tokens, sizeof tokens));
@@ -12311,7 +12296,7 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
                                float *numbers) {
     ppo_tape  *tape = NULL;
     ppo_tokens now = {0, NULL, NULL, NULL, NULL};
-    if (batch < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "a batch of %d sequences", batch);
+    if (batch < 1) return ppo__refuse("a batch of %d sequences", batch);
     ppo_status status = ppo__check_sequences(gpt, data, 0);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &tape);
     if (!status) ppo_tape_record(tape, 0);
@@ -12501,11 +12486,11 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
 static ppo_status ppo__check_peer(const ppo_gpt *policy, const ppo_gpt *other, const char *name) {
     if (!other) return PPO_OK;
     if (other->config.vocab != policy->config.vocab)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a vocabulary of %d tokens, the %s one of %d",
-                        policy->config.vocab, name, other->config.vocab);
+        return ppo__refuse("the policy has a vocabulary of %d tokens, the %s one of %d", policy->config.vocab,
+                           name, other->config.vocab);
     if (other->config.context < policy->config.context)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a context of %d tokens, the %s one of %d",
-                        policy->config.context, name, other->config.context);
+        return ppo__refuse("the policy has a context of %d tokens, the %s one of %d", policy->config.context,
+                           name, other->config.context);
     return PPO_OK;
 }
 
@@ -12522,12 +12507,11 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
             int n = data->start[s + 1] - data->start[s];
             longest[k] = n > longest[k] ? n : longest[k];
             if (fit->objective == PPO__REWARD || ppo__response_length(data, s)) continue;
-            status = ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has no token after its prompt", s);
+            status = ppo__refuse("sequence %d has no token after its prompt", s);
         }
     }
     if (!status && pairs && count != learner->data[1]->count)
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%d chosen sequences and %d rejected ones", count,
-                          learner->data[1]->count);
+        status = ppo__refuse("%d chosen sequences and %d rejected ones", count, learner->data[1]->count);
     if (!status) status = ppo__check_peer(fit->gpt, reference, "reference");
     if (status) return status;
     int batch = c->batch_size < count ? c->batch_size : count;
@@ -12653,12 +12637,12 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, i
     if (!ppo__given("ppo_reward_model_create", members && model)) return PPO_ERROR_ARGUMENT;
     if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 || ensemble < PPO_ENSEMBLE_MEAN ||
         ensemble > PPO_ENSEMBLE_MINIMUM) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: %d members, batch %d, ensemble %d",
-                        count, batch, ensemble);
+        return ppo__refuse("ppo_reward_model_create: %d members, batch %d, ensemble %d", count, batch,
+                           ensemble);
     }
     for (int k = 0; k < count; ++k) {
         if (members[k] && members[k]->score_weight) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: member %d has no score", k);
+        return ppo__refuse("ppo_reward_model_create: member %d has no score", k);
     }
     *model = (ppo_reward_model *)ppo__alloc(sizeof **model);
     if (!*model) return PPO_ERROR_MEMORY;
@@ -12719,10 +12703,10 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_samples *samples,
                                   float *score) {
     char before[PPO__ERROR_SIZE];
-    if (!reward) return ppo_fail(PPO_ERROR_ARGUMENT, "there is no reward function");
+    if (!reward) return ppo__refuse("there is no reward function");
     for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
     memcpy(before, ppo__error, sizeof before);
-    ppo_fail(PPO_ERROR_ARGUMENT, "the reward function failed and gave no reason");
+    ppo__refuse("the reward function failed and gave no reason");
     ppo_status status = reward(samples, score, user);
     if (!status) memcpy(ppo__error, before, sizeof before);
     return status;
@@ -12737,8 +12721,8 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
     ppo_tokens  given = {0, NULL, NULL, NULL, NULL}; /* a copy: the prompts may be the generator's */
     ppo_samples samples;
     if (!ppo__given("ppo_best_of_n", generator && prompts && how && best)) return PPO_ERROR_ARGUMENT;
-    if (n < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: n is %d, must be 1 or more", n);
-    if (best == prompts) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: best is the prompts themselves");
+    if (n < 1) return ppo__refuse("ppo_best_of_n: n is %d, must be 1 or more", n);
+    if (best == prompts) return ppo__refuse("ppo_best_of_n: best is the prompts themselves");
     ppo_sampling now = *how;
     int          before = best->count;
     ppo_status   status = ppo__check_sequences(generator->gpt, prompts, 1);
@@ -12873,33 +12857,31 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     if (status) return status;
     if (sequences > INT_MAX)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "prompts * samples is %.0f, more than %d", sequences, INT_MAX);
-    if (c->sampling.greedy)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "sampling is greedy: there is nothing to learn");
+        return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, INT_MAX);
+    if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "iterations is %d: the learning rate's schedule needs their number", c->iterations);
+        return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
+                           c->iterations);
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
     if (!ppo__has_critic(c) && c->samples < 2)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "samples is %d: a group takes two or more", c->samples);
+        return ppo__refuse("samples is %d: a group takes two or more", c->samples);
     if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the gradient of k1 is 0 in expectation: kl_estimator must be "
-                                            "PPO_K2, PPO_K3 or PPO_KL_EXACT in the loss");
+        return ppo__refuse("the gradient of k1 is 0 in expectation: kl_estimator must be PPO_K2, PPO_K3 or "
+                           "PPO_KL_EXACT in the loss");
     if (c->kl_target > 0 && !(c->kl_coef > 0))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "kl_coef is 0, which no kl_target can change");
+        return ppo__refuse("kl_coef is 0, which no kl_target can change");
     if (c->kl_target > 0 && c->kl_horizon < sequences)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "kl_horizon is %d, less than the %.0f sequences of an iteration",
-                        c->kl_horizon, sequences);
+        return ppo__refuse("kl_horizon is %d, less than the %.0f sequences of an iteration", c->kl_horizon,
+                           sequences);
     status = ppo__check_sequences(policy, prompts, 1);
     if (!status) status = ppo__check_peer(policy, reference, "reference");
     if (!status) status = ppo__check_peer(policy, critic, "critic");
     if (status) return status;
     if (reference && (reference == policy || reference == critic))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the reference is the %s, which is trained; NULL makes a copy",
-                        reference == policy ? "policy" : "critic");
+        return ppo__refuse("the reference is the %s, which is trained; NULL makes a copy",
+                           reference == policy ? "policy" : "critic");
     if (ppo__has_critic(c) && !(critic ? critic : policy)->score_weight)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values",
-                        critic ? "critic" : "policy");
+        return ppo__refuse("the %s has no score to give values", critic ? "critic" : "policy");
     return PPO_OK;
 }
 
@@ -12958,17 +12940,17 @@ static ppo_gpt *ppo__value_model(const ppo_rlhf *r) {
 static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *reward) {
     const ppo_tokens *tokens = &samples->tokens;
     if (tokens->count != r->sequences || !tokens->prompt || !samples->ended)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%d samples, must be %d prompts x %d, with prompt and ended",
-                        tokens->count, r->config.prompts, r->config.samples);
+        return ppo__refuse("%d samples, must be %d prompts x %d, with prompt and ended", tokens->count,
+                           r->config.prompts, r->config.samples);
     if (r->config.importance_cap > 0 && !samples->logp)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "importance_cap needs the samples' logp, which is NULL");
+        return ppo__refuse("importance_cap needs the samples' logp, which is NULL");
     ppo_status status = ppo__check_sequences(r->policy, tokens, 0);
     for (int s = 0; s < tokens->count && !status; ++s) {
         int start = tokens->start[s], end = tokens->start[s + 1], n = ppo__response_length(tokens, s);
-        if (!n) return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has no token after its prompt", s);
+        if (!n) return ppo__refuse("sample %d has no token after its prompt", s);
         if (end - start > r->longest)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has %d tokens, the prompts and max_new allow %d",
-                            s, end - start, r->longest);
+            return ppo__refuse("sample %d has %d tokens, the prompts and max_new allow %d", s, end - start,
+                               r->longest);
         if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) { /* beyond, squares overflow */
             return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
                             (double)reward[s]);
