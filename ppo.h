@@ -1324,8 +1324,7 @@ typedef struct ppo_tokens {
 } ppo_tokens;
 
 /* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, with its prompt.
-   Errors: n or prompt out of range, arrays that are not the library's (your own, or a generator's). Clear and
-   free do nothing with such arrays. */
+   Errors: n or prompt out of range, arrays that are not the library's; clear and free leave those alone. */
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
 PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
@@ -1341,8 +1340,8 @@ enum {
 
 /* One token for each character (code point of UTF-8) of the text, in ascending order; then the special
    tokens. specials [special_count]: their names, all different, UTF-8 without control characters, 1 to
-   PPO_MAX_TOKEN_BYTES bytes each; NULL if there are none. Errors: the text is not UTF-8 (the sentence names
-   the byte, counted from 0), a name breaks these rules, the vocabulary is empty or too large. */
+   PPO_MAX_TOKEN_BYTES bytes each; NULL if there are none. Errors: the text is not UTF-8 (at which byte), a
+   name breaks these rules, the vocabulary is empty or too large. */
 PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
                                             int special_count, ppo_tokenizer **tokenizer);
 
@@ -1350,9 +1349,8 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
    in GPT-2's order: 33-126, 161-172, 174-255, then the others. Each further token joins the pair of adjacent
    tokens that is most frequent in the text; of equally frequent pairs, that of the smallest tokens. The
    special tokens come last. `vocab` counts all of them: 256 + special_count up to PPO_MAX_VOCAB. The result
-   may be smaller, for a pair must occur twice to be joined (as in Hugging Face's ByteLevelBPETokenizer, whose
-   min_frequency is 2), and no token exceeds PPO_MAX_TOKEN_BYTES. Apart from that limit the merges are those
-   of its BpeTrainer.
+   may be smaller, for a pair must occur twice to be joined, and no token exceeds PPO_MAX_TOKEN_BYTES. Apart
+   from that limit the merges are those of Hugging Face's BpeTrainer with a min_frequency of 2.
    Pairs are joined within words. These are what GPT-2's expression matches,
 
        's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
@@ -1367,23 +1365,20 @@ PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer); /* number of to
 PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name); /* -1: no such token */
 
 /* The tokens of a text [capacity], and their number (count may be NULL). tokens NULL or capacity 0: only
-   counts; there are never more tokens than bytes. Errors: capacity is too small (the sentence has both
-   numbers); the text is longer than INT_MAX; for a tokenizer of characters: a byte that is not UTF-8, or a
-   character that the vocabulary lacks (with its position, counted from 0). */
+   counts; there are never more tokens than bytes. Errors: capacity is too small, the text is longer than
+   INT_MAX; of characters: a byte that is not UTF-8, a character that the vocabulary lacks. */
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
 /* The text of tokens [n], special ones by their names, with a final 0; `bytes` (may be NULL) is its length
    without that 0. text NULL or capacity 0: only the length. A token may be part of a character, so the text
-   need not be UTF-8. Errors: capacity does not exceed the length (the sentence has both numbers); a token
-   outside 0 .. vocab-1 (with its position, counted from 0). */
+   need not be UTF-8. Errors: capacity does not exceed the length, a token is outside 0 .. vocab-1. */
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes);
 
-/* A tokenizer in a file of its own, or in one with other things, such as the model that uses it. Put borrows
-   from the tokenizer, which must last until the last write; what get makes does not need the file. The file
-   holds a text "tokenizer", which is "characters" or "bpe"; a text "tokenizer.specials", their names in order,
-   separated by line breaks; and the array that determines the rest:
+/* A tokenizer in a file of its own, or in one with other things. Put borrows from the tokenizer, which must
+   last until the last write; what get makes does not need the file. The file holds a text "tokenizer", which
+   is "characters" or "bpe"; a text "tokenizer.specials", their names by line; and one array:
        "tokenizer.characters"  I32 (n)      the code points, ascending; their indices are the tokens
        "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
    PPO_ERROR_FILE if a file breaks any of these rules. */
@@ -1436,8 +1431,7 @@ typedef struct ppo_gpt {
     ppo_tensor    *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
 } ppo_gpt;
 
-/* Normal weights of standard deviation 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of
-   1. */
+/* Normal weights of std 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
 PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt);
 PPO_DEF void       ppo_gpt_free(ppo_gpt *gpt);
 
@@ -1446,8 +1440,8 @@ PPO_DEF void       ppo_gpt_free(ppo_gpt *gpt);
 PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy);
 
 /* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of
-   tokens must outlive the tape's round. Errors: a token outside the vocabulary, an empty sequence, one longer
-   than the context (the sentence names it). */
+   tokens must outlive the tape's round. Errors: a token outside the vocabulary, a sequence that is empty or
+   longer than the context. */
 PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
 /* From hidden states, or some of their rows (ppo_tape_embedding() picks them): the logits of the next token
    (n, vocab), and the score (n, 1). */
@@ -1460,9 +1454,8 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
 
 /* A language model: the parameters under their names, sizes as texts "vocab_size", "n_positions", "n_embd",
    "n_layer", "n_head". Hugging Face's GPT2LMHeadModel reads the file as its model.safetensors, and its files
-   are read here once "n_head" is among their texts. Every size and number is checked before it is used. put
-   and get use a file in memory, which may hold other things, too; what was put is borrowed until the last
-   write. */
+   are read here once "n_head" is among their texts. Every size and number is checked. put and get use a file
+   in memory, which may hold other things, too; what was put is borrowed until the last write. */
 PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path);
 PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt);
 PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file);
@@ -1498,19 +1491,17 @@ typedef struct ppo_samples {
 
 /* Samples up to `slots` sequences side by side, with cached keys and values; a sequence that ends gives its
    slot to the next prompt. 8 to 16 slots are fastest: the caches of more exceed a processor's. gpt is borrowed;
-   its weights may change between calls. The memory for the slots is taken at once, the rest in the first calls:
-   later calls take more only for more or longer prompts. */
+   its weights may change between calls. Calls take memory only for more or longer prompts than before. */
 typedef struct ppo_generator ppo_generator;
 PPO_DEF ppo_status           ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator);
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
-   NULL. What *samples points to belongs to the generator, and is valid until the end of its next call, whose
-   prompts it may be (tokens.prompt set to NULL continues whole sequences). Sequence s has its own random
-   stream (how->seed, s): it is the same for any number of slots and any other prompts. logp is that of the
-   whole distribution at the temperature, before top_k and top_p, and equal to the last bit to what
-   ppo_gpt_forward() and ppo_token_logp() compute from the finished sequence. Errors: an empty prompt, one
-   that leaves no room in the context, a token outside the vocabulary, logits that are not finite. */
+   NULL. What *samples points to is the generator's, valid until the end of its next call, whose prompts it
+   may be (tokens.prompt set to NULL continues whole sequences). Sequence s has its own random stream
+   (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole distribution
+   at the temperature, before top_k and top_p, with the bits of ppo_gpt_forward() and ppo_token_logp(). Errors:
+   a prompt that is empty or leaves no room in the context, an unknown token, logits that are not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples);
 
@@ -1519,8 +1510,8 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    reward model from comparisons, or DPO on them
    -------------------------------------------------------------------------------------------------------- */
 
-/* A model's outputs for the tokens that are not given: a row for each token after the prompt of each sequence
-   (after its first token, if there is no prompt), n in all. */
+/* A model's outputs for the n tokens that are not given: those after each sequence's prompt, or after its
+   first token, if there is no prompt. */
 typedef struct ppo_response {
     ppo_tensor *logp, *entropy; /* (n, 1) */
     ppo_tensor *logits;         /* (n, vocab) */
@@ -1573,12 +1564,11 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void);
    fit the model (see ppo_gpt_forward()), no token after a prompt, numbers that are not finite; then the model
    keeps the steps taken until there.
 
-   Supervised fine-tuning: the mean of -logp over the tokens after the prompts. For a model to end its
-   sequences, the data must contain the token that does so (sampling.eos). */
+   Supervised fine-tuning: the mean of -logp over the tokens after the prompts, which should end with
+   sampling.eos for the model to learn to end its sequences. */
 PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config);
 
-/* A reward model (gpt has a score): ppo_pairwise_loss() of the scores of sequence s of `chosen` and of
-   `rejected`. */
+/* A reward model (gpt has a score): ppo_pairwise_loss() of sequences s of `chosen` and of `rejected`. */
 PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                   const ppo_fit_config *config);
 
@@ -1593,14 +1583,13 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo
 PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score);
 PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp);
 
-/* Computes the reward of each of a batch of samples: reward [samples->tokens.count]. It may be any C function:
-   a rule, a verifier, a model. The samples are valid during the call only; those of a prompt are adjacent. On
-   failure it returns a status, after ppo_fail() with the reason. */
+/* Computes the reward of each sample: reward [samples->tokens.count]; by a rule, a verifier, a model. The
+   samples are valid during the call only; those of a prompt are adjacent. On failure it returns a status,
+   after ppo_fail() with the reason. */
 typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
 
-/* One model or several that were trained on the same comparisons (an ensemble): the mean of their scores,
-   or the minimum, which is harder to exploit (Coste 2023). Members are borrowed, and have a score. batch:
-   sequences in memory at once. */
+/* One model, or an ensemble: the mean of several models' scores, or the minimum, which is harder to exploit
+   (Coste 2023). Members are borrowed, and have a score. batch: sequences in memory at once. */
 enum { PPO_MAX_MEMBERS = 16 };
 enum { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM };
 typedef struct ppo_reward_model ppo_reward_model;
@@ -1616,8 +1605,7 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 
 /* The best of n samples of each prompt by reward, added to best (not prompts itself), its reward in score
    [prompts->count] (may be NULL). reward is called once for each prompt, with its n samples. After a failure
-   best is unchanged. ppo_best_of_n_kl() is an upper bound of that policy's KL to the one sampled:
-   log n - (n - 1) / n. */
+   best is unchanged. ppo_best_of_n_kl(): log n - (n - 1) / n, an upper bound of the KL to what was sampled. */
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score);
@@ -1711,22 +1699,21 @@ typedef struct ppo_rlhf_progress {
 
 /* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of the
    policy as it is now; otherwise another model, borrowed. critic NULL: the policy's own score is the value
-   (ppo_gpt_config.score); else a separate model, borrowed and trained, which costs memory, but whose gradients
-   do not change the policy. The critic-free advantages need neither. Sequences of `prompts` are copied; where
-   prompts->prompt is not NULL, only the first prompt[s] tokens are the prompt. */
+   (ppo_gpt_config.score); else a separate model, borrowed and trained, whose gradients do not change the
+   policy. The critic-free advantages need neither. The prompts are copied: whole sequences, or their first
+   prompt[s] tokens. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status      ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
                                         const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                         const ppo_rlhf_config *config, ppo_rlhf **rlhf);
 PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
 /* Samples, calls the reward function, and updates. progress may be NULL. A failure before the first gradient
-   step, such as one of the reward function, changes nothing: the next call does the same iteration. After a
-   later one (numbers that are not finite) the models keep the steps taken until there. */
+   step changes nothing: the next call does the same iteration. After a later one (numbers that are not
+   finite) the models keep the steps taken until there. */
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress);
 /* Only the update, with samples and rewards of your own: prompts x samples of them, those of a prompt adjacent,
-   none longer than the longest prompt and max_new allow. samples->logp NULL: they are the policy's, whose
-   log-probabilities are computed. Where they come from another policy, or from other arithmetic, set
-   importance_cap. */
+   none longer than the longest prompt and max_new allow. samples->logp NULL: the policy sampled them; where
+   another policy or other arithmetic did, set importance_cap. */
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
 
@@ -12951,31 +12938,27 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
         if (end - start > r->longest)
             return ppo__refuse("sample %d has %d tokens, the prompts and max_new allow %d", s, end - start,
                                r->longest);
-        if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) { /* beyond, squares overflow */
+        if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) /* beyond, squares overflow */
             return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
                             (double)reward[s]);
-        }
-        for (int i = end - n; samples->logp && i < end; ++i) {
-            if (ppo__finite(samples->logp[i])) continue;
-            return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
-                            (double)samples->logp[i], s, i - start);
-        }
+        for (int i = end - n; samples->logp && i < end; ++i)
+            if (!ppo__finite(samples->logp[i]))
+                return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
+                                (double)samples->logp[i], s, i - start);
     }
     return status;
 }
 
 /* The share of samples that equal no earlier one. */
 static float ppo__distinct(const ppo_tokens *tokens) {
-    int distinct = tokens->count;
+    int distinct = 0;
     for (int s = 0; s < tokens->count; ++s) {
         const int *token = tokens->token + tokens->start[s], n = tokens->start[s + 1] - tokens->start[s];
-        for (int t = 0; t < s; ++t) {
-            const int *other = tokens->token + tokens->start[t];
-            if (tokens->start[t + 1] - tokens->start[t] != n || memcmp(token, other, n * sizeof(int)))
-                continue;
-            --distinct;
-            break;
-        }
+        int        t = 0;
+        while (t < s && (tokens->start[t + 1] - tokens->start[t] != n ||
+                         memcmp(token, tokens->token + tokens->start[t], n * sizeof(int))))
+            ++t;
+        distinct += t == s;
     }
     return (float)distinct / (float)tokens->count;
 }
@@ -13014,16 +12997,16 @@ static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
     p->first_ratio_min = INFINITY;
     p->first_ratio_max = -INFINITY;
     for (const ppo__rlhf_stats *stats = r->stats; stats < r->stats + r->micros; ++stats) {
-        const float  values[] = {stats->policy.loss, stats->value_loss, stats->policy.approx_kl,
-                                 stats->policy.old_approx_kl, stats->policy.clip_fraction};
+        const ppo_policy_stats *s = &stats->policy;
+        const float values[] = {s->loss, stats->value_loss, s->approx_kl, s->old_approx_kl, s->clip_fraction};
         float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
                                 &p->clip_fraction};
         total += stats->weight;
         for (size_t i = 0; i < sizeof means / sizeof *means; ++i)
             *means[i] += (float)((values[i] - *means[i]) * stats->weight / total);
         if (!stats->first) continue;
-        p->first_ratio_min = ppo__min(p->first_ratio_min, stats->policy.ratio_min);
-        p->first_ratio_max = ppo__max(p->first_ratio_max, stats->policy.ratio_max);
+        p->first_ratio_min = ppo__min(p->first_ratio_min, s->ratio_min);
+        p->first_ratio_max = ppo__max(p->first_ratio_max, s->ratio_max);
     }
 }
 
@@ -13035,19 +13018,19 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
         r->first_entropy = p->entropy;
         r->first_length = p->mean_length;
     }
-    if (p->distinct < 0.5f) {
+    double length = p->mean_length, first_length = r->first_length;
+    if (p->distinct < 0.5f)
         snprintf(text, size, "only %.0f %% of the samples differ: the policy repeats itself",
                  100 * (double)p->distinct);
-    } else if (p->kl > p->mean_length) {
+    else if (p->kl > length)
         snprintf(text, size, "the KL to the reference is %.3g, more than 1 per token: it runs away",
                  (double)p->kl);
-    } else if (p->entropy < 0.1f * r->first_entropy) {
+    else if (p->entropy < 0.1f * r->first_entropy)
         snprintf(text, size, "the entropy fell to %.2g, less than a tenth of the first %.2g",
                  (double)p->entropy, (double)r->first_entropy);
-    } else if (p->mean_length > 2 * r->first_length || p->mean_length < 0.5f * r->first_length) {
-        snprintf(text, size, "samples have %.1f tokens, in the first iteration %.1f: length drifts",
-                 (double)p->mean_length, (double)r->first_length);
-    }
+    else if (length > 2 * first_length || length < 0.5 * first_length)
+        snprintf(text, size, "samples have %.1f tokens, in the first iteration %.1f: length drifts", length,
+                 first_length);
 }
 
 /* Ends an iteration: counters, warnings, the coefficient of the KL, the reference. */
