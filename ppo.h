@@ -12004,30 +12004,30 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
 /* Starts the sequences with their prompts. These may be results of the previous call, whose memory therefore
    lasts until they are copied. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
-    const size_t context = (size_t)g->gpt->config.context, count = (size_t)prompts->count;
-    ppo__arena   grown = {NULL, NULL, PPO_OK};
-    ppo__result  results[2] = {g->results[0], g->results[1]};
-    for (int k = 0; k < 2 && prompts->count > g->room; ++k) {
+    const int   context = g->gpt->config.context, count = prompts->count;
+    ppo__arena  grown = {NULL, NULL, PPO_OK};
+    ppo__result results[2] = {g->results[0], g->results[1]};
+    for (int k = 0; k < 2 && count > g->room; ++k) {
         ppo__result *r = &results[k];
-        r->text = PPO__ARRAY(&grown, int, count *context);
-        r->logp = PPO__ARRAY(&grown, float, count *context);
-        r->length = PPO__ARRAY(&grown, int, count + 1);
+        r->text = PPO__ARRAY(&grown, int, ppo__at(count, context));
+        r->logp = PPO__ARRAY(&grown, float, ppo__at(count, context));
+        r->length = PPO__ARRAY(&grown, int, (size_t)count + 1);
         r->prompt = PPO__ARRAY(&grown, int, count);
         r->ended = PPO__ARRAY(&grown, unsigned char, count);
     }
     if (grown.failed) return ppo__arena_free(&grown), PPO_ERROR_MEMORY;
     g->turn ^= 1;
     const ppo__result *out = &results[g->turn];
-    for (int s = 0; s < prompts->count; ++s) {
+    for (int s = 0; s < count; ++s) {
         int n = out->prompt[s] = ppo__prompt_length(prompts, s);
-        memcpy(out->text + s * context, prompts->token + prompts->start[s], n * sizeof(int));
-        memset(out->logp + s * context, 0, n * sizeof(float));
+        memcpy(out->text + ppo__at(s, context), prompts->token + prompts->start[s], n * sizeof(int));
+        memset(out->logp + ppo__at(s, context), 0, n * sizeof(float));
     }
-    if (prompts->count <= g->room) return PPO_OK;
+    if (count <= g->room) return PPO_OK;
     memcpy(g->results, results, sizeof results);
     ppo__arena_free(&g->results_memory);
     g->results_memory = grown;
-    g->room = prompts->count;
+    g->room = count;
     return PPO_OK;
 }
 
@@ -12071,8 +12071,8 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
     const ppo__sample_args args = {how, g->rng, g->p};
     ppo_tape              *tape = g->tape;
     ppo_tape_reset(tape);
-    ppo_tensor *x =
-        ppo__gpt_rows(tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
+    ppo_tensor *x;
+    x = ppo__gpt_rows(tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
     x = ppo_tape_embedding(tape, x, g->last, g->asked);
     x = tape->device ? ppo_gpt_logits(tape, g->gpt, x)
                      : ppo_tape_matmul(tape, x, ppo_tape_constant(tape, g->embedding, c->width, c->vocab));
@@ -12106,21 +12106,16 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
 }
 
 /* Takes the model's weights as they are now, and brings the tape's memory to its final size with a step that
-   none of these prompts exceeds: the longest in each slot. Which prompts share a step later depends on what is
-   sampled. */
+   no other exceeds: the longest prompt in each slot. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count) {
-    const ppo_sampling    how = ppo_sampling_default();
-    const ppo_gpt_config *c = &g->gpt->config;
-    ppo_status            status = ppo__params_place(g->gpt->params, g->tape->device);
+    const ppo_sampling how = ppo_sampling_default();
+    const ppo_tensor  *e = g->gpt->token_embedding;
+    const int         *prompt = g->results[g->turn].prompt;
+    ppo_status         status = ppo__params_place(g->gpt->params, g->tape->device);
     if (status) return status;
-    if (!g->tape->device)
-        ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding,
-                            c->vocab);
+    if (!g->tape->device) ppo__k()->transpose(e->rows, e->cols, e->data, e->cols, g->embedding, e->rows);
     int longest = 0, slots = g->slots < count ? g->slots : count;
-    for (int s = 0; s < count; ++s) {
-        int n = g->results[g->turn].prompt[s];
-        longest = n > longest ? n : longest;
-    }
+    for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
     if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
     g->rows = 0;
     g->asked = slots;
@@ -12907,13 +12902,13 @@ struct ppo_rlhf {
     ppo__response_rows rows;            /* [sequences * longest] */
     ppo__response_rows batch_rows;      /* those of the micro-batch */
     float             *end_value;       /* [sequences] the value after each */
-    unsigned char     *over;            /* [longest] zeros, followed by a 1: how an episode of tokens ends */
-    ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
-    int                micros, first;   /* so many by now; 1: in the first minibatch */
-    int64_t            iteration, samples, tokens;
-    double             started;
-    float              kl_coef;
-    float              first_entropy, first_length; /* of the first iteration, for warnings */
+
+    ppo__rlhf_stats *stats;         /* of each micro-batch of an iteration, */
+    int              micros, first; /* so many by now; 1: in the first minibatch */
+    int64_t          iteration, samples, tokens;
+    double           started;
+    float            kl_coef;
+    float            first_entropy, first_length; /* of the first iteration, for warnings */
 };
 
 /* The model that gives values, or NULL. */
@@ -13124,7 +13119,7 @@ static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
 }
 
 /* next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is to be
-   bootstrapped, the value of the whole sequence. */
+   bootstrapped, the value of the whole sequence. So ppo_gae() need not know how a sequence ended. */
 static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
     for (int s = 0; s < samples->tokens.count && ppo__value_model(r); ++s) {
         int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
@@ -13187,13 +13182,11 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
     int                       count = samples->tokens.count;
     ppo_status                status = PPO_OK;
     for (int s = 0; s < count && !status; ++s) {
-        int row = r->first_row[s], end = r->first_row[s + 1], n = end - row;
+        int row = r->first_row[s], end = r->first_row[s + 1];
         if (c->advantage == PPO_ADVANTAGE_GAE) {
-            unsigned char *over = r->over + r->longest + 1 - n; /* a 1 after n - 1 zeros */
-            int            bootstrap = c->bootstrap_truncated && !samples->ended[s];
-            status = ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row,
-                             bootstrap ? NULL : over, bootstrap ? over : NULL, n, 1, c->gamma, c->gae_lambda,
-                             rows->advantage + row, rows->value_target + row);
+            status =
+                ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row, NULL, NULL, end - row,
+                        1, c->gamma, c->gae_lambda, rows->advantage + row, rows->value_target + row);
         } else {
             float advantage = ppo__sequence_advantage(r, s);
             for (; row < end; ++row) {
@@ -13375,7 +13368,7 @@ static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
 static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     const ppo_rlhf_config *c = &r->config;
     ppo__arena            *memory = &r->memory;
-    int                    count = r->sequences, longest = r->longest;
+    int                    count = r->sequences;
     int                    batch = c->minibatch_size < count ? c->minibatch_size : count;
     int                    micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
     size_t                 steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
@@ -13385,18 +13378,16 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     r->total = PPO__ARRAY(memory, float, count);
     r->order = PPO__ZEROS(memory, int, count);
     r->first_row = PPO__ZEROS(memory, int, (size_t)count + 1);
-    r->over = PPO__ZEROS(memory, unsigned char, (size_t)longest + 1);
+
     r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
     r->end_value = PPO__ARRAY(memory, float, count);
     r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)ppo__divide_up(batch, micro));
-    ppo__take_rows(r, ppo__at(count, longest), &r->rows);
-    ppo__take_rows(r, ppo__at(micro, longest), &r->batch_rows);
+    ppo__take_rows(r, ppo__at(count, r->longest), &r->rows);
+    ppo__take_rows(r, ppo__at(micro, r->longest), &r->batch_rows);
     ppo_status status = ppo__arena_status(memory);
     if (!status) status = ppo__arena_status(&r->numbers);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
-    if (status) return status;
-    r->over[longest] = 1;
-    return ppo_generator_create(r->policy, c->slots, &r->generator);
+    return status ? status : ppo_generator_create(r->policy, c->slots, &r->generator);
 }
 
 /* Brings memory to its final size: a micro-batch of the longest sequences, and an iteration's samples from the
