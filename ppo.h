@@ -1302,8 +1302,7 @@ typedef struct ppo_tokens {
 } ppo_tokens;
 
 /* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, with its prompt.
-   Errors: n or prompt out of range, arrays that are not the library's (your own, or a generator's). Clear and
-   free do nothing with such arrays. */
+   Errors: n or prompt out of range, arrays that are not the library's; clear and free leave those alone. */
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
 PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
@@ -1319,8 +1318,8 @@ enum {
 
 /* One token for each character (code point of UTF-8) of the text, in ascending order; then the special
    tokens. specials [special_count]: their names, all different, UTF-8 without control characters, 1 to
-   PPO_MAX_TOKEN_BYTES bytes each; NULL if there are none. Errors: the text is not UTF-8 (the sentence names
-   the byte, counted from 0), a name breaks these rules, the vocabulary is empty or too large. */
+   PPO_MAX_TOKEN_BYTES bytes each; NULL if there are none. Errors: the text is not UTF-8 (at which byte), a
+   name breaks these rules, the vocabulary is empty or too large. */
 PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
                                             int special_count, ppo_tokenizer **tokenizer);
 
@@ -1328,9 +1327,8 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
    in GPT-2's order: 33-126, 161-172, 174-255, then the others. Each further token joins the pair of adjacent
    tokens that is most frequent in the text; of equally frequent pairs, that of the smallest tokens. The
    special tokens come last. `vocab` counts all of them: 256 + special_count up to PPO_MAX_VOCAB. The result
-   may be smaller, for a pair must occur twice to be joined (as in Hugging Face's ByteLevelBPETokenizer, whose
-   min_frequency is 2), and no token exceeds PPO_MAX_TOKEN_BYTES. Apart from that limit the merges are those
-   of its BpeTrainer.
+   may be smaller, for a pair must occur twice to be joined, and no token exceeds PPO_MAX_TOKEN_BYTES. Apart
+   from that limit the merges are those of Hugging Face's BpeTrainer with a min_frequency of 2.
    Pairs are joined within words. These are what GPT-2's expression matches,
 
        's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
@@ -1345,23 +1343,20 @@ PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer); /* number of to
 PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name); /* -1: no such token */
 
 /* The tokens of a text [capacity], and their number (count may be NULL). tokens NULL or capacity 0: only
-   counts; there are never more tokens than bytes. Errors: capacity is too small (the sentence has both
-   numbers); the text is longer than INT_MAX; for a tokenizer of characters: a byte that is not UTF-8, or a
-   character that the vocabulary lacks (with its position, counted from 0). */
+   counts; there are never more tokens than bytes. Errors: capacity is too small, the text is longer than
+   INT_MAX; of characters: a byte that is not UTF-8, a character that the vocabulary lacks. */
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
 /* The text of tokens [n], special ones by their names, with a final 0; `bytes` (may be NULL) is its length
    without that 0. text NULL or capacity 0: only the length. A token may be part of a character, so the text
-   need not be UTF-8. Errors: capacity does not exceed the length (the sentence has both numbers); a token
-   outside 0 .. vocab-1 (with its position, counted from 0). */
+   need not be UTF-8. Errors: capacity does not exceed the length, a token is outside 0 .. vocab-1. */
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes);
 
-/* A tokenizer in a file of its own, or in one with other things, such as the model that uses it. Put borrows
-   from the tokenizer, which must last until the last write; what get makes does not need the file. The file
-   holds a text "tokenizer", which is "characters" or "bpe"; a text "tokenizer.specials", their names in order,
-   separated by line breaks; and the array that determines the rest:
+/* A tokenizer in a file of its own, or in one with other things. Put borrows from the tokenizer, which must
+   last until the last write; what get makes does not need the file. The file holds a text "tokenizer", which
+   is "characters" or "bpe"; a text "tokenizer.specials", their names by line; and one array:
        "tokenizer.characters"  I32 (n)      the code points, ascending; their indices are the tokens
        "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
    PPO_ERROR_FILE if a file breaks any of these rules. */
@@ -1414,8 +1409,7 @@ typedef struct ppo_gpt {
     ppo_tensor    *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
 } ppo_gpt;
 
-/* Normal weights of standard deviation 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of
-   1. */
+/* Normal weights of std 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
 PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt);
 PPO_DEF void       ppo_gpt_free(ppo_gpt *gpt);
 
@@ -1424,8 +1418,8 @@ PPO_DEF void       ppo_gpt_free(ppo_gpt *gpt);
 PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy);
 
 /* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of
-   tokens must outlive the tape's round. Errors: a token outside the vocabulary, an empty sequence, one longer
-   than the context (the sentence names it). */
+   tokens must outlive the tape's round. Errors: a token outside the vocabulary, a sequence that is empty or
+   longer than the context. */
 PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
 /* From hidden states, or some of their rows (ppo_tape_embedding() picks them): the logits of the next token
    (n, vocab), and the score (n, 1). */
@@ -1438,9 +1432,8 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
 
 /* A language model: the parameters under their names, sizes as texts "vocab_size", "n_positions", "n_embd",
    "n_layer", "n_head". Hugging Face's GPT2LMHeadModel reads the file as its model.safetensors, and its files
-   are read here once "n_head" is among their texts. Every size and number is checked before it is used. put
-   and get use a file in memory, which may hold other things, too; what was put is borrowed until the last
-   write. */
+   are read here once "n_head" is among their texts. Every size and number is checked. put and get use a file
+   in memory, which may hold other things, too; what was put is borrowed until the last write. */
 PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path);
 PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt);
 PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file);
@@ -1476,19 +1469,17 @@ typedef struct ppo_samples {
 
 /* Samples up to `slots` sequences side by side, with cached keys and values; a sequence that ends gives its
    slot to the next prompt. 8 to 16 slots are fastest: the caches of more exceed a processor's. gpt is borrowed;
-   its weights may change between calls. The memory for the slots is taken at once, the rest in the first calls:
-   later calls take more only for more or longer prompts. */
+   its weights may change between calls. Calls take memory only for more or longer prompts than before. */
 typedef struct ppo_generator ppo_generator;
 PPO_DEF ppo_status           ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator);
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
-   NULL. What *samples points to belongs to the generator, and is valid until the end of its next call, whose
-   prompts it may be (tokens.prompt set to NULL continues whole sequences). Sequence s has its own random
-   stream (how->seed, s): it is the same for any number of slots and any other prompts. logp is that of the
-   whole distribution at the temperature, before top_k and top_p, and equal to the last bit to what
-   ppo_gpt_forward() and ppo_token_logp() compute from the finished sequence. Errors: an empty prompt, one
-   that leaves no room in the context, a token outside the vocabulary, logits that are not finite. */
+   NULL. What *samples points to is the generator's, valid until the end of its next call, whose prompts it
+   may be (tokens.prompt set to NULL continues whole sequences). Sequence s has its own random stream
+   (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole distribution
+   at the temperature, before top_k and top_p, with the bits of ppo_gpt_forward() and ppo_token_logp(). Errors:
+   a prompt that is empty or leaves no room in the context, an unknown token, logits that are not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples);
 
@@ -1497,8 +1488,8 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    reward model from comparisons, or DPO on them
    -------------------------------------------------------------------------------------------------------- */
 
-/* A model's outputs for the tokens that are not given: a row for each token after the prompt of each sequence
-   (after its first token, if there is no prompt), n in all. */
+/* A model's outputs for the n tokens that are not given: those after each sequence's prompt, or after its
+   first token, if there is no prompt. */
 typedef struct ppo_response {
     ppo_tensor *logp, *entropy; /* (n, 1) */
     ppo_tensor *logits;         /* (n, vocab) */
@@ -1551,12 +1542,11 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void);
    fit the model (see ppo_gpt_forward()), no token after a prompt, numbers that are not finite; then the model
    keeps the steps taken until there.
 
-   Supervised fine-tuning: the mean of -logp over the tokens after the prompts. For a model to end its
-   sequences, the data must contain the token that does so (sampling.eos). */
+   Supervised fine-tuning: the mean of -logp over the tokens after the prompts, which should end with
+   sampling.eos for the model to learn to end its sequences. */
 PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config);
 
-/* A reward model (gpt has a score): ppo_pairwise_loss() of the scores of sequence s of `chosen` and of
-   `rejected`. */
+/* A reward model (gpt has a score): ppo_pairwise_loss() of sequences s of `chosen` and of `rejected`. */
 PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                   const ppo_fit_config *config);
 
@@ -1571,14 +1561,13 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo
 PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score);
 PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp);
 
-/* Computes the reward of each of a batch of samples: reward [samples->tokens.count]. It may be any C function:
-   a rule, a verifier, a model. The samples are valid during the call only; those of a prompt are adjacent. On
-   failure it returns a status, after ppo_fail() with the reason. */
+/* Computes the reward of each sample: reward [samples->tokens.count]; by a rule, a verifier, a model. The
+   samples are valid during the call only; those of a prompt are adjacent. On failure it returns a status,
+   after ppo_fail() with the reason. */
 typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
 
-/* One model or several that were trained on the same comparisons (an ensemble): the mean of their scores,
-   or the minimum, which is harder to exploit (Coste 2023). Members are borrowed, and have a score. batch:
-   sequences in memory at once. */
+/* One model, or an ensemble: the mean of several models' scores, or the minimum, which is harder to exploit
+   (Coste 2023). Members are borrowed, and have a score. batch: sequences in memory at once. */
 enum { PPO_MAX_MEMBERS = 16 };
 enum { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM };
 typedef struct ppo_reward_model ppo_reward_model;
@@ -1594,8 +1583,7 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 
 /* The best of n samples of each prompt by reward, added to best (not prompts itself), its reward in score
    [prompts->count] (may be NULL). reward is called once for each prompt, with its n samples. After a failure
-   best is unchanged. ppo_best_of_n_kl() is an upper bound of that policy's KL to the one sampled:
-   log n - (n - 1) / n. */
+   best is unchanged. ppo_best_of_n_kl(): log n - (n - 1) / n, an upper bound of the KL to what was sampled. */
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score);
@@ -1689,22 +1677,21 @@ typedef struct ppo_rlhf_progress {
 
 /* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of the
    policy as it is now; otherwise another model, borrowed. critic NULL: the policy's own score is the value
-   (ppo_gpt_config.score); else a separate model, borrowed and trained, which costs memory, but whose gradients
-   do not change the policy. The critic-free advantages need neither. Sequences of `prompts` are copied; where
-   prompts->prompt is not NULL, only the first prompt[s] tokens are the prompt. */
+   (ppo_gpt_config.score); else a separate model, borrowed and trained, whose gradients do not change the
+   policy. The critic-free advantages need neither. The prompts are copied: whole sequences, or their first
+   prompt[s] tokens. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status      ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
                                         const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                         const ppo_rlhf_config *config, ppo_rlhf **rlhf);
 PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
 /* Samples, calls the reward function, and updates. progress may be NULL. A failure before the first gradient
-   step, such as one of the reward function, changes nothing: the next call does the same iteration. After a
-   later one (numbers that are not finite) the models keep the steps taken until there. */
+   step changes nothing: the next call does the same iteration. After a later one (numbers that are not
+   finite) the models keep the steps taken until there. */
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress);
 /* Only the update, with samples and rewards of your own: prompts x samples of them, those of a prompt adjacent,
-   none longer than the longest prompt and max_new allow. samples->logp NULL: they are the policy's, whose
-   log-probabilities are computed. Where they come from another policy, or from other arithmetic, set
-   importance_cap. */
+   none longer than the longest prompt and max_new allow. samples->logp NULL: the policy sampled them; where
+   another policy or other arithmetic did, set importance_cap. */
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
 
@@ -1921,6 +1908,8 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
     va_end(args);
     return ppo__failed = status;
 }
+
+#define ppo__refuse(...) ppo_fail(PPO_ERROR_ARGUMENT, __VA_ARGS__)
 
 /* Are the pointers that a public function cannot do without given? If not, sets the error. */
 static PPO__NOINLINE int ppo__given(const char *function, int given) {
@@ -10174,13 +10163,13 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
     if (!ppo__given("ppo_tokens_add", tokens && token)) return PPO_ERROR_ARGUMENT;
     struct ppo__token_memory *old = tokens->memory;
     if (n <= 0 || prompt < 0 || prompt > n)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: %d tokens, %d of them given", n, prompt);
+        return ppo__refuse("ppo_tokens_add: %d tokens, %d of them given", n, prompt);
     if (!old && (tokens->count || tokens->start || tokens->prompt || tokens->token))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: the arrays are not the library's");
+        return ppo__refuse("ppo_tokens_add: the arrays are not the library's");
     ppo_tokens was = *tokens, now;
     if (old) ppo__tokens_point(&was);
     int count = was.count, end = old ? was.start[count] : 0;
-    if (end > INT_MAX - n) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add: too many tokens");
+    if (end > INT_MAX - n) return ppo__refuse("ppo_tokens_add: too many tokens");
     now = was;
     if (!old || count == old->sequences || n > old->tokens - end) {
         struct ppo__token_memory room = {ppo__more_room(old ? old->sequences : 0, count + 1),
@@ -10204,10 +10193,8 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
 }
 
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
-    if (!from || s < 0 || s >= from->count) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokens_add_from: there is no sequence %d in %d", s,
-                        from ? from->count : 0);
-    }
+    if (!from || s < 0 || s >= from->count)
+        return ppo__refuse("ppo_tokens_add_from: there is no sequence %d in %d", s, from ? from->count : 0);
     int at = from->start[s];
     return ppo_tokens_add(tokens, from->token + at, from->start[s + 1] - at,
                           from->prompt ? from->prompt[s] : 0);
@@ -10223,9 +10210,9 @@ PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
     memset(tokens, 0, sizeof *tokens);
 }
 
-/* -- an array that grows, a map, a queue -- */
+/* -- an array that grows, a map, a queue. An arena remembers what failed: ppo__arena_status() -- */
 
-/* A map from keys to numbers >= 0, in an arena: a table with open addressing, at most half full. */
+/* A map from keys to numbers >= 0: a table with open addressing, at most half full. */
 typedef struct ppo__bucket {
     uint64_t key;
     int      value; /* plus 1; 0: the bucket is empty */
@@ -10250,31 +10237,29 @@ static int ppo__map_find(const ppo__map *map, uint64_t key) {
     return map->room ? ppo__map_bucket(map, key)->value - 1 : -1;
 }
 
-static ppo_status ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, int value) {
+static void ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, int value) {
     if (2 * map->count >= map->room) {
         ppo__map grown = {NULL, map->room ? 2 * map->room : 64, map->count};
-        grown.buckets = (ppo__bucket *)ppo__arena_zeros(memory, grown.room, sizeof *grown.buckets);
-        if (!grown.buckets) return PPO_ERROR_MEMORY;
-        for (size_t i = 0; i < map->room; ++i) {
+        grown.buckets = PPO__ZEROS(memory, ppo__bucket, grown.room);
+        if (!grown.buckets) return;
+        for (size_t i = 0; i < map->room; ++i)
             if (map->buckets[i].value) *ppo__map_bucket(&grown, map->buckets[i].key) = map->buckets[i];
-        }
         *map = grown;
     }
     ppo__bucket *bucket = ppo__map_bucket(map, key);
     map->count += !bucket->value;
     bucket->key = key;
     bucket->value = value + 1;
-    return PPO_OK;
 }
 
 /* A queue that returns the smallest number first: a binary heap. */
-static ppo_status ppo__queue_push(uint64_t **queue, uint64_t number) {
-    if (PPO__PUSH(*queue, number)) return PPO_ERROR_MEMORY;
+static void ppo__queue_push(ppo__arena *memory, uint64_t **queue, uint64_t number) {
+    if (PPO__PUSH(*queue, number)) memory->failed = PPO_ERROR_MEMORY;
+    if (memory->failed) return;
     uint64_t *heap = *queue;
     size_t    at = stbds_arrlenu(heap) - 1;
     for (; at && heap[(at - 1) / 2] > number; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
     heap[at] = number;
-    return PPO_OK;
 }
 
 static uint64_t ppo__queue_pop(uint64_t *heap) {
@@ -10295,16 +10280,15 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
 enum { PPO__CHARACTERS, PPO__BPE };
 
 struct ppo_tokenizer {
-    ppo__arena    memory;      /* of the arrays below */
-    int           kind, vocab; /* the special tokens are the last of vocab, */
-    int           ordinary;    /* after so many ordinary ones */
-    int           unit_count;
-    int32_t      *units;         /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
-    ppo__map      by_unit;       /* the token of a code point, or of a pair */
-    int          *start;         /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
-    char         *bytes;         /* the texts of all tokens */
-    int           of_byte[256];  /* BPE: the token of a byte, */
-    unsigned char of_token[256]; /* and its inverse */
+    ppo__arena memory;      /* of the arrays below */
+    int        kind, vocab; /* the special tokens are the last of vocab, */
+    int        ordinary;    /* after so many ordinary ones */
+    int        unit_count;
+    int32_t   *units;        /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
+    ppo__map   by_unit;      /* the token of a code point, or of a pair */
+    int       *start;        /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
+    char      *bytes;        /* the texts of all tokens */
+    int        of_byte[256]; /* BPE: the token of a byte */
 };
 
 /* A pair of tokens as one number; smaller tokens give a smaller one. */
@@ -10312,22 +10296,17 @@ static uint32_t ppo__pair_key(int left, int right) { return (uint32_t)left << 16
 
 static int ppo__token_length(const ppo_tokenizer *tok, int t) { return tok->start[t + 1] - tok->start[t]; }
 
-/* The bytes in GPT-2's order: those that print in Latin-1 come first. */
-static void ppo__order_bytes(int of_byte[256], unsigned char of_token[256]) {
+/* The tokens of bytes in GPT-2's order: those that print in Latin-1 come first. */
+static void ppo__order_bytes(int of_byte[256]) {
     static const unsigned char ranges[][2] = {{33, 126}, {161, 172}, {174, 255},
                                               {0, 32},   {127, 160}, {173, 173}};
-    int                        token = 0;
-    for (int r = 0; r < 6; ++r) {
-        for (int byte = ranges[r][0]; byte <= ranges[r][1]; ++byte, ++token) {
-            of_byte[byte] = token;
-            of_token[token] = (unsigned char)byte;
-        }
-    }
+    for (int r = 0, token = 0; r < 6; ++r)
+        for (int byte = ranges[r][0]; byte <= ranges[r][1]; ++byte) of_byte[byte] = token++;
 }
 
 static ppo_status ppo__check_specials(const char *const *names, int count) {
     if (count < 0 || count > PPO_MAX_SPECIALS || (count && !names))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%d special tokens, or names that are NULL", count);
+        return ppo__refuse("%d special tokens, or names that are NULL", count);
     for (int i = 0; i < count; ++i) {
         size_t bytes = names[i] ? strlen(names[i]) : 0;
         int    length, good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES;
@@ -10335,17 +10314,13 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
             int32_t code = ppo__utf8_get(names[i] + at, bytes - at, &length);
             good = code >= ' ' && code != 127;
         }
-        if (!good) {
-            return ppo_fail(PPO_ERROR_ARGUMENT,
-                            "the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 or "
-                            "has control characters",
-                            i, (int)PPO_MAX_TOKEN_BYTES);
-        }
-        for (int k = 0; k < i; ++k) {
-            if (strcmp(names[i], names[k]) != 0) continue;
-            return ppo_fail(PPO_ERROR_ARGUMENT, "special tokens %d and %d are both called \"%.60s\"", k, i,
-                            names[i]);
-        }
+        if (!good)
+            return ppo__refuse("the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 "
+                               "or has control characters",
+                               i, (int)PPO_MAX_TOKEN_BYTES);
+        for (int k = 0; k < i; ++k)
+            if (strcmp(names[i], names[k]) == 0)
+                return ppo__refuse("special tokens %d and %d are both called \"%.60s\"", k, i, names[i]);
     }
     return PPO_OK;
 }
@@ -10354,49 +10329,46 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
 static ppo_status ppo__add_character(ppo_tokenizer *tok, int k) {
     int32_t code = tok->units[k];
     char    text[4];
-    if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
-        (k && code <= tok->units[k - 1])) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "character %d is %ld: not a code point above the previous one", k,
-                        (long)code);
-    }
+    if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) || (k && code <= tok->units[k - 1]))
+        return ppo__refuse("character %d is %ld: not a code point above the previous one", k, (long)code);
     tok->start[k + 1] = tok->start[k] + ppo__utf8_put(code, text);
-    return ppo__map_put(&tok->by_unit, &tok->memory, (uint64_t)code, k);
+    ppo__map_put(&tok->by_unit, &tok->memory, (uint64_t)code, k);
+    return PPO_OK;
 }
 
 /* Merge k becomes token 256 + k. */
 static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
     int32_t left = tok->units[2 * k], right = tok->units[2 * k + 1], token = 256 + k;
-    if (left < 0 || left >= token || right < 0 || right >= token) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d joins tokens %ld and %ld, not two of 0 .. %ld", k,
-                        (long)left, (long)right, (long)token - 1);
-    }
+    if (left < 0 || left >= token || right < 0 || right >= token)
+        return ppo__refuse("merge %d joins tokens %ld and %ld, not two of 0 .. %ld", k, (long)left,
+                           (long)right, (long)token - 1);
     int length = ppo__token_length(tok, left) + ppo__token_length(tok, right);
-    if (length > PPO_MAX_TOKEN_BYTES) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d makes a token of %d bytes, more than %d", k, length,
-                        (int)PPO_MAX_TOKEN_BYTES);
-    }
-    if (ppo__map_find(&tok->by_unit, ppo__pair_key(left, right)) >= 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "merge %d is there twice: tokens %ld and %ld", k, (long)left,
-                        (long)right);
-    }
+    if (length > PPO_MAX_TOKEN_BYTES)
+        return ppo__refuse("merge %d makes a token of %d bytes, more than %d", k, length,
+                           (int)PPO_MAX_TOKEN_BYTES);
+    if (ppo__map_find(&tok->by_unit, ppo__pair_key(left, right)) >= 0)
+        return ppo__refuse("merge %d is there twice: tokens %ld and %ld", k, (long)left, (long)right);
     tok->start[token + 1] = tok->start[token] + length;
-    return ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(left, right), token);
+    ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(left, right), token);
+    return PPO_OK;
 }
 
-/* Writes the text of ordinary token t after those before it. */
-static void ppo__spell(const ppo_tokenizer *tok, int t) {
-    char *out = tok->bytes + tok->start[t];
+/* Writes the texts of all tokens, one after another. */
+static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
+    char *out = tok->bytes;
     if (tok->kind == PPO__CHARACTERS) {
-        ppo__utf8_put(tok->units[t], out);
-    } else if (t < 256) {
-        *out = (char)tok->of_token[t];
+        for (int t = 0; t < tok->ordinary; ++t) out += ppo__utf8_put(tok->units[t], out);
     } else {
-        for (const int32_t *part = tok->units + 2 * (t - 256), *end = part + 2; part < end; ++part) {
-            size_t length = (size_t)ppo__token_length(tok, *part);
-            memcpy(out, tok->bytes + tok->start[*part], length);
+        for (int byte = 0; byte < 256; ++byte) out[tok->of_byte[byte]] = (char)byte;
+        out += 256;
+        for (int k = 0; k < 2 * tok->unit_count; ++k) {
+            int length = ppo__token_length(tok, tok->units[k]);
+            memcpy(out, tok->bytes + tok->start[tok->units[k]], (size_t)length);
             out += length;
         }
     }
+    for (int t = tok->ordinary; t < tok->vocab; ++t)
+        memcpy(tok->bytes + tok->start[t], specials[t - tok->ordinary], (size_t)ppo__token_length(tok, t));
 }
 
 /* A tokenizer of these units, which are copied and checked: they may come from a file. */
@@ -10405,35 +10377,30 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
     int bytes = kind == PPO__BPE ? 256 : 0, ordinary = unit_count + bytes, vocab = ordinary + special_count;
     size_t numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
-    if (vocab < 1 || vocab > PPO_MAX_VOCAB) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "a vocabulary of %d tokens, not of 1 to %d", vocab,
-                        (int)PPO_MAX_VOCAB);
-    }
+    if (vocab < 1 || vocab > PPO_MAX_VOCAB)
+        return ppo__refuse("a vocabulary of %d tokens, not of 1 to %d", vocab, (int)PPO_MAX_VOCAB);
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
     if (!tok) return PPO_ERROR_MEMORY;
-    ppo__arena *memory = &tok->memory;
     tok->kind = kind;
     tok->unit_count = unit_count;
     tok->ordinary = ordinary;
     tok->vocab = vocab;
-    tok->units = (int32_t *)ppo__arena_array(memory, numbers, sizeof *units);
-    tok->start = (int *)ppo__arena_zeros(memory, (size_t)vocab + 1, sizeof *tok->start);
-    ppo_status status = tok->units && tok->start ? PPO_OK : PPO_ERROR_MEMORY;
+    tok->units = PPO__ARRAY(&tok->memory, int32_t, numbers);
+    tok->start = PPO__ZEROS(&tok->memory, int, (size_t)vocab + 1);
+    ppo_status status = ppo__arena_status(&tok->memory);
     if (!status && numbers) memcpy(tok->units, units, numbers * sizeof *units);
-    ppo__order_bytes(tok->of_byte, tok->of_token);
+    ppo__order_bytes(tok->of_byte);
     for (int t = 0; t < bytes && !status; ++t) tok->start[t + 1] = t + 1;
     for (int k = 0; k < unit_count && !status; ++k)
         status = kind == PPO__BPE ? ppo__add_merge(tok, k) : ppo__add_character(tok, k);
     for (int t = ordinary; t < vocab && !status; ++t)
         tok->start[t + 1] = tok->start[t] + (int)strlen(specials[t - ordinary]);
-    if (!status) tok->bytes = (char *)ppo__arena_array(memory, (size_t)tok->start[vocab], 1);
-    if (!status && !tok->bytes) status = PPO_ERROR_MEMORY;
-    for (int t = 0; t < ordinary && !status; ++t) ppo__spell(tok, t);
-    for (int t = ordinary; t < vocab && !status; ++t)
-        memcpy(tok->bytes + tok->start[t], specials[t - ordinary], (size_t)ppo__token_length(tok, t));
-    if (status) ppo_tokenizer_free(tok);
-    else *out = tok;
-    return status;
+    if (!status) tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)tok->start[vocab]);
+    if (!status) status = ppo__arena_status(&tok->memory);
+    if (status) return ppo_tokenizer_free(tok), status;
+    ppo__spell(tok, specials);
+    *out = tok;
+    return PPO_OK;
 }
 
 PPO_DEF void ppo_tokenizer_free(ppo_tokenizer *tokenizer) {
@@ -10455,39 +10422,28 @@ PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *na
 }
 
 static ppo_status ppo__not_utf8(const char *function, size_t at) {
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: byte %.0f of the text is not UTF-8", function, (double)at);
-}
-
-/* The different characters of a text in ascending order: units [PPO_MAX_VOCAB]. seen: 0x110000 zeros. */
-static ppo_status ppo__collect_characters(const char *text, size_t bytes, unsigned char *seen, int32_t *units,
-                                          int *count) {
-    int length;
-    for (size_t at = 0; at < bytes; at += (size_t)length) {
-        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
-        if (code < 0) return ppo__not_utf8("ppo_tokenizer_characters", at);
-        seen[code] = 1;
-    }
-    for (int32_t code = 0; code <= 0x10ffff; ++code) {
-        if (!seen[code]) continue;
-        if (*count == PPO_MAX_VOCAB) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_characters: more than %d different characters",
-                            (int)PPO_MAX_VOCAB);
-        }
-        units[(*count)++] = code;
-    }
-    return PPO_OK;
+    return ppo__refuse("%s: byte %.0f of the text is not UTF-8", function, (double)at);
 }
 
 PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
                                             int special_count, ppo_tokenizer **tokenizer) {
     ppo__arena memory = {NULL, NULL, PPO_OK};
-    int        count = 0;
+    int        count = 0, length = 0;
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_characters", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
-    unsigned char *seen = (unsigned char *)ppo__arena_zeros(&memory, 0x110000, 1);
-    int32_t       *units = (int32_t *)ppo__arena_array(&memory, PPO_MAX_VOCAB, sizeof *units);
-    ppo_status     status = PPO_ERROR_MEMORY;
-    if (seen && units) status = ppo__collect_characters(text, bytes, seen, units, &count);
+    unsigned char *seen = PPO__ZEROS(&memory, unsigned char, 0x110000);
+    int32_t       *units = PPO__ARRAY(&memory, int32_t, PPO_MAX_VOCAB);
+    ppo_status     status = ppo__arena_status(&memory);
+    for (size_t at = 0; at < bytes && !status; at += (size_t)length) {
+        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
+        if (code < 0) status = ppo__not_utf8("ppo_tokenizer_characters", at);
+        else seen[code] = 1;
+    }
+    for (int32_t code = 0; code <= 0x10ffff && !status; ++code)
+        if (seen[code] && count++ < PPO_MAX_VOCAB) units[count - 1] = code;
+    if (count > PPO_MAX_VOCAB)
+        status =
+            ppo__refuse("ppo_tokenizer_characters: more than %d different characters", (int)PPO_MAX_VOCAB);
     if (!status)
         status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
     ppo__arena_free(&memory);
@@ -10550,126 +10506,113 @@ typedef struct ppo__bpe_trainer {
     int        *length; /* of each token, in bytes */
 } ppo__bpe_trainer;
 
-static ppo_status ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
+static void ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
     uint64_t hash = ppo__fnv1a(PPO__FNV1A, text, (size_t)bytes);
-    int      first = ppo__map_find(&trainer->by_hash, hash);
-    for (int w = first; w >= 0; w = trainer->words[w].next) {
-        ppo__word *word = &trainer->words[w];
-        if (word->bytes != bytes || memcmp(word->text, text, (size_t)bytes) != 0) continue;
-        ++word->count;
-        return PPO_OK;
+    int      first = ppo__map_find(&trainer->by_hash, hash), w = first;
+    while (w >= 0 &&
+           (trainer->words[w].bytes != bytes || memcmp(trainer->words[w].text, text, (size_t)bytes)))
+        w = trainer->words[w].next;
+    if (w >= 0) {
+        ++trainer->words[w].count;
+        return;
     }
     ppo__word word = {text, NULL, bytes, bytes, 1, first};
-    if (PPO__PUSH(trainer->words, word)) return PPO_ERROR_MEMORY;
-    return ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(trainer->words) - 1);
+    if (PPO__PUSH(trainer->words, word)) trainer->memory.failed = PPO_ERROR_MEMORY;
+    else ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(trainer->words) - 1);
 }
 
 /* A pair became more frequent, or less (times < 0), in word w. Words are changed one by one, so if w is in
    the pair's list already, it is the first. */
-static ppo_status ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, int right, int times) {
+static void ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, int right, int times) {
     int at = ppo__map_find(&trainer->by_pair, ppo__pair_key(left, right));
     if (at < 0) {
-        if (trainer->length[left] + trainer->length[right] > PPO_MAX_TOKEN_BYTES) return PPO_OK;
+        if (trainer->length[left] + trainer->length[right] > PPO_MAX_TOKEN_BYTES) return;
         ppo__pair added = {left, right, 0, -1};
         at = (int)stbds_arrlenu(trainer->pairs);
-        if (PPO__PUSH(trainer->pairs, added) ||
-            ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at))
-            return PPO_ERROR_MEMORY;
+        if (PPO__PUSH(trainer->pairs, added)) trainer->memory.failed = PPO_ERROR_MEMORY;
+        ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at);
     }
+    if (trainer->memory.failed) return;
     ppo__pair *pair = &trainer->pairs[at];
     pair->count += times;
-    if (times < 0 || (pair->found >= 0 && trainer->founds[pair->found].word == w)) return PPO_OK;
+    if (times < 0 || (pair->found >= 0 && trainer->founds[pair->found].word == w)) return;
     ppo__found found = {w, pair->found};
     pair->found = (int)stbds_arrlenu(trainer->founds);
-    return PPO__PUSH(trainer->founds, found);
+    if (PPO__PUSH(trainer->founds, found)) trainer->memory.failed = PPO_ERROR_MEMORY;
 }
 
 /* Counts the words of the text, and the pairs of bytes in them. */
-static ppo_status ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text, size_t bytes) {
-    int           of_byte[256];
-    unsigned char of_token[256];
-    ppo_status    status = PPO_OK;
-    size_t        total = 0;
-    for (size_t at = 0, n; at < bytes && !status; at += n) {
+static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text, size_t bytes) {
+    int    of_byte[256];
+    size_t total = 0;
+    for (size_t at = 0, n; at < bytes && !trainer->memory.failed; at += n) {
         n = ppo__word_length(text + at, bytes - at);
-        status = ppo__count_word(trainer, text + at, (int)n);
+        ppo__count_word(trainer, text + at, (int)n);
     }
     int words = (int)stbds_arrlenu(trainer->words);
     for (int w = 0; w < words; ++w) total += (size_t)trainer->words[w].bytes;
-    uint16_t *symbols = (uint16_t *)ppo__arena_array(&trainer->memory, total, sizeof *symbols);
-    if (!symbols) return PPO_ERROR_MEMORY;
-    ppo__order_bytes(of_byte, of_token);
-    for (int w = 0; w < words && !status; ++w) {
+    uint16_t *symbols = PPO__ARRAY(&trainer->memory, uint16_t, total);
+    ppo__order_bytes(of_byte);
+    for (int w = 0; w < words && !trainer->memory.failed; ++w) {
         ppo__word *word = &trainer->words[w];
         word->symbols = symbols;
         symbols += word->bytes;
         for (int i = 0; i < word->bytes; ++i) word->symbols[i] = (uint16_t)of_byte[word->text[i]];
-        for (int i = 1; i < word->bytes && !status; ++i)
-            status = ppo__count_pair(trainer, w, word->symbols[i - 1], word->symbols[i], word->count);
+        for (int i = 1; i < word->bytes; ++i)
+            ppo__count_pair(trainer, w, word->symbols[i - 1], word->symbols[i], word->count);
     }
-    return status;
 }
 
-/* Queues the pairs begin .. end-1. */
-static ppo_status ppo__queue_pairs(ppo__bpe_trainer *trainer, int begin, int end) {
-    ppo_status status = PPO_OK;
-    for (int i = begin; i < end && !status; ++i) {
-        const ppo__pair *pair = &trainer->pairs[i];
-        if (pair->count < PPO__MIN_FREQUENCY) continue;
-        uint64_t rarity = UINT32_MAX - (uint32_t)pair->count;
-        status = ppo__queue_push(&trainer->queue, rarity << 32 | ppo__pair_key(pair->left, pair->right));
-    }
-    return status;
+static void ppo__queue_pair(ppo__bpe_trainer *trainer, const ppo__pair *pair) {
+    uint64_t rarity = UINT32_MAX - (uint32_t)pair->count;
+    if (pair->count < PPO__MIN_FREQUENCY) return;
+    ppo__queue_push(&trainer->memory, &trainer->queue, rarity << 32 | ppo__pair_key(pair->left, pair->right));
 }
 
 /* Replaces the pair by the token in word w. */
-static ppo_status ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left, int right, int token) {
+static void ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left, int right, int token) {
     ppo__word *word = &trainer->words[w];
     uint16_t  *symbols = word->symbols;
     int        n = 0;
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < word->length && !status; ++n) {
+    for (int i = 0; i < word->length; ++n) {
         if (symbols[i] != left || i + 1 == word->length || symbols[i + 1] != right) {
             symbols[n] = symbols[i++];
             continue;
         }
         i += 2;
         if (n) {
-            status = ppo__count_pair(trainer, w, symbols[n - 1], left, -word->count);
-            if (!status) status = ppo__count_pair(trainer, w, symbols[n - 1], token, word->count);
+            ppo__count_pair(trainer, w, symbols[n - 1], left, -word->count);
+            ppo__count_pair(trainer, w, symbols[n - 1], token, word->count);
         }
-        if (i < word->length && !status) {
-            status = ppo__count_pair(trainer, w, right, symbols[i], -word->count);
-            if (!status) status = ppo__count_pair(trainer, w, token, symbols[i], word->count);
+        if (i < word->length) {
+            ppo__count_pair(trainer, w, right, symbols[i], -word->count);
+            ppo__count_pair(trainer, w, token, symbols[i], word->count);
         }
         symbols[n] = (uint16_t)token;
     }
     word->length = n;
-    return status;
 }
 
 /* Learns up to `most` merges. A pair whose count fell since it was queued is queued again. No count rises: the
    pairs that a merge creates contain the new token, so they are new, and the last of the list. */
-static ppo_status ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
-    ppo_status status = ppo__queue_pairs(trainer, 0, (int)stbds_arrlenu(trainer->pairs));
-    while (trainer->merged < most && stbds_arrlenu(trainer->queue) && !status) {
+static void ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
+    for (size_t queued = 0; trainer->merged < most;) {
+        for (; queued < stbds_arrlenu(trainer->pairs); ++queued)
+            ppo__queue_pair(trainer, &trainer->pairs[queued]);
+        if (trainer->memory.failed || !stbds_arrlenu(trainer->queue)) return;
         uint64_t  first = ppo__queue_pop(trainer->queue);
-        int       at = ppo__map_find(&trainer->by_pair, (uint32_t)first);
-        ppo__pair pair = trainer->pairs[at];
+        ppo__pair pair = trainer->pairs[ppo__map_find(&trainer->by_pair, (uint32_t)first)];
         if (pair.count != (int)(UINT32_MAX - (uint32_t)(first >> 32))) {
-            status = ppo__queue_pairs(trainer, at, at + 1);
+            ppo__queue_pair(trainer, &pair);
             continue;
         }
-        int token = 256 + trainer->merged, pairs = (int)stbds_arrlenu(trainer->pairs);
-        trainer->merges[2 * trainer->merged] = pair.left;
-        trainer->merges[2 * trainer->merged + 1] = pair.right;
+        int k = trainer->merged++, token = 256 + k;
+        trainer->merges[2 * k] = pair.left;
+        trainer->merges[2 * k + 1] = pair.right;
         trainer->length[token] = trainer->length[pair.left] + trainer->length[pair.right];
-        ++trainer->merged;
-        for (int f = pair.found; f >= 0 && !status; f = trainer->founds[f].next)
-            status = ppo__merge_in_word(trainer, trainer->founds[f].word, pair.left, pair.right, token);
-        if (!status) status = ppo__queue_pairs(trainer, pairs, (int)stbds_arrlenu(trainer->pairs));
+        for (int f = pair.found; f >= 0; f = trainer->founds[f].next)
+            ppo__merge_in_word(trainer, trainer->founds[f].word, pair.left, pair.right, token);
     }
-    return status;
 }
 
 PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab, const char *const *specials,
@@ -10677,24 +10620,22 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     const size_t most = (size_t)512 << 20;
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_train", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
-    if (bytes > most) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: a text of %.0f bytes, more than %.0f",
-                        (double)bytes, (double)most);
-    }
+    if (bytes > most)
+        return ppo__refuse("ppo_tokenizer_train: a text of %.0f bytes, more than %.0f", (double)bytes,
+                           (double)most);
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
-    if (vocab < 256 + special_count || vocab > PPO_MAX_VOCAB) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tokenizer_train: a vocabulary of %d, not of %d to %d", vocab,
-                        256 + special_count, (int)PPO_MAX_VOCAB);
-    }
+    if (vocab < 256 + special_count || vocab > PPO_MAX_VOCAB)
+        return ppo__refuse("ppo_tokenizer_train: a vocabulary of %d, not of %d to %d", vocab,
+                           256 + special_count, (int)PPO_MAX_VOCAB);
     ppo__bpe_trainer trainer;
     memset(&trainer, 0, sizeof trainer);
     int merges = vocab - 256 - special_count;
-    trainer.merges = (int32_t *)ppo__arena_array(&trainer.memory, 2 * (size_t)merges, sizeof(int32_t));
-    trainer.length = (int *)ppo__arena_array(&trainer.memory, 256 + (size_t)merges, sizeof(int));
-    ppo_status status = trainer.merges && trainer.length ? PPO_OK : PPO_ERROR_MEMORY;
-    for (int t = 0; t < 256 && !status; ++t) trainer.length[t] = 1;
-    if (!status) status = ppo__count_text(&trainer, (const unsigned char *)text, bytes);
-    if (!status) status = ppo__learn_merges(&trainer, merges);
+    trainer.merges = PPO__ARRAY(&trainer.memory, int32_t, 2 * (size_t)merges);
+    trainer.length = PPO__ARRAY(&trainer.memory, int, 256 + (size_t)merges);
+    for (int t = 0; t < 256 && trainer.length; ++t) trainer.length[t] = 1;
+    if (!trainer.memory.failed) ppo__count_text(&trainer, (const unsigned char *)text, bytes);
+    if (!trainer.memory.failed) ppo__learn_merges(&trainer, merges);
+    ppo_status status = ppo__arena_status(&trainer.memory);
     if (!status)
         status =
             ppo__tokenizer_make(PPO__BPE, trainer.merges, trainer.merged, specials, special_count, tokenizer);
@@ -10718,6 +10659,7 @@ typedef struct ppo__encoder {
     const ppo_tokenizer *tok;
     int                 *tokens; /* [capacity]; those beyond are only counted */
     int                  capacity, count;
+    ppo__arena           memory;  /* of symbols */
     ppo__symbol         *symbols; /* [room] */
     int                  room;
     uint64_t            *queue; /* of possible merges: by token, which is the order of learning, then from
@@ -10730,30 +10672,29 @@ static void ppo__emit(ppo__encoder *encoder, int token) {
 }
 
 /* Queues the merge of this symbol and the next, if there is one. */
-static ppo_status ppo__consider(ppo__encoder *encoder, int at, int bytes) {
-    if (at < 0 || encoder->symbols[at].next == bytes) return PPO_OK;
+static void ppo__consider(ppo__encoder *encoder, int at, int bytes) {
+    if (at < 0 || encoder->symbols[at].next == bytes) return;
     const ppo__symbol *symbol = &encoder->symbols[at];
     uint32_t           key = ppo__pair_key(symbol->token, encoder->symbols[symbol->next].token);
     int                token = ppo__map_find(&encoder->tok->by_unit, key);
-    return token < 0 ? PPO_OK : ppo__queue_push(&encoder->queue, (uint64_t)token << 32 | (uint32_t)at);
+    if (token < 0) return;
+    ppo__queue_push(&encoder->memory, &encoder->queue, (uint64_t)token << 32 | (uint32_t)at);
 }
 
 /* Applies the merges to one word, in the order in which they were learned. */
-static ppo_status ppo__encode_word(ppo__encoder *encoder, const unsigned char *text, int bytes) {
-    ppo_status status = PPO_OK;
+static void ppo__encode_word(ppo__encoder *encoder, const unsigned char *text, int bytes) {
     if (bytes > encoder->room) {
-        ppo__free(encoder->symbols);
-        encoder->room = bytes < 64 ? 64 : bytes;
-        encoder->symbols = (ppo__symbol *)ppo__alloc_uncleared(encoder->room * sizeof(ppo__symbol));
-        if (!encoder->symbols) return PPO_ERROR_MEMORY;
+        encoder->room = bytes < INT_MAX / 2 ? 2 * bytes : bytes;
+        encoder->symbols = PPO__ARRAY(&encoder->memory, ppo__symbol, encoder->room);
+        if (!encoder->symbols) return;
     }
     ppo__symbol *symbols = encoder->symbols;
     for (int i = 0; i < bytes; ++i) {
         ppo__symbol symbol = {encoder->tok->of_byte[text[i]], i - 1, i + 1};
         symbols[i] = symbol;
     }
-    for (int i = 0; i < bytes && !status; ++i) status = ppo__consider(encoder, i, bytes);
-    while (stbds_arrlenu(encoder->queue) && !status) {
+    for (int i = 0; i < bytes; ++i) ppo__consider(encoder, i, bytes);
+    while (stbds_arrlenu(encoder->queue) && !encoder->memory.failed) {
         uint64_t       first = ppo__queue_pop(encoder->queue);
         int            at = (int)(uint32_t)first, token = (int)(first >> 32), next = symbols[at].next;
         const int32_t *pair = encoder->tok->units + 2 * (token - 256);
@@ -10763,11 +10704,10 @@ static ppo_status ppo__encode_word(ppo__encoder *encoder, const unsigned char *t
         symbols[at].next = symbols[next].next;
         symbols[next].token = -1;
         if (symbols[at].next < bytes) symbols[symbols[at].next].previous = at;
-        status = ppo__consider(encoder, symbols[at].previous, bytes);
-        if (!status) status = ppo__consider(encoder, at, bytes);
+        ppo__consider(encoder, symbols[at].previous, bytes);
+        ppo__consider(encoder, at, bytes);
     }
-    for (int i = 0; i < bytes && !status; i = symbols[i].next) ppo__emit(encoder, symbols[i].token);
-    return status;
+    for (int i = 0; i < bytes; i = symbols[i].next) ppo__emit(encoder, symbols[i].token);
 }
 
 static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text, size_t bytes) {
@@ -10778,10 +10718,9 @@ static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text
         int token = ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
         if (token < 0) {
             int control = code < ' ' || (code >= 127 && code < 160);
-            return ppo_fail(PPO_ERROR_ARGUMENT,
-                            "ppo_encode: the vocabulary lacks U+%04lX%s%.*s%s (byte %.0f of the text)",
-                            (unsigned long)code, control ? "" : " \"", control ? 0 : length, text + at,
-                            control ? "" : "\"", (double)at);
+            return ppo__refuse("ppo_encode: the vocabulary lacks U+%04lX%s%.*s%s (byte %.0f of the text)",
+                               (unsigned long)code, control ? "" : " \"", control ? 0 : length, text + at,
+                               control ? "" : "\"", (double)at);
         }
         ppo__emit(encoder, token);
     }
@@ -10790,11 +10729,10 @@ static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text
 
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count) {
-    if (!tokenizer || (bytes && !text) || bytes > INT_MAX || capacity < 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_encode: an argument is NULL, or %.0f bytes or a capacity of %d are impossible",
-                        (double)bytes, capacity);
-    }
+    if (!tokenizer || (bytes && !text) || bytes > INT_MAX || capacity < 0)
+        return ppo__refuse(
+            "ppo_encode: an argument is NULL, or %.0f bytes or a capacity of %d are impossible",
+            (double)bytes, capacity);
     ppo__encoder encoder;
     memset(&encoder, 0, sizeof encoder);
     encoder.tok = tokenizer;
@@ -10802,31 +10740,30 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
     encoder.capacity = tokens ? capacity : 0;
     ppo_status status = PPO_OK;
     if (tokenizer->kind == PPO__CHARACTERS) status = ppo__encode_characters(&encoder, text, bytes);
-    for (size_t at = 0, n; tokenizer->kind == PPO__BPE && at < bytes && !status; at += n) {
+    for (size_t at = 0, n; tokenizer->kind == PPO__BPE && at < bytes && !encoder.memory.failed; at += n) {
         const unsigned char *word = (const unsigned char *)text + at;
         n = ppo__word_length(word, bytes - at);
-        status = ppo__encode_word(&encoder, word, (int)n);
+        ppo__encode_word(&encoder, word, (int)n);
     }
-    ppo__free(encoder.symbols);
+    if (!status) status = ppo__arena_status(&encoder.memory);
+    ppo__arena_free(&encoder.memory);
     ppo__array_free(encoder.queue);
     if (status) return status;
     if (count) *count = encoder.count;
     if (encoder.count <= encoder.capacity || encoder.capacity == 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_encode: there is room for %d tokens, but there are %d", capacity,
-                    encoder.count);
+    return ppo__refuse("ppo_encode: there is room for %d tokens, but there are %d", capacity, encoder.count);
 }
 
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes) {
     size_t length = 0;
     if (!tokenizer || n < 0 || (n && !tokens))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: an argument is NULL, or %d tokens", n);
+        return ppo__refuse("ppo_decode: an argument is NULL, or %d tokens", n);
     if (!text) capacity = 0;
     for (int i = 0; i < n; ++i) {
-        if (tokens[i] < 0 || tokens[i] >= tokenizer->vocab) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_decode: token %d at position %d is not in 0 .. %d",
-                            tokens[i], i, tokenizer->vocab - 1);
-        }
+        if (tokens[i] < 0 || tokens[i] >= tokenizer->vocab)
+            return ppo__refuse("ppo_decode: token %d at position %d is not in 0 .. %d", tokens[i], i,
+                               tokenizer->vocab - 1);
         size_t more = (size_t)ppo__token_length(tokenizer, tokens[i]);
         if (length + more < capacity)
             memcpy(text + length, tokenizer->bytes + tokenizer->start[tokens[i]], more);
@@ -10834,11 +10771,9 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
     }
     if (bytes) *bytes = length;
     if (capacity == 0) return PPO_OK;
-    if (length >= capacity) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
-                        (double)capacity, (double)length + 1);
-    }
+    if (length >= capacity)
+        return ppo__refuse("ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
+                           (double)capacity, (double)length + 1);
     text[length] = 0;
     return PPO_OK;
 }
@@ -10871,13 +10806,6 @@ PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *f
     return status;
 }
 
-/* Puts the file's name before the last failure, which is about its content. */
-static ppo_status ppo__file_corrupt(const ppo_file *file) {
-    char what[PPO__ERROR_SIZE];
-    memcpy(what, ppo__error, sizeof what);
-    return ppo__file_fail(file->path, "corrupt file: %s", what);
-}
-
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer) {
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_get", file && tokenizer)) return PPO_ERROR_ARGUMENT;
@@ -10894,27 +10822,24 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
     ppo_status       status = ppo_file_expect(file, name, PPO_I32, shape, rank, &array);
     if (status) return status;
-    if (shape[0] > PPO_MAX_VOCAB) {
+    if (shape[0] > PPO_MAX_VOCAB)
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
                               (long long)shape[0], (int)PPO_MAX_VOCAB);
-    }
     ppo__arena   memory = {NULL, NULL, PPO_OK};
     int          count = 0; /* of the names, which may be too many */
-    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1);
-    const char **names = (const char **)ppo__arena_array(&memory, PPO_MAX_SPECIALS, sizeof *names);
-    status = PPO_ERROR_MEMORY;
-    if (copy && names) {
-        strcpy(copy, lines);
-        for (char *line = *copy ? copy : NULL, *end; line; line = end, ++count) {
-            end = strchr(line, '\n');
-            if (count < PPO_MAX_SPECIALS) names[count] = line;
-            if (end) *end++ = 0;
-        }
-        status =
-            ppo__tokenizer_make(kind, (const int32_t *)array->data, (int)shape[0], names, count, tokenizer);
+    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1), *end;
+    const char **names = PPO__ARRAY(&memory, const char *, PPO_MAX_SPECIALS);
+    status = ppo__arena_status(&memory);
+    if (!status) strcpy(copy, lines);
+    for (char *line = status || !*copy ? NULL : copy; line; line = end, ++count) {
+        end = strchr(line, '\n');
+        if (count < PPO_MAX_SPECIALS) names[count] = line;
+        if (end) *end++ = 0;
     }
+    const int32_t *units = (const int32_t *)array->data;
+    if (!status) status = ppo__tokenizer_make(kind, units, (int)shape[0], names, count, tokenizer);
     ppo__arena_free(&memory);
-    return status == PPO_ERROR_ARGUMENT ? ppo__file_corrupt(file) : status;
+    return status == PPO_ERROR_ARGUMENT ? ppo__file_fail(file->path, "corrupt file: %s", ppo__error) : status;
 }
 
 static ppo_status ppo__put_tokenizer(ppo_file *file, const void *tokenizer) {
@@ -10943,8 +10868,8 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    sampling (section 20) to cached keys and values.
 
    To add a model family: its parameters are rows of the table ppo__gpt_layers and lines of ppo__gpt_add_all(),
-   its computation is ppo__gpt_block_forward() and ppo__gpt_rows(), its files are section 19. Everything else
-   uses the models by ppo_gpt_forward(), ppo_gpt_logits(), ppo_gpt_score() and ppo__gpt_rows() alone.
+   its computation is ppo__gpt_rows(), its files are section 19. Everything else uses the models by
+   ppo_gpt_forward(), ppo_gpt_logits(), ppo_gpt_score() and ppo__gpt_rows() alone.
    -------------------------------------------------------------------------------------------------------- */
 
 /* Attention takes each head of each sequence separately, as matrices Q, K, V of (n, size):
@@ -11068,10 +10993,9 @@ PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int head
                start[count] == qkv->rows;
     for (int s = 0; s < count && fits; ++s) fits = start[s] < start[s + 1];
     if (!fits) {
-        return (ppo_tensor *)ppo__tape_fail(
-            tape, ppo_fail(PPO_ERROR_ARGUMENT,
-                           "attention: (%d, %d) is not %d heads of query, key and value in %d sequences",
-                           qkv->rows, qkv->cols, heads, count));
+        ppo__refuse("attention: (%d, %d) is not %d heads of query, key and value in %d sequences", qkv->rows,
+                    qkv->cols, heads, count);
+        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     }
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
 }
@@ -11097,7 +11021,7 @@ static const ppo_settings ppo__gpt_settings = {ppo__gpt_fields,
 static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
     ppo_status status = ppo_settings_check(&ppo__gpt_settings, c);
     if (status || c->width % c->heads == 0) return status;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "width is %d, which %d heads cannot share", c->width, c->heads);
+    return ppo__refuse("width is %d, which %d heads cannot share", c->width, c->heads);
 }
 
 /* The layers of a block: "transformer.h.3.attn.c_attn.weight" (in, out) and ".bias" (1, out), in multiples of
@@ -11119,57 +11043,42 @@ static const struct {
 };
 enum { PPO__GPT_LAYERS = sizeof ppo__gpt_layers / sizeof *ppo__gpt_layers };
 
-/* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. */
+/* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. With `room`,
+   only adds its size to that. */
 static void ppo__gpt_add(ppo_gpt *gpt, ppo_tensor **tensor, const char *name, int rows, int cols, float x,
-                         ppo_rng *rng) {
-    *tensor = ppo_params_add(gpt->params, name, rows, cols);
-    if (!*tensor) return;
-    if (rng) ppo_init_normal(*tensor, x, rng);
-    for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = x;
+                         ppo_rng *rng, size_t *room) {
+    size_t size = ppo__padded(rows, cols);
+    if (room) *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX;
+    else if ((*tensor = ppo_params_add(gpt->params, name, rows, cols)) != NULL) {
+        if (rng) ppo_init_normal(*tensor, x, rng);
+        for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = x;
+    }
 }
 
-static void ppo__gpt_add_all(ppo_gpt *gpt) {
+static void ppo__gpt_add_all(ppo_gpt *gpt, size_t *room) {
     const ppo_gpt_config *c = &gpt->config;
+    const int             w = c->width;
     ppo_rng               rng = ppo_rng_stream(c->seed, PPO_STREAM_INIT, 0);
     float                 std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
-    ppo__gpt_add(gpt, &gpt->token_embedding, "transformer.wte.weight", c->vocab, c->width, std, &rng);
-    ppo__gpt_add(gpt, &gpt->position_embedding, "transformer.wpe.weight", c->context, c->width, std, &rng);
+    ppo__gpt_add(gpt, &gpt->token_embedding, "transformer.wte.weight", c->vocab, w, std, &rng, room);
+    ppo__gpt_add(gpt, &gpt->position_embedding, "transformer.wpe.weight", c->context, w, std, &rng, room);
     for (int i = 0; i < c->layers * PPO__GPT_LAYERS; ++i) {
-        int          k = i % PPO__GPT_LAYERS, norm = !ppo__gpt_layers[k].in, out = ppo__gpt_layers[k].out;
-        char         name[96], *block = (char *)&gpt->block[i / PPO__GPT_LAYERS];
+        int          b = i / PPO__GPT_LAYERS, k = i % PPO__GPT_LAYERS;
+        int          in = ppo__gpt_layers[k].in * w, out = ppo__gpt_layers[k].out * w;
+        float        x = ppo__gpt_layers[k].ends_branch ? last : std;
+        char         name[96], *block = (char *)&gpt->block[b];
         ppo_tensor **weight = (ppo_tensor **)(void *)(block + ppo__gpt_layers[k].weight);
         ppo_tensor **bias = (ppo_tensor **)(void *)(block + ppo__gpt_layers[k].bias);
-        int          length =
-            snprintf(name, sizeof name, "transformer.h.%d.%s.", i / PPO__GPT_LAYERS, ppo__gpt_layers[k].name);
-        strcpy(name + length, "weight");
-        ppo__gpt_add(gpt, weight, name, norm ? 1 : ppo__gpt_layers[k].in * c->width, out * c->width,
-                     norm                             ? 1
-                     : ppo__gpt_layers[k].ends_branch ? last
-                                                      : std,
-                     norm ? NULL : &rng);
-        strcpy(name + length, "bias");
-        ppo__gpt_add(gpt, bias, name, 1, out * c->width, 0, NULL);
+        snprintf(name, sizeof name, "transformer.h.%d.%s.weight", b, ppo__gpt_layers[k].name);
+        ppo__gpt_add(gpt, weight, name, in ? in : 1, out, in ? x : 1, in ? &rng : NULL, room);
+        snprintf(name, sizeof name, "transformer.h.%d.%s.bias", b, ppo__gpt_layers[k].name);
+        ppo__gpt_add(gpt, bias, name, 1, out, 0, NULL, room);
     }
-    ppo__gpt_add(gpt, &gpt->norm_weight, "transformer.ln_f.weight", 1, c->width, 1, NULL);
-    ppo__gpt_add(gpt, &gpt->norm_bias, "transformer.ln_f.bias", 1, c->width, 0, NULL);
+    ppo__gpt_add(gpt, &gpt->norm_weight, "transformer.ln_f.weight", 1, w, 1, NULL, room);
+    ppo__gpt_add(gpt, &gpt->norm_bias, "transformer.ln_f.bias", 1, w, 0, NULL, room);
     if (!c->score) return;
-    ppo__gpt_add(gpt, &gpt->score_weight, "score.weight", c->width, 1, 0, NULL);
-    ppo__gpt_add(gpt, &gpt->score_bias, "score.bias", 1, 1, 0, NULL);
-}
-
-/* Room for all of them at once. */
-static ppo_status ppo__gpt_reserve(ppo_gpt *gpt) {
-    const ppo_gpt_config *c = &gpt->config;
-    int                   w = c->width;
-    size_t                layers = (size_t)c->layers, block = 0, rest = 2 * ppo__padded(1, w);
-    for (int k = 0; k < PPO__GPT_LAYERS; ++k) {
-        int in = ppo__gpt_layers[k].in, out = ppo__gpt_layers[k].out * w;
-        block += ppo__padded(in ? in * w : 1, out) + ppo__padded(1, out);
-    }
-    rest += ppo__padded(c->vocab, w) + ppo__padded(c->context, w);
-    if (c->score) rest += ppo__padded(w, 1) + ppo__padded(1, 1);
-    return ppo_params_reserve(gpt->params,
-                              block < (SIZE_MAX - rest) / layers ? rest + layers * block : SIZE_MAX);
+    ppo__gpt_add(gpt, &gpt->score_weight, "score.weight", w, 1, 0, NULL, room);
+    ppo__gpt_add(gpt, &gpt->score_bias, "score.bias", 1, 1, 0, NULL, room);
 }
 
 PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
@@ -11179,9 +11088,11 @@ PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
     ppo_gpt *made = (ppo_gpt *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->config = *config;
+    size_t room = 0;
+    ppo__gpt_add_all(made, &room);
     ppo_status status = ppo_params_create(&made->params);
-    if (!status) status = ppo__gpt_reserve(made);
-    if (!status) ppo__gpt_add_all(made);
+    if (!status) status = ppo_params_reserve(made->params, room);
+    if (!status) ppo__gpt_add_all(made, NULL);
     int tensors = 4 + 2 * PPO__GPT_LAYERS * config->layers + 2 * !!config->score;
     if (!status && made->params->tensor_count != tensors) status = PPO_ERROR_MEMORY;
     if (status) ppo_gpt_free(made);
@@ -11217,98 +11128,87 @@ static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
 /* Are these sequences of the model's tokens, each within its context? Or prompts that leave room there? */
 static ppo_status ppo__check_sequences(const ppo_gpt *gpt, const ppo_tokens *tokens, int prompts) {
     const int context = gpt->config.context, vocab = gpt->config.vocab;
-    if (!tokens) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokens are NULL");
-    if (tokens->count < 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "there are %d sequences of tokens", tokens->count);
+    if (!tokens) return ppo__refuse("the tokens are NULL");
+    if (tokens->count < 1) return ppo__refuse("there are %d sequences of tokens", tokens->count);
     if (!tokens->start || !tokens->token)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "start or token of %d sequences is NULL", tokens->count);
-    if (tokens->start[0] != 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "start[0] is %d, must be 0", tokens->start[0]);
+        return ppo__refuse("start or token of %d sequences is NULL", tokens->count);
+    if (tokens->start[0] != 0) return ppo__refuse("start[0] is %d, must be 0", tokens->start[0]);
     for (int s = 0; s < tokens->count; ++s) {
         const int *token = tokens->token + tokens->start[s];
         int64_t    all = (int64_t)tokens->start[s + 1] - tokens->start[s];
         int64_t    n = prompts && tokens->prompt ? tokens->prompt[s] : all;
-        if (prompts && (n < 1 || n > all)) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %lld of %lld tokens", s, (long long)n,
-                            (long long)all);
-        }
-        if (prompts && n >= context) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "prompt %d has %lld tokens, which leaves no room in %d", s,
-                            (long long)n, context);
-        }
-        if (n < 1 || n > context) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has %lld tokens, must have 1 to %d", s,
-                            (long long)n, context);
-        }
+        if (prompts && (n < 1 || n > all))
+            return ppo__refuse("prompt %d has %lld of %lld tokens", s, (long long)n, (long long)all);
+        if (prompts && n >= context)
+            return ppo__refuse("prompt %d has %lld tokens, which leaves no room in %d", s, (long long)n,
+                               context);
+        if (n < 1 || n > context)
+            return ppo__refuse("sequence %d has %lld tokens, must have 1 to %d", s, (long long)n, context);
         for (int i = 0; i < n; ++i) {
             if (token[i] >= 0 && token[i] < vocab) continue;
-            return ppo_fail(PPO_ERROR_ARGUMENT, "token %d (sequence %d, position %d) is outside 0 .. %d",
-                            token[i], s, i, vocab - 1);
+            return ppo__refuse("token %d (sequence %d, position %d) is outside 0 .. %d", token[i], s, i,
+                               vocab - 1);
         }
     }
     return PPO_OK;
 }
 
-/* What the rows of a block attend to: from queries, keys and values (rows, 3 width), the results (rows,
+/* What the rows of block k attend to: from queries, keys and values (rows, 3 width), the results (rows,
    width). */
-typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, ppo_tensor *qkv, int block, void *user);
-
-static ppo_tensor *ppo__gpt_block_forward(ppo_tape *tape, const ppo_gpt_block *b, ppo_tensor *x, int block,
-                                          ppo__attend_fn attend, void *user) {
-    static const int  activation[2] = {PPO_GELU, PPO_IDENTITY};
-    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
-    ppo_tensor *y = ppo_tape_layer_norm(tape, x, b->norm_weight[0], b->norm_bias[0]);
-    y = attend(tape, ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY), block, user);
-    x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
-    y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
-    return ppo_tape_add(tape, x, ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2));
-}
+typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_gpt *gpt, int k, ppo_tensor *qkv,
+                                      const void *user);
 
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
 static ppo_tensor *ppo__gpt_rows(ppo_tape *tape, const ppo_gpt *gpt, const int *token, const int *position,
-                                 int rows, ppo__attend_fn attend, void *user) {
-    ppo_tensor *x = ppo_tape_embedding(tape, gpt->token_embedding, token, rows);
+                                 int rows, ppo__attend_fn attend, const void *user) {
+    static const int activation[2] = {PPO_GELU, PPO_IDENTITY};
+    ppo_tensor      *y, *x = ppo_tape_embedding(tape, gpt->token_embedding, token, rows);
     x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, gpt->position_embedding, position, rows));
-    for (int i = 0; i < gpt->config.layers; ++i)
-        x = ppo__gpt_block_forward(tape, &gpt->block[i], x, i, attend, user);
+    for (int k = 0; k < gpt->config.layers; ++k) {
+        const ppo_gpt_block *b = &gpt->block[k];
+        ppo_tensor *const    weight[2] = {b->up_weight, b->down_weight};
+        ppo_tensor *const    bias[2] = {b->up_bias, b->down_bias};
+        y = ppo_tape_layer_norm(tape, x, b->norm_weight[0], b->norm_bias[0]);
+        y = ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY);
+        y = attend(tape, gpt, k, y, user);
+        x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
+        y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
+        x = ppo_tape_add(tape, x, ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2));
+    }
     return ppo_tape_layer_norm(tape, x, gpt->norm_weight, gpt->norm_bias);
 }
 
-typedef struct ppo__whole {
-    int               heads;
-    const ppo_tokens *tokens;
-} ppo__whole;
-
-static ppo_tensor *ppo__attend_whole(ppo_tape *tape, ppo_tensor *qkv, int block, void *user) {
-    const ppo__whole *whole = (const ppo__whole *)user;
-    (void)block;
-    return ppo_tape_attention(tape, qkv, whole->heads, whole->tokens->start, whole->tokens->count);
+static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_gpt *gpt, int k, ppo_tensor *qkv,
+                                     const void *user) {
+    const ppo_tokens *tokens = (const ppo_tokens *)user;
+    return ppo_tape_attention(tape, qkv, gpt->config.heads, tokens->start, tokens->count);
 }
 
 PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
     if (ppo_tape_status(tape)) return NULL;
-    ppo_status status = ppo__given("ppo_gpt_forward", gpt != NULL) ? ppo__check_sequences(gpt, tokens, 0)
-                                                                   : PPO_ERROR_ARGUMENT;
+    int        given = ppo__given("ppo_gpt_forward", gpt != NULL);
+    ppo_status status = given ? ppo__check_sequences(gpt, tokens, 0) : PPO_ERROR_ARGUMENT;
     if (!status) status = ppo__params_place(gpt->params, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
-    ppo__whole whole = {gpt->config.heads, tokens};
-    int        rows = tokens->start[tokens->count];
-    int       *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
+    int  rows = tokens->start[tokens->count];
+    int *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
     if (!position) return NULL;
     for (int s = 0; s < tokens->count; ++s)
         for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) position[i] = i - tokens->start[s];
-    return ppo__gpt_rows(tape, gpt, tokens->token, position, rows, ppo__attend_whole, &whole);
+    return ppo__gpt_rows(tape, gpt, tokens->token, position, rows, ppo__attend_whole, tokens);
 }
 
 PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
     return ppo_tape_matmul_transposed(tape, x, gpt ? gpt->token_embedding : NULL);
 }
 
+static ppo_status ppo__check_score(const char *function, const ppo_gpt *gpt) {
+    return gpt->score_weight ? PPO_OK : ppo__refuse("%s: the model has no score", function);
+}
+
 PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
-    if (x && gpt && !gpt->score_weight) {
-        ppo_status status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_score: the model has no score");
-        return (ppo_tensor *)ppo__tape_fail(tape, status);
-    }
+    if (x && gpt && ppo__check_score("ppo_gpt_score", gpt))
+        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     return ppo__tape_layer(tape, "ppo_gpt_score", x, gpt ? gpt->score_weight : NULL,
                            gpt ? gpt->score_bias : NULL, PPO_IDENTITY);
 }
@@ -11323,7 +11223,7 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
 PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
     if (!ppo__given("ppo_gpt_put", gpt && file)) return PPO_ERROR_ARGUMENT;
     if (ppo_file_find(file, "transformer.wte.weight"))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_put: the file has a language model already");
+        return ppo__refuse("ppo_gpt_put: the file has a language model already");
     ppo_status status = ppo__params_fetch(gpt->params);
     if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
     for (int i = 0; i < ppo__gpt_settings.count && !status; ++i) {
@@ -11368,9 +11268,8 @@ static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *conf
     config->heads = ppo__parse_count(heads, &rest);
     if (!config->heads || *rest)
         return ppo__file_fail(file->path, "corrupt file: n_head is \"%.20s\"", heads);
-    if (ppo__check_gpt_config(config)) return ppo__file_corrupt(file);
-    for (int i = 0; i < ppo_file_count(file);
-         ++i) { /* a later block means that an array of this one is missing */
+    if (ppo__check_gpt_config(config)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
+    for (int i = 0; i < ppo_file_count(file); ++i) { /* a later block: an array of this one is missing */
         const char *array = ppo_file_at(file, i)->name, *end;
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
             return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
@@ -11444,16 +11343,14 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
         PPO__SAMPLING_FIELD(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
         PPO__SAMPLING_FIELD(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"), \
         PPO__SAMPLING_FIELD(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),   \
-        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL,                                         \
-                            "tokens to sample at most; 0: the context")
+        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL, "most tokens to sample; 0: the context")
 
 static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
     static const ppo_field    fields[] = {PPO__SAMPLING_FIELDS(0)};
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     ppo_status                status = ppo_settings_check(&settings, how);
     if (status || how->eos < vocab) return status;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "eos is %d, outside 0 .. %d (-1: no token ends a sequence)", how->eos,
-                    vocab - 1);
+    return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", how->eos, vocab - 1);
 }
 
 static int ppo__descending(const void *a, const void *b) {
@@ -11461,7 +11358,7 @@ static int ppo__descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The smallest probability that top_k and top_p keep. sorted: scratch */
+/* The smallest probability that top_k and top_p keep. sorted: scratch. */
 static float ppo__least_kept(const ppo_sampling *how, const float *p, int vocab, float *sorted) {
     int    kept = how->top_k && how->top_k < vocab ? how->top_k : vocab;
     double total = 0, sum = 0;
@@ -11497,25 +11394,22 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
 
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
                                               float *p, float *scratch) {
-    if (!how || !logits || !p || !scratch || vocab < 1) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_sampling_probabilities: an argument is NULL, or vocab is %d",
-                        vocab);
-    }
+    if (!how || !logits || !p || !scratch || vocab < 1)
+        return ppo__refuse("ppo_sampling_probabilities: an argument is NULL, or vocab is %d", vocab);
     ppo_status status = ppo__check_sampling(how, vocab);
     return status ? status : ppo__probabilities(how, logits, vocab, p, scratch);
 }
 
-/* A token by its probability. */
+/* A token by its probability; if rounding left their sum below the threshold, the last possible one. */
 static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
     float sum = 0, threshold = ppo_rng_uniform(rng);
-    int   j = 0;
-    for (; j < vocab; ++j) {
+    int   last = 0;
+    for (int j = 0; j < vocab; ++j) {
         sum += p[j];
         if (threshold < sum) return j;
+        if (p[j] > 0) last = j;
     }
-    do --j;
-    while (j > 0 && !(p[j] > 0)); /* rounding left the sum below the threshold: the last possible token */
-    return j;
+    return last;
 }
 
 /* Sampling on a tape, wherever it computes: from logits (n, vocab), tokens (n, 1), which are ints, and their
@@ -11550,10 +11444,9 @@ typedef struct ppo__slot { /* the place of one sequence while it is sampled */
     ppo_rng rng;
 } ppo__slot;
 
-typedef struct ppo__result { /* of a call */
-    int           *text;     /* (room, context) */
-    float         *logp;     /* (room, context) */
-    int           *length, *prompt;
+typedef struct ppo__result {               /* of a call */
+    int           *text, *length, *prompt; /* text, logp: (room, context) */
+    float         *logp;
     unsigned char *ended;
 } ppo__result;
 
@@ -11573,8 +11466,7 @@ struct ppo_generator {
     float     *embedding; /* (width, vocab), the token embedding transposed */
     float     *scores;    /* (heads, context) */
     float     *p;         /* [2 vocab] */
-    /* Rows that the model is run on: tokens at positions of slots; and the last row of each slot that asks for
-       a token. */
+    /* Rows that the model is run on: tokens at positions of slots; `last`: those that ask for a token. */
     int         rows, asked;
     int        *row_token, *row_position, *row_slot, *last;
     const int  *position_there, *slot_there; /* the same on a device */
@@ -11596,17 +11488,19 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
     ppo__free(g);
 }
 
-static ppo_status ppo__generator_take(ppo_generator *g) {
-    const ppo_gpt_config *c = &g->gpt->config;
-    size_t                slots = (size_t)g->slots, rows = ppo__at(g->slots, c->context);
-    size_t                caches = ppo__at(g->slots, c->layers);
-    ppo_status            status = ppo__tape_create_on(ppo__device_in_use, &g->tape);
-    if (status) return status;
-    ppo_tape_record(g->tape, 0);
-    g->numbers.device = g->tape->device;
+PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
+    if (generator) *generator = NULL;
+    if (!ppo__given("ppo_generator_create", gpt && generator)) return PPO_ERROR_ARGUMENT;
+    if (slots < 1) return ppo__refuse("ppo_generator_create: %d slots", slots);
+    const ppo_gpt_config *c = &gpt->config;
+    const size_t          rows = ppo__at(slots, c->context), caches = ppo__at(slots, c->layers);
+    ppo_generator        *g = (ppo_generator *)ppo__alloc(sizeof *g);
+    if (!g) return PPO_ERROR_MEMORY;
+    g->gpt = gpt;
+    g->slots = slots;
     g->slot_values = ppo__at(c->context, c->width);
     g->slot_keys = ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * c->width;
-    g->slot = PPO__ARRAY(&g->memory, ppo__slot, slots);
+    g->numbers.device = ppo__device_in_use;
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
     g->embedding = PPO__ARRAY(&g->memory, float, ppo__at(c->vocab, c->width));
@@ -11615,26 +11509,18 @@ static ppo_status ppo__generator_take(ppo_generator *g) {
     g->row_token = PPO__ARRAY(&g->memory, int, rows);
     g->row_position = PPO__ARRAY(&g->memory, int, rows);
     g->row_slot = PPO__ARRAY(&g->memory, int, rows);
+    g->slot = PPO__ARRAY(&g->memory, ppo__slot, slots);
     g->last = PPO__ARRAY(&g->memory, int, slots);
     g->rng = PPO__ZEROS(&g->memory, ppo_rng, slots);
     g->drawn = PPO__ARRAY(&g->memory, int, slots);
     g->drawn_logp = PPO__ARRAY(&g->memory, float, slots);
-    status = ppo__arena_status(&g->numbers);
-    return status ? status : ppo__arena_status(&g->memory);
-}
-
-PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
-    if (generator) *generator = NULL;
-    if (!ppo__given("ppo_generator_create", gpt && generator)) return PPO_ERROR_ARGUMENT;
-    if (slots < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_generator_create: %d slots", slots);
-    ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
-    if (!g) return PPO_ERROR_MEMORY;
-    g->gpt = gpt;
-    g->slots = slots;
-    ppo_status status = ppo__generator_take(g);
-    if (status) ppo_generator_free(g);
-    else *generator = g;
-    return status;
+    ppo_status status = ppo__arena_status(&g->numbers);
+    if (!status) status = ppo__arena_status(&g->memory);
+    if (!status) status = ppo__tape_create_on(g->numbers.device, &g->tape);
+    if (status) return ppo_generator_free(g), status;
+    ppo_tape_record(g->tape, 0);
+    *generator = g;
+    return PPO_OK;
 }
 
 /* -- attention of rows to what their slots keep, after adding their own keys and values -- */
@@ -11652,16 +11538,14 @@ static void ppo__attend_row(const ppo_generator *g, const float *q, int seen, co
     int                 width = g->gpt->config.width, heads = g->gpt->config.heads, size = width / heads;
     for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
         int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
-        for (int h = 0; h < heads; ++h) {
+        for (int h = 0; h < heads; ++h)
             k->gemm(1, n, size, q + ppo__at(h, size), size, 1, keys + ppo__at(h * size, PPO__KEY_PAGE),
                     PPO__KEY_PAGE, NULL, 0, g->scores + ppo__at(h, seen) + i, n);
-        }
     }
     for (int h = 0; h < heads; ++h) k->softmax(1 / sqrtf((float)size), g->scores + ppo__at(h, seen), seen);
-    for (int h = 0; h < heads; ++h) {
+    for (int h = 0; h < heads; ++h)
         k->gemm(1, size, seen, g->scores + ppo__at(h, seen), seen, 1, values + ppo__at(h, size), width, NULL,
                 0, out + ppo__at(h, size), size);
-    }
 }
 
 static ppo_status ppo__cached_forward(ppo_node *node) {
@@ -11682,9 +11566,10 @@ static ppo_status ppo__cached_forward(ppo_node *node) {
     return PPO_OK;
 }
 
-static ppo_tensor *ppo__attend_cached(ppo_tape *tape, ppo_tensor *qkv, int block, void *user) {
+static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_gpt *gpt, int k, ppo_tensor *qkv,
+                                      const void *user) {
     static const ppo_op op = {"cached_attention", 1, ppo__cached_forward, NULL};
-    ppo__cached_args    args = {(ppo_generator *)user, block};
+    ppo__cached_args    args = {(ppo_generator *)user, k};
     if (!qkv) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
 }
@@ -11703,31 +11588,30 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
 /* Starts the sequences with their prompts. These may be results of the previous call, whose memory therefore
    lasts until they are copied. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
-    const size_t context = (size_t)g->gpt->config.context, count = (size_t)prompts->count;
-    ppo__arena   grown = {NULL, NULL, PPO_OK};
-    ppo__result  results[2] = {g->results[0], g->results[1]};
-    for (int k = 0; k < 2 && prompts->count > g->room; ++k) {
+    const int   context = g->gpt->config.context, count = prompts->count;
+    ppo__arena  grown = {NULL, NULL, PPO_OK};
+    ppo__result results[2] = {g->results[0], g->results[1]};
+    for (int k = 0; k < 2 && count > g->room; ++k) {
         ppo__result *r = &results[k];
-        r->text = (int *)ppo__arena_array(&grown, count * context, sizeof(int));
-        r->logp = (float *)ppo__arena_array(&grown, count * context, sizeof(float));
-        r->length = (int *)ppo__arena_array(&grown, count + 1, sizeof(int));
-        r->prompt = (int *)ppo__arena_array(&grown, count, sizeof(int));
-        r->ended = (unsigned char *)ppo__arena_array(&grown, count, 1);
-        if (!r->text || !r->logp || !r->length || !r->prompt || !r->ended)
-            return ppo__arena_free(&grown), PPO_ERROR_MEMORY;
+        r->text = PPO__ARRAY(&grown, int, ppo__at(count, context));
+        r->logp = PPO__ARRAY(&grown, float, ppo__at(count, context));
+        r->length = PPO__ARRAY(&grown, int, (size_t)count + 1);
+        r->prompt = PPO__ARRAY(&grown, int, count);
+        r->ended = PPO__ARRAY(&grown, unsigned char, count);
     }
+    if (grown.failed) return ppo__arena_free(&grown), PPO_ERROR_MEMORY;
     g->turn ^= 1;
     const ppo__result *out = &results[g->turn];
-    for (int s = 0; s < prompts->count; ++s) {
+    for (int s = 0; s < count; ++s) {
         int n = out->prompt[s] = ppo__prompt_length(prompts, s);
-        memcpy(out->text + s * context, prompts->token + prompts->start[s], n * sizeof(int));
-        memset(out->logp + s * context, 0, n * sizeof(float));
+        memcpy(out->text + ppo__at(s, context), prompts->token + prompts->start[s], n * sizeof(int));
+        memset(out->logp + ppo__at(s, context), 0, n * sizeof(float));
     }
-    if (prompts->count <= g->room) return PPO_OK;
+    if (count <= g->room) return PPO_OK;
     memcpy(g->results, results, sizeof results);
     ppo__arena_free(&g->results_memory);
     g->results_memory = grown;
-    g->room = prompts->count;
+    g->room = count;
     return PPO_OK;
 }
 
@@ -11750,9 +11634,8 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
         ppo__slot *slot = &g->slot[k];
         int        from = slot->length - 1;
         if (slot->sequence < 0 && *waiting < count) {
-            int n = out->prompt[*waiting];
+            int n = slot->length = out->prompt[*waiting];
             slot->sequence = (*waiting)++;
-            slot->length = n;
             slot->end = how->max_new && how->max_new < context - n ? n + how->max_new : context;
             slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)slot->sequence);
             from = 0;
@@ -11760,6 +11643,7 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
         if (slot->sequence < 0) continue;
         for (int i = from; i < slot->length; ++i)
             ppo__add_row(g, out->text[ppo__at(slot->sequence, context) + i], i, k);
+        g->rng[g->asked] = slot->rng;
         g->last[g->asked++] = g->rows - 1;
     }
 }
@@ -11771,8 +11655,8 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
     const ppo__sample_args args = {how, g->rng, g->p};
     ppo_tape              *tape = g->tape;
     ppo_tape_reset(tape);
-    ppo_tensor *x =
-        ppo__gpt_rows(tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
+    ppo_tensor *x;
+    x = ppo__gpt_rows(tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
     x = ppo_tape_embedding(tape, x, g->last, g->asked);
     x = tape->device ? ppo_gpt_logits(tape, g->gpt, x)
                      : ppo_tape_matmul(tape, x, ppo_tape_constant(tape, g->embedding, c->width, c->vocab));
@@ -11786,17 +11670,15 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
 
 static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     const ppo__result *out = &g->results[g->turn];
-    for (int i = 0; i < g->asked; ++i) g->rng[i] = g->slot[g->row_slot[g->last[i]]].rng;
-    ppo_status status = ppo__ask(g, how);
+    ppo_status         status = ppo__ask(g, how);
     if (status && status != PPO_ERROR_NUMERIC) return status;
     for (int i = 0; i < g->asked; ++i) {
         ppo__slot *slot = &g->slot[g->row_slot[g->last[i]]];
         int        s = slot->sequence;
         size_t     at = ppo__at(s, g->gpt->config.context) + slot->length;
-        if (!ppo__finite(g->drawn_logp[i])) {
+        if (!ppo__finite(g->drawn_logp[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)", s,
                             slot->length - 1);
-        }
         ppo_rng_u32(&slot->rng); /* which the operation drew from a copy */
         out->text[at] = g->drawn[i];
         out->logp[at] = g->drawn_logp[i];
@@ -11808,21 +11690,16 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
 }
 
 /* Takes the model's weights as they are now, and brings the tape's memory to its final size with a step that
-   none of these prompts exceeds: the longest in each slot. Which prompts share a step later depends on what is
-   sampled. */
+   no other exceeds: the longest prompt in each slot. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count) {
-    const ppo_sampling    how = ppo_sampling_default();
-    const ppo_gpt_config *c = &g->gpt->config;
-    ppo_status            status = ppo__params_place(g->gpt->params, g->tape->device);
+    const ppo_sampling how = ppo_sampling_default();
+    const ppo_tensor  *e = g->gpt->token_embedding;
+    const int         *prompt = g->results[g->turn].prompt;
+    ppo_status         status = ppo__params_place(g->gpt->params, g->tape->device);
     if (status) return status;
-    if (!g->tape->device)
-        ppo__k()->transpose(c->vocab, c->width, g->gpt->token_embedding->data, c->width, g->embedding,
-                            c->vocab);
+    if (!g->tape->device) ppo__k()->transpose(e->rows, e->cols, e->data, e->cols, g->embedding, e->rows);
     int longest = 0, slots = g->slots < count ? g->slots : count;
-    for (int s = 0; s < count; ++s) {
-        int n = g->results[g->turn].prompt[s];
-        longest = n > longest ? n : longest;
-    }
+    for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
     if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
     g->rows = 0;
     g->asked = slots;
@@ -11908,10 +11785,9 @@ PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const 
     if (!x) return out;
     int n = ppo_response_row(tokens, tokens->count), at = 0;
     if (!n || !(want & (PPO_POLICY | PPO_VALUE))) {
-        ppo__tape_fail(tape,
-                       n ? ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gpt_response: no output of %d exists", want)
-                         : ppo_fail(PPO_ERROR_ARGUMENT, "there is no token after the prompts"));
-        return out;
+        if (n) ppo__refuse("ppo_gpt_response: no output of %d exists", want);
+        else ppo__refuse("there is no token after the prompts");
+        return ppo__tape_fail(tape, PPO_ERROR_ARGUMENT), out;
     }
     int *row = (int *)ppo__tape_take(tape, (size_t)n, sizeof *row); /* the rows that predict these tokens, */
     int *token = (int *)ppo__tape_take(tape, (size_t)n, sizeof *token); /* and the tokens */
@@ -11955,8 +11831,8 @@ PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const p
     if (!ppo__operands(tape, op.name, x, tokens ? x : NULL)) return NULL;
     int n = ppo_response_row(tokens, tokens->count);
     if (x->rows != n || x->cols != 1) {
-        return (ppo_tensor *)ppo__tape_fail(
-            tape, ppo_fail(PPO_ERROR_ARGUMENT, "sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n));
+        ppo__refuse("sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n);
+        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     }
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, tokens->count, 1, &tokens, sizeof tokens));
 }
@@ -11976,8 +11852,7 @@ static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const 
         if (zeros) memset(zeros, 0, tokens->count * sizeof(float));
         return zeros ? ppo_tape_constant(tape, zeros, tokens->count, 1) : NULL;
     }
-    ppo_response out = ppo_gpt_response(tape, gpt, tokens, 1, PPO_POLICY);
-    return ppo_tape_sequence_sum(tape, out.logp, tokens);
+    return ppo_tape_sequence_sum(tape, ppo_gpt_response(tape, gpt, tokens, 1, PPO_POLICY).logp, tokens);
 }
 
 /* For each sequence of the data the number that `what` computes, a batch at a time. */
@@ -11987,7 +11862,7 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
                                float *numbers) {
     ppo_tape  *tape = NULL;
     ppo_tokens now = {0, NULL, NULL, NULL, NULL};
-    if (batch < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "a batch of %d sequences", batch);
+    if (batch < 1) return ppo__refuse("a batch of %d sequences", batch);
     ppo_status status = ppo__check_sequences(gpt, data, 0);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &tape);
     if (!status) ppo_tape_record(tape, 0);
@@ -12007,11 +11882,6 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
     ppo_tokens_free(&now);
     ppo_tape_free(tape);
     return status;
-}
-
-/* Has the model a score? */
-static ppo_status ppo__check_score(const char *function, const ppo_gpt *gpt) {
-    return gpt->score_weight ? PPO_OK : ppo_fail(PPO_ERROR_ARGUMENT, "%s: the model has no score", function);
 }
 
 PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score) {
@@ -12044,12 +11914,12 @@ static void ppo__learner_free(ppo__learner *learner) {
     for (int k = 0; k < 2; ++k) ppo_tokens_free(&learner->batch[k]);
 }
 
-/* Makes n items the micro-batch. */
+/* Makes the first of n items the micro-batch. */
 static ppo_status ppo__gather_items(ppo__learner *learner, const int *item, int n) {
     ppo_status status = PPO_OK;
     for (int k = 0; k < 2 && learner->data[k]; ++k) {
         ppo_tokens_clear(&learner->batch[k]);
-        for (int i = 0; i < n && !status; ++i)
+        for (int i = 0; i < n && i < learner->micro_batch && !status; ++i)
             status = ppo_tokens_add_from(&learner->batch[k], learner->data[k], item[i]);
     }
     return status;
@@ -12070,8 +11940,7 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
     *total = 0;
     for (int i = 0; i < n && !status; i += learner->micro_batch) {
         learner->done = i;
-        status =
-            ppo__gather_items(learner, item + i, n - i < learner->micro_batch ? n - i : learner->micro_batch);
+        status = ppo__gather_items(learner, item + i, n - i);
         if (!status) status = ppo__add_gradient(learner, item + i, total);
         for (int k = 0; k < 2 && learner->data[k]; ++k)
             learner->tokens += learner->batch[k].start[learner->batch[k].count];
@@ -12125,8 +11994,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__FIT_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls to 0"),
         PPO__FIT_FIELD(warmup, FLOAT, 0, 0.999999, NULL, "share of the steps in which it rises from 0"),
         PPO__FIT_FIELD(weight_decay, FLOAT, 0, 1e30, NULL, "decoupled weight decay (AdamW)"),
-        PPO__FIT_FIELD(max_grad_norm, FLOAT, 0, INFINITY, NULL,
-                       "global gradient norm is clipped to this; 0: off"),
+        PPO__FIT_FIELD(max_grad_norm, FLOAT, 0, INFINITY, NULL, "gradient norms are clipped to it; 0: off"),
         PPO__FIT_FIELD(beta, FLOAT, 0, 1e30, NULL, "DPO: strength of the KL constraint"),
         PPO__FIT_FIELD(label_smoothing, FLOAT, 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
         PPO__FIT_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the order of the data"),
@@ -12183,14 +12051,12 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
 /* Whether another model can score the sequences of the policy. */
 static ppo_status ppo__check_peer(const ppo_gpt *policy, const ppo_gpt *other, const char *name) {
     if (!other) return PPO_OK;
-    if (other->config.vocab != policy->config.vocab) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a vocabulary of %d tokens, the %s one of %d",
-                        policy->config.vocab, name, other->config.vocab);
-    }
-    if (other->config.context < policy->config.context) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the policy has a context of %d tokens, the %s one of %d",
-                        policy->config.context, name, other->config.context);
-    }
+    if (other->config.vocab != policy->config.vocab)
+        return ppo__refuse("the policy has a vocabulary of %d tokens, the %s one of %d", policy->config.vocab,
+                           name, other->config.vocab);
+    if (other->config.context < policy->config.context)
+        return ppo__refuse("the policy has a context of %d tokens, the %s one of %d", policy->config.context,
+                           name, other->config.context);
     return PPO_OK;
 }
 
@@ -12207,33 +12073,29 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
             int n = data->start[s + 1] - data->start[s];
             longest[k] = n > longest[k] ? n : longest[k];
             if (fit->objective == PPO__REWARD || ppo__response_length(data, s)) continue;
-            status = ppo_fail(PPO_ERROR_ARGUMENT, "sequence %d has no token after its prompt", s);
+            status = ppo__refuse("sequence %d has no token after its prompt", s);
         }
     }
-    if (!status && pairs && count != learner->data[1]->count) {
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%d chosen sequences and %d rejected ones", count,
-                          learner->data[1]->count);
-    }
+    if (!status && pairs && count != learner->data[1]->count)
+        status = ppo__refuse("%d chosen sequences and %d rejected ones", count, learner->data[1]->count);
     if (!status) status = ppo__check_peer(fit->gpt, reference, "reference");
     if (status) return status;
     int batch = c->batch_size < count ? c->batch_size : count;
     int micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
     fit->batch_size = batch;
     learner->micro_batch = micro;
-    fit->order = (int *)ppo__arena_array(&fit->memory, (size_t)count, sizeof(int));
-    fit->losses = (float *)ppo__arena_array(&fit->memory, ppo__at(2, batch), sizeof(float));
-    if (!fit->order || !fit->losses) return PPO_ERROR_MEMORY;
-    for (int s = 0; s < count; ++s) fit->order[s] = s;
-    status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
-    for (int k = 0; k < 2 && pairs && !status; ++k) {
-        fit->score[k] = (float *)ppo__arena_array(&fit->memory, (size_t)batch, sizeof(float));
-        if (!fit->score[k]) return PPO_ERROR_MEMORY;
-        if (!reference) continue;
-        fit->ref_logp[k] = (float *)ppo__arena_array(&fit->memory, (size_t)count, sizeof(float));
-        fit->ref_batch[k] = (float *)ppo__arena_array(&fit->memory, (size_t)micro, sizeof(float));
-        if (!fit->ref_logp[k] || !fit->ref_batch[k]) return PPO_ERROR_MEMORY;
-        status = ppo_gpt_logp(reference, learner->data[k], micro, fit->ref_logp[k]);
+    fit->order = PPO__ARRAY(&fit->memory, int, count);
+    fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
+    for (int k = 0; k < 2 && pairs; ++k) {
+        fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
+        fit->ref_logp[k] = reference ? PPO__ARRAY(&fit->memory, float, count) : NULL;
+        fit->ref_batch[k] = reference ? PPO__ARRAY(&fit->memory, float, micro) : NULL;
     }
+    status = ppo__arena_status(&fit->memory);
+    if (!status) status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
+    for (int s = 0; s < count && !status; ++s) fit->order[s] = s;
+    for (int k = 0; k < 2 && reference && !status; ++k)
+        status = ppo_gpt_logp(reference, learner->data[k], micro, fit->ref_logp[k]);
     return status ? status : ppo__learner_reserve(learner, fit->order, longest);
 }
 
@@ -12255,9 +12117,8 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     adam.weight_decay = fit->config->weight_decay;
     ppo_params_zero_grad(params);
     ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
-    if (!status)
-        status =
-            ppo__params_step(params, &adam, (float)(1 / total), fit->config->max_grad_norm, &p->grad_norm);
+    float      scale = (float)(1 / total), max_norm = fit->config->max_grad_norm;
+    if (!status) status = ppo__params_step(params, &adam, scale, max_norm, &p->grad_norm);
     status = ppo__settle(fit->learner.tape->device, status);
     if (status) return status;
     for (int i = 0; i * fit->learner.micro_batch < n; ++i)
@@ -12342,12 +12203,12 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, i
     if (!ppo__given("ppo_reward_model_create", members && model)) return PPO_ERROR_ARGUMENT;
     if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 || ensemble < PPO_ENSEMBLE_MEAN ||
         ensemble > PPO_ENSEMBLE_MINIMUM) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: %d members, batch %d, ensemble %d",
-                        count, batch, ensemble);
+        return ppo__refuse("ppo_reward_model_create: %d members, batch %d, ensemble %d", count, batch,
+                           ensemble);
     }
     for (int k = 0; k < count; ++k) {
         if (members[k] && members[k]->score_weight) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_reward_model_create: member %d has no score", k);
+        return ppo__refuse("ppo_reward_model_create: member %d has no score", k);
     }
     *model = (ppo_reward_model *)ppo__alloc(sizeof **model);
     if (!*model) return PPO_ERROR_MEMORY;
@@ -12372,10 +12233,9 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
         status = ppo_gpt_scores(model->member[k], reference, model->batch, score);
         for (int s = 0; s < n && !status; ++s) sum += score[s];
         for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
-        if (!status && !(squares > 0)) {
+        if (!status && !(squares > 0))
             status =
                 ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives all %d sequences the same score", k, n);
-        }
         normal.mean[k] = (float)(sum / n);
         normal.inv_std[k] = (float)(1 / sqrt(squares / n));
     }
@@ -12409,10 +12269,10 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_samples *samples,
                                   float *score) {
     char before[PPO__ERROR_SIZE];
-    if (!reward) return ppo_fail(PPO_ERROR_ARGUMENT, "there is no reward function");
+    if (!reward) return ppo__refuse("there is no reward function");
     for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
     memcpy(before, ppo__error, sizeof before);
-    ppo_fail(PPO_ERROR_ARGUMENT, "the reward function failed and gave no reason");
+    ppo__refuse("the reward function failed and gave no reason");
     ppo_status status = reward(samples, score, user);
     if (!status) memcpy(ppo__error, before, sizeof before);
     return status;
@@ -12427,8 +12287,8 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
     ppo_tokens  given = {0, NULL, NULL, NULL, NULL}; /* a copy: the prompts may be the generator's */
     ppo_samples samples;
     if (!ppo__given("ppo_best_of_n", generator && prompts && how && best)) return PPO_ERROR_ARGUMENT;
-    if (n < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: n is %d, must be 1 or more", n);
-    if (best == prompts) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_best_of_n: best is the prompts themselves");
+    if (n < 1) return ppo__refuse("ppo_best_of_n: n is %d, must be 1 or more", n);
+    if (best == prompts) return ppo__refuse("ppo_best_of_n: best is the prompts themselves");
     ppo_sampling now = *how;
     int          before = best->count;
     ppo_status   status = ppo__check_sequences(generator->gpt, prompts, 1);
@@ -12497,14 +12357,10 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     return c;
 }
 
+#define PPO__RLHF_NAMED(name, member, type, min, max, choices, help) \
+    { name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, member), min, max, choices, help, 0 }
 #define PPO__RLHF_FIELD(name, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, name), min, max, choices, help, 0 }
-#define PPO__RLHF_OBJECTIVE(name, field, type, max, choices, help)                                         \
-    {                                                                                                      \
-        name, PPO_FIELD_##type,                                                                            \
-            offsetof(ppo_rlhf_config, objective) + offsetof(ppo_policy_objective, field), 0, max, choices, \
-            help, 0                                                                                        \
-    }
+    PPO__RLHF_NAMED(#name, name, type, min, max, choices, help)
 
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     static const ppo_field fields[] = {
@@ -12513,18 +12369,15 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(slots, INT, 1, INT_MAX, NULL, "sequences that are sampled side by side"),
         PPO__SAMPLING_FIELDS(offsetof(ppo_rlhf_config, sampling)),
         PPO__RLHF_FIELD(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
-        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e30, 1e30, NULL,
-                        "subtracted where no eos ended the sequence"),
+        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e30, 1e30, NULL, "subtracted where no eos came"),
         PPO__RLHF_FIELD(length_penalty, FLOAT, -1e30, 1e30, NULL, "subtracted for every sampled token"),
         PPO__RLHF_FIELD(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
         PPO__RLHF_FIELD(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
         PPO__RLHF_FIELD(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
         PPO__RLHF_FIELD(kl_target, FLOAT, 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
         PPO__RLHF_FIELD(kl_horizon, INT, INT_MIN, INT_MAX, NULL, "samples in which it can change by a fifth"),
-        PPO__RLHF_FIELD(reference_every, INT, 0, INT_MAX, NULL,
-                        "iterations after which the policy becomes the reference; 0: never"),
-        PPO__RLHF_FIELD(advantage, CHOICE, 0, 3, "gae|sequence|group|leave-one-out",
-                        "what a token is credited with"),
+        PPO__RLHF_FIELD(reference_every, INT, 0, INT_MAX, NULL, "iterations between new references; 0: none"),
+        PPO__RLHF_FIELD(advantage, CHOICE, 0, 3, "gae|sequence|group|leave-one-out", "of a token"),
         PPO__RLHF_FIELD(gamma, FLOAT, 0, 1, NULL, "GAE: discount per token"),
         PPO__RLHF_FIELD(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
         PPO__RLHF_FIELD(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
@@ -12533,19 +12386,20 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the samples of an iteration"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
-        PPO__RLHF_OBJECTIVE("objective", objective, CHOICE, 3, "clip|kl-penalty|unclipped|k3-penalty",
-                            "the policy's objective"),
-        PPO__RLHF_OBJECTIVE("clip_low", clip_low, FLOAT, 1e30, NULL, "no gain from ratios below 1 - this"),
-        PPO__RLHF_OBJECTIVE("clip_high", clip_high, FLOAT, 1e30, NULL, "no gain from ratios above 1 + this"),
-        PPO__RLHF_OBJECTIVE("dual_clip", dual_clip, FLOAT, 1e30, NULL,
-                            "above 1: bound for negative advantages; 0: off"),
-        PPO__RLHF_OBJECTIVE("objective_kl_coef", kl_coef, FLOAT, 1e30, NULL,
-                            "weight of KL(old || new) with the objective k3-penalty"),
+        PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, 3,
+                        "clip|kl-penalty|unclipped|k3-penalty", "the policy's objective"),
+        PPO__RLHF_NAMED("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
+                        "no gain from ratios below 1 - this"),
+        PPO__RLHF_NAMED("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL,
+                        "no gain from ratios above 1 + this"),
+        PPO__RLHF_NAMED("dual_clip", objective.dual_clip, FLOAT, 0, 1e30, NULL,
+                        "above 1: bound for negative advantages; 0: off"),
+        PPO__RLHF_NAMED("objective_kl_coef", objective.kl_coef, FLOAT, 0, 1e30, NULL,
+                        "weight of KL(old || new) with the objective k3-penalty"),
         PPO__RLHF_FIELD(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
         PPO__RLHF_FIELD(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
         PPO__RLHF_FIELD(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
-        PPO__RLHF_FIELD(max_grad_norm, FLOAT, 0, 1e30, NULL,
-                        "global gradient norm is clipped to this; 0: off"),
+        PPO__RLHF_FIELD(max_grad_norm, FLOAT, 0, 1e30, NULL, "the gradient's norm is clipped to it; 0: off"),
         PPO__RLHF_FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
         PPO__RLHF_FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the same"),
         PPO__RLHF_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls to 0"),
@@ -12562,32 +12416,38 @@ static int ppo__has_critic(const ppo_rlhf_config *c) {
     return c->advantage == PPO_ADVANTAGE_GAE || c->advantage == PPO_ADVANTAGE_SEQUENCE;
 }
 
-static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, int vocab) {
+static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *policy, const ppo_gpt *reference,
+                                  const ppo_gpt *critic, const ppo_tokens *prompts) {
     double     sequences = (double)c->prompts * c->samples;
     ppo_status status = ppo_settings_check(ppo_rlhf_settings(), c);
-    if (!status) status = ppo__check_sampling(&c->sampling, vocab);
+    if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     if (status) return status;
     if (sequences > INT_MAX)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "prompts * samples is %.0f, more than %d", sequences, INT_MAX);
-    if (c->sampling.greedy)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "sampling is greedy: there is nothing to learn");
-    if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT)) {
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "iterations is %d: the learning rate's schedule needs their number", c->iterations);
-    }
+        return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, INT_MAX);
+    if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
+    if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
+        return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
+                           c->iterations);
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
     if (!ppo__has_critic(c) && c->samples < 2)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "samples is %d: a group takes two or more", c->samples);
-    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the gradient of k1 is 0 in expectation: kl_estimator must be "
-                                            "PPO_K2, PPO_K3 or PPO_KL_EXACT in the loss");
-    }
+        return ppo__refuse("samples is %d: a group takes two or more", c->samples);
+    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0)
+        return ppo__refuse("the gradient of k1 is 0 in expectation: kl_estimator must be PPO_K2, PPO_K3 or "
+                           "PPO_KL_EXACT in the loss");
     if (c->kl_target > 0 && !(c->kl_coef > 0))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "kl_coef is 0, which no kl_target can change");
-    if (c->kl_target > 0 && c->kl_horizon < sequences) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "kl_horizon is %d, less than the %.0f sequences of an iteration",
-                        c->kl_horizon, sequences);
-    }
+        return ppo__refuse("kl_coef is 0, which no kl_target can change");
+    if (c->kl_target > 0 && c->kl_horizon < sequences)
+        return ppo__refuse("kl_horizon is %d, less than the %.0f sequences of an iteration", c->kl_horizon,
+                           sequences);
+    status = ppo__check_sequences(policy, prompts, 1);
+    if (!status) status = ppo__check_peer(policy, reference, "reference");
+    if (!status) status = ppo__check_peer(policy, critic, "critic");
+    if (status) return status;
+    if (reference && (reference == policy || reference == critic))
+        return ppo__refuse("the reference is the %s, which is trained; NULL makes a copy",
+                           reference == policy ? "policy" : "critic");
+    if (ppo__has_critic(c) && !(critic ? critic : policy)->score_weight)
+        return ppo__refuse("the %s has no score to give values", critic ? "critic" : "policy");
     return PPO_OK;
 }
 
@@ -12626,13 +12486,13 @@ struct ppo_rlhf {
     ppo__response_rows rows;            /* [sequences * longest] */
     ppo__response_rows batch_rows;      /* those of the micro-batch */
     float             *end_value;       /* [sequences] the value after each */
-    unsigned char     *over;            /* [longest] zeros, followed by a 1: how an episode of tokens ends */
-    ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
-    int                micros, first;   /* so many by now; 1: in the first minibatch */
-    int64_t            iteration, samples, tokens;
-    double             started;
-    float              kl_coef;
-    float              first_entropy, first_length; /* of the first iteration, for warnings */
+
+    ppo__rlhf_stats *stats;         /* of each micro-batch of an iteration, */
+    int              micros, first; /* so many by now; 1: in the first minibatch */
+    int64_t          iteration, samples, tokens;
+    double           started;
+    float            kl_coef;
+    float            first_entropy, first_length; /* of the first iteration, for warnings */
 };
 
 /* The model that gives values, or NULL. */
@@ -12645,45 +12505,39 @@ static ppo_gpt *ppo__value_model(const ppo_rlhf *r) {
 
 static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *reward) {
     const ppo_tokens *tokens = &samples->tokens;
-    if (tokens->count != r->sequences || !tokens->prompt || !samples->ended) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%d samples, must be %d prompts x %d, with prompt and ended",
-                        tokens->count, r->config.prompts, r->config.samples);
-    }
+    if (tokens->count != r->sequences || !tokens->prompt || !samples->ended)
+        return ppo__refuse("%d samples, must be %d prompts x %d, with prompt and ended", tokens->count,
+                           r->config.prompts, r->config.samples);
     if (r->config.importance_cap > 0 && !samples->logp)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "importance_cap needs the samples' logp, which is NULL");
+        return ppo__refuse("importance_cap needs the samples' logp, which is NULL");
     ppo_status status = ppo__check_sequences(r->policy, tokens, 0);
     for (int s = 0; s < tokens->count && !status; ++s) {
         int start = tokens->start[s], end = tokens->start[s + 1], n = ppo__response_length(tokens, s);
-        if (!n) return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has no token after its prompt", s);
-        if (end - start > r->longest) {
-            return ppo_fail(PPO_ERROR_ARGUMENT, "sample %d has %d tokens, the prompts and max_new allow %d",
-                            s, end - start, r->longest);
-        }
-        if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) { /* beyond, squares overflow */
+        if (!n) return ppo__refuse("sample %d has no token after its prompt", s);
+        if (end - start > r->longest)
+            return ppo__refuse("sample %d has %d tokens, the prompts and max_new allow %d", s, end - start,
+                               r->longest);
+        if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) /* beyond, squares overflow */
             return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
                             (double)reward[s]);
-        }
-        for (int i = end - n; samples->logp && i < end; ++i) {
-            if (ppo__finite(samples->logp[i])) continue;
-            return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
-                            (double)samples->logp[i], s, i - start);
-        }
+        for (int i = end - n; samples->logp && i < end; ++i)
+            if (!ppo__finite(samples->logp[i]))
+                return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
+                                (double)samples->logp[i], s, i - start);
     }
     return status;
 }
 
 /* The share of samples that equal no earlier one. */
 static float ppo__distinct(const ppo_tokens *tokens) {
-    int distinct = tokens->count;
+    int distinct = 0;
     for (int s = 0; s < tokens->count; ++s) {
         const int *token = tokens->token + tokens->start[s], n = tokens->start[s + 1] - tokens->start[s];
-        for (int t = 0; t < s; ++t) {
-            const int *other = tokens->token + tokens->start[t];
-            if (tokens->start[t + 1] - tokens->start[t] != n || memcmp(token, other, n * sizeof(int)))
-                continue;
-            --distinct;
-            break;
-        }
+        int        t = 0;
+        while (t < s && (tokens->start[t + 1] - tokens->start[t] != n ||
+                         memcmp(token, tokens->token + tokens->start[t], n * sizeof(int))))
+            ++t;
+        distinct += t == s;
     }
     return (float)distinct / (float)tokens->count;
 }
@@ -12722,16 +12576,16 @@ static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
     p->first_ratio_min = INFINITY;
     p->first_ratio_max = -INFINITY;
     for (const ppo__rlhf_stats *stats = r->stats; stats < r->stats + r->micros; ++stats) {
-        const float  values[] = {stats->policy.loss, stats->value_loss, stats->policy.approx_kl,
-                                 stats->policy.old_approx_kl, stats->policy.clip_fraction};
+        const ppo_policy_stats *s = &stats->policy;
+        const float values[] = {s->loss, stats->value_loss, s->approx_kl, s->old_approx_kl, s->clip_fraction};
         float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
                                 &p->clip_fraction};
         total += stats->weight;
         for (size_t i = 0; i < sizeof means / sizeof *means; ++i)
             *means[i] += (float)((values[i] - *means[i]) * stats->weight / total);
         if (!stats->first) continue;
-        p->first_ratio_min = ppo__min(p->first_ratio_min, stats->policy.ratio_min);
-        p->first_ratio_max = ppo__max(p->first_ratio_max, stats->policy.ratio_max);
+        p->first_ratio_min = ppo__min(p->first_ratio_min, s->ratio_min);
+        p->first_ratio_max = ppo__max(p->first_ratio_max, s->ratio_max);
     }
 }
 
@@ -12743,19 +12597,19 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
         r->first_entropy = p->entropy;
         r->first_length = p->mean_length;
     }
-    if (p->distinct < 0.5f) {
+    double length = p->mean_length, first_length = r->first_length;
+    if (p->distinct < 0.5f)
         snprintf(text, size, "only %.0f %% of the samples differ: the policy repeats itself",
                  100 * (double)p->distinct);
-    } else if (p->kl > p->mean_length) {
+    else if (p->kl > length)
         snprintf(text, size, "the KL to the reference is %.3g, more than 1 per token: it runs away",
                  (double)p->kl);
-    } else if (p->entropy < 0.1f * r->first_entropy) {
+    else if (p->entropy < 0.1f * r->first_entropy)
         snprintf(text, size, "the entropy fell to %.2g, less than a tenth of the first %.2g",
                  (double)p->entropy, (double)r->first_entropy);
-    } else if (p->mean_length > 2 * r->first_length || p->mean_length < 0.5f * r->first_length) {
-        snprintf(text, size, "samples have %.1f tokens, in the first iteration %.1f: length drifts",
-                 (double)p->mean_length, (double)r->first_length);
-    }
+    else if (length > 2 * first_length || length < 0.5 * first_length)
+        snprintf(text, size, "samples have %.1f tokens, in the first iteration %.1f: length drifts", length,
+                 first_length);
 }
 
 /* Ends an iteration: counters, warnings, the coefficient of the KL, the reference. */
@@ -12849,7 +12703,7 @@ static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
 }
 
 /* next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is to be
-   bootstrapped, the value of the whole sequence. */
+   bootstrapped, the value of the whole sequence. So ppo_gae() need not know how a sequence ended. */
 static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
     for (int s = 0; s < samples->tokens.count && ppo__value_model(r); ++s) {
         int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
@@ -12866,7 +12720,7 @@ static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
     ppo__rlhf_index(r, &samples->tokens);
     ppo_tape_record(r->learner.tape, 0);
     for (int s = 0; s < count && !status; s += micro) {
-        status = ppo__gather_items(&r->learner, r->order + s, count - s < micro ? count - s : micro);
+        status = ppo__gather_items(&r->learner, r->order + s, count - s);
         if (!status) status = ppo__rlhf_judge_batch(r, s);
     }
     ppo_tape_record(r->learner.tape, 1);
@@ -12912,13 +12766,11 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
     int                       count = samples->tokens.count;
     ppo_status                status = PPO_OK;
     for (int s = 0; s < count && !status; ++s) {
-        int row = r->first_row[s], end = r->first_row[s + 1], n = end - row;
+        int row = r->first_row[s], end = r->first_row[s + 1];
         if (c->advantage == PPO_ADVANTAGE_GAE) {
-            unsigned char *over = r->over + r->longest + 1 - n; /* a 1 after n - 1 zeros */
-            int            bootstrap = c->bootstrap_truncated && !samples->ended[s];
-            status = ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row,
-                             bootstrap ? NULL : over, bootstrap ? over : NULL, n, 1, c->gamma, c->gae_lambda,
-                             rows->advantage + row, rows->value_target + row);
+            status =
+                ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row, NULL, NULL, end - row,
+                        1, c->gamma, c->gae_lambda, rows->advantage + row, rows->value_target + row);
         } else {
             float advantage = ppo__sequence_advantage(r, s);
             for (; row < end; ++row) {
@@ -12969,19 +12821,15 @@ static int ppo__rlhf_gather_rows(ppo_rlhf *r, const int *item) {
 static ppo_tensor *ppo__kl_loss(const ppo_rlhf *r, const ppo_response *out) {
     ppo_tape   *tape = r->learner.tape;
     ppo_tensor *d, *kl;
-    if (r->config.kl_estimator == PPO_KL_EXACT) {
-        kl = ppo_tape_categorical_kl_to(tape, out->logits, r->batch_rows.ref_logits,
-                                        r->config.sampling.temperature);
-        return ppo_tape_mean(tape, kl);
-    }
+    if (r->config.kl_estimator == PPO_KL_EXACT)
+        return ppo_tape_mean(tape, ppo_tape_categorical_kl_to(tape, out->logits, r->batch_rows.ref_logits,
+                                                              r->config.sampling.temperature));
     d = ppo_tape_scale(tape, out->logp, -1, 0); /* log ref - log pi */
     if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, r->batch_rows.ref_logp, d->rows, 1));
-    if (r->config.kl_estimator == PPO_K2) kl = ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
-    else {
-        kl = ppo_tape_add(tape, ppo_tape_exp(tape, d), ppo_tape_scale(tape, d, -1, 0));
-        kl = ppo_tape_scale(tape, kl, 1, -1);
-    }
-    return ppo_tape_mean(tape, kl);
+    if (r->config.kl_estimator == PPO_K2)
+        return ppo_tape_mean(tape, ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0));
+    kl = ppo_tape_add(tape, ppo_tape_exp(tape, d), ppo_tape_scale(tape, d, -1, 0));
+    return ppo_tape_mean(tape, ppo_tape_scale(tape, kl, 1, -1));
 }
 
 /* L = policy + value_coef value - entropy_coef entropy + kl_coef KL, each a mean over the micro-batch's
@@ -13004,10 +12852,9 @@ static ppo_tensor *ppo__rlhf_loss(void *user, const int *item, float *weight) {
         if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
         loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
     }
-    if (c->entropy_coef != 0) {
+    if (c->entropy_coef != 0)
         loss = ppo_tape_add(tape, loss,
                             ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -c->entropy_coef, 0));
-    }
     if (c->kl_place == PPO_KL_IN_LOSS && r->kl_coef > 0)
         loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo__kl_loss(r, &out), r->kl_coef, 0));
     return loss;
@@ -13088,80 +12935,56 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
 
 /* -- creation: checks, and all memory -- */
 
-static ppo_status ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
+static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
     const ppo_rlhf_config *c = &r->config;
     const size_t           size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
     float **const          arrays[] = {&rows->old_logp,   &rows->ref_logp,  &rows->entropy,
                                        &rows->kl,         &rows->reward,    &rows->value,
                                        &rows->next_value, &rows->advantage, &rows->value_target};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) {
-        *arrays[i] = (float *)ppo__arena_zeros(&r->memory, n, sizeof(float));
-        if (!*arrays[i]) return PPO_ERROR_MEMORY;
-    }
-    if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return PPO_OK;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) *arrays[i] = PPO__ZEROS(&r->memory, float, n);
+    if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return;
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
-    if (!rows->ref_logits) return ppo__failed;
+    if (!rows->ref_logits) return;
     if (!r->numbers.device) memset(rows->ref_logits, 0, n * size); /* ppo__rlhf_reserve() reads some */
     else r->numbers.device->zero(r->numbers.device, rows->ref_logits, n * size);
-    return PPO_OK;
 }
 
 static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     const ppo_rlhf_config *c = &r->config;
+    ppo__arena            *memory = &r->memory;
     int                    count = r->sequences;
-    size_t                 n = (size_t)count, longest = (size_t)r->longest;
     int                    batch = c->minibatch_size < count ? c->minibatch_size : count;
     int                    micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
     size_t                 steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
     r->learner.micro_batch = micro;
-    r->score = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
-    r->total = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
-    r->order = (int *)ppo__arena_zeros(&r->memory, n, sizeof(int));
-    r->first_row = (int *)ppo__arena_zeros(&r->memory, n + 1, sizeof(int));
-    r->over = (unsigned char *)ppo__arena_zeros(&r->memory, longest + 1, 1);
-    r->prompt_order = (int *)ppo__arena_array(&r->memory, (size_t)r->prompts.count, sizeof(int));
-    r->end_value = (float *)ppo__arena_array(&r->memory, n, sizeof(float));
-    r->stats = (ppo__rlhf_stats *)ppo__arena_zeros(&r->memory, steps * (size_t)ppo__divide_up(batch, micro),
-                                                   sizeof *r->stats);
-    if (!r->score || !r->total || !r->order || !r->first_row || !r->over || !r->prompt_order ||
-        !r->end_value || !r->stats)
-        return PPO_ERROR_MEMORY;
-    r->over[longest] = 1;
-    ppo_status status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
-    if (status) return status;
-    r->numbers.device = r->learner.tape->device;
-    status = ppo__take_rows(r, n * longest, &r->rows);
-    if (!status) status = ppo__take_rows(r, (size_t)micro * longest, &r->batch_rows);
+    r->numbers.device = ppo__device_in_use;
+    r->score = PPO__ARRAY(memory, float, count);
+    r->total = PPO__ARRAY(memory, float, count);
+    r->order = PPO__ZEROS(memory, int, count);
+    r->first_row = PPO__ZEROS(memory, int, (size_t)count + 1);
+
+    r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
+    r->end_value = PPO__ARRAY(memory, float, count);
+    r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)ppo__divide_up(batch, micro));
+    ppo__take_rows(r, ppo__at(count, r->longest), &r->rows);
+    ppo__take_rows(r, ppo__at(micro, r->longest), &r->batch_rows);
+    ppo_status status = ppo__arena_status(memory);
+    if (!status) status = ppo__arena_status(&r->numbers);
+    if (!status) status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
     return status ? status : ppo_generator_create(r->policy, c->slots, &r->generator);
 }
 
 /* Brings memory to its final size: a micro-batch of the longest sequences, and an iteration's samples from the
    longest prompt. */
 static ppo_status ppo__rlhf_reserve(ppo_rlhf *r, int longest_prompt) {
-    const int  longest[2] = {r->longest, 0};
-    ppo_status status = PPO_OK;
+    const int longest[2] = {r->longest, 0};
     r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */
-    status = ppo__learner_reserve(&r->learner, r->order, longest);
+    ppo_status status = ppo__learner_reserve(&r->learner, r->order, longest);
     for (int i = 0; i < r->config.prompts && !status; ++i)
         status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, r->config.samples);
     if (!status) status = ppo__begin_results(r->generator, &r->asked);
     if (!status) status = ppo__generator_prepare(r->generator, r->asked.count);
     ppo_tape_reset(r->generator->tape);
-    return status;
-}
-
-static ppo_status ppo__check_rlhf_models(const ppo_gpt *policy, const ppo_gpt *reference,
-                                         const ppo_gpt *critic, const ppo_rlhf_config *config) {
-    ppo_status status = ppo__check_peer(policy, reference, "reference");
-    if (!status) status = ppo__check_peer(policy, critic, "critic");
-    if (!status && reference && (reference == policy || reference == critic)) {
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "the reference is the %s, which is trained; NULL makes a copy",
-                          reference == policy ? "policy" : "critic");
-    }
-    if (!status && ppo__has_critic(config) && !(critic ? critic : policy)->score_weight) {
-        status =
-            ppo_fail(PPO_ERROR_ARGUMENT, "the %s has no score to give values", critic ? "critic" : "policy");
-    }
     return status;
 }
 
@@ -13182,9 +13005,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
     if (rlhf) *rlhf = NULL;
     if (!ppo__given("ppo_rlhf_create", policy && prompts && config && rlhf)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo__check_rlhf(config, policy->config.vocab);
-    if (!status) status = ppo__check_sequences(policy, prompts, 1);
-    if (!status) status = ppo__check_rlhf_models(policy, reference, critic, config);
+    ppo_status status = ppo__check_rlhf(config, policy, reference, critic, prompts);
     if (status) return status;
     ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
     if (!r) return PPO_ERROR_MEMORY;
@@ -13209,10 +13030,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
     r->reference = reference ? reference : r->own_reference;
     if (!status) status = ppo__rlhf_take(r);
     if (!status) status = ppo__rlhf_reserve(r, at);
-    if (status) {
-        ppo_rlhf_free(r);
-        return status;
-    }
+    if (status) return ppo_rlhf_free(r), status;
     ppo_params_restart(policy->params);
     if (r->critic) ppo_params_restart(r->critic->params);
     *rlhf = r;
