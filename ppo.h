@@ -127,7 +127,12 @@ THREE DOORS, ONE ROOM
 MAP
 
     Five wings, in both parts of this file in this order; a wing uses only wings above it, a section only
-    sections above it. The implementation of section 12 begins at ">> 12", and so on.
+    sections above it. The implementation of section 12 begins at ">> 12", and so on, with a paragraph on how
+    it works, its words, and what to touch to add to it: an instruction set or kernel (3), an activation or
+    operation (5), an action space (12), a layer (13), an environment (14), a setting or objective (15), a model
+    family (18), a rule of sampling (20), an advantage or loss of tokens (22).
+
+    The clip of PPO is in ppo__policy_term() (9), GAE in ppo_gae() (8), the loop in ppo_trainer_iterate() (15).
 
     FOUNDATION          1 Base   2 Random   3 Kernels   4 Tensors   5 Autograd   6 Files
     PPO'S MATHEMATICS   7 Distributions   8 Advantages   9 Losses   10 Optimizer   11 Normalizers
