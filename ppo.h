@@ -5709,17 +5709,16 @@ static ppo_status ppo__carry(ppo_file *file, int way, const ppo__item *item) {
    rows of numbers with `row_rank` dimensions, 1 or 2. */
 static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix, const ppo_params *params,
                                     float *block, int row_rank) {
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < params->tensor_count && !status; ++i) {
+    for (int i = 0; i < params->tensor_count; ++i) {
         const ppo_tensor *tensor = params->tensors[i];
         char              name[192];
         ppo__item         item = {name, PPO_F32, 2, {tensor->rows, tensor->cols}, NULL, PPO__ANY};
         snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
         item.data = block + (tensor->data - params->data);
         if (tensor->rows == 1 && row_rank == 1) item.rank = 1, item.shape[0] = tensor->cols;
-        status = ppo__carry(file, way, &item);
+        if (ppo__carry(file, way, &item)) return ppo__failed;
     }
-    return status;
+    return PPO_OK;
 }
 
 /* Saves an object in a file of its own: put() adds what the file is to hold. */
@@ -5768,11 +5767,10 @@ static double ppo__field_number(const ppo_field *field, const void *at) {
 
 /* A float setting is compared as a float: 0.1f is not outside a bound of 0.1. */
 static ppo_status ppo__check_range(const ppo_field *field, double value) {
-    int inside = field->type == PPO_FIELD_FLOAT
-                     ? (float)value >= (float)field->min && (float)value <= (float)field->max
-                     : value >= field->min && value <= field->max;
-    if (inside) return PPO_OK;
-    int digits = field->type == PPO_FIELD_FLOAT ? 7 : 10;
+    int single = field->type == PPO_FIELD_FLOAT, digits = single ? 7 : 10;
+    if (single ? (float)value >= (float)field->min && (float)value <= (float)field->max
+               : value >= field->min && value <= field->max)
+        return PPO_OK;
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.*g, outside %.*g to %.*g", field->name, digits, value,
                     digits, field->min, digits, field->max);
 }
@@ -5794,10 +5792,10 @@ static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
 }
 
 PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config) {
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < settings->count && !status; ++i)
-        status = ppo__check_field(&settings->field[i], config);
-    return status;
+    if (!ppo__given("ppo_settings_check", settings && config)) return PPO_ERROR_ARGUMENT;
+    for (int i = 0; i < settings->count; ++i)
+        if (ppo__check_field(&settings->field[i], config)) return PPO_ERROR_ARGUMENT;
+    return PPO_OK;
 }
 
 static ppo_status ppo__not_a(const ppo_field *field, const char *value, const char *kind) {
@@ -5865,20 +5863,18 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
 }
 
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text) {
-    ppo_status status = PPO_OK;
     if (!ppo__given("ppo_settings_set_all", settings && config && text)) return PPO_ERROR_ARGUMENT;
-    text += strspn(text, " ");
-    while (*text && !status) {
+    for (size_t length; *(text += strspn(text, " ")); text += length) {
         char   name[64], value[PPO__SETTING_SIZE];
-        size_t length = strcspn(text, " "), equals = strcspn(text, "= ");
+        size_t equals = strcspn(text, "= ");
+        length = strcspn(text, " ");
         if (text[equals] != '=' || equals >= sizeof name || length >= sizeof value)
             return ppo_fail(PPO_ERROR_ARGUMENT, "\"%.60s\" is not name=value", text);
         snprintf(name, sizeof name, "%.*s", (int)equals, text);
         snprintf(value, sizeof value, "%.*s", (int)(length - equals - 1), text + equals + 1);
-        status = ppo_settings_set(settings, config, name, value);
-        text += length + strspn(text + length, " ");
+        if (ppo_settings_set(settings, config, name, value)) return PPO_ERROR_ARGUMENT;
     }
-    return status;
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
@@ -5915,14 +5911,14 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
 
 /* All settings as texts of a file. */
 static ppo_status ppo__put_settings(ppo_file *file, const ppo_settings *settings, const void *config) {
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < settings->count && !status; ++i) {
+    for (int i = 0; i < settings->count; ++i) {
         const char *name = settings->field[i].name;
         char        text[PPO__SETTING_SIZE];
-        status = ppo_settings_get(settings, config, name, text, sizeof text);
-        if (!status) status = ppo_file_set_text(file, name, text);
+        if (ppo_settings_get(settings, config, name, text, sizeof text) ||
+            ppo_file_set_text(file, name, text))
+            return ppo__failed;
     }
-    return status;
+    return PPO_OK;
 }
 
 /* Those that the file has; it may be older than the others. */

@@ -1361,8 +1361,19 @@ static int leave_folder(void **state) {
 
 #define TEST(function) cmocka_unit_test_teardown(function, empty_folder)
 
+static void settings_and_their_struct_must_not_be_null(void **state) {
+    (void)state;
+    static const ppo_field field = {"rate", PPO_FIELD_FLOAT, 0, 0, 1, NULL, "", 0};
+    const ppo_settings     settings = {&field, 1};
+    const float            rate = 0.5f;
+    assert_ok(ppo_settings_check(&settings, &rate));
+    assert_fails(ppo_settings_check(&settings, NULL), PPO_ERROR_ARGUMENT, "ppo_settings_check|NULL");
+    assert_fails(ppo_settings_check(NULL, &rate), PPO_ERROR_ARGUMENT, "ppo_settings_check|NULL");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_and_their_struct_must_not_be_null),
         TEST(a_file_of_python_is_read),
         TEST(the_bytes_are_those_that_python_writes),
         TEST(what_was_read_is_written_as_it_was),
