@@ -5901,11 +5901,10 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
         if (type != PPO_FIELD_FLOAT || (fabs(x) < 1e6 && x == floor(x))) snprintf(whole, 32, "%.0f", x);
         ppo__with_point(whole);
     }
-    size_t needed = strlen(whole) + 1;
-    if (needed > size)
+    if (strlen(whole) >= size)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s: its text needs %lu bytes, not %lu", field->name,
-                        (unsigned long)needed, (unsigned long)size);
-    memcpy(text, whole, needed);
+                        (unsigned long)strlen(whole) + 1, (unsigned long)size);
+    strcpy(text, whole);
     return PPO_OK;
 }
 
