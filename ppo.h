@@ -8134,10 +8134,9 @@ typedef struct ppo__worker {
     ppo__collector *collector;
     int             first, count; /* its environments */
     ppo_tape       *tape;
-    float          *final_obs; /* [obs_size]: where a truncated episode ended */
-    float          *box;       /* [n]: one clipped action */
-    ppo_status      status;    /* its first failure */
-    int             moment;    /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
+    float          *box;    /* [n]: one clipped action */
+    ppo_status      status; /* its first failure */
+    int             moment; /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
     char            error[PPO__ERROR_SIZE];
 } ppo__worker;
 
@@ -8257,10 +8256,10 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
     ppo__collector *c = worker->collector;
     ppo_rollout    *rollout = &c->rollout;
     ppo__envs      *envs = &c->envs;
-    size_t          size = (size_t)envs->env.obs_size, width = (size_t)c->model->core.width;
     ppo_status      status = PPO_OK;
     for (int e = worker->first; e < worker->first + worker->count && !status; ++e) {
         size_t      at = ppo__at(t, rollout->envs) + e;
+        float      *view = c->view + ppo__at(e, c->model->obs_size);
         ppo_action  action = ppo__action_for_env(c->model, &rollout->actions, at, worker->box);
         ppo_outcome out;
         status = ppo__env_step(envs, e, &action, &out);
@@ -8281,14 +8280,15 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
             rollout->reward[at] = ppo__clamp((float)(out.reward / std), -c->clip_reward, c->clip_reward);
         }
         if (out.truncated && c->critic) {
-            ppo__observe(c, e, 0, worker->final_obs);
-            ppo_outputs last = ppo__forward_rows(worker->tape, c->model, 1, worker->final_obs, NULL,
-                                                 c->state + e * width, NULL, PPO_VALUE);
+            ppo__observe(c, e, 0, view);
+            const float *state = c->state + ppo__at(e, c->model->core.width);
+            ppo_outputs  last =
+                ppo__forward_rows(worker->tape, c->model, 1, view, NULL, state, NULL, PPO_VALUE);
             if (!last.value) return ppo_tape_status(worker->tape);
             rollout->next_value[at] = last.value->data[0];
         }
         if (done) status = ppo__env_reset(envs, e);
-        if (!status) ppo__observe(c, e, 1, c->view + e * size);
+        if (!status) ppo__observe(c, e, 1, view);
     }
     return status;
 }
@@ -8435,7 +8435,6 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
         worker->collector = collector;
         worker->first = ppo__share(envs, k, workers);
         worker->count = ppo__share(envs, k + 1, workers) - worker->first;
-        worker->final_obs = PPO__ARRAY(memory, float, env->obs_size);
         worker->box = PPO__ARRAY(memory, float, env->action_space.n);
         status = ppo__arena_status(memory);
         if (!status) status = ppo_tape_create(&worker->tape);
@@ -8868,25 +8867,24 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
     return rows;
 }
 
-/* Gathers share b of `batches` of the first n segments of trainer->order, in `most_shards` shards at most.
+/* Gathers share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most.
    Shares differ by one segment at most. */
-static void ppo__gather_minibatch(ppo_trainer *trainer, int n, int b, int batches, int most_shards) {
+static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
-    int               *segments = trainer->order + ppo__share(n, b, batches), rows = 0;
-    n = ppo__share(n, b + 1, batches) - ppo__share(n, b, batches);
+    int  begin = ppo__share(all, b, batches), n = ppo__share(all, b + 1, batches) - begin, rows = 0;
+    int *segments = trainer->order + begin;
     batch->shards = ppo__min_int(most_shards, n);
     for (int k = 0; k < batch->shards; ++k) {
         ppo__shard *shard = &batch->shard[k];
-        int         begin = ppo__share(n, k, batch->shards), end = ppo__share(n, k + 1, batch->shards);
-        int         count =
-            ppo__pack_rows(trainer, segments + begin, end - begin, shard->count, batch->picked + rows);
-        ppo_rollout own = ppo__some_samples(&batch->samples, columns, rows, count);
-        ppo_inputs  inputs = {count, own.obs, own.mask, {0, shard->count, own.state, own.start}};
+        int         from = ppo__share(n, k, batch->shards), to = ppo__share(n, k + 1, batch->shards);
+        int samples = ppo__pack_rows(trainer, segments + from, to - from, shard->count, batch->picked + rows);
+        ppo_rollout own = ppo__some_samples(&batch->samples, columns, (size_t)rows, samples);
+        ppo_inputs  inputs = {samples, own.obs, own.mask, {0, shard->count, own.state, own.start}};
         for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++inputs.sequences.steps;
         shard->samples = own;
         shard->inputs = inputs; /* own.state begins with the states where the segments begin */
-        rows += count;
+        rows += samples;
     }
     ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
 }
@@ -9441,7 +9439,7 @@ static ppo_status ppo__play_envs(ppo_agent *agent, ppo__envs *envs, ppo_rollout 
     return status;
 }
 
-/* Plays `episodes` episodes, in groups; their returns, and their lengths if that is not NULL. */
+/* Plays `episodes` episodes, in groups; their returns and lengths. */
 static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
                                 ppo_rng *rng, ppo_watcher watch, void *user, float *returns, float *lengths) {
     ppo__column columns[PPO__COLUMNS];
@@ -9462,7 +9460,7 @@ static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episod
         if (!status) status = ppo__play_envs(agent, &envs, &rows, box, rng, watch, user);
         for (int e = 0; e < count && !status; ++e) {
             returns[first + e] = (float)envs.episode_return[e];
-            if (lengths) lengths[first + e] = (float)envs.length[e];
+            lengths[first + e] = (float)envs.length[e];
         }
         ppo__envs_free(&envs);
     }
@@ -9473,8 +9471,9 @@ static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episod
 PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
                             ppo_watcher watch, void *user, float *total) {
     ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
-    float   none;
-    return ppo__play_all(agent, env, 1, seed, sample ? &rng : NULL, watch, user, total ? total : &none, NULL);
+    float   none, length;
+    return ppo__play_all(agent, env, 1, seed, sample ? &rng : NULL, watch, user, total ? total : &none,
+                         &length);
 }
 
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
