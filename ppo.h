@@ -7222,11 +7222,10 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
    of Gaussians. With what belongs to them they are a distribution, from which an action of `width` numbers is
    chosen, and whose log-probability and KL are recorded on a tape.
 
-   To add an action space: a constant in the enum of kinds with a function like ppo_box() in the interface; a
-   row at its place in ppo__spaces; and those functions of the row that differ. A space of several choices
+   To add an action space: a constant in the enum of kinds with a function like ppo_box() in the interface, a
+   row at its place in ppo__spaces, and those functions of the row that differ. A space of several choices
    needs no more than sizes[]: ppo__choices_...() do the rest. An action of floats sets `continuous` and is in
-   ppo_actions.box; any other one is in ppo_actions.discrete. Section 16's ppo_export_c() knows these two
-   only.
+   ppo_actions.box; any other one is in ppo_actions.discrete. ppo_export_c() knows only these two.
    -------------------------------------------------------------------------------------------------------- */
 
 static ppo_space ppo__space(int kind, int n, const int *sizes) {
@@ -7388,8 +7387,7 @@ typedef struct ppo__space_kind {
     int         continuous; /* 1: actions are floats, with a log_std, and masks do not apply */
     ppo_status (*check)(const ppo_space *space);
     int (*valid)(const ppo_space *space, const void *numbers); /* 1: [width] numbers are such an action */
-    /* Action `at` of a batch from a row of the distribution: sampled, or the most likely one if rng is
-       NULL. */
+    /* Action `at` of a batch from a row of d: sampled, or the most likely one if rng is NULL. */
     void (*choose)(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions, size_t at);
     /* That action as the environment sees it; box [n] receives numbers that are clipped or squashed. */
     ppo_action (*for_env)(const ppo_space *space, int squash, const ppo_actions *actions, size_t at,
@@ -7823,8 +7821,7 @@ static ppo_outputs ppo__forward_rows(ppo_tape *tape, const ppo_actor_critic *mod
     return ppo_actor_critic_forward(tape, model, &inputs, want);
 }
 
-/* Action `at` of a batch from a row of the policy's outputs: sampled, or the most likely one if rng is
-   NULL. */
+/* Action `at` of a batch from a row of outputs: sampled, or the most likely one if rng is NULL. */
 static void ppo__choose_action(const ppo_actor_critic *model, const ppo_outputs *outputs, int row,
                                ppo_rng *rng, const ppo_actions *actions, size_t at) {
     ppo__distribution d = ppo__distribution_of(model, outputs);
@@ -8731,8 +8728,7 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
     if (agent) memset(agent->state, 0, agent->model.core.width * sizeof(float));
 }
 
-/* scratch holds the view of the observation, the n numbers or choices of the action, and n numbers in the
-   box. */
+/* scratch: the observation as the policy sees it, the action's n numbers or choices, n numbers in the box. */
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action) {
     if (!ppo__given("ppo_act", agent && obs && action)) return PPO_ERROR_ARGUMENT;
