@@ -7217,11 +7217,10 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
    of Gaussians. With what belongs to them they are a distribution, from which an action of `width` numbers is
    chosen, and whose log-probability and KL are recorded on a tape.
 
-   To add an action space: a constant in the enum of kinds with a function like ppo_box() in the interface; a
-   row at its place in ppo__spaces; and those functions of the row that differ. A space of several choices
+   To add an action space: a constant in the enum of kinds with a function like ppo_box() in the interface, a
+   row at its place in ppo__spaces, and those functions of the row that differ. A space of several choices
    needs no more than sizes[]: ppo__choices_...() do the rest. An action of floats sets `continuous` and is in
-   ppo_actions.box; any other one is in ppo_actions.discrete. Section 16's ppo_export_c() knows these two
-   only.
+   ppo_actions.box; any other one is in ppo_actions.discrete. ppo_export_c() knows only these two.
    -------------------------------------------------------------------------------------------------------- */
 
 static ppo_space ppo__space(int kind, int n, const int *sizes) {
@@ -7383,8 +7382,7 @@ typedef struct ppo__space_kind {
     int         continuous; /* 1: actions are floats, with a log_std, and masks do not apply */
     ppo_status (*check)(const ppo_space *space);
     int (*valid)(const ppo_space *space, const void *numbers); /* 1: [width] numbers are such an action */
-    /* Action `at` of a batch from a row of the distribution: sampled, or the most likely one if rng is
-       NULL. */
+    /* Action `at` of a batch from a row of d: sampled, or the most likely one if rng is NULL. */
     void (*choose)(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions, size_t at);
     /* That action as the environment sees it; box [n] receives numbers that are clipped or squashed. */
     ppo_action (*for_env)(const ppo_space *space, int squash, const ppo_actions *actions, size_t at,
@@ -7818,8 +7816,7 @@ static ppo_outputs ppo__forward_rows(ppo_tape *tape, const ppo_actor_critic *mod
     return ppo_actor_critic_forward(tape, model, &inputs, want);
 }
 
-/* Action `at` of a batch from a row of the policy's outputs: sampled, or the most likely one if rng is
-   NULL. */
+/* Action `at` of a batch from a row of outputs: sampled, or the most likely one if rng is NULL. */
 static void ppo__choose_action(const ppo_actor_critic *model, const ppo_outputs *outputs, int row,
                                ppo_rng *rng, const ppo_actions *actions, size_t at) {
     ppo__distribution d = ppo__distribution_of(model, outputs);
@@ -8129,10 +8126,9 @@ typedef struct ppo__worker {
     ppo__collector *collector;
     int             first, count; /* its environments */
     ppo_tape       *tape;
-    float          *final_obs; /* [obs_size]: where a truncated episode ended */
-    float          *box;       /* [n]: one clipped action */
-    ppo_status      status;    /* its first failure */
-    int             moment;    /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
+    float          *box;    /* [n]: one clipped action */
+    ppo_status      status; /* its first failure */
+    int             moment; /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
     char            error[PPO__ERROR_SIZE];
 } ppo__worker;
 
@@ -8252,10 +8248,10 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
     ppo__collector *c = worker->collector;
     ppo_rollout    *rollout = &c->rollout;
     ppo__envs      *envs = &c->envs;
-    size_t          size = (size_t)envs->env.obs_size, width = (size_t)c->model->core.width;
     ppo_status      status = PPO_OK;
     for (int e = worker->first; e < worker->first + worker->count && !status; ++e) {
         size_t      at = ppo__at(t, rollout->envs) + e;
+        float      *view = c->view + ppo__at(e, c->model->obs_size);
         ppo_action  action = ppo__action_for_env(c->model, &rollout->actions, at, worker->box);
         ppo_outcome out;
         status = ppo__env_step(envs, e, &action, &out);
@@ -8276,14 +8272,15 @@ static ppo_status ppo__act(ppo__worker *worker, int t) {
             rollout->reward[at] = ppo__clamp((float)(out.reward / std), -c->clip_reward, c->clip_reward);
         }
         if (out.truncated && c->critic) {
-            ppo__observe(c, e, 0, worker->final_obs);
-            ppo_outputs last = ppo__forward_rows(worker->tape, c->model, 1, worker->final_obs, NULL,
-                                                 c->state + e * width, NULL, PPO_VALUE);
+            ppo__observe(c, e, 0, view);
+            const float *state = c->state + ppo__at(e, c->model->core.width);
+            ppo_outputs  last =
+                ppo__forward_rows(worker->tape, c->model, 1, view, NULL, state, NULL, PPO_VALUE);
             if (!last.value) return ppo_tape_status(worker->tape);
             rollout->next_value[at] = last.value->data[0];
         }
         if (done) status = ppo__env_reset(envs, e);
-        if (!status) ppo__observe(c, e, 1, c->view + e * size);
+        if (!status) ppo__observe(c, e, 1, view);
     }
     return status;
 }
@@ -8430,7 +8427,6 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
         worker->collector = collector;
         worker->first = ppo__share(envs, k, workers);
         worker->count = ppo__share(envs, k + 1, workers) - worker->first;
-        worker->final_obs = PPO__ARRAY(memory, float, env->obs_size);
         worker->box = PPO__ARRAY(memory, float, env->action_space.n);
         status = ppo__arena_status(memory);
         if (!status) status = ppo_tape_create(&worker->tape);
@@ -8727,8 +8723,7 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
     if (agent) memset(agent->state, 0, agent->model.core.width * sizeof(float));
 }
 
-/* scratch holds the view of the observation, the n numbers or choices of the action, and n numbers in the
-   box. */
+/* scratch: the observation as the policy sees it, the action's n numbers or choices, n numbers in the box. */
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action) {
     if (!ppo__given("ppo_act", agent && obs && action)) return PPO_ERROR_ARGUMENT;
@@ -8863,25 +8858,24 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
     return rows;
 }
 
-/* Gathers share b of `batches` of the first n segments of trainer->order, in `most_shards` shards at most.
+/* Gathers share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most.
    Shares differ by one segment at most. */
-static void ppo__gather_minibatch(ppo_trainer *trainer, int n, int b, int batches, int most_shards) {
+static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
-    int               *segments = trainer->order + ppo__share(n, b, batches), rows = 0;
-    n = ppo__share(n, b + 1, batches) - ppo__share(n, b, batches);
+    int  begin = ppo__share(all, b, batches), n = ppo__share(all, b + 1, batches) - begin, rows = 0;
+    int *segments = trainer->order + begin;
     batch->shards = ppo__min_int(most_shards, n);
     for (int k = 0; k < batch->shards; ++k) {
         ppo__shard *shard = &batch->shard[k];
-        int         begin = ppo__share(n, k, batch->shards), end = ppo__share(n, k + 1, batch->shards);
-        int         count =
-            ppo__pack_rows(trainer, segments + begin, end - begin, shard->count, batch->picked + rows);
-        ppo_rollout own = ppo__some_samples(&batch->samples, columns, rows, count);
-        ppo_inputs  inputs = {count, own.obs, own.mask, {0, shard->count, own.state, own.start}};
+        int         from = ppo__share(n, k, batch->shards), to = ppo__share(n, k + 1, batch->shards);
+        int samples = ppo__pack_rows(trainer, segments + from, to - from, shard->count, batch->picked + rows);
+        ppo_rollout own = ppo__some_samples(&batch->samples, columns, (size_t)rows, samples);
+        ppo_inputs  inputs = {samples, own.obs, own.mask, {0, shard->count, own.state, own.start}};
         for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++inputs.sequences.steps;
         shard->samples = own;
         shard->inputs = inputs; /* own.state begins with the states where the segments begin */
-        rows += count;
+        rows += samples;
     }
     ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
 }
@@ -9436,7 +9430,7 @@ static ppo_status ppo__play_envs(ppo_agent *agent, ppo__envs *envs, ppo_rollout 
     return status;
 }
 
-/* Plays `episodes` episodes, in groups; their returns, and their lengths if that is not NULL. */
+/* Plays `episodes` episodes, in groups; their returns and lengths. */
 static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
                                 ppo_rng *rng, ppo_watcher watch, void *user, float *returns, float *lengths) {
     ppo__column columns[PPO__COLUMNS];
@@ -9457,7 +9451,7 @@ static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episod
         if (!status) status = ppo__play_envs(agent, &envs, &rows, box, rng, watch, user);
         for (int e = 0; e < count && !status; ++e) {
             returns[first + e] = (float)envs.episode_return[e];
-            if (lengths) lengths[first + e] = (float)envs.length[e];
+            lengths[first + e] = (float)envs.length[e];
         }
         ppo__envs_free(&envs);
     }
@@ -9468,8 +9462,9 @@ static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episod
 PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
                             ppo_watcher watch, void *user, float *total) {
     ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
-    float   none;
-    return ppo__play_all(agent, env, 1, seed, sample ? &rng : NULL, watch, user, total ? total : &none, NULL);
+    float   none, length;
+    return ppo__play_all(agent, env, 1, seed, sample ? &rng : NULL, watch, user, total ? total : &none,
+                         &length);
 }
 
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
