@@ -10408,11 +10408,10 @@ PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer) { return tokeniz
 
 PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name) {
     size_t length = name ? strlen(name) : 0;
-    for (int t = tokenizer && name ? tokenizer->ordinary : INT_MAX; t < ppo_tokenizer_vocab(tokenizer); ++t) {
+    for (int t = tokenizer && name ? tokenizer->ordinary : INT_MAX; t < ppo_tokenizer_vocab(tokenizer); ++t)
         if ((size_t)ppo__token_length(tokenizer, t) == length &&
             memcmp(tokenizer->bytes + tokenizer->start[t], name, length) == 0)
             return t;
-    }
     return -1;
 }
 
@@ -10657,8 +10656,7 @@ typedef struct ppo__encoder {
     ppo__arena           memory;  /* of symbols */
     ppo__symbol         *symbols; /* [room] */
     int                  room;
-    uint64_t            *queue; /* of possible merges: by token, which is the order of learning, then from
-                                   left to right */
+    uint64_t            *queue; /* of possible merges: in the order of learning, then from left to right */
 } ppo__encoder;
 
 static void ppo__emit(ppo__encoder *encoder, int token) {
@@ -10725,20 +10723,19 @@ static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count) {
     if (!tokenizer || (bytes && !text) || bytes > INT_MAX || capacity < 0)
-        return ppo__refuse(
-            "ppo_encode: an argument is NULL, or %.0f bytes or a capacity of %d are impossible",
-            (double)bytes, capacity);
-    ppo__encoder encoder;
+        return ppo__refuse("ppo_encode: an argument is NULL, or %.0f bytes or a capacity of %d are invalid",
+                           (double)bytes, capacity);
+    const unsigned char *word = (const unsigned char *)text;
+    ppo_status           status = PPO_OK;
+    ppo__encoder         encoder;
     memset(&encoder, 0, sizeof encoder);
     encoder.tok = tokenizer;
     encoder.tokens = tokens;
     encoder.capacity = tokens ? capacity : 0;
-    ppo_status status = PPO_OK;
     if (tokenizer->kind == PPO__CHARACTERS) status = ppo__encode_characters(&encoder, text, bytes);
     for (size_t at = 0, n; tokenizer->kind == PPO__BPE && at < bytes && !encoder.memory.failed; at += n) {
-        const unsigned char *word = (const unsigned char *)text + at;
-        n = ppo__word_length(word, bytes - at);
-        ppo__encode_word(&encoder, word, (int)n);
+        n = ppo__word_length(word + at, bytes - at);
+        ppo__encode_word(&encoder, word + at, (int)n);
     }
     if (!status) status = ppo__arena_status(&encoder.memory);
     ppo__arena_free(&encoder.memory);
@@ -10805,9 +10802,8 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_get", file && tokenizer)) return PPO_ERROR_ARGUMENT;
     const char *word = ppo_file_text(file, "tokenizer"), *lines = ppo_file_text(file, "tokenizer.specials");
-    if (!word || !lines)
-        return ppo__file_fail(file->path, "there is no text \"%s\"",
-                              word ? "tokenizer.specials" : "tokenizer");
+    if (!word) return ppo__file_fail(file->path, "there is no text \"tokenizer\"");
+    if (!lines) return ppo__file_fail(file->path, "there is no text \"tokenizer.specials\"");
     int kind = !strcmp(word, "bpe") ? PPO__BPE : PPO__CHARACTERS, rank = ppo__tokenizer_kinds[kind].rank;
     if (strcmp(word, ppo__tokenizer_kinds[kind].name) != 0)
         return ppo__file_fail(file->path, "corrupt file: the tokenizer is \"%.60s\", not \"%s\" or \"%s\"",
@@ -10905,8 +10901,7 @@ static void ppo__attend(const ppo__head *h, float *kt, float *y) {
     }
 }
 
-/* dq: the gradient of q; those of k and v follow it as k and v follow q. vt: scratch (size, n); ds: scratch
-   (ATTENTION_ROWS, n). */
+/* dq: the gradient of q; those of k and v follow it. Scratch: vt (size, n), ds (ATTENTION_ROWS, n). */
 static void ppo__attend_backward(const ppo__head *h, const float *dy, float *vt, float *ds, float *dq) {
     const ppo__kernels *k = ppo__k();
     float              *dk = dq + h->width, *dv = dk + h->width;
@@ -11148,8 +11143,7 @@ static ppo_status ppo__check_sequences(const ppo_gpt *gpt, const ppo_tokens *tok
     return PPO_OK;
 }
 
-/* What the rows of block k attend to: from queries, keys and values (rows, 3 width), the results (rows,
-   width). */
+/* What the rows of block k attend to: from queries, keys and values (rows, 3 width) to (rows, width). */
 typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_gpt *gpt, int k, ppo_tensor *qkv,
                                       const void *user);
 
@@ -11619,8 +11613,7 @@ static void ppo__add_row(ppo_generator *g, int token, int position, int k) {
     g->row_slot[g->rows++] = k;
 }
 
-/* Gives free slots to the prompts that wait, and lists the rows of each slot: a whole prompt, or the token
-   sampled last. */
+/* Gives free slots to waiting prompts, and lists each slot's rows: a whole prompt, or the last token. */
 static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count, int *waiting) {
     const ppo__result *out = &g->results[g->turn];
     int                context = g->gpt->config.context;
@@ -11708,9 +11701,8 @@ static ppo_status ppo__generator_prepare(ppo_generator *g, int count) {
     return status;
 }
 
-PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
+PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples) {
-    ppo_generator *g = generator;
     if (!ppo__given("ppo_generate", g && prompts && how && samples)) return PPO_ERROR_ARGUMENT;
     const ppo_gpt_config *c = &g->gpt->config;
     const int             count = prompts->count;
@@ -11964,16 +11956,7 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, c
 /* -- fine-tuning -- */
 
 PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
-    ppo_fit_config c;
-    memset(&c, 0, sizeof c);
-    c.epochs = 1;
-    c.batch_size = 32;
-    c.learning_rate = 1e-3f;
-    c.learning_rate_schedule = PPO_COSINE;
-    c.warmup = 0.05f;
-    c.max_grad_norm = 1;
-    c.beta = 0.1f;
-    c.seed = 1;
+    ppo_fit_config c = {1, 32, 0, 1e-3f, PPO_COSINE, 0.05f, 0, 1, 0.1f, 0, 1, NULL, NULL};
     return c;
 }
 
@@ -12196,15 +12179,13 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, i
                                            ppo_reward_model **model) {
     if (model) *model = NULL;
     if (!ppo__given("ppo_reward_model_create", members && model)) return PPO_ERROR_ARGUMENT;
-    if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 || ensemble < PPO_ENSEMBLE_MEAN ||
-        ensemble > PPO_ENSEMBLE_MINIMUM) {
+    if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 ||
+        (ensemble != PPO_ENSEMBLE_MEAN && ensemble != PPO_ENSEMBLE_MINIMUM))
         return ppo__refuse("ppo_reward_model_create: %d members, batch %d, ensemble %d", count, batch,
                            ensemble);
-    }
-    for (int k = 0; k < count; ++k) {
-        if (members[k] && members[k]->score_weight) continue;
-        return ppo__refuse("ppo_reward_model_create: member %d has no score", k);
-    }
+    for (int k = 0; k < count; ++k)
+        if (!members[k] || !members[k]->score_weight)
+            return ppo__refuse("ppo_reward_model_create: member %d has no score", k);
     *model = (ppo_reward_model *)ppo__alloc(sizeof **model);
     if (!*model) return PPO_ERROR_MEMORY;
     (*model)->count = count;
@@ -12657,8 +12638,7 @@ static ppo_response ppo__rlhf_forward(ppo_rlhf *r) {
     return out;
 }
 
-/* Judges the micro-batch, which begins with sequence s: what the policy before the epochs, the reference and
-   the critic compute for it. */
+/* What the policy before the epochs, the reference and the critic compute for the micro-batch from s on. */
 static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
@@ -12827,8 +12807,7 @@ static ppo_tensor *ppo__kl_loss(const ppo_rlhf *r, const ppo_response *out) {
     return ppo_tape_mean(tape, ppo_tape_scale(tape, kl, 1, -1));
 }
 
-/* L = policy + value_coef value - entropy_coef entropy + kl_coef KL, each a mean over the micro-batch's
-   rows. */
+/* L = policy + value_coef value - entropy_coef entropy + kl_coef KL: means over the micro-batch's rows. */
 static ppo_tensor *ppo__rlhf_loss(void *user, const int *item, float *weight) {
     ppo_rlhf                 *r = (ppo_rlhf *)user;
     const ppo_rlhf_config    *c = &r->config;
@@ -12969,8 +12948,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     return status ? status : ppo_generator_create(r->policy, c->slots, &r->generator);
 }
 
-/* Brings memory to its final size: a micro-batch of the longest sequences, and an iteration's samples from the
-   longest prompt. */
+/* Brings memory to its final size: a micro-batch of the longest sequences, samples of the longest prompt. */
 static ppo_status ppo__rlhf_reserve(ppo_rlhf *r, int longest_prompt) {
     const int longest[2] = {r->longest, 0};
     r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */
