@@ -65,6 +65,16 @@ struct matrix {
     }
 };
 
+/* The inner product of two rows of n. Sums that are to be rounded are so after each 256. */
+EMULATION_OWN inline double dot(const double *x, const double *y, int n, bool round) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += x[i] * y[i];
+        if (round && i % 256 == 255) sum = __bfloat162float(__float2bfloat16((float)sum));
+    }
+    return sum;
+}
+
 /* C = alpha op(A) op(B) + beta C for each of the batch, sums in double. Where beta is 0, C is not read. Long
    sums are made of parts, which are added up in the type of C if the mode of arithmetic allows that. */
 inline cublasStatus_t multiply(blas *handle, float alpha, matrix a, matrix b, float beta, matrix c,
@@ -80,17 +90,21 @@ inline cublasStatus_t multiply(blas *handle, float alpha, matrix a, matrix b, fl
         return CUBLAS_STATUS_EXECUTION_FAILED;
     const bool round = !c.is_float() && handle->math != CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
     access     access;
-    for (int batch = 0; batch < batches; batch++)
+    const size_t        length = (size_t)a.columns;
+    std::vector<double> rows((size_t)a.rows * length + 1), columns((size_t)b.columns * length + 1);
+    for (int batch = 0; batch < batches; batch++) {
+        for (int i = 0; i < a.columns; i++) {
+            for (int row = 0; row < a.rows; row++) rows[(size_t)row * length + (size_t)i] = a.get(a.at(row, i, batch));
+            for (int column = 0; column < b.columns; column++)
+                columns[(size_t)column * length + (size_t)i] = b.get(b.at(i, column, batch));
+        }
         for (int column = 0; column < c.columns; column++)
             for (int row = 0; row < c.rows; row++) {
-                double sum = 0;
-                for (int i = 0; i < a.columns; i++) {
-                    sum += a.get(a.at(row, i, batch)) * b.get(b.at(i, column, batch));
-                    if (round && i % 256 == 255) sum = __bfloat162float(__float2bfloat16((float)sum));
-                }
-                size_t at = c.at(row, column, batch);
+                const double sum = dot(&rows[(size_t)row * length], &columns[(size_t)column * length], a.columns, round);
+                const size_t at = c.at(row, column, batch);
                 c.set(at, alpha * sum + (beta != 0 ? beta * c.get(at) : 0));
             }
+    }
     return CUBLAS_STATUS_SUCCESS;
 }
 } // namespace emulated

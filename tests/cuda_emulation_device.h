@@ -28,6 +28,9 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
+/* On functions that only touch the emulation's own memory, and run at each barrier: sanitizers, which are for
+   kernels, leave them out, as they take most of the time otherwise. */
+#define EMULATION_OWN __attribute__((no_sanitize("address", "undefined")))
 #if !(defined(__x86_64__) && defined(__ELF__)) && !defined(EMULATION_UCONTEXT)
 #define EMULATION_UCONTEXT 1
 #endif
@@ -173,14 +176,14 @@ inline void prepare(thread *t, char *bottom, void (*run)()) {
 #endif
 
 /* The first thing that a stack does which runs again. */
-inline void arrive() {
+EMULATION_OWN inline void arrive() {
 #ifdef EMULATION_ASAN
     __sanitizer_finish_switch_fiber(gpu.current->fake_stack, &gpu.left->bottom, &gpu.left->size);
 #endif
     threadIdx = gpu.current->index;
 }
 
-inline void switch_to(thread *to) {
+EMULATION_OWN inline void switch_to(thread *to) {
     thread *from = gpu.current;
     gpu.left = from;
     gpu.current = to;
@@ -191,21 +194,21 @@ inline void switch_to(thread *to) {
     arrive();
 }
 
-inline unsigned random_below(unsigned n) {
+EMULATION_OWN inline unsigned random_below(unsigned n) {
     uint32_t &x = *gpu.seed; /* xorshift, which never comes to 0 */
     x ^= x << 13, x ^= x >> 17, x ^= x << 5;
     return x % n;
 }
 
-inline void put(thread *t) {
+EMULATION_OWN inline void put(thread *t) {
     t->now = ready;
     gpu.queue[(gpu.first + gpu.queued++) % max_threads] = t;
 }
 
-inline thread *take() {
+EMULATION_OWN inline thread *take() {
     int chosen = gpu.first + (*gpu.seed ? (int)random_below((unsigned)gpu.queued) : 0);
-    std::swap(gpu.queue[gpu.first], gpu.queue[chosen % max_threads]);
-    thread *t = gpu.queue[gpu.first];
+    thread *t = gpu.queue[chosen % max_threads];
+    gpu.queue[chosen % max_threads] = gpu.queue[gpu.first];
     gpu.first = (gpu.first + 1) % max_threads;
     gpu.queued--;
     return t;
@@ -229,19 +232,19 @@ __attribute__((format(printf, 2, 3))) inline void fail(const thread *t, const ch
 struct group {
     int      begin, end;
     unsigned mask;
-    explicit group(const thread *t) : begin(t->mask ? t->number & ~31 : 0), end(gpu.count), mask(t->mask) {
+    EMULATION_OWN explicit group(const thread *t) : begin(t->mask ? t->number & ~31 : 0), end(gpu.count), mask(t->mask) {
         if (mask) end = begin + 32;
     }
-    bool has(int i) const { return !mask || mask >> (i - begin) & 1; }
+    EMULATION_OWN bool has(int i) const { return !mask || mask >> (i - begin) & 1; }
 };
 
-inline bool at_the_same_place(const thread *a, const thread *b) {
+EMULATION_OWN inline bool at_the_same_place(const thread *a, const thread *b) {
     return a->call == b->call && a->mask == b->mask && a->where.line == b->where.line &&
-           strcmp(a->where.file, b->where.file) == 0;
+           (a->where.file == b->where.file || strcmp(a->where.file, b->where.file) == 0);
 }
 
 /* One for whom the thread must wait on, or -1. */
-inline int missing(const thread *t) {
+EMULATION_OWN inline int missing(const thread *t) {
     group   g(t);
     thread *all = gpu.threads;
     for (int i = g.end - 1; i >= g.begin; i--)
@@ -249,7 +252,7 @@ inline int missing(const thread *t) {
     return -1;
 }
 
-inline void release(const thread *t) {
+EMULATION_OWN inline void release(const thread *t) {
     group    g(t);
     unsigned ballot = 0;
     for (int i = g.begin; i < g.end; i++)
@@ -281,7 +284,7 @@ inline void explain_stall() {
 }
 
 /* Lets the next thread run, or the host after the last one. */
-inline void pass_on() {
+EMULATION_OWN inline void pass_on() {
     if (!gpu.queued && gpu.running) explain_stall();
     thread *next = gpu.queued ? take() : &gpu.host;
     if (next != gpu.current) switch_to(next);
@@ -314,11 +317,11 @@ inline void make_stack(thread *t) {
     prepare(t, bottom, run_threads);
 }
 
-inline dim3 unfold(unsigned i, dim3 size) {
+EMULATION_OWN inline dim3 unfold(unsigned i, dim3 size) {
     return dim3(i % size.x, i / size.x % size.y, i / size.x / size.y);
 }
 
-inline void run_block(unsigned number, size_t shared_bytes) {
+EMULATION_OWN inline void run_block(unsigned number, size_t shared_bytes) {
     blockIdx = unfold(number, gridDim);
     memset(gpu.shared, 0xff, shared_bytes);
     EMULATED_SPOIL_STATIC();
@@ -352,7 +355,7 @@ inline void run_blocks(size_t shared_bytes) {
    Barriers, shuffles, atomics
    -------------------------------------------------------------------------------------------------------- */
 
-inline void meet(const char *call, site where, unsigned mask) {
+EMULATION_OWN inline void meet(const char *call, site where, unsigned mask) {
     thread *t = gpu.current;
     t->call = call, t->where = where, t->mask = mask;
     t->now = waiting;
@@ -362,7 +365,7 @@ inline void meet(const char *call, site where, unsigned mask) {
 }
 
 /* Lanes bring a number each, and take that of lane source, or the ballot. */
-inline uint64_t exchange(const char *call, site where, unsigned mask, uint64_t given, int source) {
+EMULATION_OWN inline uint64_t exchange(const char *call, site where, unsigned mask, uint64_t given, int source) {
     thread *t = gpu.current;
     int     lane = t->number & 31, absent = mask >> lane & 1 ? source : lane;
     if (absent >= 0 && !(mask >> absent & 1)) {
@@ -375,9 +378,9 @@ inline uint64_t exchange(const char *call, site where, unsigned mask, uint64_t g
     return t->taken;
 }
 
-inline int lane() { return gpu.current->number & 31; }
+EMULATION_OWN inline int lane() { return gpu.current->number & 31; }
 
-template <class T> T shuffle(const char *call, site where, unsigned mask, T value, int source) {
+template <class T> EMULATION_OWN T shuffle(const char *call, site where, unsigned mask, T value, int source) {
     static_assert(std::is_arithmetic<T>::value && (sizeof(T) == 4 || sizeof(T) == 8), "as in CUDA");
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
