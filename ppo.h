@@ -72,7 +72,7 @@ STEP BY STEP
        applies the time limit max_steps; it truncates the episode, whose value from there on still counts. Set
        fields by name, as here: later versions may add some.
     2. cfg = ppo_config_default(), then change what you like (struct ppo_config lists each field and its
-       default). A setting that can have no effect is an error.
+       default). Most settings that can have no effect are errors.
     3. ppo_train(). In a program with a loop of its own use ppo_trainer_create() and ppo_trainer_iterate():
        one call is one rollout of the trainer's environments and its epochs, about 10 ms with the defaults.
        For shorter calls lower num_envs * rollout_steps and epochs, or run the trainer on a thread of its own.
@@ -98,17 +98,19 @@ STEP BY STEP
 
 LANGUAGE MODELS
 
-    A language model's actions are tokens, and its reward is any C function of the text it samples. Advantages,
-    losses and optimizer are those of the above:
+    A language model's actions are tokens, and its reward is any C function of the tokens it samples
+    (ppo_decode() gives their text). Advantages, losses and optimizer are those of the above:
 
         ppo_tokenizer_train(text, bytes, 512, specials, n, &tok);    // or ppo_tokenizer_characters()
         ppo_encode(), ppo_tokens_add(&data, token, n, prompt);       // sequences, packed without padding
         shape = ppo_gpt_config_default(); shape.vocab = ppo_tokenizer_vocab(tok); shape.score = 1;
         ppo_gpt_create(&shape, &gpt);                                // a transformer like GPT-2
+        fit = ppo_fit_config_default();
         ppo_fit_sft(gpt, &data, &fit);                               // supervised fine-tuning
         ppo_gpt_copy(gpt, 1, &judge);                                // with a score: a reward model
         ppo_fit_reward(judge, &chosen, &rejected, &fit);             // trained on comparisons
         ppo_reward_model_create(&judge, 1, PPO_ENSEMBLE_MEAN, 64, &model);
+        cfg = ppo_rlhf_config_default(); cfg.sampling.eos = ppo_tokenizer_special(tok, "<eos>");
         ppo_rlhf_create(gpt, NULL, NULL, &prompts, ppo_reward_by_model, model, &cfg, &rlhf);
         ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
         ppo_gpt_save(gpt, "model.safetensors");                      // also for Hugging Face's transformers
@@ -119,7 +121,7 @@ LANGUAGE MODELS
 
 THREE DOORS, ONE ROOM
 
-    A la carte        sections 7 to 10: plain functions over plain float arrays. No state, no allocation.
+    A la carte        the plain functions of sections 7 to 10, over float arrays. No state, no allocation.
                       Your own network and loop can use ppo_gae() and ppo_policy_loss() alone.
     Building blocks   sections 4, 5, 10, 13, 18: tensors, a tape that differentiates, layers, models, Adam.
     Trainers          sections 15 and 22: fill a config, call one function. Built from the two above.
@@ -171,8 +173,8 @@ GPU
 
 THREADS
 
-    cfg.threads > 1 collects experience and computes the update on that many threads; each takes 128 samples
-    or more of a small network's minibatch, so a second thread is hardly worth it below 256. Your
+    cfg.threads > 1 collects experience and computes the update on that many threads. A small network's
+    minibatch is divided into shards of 128 samples or more, so a second thread helps from 256 on. Your
     environment's functions (and the allocator hook) are then called from several threads at once, the former
     each with its own state. ppo_set_threads() divides all other arithmetic, above all of language models.
     Different trainers may run on different threads. Do not use one agent, trainer or tape on two threads at a
@@ -249,10 +251,11 @@ PPO_DEF ppo_status ppo_fail(ppo_status status, const char *format, ...);
 typedef void *(*ppo_realloc_hook)(void *user, void *ptr, size_t size);
 PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
 
-/* Number of threads (1 to 1024), including the caller, for what the calling thread computes from now on [1].
-   The results have the same bits for any number. Small matrices are not divided. Call it with 1 before the
-   calling thread ends. A ppo_trainer has its own threads (ppo_config.threads). Errors, which change nothing:
-   the system refuses a thread, or an environment's function made the call. */
+/* Uses `threads` threads (1 to 1024, 1 at the start), including the caller, for what the calling thread
+   computes from now on. The results have the same bits for any number. Small matrices are not divided. Call
+   ppo_set_threads(1) before the calling thread ends: it ends the others. A ppo_trainer has its own threads
+   (ppo_config.threads). Errors, which change nothing: a number out of range, the system refuses a thread, an
+   environment's function made the call. */
 PPO_DEF ppo_status ppo_set_threads(int threads);
 
 /* Wall-clock seconds since a fixed moment; for differences. */
@@ -338,8 +341,8 @@ PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count);
 
 /* Brings the four blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls
    of the library. Call it before you read or change them: then they are the ones that count, until a call
-   uses the model again. A tape of your own, which computes on the processor, does this by itself; but
-   between its forward and backward no other call may use the model. Without a GPU it does nothing. Errors:
+   uses the model again. A tape of your own computes on the processor and calls it for you; between
+   such a tape's forward and backward no other call may use the model. Without a GPU it does nothing. Errors:
    those of the device. */
 PPO_DEF ppo_status ppo_params_sync(ppo_params *params);
 
@@ -364,8 +367,9 @@ PPO_DEF void       ppo_tape_reset(ppo_tape *tape);
 PPO_DEF void       ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 1 is the default */
 PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape);   /* the first failure since the last reset */
 
-/* Adds d loss / d x to the grad of every tensor x that has one; loss is (1, 1). Parameters' gradients
-   accumulate until ppo_params_zero_grad(). Gradients of results on the tape are undefined afterwards. */
+/* Adds d loss / d x to the grad of every parameter, and of every other tensor of yours that has one; loss is
+   (1, 1). Gradients accumulate until ppo_params_zero_grad(). Those of results on the tape are undefined
+   afterwards. */
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss);
 
 /* Wraps the caller's floats (rows, cols) without copying them; they must stay valid until the tape's reset.
@@ -428,7 +432,7 @@ PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tenso
            const float *x = node->in[0]->data, *dy = node->out[0]->grad;
            for (int i = 0; i < node->in[0]->cols; ++i) node->in[0]->grad[i] += dy[i] * 3 * x[i] * x[i];
        }
-       static const ppo_op op = {"cube", 1, cube, cube_backward};
+       static const ppo_op op = {"cube", 1, cube, cube_backward}; // with several inputs: test grad for NULL
        ppo_tensor *y = ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, 1, x->cols, NULL, 0)); */
 enum { PPO_MAX_INPUTS = 8, PPO_MAX_OUTPUTS = 2 };
 typedef struct ppo_node ppo_node;
@@ -468,7 +472,7 @@ typedef ppo_tensor *(*ppo_scalar_fn)(ppo_tape *tape, ppo_tensor *const *inputs, 
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error);
 
-enum { PPO_MAX_LAYERS = 64 }; /* of any network */
+enum { PPO_MAX_LAYERS = 64 }; /* of any network, transformer or setting of widths */
 
 /* --------------------------------------------------------------------------------------------------------
    6 Files: named arrays and texts in one file of the safetensors format, which Python's package of that
@@ -547,9 +551,9 @@ typedef struct ppo_settings {
     int              count;
 } ppo_settings;
 
-/* Check the bounds of every field; set one from text; set several, as "gamma=0.9 hidden=64,64" (those before
-   an invalid one are set); get one as the text that ppo_settings_set() reads. Errors: an unknown name, a
-   value out of range, too little room for the text. */
+/* _check() checks the bounds of every field. _set() sets one from text; _set_all() several, as
+   "gamma=0.9 hidden=64,64", and keeps those before an invalid one. _get() writes one as the text that _set()
+   reads. Errors: an unknown name, a value out of range, too little room for the text. */
 PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config);
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value);
@@ -565,9 +569,10 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
    7 Distributions. Categorical: logits (n, vocab), one row per sample, for actions or tokens. Diagonal
    Gaussian: mean (n, dim) and log standard deviations log_std (dim).
 
-   In sections 7 to 10 all arrays are dense and the caller's; `mask` may be NULL (all 1); pointers for
-   gradients and statistics may be NULL; outputs are overwritten. Errors: a pointer that may not be NULL is, a
-   size below 1, a result that is not finite (the message names the row or sample).
+   In sections 7 to 11 all arrays are dense and the caller's; `mask` may be NULL (all 1); pointers for
+   gradients and statistics may be NULL; outputs are overwritten. Errors: NULL where it is not allowed, a size
+   below 1, a result that is not finite (the message names the row or sample). Functions without a status
+   check nothing.
    -------------------------------------------------------------------------------------------------------- */
 
 /* logp[i] = log softmax(logits[i] / temperature)[token[i]], and the row's entropy (may be NULL), in nats. A
@@ -2570,13 +2575,13 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
    once per instruction set, after defining what a vector is. Function attributes, not compiler flags, give
    the instruction set, so a plain `cc -O2` has them all.
 
-   Where to add an instruction set
+   To add an instruction set:
        a block of definitions (PPO__TARGET to PPO__ZIP2_HIGH) that ends with #include PPO_FILE_NAME, as those
        below; a line in ppo__kernels_find(), the fastest set first; its name in the comment of
-       ppo_use_kernels(), and in kernel_names of test_rlhf.c. A tile of PPO__TILE_ROWS rows and PPO__TILE_VECS
+       ppo_use_kernels(), in kernel_sets of tests/test.h and kernel_names of test_rlhf.c. A tile of PPO__TILE_ROWS rows and PPO__TILE_VECS
        vectors, a row of b and one float of a should fit in the registers. test_math.c compares the best set
        of the processor with the plain one and with the bounds below.
-   Where to add a kernel
+   To add a kernel:
        a field of ppo__kernels, a line in PPO__KERNEL_TABLE, the plain function, and the vector function.
 
    Bits. An elementwise kernel gives an element the same bits wherever it stands: the last, partial vector
@@ -3087,7 +3092,7 @@ static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
 /* The kernels called `name` if this processor (and its operating system) can run them, else NULL; for a NULL
    name the fastest that it can run. */
 static const ppo__kernels *ppo__kernels_find(const char *name) {
-    const ppo__kernels *usable[3];
+    const ppo__kernels *usable[8];
     int                 count = 0;
 #if defined(PPO__X86) && defined(PPO__SHORT_VECTORS)
     __builtin_cpu_init();
@@ -3769,7 +3774,7 @@ static const ppo__kernels *ppo__k(void) {
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
     const ppo__kernels *kernels = ppo__kernels_find(name);
     if (!kernels) {
-        return ppo_fail(PPO_ERROR_ARGUMENT, "kernels \"%s\" do not exist on this processor",
+        return ppo_fail(PPO_ERROR_ARGUMENT, "this processor or this build has no kernels \"%s\"",
                         name ? name : "NULL");
     }
     PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
@@ -3999,13 +4004,14 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
    input has a gradient, its node is added to a list, which backward walks from the end. A tape may compute on
    a device: then data and gradients lie there, nodes on the host, and operations are the device's by name.
 
-   Where to add
+   To add
        an elementwise operation   a row in ppo__binaries or ppo__unaries, its value and derivative above the
                                   table, its number in the enum, and a public function of three lines
        an activation              a name in the public enum (PPO_TANH ...), a row in ppo__activations, and
                                   two kernels in section 3; for a GPU, a line in each of the two functors of
-                                  ppo_cuda.cuh; for networks of control, a name in section 15's settings and
-                                  its C code in section 16's export
+                                  ppo_cuda.cuh; for networks of control, the row "activation" of ppo__fields
+                                  (its words are in the order of the enum, and its max is the last of them, so
+                                  "gelu" comes before a new one) and C code in section 16's export
        any other operation        a ppo_op with its forward and backward, as those below
    test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
@@ -9507,7 +9513,7 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    lists into them. Everything else in a trainer is written anew in each iteration, so a resumed run computes
    the same bits.
 
-   Where to add: state of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of
+   To add state: that of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of
    a policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
    ppo_file_find() does not find it. A setting is saved without further work, but if memory grows with it, it
    belongs in ppo__trainer_bytes(), or in ppo__check_weights() if the network does. Add a run that uses the
