@@ -3872,7 +3872,7 @@ PPO_DEF ppo_status ppo_params_create(ppo_params **params) {
 PPO_DEF void ppo_params_free(ppo_params *params) {
     if (!params) return;
     ppo__mirror_free(params);
-    for (int i = 0; i < params->tensor_count; ++i) ppo__free(params->tensors[i]); /* its name is behind it */
+    for (int i = 0; i < params->tensor_count; ++i) ppo__free(params->tensors[i]); /* its name follows it in memory */
     ppo__array_free(params->tensors);
     ppo__array_free((void *)params->names);
     ppo__array_free(params->lr_scale);
@@ -4213,7 +4213,7 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     return node;
 }
 
-/* Elementwise work on large arrays is divided into ranges of so many floats, or of multiples of that. */
+/* Elementwise work on large arrays is divided into ranges of a multiple of this many floats. */
 enum { PPO__FLOAT_GRAIN = 1024 };
 
 static int ppo__grains(size_t n) { return (int)((n + PPO__FLOAT_GRAIN - 1) / PPO__FLOAT_GRAIN); }
@@ -4585,7 +4585,7 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, 1, &index, sizeof index));
 }
 
-/* Matrices are divided among threads in ranges of so many rows, or columns, or of multiples of that. */
+/* Matrices are divided into ranges of a multiple of this many rows, or columns. */
 enum { PPO__ROW_GRAIN = 16 };
 
 /* Activations: y = f(z) for z = x w + b, in place; and dz = dy f'(z) from y, or from z where y does not tell
@@ -5625,11 +5625,11 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     uint64_t      length = 0;
     int64_t       size = PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
     if (size < 0 || PPO__SEEK(in, 0, SEEK_SET)) return ppo__file_failed(file->path, "read", errno);
-    if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
+    if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: its size is %d", (int)size);
     if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
     if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8)
-        return ppo__file_fail(file->path, "not a safetensors file: its header claims %llu of its %lld bytes",
+        return ppo__file_fail(file->path, "truncated, or not a safetensors file: a header of %llu bytes in a file of %lld",
                               (unsigned long long)length, (long long)size);
     char *header = PPO__ARRAY(&file->memory, char, (size_t)length + 1);
     if (!header) return PPO_ERROR_MEMORY;

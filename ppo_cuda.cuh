@@ -1,6 +1,6 @@
 /* ppo_cuda.cuh - language models of ppo.h, and its token-level mathematics, on an NVIDIA GPU
 
-   Include it behind the ppo.h that has the implementation, in a file that nvcc compiles:
+   Include it after the ppo.h that has the implementation, in a file that nvcc compiles:
 
        #define PPO_IMPLEMENTATION
        #include "ppo.h"
@@ -14,7 +14,7 @@
 
 ONE CALL
 
-       if (ppo_use_cuda(0)) fprintf(stderr, "%s\n", ppo_last_error());     then all goes on on the processor
+       if (ppo_use_cuda(0)) fprintf(stderr, "%s\n", ppo_last_error());     then everything stays on the processor
 
    and language models of this thread are trained and sampled on the GPU: supervised fine-tuning, reward
    models, DPO, PPO on tokens, generation. Nothing else in the program changes (section 8).

@@ -84,7 +84,7 @@ static const struct flag {
     {"preset", "NAME", "known settings, to start from", TEXT, offsetof(options, preset)},
     {"save", "FILE", "writes a checkpoint, also a policy, as training goes", TEXT, offsetof(options, save)},
     {"save-every", "N", "iterations between two checkpoints", NUMBER, offsetof(options, save_every)},
-    {"resume", "FILE", "goes on from a checkpoint, with its settings", TEXT, offsetof(options, resume)},
+    {"resume", "FILE", "continues from a checkpoint, with its settings", TEXT, offsetof(options, resume)},
     {"load", "FILE", "starts from the weights and the settings of a policy", TEXT, offsetof(options, load)},
     {"watch", "FILE", "plays a saved policy in the terminal", TEXT, offsetof(options, watch)},
     {"csv", "FILE", "writes progress.csv, as Stable-Baselines3 does", TEXT, offsetof(options, csv)},

@@ -1,7 +1,7 @@
 /* quickstart.c - trains CartPole and prints how long the result balances: about 20 steps before, the full 500 after.
 
-   This is a program in one file. A larger one moves the first two lines into a file of their own, ppo.c, which is
-   compiled once. Its other files include ppo.h without PPO_IMPLEMENTATION, and compile in a moment. */
+   This is a program in one file. A larger one has the first two lines in a file of their own, too, ppo.c, which is
+   compiled once; its other files include ppo.h without PPO_IMPLEMENTATION, and compile in a moment. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "envs/cartpole.h"

@@ -4,7 +4,7 @@
    log it, write a checkpoint now and then. You will see a progress line, the learning curve and, last, a line like
        eval: mean return 500.0 +- 0.0 over 20 episodes, 100000 steps in 0.71 s
    Ctrl-C ends the training after the iteration: what was learned until then is evaluated all the same, and with --save
-   the program says how to go on. A run that was cut short like that exits with 130.
+   the program says how to continue. A run that was cut short like that exits with 130.
    The command line is read in options.h. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
@@ -73,10 +73,10 @@ static void print_flag(const char *name, const char *path) {
     if (path) fprintf(stderr, " --%s \"%s\"", name, path);
 }
 
-static void say_how_to_go_on(const options *o) {
+static void say_how_to_continue(const options *o) {
     if (!o->quiet) fprintf(stderr, "\ninterrupted: this is what was learned until now\n");
     if (!o->save) return;
-    fprintf(stderr, "to go on: %s", o->program);
+    fprintf(stderr, "to continue: %s", o->program);
     print_flag("resume", o->save);
     print_flag("save", o->save);
     print_flag("csv", o->csv);
@@ -126,14 +126,14 @@ int main(int argc, char **argv) {
     ppo_status     status = start(&o, &agent, &trainer);
     int64_t        before = ppo_trainer_steps(trainer);
     if (!status && !o.no_train && !o.quiet && ppo_trainer_done(trainer))
-        fprintf(stderr, "all %lld steps are done: --total-steps with more goes on\n", (long long)o.config.total_steps);
+        fprintf(stderr, "all %lld steps are done: give a larger --total-steps to continue\n", (long long)o.config.total_steps);
     if (!status) status = o.no_train ? store(&o, agent, trainer) : train(&o, agent, trainer, &h);
     double seconds = ppo_clock() - begin;
     int64_t steps = ppo_trainer_steps(trainer);
     int    cut_short = interrupted && !ppo_trainer_done(trainer);
     ppo_trainer_free(trainer);
     signal(SIGINT, SIG_DFL); /* the evaluation ends at once */
-    if (!status && cut_short) say_how_to_go_on(&o);
+    if (!status && cut_short) say_how_to_continue(&o);
     if (!status) e = ppo_evaluate(agent, &o.env, o.eval_episodes, o.config.seed);
     if (!status && !e.status && !o.quiet && h.points)
         ppo_print_curve(o.json ? stderr : stdout, "mean return", h.x, h.y, h.points, 72, 16);

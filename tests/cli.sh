@@ -207,8 +207,8 @@ interrupted_run() { # SIGINT, then the command that it prints: the same weights,
     sleep 0.5
     kill -INT $pid
     wait $pid
-    [ $? -eq 130 ] && grep -q "^to go on: build/train --resume \"$work/i.safetensors\" --save " $work/err &&
-        eval "$(sed -n 's/^to go on: build.//p' $work/err) --quiet --json" && [ $status -eq 0 ] &&
+    [ $? -eq 130 ] && grep -q "^to continue: build/train --resume \"$work/i.safetensors\" --save " $work/err &&
+        eval "$(sed -n 's/^to continue: build.//p' $work/err) --quiet --json" && [ $status -eq 0 ] &&
         grep -q '"steps":400000,' $work/out && [ "$(ls "$work/i tb" | wc -l)" -eq 2 ] &&
         train --steps 400000 --quiet --json --export $work/j.h --csv $work/j.csv && cmp $work/i.h $work/j.h &&
         [ "$(wc -l <"$work/i i.csv")" -eq "$(wc -l <$work/j.csv)" ]
@@ -217,7 +217,7 @@ check an_interrupted_run_continues_to_the_same_weights interrupted_run
 
 nothing_to_do() { # printed once, without a curve
     train --resume $work/done.safetensors && [ $status -eq 0 ] && [ "$(wc -l <$work/out)" -eq 1 ] &&
-        [ "$(cat $work/err)" = 'all 8192 steps are done: --total-steps with more goes on' ] &&
+        [ "$(cat $work/err)" = 'all 8192 steps are done: give a larger --total-steps to continue' ] &&
         train --resume $work/done.safetensors --quiet && [ ! -s $work/err ] &&
         train --resume $work/done.safetensors --no-train && [ ! -s $work/err ] && [ "$(wc -l <$work/out)" -eq 1 ]
 }

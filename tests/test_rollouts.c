@@ -463,7 +463,7 @@ static void a_rollout_is_time_major_and_holds_what_the_environment_gave(void **s
     drop(&b);
 }
 
-/* The time limit of a task that would go on is not its end: V of the observation that the reset replaced
+/* The time limit of a task that would continue is not its end: V of the observation that the reset replaced
    counts. */
 static void a_truncated_step_bootstraps_from_its_own_last_observation(void **state) {
     (void)state;
