@@ -3182,10 +3182,9 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
 PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job,
                               ptrdiff_t j) {
     int i = 0;
-    if (vecs == 1) { /* a tile needs eight chains or more to cover the latency of a multiply-add */
+    if (vecs == 1) /* a tile needs eight chains or more to cover the latency of a multiply-add */
         for (; i + 2 * PPO__TILE_ROWS <= rows; i += 2 * PPO__TILE_ROWS)
             PPO__(tile)(2 * PPO__TILE_ROWS, vecs, mask, job, i, j);
-    }
     for (; i + PPO__TILE_ROWS <= rows; i += PPO__TILE_ROWS)
         PPO__(tile)(PPO__TILE_ROWS, vecs, mask, job, i, j);
     if (rows - i == 3) PPO__(tile)(3, vecs, mask, job, i, j);
@@ -3225,10 +3224,9 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
         const float *b = job->b + k * job->ldb;
         int          j = 0;
         for (; j + WIDE <= cols; j += WIDE, b += WIDE) {
-            for (ptrdiff_t r = 0; r < block.inner; r++) {
+            for (ptrdiff_t r = 0; r < block.inner; r++)
                 PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
                     PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
-            }
             block.b = packed;
             block.ldb = WIDE;
             PPO__(gemm_wide)(rows, WIDE, &block);
@@ -3773,10 +3771,9 @@ static const ppo__kernels *ppo__k(void) {
 
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
     const ppo__kernels *kernels = ppo__kernels_find(name);
-    if (!kernels) {
+    if (!kernels)
         return ppo_fail(PPO_ERROR_ARGUMENT, "this processor or this build has no kernels \"%s\"",
                         name ? name : "NULL");
-    }
     PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
     return PPO_OK;
 }
@@ -3872,7 +3869,7 @@ PPO_DEF ppo_status ppo_params_create(ppo_params **params) {
 PPO_DEF void ppo_params_free(ppo_params *params) {
     if (!params) return;
     ppo__mirror_free(params);
-    for (int i = 0; i < params->tensor_count; ++i) ppo__free(params->tensors[i]); /* its name follows it in memory */
+    for (int i = 0; i < params->tensor_count; ++i) ppo__free(params->tensors[i]); /* and its name */
     ppo__array_free(params->tensors);
     ppo__array_free((void *)params->names);
     ppo__array_free(params->lr_scale);
@@ -4125,9 +4122,8 @@ static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with
     tensor->cols = cols;
     tensor->data = ppo_tape_alloc(tape, ppo__size(tensor));
     tensor->grad = NULL;
-    if (with_grad) {
+    if (with_grad)
         tensor->grad = (float *)ppo__tape_take_from(tape, &tape->grads, ppo__size(tensor), sizeof(float));
-    }
     return tape->status ? NULL : tensor;
 }
 
@@ -4162,11 +4158,10 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
 }
 
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols) {
-    if (!data || rows <= 0 || cols <= 0) {
+    if (!data || rows <= 0 || cols <= 0)
         return (ppo_tensor *)ppo__tape_fail(tape,
                                             ppo_fail(PPO_ERROR_ARGUMENT, "constant: %d x %d floats at %s",
                                                      rows, cols, data ? "data" : "NULL"));
-    }
     ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
     if (!tensor) return NULL;
     tensor->rows = rows;
@@ -4246,10 +4241,9 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     static const float one = 1;
     ppo_status         status = ppo_tape_status(tape);
     if (status) return status;
-    if (!loss || loss->rows != 1 || loss->cols != 1 || !loss->grad) {
+    if (!loss || loss->rows != 1 || loss->cols != 1 || !loss->grad)
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "backward: the loss must be a (1, 1) result that depends on a parameter");
-    }
     for (ppo__page *page = tape->grads.page; page; page = page->next) {
         if (tape->device) tape->device->zero(tape->device, page->memory, page->used);
         else ppo__add_to(NULL, (float *)page->memory, page->used / sizeof(float));
@@ -4257,9 +4251,8 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     if (tape->device) status = tape->device->write(tape->device, loss->grad, &one, sizeof one);
     else loss->grad[0] += one; /* a parameter's is not cleared */
     if (status) return status;
-    for (ptrdiff_t i = stbds_arrlen(tape->nodes) - 1; i >= 0; --i) {
+    for (ptrdiff_t i = stbds_arrlen(tape->nodes) - 1; i >= 0; --i)
         tape->nodes[i]->op->backward(tape->nodes[i]);
-    }
     return ppo_tape_status(tape);
 }
 
@@ -4323,9 +4316,8 @@ static ppo_status ppo__binary_forward(ppo_node *node) {
     float                  *y = node->out[0]->data;
     size_t                  rows = (size_t)node->out[0]->rows, cols = (size_t)node->out[0]->cols;
     for (size_t i = 0; i < rows; ++i) {
-        for (size_t j = 0; j < cols; ++j) {
+        for (size_t j = 0; j < cols; ++j)
             y[i * cols + j] = args->f->value(a[i * cols + j], b[i * args->row_stride + j * args->col_stride]);
-        }
     }
     return PPO_OK;
 }
@@ -4350,9 +4342,8 @@ static ppo_tensor *ppo__tape_binary(ppo_tape *tape, int which, ppo_tensor *a, pp
     static const ppo_op op = {"binary", 1, ppo__binary_forward, ppo__binary_backward};
     const ppo__binary  *f = &ppo__binaries[which];
     if (!ppo__operands(tape, f->name, a, b)) return NULL;
-    if ((b->rows != 1 && b->rows != a->rows) || (b->cols != 1 && b->cols != a->cols)) {
+    if ((b->rows != 1 && b->rows != a->rows) || (b->cols != 1 && b->cols != a->cols))
         return ppo__shape_error(tape, f->name, a, b);
-    }
     ppo__binary_args args = {f, b->rows == 1 ? 0 : (size_t)b->cols, b->cols == 1 ? 0 : (size_t)1};
     ppo_tensor      *in[2] = {a, b};
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, &args, sizeof args));
@@ -4366,9 +4357,8 @@ static ppo_status ppo__add_forward(ppo_node *node) {
 }
 
 static void ppo__add_backward(ppo_node *node) {
-    for (int k = 0; k < 2; ++k) {
+    for (int k = 0; k < 2; ++k)
         if (node->in[k]->grad) ppo__add_to(node->out[0]->grad, node->in[k]->grad, ppo__size(node->out[0]));
-    }
 }
 
 PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
@@ -4455,9 +4445,8 @@ static ppo_status ppo__unary_forward(ppo_node *node) {
 static void ppo__unary_backward(ppo_node *node) {
     const ppo__unary_args *args = (const ppo__unary_args *)node->args;
     const float           *x = node->in[0]->data, *y = node->out[0]->data, *dy = node->out[0]->grad;
-    for (size_t i = 0; i < ppo__size(node->in[0]); ++i) {
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i)
         node->in[0]->grad[i] += dy[i] * args->f->derivative(x[i], y[i], args->p, args->q);
-    }
 }
 
 static ppo_tensor *ppo__tape_unary(ppo_tape *tape, int which, ppo_tensor *x, float p, float q) {
@@ -4565,18 +4554,16 @@ static ppo_status ppo__pick_forward(ppo_node *node) {
     const int *index = *(const int *const *)node->args;
     int        rows = node->in[0]->rows, cols = node->in[0]->cols;
     ppo_status status = ppo__check_index("pick", index, rows, cols);
-    for (int i = 0; i < rows && !status; ++i) {
+    for (int i = 0; i < rows && !status; ++i)
         node->out[0]->data[i] = node->in[0]->data[ppo__at(i, cols) + index[i]];
-    }
     return status;
 }
 
 static void ppo__pick_backward(ppo_node *node) {
     const int *index = *(const int *const *)node->args;
     size_t     cols = (size_t)node->in[0]->cols;
-    for (int i = 0; i < node->in[0]->rows; ++i) {
+    for (int i = 0; i < node->in[0]->rows; ++i)
         node->in[0]->grad[i * cols + index[i]] += node->out[0]->grad[i];
-    }
 }
 
 PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *index) {
@@ -4857,20 +4844,18 @@ static ppo_status ppo__embedding_forward(ppo_node *node) {
     const ppo_tensor *table = node->in[0];
     ppo_tensor       *out = node->out[0];
     ppo_status        status = ppo__check_index("embedding", index, out->rows, table->rows);
-    for (int i = 0; i < out->rows && !status; ++i) {
+    for (int i = 0; i < out->rows && !status; ++i)
         memcpy(out->data + ppo__at(i, out->cols), table->data + ppo__at(index[i], out->cols),
                out->cols * sizeof(float));
-    }
     return status;
 }
 
 static void ppo__embedding_backward(ppo_node *node) {
     const int        *index = *(const int *const *)node->args;
     const ppo_tensor *out = node->out[0];
-    for (int i = 0; i < out->rows && node->in[0]->grad; ++i) {
+    for (int i = 0; i < out->rows && node->in[0]->grad; ++i)
         ppo__k()->add(out->grad + ppo__at(i, out->cols), node->in[0]->grad + ppo__at(index[i], out->cols),
                       (size_t)out->cols);
-    }
 }
 
 PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const int *index, int n) {
@@ -4924,9 +4909,8 @@ static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor
     ppo_tape_reset(tape);
     ppo_tensor *result = build(tape, inputs, user);
     if (ppo_tape_status(tape)) return tape->status;
-    if (!result || result->rows != 1 || result->cols != 1) {
+    if (!result || result->rows != 1 || result->cols != 1)
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: the function's result is not (1, 1)");
-    }
     *value = result->data[0];
     return PPO_OK;
 }
@@ -4936,21 +4920,18 @@ static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor
 #define PPO__PREFILL 0.125f
 
 static void ppo__fill_gradients(ppo_tensor *const *inputs, int n_inputs, float x) {
-    for (int k = 0; k < n_inputs; ++k) {
+    for (int k = 0; k < n_inputs; ++k)
         for (size_t i = 0; i < ppo__size(inputs[k]); ++i) inputs[k]->grad[i] = x;
-    }
 }
 
 PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *inputs, int n_inputs,
                                        void *user, float epsilon, float tolerance, float *max_error) {
     if (max_error) *max_error = NAN;
-    if (!build || !inputs || n_inputs <= 0 || !(epsilon > 0)) {
+    if (!build || !inputs || n_inputs <= 0 || !(epsilon > 0))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: needs a function, inputs and epsilon > 0");
-    }
     for (int k = 0; k < n_inputs; ++k) {
-        if (!inputs[k] || !inputs[k]->data || !inputs[k]->grad) {
+        if (!inputs[k] || !inputs[k]->data || !inputs[k]->grad)
             return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: input %d lacks data or grad", k);
-        }
     }
     ppo_tape  *tape = NULL;
     ppo_status status = ppo_tape_create(&tape), wrong = PPO_OK;
@@ -4974,12 +4955,11 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
             float scale = ppo__max(0.1f, ppo__max(fabsf(analytic), fabsf(numeric)));
             float error = fabsf(analytic - numeric) / scale;
             if (!(error <= worst)) worst = error; /* NaN counts as the worst */
-            if (!(error <= tolerance) && !wrong) {
+            if (!(error <= tolerance) && !wrong)
                 wrong = ppo_fail(PPO_ERROR_NUMERIC,
                                  "gradient of input %d at (%d, %d) is %g, finite differences say %g", k,
                                  (int)(i / (size_t)inputs[k]->cols), (int)(i % (size_t)inputs[k]->cols),
                                  (double)analytic, (double)numeric);
-            }
         }
     }
     ppo__fill_gradients(inputs, n_inputs, 0);
@@ -5629,7 +5609,8 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
     if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8)
-        return ppo__file_fail(file->path, "truncated, or not a safetensors file: a header of %llu bytes in a file of %lld",
+        return ppo__file_fail(file->path,
+                              "not a safetensors file, or truncated: its header has %llu bytes of %lld",
                               (unsigned long long)length, (long long)size);
     char *header = PPO__ARRAY(&file->memory, char, (size_t)length + 1);
     if (!header) return PPO_ERROR_MEMORY;
