@@ -12463,13 +12463,12 @@ struct ppo_rlhf {
     ppo__response_rows rows;            /* [sequences * longest] */
     ppo__response_rows batch_rows;      /* those of the micro-batch */
     float             *end_value;       /* [sequences] the value after each */
-
-    ppo__rlhf_stats *stats;         /* of each micro-batch of an iteration, */
-    int              micros, first; /* so many by now; 1: in the first minibatch */
-    int64_t          iteration, samples, tokens;
-    double           started;
-    float            kl_coef;
-    float            first_entropy, first_length; /* of the first iteration, for warnings */
+    ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
+    int                micros, first;   /* so many by now; 1: in the first minibatch */
+    int64_t            iteration, samples, tokens;
+    double             started;
+    float              kl_coef;
+    float              first_entropy, first_length; /* of the first iteration, for warnings */
 };
 
 /* The model that gives values, or NULL. */
@@ -12940,7 +12939,6 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     r->total = PPO__ARRAY(memory, float, count);
     r->order = PPO__ZEROS(memory, int, count);
     r->first_row = PPO__ZEROS(memory, int, (size_t)count + 1);
-
     r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
     r->end_value = PPO__ARRAY(memory, float, count);
     r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)ppo__divide_up(batch, micro));
