@@ -11734,14 +11734,10 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
 
 /* -- responses -- */
 
-/* The position of the first token of sequence s that is not given. */
-static int ppo__first_response(const ppo_tokens *tokens, int s) {
-    int prompt = tokens->prompt ? tokens->prompt[s] : 0;
-    return prompt > 1 ? prompt : 1;
-}
-
+/* How many tokens of sequence s are not given. */
 static int ppo__response_length(const ppo_tokens *tokens, int s) {
-    int n = tokens->start[s + 1] - tokens->start[s] - ppo__first_response(tokens, s);
+    int prompt = tokens->prompt && tokens->prompt[s] > 1 ? tokens->prompt[s] : 1;
+    int n = tokens->start[s + 1] - tokens->start[s] - prompt;
     return n > 0 ? n : 0;
 }
 
@@ -11758,17 +11754,16 @@ PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const 
     ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
     if (!x) return out;
     int n = ppo_response_row(tokens, tokens->count), at = 0;
-    if (!n || !(want & (PPO_POLICY | PPO_VALUE))) {
-        if (n) ppo__refuse("ppo_gpt_response: no output of %d exists", want);
-        else ppo__refuse("there is no token after the prompts");
-        return ppo__tape_fail(tape, PPO_ERROR_ARGUMENT), out;
-    }
+    int wrong = !n || !(want & (PPO_POLICY | PPO_VALUE));
+    if (!n) ppo__refuse("there is no token after the prompts");
+    else if (wrong) ppo__refuse("ppo_gpt_response: no output of %d exists", want);
+    if (wrong) return ppo__tape_fail(tape, PPO_ERROR_ARGUMENT), out;
     int *row = (int *)ppo__tape_take(tape, (size_t)n, sizeof *row); /* the rows that predict these tokens, */
     int *token = (int *)ppo__tape_take(tape, (size_t)n, sizeof *token); /* and the tokens */
     if (!row || !token) return out;
     for (int s = 0; s < tokens->count; ++s) {
-        int first = tokens->start[s] + ppo__first_response(tokens, s);
-        for (int i = first; i < tokens->start[s + 1]; ++i, ++at) {
+        int end = tokens->start[s + 1];
+        for (int i = end - ppo__response_length(tokens, s); i < end; ++i, ++at) {
             row[at] = i - 1;
             token[at] = tokens->token[i];
         }
@@ -12449,13 +12444,12 @@ struct ppo_rlhf {
     ppo__response_rows rows;            /* [sequences * longest] */
     ppo__response_rows batch_rows;      /* those of the micro-batch */
     float             *end_value;       /* [sequences] the value after each */
-
-    ppo__rlhf_stats *stats;         /* of each micro-batch of an iteration, */
-    int              micros, first; /* so many by now; 1: in the first minibatch */
-    int64_t          iteration, samples, tokens;
-    double           started;
-    float            kl_coef;
-    float            first_entropy, first_length; /* of the first iteration, for warnings */
+    ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
+    int                micros, first;   /* so many by now; 1: in the first minibatch */
+    int64_t            iteration, samples, tokens;
+    double             started;
+    float              kl_coef;
+    float              first_entropy, first_length; /* of the first iteration, for warnings */
 };
 
 /* The model that gives values, or NULL. */
@@ -12906,12 +12900,15 @@ static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
     if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return;
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
     if (!rows->ref_logits) return;
-    if (!r->numbers.device) memset(rows->ref_logits, 0, n * size); /* ppo__rlhf_reserve() reads some */
+    if (!r->numbers.device) memset(rows->ref_logits, 0, n * size); /* ppo__rlhf_take() reads some */
     else r->numbers.device->zero(r->numbers.device, rows->ref_logits, n * size);
 }
 
-static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
+/* Takes all memory and brings it to its final size: with a micro-batch of the longest sequences, and samples
+   of the longest prompt. */
+static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     const ppo_rlhf_config *c = &r->config;
+    const int              longest[2] = {r->longest, 0};
     ppo__arena            *memory = &r->memory;
     int                    count = r->sequences;
     int                    batch = c->minibatch_size < count ? c->minibatch_size : count;
@@ -12923,7 +12920,6 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     r->total = PPO__ARRAY(memory, float, count);
     r->order = PPO__ZEROS(memory, int, count);
     r->first_row = PPO__ZEROS(memory, int, (size_t)count + 1);
-
     r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
     r->end_value = PPO__ARRAY(memory, float, count);
     r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)ppo__divide_up(batch, micro));
@@ -12932,16 +12928,12 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r) {
     ppo_status status = ppo__arena_status(memory);
     if (!status) status = ppo__arena_status(&r->numbers);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
-    return status ? status : ppo_generator_create(r->policy, c->slots, &r->generator);
-}
-
-/* Brings memory to its final size: a micro-batch of the longest sequences, samples of the longest prompt. */
-static ppo_status ppo__rlhf_reserve(ppo_rlhf *r, int longest_prompt) {
-    const int longest[2] = {r->longest, 0};
+    if (!status) status = ppo_generator_create(r->policy, c->slots, &r->generator);
+    if (status) return status;
     r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */
-    ppo_status status = ppo__learner_reserve(&r->learner, r->order, longest);
-    for (int i = 0; i < r->config.prompts && !status; ++i)
-        status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, r->config.samples);
+    status = ppo__learner_reserve(&r->learner, r->order, longest);
+    for (int i = 0; i < c->prompts && !status; ++i)
+        status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, c->samples);
     if (!status) status = ppo__begin_results(r->generator, &r->asked);
     if (!status) status = ppo__generator_prepare(r->generator, r->asked.count);
     ppo_tape_reset(r->generator->tape);
@@ -12988,8 +12980,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
     r->longest = max_new && max_new < context - longest ? longest + max_new : context;
     if (!status && !reference) status = ppo_gpt_copy(policy, 0, &r->own_reference);
     r->reference = reference ? reference : r->own_reference;
-    if (!status) status = ppo__rlhf_take(r);
-    if (!status) status = ppo__rlhf_reserve(r, at);
+    if (!status) status = ppo__rlhf_take(r, at);
     if (status) return ppo_rlhf_free(r), status;
     ppo_params_restart(policy->params);
     if (r->critic) ppo_params_restart(r->critic->params);
