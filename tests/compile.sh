@@ -189,6 +189,13 @@ library=$work/implementation.o
 
 combinations= # of the switches: without_control_reports, for example, is -DPPO_NO_CONTROL -DPPO_NO_REPORTS
 for c in '' _control; do for l in '' _language; do for r in '' _reports; do combinations="$combinations without$c$l$r"; done; done; done
+# All for gcc and g++. What clang says of one switch, and of all together, it says of the rest.
+combinations_for() {
+    case $1 in
+    g*) echo "${combinations# without }" ;;
+    *) echo without_control without_language without_reports without_control_language_reports ;;
+    esac
+}
 switches_of() { echo "${1#without}" | tr a-z A-Z | sed 's/_/ -DPPO_NO_/g'; }
 
 files="declare.c implement.c static.c cuda_declare.c"
@@ -196,8 +203,8 @@ for compiler in gcc clang; do
     if have $compiler; then
         check ${compiler}_c99 accept $compiler -std=c99 $files
         check ${compiler}_O0 build_and_run $compiler "-std=c99 -O0" whole.c
-        for c in $combinations; do
-            [ $c = without ] || check ${compiler}_c99_$c accept $compiler "-std=c99 $(switches_of $c)" implement.c foundation.c
+        for c in $(combinations_for $compiler); do
+            check ${compiler}_c99_$c accept $compiler "-std=c99 $(switches_of $c)" implement.c foundation.c
         done
     else
         skip ${compiler}_c99 "$compiler is not installed"
@@ -209,10 +216,12 @@ for compiler in g++ clang++; do
     cxx=$(echo $compiler | sed 's/+/x/g')
     if have $compiler; then
         check ${cxx}_17 accept $compiler "-x c++ -std=c++17" $files
-        check ${cxx}_20 accept $compiler "-x c++ -std=c++20" implement.c
-        check ${cxx}_23 accept $compiler "-x c++ -std=c++2b" implement.c
-        for c in $combinations; do
-            [ $c = without ] || check ${cxx}_17_$c accept $compiler "-x c++ -std=c++17 $(switches_of $c)" implement.c foundation.c
+        if [ $compiler = g++ ]; then
+            check ${cxx}_20 accept $compiler "-x c++ -std=c++20" implement.c
+            check ${cxx}_23 accept $compiler "-x c++ -std=c++2b" implement.c
+        fi
+        for c in $(combinations_for $compiler); do
+            check ${cxx}_17_$c accept $compiler "-x c++ -std=c++17 $(switches_of $c)" implement.c foundation.c
         done
     else
         skip ${cxx}_17 "$compiler is not installed"
@@ -220,7 +229,7 @@ for compiler in g++ clang++; do
 done
 
 for switch in PPO_NO_THREADS PPO_NO_SIMD; do
-    check $(echo $switch | tr A-Z a-z) build_and_run "$cc" "-std=c99 -O1 $strict -D$switch" whole.c
+    check $(echo $switch | tr A-Z a-z) build_and_run "$cc" "-std=c99 -O0 $strict -D$switch" whole.c
 done
 check two_files_without_control_language_reports build_and_run "$cc" "-O0 $(switches_of _control_language_reports)" \
     foundation.c implement.c
@@ -259,7 +268,7 @@ others_send_to_nvcc() {
 }
 check others_send_to_nvcc others_send_to_nvcc
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-nvcc_flags='-std=c++17 -O2 -arch=sm_80 -Werror all-warnings'
+nvcc_flags='-std=c++17 -O0 -Xptxas -O0 -arch=sm_80 -Werror all-warnings' # `make cuda` optimizes
 echo '#include <cublas_v2.h>' >$work/cublas.cu
 if have "$nvcc" && "$nvcc" -E $work/cublas.cu >$work/cublas.log 2>&1; then
     check nvcc_kernels_for_emulation translate "$nvcc" "$nvcc_flags" kernels.cu

@@ -88,19 +88,21 @@ inline cublasStatus_t multiply(blas *handle, float alpha, matrix a, matrix b, fl
     if (a.type != b.type || (c.type != a.type && c.type != CUDA_R_32F)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!a.fits("A", batches) || !b.fits("B", batches) || !c.fits("C", batches))
         return CUBLAS_STATUS_EXECUTION_FAILED;
-    const bool round = !c.is_float() && handle->math != CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
-    access     access;
-    const size_t        length = (size_t)a.columns;
+    const bool   round = !c.is_float() && handle->math != CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    access       access;
+    const size_t length = (size_t)a.columns;
     std::vector<double> rows((size_t)a.rows * length + 1), columns((size_t)b.columns * length + 1);
     for (int batch = 0; batch < batches; batch++) {
         for (int i = 0; i < a.columns; i++) {
-            for (int row = 0; row < a.rows; row++) rows[(size_t)row * length + (size_t)i] = a.get(a.at(row, i, batch));
+            for (int row = 0; row < a.rows; row++)
+                rows[(size_t)row * length + (size_t)i] = a.get(a.at(row, i, batch));
             for (int column = 0; column < b.columns; column++)
                 columns[(size_t)column * length + (size_t)i] = b.get(b.at(i, column, batch));
         }
         for (int column = 0; column < c.columns; column++)
             for (int row = 0; row < c.rows; row++) {
-                const double sum = dot(&rows[(size_t)row * length], &columns[(size_t)column * length], a.columns, round);
+                const double sum =
+                    dot(&rows[(size_t)row * length], &columns[(size_t)column * length], a.columns, round);
                 const size_t at = c.at(row, column, batch);
                 c.set(at, alpha * sum + (beta != 0 ? beta * c.get(at) : 0));
             }

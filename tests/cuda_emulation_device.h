@@ -232,7 +232,8 @@ __attribute__((format(printf, 2, 3))) inline void fail(const thread *t, const ch
 struct group {
     int      begin, end;
     unsigned mask;
-    EMULATION_OWN explicit group(const thread *t) : begin(t->mask ? t->number & ~31 : 0), end(gpu.count), mask(t->mask) {
+    EMULATION_OWN explicit group(const thread *t)
+        : begin(t->mask ? t->number & ~31 : 0), end(gpu.count), mask(t->mask) {
         if (mask) end = begin + 32;
     }
     EMULATION_OWN bool has(int i) const { return !mask || mask >> (i - begin) & 1; }
@@ -365,7 +366,8 @@ EMULATION_OWN inline void meet(const char *call, site where, unsigned mask) {
 }
 
 /* Lanes bring a number each, and take that of lane source, or the ballot. */
-EMULATION_OWN inline uint64_t exchange(const char *call, site where, unsigned mask, uint64_t given, int source) {
+EMULATION_OWN inline uint64_t exchange(const char *call, site where, unsigned mask, uint64_t given,
+                                       int source) {
     thread *t = gpu.current;
     int     lane = t->number & 31, absent = mask >> lane & 1 ? source : lane;
     if (absent >= 0 && !(mask >> absent & 1)) {

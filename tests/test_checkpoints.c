@@ -2093,18 +2093,21 @@ static void a_run_with_long_rollouts_is_resumed(void **state) {
 /* What is compared with the size of the file is about what a trainer takes in its first iteration. */
 static void the_memory_of_a_trainer_is_known_before_it_is_made(void **state) {
     (void)state;
-    static const char *const more[] = {"",
-                                       "minibatch_size=10000 hidden=64,64",
-                                       "minibatch_size=0 hidden=64,64",
-                                       "minibatch_size=0 hidden=64,64 threads=2",
-                                       "minibatch_size=0 hidden=300,300",
-                                       "minibatch_size=0 shared_trunk=yes",
-                                       "recurrent=16 sequence_steps=1000",
-                                       "recurrent=8 sequence_steps=10 minibatch_size=0",
-                                       "hidden=200 num_envs=1000 rollout_steps=5 total_steps=5000"};
+    static const char *const more[] = {
+        "",
+        SMALL("minibatch_size=10000 hidden=64,64", "minibatch_size=2000 hidden=64,64"),
+        "minibatch_size=0 hidden=64,64",
+        "minibatch_size=0 hidden=64,64 threads=2",
+        "minibatch_size=0 hidden=300,300",
+        "minibatch_size=0 shared_trunk=yes",
+        "recurrent=16 sequence_steps=1000",
+        "recurrent=8 sequence_steps=10 minibatch_size=0",
+        "hidden=200 num_envs=1000 rollout_steps=5 total_steps=5000"};
+    const char *const base = SMALL("rollout_steps=5000 total_steps=20000 minibatch_size=100 epochs=1",
+                                   "rollout_steps=1000 total_steps=4000 minibatch_size=100 epochs=1");
     for (int i = 0; i < COUNT(more) * 2; i++) {
         ppo_env    env = i % 2 ? choices_env() : reach_env();
-        ppo_config cfg = settings("rollout_steps=5000 total_steps=20000 minibatch_size=100 epochs=1");
+        ppo_config cfg = settings(base);
         meter      m = {0, 0, (size_t)1 << 30, 0};
         assert_ok(ppo_config_set_all(&cfg, more[i / 2]));
         ppo_set_allocator(meter_hook, &m);

@@ -1454,7 +1454,10 @@ int main(void) {
         cmocka_unit_test(act_refuses_bad_input),
         cmocka_unit_test(evaluation_repeats_for_a_seed_and_changes_nothing),
         cmocka_unit_test(evaluation_summarizes_all_episodes),
+#ifndef PPO_TEST_TSAN /* a million steps in one thread */
         cmocka_unit_test(an_evaluation_that_cannot_be_done_says_why),
+        cmocka_unit_test(an_episode_longer_than_the_watchdog_is_evaluated_if_max_steps_allows_it),
+#endif
         cmocka_unit_test(defaults_are_the_documented_ones_and_pass),
         cmocka_unit_test(every_setting_has_a_field_with_a_help_text),
         cmocka_unit_test(the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_refused_by_name),
@@ -1470,7 +1473,6 @@ int main(void) {
         cmocka_unit_test(a_text_that_does_not_fit_is_an_error_not_another_number),
         cmocka_unit_test(an_agent_is_refused_where_its_actions_would_not_fit),
         cmocka_unit_test(a_broken_policy_is_not_evaluated),
-        cmocka_unit_test(an_episode_longer_than_the_watchdog_is_evaluated_if_max_steps_allows_it),
         cmocka_unit_test_teardown(a_short_last_rollout_needs_no_more_memory, restore_allocator),
         cmocka_unit_test(a_state_that_outgrows_its_size_is_an_error),
         cmocka_unit_test(an_observation_that_outgrows_its_size_is_an_error),

@@ -330,7 +330,7 @@ static void fit(int which, ppo_gpt *gpt, const ppo_gpt *reference, std::vector<p
     c.weight_decay = 0.1f;
     c.callback = keep_progress;
     c.callback_user = progress;
-    for (int k = 0; k < 2; k++) make_tokens(small, 20, 21 + (uint32_t)k, &data[k]);
+    for (int k = 0; k < 2; k++) make_tokens(small, SMALL(20, 9), 21 + (uint32_t)k, &data[k]);
     if (which == SFT) assert_ok(ppo_fit_sft(gpt, &data[0], &c));
     if (which == REWARD) assert_ok(ppo_fit_reward(gpt, &data[0], &data[1], &c));
     c.label_smoothing = 0.1f; /* of DPO */
