@@ -189,7 +189,7 @@ library=$work/implementation.o
 
 combinations= # of the switches: without_control_reports, for example, is -DPPO_NO_CONTROL -DPPO_NO_REPORTS
 for c in '' _control; do for l in '' _language; do for r in '' _reports; do combinations="$combinations without$c$l$r"; done; done; done
-# All for gcc and g++. What clang says of one switch, and of all together, it says of the rest.
+# gcc and g++ try all eight; clang tries each switch alone, and all together.
 combinations_for() {
     case $1 in
     g*) echo "${combinations# without }" ;;
