@@ -85,8 +85,8 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
-	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh $(CUDA) $(PLAIN) $(ASAN) \
-	    $(TSAN) $(LUNAR_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/rlhf.sh tests/install.sh tests/systems.sh
+	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/rlhf.sh $(CUDA) $(PLAIN) $(ASAN) \
+	    $(TSAN) $(LUNAR_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/install.sh tests/systems.sh
 
 test-long: $(EXAMPLES) $(ASAN) build/plain/test_math ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats
 	@sh tests/seeds.sh

@@ -5605,12 +5605,12 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     uint64_t      length = 0;
     int64_t       size = PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
     if (size < 0 || PPO__SEEK(in, 0, SEEK_SET)) return ppo__file_failed(file->path, "read", errno);
-    if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: its size is %d", (int)size);
+    if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
     if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
     if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8)
         return ppo__file_fail(file->path,
-                              "not a safetensors file, or truncated: its header has %llu bytes of %lld",
+                              "not a safetensors file, or truncated: a header of %llu in %lld bytes",
                               (unsigned long long)length, (long long)size);
     char *header = PPO__ARRAY(&file->memory, char, (size_t)length + 1);
     if (!header) return PPO_ERROR_MEMORY;
