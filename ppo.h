@@ -115,9 +115,9 @@ LANGUAGE MODELS
         ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
         ppo_gpt_save(gpt, "model.safetensors");                      // also for Hugging Face's transformers
 
-    The score (shape.score) is the critic's value; GROUP and LEAVE_ONE_OUT advantages need none. ppo_generate()
-    samples. ppo_fit_dpo() and ppo_best_of_n() are alternatives to reinforcement learning. To understand PPO on
-    tokens, start at ppo_rlhf_iterate() and ppo_rlhf_update() in section 22 (search for ">> 22").
+    The score (shape.score) is the critic's value; GROUP and LEAVE_ONE_OUT advantages need none.
+    ppo_generate() samples. ppo_fit_dpo() and ppo_best_of_n() are alternatives to reinforcement learning. To
+    understand PPO on tokens, start at ppo_rlhf_iterate() in section 22 (search for ">> 22").
 
 THREE DOORS, ONE ROOM
 
@@ -131,10 +131,10 @@ MAP
     Five wings, in both parts of this file in this order; a wing uses only wings above it, a section only
     sections above it. The implementation of section 12 begins at ">> 12", and so on, with a paragraph on how
     it works, its words, and what to touch to add to it: an instruction set or kernel (3), an activation or
-    operation (5), an action space (12), a layer (13), an environment (14), a setting or objective (15), a model
-    family (18), a rule of sampling (20), an advantage or loss of tokens (22).
+    operation (5), an action space (12), a layer (13), an environment (14), a setting or objective (15), a
+    model family (18), a rule of sampling (20), an advantage or loss of tokens (22).
 
-    The clip of PPO is in ppo__policy_term() (9), GAE in ppo_gae() (8), the loop in ppo_trainer_iterate() (15).
+    The clip of PPO is ppo__policy_term() (9), GAE is ppo_gae() (8), the loop ppo_trainer_iterate() (15).
 
     FOUNDATION          1 Base   2 Random   3 Kernels   4 Tensors   5 Autograd   6 Files
     PPO'S MATHEMATICS   7 Distributions   8 Advantages   9 Losses   10 Optimizer   11 Normalizers
@@ -788,7 +788,8 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
                                    float *grad_norm);
 
 /* A value at `progress`, from 0 to 1: initial throughout; from initial to 0 linearly; the same along half a
-   cosine. PPO_CUSTOM is for settings, where ppo_config.schedule gives the value; here it is PPO_CONSTANT. */
+   cosine. PPO_CUSTOM is for settings, where ppo_config.schedule gives the value; here it acts as
+   PPO_CONSTANT. */
 enum { PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM };
 PPO_DEF float ppo_schedule(int schedule, float initial, float progress);
 
@@ -993,7 +994,8 @@ typedef struct ppo_env {
     const char *name;         /* may be NULL */
     int         obs_size;     /* floats in an observation */
     ppo_space   action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
-    size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset */
+    size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset. Writing
+                                 within 16 bytes beyond it, the observation or the mask is an error */
     int         max_steps;    /* time limit of an episode; 0: none, it must end by itself */
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
@@ -1072,53 +1074,53 @@ typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, PPO_SETTING_ENTROPY_COEF };
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
-typedef struct ppo_config {  /* defaults in brackets */
-    int64_t  total_steps;    /* environment steps, over all environments [100000] */
-    int      num_envs;       /* environments side by side [4] */
-    int      rollout_steps;  /* steps of each per iteration [512] */
-    int      minibatch_size; /* samples per gradient step, up to the rollout; evened out; 0: all [64] */
-    int      epochs;         /* passes over each rollout [10] */
-    float    learning_rate;  /* Adam's [3e-4] */
-    int      learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
-    float    critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
-    float    gamma;                  /* discount per step [0.99] */
-    float    gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int      objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
-    float    clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
-    int      clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
-    float    dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
-    float    kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float    adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
-    float    target_kl;          /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float    value_coef;         /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float    value_clip;         /* > 0: clip range of the value loss; 0: off [0] */
-    float    huber_delta;        /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int      baseline;           /* 0: no critic, an advantage is a return; see "reinforce" [1] */
-    float    entropy_coef;       /* weight of the entropy bonus [0] */
-    int      entropy_schedule;   /* as learning_rate_schedule [constant] */
-    int      normalize_advantage;    /* per minibatch: mean 0, std 1 [1] */
-    float    max_grad_norm;          /* global-norm clip; 0: off [0.5] */
-    float    adam_beta1, adam_beta2; /* [0.9, 0.999] */
-    float    adam_eps;               /* [1e-5] */
-    float    weight_decay;           /* decoupled, AdamW [0] */
-    int      hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
-    int      hidden_layers;          /* how many of them [2] */
-    int      activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
-    int      shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
-    int      recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
-    int      sequence_steps;         /* recurrent: gradients go back through at most this many steps [32] */
-    int      init;                   /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
-    float    log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
-    int      squash;        /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
-    int      gsde;          /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
-    int      gsde_steps;    /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
-    int      normalize_obs; /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
-    int      normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
-    float    clip_obs;         /* normalized observations are clipped to +- this [10] */
-    float    clip_reward;      /* normalized rewards are clipped to +- this [10] */
-    uint64_t seed;             /* [1] */
-    int      threads;         /* to step environments and to compute; any number gives the same results [1] */
-    ppo_callback    callback; /* may be NULL [NULL] */
+typedef struct ppo_config { /* defaults in brackets */
+    int64_t total_steps;    /* environment steps, over all environments [100000] */
+    int     num_envs;       /* environments side by side [4] */
+    int     rollout_steps;  /* steps of each per iteration [512] */
+    int   minibatch_size; /* samples per gradient step, at most all; lowered to make all equal; 0: all [64] */
+    int   epochs;         /* passes over each rollout [10] */
+    float learning_rate;  /* Adam's [3e-4] */
+    int   learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
+    float critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
+    float gamma;                  /* discount per step [0.99] */
+    float gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int   objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
+    float clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
+    int   clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
+    float dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
+    float kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float adaptive_kl_target;  /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
+    float target_kl;           /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float value_coef;          /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float value_clip;          /* > 0: clip range of the value loss; 0: off [0] */
+    float huber_delta;         /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int   baseline;            /* 0: no critic, an advantage is a return; see "reinforce" [1] */
+    float entropy_coef;        /* weight of the entropy bonus [0] */
+    int   entropy_schedule;    /* as learning_rate_schedule [constant] */
+    int   normalize_advantage; /* per minibatch: mean 0, std 1 [1] */
+    float max_grad_norm;       /* global-norm clip; 0: off [0.5] */
+    float adam_beta1, adam_beta2; /* [0.9, 0.999] */
+    float adam_eps;               /* [1e-5] */
+    float weight_decay;           /* decoupled, AdamW [0] */
+    int   hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
+    int   hidden_layers;          /* how many of them [2] */
+    int   activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
+    int   shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
+    int   recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
+    int   sequence_steps;         /* recurrent: steps of a rollout that gradients go back through [32] */
+    int   init;                   /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
+    float log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
+    int   squash;            /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
+    int   gsde;              /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
+    int   gsde_steps;        /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
+    int   normalize_obs;     /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
+    int   normalize_reward;  /* 1: divided by the std of the discounted return, likewise [0] */
+    float clip_obs;          /* normalized observations are clipped to +- this [10] */
+    float clip_reward;       /* normalized rewards are clipped to +- this [10] */
+    uint64_t        seed;    /* [1] */
+    int             threads; /* to step environments and to compute; any number gives the same results [1] */
+    ppo_callback    callback;      /* may be NULL [NULL] */
     void           *callback_user; /* handed to the callback [NULL] */
     ppo_schedule_fn schedule;      /* for PPO_CUSTOM [NULL] */
     void           *schedule_user; /* handed to it [NULL] */
@@ -1133,7 +1135,7 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config);
    checks all fields, ppo_trainer_create() those not about the network, ppo_trainer_resume() none. */
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name);
 
-/* Known settings by name. A preset also sets what its objective does not use to the defaults; other fields
+/* Known settings by name. A preset also resets every setting that its objective does not use; other fields
    stay as they are.
        "reinforce"               plain policy gradient (Williams 1992): returns, no critic, one gradient step
        "reinforce-baseline"      the same, minus the critic's value
@@ -1234,9 +1236,10 @@ typedef int (*ppo_watcher)(const ppo_frame *frame, void *user);
 PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
                             ppo_watcher watch, void *user, float *total);
 
-/* New episodes with the most likely actions, frozen statistics and raw rewards. Each episode has a copy of
-   the environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32 copies
-   are open at once. Without max_steps an episode that has not ended after a million steps is an error. */
+/* Plays new episodes with the most likely actions, frozen statistics and raw rewards. Each episode has a copy
+   of the environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32
+   copies are open at once. Errors: episodes outside 1 to 1000000; without max_steps, an episode that has not
+   ended after a million steps. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1270,17 +1273,18 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
 /* Continues from a checkpoint: creates an agent and a trainer, which the caller frees. env must have the name
    and the sizes of the one that was trained on. config NULL: the settings in the file. Otherwise read them by
    ppo_config_load() and change any but num_envs, the seed and the network's. Callbacks and custom schedules
-   are not in the file. Error: with config NULL, settings that need over 256 MB and 1024 times the file. */
+   are not in the file. Nor are rollouts, so a small file could ask for much memory: with config NULL,
+   settings that need more than 256 MB and also more than 1024 times the file's size are an error. */
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer);
 
 /* Writes a policy as a C header for firmware, without any dependency: constant arrays, and the functions
-       void NAME_forward(const float *obs, [float *state,] float *output)   logits, or the mean before the box
-       int  NAME_predict(const float *obs[, float *state])                  discrete: the most likely action
-       void NAME_predict(const float *obs, [float *state,] int *choices)    multi-discrete, multi-binary
-       void NAME_predict(const float *obs, [float *state,] float *action)   box: within [low, high]
-   obs [NAME_OBS] are the environment's observations, not normalized. state [NAME_STATE] is a recurrent
-   policy's: set it to zeros where an episode begins. name: 1 to 60 letters, digits and _, a letter first. The
+       void NAME_forward(const float *obs, float *output)   logits, or the mean before the box
+       int  NAME_predict(const float *obs)                  discrete: the most likely action
+       void NAME_predict(const float *obs, int *choices)    multi-discrete, multi-binary
+       void NAME_predict(const float *obs, float *action)   box: within [low, high]
+   obs [NAME_OBS] are the environment's observations, not normalized. A recurrent policy's functions have a
+   second parameter, float *state [NAME_STATE]: set it to zeros where an episode begins. name: 1 to 60 letters, digits and _, a letter first. The
    results agree with ppo_act() up to rounding. Where some actions are illegal, choose from the logits. */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
@@ -1311,8 +1315,9 @@ typedef struct ppo_tokens {
     struct ppo__token_memory *memory; /* the library's; NULL: the arrays are not its own */
 } ppo_tokens;
 
-/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, with its prompt.
-   Errors: n or prompt out of range, arrays that are not the library's; clear and free leave those alone. */
+/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, with its
+   prompt. Errors: n, prompt or s out of range, arrays that are not the library's; clear and free leave those
+   alone. */
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
 PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
@@ -1457,16 +1462,17 @@ typedef struct ppo_sampling {
     float    temperature; /* logits are divided by it; above 0 [1] */
     int      greedy;      /* 1: always the most likely token, the first of equals [0] */
     int      top_k;       /* > 0: only the k most likely tokens; 0: all [0] */
-    float    top_p;       /* < 1: of these, the most likely that together have this probability [1] */
-    int      eos;         /* this token ends a sequence, as its last; -1: none does [-1] */
-    int      max_new;     /* tokens to sample at most; 0: up to the context [0] */
-    uint64_t seed;        /* [1] */
+    float    top_p;   /* < 1: of these, the fewest most likely tokens whose probabilities add up to this or
+                             more [1] */
+    int      eos;     /* this token ends a sequence, as its last; -1: none does [-1] */
+    int      max_new; /* tokens to sample at most; 0: up to the context [0] */
+    uint64_t seed;    /* [1] */
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
 
-/* The probabilities of the next token under these settings, p [vocab], from a row of logits. Of equally likely
-   tokens, all are kept or none. scratch [vocab]. Temperature comes first, then top_k, then top_p, as in
-   Hugging Face's generate(). Errors: a setting out of range, logits that are not finite. */
+/* The probabilities of the next token under these settings, p [vocab], from a row of logits. Of equally
+   likely tokens, all are kept or none. scratch [vocab]. Temperature comes first, then top_k, then top_p, as
+   in Hugging Face's generate(). Errors: a setting out of range, logits that are not finite. */
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
                                               float *p, float *scratch);
 
@@ -1478,18 +1484,20 @@ typedef struct ppo_samples {
 } ppo_samples;
 
 /* Samples up to `slots` sequences side by side, with cached keys and values; a sequence that ends gives its
-   slot to the next prompt. 8 to 16 slots are fastest: the caches of more exceed a processor's. gpt is borrowed;
-   its weights may change between calls. Calls take memory only for more or longer prompts than before. */
+   slot to the next prompt. 1 to 65536 slots; 8 to 16 are fastest: the cached keys and values of more slots no
+   longer fit a processor's cache. gpt is borrowed; its weights may change between calls. Calls take memory
+   only for more or longer prompts than before. */
 typedef struct ppo_generator ppo_generator;
 PPO_DEF ppo_status           ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator);
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
-   NULL. What *samples points to is the generator's, valid until the end of its next call, whose prompts it
-   may be (tokens.prompt set to NULL continues whole sequences). Sequence s has its own random stream
-   (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole distribution
-   at the temperature, before top_k and top_p, with the bits of ppo_gpt_forward() and ppo_token_logp(). Errors:
-   a prompt that is empty or leaves no room in the context, an unknown token, logits that are not finite. */
+   NULL. What *samples points to is the generator's, valid until the end of its next call. It may be the
+   prompts of that call: set tokens.prompt to NULL to continue whole sequences. Sequence s has its own random
+   stream (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole
+   distribution at the temperature, before top_k and top_p, with the bits of ppo_gpt_forward() and
+   ppo_token_logp(). Errors: a prompt that is empty or leaves no room in the context, an unknown token, logits
+   that are not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples);
 
@@ -1505,7 +1513,7 @@ typedef struct ppo_response {
     ppo_tensor *logits;         /* (n, vocab) */
     ppo_tensor *value;          /* (n, 1) the score before each token; NULL without PPO_VALUE */
 } ppo_response;
-/* The row of the first such token of a sequence. n for sequence >= count; 0 for tokens NULL or sequence < 0. */
+/* The row of a sequence's first such token; n for sequence >= count; 0 for tokens NULL or sequence < 0. */
 PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence);
 
 /* want: PPO_POLICY, PPO_VALUE or both; logits are divided by temperature for logp and entropy. Errors: no
@@ -1571,9 +1579,9 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo
 PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score);
 PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp);
 
-/* Computes the reward of each sample: reward [samples->tokens.count]; by a rule, a verifier, a model. The
-   samples are valid during the call only; those of a prompt are adjacent. On failure it returns a status,
-   after ppo_fail() with the reason. */
+/* Computes the reward of each sample: reward [samples->tokens.count], within +-1e15; by a rule, a verifier, a
+   model. The samples are valid during the call only; those of a prompt are adjacent. On failure it returns a
+   status, after ppo_fail() with the reason. */
 typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
 
 /* One model, or an ensemble: the mean of several models' scores, or the minimum, which is harder to exploit
@@ -1593,7 +1601,7 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 
 /* The best of n samples of each prompt by reward, added to best (not prompts itself), its reward in score
    [prompts->count] (may be NULL). reward is called once for each prompt, with its n samples. After a failure
-   best is unchanged. ppo_best_of_n_kl(): log n - (n - 1) / n, an upper bound of the KL to what was sampled. */
+   best is unchanged. ppo_best_of_n_kl(): log n - (n - 1) / n, an upper bound of the KL to the model. */
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score);
@@ -1618,7 +1626,7 @@ enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole voca
 typedef struct ppo_rlhf_config { /* defaults in brackets */
     /* sampling */
     int          prompts;  /* prompts per iteration [64] */
-    int          samples;  /* samples of each prompt [1] */
+    int          samples;  /* samples of each prompt; prompts x samples is at most 2^24 [1] */
     int          slots;    /* sequences that are sampled side by side [16] */
     ppo_sampling sampling; /* its seed is not used; not greedy. top_k and top_p sample from another
                               distribution than the one trained, which biases ratios and KL [defaults] */
@@ -1634,7 +1642,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     float kl_coef;         /* strength of the KL constraint [0.05] */
     float kl_target;       /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
     int   kl_horizon;      /* samples in which kl_coef can change by a fifth [10000] */
-    int   reference_every; /* > 0: the policy becomes the reference every so many iterations; only for the
+    int   reference_every; /* > 0: iterations after which the policy becomes the reference; only for the
                               library's own copy [0] */
 
     /* advantages */
@@ -1662,7 +1670,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
 } ppo_rlhf_config;
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 /* By name, for ppo_settings_set() and its like (section 6): all fields; those of sampling and objective by
-   their own names, as "top_k" and "clip_low", but "objective_kl_coef". */
+   their own names, as "top_k" and "clip_low"; the objective's kl_coef is "objective_kl_coef". */
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
 
 /* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
@@ -1685,11 +1693,11 @@ typedef struct ppo_rlhf_progress {
     char    warning[160];                     /* a sentence if the policy seems to collapse, else "" */
 } ppo_rlhf_progress;
 
-/* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of the
-   policy as it is now; otherwise another model, borrowed. critic NULL: the policy's own score is the value
-   (ppo_gpt_config.score); else a separate model, borrowed and trained, whose gradients do not change the
-   policy. The critic-free advantages need neither. The prompts are copied: whole sequences, or their first
-   prompt[s] tokens. */
+/* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of
+   the policy as it is now; otherwise another model, borrowed. critic NULL: the policy's own score is the
+   value (ppo_gpt_config.score); else a separate model, borrowed and trained, whose gradients do not change
+   the policy. The critic-free advantages need neither. The prompts are copied: whole sequences, or their
+   first prompt[s] tokens. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status      ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
                                         const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
@@ -1699,9 +1707,9 @@ PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
    step changes nothing: the next call does the same iteration. After a later one (numbers that are not
    finite) the models keep the steps taken until there. */
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress);
-/* Only the update, with samples and rewards of your own: prompts x samples of them, those of a prompt adjacent,
-   none longer than the longest prompt and max_new allow. samples->logp NULL: the policy sampled them; where
-   another policy or other arithmetic did, set importance_cap. */
+/* Only the update, with samples and rewards of your own: prompts x samples of them, those of a prompt
+   adjacent, none longer than the longest prompt and max_new allow. samples->logp NULL: the policy sampled
+   them; where another policy or other arithmetic did, set importance_cap. */
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
 
@@ -1757,8 +1765,8 @@ PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 typedef struct ppo_log ppo_log;
 
 /* csv_path (usually "progress.csv") or tensorboard_dir may be NULL; missing directories are created. steps 0:
-   a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; later rows of the CSV, if
-   there is one, are dropped. Error: a CSV with other columns. The event files of a directory are one run: a
+   a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; later rows of the CSV,
+   if there is one, are dropped. Error: a CSV with other columns. The event files of a directory are one run: a
    new one drops the later points of the others. */
 PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
                                 ppo_log **log);
@@ -2578,9 +2586,10 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
    To add an instruction set:
        a block of definitions (PPO__TARGET to PPO__ZIP2_HIGH) that ends with #include PPO_FILE_NAME, as those
        below; a line in ppo__kernels_find(), the fastest set first; its name in the comment of
-       ppo_use_kernels(), in kernel_sets of tests/test.h and kernel_names of test_rlhf.c. A tile of PPO__TILE_ROWS rows and PPO__TILE_VECS
-       vectors, a row of b and one float of a should fit in the registers. test_math.c compares the best set
-       of the processor with the plain one and with the bounds below.
+       ppo_use_kernels(), in kernel_sets of tests/test.h and kernel_names of test_rlhf.c. A tile of
+       PPO__TILE_ROWS rows and PPO__TILE_VECS vectors, a row of b and one float of a should fit in the
+       registers. test_math.c compares the best set of the processor with the plain one and with the bounds
+       below.
    To add a kernel:
        a field of ppo__kernels, a line in PPO__KERNEL_TABLE, the plain function, and the vector function.
 
@@ -5211,7 +5220,7 @@ static FILE *ppo__open_new(const char *path) {
 #endif
 }
 
-/* Waits until the bytes of an open file, or the names in a directory (file NULL), are on the disk; 0: they are. */
+/* Waits until an open file's bytes, or the names in a directory (file NULL), are on the disk; 0: they are. */
 static int ppo__sync(FILE *file, const char *path) {
     int failed = file && fflush(file);
 #if defined(PPO__UNIX) /* opened again, as strict C99 hides the descriptor of a FILE: any one will do */
@@ -5823,7 +5832,7 @@ static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, in
 
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value) {
-    if (!ppo__given("ppo_settings_set", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("settings", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     if (!field) return PPO_ERROR_ARGUMENT;
     void  *at = (char *)config + field->offset;
@@ -5850,7 +5859,7 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
 }
 
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text) {
-    if (!ppo__given("ppo_settings_set_all", settings && config && text)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("settings", settings && config && text)) return PPO_ERROR_ARGUMENT;
     for (size_t length; *(text += strspn(text, " ")); text += length) {
         char   name[64], value[PPO__SETTING_SIZE];
         size_t equals = strcspn(text, "= ");
@@ -5866,8 +5875,7 @@ PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *conf
 
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
                                     char *text, size_t size) {
-    if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
-        return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("settings", settings && config && name && text && size)) return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     const int        type = field ? field->type : 0;
     if (!field || ((type == PPO_FIELD_CHOICE || type == PPO_FIELD_WIDTHS) && ppo__check_field(field, config)))
@@ -7264,7 +7272,8 @@ static ppo_status ppo__choices_check(const ppo_space *space) {
                         (int)PPO_MAX_CHOICES);
     for (int h = 0; h < heads; ++h) {
         if (sizes[h] > 0 && sizes[h] <= INT_MAX / PPO_MAX_CHOICES) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: choice %d is among %d", h, sizes[h]);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: choice %d has %d options, must be 1 to %d", h,
+                        sizes[h], INT_MAX / PPO_MAX_CHOICES);
     }
     return PPO_OK;
 }
@@ -7474,9 +7483,10 @@ static ppo_space ppo__parse_space(const char *text) {
 
    To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more
    of section 5's, or a ppo_op of its own as below. Then put it into ppo_actor_critic_init() and at its
-   place in ppo_actor_critic_forward(), and its width into ppo_model_config and ppo_config. Parameters that
-   are added to the set are trained and saved by themselves; ppo__check_room() and ppo_export_c() in section
-   16 have to know it.
+   place in ppo_actor_critic_forward(); its width into ppo_model_config, ppo_config (its row in section 15 is
+   a PPO__NETWORK), and the copy of one to the other in ppo__agent_make(). Parameters that are added to the
+   set are trained and saved by themselves; three functions have to know them: ppo__init_uniform(), which
+   goes by names, and ppo__check_weights() and ppo_export_c() in section 16.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
@@ -7518,6 +7528,7 @@ static ppo_tensor *ppo__mlp_layers(ppo_tape *tape, const ppo_mlp *mlp, ppo_tenso
 }
 
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x) {
+    if (!ppo__operands(tape, "ppo_mlp_forward", x, mlp ? x : NULL)) return NULL;
     return ppo__mlp_layers(tape, mlp, x, 0, mlp->layers);
 }
 
@@ -7591,7 +7602,8 @@ static ppo_status ppo__gru_forward(ppo_node *node) {
 }
 
 /* Back through time: the derivative of a step's state (dh) is added to that of the step before it, unless an
-   episode began in between. dx: of one row along x W + b; du: along h U + c; dbefore: along the state before. */
+   episode began in between. dx: of one row along x W + b; du: along h U + c; dbefore: along the state
+   before. */
 static void ppo__gru_backward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
     ppo_tensor          *x = node->in[0], *u = node->in[1], *c = node->in[2];
@@ -7756,10 +7768,17 @@ static ppo_tensor *ppo__gsde_log_std(ppo_tape *tape, ppo_tensor *log_std, const 
     return ppo_tape_scale(tape, ppo_tape_log(tape, ppo_tape_scale(tape, variance, 1, 1e-6f)), 0.5f, 0);
 }
 
+/* A NULL argument also fails the tape. */
+static int ppo__tape_given(ppo_tape *tape, const char *function, int given) {
+    if (!ppo__given(function, tape && given)) ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    return tape && given;
+}
+
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
                                              const ppo_inputs *inputs, int want) {
     ppo_outputs out;
     memset(&out, 0, sizeof out);
+    if (!ppo__tape_given(tape, "ppo_actor_critic_forward", model && inputs)) return out;
     ppo_tensor *x = ppo_tape_constant(tape, inputs->obs, inputs->rows, model->obs_size);
     x = ppo_mlp_forward(tape, &model->trunk, x); /* no layers: x itself */
     if (model->core.width) x = out.state = ppo_gru_forward(tape, &model->core, x, &inputs->sequences);
@@ -7783,6 +7802,9 @@ static ppo__distribution ppo__distribution_of(const ppo_actor_critic *model, con
 
 PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, const ppo_outputs *outputs,
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy) {
+    if (logp) *logp = NULL;
+    if (entropy) *entropy = NULL;
+    if (!ppo__tape_given(tape, "ppo_actor_critic_logp", model && outputs && actions && logp)) return;
     ppo__distribution d = ppo__distribution_of(model, outputs);
     ppo__kind(d.space)->logp(tape, &d, actions, logp, entropy);
 }
@@ -7790,6 +7812,7 @@ PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model
 PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *model,
                                         const ppo_outputs *outputs, const float *old_policy,
                                         const float *old_log_std) {
+    if (!ppo__tape_given(tape, "ppo_actor_critic_kl", model && outputs)) return NULL;
     ppo__distribution d = ppo__distribution_of(model, outputs);
     return ppo__kind(d.space)->kl(tape, &d, old_policy, old_log_std);
 }
@@ -7846,7 +7869,8 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     if (env->obs_size <= 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.obs_size is %d, must be above 0", env->obs_size);
     if (env->state_size > SIZE_MAX / 8)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "env.state_size is %.0f bytes", (double)env->state_size);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "env.state_size is %.0f bytes, which is too large",
+                        (double)env->state_size);
     if (env->max_steps < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "env.max_steps is %d, must not be below 0", env->max_steps);
     if (env->name && !ppo__is_utf8(env->name))
@@ -7857,17 +7881,18 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
 /* -- copies of an environment -- */
 
 typedef struct ppo__envs {
-    ppo_env    env;
-    int        count, opened;
-    int        first; /* the number of copy 0, for streams and messages */
-    ppo__arena memory;
-    size_t     stride; /* from state to state */
-    char      *state;
-    ppo_rng   *rng;            /* [count] */
-    float     *obs;            /* [count][obs_size], the latest, as the environment gave it */
-    double    *episode_return; /* [count], so far */
-    int       *length;         /* [count], steps so far in the episode */
-    int64_t   *steps;          /* [count], since the start; counted for error messages */
+    ppo_env        env;
+    int            count, opened;
+    int            first; /* the number of copy 0, for streams and messages */
+    ppo__arena     memory;
+    size_t         stride; /* from state to state */
+    char          *state;
+    ppo_rng       *rng;            /* [count] */
+    float         *obs;            /* [count][obs_size], the latest, as the environment gave it */
+    double        *episode_return; /* [count], so far */
+    int           *length;         /* [count], steps so far in the episode */
+    int64_t       *steps;          /* [count], since the start; counted for error messages */
+    unsigned char *mask;           /* [count][outputs and guard], as env.action_mask fills it */
     /* An environment with outside resources cannot be saved as bytes: a checkpoint restores it by playing its
        episode again. NULL if env.open is NULL, or max_steps is 0 or too large. */
     ppo_rng  *episode_rng; /* [count], as they were before the reset */
@@ -7885,9 +7910,14 @@ static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
 }
 
-/* Guard bytes after each state and after the last observation reveal a state_size or an obs_size that is too
-   small. */
+/* Guard bytes after each state, after the last observation and after each mask reveal who writes beyond. */
 enum { PPO__GUARD = 16, PPO__GUARD_BYTE = 0xa5 };
+
+static int ppo__guard_holds(const void *guard) {
+    unsigned char whole[PPO__GUARD];
+    memset(whole, PPO__GUARD_BYTE, sizeof whole);
+    return memcmp(guard, whole, sizeof whole) == 0;
+}
 
 static void ppo__envs_guard(ppo__envs *envs) {
     for (int e = 0; e < envs->count; ++e)
@@ -7925,6 +7955,9 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->episode_return = PPO__ZEROS(memory, double, count);
     envs->length = PPO__ZEROS(memory, int, count);
     envs->steps = PPO__ZEROS(memory, int64_t, count);
+    if (env->action_mask)
+        envs->mask = (unsigned char *)ppo__arena_array(
+            memory, count, (size_t)ppo__space_outputs(&env->action_space) + PPO__GUARD);
     ppo_status status = ppo__arena_status(memory);
     if (!status) ppo__envs_guard(envs);
     for (int e = 0; e < count && !status; ++e) {
@@ -7951,13 +7984,11 @@ static ppo_status ppo__check_numbers(const float *x, int n, const char *what, in
 /* After a call of reset or step: the guards are whole, the observation is numbers. */
 static ppo_status ppo__check_env(const ppo__envs *envs, int e) {
     const ppo_env *env = &envs->env;
-    unsigned char  whole[PPO__GUARD];
-    memset(whole, PPO__GUARD_BYTE, sizeof whole);
-    if (memcmp(envs->state + e * envs->stride + env->state_size, whole, sizeof whole))
+    if (!ppo__guard_holds(envs->state + e * envs->stride + env->state_size))
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "environment %d wrote beyond its state: env.state_size is %.0f bytes",
                         envs->first + e, (double)env->state_size);
-    if (e == envs->count - 1 && memcmp(envs->obs + ppo__at(envs->count, env->obs_size), whole, sizeof whole))
+    if (e == envs->count - 1 && !ppo__guard_holds(envs->obs + ppo__at(envs->count, env->obs_size)))
         return ppo_fail(PPO_ERROR_ARGUMENT,
                         "environment %d wrote beyond its observation: env.obs_size is %d numbers",
                         envs->first + e, env->obs_size);
@@ -8001,8 +8032,16 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
 
 /* Which actions are legal for environment e, a byte per output of the policy. */
 static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mask) {
-    memset(mask, 1, (size_t)ppo__space_outputs(&envs->env.action_space));
-    envs->env.action_mask(envs->state + e * envs->stride, mask);
+    const size_t   n = (size_t)ppo__space_outputs(&envs->env.action_space);
+    unsigned char *own = envs->mask + e * (n + PPO__GUARD);
+    memset(own, 1, n);
+    memset(own + n, PPO__GUARD_BYTE, PPO__GUARD);
+    envs->env.action_mask(envs->state + e * envs->stride, own);
+    if (!ppo__guard_holds(own + n))
+        return ppo_fail(PPO_ERROR_ARGUMENT,
+                        "env.action_mask wrote beyond its mask of %.0f options (environment %d)", (double)n,
+                        envs->first + e);
+    memcpy(mask, own, n);
     int choice = ppo__choice_without_action(&envs->env.action_space, mask);
     if (choice < 0) return PPO_OK;
     return ppo_fail(PPO_ERROR_ARGUMENT,
@@ -8551,6 +8590,7 @@ static const char *const ppo__needs[][3] = {
     {"value_clip", "baseline", "yes"},
     {"huber_delta", "baseline", "yes"},
     {"entropy_schedule", "entropy_coef", NULL},
+    {"shared_trunk", "hidden", NULL},
     {"sequence_steps", "recurrent", NULL},
     {"log_std_init", "", NULL},
     {"squash", "", NULL},
@@ -8611,7 +8651,7 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
     return PPO_OK;
 }
 
-/* A preset sets what its objective does not use to the defaults. */
+/* A preset resets every setting that its objective does not use. */
 #define PPO__UNCLIPPED "objective=unclipped dual_clip=0 kl_coef=1 adaptive_kl_target=0 "
 #define PPO__PENALTY   "objective=kl-penalty dual_clip=0 "
 #define PPO__PAPER                                                                        \
@@ -8713,24 +8753,22 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
 /* scratch: the observation as the policy sees it, the action's n numbers or choices, n numbers in the box. */
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action) {
-    if (!ppo__given("ppo_act", agent && obs && action)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_act_masked", agent && obs && action)) return PPO_ERROR_ARGUMENT;
     const ppo_actor_critic *model = &agent->model;
     float                  *number = agent->scratch + model->obs_size;
     ppo_actions             actions = {(int *)(void *)number, number};
     for (int j = 0; j < model->obs_size; ++j)
-        if (!ppo__finite(obs[j]))
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: observation[%d] is not finite", j);
+        if (!ppo__finite(obs[j])) return ppo_fail(PPO_ERROR_NUMERIC, "observation[%d] is not finite", j);
     if (ppo__kind(&model->action_space)->continuous) mask = NULL;
     int choice = mask ? ppo__choice_without_action(&model->action_space, mask) : -1;
-    if (choice >= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act_masked: the mask leaves no action (choice %d)", choice);
+    if (choice >= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "the mask leaves no action (choice %d)", choice);
     ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, model->obs_size, agent->scratch);
     ppo_outputs out =
         ppo__forward_rows(agent->tape, model, 1, agent->scratch, mask, agent->state, NULL, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
     for (int j = 0; j < out.policy->cols; ++j)
         if (!ppo__finite(out.policy->data[j]))
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: the policy's output %d is not finite", j);
+            return ppo_fail(PPO_ERROR_NUMERIC, "the policy's output %d is not finite", j);
     if (out.state) memcpy(agent->state, out.state->data, model->core.width * sizeof(float));
     ppo__choose_action(model, &out, 0, rng, &actions, 0);
     *action = ppo__action_for_env(model, &actions, 0, number + model->action_space.n);
@@ -8738,6 +8776,7 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
 }
 
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action) {
+    if (!ppo__given("ppo_act", agent && obs && action)) return PPO_ERROR_ARGUMENT;
     return ppo_act_masked(agent, obs, NULL, rng, action);
 }
 
@@ -8845,8 +8884,8 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
     return rows;
 }
 
-/* Gathers share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most.
-   Shares differ by one segment at most. */
+/* Gathers share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at
+   most. Shares differ by one segment at most. */
 static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
@@ -9246,7 +9285,7 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
 }
 
 /* An agent keeps its network, and a run its environments: settings of them that differ are an error, and not
-   ignored. `more`: other settings that must agree, a list that ends with NULL, or NULL. */
+   ignored. `more`: a run's other settings that must agree, a list that ends with NULL; NULL: an agent's. */
 static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *const *more) {
     for (int i = 0; i < PPO__FIELDS; ++i) {
         char        was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
@@ -9258,8 +9297,8 @@ static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *confi
         ppo_config_get(own, name, was, sizeof was);
         ppo_config_get(config, name, is, sizeof is);
         if (strcmp(was, is) == 0) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the agent: it cannot become %.60s", name, was,
-                        is);
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the %s: it cannot become %.60s", name, was,
+                        more ? "checkpoint" : "agent", is);
     }
     return PPO_OK;
 }
@@ -9355,7 +9394,7 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
 
 /* -- evaluation -- */
 
-enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000 };
+enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000, PPO__EVAL_EPISODES = 1000000 };
 
 /* Plays an episode in each of up to PPO__EVAL_ENVS environments, to its end. Row i of `rows` is environment
    active[i]; those whose episodes are over drop out. watch is for a single environment. */
@@ -9457,14 +9496,15 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
     ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
     double         mean = 0, var = 0, length = 0, n = episodes;
-    if (episodes <= 0) {
-        result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
-        return result;
-    }
-    float *returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)));
-    result.status =
-        !returns ? PPO_ERROR_MEMORY
-                 : ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, returns + episodes);
+    float         *returns = NULL;
+    if (episodes <= 0 || episodes > PPO__EVAL_EPISODES)
+        result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes, outside 1 to %d", episodes,
+                                 (int)PPO__EVAL_EPISODES);
+    else if (!(returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)))))
+        result.status = PPO_ERROR_MEMORY;
+    else
+        result.status =
+            ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, returns + episodes);
     if (!result.status) {
         result.min_return = result.max_return = returns[0];
         for (int i = 0; i < episodes; ++i) {
@@ -10127,7 +10167,7 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
 
 /* A block of memory: this, then the arrays start, prompt and token. */
 struct ppo__token_memory {
-    int sequences, tokens; /* room for so many */
+    int sequences, tokens; /* room for these numbers of them */
 };
 
 static void ppo__tokens_point(ppo_tokens *tokens) {
@@ -10175,8 +10215,9 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
 }
 
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
-    if (!from || s < 0 || s >= from->count)
-        return ppo__refuse("ppo_tokens_add_from: there is no sequence %d in %d", s, from ? from->count : 0);
+    if (!ppo__given("ppo_tokens_add_from", tokens && from)) return PPO_ERROR_ARGUMENT;
+    if (s < 0 || s >= from->count)
+        return ppo__refuse("ppo_tokens_add_from: sequence %d is outside 0 .. %d", s, from->count - 1);
     int at = from->start[s];
     return ppo_tokens_add(tokens, from->token + at, from->start[s + 1] - at,
                           from->prompt ? from->prompt[s] : 0);
@@ -10262,9 +10303,9 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
 enum { PPO__CHARACTERS, PPO__BPE };
 
 struct ppo_tokenizer {
-    ppo__arena memory;      /* of the arrays below */
-    int        kind, vocab; /* the special tokens are the last of vocab, */
-    int        ordinary;    /* after so many ordinary ones */
+    ppo__arena memory; /* of the arrays below */
+    int        kind, vocab;
+    int        ordinary; /* number of ordinary tokens; the special ones are the rest of vocab */
     int        unit_count;
     int32_t   *units;        /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
     ppo__map   by_unit;      /* the token of a code point, or of a pair */
@@ -10709,9 +10750,10 @@ static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text
 
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count) {
-    if (!tokenizer || (bytes && !text) || bytes > INT_MAX || capacity < 0)
-        return ppo__refuse("ppo_encode: an argument is NULL, or %.0f bytes or a capacity of %d are invalid",
-                           (double)bytes, capacity);
+    if (!ppo__given("ppo_encode", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
+    if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
+    if (bytes > INT_MAX)
+        return ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
     const unsigned char *word = (const unsigned char *)text;
     ppo_status           status = PPO_OK;
     ppo__encoder         encoder;
@@ -10736,8 +10778,8 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes) {
     size_t length = 0;
-    if (!tokenizer || n < 0 || (n && !tokens))
-        return ppo__refuse("ppo_decode: an argument is NULL, or %d tokens", n);
+    if (!ppo__given("ppo_decode", tokenizer && (tokens || !n))) return PPO_ERROR_ARGUMENT;
+    if (n < 0) return ppo__refuse("ppo_decode: %d tokens", n);
     if (!text) capacity = 0;
     for (int i = 0; i < n; ++i) {
         if (tokens[i] < 0 || tokens[i] >= tokenizer->vocab)
@@ -10845,9 +10887,10 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    position; what a row attends to is left to a callback, because training attends within whole sequences, and
    sampling (section 20) to cached keys and values.
 
-   To add a model family: its parameters are rows of the table ppo__gpt_layers and lines of ppo__gpt_add_all(),
-   its computation is ppo__gpt_rows(), its files are section 19. Everything else uses the models by
-   ppo_gpt_forward(), ppo_gpt_logits(), ppo_gpt_score() and ppo__gpt_rows() alone.
+   To add a model family: its sizes are in ppo_gpt_config and ppo__gpt_fields; its parameters are members of
+   ppo_gpt or ppo_gpt_block, and rows of the table ppo__gpt_layers or lines of ppo__gpt_add_all(); its
+   computation is ppo__gpt_rows(); its files are section 19. Sampling (20) and ppo_cuda.cuh also read width,
+   heads and token_embedding. Everything else uses ppo_gpt_forward(), ppo_gpt_logits() and ppo_gpt_score().
    -------------------------------------------------------------------------------------------------------- */
 
 /* Attention takes each head of each sequence separately, as matrices Q, K, V of (n, size):
@@ -11020,12 +11063,12 @@ static const struct {
 };
 enum { PPO__GPT_LAYERS = sizeof ppo__gpt_layers / sizeof *ppo__gpt_layers };
 
-/* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. With `room`,
-   only adds its size to that. */
+/* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. With
+   `room`, only adds its size to room[0], and 1 to room[1]. */
 static void ppo__gpt_add(ppo_gpt *gpt, ppo_tensor **tensor, const char *name, int rows, int cols, float x,
                          ppo_rng *rng, size_t *room) {
     size_t size = ppo__padded(rows, cols);
-    if (room) *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX;
+    if (room) *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX, ++room[1];
     else if ((*tensor = ppo_params_add(gpt->params, name, rows, cols)) != NULL) {
         if (rng) ppo_init_normal(*tensor, x, rng);
         for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = x;
@@ -11065,13 +11108,12 @@ PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
     ppo_gpt *made = (ppo_gpt *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->config = *config;
-    size_t room = 0;
-    ppo__gpt_add_all(made, &room);
+    size_t room[2] = {0, 0};
+    ppo__gpt_add_all(made, room);
     ppo_status status = ppo_params_create(&made->params);
-    if (!status) status = ppo_params_reserve(made->params, room);
+    if (!status) status = ppo_params_reserve(made->params, room[0]);
     if (!status) ppo__gpt_add_all(made, NULL);
-    int tensors = 4 + 2 * PPO__GPT_LAYERS * config->layers + 2 * !!config->score;
-    if (!status && made->params->tensor_count != tensors) status = PPO_ERROR_MEMORY;
+    if (!status && (size_t)made->params->tensor_count != room[1]) status = ppo__failed;
     if (status) ppo_gpt_free(made);
     else *gpt = made;
     return status;
@@ -11370,8 +11412,8 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
 
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
                                               float *p, float *scratch) {
-    if (!how || !logits || !p || !scratch || vocab < 1)
-        return ppo__refuse("ppo_sampling_probabilities: an argument is NULL, or vocab is %d", vocab);
+    if (!ppo__given("ppo_sampling_probabilities", how && logits && p && scratch)) return PPO_ERROR_ARGUMENT;
+    if (vocab < 1) return ppo__refuse("ppo_sampling_probabilities: vocab is %d, must be above 0", vocab);
     ppo_status status = ppo__check_sampling(how, vocab);
     return status ? status : ppo__probabilities(how, logits, vocab, p, scratch);
 }
@@ -11426,7 +11468,7 @@ typedef struct ppo__result {               /* of a call */
     unsigned char *ended;
 } ppo__result;
 
-enum { PPO__KEY_PAGE = 64 };
+enum { PPO__KEY_PAGE = 64, PPO__MOST_SLOTS = 65536 };
 
 struct ppo_generator {
     const ppo_gpt *gpt;
@@ -11467,7 +11509,8 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
 PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
     if (generator) *generator = NULL;
     if (!ppo__given("ppo_generator_create", gpt && generator)) return PPO_ERROR_ARGUMENT;
-    if (slots < 1) return ppo__refuse("ppo_generator_create: %d slots", slots);
+    if (slots < 1 || slots > PPO__MOST_SLOTS)
+        return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, (int)PPO__MOST_SLOTS);
     const ppo_gpt_config *c = &gpt->config;
     const size_t          rows = ppo__at(slots, c->context), caches = ppo__at(slots, c->layers);
     ppo_generator        *g = (ppo_generator *)ppo__alloc(sizeof *g);
@@ -11552,7 +11595,7 @@ static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_gpt *gpt, int k,
 
 /* -- prompts and results -- */
 
-/* Adds prompt s so many times. */
+/* Adds prompt s, `times` times. */
 static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int s, int times) {
     int        n = ppo__prompt_length(prompts, s);
     ppo_status status = PPO_OK;
@@ -12220,7 +12263,8 @@ PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tok
 }
 
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
-    return ppo_reward_model_score((ppo_reward_model *)model, samples ? &samples->tokens : NULL, reward);
+    if (!ppo__given("ppo_reward_by_model", model && samples && reward)) return PPO_ERROR_ARGUMENT;
+    return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
 }
 
 /* Calls a reward function; one that fails without ppo_fail() gets a sentence. */
@@ -12315,6 +12359,8 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     return c;
 }
 
+enum { PPO__MOST_SAMPLES = 1 << 24 }; /* of an iteration */
+
 #define PPO__RLHF_NAMED(name, member, type, min, max, choices, help) \
     { name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, member), min, max, choices, help, 0 }
 #define PPO__RLHF_FIELD(name, type, min, max, choices, help) \
@@ -12322,13 +12368,13 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
 
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     static const ppo_field fields[] = {
-        PPO__RLHF_FIELD(prompts, INT, 1, INT_MAX, NULL, "prompts per iteration"),
-        PPO__RLHF_FIELD(samples, INT, 1, INT_MAX, NULL, "samples of each prompt"),
-        PPO__RLHF_FIELD(slots, INT, 1, INT_MAX, NULL, "sequences that are sampled side by side"),
+        PPO__RLHF_FIELD(prompts, INT, 1, PPO__MOST_SAMPLES, NULL, "prompts per iteration"),
+        PPO__RLHF_FIELD(samples, INT, 1, PPO__MOST_SAMPLES, NULL, "samples of each prompt"),
+        PPO__RLHF_FIELD(slots, INT, 1, PPO__MOST_SLOTS, NULL, "sequences that are sampled side by side"),
         PPO__SAMPLING_FIELDS(offsetof(ppo_rlhf_config, sampling)),
         PPO__RLHF_FIELD(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
-        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e30, 1e30, NULL, "subtracted where no eos came"),
-        PPO__RLHF_FIELD(length_penalty, FLOAT, -1e30, 1e30, NULL, "subtracted for every sampled token"),
+        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted where no eos came"),
+        PPO__RLHF_FIELD(length_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted for every sampled token"),
         PPO__RLHF_FIELD(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
         PPO__RLHF_FIELD(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
         PPO__RLHF_FIELD(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
@@ -12341,11 +12387,11 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
         PPO__RLHF_FIELD(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
         PPO__RLHF_FIELD(whiten_advantages, CHOICE, 0, 1, "no|yes", "to mean 0, standard deviation 1"),
-        PPO__RLHF_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the samples of an iteration"),
+        PPO__RLHF_FIELD(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
         PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, 3,
-                        "clip|kl-penalty|unclipped|k3-penalty", "the policy's objective"),
+                        "clip|kl-penalty|unclipped|k3-penalty", "clip, unclipped or k3-penalty"),
         PPO__RLHF_NAMED("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
                         "no gain from ratios below 1 - this"),
         PPO__RLHF_NAMED("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL,
@@ -12380,13 +12426,24 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     ppo_status status = ppo_settings_check(ppo_rlhf_settings(), c);
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     if (status) return status;
-    if (sequences > INT_MAX)
-        return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, INT_MAX);
+    if (sequences > PPO__MOST_SAMPLES)
+        return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, (int)PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
         return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
                            c->iterations);
+    if (c->objective.objective == PPO_KL_PENALTY)
+        return ppo__refuse("objective is kl-penalty: tokens have clip, unclipped and k3-penalty");
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
+    if (c->objective.dual_clip > 0 && c->objective.dual_clip <= 1)
+        return ppo__refuse("dual_clip is %g: it must be above 1, or 0 for none",
+                           (double)c->objective.dual_clip);
+    if (c->advantage != PPO_ADVANTAGE_GAE && (c->whiten_rewards || c->bootstrap_truncated))
+        return ppo__refuse("%s is yes, but has no effect: advantage is not gae",
+                           c->whiten_rewards ? "whiten_rewards" : "bootstrap_truncated");
+    if (c->critic_learning_rate > 0 && (!ppo__has_critic(c) || !critic || critic == policy))
+        return ppo__refuse("critic_learning_rate is %g, but has no effect: there is no critic of its own",
+                           (double)c->critic_learning_rate);
     if (!ppo__has_critic(c) && c->samples < 2)
         return ppo__refuse("samples is %d: a group takes two or more", c->samples);
     if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0)
@@ -12445,7 +12502,7 @@ struct ppo_rlhf {
     ppo__response_rows batch_rows;      /* those of the micro-batch */
     float             *end_value;       /* [sequences] the value after each */
     ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
-    int                micros, first;   /* so many by now; 1: in the first minibatch */
+    int                micros, first;   /* their number until now; 1: in the first minibatch */
     int64_t            iteration, samples, tokens;
     double             started;
     float              kl_coef;
@@ -13222,8 +13279,8 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
 
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count) {
-    if (!path || !curves || count < 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the path is NULL, or there is nothing to draw");
+    if (!ppo__given("ppo_plot_svg", path && curves)) return PPO_ERROR_ARGUMENT;
+    if (count < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: %d curves, nothing to draw", count);
     if ((title && !ppo__is_utf8(title)) || (x_label && !ppo__is_utf8(x_label)) ||
         (y_label && !ppo__is_utf8(y_label)))
         return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the title or a label is not UTF-8");
