@@ -788,8 +788,7 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
                                    float *grad_norm);
 
 /* A value at `progress`, from 0 to 1: initial throughout; from initial to 0 linearly; the same along half a
-   cosine. PPO_CUSTOM is for settings, where ppo_config.schedule gives the value; here it acts as
-   PPO_CONSTANT. */
+   cosine. PPO_CUSTOM is for settings, where ppo_config.schedule is asked; here it acts as PPO_CONSTANT. */
 enum { PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM };
 PPO_DEF float ppo_schedule(int schedule, float initial, float progress);
 
@@ -1074,53 +1073,53 @@ typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, PPO_SETTING_ENTROPY_COEF };
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
-typedef struct ppo_config { /* defaults in brackets */
-    int64_t total_steps;    /* environment steps, over all environments [100000] */
-    int     num_envs;       /* environments side by side [4] */
-    int     rollout_steps;  /* steps of each per iteration [512] */
-    int   minibatch_size; /* samples per gradient step, at most all; lowered to make all equal; 0: all [64] */
-    int   epochs;         /* passes over each rollout [10] */
-    float learning_rate;  /* Adam's [3e-4] */
-    int   learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
-    float critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
-    float gamma;                  /* discount per step [0.99] */
-    float gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int   objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
-    float clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
-    int   clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
-    float dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
-    float kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float adaptive_kl_target;  /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
-    float target_kl;           /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float value_coef;          /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float value_clip;          /* > 0: clip range of the value loss; 0: off [0] */
-    float huber_delta;         /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int   baseline;            /* 0: no critic, an advantage is a return; see "reinforce" [1] */
-    float entropy_coef;        /* weight of the entropy bonus [0] */
-    int   entropy_schedule;    /* as learning_rate_schedule [constant] */
-    int   normalize_advantage; /* per minibatch: mean 0, std 1 [1] */
-    float max_grad_norm;       /* global-norm clip; 0: off [0.5] */
-    float adam_beta1, adam_beta2; /* [0.9, 0.999] */
-    float adam_eps;               /* [1e-5] */
-    float weight_decay;           /* decoupled, AdamW [0] */
-    int   hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
-    int   hidden_layers;          /* how many of them [2] */
-    int   activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
-    int   shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
-    int   recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
-    int   sequence_steps;         /* recurrent: steps of a rollout that gradients go back through [32] */
-    int   init;                   /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
-    float log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
-    int   squash;            /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
-    int   gsde;              /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
-    int   gsde_steps;        /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
-    int   normalize_obs;     /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
-    int   normalize_reward;  /* 1: divided by the std of the discounted return, likewise [0] */
-    float clip_obs;          /* normalized observations are clipped to +- this [10] */
-    float clip_reward;       /* normalized rewards are clipped to +- this [10] */
-    uint64_t        seed;    /* [1] */
-    int             threads; /* to step environments and to compute; any number gives the same results [1] */
-    ppo_callback    callback;      /* may be NULL [NULL] */
+typedef struct ppo_config {  /* defaults in brackets */
+    int64_t  total_steps;    /* environment steps, over all environments [100000] */
+    int      num_envs;       /* environments side by side [4] */
+    int      rollout_steps;  /* steps of each per iteration [512] */
+    int      minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
+    int      epochs;         /* passes over each rollout [10] */
+    float    learning_rate;  /* Adam's [3e-4] */
+    int      learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
+    float    critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
+    float    gamma;                  /* discount per step [0.99] */
+    float    gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int      objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
+    float    clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
+    int      clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
+    float    dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
+    float    kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float    adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
+    float    target_kl;          /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float    value_coef;         /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float    value_clip;         /* > 0: clip range of the value loss; 0: off [0] */
+    float    huber_delta;        /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int      baseline;           /* 0: no critic, an advantage is a return; see "reinforce" [1] */
+    float    entropy_coef;       /* weight of the entropy bonus [0] */
+    int      entropy_schedule;   /* as learning_rate_schedule [constant] */
+    int      normalize_advantage;    /* per minibatch: mean 0, std 1 [1] */
+    float    max_grad_norm;          /* global-norm clip; 0: off [0.5] */
+    float    adam_beta1, adam_beta2; /* [0.9, 0.999] */
+    float    adam_eps;               /* [1e-5] */
+    float    weight_decay;           /* decoupled, AdamW [0] */
+    int      hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
+    int      hidden_layers;          /* how many of them [2] */
+    int      activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
+    int      shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
+    int      recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
+    int      sequence_steps;         /* recurrent: steps of a rollout that gradients go back through [32] */
+    int      init;                   /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
+    float    log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
+    int      squash;        /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
+    int      gsde;          /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
+    int      gsde_steps;    /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
+    int      normalize_obs; /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
+    int      normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
+    float    clip_obs;         /* normalized observations are clipped to +- this [10] */
+    float    clip_reward;      /* normalized rewards are clipped to +- this [10] */
+    uint64_t seed;             /* [1] */
+    int      threads;         /* to step environments and to compute; any number gives the same results [1] */
+    ppo_callback    callback; /* may be NULL [NULL] */
     void           *callback_user; /* handed to the callback [NULL] */
     ppo_schedule_fn schedule;      /* for PPO_CUSTOM [NULL] */
     void           *schedule_user; /* handed to it [NULL] */
@@ -1236,10 +1235,9 @@ typedef int (*ppo_watcher)(const ppo_frame *frame, void *user);
 PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
                             ppo_watcher watch, void *user, float *total);
 
-/* Plays new episodes with the most likely actions, frozen statistics and raw rewards. Each episode has a copy
-   of the environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32
-   copies are open at once. Errors: episodes outside 1 to 1000000; without max_steps, an episode that has not
-   ended after a million steps. */
+/* Plays new episodes with the most likely actions, frozen statistics and raw rewards. Each has a copy of the
+   environment, of which up to 32 are open at once, and its own random stream; "environment 3" in an error is
+   episode 3. Errors: episodes outside 1 to 1000000; without max_steps, an episode of over a million steps. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1284,8 +1282,9 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
        void NAME_predict(const float *obs, int *choices)    multi-discrete, multi-binary
        void NAME_predict(const float *obs, float *action)   box: within [low, high]
    obs [NAME_OBS] are the environment's observations, not normalized. A recurrent policy's functions have a
-   second parameter, float *state [NAME_STATE]: set it to zeros where an episode begins. name: 1 to 60 letters, digits and _, a letter first. The
-   results agree with ppo_act() up to rounding. Where some actions are illegal, choose from the logits. */
+   second parameter, float *state [NAME_STATE]: set it to zeros where an episode begins. name: 1 to 60
+   letters, digits and _, a letter first. The results agree with ppo_act() up to rounding. Where some actions
+   are illegal, choose from the logits. */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
 #endif /* PPO_NO_CONTROL */
@@ -1315,9 +1314,8 @@ typedef struct ppo_tokens {
     struct ppo__token_memory *memory; /* the library's; NULL: the arrays are not its own */
 } ppo_tokens;
 
-/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, with its
-   prompt. Errors: n, prompt or s out of range, arrays that are not the library's; clear and free leave those
-   alone. */
+/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others and its prompt.
+   Errors: a number out of range, arrays that are not the library's; clear and free leave those alone. */
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
 PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
@@ -1462,11 +1460,10 @@ typedef struct ppo_sampling {
     float    temperature; /* logits are divided by it; above 0 [1] */
     int      greedy;      /* 1: always the most likely token, the first of equals [0] */
     int      top_k;       /* > 0: only the k most likely tokens; 0: all [0] */
-    float    top_p;   /* < 1: of these, the fewest most likely tokens whose probabilities add up to this or
-                             more [1] */
-    int      eos;     /* this token ends a sequence, as its last; -1: none does [-1] */
-    int      max_new; /* tokens to sample at most; 0: up to the context [0] */
-    uint64_t seed;    /* [1] */
+    float    top_p;       /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
+    int      eos;         /* this token ends a sequence, as its last; -1: none does [-1] */
+    int      max_new;     /* tokens to sample at most; 0: up to the context [0] */
+    uint64_t seed;        /* [1] */
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
 
@@ -1766,8 +1763,8 @@ typedef struct ppo_log ppo_log;
 
 /* csv_path (usually "progress.csv") or tensorboard_dir may be NULL; missing directories are created. steps 0:
    a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; later rows of the CSV,
-   if there is one, are dropped. Error: a CSV with other columns. The event files of a directory are one run: a
-   new one drops the later points of the others. */
+   if there is one, are dropped. Error: a CSV with other columns. The event files of a directory are one run:
+   a new one drops the later points of the others. */
 PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
                                 ppo_log **log);
 /* Writes at once. Errors: those of the files. After a failure the next call continues after the last complete
@@ -2588,8 +2585,7 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
        below; a line in ppo__kernels_find(), the fastest set first; its name in the comment of
        ppo_use_kernels(), in kernel_sets of tests/test.h and kernel_names of test_rlhf.c. A tile of
        PPO__TILE_ROWS rows and PPO__TILE_VECS vectors, a row of b and one float of a should fit in the
-       registers. test_math.c compares the best set of the processor with the plain one and with the bounds
-       below.
+       registers. test_math.c compares the processor's best set with the plain one and the bounds below.
    To add a kernel:
        a field of ppo__kernels, a line in PPO__KERNEL_TABLE, the plain function, and the vector function.
 
@@ -7268,12 +7264,11 @@ static ppo_status ppo__choices_check(const ppo_space *space) {
     int        heads;
     const int *sizes = ppo__space_heads(space, &heads);
     if (heads > PPO_MAX_CHOICES)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has %d choices, more than %d", heads,
-                        (int)PPO_MAX_CHOICES);
+        return ppo__refuse("action_space has %d choices, more than %d", heads, (int)PPO_MAX_CHOICES);
     for (int h = 0; h < heads; ++h) {
         if (sizes[h] > 0 && sizes[h] <= INT_MAX / PPO_MAX_CHOICES) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: choice %d has %d options, must be 1 to %d", h,
-                        sizes[h], INT_MAX / PPO_MAX_CHOICES);
+        return ppo__refuse("action_space: choice %d has %d options, must be 1 to %d", h, sizes[h],
+                           INT_MAX / PPO_MAX_CHOICES);
     }
     return PPO_OK;
 }
@@ -7316,8 +7311,7 @@ static ppo_tensor *ppo__choices_kl(ppo_tape *tape, const ppo__distribution *d, c
 
 static ppo_status ppo__box_check(const ppo_space *space) {
     if (space->low < space->high) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: low %g is not below high %g", (double)space->low,
-                    (double)space->high);
+    return ppo__refuse("action_space: low %g is not below high %g", (double)space->low, (double)space->high);
 }
 
 static int ppo__box_valid(const ppo_space *space, const void *numbers) {
@@ -7418,9 +7412,9 @@ static int ppo__space_outputs(const ppo_space *space) {
 
 static ppo_status ppo__check_space(const ppo_space *space) {
     if (space->kind < PPO_DISCRETE || space->kind >= (int)PPO_DISCRETE + (int)PPO__SPACES)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "action_space.kind is %d: use ppo_discrete(), ppo_box() or their like", space->kind);
-    if (space->n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has no actions: n is %d", space->n);
+        return ppo__refuse("action_space.kind is %d: use ppo_discrete(), ppo_box() or their like",
+                           space->kind);
+    if (space->n <= 0) return ppo__refuse("action_space has no actions: n is %d", space->n);
     return ppo__kind(space)->check(space);
 }
 
@@ -7493,10 +7487,9 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
                                 int layers, int hidden_activation, int last_activation, float last_gain,
                                 ppo_rng *rng) {
     if (!ppo__given("ppo_mlp_init", mlp && params && name && sizes)) return PPO_ERROR_ARGUMENT;
-    if (strlen(name) > 100) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_mlp_init: the name is longer than 100");
+    if (strlen(name) > 100) return ppo__refuse("ppo_mlp_init: the name is longer than 100");
     if (layers < 0 || layers > PPO_MAX_LAYERS)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d layers, outside 0 to %d", name, layers,
-                        (int)PPO_MAX_LAYERS);
+        return ppo__refuse("%s: %d layers, outside 0 to %d", name, layers, (int)PPO_MAX_LAYERS);
     if (ppo__check_activation(name, hidden_activation) || ppo__check_activation(name, last_activation))
         return PPO_ERROR_ARGUMENT;
     ppo_status status = PPO_OK;
@@ -7537,9 +7530,9 @@ PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tens
 PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
                                 ppo_rng *rng) {
     if (!ppo__given("ppo_gru_init", gru && params && name)) return PPO_ERROR_ARGUMENT;
-    if (strlen(name) > 100) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gru_init: the name is longer than 100");
+    if (strlen(name) > 100) return ppo__refuse("ppo_gru_init: the name is longer than 100");
     if (in <= 0 || width <= 0 || width > INT_MAX / 3)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: a core of %d inputs and width %d", name, in, width);
+        return ppo__refuse("%s: a core of %d inputs and width %d", name, in, width);
     static const char *const part[4] = {"input.weight", "input.bias", "state.weight", "state.bias"};
     const int                rows[4] = {in, 1, width, 1};
     ppo_tensor **tensor[4] = {&gru->input_weight, &gru->input_bias, &gru->state_weight, &gru->state_bias};
@@ -7602,8 +7595,7 @@ static ppo_status ppo__gru_forward(ppo_node *node) {
 }
 
 /* Back through time: the derivative of a step's state (dh) is added to that of the step before it, unless an
-   episode began in between. dx: of one row along x W + b; du: along h U + c; dbefore: along the state
-   before. */
+   episode began in between. dx: of one row along x W + b; du: along h U + c; dbefore: along h before. */
 static void ppo__gru_backward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
     ppo_tensor          *x = node->in[0], *u = node->in[1], *c = node->in[2];
@@ -7662,8 +7654,8 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
     if (!ppo__operands(tape, op.name, x, gru && sequences ? x : NULL)) return NULL;
     if (!ppo__sequences_fit(sequences, x->rows))
         return (ppo_tensor *)ppo__tape_fail(
-            tape, ppo_fail(PPO_ERROR_ARGUMENT,
-                           "gru: the sequences' counts do not fall, or do not add up to %d rows", x->rows));
+            tape,
+            ppo__refuse("gru: the sequences' counts do not fall, or do not add up to %d rows", x->rows));
     ppo_tensor *projected = ppo_tape_linear(tape, x, gru->input_weight, gru->input_bias, PPO_IDENTITY);
     ppo_tensor *in[3] = {projected, gru->state_weight, gru->state_bias};
     if (!projected) return NULL;
@@ -7709,13 +7701,10 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
         return PPO_ERROR_ARGUMENT;
     const ppo_space *space = &config->action_space;
     memset(model, 0, sizeof *model);
-    if (config->obs_size <= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "obs_size is %d, must be above 0", config->obs_size);
+    if (config->obs_size <= 0) return ppo__refuse("obs_size is %d, must be above 0", config->obs_size);
     if (config->layers < 0 || config->layers >= PPO_MAX_LAYERS)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%d hidden layers, outside 0 to %d", config->layers,
-                        PPO_MAX_LAYERS - 1);
-    if (config->recurrent < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "recurrent is %d, must not be below 0", config->recurrent);
+        return ppo__refuse("%d hidden layers, outside 0 to %d", config->layers, PPO_MAX_LAYERS - 1);
+    if (config->recurrent < 0) return ppo__refuse("recurrent is %d, must not be below 0", config->recurrent);
     ppo_status status = ppo__check_space(space);
     if (status) return status;
     model->obs_size = config->obs_size;
@@ -7724,8 +7713,8 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
     model->gsde = config->gsde && ppo__kind(space)->continuous;
     model->squash = config->squash && ppo__kind(space)->continuous;
     if (model->squash && !ppo__finite(space->high - space->low))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "squash needs a box of finite size, not %g to %g",
-                        (double)space->low, (double)space->high);
+        return ppo__refuse("squash needs a box of finite size, not %g to %g", (double)space->low,
+                           (double)space->high);
 
     int      own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
     int      inputs = config->obs_size;
@@ -7863,18 +7852,15 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
-    if (!env) return ppo_fail(PPO_ERROR_ARGUMENT, "the environment is NULL");
-    if (!env->reset) return ppo_fail(PPO_ERROR_ARGUMENT, "env.reset is NULL");
-    if (!env->step) return ppo_fail(PPO_ERROR_ARGUMENT, "env.step is NULL");
-    if (env->obs_size <= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "env.obs_size is %d, must be above 0", env->obs_size);
+    if (!env) return ppo__refuse("the environment is NULL");
+    if (!env->reset) return ppo__refuse("env.reset is NULL");
+    if (!env->step) return ppo__refuse("env.step is NULL");
+    if (env->obs_size <= 0) return ppo__refuse("env.obs_size is %d, must be above 0", env->obs_size);
     if (env->state_size > SIZE_MAX / 8)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "env.state_size is %.0f bytes, which is too large",
-                        (double)env->state_size);
-    if (env->max_steps < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "env.max_steps is %d, must not be below 0", env->max_steps);
+        return ppo__refuse("env.state_size is %.0f bytes, which is too large", (double)env->state_size);
+    if (env->max_steps < 0) return ppo__refuse("env.max_steps is %d, must not be below 0", env->max_steps);
     if (env->name && !ppo__is_utf8(env->name))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "env.name is not UTF-8: no file could hold it");
+        return ppo__refuse("env.name is not UTF-8: no file could hold it");
     return ppo__check_space(&env->action_space);
 }
 
@@ -7931,13 +7917,13 @@ static ppo_status ppo__env_open(ppo__envs *envs, int e) {
     char before[PPO__ERROR_SIZE], reason[PPO__ERROR_SIZE];
     if (!envs->env.open) return PPO_OK;
     memcpy(before, ppo__error, sizeof before);
-    ppo_fail(PPO_ERROR_ARGUMENT, "no reason given");
+    ppo__refuse("no reason given");
     if (!envs->env.open(envs->state + e * envs->stride, envs->env.user, e)) {
         memcpy(ppo__error, before, sizeof before);
         return PPO_OK;
     }
     memcpy(reason, ppo__error, sizeof reason);
-    return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d): %.180s", envs->first + e, reason);
+    return ppo__refuse("env.open failed (environment %d): %.180s", envs->first + e, reason);
 }
 
 /* Copy e draws from the stream (seed, purpose, first + e). Call ppo__envs_free() even after a failure. */
@@ -7985,13 +7971,11 @@ static ppo_status ppo__check_numbers(const float *x, int n, const char *what, in
 static ppo_status ppo__check_env(const ppo__envs *envs, int e) {
     const ppo_env *env = &envs->env;
     if (!ppo__guard_holds(envs->state + e * envs->stride + env->state_size))
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "environment %d wrote beyond its state: env.state_size is %.0f bytes",
-                        envs->first + e, (double)env->state_size);
+        return ppo__refuse("environment %d wrote beyond its state: env.state_size is %.0f bytes",
+                           envs->first + e, (double)env->state_size);
     if (e == envs->count - 1 && !ppo__guard_holds(envs->obs + ppo__at(envs->count, env->obs_size)))
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "environment %d wrote beyond its observation: env.obs_size is %d numbers",
-                        envs->first + e, env->obs_size);
+        return ppo__refuse("environment %d wrote beyond its observation: env.obs_size is %d numbers",
+                           envs->first + e, env->obs_size);
     return ppo__check_numbers(envs->obs + ppo__at(e, env->obs_size), env->obs_size, "observation",
                               envs->first + e, envs->steps[e]);
 }
@@ -8038,15 +8022,13 @@ static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mas
     memset(own + n, PPO__GUARD_BYTE, PPO__GUARD);
     envs->env.action_mask(envs->state + e * envs->stride, own);
     if (!ppo__guard_holds(own + n))
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "env.action_mask wrote beyond its mask of %.0f options (environment %d)", (double)n,
-                        envs->first + e);
+        return ppo__refuse("env.action_mask wrote beyond its mask of %.0f options (environment %d)",
+                           (double)n, envs->first + e);
     memcpy(mask, own, n);
     int choice = ppo__choice_without_action(&envs->env.action_space, mask);
     if (choice < 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT,
-                    "env.action_mask leaves no action (choice %d, environment %d, step %lld)", choice,
-                    envs->first + e, (long long)envs->steps[e]);
+    return ppo__refuse("env.action_mask leaves no action (choice %d, environment %d, step %lld)", choice,
+                       envs->first + e, (long long)envs->steps[e]);
 }
 
 /* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, whose "environments"
@@ -8620,34 +8602,29 @@ PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_e
             ppo__space_text(&env->action_space, other);
             needs = "the action space";
         }
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %s, but has no effect: %s is %.60s", one, is, needs,
-                        other);
+        return ppo__refuse("%s is %s, but has no effect: %s is %.60s", one, is, needs, other);
     }
     return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
-    if (!config) return ppo_fail(PPO_ERROR_ARGUMENT, "the configuration is NULL");
+    if (!config) return ppo__refuse("the configuration is NULL");
     ppo_status status = ppo_settings_check(&ppo__config_settings, config);
     if (status) return status;
     double samples = (double)config->num_envs * config->rollout_steps;
     if (samples > INT_MAX)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "num_envs * rollout_steps is %.0f, more than %d", samples,
-                        INT_MAX);
+        return ppo__refuse("num_envs * rollout_steps is %.0f, more than %d", samples, INT_MAX);
     if (config->minibatch_size > samples)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "minibatch_size %d is larger than the rollout: num_envs %d * rollout_steps %d",
-                        config->minibatch_size, config->num_envs, config->rollout_steps);
+        return ppo__refuse("minibatch_size %d is larger than the rollout: num_envs %d * rollout_steps %d",
+                           config->minibatch_size, config->num_envs, config->rollout_steps);
     if (config->critic_learning_rate > 0 && config->learning_rate == 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "critic_learning_rate is %g, but learning_rate is 0",
-                        (double)config->critic_learning_rate);
+        return ppo__refuse("critic_learning_rate is %g, but learning_rate is 0",
+                           (double)config->critic_learning_rate);
     int custom = config->learning_rate_schedule == PPO_CUSTOM || config->clip_schedule == PPO_CUSTOM ||
                  config->entropy_schedule == PPO_CUSTOM;
-    if (custom && !config->schedule)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "a schedule is custom, but config.schedule is NULL");
+    if (custom && !config->schedule) return ppo__refuse("a schedule is custom, but config.schedule is NULL");
     if (config->dual_clip > 0 && config->dual_clip <= 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "dual_clip is %g: it must be above 1, or 0 for none",
-                        (double)config->dual_clip);
+        return ppo__refuse("dual_clip is %g: it must be above 1, or 0 for none", (double)config->dual_clip);
     return PPO_OK;
 }
 
@@ -8686,7 +8663,7 @@ PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name) {
     if (!ppo__given("ppo_config_preset", config && name)) return PPO_ERROR_ARGUMENT;
     for (size_t i = 0; i < sizeof ppo__presets / sizeof *ppo__presets; ++i)
         if (!strcmp(name, ppo__presets[i][0])) return ppo_config_set_all(config, ppo__presets[i][1]);
-    return ppo_fail(PPO_ERROR_ARGUMENT, "there is no preset \"%.60s\", only %s", name, ppo_config_presets());
+    return ppo__refuse("there is no preset \"%.60s\", only %s", name, ppo_config_presets());
 }
 
 /* -- the agent -- */
@@ -8761,7 +8738,7 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
         if (!ppo__finite(obs[j])) return ppo_fail(PPO_ERROR_NUMERIC, "observation[%d] is not finite", j);
     if (ppo__kind(&model->action_space)->continuous) mask = NULL;
     int choice = mask ? ppo__choice_without_action(&model->action_space, mask) : -1;
-    if (choice >= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "the mask leaves no action (choice %d)", choice);
+    if (choice >= 0) return ppo__refuse("the mask leaves no action (choice %d)", choice);
     ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, model->obs_size, agent->scratch);
     ppo_outputs out =
         ppo__forward_rows(agent->tape, model, 1, agent->scratch, mask, agent->state, NULL, PPO_POLICY);
@@ -9051,9 +9028,8 @@ static ppo_status ppo__apply_schedules(ppo_trainer *trainer, ppo_progress *progr
         valid &= now[k] >= 0 && ppo__finite(now[k]);
     }
     if (!valid)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
-                        (double)now[RATE], (double)now[LOW], (double)now[HIGH], (double)now[ENTROPY]);
+        return ppo__refuse("config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
+                           (double)now[RATE], (double)now[LOW], (double)now[HIGH], (double)now[ENTROPY]);
     const ppo_policy_objective objective = {c->objective, now[LOW], now[HIGH], c->dual_clip,
                                             trainer->kl_coef};
     const ppo_adam             adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
@@ -9211,7 +9187,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     memset(&mine, 0, sizeof mine);
     mine.kl = NAN;
     if (ppo_trainer_done(trainer))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "all %lld steps are done", (long long)config->total_steps);
+        return ppo__refuse("all %lld steps are done", (long long)config->total_steps);
     int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
     int     steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
 
@@ -9297,21 +9273,20 @@ static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *confi
         ppo_config_get(own, name, was, sizeof was);
         ppo_config_get(config, name, is, sizeof is);
         if (strcmp(was, is) == 0) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the %s: it cannot become %.60s", name, was,
-                        more ? "checkpoint" : "agent", is);
+        return ppo__refuse("%s is %.60s in the %s: it cannot become %.60s", name, was,
+                           more ? "checkpoint" : "agent", is);
     }
     return PPO_OK;
 }
 
 static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
     char is[PPO__SPACE_SIZE], wanted[PPO__SPACE_SIZE];
-    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "the agent is NULL");
+    if (!agent) return ppo__refuse("the agent is NULL");
     ppo__space_text(&agent->model.action_space, is);
     ppo__space_text(&env->action_space, wanted);
     if (agent->model.obs_size == env->obs_size && strcmp(is, wanted) == 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT,
-                    "the agent (%d observed, %.40s) does not fit the environment (%d observed, %.40s)",
-                    agent->model.obs_size, is, env->obs_size, wanted);
+    return ppo__refuse("the agent (%d observed, %.40s) does not fit the environment (%d observed, %.40s)",
+                       agent->model.obs_size, is, env->obs_size, wanted);
 }
 
 /* For an environment, settings and an agent that have been checked. The agent remembers what it is trained
@@ -9444,9 +9419,8 @@ static ppo_status ppo__play_envs(ppo_agent *agent, ppo__envs *envs, ppo_rollout 
             frame = now;
             if (status || outcome.terminated || outcome.truncated) continue;
             if (!envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
-                status =
-                    ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
-                             (int)PPO__EVAL_STEPS);
+                status = ppo__refuse("an episode has not ended after %d steps: set env.max_steps",
+                                     (int)PPO__EVAL_STEPS);
             if (width) memmove(rows->state + still * width, rows->state + i * width, width * sizeof(float));
             active[still++] = e;
         }
@@ -9498,8 +9472,8 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
     double         mean = 0, var = 0, length = 0, n = episodes;
     float         *returns = NULL;
     if (episodes <= 0 || episodes > PPO__EVAL_EPISODES)
-        result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes, outside 1 to %d", episodes,
-                                 (int)PPO__EVAL_EPISODES);
+        result.status =
+            ppo__refuse("ppo_evaluate: %d episodes, outside 1 to %d", episodes, (int)PPO__EVAL_EPISODES);
     else if (!(returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)))))
         result.status = PPO_ERROR_MEMORY;
     else
@@ -9775,10 +9749,10 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
     const ppo__envs   *envs = &trainer->collector.envs;
     char               text[32];
     if (envs->env.open && !envs->played)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_trainer_save: env.max_steps is %d: to save environments with open(), num_envs "
-                        "episodes must have at most %d numbers",
-                        envs->env.max_steps, (int)PPO__MOST_PLAYED);
+        return ppo__refuse(
+            "ppo_trainer_save: env.max_steps is %d: to save environments with open(), num_envs "
+            "episodes must have at most %d numbers",
+            envs->env.max_steps, (int)PPO__MOST_PLAYED);
     ppo_status status = ppo__put_agent(file, trainer->agent);
     if (!status) status = ppo_file_set_text(file, "state_size", ppo__state_size_text(&envs->env, text));
     if (!status) /* the agent may have another trainer, too */
@@ -10142,9 +10116,8 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
     if (!ppo__given("ppo_export_c", agent && name && path)) return PPO_ERROR_ARGUMENT;
     size_t length = strlen(name);
     if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name))
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first",
-                        name);
+        return ppo__refuse(
+            "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first", name);
     ppo__export export_ = {agent, name, NULL};
     return ppo__write_file(path, ppo__export_all, &export_);
 }
@@ -10217,7 +10190,7 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
     if (!ppo__given("ppo_tokens_add_from", tokens && from)) return PPO_ERROR_ARGUMENT;
     if (s < 0 || s >= from->count)
-        return ppo__refuse("ppo_tokens_add_from: sequence %d is outside 0 .. %d", s, from->count - 1);
+        return ppo__refuse("ppo_tokens_add_from: there is no sequence %d in %d", s, from->count);
     int at = from->start[s];
     return ppo_tokens_add(tokens, from->token + at, from->start[s + 1] - at,
                           from->prompt ? from->prompt[s] : 0);
@@ -10615,8 +10588,8 @@ static void ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left, int r
     word->length = n;
 }
 
-/* Learns up to `most` merges. A pair whose count fell since it was queued is queued again. No count rises: the
-   pairs that a merge creates contain the new token, so they are new, and the last of the list. */
+/* Learns up to `most` merges. A pair whose count fell since it was queued is queued again. No count rises:
+   the pairs that a merge creates contain the new token, so they are new, and the last of the list. */
 static void ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
     for (size_t queued = 0; trainer->merged < most;) {
         for (; queued < stbds_arrlenu(trainer->pairs); ++queued)
@@ -10883,7 +10856,7 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
 /* --------------------------------------------------------------------------------------------------------
    >> 18 Transformer
 
-   ppo__gpt_rows() is the model: embeddings, blocks, last norm. It works on rows, each of which is a token at a
+   ppo__gpt_rows() is the model: embeddings, blocks, last norm. It works on rows, each of them a token at a
    position; what a row attends to is left to a callback, because training attends within whole sequences, and
    sampling (section 20) to cached keys and values.
 
@@ -11339,8 +11312,8 @@ PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
    >> 20 Sampling
 
    ppo_generate(), at the end, is the loop: ppo__list_rows() gives free slots to waiting prompts and lists the
-   tokens that the model has not seen; ppo__ask() runs the model on these rows and draws a token for each slot;
-   the slots append them. Keys and values of earlier tokens are cached: keys in pages of PPO__KEY_PAGE
+   tokens that the model has not seen; ppo__ask() runs the model on these rows and draws a token for each
+   slot; the slots append them. Keys and values of earlier tokens are cached: keys in pages of PPO__KEY_PAGE
    positions. The arithmetic of a row is that of training (section 18), so the bits are the same.
 
    To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_FIELDS, its lines in
@@ -11767,9 +11740,8 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
    >> 21 Fine-tuning and reward models
 
    ppo__fit_train() is the loop of all fine-tuning: epochs of shuffled batches, ppo__fit_step() for each. An
-   item is a sequence or a pair of sequences; a batch of items is a gradient step; a micro-batch is the part of
-   it in memory at once. ppo__gradients() adds up the gradients of a batch's micro-batches, for PPO on tokens as
-   well.
+   item is a sequence or a pair of sequences; a batch of items is a gradient step; a micro-batch is the part
+   of it in memory at once. ppo__gradients() adds up a batch's micro-batches, also for PPO on tokens.
 
    To add an objective: a constant beside PPO__SFT, its loss in ppo__fit_loss(), a public function that calls
    ppo__fit_train().
@@ -12796,9 +12768,9 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
     return ppo_whiten(rows->advantage, NULL, r->first_row[count], 1);
 }
 
-/* The ratio of the loss is to what sampling computed, whose bits are those of training. For samples of another
-   policy: truncated importance sampling. The advantages are multiplied by the ratio of the probabilities, up
-   to a cap (Espeholt 2018), and the ratio of the loss is to this policy. */
+/* The ratio of the loss is to what sampling computed, whose bits are those of training. For samples of
+   another policy: truncated importance sampling. The advantages are multiplied by the ratio of the
+   probabilities, up to a cap (Espeholt 2018), and the ratio of the loss is to this policy. */
 static void ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
     const float cap = r->config.importance_cap;
     for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
@@ -13280,16 +13252,15 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count) {
     if (!ppo__given("ppo_plot_svg", path && curves)) return PPO_ERROR_ARGUMENT;
-    if (count < 1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: %d curves, nothing to draw", count);
+    if (count < 1) return ppo__refuse("ppo_plot_svg: %d curves, nothing to draw", count);
     if ((title && !ppo__is_utf8(title)) || (x_label && !ppo__is_utf8(x_label)) ||
         (y_label && !ppo__is_utf8(y_label)))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the title or a label is not UTF-8");
+        return ppo__refuse("ppo_plot_svg: the title or a label is not UTF-8");
     for (int i = 0; i < count; ++i) {
         if (curves[i].n < 0 || (curves[i].n > 0 && (!curves[i].x || !curves[i].y)))
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: curve %d has %d points, or NULL arrays", i,
-                            curves[i].n);
+            return ppo__refuse("ppo_plot_svg: curve %d has %d points, or NULL arrays", i, curves[i].n);
         if (curves[i].name && !ppo__is_utf8(curves[i].name))
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the name of curve %d is not UTF-8", i);
+            return ppo__refuse("ppo_plot_svg: the name of curve %d is not UTF-8", i);
     }
     ppo__chart chart = {title, x_label, y_label, curves, count};
     return ppo__write_file(path, ppo__svg, &chart);
@@ -13570,10 +13541,8 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
                                 ppo_log **log) {
     if (log) *log = NULL;
     if (!log || (!csv_path && !tensorboard_dir))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: log is NULL, or both paths are");
-    if (steps < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: steps is %lld, must be 0 or more",
-                        (long long)steps);
+        return ppo__refuse("ppo_log_open: log is NULL, or both paths are");
+    if (steps < 0) return ppo__refuse("ppo_log_open: steps is %lld, must be 0 or more", (long long)steps);
     if ((csv_path && strlen(csv_path) > PPO__PATH) ||
         (tensorboard_dir && strlen(tensorboard_dir) > PPO__PATH))
         return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d bytes", (int)PPO__PATH);
@@ -13612,9 +13581,8 @@ PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, i
     ppo__bytes summary;
     if (!ppo__given("ppo_log_scalar", log && key)) return PPO_ERROR_ARGUMENT;
     if (strlen(key) > PPO__LOG_KEY || steps < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_log_scalar: a key of %d bytes (at most 512), steps %lld (at least 0)",
-                        (int)strlen(key), (long long)steps);
+        return ppo__refuse("ppo_log_scalar: a key of %d bytes (at most 512), steps %lld (at least 0)",
+                           (int)strlen(key), (long long)steps);
     if (!log->events.file) return PPO_OK;
     summary.n = 0;
     ppo__put_scalar(&summary, key, (float)value);
