@@ -1928,7 +1928,7 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 
 /* Are the pointers that a public function cannot do without given? If not, sets the error. */
 static PPO__NOINLINE int ppo__given(const char *function, int given) {
-    if (!given) ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
+    if (!given) ppo__refuse("%s: an argument is NULL", function);
     return given;
 }
 
@@ -2454,9 +2454,8 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
 PPO_DEF ppo_status ppo_set_threads(int threads) {
     ppo__pool *pool = NULL;
     if (threads < 1 || threads > PPO__MAX_THREADS)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: %d threads, must be 1 to 1024", threads);
-    if (ppo__in_task)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: not from an environment's functions");
+        return ppo__refuse("ppo_set_threads: %d threads, must be 1 to 1024", threads);
+    if (ppo__in_task) return ppo__refuse("ppo_set_threads: not from an environment's functions");
     if (threads > 1 && ppo__pool_create(threads, &pool)) return ppo__failed;
     ppo__pool_free(ppo__arithmetic_pool);
     ppo__arithmetic_pool = pool;
@@ -3777,8 +3776,7 @@ static const ppo__kernels *ppo__k(void) {
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
     const ppo__kernels *kernels = ppo__kernels_find(name);
     if (!kernels)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "this processor or this build has no kernels \"%s\"",
-                        name ? name : "NULL");
+        return ppo__refuse("this processor or this build has no kernels \"%s\"", name ? name : "NULL");
     PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
     return PPO_OK;
 }
@@ -3916,8 +3914,8 @@ PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count) {
 
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols) {
     if (!params || !name || rows <= 0 || cols <= 0) {
-        ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_add: parameter \"%s\" of %d x %d is impossible",
-                 name ? name : "NULL", rows, cols);
+        ppo__refuse("ppo_params_add: parameter \"%s\" of %d x %d is impossible", name ? name : "NULL", rows,
+                    cols);
         return NULL;
     }
     if (PPO__ROOM(params->tensors) || PPO__ROOM(params->names) || PPO__ROOM(params->lr_scale)) return NULL;
@@ -4033,7 +4031,7 @@ struct ppo_tape {
 };
 
 static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
-    if (!tape) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tape_create: tape is NULL");
+    if (!tape) return ppo__refuse("ppo_tape_create: tape is NULL");
     *tape = (ppo_tape *)ppo__alloc(sizeof **tape);
     if (!*tape) return PPO_ERROR_MEMORY;
     (*tape)->recording = 1;
@@ -4066,7 +4064,7 @@ PPO_DEF void ppo_tape_record(ppo_tape *tape, int on) {
 }
 
 PPO_DEF PPO__NOINLINE ppo_status ppo_tape_status(const ppo_tape *tape) {
-    if (!tape) return ppo_fail(PPO_ERROR_ARGUMENT, "the tape is NULL");
+    if (!tape) return ppo__refuse("the tape is NULL");
     return tape->status ? ppo_fail(tape->status, "%s", tape->error) : PPO_OK;
 }
 
@@ -4164,9 +4162,8 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
 
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols) {
     if (!data || rows <= 0 || cols <= 0)
-        return (ppo_tensor *)ppo__tape_fail(tape,
-                                            ppo_fail(PPO_ERROR_ARGUMENT, "constant: %d x %d floats at %s",
-                                                     rows, cols, data ? "data" : "NULL"));
+        return (ppo_tensor *)ppo__tape_fail(
+            tape, ppo__refuse("constant: %d x %d floats at %s", rows, cols, data ? "data" : "NULL"));
     ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
     if (!tensor) return NULL;
     tensor->rows = rows;
@@ -4182,16 +4179,15 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     if (!op || !in || n_in < 0 || n_in > PPO_MAX_INPUTS || op->outputs < 1 || op->outputs > PPO_MAX_OUTPUTS ||
         rows <= 0 || cols <= 0) {
         return (ppo_node *)ppo__tape_fail(
-            tape,
-            ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tape_apply: %d inputs, %d outputs of (%d, %d) are impossible",
-                     n_in, op ? op->outputs : 0, rows, cols));
+            tape, ppo__refuse("ppo_tape_apply: %d inputs, %d outputs of (%d, %d) are impossible", n_in,
+                              op ? op->outputs : 0, rows, cols));
     }
     ppo_node *node = (ppo_node *)ppo__tape_take(tape, 1, sizeof *node);
     if (!node) return NULL;
     memset(node, 0, sizeof *node);
     node->op = tape->device ? tape->device->find(op->name) : op;
     if (!node->op) {
-        ppo_fail(PPO_ERROR_ARGUMENT, "the device does not know the operation \"%s\"", op->name);
+        ppo__refuse("the device does not know the operation \"%s\"", op->name);
         return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     }
     node->tape = tape;
@@ -4247,8 +4243,7 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     ppo_status         status = ppo_tape_status(tape);
     if (status) return status;
     if (!loss || loss->rows != 1 || loss->cols != 1 || !loss->grad)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "backward: the loss must be a (1, 1) result that depends on a parameter");
+        return ppo__refuse("backward: the loss must be a (1, 1) result that depends on a parameter");
     for (ppo__page *page = tape->grads.page; page; page = page->next) {
         if (tape->device) tape->device->zero(tape->device, page->memory, page->used);
         else ppo__add_to(NULL, (float *)page->memory, page->used / sizeof(float));
@@ -4268,15 +4263,14 @@ static PPO__NOINLINE int ppo__operands(ppo_tape *tape, const char *op, const ppo
                                        const ppo_tensor *b) {
     if (ppo_tape_status(tape)) return 0;
     if (a && b) return 1;
-    ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT, "%s: an operand is NULL", op));
+    ppo__tape_fail(tape, ppo__refuse("%s: an operand is NULL", op));
     return 0;
 }
 
 static PPO__NOINLINE ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op, const ppo_tensor *a,
                                                   const ppo_tensor *b) {
-    return (ppo_tensor *)ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT,
-                                                       "%s: shapes (%d, %d) and (%d, %d) do not fit", op,
-                                                       a->rows, a->cols, b->rows, b->cols));
+    return (ppo_tensor *)ppo__tape_fail(tape, ppo__refuse("%s: shapes (%d, %d) and (%d, %d) do not fit", op,
+                                                          a->rows, a->cols, b->rows, b->cols));
 }
 
 /* Elementwise operations of two operands: a value, and the derivatives along a and b. */
@@ -4549,8 +4543,7 @@ PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x) {
 static ppo_status ppo__check_index(const char *op, const int *index, int n, int limit) {
     for (int i = 0; i < n; ++i) {
         if (index[i] >= 0 && index[i] < limit) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: index %d of row %d is outside 0 .. %d", op, index[i], i,
-                        limit - 1);
+        return ppo__refuse("%s: index %d of row %d is outside 0 .. %d", op, index[i], i, limit - 1);
     }
     return PPO_OK;
 }
@@ -4603,7 +4596,7 @@ static const ppo__activation ppo__activations[] = {
 static ppo_status ppo__check_activation(const char *where, int activation) {
     const int count = (int)(sizeof ppo__activations / sizeof *ppo__activations);
     if (activation >= 0 && activation < count) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no activation %d", where, activation);
+    return ppo__refuse("%s: there is no activation %d", where, activation);
 }
 
 /* A chain of layers y = activation(x w + b), each fed by the one before, is one operation. Between its layers
@@ -4915,7 +4908,7 @@ static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor
     ppo_tensor *result = build(tape, inputs, user);
     if (ppo_tape_status(tape)) return tape->status;
     if (!result || result->rows != 1 || result->cols != 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: the function's result is not (1, 1)");
+        return ppo__refuse("ppo_check_gradients: the function's result is not (1, 1)");
     *value = result->data[0];
     return PPO_OK;
 }
@@ -4933,10 +4926,10 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
                                        void *user, float epsilon, float tolerance, float *max_error) {
     if (max_error) *max_error = NAN;
     if (!build || !inputs || n_inputs <= 0 || !(epsilon > 0))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: needs a function, inputs and epsilon > 0");
+        return ppo__refuse("ppo_check_gradients: needs a function, inputs and epsilon > 0");
     for (int k = 0; k < n_inputs; ++k) {
         if (!inputs[k] || !inputs[k]->data || !inputs[k]->grad)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: input %d lacks data or grad", k);
+            return ppo__refuse("ppo_check_gradients: input %d lacks data or grad", k);
     }
     ppo_tape  *tape = NULL;
     ppo_status status = ppo_tape_create(&tape), wrong = PPO_OK;
@@ -5104,7 +5097,7 @@ static char *ppo__copy_text(ppo_file *file, const char *text) {
 PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text) {
     if (!ppo__given("ppo_file_set_text", file && key && text)) return PPO_ERROR_ARGUMENT;
     if (!ppo__is_utf8(key) || !ppo__is_utf8(text))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
+        return ppo__refuse("ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
     ppo__entry *entry = ppo__find_entry(file->texts, key);
     const char *copy = ppo__copy_text(file, text);
     if (copy && !entry)
@@ -5118,12 +5111,11 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
 static ppo_status ppo__check_array(const char *function, const char *name, int type, const int64_t *shape,
                                    int rank) {
     if (!name || !ppo__is_utf8(name) || strcmp(name, PPO__METADATA) == 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an array cannot be called \"%.60s\"", function,
-                        name ? name : "NULL");
+        return ppo__refuse("%s: an array cannot be called \"%.60s\"", function, name ? name : "NULL");
     if (type < 0 || type > PPO_U64 || rank < 0 || rank > PPO_MAX_RANK || (rank && !shape) ||
         ppo__shape_bytes(type, shape, rank) < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: type %d, rank %d or the shape of \"%.60s\" is impossible",
-                        function, type, rank, name);
+        return ppo__refuse("%s: type %d, rank %d or the shape of \"%.60s\" is impossible", function, type,
+                           rank, name);
     return PPO_OK;
 }
 
@@ -5133,7 +5125,7 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
     if (ppo__check_array("ppo_file_add", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
     size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__place(file->arrays, name);
     if (ppo_file_find(file, name) || (bytes && !data))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" exists already, or has no data", name);
+        return ppo__refuse("ppo_file_add: \"%.60s\" exists already, or has no data", name);
     ppo__entry *entry = ppo__insert(file, &file->arrays, place, ppo__copy_text(file, name));
     if (!entry) return PPO_ERROR_MEMORY;
     const ppo_array array = {entry->array.name, type, rank, {0}, bytes, data};
@@ -5737,7 +5729,7 @@ static const ppo_field *ppo__find_field(const ppo_settings *settings, const char
         while (*a && *b && (*a == *b || (*a == '-' && *b == '_'))) ++a, ++b;
         if (!*a && !*b) return &settings->field[i];
     }
-    ppo_fail(PPO_ERROR_ARGUMENT, "there is no setting \"%.60s\"", name);
+    ppo__refuse("there is no setting \"%.60s\"", name);
     return NULL;
 }
 
@@ -5763,8 +5755,8 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
     if (single ? (float)value >= (float)field->min && (float)value <= (float)field->max
                : value >= field->min && value <= field->max)
         return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.*g, outside %.*g to %.*g", field->name, digits, value,
-                    digits, field->min, digits, field->max);
+    return ppo__refuse("%s is %.*g, outside %.*g to %.*g", field->name, digits, value, digits, field->min,
+                       digits, field->max);
 }
 
 static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
@@ -5774,12 +5766,11 @@ static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
     const int *value = (const int *)at;
     const int  layers = value[PPO_MAX_LAYERS];
     if (layers < 0 || layers >= PPO_MAX_LAYERS)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s_layers is %d, outside 0 to %d", field->name, layers,
-                        PPO_MAX_LAYERS - 1);
+        return ppo__refuse("%s_layers is %d, outside 0 to %d", field->name, layers, PPO_MAX_LAYERS - 1);
     for (int k = 0; k < layers; ++k)
         if (value[k] < field->min || value[k] > field->max)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "%s[%d] is %d, outside %.9g to %.9g", field->name, k,
-                            value[k], field->min, field->max);
+            return ppo__refuse("%s[%d] is %d, outside %.9g to %.9g", field->name, k, value[k], field->min,
+                               field->max);
     return PPO_OK;
 }
 
@@ -5791,7 +5782,7 @@ PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *
 }
 
 static ppo_status ppo__not_a(const ppo_field *field, const char *value, const char *kind) {
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is not %s", field->name, value, kind);
+    return ppo__refuse("%s: \"%.60s\" is not %s", field->name, value, kind);
 }
 
 static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, int *widths) {
@@ -5804,7 +5795,7 @@ static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, in
             return ppo__not_a(field, text, "a list of widths like 64,64");
         if (ppo__check_range(field, (double)width)) return PPO_ERROR_ARGUMENT;
         if (layers == PPO_MAX_LAYERS - 1)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "%s: more than %d layers", field->name, PPO_MAX_LAYERS - 1);
+            return ppo__refuse("%s: more than %d layers", field->name, PPO_MAX_LAYERS - 1);
         read[layers++] = (int)width;
         at = end;
     }
@@ -5823,7 +5814,7 @@ static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, in
         *value = k;
         return PPO_OK;
     }
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is none of %s", field->name, text, field->choices);
+    return ppo__refuse("%s: \"%.60s\" is none of %s", field->name, text, field->choices);
 }
 
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
@@ -5861,7 +5852,7 @@ PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *conf
         size_t equals = strcspn(text, "= ");
         length = strcspn(text, " ");
         if (text[equals] != '=' || equals >= sizeof name || length >= sizeof value)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "\"%.60s\" is not name=value", text);
+            return ppo__refuse("\"%.60s\" is not name=value", text);
         snprintf(name, sizeof name, "%.*s", (int)equals, text);
         snprintf(value, sizeof value, "%.*s", (int)(length - equals - 1), text + equals + 1);
         if (ppo_settings_set(settings, config, name, value)) return PPO_ERROR_ARGUMENT;
@@ -5893,8 +5884,8 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
         ppo__with_point(whole);
     }
     if (strlen(whole) >= size)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: its text needs %lu bytes, not %lu", field->name,
-                        (unsigned long)strlen(whole) + 1, (unsigned long)size);
+        return ppo__refuse("%s: its text needs %lu bytes, not %lu", field->name,
+                           (unsigned long)strlen(whole) + 1, (unsigned long)size);
     strcpy(text, whole);
     return PPO_OK;
 }
@@ -5965,11 +5956,10 @@ static ppo_status ppo__check_heads(const char *function, int given, const int *s
     while (h < count && sizes[h] > 0) cols += sizes[h++];
     if (h < count) cols = sizes[h];
     if (n <= 0 || cols <= 0 || cols > INT_MAX)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %lld logits: both must be 1 to 2147483647",
-                        function, n, (long long)cols);
+        return ppo__refuse("%s: %d rows of %lld logits: both must be 1 to 2147483647", function, n,
+                           (long long)cols);
     if (!(temperature > 0) || !ppo__finite(temperature))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function,
-                        (double)temperature);
+        return ppo__refuse("%s: temperature is %g, must be above 0", function, (double)temperature);
     ppo__heads made = {sizes, count, (int)cols, 1 / temperature};
     *heads = made;
     return PPO_OK;
@@ -5980,8 +5970,8 @@ static ppo_status ppo__check_tokens(const char *function, const ppo__heads *head
         for (int h = 0; h < heads->count; ++h) {
             int chosen = token[ppo__at(i, heads->count) + h];
             if (chosen >= 0 && chosen < heads->sizes[h]) continue;
-            return ppo_fail(PPO_ERROR_ARGUMENT, "%s: token %d of row %d is outside 0 .. %d", function, chosen,
-                            i, heads->sizes[h] - 1);
+            return ppo__refuse("%s: token %d of row %d is outside 0 .. %d", function, chosen, i,
+                               heads->sizes[h] - 1);
         }
     }
     return PPO_OK;
@@ -6179,8 +6169,7 @@ static ppo_status ppo__check_finite(const char *function, const char *what, cons
 static ppo_status ppo__check_gaussian(const char *function, int given, int n, int dim) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     if (n > 0 && dim > 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d dimensions: both must be above 0", function, n,
-                    dim);
+    return ppo__refuse("%s: %d rows of %d dimensions: both must be above 0", function, n, dim);
 }
 
 /* logp = sum of -z^2/2 - log_std - log(2 pi)/2, z = (action - mean) / std; entropy = sum of log_std +
@@ -6354,8 +6343,8 @@ static ppo_node *ppo__categorical_apply(ppo_tape *tape, const ppo_op *op, const 
     if (!ppo__operands(tape, name, logits, sizes && (action || other) ? logits : NULL)) return NULL;
     ppo_status status = ppo__check_heads(name, 1, sizes, heads, temperature, logits->rows, &args.heads);
     if (!status && args.heads.cols != logits->cols)
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: rows of %d logits, but the sizes add up to %d", name,
-                          logits->cols, args.heads.cols);
+        status = ppo__refuse("%s: rows of %d logits, but the sizes add up to %d", name, logits->cols,
+                             args.heads.cols);
     if (status) return (ppo_node *)ppo__tape_fail(tape, status);
     return ppo_tape_apply(tape, op, &logits, 1, logits->rows, 1, &args, sizeof args);
 }
@@ -6552,11 +6541,10 @@ static ppo_status ppo__check_gae(const char *function, int given, int steps, int
                                  float lambda) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     if (steps <= 0 || envs <= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d steps of %d environments: both must be above 0", function,
-                        steps, envs);
+        return ppo__refuse("%s: %d steps of %d environments: both must be above 0", function, steps, envs);
     if (gamma >= 0 && gamma <= 1 && lambda >= 0 && lambda <= 1) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: gamma is %g, lambda is %g: both must be 0 to 1", function,
-                    (double)gamma, (double)lambda);
+    return ppo__refuse("%s: gamma is %g, lambda is %g: both must be 0 to 1", function, (double)gamma,
+                       (double)lambda);
 }
 
 /* A_t = delta_t + gamma lambda (1 - done_t) A_{t+1}  (Schulman 2016, eq. 16) */
@@ -6589,8 +6577,7 @@ static int ppo__unmasked(const char *function, int given, const unsigned char *m
     if (!ppo__given(function, given)) return 0;
     for (int i = 0; i < n; ++i) count += !mask || mask[i];
     if (!count)
-        ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: n is %d, must be above 0",
-                 function, n);
+        ppo__refuse(n > 0 ? "%s: all %d samples are masked" : "%s: n is %d, must be above 0", function, n);
     return count;
 }
 
@@ -6672,16 +6659,15 @@ PPO_DEF ppo_policy_objective ppo_policy_objective_default(void) {
 
 static ppo_status ppo__check_objective(const char *function, const ppo_policy_objective *o) {
     if (o->objective == PPO_KL_PENALTY)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
-                        "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
-                        "ppo_categorical_kl()",
-                        function);
+        return ppo__refuse("%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
+                           "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
+                           "ppo_categorical_kl()",
+                           function);
     if (o->objective != PPO_CLIP && o->objective != PPO_UNCLIPPED && o->objective != PPO_K3_PENALTY)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no objective %d", function, o->objective);
+        return ppo__refuse("%s: there is no objective %d", function, o->objective);
     if (o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: clip_low %g, clip_high %g, kl_coef %g must be 0 or more",
-                    function, (double)o->clip_low, (double)o->clip_high, (double)o->kl_coef);
+    return ppo__refuse("%s: clip_low %g, clip_high %g, kl_coef %g must be 0 or more", function,
+                       (double)o->clip_low, (double)o->clip_high, (double)o->kl_coef);
 }
 
 PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, const float *advantage,
@@ -6741,9 +6727,8 @@ PPO__BOTH static float ppo__value_term(float value, float old_value, float targe
 
 static ppo_status ppo__check_value_range(const char *function, float clip_range, float delta) {
     if (clip_range == clip_range && delta > 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT,
-                    "%s: clip_range is %g (must not be NaN), delta is %g (must be above 0)", function,
-                    (double)clip_range, (double)delta);
+    return ppo__refuse("%s: clip_range is %g (must not be NaN), delta is %g (must be above 0)", function,
+                       (double)clip_range, (double)delta);
 }
 
 static ppo_status ppo__value_loss(const char *function, const float *value, const float *old_value,
@@ -6788,9 +6773,9 @@ PPO__BOTH static float ppo__kl_of(int estimator, float l) {
 
 static ppo_status ppo__check_kl(const char *function, int given, int n, int estimator) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: n is %d, must be above 0", function, n);
+    if (n <= 0) return ppo__refuse("%s: n is %d, must be above 0", function, n);
     if (estimator >= PPO_K1 && estimator <= PPO_K3) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no estimator %d", function, estimator);
+    return ppo__refuse("%s: there is no estimator %d", function, estimator);
 }
 
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator,
@@ -6822,12 +6807,10 @@ static ppo_status ppo__pair_loss(const char *function, int given, const float *c
                                  float smoothing, float *loss, float *grad_chosen, float *grad_rejected) {
     double sum = 0;
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: n is %d, must be above 0", function, n);
-    if (!(beta > 0))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: beta is %g, must be above 0", function, (double)beta);
+    if (n <= 0) return ppo__refuse("%s: n is %d, must be above 0", function, n);
+    if (!(beta > 0)) return ppo__refuse("%s: beta is %g, must be above 0", function, (double)beta);
     if (!(smoothing >= 0 && smoothing < 0.5f))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: label_smoothing is %g, outside 0 to 0.5", function,
-                        (double)smoothing);
+        return ppo__refuse("%s: label_smoothing is %g, outside 0 to 0.5", function, (double)smoothing);
     for (int i = 0; i < n; ++i) {
         float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0);
         float r = rejected[i] - (ref_rejected ? ref_rejected[i] : 0);
@@ -7129,8 +7112,7 @@ static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size) {
     if (!ppo__given("ppo_normalizer_init", norm != NULL)) return PPO_ERROR_ARGUMENT;
     memset(norm, 0, sizeof *norm);
-    if (size <= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: size is %d, must be above 0", size);
+    if (size <= 0) return ppo__refuse("ppo_normalizer_init: size is %d, must be above 0", size);
     norm->mean = (double *)ppo__alloc(2 * (size_t)size * sizeof(double));
     if (!norm->mean) return PPO_ERROR_MEMORY;
     norm->var = norm->mean + size;
@@ -12408,19 +12390,17 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
         return ppo__refuse("objective is kl-penalty: tokens have clip, unclipped and k3-penalty");
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
     if (c->objective.dual_clip > 0 && c->objective.dual_clip <= 1)
-        return ppo__refuse("dual_clip is %g: it must be above 1, or 0 for none",
-                           (double)c->objective.dual_clip);
+        return ppo__refuse("dual_clip is %g: must be above 1, or 0 for none", (double)c->objective.dual_clip);
     if (c->advantage != PPO_ADVANTAGE_GAE && (c->whiten_rewards || c->bootstrap_truncated))
         return ppo__refuse("%s is yes, but has no effect: advantage is not gae",
                            c->whiten_rewards ? "whiten_rewards" : "bootstrap_truncated");
     if (c->critic_learning_rate > 0 && (!ppo__has_critic(c) || !critic || critic == policy))
-        return ppo__refuse("critic_learning_rate is %g, but has no effect: there is no critic of its own",
+        return ppo__refuse("critic_learning_rate is %g, but has no effect: no separate critic",
                            (double)c->critic_learning_rate);
     if (!ppo__has_critic(c) && c->samples < 2)
         return ppo__refuse("samples is %d: a group takes two or more", c->samples);
     if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0)
-        return ppo__refuse("the gradient of k1 is 0 in expectation: kl_estimator must be PPO_K2, PPO_K3 or "
-                           "PPO_KL_EXACT in the loss");
+        return ppo__refuse("kl_estimator must be k2, k3 or exact in the loss: k1's gradient is 0 on average");
     if (c->kl_target > 0 && !(c->kl_coef > 0))
         return ppo__refuse("kl_coef is 0, which no kl_target can change");
     if (c->kl_target > 0 && c->kl_horizon < sequences)
