@@ -12400,7 +12400,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     if (!ppo__has_critic(c) && c->samples < 2)
         return ppo__refuse("samples is %d: a group takes two or more", c->samples);
     if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0)
-        return ppo__refuse("kl_estimator must be k2, k3 or exact in the loss: k1's gradient is 0 on average");
+        return ppo__refuse("the gradient of k1 is 0 in expectation: kl_estimator must be PPO_K2, PPO_K3 or "
+                           "PPO_KL_EXACT in the loss");
     if (c->kl_target > 0 && !(c->kl_coef > 0))
         return ppo__refuse("kl_coef is 0, which no kl_target can change");
     if (c->kl_target > 0 && c->kl_horizon < sequences)

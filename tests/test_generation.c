@@ -616,6 +616,7 @@ static void what_cannot_be_continued_is_refused_and_named(void **state) {
     assert_fails(ppo_generator_create(NULL, 2, &none), PPO_ERROR_ARGUMENT, "ppo_generator_create|NULL");
     assert_fails(ppo_generator_create(gpt, 2, NULL), PPO_ERROR_ARGUMENT, "ppo_generator_create|NULL");
     assert_fails(ppo_generator_create(gpt, 0, &none), PPO_ERROR_ARGUMENT, "0 slots");
+    assert_fails(ppo_generator_create(gpt, INT_MAX, &none), PPO_ERROR_ARGUMENT, "2147483647 slots|65536");
     assert_null(none);
     ppo_generator_free(NULL);
     ppo_generator_free(generator);
