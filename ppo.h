@@ -7775,7 +7775,9 @@ PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy) {
     if (logp) *logp = NULL;
     if (entropy) *entropy = NULL;
-    if (!ppo__tape_given(tape, "ppo_actor_critic_logp", model && outputs && actions && logp)) return;
+    if (!ppo__tape_given(tape, "ppo_actor_critic_logp",
+                         model && outputs && actions && (logp || !model->squash)))
+        return;
     ppo__distribution d = ppo__distribution_of(model, outputs);
     ppo__kind(d.space)->logp(tape, &d, actions, logp, entropy);
 }

@@ -1158,7 +1158,7 @@ static void settings_are_reached_by_name(void **state) {
     assert_fails(ppo_settings_set(ppo_rlhf_settings(), &c, "kl-estimator", "0"), PPO_ERROR_ARGUMENT,
                  "none of k1|k2|k3|exact");
     assert_fails(ppo_settings_set(ppo_rlhf_settings(), &c, "prompts", "0"), PPO_ERROR_ARGUMENT,
-                 "prompts is 0, outside 1 to 2147483647");
+                 "prompts is 0, outside 1 to 16777216");
 }
 
 static void settings_that_cannot_work_are_refused_by_name(void **state) {

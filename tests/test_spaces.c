@@ -79,7 +79,7 @@ static void ratio_is_exactly_one_on_first_minibatch_of_every_policy(void **state
             ratios_kind = i % KINDS;
             cfg.callback = check_first_ratio, cfg.threads = 1 + i / KINDS;
             if (i / KINDS == 1) cfg.minibatch_size = 0;
-            if (i / KINDS == 2) cfg.num_envs = 7, cfg.hidden_layers = 0, cfg.total_steps = 7 * 19 * 3;
+            if (i / KINDS == 2) cfg.num_envs = 7, cfg.hidden_layers = cfg.shared_trunk, cfg.total_steps = 7 * 19 * 3;
             ppo_agent_free(trained(&env, &cfg));
         }
     }
