@@ -115,9 +115,9 @@ LANGUAGE MODELS
         ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
         ppo_gpt_save(gpt, "model.safetensors");                      // also for Hugging Face's transformers
 
-    The score (shape.score) is the critic's value; GROUP and LEAVE_ONE_OUT advantages need none. ppo_generate()
-    samples. ppo_fit_dpo() and ppo_best_of_n() are alternatives to reinforcement learning. To understand PPO on
-    tokens, start at ppo_rlhf_iterate() and ppo_rlhf_update() in section 22 (search for ">> 22").
+    The score (shape.score) is the critic's value; GROUP and LEAVE_ONE_OUT advantages need none.
+    ppo_generate() samples. ppo_fit_dpo() and ppo_best_of_n() are alternatives to reinforcement learning. To
+    understand PPO on tokens, start at ppo_rlhf_iterate() in section 22 (search for ">> 22").
 
 THREE DOORS, ONE ROOM
 
@@ -131,10 +131,10 @@ MAP
     Five wings, in both parts of this file in this order; a wing uses only wings above it, a section only
     sections above it. The implementation of section 12 begins at ">> 12", and so on, with a paragraph on how
     it works, its words, and what to touch to add to it: an instruction set or kernel (3), an activation or
-    operation (5), an action space (12), a layer (13), an environment (14), a setting or objective (15), a model
-    family (18), a rule of sampling (20), an advantage or loss of tokens (22).
+    operation (5), an action space (12), a layer (13), an environment (14), a setting or objective (15), a
+    model family (18), a rule of sampling (20), an advantage or loss of tokens (22).
 
-    The clip of PPO is in ppo__policy_term() (9), GAE in ppo_gae() (8), the loop in ppo_trainer_iterate() (15).
+    The clip of PPO is ppo__policy_term() (9), GAE is ppo_gae() (8), the loop ppo_trainer_iterate() (15).
 
     FOUNDATION          1 Base   2 Random   3 Kernels   4 Tensors   5 Autograd   6 Files
     PPO'S MATHEMATICS   7 Distributions   8 Advantages   9 Losses   10 Optimizer   11 Normalizers
@@ -788,7 +788,7 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
                                    float *grad_norm);
 
 /* A value at `progress`, from 0 to 1: initial throughout; from initial to 0 linearly; the same along half a
-   cosine. PPO_CUSTOM is for settings, where ppo_config.schedule gives the value; here it is PPO_CONSTANT. */
+   cosine. PPO_CUSTOM is for settings, where ppo_config.schedule is asked; here it acts as PPO_CONSTANT. */
 enum { PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM };
 PPO_DEF float ppo_schedule(int schedule, float initial, float progress);
 
@@ -993,7 +993,8 @@ typedef struct ppo_env {
     const char *name;         /* may be NULL */
     int         obs_size;     /* floats in an observation */
     ppo_space   action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
-    size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset */
+    size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset. Writing
+                                 within 16 bytes beyond it, the observation or the mask is an error */
     int         max_steps;    /* time limit of an episode; 0: none, it must end by itself */
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
@@ -1076,7 +1077,7 @@ typedef struct ppo_config {  /* defaults in brackets */
     int64_t  total_steps;    /* environment steps, over all environments [100000] */
     int      num_envs;       /* environments side by side [4] */
     int      rollout_steps;  /* steps of each per iteration [512] */
-    int      minibatch_size; /* samples per gradient step, up to the rollout; evened out; 0: all [64] */
+    int      minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
     int      epochs;         /* passes over each rollout [10] */
     float    learning_rate;  /* Adam's [3e-4] */
     int      learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
@@ -1106,7 +1107,7 @@ typedef struct ppo_config {  /* defaults in brackets */
     int      activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
     int      shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
     int      recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
-    int      sequence_steps;         /* recurrent: gradients go back through at most this many steps [32] */
+    int      sequence_steps;         /* recurrent: steps of a rollout that gradients go back through [32] */
     int      init;                   /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
     float    log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
     int      squash;        /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
@@ -1133,7 +1134,7 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config);
    checks all fields, ppo_trainer_create() those not about the network, ppo_trainer_resume() none. */
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name);
 
-/* Known settings by name. A preset also sets what its objective does not use to the defaults; other fields
+/* Known settings by name. A preset also resets every setting that its objective does not use; other fields
    stay as they are.
        "reinforce"               plain policy gradient (Williams 1992): returns, no critic, one gradient step
        "reinforce-baseline"      the same, minus the critic's value
@@ -1234,9 +1235,9 @@ typedef int (*ppo_watcher)(const ppo_frame *frame, void *user);
 PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
                             ppo_watcher watch, void *user, float *total);
 
-/* New episodes with the most likely actions, frozen statistics and raw rewards. Each episode has a copy of
-   the environment and a random stream of its own; "environment 3" in an error is episode 3. Up to 32 copies
-   are open at once. Without max_steps an episode that has not ended after a million steps is an error. */
+/* Plays new episodes with the most likely actions, frozen statistics and raw rewards. Each has a copy of the
+   environment, of which up to 32 are open at once, and its own random stream; "environment 3" in an error is
+   episode 3. Errors: episodes outside 1 to 1000000; without max_steps, an episode of over a million steps. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1270,18 +1271,20 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
 /* Continues from a checkpoint: creates an agent and a trainer, which the caller frees. env must have the name
    and the sizes of the one that was trained on. config NULL: the settings in the file. Otherwise read them by
    ppo_config_load() and change any but num_envs, the seed and the network's. Callbacks and custom schedules
-   are not in the file. Error: with config NULL, settings that need over 256 MB and 1024 times the file. */
+   are not in the file. Nor are rollouts, so a small file could ask for much memory: with config NULL,
+   settings that need more than 256 MB and also more than 1024 times the file's size are an error. */
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer);
 
 /* Writes a policy as a C header for firmware, without any dependency: constant arrays, and the functions
-       void NAME_forward(const float *obs, [float *state,] float *output)   logits, or the mean before the box
-       int  NAME_predict(const float *obs[, float *state])                  discrete: the most likely action
-       void NAME_predict(const float *obs, [float *state,] int *choices)    multi-discrete, multi-binary
-       void NAME_predict(const float *obs, [float *state,] float *action)   box: within [low, high]
-   obs [NAME_OBS] are the environment's observations, not normalized. state [NAME_STATE] is a recurrent
-   policy's: set it to zeros where an episode begins. name: 1 to 60 letters, digits and _, a letter first. The
-   results agree with ppo_act() up to rounding. Where some actions are illegal, choose from the logits. */
+       void NAME_forward(const float *obs, float *output)   logits, or the mean before the box
+       int  NAME_predict(const float *obs)                  discrete: the most likely action
+       void NAME_predict(const float *obs, int *choices)    multi-discrete, multi-binary
+       void NAME_predict(const float *obs, float *action)   box: within [low, high]
+   obs [NAME_OBS] are the environment's observations, not normalized. A recurrent policy's functions have a
+   second parameter, float *state [NAME_STATE]: set it to zeros where an episode begins. name: 1 to 60
+   letters, digits and _, a letter first. The results agree with ppo_act() up to rounding. Where some actions
+   are illegal, choose from the logits. */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
 #endif /* PPO_NO_CONTROL */
@@ -1311,8 +1314,8 @@ typedef struct ppo_tokens {
     struct ppo__token_memory *memory; /* the library's; NULL: the arrays are not its own */
 } ppo_tokens;
 
-/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others, with its prompt.
-   Errors: n or prompt out of range, arrays that are not the library's; clear and free leave those alone. */
+/* Adds a sequence of n tokens, the first `prompt` of which are given; or sequence s of others and its prompt.
+   Errors: a number out of range, arrays that are not the library's; clear and free leave those alone. */
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
 PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
@@ -1457,16 +1460,16 @@ typedef struct ppo_sampling {
     float    temperature; /* logits are divided by it; above 0 [1] */
     int      greedy;      /* 1: always the most likely token, the first of equals [0] */
     int      top_k;       /* > 0: only the k most likely tokens; 0: all [0] */
-    float    top_p;       /* < 1: of these, the most likely that together have this probability [1] */
+    float    top_p;       /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
     int      eos;         /* this token ends a sequence, as its last; -1: none does [-1] */
     int      max_new;     /* tokens to sample at most; 0: up to the context [0] */
     uint64_t seed;        /* [1] */
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
 
-/* The probabilities of the next token under these settings, p [vocab], from a row of logits. Of equally likely
-   tokens, all are kept or none. scratch [vocab]. Temperature comes first, then top_k, then top_p, as in
-   Hugging Face's generate(). Errors: a setting out of range, logits that are not finite. */
+/* The probabilities of the next token under these settings, p [vocab], from a row of logits. Of equally
+   likely tokens, all are kept or none. scratch [vocab]. Temperature comes first, then top_k, then top_p, as
+   in Hugging Face's generate(). Errors: a setting out of range, logits that are not finite. */
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
                                               float *p, float *scratch);
 
@@ -1478,18 +1481,20 @@ typedef struct ppo_samples {
 } ppo_samples;
 
 /* Samples up to `slots` sequences side by side, with cached keys and values; a sequence that ends gives its
-   slot to the next prompt. 8 to 16 slots are fastest: the caches of more exceed a processor's. gpt is borrowed;
-   its weights may change between calls. Calls take memory only for more or longer prompts than before. */
+   slot to the next prompt. 1 to 65536 slots; 8 to 16 are fastest: the cached keys and values of more slots no
+   longer fit a processor's cache. gpt is borrowed; its weights may change between calls. Calls take memory
+   only for more or longer prompts than before. */
 typedef struct ppo_generator ppo_generator;
 PPO_DEF ppo_status           ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator);
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
-   NULL. What *samples points to is the generator's, valid until the end of its next call, whose prompts it
-   may be (tokens.prompt set to NULL continues whole sequences). Sequence s has its own random stream
-   (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole distribution
-   at the temperature, before top_k and top_p, with the bits of ppo_gpt_forward() and ppo_token_logp(). Errors:
-   a prompt that is empty or leaves no room in the context, an unknown token, logits that are not finite. */
+   NULL. What *samples points to is the generator's, valid until the end of its next call. It may be the
+   prompts of that call: set tokens.prompt to NULL to continue whole sequences. Sequence s has its own random
+   stream (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole
+   distribution at the temperature, before top_k and top_p, with the bits of ppo_gpt_forward() and
+   ppo_token_logp(). Errors: a prompt that is empty or leaves no room in the context, an unknown token, logits
+   that are not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples);
 
@@ -1505,7 +1510,7 @@ typedef struct ppo_response {
     ppo_tensor *logits;         /* (n, vocab) */
     ppo_tensor *value;          /* (n, 1) the score before each token; NULL without PPO_VALUE */
 } ppo_response;
-/* The row of the first such token of a sequence. n for sequence >= count; 0 for tokens NULL or sequence < 0. */
+/* The row of a sequence's first such token; n for sequence >= count; 0 for tokens NULL or sequence < 0. */
 PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence);
 
 /* want: PPO_POLICY, PPO_VALUE or both; logits are divided by temperature for logp and entropy. Errors: no
@@ -1571,9 +1576,9 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo
 PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score);
 PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp);
 
-/* Computes the reward of each sample: reward [samples->tokens.count]; by a rule, a verifier, a model. The
-   samples are valid during the call only; those of a prompt are adjacent. On failure it returns a status,
-   after ppo_fail() with the reason. */
+/* Computes the reward of each sample: reward [samples->tokens.count], within +-1e15; by a rule, a verifier, a
+   model. The samples are valid during the call only; those of a prompt are adjacent. On failure it returns a
+   status, after ppo_fail() with the reason. */
 typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
 
 /* One model, or an ensemble: the mean of several models' scores, or the minimum, which is harder to exploit
@@ -1593,7 +1598,7 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 
 /* The best of n samples of each prompt by reward, added to best (not prompts itself), its reward in score
    [prompts->count] (may be NULL). reward is called once for each prompt, with its n samples. After a failure
-   best is unchanged. ppo_best_of_n_kl(): log n - (n - 1) / n, an upper bound of the KL to what was sampled. */
+   best is unchanged. ppo_best_of_n_kl(): log n - (n - 1) / n, an upper bound of the KL to the model. */
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score);
@@ -1618,7 +1623,7 @@ enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole voca
 typedef struct ppo_rlhf_config { /* defaults in brackets */
     /* sampling */
     int          prompts;  /* prompts per iteration [64] */
-    int          samples;  /* samples of each prompt [1] */
+    int          samples;  /* samples of each prompt; prompts x samples is at most 2^24 [1] */
     int          slots;    /* sequences that are sampled side by side [16] */
     ppo_sampling sampling; /* its seed is not used; not greedy. top_k and top_p sample from another
                               distribution than the one trained, which biases ratios and KL [defaults] */
@@ -1634,7 +1639,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     float kl_coef;         /* strength of the KL constraint [0.05] */
     float kl_target;       /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
     int   kl_horizon;      /* samples in which kl_coef can change by a fifth [10000] */
-    int   reference_every; /* > 0: the policy becomes the reference every so many iterations; only for the
+    int   reference_every; /* > 0: iterations after which the policy becomes the reference; only for the
                               library's own copy [0] */
 
     /* advantages */
@@ -1662,7 +1667,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
 } ppo_rlhf_config;
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 /* By name, for ppo_settings_set() and its like (section 6): all fields; those of sampling and objective by
-   their own names, as "top_k" and "clip_low", but "objective_kl_coef". */
+   their own names, as "top_k" and "clip_low"; the objective's kl_coef is "objective_kl_coef". */
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
 
 /* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
@@ -1685,11 +1690,11 @@ typedef struct ppo_rlhf_progress {
     char    warning[160];                     /* a sentence if the policy seems to collapse, else "" */
 } ppo_rlhf_progress;
 
-/* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of the
-   policy as it is now; otherwise another model, borrowed. critic NULL: the policy's own score is the value
-   (ppo_gpt_config.score); else a separate model, borrowed and trained, whose gradients do not change the
-   policy. The critic-free advantages need neither. The prompts are copied: whole sequences, or their first
-   prompt[s] tokens. */
+/* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of
+   the policy as it is now; otherwise another model, borrowed. critic NULL: the policy's own score is the
+   value (ppo_gpt_config.score); else a separate model, borrowed and trained, whose gradients do not change
+   the policy. The critic-free advantages need neither. The prompts are copied: whole sequences, or their
+   first prompt[s] tokens. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status      ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
                                         const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
@@ -1699,9 +1704,9 @@ PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
    step changes nothing: the next call does the same iteration. After a later one (numbers that are not
    finite) the models keep the steps taken until there. */
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress);
-/* Only the update, with samples and rewards of your own: prompts x samples of them, those of a prompt adjacent,
-   none longer than the longest prompt and max_new allow. samples->logp NULL: the policy sampled them; where
-   another policy or other arithmetic did, set importance_cap. */
+/* Only the update, with samples and rewards of your own: prompts x samples of them, those of a prompt
+   adjacent, none longer than the longest prompt and max_new allow. samples->logp NULL: the policy sampled
+   them; where another policy or other arithmetic did, set importance_cap. */
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
 
@@ -1757,9 +1762,9 @@ PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 typedef struct ppo_log ppo_log;
 
 /* csv_path (usually "progress.csv") or tensorboard_dir may be NULL; missing directories are created. steps 0:
-   a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; later rows of the CSV, if
-   there is one, are dropped. Error: a CSV with other columns. The event files of a directory are one run: a
-   new one drops the later points of the others. */
+   a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; later rows of the CSV,
+   if there is one, are dropped. Error: a CSV with other columns. The event files of a directory are one run:
+   a new one drops the later points of the others. */
 PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
                                 ppo_log **log);
 /* Writes at once. Errors: those of the files. After a failure the next call continues after the last complete
@@ -1923,7 +1928,7 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 
 /* Are the pointers that a public function cannot do without given? If not, sets the error. */
 static PPO__NOINLINE int ppo__given(const char *function, int given) {
-    if (!given) ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
+    if (!given) ppo__refuse("%s: an argument is NULL", function);
     return given;
 }
 
@@ -2449,9 +2454,8 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
 PPO_DEF ppo_status ppo_set_threads(int threads) {
     ppo__pool *pool = NULL;
     if (threads < 1 || threads > PPO__MAX_THREADS)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: %d threads, must be 1 to 1024", threads);
-    if (ppo__in_task)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_set_threads: not from an environment's functions");
+        return ppo__refuse("ppo_set_threads: %d threads, must be 1 to 1024", threads);
+    if (ppo__in_task) return ppo__refuse("ppo_set_threads: not from an environment's functions");
     if (threads > 1 && ppo__pool_create(threads, &pool)) return ppo__failed;
     ppo__pool_free(ppo__arithmetic_pool);
     ppo__arithmetic_pool = pool;
@@ -2578,9 +2582,9 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
    To add an instruction set:
        a block of definitions (PPO__TARGET to PPO__ZIP2_HIGH) that ends with #include PPO_FILE_NAME, as those
        below; a line in ppo__kernels_find(), the fastest set first; its name in the comment of
-       ppo_use_kernels(), in kernel_sets of tests/test.h and kernel_names of test_rlhf.c. A tile of PPO__TILE_ROWS rows and PPO__TILE_VECS
-       vectors, a row of b and one float of a should fit in the registers. test_math.c compares the best set
-       of the processor with the plain one and with the bounds below.
+       ppo_use_kernels(), in kernel_sets of tests/test.h and kernel_names of test_rlhf.c. A tile of
+       PPO__TILE_ROWS rows and PPO__TILE_VECS vectors, a row of b and one float of a should fit in the
+       registers. test_math.c compares the processor's best set with the plain one and the bounds below.
    To add a kernel:
        a field of ppo__kernels, a line in PPO__KERNEL_TABLE, the plain function, and the vector function.
 
@@ -3772,8 +3776,7 @@ static const ppo__kernels *ppo__k(void) {
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
     const ppo__kernels *kernels = ppo__kernels_find(name);
     if (!kernels)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "this processor or this build has no kernels \"%s\"",
-                        name ? name : "NULL");
+        return ppo__refuse("this processor or this build has no kernels \"%s\"", name ? name : "NULL");
     PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
     return PPO_OK;
 }
@@ -3911,8 +3914,8 @@ PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count) {
 
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols) {
     if (!params || !name || rows <= 0 || cols <= 0) {
-        ppo_fail(PPO_ERROR_ARGUMENT, "ppo_params_add: parameter \"%s\" of %d x %d is impossible",
-                 name ? name : "NULL", rows, cols);
+        ppo__refuse("ppo_params_add: parameter \"%s\" of %d x %d is impossible", name ? name : "NULL", rows,
+                    cols);
         return NULL;
     }
     if (PPO__ROOM(params->tensors) || PPO__ROOM(params->names) || PPO__ROOM(params->lr_scale)) return NULL;
@@ -4028,7 +4031,7 @@ struct ppo_tape {
 };
 
 static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
-    if (!tape) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tape_create: tape is NULL");
+    if (!tape) return ppo__refuse("ppo_tape_create: tape is NULL");
     *tape = (ppo_tape *)ppo__alloc(sizeof **tape);
     if (!*tape) return PPO_ERROR_MEMORY;
     (*tape)->recording = 1;
@@ -4061,7 +4064,7 @@ PPO_DEF void ppo_tape_record(ppo_tape *tape, int on) {
 }
 
 PPO_DEF PPO__NOINLINE ppo_status ppo_tape_status(const ppo_tape *tape) {
-    if (!tape) return ppo_fail(PPO_ERROR_ARGUMENT, "the tape is NULL");
+    if (!tape) return ppo__refuse("the tape is NULL");
     return tape->status ? ppo_fail(tape->status, "%s", tape->error) : PPO_OK;
 }
 
@@ -4159,9 +4162,8 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
 
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols) {
     if (!data || rows <= 0 || cols <= 0)
-        return (ppo_tensor *)ppo__tape_fail(tape,
-                                            ppo_fail(PPO_ERROR_ARGUMENT, "constant: %d x %d floats at %s",
-                                                     rows, cols, data ? "data" : "NULL"));
+        return (ppo_tensor *)ppo__tape_fail(
+            tape, ppo__refuse("constant: %d x %d floats at %s", rows, cols, data ? "data" : "NULL"));
     ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
     if (!tensor) return NULL;
     tensor->rows = rows;
@@ -4177,16 +4179,15 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     if (!op || !in || n_in < 0 || n_in > PPO_MAX_INPUTS || op->outputs < 1 || op->outputs > PPO_MAX_OUTPUTS ||
         rows <= 0 || cols <= 0) {
         return (ppo_node *)ppo__tape_fail(
-            tape,
-            ppo_fail(PPO_ERROR_ARGUMENT, "ppo_tape_apply: %d inputs, %d outputs of (%d, %d) are impossible",
-                     n_in, op ? op->outputs : 0, rows, cols));
+            tape, ppo__refuse("ppo_tape_apply: %d inputs, %d outputs of (%d, %d) are impossible", n_in,
+                              op ? op->outputs : 0, rows, cols));
     }
     ppo_node *node = (ppo_node *)ppo__tape_take(tape, 1, sizeof *node);
     if (!node) return NULL;
     memset(node, 0, sizeof *node);
     node->op = tape->device ? tape->device->find(op->name) : op;
     if (!node->op) {
-        ppo_fail(PPO_ERROR_ARGUMENT, "the device does not know the operation \"%s\"", op->name);
+        ppo__refuse("the device does not know the operation \"%s\"", op->name);
         return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     }
     node->tape = tape;
@@ -4242,8 +4243,7 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     ppo_status         status = ppo_tape_status(tape);
     if (status) return status;
     if (!loss || loss->rows != 1 || loss->cols != 1 || !loss->grad)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "backward: the loss must be a (1, 1) result that depends on a parameter");
+        return ppo__refuse("backward: the loss must be a (1, 1) result that depends on a parameter");
     for (ppo__page *page = tape->grads.page; page; page = page->next) {
         if (tape->device) tape->device->zero(tape->device, page->memory, page->used);
         else ppo__add_to(NULL, (float *)page->memory, page->used / sizeof(float));
@@ -4263,15 +4263,14 @@ static PPO__NOINLINE int ppo__operands(ppo_tape *tape, const char *op, const ppo
                                        const ppo_tensor *b) {
     if (ppo_tape_status(tape)) return 0;
     if (a && b) return 1;
-    ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT, "%s: an operand is NULL", op));
+    ppo__tape_fail(tape, ppo__refuse("%s: an operand is NULL", op));
     return 0;
 }
 
 static PPO__NOINLINE ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op, const ppo_tensor *a,
                                                   const ppo_tensor *b) {
-    return (ppo_tensor *)ppo__tape_fail(tape, ppo_fail(PPO_ERROR_ARGUMENT,
-                                                       "%s: shapes (%d, %d) and (%d, %d) do not fit", op,
-                                                       a->rows, a->cols, b->rows, b->cols));
+    return (ppo_tensor *)ppo__tape_fail(tape, ppo__refuse("%s: shapes (%d, %d) and (%d, %d) do not fit", op,
+                                                          a->rows, a->cols, b->rows, b->cols));
 }
 
 /* Elementwise operations of two operands: a value, and the derivatives along a and b. */
@@ -4544,8 +4543,7 @@ PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x) {
 static ppo_status ppo__check_index(const char *op, const int *index, int n, int limit) {
     for (int i = 0; i < n; ++i) {
         if (index[i] >= 0 && index[i] < limit) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: index %d of row %d is outside 0 .. %d", op, index[i], i,
-                        limit - 1);
+        return ppo__refuse("%s: index %d of row %d is outside 0 .. %d", op, index[i], i, limit - 1);
     }
     return PPO_OK;
 }
@@ -4598,7 +4596,7 @@ static const ppo__activation ppo__activations[] = {
 static ppo_status ppo__check_activation(const char *where, int activation) {
     const int count = (int)(sizeof ppo__activations / sizeof *ppo__activations);
     if (activation >= 0 && activation < count) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no activation %d", where, activation);
+    return ppo__refuse("%s: there is no activation %d", where, activation);
 }
 
 /* A chain of layers y = activation(x w + b), each fed by the one before, is one operation. Between its layers
@@ -4910,7 +4908,7 @@ static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor
     ppo_tensor *result = build(tape, inputs, user);
     if (ppo_tape_status(tape)) return tape->status;
     if (!result || result->rows != 1 || result->cols != 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: the function's result is not (1, 1)");
+        return ppo__refuse("ppo_check_gradients: the function's result is not (1, 1)");
     *value = result->data[0];
     return PPO_OK;
 }
@@ -4928,10 +4926,10 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
                                        void *user, float epsilon, float tolerance, float *max_error) {
     if (max_error) *max_error = NAN;
     if (!build || !inputs || n_inputs <= 0 || !(epsilon > 0))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: needs a function, inputs and epsilon > 0");
+        return ppo__refuse("ppo_check_gradients: needs a function, inputs and epsilon > 0");
     for (int k = 0; k < n_inputs; ++k) {
         if (!inputs[k] || !inputs[k]->data || !inputs[k]->grad)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_check_gradients: input %d lacks data or grad", k);
+            return ppo__refuse("ppo_check_gradients: input %d lacks data or grad", k);
     }
     ppo_tape  *tape = NULL;
     ppo_status status = ppo_tape_create(&tape), wrong = PPO_OK;
@@ -5099,7 +5097,7 @@ static char *ppo__copy_text(ppo_file *file, const char *text) {
 PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text) {
     if (!ppo__given("ppo_file_set_text", file && key && text)) return PPO_ERROR_ARGUMENT;
     if (!ppo__is_utf8(key) || !ppo__is_utf8(text))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
+        return ppo__refuse("ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
     ppo__entry *entry = ppo__find_entry(file->texts, key);
     const char *copy = ppo__copy_text(file, text);
     if (copy && !entry)
@@ -5113,12 +5111,11 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
 static ppo_status ppo__check_array(const char *function, const char *name, int type, const int64_t *shape,
                                    int rank) {
     if (!name || !ppo__is_utf8(name) || strcmp(name, PPO__METADATA) == 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an array cannot be called \"%.60s\"", function,
-                        name ? name : "NULL");
+        return ppo__refuse("%s: an array cannot be called \"%.60s\"", function, name ? name : "NULL");
     if (type < 0 || type > PPO_U64 || rank < 0 || rank > PPO_MAX_RANK || (rank && !shape) ||
         ppo__shape_bytes(type, shape, rank) < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: type %d, rank %d or the shape of \"%.60s\" is impossible",
-                        function, type, rank, name);
+        return ppo__refuse("%s: type %d, rank %d or the shape of \"%.60s\" is impossible", function, type,
+                           rank, name);
     return PPO_OK;
 }
 
@@ -5128,7 +5125,7 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
     if (ppo__check_array("ppo_file_add", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
     size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__place(file->arrays, name);
     if (ppo_file_find(file, name) || (bytes && !data))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_file_add: \"%.60s\" exists already, or has no data", name);
+        return ppo__refuse("ppo_file_add: \"%.60s\" exists already, or has no data", name);
     ppo__entry *entry = ppo__insert(file, &file->arrays, place, ppo__copy_text(file, name));
     if (!entry) return PPO_ERROR_MEMORY;
     const ppo_array array = {entry->array.name, type, rank, {0}, bytes, data};
@@ -5211,7 +5208,7 @@ static FILE *ppo__open_new(const char *path) {
 #endif
 }
 
-/* Waits until the bytes of an open file, or the names in a directory (file NULL), are on the disk; 0: they are. */
+/* Waits until an open file's bytes, or the names in a directory (file NULL), are on the disk; 0: they are. */
 static int ppo__sync(FILE *file, const char *path) {
     int failed = file && fflush(file);
 #if defined(PPO__UNIX) /* opened again, as strict C99 hides the descriptor of a FILE: any one will do */
@@ -5732,7 +5729,7 @@ static const ppo_field *ppo__find_field(const ppo_settings *settings, const char
         while (*a && *b && (*a == *b || (*a == '-' && *b == '_'))) ++a, ++b;
         if (!*a && !*b) return &settings->field[i];
     }
-    ppo_fail(PPO_ERROR_ARGUMENT, "there is no setting \"%.60s\"", name);
+    ppo__refuse("there is no setting \"%.60s\"", name);
     return NULL;
 }
 
@@ -5758,8 +5755,8 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
     if (single ? (float)value >= (float)field->min && (float)value <= (float)field->max
                : value >= field->min && value <= field->max)
         return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.*g, outside %.*g to %.*g", field->name, digits, value,
-                    digits, field->min, digits, field->max);
+    return ppo__refuse("%s is %.*g, outside %.*g to %.*g", field->name, digits, value, digits, field->min,
+                       digits, field->max);
 }
 
 static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
@@ -5769,12 +5766,11 @@ static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
     const int *value = (const int *)at;
     const int  layers = value[PPO_MAX_LAYERS];
     if (layers < 0 || layers >= PPO_MAX_LAYERS)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s_layers is %d, outside 0 to %d", field->name, layers,
-                        PPO_MAX_LAYERS - 1);
+        return ppo__refuse("%s_layers is %d, outside 0 to %d", field->name, layers, PPO_MAX_LAYERS - 1);
     for (int k = 0; k < layers; ++k)
         if (value[k] < field->min || value[k] > field->max)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "%s[%d] is %d, outside %.9g to %.9g", field->name, k,
-                            value[k], field->min, field->max);
+            return ppo__refuse("%s[%d] is %d, outside %.9g to %.9g", field->name, k, value[k], field->min,
+                               field->max);
     return PPO_OK;
 }
 
@@ -5786,7 +5782,7 @@ PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *
 }
 
 static ppo_status ppo__not_a(const ppo_field *field, const char *value, const char *kind) {
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is not %s", field->name, value, kind);
+    return ppo__refuse("%s: \"%.60s\" is not %s", field->name, value, kind);
 }
 
 static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, int *widths) {
@@ -5799,7 +5795,7 @@ static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, in
             return ppo__not_a(field, text, "a list of widths like 64,64");
         if (ppo__check_range(field, (double)width)) return PPO_ERROR_ARGUMENT;
         if (layers == PPO_MAX_LAYERS - 1)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "%s: more than %d layers", field->name, PPO_MAX_LAYERS - 1);
+            return ppo__refuse("%s: more than %d layers", field->name, PPO_MAX_LAYERS - 1);
         read[layers++] = (int)width;
         at = end;
     }
@@ -5818,12 +5814,12 @@ static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, in
         *value = k;
         return PPO_OK;
     }
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: \"%.60s\" is none of %s", field->name, text, field->choices);
+    return ppo__refuse("%s: \"%.60s\" is none of %s", field->name, text, field->choices);
 }
 
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value) {
-    if (!ppo__given("ppo_settings_set", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("settings", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     if (!field) return PPO_ERROR_ARGUMENT;
     void  *at = (char *)config + field->offset;
@@ -5850,13 +5846,13 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
 }
 
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text) {
-    if (!ppo__given("ppo_settings_set_all", settings && config && text)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("settings", settings && config && text)) return PPO_ERROR_ARGUMENT;
     for (size_t length; *(text += strspn(text, " ")); text += length) {
         char   name[64], value[PPO__SETTING_SIZE];
         size_t equals = strcspn(text, "= ");
         length = strcspn(text, " ");
         if (text[equals] != '=' || equals >= sizeof name || length >= sizeof value)
-            return ppo_fail(PPO_ERROR_ARGUMENT, "\"%.60s\" is not name=value", text);
+            return ppo__refuse("\"%.60s\" is not name=value", text);
         snprintf(name, sizeof name, "%.*s", (int)equals, text);
         snprintf(value, sizeof value, "%.*s", (int)(length - equals - 1), text + equals + 1);
         if (ppo_settings_set(settings, config, name, value)) return PPO_ERROR_ARGUMENT;
@@ -5866,8 +5862,7 @@ PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *conf
 
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
                                     char *text, size_t size) {
-    if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
-        return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("settings", settings && config && name && text && size)) return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     const int        type = field ? field->type : 0;
     if (!field || ((type == PPO_FIELD_CHOICE || type == PPO_FIELD_WIDTHS) && ppo__check_field(field, config)))
@@ -5889,8 +5884,8 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
         ppo__with_point(whole);
     }
     if (strlen(whole) >= size)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: its text needs %lu bytes, not %lu", field->name,
-                        (unsigned long)strlen(whole) + 1, (unsigned long)size);
+        return ppo__refuse("%s: its text needs %lu bytes, not %lu", field->name,
+                           (unsigned long)strlen(whole) + 1, (unsigned long)size);
     strcpy(text, whole);
     return PPO_OK;
 }
@@ -5961,11 +5956,10 @@ static ppo_status ppo__check_heads(const char *function, int given, const int *s
     while (h < count && sizes[h] > 0) cols += sizes[h++];
     if (h < count) cols = sizes[h];
     if (n <= 0 || cols <= 0 || cols > INT_MAX)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %lld logits: both must be 1 to 2147483647",
-                        function, n, (long long)cols);
+        return ppo__refuse("%s: %d rows of %lld logits: both must be 1 to 2147483647", function, n,
+                           (long long)cols);
     if (!(temperature > 0) || !ppo__finite(temperature))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", function,
-                        (double)temperature);
+        return ppo__refuse("%s: temperature is %g, must be above 0", function, (double)temperature);
     ppo__heads made = {sizes, count, (int)cols, 1 / temperature};
     *heads = made;
     return PPO_OK;
@@ -5976,8 +5970,8 @@ static ppo_status ppo__check_tokens(const char *function, const ppo__heads *head
         for (int h = 0; h < heads->count; ++h) {
             int chosen = token[ppo__at(i, heads->count) + h];
             if (chosen >= 0 && chosen < heads->sizes[h]) continue;
-            return ppo_fail(PPO_ERROR_ARGUMENT, "%s: token %d of row %d is outside 0 .. %d", function, chosen,
-                            i, heads->sizes[h] - 1);
+            return ppo__refuse("%s: token %d of row %d is outside 0 .. %d", function, chosen, i,
+                               heads->sizes[h] - 1);
         }
     }
     return PPO_OK;
@@ -6175,8 +6169,7 @@ static ppo_status ppo__check_finite(const char *function, const char *what, cons
 static ppo_status ppo__check_gaussian(const char *function, int given, int n, int dim) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     if (n > 0 && dim > 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d dimensions: both must be above 0", function, n,
-                    dim);
+    return ppo__refuse("%s: %d rows of %d dimensions: both must be above 0", function, n, dim);
 }
 
 /* logp = sum of -z^2/2 - log_std - log(2 pi)/2, z = (action - mean) / std; entropy = sum of log_std +
@@ -6350,8 +6343,8 @@ static ppo_node *ppo__categorical_apply(ppo_tape *tape, const ppo_op *op, const 
     if (!ppo__operands(tape, name, logits, sizes && (action || other) ? logits : NULL)) return NULL;
     ppo_status status = ppo__check_heads(name, 1, sizes, heads, temperature, logits->rows, &args.heads);
     if (!status && args.heads.cols != logits->cols)
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: rows of %d logits, but the sizes add up to %d", name,
-                          logits->cols, args.heads.cols);
+        status = ppo__refuse("%s: rows of %d logits, but the sizes add up to %d", name, logits->cols,
+                             args.heads.cols);
     if (status) return (ppo_node *)ppo__tape_fail(tape, status);
     return ppo_tape_apply(tape, op, &logits, 1, logits->rows, 1, &args, sizeof args);
 }
@@ -6548,11 +6541,10 @@ static ppo_status ppo__check_gae(const char *function, int given, int steps, int
                                  float lambda) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     if (steps <= 0 || envs <= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d steps of %d environments: both must be above 0", function,
-                        steps, envs);
+        return ppo__refuse("%s: %d steps of %d environments: both must be above 0", function, steps, envs);
     if (gamma >= 0 && gamma <= 1 && lambda >= 0 && lambda <= 1) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: gamma is %g, lambda is %g: both must be 0 to 1", function,
-                    (double)gamma, (double)lambda);
+    return ppo__refuse("%s: gamma is %g, lambda is %g: both must be 0 to 1", function, (double)gamma,
+                       (double)lambda);
 }
 
 /* A_t = delta_t + gamma lambda (1 - done_t) A_{t+1}  (Schulman 2016, eq. 16) */
@@ -6585,8 +6577,7 @@ static int ppo__unmasked(const char *function, int given, const unsigned char *m
     if (!ppo__given(function, given)) return 0;
     for (int i = 0; i < n; ++i) count += !mask || mask[i];
     if (!count)
-        ppo_fail(PPO_ERROR_ARGUMENT, n > 0 ? "%s: all %d samples are masked" : "%s: n is %d, must be above 0",
-                 function, n);
+        ppo__refuse(n > 0 ? "%s: all %d samples are masked" : "%s: n is %d, must be above 0", function, n);
     return count;
 }
 
@@ -6668,16 +6659,15 @@ PPO_DEF ppo_policy_objective ppo_policy_objective_default(void) {
 
 static ppo_status ppo__check_objective(const char *function, const ppo_policy_objective *o) {
     if (o->objective == PPO_KL_PENALTY)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
-                        "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
-                        "ppo_categorical_kl()",
-                        function);
+        return ppo__refuse("%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
+                           "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
+                           "ppo_categorical_kl()",
+                           function);
     if (o->objective != PPO_CLIP && o->objective != PPO_UNCLIPPED && o->objective != PPO_K3_PENALTY)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no objective %d", function, o->objective);
+        return ppo__refuse("%s: there is no objective %d", function, o->objective);
     if (o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: clip_low %g, clip_high %g, kl_coef %g must be 0 or more",
-                    function, (double)o->clip_low, (double)o->clip_high, (double)o->kl_coef);
+    return ppo__refuse("%s: clip_low %g, clip_high %g, kl_coef %g must be 0 or more", function,
+                       (double)o->clip_low, (double)o->clip_high, (double)o->kl_coef);
 }
 
 PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, const float *advantage,
@@ -6737,9 +6727,8 @@ PPO__BOTH static float ppo__value_term(float value, float old_value, float targe
 
 static ppo_status ppo__check_value_range(const char *function, float clip_range, float delta) {
     if (clip_range == clip_range && delta > 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT,
-                    "%s: clip_range is %g (must not be NaN), delta is %g (must be above 0)", function,
-                    (double)clip_range, (double)delta);
+    return ppo__refuse("%s: clip_range is %g (must not be NaN), delta is %g (must be above 0)", function,
+                       (double)clip_range, (double)delta);
 }
 
 static ppo_status ppo__value_loss(const char *function, const float *value, const float *old_value,
@@ -6784,9 +6773,9 @@ PPO__BOTH static float ppo__kl_of(int estimator, float l) {
 
 static ppo_status ppo__check_kl(const char *function, int given, int n, int estimator) {
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: n is %d, must be above 0", function, n);
+    if (n <= 0) return ppo__refuse("%s: n is %d, must be above 0", function, n);
     if (estimator >= PPO_K1 && estimator <= PPO_K3) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "%s: there is no estimator %d", function, estimator);
+    return ppo__refuse("%s: there is no estimator %d", function, estimator);
 }
 
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator,
@@ -6818,12 +6807,10 @@ static ppo_status ppo__pair_loss(const char *function, int given, const float *c
                                  float smoothing, float *loss, float *grad_chosen, float *grad_rejected) {
     double sum = 0;
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: n is %d, must be above 0", function, n);
-    if (!(beta > 0))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: beta is %g, must be above 0", function, (double)beta);
+    if (n <= 0) return ppo__refuse("%s: n is %d, must be above 0", function, n);
+    if (!(beta > 0)) return ppo__refuse("%s: beta is %g, must be above 0", function, (double)beta);
     if (!(smoothing >= 0 && smoothing < 0.5f))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: label_smoothing is %g, outside 0 to 0.5", function,
-                        (double)smoothing);
+        return ppo__refuse("%s: label_smoothing is %g, outside 0 to 0.5", function, (double)smoothing);
     for (int i = 0; i < n; ++i) {
         float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0);
         float r = rejected[i] - (ref_rejected ? ref_rejected[i] : 0);
@@ -7125,8 +7112,7 @@ static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size) {
     if (!ppo__given("ppo_normalizer_init", norm != NULL)) return PPO_ERROR_ARGUMENT;
     memset(norm, 0, sizeof *norm);
-    if (size <= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_normalizer_init: size is %d, must be above 0", size);
+    if (size <= 0) return ppo__refuse("ppo_normalizer_init: size is %d, must be above 0", size);
     norm->mean = (double *)ppo__alloc(2 * (size_t)size * sizeof(double));
     if (!norm->mean) return PPO_ERROR_MEMORY;
     norm->var = norm->mean + size;
@@ -7260,11 +7246,11 @@ static ppo_status ppo__choices_check(const ppo_space *space) {
     int        heads;
     const int *sizes = ppo__space_heads(space, &heads);
     if (heads > PPO_MAX_CHOICES)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has %d choices, more than %d", heads,
-                        (int)PPO_MAX_CHOICES);
+        return ppo__refuse("action_space has %d choices, more than %d", heads, (int)PPO_MAX_CHOICES);
     for (int h = 0; h < heads; ++h) {
         if (sizes[h] > 0 && sizes[h] <= INT_MAX / PPO_MAX_CHOICES) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: choice %d is among %d", h, sizes[h]);
+        return ppo__refuse("action_space: choice %d has %d options, must be 1 to %d", h, sizes[h],
+                           INT_MAX / PPO_MAX_CHOICES);
     }
     return PPO_OK;
 }
@@ -7307,8 +7293,7 @@ static ppo_tensor *ppo__choices_kl(ppo_tape *tape, const ppo__distribution *d, c
 
 static ppo_status ppo__box_check(const ppo_space *space) {
     if (space->low < space->high) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "action_space: low %g is not below high %g", (double)space->low,
-                    (double)space->high);
+    return ppo__refuse("action_space: low %g is not below high %g", (double)space->low, (double)space->high);
 }
 
 static int ppo__box_valid(const ppo_space *space, const void *numbers) {
@@ -7409,9 +7394,9 @@ static int ppo__space_outputs(const ppo_space *space) {
 
 static ppo_status ppo__check_space(const ppo_space *space) {
     if (space->kind < PPO_DISCRETE || space->kind >= (int)PPO_DISCRETE + (int)PPO__SPACES)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "action_space.kind is %d: use ppo_discrete(), ppo_box() or their like", space->kind);
-    if (space->n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "action_space has no actions: n is %d", space->n);
+        return ppo__refuse("action_space.kind is %d: use ppo_discrete(), ppo_box() or their like",
+                           space->kind);
+    if (space->n <= 0) return ppo__refuse("action_space has no actions: n is %d", space->n);
     return ppo__kind(space)->check(space);
 }
 
@@ -7474,19 +7459,19 @@ static ppo_space ppo__parse_space(const char *text) {
 
    To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more
    of section 5's, or a ppo_op of its own as below. Then put it into ppo_actor_critic_init() and at its
-   place in ppo_actor_critic_forward(), and its width into ppo_model_config and ppo_config. Parameters that
-   are added to the set are trained and saved by themselves; ppo__check_room() and ppo_export_c() in section
-   16 have to know it.
+   place in ppo_actor_critic_forward(); its width into ppo_model_config, ppo_config (its row in section 15 is
+   a PPO__NETWORK), and the copy of one to the other in ppo__agent_make(). Parameters that are added to the
+   set are trained and saved by themselves; three functions have to know them: ppo__init_uniform(), which
+   goes by names, and ppo__check_weights() and ppo_export_c() in section 16.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
                                 int layers, int hidden_activation, int last_activation, float last_gain,
                                 ppo_rng *rng) {
     if (!ppo__given("ppo_mlp_init", mlp && params && name && sizes)) return PPO_ERROR_ARGUMENT;
-    if (strlen(name) > 100) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_mlp_init: the name is longer than 100");
+    if (strlen(name) > 100) return ppo__refuse("ppo_mlp_init: the name is longer than 100");
     if (layers < 0 || layers > PPO_MAX_LAYERS)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d layers, outside 0 to %d", name, layers,
-                        (int)PPO_MAX_LAYERS);
+        return ppo__refuse("%s: %d layers, outside 0 to %d", name, layers, (int)PPO_MAX_LAYERS);
     if (ppo__check_activation(name, hidden_activation) || ppo__check_activation(name, last_activation))
         return PPO_ERROR_ARGUMENT;
     ppo_status status = PPO_OK;
@@ -7518,6 +7503,7 @@ static ppo_tensor *ppo__mlp_layers(ppo_tape *tape, const ppo_mlp *mlp, ppo_tenso
 }
 
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x) {
+    if (!ppo__operands(tape, "ppo_mlp_forward", x, mlp ? x : NULL)) return NULL;
     return ppo__mlp_layers(tape, mlp, x, 0, mlp->layers);
 }
 
@@ -7526,9 +7512,9 @@ PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tens
 PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
                                 ppo_rng *rng) {
     if (!ppo__given("ppo_gru_init", gru && params && name)) return PPO_ERROR_ARGUMENT;
-    if (strlen(name) > 100) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_gru_init: the name is longer than 100");
+    if (strlen(name) > 100) return ppo__refuse("ppo_gru_init: the name is longer than 100");
     if (in <= 0 || width <= 0 || width > INT_MAX / 3)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: a core of %d inputs and width %d", name, in, width);
+        return ppo__refuse("%s: a core of %d inputs and width %d", name, in, width);
     static const char *const part[4] = {"input.weight", "input.bias", "state.weight", "state.bias"};
     const int                rows[4] = {in, 1, width, 1};
     ppo_tensor **tensor[4] = {&gru->input_weight, &gru->input_bias, &gru->state_weight, &gru->state_bias};
@@ -7591,7 +7577,7 @@ static ppo_status ppo__gru_forward(ppo_node *node) {
 }
 
 /* Back through time: the derivative of a step's state (dh) is added to that of the step before it, unless an
-   episode began in between. dx: of one row along x W + b; du: along h U + c; dbefore: along the state before. */
+   episode began in between. dx: of one row along x W + b; du: along h U + c; dbefore: along h before. */
 static void ppo__gru_backward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
     ppo_tensor          *x = node->in[0], *u = node->in[1], *c = node->in[2];
@@ -7650,8 +7636,8 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
     if (!ppo__operands(tape, op.name, x, gru && sequences ? x : NULL)) return NULL;
     if (!ppo__sequences_fit(sequences, x->rows))
         return (ppo_tensor *)ppo__tape_fail(
-            tape, ppo_fail(PPO_ERROR_ARGUMENT,
-                           "gru: the sequences' counts do not fall, or do not add up to %d rows", x->rows));
+            tape,
+            ppo__refuse("gru: the sequences' counts do not fall, or do not add up to %d rows", x->rows));
     ppo_tensor *projected = ppo_tape_linear(tape, x, gru->input_weight, gru->input_bias, PPO_IDENTITY);
     ppo_tensor *in[3] = {projected, gru->state_weight, gru->state_bias};
     if (!projected) return NULL;
@@ -7697,13 +7683,10 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
         return PPO_ERROR_ARGUMENT;
     const ppo_space *space = &config->action_space;
     memset(model, 0, sizeof *model);
-    if (config->obs_size <= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "obs_size is %d, must be above 0", config->obs_size);
+    if (config->obs_size <= 0) return ppo__refuse("obs_size is %d, must be above 0", config->obs_size);
     if (config->layers < 0 || config->layers >= PPO_MAX_LAYERS)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%d hidden layers, outside 0 to %d", config->layers,
-                        PPO_MAX_LAYERS - 1);
-    if (config->recurrent < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "recurrent is %d, must not be below 0", config->recurrent);
+        return ppo__refuse("%d hidden layers, outside 0 to %d", config->layers, PPO_MAX_LAYERS - 1);
+    if (config->recurrent < 0) return ppo__refuse("recurrent is %d, must not be below 0", config->recurrent);
     ppo_status status = ppo__check_space(space);
     if (status) return status;
     model->obs_size = config->obs_size;
@@ -7712,8 +7695,8 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
     model->gsde = config->gsde && ppo__kind(space)->continuous;
     model->squash = config->squash && ppo__kind(space)->continuous;
     if (model->squash && !ppo__finite(space->high - space->low))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "squash needs a box of finite size, not %g to %g",
-                        (double)space->low, (double)space->high);
+        return ppo__refuse("squash needs a box of finite size, not %g to %g", (double)space->low,
+                           (double)space->high);
 
     int      own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
     int      inputs = config->obs_size;
@@ -7756,10 +7739,17 @@ static ppo_tensor *ppo__gsde_log_std(ppo_tape *tape, ppo_tensor *log_std, const 
     return ppo_tape_scale(tape, ppo_tape_log(tape, ppo_tape_scale(tape, variance, 1, 1e-6f)), 0.5f, 0);
 }
 
+/* A NULL argument also fails the tape. */
+static int ppo__tape_given(ppo_tape *tape, const char *function, int given) {
+    if (!ppo__given(function, tape && given)) ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    return tape && given;
+}
+
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
                                              const ppo_inputs *inputs, int want) {
     ppo_outputs out;
     memset(&out, 0, sizeof out);
+    if (!ppo__tape_given(tape, "ppo_actor_critic_forward", model && inputs)) return out;
     ppo_tensor *x = ppo_tape_constant(tape, inputs->obs, inputs->rows, model->obs_size);
     x = ppo_mlp_forward(tape, &model->trunk, x); /* no layers: x itself */
     if (model->core.width) x = out.state = ppo_gru_forward(tape, &model->core, x, &inputs->sequences);
@@ -7783,6 +7773,11 @@ static ppo__distribution ppo__distribution_of(const ppo_actor_critic *model, con
 
 PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, const ppo_outputs *outputs,
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy) {
+    if (logp) *logp = NULL;
+    if (entropy) *entropy = NULL;
+    if (!ppo__tape_given(tape, "ppo_actor_critic_logp",
+                         model && outputs && actions && (logp || !model->squash)))
+        return;
     ppo__distribution d = ppo__distribution_of(model, outputs);
     ppo__kind(d.space)->logp(tape, &d, actions, logp, entropy);
 }
@@ -7790,6 +7785,7 @@ PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model
 PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *model,
                                         const ppo_outputs *outputs, const float *old_policy,
                                         const float *old_log_std) {
+    if (!ppo__tape_given(tape, "ppo_actor_critic_kl", model && outputs)) return NULL;
     ppo__distribution d = ppo__distribution_of(model, outputs);
     return ppo__kind(d.space)->kl(tape, &d, old_policy, old_log_std);
 }
@@ -7840,34 +7836,33 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
-    if (!env) return ppo_fail(PPO_ERROR_ARGUMENT, "the environment is NULL");
-    if (!env->reset) return ppo_fail(PPO_ERROR_ARGUMENT, "env.reset is NULL");
-    if (!env->step) return ppo_fail(PPO_ERROR_ARGUMENT, "env.step is NULL");
-    if (env->obs_size <= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "env.obs_size is %d, must be above 0", env->obs_size);
+    if (!env) return ppo__refuse("the environment is NULL");
+    if (!env->reset) return ppo__refuse("env.reset is NULL");
+    if (!env->step) return ppo__refuse("env.step is NULL");
+    if (env->obs_size <= 0) return ppo__refuse("env.obs_size is %d, must be above 0", env->obs_size);
     if (env->state_size > SIZE_MAX / 8)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "env.state_size is %.0f bytes", (double)env->state_size);
-    if (env->max_steps < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "env.max_steps is %d, must not be below 0", env->max_steps);
+        return ppo__refuse("env.state_size is %.0f bytes, which is too large", (double)env->state_size);
+    if (env->max_steps < 0) return ppo__refuse("env.max_steps is %d, must not be below 0", env->max_steps);
     if (env->name && !ppo__is_utf8(env->name))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "env.name is not UTF-8: no file could hold it");
+        return ppo__refuse("env.name is not UTF-8: no file could hold it");
     return ppo__check_space(&env->action_space);
 }
 
 /* -- copies of an environment -- */
 
 typedef struct ppo__envs {
-    ppo_env    env;
-    int        count, opened;
-    int        first; /* the number of copy 0, for streams and messages */
-    ppo__arena memory;
-    size_t     stride; /* from state to state */
-    char      *state;
-    ppo_rng   *rng;            /* [count] */
-    float     *obs;            /* [count][obs_size], the latest, as the environment gave it */
-    double    *episode_return; /* [count], so far */
-    int       *length;         /* [count], steps so far in the episode */
-    int64_t   *steps;          /* [count], since the start; counted for error messages */
+    ppo_env        env;
+    int            count, opened;
+    int            first; /* the number of copy 0, for streams and messages */
+    ppo__arena     memory;
+    size_t         stride; /* from state to state */
+    char          *state;
+    ppo_rng       *rng;            /* [count] */
+    float         *obs;            /* [count][obs_size], the latest, as the environment gave it */
+    double        *episode_return; /* [count], so far */
+    int           *length;         /* [count], steps so far in the episode */
+    int64_t       *steps;          /* [count], since the start; counted for error messages */
+    unsigned char *mask;           /* [count][outputs and guard], as env.action_mask fills it */
     /* An environment with outside resources cannot be saved as bytes: a checkpoint restores it by playing its
        episode again. NULL if env.open is NULL, or max_steps is 0 or too large. */
     ppo_rng  *episode_rng; /* [count], as they were before the reset */
@@ -7885,9 +7880,14 @@ static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
 }
 
-/* Guard bytes after each state and after the last observation reveal a state_size or an obs_size that is too
-   small. */
+/* Guard bytes after each state, after the last observation and after each mask reveal who writes beyond. */
 enum { PPO__GUARD = 16, PPO__GUARD_BYTE = 0xa5 };
+
+static int ppo__guard_holds(const void *guard) {
+    unsigned char whole[PPO__GUARD];
+    memset(whole, PPO__GUARD_BYTE, sizeof whole);
+    return memcmp(guard, whole, sizeof whole) == 0;
+}
 
 static void ppo__envs_guard(ppo__envs *envs) {
     for (int e = 0; e < envs->count; ++e)
@@ -7901,13 +7901,13 @@ static ppo_status ppo__env_open(ppo__envs *envs, int e) {
     char before[PPO__ERROR_SIZE], reason[PPO__ERROR_SIZE];
     if (!envs->env.open) return PPO_OK;
     memcpy(before, ppo__error, sizeof before);
-    ppo_fail(PPO_ERROR_ARGUMENT, "no reason given");
+    ppo__refuse("no reason given");
     if (!envs->env.open(envs->state + e * envs->stride, envs->env.user, e)) {
         memcpy(ppo__error, before, sizeof before);
         return PPO_OK;
     }
     memcpy(reason, ppo__error, sizeof reason);
-    return ppo_fail(PPO_ERROR_ARGUMENT, "env.open failed (environment %d): %.180s", envs->first + e, reason);
+    return ppo__refuse("env.open failed (environment %d): %.180s", envs->first + e, reason);
 }
 
 /* Copy e draws from the stream (seed, purpose, first + e). Call ppo__envs_free() even after a failure. */
@@ -7925,6 +7925,9 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->episode_return = PPO__ZEROS(memory, double, count);
     envs->length = PPO__ZEROS(memory, int, count);
     envs->steps = PPO__ZEROS(memory, int64_t, count);
+    if (env->action_mask)
+        envs->mask = (unsigned char *)ppo__arena_array(
+            memory, count, (size_t)ppo__space_outputs(&env->action_space) + PPO__GUARD);
     ppo_status status = ppo__arena_status(memory);
     if (!status) ppo__envs_guard(envs);
     for (int e = 0; e < count && !status; ++e) {
@@ -7951,16 +7954,12 @@ static ppo_status ppo__check_numbers(const float *x, int n, const char *what, in
 /* After a call of reset or step: the guards are whole, the observation is numbers. */
 static ppo_status ppo__check_env(const ppo__envs *envs, int e) {
     const ppo_env *env = &envs->env;
-    unsigned char  whole[PPO__GUARD];
-    memset(whole, PPO__GUARD_BYTE, sizeof whole);
-    if (memcmp(envs->state + e * envs->stride + env->state_size, whole, sizeof whole))
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "environment %d wrote beyond its state: env.state_size is %.0f bytes",
-                        envs->first + e, (double)env->state_size);
-    if (e == envs->count - 1 && memcmp(envs->obs + ppo__at(envs->count, env->obs_size), whole, sizeof whole))
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "environment %d wrote beyond its observation: env.obs_size is %d numbers",
-                        envs->first + e, env->obs_size);
+    if (!ppo__guard_holds(envs->state + e * envs->stride + env->state_size))
+        return ppo__refuse("environment %d wrote beyond its state: env.state_size is %.0f bytes",
+                           envs->first + e, (double)env->state_size);
+    if (e == envs->count - 1 && !ppo__guard_holds(envs->obs + ppo__at(envs->count, env->obs_size)))
+        return ppo__refuse("environment %d wrote beyond its observation: env.obs_size is %d numbers",
+                           envs->first + e, env->obs_size);
     return ppo__check_numbers(envs->obs + ppo__at(e, env->obs_size), env->obs_size, "observation",
                               envs->first + e, envs->steps[e]);
 }
@@ -8001,13 +8000,19 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
 
 /* Which actions are legal for environment e, a byte per output of the policy. */
 static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mask) {
-    memset(mask, 1, (size_t)ppo__space_outputs(&envs->env.action_space));
-    envs->env.action_mask(envs->state + e * envs->stride, mask);
+    const size_t   n = (size_t)ppo__space_outputs(&envs->env.action_space);
+    unsigned char *own = envs->mask + e * (n + PPO__GUARD);
+    memset(own, 1, n);
+    memset(own + n, PPO__GUARD_BYTE, PPO__GUARD);
+    envs->env.action_mask(envs->state + e * envs->stride, own);
+    if (!ppo__guard_holds(own + n))
+        return ppo__refuse("env.action_mask wrote beyond its mask of %.0f options (environment %d)",
+                           (double)n, envs->first + e);
+    memcpy(mask, own, n);
     int choice = ppo__choice_without_action(&envs->env.action_space, mask);
     if (choice < 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT,
-                    "env.action_mask leaves no action (choice %d, environment %d, step %lld)", choice,
-                    envs->first + e, (long long)envs->steps[e]);
+    return ppo__refuse("env.action_mask leaves no action (choice %d, environment %d, step %lld)", choice,
+                       envs->first + e, (long long)envs->steps[e]);
 }
 
 /* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, whose "environments"
@@ -8551,6 +8556,7 @@ static const char *const ppo__needs[][3] = {
     {"value_clip", "baseline", "yes"},
     {"huber_delta", "baseline", "yes"},
     {"entropy_schedule", "entropy_coef", NULL},
+    {"shared_trunk", "hidden", NULL},
     {"sequence_steps", "recurrent", NULL},
     {"log_std_init", "", NULL},
     {"squash", "", NULL},
@@ -8580,38 +8586,33 @@ PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_e
             ppo__space_text(&env->action_space, other);
             needs = "the action space";
         }
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %s, but has no effect: %s is %.60s", one, is, needs,
-                        other);
+        return ppo__refuse("%s is %s, but has no effect: %s is %.60s", one, is, needs, other);
     }
     return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
-    if (!config) return ppo_fail(PPO_ERROR_ARGUMENT, "the configuration is NULL");
+    if (!config) return ppo__refuse("the configuration is NULL");
     ppo_status status = ppo_settings_check(&ppo__config_settings, config);
     if (status) return status;
     double samples = (double)config->num_envs * config->rollout_steps;
     if (samples > INT_MAX)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "num_envs * rollout_steps is %.0f, more than %d", samples,
-                        INT_MAX);
+        return ppo__refuse("num_envs * rollout_steps is %.0f, more than %d", samples, INT_MAX);
     if (config->minibatch_size > samples)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "minibatch_size %d is larger than the rollout: num_envs %d * rollout_steps %d",
-                        config->minibatch_size, config->num_envs, config->rollout_steps);
+        return ppo__refuse("minibatch_size %d is larger than the rollout: num_envs %d * rollout_steps %d",
+                           config->minibatch_size, config->num_envs, config->rollout_steps);
     if (config->critic_learning_rate > 0 && config->learning_rate == 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "critic_learning_rate is %g, but learning_rate is 0",
-                        (double)config->critic_learning_rate);
+        return ppo__refuse("critic_learning_rate is %g, but learning_rate is 0",
+                           (double)config->critic_learning_rate);
     int custom = config->learning_rate_schedule == PPO_CUSTOM || config->clip_schedule == PPO_CUSTOM ||
                  config->entropy_schedule == PPO_CUSTOM;
-    if (custom && !config->schedule)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "a schedule is custom, but config.schedule is NULL");
+    if (custom && !config->schedule) return ppo__refuse("a schedule is custom, but config.schedule is NULL");
     if (config->dual_clip > 0 && config->dual_clip <= 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "dual_clip is %g: it must be above 1, or 0 for none",
-                        (double)config->dual_clip);
+        return ppo__refuse("dual_clip is %g: it must be above 1, or 0 for none", (double)config->dual_clip);
     return PPO_OK;
 }
 
-/* A preset sets what its objective does not use to the defaults. */
+/* A preset resets every setting that its objective does not use. */
 #define PPO__UNCLIPPED "objective=unclipped dual_clip=0 kl_coef=1 adaptive_kl_target=0 "
 #define PPO__PENALTY   "objective=kl-penalty dual_clip=0 "
 #define PPO__PAPER                                                                        \
@@ -8646,7 +8647,7 @@ PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name) {
     if (!ppo__given("ppo_config_preset", config && name)) return PPO_ERROR_ARGUMENT;
     for (size_t i = 0; i < sizeof ppo__presets / sizeof *ppo__presets; ++i)
         if (!strcmp(name, ppo__presets[i][0])) return ppo_config_set_all(config, ppo__presets[i][1]);
-    return ppo_fail(PPO_ERROR_ARGUMENT, "there is no preset \"%.60s\", only %s", name, ppo_config_presets());
+    return ppo__refuse("there is no preset \"%.60s\", only %s", name, ppo_config_presets());
 }
 
 /* -- the agent -- */
@@ -8713,24 +8714,22 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
 /* scratch: the observation as the policy sees it, the action's n numbers or choices, n numbers in the box. */
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action) {
-    if (!ppo__given("ppo_act", agent && obs && action)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_act_masked", agent && obs && action)) return PPO_ERROR_ARGUMENT;
     const ppo_actor_critic *model = &agent->model;
     float                  *number = agent->scratch + model->obs_size;
     ppo_actions             actions = {(int *)(void *)number, number};
     for (int j = 0; j < model->obs_size; ++j)
-        if (!ppo__finite(obs[j]))
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: observation[%d] is not finite", j);
+        if (!ppo__finite(obs[j])) return ppo_fail(PPO_ERROR_NUMERIC, "observation[%d] is not finite", j);
     if (ppo__kind(&model->action_space)->continuous) mask = NULL;
     int choice = mask ? ppo__choice_without_action(&model->action_space, mask) : -1;
-    if (choice >= 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_act_masked: the mask leaves no action (choice %d)", choice);
+    if (choice >= 0) return ppo__refuse("the mask leaves no action (choice %d)", choice);
     ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, model->obs_size, agent->scratch);
     ppo_outputs out =
         ppo__forward_rows(agent->tape, model, 1, agent->scratch, mask, agent->state, NULL, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
     for (int j = 0; j < out.policy->cols; ++j)
         if (!ppo__finite(out.policy->data[j]))
-            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_act: the policy's output %d is not finite", j);
+            return ppo_fail(PPO_ERROR_NUMERIC, "the policy's output %d is not finite", j);
     if (out.state) memcpy(agent->state, out.state->data, model->core.width * sizeof(float));
     ppo__choose_action(model, &out, 0, rng, &actions, 0);
     *action = ppo__action_for_env(model, &actions, 0, number + model->action_space.n);
@@ -8738,6 +8737,7 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
 }
 
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action) {
+    if (!ppo__given("ppo_act", agent && obs && action)) return PPO_ERROR_ARGUMENT;
     return ppo_act_masked(agent, obs, NULL, rng, action);
 }
 
@@ -8845,8 +8845,8 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
     return rows;
 }
 
-/* Gathers share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most.
-   Shares differ by one segment at most. */
+/* Gathers share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at
+   most. Shares differ by one segment at most. */
 static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
@@ -9012,9 +9012,8 @@ static ppo_status ppo__apply_schedules(ppo_trainer *trainer, ppo_progress *progr
         valid &= now[k] >= 0 && ppo__finite(now[k]);
     }
     if (!valid)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
-                        (double)now[RATE], (double)now[LOW], (double)now[HIGH], (double)now[ENTROPY]);
+        return ppo__refuse("config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
+                           (double)now[RATE], (double)now[LOW], (double)now[HIGH], (double)now[ENTROPY]);
     const ppo_policy_objective objective = {c->objective, now[LOW], now[HIGH], c->dual_clip,
                                             trainer->kl_coef};
     const ppo_adam             adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
@@ -9172,7 +9171,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     memset(&mine, 0, sizeof mine);
     mine.kl = NAN;
     if (ppo_trainer_done(trainer))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "all %lld steps are done", (long long)config->total_steps);
+        return ppo__refuse("all %lld steps are done", (long long)config->total_steps);
     int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
     int     steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
 
@@ -9246,7 +9245,7 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
 }
 
 /* An agent keeps its network, and a run its environments: settings of them that differ are an error, and not
-   ignored. `more`: other settings that must agree, a list that ends with NULL, or NULL. */
+   ignored. `more`: a run's other settings that must agree, a list that ends with NULL; NULL: an agent's. */
 static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *const *more) {
     for (int i = 0; i < PPO__FIELDS; ++i) {
         char        was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
@@ -9258,21 +9257,20 @@ static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *confi
         ppo_config_get(own, name, was, sizeof was);
         ppo_config_get(config, name, is, sizeof is);
         if (strcmp(was, is) == 0) continue;
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s is %.60s in the agent: it cannot become %.60s", name, was,
-                        is);
+        return ppo__refuse("%s is %.60s in the %s: it cannot become %.60s", name, was,
+                           more ? "checkpoint" : "agent", is);
     }
     return PPO_OK;
 }
 
 static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
     char is[PPO__SPACE_SIZE], wanted[PPO__SPACE_SIZE];
-    if (!agent) return ppo_fail(PPO_ERROR_ARGUMENT, "the agent is NULL");
+    if (!agent) return ppo__refuse("the agent is NULL");
     ppo__space_text(&agent->model.action_space, is);
     ppo__space_text(&env->action_space, wanted);
     if (agent->model.obs_size == env->obs_size && strcmp(is, wanted) == 0) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT,
-                    "the agent (%d observed, %.40s) does not fit the environment (%d observed, %.40s)",
-                    agent->model.obs_size, is, env->obs_size, wanted);
+    return ppo__refuse("the agent (%d observed, %.40s) does not fit the environment (%d observed, %.40s)",
+                       agent->model.obs_size, is, env->obs_size, wanted);
 }
 
 /* For an environment, settings and an agent that have been checked. The agent remembers what it is trained
@@ -9355,7 +9353,7 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
 
 /* -- evaluation -- */
 
-enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000 };
+enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000, PPO__EVAL_EPISODES = 1000000 };
 
 /* Plays an episode in each of up to PPO__EVAL_ENVS environments, to its end. Row i of `rows` is environment
    active[i]; those whose episodes are over drop out. watch is for a single environment. */
@@ -9405,9 +9403,8 @@ static ppo_status ppo__play_envs(ppo_agent *agent, ppo__envs *envs, ppo_rollout 
             frame = now;
             if (status || outcome.terminated || outcome.truncated) continue;
             if (!envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
-                status =
-                    ppo_fail(PPO_ERROR_ARGUMENT, "an episode has not ended after %d steps: set env.max_steps",
-                             (int)PPO__EVAL_STEPS);
+                status = ppo__refuse("an episode has not ended after %d steps: set env.max_steps",
+                                     (int)PPO__EVAL_STEPS);
             if (width) memmove(rows->state + still * width, rows->state + i * width, width * sizeof(float));
             active[still++] = e;
         }
@@ -9457,14 +9454,15 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
     ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
     double         mean = 0, var = 0, length = 0, n = episodes;
-    if (episodes <= 0) {
-        result.status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_evaluate: %d episodes", episodes);
-        return result;
-    }
-    float *returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)));
-    result.status =
-        !returns ? PPO_ERROR_MEMORY
-                 : ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, returns + episodes);
+    float         *returns = NULL;
+    if (episodes <= 0 || episodes > PPO__EVAL_EPISODES)
+        result.status =
+            ppo__refuse("ppo_evaluate: %d episodes, outside 1 to %d", episodes, (int)PPO__EVAL_EPISODES);
+    else if (!(returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)))))
+        result.status = PPO_ERROR_MEMORY;
+    else
+        result.status =
+            ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, returns + episodes);
     if (!result.status) {
         result.min_return = result.max_return = returns[0];
         for (int i = 0; i < episodes; ++i) {
@@ -9735,10 +9733,10 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
     const ppo__envs   *envs = &trainer->collector.envs;
     char               text[32];
     if (envs->env.open && !envs->played)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_trainer_save: env.max_steps is %d: to save environments with open(), num_envs "
-                        "episodes must have at most %d numbers",
-                        envs->env.max_steps, (int)PPO__MOST_PLAYED);
+        return ppo__refuse(
+            "ppo_trainer_save: env.max_steps is %d: to save environments with open(), num_envs "
+            "episodes must have at most %d numbers",
+            envs->env.max_steps, (int)PPO__MOST_PLAYED);
     ppo_status status = ppo__put_agent(file, trainer->agent);
     if (!status) status = ppo_file_set_text(file, "state_size", ppo__state_size_text(&envs->env, text));
     if (!status) /* the agent may have another trainer, too */
@@ -10102,9 +10100,8 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
     if (!ppo__given("ppo_export_c", agent && name && path)) return PPO_ERROR_ARGUMENT;
     size_t length = strlen(name);
     if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name))
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first",
-                        name);
+        return ppo__refuse(
+            "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first", name);
     ppo__export export_ = {agent, name, NULL};
     return ppo__write_file(path, ppo__export_all, &export_);
 }
@@ -10127,7 +10124,7 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
 
 /* A block of memory: this, then the arrays start, prompt and token. */
 struct ppo__token_memory {
-    int sequences, tokens; /* room for so many */
+    int sequences, tokens; /* room for these numbers of them */
 };
 
 static void ppo__tokens_point(ppo_tokens *tokens) {
@@ -10175,8 +10172,9 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
 }
 
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
-    if (!from || s < 0 || s >= from->count)
-        return ppo__refuse("ppo_tokens_add_from: there is no sequence %d in %d", s, from ? from->count : 0);
+    if (!ppo__given("ppo_tokens_add_from", tokens && from)) return PPO_ERROR_ARGUMENT;
+    if (s < 0 || s >= from->count)
+        return ppo__refuse("ppo_tokens_add_from: there is no sequence %d in %d", s, from->count);
     int at = from->start[s];
     return ppo_tokens_add(tokens, from->token + at, from->start[s + 1] - at,
                           from->prompt ? from->prompt[s] : 0);
@@ -10262,9 +10260,9 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
 enum { PPO__CHARACTERS, PPO__BPE };
 
 struct ppo_tokenizer {
-    ppo__arena memory;      /* of the arrays below */
-    int        kind, vocab; /* the special tokens are the last of vocab, */
-    int        ordinary;    /* after so many ordinary ones */
+    ppo__arena memory; /* of the arrays below */
+    int        kind, vocab;
+    int        ordinary; /* number of ordinary tokens; the special ones are the rest of vocab */
     int        unit_count;
     int32_t   *units;        /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
     ppo__map   by_unit;      /* the token of a code point, or of a pair */
@@ -10574,8 +10572,8 @@ static void ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left, int r
     word->length = n;
 }
 
-/* Learns up to `most` merges. A pair whose count fell since it was queued is queued again. No count rises: the
-   pairs that a merge creates contain the new token, so they are new, and the last of the list. */
+/* Learns up to `most` merges. A pair whose count fell since it was queued is queued again. No count rises:
+   the pairs that a merge creates contain the new token, so they are new, and the last of the list. */
 static void ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
     for (size_t queued = 0; trainer->merged < most;) {
         for (; queued < stbds_arrlenu(trainer->pairs); ++queued)
@@ -10709,9 +10707,10 @@ static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text
 
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count) {
-    if (!tokenizer || (bytes && !text) || bytes > INT_MAX || capacity < 0)
-        return ppo__refuse("ppo_encode: an argument is NULL, or %.0f bytes or a capacity of %d are invalid",
-                           (double)bytes, capacity);
+    if (!ppo__given("ppo_encode", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
+    if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
+    if (bytes > INT_MAX)
+        return ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
     const unsigned char *word = (const unsigned char *)text;
     ppo_status           status = PPO_OK;
     ppo__encoder         encoder;
@@ -10736,8 +10735,8 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes) {
     size_t length = 0;
-    if (!tokenizer || n < 0 || (n && !tokens))
-        return ppo__refuse("ppo_decode: an argument is NULL, or %d tokens", n);
+    if (!ppo__given("ppo_decode", tokenizer && (tokens || !n))) return PPO_ERROR_ARGUMENT;
+    if (n < 0) return ppo__refuse("ppo_decode: %d tokens", n);
     if (!text) capacity = 0;
     for (int i = 0; i < n; ++i) {
         if (tokens[i] < 0 || tokens[i] >= tokenizer->vocab)
@@ -10841,13 +10840,14 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
 /* --------------------------------------------------------------------------------------------------------
    >> 18 Transformer
 
-   ppo__gpt_rows() is the model: embeddings, blocks, last norm. It works on rows, each of which is a token at a
+   ppo__gpt_rows() is the model: embeddings, blocks, last norm. It works on rows, each of them a token at a
    position; what a row attends to is left to a callback, because training attends within whole sequences, and
    sampling (section 20) to cached keys and values.
 
-   To add a model family: its parameters are rows of the table ppo__gpt_layers and lines of ppo__gpt_add_all(),
-   its computation is ppo__gpt_rows(), its files are section 19. Everything else uses the models by
-   ppo_gpt_forward(), ppo_gpt_logits(), ppo_gpt_score() and ppo__gpt_rows() alone.
+   To add a model family: its sizes are in ppo_gpt_config and ppo__gpt_fields; its parameters are members of
+   ppo_gpt or ppo_gpt_block, and rows of the table ppo__gpt_layers or lines of ppo__gpt_add_all(); its
+   computation is ppo__gpt_rows(); its files are section 19. Sampling (20) and ppo_cuda.cuh also read width,
+   heads and token_embedding. Everything else uses ppo_gpt_forward(), ppo_gpt_logits() and ppo_gpt_score().
    -------------------------------------------------------------------------------------------------------- */
 
 /* Attention takes each head of each sequence separately, as matrices Q, K, V of (n, size):
@@ -11020,12 +11020,12 @@ static const struct {
 };
 enum { PPO__GPT_LAYERS = sizeof ppo__gpt_layers / sizeof *ppo__gpt_layers };
 
-/* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. With `room`,
-   only adds its size to that. */
+/* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. With
+   `room`, only adds its size to room[0], and 1 to room[1]. */
 static void ppo__gpt_add(ppo_gpt *gpt, ppo_tensor **tensor, const char *name, int rows, int cols, float x,
                          ppo_rng *rng, size_t *room) {
     size_t size = ppo__padded(rows, cols);
-    if (room) *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX;
+    if (room) *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX, ++room[1];
     else if ((*tensor = ppo_params_add(gpt->params, name, rows, cols)) != NULL) {
         if (rng) ppo_init_normal(*tensor, x, rng);
         for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = x;
@@ -11065,13 +11065,12 @@ PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
     ppo_gpt *made = (ppo_gpt *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->config = *config;
-    size_t room = 0;
-    ppo__gpt_add_all(made, &room);
+    size_t room[2] = {0, 0};
+    ppo__gpt_add_all(made, room);
     ppo_status status = ppo_params_create(&made->params);
-    if (!status) status = ppo_params_reserve(made->params, room);
+    if (!status) status = ppo_params_reserve(made->params, room[0]);
     if (!status) ppo__gpt_add_all(made, NULL);
-    int tensors = 4 + 2 * PPO__GPT_LAYERS * config->layers + 2 * !!config->score;
-    if (!status && made->params->tensor_count != tensors) status = PPO_ERROR_MEMORY;
+    if (!status && (size_t)made->params->tensor_count != room[1]) status = ppo__failed;
     if (status) ppo_gpt_free(made);
     else *gpt = made;
     return status;
@@ -11297,8 +11296,8 @@ PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
    >> 20 Sampling
 
    ppo_generate(), at the end, is the loop: ppo__list_rows() gives free slots to waiting prompts and lists the
-   tokens that the model has not seen; ppo__ask() runs the model on these rows and draws a token for each slot;
-   the slots append them. Keys and values of earlier tokens are cached: keys in pages of PPO__KEY_PAGE
+   tokens that the model has not seen; ppo__ask() runs the model on these rows and draws a token for each
+   slot; the slots append them. Keys and values of earlier tokens are cached: keys in pages of PPO__KEY_PAGE
    positions. The arithmetic of a row is that of training (section 18), so the bits are the same.
 
    To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_FIELDS, its lines in
@@ -11370,8 +11369,8 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
 
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
                                               float *p, float *scratch) {
-    if (!how || !logits || !p || !scratch || vocab < 1)
-        return ppo__refuse("ppo_sampling_probabilities: an argument is NULL, or vocab is %d", vocab);
+    if (!ppo__given("ppo_sampling_probabilities", how && logits && p && scratch)) return PPO_ERROR_ARGUMENT;
+    if (vocab < 1) return ppo__refuse("ppo_sampling_probabilities: vocab is %d, must be above 0", vocab);
     ppo_status status = ppo__check_sampling(how, vocab);
     return status ? status : ppo__probabilities(how, logits, vocab, p, scratch);
 }
@@ -11426,7 +11425,7 @@ typedef struct ppo__result {               /* of a call */
     unsigned char *ended;
 } ppo__result;
 
-enum { PPO__KEY_PAGE = 64 };
+enum { PPO__KEY_PAGE = 64, PPO__MOST_SLOTS = 65536 };
 
 struct ppo_generator {
     const ppo_gpt *gpt;
@@ -11467,7 +11466,8 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
 PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
     if (generator) *generator = NULL;
     if (!ppo__given("ppo_generator_create", gpt && generator)) return PPO_ERROR_ARGUMENT;
-    if (slots < 1) return ppo__refuse("ppo_generator_create: %d slots", slots);
+    if (slots < 1 || slots > PPO__MOST_SLOTS)
+        return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, (int)PPO__MOST_SLOTS);
     const ppo_gpt_config *c = &gpt->config;
     const size_t          rows = ppo__at(slots, c->context), caches = ppo__at(slots, c->layers);
     ppo_generator        *g = (ppo_generator *)ppo__alloc(sizeof *g);
@@ -11552,7 +11552,7 @@ static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_gpt *gpt, int k,
 
 /* -- prompts and results -- */
 
-/* Adds prompt s so many times. */
+/* Adds prompt s, `times` times. */
 static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int s, int times) {
     int        n = ppo__prompt_length(prompts, s);
     ppo_status status = PPO_OK;
@@ -11724,9 +11724,8 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
    >> 21 Fine-tuning and reward models
 
    ppo__fit_train() is the loop of all fine-tuning: epochs of shuffled batches, ppo__fit_step() for each. An
-   item is a sequence or a pair of sequences; a batch of items is a gradient step; a micro-batch is the part of
-   it in memory at once. ppo__gradients() adds up the gradients of a batch's micro-batches, for PPO on tokens as
-   well.
+   item is a sequence or a pair of sequences; a batch of items is a gradient step; a micro-batch is the part
+   of it in memory at once. ppo__gradients() adds up a batch's micro-batches, also for PPO on tokens.
 
    To add an objective: a constant beside PPO__SFT, its loss in ppo__fit_loss(), a public function that calls
    ppo__fit_train().
@@ -12220,7 +12219,8 @@ PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tok
 }
 
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
-    return ppo_reward_model_score((ppo_reward_model *)model, samples ? &samples->tokens : NULL, reward);
+    if (!ppo__given("ppo_reward_by_model", model && samples && reward)) return PPO_ERROR_ARGUMENT;
+    return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
 }
 
 /* Calls a reward function; one that fails without ppo_fail() gets a sentence. */
@@ -12315,6 +12315,8 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     return c;
 }
 
+enum { PPO__MOST_SAMPLES = 1 << 24 }; /* of an iteration */
+
 #define PPO__RLHF_NAMED(name, member, type, min, max, choices, help) \
     { name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, member), min, max, choices, help, 0 }
 #define PPO__RLHF_FIELD(name, type, min, max, choices, help) \
@@ -12322,13 +12324,13 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
 
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     static const ppo_field fields[] = {
-        PPO__RLHF_FIELD(prompts, INT, 1, INT_MAX, NULL, "prompts per iteration"),
-        PPO__RLHF_FIELD(samples, INT, 1, INT_MAX, NULL, "samples of each prompt"),
-        PPO__RLHF_FIELD(slots, INT, 1, INT_MAX, NULL, "sequences that are sampled side by side"),
+        PPO__RLHF_FIELD(prompts, INT, 1, PPO__MOST_SAMPLES, NULL, "prompts per iteration"),
+        PPO__RLHF_FIELD(samples, INT, 1, PPO__MOST_SAMPLES, NULL, "samples of each prompt"),
+        PPO__RLHF_FIELD(slots, INT, 1, PPO__MOST_SLOTS, NULL, "sequences that are sampled side by side"),
         PPO__SAMPLING_FIELDS(offsetof(ppo_rlhf_config, sampling)),
         PPO__RLHF_FIELD(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
-        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e30, 1e30, NULL, "subtracted where no eos came"),
-        PPO__RLHF_FIELD(length_penalty, FLOAT, -1e30, 1e30, NULL, "subtracted for every sampled token"),
+        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted where no eos came"),
+        PPO__RLHF_FIELD(length_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted for every sampled token"),
         PPO__RLHF_FIELD(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
         PPO__RLHF_FIELD(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
         PPO__RLHF_FIELD(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
@@ -12341,11 +12343,11 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
         PPO__RLHF_FIELD(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
         PPO__RLHF_FIELD(whiten_advantages, CHOICE, 0, 1, "no|yes", "to mean 0, standard deviation 1"),
-        PPO__RLHF_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the samples of an iteration"),
+        PPO__RLHF_FIELD(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
         PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, 3,
-                        "clip|kl-penalty|unclipped|k3-penalty", "the policy's objective"),
+                        "clip|kl-penalty|unclipped|k3-penalty", "clip, unclipped or k3-penalty"),
         PPO__RLHF_NAMED("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
                         "no gain from ratios below 1 - this"),
         PPO__RLHF_NAMED("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL,
@@ -12380,13 +12382,23 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     ppo_status status = ppo_settings_check(ppo_rlhf_settings(), c);
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     if (status) return status;
-    if (sequences > INT_MAX)
-        return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, INT_MAX);
+    if (sequences > PPO__MOST_SAMPLES)
+        return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, (int)PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
         return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
                            c->iterations);
+    if (c->objective.objective == PPO_KL_PENALTY)
+        return ppo__refuse("objective is kl-penalty: tokens have clip, unclipped and k3-penalty");
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
+    if (c->objective.dual_clip > 0 && c->objective.dual_clip <= 1)
+        return ppo__refuse("dual_clip is %g: must be above 1, or 0 for none", (double)c->objective.dual_clip);
+    if (c->advantage != PPO_ADVANTAGE_GAE && (c->whiten_rewards || c->bootstrap_truncated))
+        return ppo__refuse("%s is yes, but has no effect: advantage is not gae",
+                           c->whiten_rewards ? "whiten_rewards" : "bootstrap_truncated");
+    if (c->critic_learning_rate > 0 && (!ppo__has_critic(c) || !critic || critic == policy))
+        return ppo__refuse("critic_learning_rate is %g, but has no effect: no separate critic",
+                           (double)c->critic_learning_rate);
     if (!ppo__has_critic(c) && c->samples < 2)
         return ppo__refuse("samples is %d: a group takes two or more", c->samples);
     if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0)
@@ -12445,7 +12457,7 @@ struct ppo_rlhf {
     ppo__response_rows batch_rows;      /* those of the micro-batch */
     float             *end_value;       /* [sequences] the value after each */
     ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
-    int                micros, first;   /* so many by now; 1: in the first minibatch */
+    int                micros, first;   /* their number until now; 1: in the first minibatch */
     int64_t            iteration, samples, tokens;
     double             started;
     float              kl_coef;
@@ -12739,9 +12751,9 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
     return ppo_whiten(rows->advantage, NULL, r->first_row[count], 1);
 }
 
-/* The ratio of the loss is to what sampling computed, whose bits are those of training. For samples of another
-   policy: truncated importance sampling. The advantages are multiplied by the ratio of the probabilities, up
-   to a cap (Espeholt 2018), and the ratio of the loss is to this policy. */
+/* The ratio of the loss is to what sampling computed, whose bits are those of training. For samples of
+   another policy: truncated importance sampling. The advantages are multiplied by the ratio of the
+   probabilities, up to a cap (Espeholt 2018), and the ratio of the loss is to this policy. */
 static void ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
     const float cap = r->config.importance_cap;
     for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
@@ -13222,17 +13234,16 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
 
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count) {
-    if (!path || !curves || count < 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the path is NULL, or there is nothing to draw");
+    if (!ppo__given("ppo_plot_svg", path && curves)) return PPO_ERROR_ARGUMENT;
+    if (count < 1) return ppo__refuse("ppo_plot_svg: %d curves, nothing to draw", count);
     if ((title && !ppo__is_utf8(title)) || (x_label && !ppo__is_utf8(x_label)) ||
         (y_label && !ppo__is_utf8(y_label)))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the title or a label is not UTF-8");
+        return ppo__refuse("ppo_plot_svg: the title or a label is not UTF-8");
     for (int i = 0; i < count; ++i) {
         if (curves[i].n < 0 || (curves[i].n > 0 && (!curves[i].x || !curves[i].y)))
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: curve %d has %d points, or NULL arrays", i,
-                            curves[i].n);
+            return ppo__refuse("ppo_plot_svg: curve %d has %d points, or NULL arrays", i, curves[i].n);
         if (curves[i].name && !ppo__is_utf8(curves[i].name))
-            return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_plot_svg: the name of curve %d is not UTF-8", i);
+            return ppo__refuse("ppo_plot_svg: the name of curve %d is not UTF-8", i);
     }
     ppo__chart chart = {title, x_label, y_label, curves, count};
     return ppo__write_file(path, ppo__svg, &chart);
@@ -13513,10 +13524,8 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
                                 ppo_log **log) {
     if (log) *log = NULL;
     if (!log || (!csv_path && !tensorboard_dir))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: log is NULL, or both paths are");
-    if (steps < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_log_open: steps is %lld, must be 0 or more",
-                        (long long)steps);
+        return ppo__refuse("ppo_log_open: log is NULL, or both paths are");
+    if (steps < 0) return ppo__refuse("ppo_log_open: steps is %lld, must be 0 or more", (long long)steps);
     if ((csv_path && strlen(csv_path) > PPO__PATH) ||
         (tensorboard_dir && strlen(tensorboard_dir) > PPO__PATH))
         return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d bytes", (int)PPO__PATH);
@@ -13555,9 +13564,8 @@ PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, i
     ppo__bytes summary;
     if (!ppo__given("ppo_log_scalar", log && key)) return PPO_ERROR_ARGUMENT;
     if (strlen(key) > PPO__LOG_KEY || steps < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT,
-                        "ppo_log_scalar: a key of %d bytes (at most 512), steps %lld (at least 0)",
-                        (int)strlen(key), (long long)steps);
+        return ppo__refuse("ppo_log_scalar: a key of %d bytes (at most 512), steps %lld (at least 0)",
+                           (int)strlen(key), (long long)steps);
     if (!log->events.file) return PPO_OK;
     summary.n = 0;
     ppo__put_scalar(&summary, key, (float)value);

@@ -199,6 +199,7 @@ static int check_together(const options *o) {
     if (!!o->resume + !!o->load + !!o->watch > 1) return fail("one of --resume, --load, --watch at a time");
     if (o->watch && (writes || o->export_to || o->json || o->no_train))
         return fail("--watch goes with no --save, --csv, --tensorboard, --export, --json, --no-train");
+    if (o->save_every && !o->save) return fail("--save-every goes with --save");
     if (o->no_train && (writes || !(o->resume || o->load)))
         return fail("--no-train needs --load or --resume, and goes with no --save, --csv, --tensorboard");
     return 0;
@@ -242,7 +243,9 @@ static int read_options(options *o, int argc, char **argv) {
     o->eval_episodes = 20;
     for (int i = 1; i < argc; i++) o->help |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
     if (o->help) return 0; /* whatever else is wrong */
+    o->save_every = 0; /* not given */
     if (parse(o, argc, argv, 0) || check_together(o)) return 1;
+    if (!o->save_every) o->save_every = 10;
     const char *from = o->resume ? o->resume : o->load ? o->load : o->watch;
     ppo_status  status = from ? ppo_config_load(from, &o->config, o->saved_env) : PPO_OK;
     int         row = status ? -1 : find_environment(o, from);

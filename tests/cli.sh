@@ -46,6 +46,7 @@ check refuses_a_missing_value_before_a_flag  is_refused seed --seed --json
 check refuses_an_empty_value                 is_refused seed --seed=
 check refuses_a_value_for_a_switch           is_refused json --json=1
 check refuses_a_word_for_a_number            is_refused abc --steps abc
+check refuses_a_period_without_a_checkpoint  is_refused save-every --steps 512 --save-every 5
 check refuses_a_number_with_a_tail           is_refused 1000x --steps 1000x
 check refuses_a_fraction_for_an_integer      is_refused num --num-envs 2.5
 check refuses_nan                            is_refused learning --learning-rate nan

@@ -751,7 +751,7 @@ static void an_ensemble_with_a_nan_fails_whatever_the_others_say(void **state) {
             assert_ok(ppo_reward_model_score(model, &j.tokens, score));
             ppo_reward_model_free(model);
         }
-    assert_fails(ppo_reward_by_model(NULL, score, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_reward_by_model(NULL, score, NULL), PPO_ERROR_ARGUMENT, "ppo_reward_by_model|NULL");
     close_judges(&j);
 }
 

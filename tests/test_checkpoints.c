@@ -750,6 +750,7 @@ static void settings_that_cannot_change_during_a_run_are_refused_by_name(void **
         assert_ok(ppo_config_set(&other, changes[i][0], changes[i][1]));
         assert_fails(ppo_trainer_resume("one", &env, &other, &back.agent, &back.trainer), PPO_ERROR_ARGUMENT,
                      changes[i][0]);
+        assert_non_null(strstr(ppo_last_error(), "in the checkpoint: it cannot become"));
         assert_true(!back.agent && !back.trainer);
     }
     cfg.gamma = 2;

@@ -90,7 +90,7 @@ static void ratio_is_exactly_one_on_first_minibatch(void **state) {
             ppo_config cfg = eight_environments(i % 2);
             memcpy(cfg.hidden, hidden[i / 6], 2 * sizeof(int));
             cfg.hidden_layers = hidden[i / 6][2];
-            cfg.shared_trunk = i / 2 % 2;
+            cfg.shared_trunk = cfg.hidden_layers && i / 2 % 2;
             cfg.activation = i % 5 ? PPO_TANH : PPO_RELU;
             cfg.num_envs = 1 + i % 9;
             cfg.minibatch_size = 1 + (7 * i) % (cfg.num_envs * cfg.rollout_steps);
@@ -648,7 +648,9 @@ static void act_refuses_bad_input(void **state) {
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         assert_fails(ppo_act(NULL, obs, NULL, &action), PPO_ERROR_ARGUMENT, "NULL");
         assert_fails(ppo_act(agent, NULL, NULL, &action), PPO_ERROR_ARGUMENT, "NULL");
-        assert_fails(ppo_act(agent, obs, NULL, NULL), PPO_ERROR_ARGUMENT, "NULL");
+        assert_fails(ppo_act(agent, obs, NULL, NULL), PPO_ERROR_ARGUMENT, "ppo_act:|NULL");
+        assert_fails(ppo_act_masked(agent, obs, NULL, NULL, NULL), PPO_ERROR_ARGUMENT,
+                     "ppo_act_masked:|NULL");
         assert_fails(ppo_act(agent, nans, NULL, &action), PPO_ERROR_NUMERIC, "");
         assert_ok(ppo_act(agent, obs, NULL, &action));
         ppo_agent_free(agent);
@@ -717,6 +719,9 @@ static void an_evaluation_that_cannot_be_done_says_why(void **state) {
     assert_fails(ppo_evaluate(agent, NULL, 1, 1).status, PPO_ERROR_ARGUMENT, "environment|NULL");
     assert_fails(ppo_evaluate(agent, &env, 0, 1).status, PPO_ERROR_ARGUMENT, "0 episodes");
     assert_fails(ppo_evaluate(agent, &env, -5, 1).status, PPO_ERROR_ARGUMENT, "-5 episodes");
+    assert_fails(ppo_evaluate(agent, &env, INT_MAX, 1).status, PPO_ERROR_ARGUMENT,
+                 "2147483647 episodes|1000000");
+    assert_fails(ppo_evaluate(NULL, &env, 1000000, 1).status, PPO_ERROR_ARGUMENT, "agent|NULL");
     assert_fails(ppo_evaluate(agent, &other, 1, 1).status, PPO_ERROR_ARGUMENT, "3");
     assert_fails(ppo_evaluate(agent, &endless, 1, 1).status, PPO_ERROR_ARGUMENT, "1000000|max_steps");
     ppo_evaluation none = ppo_evaluate(agent, &env, 0, 1);
@@ -913,6 +918,7 @@ static void settings_without_effect_are_refused(void **state) {
         {"baseline=no critic_learning_rate=1e-3", "critic_learning_rate|baseline"},
         {"entropy_schedule=linear", "entropy_schedule is linear|entropy_coef is 0"},
         {"sequence_steps=8", "sequence_steps is 8|recurrent is 0"},
+        {"shared_trunk=yes hidden=none", "shared_trunk is yes|hidden is none"},
         {"clip_obs=5", "clip_obs is 5|normalize_obs is no"},
         {"clip_reward=5", "clip_reward is 5|normalize_reward is no"},
         {"squash=yes", "squash is yes|discrete 3"},
@@ -927,6 +933,7 @@ static void settings_without_effect_are_refused(void **state) {
         "entropy_schedule=linear entropy_coef=0.01",
         "recurrent=4 sequence_steps=8",
         "normalize_obs=yes clip_obs=5 normalize_reward=yes clip_reward=5",
+        "shared_trunk=yes hidden=8",
         "kl_coef=1 sequence_steps=32 gsde_steps=0 squash=no baseline=no"};
     ppo_env      env = walk_env(), box = reach_env();
     ppo_agent   *agent = NULL;
@@ -1202,6 +1209,7 @@ static void nonsense_is_refused_and_changes_nothing(void **state) {
     assert_fails(ppo_config_set(&c, "gamma", NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_config_get(&c, "gama", text, sizeof text), PPO_ERROR_ARGUMENT, "gama");
     assert_fails(ppo_config_get(NULL, "gamma", text, sizeof text), PPO_ERROR_ARGUMENT, "NULL");
+    assert_null(strstr(ppo_last_error(), "ppo_settings")); /* which was not called */
     assert_fails(ppo_config_get(&c, "gamma", NULL, sizeof text), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_config_get(&c, "gamma", text, 0), PPO_ERROR_ARGUMENT, "");
 }
@@ -1239,7 +1247,7 @@ static void an_agent_is_refused_where_its_actions_would_not_fit(void **state) {
     assert_fails(ppo_trainer_create(&narrow, &cfg, agent, &trainer), PPO_ERROR_ARGUMENT,
                  "box 2 -1 1)|box 2 -1 0.5)");
     env.state_size = (size_t)-1;
-    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "state_size");
+    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "state_size|too large");
     ppo_agent_free(agent);
 }
 
@@ -1424,7 +1432,7 @@ static void an_environment_whose_name_or_choices_no_file_could_hold_is_refused(v
     env.name = "caf\xc3\xa9";
     assert_ok(ppo_env_check(&env));
     env.action_space = ppo_multi_discrete(NULL, 2);
-    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "choice 0|among 0");
+    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "choice 0 has 0 options");
 }
 
 int main(void) {

@@ -293,6 +293,39 @@ static void forward_computes_either_result_alone(void **state) {
     }
 }
 
+/* What has no status fails the tape. */
+static void null_arguments_of_forward_functions_fail_the_tape(void **state) {
+    (void)state;
+    ppo_actor_critic model = create(OBS, ppo_discrete(3), widths, 2, PPO_TANH, 0);
+    ppo_inputs       inputs = {.rows = N, .obs = g_mlp_obs};
+    ppo_actions      actions = {NULL, NULL};
+    ppo_tape        *tape;
+    assert_ok(ppo_tape_create(&tape));
+    for (int i = 0; i < 9; i++) {
+        static const char *const words[9] = {
+            "mlp_forward|NULL",       "mlp_forward|NULL",       "actor_critic_forward|NULL",
+            "actor_critic_forward|NULL", "actor_critic_logp|NULL", "actor_critic_logp|NULL",
+            "actor_critic_logp|NULL", "actor_critic_kl|NULL",   "actor_critic_kl|NULL"};
+        ppo_tape_reset(tape);
+        ppo_outputs out = ask(tape, &model, g_mlp_obs, N);
+        ppo_tensor *x = ppo_tape_constant(tape, g_mlp_obs, N, OBS), *logp = x, *entropy = x;
+        if (i == 0) assert_null(ppo_mlp_forward(tape, NULL, x));
+        if (i == 1) assert_null(ppo_mlp_forward(tape, &model.actor, NULL));
+        if (i == 2) assert_null(ppo_actor_critic_forward(tape, NULL, &inputs, PPO_POLICY).policy);
+        if (i == 3) assert_null(ppo_actor_critic_forward(tape, &model, NULL, PPO_POLICY).policy);
+        if (i == 4) ppo_actor_critic_logp(tape, NULL, &out, &actions, &logp, &entropy);
+        if (i == 5) ppo_actor_critic_logp(tape, &model, NULL, &actions, &logp, &entropy);
+        if (i == 6) ppo_actor_critic_logp(tape, &model, &out, NULL, &logp, &entropy);
+        if (i >= 4 && i <= 6) assert_true(!logp && !entropy);
+        if (i == 7) assert_null(ppo_actor_critic_kl(tape, NULL, &out, g_mlp_obs, NULL));
+        if (i == 8) assert_null(ppo_actor_critic_kl(tape, &model, NULL, g_mlp_obs, NULL));
+        assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT, words[i]);
+    }
+    assert_null(ppo_actor_critic_forward(NULL, &model, &inputs, PPO_POLICY).policy);
+    ppo_tape_free(tape);
+    ppo_actor_critic_free(&model);
+}
+
 static void mlp_applies_the_activations_it_was_given(void **state) {
     (void)state;
     static const int sizes[3] = {OBS, 4, 3};
@@ -629,6 +662,7 @@ int main(void) {
         cmocka_unit_test(a_squashed_policy_gives_the_density_in_the_box),
         cmocka_unit_test(policies_over_several_choices_are_those_of_section_6),
         cmocka_unit_test(spaces_hold_what_they_were_given),
+        cmocka_unit_test(null_arguments_of_forward_functions_fail_the_tape),
         cmocka_unit_test(models_refuse_what_cannot_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

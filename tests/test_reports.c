@@ -1315,9 +1315,9 @@ static void a_chart_that_cannot_be_drawn_says_why(void **state) {
     float     x[1] = {0};
     ppo_curve good = {"a", x, x, 1}, no_y = {"a", x, NULL, 1}, negative = {"a", x, x, -1};
     ppo_curve odd = {"\xc3(", x, x, 1};
-    assert_fails(ppo_plot_svg(NULL, NULL, NULL, NULL, &good, 1), PPO_ERROR_ARGUMENT, "path");
-    assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, NULL, 1), PPO_ERROR_ARGUMENT, "nothing");
-    assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, &good, 0), PPO_ERROR_ARGUMENT, "nothing");
+    assert_fails(ppo_plot_svg(NULL, NULL, NULL, NULL, &good, 1), PPO_ERROR_ARGUMENT, "ppo_plot_svg|NULL");
+    assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, NULL, 1), PPO_ERROR_ARGUMENT, "ppo_plot_svg|NULL");
+    assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, &good, 0), PPO_ERROR_ARGUMENT, "0 curves|nothing");
     assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, &no_y, 1), PPO_ERROR_ARGUMENT, "curve 0");
     assert_fails(ppo_plot_svg("a", NULL, NULL, NULL, &negative, 1), PPO_ERROR_ARGUMENT, "curve 0|-1");
     spit(in_folder("file"), "x");

@@ -1158,7 +1158,7 @@ static void settings_are_reached_by_name(void **state) {
     assert_fails(ppo_settings_set(ppo_rlhf_settings(), &c, "kl-estimator", "0"), PPO_ERROR_ARGUMENT,
                  "none of k1|k2|k3|exact");
     assert_fails(ppo_settings_set(ppo_rlhf_settings(), &c, "prompts", "0"), PPO_ERROR_ARGUMENT,
-                 "prompts is 0, outside 1 to 2147483647");
+                 "prompts is 0, outside 1 to 16777216");
 }
 
 static void settings_that_cannot_work_are_refused_by_name(void **state) {
@@ -1252,7 +1252,36 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.sampling.eos = VOCAB, words = "eos is 7|0 .. 6";
             break;
         case 27:
-            c.objective.objective = PPO_KL_PENALTY, words = "objective|PPO_K3_PENALTY";
+            c.objective.objective = PPO_KL_PENALTY, words = "objective is kl-penalty|k3-penalty";
+            break;
+        case 28:
+            c.objective.dual_clip = 0.5f, words = "dual_clip is 0.5|above 1, or 0 for none";
+            break;
+        case 29:
+            c.advantage = PPO_ADVANTAGE_GROUP, c.samples = 2, c.whiten_rewards = 1;
+            words = "whiten_rewards is yes|no effect|gae";
+            break;
+        case 30:
+            c.advantage = PPO_ADVANTAGE_SEQUENCE, c.bootstrap_truncated = 1;
+            words = "bootstrap_truncated is yes|no effect|gae";
+            break;
+        case 31:
+            c.critic_learning_rate = 0.5f, words = "critic_learning_rate is 0.5|no effect|critic";
+            break;
+        case 32:
+            c.missing_eos_penalty = 1e30f, words = "missing_eos_penalty is 1e+30";
+            break;
+        case 33:
+            c.length_penalty = -1e30f, words = "length_penalty is -1e+30";
+            break;
+        case 34:
+            c.prompts = 1 << 13, c.samples = 1 << 12, words = "prompts * samples is 33554432|16777216";
+            break;
+        case 35:
+            c.slots = 65537, words = "slots is 65537";
+            break;
+        case 36:
+            c.epochs = 10001, words = "epochs is 10001";
             break;
         default:
             break;

@@ -79,7 +79,7 @@ static void ratio_is_exactly_one_on_first_minibatch_of_every_policy(void **state
             ratios_kind = i % KINDS;
             cfg.callback = check_first_ratio, cfg.threads = 1 + i / KINDS;
             if (i / KINDS == 1) cfg.minibatch_size = 0;
-            if (i / KINDS == 2) cfg.num_envs = 7, cfg.hidden_layers = 0, cfg.total_steps = 7 * 19 * 3;
+            if (i / KINDS == 2) cfg.num_envs = 7, cfg.hidden_layers = cfg.shared_trunk, cfg.total_steps = 7 * 19 * 3;
             ppo_agent_free(trained(&env, &cfg));
         }
     }
@@ -453,6 +453,30 @@ static void a_mask_that_leaves_nothing_is_refused_with_environment_and_step(void
     assert_int_equal(stuck_faults, 0);
 }
 
+/* Sets one byte more than there are options, after a few steps of the last copy. */
+static void long_mask(const void *state, unsigned char *mask) {
+    const stuck *s = (const stuck *)state;
+    if (s->copy == stuck_copy && s->steps >= 3) mask[9] = 0;
+}
+
+static void a_mask_that_is_written_beyond_its_end_is_refused(void **state) {
+    (void)state;
+    for (stuck_copy = 0; stuck_copy < 4; stuck_copy++) {
+        ppo_env    env = dials_env();
+        ppo_config cfg = tiny_config();
+        ppo_agent *agent = NULL;
+        char       words[80];
+        env.state_size = sizeof(stuck), env.reset = stuck_reset, env.step = stuck_step_;
+        env.action_mask = long_mask, env.max_steps = 30;
+        cfg.num_envs = 4, cfg.total_steps = 64, cfg.threads = 1 + stuck_copy % 2;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        snprintf(words, sizeof words, "action_mask wrote beyond|9 options|environment %d)", stuck_copy);
+        assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, words);
+        assert_fails(ppo_evaluate(agent, &env, 8, 1).status, PPO_ERROR_ARGUMENT, words);
+        ppo_agent_free(agent);
+    }
+}
+
 /* Of two failures in one step it is the same one that is told of, however the copies are dealt out. */
 static void nan_and_stuck_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                                ppo_outcome *out) {
@@ -667,7 +691,8 @@ static void spaces_and_settings_that_cannot_work_are_refused(void **state) {
         ppo_space   space;
         int         squash;
         const char *words;
-    } cases[] = {{ppo_multi_discrete(zero, 2), 0, "choice 1 is among 0"},
+    } cases[] = {{ppo_multi_discrete(zero, 2), 0, "choice 1 has 0 options|1 to 16777215"},
+                 {ppo_discrete(INT_MAX), 0, "choice 0 has 2147483647 options|1 to 16777215"},
                  {ppo_multi_discrete(one, 0), 0, "n is 0"},
                  {ppo_multi_binary(129), 0, "129 choices|128"},
                  {ppo_multi_binary(-2), 0, "n is -2"},
@@ -727,6 +752,7 @@ int main(void) {
         cmocka_unit_test(acting_refuses_a_mask_that_leaves_nothing),
         cmocka_unit_test(a_box_of_many_numbers_has_no_masks),
         cmocka_unit_test(a_mask_that_leaves_nothing_is_refused_with_environment_and_step),
+        cmocka_unit_test(a_mask_that_is_written_beyond_its_end_is_refused),
         cmocka_unit_test(the_earlier_failure_of_a_step_is_reported_by_any_number_of_threads),
         cmocka_unit_test(a_squashed_policy_keeps_u_and_hands_out_its_place_in_the_box),
         cmocka_unit_test(explorations_last_as_long_as_they_should_and_end_with_the_rollout),

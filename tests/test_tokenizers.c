@@ -572,7 +572,7 @@ static void null_is_refused_or_empty(void **state) {
     assert_ok(ppo_tokenizer_train(NULL, 0, 300, NULL, 0, &tok));
     assert_fails(ppo_encode(NULL, "a", 1, NULL, 0, &count), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_encode(tok, NULL, 1, NULL, 0, &count), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_encode(tok, "a", 1, &token, -1, &count), PPO_ERROR_ARGUMENT, "capacity of -1");
+    assert_fails(ppo_encode(tok, "a", 1, &token, -1, &count), PPO_ERROR_ARGUMENT, "capacity is -1");
     assert_fails(ppo_encode(tok, "a", (size_t)INT_MAX + 1, &token, 1, &count), PPO_ERROR_ARGUMENT,
                  "2147483648 bytes");
     assert_ok(ppo_encode(tok, NULL, 0, NULL, 0, &count));

@@ -520,6 +520,7 @@ static void arrays_of_your_own_are_neither_changed_nor_freed(void **state) {
     ppo_tokens_clear(&own);
     ppo_tokens_free(&own);
     assert_fails(ppo_tokens_add(&own, &one, 1, 1), PPO_ERROR_ARGUMENT, "not the library's");
+    assert_fails(ppo_tokens_add_from(NULL, NULL, 3), PPO_ERROR_ARGUMENT, "ppo_tokens_add_from|NULL");
     assert_fails(ppo_tokens_add_from(&own, &own, 0), PPO_ERROR_ARGUMENT, "not the library's");
     assert_true(own.count == 2 && own.start == start + 20 && own.token == token + 20 && !own.prompt);
     for (int i = 0; i < 48; i++) {
