@@ -12382,7 +12382,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     ppo_status status = ppo_settings_check(ppo_rlhf_settings(), c);
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     if (status) return status;
-    if (sequences > PPO__MOST_SAMPLES)
+    if (sequences > (int)PPO__MOST_SAMPLES)
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, (int)PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))

@@ -624,7 +624,7 @@ static void a_header_length_that_the_file_has_not_is_refused(void **state) {
         for (int k = 0; k < 8; k++) whole[k] = (unsigned char)(claims[i] >> 8 * k);
         put(PATH, whole, n);
         assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE,
-                     PATH "|not a safetensors file|its header has|of 10");
+                     PATH "|not a safetensors file|10 bytes");
     }
     for (size_t n = 0; n < 8; n++) {
         char words[64];
