@@ -623,12 +623,11 @@ static void a_header_length_that_the_file_has_not_is_refused(void **state) {
         size_t n = compose(whole, "{}", 2, 0);
         for (int k = 0; k < 8; k++) whole[k] = (unsigned char)(claims[i] >> 8 * k);
         put(PATH, whole, n);
-        assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE,
-                     PATH "|not a safetensors file|10 bytes");
+        assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE, PATH "|not a safetensors file|10 bytes");
     }
     for (size_t n = 0; n < 8; n++) {
         char words[64];
-        snprintf(words, sizeof words, "%s|not a safetensors file|its size is %d", PATH, (int)n);
+        snprintf(words, sizeof words, "%s|not a safetensors file|%d bytes", PATH, (int)n);
         put(PATH, whole, n);
         assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE, words);
     }
