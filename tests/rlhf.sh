@@ -66,8 +66,10 @@ lines() { [ $status -eq 0 ] && [ "$(grep -c ' \.$' $work/out)" -ge 4 ]; }
 check samples_are_sentences lines
 check files_are_those_of_the_stages [ "$(ls $work/models/sentences | tr '\n' ' ')" = "dpo.safetensors ppo.safetensors rest.safetensors reward.safetensors sft.safetensors " ]
 
-rlhf --dir $work/models --json --iterations 2 --learning-rate 0 --kernels plain ppo
+rlhf --dir $work/models --json --iterations 2 --learning-rate 0 ppo
 check without_a_learning_rate_ppo_changes_little above 0.01 "$(figure kl) * $(figure kl)"
+rlhf --dir $work/models --json --kernels plain sample
+check plain_kernels_sample_as_well above "$(figure true_reward)" 0.1
 build/rlhf --dir $work/models --quiet sample nonsense >$work/out 2>&1
 in_order() { tail -n 1 $work/out | grep -q nonsense; }
 check errors_come_after_what_was_printed in_order

@@ -165,6 +165,7 @@ static inline long fail_each_allocation(ppo_status (*run)(void *user), void *use
    Data
    -------------------------------------------------------------------------------------------------------- */
 
+#ifndef PPO_NO_CONTROL
 /* Policy and value of (rows, obs_size) observations. */
 static inline ppo_outputs ask(ppo_tape *tape, const ppo_actor_critic *model, const float *obs, int rows) {
     ppo_inputs inputs = {0};
@@ -172,6 +173,7 @@ static inline ppo_outputs ask(ppo_tape *tape, const ppo_actor_critic *model, con
     inputs.obs = obs;
     return ppo_actor_critic_forward(tape, model, &inputs, PPO_POLICY | PPO_VALUE);
 }
+#endif
 
 static inline ppo_rng test_rng(uint32_t index) { return ppo_rng_stream(20170720, PPO_STREAM_USER, index); }
 
@@ -192,6 +194,7 @@ static const char *const kernel_sets[] = {"plain", "avx2", "avx512", "neon"};
             assert_ok(ppo_use_kernels(NULL));        \
         } else if (ppo_use_kernels(kernel_sets[k]) == PPO_OK)
 
+#ifndef PPO_NO_CONTROL
 /* --------------------------------------------------------------------------------------------------------
    Environments
    -------------------------------------------------------------------------------------------------------- */
@@ -499,6 +502,9 @@ static inline log_of_run run_with_log(const ppo_env *env, ppo_config cfg, int st
     return log;
 }
 
+#endif
+
+#ifndef PPO_NO_LANGUAGE
 /* --------------------------------------------------------------------------------------------------------
    Language models
    -------------------------------------------------------------------------------------------------------- */
@@ -570,6 +576,8 @@ static inline ppo_tokens golden_tokens(const int *length, const int *prompt, con
     for (int s = 0; s < count; s++) start[s + 1] = start[s] + length[s];
     return tokens;
 }
+#endif
+
 #endif
 
 #endif /* PPO_TEST_H */

@@ -5,6 +5,8 @@
 #include <unistd.h>
 #define fsync(descriptor) ((void)(descriptor), 0)
 
+#define PPO_NO_LANGUAGE
+#define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 

@@ -13,6 +13,9 @@ static int watched_rename(const char *from, const char *to);
 #define fsync  watched_fsync
 #define rename watched_rename
 
+#define PPO_NO_LANGUAGE
+#define PPO_NO_REPORTS
+#define PPO_NO_CONTROL
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 

@@ -1,6 +1,8 @@
 /* Section 3, through public functions where there are such: the plain kernels against double precision, the
    other kernel sets against the plain one, the promise that a row's result has the same bits whichever rows
    share its batch, and each set's error bounds. */
+#define PPO_NO_LANGUAGE
+#define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 

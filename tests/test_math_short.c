@@ -2,5 +2,7 @@
 #ifndef __clang__
 #define PPO__SHORT_VECTORS
 #endif
+#define PPO_NO_LANGUAGE
+#define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "test_math.c"

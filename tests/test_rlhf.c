@@ -1,4 +1,6 @@
 /* Section 15, the end: rewards of tokens, advantages, PPO on tokens, best-of-n; against a recorded batch of TRL. */
+#define PPO_NO_CONTROL
+#define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "test.h"

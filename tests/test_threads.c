@@ -1,5 +1,6 @@
 /* The arena of section 1, its threads, the work that is divided among them, and that no bit depends on their
    number. */
+#define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 

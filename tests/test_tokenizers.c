@@ -1,6 +1,8 @@
 /* Section 14, part 1, and its files in section 16: tokenizers. The merges of Hugging Face's trainer are in
    golden/tokenizers.h (made by golden/make_tokenizers.py). PPO_FUZZ=100000 sets how many damaged files the
    last test tries. */
+#define PPO_NO_CONTROL
+#define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
