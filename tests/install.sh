@@ -40,9 +40,9 @@ int main(void) {
 END
 
 installs() {
-    make install PREFIX="$work/usr" && make install PREFIX=/usr DESTDIR="$work/root" &&
-        cmp ppo.h "$work/usr/include/ppo.h" && cmp ppo_cuda.cuh "$work/root/usr/include/ppo_cuda.cuh" &&
-        grep -qx 'prefix=/usr' "$work/root/usr/share/pkgconfig/ppo.pc"
+    make install PREFIX="$work/usr" && make install PREFIX=/usr DESTDIR="$work/stage" &&
+        cmp ppo.h "$work/usr/include/ppo.h" && cmp ppo_cuda.cuh "$work/stage/usr/include/ppo_cuda.cuh" &&
+        grep -qx 'prefix=/usr' "$work/stage/usr/share/pkgconfig/ppo.pc"
 }
 check headers_are_installed installs
 
