@@ -597,7 +597,7 @@ enum { PPO__SHORT_ROW = 1024, PPO__WARPS = 8, PPO__ROW_THREADS = 512 };
 /* This thread's row; n or more where there is none. */
 static __device__ int ppo__cuda_row() { return (int)(blockIdx.x * blockDim.y + threadIdx.y); }
 
-/* Launches kernel<T, threads>(job) for n rows of so many elements. */
+/* Launches kernel<T, threads>(job) for n rows of `length` elements. */
 #define PPO__LAUNCH_ROWS(kernel, T, job, n, length, stream)                                               \
     do {                                                                                                  \
         if ((length) <= PPO__SHORT_ROW)                                                                   \
@@ -1567,7 +1567,7 @@ template <class T> struct ppo__sample_job {
 /* What the threads of a row share. Sums of 64 bits are kept in halves, for which there are fast atomics. */
 template <int THREADS> struct ppo__sample_shared {
     enum { BINS = 2 * THREADS, BITS = THREADS == 32 ? 6 : 10, KEY_BITS = 30 };
-    static_assert(BINS == 1 << BITS && KEY_BITS % BITS == 0, "levels of so many bits make a key");
+    static_assert(BINS == 1 << BITS && KEY_BITS % BITS == 0, "a whole number of levels makes a key");
     unsigned low[BINS], high[BINS];
     uint64_t warp[THREADS / 32];
     uint64_t before; /* the sum before what was found */
@@ -2499,14 +2499,14 @@ static __device__ void ppo__cuda_tile(float *to, int ld_to, const float *from, i
     }
 }
 
-/* Of n numbers each, those of b so many floats apart. */
+/* Of n numbers each; those of b are `step` floats apart. */
 static __device__ float ppo__cuda_dot(const float *a, const float *b, int n, int step = 1) {
     float sum = 0;
     for (int j = 0; j < n; ++j) sum += a[j] * b[j * step];
     return sum;
 }
 
-/* sum += weight of lane i times row i of a tile of so many; lane j has the columns j, j + 32, ... */
+/* sum += weight of lane i times row i of a tile; lane j has the columns j, j + 32, ... */
 template <int C>
 static __device__ void ppo__cuda_weigh(float (&sum)[C], float weight, const float *tile, int ld, int size,
                                        int rows) {
