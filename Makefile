@@ -88,10 +88,11 @@ test-all:
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/rlhf.sh $(CUDA) $(PLAIN) $(ASAN) \
 	    $(TSAN) $(LUNAR_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/install.sh tests/systems.sh
 
-test-long: $(EXAMPLES) $(ASAN) build/plain/test_math ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats
+test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers
 	@sh tests/seeds.sh
 	@KILLS=100 PPO_FUZZ=100000 PPO_EVERY_FLOAT=1 sh tests/run.sh -j$(PROCESSORS) build/plain/test_math build/asan/test_files \
 	    build/asan/test_checkpoints build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
+	@CC="$(CC)" CXX="$(CXX)" PPO_TEST_FULL=1 sh tests/run.sh -j$(PROCESSORS) tests/compile.sh $(CUDA) $(ASAN) $(TSAN)
 
 test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR_IF_THERE) $(CUDA)
 

@@ -189,9 +189,9 @@ library=$work/implementation.o
 
 combinations= # of the switches: without_control_reports, for example, is -DPPO_NO_CONTROL -DPPO_NO_REPORTS
 for c in '' _control; do for l in '' _language; do for r in '' _reports; do combinations="$combinations without$c$l$r"; done; done; done
-# gcc and g++ try all eight; clang tries each switch alone, and all together.
+# gcc and g++ try all eight; clang tries each switch alone, and all together (in make test-long: all eight).
 combinations_for() {
-    case $1 in
+    case ${PPO_TEST_FULL:+g}$1 in
     g*) echo "${combinations# without }" ;;
     *) echo without_control without_language without_reports without_control_language_reports ;;
     esac

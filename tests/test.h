@@ -18,10 +18,10 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-/* A size or a number of rounds: programs with a sanitizer are some ten times slower and use the small one. What it
-   leaves out is tested by the plain program. */
+/* A size or a number of rounds: programs with a sanitizer are some ten times slower and use the small one, but in
+   make test-long. What it leaves out is tested by the plain program. */
 #ifdef PPO_TEST_SMALL
-#define SMALL(full, small) (small)
+#define SMALL(full, small) (getenv("PPO_TEST_FULL") ? (full) : (small))
 #else
 #define SMALL(full, small) (full)
 #endif
