@@ -1984,7 +1984,7 @@ static int ppo__utf8_put(int32_t code, char out[4]) {
     return more + 1;
 }
 
-static int ppo__is_utf8(const char *text) {
+static PPO__NOINLINE int ppo__is_utf8(const char *text) {
     int length = 0;
     for (size_t left = strlen(text); left; left -= (size_t)length, text += length)
         if (ppo__utf8_get(text, left, &length) < 0) return 0;
@@ -4448,7 +4448,7 @@ static void ppo__unary_backward(ppo_node *node) {
         node->in[0]->grad[i] += dy[i] * args->f->derivative(x[i], y[i], args->p, args->q);
 }
 
-static ppo_tensor *ppo__tape_unary(ppo_tape *tape, int which, ppo_tensor *x, float p, float q) {
+static PPO__NOINLINE ppo_tensor *ppo__tape_unary(ppo_tape *tape, int which, ppo_tensor *x, float p, float q) {
     static const ppo_op op = {"unary", 1, ppo__unary_forward, ppo__unary_backward};
     ppo__unary_args     args = {&ppo__unaries[which], p, q};
     if (!ppo__operands(tape, args.f->name, x, x)) return NULL;
@@ -5016,7 +5016,7 @@ static ppo_status ppo__file_failed(const char *path, const char *done, int reaso
 }
 
 /* Puts the file's name before the sentence of the last failure. */
-static ppo_status ppo__file_blame(const ppo_file *file) {
+static PPO__NOINLINE ppo_status ppo__file_blame(const ppo_file *file) {
     char what[PPO__ERROR_SIZE];
     memcpy(what, ppo__error, sizeof what);
     return ppo__file_fail(file->path, "%s", what);
@@ -10184,7 +10184,7 @@ PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
     if (tokens && tokens->memory) tokens->count = 0;
 }
 
-PPO_DEF void ppo_tokens_free(ppo_tokens *tokens) {
+PPO_DEF PPO__NOINLINE void ppo_tokens_free(ppo_tokens *tokens) {
     if (!tokens || !tokens->memory) return;
     ppo__free(tokens->memory);
     memset(tokens, 0, sizeof *tokens);
