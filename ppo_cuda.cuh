@@ -1,4 +1,4 @@
-/* ppo_cuda.cuh - language models of ppo.h, and its token-level mathematics, on an NVIDIA GPU
+/* ppo_cuda.cuh - language models of ppo.h, and its functions on tokens, on an NVIDIA GPU
 
    Include it after the ppo.h that has the implementation, in a file that nvcc compiles:
 
@@ -6,26 +6,26 @@
        #include "ppo.h"
        #include "ppo_cuda.cuh"
 
-       nvcc -O2 -std=c++17 -arch=sm_80 app.cu -lcublas      (or sm_90, ...: the GPU's own saves its driver
-                                                             the translation when the program starts)
+       nvcc -O2 -std=c++17 -arch=sm_80 app.cu -lcublas      (or the GPU's own, such as sm_90: then its driver
+                                                             need not compile when the program starts)
 
-   Other files, of C too, may include it for the declarations alone. CUDA 12 or later; GPUs of compute
-   capability 8.0 (A100) or later, for which nvcc has to be told -arch.
+   Other files, also those in C, may include it for its declarations only. Needs CUDA 12 or later, and a GPU
+   of compute capability 8.0 (A100) or later, for which nvcc must be given -arch.
 
 ONE CALL
 
-       if (ppo_use_cuda(0)) fprintf(stderr, "%s\n", ppo_last_error());     then everything stays on the processor
+       if (ppo_use_cuda(0)) fprintf(stderr, "%s\n", ppo_last_error());     on failure the processor is used
 
-   and language models of this thread are trained and sampled on the GPU: supervised fine-tuning, reward
-   models, DPO, PPO on tokens, generation. Nothing else in the program changes (section 8).
+   From then on this thread trains and samples language models on the GPU: supervised fine-tuning, reward
+   models, DPO, PPO on tokens, generation. The rest of the program stays the same (section 8).
 
 A LA CARTE
 
-   The other functions are those of ppo.h with ppo_cuda_ before their names, for your own loop and network:
-   the same formulas, argument for argument, and where a formula is of one sample, the same inline function.
-   But their arrays lie in the memory of the device (cudaMalloc()), results and statistics too, and they
-   queue their work on a stream and return at once. What only the numbers can tell, as a logit that is NaN,
-   ppo_cuda_sync() reports:
+   The other functions are the plain functions of ppo.h with the prefix ppo_cuda_, for your own loop and
+   network. Arguments and formulas are the same, and a formula of one sample is the same inline function. But
+   all arrays, results and statistics are in device memory (cudaMalloc()), and a call queues its work on a
+   stream and returns at once. ppo_cuda_sync() reports errors that depend on the numbers, such as a logit that
+   is NaN:
 
        ppo_cuda *cuda = NULL;
        if (ppo_cuda_create(0, &cuda)) ...                  no device, an old driver: a status and a sentence
@@ -34,8 +34,7 @@ A LA CARTE
        ppo_cuda_token_logp_backward(cuda, &logits, token, &rows, grad_logp, NULL, n, vocab, 1, &logits);
        if (ppo_cuda_sync(cuda)) fprintf(stderr, "%s\n", ppo_last_error());
 
-   The same arguments give the same bits on the same device, run after run: no sum is made in an order of
-   chance.
+   The same arguments give the same bits in every run on the same device: all sums have a fixed order.
 
    License: that of ppo.h. */
 #ifndef PPO_CUDA_CUH
@@ -52,21 +51,22 @@ extern "C" {
    1 Base: a device, its stream, its errors
    -------------------------------------------------------------------------------------------------------- */
 
-/* Work that is done on a device one after another. For one host thread at a time, whose current device it
-   must be: that of ppo_cuda_create() makes it so, on another thread or after another device cudaSetDevice()
-   does. */
+/* A device, and a stream that does its work in order. Use it on one host thread at a time. Its device must be
+   the thread's current one: ppo_cuda_create() makes it so; call cudaSetDevice() on another thread, or after
+   you used another device. */
 typedef struct ppo_cuda ppo_cuda;
 
-/* device: 0 is the first. Errors: PPO_ERROR_DEVICE (none, an old driver or GPU), PPO_ERROR_MEMORY. */
+/* device: 0 is the first. Errors: PPO_ERROR_DEVICE (no such device, the driver or the GPU is too old),
+   PPO_ERROR_MEMORY. */
 PPO_DEF ppo_status ppo_cuda_create(int device, ppo_cuda **cuda);
 PPO_DEF void       ppo_cuda_free(ppo_cuda *cuda);
 PPO_DEF void      *ppo_cuda_stream(ppo_cuda *cuda); /* the cudaStream_t on which everything is queued */
 
-/* Waits for all that is queued, and reports the first failure since the last call. */
+/* Waits for all queued work, and reports the first failure since the last call. */
 PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda);
 
 /* --------------------------------------------------------------------------------------------------------
-   2 Tokens: logits (n, vocab) of float or bfloat16, all else float. Arithmetic is in float.
+   2 Tokens: logits (n, vocab) are float or bfloat16, all other numbers float. Arithmetic is in float.
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ppo_cuda_logits {
@@ -74,22 +74,22 @@ typedef struct ppo_cuda_logits {
     int   bf16; /* 1: __nv_bfloat16; 0: float */
 } ppo_cuda_logits;
 
-/* What one read of the logits leaves, arrays [n]: log softmax(z)[j] = z[j] - max - log_sum, z = logits /
-   temperature. */
+/* Results of one read of the logits, arrays [n]. With z = logits / temperature,
+   log softmax(z)[j] = z[j] - max - log_sum. */
 typedef struct ppo_cuda_rows {
     float *logp;          /* of the token */
-    float *entropy;       /* may be NULL, if backward gets no grad_entropy */
-    float *max, *log_sum; /* for backward; NULL without */
-    float *kl;            /* KL(p || reference), exact; NULL without a reference */
+    float *entropy;       /* backward needs it with grad_entropy; else NULL is allowed */
+    float *max, *log_sum; /* backward needs them; else NULL is allowed */
+    float *kl;            /* KL(p || reference), exact; without a reference NULL is allowed */
 } ppo_cuda_rows;
 
-/* ppo_token_logp(), and the KL to reference logits of the same type, which may be NULL. */
+/* ppo_token_logp(), and the KL to `reference`, logits of the same type, which may be NULL. */
 PPO_DEF ppo_status ppo_cuda_token_logp(ppo_cuda *cuda, const ppo_cuda_logits *logits,
                                        const ppo_cuda_logits *reference, const int *token, int n, int vocab,
                                        float temperature, const ppo_cuda_rows *rows);
 
-/* ppo_token_logp_backward() from the rows that forward left. grad_logits has the logits' type and may be the
-   logits: in place. grad_logp or grad_entropy may be NULL (0). */
+/* ppo_token_logp_backward(), with the rows of the forward call. grad_logits has the type of the logits and
+   may be the logits (in place). grad_logp and grad_entropy may be NULL (0). */
 PPO_DEF ppo_status ppo_cuda_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_logits *logits,
                                                 const int *token, const ppo_cuda_rows *rows,
                                                 const float *grad_logp, const float *grad_entropy, int n,
@@ -100,19 +100,19 @@ PPO_DEF ppo_status ppo_cuda_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_l
    3 Advantages: time-major arrays [steps][envs]
    -------------------------------------------------------------------------------------------------------- */
 
-/* ppo_gae(), of at most 2^30 advantages. terminated, truncated and value_target may be NULL; advantage may be
-   one of the arrays that are read. */
+/* ppo_gae(), for at most 2^30 advantages. terminated, truncated and value_target may be NULL; advantage may
+   be one of the input arrays. */
 PPO_DEF ppo_status ppo_cuda_gae(ppo_cuda *cuda, const float *reward, const float *value,
                                 const float *next_value, const unsigned char *terminated,
                                 const unsigned char *truncated, int steps, int envs, float gamma,
                                 float lambda, float *advantage, float *value_target);
 
-/* ppo_whiten(). mask may be NULL (all 1). If a number is not finite, none is changed. */
+/* ppo_whiten(). mask may be NULL (all 1). Changes nothing if an unmasked number is not finite. */
 PPO_DEF ppo_status ppo_cuda_whiten(ppo_cuda *cuda, float *x, const unsigned char *mask, int n,
                                    int shift_mean);
 
 /* --------------------------------------------------------------------------------------------------------
-   4 Losses: arrays [n]; *stats and *loss lie on the device, too. mask, stats, loss and gradients may be NULL.
+   4 Losses: arrays [n]; *stats and *loss are on the device, too. mask, stats, loss and gradients may be NULL.
    -------------------------------------------------------------------------------------------------------- */
 
 /* ppo_policy_loss() */
@@ -121,7 +121,7 @@ PPO_DEF ppo_status ppo_cuda_policy_loss(ppo_cuda *cuda, const float *logp, const
                                         const ppo_policy_objective *objective, ppo_policy_stats *stats,
                                         float *grad_logp);
 
-/* ppo_value_loss() and ppo_huber_value_loss(); old_value may be NULL where clip_range <= 0. */
+/* ppo_value_loss() and ppo_huber_value_loss(). old_value may be NULL if clip_range <= 0. */
 PPO_DEF ppo_status ppo_cuda_value_loss(ppo_cuda *cuda, const float *value, const float *old_value,
                                        const float *target, const unsigned char *mask, int n,
                                        float clip_range, float *loss, float *grad_value);
@@ -134,16 +134,16 @@ PPO_DEF ppo_status ppo_cuda_kl_estimate(ppo_cuda *cuda, const float *logp, const
                                         int estimator, float *kl);
 
 /* --------------------------------------------------------------------------------------------------------
-   5 Optimizer: arrays [n], read fastest where all of them begin at multiples of 16 bytes
+   5 Optimizer: arrays [n], fastest where all of them begin at multiples of 16 bytes
    -------------------------------------------------------------------------------------------------------- */
 
-/* *norm, on the device, becomes the Euclidean norm of scale grad, which may be NaN or infinite. */
+/* Sets *norm, on the device, to the Euclidean norm of scale grad, which may be NaN or infinite. */
 PPO_DEF ppo_status ppo_cuda_grad_norm(ppo_cuda *cuda, const float *grad, size_t n, float scale, float *norm);
 
-/* ppo_adam_step() with scale grad, scaled further as ppo_clip_grad_norm() would if its norm is *norm, on the
-   device (NULL: not clipped; max_norm <= 0: no limit). grad stays as it is. Changes nothing if *norm is not
-   finite, which ppo_cuda_sync() reports with the step; nor after a call that has a failure to report: what a
-   NaN loss left behind never reaches the parameters. */
+/* ppo_adam_step() with the gradient scale grad, clipped as ppo_clip_grad_norm() does if its norm is *norm, on
+   the device (max_norm <= 0: no limit). norm may be NULL: no clipping. Does not change grad. Changes nothing
+   if *norm is not finite; ppo_cuda_sync() then reports the step. Changes nothing either after a call whose
+   failure has not been reported yet, so that a NaN in a loss never reaches the parameters. */
 PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float *grad, float *m, float *v,
                                       size_t n, const ppo_adam *adam, int64_t step, float scale,
                                       const float *norm, float max_norm);
@@ -152,22 +152,22 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
    6 Sampling from a language model: logits as in section 2
    -------------------------------------------------------------------------------------------------------- */
 
-/* A token per row by ppo_sampling_probabilities(), token [n]; how lies on the host. Row i draws one number
-   from rng[stream[i]], on the device, greedy or not, as ppo_generate() does; two rows must not share a
-   stream. stream [n] may be NULL (rng[i]). logp [n], which may be NULL, is the token's before top_k and
-   top_p. A row whose logits are not finite, which ppo_cuda_sync() reports, gets token 0 and NaN, and draws
-   nothing. */
+/* Draws token[i] for each row i with ppo_sampling_probabilities(). how is on the host. Row i takes one number
+   from rng[stream[i]], on the device, also if greedy, as ppo_generate() does; no two rows may share a stream.
+   stream [n] may be NULL: row i uses rng[i]. logp [n] may be NULL; it is the log-probability of the token
+   before top_k and top_p. A row whose logits are not finite takes no number, and gets token 0 and logp NaN;
+   ppo_cuda_sync() reports it. */
 PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits, int n, int vocab,
                                    const ppo_sampling *how, ppo_rng *rng, const int *stream, int *token,
                                    float *logp);
 
 /* --------------------------------------------------------------------------------------------------------
-   7 Linear and loss: logits = x w^T are never there in full, but for some rows at a time
+   7 Linear and loss: logits = x w^T are computed a tile of rows at a time, and never stored in full
    -------------------------------------------------------------------------------------------------------- */
 
-/* Hidden states x (n, width) and the vocabulary's matrix w (vocab, width), as GPT's token embedding.
-   Logits and sums are float, without TF32. Fastest where 8 divides width. Bits depend on n, too, for
-   cuBLAS may sum products of another size in another order. */
+/* Hidden states x (n, width) and the vocabulary's matrix w (vocab, width), such as GPT's token embedding.
+   Logits and sums are float, without TF32. Fastest where width is a multiple of 8. Bits also depend on n,
+   because cuBLAS may sum in another order for another size. */
 typedef struct ppo_cuda_linear {
     const void *x, *w;
     int         bf16; /* both 1: __nv_bfloat16; 0: float */
@@ -178,18 +178,18 @@ typedef struct ppo_cuda_linear {
 PPO_DEF ppo_status ppo_cuda_linear_token_logp(ppo_cuda *cuda, const ppo_cuda_linear *linear, const int *token,
                                               float temperature, const ppo_cuda_rows *rows);
 
-/* Its gradients, from the rows that forward left; the logits are computed again. grad_x (n, width), in the
-   type of x, is overwritten; grad_w (vocab, width), always float, is added to; each may be NULL, as may
-   grad_logp and grad_entropy (0). */
+/* The gradients of that, with the rows of the forward call; computes the logits again. Overwrites grad_x
+   (n, width), which has the type of x; adds to grad_w (vocab, width), which is always float. Each may be
+   NULL, as may grad_logp and grad_entropy (0). */
 PPO_DEF ppo_status ppo_cuda_linear_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_linear *linear,
                                                        const int *token, const ppo_cuda_rows *rows,
                                                        const float *grad_logp, const float *grad_entropy,
                                                        float temperature, void *grad_x, float *grad_w);
 
-/* ppo_policy_loss() - entropy_coef times the mean entropy: forward and backward at once, which saves a
-   product of matrices. mask may be NULL (all 1); masked samples are left out, whatever their tokens: 0 in
-   rows and grad_x. Of rows only logp must be there. stats, on the device, are those of ppo_policy_loss();
-   stats and gradients, which are as above, may be NULL. */
+/* ppo_policy_loss() - entropy_coef times the mean entropy: forward and backward in one call, which saves a
+   matrix product. mask may be NULL (all 1). A masked sample has no effect, whatever its token: its elements
+   of rows and grad_x are set to 0. Of rows only logp is required. stats, on the device, are those of
+   ppo_policy_loss(). stats, grad_x and grad_w may be NULL; the gradients are as above. */
 PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_linear *linear,
                                                const int *token, float temperature, const float *old_logp,
                                                const float *advantage, const unsigned char *mask,
@@ -201,16 +201,15 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
    8 Language models on the device
    -------------------------------------------------------------------------------------------------------- */
 
-/* From now on what this thread does with language models (sections 14 and 15 of ppo.h: generators,
-   ppo_fit_...(), ppo_gpt_scores(), ppo_gpt_logp(), trainers of PPO on tokens, reward models) is computed on
-   a GPU, 0 the first one: forward, backward, Adam and sampling, with the caches of generators there.
-   Nothing else in a program changes, but that ppo_params_sync() comes before you read or change a model's
-   numbers yourself. -1: on the processor again, with the models' numbers brought back; call it before the
-   thread ends, too. Attention heads have up to 256 numbers there; last bits differ from the processor's.
-   Errors: those of ppo_cuda_create(), and trainers or generators that are still on the device before; then
-   all is as it was. If the device fails in
-   the end, the models are as they were last brought back. A model is for one thread at a time then, even to
-   be read. */
+/* From now on this thread computes language models on a GPU, 0 is the first: forward, backward, Adam and
+   sampling, in generators, ppo_fit_...(), ppo_gpt_scores(), ppo_gpt_logp(), reward models and trainers of PPO
+   on tokens (sections 18 to 22 of ppo.h). Models, and the cached keys and values of generators, stay on the
+   GPU. Call ppo_params_sync() before you read or change a model's numbers yourself; nothing else in the
+   program changes. Only one thread at a time may use a model then, even to read it. An attention head has at
+   most 256 numbers there; the last bits of results differ from the processor's.
+   -1: on the processor again; brings the models' numbers back. Call it also before the thread ends. If the
+   device fails then, the models keep the numbers that were last brought back.
+   Errors, which change nothing: those of ppo_cuda_create(); a trainer or generator still uses the device. */
 PPO_DEF ppo_status ppo_use_cuda(int device);
 
 #ifdef __cplusplus
