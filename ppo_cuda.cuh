@@ -226,10 +226,10 @@ PPO_DEF ppo_status ppo_use_cuda(int device);
 #if !defined(__CUDACC__) && !defined(PPO_TEST_CUDA_EMULATION_H)
 #error "nvcc compiles the implementation of ppo_cuda.cuh: nvcc -x cu, or a file whose name ends in .cu"
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#error "ppo_cuda.cuh takes GPUs of compute capability 8.0 or later: nvcc -arch=sm_80"
+#error "ppo_cuda.cuh needs a GPU of compute capability 8.0 or later: nvcc -arch=sm_80"
 #else
 
-#ifdef __CUDACC__ /* else an emulation, by which the tests run the kernels on the processor */
+#ifdef __CUDACC__ /* else an emulation: the tests run the kernels on the processor */
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -247,8 +247,8 @@ PPO_DEF ppo_status ppo_use_cuda(int device);
    1 Base
    -------------------------------------------------------------------------------------------------------- */
 
-/* Who can find a fault in the numbers, and what it says. A fault is one 64-bit number: the number of the call
-   << 40, the name << 32, the row or sample; the smallest is the first. */
+/* The functions that report faults in the numbers, and their names in the sentence. A fault is one 64-bit
+   number: the number of the call << 40, the function << 32, the row or sample. The smallest is the first. */
 enum {
     PPO__CUDA_TOKEN_LOGP,
     PPO__CUDA_GAE,
@@ -279,52 +279,46 @@ static const char *const ppo__cuda_names[PPO__CUDA_NAMES] = {"ppo_cuda_token_log
 
 typedef unsigned long long ppo__cuda_fault;
 #define PPO__NO_FAULT (~0ull)
-enum { PPO__ALL_MASKED = 0x7fffffff }; /* as a row */
+enum { PPO__ALL_MASKED = 0x7fffffff }; /* instead of a row */
 
-/* What kernels and their calls share, on the device. */
+/* On the device, for all kernels. */
 typedef struct ppo__cuda_shared {
     ppo__cuda_fault fault;
-    unsigned        done; /* blocks of a reduction that are; 0 between two */
+    unsigned        done; /* blocks that have finished in this reduction; 0 between two */
     float           norm; /* of the gradients of a step */
 } ppo__cuda_shared;
 
-/* Memory of the device that grows as it is asked for. */
-typedef struct ppo__room {
-    void  *memory;
-    size_t size;
-} ppo__room;
-
-/* Section 8: what goes to and fro between host and device, by way of pinned memory. */
-typedef struct ppo__letter { /* to the host */
+/* Section 8: data on its way between host and device is staged in pinned memory. */
+typedef struct ppo__pending_copy { /* to the host */
     void       *to;
-    size_t      at, size;
-    ppo_params *stepped; /* if given: a fault, without which a step of these was done */
-} ppo__letter;
-typedef struct ppo__mail {
-    char        *memory;
-    size_t       used;
-    ppo__letter *letter;
-    int          count;
-} ppo__mail;
+    size_t      at, size; /* of its bytes in the staging memory */
+    ppo_params *stepped;  /* not NULL: the bytes are a fault; if there was one, these made no step */
+} ppo__pending_copy;
+typedef struct ppo__staging {
+    char              *memory;
+    size_t             used;
+    ppo__pending_copy *copy;
+    int                count;
+} ppo__staging;
 
 struct ppo_cuda {
-    ppo__device       device;              /* what ppo.h sees (section 8); the first member */
-    int               ordinal, processors; /* streaming multiprocessors */
+    ppo__device       device; /* what ppo.h sees (section 8); the first member */
     cudaStream_t      stream;
     cublasHandle_t    blas;
     ppo__cuda_shared *shared;
-    unsigned          calls; /* since the last sync */
-    ppo__room         scratch;
-    size_t            linear_bytes; /* of logits at a time, in section 7 */
-    ppo__mail         mail;
+    unsigned          calls;   /* since the last sync */
+    void             *scratch; /* grows as needed */
+    size_t            scratch_size;
+    size_t            linear_bytes; /* most memory for the logits of a tile, in section 7 */
+    ppo__staging      staging;
     ppo_status        failed; /* section 8: the first failure since the last settle(), and its sentence */
     char              error[PPO__ERROR_SIZE];
 };
 
-/* What a kernel needs to report. */
+/* Where a kernel reports a fault, and as which call. */
 typedef struct ppo__cuda_site {
     ppo__cuda_fault *fault;
-    unsigned         call; /* number << 8, name */
+    unsigned         call; /* number << 8, function */
 } ppo__cuda_site;
 
 static __device__ void ppo__cuda_report(const ppo__cuda_site &site, int row) {
@@ -337,69 +331,57 @@ static ppo__cuda_site ppo__cuda_site_of(ppo_cuda *cuda, int name) {
 
 static ppo_status ppo__cuda_status(cudaError_t error, const char *what) {
     if (error == cudaSuccess) return PPO_OK;
-    cudaGetLastError(); /* or the next launch would seem to have failed */
+    cudaGetLastError(); /* clears it, or the next launch would seem to have failed */
     return ppo_fail(error == cudaErrorMemoryAllocation ? PPO_ERROR_MEMORY : PPO_ERROR_DEVICE, "%s: %s (%s)",
                     what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+static ppo_status ppo__cuda_clear_fault(ppo_cuda *cuda, const char *what) {
+    ppo__cuda_fault *fault = &cuda->shared->fault;
+    return ppo__cuda_status(cudaMemsetAsync(fault, 0xff, sizeof *fault, cuda->stream), what);
 }
 
 static ppo_status ppo__cuda_launched(const char *what) { return ppo__cuda_status(cudaGetLastError(), what); }
 
 static ppo_status ppo__blas_status(cublasStatus_t status, const char *what) {
     if (status == CUBLAS_STATUS_SUCCESS) return PPO_OK;
-    cudaGetLastError(); /* as above: cuBLAS launches kernels, too */
+    cudaGetLastError(); /* as above, because cuBLAS launches kernels */
     return ppo_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? PPO_ERROR_MEMORY : PPO_ERROR_DEVICE,
                     "%s: cuBLAS: %s", what, cublasGetStatusString(status));
 }
 
-/* NULL on failure. */
-static void *ppo__cuda_room(ppo__room *room, size_t size) {
-    if (size > room->size) {
-        cudaFree(room->memory); /* which waits for those that use it */
-        room->memory = NULL;
-        room->size = 0;
-        if (ppo__cuda_status(cudaMalloc(&room->memory, size), "the device's memory")) return NULL;
-        room->size = size;
-    }
-    return room->memory;
+/* Memory for what is queued next; the next call may return the same memory. NULL on failure. */
+static void *ppo__cuda_scratch(ppo_cuda *cuda, size_t size) {
+    if (size <= cuda->scratch_size) return cuda->scratch;
+    cudaFree(cuda->scratch); /* which waits for the kernels that use it */
+    cuda->scratch = NULL;
+    cuda->scratch_size = 0;
+    if (ppo__cuda_status(cudaMalloc(&cuda->scratch, size), "the device's memory")) return NULL;
+    cuda->scratch_size = size;
+    return cuda->scratch;
 }
 
-/* Memory for what is queued next; the next call may get the same. NULL on failure. */
-static void *ppo__cuda_scratch(ppo_cuda *cuda, size_t size) { return ppo__cuda_room(&cuda->scratch, size); }
-
-static ppo_status ppo__cuda_open(ppo_cuda *cuda) {
-    int        major = 0;
-    ppo_status status = ppo__cuda_status(cudaSetDevice(cuda->ordinal), "the device");
-    if (!status)
-        status = ppo__cuda_status(
-            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, cuda->ordinal), "the device");
-    if (!status && major < 8)
-        status =
-            ppo_fail(PPO_ERROR_DEVICE, "the device has compute capability %d, it takes 8 or more", major);
-    if (!status)
-        status = ppo__cuda_status(
-            cudaDeviceGetAttribute(&cuda->processors, cudaDevAttrMultiProcessorCount, cuda->ordinal),
-            "the device");
-    if (!status)
-        status =
-            ppo__cuda_status(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking), "a stream");
-    if (!status)
-        status = ppo__cuda_status(cudaMalloc(&cuda->shared, sizeof *cuda->shared), "the device's memory");
-    if (!status)
-        status =
-            ppo__cuda_status(cudaMemsetAsync(cuda->shared, 0, sizeof *cuda->shared, cuda->stream), "a fill");
-    if (!status)
-        status = ppo__cuda_status(
-            cudaMemsetAsync(&cuda->shared->fault, 0xff, sizeof cuda->shared->fault, cuda->stream), "a fill");
-    if (!status) status = ppo__blas_status(cublasCreate(&cuda->blas), "the device");
-    if (!status) status = ppo__blas_status(cublasSetStream(cuda->blas, cuda->stream), "the device");
-    if (!status) /* no TF32, and sums that are split are of floats even where their result is bf16 */
-        status = ppo__blas_status(
-            cublasSetMathMode(cuda->blas, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION), "the device");
-    return status;
+static ppo_status ppo__cuda_open(ppo_cuda *cuda, int device) {
+    const char *const what = "the device";
+    int               major = 0;
+    if (ppo__cuda_status(cudaSetDevice(device), what) ||
+        ppo__cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), what))
+        return ppo__failed;
+    if (major < 8)
+        return ppo_fail(PPO_ERROR_DEVICE, "the device has compute capability %d, must be at least 8", major);
+    if (ppo__cuda_status(cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking), "a stream") ||
+        ppo__cuda_status(cudaMalloc(&cuda->shared, sizeof *cuda->shared), "the device's memory") ||
+        ppo__cuda_status(cudaMemsetAsync(cuda->shared, 0, sizeof *cuda->shared, cuda->stream), "a fill") ||
+        ppo__cuda_clear_fault(cuda, "a fill") || ppo__blas_status(cublasCreate(&cuda->blas), what) ||
+        ppo__blas_status(cublasSetStream(cuda->blas, cuda->stream), what))
+        return ppo__failed;
+    /* no TF32; partial sums are float even where the result is bf16 */
+    return ppo__blas_status(cublasSetMathMode(cuda->blas, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+                            what);
 }
 
 PPO_DEF ppo_status ppo_cuda_create(int device, ppo_cuda **cuda) {
-    if (!cuda) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_create: cuda is NULL");
+    if (!ppo__given("ppo_cuda_create", cuda != NULL)) return PPO_ERROR_ARGUMENT;
     *cuda = NULL;
     int        count = 0;
     ppo_status status =
@@ -409,9 +391,8 @@ PPO_DEF ppo_status ppo_cuda_create(int device, ppo_cuda **cuda) {
         return ppo_fail(PPO_ERROR_DEVICE, "there is no device %d, the last one is %d", device, count - 1);
     ppo_cuda *made = (ppo_cuda *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
-    made->ordinal = device;
     made->linear_bytes = (size_t)1 << 29;
-    status = ppo__cuda_open(made);
+    status = ppo__cuda_open(made, device);
     if (status) ppo_cuda_free(made);
     else *cuda = made;
     return status;
@@ -422,40 +403,38 @@ PPO_DEF void ppo_cuda_free(ppo_cuda *cuda) {
     if (cuda->blas) cublasDestroy(cuda->blas);
     if (cuda->stream) cudaStreamDestroy(cuda->stream);
     cudaFree(cuda->shared);
-    cudaFree(cuda->scratch.memory);
-    cudaFreeHost(cuda->mail.memory);
-    ppo__free(cuda->mail.letter);
+    cudaFree(cuda->scratch);
+    cudaFreeHost(cuda->staging.memory);
+    ppo__free(cuda->staging.copy);
     ppo__free(cuda);
 }
 
 PPO_DEF void *ppo_cuda_stream(ppo_cuda *cuda) { return cuda ? cuda->stream : NULL; }
 
-/* Takes back the fault that was read, and says what it is. */
-static ppo_status ppo__cuda_tell(ppo_cuda *cuda, ppo__cuda_fault fault) {
+/* The status and sentence of a fault that was read; clears it on the device. */
+static ppo_status ppo__cuda_fault_status(ppo_cuda *cuda, ppo__cuda_fault fault) {
     if (fault == PPO__NO_FAULT) return PPO_OK;
-    ppo_status status = ppo__cuda_status(
-        cudaMemsetAsync(&cuda->shared->fault, 0xff, sizeof fault, cuda->stream), "ppo_cuda_sync");
-    if (status) return status;
-    const char *name = ppo__cuda_names[fault >> 32 & 0xff];
-    unsigned    row = (unsigned)fault;
-    if ((fault >> 32 & 0xff) == PPO__CUDA_ADAM_STEP)
+    if (ppo__cuda_clear_fault(cuda, "ppo_cuda_sync")) return ppo__failed;
+    const unsigned    function = fault >> 32 & 0xff, row = (unsigned)fault;
+    const char *const name = ppo__cuda_names[function];
+    if (function == PPO__CUDA_ADAM_STEP)
         return ppo_fail(PPO_ERROR_NUMERIC, "the gradient's norm is NaN or infinite at optimizer step %u",
                         row);
-    if (row == PPO__ALL_MASKED) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: all samples are masked", name);
+    if (row == PPO__ALL_MASKED) return ppo__refuse("%s: all samples are masked", name);
     return ppo_fail(PPO_ERROR_NUMERIC, "%s: row %u gives NaN or infinity", name, row);
 }
 
 PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda) {
-    if (!cuda) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_sync: cuda is NULL");
+    if (!ppo__given("ppo_cuda_sync", cuda != NULL)) return PPO_ERROR_ARGUMENT;
     ppo__cuda_fault fault = PPO__NO_FAULT, *where = &cuda->shared->fault;
     cudaError_t copied = cudaMemcpyAsync(&fault, where, sizeof fault, cudaMemcpyDeviceToHost, cuda->stream);
     ppo_status  status = ppo__cuda_status(copied, "ppo_cuda_sync");
     if (!status) status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "ppo_cuda_sync");
     cuda->calls = 0;
-    return status ? status : ppo__cuda_tell(cuda, fault);
+    return status ? status : ppo__cuda_fault_status(cuda, fault);
 }
 
-/* -- rows of numbers, read by a group of threads in pieces of 16 bytes -- */
+/* -- rows of numbers, read by a group of threads in packs of 16 bytes -- */
 
 static __device__ float ppo__cuda_float(float x) { return x; }
 static __device__ float ppo__cuda_float(__nv_bfloat16 x) { return __bfloat162float(x); }
@@ -467,20 +446,20 @@ template <class T> struct alignas(16) ppo__cuda_pack {
     T x[SIZE];
 };
 
-/* How many elements lie before the first address that 16 divides. */
+/* Number of elements before the first address that is a multiple of 16. */
 template <class T> static __device__ int ppo__cuda_head(const T *row, int n) {
     int head = (int)((16 - (uintptr_t)row % 16) % 16 / sizeof(T));
     return head < n ? head : n;
 }
 
-/* visit(j, z) for all elements j of ROWS rows: z[r][i] is element j + i of row r as a float, for as many i
-   as the array z has. Several loads are on their way before the first is used. */
+/* Calls visit(j, z) for all elements of ROWS rows: z[r][i] is element j + i of row r as a float, for all i that
+   the array z has. Issues several loads before the first one is used. */
 template <int ROWS, class T, class F>
 static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int thread, int threads, F visit) {
     enum { SIZE = ppo__cuda_pack<T>::SIZE, AHEAD = 4 };
     int head = ppo__cuda_head(row[0], n);
     for (int r = 1; r < ROWS; ++r)
-        if (ppo__cuda_head(row[r], n) != head) head = n; /* no piece lies straight in both */
+        if (ppo__cuda_head(row[r], n) != head) head = n; /* no pack is aligned in both */
     const int packs = (n - head) / SIZE, rest = head + packs * SIZE;
     for (int k = thread; k < packs; k += threads * AHEAD) {
         ppo__cuda_pack<T> pack[AHEAD][ROWS];
@@ -503,7 +482,7 @@ static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int th
             visit(head + (k + a * threads) * SIZE, z);
         }
     }
-    for (int k = thread; k < head + n - rest; k += threads) { /* what lies before and behind the pieces */
+    for (int k = thread; k < head + n - rest; k += threads) { /* elements before and after the packs */
         const int at = k < head ? k : rest + k - head;
         float     z[ROWS][1];
         for (int r = 0; r < ROWS; ++r) z[r][0] = ppo__cuda_float(row[r][at]);
@@ -511,8 +490,8 @@ static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int th
     }
 }
 
-/* Writes what change(j, x) makes of the floats x of a row, an array as above, to another row or to the
-   same; or adds it to another. */
+/* Applies change(j, x) to the row `from`, with x an array as above, and writes the results to the row `to`,
+   which may be the same. add: adds them to it. */
 template <class T, class F>
 static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, int threads, int add,
                                      F change) {
@@ -549,14 +528,14 @@ static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, in
     }
 }
 
-/* -- groups of threads, each a warp or a block: all of a group get the result -- */
+/* -- groups of threads, each a warp or a block: all threads of a group get the result -- */
 
 template <int THREADS> static __device__ void ppo__cuda_row_sync() {
     if (THREADS == 32) __syncwarp();
     else __syncthreads();
 }
 
-static __device__ float ppo__cuda_warp_sum(float x) {
+template <class T> static __device__ T ppo__cuda_warp_sum(T x) {
     for (int distance = 16; distance; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
     return x;
 }
@@ -566,7 +545,7 @@ static __device__ float ppo__cuda_warp_max(float x) {
     return x;
 }
 
-/* Of what can merge() with another, and, in a warp, merge_lanes(). */
+/* Merges the x of all threads. S has merge() with another S, and merge_lanes() over a warp. */
 template <int THREADS, class S> static __device__ S ppo__cuda_merge(S x) {
     x.merge_lanes();
     if (THREADS == 32) return x;
@@ -579,48 +558,49 @@ template <int THREADS, class S> static __device__ S ppo__cuda_merge(S x) {
     return x;
 }
 
-struct ppo__cuda_sum_of {
-    float x;
+template <class T> struct ppo__cuda_total {
+    T x;
 
-    __device__ void merge(const ppo__cuda_sum_of &other) { x += other.x; }
+    __device__ void clear() { x = 0; }
+    __device__ void merge(const ppo__cuda_total &other) { x += other.x; }
     __device__ void merge_lanes() { x = ppo__cuda_warp_sum(x); }
 };
 
 template <int THREADS> static __device__ float ppo__cuda_group_sum(float x) {
-    return ppo__cuda_merge<THREADS>(ppo__cuda_sum_of{x}).x;
+    return ppo__cuda_merge<THREADS>(ppo__cuda_total<float>{x}).x;
 }
 
-/* A short row belongs to a warp, of which a block has several; a long one to a whole block. */
+/* A warp computes a short row, with several warps to a block; a whole block computes a long one. */
 enum { PPO__SHORT_ROW = 1024, PPO__WARPS = 8, PPO__ROW_THREADS = 512 };
 
-/* This thread's row; n or more where there is none. */
+/* This thread's row; n or more: it has none. */
 static __device__ int ppo__cuda_row() { return (int)(blockIdx.x * blockDim.y + threadIdx.y); }
 
-/* Launches kernel<T, threads>(job) for n rows of `length` elements. */
+/* Launches kernel<T, threads of a group>(job) for n rows of `length` elements. */
 #define PPO__LAUNCH_ROWS(kernel, T, job, n, length, stream)                                               \
     do {                                                                                                  \
         if ((length) <= PPO__SHORT_ROW)                                                                   \
-            PPO__LAUNCH((kernel<T, 32>), dim3(((n)-1) / PPO__WARPS + 1), dim3(32, PPO__WARPS), 0, stream, \
-                        job);                                                                             \
+            PPO__LAUNCH((kernel<T, 32>), dim3(ppo__divide_up(n, PPO__WARPS)), dim3(32, PPO__WARPS), 0,    \
+                        stream, job);                                                                     \
         else PPO__LAUNCH((kernel<T, PPO__ROW_THREADS>), dim3(n), dim3(PPO__ROW_THREADS), 0, stream, job); \
     } while (0)
 
-/* -- sums over arrays, in an order that does not depend on chance --
+/* -- sums over arrays, in a fixed order --
 
-   A job has a struct Sum with clear() and merge(), visit(i, sum) for element i, and done(sum), which one
-   thread calls with the sum of all n. The block that ends last adds up what the others left. */
+   A job has a type Sum with clear() and merge(), visit(i, sum) for element i, and done(sum), which one thread
+   calls with the sum of all n. The block that finishes last adds up the partial sums of all blocks. */
 
 enum { PPO__SUM_THREADS = 256, PPO__SUM_BLOCKS = 256 };
 
 template <class S> static __device__ S ppo__cuda_block_sum(S sum) {
-    __shared__ S part[PPO__SUM_THREADS];
-    part[threadIdx.x] = sum;
+    __shared__ S partial[PPO__SUM_THREADS];
+    partial[threadIdx.x] = sum;
     __syncthreads();
     for (unsigned half = PPO__SUM_THREADS / 2; half; half /= 2) {
-        if (threadIdx.x < half) part[threadIdx.x].merge(part[threadIdx.x + half]);
+        if (threadIdx.x < half) partial[threadIdx.x].merge(partial[threadIdx.x + half]);
         __syncthreads();
     }
-    return part[0];
+    return partial[0];
 }
 
 template <class J>
@@ -647,10 +627,10 @@ static __global__ void ppo__cuda_sum_kernel(J job, int n, typename J::Sum *parti
     job.done(sum);
 }
 
-/* n is above 0. */
+/* n must be above 0. */
 template <class J> static ppo_status ppo__cuda_sum(ppo_cuda *cuda, const char *name, const J &job, int n) {
     typedef typename J::Sum Sum;
-    const int               blocks = (n - 1) / PPO__SUM_THREADS + 1;
+    const int               blocks = ppo__divide_up(n, PPO__SUM_THREADS);
     const int               grid = blocks < PPO__SUM_BLOCKS ? blocks : (int)PPO__SUM_BLOCKS;
     Sum                    *partial = (Sum *)ppo__cuda_scratch(cuda, PPO__SUM_BLOCKS * sizeof(Sum));
     if (!partial) return ppo__failed;
@@ -666,7 +646,7 @@ template <class F> static __global__ void ppo__cuda_for_kernel(F each, size_t n)
         each(i);
 }
 
-/* each(i) for i = 0 .. n - 1: a struct with a const __device__ operator()(size_t). */
+/* Calls each(i) for i = 0 .. n - 1; F has a const __device__ operator()(size_t). */
 template <class F>
 static ppo_status ppo__cuda_for(ppo_cuda *cuda, const char *name, const F &each, size_t n) {
     enum { THREADS = 256, BLOCKS = 1 << 16 };
@@ -3093,42 +3073,45 @@ static const ppo_op *ppo__cuda_find(const char *name) {
     return NULL;
 }
 
-/* -- the device: what ppo.h asks of it. Small pieces go both ways through pinned memory, so that nobody
-   waits: those for the host are handed out by the next settle(), or when the memory is full -- */
+/* -- the functions of ppo__device. Small copies between host and device are staged in pinned memory, so that
+   the host need not wait for them. Those to the host are completed by the next settle(), or when the staging
+   memory is full -- */
 
-#ifndef PPO__CUDA_MAIL
-#define PPO__CUDA_MAIL (4 << 20)
+#ifndef PPO__CUDA_STAGING
+#define PPO__CUDA_STAGING (4 << 20)
 #endif
-enum { PPO__MAIL_SIZE = PPO__CUDA_MAIL, PPO__MAIL_LETTERS = PPO__MAIL_SIZE / PPO__ALIGN + 1 };
+enum { PPO__STAGING_COPIES = PPO__CUDA_STAGING / PPO__ALIGN + 1 };
 
+/* Keeps the first failure for settle(). */
 static void ppo__cuda_failed(ppo_cuda *cuda, ppo_status status) {
     if (!status || cuda->failed) return;
     cuda->failed = status;
     memcpy(cuda->error, ppo__error, sizeof cuda->error);
 }
 
-static void ppo__cuda_deliver(ppo_cuda *cuda) {
-    ppo__mail *mail = &cuda->mail;
-    ppo_status status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "the device");
+/* Waits for all that is queued, and completes the copies to the host. */
+static void ppo__cuda_complete(ppo_cuda *cuda) {
+    ppo__staging *staging = &cuda->staging;
+    ppo_status    status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "the device");
     ppo__cuda_failed(cuda, status);
-    for (int i = 0; i < mail->count && !status; ++i) {
-        const ppo__letter *letter = &mail->letter[i];
-        ppo__cuda_fault    fault = PPO__NO_FAULT;
-        memcpy(letter->stepped ? &fault : letter->to, mail->memory + letter->at, letter->size);
-        if (fault != PPO__NO_FAULT) --letter->stepped->step;
+    for (int i = 0; i < staging->count && !status; ++i) {
+        const ppo__pending_copy *copy = &staging->copy[i];
+        ppo__cuda_fault          fault = PPO__NO_FAULT;
+        memcpy(copy->stepped ? &fault : copy->to, staging->memory + copy->at, copy->size);
+        if (fault != PPO__NO_FAULT) --copy->stepped->step;
     }
-    mail->count = 0;
-    mail->used = 0;
+    staging->count = 0;
+    staging->used = 0;
 }
 
-/* Room for a piece, in memory that both sides reach; NULL for one that is too large for it. */
-static char *ppo__cuda_mail_room(ppo_cuda *cuda, size_t size) {
-    ppo__mail *mail = &cuda->mail;
-    if (size > PPO__MAIL_SIZE) return NULL;
-    if (mail->used + size > PPO__MAIL_SIZE) ppo__cuda_deliver(cuda);
-    char *room = mail->memory + mail->used;
-    mail->used += size / PPO__ALIGN * PPO__ALIGN + PPO__ALIGN;
-    return room;
+/* Staging memory for a copy; NULL if it is too large. */
+static char *ppo__cuda_stage(ppo_cuda *cuda, size_t size) {
+    ppo__staging *staging = &cuda->staging;
+    if (size > PPO__CUDA_STAGING) return NULL;
+    if (staging->used + size > PPO__CUDA_STAGING) ppo__cuda_complete(cuda);
+    char *staged = staging->memory + staging->used;
+    staging->used += size / PPO__ALIGN * PPO__ALIGN + PPO__ALIGN;
+    return staged;
 }
 
 static ppo_status ppo__cuda_copy_as(ppo_cuda *cuda, void *to, const void *from, size_t size,
@@ -3140,21 +3123,23 @@ static ppo_status ppo__cuda_copy_as(ppo_cuda *cuda, void *to, const void *from, 
 
 static ppo_status ppo__cuda_write(ppo__device *device, void *to, const void *from, size_t size) {
     ppo_cuda *cuda = (ppo_cuda *)device;
-    char     *room = ppo__cuda_mail_room(cuda, size);
-    if (room) memcpy(room, from, size);
-    ppo_status status = ppo__cuda_copy_as(cuda, to, room ? room : from, size, cudaMemcpyHostToDevice);
-    if (!room) ppo__cuda_deliver(cuda);
+    char     *staged = ppo__cuda_stage(cuda, size);
+    if (staged) memcpy(staged, from, size);
+    ppo_status status = ppo__cuda_copy_as(cuda, to, staged ? staged : from, size, cudaMemcpyHostToDevice);
+    if (!staged) ppo__cuda_complete(cuda);
     return status;
 }
 
-static void ppo__cuda_post(ppo_cuda *cuda, void *to, const void *from, size_t size, ppo_params *stepped) {
-    char *room = ppo__cuda_mail_room(cuda, size);
-    if (ppo__cuda_copy_as(cuda, room ? room : to, from, size, cudaMemcpyDeviceToHost)) return;
-    if (room) cuda->mail.letter[cuda->mail.count++] = {to, (size_t)(room - cuda->mail.memory), size, stepped};
+static void ppo__cuda_copy_to_host(ppo_cuda *cuda, void *to, const void *from, size_t size,
+                                   ppo_params *stepped) {
+    ppo__staging *staging = &cuda->staging;
+    char         *staged = ppo__cuda_stage(cuda, size);
+    if (ppo__cuda_copy_as(cuda, staged ? staged : to, from, size, cudaMemcpyDeviceToHost)) return;
+    if (staged) staging->copy[staging->count++] = {to, (size_t)(staged - staging->memory), size, stepped};
 }
 
 static void ppo__cuda_read(ppo__device *device, void *to, const void *from, size_t size) {
-    ppo__cuda_post((ppo_cuda *)device, to, from, size, NULL);
+    ppo__cuda_copy_to_host((ppo_cuda *)device, to, from, size, NULL);
 }
 
 static void ppo__cuda_copy(ppo__device *device, void *to, const void *from, size_t size) {
@@ -3166,13 +3151,13 @@ static void ppo__cuda_zero(ppo__device *device, void *to, size_t size) {
     ppo__cuda_failed(cuda, ppo__cuda_status(cudaMemsetAsync(to, 0, size, cuda->stream), "a fill"));
 }
 
-/* ppo_cuda_sync(), whose fault comes with the mail. */
+/* As ppo_cuda_sync(), and completes the copies to the host. */
 static ppo_status ppo__cuda_settle(ppo__device *device) {
     ppo_cuda       *cuda = (ppo_cuda *)device;
     ppo__cuda_fault fault = PPO__NO_FAULT;
     ppo__cuda_read(device, &fault, &cuda->shared->fault, sizeof fault);
-    ppo__cuda_deliver(cuda);
-    ppo_status status = ppo__cuda_tell(cuda, fault), first = cuda->failed;
+    ppo__cuda_complete(cuda);
+    ppo_status status = ppo__cuda_fault_status(cuda, fault), first = cuda->failed;
     cuda->calls = 0;
     cuda->failed = PPO_OK;
     return first ? ppo_fail(first, "%s", cuda->error) : status;
@@ -3190,22 +3175,23 @@ static void ppo__cuda_step(ppo__device *device, ppo_params *params, const ppo_ad
                            float max_norm, float *norm) {
     ppo_cuda    *cuda = (ppo_cuda *)device;
     ppo__mirror *mirror = params->mirror;
-    float       *there = &cuda->shared->norm;
-    ppo_status   status = ppo_cuda_grad_norm(cuda, mirror->grad, params->count, scale, there);
+    float       *norm_there = &cuda->shared->norm;
+    ppo_status   status = ppo_cuda_grad_norm(cuda, mirror->grad, params->count, scale, norm_there);
     for (int i = 0; i < params->tensor_count && !status;) {
         ppo_adam scaled;
         size_t   at, end;
         i = ppo__params_group(params, i, adam, &scaled, &at, &end);
-        status = ppo_cuda_adam_step(cuda, mirror->data + at, mirror->grad + at, mirror->m + at,
-                                    mirror->v + at, end - at, &scaled, params->step, scale, there, max_norm);
+        status =
+            ppo_cuda_adam_step(cuda, mirror->data + at, mirror->grad + at, mirror->m + at, mirror->v + at,
+                               end - at, &scaled, params->step, scale, norm_there, max_norm);
     }
     ppo__cuda_failed(cuda, status);
     if (status) --params->step;
-    else ppo__cuda_post(cuda, NULL, &cuda->shared->fault, sizeof cuda->shared->fault, params);
-    if (norm) ppo__cuda_read(device, norm, there, sizeof *norm);
+    else ppo__cuda_copy_to_host(cuda, NULL, &cuda->shared->fault, sizeof cuda->shared->fault, params);
+    if (norm) ppo__cuda_read(device, norm, norm_there, sizeof *norm);
 }
 
-/* cudaMalloc() is slow, so that tapes take much at once. */
+/* The size of an arena's page, large because cudaMalloc() is slow. */
 #ifndef PPO__CUDA_PAGE
 #define PPO__CUDA_PAGE ((size_t)8 << 20)
 #endif
@@ -3215,12 +3201,13 @@ static ppo_status ppo__cuda_equip(ppo_cuda *cuda) {
         ppo__cuda_take,   ppo__cuda_give, ppo__cuda_write, ppo__cuda_read, ppo__cuda_copy, ppo__cuda_zero,
         ppo__cuda_settle, ppo__cuda_find, ppo__cuda_step,  PPO__CUDA_PAGE, NULL,           0};
     cuda->device = device;
-    cuda->mail.letter = (ppo__letter *)ppo__alloc(PPO__MAIL_LETTERS * sizeof *cuda->mail.letter);
-    if (!cuda->mail.letter) return PPO_ERROR_MEMORY;
-    return ppo__cuda_status(cudaMallocHost(&cuda->mail.memory, PPO__MAIL_SIZE), "pinned memory");
+    ppo__staging *staging = &cuda->staging;
+    staging->copy = (ppo__pending_copy *)ppo__alloc(PPO__STAGING_COPIES * sizeof *staging->copy);
+    if (!staging->copy) return PPO_ERROR_MEMORY;
+    return ppo__cuda_status(cudaMallocHost(&staging->memory, PPO__CUDA_STAGING), "pinned memory");
 }
 
-/* Brings all sets of parameters back, and frees it. */
+/* Copies all sets of parameters back to the host, and frees cuda. */
 static ppo_status ppo__cuda_retire(ppo_cuda *cuda) {
     ppo_status first = PPO_OK;
     char       error[PPO__ERROR_SIZE];
@@ -3238,9 +3225,9 @@ static ppo_status ppo__cuda_retire(ppo_cuda *cuda) {
 PPO_DEF ppo_status ppo_use_cuda(int device) {
     ppo_cuda  *before = (ppo_cuda *)ppo__device_in_use, *now = NULL;
     ppo_status status = PPO_OK;
-    if (device < -1) return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_use_cuda: there is no device %d", device);
+    if (device < -1) return ppo__refuse("ppo_use_cuda: there is no device %d", device);
     if (before && before->device.users)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "ppo_use_cuda: trainers or generators are still on the device");
+        return ppo__refuse("ppo_use_cuda: trainers or generators still use the device");
     if (device >= 0) status = ppo_cuda_create(device, &now);
     if (!status && now) status = ppo__cuda_equip(now);
     if (status) {

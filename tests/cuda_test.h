@@ -6,8 +6,8 @@
 
 #ifndef __CUDACC__
 #include "cuda_emulation.h"
-#define PPO__CUDA_PAGE ((size_t)1 << 16) /* the emulation fills memory when it is taken */
-#define PPO__CUDA_MAIL  1000              /* is full now and then, and too small for some */
+#define PPO__CUDA_PAGE    ((size_t)1 << 16) /* the emulation fills memory when it is taken */
+#define PPO__CUDA_STAGING 1000              /* becomes full, and is too small for some copies */
 #endif
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"

@@ -894,7 +894,8 @@ static void a_sync_that_fails_leaves_the_host_as_it_was(void **state) {
     ppo_gpt_free(gpt);
 }
 
-/* What ppo.h asks of a device, in pieces that fill its mail more than once, and that are too large for it. */
+/* The functions of ppo__device, with copies that fill the staging memory more than once or are too large for
+   it. */
 static void a_device_copies_in_order_and_tells_the_first_failure(void **state) {
     (void)state;
     enum { PIECES = 100, LARGE = 2000 };
