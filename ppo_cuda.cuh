@@ -452,8 +452,8 @@ template <class T> static __device__ int ppo__cuda_head(const T *row, int n) {
     return head < n ? head : n;
 }
 
-/* Calls visit(j, z) for all elements of ROWS rows: z[r][i] is element j + i of row r as a float, for all i that
-   the array z has. Issues several loads before the first one is used. */
+/* Calls visit(j, z) for all elements of ROWS rows: z[r][i] is element j + i of row r as a float, for each i
+   in the array z. Issues several loads before it uses the first. */
 template <int ROWS, class T, class F>
 static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int thread, int threads, F visit) {
     enum { SIZE = ppo__cuda_pack<T>::SIZE, AHEAD = 4 };
@@ -491,7 +491,7 @@ static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int th
 }
 
 /* Applies change(j, x) to the row `from`, with x an array as above, and writes the results to the row `to`,
-   which may be the same. add: adds them to it. */
+   which may be the same. If add is 1, adds them to that row. */
 template <class T, class F>
 static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, int threads, int add,
                                      F change) {
@@ -661,7 +661,7 @@ static ppo_status ppo__cuda_for(ppo_cuda *cuda, const char *name, const F &each,
    2 Tokens
    -------------------------------------------------------------------------------------------------------- */
 
-/* The instructions below, of which the first takes no numbers below 2^-126: those become 0. */
+/* 2^x. On a GPU, subnormal numbers (below 2^-126) become 0. */
 static __device__ float ppo__cuda_exp2(float x) {
 #ifdef __CUDACC__
     float y;
@@ -672,7 +672,7 @@ static __device__ float ppo__cuda_exp2(float x) {
 #endif
 }
 
-/* The larger one; NaN if x is. */
+/* The larger of the two; NaN if x is NaN. */
 static __device__ float ppo__cuda_at_least(float x, float low) {
 #ifdef __CUDACC__
     float y;
@@ -685,30 +685,30 @@ static __device__ float ppo__cuda_at_least(float x, float low) {
 
 #define PPO__LOG2_E 1.44269504f
 
-/* Softmax of z = x / temperature in one read (Milakov and Gimelshein 2018): sums relative to the largest x so
-   far, with e = exp((x - max) / temperature). What a logit takes must be little: at the rate at which memory
-   gives bf16, a multiprocessor has some twenty instructions for each. */
+/* Softmax of z = x / temperature in one read (Milakov and Gimelshein 2018): sums are relative to the largest
+   x so far, with e = exp((x - max) / temperature). A logit must take few instructions: at the rate at which
+   memory delivers bf16, a multiprocessor has time for some twenty per logit. */
 struct ppo__online {
     float scale;         /* log2(e) / temperature */
     float max, sum, dot; /* max x, sum e, sum e (x - max) */
 
     __device__ void clear(float inv_temperature) {
         scale = inv_temperature * PPO__LOG2_E;
-        max = -FLT_MAX, sum = dot = 0; /* not -inf: less itself that is NaN */
+        max = -FLT_MAX, sum = dot = 0; /* not -inf, because -inf - -inf is NaN */
     }
 
-    /* Moves the sums to a maximum of at least `top`. Returns by how much x - max has changed for them. */
+    /* Makes the sums relative to a maximum of at least `top`. Returns the change of x - max. */
     __device__ float raise(float top) {
         if (!(top > max)) return 0;
         const float shift = max - top, factor = ppo__cuda_exp2(shift * scale);
-        dot = sum == 0 ? 0 : factor * (dot + shift * sum); /* an infinite shift of nothing */
+        dot = sum == 0 ? 0 : factor * (dot + shift * sum); /* shift may be infinite */
         sum *= factor;
         max = top;
         return shift;
     }
 
-    /* x is at most max, which raise() has seen to. -inf counts as the least number, for 0 times infinity is
-       NaN. Returns e. */
+    /* x must be at most max: call raise() first. -inf counts as the smallest finite number, because 0 times
+       infinity is NaN. Returns e. */
     __device__ float add(float x) {
         const float d = ppo__cuda_at_least(x - max, -FLT_MAX), e = ppo__cuda_exp2(d * scale);
         sum += e;
@@ -733,10 +733,10 @@ struct ppo__online {
     __device__ float entropy(float inv_temperature) const { return logf(sum) - dot * inv_temperature / sum; }
 };
 
-/* Two rows at once. */
+/* The same for two rows, and the KL between them. */
 struct ppo__online_pair {
     ppo__online p, q;
-    float       cross; /* sum e ((x - max) - (x' - max')), x' and max' of q */
+    float       cross; /* sum e ((x - max) - (x' - max')), with x' and max' of q */
 
     __device__ void clear(float inv_temperature) {
         p.clear(inv_temperature), q.clear(inv_temperature);
@@ -774,7 +774,7 @@ struct ppo__online_pair {
     }
 };
 
-/* One read of a row, by a group of threads. */
+/* Reads a row once, with a group of threads. */
 template <class T, int THREADS>
 static __device__ ppo__online ppo__cuda_softmax(const T *logits, int vocab, float inv_temperature) {
     const T *const from[1] = {logits};
@@ -789,7 +789,7 @@ static __device__ ppo__online ppo__cuda_softmax(const T *logits, int vocab, floa
     return ppo__cuda_merge<THREADS>(p);
 }
 
-/* And of two. */
+/* Reads two rows once. */
 template <class T, int THREADS>
 static __device__ ppo__online_pair ppo__cuda_pair(const T *logits, const T *reference, int vocab,
                                                   float inv_temperature) {
@@ -815,7 +815,7 @@ template <class T> struct ppo__token_job {
     ppo__cuda_site site;
 };
 
-/* The z of a row's token, NaN where it is outside the vocabulary. To be read early: it takes two loads. */
+/* The z of a row's token; NaN if the token is outside the vocabulary. Read early, because it takes two loads. */
 template <class T>
 static __device__ float ppo__cuda_token_z(const ppo__token_job<T> &job, int row, const T *logits) {
     const int token = job.token[row];
@@ -859,25 +859,38 @@ static __global__ void __launch_bounds__(PPO__ROW_THREADS) ppo__token_kl_kernel(
     job.rows.kl[row] = kl < 0 ? 0 : kl;
 }
 
-/* What backward needs of a row. */
+/* The derivative of a loss with respect to a row of logits, from dlogp and dentropy. */
 struct ppo__token_derivative {
-    float max, log_sum, entropy, of_logp, of_entropy;
-    int   token, left_out;
+    float max, log_sum, entropy, dlogp, dentropy;
+    int   token, masked;
 
-    /* Logits x from j on become the derivatives along them: d logp / d z_j = [j = token] - p_j;  d entropy /
-       d z_j = -p_j (log p_j + entropy). */
+    /* Replaces the logits x from index j on with their derivatives: d logp / d z_j = [j = token] - p_j;
+       d entropy / d z_j = -p_j (log p_j + entropy). */
     template <int N> __device__ void apply(int j, float (&x)[N], float inv_temperature) const {
         PPO__CUDA_UNROLL
         for (int i = 0; i < N; ++i) {
             const float logp = ppo__cuda_at_least(x[i] * inv_temperature - max - log_sum, -1e4f); /* p = 0 */
-            const float d = -ppo__cuda_exp2(logp * PPO__LOG2_E) * (of_logp + of_entropy * (logp + entropy));
-            x[i] = left_out ? 0 : d * inv_temperature;
+            const float d = -ppo__cuda_exp2(logp * PPO__LOG2_E) * (dlogp + dentropy * (logp + entropy));
+            x[i] = masked ? 0 : d * inv_temperature;
         }
         if ((unsigned)(token - j) >= N) return;
         for (int i = 0; i < N; ++i)
-            if (j + i == token) x[i] += of_logp * inv_temperature;
+            if (j + i == token) x[i] += dlogp * inv_temperature;
     }
 };
+
+/* From the rows of the forward call. grad_logp and grad_entropy may be NULL (0). */
+static __device__ ppo__token_derivative ppo__token_derivative_of(const ppo_cuda_rows &rows, const int *token,
+                                                                 const float *grad_logp,
+                                                                 const float *grad_entropy, int row) {
+    return {rows.max[row],
+            rows.log_sum[row],
+            grad_entropy ? rows.entropy[row] : 0,
+            grad_logp ? grad_logp[row] : 0,
+            grad_entropy ? grad_entropy[row] : 0,
+            token[row],
+            0};
+}
 
 template <class T> struct ppo__token_gradient {
     const T      *logits;
@@ -887,7 +900,7 @@ template <class T> struct ppo__token_gradient {
     float         inv_temperature;
     ppo_cuda_rows rows;
     const float  *grad_logp, *grad_entropy; /* [n] or NULL */
-    int           add;                      /* to what is in grad_logits */
+    int           add;                      /* 1: adds to grad_logits */
 };
 
 template <class T, int THREADS>
@@ -896,23 +909,17 @@ static __global__ void ppo__token_gradient_kernel(ppo__token_gradient<T> job) {
     if (row >= job.n) return;
     const size_t                at = (size_t)row * job.vocab;
     const float                 inv = job.inv_temperature;
-    const ppo__token_derivative derivative = {job.rows.max[row],
-                                              job.rows.log_sum[row],
-                                              job.grad_entropy ? job.rows.entropy[row] : 0,
-                                              job.grad_logp ? job.grad_logp[row] : 0,
-                                              job.grad_entropy ? job.grad_entropy[row] : 0,
-                                              job.token[row],
-                                              0};
+    const ppo__token_derivative derivative =
+        ppo__token_derivative_of(job.rows, job.token, job.grad_logp, job.grad_entropy, row);
     ppo__cuda_map(job.logits + at, job.grad_logits + at, job.vocab, (int)threadIdx.x, THREADS, job.add,
                   [&](int j, auto &x) { derivative.apply(j, x, inv); });
 }
 
 static ppo_status ppo__cuda_check_rows(const char *name, int given, int n, int vocab, float temperature) {
-    if (!given) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", name);
-    if (n <= 0 || vocab <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d rows of %d logits", name, n, vocab);
+    if (!ppo__given(name, given)) return PPO_ERROR_ARGUMENT;
+    if (n <= 0 || vocab <= 0) return ppo__refuse("%s: %d rows of %d logits", name, n, vocab);
     if (!(temperature > 0) || !ppo__finite(temperature))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: temperature is %g, must be above 0", name,
-                        (double)temperature);
+        return ppo__refuse("%s: temperature is %g, must be above 0", name, (double)temperature);
     return PPO_OK;
 }
 
@@ -940,7 +947,7 @@ PPO_DEF ppo_status ppo_cuda_token_logp(ppo_cuda *cuda, const ppo_cuda_logits *lo
                       (!reference || (reference->data && rows->kl));
     ppo_status status = ppo__cuda_check_rows("ppo_cuda_token_logp", given, n, vocab, temperature);
     if (!status && reference && reference->bf16 != logits->bf16)
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_token_logp: logits and reference differ in type");
+        status = ppo__refuse("ppo_cuda_token_logp: logits and reference differ in type");
     if (status) return status;
     return logits->bf16
                ? ppo__cuda_token_logp<__nv_bfloat16>(cuda, logits, reference, token, n, vocab, temperature,
@@ -976,8 +983,7 @@ PPO_DEF ppo_status ppo_cuda_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_l
                       grad_logits && grad_logits->data && (!grad_entropy || rows->entropy);
     ppo_status status = ppo__cuda_check_rows("ppo_cuda_token_logp_backward", given, n, vocab, temperature);
     if (!status && grad_logits->bf16 != logits->bf16)
-        status =
-            ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_token_logp_backward: logits and gradients differ in type");
+        status = ppo__refuse("ppo_cuda_token_logp_backward: logits and gradients differ in type");
     if (status) return status;
     return logits->bf16
                ? ppo__cuda_token_gradient<__nv_bfloat16>(cuda, logits, token, rows, grad_logp, grad_entropy,
@@ -990,32 +996,33 @@ PPO_DEF ppo_status ppo_cuda_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_l
    3 Advantages
    -------------------------------------------------------------------------------------------------------- */
 
-/* Advantages by a parallel scan: A_t = delta_t + c_t A_{t+1}, with c_t = gamma lambda (1 - done_t), is an
-   affine map of A_{t+1}, and maps compose. A block has 32 environments, a lane each, so that a warp reads
-   them side by side. It goes through time from the end in stretches:
+/* Advantages by a parallel scan. A_t = delta_t + c_t A_{t+1}, with c_t = gamma lambda (1 - done_t), is an
+   affine map of A_{t+1}, and maps compose. A block computes 32 environments, one per lane, so that a warp
+   reads neighboring floats. It walks through time from the end in tiles of all its environments:
 
        warp       0           1                 31
-       time   [ chunk ] [ chunk ]   ...    [ chunk ]  <- carry, A of the stretch behind
+       time   [ range ] [ range ]   ...    [ range ]  <- carry, A after the tile
                  map       map                map
 
-   A thread keeps the deltas and values of one chunk of one environment and composes its map. Then each warp
-   scans the maps of one environment, a lane each, for the A behind every chunk, from which the threads go on
-   step by step: everything is read once and written once. */
-enum { PPO__GAE_LANES = 32, PPO__GAE_WARPS = 32, PPO__GAE_CHUNK = 8, PPO__GAE_AHEAD = 4 };
+   A thread keeps the deltas and values of its range of steps of one environment, and composes their map. Then
+   each warp scans the maps of one environment, one per lane, which gives the A after every range. From it the
+   threads compute their steps. Everything is read once and written once. */
+enum { PPO__GAE_LANES = 32, PPO__GAE_WARPS = 32, PPO__GAE_RANGE = 8, PPO__GAE_AHEAD = 4 };
 
-/* There or not. Any byte stands in for flags that are not: a condition would come between the loads. */
+/* An array of flags, or none (all 0): then `flag` is any address, because a branch would separate the
+   loads. */
 struct ppo__gae_flags {
     const unsigned char *flag;
-    int                  there;
+    int                  given;
 
-    __device__ int at(int i) const { return (flag[there ? i : 0] != 0) & there; }
+    __device__ int at(int i) const { return (flag[given ? i : 0] != 0) & given; }
 };
 
 struct ppo__gae_job {
     const float   *reward, *value, *next_value;
     ppo__gae_flags terminated, truncated;
     float         *advantage, *value_target;
-    int            steps, envs, chunk; /* a chunk's steps, at most PPO__GAE_CHUNK */
+    int            steps, envs, range; /* steps of a range, at most PPO__GAE_RANGE */
     float          gamma, decay;       /* decay = gamma lambda */
     ppo__cuda_site site;
 };
@@ -1023,7 +1030,7 @@ struct ppo__gae_job {
 struct ppo__gae_map {
     float delta, factor;
 
-    __device__ float of(float later) const { /* also where what lies behind an episode's end is not finite */
+    __device__ float of(float later) const { /* finite at an episode's end even if `later` is not */
         return factor == 0 ? delta : delta + factor * later;
     }
     __device__ ppo__gae_map after(ppo__gae_map later) const {
@@ -1031,24 +1038,24 @@ struct ppo__gae_map {
     }
 };
 
-/* A thread's part of a stretch. */
-struct ppo__gae_chunk {
-    int      at, count; /* its first element, and how many steps it has */
-    unsigned done;      /* a bit per step */
-    float    delta[PPO__GAE_CHUNK], value[PPO__GAE_CHUNK];
+/* A thread's steps of a tile. */
+struct ppo__gae_range {
+    int      at, count; /* its first element; number of steps */
+    unsigned done;      /* one bit per step */
+    float    delta[PPO__GAE_RANGE], value[PPO__GAE_RANGE];
 
-    __device__ ppo__gae_chunk(const ppo__gae_job &job, int first, int env) : done(0) {
+    __device__ ppo__gae_range(const ppo__gae_job &job, int first, int env) : done(0) {
         const int left = env < job.envs ? job.steps - first : 0;
         at = left > 0 ? first * job.envs + env : 0;
-        count = left < 0 ? 0 : left < job.chunk ? left : job.chunk;
+        count = left < 0 ? 0 : left < job.range ? left : job.range;
     }
 
-    /* Steps that it does not have are read as its last one, so that loads need not wait for conditions. */
+    /* Reads the last step again for steps after it, so that no load waits for a branch. */
     __device__ void load(const ppo__gae_job &job) {
         if (!count) return;
         PPO__CUDA_UNROLL
-        for (int k = 0; k < PPO__GAE_CHUNK; ++k) {
-            if (k % PPO__GAE_AHEAD == 0 && k >= job.chunk) break;
+        for (int k = 0; k < PPO__GAE_RANGE; ++k) {
+            if (k % PPO__GAE_AHEAD == 0 && k >= job.range) break;
             const int i = at + (k < count ? k : count - 1) * job.envs;
             const int ends = job.terminated.at(i), cut = ends | job.truncated.at(i);
             value[k] = job.value[i];
@@ -1065,14 +1072,14 @@ struct ppo__gae_chunk {
     __device__ ppo__gae_map map(float decay) const {
         ppo__gae_map all = {0, 1};
         PPO__CUDA_UNROLL
-        for (int k = PPO__GAE_CHUNK - 1; k >= 0; --k) all = step(k, decay).after(all);
+        for (int k = PPO__GAE_RANGE - 1; k >= 0; --k) all = step(k, decay).after(all);
         return all;
     }
 
     __device__ void store(const ppo__gae_job &job, float later) const {
         int bad = -1;
         PPO__CUDA_UNROLL
-        for (int k = PPO__GAE_CHUNK - 1; k >= 0; --k) {
+        for (int k = PPO__GAE_RANGE - 1; k >= 0; --k) {
             if (k >= count) continue;
             const int i = at + k * job.envs;
             later = step(k, job.decay).of(later);
@@ -1084,8 +1091,8 @@ struct ppo__gae_chunk {
     }
 };
 
-/* Of a warp whose lanes have the maps of an environment's chunks: returns the A behind this lane's chunk;
-   *carry becomes A at the first. */
+/* For a warp whose lanes have the maps of one environment's ranges: returns the A after this lane's range.
+   Sets *carry to the A at the first. */
 static __device__ float ppo__gae_scan(ppo__gae_map map, float *carry) {
     const int lane = (int)threadIdx.x;
     for (int distance = 1; distance < PPO__GAE_WARPS; distance *= 2) {
@@ -1093,26 +1100,26 @@ static __device__ float ppo__gae_scan(ppo__gae_map map, float *carry) {
                                     __shfl_down_sync(~0u, map.factor, distance)};
         if (lane + distance < PPO__GAE_WARPS) map = map.after(later);
     }
-    const float a = map.of(*carry), behind = __shfl_down_sync(~0u, a, 1);
-    const float later = lane == PPO__GAE_WARPS - 1 ? *carry : behind;
+    const float a = map.of(*carry), next = __shfl_down_sync(~0u, a, 1);
+    const float later = lane == PPO__GAE_WARPS - 1 ? *carry : next;
     *carry = __shfl_sync(~0u, a, 0);
     return later;
 }
 
 static __global__ void __launch_bounds__(PPO__GAE_LANES *PPO__GAE_WARPS) ppo__gae_kernel(ppo__gae_job job) {
     __shared__ float delta[PPO__GAE_WARPS][PPO__GAE_LANES + 1], factor[PPO__GAE_WARPS][PPO__GAE_LANES + 1];
-    const int        lane = (int)threadIdx.x, warp = (int)threadIdx.y, stretch = PPO__GAE_WARPS * job.chunk;
+    const int        lane = (int)threadIdx.x, warp = (int)threadIdx.y, tile = PPO__GAE_WARPS * job.range;
     const int        env = (int)blockIdx.x * PPO__GAE_LANES + lane;
     float            carry = 0; /* of environment `warp` of the block */
-    for (int begin = (job.steps - 1) / stretch * stretch; begin >= 0; begin -= stretch) {
-        ppo__gae_chunk chunk(job, begin + warp * job.chunk, env);
-        chunk.load(job);
-        const ppo__gae_map map = chunk.map(job.decay);
+    for (int begin = (job.steps - 1) / tile * tile; begin >= 0; begin -= tile) {
+        ppo__gae_range range(job, begin + warp * job.range, env);
+        range.load(job);
+        const ppo__gae_map map = range.map(job.decay);
         delta[warp][lane] = map.delta, factor[warp][lane] = map.factor;
         __syncthreads();
         delta[lane][warp] = ppo__gae_scan({delta[lane][warp], factor[lane][warp]}, &carry);
         __syncthreads();
-        chunk.store(job, delta[warp][lane]);
+        range.store(job, delta[warp][lane]);
     }
 }
 
@@ -1123,38 +1130,37 @@ PPO_DEF ppo_status ppo_cuda_gae(ppo_cuda *cuda, const float *reward, const float
     const int  given = cuda && reward && value && next_value && advantage;
     ppo_status status = ppo__check_gae("ppo_cuda_gae", given, steps, envs, gamma, lambda);
     if (!status && (long long)steps * envs > 1 << 30)
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "ppo_cuda_gae: %d steps of %d environments are too many", steps,
-                          envs);
+        status = ppo__refuse("ppo_cuda_gae: %d steps of %d environments are too many", steps, envs);
     if (status) return status;
     const unsigned char *any = (const unsigned char *)reward;
     const ppo__gae_flags ends = {terminated ? terminated : any, terminated != NULL};
     const ppo__gae_flags cuts = {truncated ? truncated : any, truncated != NULL};
-    const int            most = PPO__GAE_WARPS * PPO__GAE_CHUNK, stretches = (steps - 1) / most + 1;
-    const int            chunk = (steps - 1) / (PPO__GAE_WARPS * stretches) + 1; /* stretches of one length */
+    const int            tiles = ppo__divide_up(steps, PPO__GAE_WARPS * PPO__GAE_RANGE);
+    const int            range = ppo__divide_up(steps, PPO__GAE_WARPS * tiles); /* the same in all tiles */
     const ppo__cuda_site site = ppo__cuda_site_of(cuda, PPO__CUDA_GAE);
     ppo__gae_job         job = {reward, value, next_value, ends,  cuts,           advantage, value_target,
-                                steps,  envs,  chunk,      gamma, gamma * lambda, site};
-    PPO__LAUNCH(ppo__gae_kernel, dim3((envs - 1) / PPO__GAE_LANES + 1), dim3(PPO__GAE_LANES, PPO__GAE_WARPS),
-                0, cuda->stream, job);
+                                steps,  envs,  range,      gamma, gamma * lambda, site};
+    PPO__LAUNCH(ppo__gae_kernel, dim3(ppo__divide_up(envs, PPO__GAE_LANES)),
+                dim3(PPO__GAE_LANES, PPO__GAE_WARPS), 0, cuda->stream, job);
     return ppo__cuda_launched("ppo_cuda_gae");
 }
 
-/* Scratch memory that a ppo__cuda_sum() of sums of at most PPO__SUM_SIZE bytes, which takes from the front,
-   leaves alone. NULL on failure. */
+/* Scratch memory after that of ppo__cuda_sum(), whose sums have at most PPO__SUM_SIZE bytes each. NULL on
+   failure. */
 enum { PPO__SUM_SIZE = 64 };
 
-static void *ppo__cuda_kept(ppo_cuda *cuda, size_t size) {
-    const size_t front = (size_t)PPO__SUM_BLOCKS * PPO__SUM_SIZE;
-    char        *scratch = (char *)ppo__cuda_scratch(cuda, front + size);
-    return scratch ? scratch + front : NULL;
+static void *ppo__cuda_scratch_after_sums(ppo_cuda *cuda, size_t size) {
+    const size_t sums = (size_t)PPO__SUM_BLOCKS * PPO__SUM_SIZE;
+    char        *scratch = (char *)ppo__cuda_scratch(cuda, sums + size);
+    return scratch ? scratch + sums : NULL;
 }
 
-/* Of the unmasked. */
+/* Of the unmasked elements. */
 struct ppo__moments {
-    double mean, scale; /* scale = 1 / (std + 1e-8), 0 if there is no std */
+    double mean, scale; /* scale = 1 / (std + 1e-8); 0: leave x unchanged */
 };
 
-/* The mean, and, once that is known, the scale. */
+/* One job computes the mean, the next one the scale. */
 struct ppo__moments_job {
     const float         *x;
     const unsigned char *mask;
@@ -1189,8 +1195,8 @@ struct ppo__scale_job : ppo__moments_job {
         sum.x += d * d, ++sum.count;
     }
     __device__ void done(const Sum &sum) const {
-        const int there = sum.count > 1 && sum.x < INFINITY;
-        moments->scale = there ? 1 / (sqrt(sum.x / (sum.count - 1)) + 1e-8) : 0;
+        const int exists = sum.count > 1 && sum.x < INFINITY;
+        moments->scale = exists ? 1 / (sqrt(sum.x / (sum.count - 1)) + 1e-8) : 0;
     }
 };
 
@@ -1210,9 +1216,9 @@ struct ppo__whiten_job {
 PPO_DEF ppo_status ppo_cuda_whiten(ppo_cuda *cuda, float *x, const unsigned char *mask, int n,
                                    int shift_mean) {
     const char *const name = "ppo_cuda_whiten";
-    if (!cuda || !x) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", name);
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d numbers", name, n);
-    ppo__moments *moments = (ppo__moments *)ppo__cuda_kept(cuda, sizeof *moments);
+    if (!ppo__given(name, cuda && x)) return PPO_ERROR_ARGUMENT;
+    if (n <= 0) return ppo__refuse("%s: %d numbers", name, n);
+    ppo__moments *moments = (ppo__moments *)ppo__cuda_scratch_after_sums(cuda, sizeof *moments);
     if (!moments) return ppo__failed;
     const ppo__cuda_site site = ppo__cuda_site_of(cuda, PPO__CUDA_WHITEN);
     ppo_status           status = ppo__cuda_sum(cuda, name, ppo__mean_job{{x, mask, moments, site}}, n);
@@ -1227,7 +1233,7 @@ PPO_DEF ppo_status ppo_cuda_whiten(ppo_cuda *cuda, float *x, const unsigned char
 
 struct ppo__samples {
     const unsigned char *mask;
-    const int           *unmasked; /* how many, on the device; NULL without a mask */
+    const int           *unmasked; /* their number, on the device; NULL without a mask */
     int                  n;
     ppo__cuda_site       site;
 
@@ -1240,28 +1246,24 @@ struct ppo__count_job {
     int                 *unmasked;
     ppo__cuda_site       site;
 
-    struct Sum {
-        int count;
+    typedef ppo__cuda_total<int> Sum;
 
-        __device__ void clear() { count = 0; }
-        __device__ void merge(const Sum &other) { count += other.count; }
-    };
-    __device__ void visit(int i, Sum &sum) const { sum.count += mask[i] != 0; }
+    __device__ void visit(int i, Sum &sum) const { sum.x += mask[i] != 0; }
     __device__ void done(const Sum &sum) const {
-        if (!sum.count) ppo__cuda_report(site, PPO__ALL_MASKED);
-        *unmasked = sum.count;
+        if (!sum.x) ppo__cuda_report(site, PPO__ALL_MASKED);
+        *unmasked = sum.x;
     }
 };
 
-/* Counts them, or says why not. The count stays where the next sum leaves it alone. */
+/* Checks the arguments, and counts the unmasked samples. The next sum does not overwrite the count. */
 static ppo_status ppo__cuda_samples(ppo_cuda *cuda, int name, int pointers_given, const unsigned char *mask,
                                     int n, ppo__samples *samples) {
     const char *const function = ppo__cuda_names[name];
-    if (!cuda || !pointers_given) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", function);
-    if (n <= 0) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %d samples", function, n);
+    if (!ppo__given(function, cuda && pointers_given)) return PPO_ERROR_ARGUMENT;
+    if (n <= 0) return ppo__refuse("%s: %d samples", function, n);
     *samples = {mask, NULL, n, ppo__cuda_site_of(cuda, name)};
     if (!mask) return PPO_OK;
-    int *unmasked = (int *)ppo__cuda_kept(cuda, sizeof *unmasked);
+    int *unmasked = (int *)ppo__cuda_scratch_after_sums(cuda, sizeof *unmasked);
     if (!unmasked) return ppo__failed;
     samples->unmasked = unmasked;
     return ppo__cuda_sum(cuda, function, ppo__count_job{mask, unmasked, samples->site}, n);
@@ -1338,12 +1340,7 @@ struct ppo__value_job {
     float        clip_range, delta;
     float       *loss, *grad_value;
 
-    struct Sum {
-        double loss;
-
-        __device__ void clear() { loss = 0; }
-        __device__ void merge(const Sum &other) { loss += other.loss; }
-    };
+    typedef ppo__cuda_total<double> Sum;
 
     __device__ void visit(int i, Sum &sum) const {
         float dvalue = 0;
@@ -1351,14 +1348,14 @@ struct ppo__value_job {
             const float old = clip_range > 0 ? old_value[i] : 0;
             const float term = ppo__value_term(value[i], old, target[i], clip_range, delta, &dvalue);
             if (!ppo__finite(term)) ppo__cuda_report(samples.site, i);
-            sum.loss += term;
+            sum.x += term;
             dvalue /= (float)samples.count();
         }
         if (grad_value) grad_value[i] = dvalue;
     }
 
     __device__ void done(const Sum &sum) const {
-        if (loss) *loss = (float)(sum.loss / samples.count());
+        if (loss) *loss = (float)(sum.x / samples.count());
     }
 };
 
@@ -1415,13 +1412,13 @@ PPO_DEF ppo_status ppo_cuda_kl_estimate(ppo_cuda *cuda, const float *logp, const
    5 Optimizer
    -------------------------------------------------------------------------------------------------------- */
 
-/* A warp takes a piece of PPO__PIECE elements. Thread i of all has lane i % 32 of piece i / 32. */
-enum { PPO__PIECE = 512 };
+/* A warp computes a grain of PPO__WARP_GRAIN elements. Thread i has lane i % 32 of grain i / 32. */
+enum { PPO__WARP_GRAIN = 512 };
 
-static size_t ppo__cuda_piece_threads(size_t n) { return (n / PPO__PIECE + 1) * 32; }
+static size_t ppo__cuda_grain_threads(size_t n) { return (n / PPO__WARP_GRAIN + 1) * 32; }
 
-static __device__ int ppo__cuda_piece_size(size_t at, size_t n) {
-    return n - at < PPO__PIECE ? (int)(n - at) : (int)PPO__PIECE;
+static __device__ int ppo__cuda_grain_size(size_t at, size_t n) {
+    return n - at < PPO__WARP_GRAIN ? (int)(n - at) : (int)PPO__WARP_GRAIN;
 }
 
 struct ppo__norm_job {
@@ -1429,33 +1426,28 @@ struct ppo__norm_job {
     size_t       n;
     float        scale, *norm;
 
-    struct Sum {
-        double squares;
-
-        __device__ void clear() { squares = 0; }
-        __device__ void merge(const Sum &other) { squares += other.squares; }
-    };
+    typedef ppo__cuda_total<double> Sum;
 
     __device__ void visit(int i, Sum &sum) const {
-        const size_t       at = (size_t)(i / 32) * PPO__PIECE;
+        const size_t       at = (size_t)(i / 32) * PPO__WARP_GRAIN;
         const float *const row[1] = {grad + at};
-        ppo__cuda_each(row, ppo__cuda_piece_size(at, n), i % 32, 32, [&](int, auto &x) {
-            for (double g : x[0]) sum.squares += g * g;
+        ppo__cuda_each(row, ppo__cuda_grain_size(at, n), i % 32, 32, [&](int, auto &x) {
+            for (double g : x[0]) sum.x += g * g;
         });
     }
-    __device__ void done(const Sum &sum) const { *norm = (float)(fabs((double)scale) * sqrt(sum.squares)); }
+    __device__ void done(const Sum &sum) const { *norm = (float)(fabs((double)scale) * sqrt(sum.x)); }
 };
 
 PPO_DEF ppo_status ppo_cuda_grad_norm(ppo_cuda *cuda, const float *grad, size_t n, float scale, float *norm) {
     const char *const name = "ppo_cuda_grad_norm";
-    if (!cuda || !grad || !norm) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", name);
-    if (!ppo__finite(scale)) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: scale is %g", name, (double)scale);
-    const size_t threads = ppo__cuda_piece_threads(n);
-    if (threads > INT_MAX) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: %zu numbers are too many", name, n);
+    if (!ppo__given(name, cuda && grad && norm)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__finite(scale)) return ppo__refuse("%s: scale is %g", name, (double)scale);
+    const size_t threads = ppo__cuda_grain_threads(n);
+    if (threads > INT_MAX) return ppo__refuse("%s: %zu numbers are too many", name, n);
     return ppo__cuda_sum(cuda, name, ppo__norm_job{grad, n, scale, norm}, (int)threads);
 }
 
-/* In one piece of 16 bytes, if x is that. */
+/* Writes x, with one store if it is a pack. */
 template <int SIZE> static __device__ void ppo__cuda_put(float *to, const float (&x)[SIZE]) {
     ppo__cuda_pack<float> pack;
     for (int i = 0; i < SIZE; ++i) pack.x[i] = x[i];
@@ -1476,14 +1468,14 @@ struct ppo__adam_step_job {
     ppo__cuda_site    site;
 
     __device__ void operator()(size_t i) const {
-        const ppo__cuda_fault fault = *site.fault; /* of an earlier call: read before this one reports */
+        const ppo__cuda_fault fault = *site.fault; /* of an earlier call: read it before this call reports */
         const float           size = norm ? *norm : 0;
         if (!ppo__finite(size) && i == 0) ppo__cuda_report(site, (int)step);
         if (!ppo__finite(size) || fault != PPO__NO_FAULT) return;
         const float        clip = norm ? ppo__clip_factor(size, max_norm) : 1;
-        const size_t       at = i / 32 * PPO__PIECE;
+        const size_t       at = i / 32 * PPO__WARP_GRAIN;
         const float *const row[4] = {param + at, grad + at, m + at, v + at};
-        ppo__cuda_each(row, ppo__cuda_piece_size(at, n), (int)(i % 32), 32, [&](int j, auto &x) {
+        ppo__cuda_each(row, ppo__cuda_grain_size(at, n), (int)(i % 32), 32, [&](int j, auto &x) {
             for (int k = 0; k < (int)(sizeof x[0] / sizeof *x[0]); ++k)
                 ppo__adam_one(&x[0][k], x[1][k] * scale * clip, &x[2][k], &x[3][k], adam.beta1, adam.beta2,
                               adam.eps, factors.step_size, factors.inv_sqrt_bias2, factors.decay);
@@ -1498,11 +1490,9 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
                                       size_t n, const ppo_adam *adam, int64_t step, float scale,
                                       const float *norm, float max_norm) {
     const char *const name = "ppo_cuda_adam_step";
-    if (!cuda || !param || !grad || !m || !v || !adam)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: an argument is NULL", name);
-    if (step < 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: step is %lld, steps count from 1", name, (long long)step);
-    if (!ppo__finite(scale)) return ppo_fail(PPO_ERROR_ARGUMENT, "%s: scale is %g", name, (double)scale);
+    if (!ppo__given(name, cuda && param && grad && m && v && adam)) return PPO_ERROR_ARGUMENT;
+    if (step < 1) return ppo__refuse("%s: step is %lld, must be at least 1", name, (long long)step);
+    if (!ppo__finite(scale)) return ppo__refuse("%s: scale is %g", name, (double)scale);
     const unsigned     row = step < PPO__ALL_MASKED ? (unsigned)step : PPO__ALL_MASKED - 1u;
     ppo__adam_step_job job = {param,
                               m,
@@ -1516,7 +1506,7 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
                               max_norm,
                               norm,
                               ppo__cuda_site_of(cuda, PPO__CUDA_ADAM_STEP)};
-    return ppo__cuda_for(cuda, name, job, ppo__cuda_piece_threads(n));
+    return ppo__cuda_for(cuda, name, job, ppo__cuda_grain_threads(n));
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1814,17 +1804,6 @@ struct ppo__linear_job {
     ppo__linear_policy    policy;                   /* or by these */
 };
 
-static __device__ ppo__token_derivative ppo__linear_given_derivative(const ppo__linear_job &job, int row) {
-    const ppo_cuda_rows &rows = job.tokens.rows;
-    return {rows.max[row],
-            rows.log_sum[row],
-            job.grad_entropy ? rows.entropy[row] : 0,
-            job.grad_logp ? job.grad_logp[row] : 0,
-            job.grad_entropy ? job.grad_entropy[row] : 0,
-            job.tokens.token[row],
-            0};
-}
-
 /* After this thread wrote the row. */
 static __device__ ppo__token_derivative ppo__linear_policy_derivative(const ppo__linear_job &job, int row,
                                                                       const ppo__online &p) {
@@ -1896,7 +1875,9 @@ template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__l
         if (there && job.forward) ppo__cuda_write_row(job.tokens, row, p, z);
         if (!there) derivative = ppo__linear_leave_out(job, row);
         else if (job.has_policy) derivative = ppo__linear_policy_derivative(job, row, p);
-        else if (job.backward) derivative = ppo__linear_given_derivative(job, row);
+        else if (job.backward)
+            derivative = ppo__token_derivative_of(job.tokens.rows, job.tokens.token, job.grad_logp,
+                                                  job.grad_entropy, row);
     }
     ppo__cuda_row_sync<THREADS>();
     if (job.backward) ppo__linear_gradient<T, THREADS>(logits, job.tokens.vocab, inv, derivative);
@@ -1933,7 +1914,7 @@ static ppo_status ppo__linear_open(ppo__linear_call *call) {
     const size_t row = (size_t)call->ld * sizeof(float), fit = call->cuda->linear_bytes / row;
     const int    most = fit < 1 ? 1 : fit < (size_t)l->n ? (int)fit : l->n, chunks = (l->n - 1) / most + 1;
     call->most = (l->n - 1) / chunks + 1;
-    char *memory = (char *)ppo__cuda_kept(call->cuda, FRONT + (size_t)call->most * row);
+    char *memory = (char *)ppo__cuda_scratch_after_sums(call->cuda, FRONT + (size_t)call->most * row);
     if (!memory) return ppo__failed;
     call->chunk = (float *)(memory + FRONT);
     return PPO_OK;
