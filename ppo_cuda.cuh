@@ -815,7 +815,7 @@ template <class T> struct ppo__token_job {
     ppo__cuda_site site;
 };
 
-/* The z of a row's token; NaN if the token is outside the vocabulary. Read early, because it takes two loads. */
+/* The z of a row's token; NaN if the token is outside the vocabulary. Read it early: it takes two loads. */
 template <class T>
 static __device__ float ppo__cuda_token_z(const ppo__token_job<T> &job, int row, const T *logits) {
     const int token = job.token[row];
@@ -1513,12 +1513,12 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
    6 Sampling
    -------------------------------------------------------------------------------------------------------- */
 
-/* A token weighs e^(z - max), at most 1. The bits of that float are its key, a number below 2^30 that orders
-   tokens; those with the same key are equally likely. The weight in fixed point is its mass: sums of integers
-   are the same in every order. Neither top_k nor top_p needs tokens to be sorted, only the least key that
-   stays, and that is found from its first bits to its last ones (a radix descent): a histogram over the first
-   bits is summed up from the heaviest tokens until there are top_k, or top_p of the mass; then one over the
-   next bits of those tokens that are in the bin where that was; and so on. */
+/* The weight of a token is e^(z - max), at most 1. The bits of that float are its key, a number below 2^30 by
+   which tokens are ordered; tokens with the same key are equally likely. The weight in fixed point is its
+   mass: a sum of integers is the same in every order. top_k and top_p need no sorting, only the smallest key
+   that is kept. A radix descent finds it from its first bits to its last: a histogram over the first bits is
+   summed from the heaviest tokens down until it reaches top_k tokens, or top_p of the mass. The bin where
+   that happens gives these bits; the next histogram is over the next bits of the tokens in that bin. */
 template <class T> struct ppo__sample_job {
     const T       *logits;
     int            n, vocab;
@@ -1533,14 +1533,14 @@ template <class T> struct ppo__sample_job {
     __device__ ppo_rng *rng_of(int row) const { return rng + (stream ? stream[row] : row); }
 };
 
-/* What the threads of a row share. Sums of 64 bits are kept in halves, for which there are fast atomics. */
+/* Shared memory of a row's threads. 64-bit sums are kept in halves, which have fast atomics. */
 template <int THREADS> struct ppo__sample_shared {
     enum { BINS = 2 * THREADS, BITS = THREADS == 32 ? 6 : 10, KEY_BITS = 30 };
-    static_assert(BINS == 1 << BITS && KEY_BITS % BITS == 0, "a whole number of levels makes a key");
+    static_assert(BINS == 1 << BITS && KEY_BITS % BITS == 0, "a key has a whole number of levels");
     unsigned low[BINS], high[BINS];
     uint64_t warp[THREADS / 32];
-    uint64_t before; /* the sum before what was found */
-    int      found;
+    uint64_t before; /* the sum before `found` */
+    int      found;  /* a bin or a thread */
     float    uniform;
 
     __device__ uint64_t get(int bin) const { return (uint64_t)high[bin] << 32 | low[bin]; }
@@ -1553,6 +1553,7 @@ template <int THREADS> struct ppo__sample_shared {
     }
 };
 
+/* The sum over the lanes before this one. */
 static __device__ uint64_t ppo__warp_sum_before(uint64_t x, int lane) {
     uint64_t sum = x;
     for (int distance = 1; distance < 32; distance *= 2) {
@@ -1562,7 +1563,7 @@ static __device__ uint64_t ppo__warp_sum_before(uint64_t x, int lane) {
     return sum - x;
 }
 
-/* A row as one of its threads sees it. All of them call the same functions. */
+/* A row, for one of its threads. All threads of the row must call the same functions. */
 template <class T, int THREADS> struct ppo__sampler {
     typedef ppo__sample_shared<THREADS> Shared;
     const T                            *logits;
@@ -1570,7 +1571,7 @@ template <class T, int THREADS> struct ppo__sampler {
     float                               scale, max, unit;
     Shared                             *shared;
 
-    /* Rounded alike wherever it is computed: a token's key and mass must be the same in every pass. */
+    /* The only place where it is computed: a token's key and mass must be the same in every pass. */
     __device__ float    weight(float x) const { return ppo__cuda_exp2((x - max) * scale); }
     __device__ unsigned key(float weight) const { return __float_as_uint(weight); }
     __device__ uint64_t mass(float weight) const { return (uint64_t)(weight * unit); }
@@ -1582,7 +1583,7 @@ template <class T, int THREADS> struct ppo__sampler {
         });
     }
 
-    /* The sum of x over the threads before this one, and over all. */
+    /* The sum of x over the threads before this one; *total: over all. */
     __device__ uint64_t sum_before(uint64_t x, uint64_t *total) const {
         const int warp = thread / 32, lane = thread % 32;
         uint64_t  before = ppo__warp_sum_before(x, lane);
@@ -1596,8 +1597,8 @@ template <class T, int THREADS> struct ppo__sampler {
         return before;
     }
 
-    /* The key at which tokens of at least key `from`, heaviest first, reach limit(total) of what
-       measure(weight) says of each. */
+    /* Sums measure(weight) over the tokens whose key is at least `from`, heaviest first, and returns the key at
+       which the sum reaches limit(total). */
     template <class F, class L> __device__ unsigned least_key(unsigned from, F measure, L limit) const {
         const int first = Shared::BINS - 1 - 2 * thread; /* this thread's bins: first, first - 1 */
         unsigned  prefix = 0;
@@ -1647,10 +1648,10 @@ template <class T, int THREADS> struct ppo__sampler {
         return key(weight) < least ? 0 : mass(weight);
     }
 
-    /* The row is split into a stretch for each thread, in which a warp reads side by side. */
-    __device__ int  stretch() const { return ((vocab - 1) / (8 * THREADS) + 1) * 8; }
-    __device__ void sum_stretches(unsigned least) const {
-        const int length = stretch(), lane = thread % 32;
+    /* Sums the mass of each thread's range of the row. A warp reads a range together. */
+    __device__ int  range_length() const { return ((vocab - 1) / (8 * THREADS) + 1) * 8; }
+    __device__ void sum_ranges(unsigned least) const {
+        const int length = range_length(), lane = thread % 32;
         for (int s = thread / 32; s < THREADS; s += THREADS / 32) {
             const long long begin = (long long)s * length, left = vocab - begin;
             const T *const  from[1] = {logits + begin};
@@ -1662,13 +1663,14 @@ template <class T, int THREADS> struct ppo__sampler {
                            lane, 32, [&](int, auto &x) {
                                for (float z : x[0]) sum += kept_mass(weight(z), least);
                            });
-            for (int distance = 16; distance; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+            sum = ppo__cuda_warp_sum(sum);
             if (lane == 0) shared->set(s, sum);
         }
     }
 
-    /* The first token from `begin` at which the running mass, now `before`, exceeds target. Of one warp. */
-    __device__ int walk(int begin, uint64_t before, uint64_t target, unsigned least) const {
+    /* The first token from `begin` on at which the cumulative mass, `before` at first, exceeds target. For one
+       warp. */
+    __device__ int search(int begin, uint64_t before, uint64_t target, unsigned least) const {
         for (int j = begin + thread;; j += 32) {
             const uint64_t x = j < vocab ? kept_mass(weight(ppo__cuda_float(logits[j])), least) : 0;
             const uint64_t sum = before + ppo__warp_sum_before(x, thread) + x;
@@ -1678,45 +1680,47 @@ template <class T, int THREADS> struct ppo__sampler {
         }
     }
 
-    /* The first token whose running mass exceeds that of all times the uniform number: in the first warp. */
+    /* The first token whose cumulative mass exceeds the total times a uniform number; in other warps than the
+       first: 0. */
     __device__ int draw(ppo_rng *rng, unsigned least) const {
         if (thread == 0) shared->uniform = ppo__rng_uniform(rng);
-        sum_stretches(least);
+        sum_ranges(least);
         ppo__cuda_row_sync<THREADS>();
         const uint64_t sum = shared->get(thread);
         uint64_t       total;
-        const uint64_t before = sum_before(sum, &total), part = (uint64_t)(shared->uniform * 16777216);
-        const uint64_t target = (total >> 24) * part + ((total & 0xffffff) * part >> 24);
+        const uint64_t before = sum_before(sum, &total), uniform = (uint64_t)(shared->uniform * 16777216);
+        const uint64_t target = (total >> 24) * uniform + ((total & 0xffffff) * uniform >> 24);
         if (before <= target && target < before + sum) shared->found = thread, shared->before = before;
         ppo__cuda_row_sync<THREADS>();
-        return thread < 32 ? walk(shared->found * stretch(), shared->before, target, least) : 0;
+        return thread < 32 ? search(shared->found * range_length(), shared->before, target, least) : 0;
     }
 };
 
 /* The largest logit, the first of equals. */
-struct ppo__mode {
+struct ppo__argmax {
     float z;
     int   at;
 
-    __device__ void see(float other, int other_at) {
+    __device__ void add(float other, int other_at) {
         if (other > z || (other == z && other_at < at)) z = other, at = other_at;
     }
-    __device__ void merge(const ppo__mode &other) { see(other.z, other.at); }
+    __device__ void merge(const ppo__argmax &other) { add(other.z, other.at); }
     __device__ void merge_lanes() {
         for (int distance = 16; distance; distance /= 2) {
             const float other = __shfl_xor_sync(~0u, z, distance);
-            see(other, __shfl_xor_sync(~0u, at, distance));
+            add(other, __shfl_xor_sync(~0u, at, distance));
         }
     }
 };
 
-template <class T, int THREADS> static __device__ int ppo__cuda_mode(const T *logits, int vocab, int thread) {
+template <class T, int THREADS>
+static __device__ int ppo__cuda_argmax(const T *logits, int vocab, int thread) {
     const T *const from[1] = {logits};
-    ppo__mode      mode = {-INFINITY, INT_MAX};
+    ppo__argmax    argmax = {-INFINITY, INT_MAX};
     ppo__cuda_each(from, vocab, thread, THREADS, [&](int j, auto &x) {
-        for (float z : x[0]) mode.see(z, j++);
+        for (float z : x[0]) argmax.add(z, j++);
     });
-    return ppo__cuda_merge<THREADS>(mode).at;
+    return ppo__cuda_merge<THREADS>(argmax).at;
 }
 
 template <class T, int THREADS> static __global__ void ppo__sample_kernel(ppo__sample_job<T> job) {
@@ -1725,29 +1729,29 @@ template <class T, int THREADS> static __global__ void ppo__sample_kernel(ppo__s
     if (row >= job.n) return;
     const T *const    logits = job.logits + (size_t)row * job.vocab;
     const ppo__online p = ppo__cuda_softmax<T, THREADS>(logits, job.vocab, job.inv_temperature);
-    const int         fine = p.sum > 0; /* then all are finite or -inf, and not all -inf */
+    const int         valid = p.sum > 0; /* all are finite or -inf, and not all -inf */
     int               token = 0;
-    if (fine && job.how.greedy) {
-        token = ppo__cuda_mode<T, THREADS>(logits, job.vocab, thread);
+    if (valid && job.how.greedy) {
+        token = ppo__cuda_argmax<T, THREADS>(logits, job.vocab, thread);
         if (thread == 0) ppo__rng_uniform(job.rng_of(row));
-    } else if (fine) {
+    } else if (valid) {
         const ppo__sampler<T, THREADS> sampler = {logits,   job.vocab,           thread, p.scale, p.max,
                                                   job.unit, &shared[threadIdx.y]};
         token = sampler.draw(job.rng_of(row), sampler.least_kept(job.how));
     }
     if (thread) return;
-    if (!fine) ppo__cuda_report(job.site, row);
+    if (!valid) ppo__cuda_report(job.site, row);
     job.token[row] = token;
     if (!job.logp) return;
     const float inv = job.inv_temperature, z = ppo__cuda_float(logits[token]) * inv;
-    job.logp[row] = fine ? ppo__at_most_0(z - p.max * inv - p.log_sum()) : NAN;
+    job.logp[row] = valid ? ppo__at_most_0(z - p.max * inv - p.log_sum()) : NAN;
 }
 
 template <class T>
 static ppo_status ppo__cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits, int n, int vocab,
                                    const ppo_sampling *how, ppo_rng *rng, const int *stream, int *token,
                                    float *logp) {
-    int unit_bits = 62; /* such that the mass of all is at most 2^62 */
+    int unit_bits = 62; /* so that the total mass is at most 2^62 */
     for (int left = vocab; left; left /= 2) --unit_bits;
     ppo__sample_job<T> job = {(const T *)logits->data,
                               n,
@@ -1781,11 +1785,11 @@ PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits
    7 Linear and loss
    -------------------------------------------------------------------------------------------------------- */
 
-/* Rows are taken in chunks, whose logits are scratch memory. They are float even where x and w are bf16:
-   as bf16 a logit of 20 would be off by up to 0.06, and a ratio of probabilities by 6 %, and writing and
-   reading twice the bytes is little beside the products. The gradient, which is multiplied with x and w,
-   is rounded to their type, and takes the place of the logits, from the start of the same row. A chunk is
-   as long as memory allows, for each one reads all of w and adds to all of grad_w. */
+/* Computes a tile of rows at a time, with its logits in scratch memory. They are float even where x and w are
+   bf16: as bf16 a logit of 20 would be off by up to 0.06, and a ratio of probabilities by 6 %, while twice the
+   bytes cost little compared with the products. The gradient is multiplied with x and w and therefore rounded
+   to their type; it overwrites the logits, from the start of the same row. A tile has as many rows as memory
+   allows, because each tile reads all of w and adds to all of grad_w. */
 enum { PPO__LINEAR_ALIGN = 8 };
 
 struct ppo__linear_policy {
@@ -1796,15 +1800,15 @@ struct ppo__linear_policy {
 };
 
 struct ppo__linear_job {
-    ppo__token_job<float> tokens; /* of all rows, but without their logits */
-    float                *chunk;  /* (count, ld): those of rows first .. first + count - 1 */
+    ppo__token_job<float> tokens; /* of all rows, without logits */
+    float                *tile;   /* (count, ld): logits of rows first .. first + count - 1 */
     int                   ld, first, count;
     int                   forward, backward, has_policy;
-    const float          *grad_logp, *grad_entropy; /* for backward; NULL (0) */
-    ppo__linear_policy    policy;                   /* or by these */
+    const float          *grad_logp, *grad_entropy; /* for backward without a policy; may be NULL (0) */
+    ppo__linear_policy    policy;                   /* for backward with a policy */
 };
 
-/* After this thread wrote the row. */
+/* Reads the logp that this thread wrote. */
 static __device__ ppo__token_derivative ppo__linear_policy_derivative(const ppo__linear_job &job, int row,
                                                                       const ppo__online &p) {
     const ppo__linear_policy &policy = job.policy;
@@ -1823,7 +1827,7 @@ static __device__ ppo__token_derivative ppo__linear_policy_derivative(const ppo_
             0};
 }
 
-static __device__ ppo__token_derivative ppo__linear_leave_out(const ppo__linear_job &job, int row) {
+static __device__ ppo__token_derivative ppo__linear_mask(const ppo__linear_job &job, int row) {
     const ppo_cuda_rows &rows = job.tokens.rows;
     for (float *to : {rows.logp, rows.entropy, rows.max, rows.log_sum})
         if (to) to[row] = 0;
@@ -1832,9 +1836,8 @@ static __device__ ppo__token_derivative ppo__linear_leave_out(const ppo__linear_
 
 template <class T> struct alignas(4 * sizeof(T)) ppo__linear_four { T x[4]; };
 
-/* In place. Where T is half of a float, what is written lies before what is not read yet, except by
-   threads at the same step, which wait for each other. Behind the row there is room to make its length
-   divide by 4. */
+/* In place. If T is half the size of a float, writes stay before the elements that are still to be read, except
+   those of threads at the same step, which wait for each other. A row has room for a multiple of 4 floats. */
 template <class T, int THREADS>
 static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_temperature,
                                             const ppo__token_derivative &derivative) {
@@ -1864,16 +1867,16 @@ template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__l
     __shared__ ppo__token_derivative shared[THREADS == 32 ? PPO__WARPS : 1];
     const int                        at = ppo__cuda_row(), row = job.first + at;
     if (at >= job.count) return;
-    float *const           logits = job.chunk + (size_t)at * job.ld;
-    const int              there = !job.has_policy || job.policy.samples.has(row), lane = (int)threadIdx.x;
+    float *const           logits = job.tile + (size_t)at * job.ld;
+    const int              unmasked = !job.has_policy || job.policy.samples.has(row), lane = (int)threadIdx.x;
     const float            inv = job.tokens.inv_temperature;
     ppo__token_derivative &derivative = shared[threadIdx.y];
     ppo__online            p = {};
-    const float            z = lane == 0 && there ? ppo__cuda_token_z(job.tokens, row, logits) : 0;
-    if (there && job.forward) p = ppo__cuda_softmax<float, THREADS>(logits, job.tokens.vocab, inv);
+    const float            z = lane == 0 && unmasked ? ppo__cuda_token_z(job.tokens, row, logits) : 0;
+    if (unmasked && job.forward) p = ppo__cuda_softmax<float, THREADS>(logits, job.tokens.vocab, inv);
     if (lane == 0) {
-        if (there && job.forward) ppo__cuda_write_row(job.tokens, row, p, z);
-        if (!there) derivative = ppo__linear_leave_out(job, row);
+        if (unmasked && job.forward) ppo__cuda_write_row(job.tokens, row, p, z);
+        if (!unmasked) derivative = ppo__linear_mask(job, row);
         else if (job.has_policy) derivative = ppo__linear_policy_derivative(job, row, p);
         else if (job.backward)
             derivative = ppo__token_derivative_of(job.tokens.rows, job.tokens.token, job.grad_logp,
@@ -1883,18 +1886,18 @@ template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__l
     if (job.backward) ppo__linear_gradient<T, THREADS>(logits, job.tokens.vocab, inv, derivative);
 }
 
-/* A call as the host sees it. */
+/* A call, on the host. */
 struct ppo__linear_call {
     ppo_cuda              *cuda;
     const char            *name;
     const ppo_cuda_linear *linear;
     void                  *grad_x;
     float                 *grad_w;
-    int                    ld, most; /* of chunks: floats of a row, rows */
-    float                 *chunk;
+    int                    ld, most; /* of a tile: floats of a row, number of rows */
+    float                 *tile;
 };
 
-/* c = op(a) op(b) + beta c, matrices by columns. */
+/* c = op(a) op(b) + beta c, column-major. */
 static ppo_status ppo__linear_product(const ppo__linear_call &call, cublasOperation_t op_a,
                                       cublasOperation_t op_b, int m, int n, int k, const void *a, int ld_a,
                                       const void *b, int ld_b, float beta, void *c, int ld_c, int c_bf16) {
@@ -1906,64 +1909,62 @@ static ppo_status ppo__linear_product(const ppo__linear_call &call, cublasOperat
                             call.name);
 }
 
-/* Memory for chunks of about the same length, behind what ppo__cuda_samples() takes. */
+/* Memory for tiles of about the same number of rows, after that of ppo__cuda_samples(). */
 static ppo_status ppo__linear_open(ppo__linear_call *call) {
     enum { FRONT = 256 };
     const ppo_cuda_linear *l = call->linear;
-    call->ld = (l->vocab - 1) / PPO__LINEAR_ALIGN * PPO__LINEAR_ALIGN + PPO__LINEAR_ALIGN;
+    call->ld = ppo__divide_up(l->vocab, PPO__LINEAR_ALIGN) * PPO__LINEAR_ALIGN;
     const size_t row = (size_t)call->ld * sizeof(float), fit = call->cuda->linear_bytes / row;
-    const int    most = fit < 1 ? 1 : fit < (size_t)l->n ? (int)fit : l->n, chunks = (l->n - 1) / most + 1;
-    call->most = (l->n - 1) / chunks + 1;
+    const int    most = fit < 1 ? 1 : fit < (size_t)l->n ? (int)fit : l->n;
+    call->most = ppo__divide_up(l->n, ppo__divide_up(l->n, most));
     char *memory = (char *)ppo__cuda_scratch_after_sums(call->cuda, FRONT + (size_t)call->most * row);
     if (!memory) return ppo__failed;
-    call->chunk = (float *)(memory + FRONT);
+    call->tile = (float *)(memory + FRONT);
     return PPO_OK;
 }
 
 template <class T>
-static ppo_status ppo__linear_chunk(const ppo__linear_call &call, const ppo__linear_job &job) {
+static ppo_status ppo__linear_tile(const ppo__linear_call &call, const ppo__linear_job &job) {
     const ppo_cuda_linear *l = call.linear;
     const size_t           at = (size_t)job.first * l->width;
     const T *const         x = (const T *)l->x + at;
-    const int  derivatives = (int)(call.ld * (sizeof(float) / sizeof(T))); /* a row of the gradient */
+    const int  derivatives = (int)(call.ld * (sizeof(float) / sizeof(T))); /* T in a row of the gradient */
     ppo_status status = ppo__linear_product(call, CUBLAS_OP_T, CUBLAS_OP_N, l->vocab, job.count, l->width,
-                                            l->w, l->width, x, l->width, 0, job.chunk, job.ld, 0);
+                                            l->w, l->width, x, l->width, 0, job.tile, job.ld, 0);
     if (status) return status;
     PPO__LAUNCH_ROWS(ppo__linear_kernel, T, job, job.count, l->vocab, call.cuda->stream);
     status = ppo__cuda_launched(call.name);
     if (!status && call.grad_x)
         status =
             ppo__linear_product(call, CUBLAS_OP_N, CUBLAS_OP_N, l->width, job.count, l->vocab, l->w, l->width,
-                                job.chunk, derivatives, 0, (T *)call.grad_x + at, l->width, l->bf16);
+                                job.tile, derivatives, 0, (T *)call.grad_x + at, l->width, l->bf16);
     if (!status && call.grad_w)
         status = ppo__linear_product(call, CUBLAS_OP_N, CUBLAS_OP_T, l->width, l->vocab, job.count, x,
-                                     l->width, job.chunk, derivatives, 1, call.grad_w, l->width, 0);
+                                     l->width, job.tile, derivatives, 1, call.grad_w, l->width, 0);
     return status;
 }
 
 static ppo_status ppo__linear_run(const ppo__linear_call &call, ppo__linear_job *job) {
     ppo_status status = PPO_OK;
-    job->chunk = call.chunk;
+    job->tile = call.tile;
     job->ld = call.ld;
     job->backward = call.grad_x || call.grad_w;
     for (int left = call.linear->n; left && !status; left -= job->count) {
         job->first = call.linear->n - left;
         job->count = left < call.most ? left : call.most;
-        status = call.linear->bf16 ? ppo__linear_chunk<__nv_bfloat16>(call, *job)
-                                   : ppo__linear_chunk<float>(call, *job);
+        status = call.linear->bf16 ? ppo__linear_tile<__nv_bfloat16>(call, *job)
+                                   : ppo__linear_tile<float>(call, *job);
     }
     return status;
 }
 
 static ppo_status ppo__cuda_check_linear(const char *name, int given, const ppo_cuda_linear *linear,
                                          float temperature) {
-    const int  there = given && linear && linear->x && linear->w;
-    ppo_status status =
-        ppo__cuda_check_rows(name, there, there ? linear->n : 1, there ? linear->vocab : 1, temperature);
-    if (!status && linear->width <= 0)
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: rows of width %d", name, linear->width);
+    if (!ppo__given(name, given && linear && linear->x && linear->w)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__cuda_check_rows(name, 1, linear->n, linear->vocab, temperature);
+    if (!status && linear->width <= 0) status = ppo__refuse("%s: rows of width %d", name, linear->width);
     if (!status && linear->vocab > INT_MAX / 2 - PPO__LINEAR_ALIGN)
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: a vocabulary of %d is too large", name, linear->vocab);
+        status = ppo__refuse("%s: a vocabulary of %d is too large", name, linear->vocab);
     return status;
 }
 
@@ -2023,7 +2024,7 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
     ppo_status        status = ppo__cuda_check_linear(name, given, linear, temperature);
     if (!status) status = ppo__check_objective(name, objective);
     if (!status && !ppo__finite(entropy_coef))
-        status = ppo_fail(PPO_ERROR_ARGUMENT, "%s: entropy_coef is %g", name, (double)entropy_coef);
+        status = ppo__refuse("%s: entropy_coef is %g", name, (double)entropy_coef);
     if (!status) status = ppo__linear_open(&call);
     if (!status) status = ppo__cuda_samples(cuda, PPO__CUDA_LINEAR_POLICY_LOSS, 1, mask, linear->n, &samples);
     if (status) return status;
