@@ -1571,7 +1571,7 @@ template <class T, int THREADS> struct ppo__sampler {
     float                               scale, max, unit;
     Shared                             *shared;
 
-    /* The only place where it is computed: a token's key and mass must be the same in every pass. */
+    /* Must round the same in every pass, so that a token keeps its key and mass. */
     __device__ float    weight(float x) const { return ppo__cuda_exp2((x - max) * scale); }
     __device__ unsigned key(float weight) const { return __float_as_uint(weight); }
     __device__ uint64_t mass(float weight) const { return (uint64_t)(weight * unit); }
@@ -1597,7 +1597,7 @@ template <class T, int THREADS> struct ppo__sampler {
         return before;
     }
 
-    /* Sums measure(weight) over the tokens whose key is at least `from`, heaviest first, and returns the key at
+    /* Sums measure(weight) over the tokens whose key is at least `from`, heaviest first. Returns the key at
        which the sum reaches limit(total). */
     template <class F, class L> __device__ unsigned least_key(unsigned from, F measure, L limit) const {
         const int first = Shared::BINS - 1 - 2 * thread; /* this thread's bins: first, first - 1 */
@@ -1668,7 +1668,7 @@ template <class T, int THREADS> struct ppo__sampler {
         }
     }
 
-    /* The first token from `begin` on at which the cumulative mass, `before` at first, exceeds target. For one
+    /* The first token from `begin` on whose cumulative mass, with `before` added, exceeds target. For one
        warp. */
     __device__ int search(int begin, uint64_t before, uint64_t target, unsigned least) const {
         for (int j = begin + thread;; j += 32) {
@@ -1786,10 +1786,10 @@ PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits
    -------------------------------------------------------------------------------------------------------- */
 
 /* Computes a tile of rows at a time, with its logits in scratch memory. They are float even where x and w are
-   bf16: as bf16 a logit of 20 would be off by up to 0.06, and a ratio of probabilities by 6 %, while twice the
-   bytes cost little compared with the products. The gradient is multiplied with x and w and therefore rounded
-   to their type; it overwrites the logits, from the start of the same row. A tile has as many rows as memory
-   allows, because each tile reads all of w and adds to all of grad_w. */
+   bf16: as bf16 a logit of 20 would be off by up to 0.06, and a ratio of probabilities by 6 %, while twice
+   the bytes cost little compared with the products. The gradient is rounded to the type of x and w, with
+   which it is multiplied; it overwrites the logits, from the start of the same row. A tile has as many rows
+   as memory allows, because each tile reads all of w and adds to all of grad_w. */
 enum { PPO__LINEAR_ALIGN = 8 };
 
 struct ppo__linear_policy {
@@ -1836,7 +1836,7 @@ static __device__ ppo__token_derivative ppo__linear_mask(const ppo__linear_job &
 
 template <class T> struct alignas(4 * sizeof(T)) ppo__linear_four { T x[4]; };
 
-/* In place. If T is half the size of a float, writes stay before the elements that are still to be read, except
+/* In place. If T is half the size of a float, writes stay before the elements that are not read yet, except
    those of threads at the same step, which wait for each other. A row has room for a multiple of 4 floats. */
 template <class T, int THREADS>
 static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_temperature,
@@ -2043,22 +2043,22 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
    8 Language models on the device
    -------------------------------------------------------------------------------------------------------- */
 
-/* -- products of matrices; activations; sums of columns -- */
+/* -- matrix products; activations; column sums -- */
 
-/* C = op(A) op(B) + beta C, all stored by rows: op(A) is (m, k), op(B) (k, n), C (m, n). cuBLAS takes
-   matrices by columns, so it is told C^T = op(B)^T op(A)^T. */
+/* C = op(A) op(B) + beta C, all row-major: op(A) is (m, k), op(B) (k, n), C (m, n). cuBLAS is column-major,
+   so it computes C^T = op(B)^T op(A)^T. */
 static ppo_status ppo__cuda_gemm(ppo_cuda *cuda, int m, int n, int k, const float *a, int a_transposed,
                                  const float *b, int b_transposed, float beta, float *c) {
     const float one = 1;
     return ppo__blas_status(cublasSgemm(cuda->blas, b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
                                         a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, b,
                                         b_transposed ? k : n, a, a_transposed ? m : k, &beta, c, n),
-                            "a product of matrices");
+                            "a matrix product");
 }
 
-/* y = activation(y + b), and before = y + b. */
+/* before = y + b, y = activation(before) */
 struct ppo__cuda_activate {
-    float       *y, *before; /* before: NULL without */
+    float       *y, *before; /* before may be NULL */
     const float *b;          /* [cols] or NULL */
     int          cols, activation;
 
@@ -2072,7 +2072,7 @@ struct ppo__cuda_activate {
     }
 };
 
-/* dz = dy activation'(y), in place; GELU's derivative is told by what was before. */
+/* dz = dy activation'(before), in place. tanh and ReLU need only y for that, GELU needs `before`. */
 struct ppo__cuda_activate_backward {
     const float *y, *before;
     float       *dz;
@@ -2085,24 +2085,24 @@ struct ppo__cuda_activate_backward {
     }
 };
 
-/* A block adds up 8 columns: its threads every 128th row, then a warp what they have of a column. */
+/* A block sums 8 columns: each thread every 128th row of one, then a warp the partial sums of a column. */
 enum { PPO__CUDA_COLUMNS = 8, PPO__CUDA_ROWS = 128 };
 
 template <class F>
 static __global__ void __launch_bounds__(PPO__CUDA_COLUMNS *PPO__CUDA_ROWS)
     ppo__cuda_columns_kernel(F element, int rows, int cols) {
-    __shared__ float part[2][PPO__CUDA_COLUMNS][PPO__CUDA_ROWS + 4]; /* 4: no two of a warp in one bank */
+    __shared__ float partial[2][PPO__CUDA_COLUMNS][PPO__CUDA_ROWS + 4]; /* 4 avoids bank conflicts */
     const int        x = (int)threadIdx.x, y = (int)threadIdx.y, first = (int)blockIdx.x * PPO__CUDA_COLUMNS;
     const int        warp = (y * PPO__CUDA_COLUMNS + x) / 32, lane = (y * PPO__CUDA_COLUMNS + x) % 32;
     float            sum[2] = {0, 0};
     if (first + x < cols)
         for (int i = y; i < rows; i += PPO__CUDA_ROWS) element.add(i, first + x, sum);
-    for (int k = 0; k < 2; ++k) part[k][x][y] = sum[k];
+    for (int k = 0; k < 2; ++k) partial[k][x][y] = sum[k];
     __syncthreads();
     if (warp >= PPO__CUDA_COLUMNS || first + warp >= cols) return;
     for (int k = 0; k < 2; ++k) {
         sum[k] = 0;
-        for (int i = lane; i < PPO__CUDA_ROWS; i += 32) sum[k] += part[k][warp][i];
+        for (int i = lane; i < PPO__CUDA_ROWS; i += 32) sum[k] += partial[k][warp][i];
         sum[k] = ppo__cuda_warp_sum(sum[k]);
     }
     if (lane == 0) element.done(first + warp, sum);
@@ -2111,7 +2111,7 @@ static __global__ void __launch_bounds__(PPO__CUDA_COLUMNS *PPO__CUDA_ROWS)
 template <class F> static ppo_status ppo__cuda_columns(ppo_cuda *cuda, const F &element, int rows, int cols) {
     PPO__LAUNCH((ppo__cuda_columns_kernel<F>), dim3((cols - 1) / PPO__CUDA_COLUMNS + 1),
                 dim3(PPO__CUDA_COLUMNS, PPO__CUDA_ROWS), 0, cuda->stream, element, rows, cols);
-    return ppo__cuda_launched("sums of columns");
+    return ppo__cuda_launched("column sums");
 }
 
 struct ppo__cuda_bias { /* db += column sums of dz */
@@ -2123,17 +2123,17 @@ struct ppo__cuda_bias { /* db += column sums of dz */
     __device__ void done(int j, const float *sum) const { db[j] += sum[0]; }
 };
 
-/* -- operations of a tape: each has the name of ppo.h's, and does the same -- */
+/* -- operations of a tape: those of ppo.h with the same names -- */
 
 static ppo_cuda *ppo__cuda_of(const ppo_node *node) { return (ppo_cuda *)node->tape->device; }
 
-/* Keeps a failure in backward, which has no status of its own. */
+/* Keeps a failure of backward, which returns no status, in the tape. */
 static void ppo__cuda_keep(const ppo_node *node, ppo_status status) {
     if (status) ppo__tape_fail(node->tape, status);
 }
 
-/* n of the host's; NULL stays NULL. */
-template <class T> static T *ppo__cuda_given(ppo_tape *tape, const T *from, size_t n) {
+/* Copies n elements of the host to the device. NULL stays NULL. */
+template <class T> static T *ppo__cuda_upload(ppo_tape *tape, const T *from, size_t n) {
     return from ? (T *)ppo__tape_write(tape, from, n * sizeof *from) : NULL;
 }
 
@@ -2164,11 +2164,11 @@ static void ppo__cuda_add_backward(ppo_node *node) {
     ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "add", job, ppo__size(node->out[0])));
 }
 
-struct ppo__cuda_unary { /* of ppo.h, those that the losses of language models take */
+struct ppo__cuda_unary { /* those that losses of language models use */
     enum { EXP, SQUARE, SCALE } kind;
     const float *x;
     float       *y;
-    const float *dy; /* backward: dy is given, and dx added to */
+    const float *dy; /* backward: adds to dx */
     float       *dx;
     float        p, q;
 
@@ -2185,7 +2185,7 @@ static ppo_status ppo__cuda_unary_run(ppo_node *node, const float *dy, float *dx
     if (!strcmp(args->f->name, "exp")) job.kind = ppo__cuda_unary::EXP;
     else if (!strcmp(args->f->name, "square")) job.kind = ppo__cuda_unary::SQUARE;
     else if (strcmp(args->f->name, "scale") != 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the device does not know the operation \"%s\"", args->f->name);
+        return ppo__refuse("the device does not know the operation \"%s\"", args->f->name);
     return ppo__cuda_for(ppo__cuda_of(node), args->f->name, job, ppo__size(node->in[0]));
 }
 
@@ -2195,11 +2195,8 @@ static void       ppo__cuda_unary_backward(ppo_node *node) {
 }
 
 struct ppo__cuda_mean { /* a sum / divisor */
-    struct Sum {
-        double          x;
-        __device__ void clear() { x = 0; }
-        __device__ void merge(const Sum &other) { x += other.x; }
-    };
+    typedef ppo__cuda_total<double> Sum;
+
     const float *x;
     float       *to;
     double       divisor;
@@ -2213,7 +2210,7 @@ static ppo_status ppo__cuda_sum_forward(ppo_node *node) {
     return ppo__cuda_sum(ppo__cuda_of(node), "sum", job, (int)ppo__size(node->in[0]));
 }
 
-struct ppo__cuda_spread { /* dx += dy derivative, the same for all, or derivative[i] each */
+struct ppo__cuda_spread { /* dx[i] += *dy derivatives[i]; if that is NULL: *dy derivative */
     const float *dy, *derivatives;
     float        derivative;
     float       *dx;
@@ -2249,7 +2246,7 @@ static ppo_status ppo__cuda_chain_forward(ppo_node *node) {
     return status;
 }
 
-/* dz in place of dy, and what follows from it: dx, dw, db. */
+/* Overwrites dy with dz, and computes dx, dw, db from it. */
 static ppo_status ppo__cuda_layer_backward(ppo_node *node, const ppo__layer *layer) {
     ppo_cuda                   *cuda = ppo__cuda_of(node);
     int                         in = layer->w->rows, out = layer->w->cols, rows = layer->rows;
@@ -2304,20 +2301,20 @@ static ppo_status ppo__cuda_embedding_forward(ppo_node *node) {
     ppo_tensor *out = node->out[0];
     ppo_status  status = ppo__check_index("embedding", index, out->rows, node->in[0]->rows);
     if (status) return status;
-    int *there = ppo__cuda_given(node->tape, index, (size_t)out->rows);
-    if (!there) return PPO_ERROR_MEMORY;
-    node->kept = there;
-    ppo__cuda_gather job = {node->in[0]->data, there, out->data, out->cols};
+    int *uploaded = ppo__cuda_upload(node->tape, index, (size_t)out->rows);
+    if (!uploaded) return PPO_ERROR_MEMORY;
+    node->kept = uploaded;
+    ppo__cuda_gather job = {node->in[0]->data, uploaded, out->data, out->cols};
     return ppo__cuda_for(ppo__cuda_of(node), "embedding", job, ppo__size(out));
 }
 
-/* A block adds up the rows of dy that go to one row of the table: each of its warps looks through every 8th
-   group of 32 indices, 256 columns at a time. The order is that of the indices, warp by warp. */
+/* A block sums the rows of dy that belong to one row of the table, 256 columns at a time: each of its warps
+   searches every 8th group of 32 indices. It adds in the order of the indices, warp by warp. */
 enum { PPO__SCATTER_WARPS = 8, PPO__SCATTER_EACH = 8, PPO__SCATTER_COLUMNS = 32 * PPO__SCATTER_EACH };
 
 static __global__ void ppo__cuda_scatter_kernel(const float *dy, const int *index, int n, int cols,
                                                 float *table) {
-    __shared__ float part[PPO__SCATTER_WARPS][PPO__SCATTER_COLUMNS];
+    __shared__ float partial[PPO__SCATTER_WARPS][PPO__SCATTER_COLUMNS];
     const int        row = (int)blockIdx.x, lane = (int)threadIdx.x, warp = (int)threadIdx.y;
     for (int from = 0; from < cols; from += PPO__SCATTER_COLUMNS) {
         float sum[PPO__SCATTER_EACH] = {0};
@@ -2329,11 +2326,11 @@ static __global__ void ppo__cuda_scatter_kernel(const float *dy, const int *inde
                     if (from + lane + 32 * c < cols) sum[c] += y[lane + 32 * c];
             }
         }
-        for (int c = 0; c < PPO__SCATTER_EACH; ++c) part[warp][lane + 32 * c] = sum[c];
+        for (int c = 0; c < PPO__SCATTER_EACH; ++c) partial[warp][lane + 32 * c] = sum[c];
         __syncthreads();
         const int column = lane + 32 * warp;
         float     total = 0;
-        for (int w = 0; w < PPO__SCATTER_WARPS; ++w) total += part[w][column];
+        for (int w = 0; w < PPO__SCATTER_WARPS; ++w) total += partial[w][column];
         if (from + column < cols) table[(size_t)row * cols + from + column] += total;
         __syncthreads();
     }
@@ -2424,35 +2421,35 @@ static void ppo__cuda_norm_backward(ppo_node *node) {
         ppo__cuda_keep(node, ppo__cuda_columns(ppo__cuda_of(node), job, job.rows, job.cols));
 }
 
-/* -- attention, as ppo.h's, without P in full: softmax goes along (Dao 2022). Each warp of a block has two
-   rows of its own (queries; or, for dK and dV, keys) and meets the rows of the other kind, 32 at a time, one
-   to a lane -- */
+/* -- attention, as in ppo.h, with an online softmax instead of P in memory (Dao 2022). A block computes a
+   tile of rows: queries or, for dK and dV, keys. Each of its warps has two of them, and reads the rows of the
+   other kind 32 at a time, one per lane -- */
 
 enum { PPO__ATTEND_WARPS = 8, PPO__ATTEND_EACH = 2, PPO__ATTEND_OWN = PPO__ATTEND_WARPS * PPO__ATTEND_EACH };
 
 struct ppo__cuda_attention {
     const float *qkv, *dy;      /* (rows, 3 width); backward: (rows, width) */
     float       *y, *dqkv;      /* (rows, width); backward: added to */
-    float       *log_sum, *dot; /* (rows, heads): of exp(scores); backward: dy . y */
-    const int   *tile;          /* (tiles, 3): where ppo__cuda_place::begin, n, first are */
+    float       *log_sum, *dot; /* (rows, heads): log sum exp(score); backward: dy . y */
+    const int   *tile;          /* (tiles, 3): begin, n, first of each ppo__cuda_attention_tile */
     int          width, heads, size;
     float        scale;
 };
 
-/* Where a block is. */
-struct ppo__cuda_place {
-    int begin, n, first, head; /* the sequence's first row and length; the block's first row in it */
-    __device__ explicit ppo__cuda_place(const ppo__cuda_attention &job) {
+/* The tile of a block. */
+struct ppo__cuda_attention_tile {
+    int begin, n, first, head; /* the sequence's first row and length; the tile's first row in it */
+    __device__ explicit ppo__cuda_attention_tile(const ppo__cuda_attention &job) {
         const int *tile = job.tile + 3 * (size_t)blockIdx.x;
         begin = tile[0], n = tile[1], first = tile[2];
         head = (int)blockIdx.y;
     }
 };
 
-/* `count` rows of `size` numbers to shared memory, ld_to apart; zeros behind the sequence's last. By all
-   threads. */
-static __device__ void ppo__cuda_tile(float *to, int ld_to, const float *from, int ld, int first, int count,
-                                      int n, int size) {
+/* Copies `count` rows of `size` numbers to shared memory, where a row takes ld_to floats. Rows after the last
+   of the sequence become 0. Call it from all threads. */
+static __device__ void ppo__cuda_load_rows(float *to, int ld_to, const float *from, int ld, int first,
+                                           int count, int n, int size) {
     const int thread = (int)(threadIdx.y * 32 + threadIdx.x);
     for (int at = thread; at < count * size; at += 32 * PPO__ATTEND_WARPS) {
         const int i = at / size, j = at % size;
@@ -2460,27 +2457,27 @@ static __device__ void ppo__cuda_tile(float *to, int ld_to, const float *from, i
     }
 }
 
-/* Of n numbers each; those of b are `step` floats apart. */
+/* The dot product of n numbers. Those of b are `step` floats apart. */
 static __device__ float ppo__cuda_dot(const float *a, const float *b, int n, int step = 1) {
     float sum = 0;
     for (int j = 0; j < n; ++j) sum += a[j] * b[j * step];
     return sum;
 }
 
-/* sum += weight of lane i times row i of a tile; lane j has the columns j, j + 32, ... */
+/* sum += weight of lane i times row i, over all rows in shared memory. Lane j has columns j, j + 32, ... */
 template <int C>
-static __device__ void ppo__cuda_weigh(float (&sum)[C], float weight, const float *tile, int ld, int size,
+static __device__ void ppo__cuda_weigh(float (&sum)[C], float weight, const float *row, int ld, int size,
                                        int rows) {
     const int lane = (int)threadIdx.x;
     for (int i = 0; i < rows; ++i) {
         const float w = __shfl_sync(~0u, weight, i);
         PPO__CUDA_UNROLL
         for (int c = 0; c < C; ++c)
-            if (lane + 32 * c < size) sum[c] += w * tile[i * ld + lane + 32 * c];
+            if (lane + 32 * c < size) sum[c] += w * row[i * ld + lane + 32 * c];
     }
 }
 
-/* A row of softmax(scores) V on the way. */
+/* A row of softmax(scores) V, computed online. */
 template <int C> struct ppo__cuda_mixture {
     float max, sum, value[C];
 
@@ -2488,13 +2485,13 @@ template <int C> struct ppo__cuda_mixture {
         max = -INFINITY, sum = 0;
         for (float &v : value) v = 0;
     }
-    /* Takes in a score of each lane (-INFINITY: none), and as many rows of V as there are. */
-    __device__ void add(float score, const float *tile, int ld, int size, int rows) {
+    /* Adds one score per lane (-INFINITY: none), and `rows` rows of V. */
+    __device__ void add(float score, const float *row, int ld, int size, int rows) {
         const float top = fmaxf(max, ppo__cuda_warp_max(score)), factor = expf(max - top),
                     p = expf(score - top);
         sum = sum * factor + ppo__cuda_warp_sum(p);
         for (float &v : value) v *= factor;
-        ppo__cuda_weigh(value, p, tile, ld, size, rows);
+        ppo__cuda_weigh(value, p, row, ld, size, rows);
         max = top;
     }
     __device__ void write(float *to, int size) const {
@@ -2505,22 +2502,22 @@ template <int C> struct ppo__cuda_mixture {
 
 template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
-    const ppo__cuda_place at(job);
-    const int             size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
+    const ppo__cuda_attention_tile at(job);
+    const int    size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
     const float *q = job.qkv + (size_t)at.begin * ld + at.head * size, *k = q + job.width, *v = k + job.width;
     float       *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch;
     ppo__cuda_mixture<C> mix[PPO__ATTEND_EACH];
     for (auto &m : mix) m.clear();
-    ppo__cuda_tile(own, size, q, ld, at.first, PPO__ATTEND_OWN, at.n, size);
+    ppo__cuda_load_rows(own, size, q, ld, at.first, PPO__ATTEND_OWN, at.n, size);
     for (int j = 0; j < at.n && j < at.first + PPO__ATTEND_OWN; j += 32) {
         __syncthreads();
-        ppo__cuda_tile(keys, pitch, k, ld, j, 32, at.n, size);
-        ppo__cuda_tile(values, pitch, v, ld, j, 32, at.n, size);
+        ppo__cuda_load_rows(keys, pitch, k, ld, j, 32, at.n, size);
+        ppo__cuda_load_rows(values, pitch, v, ld, j, 32, at.n, size);
         __syncthreads();
         PPO__CUDA_UNROLL
         for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
             const int mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, i = at.first + mine;
-            if (j > i) continue; /* the warp agrees */
+            if (j > i) continue; /* the same for the whole warp */
             const float score = job.scale * ppo__cuda_dot(own + mine * size, keys + lane * pitch, size);
             mix[r].add(j + lane <= i ? score : -INFINITY, values, pitch, size, 32);
         }
@@ -2534,20 +2531,20 @@ template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attent
     }
 }
 
-/* With p = exp(score - log_sum): dscore = p (dy . v - dy . y);  dq = scale sum dscore k. Leaves dy . y for
-   the next. */
+/* With p = exp(score - log_sum): dscore = p (dy . v - dy . y), dq = scale sum dscore k. Stores dy . y for the
+   next kernel. */
 template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
-    const ppo__cuda_place at(job);
-    const int             size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
-    const size_t          begin = (size_t)at.begin * ld + at.head * size,
+    const ppo__cuda_attention_tile at(job);
+    const int    size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
+    const size_t begin = (size_t)at.begin * ld + at.head * size,
                  begin_y = (size_t)at.begin * job.width + at.head * size;
     const float *k = job.qkv + begin + job.width, *v = k + job.width;
     float       *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch,
           *own_dy = own + PPO__ATTEND_OWN * size;
     float dq[PPO__ATTEND_EACH][C] = {{0}}, dot[PPO__ATTEND_EACH], log_sum[PPO__ATTEND_EACH];
-    ppo__cuda_tile(own, size, job.qkv + begin, ld, at.first, PPO__ATTEND_OWN, at.n, size);
-    ppo__cuda_tile(own_dy, size, job.dy + begin_y, job.width, at.first, PPO__ATTEND_OWN, at.n, size);
+    ppo__cuda_load_rows(own, size, job.qkv + begin, ld, at.first, PPO__ATTEND_OWN, at.n, size);
+    ppo__cuda_load_rows(own_dy, size, job.dy + begin_y, job.width, at.first, PPO__ATTEND_OWN, at.n, size);
     PPO__CUDA_UNROLL
     for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
         const int i = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r,
@@ -2561,8 +2558,8 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
     }
     for (int j = 0; j < at.n && j < at.first + PPO__ATTEND_OWN; j += 32) {
         __syncthreads();
-        ppo__cuda_tile(keys, pitch, k, ld, j, 32, at.n, size);
-        ppo__cuda_tile(values, pitch, v, ld, j, 32, at.n, size);
+        ppo__cuda_load_rows(keys, pitch, k, ld, j, 32, at.n, size);
+        ppo__cuda_load_rows(values, pitch, v, ld, j, 32, at.n, size);
         __syncthreads();
         PPO__CUDA_UNROLL
         for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
@@ -2582,23 +2579,23 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
     }
 }
 
-/* dk = scale sum dscore q, dv = sum p dy, over the queries that see a key. */
+/* dk = scale sum dscore q, dv = sum p dy, over the queries that attend to a key. */
 template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
-    const ppo__cuda_place at(job);
-    const int             size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
-    const size_t          begin = (size_t)at.begin * ld + at.head * size,
+    const ppo__cuda_attention_tile at(job);
+    const int    size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
+    const size_t begin = (size_t)at.begin * ld + at.head * size,
                  begin_y = (size_t)at.begin * job.width + at.head * size;
     const float *k = job.qkv + begin + job.width, *v = k + job.width;
     float       *queries = shared, *dys = queries + 32 * pitch, *own_k = dys + 32 * pitch,
           *own_v = own_k + PPO__ATTEND_OWN * size;
     float dk[PPO__ATTEND_EACH][C] = {{0}}, dv[PPO__ATTEND_EACH][C] = {{0}};
-    ppo__cuda_tile(own_k, size, k, ld, at.first, PPO__ATTEND_OWN, at.n, size);
-    ppo__cuda_tile(own_v, size, v, ld, at.first, PPO__ATTEND_OWN, at.n, size);
+    ppo__cuda_load_rows(own_k, size, k, ld, at.first, PPO__ATTEND_OWN, at.n, size);
+    ppo__cuda_load_rows(own_v, size, v, ld, at.first, PPO__ATTEND_OWN, at.n, size);
     for (int i = at.first; i < at.n; i += 32) {
         __syncthreads();
-        ppo__cuda_tile(queries, pitch, job.qkv + begin, ld, i, 32, at.n, size);
-        ppo__cuda_tile(dys, pitch, job.dy + begin_y, job.width, i, 32, at.n, size);
+        ppo__cuda_load_rows(queries, pitch, job.qkv + begin, ld, i, 32, at.n, size);
+        ppo__cuda_load_rows(dys, pitch, job.dy + begin_y, job.width, i, 32, at.n, size);
         __syncthreads();
         const int   row = (at.begin + i + lane) * job.heads + at.head;
         const float log_sum = i + lane < at.n ? job.log_sum[row] : 0,
@@ -2625,14 +2622,14 @@ template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_at
     }
 }
 
-/* Shared memory beyond 48 KiB has to be asked for. */
+/* A kernel needs permission for more than 48 KiB of shared memory. */
 template <class K> static ppo_status ppo__cuda_allow(K kernel, size_t shared) {
     if (shared <= 48 << 10) return PPO_OK;
     return ppo__cuda_status(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared), "attention");
 }
 
-/* Launches kernel<C>, C the numbers that a lane has of a head. */
+/* Launches kernel<C>, where C is how many numbers of a head a lane has. */
 #define PPO__LAUNCH_HEAD(kernel, grid, block, shared, stream, job, status)    \
     do {                                                                      \
         status = ppo__cuda_allow(kernel, shared);                             \
@@ -2646,31 +2643,31 @@ template <class K> static ppo_status ppo__cuda_allow(K kernel, size_t shared) {
         else if ((size) <= 128) PPO__LAUNCH_HEAD((kernel<4>), grid, block, shared, stream, job, status); \
         else PPO__LAUNCH_HEAD((kernel<8>), grid, block, shared, stream, job, status);                    \
     } while (0)
-enum { PPO__CUDA_HEAD = 256 }; /* numbers of the largest head */
+enum { PPO__CUDA_HEAD = 256 }; /* the largest size of a head */
 
 static ppo_status ppo__cuda_check_head(int size) {
     if (size <= PPO__CUDA_HEAD) return PPO_OK;
-    return ppo_fail(PPO_ERROR_ARGUMENT, "a head of attention has %d numbers, on the device at most %d", size,
-                    PPO__CUDA_HEAD);
+    return ppo__refuse("an attention head has %d numbers, must be at most %d on the device", size,
+                       PPO__CUDA_HEAD);
 }
 
-/* kept: what both directions of attention share. */
+/* node->kept of attention */
 typedef struct ppo__cuda_attention_kept {
     ppo__cuda_attention job;
     int                 tiles;
 } ppo__cuda_attention_kept;
 
-/* The tiles of all sequences, listed on the host. */
+/* Lists the tiles of all sequences, and copies the list to the device. */
 static int *ppo__cuda_tiles(ppo_tape *tape, const ppo__attention_args *args, int *tiles) {
     const int *start = args->start;
     *tiles = 0;
-    for (int s = 0; s < args->count; ++s) *tiles += (start[s + 1] - start[s] - 1) / PPO__ATTEND_OWN + 1;
+    for (int s = 0; s < args->count; ++s) *tiles += ppo__divide_up(start[s + 1] - start[s], PPO__ATTEND_OWN);
     int *list = (int *)ppo__tape_take(tape, ppo__at(3, *tiles), sizeof *list), *next = list;
     for (int s = 0; s < args->count && list; ++s) {
         const int n = start[s + 1] - start[s];
         for (int i = 0; i < n; i += PPO__ATTEND_OWN, next += 3) next[0] = start[s], next[1] = n, next[2] = i;
     }
-    return ppo__cuda_given(tape, list, ppo__at(3, *tiles));
+    return ppo__cuda_upload(tape, list, ppo__at(3, *tiles));
 }
 
 static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
@@ -2718,7 +2715,7 @@ static void ppo__cuda_attention_backward(ppo_node *node) {
     ppo__cuda_keep(node, status);
 }
 
-/* -- attention of a generator's rows to what their slots keep, laid out as ppo.h's -- */
+/* -- attention of a generator's rows to the cached keys and values of their slots, in ppo.h's layout -- */
 
 struct ppo__cuda_cache {
     const float *qkv; /* (rows, 3 width) */
@@ -2728,7 +2725,7 @@ struct ppo__cuda_cache {
     int          rows, width, heads, size;
     float        scale;
 
-    /* Keeps number i of all keys. */
+    /* Caches number i of all rows' keys, and of their values. */
     __device__ void operator()(size_t i) const {
         const int row = (int)(i / width), j = (int)(i % width), at = position[row], in = at % PPO__KEY_PAGE;
         const float *k = qkv + (size_t)row * 3 * width + width + j, *v = k + width;
@@ -2737,10 +2734,10 @@ struct ppo__cuda_cache {
     }
 };
 
-/* A warp for each head of each row. */
+/* One warp per head and row. */
 template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache job) {
-    const int place = (int)(blockIdx.x * blockDim.y + threadIdx.y), row = place / job.heads,
-              head = place % job.heads;
+    const int warp = (int)(blockIdx.x * blockDim.y + threadIdx.y), row = warp / job.heads,
+              head = warp % job.heads;
     if (row >= job.rows) return;
     const int            seen = job.position[row] + 1, lane = (int)threadIdx.x;
     const float         *q = job.qkv + (size_t)row * 3 * job.width + head * job.size;
@@ -2751,17 +2748,17 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
     for (int j = 0; j < seen; j += 32) {
         const float *key = keys + (size_t)(j / PPO__KEY_PAGE) * PPO__KEY_PAGE * job.width + j % PPO__KEY_PAGE;
         const float  score =
-            job.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEY_PAGE); /* there is room */
+            job.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEY_PAGE); /* within the page */
         mix.add(j + lane < seen ? score : -INFINITY, values + (size_t)j * job.width, job.width, job.size,
                 seen - j < 32 ? seen - j : 32);
     }
     mix.write(job.out + (size_t)row * job.width + head * job.size, job.size);
 }
 
-/* Which rows there are, for all blocks of the model. */
+/* Copies the slots and positions of the rows to the device, for all blocks of the model. */
 static ppo_status ppo__cuda_rows(ppo_tape *tape, ppo_generator *g) {
-    g->slot_there = ppo__cuda_given(tape, g->row_slot, (size_t)g->rows);
-    g->position_there = ppo__cuda_given(tape, g->row_position, (size_t)g->rows);
+    g->slot_there = ppo__cuda_upload(tape, g->row_slot, (size_t)g->rows);
+    g->position_there = ppo__cuda_upload(tape, g->row_position, (size_t)g->rows);
     return ppo_tape_status(tape);
 }
 
@@ -2807,12 +2804,12 @@ static ppo_status ppo__cuda_categorical_forward(ppo_node *node) {
     const size_t                 n = (size_t)logits->rows;
     const ppo__heads            &heads = args->heads;
     if (heads.count != 1)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "categorical: %d choices at once, on the device 1", heads.count);
+        return ppo__refuse("categorical: %d choices at once, must be 1 on the device", heads.count);
     ppo_status            status = ppo__check_tokens("categorical", &heads, args->action, logits->rows);
     ppo__cuda_token_kept *kept = (ppo__cuda_token_kept *)ppo__tape_take(node->tape, 1, sizeof *kept);
     if (status || !kept) return status ? status : PPO_ERROR_MEMORY;
     node->kept = kept;
-    kept->token = ppo__cuda_given(node->tape, args->action, n);
+    kept->token = ppo__cuda_upload(node->tape, args->action, n);
     kept->rows = {node->out[0]->data, node->out[1]->data, ppo_tape_alloc(node->tape, n),
                   ppo_tape_alloc(node->tape, n), NULL};
     if (ppo_tape_status(node->tape)) return PPO_ERROR_MEMORY;
@@ -2835,12 +2832,11 @@ static void ppo__cuda_categorical_backward(ppo_node *node) {
     ppo__cuda_keep(node, ppo__cuda_launched("categorical"));
 }
 
-/* KL = sum p (log p - log q), d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature. ref_logits lie on
-   the device. */
+/* KL = sum p (log p - log q), d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature */
 struct ppo__cuda_kl_to {
-    const float *z, *ref;
-    float       *stats; /* (n, 4) max and log_sum of both */
-    float       *kl;    /* [n] */
+    const float *z, *ref; /* both on the device */
+    float       *stats;   /* (n, 4) max and log_sum of both */
+    float       *kl;      /* [n] */
     const float *dy;
     float       *dz;
     int          n, vocab;
@@ -2896,7 +2892,7 @@ static void ppo__cuda_kl_to_backward(ppo_node *node) {
     ppo__cuda_keep(node, ppo__cuda_launched("categorical_kl_to"));
 }
 
-/* The losses keep the derivatives that backward scales. */
+/* node->kept of a loss has the derivatives, which backward scales. */
 static void ppo__cuda_loss_backward(ppo_node *node) {
     ppo__cuda_spread_to(node, 0, (const float *)node->kept, 0);
 }
@@ -2907,9 +2903,9 @@ static ppo_status ppo__cuda_policy_forward(ppo_node *node) {
     const size_t            n = ppo__size(node->in[0]);
     ppo_status              status = ppo__loss_keep(node);
     ppo_policy_stats       *stats = (ppo_policy_stats *)ppo_tape_alloc(tape, sizeof *stats / sizeof(float));
-    const float            *old_logp = ppo__cuda_given(tape, args->old_logp, n);
-    const float            *advantage = ppo__cuda_given(tape, args->advantage, n);
-    const unsigned char    *mask = ppo__cuda_given(tape, args->mask, n);
+    const float            *old_logp = ppo__cuda_upload(tape, args->old_logp, n);
+    const float            *advantage = ppo__cuda_upload(tape, args->advantage, n);
+    const unsigned char    *mask = ppo__cuda_upload(tape, args->mask, n);
     if (status || ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
     status = ppo_cuda_policy_loss(ppo__cuda_of(node), node->in[0]->data, old_logp, advantage, mask, (int)n,
                                   &args->objective, stats, (float *)node->kept);
@@ -2925,21 +2921,22 @@ static ppo_status ppo__cuda_value_forward(ppo_node *node) {
     ppo_tape              *tape = node->tape;
     const size_t           n = ppo__size(node->in[0]);
     ppo_status             status = ppo__loss_keep(node);
-    const float           *old_value = ppo__cuda_given(tape, args->old_value, n);
-    const float           *target = ppo__cuda_given(tape, args->target, n);
-    const unsigned char   *mask = ppo__cuda_given(tape, args->mask, n);
+    const float           *old_value = ppo__cuda_upload(tape, args->old_value, n);
+    const float           *target = ppo__cuda_upload(tape, args->target, n);
+    const unsigned char   *mask = ppo__cuda_upload(tape, args->mask, n);
     if (status || ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
     return ppo_cuda_huber_value_loss(ppo__cuda_of(node), node->in[0]->data, old_value, target, mask, (int)n,
                                      args->clip_range, args->delta, node->out[0]->data, (float *)node->kept);
 }
 
 struct ppo__cuda_pairs {
-    typedef ppo__cuda_mean::Sum Sum;
-    const float                *chosen, *rejected, *ref_chosen, *ref_rejected; /* references: NULL without */
-    float                      *loss, *derivative;                             /* derivative: [2n] */
-    float                       beta, smoothing;
-    int                         n;
-    ppo__cuda_site              site;
+    typedef ppo__cuda_total<double> Sum;
+
+    const float   *chosen, *rejected, *ref_chosen, *ref_rejected; /* references: NULL without */
+    float         *loss, *derivative;                             /* derivative: [2n] */
+    float          beta, smoothing;
+    int            n;
+    ppo__cuda_site site;
 
     __device__ void visit(int i, Sum &sum) const {
         const float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0),
@@ -2959,8 +2956,8 @@ static ppo_status ppo__cuda_pair_forward(ppo_node *node) {
     ppo_tape             *tape = node->tape;
     const int             n = node->in[0]->rows;
     float                *derivative = ppo_tape_alloc(tape, ppo__at(2, n));
-    const float          *ref_chosen = ppo__cuda_given(tape, args->ref_chosen_logp, (size_t)n);
-    const float          *ref_rejected = ppo__cuda_given(tape, args->ref_rejected_logp, (size_t)n);
+    const float          *ref_chosen = ppo__cuda_upload(tape, args->ref_chosen_logp, (size_t)n);
+    const float          *ref_rejected = ppo__cuda_upload(tape, args->ref_rejected_logp, (size_t)n);
     if (ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
     node->kept = derivative;
     ppo__cuda_pairs job = {node->in[0]->data,
@@ -2981,7 +2978,7 @@ static void ppo__cuda_pair_backward(ppo_node *node) {
     for (int k = 0; k < 2; ++k) ppo__cuda_spread_to(node, k, derivative + ppo__at(k, node->in[0]->rows), 0);
 }
 
-struct ppo__cuda_sequences { /* sums of the rows first[s] .. first[s + 1] - 1, a warp for each */
+struct ppo__cuda_sequences { /* sums of rows first[s] .. first[s + 1] - 1, with one warp per sequence */
     const float *x;
     float       *to;
     const int   *first;
@@ -2996,7 +2993,7 @@ struct ppo__cuda_sequences { /* sums of the rows first[s] .. first[s + 1] - 1, a
             if (dx) dx[k] += dy[s];
             else sum += x[k];
         }
-        for (int distance = 16; distance; distance /= 2) sum += __shfl_xor_sync(~0u, sum, distance);
+        sum = ppo__cuda_warp_sum(sum);
         if (!dx && lane == 0) to[s] = (float)sum;
     }
 };
@@ -3012,7 +3009,7 @@ static ppo_status ppo__cuda_sequences_forward(ppo_node *node) {
     if (!first) return PPO_ERROR_MEMORY;
     first[0] = 0;
     for (int s = 0; s < tokens->count; ++s) first[s + 1] = first[s] + ppo__response_length(tokens, s);
-    node->kept = ppo__cuda_given(node->tape, first, (size_t)tokens->count + 1);
+    node->kept = ppo__cuda_upload(node->tape, first, (size_t)tokens->count + 1);
     return node->kept ? ppo__cuda_sequences_run(node, NULL, NULL) : PPO_ERROR_MEMORY;
 }
 
@@ -3020,11 +3017,10 @@ static void ppo__cuda_sequences_backward(ppo_node *node) {
     ppo__cuda_keep(node, ppo__cuda_sequences_run(node, node->out[0]->grad, node->in[0]->grad));
 }
 
-/* Tokens and their log-probabilities, of sampling. */
 static ppo_status ppo__cuda_sample_forward(ppo_node *node) {
     const ppo__sample_args *args = (const ppo__sample_args *)node->args;
     const ppo_tensor       *logits = node->in[0];
-    ppo_rng                *rng = ppo__cuda_given(node->tape, args->rng, (size_t)logits->rows);
+    ppo_rng                *rng = ppo__cuda_upload(node->tape, args->rng, (size_t)logits->rows);
     ppo_cuda_logits         z = {logits->data, 0};
     if (!rng) return PPO_ERROR_MEMORY;
     return ppo_cuda_sample(ppo__cuda_of(node), &z, logits->rows, logits->cols, args->how, rng, NULL,
