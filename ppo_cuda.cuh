@@ -434,6 +434,10 @@ PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda) {
     return status ? status : ppo__cuda_fault_status(cuda, fault);
 }
 
+/* Calls a template for __nv_bfloat16 or float. */
+#define PPO__CUDA_BY_TYPE(bf16, function, ...) \
+    ((bf16) ? function<__nv_bfloat16>(__VA_ARGS__) : function<float>(__VA_ARGS__))
+
 /* -- rows of numbers, read by a group of threads in packs of 16 bytes -- */
 
 static __device__ float ppo__cuda_float(float x) { return x; }
@@ -701,7 +705,7 @@ struct ppo__online {
     __device__ float raise(float top) {
         if (!(top > max)) return 0;
         const float shift = max - top, factor = ppo__cuda_exp2(shift * scale);
-        dot = sum == 0 ? 0 : factor * (dot + shift * sum); /* shift may be infinite */
+        dot = sum == 0 ? 0 : factor * (dot + shift * sum); /* 0 times infinity is NaN */
         sum *= factor;
         max = top;
         return shift;
@@ -843,7 +847,7 @@ template <class T, int THREADS> static __global__ void ppo__token_logp_kernel(pp
     if (lane == 0) ppo__cuda_write_row(job, row, p, z);
 }
 
-/* The same, and the KL to the reference: sum p ((z - max) - (z' - max')) - log_sum + log_sum'. */
+/* Also the KL to the reference: sum p ((z - max) - (z' - max')) - log_sum + log_sum'. */
 template <class T, int THREADS>
 static __global__ void __launch_bounds__(PPO__ROW_THREADS) ppo__token_kl_kernel(ppo__token_job<T> job) {
     const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
@@ -949,10 +953,8 @@ PPO_DEF ppo_status ppo_cuda_token_logp(ppo_cuda *cuda, const ppo_cuda_logits *lo
     if (!status && reference && reference->bf16 != logits->bf16)
         status = ppo__refuse("ppo_cuda_token_logp: logits and reference differ in type");
     if (status) return status;
-    return logits->bf16
-               ? ppo__cuda_token_logp<__nv_bfloat16>(cuda, logits, reference, token, n, vocab, temperature,
-                                                     rows)
-               : ppo__cuda_token_logp<float>(cuda, logits, reference, token, n, vocab, temperature, rows);
+    return PPO__CUDA_BY_TYPE(logits->bf16, ppo__cuda_token_logp, cuda, logits, reference, token, n, vocab,
+                             temperature, rows);
 }
 
 template <class T>
@@ -985,11 +987,8 @@ PPO_DEF ppo_status ppo_cuda_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_l
     if (!status && grad_logits->bf16 != logits->bf16)
         status = ppo__refuse("ppo_cuda_token_logp_backward: logits and gradients differ in type");
     if (status) return status;
-    return logits->bf16
-               ? ppo__cuda_token_gradient<__nv_bfloat16>(cuda, logits, token, rows, grad_logp, grad_entropy,
-                                                         n, vocab, temperature, grad_logits)
-               : ppo__cuda_token_gradient<float>(cuda, logits, token, rows, grad_logp, grad_entropy, n, vocab,
-                                                 temperature, grad_logits);
+    return PPO__CUDA_BY_TYPE(logits->bf16, ppo__cuda_token_gradient, cuda, logits, token, rows, grad_logp,
+                             grad_entropy, n, vocab, temperature, grad_logits);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1009,8 +1008,7 @@ PPO_DEF ppo_status ppo_cuda_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_l
    threads compute their steps. Everything is read once and written once. */
 enum { PPO__GAE_LANES = 32, PPO__GAE_WARPS = 32, PPO__GAE_RANGE = 8, PPO__GAE_AHEAD = 4 };
 
-/* An array of flags, or none (all 0): then `flag` is any address, because a branch would separate the
-   loads. */
+/* Flags, or none (all 0): then `flag` points to other memory, so that at() needs no branch between loads. */
 struct ppo__gae_flags {
     const unsigned char *flag;
     int                  given;
@@ -1145,7 +1143,7 @@ PPO_DEF ppo_status ppo_cuda_gae(ppo_cuda *cuda, const float *reward, const float
     return ppo__cuda_launched("ppo_cuda_gae");
 }
 
-/* Scratch memory after that of ppo__cuda_sum(), whose sums have at most PPO__SUM_SIZE bytes each. NULL on
+/* Scratch memory that ppo__cuda_sum() does not use if its sums have at most PPO__SUM_SIZE bytes each. NULL on
    failure. */
 enum { PPO__SUM_SIZE = 64 };
 
@@ -1233,7 +1231,7 @@ PPO_DEF ppo_status ppo_cuda_whiten(ppo_cuda *cuda, float *x, const unsigned char
 
 struct ppo__samples {
     const unsigned char *mask;
-    const int           *unmasked; /* their number, on the device; NULL without a mask */
+    const int           *unmasked; /* their count, on the device; NULL without a mask */
     int                  n;
     ppo__cuda_site       site;
 
@@ -1680,8 +1678,8 @@ template <class T, int THREADS> struct ppo__sampler {
         }
     }
 
-    /* The first token whose cumulative mass exceeds the total times a uniform number; in other warps than the
-       first: 0. */
+    /* The first token whose cumulative mass exceeds the total times a uniform number. Only the first warp
+       gets it, others get 0. */
     __device__ int draw(ppo_rng *rng, unsigned least) const {
         if (thread == 0) shared->uniform = ppo__rng_uniform(rng);
         sum_ranges(least);
@@ -1776,9 +1774,8 @@ PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits
         ppo__cuda_check_rows("ppo_cuda_sample", given, n, vocab, given ? how->temperature : 1);
     if (!status) status = ppo__check_sampling(how, vocab);
     if (status) return status;
-    return logits->bf16
-               ? ppo__cuda_sample<__nv_bfloat16>(cuda, logits, n, vocab, how, rng, stream, token, logp)
-               : ppo__cuda_sample<float>(cuda, logits, n, vocab, how, rng, stream, token, logp);
+    return PPO__CUDA_BY_TYPE(logits->bf16, ppo__cuda_sample, cuda, logits, n, vocab, how, rng, stream, token,
+                             logp);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1808,7 +1805,7 @@ struct ppo__linear_job {
     ppo__linear_policy    policy;                   /* for backward with a policy */
 };
 
-/* Reads the logp that this thread wrote. */
+/* Reads the logp of the row: call it on the thread that wrote it. */
 static __device__ ppo__token_derivative ppo__linear_policy_derivative(const ppo__linear_job &job, int row,
                                                                       const ppo__online &p) {
     const ppo__linear_policy &policy = job.policy;
@@ -1928,7 +1925,7 @@ static ppo_status ppo__linear_tile(const ppo__linear_call &call, const ppo__line
     const ppo_cuda_linear *l = call.linear;
     const size_t           at = (size_t)job.first * l->width;
     const T *const         x = (const T *)l->x + at;
-    const int  derivatives = (int)(call.ld * (sizeof(float) / sizeof(T))); /* T in a row of the gradient */
+    const int  derivatives = (int)(call.ld * (sizeof(float) / sizeof(T))); /* of a row of the gradient */
     ppo_status status = ppo__linear_product(call, CUBLAS_OP_T, CUBLAS_OP_N, l->vocab, job.count, l->width,
                                             l->w, l->width, x, l->width, 0, job.tile, job.ld, 0);
     if (status) return status;
@@ -1952,8 +1949,7 @@ static ppo_status ppo__linear_run(const ppo__linear_call &call, ppo__linear_job 
     for (int left = call.linear->n; left && !status; left -= job->count) {
         job->first = call.linear->n - left;
         job->count = left < call.most ? left : call.most;
-        status = call.linear->bf16 ? ppo__linear_tile<__nv_bfloat16>(call, *job)
-                                   : ppo__linear_tile<float>(call, *job);
+        status = PPO__CUDA_BY_TYPE(call.linear->bf16, ppo__linear_tile, call, *job);
     }
     return status;
 }
@@ -2085,7 +2081,8 @@ struct ppo__cuda_activate_backward {
     }
 };
 
-/* A block sums 8 columns: each thread every 128th row of one, then a warp the partial sums of a column. */
+/* A block sums 8 columns. A thread adds every 128th row of its column; then a warp adds the partial sums of a
+   column. */
 enum { PPO__CUDA_COLUMNS = 8, PPO__CUDA_ROWS = 128 };
 
 template <class F>
@@ -2132,7 +2129,7 @@ static void ppo__cuda_keep(const ppo_node *node, ppo_status status) {
     if (status) ppo__tape_fail(node->tape, status);
 }
 
-/* Copies n elements of the host to the device. NULL stays NULL. */
+/* Copies n elements from the host to the device. NULL stays NULL. */
 template <class T> static T *ppo__cuda_upload(ppo_tape *tape, const T *from, size_t n) {
     return from ? (T *)ppo__tape_write(tape, from, n * sizeof *from) : NULL;
 }
@@ -2434,9 +2431,10 @@ struct ppo__cuda_attention {
     const int   *tile;          /* (tiles, 3): begin, n, first of each ppo__cuda_attention_tile */
     int          width, heads, size;
     float        scale;
+    int          tiles;
 };
 
-/* The tile of a block. */
+/* The tile of this block. */
 struct ppo__cuda_attention_tile {
     int begin, n, first, head; /* the sequence's first row and length; the tile's first row in it */
     __device__ explicit ppo__cuda_attention_tile(const ppo__cuda_attention &job) {
@@ -2446,8 +2444,8 @@ struct ppo__cuda_attention_tile {
     }
 };
 
-/* Copies `count` rows of `size` numbers to shared memory, where a row takes ld_to floats. Rows after the last
-   of the sequence become 0. Call it from all threads. */
+/* Copies `count` rows of `size` numbers to shared memory, where they are ld_to floats apart. Rows after the
+   last of the sequence become 0. Call it from all threads. */
 static __device__ void ppo__cuda_load_rows(float *to, int ld_to, const float *from, int ld, int first,
                                            int count, int n, int size) {
     const int thread = (int)(threadIdx.y * 32 + threadIdx.x);
@@ -2651,12 +2649,6 @@ static ppo_status ppo__cuda_check_head(int size) {
                        PPO__CUDA_HEAD);
 }
 
-/* node->kept of attention */
-typedef struct ppo__cuda_attention_kept {
-    ppo__cuda_attention job;
-    int                 tiles;
-} ppo__cuda_attention_kept;
-
 /* Lists the tiles of all sequences, and copies the list to the device. */
 static int *ppo__cuda_tiles(ppo_tape *tape, const ppo__attention_args *args, int *tiles) {
     const int *start = args->start;
@@ -2674,38 +2666,39 @@ static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
     const ppo__attention_args *args = (const ppo__attention_args *)node->args;
     ppo_tape                  *tape = node->tape;
     ppo_tensor                *qkv = node->in[0], *y = node->out[0];
-    ppo__cuda_attention_kept  *kept = (ppo__cuda_attention_kept *)ppo__tape_take(tape, 1, sizeof *kept);
-    if (!kept) return PPO_ERROR_MEMORY;
-    node->kept = kept;
+    ppo__cuda_attention       *job = (ppo__cuda_attention *)ppo__tape_take(tape, 1, sizeof *job);
+    if (!job) return PPO_ERROR_MEMORY;
+    node->kept = job;
     int        size = y->cols / args->heads;
     size_t     numbers = ppo__at(y->rows, args->heads);
-    const int *tile = ppo__cuda_tiles(tape, args, &kept->tiles);
+    int        tiles;
+    const int *tile = ppo__cuda_tiles(tape, args, &tiles);
     float     *log_sum = ppo_tape_alloc(tape, numbers), *dot = y->grad ? ppo_tape_alloc(tape, numbers) : NULL;
     ppo_status status = ppo_tape_status(tape);
     if (!status) status = ppo__cuda_check_head(size);
     if (status) return status;
-    kept->job = {qkv->data,
-                 y->grad,
-                 y->data,
-                 qkv->grad,
-                 log_sum,
-                 dot,
-                 tile,
-                 y->cols,
-                 args->heads,
-                 size,
-                 1 / sqrtf((float)size)};
-    dim3   grid(kept->tiles, args->heads), block(32, PPO__ATTEND_WARPS);
+    *job = {qkv->data,
+            y->grad,
+            y->data,
+            qkv->grad,
+            log_sum,
+            dot,
+            tile,
+            y->cols,
+            args->heads,
+            size,
+            1 / sqrtf((float)size),
+            tiles};
+    dim3   grid(tiles, args->heads), block(32, PPO__ATTEND_WARPS);
     size_t shared = (64 * (size + 1) + PPO__ATTEND_OWN * size) * sizeof(float);
-    PPO__LAUNCH_HEADS(ppo__cuda_attend_kernel, size, grid, block, shared, ppo__cuda_of(node)->stream,
-                      kept->job, status);
+    PPO__LAUNCH_HEADS(ppo__cuda_attend_kernel, size, grid, block, shared, ppo__cuda_of(node)->stream, *job,
+                      status);
     return status;
 }
 
 static void ppo__cuda_attention_backward(ppo_node *node) {
-    const ppo__cuda_attention_kept *kept = (const ppo__cuda_attention_kept *)node->kept;
-    const ppo__cuda_attention      &job = kept->job;
-    dim3                            grid(kept->tiles, job.heads), block(32, PPO__ATTEND_WARPS);
+    const ppo__cuda_attention &job = *(const ppo__cuda_attention *)node->kept;
+    dim3                       grid(job.tiles, job.heads), block(32, PPO__ATTEND_WARPS);
     size_t       shared = (64 * (job.size + 1) + 2 * PPO__ATTEND_OWN * job.size) * sizeof(float);
     cudaStream_t stream = ppo__cuda_of(node)->stream;
     ppo_status   status;
@@ -2725,7 +2718,7 @@ struct ppo__cuda_cache {
     int          rows, width, heads, size;
     float        scale;
 
-    /* Caches number i of all rows' keys, and of their values. */
+    /* Writes number i of the rows' keys, and of their values, to the cache. */
     __device__ void operator()(size_t i) const {
         const int row = (int)(i / width), j = (int)(i % width), at = position[row], in = at % PPO__KEY_PAGE;
         const float *k = qkv + (size_t)row * 3 * width + width + j, *v = k + width;
@@ -2747,8 +2740,8 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
     mix.clear();
     for (int j = 0; j < seen; j += 32) {
         const float *key = keys + (size_t)(j / PPO__KEY_PAGE) * PPO__KEY_PAGE * job.width + j % PPO__KEY_PAGE;
-        const float  score =
-            job.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEY_PAGE); /* within the page */
+        /* lanes after `seen` read unused memory of the page */
+        const float score = job.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEY_PAGE);
         mix.add(j + lane < seen ? score : -INFINITY, values + (size_t)j * job.width, job.width, job.size,
                 seen - j < 32 ? seen - j : 32);
     }
@@ -3142,9 +3135,8 @@ static ppo_status ppo__cuda_settle(ppo__device *device) {
 }
 
 static void *ppo__cuda_take(ppo__device *, size_t size) {
-    void      *memory = NULL;
-    ppo_status status = ppo__cuda_status(cudaMalloc(&memory, size), "the device's memory");
-    return status ? NULL : memory;
+    void *memory = NULL;
+    return ppo__cuda_status(cudaMalloc(&memory, size), "the device's memory") ? NULL : memory;
 }
 
 static void ppo__cuda_give(ppo__device *, void *memory) { cudaFree(memory); }
@@ -3175,10 +3167,9 @@ static void ppo__cuda_step(ppo__device *device, ppo_params *params, const ppo_ad
 #endif
 
 static ppo_status ppo__cuda_equip(ppo_cuda *cuda) {
-    const ppo__device device = {
+    cuda->device = {
         ppo__cuda_take,   ppo__cuda_give, ppo__cuda_write, ppo__cuda_read, ppo__cuda_copy, ppo__cuda_zero,
         ppo__cuda_settle, ppo__cuda_find, ppo__cuda_step,  PPO__CUDA_PAGE, NULL,           0};
-    cuda->device = device;
     ppo__staging *staging = &cuda->staging;
     staging->copy = (ppo__pending_copy *)ppo__alloc(PPO__STAGING_COPIES * sizeof *staging->copy);
     if (!staging->copy) return PPO_ERROR_MEMORY;
