@@ -1,13 +1,13 @@
-/* cuda.cu - how near the speed of its memory a GPU does the work of ppo_cuda.cuh, and how that compares with
-   PyTorch and Liger-Kernel (cuda_peers.py), where PPO_BENCH_PYTHON (or python3) has them.
+/* cuda.cu - measures how close ppo_cuda.cuh comes to the speed of a GPU's memory, and compares it with
+   PyTorch and Liger-Kernel (cuda_peers.py), if PPO_BENCH_PYTHON (or python3) has them.
 
-   The bytes that must move, each input read once and each output written once, by the time they take, as a
-   share of what a plain copy of the device moves. Copy, work and peers take turns; a ratio is the median of
-   the pairs. Inputs are random, and larger than the second-level cache, or several that take turns, too.
+   Speed is the bytes that must move (each input read once, each output written once) over the time, as a
+   share of the speed of a plain copy on the device. Copy, work and peers alternate; a ratio is the median of
+   the pairs. Inputs are random, and larger than the second-level cache, or several that alternate.
 
-       build/cuda/bench             takes up to 30 GiB of the device; what does not fit is left out
+       build/cuda/bench             takes up to 30 GiB of the device, and skips what does not fit
        build/cuda/bench --quick     with an eighth of the rows, for a smaller GPU
-       build/cuda/bench --device    only names the device */
+       build/cuda/bench --device    only prints the device's name */
 #define _POSIX_C_SOURCE 200809L
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
@@ -25,14 +25,14 @@ static cudaDeviceProp device;
 static cudaEvent_t    began, ended;
 static int            shrink = 1;
 
-/* What is left of a failed run would be worth nothing. */
+/* Ends the program: after a failure no result would be valid. */
 static void must(ppo_status status) {
     if (status) exit(fail());
 }
 static void must(cudaError_t error) { must(ppo__cuda_status(error, "bench")); }
 static void must(cublasStatus_t status) { must(ppo__blas_status(status, "bench")); }
 
-/* 0 if there is none, which the last error tells. */
+/* 0 if there is none; the last error says why. */
 static int open_device(void) {
     if (ppo_cuda_create(0, &cuda)) return 0;
     stream = (cudaStream_t)ppo_cuda_stream(cuda);
@@ -56,7 +56,7 @@ static void close_device(void) {
 struct arrays {
     enum { MOST = 16 };
     void *memory[MOST];
-    int   count, lacking; /* lacking: the device has not enough memory */
+    int   count, lacking; /* lacking: 1 if the device has too little memory */
 
     arrays() : count(0), lacking(0) {}
     arrays(const arrays &) = delete;
@@ -137,7 +137,7 @@ static int *below(arrays *a, size_t n, int limit) {
     return x;
 }
 
-/* One in so many is 1. */
+/* Flags, of which one in one_in is 1. */
 static unsigned char *flags(arrays *a, size_t n, int one_in) {
     unsigned char *x = a->take<unsigned char>(n);
     if (x) must(ppo__cuda_for(cuda, "bench", flag_job{x, ++next_seed, (uint32_t)one_in}, n));
@@ -148,11 +148,11 @@ static void copy(void *to, const void *from, size_t size) {
     must(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream));
 }
 
-/* How many inputs of so many bytes take turns, that none is in the cache when its turn comes again. */
+/* Number of inputs of this size that must alternate, so that none is in the cache when it is used again. */
 static int turns(double bytes) { return 1 + (int)(8.0 * device.l2CacheSize / bytes); }
 
 /* --------------------------------------------------------------------------------------------------------
-   Peers: cuda_peers.py is asked for one time after another
+   Peers: cuda_peers.py measures one time per request
    -------------------------------------------------------------------------------------------------------- */
 
 static FILE *ask, *answer;
@@ -177,11 +177,11 @@ static void close_peers(void) {
     wait(NULL);
 }
 
-/* Its first line names versions; "" if it cannot be run, and ask is NULL. */
+/* Its first line has the versions. If it cannot run, that is "", and ask is NULL. */
 static void open_peers(char versions[160]) {
     int to[2], from[2];
     *versions = '\0';
-    signal(SIGPIPE, SIG_IGN); /* it may end early */
+    signal(SIGPIPE, SIG_IGN); /* the peer may end early */
     if (pipe(to) || pipe(from)) return;
     const pid_t child = fork();
     if (child == 0) become_peers(to, from);
@@ -191,7 +191,7 @@ static void open_peers(char versions[160]) {
     else close_peers();
 }
 
-/* Seconds of one call, and the device's memory that it takes at most; or why not. */
+/* Seconds of one call, and the most device memory that it takes; or why there are none. */
 struct peer_time {
     double seconds, bytes; /* seconds 0: not measured */
     char   reason[120];
@@ -213,11 +213,11 @@ static peer_time ask_peers(const char *what) {
    Times
    -------------------------------------------------------------------------------------------------------- */
 
-static const double SECONDS = 0.03; /* that a time is taken over, at least */
+static const double SECONDS = 0.03; /* that a measurement takes at least */
 
 static void nothing(void) {}
 
-/* Seconds of one of so many calls, work(0), work(1) ..., behind prepare(), which does not count. */
+/* Seconds per call of work(0), work(1) ..., after prepare(), which is not timed. */
 template <class P, class W> static double time_calls(int calls, P prepare, W work) {
     float milliseconds = 0;
     prepare();
@@ -229,8 +229,8 @@ template <class P, class W> static double time_calls(int calls, P prepare, W wor
     return milliseconds * 1e-3 / calls;
 }
 
-/* Calls that take long enough, after some that warm up. Where something is to be prepared, it is for `sets`
-   of them, and such passes are repeated. */
+/* Makes enough calls for a valid time, after some that warm up. If there is prepare(), it prepares `sets`
+   calls, and such passes are repeated. */
 struct plan {
     int sets, calls, passes;
 };
@@ -255,7 +255,7 @@ static struct {
     size_t size;
 } copied;
 
-/* Bytes that a copy reads and writes in a second. */
+/* Bytes that a copy reads and writes per second. */
 static double copy_rate(void) {
     const double seconds = time_calls(10, nothing, [](int) {
         copy(copied.to, copied.from, copied.size);
@@ -268,7 +268,7 @@ static double copy_rate(void) {
    The table
    -------------------------------------------------------------------------------------------------------- */
 
-/* What is set beside a row: its name there, and what cuda_peers.py calls it with its sizes. */
+/* The peer of a row: its name in the table, and its name and sizes for cuda_peers.py. */
 struct peer {
     char name[40], request[96];
 
@@ -303,7 +303,7 @@ static int left_out(const char *name, const arrays &a) {
     return a.lacking;
 }
 
-/* The time of work(i), i = 0 .. sets - 1, which must move so many bytes each, and what it is of a copy's. */
+/* The time of work(i), i = 0 .. sets - 1, which moves `bytes` each, and its speed relative to a copy. */
 template <class P, class W>
 static void measure(const char *name, double bytes, int sets, int prepares, P prepare, W work, peer *peers,
                     int count) {
@@ -367,7 +367,7 @@ template <class T> static void measure_tokens(int bf16, int n, int vocab) {
             return ppo_cuda_token_logp(cuda, &z, NULL, t.token, n, vocab, 1, &t.rows);
         },
         &forward, peers);
-    /* the rows of the last set do for the gradient of all: the work is the same */
+    /* uses the rows of the last set for all gradients: the work is the same */
     measure(
         title(name, "gradient in place", bf16, n, vocab), 2 * bytes, sets, 1,
         [&] { copy(grad, logits, (size_t)sets * size * sizeof(T)); },
@@ -404,7 +404,7 @@ static void tokens(void) {
     measure_tokens<bf16>(1, n, 131072);
     measure_tokens<float>(0, n, 131072);
     measure_tokens<bf16>(1, n, 32000);
-    measure_tokens<bf16>(1, n / 2, 50257); /* rows that no 16 bytes divide */
+    measure_tokens<bf16>(1, n / 2, 50257); /* rows that are not a multiple of 16 bytes */
     measure_tokens<bf16>(1, 8 * n, 256);
     measure_kl<bf16>(1, n, 131072);
     measure_kl<float>(0, n, 131072);
@@ -439,7 +439,7 @@ static void sampling(const char *how_named, int top_k, float top_p) {
         NULL, 0);
 }
 
-/* -- advantages: three arrays and two flags are read, two arrays written -- */
+/* -- advantages: reads three arrays and two of flags, writes two -- */
 
 static void gae(void) {
     const int      steps = 1024, envs = 4096 / shrink;
@@ -465,7 +465,7 @@ static void gae(void) {
         NULL, 0);
 }
 
-/* -- the optimizer: the norm reads the gradient; Adam reads four arrays and writes three -- */
+/* -- optimizer: the norm reads the gradient; Adam reads four arrays and writes three -- */
 
 static void adam(void) {
     const size_t   n = 124000000 / (size_t)shrink;
@@ -489,7 +489,7 @@ static void adam(void) {
         NULL, 0);
 }
 
-/* -- a linear layer and the loss behind it, whose logits are never all in memory -- */
+/* -- a linear layer and the loss after it, without all logits in memory -- */
 
 struct linear_problem {
     enum { WIDTH = 4096, VOCAB = 131072 };
@@ -500,7 +500,7 @@ struct linear_problem {
     float               *advantage, *old_logp;
     ppo_cuda_rows        rows;
     ppo_policy_stats    *stats;
-    __nv_bfloat16       *grad_x, *logits; /* logits: for the bare products */
+    __nv_bfloat16       *grad_x, *logits; /* logits: for the products alone */
     float               *grad_w;
     ppo_policy_objective objective;
 
@@ -515,7 +515,7 @@ struct linear_problem {
         rows = {a.take<float>(rows_n), a.take<float>(rows_n), NULL, NULL, NULL};
         stats = a.take<ppo_policy_stats>(1);
         grad_x = a.take<__nv_bfloat16>(rows_n * WIDTH);
-        grad_w = normal<float>(&a, weights, 0, 1e-3f); /* which is added to */
+        grad_w = normal<float>(&a, weights, 0, 1e-3f); /* the loss adds to it */
     }
 
     ppo_status loss() {
@@ -523,7 +523,7 @@ struct linear_problem {
                                            &rows, stats, grad_x, grad_w);
     }
 
-    /* c (m, n) = a b by columns, as which a row-major matrix is its transpose. */
+    /* c (m, n) = a b, column-major: a row-major matrix is its transpose there. */
     static void product(cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const void *a,
                         int lda, const void *b, int ldb, void *c, cudaDataType type) {
         const float one = 1, zero = 0;
@@ -531,7 +531,7 @@ struct linear_problem {
                           c, type, m, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
     }
 
-    /* What any way of doing it must compute: the logits, and the gradients of x and of w. */
+    /* The products that every implementation needs: the logits, and the gradients of x and w. */
     ppo_status products() {
         const cublasOperation_t T = CUBLAS_OP_T, N = CUBLAS_OP_N;
         product(T, N, VOCAB, n, WIDTH, layer.w, WIDTH, layer.x, WIDTH, logits, CUDA_R_16BF);
@@ -548,9 +548,9 @@ static double free_memory(void) {
     return (double)left;
 }
 
-/* The memory that the loss takes, once its inputs and gradients are there. */
+/* The memory that the loss takes besides its inputs and gradients. */
 static double memory_of_loss(linear_problem *p) {
-    close_device(); /* whose scratch memory is that of other work */
+    close_device(); /* because other work used its scratch memory */
     must(open_device() ? PPO_OK : PPO_ERROR_DEVICE);
     const double before = free_memory();
     must(p->loss());
@@ -597,7 +597,7 @@ static void linear(void) {
     for (peer &other : peers) report_peer(&other);
 }
 
-/* -- a tiny language model: the epochs of an iteration as in rlhf.c, on all cores and on the GPU -- */
+/* -- a tiny language model: the epochs of an iteration, as in rlhf.c, on all cores and on the GPU -- */
 
 struct update_problem {
     enum { PROMPTS = 256, PROMPT = 4, MODEL_VOCAB = 320, MODEL_CONTEXT = 32 };
@@ -605,7 +605,7 @@ struct update_problem {
     ppo_tokens     prompts;
     ppo_generator *generator;
     ppo_samples    samples;
-    ppo_rlhf      *rlhf[2]; /* of the cores, of the GPU */
+    ppo_rlhf      *rlhf[2]; /* on the cores, on the GPU */
     ppo_gpt       *trained[2];
     float          reward[PROMPTS];
 

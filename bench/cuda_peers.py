@@ -1,9 +1,9 @@
-"""The work of cuda.cu in PyTorch, compiled by torch.compile, and in Liger-Kernel, where that is installed.
+"""The work of cuda.cu in PyTorch, compiled by torch.compile, and in Liger-Kernel, if that is installed.
 
-The first line printed names the versions. Then each line of the input asks for one piece of work and its
-sizes, as "forward bfloat16 8192 131072", and is answered with the seconds that one call takes and the most
-bytes that it holds beyond inputs and gradients (0: not measured); or with a sentence, why there are none. The
-first time that a piece is asked for it is compiled, which does not count. To see that it works:
+The first line printed has the versions. Then each input line requests one kind of work with its sizes, such as
+"forward bfloat16 8192 131072". The answer is the seconds per call, and the most bytes that a call holds beyond
+inputs and gradients (0: not measured); or a sentence that says why there are none. The first request for a
+kind of work compiles it, which is not timed. To check that it works:
 
     printf 'kl float32 16 100\\nunfused bfloat16 16 32 100\\n' | python3 bench/cuda_peers.py --device cpu
 """
@@ -19,14 +19,14 @@ import torch
 import torch._dynamo
 import torch._functorch.config
 
-SECONDS = 0.03  # that a time is taken over, at least
+SECONDS = 0.03  # that a measurement takes at least
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
 device = parser.parse_args().device
 on_gpu = device == "cuda"
 answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what libraries print is no answer
+os.dup2(2, 1)  # so that output of libraries is not an answer
 
 
 def versions():
@@ -42,7 +42,7 @@ def versions():
 # --- inputs, one set of sizes at a time ---------------------------------------------------------------------
 
 def turns(size):
-    """How many inputs of so many bytes take turns, that none is in the cache when its turn comes again."""
+    """Number of inputs of this size that must alternate, so that none is in the cache when it is used again."""
     return 1 + 8 * torch.cuda.get_device_properties(0).L2_cache_size // size if on_gpu else 2
 
 
@@ -64,7 +64,7 @@ def token_of(n, vocab):
 
 @functools.cache
 def linear_of(kind, n, width, vocab):
-    """Of a linear layer and the loss behind it, with ratios near 1."""
+    """Inputs of a linear layer and the loss after it, with ratios near 1."""
     x = normal(kind, n, width).requires_grad_()
     w = normal(kind, vocab, width, scale=3 / math.sqrt(width)).requires_grad_()
     token = token_of(n, vocab)
@@ -122,7 +122,7 @@ def kl(kind, n, vocab):
 def backward(kind, n, vocab):
     logits, token = logits_of(kind, n, vocab, "policy"), token_of(n, vocab)
     compiled = torch.compile(logp_and_entropy, dynamic=False)
-    with torch._functorch.config.patch(donated_buffer=False):  # or a gradient could be asked for once only
+    with torch._functorch.config.patch(donated_buffer=False):  # allows several gradients
         results = [compiled(x, token) for x in logits]
     gradients = normal("float32", n), normal("float32", n)
     count = len(logits)
@@ -159,7 +159,7 @@ def liger_cross_entropy(*sizes):
 
 
 def liger_grpo(kind, n, width, vocab):
-    """The tokens are those of up to 16 sequences, which share an advantage each and are taken one by one."""
+    """The tokens belong to up to 16 sequences with one advantage each, which it computes one by one."""
     from liger_kernel.chunked_loss import LigerFusedLinearGRPOLoss
     x, w, token, old_logp, advantage = linear_of(kind, n, width, vocab)
     sequences = math.gcd(n, 16)
@@ -177,7 +177,7 @@ WORK = {"forward": forward, "backward": backward, "kl": kl, "eager": eager, "unf
 # --- answers ------------------------------------------------------------------------------------------------
 
 def seconds_of(work, calls):
-    """Of one call."""
+    """Seconds per call."""
     if not on_gpu:
         start = time.perf_counter()
         for call in range(calls):
@@ -193,7 +193,7 @@ def seconds_of(work, calls):
 
 
 def bytes_of(work):
-    """That one call holds at most; what it returns counts."""
+    """The most bytes that one call holds, including its results."""
     if not on_gpu:
         return 0
     torch.cuda.synchronize()
@@ -205,7 +205,7 @@ def bytes_of(work):
 
 
 def prepare(name, sizes):
-    """The work, how many calls of it to time, and what it holds."""
+    """The work, the number of calls to time, and the bytes that it holds."""
     work = WORK[name](*sizes)
     for call in range(3):
         work(call)
@@ -216,23 +216,23 @@ def prepare(name, sizes):
     return work, calls, max(bytes_of(work) - gradients, 0)
 
 
-def measured(pieces, name, sizes):
-    if name not in pieces:
-        pieces[name] = prepare(name, sizes)
-    work, calls, size = pieces[name]
+def measured(prepared, name, sizes):
+    if name not in prepared:
+        prepared[name] = prepare(name, sizes)
+    work, calls, size = prepared[name]
     return f"{seconds_of(work, calls):.9f} {size}"
 
 
 def answer(lines):
-    pieces, last = {}, None
+    prepared, last = {}, None
     for line in lines:
         name, kind, *numbers = line.split()
         sizes = (kind, *map(int, numbers))
         if sizes != last:
-            pieces, last = {}, sizes
+            prepared, last = {}, sizes
             forget()
         try:
-            yield measured(pieces, name, sizes)
+            yield measured(prepared, name, sizes)
         except Exception as error:
             print(f"{line.strip()}: {error!r}", file=sys.stderr)
             give_back_memory()

@@ -1,20 +1,19 @@
-/* Runs the kernels of ppo_cuda.cuh on the processor, so that machines without nvcc and without a GPU test
-   them, under AddressSanitizer too. Stands in for the headers of CUDA and cuBLAS where PPO_CUDA_EMULATION is
-   defined.
+/* Runs the kernels of ppo_cuda.cuh on the processor, so that they can be tested without nvcc and a GPU, also
+   under AddressSanitizer. Replaces the headers of CUDA and cuBLAS where another compiler is used.
 
    - The threads of a block are fibers: each runs until it waits for others, then the next one runs. Blocks
-     come one after another. emulation.seed shuffles both orders; results must not depend on it.
+     run one after another. emulation.seed shuffles both orders; results must not depend on it.
    - A barrier or a shuffle that some of its threads never reach is reported: emulation.complain gets a
-     sentence with the kernel, the block and the thread. So are copies whose pointers do not fit, and such.
-   - Device memory is the heap's. It starts as NaN, as shared memory does in each block, and the host cannot
-     touch it under AddressSanitizer.
-   - Any call of the runtime and of cuBLAS can be made to fail: emulation.fail_at.
+     sentence with the kernel, the block and the thread. So are other errors, such as copies with a pointer to
+     the wrong memory.
+   - Device memory is on the heap. It starts as NaN, as does shared memory in each block. Under
+     AddressSanitizer the host cannot touch it.
+   - emulation.fail_at makes any call of the runtime and of cuBLAS fail.
 
-   Stricter than CUDA: all threads that a mask names must exist and come to the same line of the source. Not
-   emulated: doing things at the same time (blocks cannot wait for each other, nothing can wait by polling;
-   streams work at once, but struct stream tells what is reported all the same), the rounding of TF32 and of
-   __expf and the like, launches from several host threads, and that kernels cannot touch the host's
-   memory. */
+   Stricter than CUDA: all threads that a mask names must exist and reach the same line of the source. Not
+   emulated: concurrency (blocks cannot wait for each other, nothing can wait by polling; streams finish work
+   at once, but struct stream says what is reported nevertheless), the rounding of TF32, __expf and others,
+   launches from several host threads, and that kernels cannot touch host memory. */
 #ifndef PPO_TEST_CUDA_EMULATION_H
 #define PPO_TEST_CUDA_EMULATION_H
 
@@ -27,7 +26,7 @@
 #include <time.h>
 
 /* --------------------------------------------------------------------------------------------------------
-   What tests set and read
+   Settings and counters for tests
    -------------------------------------------------------------------------------------------------------- */
 
 enum cudaError_t {
@@ -58,12 +57,12 @@ inline void say_and_abort(const char *sentence) {
 } // namespace emulated
 
 inline struct emulation_settings {
-    uint32_t seed = 0; /* of the orders of threads and blocks, which draw from it; 0: as numbered */
+    uint32_t seed = 0; /* of the orders of threads and blocks; 0: as numbered */
     void (*complain)(const char *sentence) = emulated::say_and_abort; /* may longjmp */
 
-    long        fail_at = -1;                      /* the call that fails, 0: the next one; -1: none */
-    bool        for_good = false;                  /* and all after it */
-    cudaError_t error = cudaErrorMemoryAllocation; /* what it returns, though what frees does free */
+    long        fail_at = -1;                      /* the call that fails; 0: the next; -1: none */
+    bool        for_good = false;                  /* all calls after it fail, too */
+    cudaError_t error = cudaErrorMemoryAllocation; /* of that call; calls that free do free */
 
     int            devices = 1, driver_version = 13000;
     cudaDeviceProp device = {"emulated GPU", 8, 0, 4, 163 << 10, (size_t)1 << 30};
@@ -88,7 +87,7 @@ inline cudaError_t result(cudaError_t error) {
     return error;
 }
 
-/* Counts a call, and fails it if a test wants that. */
+/* Counts a call, and fails it if it is call fail_at. */
 inline cudaError_t call() {
     emulation.calls++;
     if (emulation.fail_at < 0 || (emulation.fail_at > 0 && emulation.fail_at--)) return cudaSuccess;
@@ -98,7 +97,7 @@ inline cudaError_t call() {
 #define EMULATED_CALL() \
     if (cudaError_t injected = emulated::call()) return injected
 
-/* The call returns an error after that. */
+/* Reports a sentence. Returns the error for the call to return. */
 __attribute__((format(printf, 1, 2))) inline cudaError_t complain(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -112,10 +111,10 @@ struct block {
     size_t size;
     bool   device;
 };
-/* By the complement of the address: a search for leaks must not find the block here. */
+/* Keys are complements of addresses, so that a leak checker does not find the block here. */
 inline std::map<uintptr_t, block> blocks;
 
-/* The block that holds p, and how many of its bytes are left from there; NULL if there is none. */
+/* The block that contains p, and the number of its bytes from p on; NULL if there is none. */
 inline const block *find(const void *p, size_t *left) {
     auto found = blocks.lower_bound(~(uintptr_t)p);
     if (found == blocks.end()) return NULL;
@@ -124,7 +123,7 @@ inline const block *find(const void *p, size_t *left) {
     return at < found->second.size ? &found->second : NULL;
 }
 
-/* Whether a call may use p as device memory, or as the host's; an empty range may be anywhere. */
+/* May a call use p as memory of the device, or of the host? An empty range may be anywhere. */
 inline bool fits(const char *call, const char *what, const void *p, size_t size, bool device) {
     size_t       left = 0;
     const block *b = size ? find(p, &left) : NULL;
@@ -136,7 +135,7 @@ inline bool fits(const char *call, const char *what, const void *p, size_t size,
     return false;
 }
 
-/* While one of these lives, device memory may be touched. */
+/* Device memory may be touched while one of these exists. */
 struct access {
     access() { allow(true); }
     ~access() { allow(false); }
@@ -186,14 +185,14 @@ inline cudaError_t free(const char *name, void *p, bool device) {
     return injected;
 }
 
-/* All work is done at once. Held against the host is what it must not rely on before it waits: */
+/* All work is done at once. A busy stream has work that the host has not waited for. */
 struct stream {
     bool busy;
 };
 inline std::set<stream *> streams;
 inline bool               default_is_busy;
 
-/* Streams and the default one do not wait for each other (they are non-blocking). */
+/* Streams and the default stream do not wait for each other (streams are non-blocking). */
 inline void use(stream *s) {
     bool &busy = s ? s->busy : default_is_busy, other = s && default_is_busy;
     for (stream *t : streams) other |= !s && t->busy;
@@ -201,8 +200,8 @@ inline void use(stream *s) {
     busy = true;
 }
 
-/* Copies between host and device may read the host's memory only when they are waited for, and write it only
-   then if it is pinned. */
+/* A copy between host and device may read host memory as late as when the host waits for it. It writes pinned
+   memory only then. */
 struct copy {
     void             *host;
     bool              to_host;
@@ -268,7 +267,7 @@ inline cudaError_t cudaFreeAsync(void *p, cudaStream_t stream) {
     return emulated::free("cudaFreeAsync", p, true);
 }
 
-/* Rows of width bytes, so many bytes apart. */
+/* Copies rows of `width` bytes, which are to_pitch and from_pitch bytes apart. */
 inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                                      size_t width, size_t height, cudaMemcpyKind kind,
                                      cudaStream_t stream = NULL) {
@@ -293,7 +292,7 @@ inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cuda
                                    cudaStream_t stream = NULL) {
     return cudaMemcpy2DAsync(to, size, from, size, size, 1, kind, stream);
 }
-/* May return before what is not pinned has come to the device. */
+/* May return before data from unpinned memory has reached the device. */
 inline cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind kind) {
     const cudaError_t error = cudaMemcpyAsync(to, from, size, kind);
     emulated::finish_copies();
@@ -369,7 +368,7 @@ inline cudaError_t cudaGetLastError() {
 namespace emulated {
 inline int device;
 
-/* A call that gives a number, of a device if one is named. */
+/* A call that returns a number, of a device if one is named. */
 enum { no_device = INT_MIN };
 inline cudaError_t query(int *to, int value, int device = no_device) {
     EMULATED_CALL();
@@ -380,7 +379,7 @@ inline cudaError_t query(int *to, int value, int device = no_device) {
     return cudaSuccess;
 }
 
-/* What is created is counted, and destroyed even by a call that fails. */
+/* Created objects are counted, and destroyed even by a call that fails. */
 template <class T> cudaError_t create(T **created) {
     EMULATED_CALL();
     *created = new T();
@@ -475,7 +474,7 @@ inline cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 namespace emulated {
-inline std::map<const void *, size_t> most_shared; /* where a kernel was granted more than 48 KiB */
+inline std::map<const void *, size_t> most_shared; /* of kernels that may use more than 48 KiB */
 
 inline cudaError_t check_launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes) {
     EMULATED_CALL();

@@ -1,4 +1,4 @@
-/* The part of cuda_emulation.h that stands in for cuBLAS: products of matrices, stored by columns. */
+/* Emulates cuBLAS for cuda_emulation.h: products of column-major matrices. */
 #ifndef PPO_TEST_CUDA_EMULATION_BLAS_H
 #define PPO_TEST_CUDA_EMULATION_BLAS_H
 
@@ -31,7 +31,7 @@ struct blas {
     cublasMath_t math;
 };
 
-/* What cuBLAS makes of an error of the runtime. */
+/* The status of cuBLAS for an error of the runtime. */
 inline cublasStatus_t blas_status(cudaError_t error) {
     return error == cudaSuccess                 ? CUBLAS_STATUS_SUCCESS
            : error == cudaErrorMemoryAllocation ? CUBLAS_STATUS_ALLOC_FAILED
@@ -43,7 +43,7 @@ struct matrix {
     const void  *data;
     cudaDataType type;
     int          rows, columns, ld;
-    long long    stride; /* from one of the batch to the next */
+    long long    stride; /* between the matrices of a batch */
     bool         transposed;
 
     bool   is_float() const { return type == CUDA_R_32F; }
@@ -65,7 +65,7 @@ struct matrix {
     }
 };
 
-/* The inner product of two rows of n. Sums that are to be rounded are so after each 256. */
+/* The inner product of two rows of n. Sums that are rounded are so after every 256 products. */
 EMULATION_OWN inline double dot(const double *x, const double *y, int n, bool round) {
     double sum = 0;
     for (int i = 0; i < n; i++) {
@@ -75,8 +75,8 @@ EMULATION_OWN inline double dot(const double *x, const double *y, int n, bool ro
     return sum;
 }
 
-/* C = alpha op(A) op(B) + beta C for each of the batch, sums in double. Where beta is 0, C is not read. Long
-   sums are made of parts, which are added up in the type of C if the mode of arithmetic allows that. */
+/* C = alpha op(A) op(B) + beta C for each of the batch, with sums in double. Does not read C if beta is 0.
+   Splits long sums, and adds the partial sums in the type of C if the math mode allows that. */
 inline cublasStatus_t multiply(blas *handle, float alpha, matrix a, matrix b, float beta, matrix c,
                                int batches) {
     if (cudaError_t injected = call()) return blas_status(injected);

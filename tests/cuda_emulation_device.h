@@ -1,5 +1,5 @@
-/* The part of cuda_emulation.h that kernels see: the language, the threads of a block and how they wait for
-   each other, arithmetic. */
+/* What kernels use of cuda_emulation.h: the language, the threads of a block and how they wait for each
+   other, arithmetic. */
 #ifndef PPO_TEST_CUDA_EMULATION_DEVICE_H
 #define PPO_TEST_CUDA_EMULATION_DEVICE_H
 
@@ -28,8 +28,8 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-/* On functions that only touch the emulation's own memory, and run at each barrier: sanitizers, which are for
-   kernels, leave them out, as they take most of the time otherwise. */
+/* For functions that run at each barrier and only touch the emulation's own memory: sanitizers, which are for
+   kernels, do not check them, because that would take most of the time. */
 #define EMULATION_OWN __attribute__((no_sanitize("address", "undefined")))
 #if !(defined(__x86_64__) && defined(__ELF__)) && !defined(EMULATION_UCONTEXT)
 #define EMULATION_UCONTEXT 1
@@ -49,9 +49,9 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 
-/* One block runs at a time, so `static` is what its threads share. Such variables lie in a section of their
-   own, so that each block finds rubbish there; GCC leaves those of templates out, and functions that have
-   some must be `static` then. AddressSanitizer sees overruns only without that section. */
+/* One block runs at a time, so shared memory is `static`. Such variables are in a section of their own, which
+   is filled with garbage for each block. GCC does not put those of templates there, and functions that have
+   some must be `static` then. AddressSanitizer detects overruns only without that section. */
 #if defined(__ELF__) && !defined(EMULATION_ASAN)
 #define __shared__ static __attribute__((section("emulation_shared")))
 extern "C" __attribute__((weak)) char __start_emulation_shared[], __stop_emulation_shared[];
@@ -91,7 +91,7 @@ struct dim3 {
     unsigned x, y, z;
     dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
-inline dim3   threadIdx, blockIdx, blockDim, gridDim; /* of the thread that runs */
+inline dim3   threadIdx, blockIdx, blockDim, gridDim; /* of the running thread */
 constexpr int warpSize = 32;
 
 /* --------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ namespace emulated {
 
 enum { max_threads = 1024, stack_size = 256 << 10, guard_size = 64 << 10 };
 enum status { ready, waiting, returned };
-struct abandoned {}; /* thrown through the kernel by the threads of a launch that went wrong */
+struct abandoned {}; /* thrown through the kernel by the threads of a failed launch */
 
 struct site {
     const char *file;
@@ -111,17 +111,17 @@ struct site {
 
 struct thread {
     dim3   index;
-    int    number; /* of its block */
+    int    number; /* in its block */
     status now;
 
     /* what it waits for */
     const char *call;
     site        where;
-    unsigned    mask;         /* the lanes that must come; 0: the whole block */
-    int         source;       /* the lane whose number it takes; -1: it takes the ballot */
-    uint64_t    given, taken; /* what it brings and gets */
+    unsigned    mask;         /* the lanes that must arrive; 0: the whole block */
+    int         source;       /* the lane whose number it takes; -1: the ballot */
+    uint64_t    given, taken; /* its number, and the number that it gets */
 
-    /* its stack, which threads of this number have one after another */
+    /* its stack, which the next thread of this number uses again */
     const void *bottom;
     size_t      size;
     void       *fake_stack; /* AddressSanitizer's */
@@ -134,9 +134,9 @@ struct thread {
 
 inline struct machine {
     thread  host, threads[max_threads];
-    thread *current, *left; /* who runs, and who ran before */
+    thread *current, *left; /* the running thread, and the one before */
 
-    thread   *queue[max_threads]; /* of those that are ready: a ring */
+    thread   *queue[max_threads]; /* of threads that are ready: a ring */
     int       first, queued, count, running;
     uint32_t *seed; /* shuffles the orders of threads and blocks; 0: as numbered */
 
@@ -157,7 +157,7 @@ inline void prepare(thread *t, char *bottom, void (*run)()) {
     makecontext(&t->context, run, 0);
 }
 #else
-/* swapcontext() calls the system for the mask of signals, which takes a thousand cycles. */
+/* Instead of swapcontext(), which calls the system for the signal mask: a thousand cycles. */
 extern "C" void emulated_swap(void **from, void *to);
 asm(".text\n"
     "emulated_swap:\n"
@@ -175,7 +175,7 @@ inline void prepare(thread *t, char *bottom, void (*run)()) {
 }
 #endif
 
-/* The first thing that a stack does which runs again. */
+/* Call it first on a stack that runs again. */
 EMULATION_OWN inline void arrive() {
 #ifdef EMULATION_ASAN
     __sanitizer_finish_switch_fiber(gpu.current->fake_stack, &gpu.left->bottom, &gpu.left->size);
@@ -195,7 +195,7 @@ EMULATION_OWN inline void switch_to(thread *to) {
 }
 
 EMULATION_OWN inline unsigned random_below(unsigned n) {
-    uint32_t &x = *gpu.seed; /* xorshift, which never comes to 0 */
+    uint32_t &x = *gpu.seed; /* xorshift, which never becomes 0 */
     x ^= x << 13, x ^= x >> 17, x ^= x << 5;
     return x % n;
 }
@@ -214,7 +214,7 @@ EMULATION_OWN inline thread *take() {
     return t;
 }
 
-/* Ends the launch with a sentence about a thread: those that wait are woken to throw. */
+/* Ends the launch with a sentence about a thread. Wakes waiting threads, which throw. */
 __attribute__((format(printf, 2, 3))) inline void fail(const thread *t, const char *format, ...) {
     char    what[400];
     va_list arguments;
@@ -228,7 +228,7 @@ __attribute__((format(printf, 2, 3))) inline void fail(const thread *t, const ch
         if (gpu.threads[i].now == waiting) put(&gpu.threads[i]);
 }
 
-/* The threads that one waits for, itself among them: those from begin to end - 1 that has() names. */
+/* The threads that a thread waits for, including itself: those from begin to end - 1 with has(). */
 struct group {
     int      begin, end;
     unsigned mask;
@@ -244,7 +244,7 @@ EMULATION_OWN inline bool at_the_same_place(const thread *a, const thread *b) {
            (a->where.file == b->where.file || strcmp(a->where.file, b->where.file) == 0);
 }
 
-/* One for whom the thread must wait on, or -1. */
+/* A thread that t still has to wait for, or -1. */
 EMULATION_OWN inline int missing(const thread *t) {
     group   g(t);
     thread *all = gpu.threads;
@@ -273,7 +273,7 @@ inline std::string place(const thread *t) {
     return text;
 }
 
-/* No thread can go on: somebody waits for one who will not come. */
+/* No thread can continue: one waits for another that will not arrive. */
 inline void explain_stall() {
     const thread *t = gpu.threads;
     while (t->now != waiting) t++;
@@ -291,7 +291,7 @@ EMULATION_OWN inline void pass_on() {
     if (next != gpu.current) switch_to(next);
 }
 
-/* The life of a stack: one thread of each block. */
+/* Runs on a stack: one thread of each block. */
 inline void run_threads() {
     arrive();
     for (;;) {
@@ -336,7 +336,7 @@ EMULATION_OWN inline void run_block(unsigned number, size_t shared_bytes) {
     switch_to(take());
 }
 
-/* All blocks, or those up to one in which something goes wrong. */
+/* All blocks, up to the first that fails. */
 inline void run_blocks(size_t shared_bytes) {
     std::vector<unsigned> order((size_t)gridDim.x * gridDim.y * gridDim.z);
     for (size_t i = 0; i < order.size(); i++) {
@@ -365,7 +365,7 @@ EMULATION_OWN inline void meet(const char *call, site where, unsigned mask) {
     if (gpu.failed) throw abandoned();
 }
 
-/* Lanes bring a number each, and take that of lane source, or the ballot. */
+/* Each lane gives a number, and takes that of lane `source`, or the ballot. */
 EMULATION_OWN inline uint64_t exchange(const char *call, site where, unsigned mask, uint64_t given,
                                        int source) {
     thread *t = gpu.current;
@@ -404,7 +404,7 @@ template <class T, class F> T same_bits(F from) {
 }
 } // namespace emulated
 
-/* As a default argument: where the call stands. */
+/* A default argument: the source line of the call. */
 #define EMULATED_SITE emulated::site where = {__builtin_FILE(), __builtin_LINE()}
 
 inline void __syncthreads(EMULATED_SITE) { emulated::meet("__syncthreads", where, 0); }
@@ -497,7 +497,7 @@ typedef emulated_pair<__nv_bfloat16> __nv_bfloat162;
 inline __nv_bfloat16  __ushort_as_bfloat16(unsigned short bits) { return {bits}; }
 inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
 inline float          __bfloat162float(__nv_bfloat16 x) { return __uint_as_float((unsigned)x.bits << 16); }
-/* To the nearest, of two to the even one; any NaN becomes one NaN. */
+/* Rounds to nearest even; every NaN becomes the same NaN. */
 inline __nv_bfloat16 __float2bfloat16(float x) {
     unsigned bits = __float_as_uint(x);
     return {(unsigned short)(isnan(x) ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16)};

@@ -1,6 +1,6 @@
-/* Small kernels for test_cuda_emulation.cpp, and a host that makes every call of the runtime and of cuBLAS
-   that the emulation has. Where there is nvcc, tests/compile.sh has it compile the same: what the emulation
-   accepts must be CUDA, and its numbers must be CUDA's. */
+/* Small kernels for test_cuda_emulation.cpp, and host code that makes every call of the runtime and of cuBLAS
+   that the emulation has. tests/compile.sh compiles it with nvcc, too, if there is one: what the emulation
+   accepts must be CUDA, and its constants must be CUDA's. */
 #ifndef PPO_TEST_CUDA_KERNELS_FOR_EMULATION_H
 #define PPO_TEST_CUDA_KERNELS_FOR_EMULATION_H
 
@@ -18,7 +18,7 @@
 #endif
 
 /* --------------------------------------------------------------------------------------------------------
-   Kernels that are right
+   Correct kernels
    -------------------------------------------------------------------------------------------------------- */
 
 static __global__ void write_indices(int *out) {
@@ -28,7 +28,7 @@ static __global__ void write_indices(int *out) {
     atomicAdd(&out[block * threads + thread], block * threads + thread + 1);
 }
 
-/* Who comes when, by a counter that all threads draw from. */
+/* The order in which threads arrive, by a counter that all of them increment. */
 static __global__ void write_order(unsigned *counter, unsigned *order) {
     order[atomicAdd(counter, 1u)] = blockIdx.x * blockDim.x + threadIdx.x;
     __syncthreads();
@@ -67,7 +67,7 @@ static __global__ void sum_by_shared(const float *x, float *out) {
     if (threadIdx.x == 0) out[blockIdx.x] = part[0];
 }
 
-/* Running sums over a block, by the stages of Hillis and Steele. */
+/* Prefix sums over a block (Hillis and Steele). */
 static __global__ void scan(int *x) {
     __shared__ int warps[32];
     int            lane = threadIdx.x % warpSize, warp = threadIdx.x / warpSize, sum = x[threadIdx.x];
@@ -81,7 +81,7 @@ static __global__ void scan(int *x) {
     x[threadIdx.x] = sum;
 }
 
-/* What the four kinds of shuffle take from lanes that hold 100 + lane: [4][lanes]. */
+/* The results of the four kinds of shuffle, of lanes with the number 100 + lane: [4][lanes]. */
 static __global__ void shuffle_all(int by, int width, int *out) {
     int lane = threadIdx.x, lanes = blockDim.x, x = 100 + lane;
     out[lane] = __shfl_sync(0xffffffff, x, by, width);
@@ -90,7 +90,7 @@ static __global__ void shuffle_all(int by, int width, int *out) {
     out[3 * lanes + lane] = __shfl_up_sync(0xffffffff, x, by, width);
 }
 
-/* The two halves of a warp go different ways, and shuffle among themselves. */
+/* The two halves of a warp take different branches, and shuffle among themselves. */
 static __global__ void shuffle_in_halves(double *out) {
     double x = threadIdx.x;
     if (threadIdx.x < 16) x = __shfl_sync(0x0000ffff, x, 3);
@@ -125,7 +125,7 @@ static __global__ void add_up(const int *x, totals *t) {
     __threadfence();
 }
 
-/* What a block finds in its shared memory before it writes there. */
+/* The content of a block's shared memory before it writes there. */
 static __global__ void look_at_shared(unsigned *of_static, unsigned *of_dynamic, int n) {
     __shared__ unsigned mine[64];
     PPO__DYNAMIC_SHARED(unsigned, yours);
@@ -154,7 +154,7 @@ static __global__ void write_first(int *out, int n) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   Kernels that are wrong
+   Incorrect kernels
    -------------------------------------------------------------------------------------------------------- */
 
 static __global__ void barrier_after_return(unsigned who) {
@@ -232,7 +232,7 @@ static_assert(sizeof(float2) == 8 && sizeof(int4) == 16 && sizeof(uint4) == 16 &
 #define DO(call) \
     if (!error) error = (int)(call)
 
-/* Each returns 0 or the first error, and leaves nothing behind. */
+/* Each returns 0 or the first error, and frees everything. */
 static int ask_the_device(void) {
     int            error = 0, number = 0;
     size_t         unused = 0, all = 0;

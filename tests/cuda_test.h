@@ -1,12 +1,12 @@
-/* Shared by the tests of ppo_cuda.cuh. They run in the emulation, where kernels are held to its rules and
-   any call can be made to fail; and, compiled by nvcc, on a GPU. Includes ppo.h and ppo_cuda.cuh with their
+/* Shared by the tests of ppo_cuda.cuh. They run in the emulation, which reports kernels that break its rules
+   and can make any call fail; and, compiled by nvcc, on a GPU. Includes ppo.h and ppo_cuda.cuh with their
    implementations. */
 #ifndef PPO_CUDA_TEST_H
 #define PPO_CUDA_TEST_H
 
 #ifndef __CUDACC__
 #include "cuda_emulation.h"
-#define PPO__CUDA_PAGE    ((size_t)1 << 16) /* the emulation fills memory when it is taken */
+#define PPO__CUDA_PAGE    ((size_t)1 << 16) /* the emulation fills new memory */
 #define PPO__CUDA_STAGING 1000              /* becomes full, and is too small for some copies */
 #endif
 #define PPO_IMPLEMENTATION
@@ -26,7 +26,7 @@ extern "C" {
 
 #define assert_cuda(call) assert_int_equal(call, cudaSuccess)
 
-/* -- each test starts with a device of its own, `cuda`, and leaves nothing there -- */
+/* -- each test has a device of its own, `cuda`, and must free everything there -- */
 
 static ppo_cuda *cuda;
 
@@ -64,7 +64,7 @@ static inline int close_device(void **state) {
 
 /* -- arrays -- */
 
-/* Numbers on the device, which go when this does. at() is `shift` elements behind a boundary of 256 bytes. */
+/* An array on the device, freed by the destructor. at() is `shift` elements after a multiple of 256 bytes. */
 template <class T> struct device_array {
     T     *memory = NULL;
     size_t n, shift;
@@ -81,14 +81,14 @@ template <class T> struct device_array {
     ~device_array() { cudaFree(memory); }
 
     T *at() { return memory + shift; }
-    /* After all that is queued, and before what is queued next: the stream of `cuda` does not wait for
-       cudaMemcpy(), which may return before its last bytes are there. */
+    /* Waits before and after: the stream of `cuda` does not wait for cudaMemcpy(), which may return before
+       the last bytes have arrived. */
     void write(const T *host) {
         assert_cuda(cudaDeviceSynchronize());
         assert_cuda(cudaMemcpy(at(), host, n * sizeof(T), cudaMemcpyHostToDevice));
         assert_cuda(cudaDeviceSynchronize());
     }
-    std::vector<T> read() { /* after all that is queued; a failure there is not this one's business */
+    std::vector<T> read() { /* waits for the stream, whose failures are not reported here */
         std::vector<T> host(n);
         if (cuda) assert_cuda(cudaStreamSynchronize((cudaStream_t)ppo_cuda_stream(cuda)));
         assert_cuda(cudaMemcpy(host.data(), at(), n * sizeof(T), cudaMemcpyDeviceToHost));
@@ -108,14 +108,14 @@ static inline std::vector<int> random_tokens(ppo_rng *rng, size_t n, int vocab) 
     return token;
 }
 
-/* About one in so many is 0; the first is not. */
+/* About one in one_in is 0; the first is not. */
 static inline std::vector<unsigned char> random_mask(ppo_rng *rng, size_t n, int one_in) {
     std::vector<unsigned char> mask(n);
     for (size_t i = 0; i < n; i++) mask[i] = i == 0 || ppo_rng_below(rng, one_in) != 0;
     return mask;
 }
 
-/* x as bf16 and back: what the device is given, and what the processor must then be. */
+/* Returns x as bf16, for the device, and rounds x to it, for the processor. */
 static inline std::vector<__nv_bfloat16> to_bf16(std::vector<float> *x) {
     std::vector<__nv_bfloat16> bits(x->size());
     for (size_t i = 0; i < x->size(); i++) {
@@ -125,7 +125,7 @@ static inline std::vector<__nv_bfloat16> to_bf16(std::vector<float> *x) {
     return bits;
 }
 
-/* Orders of threads and blocks that tests try; on a GPU it is what it is. */
+/* Orders of threads and blocks that tests try in the emulation. */
 static const uint32_t thread_orders[] = {0, 1, 20170720};
 static inline void    set_thread_order(uint32_t seed) {
        (void)seed;

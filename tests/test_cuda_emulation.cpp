@@ -1,5 +1,5 @@
-/* tests/cuda_emulation.h: right kernels compute what CUDA's rules say, in any order of threads; wrong
-   kernels, wrong copies and leaks are found; every call can fail. */
+/* tests/cuda_emulation.h: correct kernels give CUDA's results, in any order of threads; incorrect kernels,
+   incorrect copies and leaks are found; every call can fail. */
 #include "cuda_kernels_for_emulation.h"
 
 #include <random>
@@ -36,7 +36,7 @@ static int nothing_is_left(void **state) {
     return emulation.live != 0;
 }
 
-/* The last complaint holds each of the words, given as "kernel|3"; and there was one. */
+/* There was a complaint, and it has each of the words, given as "kernel|3". */
 static void check_complaint(const char *words, int line) {
     char copy[256];
     snprintf(copy, sizeof copy, "%s", words);
@@ -56,7 +56,7 @@ static void check_complaint(const char *words, int line) {
     } while (0)
 #define assert_ok(call) assert_int_equal(call, 0)
 
-/* An array on the device, a copy of the host's where that is given. */
+/* An array on the device, a copy of `host` unless that is NULL. */
 template <class T> static T *on_device(int n, const T *host = NULL) {
     T *device = NULL;
     assert_ok(cudaMalloc(&device, (size_t)n * sizeof(T)));
@@ -76,10 +76,10 @@ template <class T> static std::vector<T> take_back(T *device, int n) {
     return host;
 }
 
-/* The orders that tests try: as numbered, and some others. */
+/* The orders of threads that tests try: as numbered, and some others. */
 static const uint32_t seeds[] = {0, 1, 2, 20170720};
 
-/* From -1 to 1, in thousandths. */
+/* From -1 to 1, in multiples of 1 / 1000. */
 static std::vector<float> random_floats(int n, unsigned seed) {
     std::mt19937       random(seed);
     std::vector<float> x((size_t)n);
@@ -159,7 +159,7 @@ static void a_scan_is_right(void **state) {
     }
 }
 
-/* The lane that CUDA's documentation names, by the order of shuffle_all(). */
+/* The source lane according to CUDA's documentation, with the kinds in the order of shuffle_all(). */
 static int lane_taken(int kind, int lane, int by, int width) {
     int first = lane / width * width, last = first + width - 1;
     if (kind == 0) return first + by % width;
@@ -263,10 +263,10 @@ static void templates_and_vectors_work(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   Threads that wait for others in vain
+   Threads that wait forever
    -------------------------------------------------------------------------------------------------------- */
 
-/* The launch is given up, and the next one is as good as any. */
+/* The launch is abandoned, and the next one works. */
 static void check_that_all_is_well_again(void) {
     assert_int_equal(cudaGetLastError(), cudaErrorLaunchFailure);
     int *out = on_device<int>(64);
@@ -443,7 +443,7 @@ static void the_device_runs_out_of_memory(void **state) {
 }
 
 #ifdef EMULATION_ASAN
-/* What a job writes to standard error in a process of its own; its exit status. */
+/* Runs a job in a process of its own: its output on standard error, and its exit status. */
 static int in_child(void (*job)(void), char *text, size_t size) {
     int    ends[2], status;
     size_t n = 0;
@@ -488,13 +488,13 @@ static void touch_from_the_host(void) {
 }
 
 static void use_a_destroyed_stream(void) {
-    static cudaStream_t stream; /* lest the compiler finds it, too */
+    static cudaStream_t stream; /* so that the compiler does not find it, too */
     (void)cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
     (void)cudaStreamDestroy(stream);
     (void)cudaStreamSynchronize(stream);
 }
 
-static void leak(void) { /* several, as the address of the last may be left in some register */
+static void leak(void) { /* several, because a register may still have the address of the last */
     for (int i = 0; i < 10; i++) on_device<int>(100);
 }
 
@@ -645,7 +645,7 @@ static void copies_take_until_they_are_waited_for(void **state) {
     assert_ok(cudaMemcpyAsync(x, local, 4, cudaMemcpyHostToDevice, stream));
     local[3] = 8;
     assert_complains(cudaStreamSynchronize(stream), "memory has changed");
-    assert_ok(cudaMemcpyAsync(local, x, 4, cudaMemcpyDeviceToHost, stream)); /* not pinned: at once */
+    assert_ok(cudaMemcpyAsync(local, x, 4, cudaMemcpyDeviceToHost, stream)); /* not pinned: copied at once */
     assert_true(local[0] == 7 && local[3] == 7);
     assert_ok(cudaMemcpyAsync(pinned, x, 4, cudaMemcpyDeviceToHost, stream));
     assert_true(pinned[0] != 7);
@@ -744,7 +744,7 @@ static void bf16_is_rounded_to_the_nearest(void **state) {
    cuBLAS
    -------------------------------------------------------------------------------------------------------- */
 
-/* Products of (5, 3) and (3, 4) matrices, three of each, with room between columns and between matrices. */
+/* Products of (5, 3) and (3, 4) matrices, three of each, with gaps between columns and between matrices. */
 enum { M = 5, N = 4, K = 3, LD = 7, STRIDE = 41, BATCH = 3, ROOM = STRIDE * BATCH };
 
 struct product {
@@ -780,7 +780,7 @@ static std::vector<float> take_back_as(cudaDataType type, void *device, int n) {
     return x;
 }
 
-/* The first `batches` matrices of C are as computed here, all else in its array is as before. */
+/* The first `batches` matrices of C are as computed here; the rest of its array is unchanged. */
 static void check_product(const product &p, int batches) {
     std::vector<float> a = random_floats(ROOM, 1), b = random_floats(ROOM, 2), c = random_floats(ROOM, 3);
     if (p.beta == 0) c[0] = NAN; /* must not be read */

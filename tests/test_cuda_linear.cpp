@@ -1,4 +1,4 @@
-/* ppo_cuda.cuh, section 7: logits that are never there in full give what ppo.h makes of logits that are. */
+/* ppo_cuda.cuh, section 7: without all logits in memory, results are those of ppo.h. */
 #include "cuda_test.h"
 
 #include <memory>
@@ -8,12 +8,12 @@ struct shape {
     float temperature;
 };
 
-/* Vocabularies whose rows belong to a warp and to a block; a block's in one step and in more. */
+/* Vocabularies whose rows a warp computes, and a block, in one step and in more. */
 static const shape shapes[] = {{1, 2, 1, 1},    {3, 1, 4, 1},    {13, 37, 9, 0.7f},  {10, 64, 16, 1},
                                {7, 1024, 5, 2}, {5, 1031, 7, 1}, {3, 8200, 3, 1.3f}, {2, 17003, 2, 1}};
-static const int   chunks[] = {1, 4, 1000}; /* rows */
+static const int   tiles[] = {1, 4, 1000}; /* rows */
 
-static void set_chunk(const shape &s, int rows) {
+static void set_tile(const shape &s, int rows) {
     cuda->linear_bytes = (size_t)rows * (size_t)((s.vocab + 7) / 8 * 8) * sizeof(float);
 }
 
@@ -25,7 +25,7 @@ struct rows_of {
     }
 };
 
-/* What the device is asked, in T, and the logits on the processor. */
+/* The arguments on the device, in T, and the logits on the processor. */
 template <class T> struct problem {
     shape                            s;
     size_t                           n, vocab, width;
@@ -59,9 +59,9 @@ template <class T> struct problem {
         to->reset(new device_array<__nv_bfloat16>(to_bf16(from)));
     }
     double tolerance() const { return sizeof(T) == 2 ? 1e-2 : 1e-5; }     /* of gradients */
-    double row_tolerance() const { return sizeof(T) == 2 ? 3e-5 : 1e-5; } /* tensor cores cut sums off */
+    double row_tolerance() const { return sizeof(T) == 2 ? 3e-5 : 1e-5; } /* tensor cores truncate sums */
 
-    /* Of x, and of w on top of what `before` has, from those of the logits. */
+    /* Gradients of x, and of w added to `before`, from those of the logits. */
     std::vector<float> grad_x(const std::vector<float> &g) const {
         std::vector<float> to(n * width);
         for (size_t i = 0; i < n; i++)
@@ -84,7 +84,7 @@ template <class T> struct problem {
     }
 };
 
-/* Gradients on the device; those of w are added to numbers that are there. */
+/* Gradients on the device; those of w are added to other numbers. */
 template <class T> struct gradients {
     std::vector<float>  before;
     device_array<T>     x;
@@ -142,17 +142,17 @@ static void floats_agree_with_explicit_logits(void **state) {
     ppo_rng rng = test_rng(1);
     for (const shape &s : shapes) {
         problem<float> p(s, &rng);
-        for (int rows : chunks) set_chunk(s, rows), check_logp(p, &rng);
+        for (int rows : tiles) set_tile(s, rows), check_logp(p, &rng);
     }
 }
 
-/* Log-probabilities are as exact as those of floats: only what multiplies x and w is rounded. */
+/* Log-probabilities are as exact as with floats: only the factors of x and w are rounded. */
 static void bf16_agrees_with_explicit_logits(void **state) {
     (void)state;
     ppo_rng rng = test_rng(2);
     for (const shape &s : shapes) {
         problem<__nv_bfloat16> p(s, &rng);
-        for (int rows : chunks) set_chunk(s, rows), check_logp(p, &rng);
+        for (int rows : tiles) set_tile(s, rows), check_logp(p, &rng);
     }
 }
 
@@ -160,7 +160,7 @@ static void bf16_agrees_with_explicit_logits(void **state) {
    Policy loss
    -------------------------------------------------------------------------------------------------------- */
 
-/* Samples on both sides. */
+/* Samples on the host and on the device. */
 struct samples {
     std::vector<float>          old_logp, advantage;
     std::vector<unsigned char>  mask;
@@ -230,11 +230,11 @@ static void policy_loss_and_its_gradients_agree(void **state) {
     (void)state;
     ppo_rng rng = test_rng(3);
     for (const shape &s : {shapes[2], shapes[3], shapes[5]})
-        for (int k = 0; k < COUNT(chunks); k++) {
+        for (int k = 0; k < COUNT(tiles); k++) {
             problem<float>         p(s, &rng);
             problem<__nv_bfloat16> q(s, &rng);
             samples                in(p, &rng), qin(q, &rng);
-            set_chunk(s, chunks[k]);
+            set_tile(s, tiles[k]);
             for (int objective : {PPO_CLIP, PPO_K3_PENALTY, PPO_UNCLIPPED})
                 check_policy(p, in, (objective + k) % 2, objective, objective == PPO_CLIP ? 0 : 0.3f, &rng);
             check_policy(q, qin, k % 2, PPO_CLIP, 0.1f, &rng);
@@ -248,7 +248,7 @@ static void masked_samples_are_left_out(void **state) {
         ppo_rng        rng = test_rng(4);
         problem<float> p({9, vocab, 4, 1}, &rng);
         samples        in(p, &rng);
-        set_chunk(p.s, 2);
+        set_tile(p.s, 2);
         for (size_t i = 0; i < p.n; i++)
             if (!in.mask[i]) p.token[i] = -1, in.old_logp[i] = in.advantage[i] = NAN;
         for (size_t i = 0; i < p.n * p.width; i++)
@@ -263,7 +263,7 @@ static void masked_samples_are_left_out(void **state) {
     }
 }
 
-/* Only logp must be there. */
+/* Only logp is required. */
 static void what_nobody_asks_for_may_be_null(void **state) {
     (void)state;
     ppo_rng              rng = test_rng(5);
@@ -299,7 +299,7 @@ template <class T> static void check_orders(int vocab) {
     gradients<T>         to(p, &rng);
     std::vector<T>       first_x;
     std::vector<float>   first_w, first_logp;
-    set_chunk(p.s, 2);
+    set_tile(p.s, 2);
     for (uint32_t order : thread_orders) {
         set_thread_order(order);
         assert_ok(ppo_cuda_linear_policy_loss(cuda, &p.linear, p.given, 1, in.dold.at(), in.dadvantage.at(),
@@ -355,24 +355,24 @@ static void memory_does_not_grow_with_the_rows(void **state) {
    Errors
    -------------------------------------------------------------------------------------------------------- */
 
-/* Forward alone, of the masked samples, without entropy. */
+/* Only forward, with a mask, without entropy. */
 static ppo_status loss_of(const problem<float> &p, const ppo_cuda_linear *linear, float temperature,
                           samples &in, const ppo_policy_objective &objective, const ppo_cuda_rows *rows) {
     return ppo_cuda_linear_policy_loss(cuda, linear, p.given, temperature, in.dold.at(), in.dadvantage.at(),
                                        in.dmask.at(), &objective, 0, rows, NULL, NULL, NULL);
 }
 
-/* By its number among all rows, not among those of its chunk. */
+/* By its number among all rows, not within its tile. */
 static void a_row_that_is_not_finite_is_named(void **state) {
     (void)state;
     for (int vocab : {30, 1200})
-        for (int rows : chunks) {
+        for (int rows : tiles) {
             ppo_rng              rng = test_rng(8);
             problem<float>       p({12, vocab, 3, 1}, &rng);
             samples              in(p, &rng, 1000);
             rows_of              out(12);
             ppo_policy_objective objective = ppo_policy_objective_default();
-            set_chunk(p.s, rows);
+            set_tile(p.s, rows);
             in.advantage[10] = NAN;
             in.dadvantage.write(in.advantage.data());
             assert_ok(loss_of(p, &p.linear, 1, in, objective, &out.rows));
@@ -394,7 +394,7 @@ static void a_row_that_is_not_finite_is_named(void **state) {
         }
 }
 
-/* All three functions say so. */
+/* All three functions return the error. */
 static void check_refused(const problem<float> &p, samples &in, const ppo_cuda_rows &rows,
                           const ppo_cuda_linear *linear, float temperature, const char *words) {
     assert_fails(ppo_cuda_linear_token_logp(cuda, linear, p.given, temperature, &rows), PPO_ERROR_ARGUMENT,
@@ -447,7 +447,7 @@ static void bad_arguments_are_named(void **state) {
 }
 
 #ifndef __CUDACC__
-/* Every call of the runtime and of cuBLAS, as if the k-th failed. */
+/* Makes each call of the runtime and of cuBLAS fail, one per pass. */
 static void a_call_that_fails_is_a_status_and_leaves_nothing(void **state) {
     (void)state;
     ppo_rng                        rng = test_rng(10);
@@ -479,7 +479,7 @@ static void a_call_that_fails_is_a_status_and_leaves_nothing(void **state) {
             ppo_cuda_free(own);
             assert_int_equal(emulation.live, live);
             if (!failed) assert_ok(status);
-            else /* scratch memory that is not there, for whatever reason, is PPO_ERROR_MEMORY */
+            else /* missing scratch memory is PPO_ERROR_MEMORY, for any cause */
                 assert_true(status == PPO_ERROR_MEMORY ||
                             (status == PPO_ERROR_DEVICE && error == cudaErrorLaunchFailure));
         }

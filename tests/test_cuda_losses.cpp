@@ -1,4 +1,4 @@
-/* ppo_cuda.cuh, sections 3 to 5: advantages, losses and the steps of Adam are those of ppo.h. */
+/* ppo_cuda.cuh, sections 3 to 5: advantages, losses and steps of Adam are those of ppo.h. */
 #include "cuda_test.h"
 
 /* Not for these tests. */
@@ -8,10 +8,10 @@
 typedef std::vector<float>         floats;
 typedef std::vector<unsigned char> bytes;
 
-/* Of one element, of fewer and more than a block's, of several blocks'. */
+/* One element, fewer and more than a block has, several blocks. */
 static const int sizes[] = {1, 2, 3, 7, 255, 256, 513, 2049, 5000, 33333};
 
-/* An array that may be left out. */
+/* An array, or NULL. */
 template <class T> struct given_or_not {
     std::vector<T>  copy;
     device_array<T> memory;
@@ -39,7 +39,7 @@ static const char *at_row(int row) {
    Advantages
    -------------------------------------------------------------------------------------------------------- */
 
-/* A rollout on the host and on the device. One step in so many terminates, one is truncated; 0: none. */
+/* A rollout on the host and on the device. One step in `one_in` terminates, one is truncated; 0: none. */
 struct rollout {
     int    steps, envs;
     size_t n;
@@ -56,7 +56,7 @@ struct rollout {
     }
 };
 
-/* The device's, of a rollout that lies there; flags and value_target may be left out. */
+/* GAE of a rollout on the device; flags and value_target may be NULL. */
 struct advantages {
     floats advantage, value_target;
 
@@ -154,7 +154,7 @@ static void a_next_value_is_not_read_where_an_episode_terminated(void **state) {
     assert_false(bits_differ(got.advantage.data(), want.advantage.data(), r.n));
 }
 
-/* NaN goes back in time to the end of the episode before, and no further. */
+/* NaN spreads back in time to the end of the previous episode, and no further. */
 static void the_lowest_advantage_that_is_not_finite_is_reported(void **state) {
     (void)state;
     enum { STEPS = 700, ENVS = 40 };
@@ -263,7 +263,7 @@ static void whitening_of_bad_arguments_is_refused(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   The policy's loss
+   Policy loss
    -------------------------------------------------------------------------------------------------------- */
 
 static const ppo_policy_objective objectives[] = {{PPO_CLIP, 0.2f, 0.2f, 0, 0},
@@ -353,7 +353,7 @@ static void statistics_agree_with_sums_in_double(void **state) {
     assert_true(is_close(got.approx_kl, k3 / count, 1e-6, k3 / count));
     assert_true(is_close(got.ratio_mean, ratios / count, 3e-7, 1));
 
-    for (size_t i = 0; i < N; i++) { /* the mean of large ones that cancel each other */
+    for (size_t i = 0; i < N; i++) { /* the mean of large terms that cancel each other */
         x.old_logp[i] = x.logp[i];
         x.advantage[i] = (i % 2 ? 1e7f : -1e7f) + 1;
     }
@@ -469,7 +469,7 @@ static void the_policys_loss_refuses_bad_arguments(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   The value's loss, KL
+   Value loss, KL
    -------------------------------------------------------------------------------------------------------- */
 
 static void the_values_loss_agrees_with_the_processor(void **state) {
@@ -607,11 +607,11 @@ static void the_norm_of_gradients_is_that_of_sums_in_double(void **state) {
     assert_true(norm_of({3e38f, -3e38f}, 2) == INFINITY);
     assert_true(norm_of({1, INFINITY}, 1) == INFINITY);
     assert_nan(norm_of({1, NAN, 2}, 1));
-    assert_ok(ppo_cuda_sync(cuda)); /* that is for the step to report */
+    assert_ok(ppo_cuda_sync(cuda)); /* only the step reports it */
 }
 
-/* Parameters, gradients and moments, each so many floats behind a boundary of 16 bytes, with `rest` floats
-   behind the n that a step is about. */
+/* Parameters, gradients and moments, each `shift` floats after a multiple of 16 bytes, with `rest` floats
+   after the n of the step. */
 struct model {
     enum { REST = 5 };
     size_t              n;
@@ -626,7 +626,7 @@ struct model {
         return ppo_cuda_adam_step(cuda, dparam.at(), dgrad.at(), dm.at(), dv.at(), n, adam, count, scale,
                                   norm, max_norm);
     }
-    /* What the processor does to its copy. */
+    /* The step of the processor, on its copy. */
     void expect(const ppo_adam *adam, long count, float scale, float max_norm) {
         floats scaled(grad.begin(), grad.begin() + (ptrdiff_t)n);
         for (float &g : scaled) g *= scale;
@@ -759,7 +759,7 @@ static void the_optimizer_refuses_bad_arguments(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 #ifndef __CUDACC__
-/* All functions one after another, up to the first failure. */
+/* Calls all functions, up to the first failure. */
 static ppo_status ask_everything(ppo_cuda *own, float *p, float *q, unsigned char *mask) {
     const ppo_adam adam = fast_adam(0);
     ppo_status     status = ppo_cuda_gae(own, p, p, p, NULL, NULL, 5, 8, 0.9f, 0.9f, q, NULL);
@@ -788,7 +788,7 @@ static void a_call_that_fails_is_a_status_and_leaves_nothing(void **state) {
             emulation.fail_at = -1;
             if (!failed) assert_ok(status);
             else assert_true(status == PPO_ERROR_MEMORY || (status && error == cudaErrorLaunchFailure));
-            assert_ok(ppo_cuda_sync(own)); /* what was queued is done, and the next call is none the worse */
+            assert_ok(ppo_cuda_sync(own)); /* queued work is done, and the next call works */
             assert_ok(ask_everything(own, p.at(), q.at(), mask.at()));
             assert_ok(ppo_cuda_sync(own));
             ppo_cuda_free(own);

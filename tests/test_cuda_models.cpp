@@ -1,5 +1,5 @@
-/* ppo_cuda.cuh, section 8: language models on the device compute, learn and sample what they do on the
-   processor; what goes wrong there is reported, and the processor goes on. */
+/* ppo_cuda.cuh, section 8: language models compute, learn and sample on the device as on the processor;
+   failures there are reported, and the processor can continue. */
 #include "cuda_test.h"
 
 #include <thread>
@@ -13,8 +13,8 @@ typedef struct model_shape {
     int vocab, context, width, layers, heads;
 } model_shape;
 
-/* Heads of 3, 8, 33, 65 and 130 numbers; sequences shorter and longer than a tile; rows of more than a
-   scatter's columns. */
+/* Heads of 3, 8, 33, 65 and 130 numbers; sequences shorter and longer than a tile; rows with more columns
+   than a block of the scatter takes at once. */
 static const model_shape model_shapes[] = {{5, 7, 6, 1, 2},    {11, 20, 16, 2, 2}, {40, 70, 33, 1, 1},
                                            {7, 40, 130, 1, 2}, {9, 18, 130, 1, 1}, {5, 4, 260, 1, 4}};
 
@@ -23,7 +23,7 @@ static ppo_gpt *make_model(const model_shape &s, int score, uint64_t seed) {
     ppo_gpt       *gpt = NULL;
     ppo_rng        rng = test_rng((uint32_t)seed);
     assert_ok(ppo_gpt_create(&c, &gpt));
-    for (int i = 0; i < gpt->params->tensor_count; i++) { /* nothing is 0 or 1 that could hide a mistake */
+    for (int i = 0; i < gpt->params->tensor_count; i++) { /* no 0 or 1 that could hide an error */
         ppo_tensor *x = gpt->params->tensors[i];
         for (int k = 0; k < x->rows * x->cols; k++) x->data[k] += 0.1f * ppo_rng_normal(&rng);
     }
@@ -50,7 +50,7 @@ static int start(void **state) {
 }
 static int finish(void **state) {
     (void)state;
-    if (ppo_use_cuda(-1)) ppo__device_in_use = NULL; /* a test that failed has left something there */
+    if (ppo_use_cuda(-1)) ppo__device_in_use = NULL; /* a failed test still uses the device */
     return leaks();
 }
 #define on_both(test) cmocka_unit_test_setup_teardown(test, start, finish)
@@ -61,8 +61,8 @@ static float largest(const float *x, size_t n) {
     return most;
 }
 
-/* Differences relative to the largest number of each tensor; or, where that is small for what it is a sum
-   of, to a tenth of the largest of all. */
+/* Differences relative to the largest number of each tensor, but at least to a tenth of the largest of all:
+   some small gradients are sums of large terms. */
 static void check_params(const ppo_params *got, const ppo_params *want, int grads, double tolerance) {
     float all = largest(grads ? want->grad : want->data, want->count);
     for (int i = 0; i < want->tensor_count; i++) {
@@ -82,12 +82,12 @@ static void check_params(const ppo_params *got, const ppo_params *want, int grad
    Forward and backward
    -------------------------------------------------------------------------------------------------------- */
 
-typedef struct told { /* what a pass gives */
+typedef struct told { /* the results of a pass */
     std::vector<float> logp, entropy, value;
     float              loss;
 } told;
 
-/* A loss that has all there is in it: of log-probabilities, entropies, values and scores. */
+/* A loss with all operations: of log-probabilities, entropies, values and scores. */
 static told pass(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *tokens,
                  const std::vector<float> &data) {
     ppo_tape *tape = NULL;
@@ -166,7 +166,7 @@ static matrix normal_matrix(ppo_rng *rng, int rows, int cols, float scale) {
     return {rows, cols, normal_floats(rng, (size_t)(rows * cols), scale)};
 }
 
-/* loss_of(tape, parameters, whether on the device) and its gradients are the same on both. */
+/* loss_of(tape, parameters, 1 on the device) and its gradients are the same on both. */
 template <class L> static void check_gradients(const std::vector<matrix> &of, L loss_of) {
     ppo_params *params[2] = {NULL, NULL};
     float       loss[2];
@@ -213,7 +213,7 @@ static void layers_are_those_of_the_processor_whatever_their_activation(void **s
         });
 }
 
-/* Two attentions, of one head and of two, to the same rows. */
+/* Two attentions, with one head and with two, to the same rows. */
 static void attentions_to_the_same_rows_add_their_gradients(void **state) {
     (void)state;
     enum { ROWS = 37, WIDTH = 6 };
@@ -227,7 +227,7 @@ static void attentions_to_the_same_rows_add_their_gradients(void **state) {
                     });
 }
 
-/* At two temperatures: rows that are what they are compared with, or nearly, and tokens that both forbid. */
+/* At two temperatures: rows equal or nearly equal to the reference, and tokens that both forbid. */
 static void exact_kl_is_never_below_0_also_with_forbidden_tokens(void **state) {
     (void)state;
     enum { ROWS = 64, VOCAB = 40 };
@@ -279,7 +279,7 @@ static sampled sample(const ppo_gpt *gpt, const ppo_tokens *prompts, const ppo_s
     return copy;
 }
 
-/* No number that is drawn here lies so near to a boundary that rounding could take it across. */
+/* No number drawn here is so close to a boundary that rounding could move it across. */
 static void samples_are_those_of_the_processor(void **state) {
     (void)state;
     for (int k = 0; k < COUNT(model_shapes); k++) {
@@ -422,8 +422,7 @@ static void add_prompts(ppo_tokens *prompts) {
     }
 }
 
-/* Some iterations of PPO on tokens; what they tell, and what became of the policy and of the critic, which
-   may be left out. */
+/* Some iterations of PPO on tokens: their progress, and the trained policy and critic, which may be NULL. */
 static void train(const ppo_rlhf_config *c, int iterations, ppo_gpt *policy, const ppo_gpt *reference,
                   ppo_gpt *critic, std::vector<ppo_rlhf_progress> *progress) {
     ppo_rlhf  *rlhf = NULL;
@@ -507,7 +506,7 @@ static void training_again_gives_the_same_bits(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   Where a model's numbers are
+   Models whose numbers are on the device
    -------------------------------------------------------------------------------------------------------- */
 
 static void a_model_can_be_read_and_changed_after_a_sync(void **state) {
@@ -534,7 +533,7 @@ static void a_model_can_be_read_and_changed_after_a_sync(void **state) {
     ppo_tokens_free(&data);
 }
 
-/* What is copied, saved or stepped by hand while the numbers are there is the same as here. */
+/* Copying, saving and stepping a model by hand gives the same while its numbers are on the device. */
 static void copies_and_steps_see_what_was_learned(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
@@ -600,7 +599,7 @@ static void restarting_forgets_moments_there_too(void **state) {
     ppo_gpt_free(gpt);
 }
 
-/* A tape of the user's computes on the processor, with what the device has learned. */
+/* A tape of the user computes on the processor, with the numbers that the device trained. */
 static void a_tape_on_the_processor_sees_what_was_learned(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
@@ -621,7 +620,7 @@ static void a_tape_on_the_processor_sees_what_was_learned(void **state) {
     ppo_tokens_free(&data);
 }
 
-/* Steps of a loop of the user's, which asks for scores in between. */
+/* Steps of a loop of the user, which computes scores in between. */
 static std::vector<float> steps_of_a_loop(void) {
     ppo_gpt   *gpt = make_model(small, 1, 58);
     ppo_tokens data = {0, NULL, NULL, NULL, NULL};
@@ -653,7 +652,7 @@ static void a_loop_on_the_processor_may_ask_the_device_in_between(void **state) 
     assert_false(bits_differ(got.data(), want.data(), want.size()));
 }
 
-/* Each has a device of its own; the model goes from one to the other, and on to the processor. */
+/* Each has a device of its own; the model moves from one to the other, and then to the processor. */
 static void a_model_may_go_to_the_device_of_another_thread(void **state) {
     (void)state;
     ppo_gpt                      *gpt = make_model(small, 1, 71), *other = NULL;
@@ -703,7 +702,7 @@ static void the_device_stays_while_trainers_are_there(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   What goes wrong
+   Failures
    -------------------------------------------------------------------------------------------------------- */
 
 static void numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them(void **state) {
@@ -732,7 +731,7 @@ static void numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from
     ppo_tokens_free(&prompts);
 }
 
-/* Several steps are queued at once, of which those from the first bad gradient on are not done. */
+/* Several steps are queued at once; those from the first bad gradient on are not done. */
 static void a_step_counts_only_if_it_was_done(void **state) {
     (void)state;
     ppo_params    *params = NULL, *other = NULL;
@@ -742,7 +741,7 @@ static void a_step_counts_only_if_it_was_done(void **state) {
     assert_ok(ppo_params_create(&other));
     ppo_tensor *x = ppo_params_add(params, "x", 3, 100), *y = ppo_params_add(other, "y", 1, 3);
     on_the_gpu();
-    for (int from = 0; from <= 30; from += 15) { /* the number of the first bad step; 30: none is */
+    for (int from = 0; from <= 30; from += 15) { /* the first bad step; 30: none */
         x->grad[7] = good, params->step = 0, other->step = 5;
         assert_ok(ppo__params_place(params, ppo__device_in_use));
         assert_ok(ppo__params_place(other, ppo__device_in_use));
@@ -803,7 +802,7 @@ static void heads_that_are_too_large_are_refused(void **state) {
 }
 
 #ifndef __CUDACC__
-/* The smallest training there is, from the switch there to the switch back: a step of each kind. */
+/* The smallest training, from the switch to the device to the switch back: a step of each kind. */
 static ppo_status tiny_job(void *user) {
     (void)user;
     ppo_gpt_config  shape = {4, 4, 4, 1, 1, 1, 1};
@@ -871,7 +870,7 @@ static size_t bytes_of_an_update(int width) {
     return bytes;
 }
 
-/* Four numbers of each of 40 tokens; and of 8 micro-batches and 4 steps what progress tells. */
+/* Four numbers for each of 40 tokens, and the statistics of 8 micro-batches and 4 steps. */
 static void an_update_copies_no_activations_to_the_host(void **state) {
     (void)state;
     size_t bytes = bytes_of_an_update(12);
@@ -898,19 +897,19 @@ static void a_sync_that_fails_leaves_the_host_as_it_was(void **state) {
    it. */
 static void a_device_copies_in_order_and_tells_the_first_failure(void **state) {
     (void)state;
-    enum { PIECES = 100, LARGE = 2000 };
-    std::vector<unsigned char> from(LARGE), to(LARGE), one(PIECES);
+    enum { COPIES = 100, LARGE = 2000 };
+    std::vector<unsigned char> from(LARGE), to(LARGE), one(COPIES);
     on_the_gpu();
     ppo__device *device = ppo__device_in_use;
     char        *there = (char *)device->take(device, LARGE);
     assert_non_null(there);
-    for (int k = 0; k < PIECES; k++) { /* the source may change at once */
+    for (int k = 0; k < COPIES; k++) { /* the source may change at once */
         from[0] = (unsigned char)k;
         assert_ok(device->write(device, there + k, from.data(), 1));
     }
-    for (int k = 0; k < PIECES; k++) device->read(device, &one[(size_t)k], there + k, 1);
+    for (int k = 0; k < COPIES; k++) device->read(device, &one[(size_t)k], there + k, 1);
     assert_ok(device->settle(device));
-    for (int k = 0; k < PIECES; k++) assert_int_equal(one[(size_t)k], k);
+    for (int k = 0; k < COPIES; k++) assert_int_equal(one[(size_t)k], k);
     for (int k = 0; k < LARGE; k++) from[(size_t)k] = (unsigned char)(k % 251);
     assert_ok(device->write(device, there, from.data(), LARGE));
     std::fill(from.begin(), from.end(), (unsigned char)0);
@@ -933,7 +932,7 @@ static void a_device_copies_in_order_and_tells_the_first_failure(void **state) {
     device->give(device, there);
 }
 
-/* A call that fails alone, in generation, is told of there, and not again by what comes next. */
+/* A call that fails alone, in generation, is reported there, and not again by the next call. */
 static void a_failure_is_told_once(void **state) {
     (void)state;
     ppo_gpt       *gpt = make_model(small, 1, 70);
@@ -952,7 +951,7 @@ static void a_failure_is_told_once(void **state) {
     assert_fails(ppo_generator_create(gpt, 1, &generator), PPO_ERROR_DEVICE, "launch");
     assert_ok(ppo_generator_create(gpt, 1, &generator));
     for (int failed = 1; failed; k++) {
-        assert_ok(ppo_params_sync(gpt->params)); /* what is written again may fail, too */
+        assert_ok(ppo_params_sync(gpt->params)); /* writing them again may fail, too */
         emulation.fail_at = k;
         ppo_status status = ppo_generate(generator, &prompts, &how, &out);
         failed = emulation.fail_at < 0;
@@ -966,11 +965,11 @@ static void a_failure_is_told_once(void **state) {
     ppo_tokens_free(&prompts);
 }
 
-/* The k-th call fails, alone or with all that follow, as if memory had gone or the device been lost: a
-   status, nothing left behind, and the processor goes on. */
+/* The k-th call fails, alone or with all calls after it, as if memory were exhausted or the device lost:
+   there is a status, everything is freed, and the processor can continue. */
 static void a_call_that_fails_is_a_status_and_the_processor_goes_on(void **state) {
     (void)state;
-    enum { FREES = 10 }; /* at the end, at most, whose failures change nothing */
+    enum { FREES = 10 }; /* at most, at the end; their failures change nothing */
     emulation.calls = 0;
     assert_ok(tiny_job(NULL));
     const long calls = emulation.calls;

@@ -1,4 +1,4 @@
-/* ppo_cuda.cuh, section 6: tokens are those that the processor draws with the same numbers. */
+/* ppo_cuda.cuh, section 6: tokens are those that the processor draws with the same random numbers. */
 #include "cuda_test.h"
 
 struct setting {
@@ -17,7 +17,7 @@ static ppo_sampling sampling_of(const setting &s) {
     return how;
 }
 
-/* Rows of logits, and a stream for each, of which there are more. */
+/* Rows of logits, and more random streams than rows. */
 struct problem {
     int                  n, vocab;
     std::vector<float>   z;
@@ -36,8 +36,8 @@ struct problem {
     const float *row(int i) const { return z.data() + (size_t)i * (size_t)vocab; }
 };
 
-/* What the processor chooses with this number. Another choice is right only if rounding brings the number
-   across the boundary between them: rounding of a sum of 10^5 floats there, of far less on the device. */
+/* The token that the processor chooses with this number. Another one is correct only if rounding can move the
+   number across the boundary between them: of a sum of 10^5 floats there, of much less on the device. */
 static void check_choice(const std::vector<float> &p, float uniform, int token, int choice) {
     const double rounding = 2e-6, of_the_processor = 1e-4;
     double       total = 0, before = 0;
@@ -51,7 +51,7 @@ static void check_choice(const std::vector<float> &p, float uniform, int token, 
         assert_int_equal(token, choice);
 }
 
-/* The next token of each row, whose streams on the processor go on, too. */
+/* The next token of each row. Advances the streams on the processor, too. */
 static void check_step(problem *p, const ppo_sampling *how, const std::vector<int> &token,
                        const std::vector<float> &logp) {
     size_t             vocab = (size_t)p->vocab;
@@ -84,7 +84,7 @@ static void check_draws(problem *p, const std::vector<T> &z, int bf16, int shift
     }
 }
 
-/* Vocabularies of a warp and of a block; those of language models. */
+/* Vocabularies for a warp and for a block; those of language models. */
 static const int sizes[][2] = {{5, 1},    {9, 2},    {11, 31},  {8, 32},   {3, 255},
                                {4, 1000}, {2, 1024}, {2, 1025}, {1, 5000}, {1, 50257}};
 
@@ -109,7 +109,7 @@ static void bf16_is_sampled_as_on_the_processor(void **state) {
         }
 }
 
-/* And one whose tokens are light, each, and heavy together: sums go over 32 bits. */
+/* Also one of light tokens that are heavy together: sums exceed 32 bits. */
 static void a_large_vocabulary_is_sampled_as_on_the_processor(void **state) {
     (void)state;
     ppo_rng rng = test_rng(3);
@@ -120,7 +120,7 @@ static void a_large_vocabulary_is_sampled_as_on_the_processor(void **state) {
     }
 }
 
-/* Logits of a few values: all tokens with the value at the threshold stay, or none. */
+/* Logits with few values: all tokens with the value at the threshold are kept, or none. */
 static void equal_logits_stay_or_go_together(void **state) {
     (void)state;
     ppo_rng rng = test_rng(4);
@@ -134,7 +134,7 @@ static void equal_logits_stay_or_go_together(void **state) {
         }
 }
 
-/* Forbidden ones, and those whose weight is too small for a float, are never chosen. */
+/* Forbidden tokens, and those whose weight is too small for a float, are never chosen. */
 static void forbidden_tokens_are_never_chosen(void **state) {
     (void)state;
     ppo_rng rng = test_rng(5);
@@ -149,7 +149,7 @@ static void forbidden_tokens_are_never_chosen(void **state) {
         }
 }
 
-/* The first of equals; without logp, and without a list of streams. */
+/* The first of equals; with logp and stream NULL. */
 static void greedy_takes_the_first_of_the_largest(void **state) {
     (void)state;
     for (int vocab : {50, 4000})
@@ -263,7 +263,7 @@ static void the_order_of_threads_changes_no_bit(void **state) {
    Errors
    -------------------------------------------------------------------------------------------------------- */
 
-/* It gets token 0 and NaN, and its stream stays where it was; the other rows are sampled. */
+/* It gets token 0 and NaN, and its stream does not advance; the other rows are sampled. */
 static void a_row_that_is_not_finite_is_named_and_draws_nothing(void **state) {
     (void)state;
     ppo_rng rng = test_rng(9);

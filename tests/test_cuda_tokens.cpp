@@ -1,5 +1,5 @@
-/* ppo_cuda.cuh, sections 1 and 2: a device and what it reports; log-probabilities, entropies, exact KL and
-   their gradients are those of ppo.h. */
+/* ppo_cuda.cuh, sections 1 and 2: a device and its errors; log-probabilities, entropies, exact KL and their
+   gradients are those of ppo.h. */
 #include "cuda_test.h"
 
 /* --------------------------------------------------------------------------------------------------------
@@ -29,11 +29,11 @@ static void nothing_to_report_is_ok(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct shape {
-    int   n, vocab, shift; /* the first logit is so many elements behind a boundary */
+    int   n, vocab, shift; /* the first logit is `shift` elements after a multiple of 256 bytes */
     float temperature;
 } shape;
 
-/* Rows that a warp reads and that a block does, of lengths that 4 and 8 divide and that they do not. */
+/* Rows that a warp reads, and that a block reads; lengths that are multiples of 4 and 8, and that are not. */
 static const shape shapes[] = {{1, 1, 0, 1},    {3, 2, 1, 1},    {9, 7, 0, 0.7f},    {20, 32, 3, 1},
                                {2, 64, 0, 2},   {5, 100, 1, 1},  {3, 513, 0, 1.3f},  {2, 1024, 0, 1},
                                {2, 1025, 0, 1}, {3, 4096, 0, 1}, {2, 5000, 5, 0.5f}, {1, 20001, 2, 1}};
@@ -46,7 +46,7 @@ struct rows_of {
     }
 };
 
-/* The processor's results, and what the device is asked. */
+/* The processor's results, and the arguments on the device. */
 struct problem {
     shape              s;
     size_t             count;
@@ -63,7 +63,7 @@ struct problem {
     }
 };
 
-/* grad_logp or grad_entropy may be left out. */
+/* grad_logp or grad_entropy may be NULL. */
 template <class T>
 static void check_rows(problem &p, const std::vector<T> &z, const std::vector<T> &ref, int bf16,
                        double tolerance) {
@@ -136,7 +136,7 @@ static void bf16_agrees_with_the_processor(void **state) {
     }
 }
 
-/* Large logits, whose exponentials overflow, and which differ by little. */
+/* Large logits, whose exponentials overflow, and that differ by little. */
 static void large_logits_lose_no_more_than_their_digits(void **state) {
     (void)state;
     ppo_rng rng = test_rng(3);
@@ -168,7 +168,7 @@ static void the_order_of_threads_changes_no_bit(void **state) {
     }
 }
 
-/* A row's numbers do not depend on the rows beside it. */
+/* A row's results do not depend on other rows. */
 static void a_row_is_the_same_in_every_batch(void **state) {
     (void)state;
     ppo_rng             rng = test_rng(5);
@@ -244,7 +244,7 @@ static void bad_arguments_are_named(void **state) {
     assert_ok(ppo_cuda_sync(cuda));
 }
 
-/* The lowest row of the earliest call is named, whatever came first; and named once. */
+/* Names the lowest row of the earliest call, whichever was reported first; and only once. */
 static void the_first_fault_is_reported_once(void **state) {
     (void)state;
     for (uint32_t order : thread_orders) {
@@ -269,7 +269,7 @@ static void the_first_fault_is_reported_once(void **state) {
 }
 
 #ifndef __CUDACC__
-/* Every call of the runtime, as if the k-th failed. */
+/* Makes each call of the runtime fail, one per pass. */
 static void a_call_that_fails_is_a_status_and_leaves_nothing(void **state) {
     (void)state;
     std::vector<float> z(40, 1);
