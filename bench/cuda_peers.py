@@ -1,9 +1,9 @@
 """The work of cuda.cu in PyTorch, compiled by torch.compile, and in Liger-Kernel, if that is installed.
 
-The first line printed has the versions. Then each input line requests one kind of work with its sizes, such as
-"forward bfloat16 8192 131072". The answer is the seconds per call, and the most bytes that a call holds beyond
-inputs and gradients (0: not measured); or a sentence that says why there are none. The first request for a
-kind of work compiles it, which is not timed. To check that it works:
+The first line printed has the versions. Then each input line requests one kind of work with its sizes, such
+as "forward bfloat16 8192 131072". The answer is the seconds per call, and the most bytes that a call holds
+beyond inputs and gradients (0: not measured); or a sentence that says why there are none. The first request
+for a kind of work compiles it, which is not timed. To check that it works:
 
     printf 'kl float32 16 100\\nunfused bfloat16 16 32 100\\n' | python3 bench/cuda_peers.py --device cpu
 """
@@ -42,7 +42,7 @@ def versions():
 # --- inputs, one set of sizes at a time ---------------------------------------------------------------------
 
 def turns(size):
-    """Number of inputs of this size that must alternate, so that none is in the cache when it is used again."""
+    """Number of inputs of this size that must alternate so that none is in the cache when used again."""
     return 1 + 8 * torch.cuda.get_device_properties(0).L2_cache_size // size if on_gpu else 2
 
 
