@@ -2165,8 +2165,8 @@ static ppo_status ppo__array_room(void *array, size_t element_size) {
 
 #define PPO__ROOM(array)                ppo__array_room(&(array), sizeof *(array))
 #define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element)) /* after that */
-#define PPO__PUSH(array, element) \
-    (PPO__ROOM(array) ? PPO_ERROR_MEMORY : (ppo__array_push(array, element), PPO_OK))
+
+#define PPO__PUSH(array, element) (PPO__ROOM(array) ? ppo__failed : (ppo__array_push(array, element), PPO_OK))
 
 /* A place to compute other than the processor, with memory of its own; ppo_cuda.cuh makes one of a GPU.
    Operations are queued and done in order; the first failure is kept for settle(). */
