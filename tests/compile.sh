@@ -268,7 +268,9 @@ others_send_to_nvcc() {
 }
 check others_send_to_nvcc others_send_to_nvcc
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
-nvcc_flags='-std=c++17 -O0 -Xptxas -O0 -arch=sm_80 -Werror all-warnings' # `make cuda` optimizes
+# The warnings of `make cuda`, which optimizes. The host compiler sees preprocessed text, where it finds other ones.
+nvcc_flags='-std=c++17 -O0 -Xptxas -O0 -arch=sm_80 -Werror all-warnings
+    -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers,-Wno-parentheses,-Werror'
 echo '#include <cublas_v2.h>' >$work/cublas.cu
 if have "$nvcc" && "$nvcc" -E $work/cublas.cu >$work/cublas.log 2>&1; then
     check nvcc_kernels_for_emulation translate "$nvcc" "$nvcc_flags" kernels.cu
