@@ -12286,9 +12286,8 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
    of them a loss, its gradient and a step of Adam. A row is a sampled token; rows of a sequence are adjacent.
    The machinery is elsewhere: sampling in section 20, micro-batches in section 21, memory at the end.
 
-   To add a token advantage: a constant PPO_ADVANTAGE_..., its word in ppo_rlhf_settings(), its formula in
-   ppo__sequence_advantage() or, token by token, ppo__rlhf_advantages(). To add a token loss: a setting, and a
-   term in ppo__rlhf_loss().
+   To add an advantage: a constant at the end of PPO_ADVANTAGE_... and a row at the end of PPO__ADVANTAGES. To
+   add a token loss: a setting, and a term in ppo__rlhf_loss().
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
@@ -12315,6 +12314,19 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     return c;
 }
 
+/* Advantages in the order of PPO_ADVANTAGE_...: the word; does it need a critic, several samples of a prompt;
+   and the formula, for all tokens of a sequence, in the variables of ppo__sequence_advantage(). */
+#define PPO__ADVANTAGES(ROW)                                         \
+    ROW("gae", 1, 0, 0) /* ppo__rlhf_advantages(): token by token */ \
+    ROW("sequence", 1, 0, reward - value)                            \
+    ROW("group", 0, 1, (reward - mean) / (std + 1e-4))               \
+    ROW("leave-one-out", 0, 1, reward - (sum - reward) / others)
+#define PPO__ADVANTAGE_WORD(word, critic, group, formula)    "|" word
+#define PPO__ADVANTAGE_NEEDS(word, critic, group, formula)   {critic, group},
+#define PPO__ADVANTAGE_FORMULA(word, critic, group, formula) (float)(formula),
+
+static const struct { int critic, group; } ppo__advantage_needs[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_NEEDS)};
+
 enum { PPO__MOST_SAMPLES = 1 << 24 }; /* of an iteration */
 
 #define PPO__RLHF_NAMED(name, member, type, min, max, choices, help) \
@@ -12337,7 +12349,8 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(kl_target, FLOAT, 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
         PPO__RLHF_FIELD(kl_horizon, INT, INT_MIN, INT_MAX, NULL, "samples in which it can change by a fifth"),
         PPO__RLHF_FIELD(reference_every, INT, 0, INT_MAX, NULL, "iterations between new references; 0: none"),
-        PPO__RLHF_FIELD(advantage, CHOICE, 0, 3, "gae|sequence|group|leave-one-out", "of a token"),
+        PPO__RLHF_FIELD(advantage, CHOICE, 0, sizeof ppo__advantage_needs / sizeof *ppo__advantage_needs - 1,
+                        &(PPO__ADVANTAGES(PPO__ADVANTAGE_WORD))[1], "of a token"),
         PPO__RLHF_FIELD(gamma, FLOAT, 0, 1, NULL, "GAE: discount per token"),
         PPO__RLHF_FIELD(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
         PPO__RLHF_FIELD(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
@@ -12372,9 +12385,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     return &settings;
 }
 
-static int ppo__has_critic(const ppo_rlhf_config *c) {
-    return c->advantage == PPO_ADVANTAGE_GAE || c->advantage == PPO_ADVANTAGE_SEQUENCE;
-}
+static int ppo__has_critic(const ppo_rlhf_config *c) { return ppo__advantage_needs[c->advantage].critic; }
 
 static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *policy, const ppo_gpt *reference,
                                   const ppo_gpt *critic, const ppo_tokens *prompts) {
@@ -12399,8 +12410,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     if (c->critic_learning_rate > 0 && (!ppo__has_critic(c) || !critic || critic == policy))
         return ppo__refuse("critic_learning_rate is %g, but has no effect: no separate critic",
                            (double)c->critic_learning_rate);
-    if (!ppo__has_critic(c) && c->samples < 2)
-        return ppo__refuse("samples is %d: a group takes two or more", c->samples);
+    if (ppo__advantage_needs[c->advantage].group && c->samples < 2)
+        return ppo__refuse("samples is %d: the advantage compares 2 or more of a prompt", c->samples);
     if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0)
         return ppo__refuse("the gradient of k1 is 0 in expectation: kl_estimator must be PPO_K2, PPO_K3 or "
                            "PPO_KL_EXACT in the loss");
@@ -12715,17 +12726,17 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
     return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, r->first_row[count], 0) : PPO_OK;
 }
 
-/* The advantage that all tokens of sequence s share. */
+/* The advantage that all tokens of sequence s share; R of its k samples of a prompt are in total. */
 static float ppo__sequence_advantage(const ppo_rlhf *r, int s) {
-    int          k = r->config.samples;
-    const float *group = r->total + s / k * k;
+    const int    k = r->config.samples, others = k > 1 ? k - 1 : 1;
+    const float *total = r->total + s / k * k, reward = r->total[s], value = r->rows.value[r->first_row[s]];
     double       sum = 0, squares = 0;
-    if (r->config.advantage == PPO_ADVANTAGE_SEQUENCE) return r->total[s] - r->rows.value[r->first_row[s]];
-    for (int i = 0; i < k; ++i) sum += group[i];
-    if (r->config.advantage == PPO_ADVANTAGE_LEAVE_ONE_OUT)
-        return (float)(r->total[s] - (sum - r->total[s]) / (k - 1));
-    for (int i = 0; i < k; ++i) squares += (group[i] - sum / k) * (group[i] - sum / k);
-    return (float)((r->total[s] - sum / k) / (sqrt(squares / (k - 1)) + 1e-4));
+    for (int i = 0; i < k; ++i) sum += total[i];
+    double mean = sum / k;
+    for (int i = 0; i < k; ++i) squares += (total[i] - mean) * (total[i] - mean);
+    double      std = sqrt(squares / others);
+    const float advantages[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_FORMULA)};
+    return advantages[r->config.advantage];
 }
 
 static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) {

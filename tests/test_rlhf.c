@@ -187,6 +187,32 @@ static void the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt(vo
     end(&b);
 }
 
+/* What the comment of PPO_ADVANTAGE_... says that each needs. */
+static void advantages_need_a_critic_or_several_samples(void **state) {
+    (void)state;
+    static const char *const words[] = {"gae", "sequence", "group", "leave-one-out"};
+    ppo_gpt                 *plain = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_tokens               prompts = some_prompts(3);
+    assert_int_equal(COUNT(ppo__advantage_needs), COUNT(words));
+    for (int kind = 0; kind < COUNT(words); kind++) {
+        ppo_rlhf_config c = small_config();
+        ppo_rlhf       *r = NULL;
+        char            word[32];
+        assert_ok(ppo_settings_set(ppo_rlhf_settings(), &c, "advantage", words[kind]));
+        assert_ok(ppo_settings_get(ppo_rlhf_settings(), &c, "advantage", word, sizeof word));
+        assert_int_equal(c.advantage, kind);
+        assert_string_equal(word, words[kind]);
+        assert_fails(ppo_rlhf_create(plain, NULL, NULL, &prompts, count_good, NULL, &c, &r), PPO_ERROR_ARGUMENT,
+                     kind < 2 ? "policy has no score" : "samples is 1|2 or more of a prompt");
+        c.samples = 2;
+        if (kind < 2) continue;
+        assert_ok(ppo_rlhf_create(plain, NULL, NULL, &prompts, count_good, NULL, &c, &r));
+        ppo_rlhf_free(r);
+    }
+    ppo_gpt_free(plain);
+    ppo_tokens_free(&prompts);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    An iteration
    -------------------------------------------------------------------------------------------------------- */
@@ -1440,6 +1466,7 @@ int main(void) {
         cmocka_unit_test(losses_and_their_gradients_are_those_of_trl),
         cmocka_unit_test(group_and_leave_one_out_advantages_are_those_of_trl),
         cmocka_unit_test(the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt),
+        cmocka_unit_test(advantages_need_a_critic_or_several_samples),
         cmocka_unit_test(the_first_minibatch_has_ratios_of_exactly_one),
         cmocka_unit_test(the_gradient_of_a_step_is_that_of_the_mean_over_tokens),
         cmocka_unit_test(every_iteration_samples_anew),
