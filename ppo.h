@@ -571,12 +571,13 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
 
    In sections 7 to 11 all arrays are dense and the caller's; `mask` may be NULL (all 1); pointers for
    gradients and statistics may be NULL; outputs are overwritten. Errors: NULL where it is not allowed, a size
-   below 1, a result that is not finite (the message names the row or sample). Functions without a status
-   check nothing.
+   below 1, a result that is NaN, or infinite where no comment allows it (the message names the row or sample).
+   Functions without a status check nothing.
    -------------------------------------------------------------------------------------------------------- */
 
 /* logp[i] = log softmax(logits[i] / temperature)[token[i]], and the row's entropy (may be NULL), in nats. A
-   logit of -INFINITY is an impossible token. Errors: token outside 0 .. vocab-1, temperature <= 0. */
+   logit of -INFINITY is an impossible token, with a logp of -INFINITY. Errors: token outside 0 .. vocab-1,
+   temperature <= 0 or not finite. */
 PPO_DEF ppo_status ppo_token_logp(const float *logits, const int *token, int n, int vocab, float temperature,
                                   float *logp, float *entropy);
 
@@ -590,7 +591,7 @@ PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng);
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab);
 
-/* kl[i] = KL(softmax(p[i]) || softmax(q[i])), exact. */
+/* kl[i] = KL(softmax(p[i]) || softmax(q[i])), exact; INFINITY where a token is impossible in q alone. */
 PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logits, int n, int vocab,
                                       float *kl);
 
@@ -705,8 +706,9 @@ typedef struct ppo_policy_stats {
     float ratio_mean, ratio_max, ratio_min;
 } ppo_policy_stats;
 
-/* logp: under the policy being trained; old_logp: under the policy that acted. Errors: PPO_KL_PENALTY, a
-   negative coefficient or range. */
+/* logp: under the policy being trained; old_logp: under the policy that acted. The KLs and ratios of stats are
+   INFINITY where a ratio overflows or logp is -INFINITY, if the loss is still finite. Errors: PPO_KL_PENALTY,
+   a negative coefficient or range, an old_logp of -INFINITY. */
 PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, const float *advantage,
                                    const unsigned char *mask, int n, const ppo_policy_objective *objective,
                                    ppo_policy_stats *stats, float *grad_logp);
@@ -6649,6 +6651,7 @@ PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float rat
     if (clipped != ratio && clipped * advantage < gain) gain = clipped * advantage, *dlogp = 0;
     if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage)
         gain = o->dual_clip * advantage, *dlogp = 0;
+    if (!ppo__finite(log_ratio) && !(log_ratio < 0)) return log_ratio; /* an error: old_logp is -INFINITY */
     return -gain;
 }
 

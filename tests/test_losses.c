@@ -114,6 +114,26 @@ static void policy_loss_refuses_bad_input(void **state) {
     assert_fails(ppo_policy_loss(x, x, bad, NULL, 3, &clip, &stats, NULL), PPO_ERROR_NUMERIC, "2");
     assert_fails(ppo_policy_loss(huge, x, x, NULL, 3, &clip, &stats, NULL), PPO_ERROR_NUMERIC,
                  "1"); /* exp(302) */
+    float never[3] = {-1, -2, -INFINITY}, good[3] = {1, 1, 1};
+    assert_fails(ppo_policy_loss(x, never, good, NULL, 3, &clip, &stats, NULL), PPO_ERROR_NUMERIC,
+                 "sample 2|old logp -inf");
+}
+
+/* The clip keeps the loss finite where a ratio overflows, or a token has become impossible. */
+static void statistics_may_be_infinite_but_are_never_nan(void **state) {
+    (void)state;
+    const float      logp[2][2] = {{0, -1}, {-INFINITY, -1}}, old[2][2] = {{-200, -1}, {-2, -1}};
+    const float      advantage[2] = {1, 1};
+    float            grad[2];
+    ppo_policy_stats stats;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(ppo_policy_loss(logp[i], old[i], advantage, NULL, 2, &clip, &stats, grad));
+        assert_close(stats.loss, i ? -0.5 : -1.1, 1e-6);
+        assert_close(grad[0], 0, 0);
+        assert_true(stats.approx_kl == INFINITY);
+        assert_true(stats.ratio_max == (i ? 1 : INFINITY) && stats.ratio_min == (i ? 0 : 1));
+        assert_true(stats.old_approx_kl == (i ? INFINITY : -100));
+    }
 }
 
 static void value_loss_agrees_with_pytorch_and_trl(void **state) {
@@ -430,6 +450,7 @@ int main(void) {
         cmocka_unit_test(clipped_gradient_flows_only_on_the_sides_that_were_drawn),
         cmocka_unit_test(approx_kl_is_precise_and_not_negative_for_tiny_steps),
         cmocka_unit_test(policy_loss_refuses_bad_input),
+        cmocka_unit_test(statistics_may_be_infinite_but_are_never_nan),
         cmocka_unit_test(value_loss_agrees_with_pytorch_and_trl),
         cmocka_unit_test(value_loss_refuses_bad_input),
         cmocka_unit_test(huber_loss_agrees_with_pytorch_also_clipped_and_masked),
