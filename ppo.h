@@ -332,8 +332,8 @@ typedef struct ppo_params {
 PPO_DEF ppo_status ppo_params_create(ppo_params **params);
 PPO_DEF void       ppo_params_free(ppo_params *params);
 
-/* Adds a parameter of zeros. The tensor stays valid until ppo_params_free(), but the next call may move its
-   data and grad. NULL on failure. */
+/* Adds a parameter of zeros, with a name of its own. The tensor stays valid until ppo_params_free(), but the
+   next call may move its data and grad. NULL on failure. */
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols);
 
 /* Makes room for `count` floats in all, gaps included. Without it, each ppo_params_add() copies the set. */
@@ -988,7 +988,8 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
 typedef struct ppo_outcome { /* zeroed before every step */
     float reward;
     int   terminated; /* 1: the task ended, no reward would follow */
-    int   truncated;  /* 1: cut short by something outside the task; max_steps does this by itself */
+    int   truncated;  /* 1: cut short by something outside the task; max_steps does this by itself. Ignored
+                         where terminated is 1 */
 } ppo_outcome;
 
 typedef struct ppo_env {
@@ -1693,10 +1694,10 @@ typedef struct ppo_rlhf_progress {
 } ppo_rlhf_progress;
 
 /* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of
-   the policy as it is now; otherwise another model, borrowed. critic NULL: the policy's own score is the
-   value (ppo_gpt_config.score); else a separate model, borrowed and trained, whose gradients do not change
-   the policy. The critic-free advantages need neither. The prompts are copied: whole sequences, or their
-   first prompt[s] tokens. */
+   the policy as it is now; otherwise another model, borrowed. critic NULL, or the policy: the policy's own
+   score is the value (ppo_gpt_config.score); else a separate model, borrowed and trained, whose gradients do
+   not change the policy. The critic-free advantages need neither. The prompts are copied: whole sequences, or
+   their first prompt[s] tokens. reward may be NULL if only ppo_rlhf_update() is called. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status      ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
                                         const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
@@ -3915,11 +3916,14 @@ PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count) {
 }
 
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols) {
-    if (!params || !name || rows <= 0 || cols <= 0) {
-        ppo__refuse("ppo_params_add: parameter \"%s\" of %d x %d is impossible", name ? name : "NULL", rows,
-                    cols);
-        return NULL;
-    }
+    if (!ppo__given("ppo_params_add", params && name)) return NULL;
+    ppo_status status = PPO_OK;
+    if (rows <= 0 || cols <= 0)
+        status = ppo__refuse("ppo_params_add: \"%s\" is %d x %d: both must be above 0", name, rows, cols);
+    for (int i = 0; i < params->tensor_count; ++i)
+        if (!strcmp(params->names[i], name))
+            status = ppo__refuse("ppo_params_add: there is a parameter \"%s\" already", name);
+    if (status) return NULL;
     if (PPO__ROOM(params->tensors) || PPO__ROOM(params->names) || PPO__ROOM(params->lr_scale)) return NULL;
     ppo_tensor *tensor = (ppo_tensor *)ppo__alloc(sizeof *tensor + strlen(name) + 1);
     size_t      start = params->count, end = start + ppo__padded((size_t)rows, (size_t)cols);

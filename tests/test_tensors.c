@@ -84,7 +84,10 @@ static void a_refused_parameter_leaves_the_set_as_it_was(void **state) {
         const char *name;
         int         rows, cols;
         const char *words;
-    } bad[] = {{"neg", -3, 2, "neg|-3"}, {"none", 2, 0, "none|0"}, {NULL, 2, 2, "NULL"}};
+    } bad[] = {{"neg", -3, 2, "neg|-3"},
+               {"none", 2, 0, "none|0|above 0"},
+               {NULL, 2, 2, "argument is NULL"},
+               {"w", 3, 3, "\"w\" already"}};
     for (int i = 0; i < COUNT(bad); i++) {
         ppo_fail(PPO_OK, "(no sentence)");
         assert_null(ppo_params_add(params, bad[i].name, bad[i].rows, bad[i].cols));

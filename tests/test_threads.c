@@ -177,7 +177,10 @@ static size_t network(int activation, int rows, int width, float *out) {
     for (int i = 0; i < rows; i++) token[i] = i * 7 % VOCAB;
     assert_ok(ppo_params_create(&params));
     assert_ok(ppo_tape_create(&tape));
-    for (int k = 0; k < 8; k++) p[k] = ppo_params_add(params, "p", shapes[k][0], shapes[k][1]);
+    for (int k = 0; k < 8; k++) {
+        const char name[2] = {(char)('a' + k), 0};
+        p[k] = ppo_params_add(params, name, shapes[k][0], shapes[k][1]);
+    }
     float *values = numbers(params->count, 4);
     for (size_t i = 0; i < params->count; i++) params->data[i] = 0.3f * values[i];
     for (int round = 0; round < 2; round++) { /* the second with the memory of the first */
