@@ -4169,7 +4169,8 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols) {
     if (!data || rows <= 0 || cols <= 0)
         return (ppo_tensor *)ppo__tape_fail(
-            tape, ppo__refuse("constant: %d x %d floats at %s", rows, cols, data ? "data" : "NULL"));
+            tape, data ? ppo__refuse("constant: %d x %d floats: both must be above 0", rows, cols)
+                       : ppo__refuse("constant: data is NULL"));
     ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
     if (!tensor) return NULL;
     tensor->rows = rows;
@@ -5013,7 +5014,7 @@ static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char 
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
     for (char *c = what; *c; ++c) *c = (unsigned char)*c < ' ' || *c == 127 ? '?' : *c;
-    return ppo_fail(PPO_ERROR_FILE, "%s%s: %s", cut ? "..." : "", path + cut, what);
+    return ppo_fail(PPO_ERROR_FILE, "%s%s: %s", cut ? "..." : *path ? "" : "\"\"", path + cut, what);
 }
 
 /* What the system refused. done: "written", "read". */
@@ -5130,8 +5131,8 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, cons
     if (!ppo__given("ppo_file_add", file != NULL)) return PPO_ERROR_ARGUMENT;
     if (ppo__check_array("ppo_file_add", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
     size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__place(file->arrays, name);
-    if (ppo_file_find(file, name) || (bytes && !data))
-        return ppo__refuse("ppo_file_add: \"%.60s\" exists already, or has no data", name);
+    if (bytes && !data) return ppo__refuse("ppo_file_add: \"%.60s\" has no data", name);
+    if (ppo_file_find(file, name)) return ppo__refuse("ppo_file_add: \"%.60s\" exists already", name);
     ppo__entry *entry = ppo__insert(file, &file->arrays, place, ppo__copy_text(file, name));
     if (!entry) return PPO_ERROR_MEMORY;
     const ppo_array array = {entry->array.name, type, rank, {0}, bytes, data};
@@ -5611,10 +5612,11 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
     if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
-    if (length > PPO__MAX_HEADER || length > (uint64_t)size - 8)
+    if (length > PPO__MAX_HEADER) return ppo__file_fail(file->path, "not a safetensors file");
+    if (length > (uint64_t)size - 8)
         return ppo__file_fail(file->path,
-                              "not a safetensors file, or truncated: a header of %llu in %lld bytes",
-                              (unsigned long long)length, (long long)size);
+                              "not a safetensors file, or truncated: a header of %d in %lld bytes",
+                              (int)length, (long long)size);
     char *header = PPO__ARRAY(&file->memory, char, (size_t)length + 1);
     if (!header) return PPO_ERROR_MEMORY;
     header[length] = 0;
@@ -5761,6 +5763,8 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
     if (single ? (float)value >= (float)field->min && (float)value <= (float)field->max
                : value >= field->min && value <= field->max)
         return PPO_OK;
+    if (field->type == PPO_FIELD_CHOICE)
+        return ppo__refuse("%s is %.0f, none of %s", field->name, value, field->choices);
     return ppo__refuse("%s is %.*g, outside %.*g to %.*g", field->name, digits, value, digits, field->min,
                        digits, field->max);
 }
@@ -5825,7 +5829,7 @@ static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, in
 
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value) {
-    if (!ppo__given("settings", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_settings_set", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     if (!field) return PPO_ERROR_ARGUMENT;
     void  *at = (char *)config + field->offset;
@@ -5852,7 +5856,7 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
 }
 
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text) {
-    if (!ppo__given("settings", settings && config && text)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_settings_set_all", settings && config && text)) return PPO_ERROR_ARGUMENT;
     for (size_t length; *(text += strspn(text, " ")); text += length) {
         char   name[64], value[PPO__SETTING_SIZE];
         size_t equals = strcspn(text, "= ");
@@ -5868,7 +5872,8 @@ PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *conf
 
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
                                     char *text, size_t size) {
-    if (!ppo__given("settings", settings && config && name && text && size)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
+        return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     const int        type = field ? field->type : 0;
     if (!field || ((type == PPO_FIELD_CHOICE || type == PPO_FIELD_WIDTHS) && ppo__check_field(field, config)))
@@ -5965,7 +5970,8 @@ static ppo_status ppo__check_heads(const char *function, int given, const int *s
         return ppo__refuse("%s: %d rows of %lld logits: both must be 1 to 2147483647", function, n,
                            (long long)cols);
     if (!(temperature > 0) || !ppo__finite(temperature))
-        return ppo__refuse("%s: temperature is %g, must be above 0", function, (double)temperature);
+        return ppo__refuse("%s: temperature is %g, must be finite and above 0", function,
+                           (double)temperature);
     ppo__heads made = {sizes, count, (int)cols, 1 / temperature};
     *heads = made;
     return PPO_OK;
@@ -6645,6 +6651,7 @@ PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float rat
                                         float advantage, float *dlogp) {
     float gain = ratio * advantage;
     *dlogp = -gain;
+    if (!ppo__finite(log_ratio) && !(log_ratio < 0)) return log_ratio; /* an error: old_logp is -INFINITY */
     if (o->objective == PPO_K3_PENALTY) {
         *dlogp += o->kl_coef * (ratio - 1); /* d k3 / d logp: on average that of KL(old || new) */
         return -gain + o->kl_coef * ppo__k3(log_ratio);
@@ -6655,7 +6662,6 @@ PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float rat
     if (clipped != ratio && clipped * advantage < gain) gain = clipped * advantage, *dlogp = 0;
     if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage)
         gain = o->dual_clip * advantage, *dlogp = 0;
-    if (!ppo__finite(log_ratio) && !(log_ratio < 0)) return log_ratio; /* an error: old_logp is -INFINITY */
     return -gain;
 }
 
@@ -6817,7 +6823,8 @@ static ppo_status ppo__pair_loss(const char *function, int given, const float *c
     if (n <= 0) return ppo__refuse("%s: n is %d, must be above 0", function, n);
     if (!(beta > 0)) return ppo__refuse("%s: beta is %g, must be above 0", function, (double)beta);
     if (!(smoothing >= 0 && smoothing < 0.5f))
-        return ppo__refuse("%s: label_smoothing is %g, outside 0 to 0.5", function, (double)smoothing);
+        return ppo__refuse("%s: label_smoothing is %g, must be at least 0 and below 0.5", function,
+                           (double)smoothing);
     for (int i = 0; i < n; ++i) {
         float c = chosen[i] - (ref_chosen ? ref_chosen[i] : 0);
         float r = rejected[i] - (ref_rejected ? ref_rejected[i] : 0);
@@ -7848,7 +7855,8 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     if (!env->step) return ppo__refuse("env.step is NULL");
     if (env->obs_size <= 0) return ppo__refuse("env.obs_size is %d, must be above 0", env->obs_size);
     if (env->state_size > SIZE_MAX / 8)
-        return ppo__refuse("env.state_size is %.0f bytes, which is too large", (double)env->state_size);
+        return ppo__refuse("env.state_size is %llu bytes, which is too large",
+                           (unsigned long long)env->state_size);
     if (env->max_steps < 0) return ppo__refuse("env.max_steps is %d, must not be below 0", env->max_steps);
     if (env->name && !ppo__is_utf8(env->name))
         return ppo__refuse("env.name is not UTF-8: no file could hold it");
@@ -8541,14 +8549,17 @@ PPO_DEF ppo_config ppo_config_default(void) {
 }
 
 PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value) {
+    if (!ppo__given("ppo_config_set", config && name && value)) return PPO_ERROR_ARGUMENT;
     return ppo_settings_set(&ppo__config_settings, config, name, value);
 }
 
 PPO_DEF ppo_status ppo_config_set_all(ppo_config *config, const char *settings) {
+    if (!ppo__given("ppo_config_set_all", config && settings)) return PPO_ERROR_ARGUMENT;
     return ppo_settings_set_all(&ppo__config_settings, config, settings);
 }
 
 PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size) {
+    if (!ppo__given("ppo_config_get", config && name && text && size)) return PPO_ERROR_ARGUMENT;
     return ppo_settings_get(&ppo__config_settings, config, name, text, size);
 }
 
@@ -8600,6 +8611,8 @@ PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_e
 
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
     if (!config) return ppo__refuse("the configuration is NULL");
+    if (!config->total_steps && !config->num_envs)
+        return ppo__refuse("the configuration is all zeros: start from ppo_config_default()");
     ppo_status status = ppo_settings_check(&ppo__config_settings, config);
     if (status) return status;
     double samples = (double)config->num_envs * config->rollout_steps;
@@ -12492,9 +12505,11 @@ static ppo_gpt *ppo__value_model(const ppo_rlhf *r) {
 
 static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *reward) {
     const ppo_tokens *tokens = &samples->tokens;
-    if (tokens->count != r->sequences || !tokens->prompt || !samples->ended)
-        return ppo__refuse("%d samples, must be %d prompts x %d, with prompt and ended", tokens->count,
-                           r->config.prompts, r->config.samples);
+    if (tokens->count != r->sequences)
+        return ppo__refuse("%d samples, must be %d prompts x %d", tokens->count, r->config.prompts,
+                           r->config.samples);
+    if (!tokens->prompt || !samples->ended)
+        return ppo__refuse("the samples' %s is NULL", tokens->prompt ? "ended" : "prompt");
     if (r->config.importance_cap > 0 && !samples->logp)
         return ppo__refuse("importance_cap needs the samples' logp, which is NULL");
     ppo_status status = ppo__check_sequences(r->policy, tokens, 0);

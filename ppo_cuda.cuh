@@ -923,7 +923,7 @@ static ppo_status ppo__cuda_check_rows(const char *name, int given, int n, int v
     if (!ppo__given(name, given)) return PPO_ERROR_ARGUMENT;
     if (n <= 0 || vocab <= 0) return ppo__refuse("%s: %d rows of %d logits", name, n, vocab);
     if (!(temperature > 0) || !ppo__finite(temperature))
-        return ppo__refuse("%s: temperature is %g, must be above 0", name, (double)temperature);
+        return ppo__refuse("%s: temperature is %g, must be finite and above 0", name, (double)temperature);
     return PPO_OK;
 }
 

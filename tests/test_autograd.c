@@ -601,7 +601,7 @@ static void a_failing_operation_gives_null_and_a_sentence_that_backward_repeats(
                {bad_linear, "linear|(2, 3)"},    {bad_bias, "linear|(4, 1)"},
                {bad_activation, "linear|17"},    {bad_index, "pick|3"},
                {bad_index2, "pick|-1"},          {no_index, "pick|NULL"},
-               {no_data, "constant|NULL"},       {no_rows, "constant|0"},
+               {no_data, "data is NULL"},        {no_rows, "constant: 0 x 3|above 0"},
                {no_operand, "add|NULL"},         {no_input, "tanh|NULL"},
                {bad_token, "categorical|3"},     {bad_temperature, "categorical|-2"},
                {bad_log_std, "gaussian|(1, 2)"}, {no_old_logp, "policy_loss|NULL"},

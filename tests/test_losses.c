@@ -330,7 +330,7 @@ static void dpo_loss_refuses_bad_input(void **state) {
     assert_fails(ppo_dpo_loss(x, x, x, x, 0, 1, 0, &loss, NULL, NULL), PPO_ERROR_ARGUMENT, "0");
     assert_fails(ppo_dpo_loss(x, x, x, x, 2, 0, 0, &loss, NULL, NULL), PPO_ERROR_ARGUMENT, "beta|0");
     assert_fails(ppo_dpo_loss(x, x, x, x, 2, 1, 0.5f, &loss, NULL, NULL), PPO_ERROR_ARGUMENT,
-                 "label_smoothing|0.5");
+                 "label_smoothing is 0.5|below 0.5");
     assert_fails(ppo_dpo_loss(x, x, x, x, 2, 1, -0.25f, &loss, NULL, NULL), PPO_ERROR_ARGUMENT,
                  "label_smoothing|-0.25");
     assert_fails(ppo_dpo_loss(x, x, bad, x, 2, 1, 0, &loss, NULL, NULL), PPO_ERROR_NUMERIC, "1");

@@ -725,6 +725,11 @@ static void samples_that_cannot_be_learned_from_are_refused_and_change_nothing(v
     assert_fails(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL), PPO_ERROR_ARGUMENT,
                  "7 samples|8 prompts");
     x.samples.tokens.count = 8;
+    ppo_samples lacking = x.samples;
+    lacking.ended = NULL;
+    assert_fails(ppo_rlhf_update(b.rlhf, &lacking, x.reward, NULL), PPO_ERROR_ARGUMENT, "ended is NULL");
+    lacking.tokens.prompt = NULL;
+    assert_fails(ppo_rlhf_update(b.rlhf, &lacking, x.reward, NULL), PPO_ERROR_ARGUMENT, "prompt is NULL");
     int *start = x.samples.tokens.start; /* sequences of 5 and 6 tokens; the second takes one of the first */
     assert_true(start[2] - start[1] == 6 && start[1] == 5);
     start[1]--;
@@ -1187,6 +1192,9 @@ static void settings_are_reached_by_name(void **state) {
                  "none of k1|k2|k3|exact");
     assert_fails(ppo_settings_set(ppo_rlhf_settings(), &c, "prompts", "0"), PPO_ERROR_ARGUMENT,
                  "prompts is 0, outside 1 to 16777216");
+    assert_fails(ppo_settings_set(NULL, &c, "prompts", "1"), PPO_ERROR_ARGUMENT, "ppo_settings_set:|NULL");
+    assert_fails(ppo_settings_set_all(NULL, &c, ""), PPO_ERROR_ARGUMENT, "ppo_settings_set_all:|NULL");
+    assert_fails(ppo_settings_get(NULL, &c, "prompts", NULL, 0), PPO_ERROR_ARGUMENT, "ppo_settings_get:|NULL");
 }
 
 static void settings_that_cannot_work_are_refused_by_name(void **state) {
@@ -1229,7 +1237,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.gae_lambda = NAN, words = "gae_lambda is nan";
             break;
         case 10:
-            c.advantage = 4, words = "advantage is 4";
+            c.advantage = 4, words = "advantage is 4, none of gae";
             break;
         case 11:
             c.advantage = PPO_ADVANTAGE_GROUP, words = "samples is 1";
