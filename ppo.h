@@ -571,8 +571,8 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
 
    In sections 7 to 11 all arrays are dense and the caller's; `mask` may be NULL (all 1); pointers for
    gradients and statistics may be NULL; outputs are overwritten. Errors: NULL where it is not allowed, a size
-   below 1, a result that is NaN, or infinite where no comment allows it (the message names the row or sample).
-   Functions without a status check nothing.
+   below 1, a result that is NaN, or infinite where no comment allows it (the message names the row or
+   sample). Functions without a status check nothing.
    -------------------------------------------------------------------------------------------------------- */
 
 /* logp[i] = log softmax(logits[i] / temperature)[token[i]], and the row's entropy (may be NULL), in nats. A
@@ -706,9 +706,9 @@ typedef struct ppo_policy_stats {
     float ratio_mean, ratio_max, ratio_min;
 } ppo_policy_stats;
 
-/* logp: under the policy being trained; old_logp: under the policy that acted. The KLs and ratios of stats are
-   INFINITY where a ratio overflows or logp is -INFINITY, if the loss is still finite. Errors: PPO_KL_PENALTY,
-   a negative coefficient or range, an old_logp of -INFINITY. */
+/* logp: under the policy being trained; old_logp: under the policy that acted. The KLs and ratios of stats
+   may be INFINITY while the loss is finite: where a ratio overflows, where logp is -INFINITY. Errors:
+   PPO_KL_PENALTY, a negative coefficient or range, an old_logp of -INFINITY. */
 PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, const float *advantage,
                                    const unsigned char *mask, int n, const ppo_policy_objective *objective,
                                    ppo_policy_stats *stats, float *grad_logp);
@@ -1684,13 +1684,17 @@ typedef struct ppo_rlhf_progress {
     float   kl_k3;              /* the same by k3, never negative */
     float   entropy;
     float   mean_length, ended; /* sampled tokens; share of sequences that ended by eos */
-    float   distinct;           /* different samples / samples */
+    float   distinct; /* share of samples that (prompt and all) equal no earlier one of the iteration */
     float   policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
     float   first_ratio_min, first_ratio_max; /* over the first minibatch: probabilities in training divided
                                                  by those in sampling: exactly 1 and 1 */
     float   explained_variance;               /* NaN without a critic */
     float   grad_norm, learning_rate;         /* of the last minibatch */
-    char    warning[160];                     /* a sentence if the policy seems to collapse, else "" */
+    /* "", or a sentence if the KL is above 1 per token; if samples are twice or half as long as in the first
+       iteration; or if the reward is not clearly above that of the first iteration, but the share of
+       different samples of a prompt (samples 1: of all) is below half of what it was, or the entropy below a
+       tenth */
+    char warning[160];
 } ppo_rlhf_progress;
 
 /* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of
@@ -12492,7 +12496,8 @@ struct ppo_rlhf {
     int64_t            iteration, samples, tokens;
     double             started;
     float              kl_coef;
-    float              first_entropy, first_length; /* of the first iteration, for warnings */
+    float              variety, first_variety; /* share of different samples: now, in the first iteration */
+    ppo_rlhf_progress  initial;                /* of the first iteration, for warnings */
 };
 
 /* The model that gives values, or NULL. */
@@ -12530,12 +12535,12 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
     return status;
 }
 
-/* The share of samples that equal no earlier one. */
-static float ppo__distinct(const ppo_tokens *tokens) {
+/* The share of samples that equal no earlier one of their group. */
+static float ppo__distinct(const ppo_tokens *tokens, int group) {
     int distinct = 0;
     for (int s = 0; s < tokens->count; ++s) {
         const int *token = tokens->token + tokens->start[s], n = tokens->start[s + 1] - tokens->start[s];
-        int        t = 0;
+        int        t = s / group * group;
         while (t < s && (tokens->start[t + 1] - tokens->start[t] != n ||
                          memcmp(token, tokens->token + tokens->start[t], n * sizeof(int))))
             ++t;
@@ -12545,7 +12550,7 @@ static float ppo__distinct(const ppo_tokens *tokens) {
 }
 
 /* Figures of the samples, before the epochs. */
-static void ppo__rlhf_describe(const ppo_rlhf *r, const ppo_samples *samples, const float *reward,
+static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
                                ppo_rlhf_progress *p) {
     int    count = samples->tokens.count, rows = r->first_row[count], ended = 0;
     double sum = 0, squares = 0, k1 = 0, k3 = 0, entropy = 0;
@@ -12565,7 +12570,8 @@ static void ppo__rlhf_describe(const ppo_rlhf *r, const ppo_samples *samples, co
     p->entropy = (float)(entropy / rows);
     p->mean_length = (float)rows / (float)count;
     p->ended = (float)ended / (float)count;
-    p->distinct = ppo__distinct(&samples->tokens);
+    p->distinct = ppo__distinct(&samples->tokens, count);
+    r->variety = r->config.samples > 1 ? ppo__distinct(&samples->tokens, r->config.samples) : p->distinct;
     p->explained_variance =
         ppo__value_model(r) ? ppo_explained_variance(r->rows.value, r->rows.value_target, rows) : NAN;
     p->samples = r->samples + count;
@@ -12591,24 +12597,25 @@ static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
     }
 }
 
-/* The usual ways in which a policy collapses, the most obvious first. */
+/* The usual ways in which a policy collapses, the most obvious first. Fewer different samples and less
+   entropy are none where the reward rose by two standard errors: the policy repeats what is right. */
 static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
-    char  *text = p->warning;
-    size_t size = sizeof p->warning;
-    if (r->iteration == 1) {
-        r->first_entropy = p->entropy;
-        r->first_length = p->mean_length;
-    }
-    double length = p->mean_length, first_length = r->first_length;
-    if (p->distinct < 0.5f)
-        snprintf(text, size, "only %.0f %% of the samples differ: the policy repeats itself",
-                 100 * (double)p->distinct);
+    const ppo_rlhf_progress *first = &r->initial;
+    char                    *text = p->warning;
+    size_t                   size = sizeof p->warning;
+    if (r->iteration == 1) r->initial = *p, r->first_variety = r->variety;
+    double length = p->mean_length, first_length = first->mean_length;
+    int    pays = p->reward > first->reward + 2 * first->reward_std / sqrtf((float)r->sequences);
+    if (!pays && r->variety < 0.5f * r->first_variety)
+        snprintf(text, size, "only %.0f %% of the samples %sdiffer, first %.0f %%: the policy repeats itself",
+                 100 * (double)r->variety, r->config.samples > 1 ? "of a prompt " : "",
+                 100 * (double)r->first_variety);
     else if (p->kl > length)
         snprintf(text, size, "the KL to the reference is %.3g, more than 1 per token: it runs away",
                  (double)p->kl);
-    else if (p->entropy < 0.1f * r->first_entropy)
+    else if (!pays && p->entropy < 0.1f * first->entropy)
         snprintf(text, size, "the entropy fell to %.2g, less than a tenth of the first %.2g",
-                 (double)p->entropy, (double)r->first_entropy);
+                 (double)p->entropy, (double)first->entropy);
     else if (length > 2 * first_length || length < 0.5 * first_length)
         snprintf(text, size, "samples have %.1f tokens, in the first iteration %.1f: length drifts", length,
                  first_length);

@@ -535,21 +535,44 @@ static void a_collapse_is_told(void **state) {
     ppo_rlhf_config c = small_config();
     bench           b = begin(&c);
     const struct {
-        float       distinct, kl, entropy, length;
+        float       variety, kl, entropy, length, reward;
         const char *word;
-    } cases[] = {{1, 1, 1, 5, ""},          {0.4f, 1, 1, 5, "repeats"},
-                 {1, 6, 1, 5, "runs away"}, {1, 1, 0.05f, 5, "entropy"},
-                 {1, 1, 1, 11, "length"},   {1, 1, 1, 2, "length"}};
+    } cases[] = {{0.6f, 1, 1, 5, 2, ""},
+                 {0.35f, 1, 1, 5, 2, ""}, /* low, as it was from the start */
+                 {0.25f, 1, 1, 5, 2, "25 %|first 60 %|repeats"},
+                 {0.6f, 6, 1, 5, 2, "runs away"},
+                 {0.6f, 1, 0.05f, 5, 2, "entropy"},
+                 {0.6f, 1, 1, 11, 2, "length"},
+                 {0.6f, 1, 1, 2, 2, "length"},
+                 {0.25f, 1, 0.05f, 5, 2.3f, "repeats"}, /* a standard error is 0.2 */
+                 {0.25f, 1, 0.05f, 5, 2.5f, ""},        /* the right answer, again and again */
+                 {0.25f, 6, 0.05f, 5, 2.5f, "runs away"}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_rlhf_progress p;
         memset(&p, 0, sizeof p);
         b.rlhf->iteration = i + 1;
-        p.distinct = cases[i].distinct, p.kl = cases[i].kl, p.entropy = cases[i].entropy;
-        p.mean_length = cases[i].length;
+        b.rlhf->variety = cases[i].variety;
+        p.kl = cases[i].kl, p.entropy = cases[i].entropy, p.mean_length = cases[i].length;
+        p.reward = cases[i].reward, p.reward_std = 0.2f * sqrtf(8);
         ppo__rlhf_warn(b.rlhf, &p);
-        assert_true(*cases[i].word ? strstr(p.warning, cases[i].word) != NULL : !*p.warning);
+        char words[64], *word = strtok(strcpy(words, cases[i].word), "|");
+        if (!word) assert_string_equal(p.warning, "");
+        for (; word; word = strtok(NULL, "|")) assert_non_null(strstr(p.warning, word));
     }
     end(&b);
+}
+
+/* Equal samples of two prompts, or of one that was drawn twice, are no repetition. */
+static void variety_is_that_of_the_samples_of_a_prompt(void **state) {
+    (void)state;
+    ppo_tokens tokens = {0, NULL, NULL, NULL, NULL};
+    for (int s = 0; s < 6; s++) {
+        const int token[2] = {BOS, s % 3 == 2};
+        assert_ok(ppo_tokens_add(&tokens, token, 2, 1));
+    }
+    assert_close(ppo__distinct(&tokens, 3), 4.0 / 6, 1e-6);
+    assert_close(ppo__distinct(&tokens, 6), 2.0 / 6, 1e-6);
+    ppo_tokens_free(&tokens);
 }
 
 static void k1_in_the_loss_may_be_measured_where_it_does_not_count(void **state) {
@@ -893,7 +916,7 @@ static void the_best_of_n_is_the_best_of_these_samples(void **state) {
     for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add(&same, &token, 1, 1));
     ppo_tokens_clear(&best);
     assert_ok(ppo_best_of_n(generator, &same, 1, &how, count_good, NULL, &best, NULL));
-    assert_true(ppo__distinct(&best) > 0.5f); /* the same prompt twice is sampled twice */
+    assert_true(ppo__distinct(&best, best.count) > 0.5f); /* the same prompt twice is sampled twice */
     ppo_tokens_free(&same);
     assert_close(ppo_best_of_n_kl(1), 0, 1e-7);
     assert_close(ppo_best_of_n_kl(16), log(16) - 15.0 / 16, 1e-6);
@@ -1050,7 +1073,8 @@ static void samples_that_are_all_the_same_are_no_failure(void **state) {
         for (int k = 0; k < 3; k++) {
             assert_ok(ppo_rlhf_iterate(r, &p));
             assert_close(p.distinct, 1.0 / (8 * c.samples), 1e-6);
-            assert_true(strstr(p.warning, "repeats") != NULL);
+            assert_close(r->variety, 1.0 / (kind < 2 ? 8 : 4), 1e-6);
+            assert_null(strstr(p.warning, "repeats")); /* it did from the start */
             if (kind >= 2) assert_close(p.policy_loss, 0, 1e-6); /* nobody was better than the others */
         }
         ppo_rlhf_free(r);
@@ -1490,6 +1514,7 @@ int main(void) {
         cmocka_unit_test(the_reference_follows_when_asked_and_the_coefficient_adapts),
         cmocka_unit_test(a_critic_of_its_own_is_trained_and_the_policys_score_is_not),
         cmocka_unit_test(a_collapse_is_told),
+        cmocka_unit_test(variety_is_that_of_the_samples_of_a_prompt),
         cmocka_unit_test(k1_in_the_loss_may_be_measured_where_it_does_not_count),
         cmocka_unit_test(the_learning_rate_follows_its_schedule_by_iterations),
         cmocka_unit_test(a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own),
