@@ -12409,8 +12409,6 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     return &settings;
 }
 
-static int ppo__has_critic(const ppo_rlhf_config *c) { return ppo__advantage_needs[c->advantage].critic; }
-
 static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *policy, const ppo_gpt *reference,
                                   const ppo_gpt *critic, const ppo_tokens *prompts) {
     double     sequences = (double)c->prompts * c->samples;
@@ -12431,7 +12429,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     if (c->advantage != PPO_ADVANTAGE_GAE && (c->whiten_rewards || c->bootstrap_truncated))
         return ppo__refuse("%s is yes, but has no effect: advantage is not gae",
                            c->whiten_rewards ? "whiten_rewards" : "bootstrap_truncated");
-    if (c->critic_learning_rate > 0 && (!ppo__has_critic(c) || !critic || critic == policy))
+    if (c->critic_learning_rate > 0 &&
+        (!ppo__advantage_needs[c->advantage].critic || !critic || critic == policy))
         return ppo__refuse("critic_learning_rate is %g, but has no effect: no separate critic",
                            (double)c->critic_learning_rate);
     if (ppo__advantage_needs[c->advantage].group && c->samples < 2)
@@ -12451,7 +12450,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     if (reference && (reference == policy || reference == critic))
         return ppo__refuse("the reference is the %s, which is trained; NULL makes a copy",
                            reference == policy ? "policy" : "critic");
-    if (ppo__has_critic(c) && !(critic ? critic : policy)->score_weight)
+    if (ppo__advantage_needs[c->advantage].critic && !(critic ? critic : policy)->score_weight)
         return ppo__refuse("the %s has no score to give values", critic ? "critic" : "policy");
     return PPO_OK;
 }
@@ -12472,7 +12471,7 @@ typedef struct ppo__rlhf_stats { /* of a micro-batch */
 
 struct ppo_rlhf {
     ppo_rlhf_config    config;
-    ppo_gpt           *policy, *critic; /* critic NULL: the policy's score, or none at all */
+    ppo_gpt           *policy, *critic; /* critic: the model that gives values, or NULL; may be the policy */
     const ppo_gpt     *reference;
     ppo_gpt           *own_reference; /* NULL: the caller's is used */
     ppo_reward_fn      reward;
@@ -12499,12 +12498,6 @@ struct ppo_rlhf {
     float              variety, first_variety; /* share of different samples: now, in the first iteration */
     ppo_rlhf_progress  initial;                /* of the first iteration, for warnings */
 };
-
-/* The model that gives values, or NULL. */
-static ppo_gpt *ppo__value_model(const ppo_rlhf *r) {
-    if (!ppo__has_critic(&r->config)) return NULL;
-    return r->critic ? r->critic : r->policy;
-}
 
 /* -- checks and figures of an iteration -- */
 
@@ -12573,7 +12566,7 @@ static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const fl
     p->distinct = ppo__distinct(&samples->tokens, count);
     r->variety = r->config.samples > 1 ? ppo__distinct(&samples->tokens, r->config.samples) : p->distinct;
     p->explained_variance =
-        ppo__value_model(r) ? ppo_explained_variance(r->rows.value, r->rows.value_target, rows) : NAN;
+        r->critic ? ppo_explained_variance(r->rows.value, r->rows.value_target, rows) : NAN;
     p->samples = r->samples + count;
     p->tokens = r->tokens + rows;
 }
@@ -12664,7 +12657,7 @@ static ppo_status ppo__rlhf_choose(ppo_rlhf *r) {
 static ppo_response ppo__rlhf_forward(ppo_rlhf *r) {
     ppo_tape         *tape = r->learner.tape;
     const ppo_tokens *batch = &r->learner.batch[0];
-    ppo_gpt          *critic = ppo__value_model(r);
+    ppo_gpt          *critic = r->critic;
     int               want = critic == r->policy ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
     ppo_response      out = ppo_gpt_response(tape, r->policy, batch, r->config.sampling.temperature, want);
     if (critic && critic != r->policy) out.value = ppo_gpt_response(tape, critic, batch, 1, PPO_VALUE).value;
@@ -12685,7 +12678,7 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     ppo_tensor  *kl = NULL, *end = NULL;
     if (c->kl_estimator == PPO_KL_EXACT && ref.logits)
         kl = ppo_tape_categorical_kl_to(tape, out.logits, ref.logits->data, temperature);
-    if (c->bootstrap_truncated && out.value) end = ppo_gpt_sequence_score(tape, ppo__value_model(r), batch);
+    if (c->bootstrap_truncated && out.value) end = ppo_gpt_sequence_score(tape, r->critic, batch);
     if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
     size_t n = (size_t)out.logp->rows;
     ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
@@ -12713,7 +12706,7 @@ static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
 /* next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is to be
    bootstrapped, the value of the whole sequence. So ppo_gae() need not know how a sequence ended. */
 static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
-    for (int s = 0; s < samples->tokens.count && ppo__value_model(r); ++s) {
+    for (int s = 0; s < samples->tokens.count && r->critic; ++s) {
         int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
         float *next_value = r->rows.next_value;
         memcpy(next_value + row, r->rows.value + row + 1, (size_t)(last - row) * sizeof(float));
@@ -12787,7 +12780,7 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
             }
         }
     }
-    if (status || !ppo__has_critic(c) || !c->whiten_advantages) return status;
+    if (status || !r->critic || !c->whiten_advantages) return status;
     return ppo_whiten(rows->advantage, NULL, r->first_row[count], 1);
 }
 
@@ -12853,7 +12846,7 @@ static ppo_tensor *ppo__rlhf_loss(void *user, const int *item, float *weight) {
     ppo_response out = ppo__rlhf_forward(r);
     ppo_tensor  *loss = ppo_tape_policy_loss(tape, out.logp, rows->old_logp, rows->advantage, NULL,
                                              &c->objective, &stats->policy);
-    if (ppo__value_model(r)) {
+    if (r->critic) {
         ppo_tensor *value =
             ppo_tape_value_loss(tape, out.value, rows->value, rows->value_target, NULL, c->value_clip);
         if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
@@ -12877,17 +12870,18 @@ static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
 /* A gradient step on n sequences: the mean over all their tokens. */
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
+    ppo_gpt               *critic = r->critic == r->policy ? NULL : r->critic;
     ppo_adam               adam = ppo_adam_default();
     double                 rows;
     ppo_params_zero_grad(r->policy->params);
-    if (r->critic) ppo_params_zero_grad(r->critic->params);
+    if (critic) ppo_params_zero_grad(critic->params);
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
     float      scale = (float)(1 / rows);
     adam.lr = p->learning_rate;
     if (!status) status = ppo__params_step(r->policy->params, &adam, scale, c->max_grad_norm, &p->grad_norm);
-    if (status || !r->critic || !ppo__has_critic(c)) return status;
+    if (status || !critic) return status;
     adam.lr = ppo__rlhf_rate(r, c->critic_learning_rate > 0 ? c->critic_learning_rate : c->learning_rate);
-    return ppo__params_step(r->critic->params, &adam, scale, c->max_grad_norm, NULL);
+    return ppo__params_step(critic->params, &adam, scale, c->max_grad_norm, NULL);
 }
 
 static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p) {
@@ -13015,7 +13009,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
     if (!r) return PPO_ERROR_MEMORY;
     r->config = *config;
     r->policy = policy;
-    r->critic = critic == policy ? NULL : critic;
+    if (ppo__advantage_needs[config->advantage].critic) r->critic = critic ? critic : policy;
     r->reward = reward;
     r->user = user;
     r->kl_coef = config->kl_coef;
