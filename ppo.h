@@ -12748,7 +12748,7 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
     return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, r->first_row[count], 0) : PPO_OK;
 }
 
-/* The advantage that all tokens of sequence s share; R of its k samples of a prompt are in total. */
+/* The advantage that all tokens of sequence s share. total [k]: R of the samples of its prompt. */
 static float ppo__sequence_advantage(const ppo_rlhf *r, int s) {
     const int    k = r->config.samples, others = k > 1 ? k - 1 : 1;
     const float *total = r->total + s / k * k, reward = r->total[s], value = r->rows.value[r->first_row[s]];
