@@ -7859,6 +7859,7 @@ typedef struct ppo__envs {
     char          *state;
     ppo_rng       *rng;            /* [count] */
     float         *obs;            /* [count][obs_size], the latest, as the environment gave it */
+    float         *own_obs;        /* [count][obs_size and guard], where it writes them */
     double        *episode_return; /* [count], so far */
     int           *length;         /* [count], steps so far in the episode */
     int64_t       *steps;          /* [count], since the start; counted for error messages */
@@ -7880,7 +7881,7 @@ static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
 }
 
-/* Guard bytes after each state, after the last observation and after each mask reveal who writes beyond. */
+/* Guard bytes after each state, observation and mask reveal who writes beyond. */
 enum { PPO__GUARD = 16, PPO__GUARD_BYTE = 0xa5 };
 
 static int ppo__guard_holds(const void *guard) {
@@ -7889,10 +7890,19 @@ static int ppo__guard_holds(const void *guard) {
     return memcmp(guard, whole, sizeof whole) == 0;
 }
 
+/* The row in which environment e writes its observation. ppo__check_env() copies it to envs->obs. */
+static float *ppo__own_obs(const ppo__envs *envs, int e) {
+    return envs->own_obs + e * (envs->env.obs_size + PPO__GUARD / sizeof(float));
+}
+
+/* After states and observations were set from outside. */
 static void ppo__envs_guard(ppo__envs *envs) {
-    for (int e = 0; e < envs->count; ++e)
+    const size_t size = (size_t)envs->env.obs_size;
+    for (int e = 0; e < envs->count; ++e) {
         memset(envs->state + e * envs->stride + envs->env.state_size, PPO__GUARD_BYTE, PPO__GUARD);
-    memset(envs->obs + ppo__at(envs->count, envs->env.obs_size), PPO__GUARD_BYTE, PPO__GUARD);
+        memcpy(ppo__own_obs(envs, e), envs->obs + e * size, size * sizeof(float));
+        memset(ppo__own_obs(envs, e) + size, PPO__GUARD_BYTE, PPO__GUARD);
+    }
 }
 
 /* Calls env.open for copy e. The reason that it may give by ppo_fail() becomes part of the error; success
@@ -7921,7 +7931,9 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->stride = ((env->state_size + PPO__GUARD) / PPO__ALIGN + 1) * PPO__ALIGN;
     envs->state = (char *)ppo__arena_zeros(memory, count, envs->stride);
     envs->rng = PPO__ARRAY(memory, ppo_rng, count);
-    envs->obs = PPO__ZEROS(memory, float, ppo__at(count, env->obs_size) + PPO__GUARD / sizeof(float));
+    envs->obs = PPO__ZEROS(memory, float, ppo__at(count, env->obs_size));
+    envs->own_obs =
+        (float *)ppo__arena_array(memory, count, (size_t)env->obs_size * sizeof(float) + PPO__GUARD);
     envs->episode_return = PPO__ZEROS(memory, double, count);
     envs->length = PPO__ZEROS(memory, int, count);
     envs->steps = PPO__ZEROS(memory, int64_t, count);
@@ -7952,24 +7964,24 @@ static ppo_status ppo__check_numbers(const float *x, int n, const char *what, in
 }
 
 /* After a call of reset or step: the guards are whole, the observation is numbers. */
-static ppo_status ppo__check_env(const ppo__envs *envs, int e) {
+static ppo_status ppo__check_env(ppo__envs *envs, int e) {
     const ppo_env *env = &envs->env;
+    const float   *own = ppo__own_obs(envs, e);
     if (!ppo__guard_holds(envs->state + e * envs->stride + env->state_size))
         return ppo__refuse("environment %d wrote beyond its state: env.state_size is %.0f bytes",
                            envs->first + e, (double)env->state_size);
-    if (e == envs->count - 1 && !ppo__guard_holds(envs->obs + ppo__at(envs->count, env->obs_size)))
+    if (!ppo__guard_holds(own + env->obs_size))
         return ppo__refuse("environment %d wrote beyond its observation: env.obs_size is %d numbers",
                            envs->first + e, env->obs_size);
-    return ppo__check_numbers(envs->obs + ppo__at(e, env->obs_size), env->obs_size, "observation",
-                              envs->first + e, envs->steps[e]);
+    memcpy(envs->obs + ppo__at(e, env->obs_size), own, (size_t)env->obs_size * sizeof(float));
+    return ppo__check_numbers(own, env->obs_size, "observation", envs->first + e, envs->steps[e]);
 }
 
 static ppo_status ppo__env_reset(ppo__envs *envs, int e) {
     envs->length[e] = 0;
     envs->episode_return[e] = 0;
     if (envs->episode_rng) envs->episode_rng[e] = envs->rng[e];
-    envs->env.reset(envs->state + e * envs->stride, &envs->rng[e],
-                    envs->obs + ppo__at(e, envs->env.obs_size));
+    envs->env.reset(envs->state + e * envs->stride, &envs->rng[e], ppo__own_obs(envs, e));
     return ppo__check_env(envs, e);
 }
 
@@ -7982,8 +7994,7 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
         memcpy(envs->played + (size_t)e * ppo__played_words(env) + (size_t)envs->length[e] * width,
                action->box ? (const void *)action->box : (const void *)action->choices,
                width * sizeof(uint32_t));
-    env->step(envs->state + e * envs->stride, &envs->rng[e], action, envs->obs + ppo__at(e, env->obs_size),
-              out);
+    env->step(envs->state + e * envs->stride, &envs->rng[e], action, ppo__own_obs(envs, e), out);
     ++envs->steps[e];
     if (envs->length[e] < INT_MAX) ++envs->length[e];
     envs->episode_return[e] += out->reward;
@@ -8365,6 +8376,7 @@ static void ppo__forget_episodes(ppo__collector *collector) {
     ppo__envs *envs = &collector->envs;
     collector->fresh = 1;
     memset(envs->obs, 0, ppo__at(envs->count, envs->env.obs_size) * sizeof(float));
+    ppo__envs_guard(envs);
     for (int e = 0; e < envs->count; ++e) {
         envs->episode_return[e] = 0;
         envs->length[e] = 0;
@@ -9756,13 +9768,11 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
     const ppo_space       *space = &envs->env.action_space;
     const ppo__space_kind *kind = ppo__kind(space);
     uint32_t              *played = envs->played + (size_t)e * ppo__played_words(&envs->env);
-    size_t                 bytes = (size_t)envs->env.obs_size * sizeof(float);
-    float  *obs = envs->obs + ppo__at(e, envs->env.obs_size), *saved = (float *)ppo__alloc(bytes);
-    void   *state = envs->state + (size_t)e * envs->stride;
-    ppo_rng rng = envs->episode_rng[e];
-    int     same = 1;
-    if (!saved) return PPO_ERROR_MEMORY;
-    memcpy(saved, obs, bytes);
+    const float           *saved = envs->obs + ppo__at(e, envs->env.obs_size);
+    float                 *obs = ppo__own_obs(envs, e);
+    void                  *state = envs->state + (size_t)e * envs->stride;
+    ppo_rng                rng = envs->episode_rng[e];
+    int                    same = 1;
     envs->env.reset(state, &rng, obs);
     for (int t = 0; t < envs->length[e] && same; ++t, played += ppo__space_width(space)) {
         ppo_action  action = {0, NULL, NULL};
@@ -9773,9 +9783,8 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
         same = kind->valid(space, played);
         if (same) envs->env.step(state, &rng, &action, obs, &out);
     }
-    same = same && memcmp(saved, obs, bytes) == 0 && memcmp(&rng, &envs->rng[e], sizeof rng) == 0;
-    ppo__free(saved);
-    if (same) return PPO_OK;
+    same = same && memcmp(saved, obs, (size_t)envs->env.obs_size * sizeof(float)) == 0;
+    if (same && memcmp(&rng, &envs->rng[e], sizeof rng) == 0) return ppo__check_env(envs, e);
     return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", e);
 }
 

@@ -1359,9 +1359,54 @@ static void an_observation_that_outgrows_its_size_is_an_error(void **state) {
             assert_ok(ppo_train(&env, &cfg, &agent));
             ppo_agent_free(agent);
         } else {
-            assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "environment 3|beyond|obs_size");
+            assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "environment 0|beyond|obs_size");
             assert_null(agent);
         }
+    }
+}
+
+static int overrunning_copy; /* -1: none */
+
+static int numbered_open(void *state, void *user, int copy) {
+    (void)user;
+    memcpy(state, &copy, sizeof copy);
+    return 0;
+}
+
+static void numbered_reset(void *state, ppo_rng *rng, float *obs) {
+    (void)state;
+    obs[0] = ppo_rng_range(rng, -1, 1);
+}
+
+static void numbered_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)action;
+    int overruns = memcmp(state, &overrunning_copy, sizeof(int)) == 0;
+    for (int j = 0; j <= overruns; j++) obs[j] = ppo_rng_range(rng, -1, 1);
+    out->terminated = ppo_rng_below(rng, 5) == 0;
+}
+
+static void every_copy_that_writes_beyond_its_observation_is_named(void **state) {
+    (void)state;
+    ppo_env env = {0};
+    env.obs_size = 1, env.action_space = ppo_discrete(2), env.state_size = sizeof(int);
+    env.open = numbered_open, env.reset = numbered_reset, env.step = numbered_step;
+    for (int copy = 0; copy < 4; copy++) {
+        ppo_agent   *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        ppo_config   cfg = tiny_config();
+        char         words[60];
+        cfg.num_envs = 4, cfg.threads = 1 + copy % 2;
+        snprintf(words, sizeof words, "environment %d wrote beyond its observation|obs_size", copy);
+        overrunning_copy = copy;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        for (int i = 0; i < 2; i++)
+            assert_fails(ppo_trainer_iterate(trainer, NULL), PPO_ERROR_ARGUMENT, words);
+        assert_fails(ppo_evaluate(agent, &env, 8, 1).status, PPO_ERROR_ARGUMENT, words);
+        overrunning_copy = -1;
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        ppo_trainer_free(trainer);
+        ppo_agent_free(agent);
     }
 }
 
@@ -1484,6 +1529,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_short_last_rollout_needs_no_more_memory, restore_allocator),
         cmocka_unit_test(a_state_that_outgrows_its_size_is_an_error),
         cmocka_unit_test(an_observation_that_outgrows_its_size_is_an_error),
+        cmocka_unit_test(every_copy_that_writes_beyond_its_observation_is_named),
         cmocka_unit_test(an_environment_may_ask_the_agent_that_is_evaluated),
         cmocka_unit_test(a_success_leaves_the_last_sentence_as_it_was),
         cmocka_unit_test(an_environment_whose_name_or_choices_no_file_could_hold_is_refused),
