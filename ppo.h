@@ -685,10 +685,10 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
        PPO_UNCLIPPED   -mean(r A)                                                (eq. 6)
        PPO_K3_PENALTY  -mean(r A) + kl_coef mean(k3), k3 = r - 1 - log r: an estimate of KL(old || new)
    The exact KL needs both distributions, so PPO_KL_PENALTY is for ppo_config.objective alone. */
-enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY };
+enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY, PPO__OBJECTIVES };
 
 typedef struct ppo_policy_objective {
-    int   objective;           /* PPO_CLIP, PPO_UNCLIPPED or PPO_K3_PENALTY */
+    int   objective;           /* any but PPO_KL_PENALTY */
     float clip_low, clip_high; /* 0.2 and 0.2 in the paper */
     float dual_clip;           /* > 1: where A < 0, r A is at least dual_clip A (Ye 2020); else off */
     float kl_coef;             /* of PPO_K3_PENALTY */
@@ -1084,7 +1084,7 @@ typedef struct ppo_config {  /* defaults in brackets */
     float    critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
     float    gamma;                  /* discount per step [0.99] */
     float    gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int      objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
+    int      objective;              /* any but PPO_K3_PENALTY [clip] */
     float    clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
     int      clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
     float    dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
@@ -6657,13 +6657,16 @@ PPO_DEF ppo_policy_objective ppo_policy_objective_default(void) {
     return objective;
 }
 
+/* In the order of their constants. */
+static const char ppo__objectives[] = "clip|kl-penalty|unclipped|k3-penalty";
+
 static ppo_status ppo__check_objective(const char *function, const ppo_policy_objective *o) {
     if (o->objective == PPO_KL_PENALTY)
         return ppo__refuse("%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
                            "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
                            "ppo_categorical_kl()",
                            function);
-    if (o->objective != PPO_CLIP && o->objective != PPO_UNCLIPPED && o->objective != PPO_K3_PENALTY)
+    if (o->objective < 0 || o->objective >= PPO__OBJECTIVES)
         return ppo__refuse("%s: there is no objective %d", function, o->objective);
     if (o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0) return PPO_OK;
     return ppo__refuse("%s: clip_low %g, clip_high %g, kl_coef %g must be 0 or more", function,
@@ -8461,10 +8464,10 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
    reports.
 
    To add a setting: a field of ppo_config with its default in a comment, a row of ppo__fields, the default in
-   ppo_config_default() if it is not 0, and if it may be without effect a row of ppo__needs. The command line,
-   files and checks follow from that. To add an objective: a constant and a term in section 9
-   (ppo__policy_term()) and its name in the row "objective" of ppo__fields. What needs more than
-   log-probabilities goes to ppo__loss().
+   ppo_config_default() if it is not 0, if it may be without effect a row of ppo__needs, and its name in the
+   test of all fields in tests/test_control.c. The command line, files and checks follow from that. To add an objective: in section 9 a constant before PPO__OBJECTIVES, its
+   word in ppo__objectives in the same place, and its term in ppo__policy_term(). Language models have it,
+   too. What needs more than log-probabilities goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- settings -- */
@@ -8487,7 +8490,8 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "the critic's; 0: the same"),
     PPO__FIELD(gamma, FLOAT, 0, 1, NULL, "discount per step"),
     PPO__FIELD(gae_lambda, FLOAT, 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
-    PPO__FIELD(objective, CHOICE, 0, 2, "clip|kl-penalty|unclipped", "the policy's objective"),
+    PPO__FIELD(objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
+               "the policy's objective, not k3-penalty"),
     PPO__FIELD(clip_low, FLOAT, 0, 1, NULL, "no gain from ratios below 1 - this"),
     PPO__FIELD(clip_high, FLOAT, 0, 1e6, NULL, "no gain from ratios above 1 + this"),
     PPO__FIELD(clip_schedule, CHOICE, 0, 3, ppo__schedules, "how both ranges fall to 0 over the run"),
@@ -8607,6 +8611,8 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
     if (!config) return ppo__refuse("the configuration is NULL");
     ppo_status status = ppo_settings_check(&ppo__config_settings, config);
     if (status) return status;
+    if (config->objective == PPO_K3_PENALTY)
+        return ppo__refuse("objective is k3-penalty, an estimate for tokens: kl-penalty has the exact KL");
     double samples = (double)config->num_envs * config->rollout_steps;
     if (samples > INT_MAX)
         return ppo__refuse("num_envs * rollout_steps is %.0f, more than %d", samples, INT_MAX);
@@ -12355,8 +12361,8 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
-        PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, 3,
-                        "clip|kl-penalty|unclipped|k3-penalty", "clip, unclipped or k3-penalty"),
+        PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
+                        "the policy's objective, not kl-penalty"),
         PPO__RLHF_NAMED("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
                         "no gain from ratios below 1 - this"),
         PPO__RLHF_NAMED("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL,
