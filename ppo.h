@@ -7464,8 +7464,8 @@ static ppo_space ppo__parse_space(const char *text) {
    of section 5's, or a ppo_op of its own as below. Then put it into ppo_actor_critic_init() and at its
    place in ppo_actor_critic_forward(); its width into ppo_model_config, ppo_config (its row in section 15 is
    a PPO__NETWORK), and the copy of one to the other in ppo__agent_make(). Parameters that are added to the
-   set are trained and saved by themselves; three functions have to know them: ppo__init_uniform(), which
-   goes by names, and ppo__check_weights() and ppo_export_c() in section 16.
+   set are trained and saved by themselves, and ppo_export_c() refuses those that it does not know. If they
+   have another start with init=uniform: ppo__init_uniform(). If they are many: ppo__check_weights() in 16.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
@@ -7663,15 +7663,18 @@ static ppo_status ppo__add_mlp(ppo_actor_critic *model, ppo_mlp *mlp, const char
 
 /* As PyTorch's defaults: in +- 1 / sqrt(inputs), biases, too; a core's in +- 1 / sqrt(width). */
 static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
-    const ppo_params *params = model->params;
-    float             bound = 0;
-    for (int i = 0; i < params->tensor_count; ++i) { /* a bias comes after its weight */
-        ppo_tensor *tensor = params->tensors[i];
-        int         core = strncmp(params->names[i], "core.", 5) == 0;
-        if (tensor == model->log_std) continue;
-        if (core) bound = 1 / sqrtf((float)model->core.width);
-        else if (strstr(params->names[i], ".weight")) bound = 1 / sqrtf((float)tensor->rows);
-        ppo_init_uniform(tensor, bound, rng);
+    const ppo_mlp *const parts[] = {&model->trunk, &model->actor, &model->critic};
+    const ppo_gru       *core = &model->core;
+    ppo_tensor *const    of_core[] = {core->input_weight, core->input_bias, core->state_weight,
+                                      core->state_bias};
+    for (int p = 0; p < 3; ++p) {
+        for (int k = 0; k < 4 && p == 1 && core->width; ++k)
+            ppo_init_uniform(of_core[k], 1 / sqrtf((float)core->width), rng);
+        for (int k = 0; k < parts[p]->layers; ++k) {
+            float bound = 1 / sqrtf((float)parts[p]->weight[k]->rows);
+            ppo_init_uniform(parts[p]->weight[k], bound, rng);
+            ppo_init_uniform(parts[p]->bias[k], bound, rng);
+        }
     }
 }
 
@@ -8692,12 +8695,22 @@ static void ppo__keep_name(char to[64], const char *name) {
 
 /* For an environment of which only the sizes and the name are known. */
 static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, ppo_agent **out) {
-    const ppo_model_config model = {env->obs_size,         env->action_space,  config->hidden,
-                                    config->hidden_layers, config->activation, config->shared_trunk,
-                                    config->recurrent,     config->init,       config->log_std_init,
-                                    config->gsde,          config->squash,     config->seed};
-    ppo_agent             *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
+    ppo_model_config model;
+    ppo_agent       *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
     if (!agent) return PPO_ERROR_MEMORY;
+    memset(&model, 0, sizeof model);
+    model.obs_size = env->obs_size;
+    model.action_space = env->action_space;
+    model.hidden = config->hidden;
+    model.layers = config->hidden_layers;
+    model.activation = config->activation;
+    model.shared_trunk = config->shared_trunk;
+    model.recurrent = config->recurrent;
+    model.init = config->init;
+    model.log_std_init = config->log_std_init;
+    model.gsde = config->gsde;
+    model.squash = config->squash;
+    model.seed = config->seed;
     agent->clip_obs = config->clip_obs;
     agent->config = *config;
     ppo__keep_name(agent->environment, env->name);
@@ -9514,7 +9527,8 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    a policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
    ppo_file_find() does not find it. A setting is saved without further work, but if memory grows with it, it
    belongs in ppo__trainer_bytes(), or in ppo__check_weights() if the network does. Add a run that uses the
-   state to `kinds` in tests/test_checkpoints.c.
+   state to `kinds` in tests/test_checkpoints.c. To export a layer: ppo__export_uses(), and its line in
+   ppo__export_forward(): `widest` takes its width, and `state` is not overwritten but by the core.
    -------------------------------------------------------------------------------------------------------- */
 
 /* Settings that the file lacks, because it is older, and custom schedules keep their defaults. Threads, which
@@ -9927,6 +9941,17 @@ static ppo_status ppo__export_floats(const ppo__export *x, const char *array, co
     return PPO_OK;
 }
 
+/* 1 for the weights and biases that ppo__export_forward() makes use of. */
+static int ppo__export_uses(const ppo_actor_critic *model, const ppo_tensor *tensor) {
+    const ppo_gru *core = &model->core;
+    for (int k = 0; k < PPO_MAX_LAYERS; ++k)
+        if (tensor == model->trunk.weight[k] || tensor == model->trunk.bias[k] ||
+            tensor == model->actor.weight[k] || tensor == model->actor.bias[k])
+            return 1;
+    return tensor == core->input_weight || tensor == core->input_bias || tensor == core->state_weight ||
+           tensor == core->state_bias;
+}
+
 /* Weights; of the observations' statistics the mean, what rounding it to a float leaves out, the factor. */
 static ppo_status ppo__export_arrays(const ppo__export *x) {
     const ppo_params     *params = x->agent->model.params;
@@ -9937,6 +9962,8 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
     for (int i = 0; i < params->tensor_count && !status; ++i) {
         const char *name = params->names[i];
         if (strncmp(name, "critic.", 7) == 0 || strcmp(name, "actor.log_std") == 0) continue;
+        if (!ppo__export_uses(&x->agent->model, params->tensors[i]))
+            return ppo__refuse("ppo_export_c: does not know the parameter \"%.100s\"", name);
         status = ppo__export_floats(x, name, params->tensors[i]->data, ppo__size(params->tensors[i]));
     }
     float *numbers = (float *)ppo__alloc(n * sizeof(float));
@@ -9994,7 +10021,7 @@ static const char ppo__export_gru[] =
     "}\n\n";
 
 /* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
-static void ppo__export_forward(const ppo__export *x) {
+static ppo_status ppo__export_forward(const ppo__export *x) {
     const ppo_actor_critic *model = &x->agent->model;
     const ppo_mlp *const    parts[] = {&model->trunk, &model->actor};
     const char *const       names[] = {"trunk", "actor"};
@@ -10031,13 +10058,17 @@ static void ppo__export_forward(const ppo__export *x) {
             const ppo_tensor *weight = parts[p]->weight[k];
             int               last = k == parts[p]->layers - 1;
             const char       *to = last && p == 1 ? "output" : strcmp(from, "even") == 0 ? "odd" : "even";
+            const int         activation = last ? parts[p]->last_activation : parts[p]->hidden_activation;
+            if (activation > PPO_RELU)
+                return ppo__refuse("ppo_export_c: does not know the activation %s",
+                                   ppo__activations[activation].name);
             ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", from,
-                             names[p], k, names[p], k, weight->rows, weight->cols,
-                             last ? parts[p]->last_activation : parts[p]->hidden_activation, to);
+                             names[p], k, names[p], k, weight->rows, weight->cols, activation, to);
             from = to;
         }
     }
     ppo__export_text(x, "    (void)odd;\n}\n\n");
+    return PPO_OK;
 }
 
 /* The most likely action: of a box the mean, within it; else the largest logit of each choice. */
@@ -10103,8 +10134,8 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     if (x->agent->model.core.width) ppo__export_text(x, ", @_STATE = %d", x->agent->model.core.width);
     ppo__export_text(x, " };\n\n");
     ppo_status status = ppo__export_arrays(x);
+    if (!status) status = ppo__export_forward(x);
     if (status) return status;
-    ppo__export_forward(x);
     ppo__export_predict(x);
     ppo__export_text(x, "#endif\n");
     return PPO_OK;

@@ -1293,6 +1293,11 @@ static void null_is_refused(void **state) {
     assert_fails(ppo_export_c(NULL, "x", "x.h"), PPO_ERROR_ARGUMENT, "ppo_export_c|NULL");
     assert_fails(ppo_export_c(agent, NULL, "x.h"), PPO_ERROR_ARGUMENT, "ppo_export_c|NULL");
     assert_fails(ppo_export_c(agent, "x", NULL), PPO_ERROR_ARGUMENT, "ppo_export_c|NULL");
+    agent->model.actor.hidden_activation = PPO_GELU; /* what an export would leave out is refused */
+    assert_fails(ppo_export_c(agent, "x", "x.h"), PPO_ERROR_ARGUMENT, "ppo_export_c|activation gelu");
+    assert_non_null(ppo_params_add(agent->model.params, "norm.weight", 1, 4));
+    assert_fails(ppo_export_c(agent, "x", "x.h"), PPO_ERROR_ARGUMENT, "ppo_export_c|\"norm.weight\"");
+    assert_null(fopen("x.h", "r"));
     assert_ok(ppo_config_load("one", NULL, NULL));
     assert_true(!none && !trainer);
     ppo_agent   *stale = agent; /* what is to be created is NULL after any failure */
