@@ -2579,12 +2579,11 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
    once per instruction set, after defining what a vector is. Function attributes, not compiler flags, give
    the instruction set, so a plain `cc -O2` has them all.
 
-   To add an instruction set:
+   To add an instruction set (with a multiply-add that rounds once: not SSE2, nor AVX alone):
        a block of definitions (PPO__TARGET to PPO__ZIP2_HIGH) that ends with #include PPO_FILE_NAME, as those
        below; a line in ppo__kernels_find(), the fastest set first; its name in the comment of
-       ppo_use_kernels(), in kernel_sets of tests/test.h and kernel_names of test_rlhf.c. A tile of
-       PPO__TILE_ROWS rows and PPO__TILE_VECS vectors, a row of b and one float of a should fit in the
-       registers. test_math.c compares the processor's best set with the plain one and the bounds below.
+       ppo_use_kernels() and in kernel_sets of tests/test.h. test_math.c compares each set that the processor
+       has with the bounds below, and fails for one that is not in kernel_sets.
    To add a kernel:
        a field of ppo__kernels, a line in PPO__KERNEL_TABLE, the plain function, and the vector function.
 
@@ -2925,6 +2924,18 @@ typedef struct {
 
 #define PPO__KERNEL_PASS
 
+/* What an instruction set defines. A tile of TILE_ROWS rows and TILE_VECS vectors, a row of b and one float of
+   a should fit in the registers.
+       VEC                    a GNU vector of WIDTH floats: -x, x * y, and casts to vectors of ints work on it
+       DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p) makes one of as many floats
+       MASK_OF(lanes)         the first 1 .. WIDTH lanes; LOADM gives 0 in the others, STOREM leaves them
+       PAD(mask, v, pad)      v where the mask is, else pad
+       FMA(a, b, c)           a b + c, rounded once
+       MIN(a, b), MAX(a, b)   b where b is NaN
+       TIMES_2_TO(y, n)       y 2^n, if there is an instruction
+       LOAD_GROUPS(p, step)   groups of four floats: p[0 .. 3], p[step .. step + 3], ...
+       ZIP_LOW, ZIP_HIGH      in each group: a0 b0 a1 b1, and a2 b2 a3 b3
+       ZIP2_LOW, ZIP2_HIGH    in each group: a0 a1 b0 b1, and a2 a3 b2 b3 */
 #ifdef PPO__X86
 
 /* GCC's AVX-512 intrinsics start from undefined vectors, which g++ 12 reports as used uninitialized. */
@@ -3118,8 +3129,6 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #endif
 
 #ifdef PPO__KERNEL_PASS /* the vector kernels: compiled once per instruction set, by the includes above */
-
-/* The vector kernels, written once. PPO__MIN(a, b) and PPO__MAX(a, b) return b where b is NaN. */
 
 typedef int      PPO__(ints) __attribute__((vector_size(4 * PPO__WIDTH)));
 typedef unsigned PPO__(bits) __attribute__((vector_size(4 * PPO__WIDTH)));
