@@ -405,7 +405,7 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 
 /* Activations. GELU is its tanh form (Hendrycks and Gimpel 2016), as in GPT-2. */
-enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU };
+enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU, PPO__ACTIVATIONS };
 
 /* activation(x w + b): x (n, in), w (in, out), b (1, out) or NULL -> (n, out). One fused operation. */
 PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
@@ -936,7 +936,7 @@ typedef struct ppo_model_config {
     ppo_space  action_space;
     const int *hidden;     /* [layers] widths */
     int        layers;     /* 0: linear policy and value */
-    int        activation; /* PPO_TANH, PPO_RELU or PPO_IDENTITY */
+    int        activation; /* any of section 5 */
     int        shared_trunk;
     int        recurrent; /* width of the core; 0: none */
     int        init;      /* PPO_ORTHOGONAL, PPO_UNIFORM or PPO_ZEROS */
@@ -1104,7 +1104,7 @@ typedef struct ppo_config {  /* defaults in brackets */
     float    weight_decay;           /* decoupled, AdamW [0] */
     int      hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
     int      hidden_layers;          /* how many of them [2] */
-    int      activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
+    int      activation;             /* any of section 5 but PPO_GELU [tanh] */
     int      shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
     int      recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
     int      sequence_steps;         /* recurrent: steps of a rollout that gradients go back through [32] */
@@ -1947,6 +1947,9 @@ static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* Where share k of n things begins when they are divided evenly into `of` shares; k = of: the end. */
 static int ppo__share(int n, int k, int of) { return (int)((int64_t)n * k / of); }
+
+/* Fails to compile where the condition does not hold. */
+#define PPO__ASSERT(condition) ((void)sizeof(char[(condition) ? 1 : -1]))
 
 /* Where row `row` of a matrix of `cols` columns begins. */
 static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
@@ -4016,11 +4019,11 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
    To add
        an elementwise operation   a row in ppo__binaries or ppo__unaries, its value and derivative above the
                                   table, its number in the enum, and a public function of three lines
-       an activation              a name in the public enum (PPO_TANH ...), a row in ppo__activations, and
-                                  two kernels in section 3; for a GPU, a line in each of the two functors of
-                                  ppo_cuda.cuh; for networks of control, the row "activation" of ppo__fields
-                                  (its words are in the order of the enum, and its max is the last of them, so
-                                  "gelu" comes before a new one) and C code in section 16's export
+       an activation              as gelu (search for it): a constant, two kernels in section 3, a row of
+                                  ppo__activations with its two functions; for a GPU both formulas are
+                                  PPO__BOTH functions that two functors of ppo_cuda.cuh call; for networks of
+                                  control, the row "activation" of ppo__fields (words are in the order of the
+                                  enum, so gelu comes first) and C code in section 16's export
        any other operation        a ppo_op with its forward and backward, as those below
    test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
@@ -4603,8 +4606,8 @@ static const ppo__activation ppo__activations[] = {
 };
 
 static ppo_status ppo__check_activation(const char *where, int activation) {
-    const int count = (int)(sizeof ppo__activations / sizeof *ppo__activations);
-    if (activation >= 0 && activation < count) return PPO_OK;
+    PPO__ASSERT(sizeof ppo__activations == PPO__ACTIVATIONS * sizeof *ppo__activations);
+    if (activation >= 0 && activation < PPO__ACTIVATIONS) return PPO_OK;
     return ppo__refuse("%s: there is no activation %d", where, activation);
 }
 
@@ -8050,9 +8053,6 @@ typedef struct ppo__column {
     size_t bytes;   /* per sample; 0: the column is not kept */
     int    in_minibatch;
 } ppo__column;
-
-/* Fails to compile where the condition does not hold. */
-#define PPO__ASSERT(condition) ((void)sizeof(char[(condition) ? 1 : -1]))
 
 #define PPO__COLUMN(name, count, in_minibatch) \
     { offsetof(ppo_rollout, name), (size_t)(count) * sizeof(*((ppo_rollout *)0)->name), in_minibatch }
