@@ -184,7 +184,7 @@ THREADS
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
-    PPO_STATIC            everything static: the library is private to one source file
+    PPO_STATIC            everything static: the library is private to the file with PPO_IMPLEMENTATION
     PPO_NO_THREADS        no threads (the default where there are neither pthreads nor Windows' threads, and
                           with tcc, where only one thread may use the library)
     PPO_NO_SIMD           plain C kernels only
@@ -212,6 +212,10 @@ SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffas
 #include <stdint.h>
 #include <stdio.h>
 
+#if defined(PPO_STATIC) && !defined(PPO_IMPLEMENTATION)
+#error "PPO_STATIC needs PPO_IMPLEMENTATION, before the first #include of ppo.h in this file"
+#undef PPO_STATIC
+#endif
 #ifdef PPO_STATIC
 #if defined(__GNUC__)
 #define PPO_DEF static __attribute__((unused))
