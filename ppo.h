@@ -128,11 +128,11 @@ THREE DOORS, ONE ROOM
 
 MAP
 
-    Five wings, in both parts of this file in this order; a wing uses only wings above it, a section only
-    sections above it. The implementation of section 12 begins at ">> 12", and so on, with a paragraph on how
-    it works, its words, and what to touch to add to it: an instruction set or kernel (3), an activation or
-    operation (5), an action space (12), a layer (13), an environment (14), a setting or objective (15), a
-    model family (18), a rule of sampling (20), an advantage or loss of tokens (22).
+    Five wings (groups of sections), in both parts of this file in this order; a wing uses only wings above
+    it, a section only sections above it. The implementation of section 12 begins at ">> 12", and so on, with
+    a paragraph on how it works, its words, and what to touch to add to it: an instruction set or kernel (3),
+    an activation or operation (5), an action space (12), a layer (13), an environment (14), a setting or
+    objective (15), a model family (18), a rule of sampling (20), an advantage or loss of tokens (22).
 
     The clip of PPO is ppo__policy_term() (9), GAE is ppo_gae() (8), the loop ppo_trainer_iterate() (15).
 
@@ -187,7 +187,8 @@ SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffas
     PPO_STATIC            everything static: the library is private to the file with PPO_IMPLEMENTATION
     PPO_NO_THREADS        no threads (the default where there are neither pthreads nor Windows' threads, and
                           with tcc, where only one thread may use the library)
-    PPO_NO_SIMD           plain C kernels only
+    PPO_NO_SIMD           plain C kernels only, as with compilers other than gcc and clang: training is 20 to
+                          50 times as slow
     PPO_NO_CONTROL        leave out the wing of that name, declarations and all: where a switch is set, set it
     PPO_NO_LANGUAGE       wherever this file is included. Any combination works
     PPO_NO_REPORTS
