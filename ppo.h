@@ -2932,8 +2932,8 @@ typedef struct {
 
 #define PPO__KERNEL_PASS
 
-/* What an instruction set defines. A tile of TILE_ROWS rows and TILE_VECS vectors, a row of b and one float of
-   a should fit in the registers.
+/* What an instruction set defines. A tile of TILE_ROWS rows and TILE_VECS vectors, a row of b and one float
+   of a should fit in the registers.
        VEC                    a GNU vector of WIDTH floats: -x, x * y, and casts to vectors of ints work on it
        DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p) makes one of as many floats
        MASK_OF(lanes)         the first 1 .. WIDTH lanes; LOADM gives 0 in the others, STOREM leaves them
@@ -8481,10 +8481,10 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
    reports.
 
    To add a setting: a field of ppo_config with its default in a comment, a row of ppo__fields, the default in
-   ppo_config_default() if it is not 0, if it may be without effect a row of ppo__needs, and its name in the
-   test of all fields in tests/test_control.c. The command line, files and checks follow from that. To add an objective: in section 9 a constant before PPO__OBJECTIVES, its
-   word in ppo__objectives in the same place, and its term in ppo__policy_term(). Language models have it,
-   too. What needs more than log-probabilities goes to ppo__loss().
+   ppo_config_default() if it is not 0, if it may be without effect a row of ppo__needs, and its name in
+   tests/test_control.c. The command line, files and checks follow from that. To add an objective, also for
+   language models: in section 9 a constant before PPO__OBJECTIVES, its word in ppo__objectives in the same
+   place, and its term in ppo__policy_term(). What needs more than log-probabilities goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- settings -- */
