@@ -2101,7 +2101,7 @@ static void a_run_with_long_rollouts_is_resumed(void **state) {
 /* What is compared with the size of the file is about what a trainer takes in its first iteration. */
 static void the_memory_of_a_trainer_is_known_before_it_is_made(void **state) {
     (void)state;
-    static const char *const more[] = {
+    const char *const more[] = {
         "",
         SMALL("minibatch_size=10000 hidden=64,64", "minibatch_size=2000 hidden=64,64"),
         "minibatch_size=0 hidden=64,64",
