@@ -7481,8 +7481,8 @@ static ppo_space ppo__parse_space(const char *text) {
    of section 5's, or a ppo_op of its own as below. Then put it into ppo_actor_critic_init() and at its
    place in ppo_actor_critic_forward(); its width into ppo_model_config, ppo_config (its row in section 15 is
    a PPO__NETWORK), and the copy of one to the other in ppo__agent_make(). Parameters that are added to the
-   set are trained and saved by themselves, and ppo_export_c() refuses those that it does not know. If they
-   have another start with init=uniform: ppo__init_uniform(). If they are many: ppo__check_weights() in 16.
+   set are trained and saved by themselves, and ppo_export_c() refuses those that it does not know. Where
+   init=uniform applies to them: ppo__init_uniform(). If they are many: ppo__check_weights() in section 16.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
@@ -9541,8 +9541,8 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    a policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
    ppo_file_find() does not find it. A setting is saved without further work, but if memory grows with it, it
    belongs in ppo__trainer_bytes(), or in ppo__check_weights() if the network does. Add a run that uses the
-   state to `kinds` in tests/test_checkpoints.c. To export a layer: ppo__export_uses(), and its line in
-   ppo__export_forward(): `widest` takes its width, and `state` is not overwritten but by the core.
+   state to `kinds` in tests/test_checkpoints.c. To export a layer: ppo__export_uses(), and its call in
+   ppo__export_forward(), where `widest` must include its width, and only the core may write into `state`.
    -------------------------------------------------------------------------------------------------------- */
 
 /* Settings that the file lacks, because it is older, and custom schedules keep their defaults. Threads, which
