@@ -53,7 +53,7 @@ THE IDEA
 
     ppo_train() repeats: collect a rollout; ppo_gae(); then epochs of shuffled minibatches, for each of them
     ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
-    To read PPO in this file, search for ">> 15": the paragraph there says where to start.
+    To read PPO in this file, search for "@@ 15": the paragraph there says where to start.
 
 STEP BY STEP
 
@@ -117,7 +117,7 @@ LANGUAGE MODELS
 
     The score (shape.score) is the critic's value; GROUP and LEAVE_ONE_OUT advantages need none.
     ppo_generate() samples. ppo_fit_dpo() and ppo_best_of_n() are alternatives to reinforcement learning. To
-    understand PPO on tokens, start at ppo_rlhf_iterate() in section 22 (search for ">> 22").
+    understand PPO on tokens, start at ppo_rlhf_iterate() in section 22 (search for "@@ 22").
 
 THREE DOORS, ONE ROOM
 
@@ -129,7 +129,7 @@ THREE DOORS, ONE ROOM
 MAP
 
     Five wings (groups of sections), in both parts of this file in this order; a wing uses only wings above
-    it, a section only sections above it. The implementation of section 12 begins at ">> 12", and so on, with
+    it, a section only sections above it. The implementation of section 12 begins at "@@ 12", and so on, with
     a paragraph on how it works, its words, and what to touch to add to it: an instruction set or kernel (3),
     an activation or operation (5), an action space (12), a layer (13), an environment (14), a setting or
     objective (15), a model family (18), a rule of sampling (20), an advantage or loss of tokens (22).
@@ -1901,11 +1901,11 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #endif
 
 /* ========================================================================================================
-   >> FOUNDATION
+   @@ FOUNDATION
    ======================================================================================================== */
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 1 Base
+   @@ 1 Base
    --------------------------------------------------------------------------------------------------------
 
    Memory. Every block comes from the allocator hook. An arena takes pages from it and gives out arrays; it
@@ -2506,7 +2506,7 @@ static PPO__NOINLINE void ppo__parallel_for(int n, int grain, double work, ppo__
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 2 Random
+   @@ 2 Random
    -------------------------------------------------------------------------------------------------------- */
 
 /* Four numbers from counter and key: ten rounds of multiply, swap and xor (Salmon 2011, section 3). */
@@ -2575,7 +2575,7 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 3 Kernels. A table of kernels exists once per instruction set; ppo__kernels_find() chooses at run time:
+   @@ 3 Kernels. A table of kernels exists once per instruction set; ppo__kernels_find() chooses at run time:
 
        plain    scalar C: the specification, and what every processor can run
        avx2     x86-64 with AVX2 and FMA      8 floats per vector
@@ -3801,7 +3801,7 @@ PPO_DEF ppo_status ppo_use_kernels(const char *name) {
 PPO_DEF const char *ppo_kernels_name(void) { return ppo__k()->name; }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 4 Tensors. The four blocks of a set of parameters (data, grad, m, v) are one allocation; a larger one
+   @@ 4 Tensors. The four blocks of a set of parameters (data, grad, m, v) are one allocation; a larger one
    takes its place when the set grows, and its tensors then point into that. Where a tape computes on a
    device, the set has a mirror there: a copy of the four blocks, of which either the host's or the device's
    counts.
@@ -4017,7 +4017,7 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 5 Autograd. An operation takes its results from the tape's arenas and computes them at once; where an
+   @@ 5 Autograd. An operation takes its results from the tape's arenas and computes them at once; where an
    input has a gradient, its node is added to a list, which backward walks from the end. A tape may compute on
    a device: then data and gradients lie there, nodes on the host, and operations are the device's by name.
 
@@ -4984,7 +4984,7 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 6 Files
+   @@ 6 Files
    --------------------------------------------------------------------------------------------------------
 
    A ppo_file holds two lists, of arrays and of texts, sorted by name; all else is in its arena. Writing makes
@@ -5929,11 +5929,11 @@ static ppo_status ppo__get_settings(const ppo_file *file, const ppo_settings *se
 }
 
 /* ========================================================================================================
-   >> PPO'S MATHEMATICS
+   @@ PPO'S MATHEMATICS
    ======================================================================================================== */
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 7 Distributions. A row of logits holds one categorical distribution or several side by side, its heads.
+   @@ 7 Distributions. A row of logits holds one categorical distribution or several side by side, its heads.
    Up to 64 rows are computed at a time: the softmax of each head, from one read of its logits, then logp,
    entropy, KL or a gradient. The functions on arrays come first, then the operations of the tape, which use
    the same loops: logp and entropy are the two results of one operation, as both need the softmax.
@@ -6545,7 +6545,7 @@ PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsi
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 8 Advantages. ppo_gae() goes through each environment's steps backwards: the advantage of a step is its
+   @@ 8 Advantages. ppo_gae() goes through each environment's steps backwards: the advantage of a step is its
    own TD error, delta, plus the discounted advantage of the next step. The end of an episode cuts the sum.
    -------------------------------------------------------------------------------------------------------- */
 
@@ -6633,7 +6633,7 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 9 Losses. The formula of each loss is its term: what one sample adds to the mean, and the derivative of
+   @@ 9 Losses. The formula of each loss is its term: what one sample adds to the mean, and the derivative of
    that. The clip is in ppo__policy_term(), the clipped value in ppo__value_term(), the preferences of reward
    models and DPO in ppo__preference_term(). The functions on arrays check and add up. The operations of the
    tape call them and keep the gradient, which backward scales. ppo_cuda.cuh uses the same terms.
@@ -6976,7 +6976,7 @@ PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_sc
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 10 Optimizer. A step clips the norm of all gradients of a set of parameters, then runs Adam over it: one
+   @@ 10 Optimizer. A step clips the norm of all gradients of a set of parameters, then runs Adam over it: one
    pass for each run of tensors that share a learning rate, divided among threads. Where the set lies on a
    device (its mirror), the step is queued there.
    -------------------------------------------------------------------------------------------------------- */
@@ -7121,7 +7121,7 @@ PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_k
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 11 Normalizers. Mean and variance of a batch are merged into the running ones, in double precision.
+   @@ 11 Normalizers. Mean and variance of a batch are merged into the running ones, in double precision.
    -------------------------------------------------------------------------------------------------------- */
 
 static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
@@ -7197,13 +7197,13 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
 }
 
 /* ========================================================================================================
-   >> CONTROL
+   @@ CONTROL
    ======================================================================================================== */
 
 #ifndef PPO_NO_CONTROL
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 12 Spaces
+   @@ 12 Spaces
 
    Everything that depends on the kind of an action space is a function in one row of the table ppo__spaces;
    sections 13 to 16 ask the table. The policy network gives a row of `outputs` numbers: logits, or the means
@@ -7472,7 +7472,7 @@ static ppo_space ppo__parse_space(const char *text) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 13 Networks
+   @@ 13 Networks
 
    Multilayer perceptrons, a recurrent core, and the policy and value networks that are made of them:
    ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
@@ -7843,7 +7843,7 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 14 Environments and rollouts
+   @@ 14 Environments and rollouts
 
    Copies of an environment stand side by side (ppo__envs); a collector lets a policy act in them and records
    a rollout. Read ppo__collect() at the end of this section, then upwards: for each step, ppo__decide() asks
@@ -8469,7 +8469,7 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 15 Training and evaluation
+   @@ 15 Training and evaluation
 
    To read PPO, begin at ppo_trainer_iterate(), the last function of "-- training --", and go upwards. It
    calls ppo__collect() of section 14, and then what stands above it:
@@ -9527,7 +9527,7 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 16 Policies in files
+   @@ 16 Policies in files
 
    A policy's file holds arrays (the parameters, the running statistics) and texts (all settings by name, the
    environment's name, the sizes). A checkpoint is such a file with what training keeps from one iteration to
@@ -10169,13 +10169,13 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
 #endif /* PPO_NO_CONTROL */
 
 /* ========================================================================================================
-   >> LANGUAGE
+   @@ LANGUAGE
    ======================================================================================================== */
 
 #ifndef PPO_NO_LANGUAGE
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 17 Tokens and tokenizers
+   @@ 17 Tokens and tokenizers
 
    A tokenizer is made of units: code points, or merges, each of which joins a pair of tokens. Training finds
    the units, files hold them, and ppo__tokenizer_make() derives from them what encoding and decoding look up.
@@ -10898,7 +10898,7 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 18 Transformer
+   @@ 18 Transformer
 
    ppo__gpt_rows() is the model: embeddings, blocks, last norm. It works on rows, each of them a token at a
    position; what a row attends to is left to a callback, because training attends within whole sequences, and
@@ -11249,7 +11249,7 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 19 Models in files
+   @@ 19 Models in files
 
    The parameters carry their own names and shapes; sizes follow from the arrays, except the number of heads.
    Texts repeat them for other programs, and must not contradict the arrays.
@@ -11353,7 +11353,7 @@ PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 20 Sampling
+   @@ 20 Sampling
 
    ppo_generate(), at the end, is the loop: ppo__list_rows() gives free slots to waiting prompts and lists the
    tokens that the model has not seen; ppo__ask() runs the model on these rows and draws a token for each
@@ -11781,7 +11781,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 21 Fine-tuning and reward models
+   @@ 21 Fine-tuning and reward models
 
    ppo__fit_train() is the loop of all fine-tuning: epochs of shuffled batches, ppo__fit_step() for each. An
    item is a sequence or a pair of sequences; a batch of items is a gradient step; a micro-batch is the part
@@ -12338,7 +12338,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 22 PPO on tokens
+   @@ 22 PPO on tokens
 
    Start at ppo_rlhf_iterate() and ppo_rlhf_update(): prompts are chosen and sampled from, the reward function
    scores the samples, and the functions just above follow in this order: judging the samples (probabilities
@@ -13063,13 +13063,13 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
 #endif /* PPO_NO_LANGUAGE */
 
 /* ========================================================================================================
-   >> REPORTS
+   @@ REPORTS
    ======================================================================================================== */
 
 #ifndef PPO_NO_REPORTS
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 23 Reports. The progress line and the curve of characters go to a FILE. The chart is an SVG file. The
+   @@ 23 Reports. The progress line and the curve of characters go to a FILE. The chart is an SVG file. The
    log consists of files that grow by whole rows or records; what it reports of an iteration is one table,
    ppo__metrics(), from which both the CSV and the event file are written.
    -------------------------------------------------------------------------------------------------------- */
