@@ -53,7 +53,7 @@ THE IDEA
 
     ppo_train() repeats: collect a rollout; ppo_gae(); then epochs of shuffled minibatches, for each of them
     ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
-    To read PPO in this file, search for ">> 15": the paragraph there says where to start.
+    To read PPO in this file, search for "@@ 15": the paragraph there says where to start.
 
 STEP BY STEP
 
@@ -117,7 +117,7 @@ LANGUAGE MODELS
 
     The score (shape.score) is the critic's value; GROUP and LEAVE_ONE_OUT advantages need none.
     ppo_generate() samples. ppo_fit_dpo() and ppo_best_of_n() are alternatives to reinforcement learning. To
-    understand PPO on tokens, start at ppo_rlhf_iterate() in section 22 (search for ">> 22").
+    understand PPO on tokens, start at ppo_rlhf_iterate() in section 22 (search for "@@ 22").
 
 THREE DOORS, ONE ROOM
 
@@ -128,11 +128,11 @@ THREE DOORS, ONE ROOM
 
 MAP
 
-    Five wings, in both parts of this file in this order; a wing uses only wings above it, a section only
-    sections above it. The implementation of section 12 begins at ">> 12", and so on, with a paragraph on how
-    it works, its words, and what to touch to add to it: an instruction set or kernel (3), an activation or
-    operation (5), an action space (12), a layer (13), an environment (14), a setting or objective (15), a
-    model family (18), a rule of sampling (20), an advantage or loss of tokens (22).
+    Five wings (groups of sections), in both parts of this file in this order; a wing uses only wings above
+    it, a section only sections above it. The implementation of section 12 begins at "@@ 12", and so on, with
+    a paragraph on how it works, its words, and what to touch to add to it: an instruction set or kernel (3),
+    an activation or operation (5), an action space (12), a layer (13), an environment (14), a setting or
+    objective (15), a model family (18), a rule of sampling (20), an advantage or loss of tokens (22).
 
     The clip of PPO is ppo__policy_term() (9), GAE is ppo_gae() (8), the loop ppo_trainer_iterate() (15).
 
@@ -184,10 +184,11 @@ THREADS
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
-    PPO_STATIC            everything static: the library is private to one source file
+    PPO_STATIC            everything static: the library is private to the file with PPO_IMPLEMENTATION
     PPO_NO_THREADS        no threads (the default where there are neither pthreads nor Windows' threads, and
                           with tcc, where only one thread may use the library)
-    PPO_NO_SIMD           plain C kernels only
+    PPO_NO_SIMD           plain C kernels only, as with compilers other than gcc and clang: training is 20 to
+                          50 times as slow
     PPO_NO_CONTROL        leave out the wing of that name, declarations and all: where a switch is set, set it
     PPO_NO_LANGUAGE       wherever this file is included. Any combination works
     PPO_NO_REPORTS
@@ -212,6 +213,10 @@ SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffas
 #include <stdint.h>
 #include <stdio.h>
 
+#if defined(PPO_STATIC) && !defined(PPO_IMPLEMENTATION)
+#error "PPO_STATIC needs PPO_IMPLEMENTATION, before the first #include of ppo.h in this file"
+#undef PPO_STATIC
+#endif
 #ifdef PPO_STATIC
 #if defined(__GNUC__)
 #define PPO_DEF static __attribute__((unused))
@@ -405,7 +410,7 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 
 /* Activations. GELU is its tanh form (Hendrycks and Gimpel 2016), as in GPT-2. */
-enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU };
+enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU, PPO__ACTIVATIONS };
 
 /* activation(x w + b): x (n, in), w (in, out), b (1, out) or NULL -> (n, out). One fused operation. */
 PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
@@ -686,10 +691,10 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
        PPO_UNCLIPPED   -mean(r A)                                                (eq. 6)
        PPO_K3_PENALTY  -mean(r A) + kl_coef mean(k3), k3 = r - 1 - log r: an estimate of KL(old || new)
    The exact KL needs both distributions, so PPO_KL_PENALTY is for ppo_config.objective alone. */
-enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY };
+enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY, PPO__OBJECTIVES };
 
 typedef struct ppo_policy_objective {
-    int   objective;           /* PPO_CLIP, PPO_UNCLIPPED or PPO_K3_PENALTY */
+    int   objective;           /* any but PPO_KL_PENALTY */
     float clip_low, clip_high; /* 0.2 and 0.2 in the paper */
     float dual_clip;           /* > 1: where A < 0, r A is at least dual_clip A (Ye 2020); else off */
     float kl_coef;             /* of PPO_K3_PENALTY */
@@ -938,7 +943,7 @@ typedef struct ppo_model_config {
     ppo_space  action_space;
     const int *hidden;     /* [layers] widths */
     int        layers;     /* 0: linear policy and value */
-    int        activation; /* PPO_TANH, PPO_RELU or PPO_IDENTITY */
+    int        activation; /* any of section 5 */
     int        shared_trunk;
     int        recurrent; /* width of the core; 0: none */
     int        init;      /* PPO_ORTHOGONAL, PPO_UNIFORM or PPO_ZEROS */
@@ -1087,7 +1092,7 @@ typedef struct ppo_config {  /* defaults in brackets */
     float    critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
     float    gamma;                  /* discount per step [0.99] */
     float    gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int      objective;              /* PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED [clip] */
+    int      objective;              /* any but PPO_K3_PENALTY [clip] */
     float    clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
     int      clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
     float    dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
@@ -1107,7 +1112,7 @@ typedef struct ppo_config {  /* defaults in brackets */
     float    weight_decay;           /* decoupled, AdamW [0] */
     int      hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
     int      hidden_layers;          /* how many of them [2] */
-    int      activation;             /* PPO_TANH, PPO_RELU or PPO_IDENTITY [tanh] */
+    int      activation;             /* any of section 5 but PPO_GELU [tanh] */
     int      shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
     int      recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
     int      sequence_steps;         /* recurrent: steps of a rollout that gradients go back through [32] */
@@ -1903,11 +1908,11 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 #endif
 
 /* ========================================================================================================
-   >> FOUNDATION
+   @@ FOUNDATION
    ======================================================================================================== */
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 1 Base
+   @@ 1 Base
    --------------------------------------------------------------------------------------------------------
 
    Memory. Every block comes from the allocator hook. An arena takes pages from it and gives out arrays; it
@@ -1954,6 +1959,9 @@ static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* Where share k of n things begins when they are divided evenly into `of` shares; k = of: the end. */
 static int ppo__share(int n, int k, int of) { return (int)((int64_t)n * k / of); }
+
+/* Fails to compile where the condition does not hold. */
+#define PPO__ASSERT(condition) ((void)sizeof(char[(condition) ? 1 : -1]))
 
 /* Where row `row` of a matrix of `cols` columns begins. */
 static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
@@ -2505,7 +2513,7 @@ static PPO__NOINLINE void ppo__parallel_for(int n, int grain, double work, ppo__
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 2 Random
+   @@ 2 Random
    -------------------------------------------------------------------------------------------------------- */
 
 /* Four numbers from counter and key: ten rounds of multiply, swap and xor (Salmon 2011, section 3). */
@@ -2574,7 +2582,7 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 3 Kernels. A table of kernels exists once per instruction set; ppo__kernels_find() chooses at run time:
+   @@ 3 Kernels. A table of kernels exists once per instruction set; ppo__kernels_find() chooses at run time:
 
        plain    scalar C: the specification, and what every processor can run
        avx2     x86-64 with AVX2 and FMA      8 floats per vector
@@ -2586,12 +2594,11 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
    once per instruction set, after defining what a vector is. Function attributes, not compiler flags, give
    the instruction set, so a plain `cc -O2` has them all.
 
-   To add an instruction set:
+   To add an instruction set (with a multiply-add that rounds once: not SSE2, nor AVX alone):
        a block of definitions (PPO__TARGET to PPO__ZIP2_HIGH) that ends with #include PPO_FILE_NAME, as those
        below; a line in ppo__kernels_find(), the fastest set first; its name in the comment of
-       ppo_use_kernels(), in kernel_sets of tests/test.h and kernel_names of test_rlhf.c. A tile of
-       PPO__TILE_ROWS rows and PPO__TILE_VECS vectors, a row of b and one float of a should fit in the
-       registers. test_math.c compares the processor's best set with the plain one and the bounds below.
+       ppo_use_kernels() and in kernel_sets of tests/test.h. test_math.c compares each set that the processor
+       has with the bounds below, and fails for one that is not in kernel_sets.
    To add a kernel:
        a field of ppo__kernels, a line in PPO__KERNEL_TABLE, the plain function, and the vector function.
 
@@ -2932,6 +2939,18 @@ typedef struct {
 
 #define PPO__KERNEL_PASS
 
+/* What an instruction set defines. A tile of TILE_ROWS rows and TILE_VECS vectors, a row of b and one float
+   of a should fit in the registers.
+       VEC                    a GNU vector of WIDTH floats: -x, x * y, and casts to vectors of ints work on it
+       DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p) makes one of as many floats
+       MASK_OF(lanes)         the first 1 .. WIDTH lanes; LOADM gives 0 in the others, STOREM leaves them
+       PAD(mask, v, pad)      v where the mask is, else pad
+       FMA(a, b, c)           a b + c, rounded once
+       MIN(a, b), MAX(a, b)   b where b is NaN
+       TIMES_2_TO(y, n)       y 2^n, if there is an instruction
+       LOAD_GROUPS(p, step)   groups of four floats: p[0 .. 3], p[step .. step + 3], ...
+       ZIP_LOW, ZIP_HIGH      in each group: a0 b0 a1 b1, and a2 b2 a3 b3
+       ZIP2_LOW, ZIP2_HIGH    in each group: a0 a1 b0 b1, and a2 a3 b2 b3 */
 #ifdef PPO__X86
 
 /* GCC's AVX-512 intrinsics start from undefined vectors, which g++ 12 reports as used uninitialized. */
@@ -3125,8 +3144,6 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #endif
 
 #ifdef PPO__KERNEL_PASS /* the vector kernels: compiled once per instruction set, by the includes above */
-
-/* The vector kernels, written once. PPO__MIN(a, b) and PPO__MAX(a, b) return b where b is NaN. */
 
 typedef int      PPO__(ints) __attribute__((vector_size(4 * PPO__WIDTH)));
 typedef unsigned PPO__(bits) __attribute__((vector_size(4 * PPO__WIDTH)));
@@ -3791,7 +3808,7 @@ PPO_DEF ppo_status ppo_use_kernels(const char *name) {
 PPO_DEF const char *ppo_kernels_name(void) { return ppo__k()->name; }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 4 Tensors. The four blocks of a set of parameters (data, grad, m, v) are one allocation; a larger one
+   @@ 4 Tensors. The four blocks of a set of parameters (data, grad, m, v) are one allocation; a larger one
    takes its place when the set grows, and its tensors then point into that. Where a tape computes on a
    device, the set has a mirror there: a copy of the four blocks, of which either the host's or the device's
    counts.
@@ -4010,18 +4027,18 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 5 Autograd. An operation takes its results from the tape's arenas and computes them at once; where an
+   @@ 5 Autograd. An operation takes its results from the tape's arenas and computes them at once; where an
    input has a gradient, its node is added to a list, which backward walks from the end. A tape may compute on
    a device: then data and gradients lie there, nodes on the host, and operations are the device's by name.
 
    To add
        an elementwise operation   a row in ppo__binaries or ppo__unaries, its value and derivative above the
                                   table, its number in the enum, and a public function of three lines
-       an activation              a name in the public enum (PPO_TANH ...), a row in ppo__activations, and
-                                  two kernels in section 3; for a GPU, a line in each of the two functors of
-                                  ppo_cuda.cuh; for networks of control, the row "activation" of ppo__fields
-                                  (its words are in the order of the enum, and its max is the last of them, so
-                                  "gelu" comes before a new one) and C code in section 16's export
+       an activation              as gelu (search for it): a constant, two kernels in section 3, a row of
+                                  ppo__activations with its two functions; for a GPU both formulas are
+                                  PPO__BOTH functions that two functors of ppo_cuda.cuh call; for networks of
+                                  control, the row "activation" of ppo__fields (words are in the order of the
+                                  enum, so gelu comes first) and C code in section 16's export
        any other operation        a ppo_op with its forward and backward, as those below
    test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
@@ -4605,8 +4622,8 @@ static const ppo__activation ppo__activations[] = {
 };
 
 static ppo_status ppo__check_activation(const char *where, int activation) {
-    const int count = (int)(sizeof ppo__activations / sizeof *ppo__activations);
-    if (activation >= 0 && activation < count) return PPO_OK;
+    PPO__ASSERT(sizeof ppo__activations == PPO__ACTIVATIONS * sizeof *ppo__activations);
+    if (activation >= 0 && activation < PPO__ACTIVATIONS) return PPO_OK;
     return ppo__refuse("%s: there is no activation %d", where, activation);
 }
 
@@ -4978,7 +4995,7 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 6 Files
+   @@ 6 Files
    --------------------------------------------------------------------------------------------------------
 
    A ppo_file holds two lists, of arrays and of texts, sorted by name; all else is in its arena. Writing makes
@@ -5927,11 +5944,11 @@ static ppo_status ppo__get_settings(const ppo_file *file, const ppo_settings *se
 }
 
 /* ========================================================================================================
-   >> PPO'S MATHEMATICS
+   @@ PPO'S MATHEMATICS
    ======================================================================================================== */
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 7 Distributions. A row of logits holds one categorical distribution or several side by side, its heads.
+   @@ 7 Distributions. A row of logits holds one categorical distribution or several side by side, its heads.
    Up to 64 rows are computed at a time: the softmax of each head, from one read of its logits, then logp,
    entropy, KL or a gradient. The functions on arrays come first, then the operations of the tape, which use
    the same loops: logp and entropy are the two results of one operation, as both need the softmax.
@@ -6544,7 +6561,7 @@ PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsi
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 8 Advantages. ppo_gae() goes through each environment's steps backwards: the advantage of a step is its
+   @@ 8 Advantages. ppo_gae() goes through each environment's steps backwards: the advantage of a step is its
    own TD error, delta, plus the discounted advantage of the next step. The end of an episode cuts the sum.
    -------------------------------------------------------------------------------------------------------- */
 
@@ -6632,7 +6649,7 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 9 Losses. The formula of each loss is its term: what one sample adds to the mean, and the derivative of
+   @@ 9 Losses. The formula of each loss is its term: what one sample adds to the mean, and the derivative of
    that. The clip is in ppo__policy_term(), the clipped value in ppo__value_term(), the preferences of reward
    models and DPO in ppo__preference_term(). The functions on arrays check and add up. The operations of the
    tape call them and keep the gradient, which backward scales. ppo_cuda.cuh uses the same terms.
@@ -6674,13 +6691,16 @@ PPO_DEF ppo_policy_objective ppo_policy_objective_default(void) {
     return objective;
 }
 
+/* In the order of their constants. */
+static const char ppo__objectives[] = "clip|kl-penalty|unclipped|k3-penalty";
+
 static ppo_status ppo__check_objective(const char *function, const ppo_policy_objective *o) {
     if (o->objective == PPO_KL_PENALTY)
         return ppo__refuse("%s: PPO_KL_PENALTY needs the distributions, not only log-probabilities: use "
                            "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
                            "ppo_categorical_kl()",
                            function);
-    if (o->objective != PPO_CLIP && o->objective != PPO_UNCLIPPED && o->objective != PPO_K3_PENALTY)
+    if (o->objective < 0 || o->objective >= PPO__OBJECTIVES)
         return ppo__refuse("%s: there is no objective %d", function, o->objective);
     if (o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0) return PPO_OK;
     return ppo__refuse("%s: clip_low %g, clip_high %g, kl_coef %g must be 0 or more", function,
@@ -6974,7 +6994,7 @@ PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_sc
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 10 Optimizer. A step clips the norm of all gradients of a set of parameters, then runs Adam over it: one
+   @@ 10 Optimizer. A step clips the norm of all gradients of a set of parameters, then runs Adam over it: one
    pass for each run of tensors that share a learning rate, divided among threads. Where the set lies on a
    device (its mirror), the step is queued there.
    -------------------------------------------------------------------------------------------------------- */
@@ -7119,7 +7139,7 @@ PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_k
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 11 Normalizers. Mean and variance of a batch are merged into the running ones, in double precision.
+   @@ 11 Normalizers. Mean and variance of a batch are merged into the running ones, in double precision.
    -------------------------------------------------------------------------------------------------------- */
 
 static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
@@ -7195,13 +7215,13 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
 }
 
 /* ========================================================================================================
-   >> CONTROL
+   @@ CONTROL
    ======================================================================================================== */
 
 #ifndef PPO_NO_CONTROL
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 12 Spaces
+   @@ 12 Spaces
 
    Everything that depends on the kind of an action space is a function in one row of the table ppo__spaces;
    sections 13 to 16 ask the table. The policy network gives a row of `outputs` numbers: logits, or the means
@@ -7470,7 +7490,7 @@ static ppo_space ppo__parse_space(const char *text) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 13 Networks
+   @@ 13 Networks
 
    Multilayer perceptrons, a recurrent core, and the policy and value networks that are made of them:
    ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
@@ -7479,8 +7499,8 @@ static ppo_space ppo__parse_space(const char *text) {
    of section 5's, or a ppo_op of its own as below. Then put it into ppo_actor_critic_init() and at its
    place in ppo_actor_critic_forward(); its width into ppo_model_config, ppo_config (its row in section 15 is
    a PPO__NETWORK), and the copy of one to the other in ppo__agent_make(). Parameters that are added to the
-   set are trained and saved by themselves; three functions have to know them: ppo__init_uniform(), which
-   goes by names, and ppo__check_weights() and ppo_export_c() in section 16.
+   set are trained and saved by themselves, and ppo_export_c() refuses those that it does not know. Where
+   init=uniform applies to them: ppo__init_uniform(). If they are many: ppo__check_weights() in section 16.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
@@ -7678,15 +7698,18 @@ static ppo_status ppo__add_mlp(ppo_actor_critic *model, ppo_mlp *mlp, const char
 
 /* As PyTorch's defaults: in +- 1 / sqrt(inputs), biases, too; a core's in +- 1 / sqrt(width). */
 static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
-    const ppo_params *params = model->params;
-    float             bound = 0;
-    for (int i = 0; i < params->tensor_count; ++i) { /* a bias comes after its weight */
-        ppo_tensor *tensor = params->tensors[i];
-        int         core = strncmp(params->names[i], "core.", 5) == 0;
-        if (tensor == model->log_std) continue;
-        if (core) bound = 1 / sqrtf((float)model->core.width);
-        else if (strstr(params->names[i], ".weight")) bound = 1 / sqrtf((float)tensor->rows);
-        ppo_init_uniform(tensor, bound, rng);
+    const ppo_mlp *const parts[] = {&model->trunk, &model->actor, &model->critic};
+    const ppo_gru       *core = &model->core;
+    ppo_tensor *const    of_core[] = {core->input_weight, core->input_bias, core->state_weight,
+                                      core->state_bias};
+    for (int p = 0; p < 3; ++p) {
+        for (int k = 0; k < 4 && p == 1 && core->width; ++k)
+            ppo_init_uniform(of_core[k], 1 / sqrtf((float)core->width), rng);
+        for (int k = 0; k < parts[p]->layers; ++k) {
+            float bound = 1 / sqrtf((float)parts[p]->weight[k]->rows);
+            ppo_init_uniform(parts[p]->weight[k], bound, rng);
+            ppo_init_uniform(parts[p]->bias[k], bound, rng);
+        }
     }
 }
 
@@ -7838,7 +7861,7 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 14 Environments and rollouts
+   @@ 14 Environments and rollouts
 
    Copies of an environment stand side by side (ppo__envs); a collector lets a policy act in them and records
    a rollout. Read ppo__collect() at the end of this section, then upwards: for each step, ppo__decide() asks
@@ -7878,6 +7901,7 @@ typedef struct ppo__envs {
     char          *state;
     ppo_rng       *rng;            /* [count] */
     float         *obs;            /* [count][obs_size], the latest, as the environment gave it */
+    float         *own_obs;        /* [count][obs_size and guard], where it writes them */
     double        *episode_return; /* [count], so far */
     int           *length;         /* [count], steps so far in the episode */
     int64_t       *steps;          /* [count], since the start; counted for error messages */
@@ -7899,7 +7923,7 @@ static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
 }
 
-/* Guard bytes after each state, after the last observation and after each mask reveal who writes beyond. */
+/* Guard bytes after each state, observation and mask reveal who writes beyond. */
 enum { PPO__GUARD = 16, PPO__GUARD_BYTE = 0xa5 };
 
 static int ppo__guard_holds(const void *guard) {
@@ -7908,10 +7932,19 @@ static int ppo__guard_holds(const void *guard) {
     return memcmp(guard, whole, sizeof whole) == 0;
 }
 
+/* The row in which environment e writes its observation. ppo__check_env() copies it to envs->obs. */
+static float *ppo__own_obs(const ppo__envs *envs, int e) {
+    return envs->own_obs + e * (envs->env.obs_size + PPO__GUARD / sizeof(float));
+}
+
+/* After states and observations were set from outside. */
 static void ppo__envs_guard(ppo__envs *envs) {
-    for (int e = 0; e < envs->count; ++e)
+    const size_t size = (size_t)envs->env.obs_size;
+    for (int e = 0; e < envs->count; ++e) {
         memset(envs->state + e * envs->stride + envs->env.state_size, PPO__GUARD_BYTE, PPO__GUARD);
-    memset(envs->obs + ppo__at(envs->count, envs->env.obs_size), PPO__GUARD_BYTE, PPO__GUARD);
+        memcpy(ppo__own_obs(envs, e), envs->obs + e * size, size * sizeof(float));
+        memset(ppo__own_obs(envs, e) + size, PPO__GUARD_BYTE, PPO__GUARD);
+    }
 }
 
 /* Calls env.open for copy e. The reason that it may give by ppo_fail() becomes part of the error; success
@@ -7940,7 +7973,9 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count,
     envs->stride = ((env->state_size + PPO__GUARD) / PPO__ALIGN + 1) * PPO__ALIGN;
     envs->state = (char *)ppo__arena_zeros(memory, count, envs->stride);
     envs->rng = PPO__ARRAY(memory, ppo_rng, count);
-    envs->obs = PPO__ZEROS(memory, float, ppo__at(count, env->obs_size) + PPO__GUARD / sizeof(float));
+    envs->obs = PPO__ZEROS(memory, float, ppo__at(count, env->obs_size));
+    envs->own_obs =
+        (float *)ppo__arena_array(memory, count, (size_t)env->obs_size * sizeof(float) + PPO__GUARD);
     envs->episode_return = PPO__ZEROS(memory, double, count);
     envs->length = PPO__ZEROS(memory, int, count);
     envs->steps = PPO__ZEROS(memory, int64_t, count);
@@ -7971,24 +8006,24 @@ static ppo_status ppo__check_numbers(const float *x, int n, const char *what, in
 }
 
 /* After a call of reset or step: the guards are whole, the observation is numbers. */
-static ppo_status ppo__check_env(const ppo__envs *envs, int e) {
+static ppo_status ppo__check_env(ppo__envs *envs, int e) {
     const ppo_env *env = &envs->env;
+    const float   *own = ppo__own_obs(envs, e);
     if (!ppo__guard_holds(envs->state + e * envs->stride + env->state_size))
         return ppo__refuse("environment %d wrote beyond its state: env.state_size is %.0f bytes",
                            envs->first + e, (double)env->state_size);
-    if (e == envs->count - 1 && !ppo__guard_holds(envs->obs + ppo__at(envs->count, env->obs_size)))
+    if (!ppo__guard_holds(own + env->obs_size))
         return ppo__refuse("environment %d wrote beyond its observation: env.obs_size is %d numbers",
                            envs->first + e, env->obs_size);
-    return ppo__check_numbers(envs->obs + ppo__at(e, env->obs_size), env->obs_size, "observation",
-                              envs->first + e, envs->steps[e]);
+    memcpy(envs->obs + ppo__at(e, env->obs_size), own, (size_t)env->obs_size * sizeof(float));
+    return ppo__check_numbers(own, env->obs_size, "observation", envs->first + e, envs->steps[e]);
 }
 
 static ppo_status ppo__env_reset(ppo__envs *envs, int e) {
     envs->length[e] = 0;
     envs->episode_return[e] = 0;
     if (envs->episode_rng) envs->episode_rng[e] = envs->rng[e];
-    envs->env.reset(envs->state + e * envs->stride, &envs->rng[e],
-                    envs->obs + ppo__at(e, envs->env.obs_size));
+    envs->env.reset(envs->state + e * envs->stride, &envs->rng[e], ppo__own_obs(envs, e));
     return ppo__check_env(envs, e);
 }
 
@@ -8001,8 +8036,7 @@ static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action
         memcpy(envs->played + (size_t)e * ppo__played_words(env) + (size_t)envs->length[e] * width,
                action->box ? (const void *)action->box : (const void *)action->choices,
                width * sizeof(uint32_t));
-    env->step(envs->state + e * envs->stride, &envs->rng[e], action, envs->obs + ppo__at(e, env->obs_size),
-              out);
+    env->step(envs->state + e * envs->stride, &envs->rng[e], action, ppo__own_obs(envs, e), out);
     ++envs->steps[e];
     if (envs->length[e] < INT_MAX) ++envs->length[e];
     envs->episode_return[e] += out->reward;
@@ -8043,9 +8077,6 @@ typedef struct ppo__column {
     size_t bytes;   /* per sample; 0: the column is not kept */
     int    in_minibatch;
 } ppo__column;
-
-/* Fails to compile where the condition does not hold. */
-#define PPO__ASSERT(condition) ((void)sizeof(char[(condition) ? 1 : -1]))
 
 #define PPO__COLUMN(name, count, in_minibatch) \
     { offsetof(ppo_rollout, name), (size_t)(count) * sizeof(*((ppo_rollout *)0)->name), in_minibatch }
@@ -8384,6 +8415,7 @@ static void ppo__forget_episodes(ppo__collector *collector) {
     ppo__envs *envs = &collector->envs;
     collector->fresh = 1;
     memset(envs->obs, 0, ppo__at(envs->count, envs->env.obs_size) * sizeof(float));
+    ppo__envs_guard(envs);
     for (int e = 0; e < envs->count; ++e) {
         envs->episode_return[e] = 0;
         envs->length[e] = 0;
@@ -8456,7 +8488,7 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 15 Training and evaluation
+   @@ 15 Training and evaluation
 
    To read PPO, begin at ppo_trainer_iterate(), the last function of "-- training --", and go upwards. It
    calls ppo__collect() of section 14, and then what stands above it:
@@ -8468,10 +8500,10 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
    reports.
 
    To add a setting: a field of ppo_config with its default in a comment, a row of ppo__fields, the default in
-   ppo_config_default() if it is not 0, and if it may be without effect a row of ppo__needs. The command line,
-   files and checks follow from that. To add an objective: a constant and a term in section 9
-   (ppo__policy_term()) and its name in the row "objective" of ppo__fields. What needs more than
-   log-probabilities goes to ppo__loss().
+   ppo_config_default() if it is not 0, if it may be without effect a row of ppo__needs, and its name in
+   tests/test_control.c. The command line, files and checks follow from that. To add an objective, also for
+   language models: in section 9 a constant before PPO__OBJECTIVES, its word in ppo__objectives in the same
+   place, and its term in ppo__policy_term(). What needs more than log-probabilities goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- settings -- */
@@ -8494,7 +8526,8 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "the critic's; 0: the same"),
     PPO__FIELD(gamma, FLOAT, 0, 1, NULL, "discount per step"),
     PPO__FIELD(gae_lambda, FLOAT, 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
-    PPO__FIELD(objective, CHOICE, 0, 2, "clip|kl-penalty|unclipped", "the policy's objective"),
+    PPO__FIELD(objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
+               "the policy's objective, not k3-penalty"),
     PPO__FIELD(clip_low, FLOAT, 0, 1, NULL, "no gain from ratios below 1 - this"),
     PPO__FIELD(clip_high, FLOAT, 0, 1e6, NULL, "no gain from ratios above 1 + this"),
     PPO__FIELD(clip_schedule, CHOICE, 0, 3, ppo__schedules, "how both ranges fall to 0 over the run"),
@@ -8619,6 +8652,8 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
         return ppo__refuse("the configuration is all zeros: start from ppo_config_default()");
     ppo_status status = ppo_settings_check(&ppo__config_settings, config);
     if (status) return status;
+    if (config->objective == PPO_K3_PENALTY)
+        return ppo__refuse("objective is k3-penalty, an estimate for tokens: kl-penalty has the exact KL");
     double samples = (double)config->num_envs * config->rollout_steps;
     if (samples > INT_MAX)
         return ppo__refuse("num_envs * rollout_steps is %.0f, more than %d", samples, INT_MAX);
@@ -8698,12 +8733,22 @@ static void ppo__keep_name(char to[64], const char *name) {
 
 /* For an environment of which only the sizes and the name are known. */
 static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, ppo_agent **out) {
-    const ppo_model_config model = {env->obs_size,         env->action_space,  config->hidden,
-                                    config->hidden_layers, config->activation, config->shared_trunk,
-                                    config->recurrent,     config->init,       config->log_std_init,
-                                    config->gsde,          config->squash,     config->seed};
-    ppo_agent             *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
+    ppo_model_config model;
+    ppo_agent       *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
     if (!agent) return PPO_ERROR_MEMORY;
+    memset(&model, 0, sizeof model);
+    model.obs_size = env->obs_size;
+    model.action_space = env->action_space;
+    model.hidden = config->hidden;
+    model.layers = config->hidden_layers;
+    model.activation = config->activation;
+    model.shared_trunk = config->shared_trunk;
+    model.recurrent = config->recurrent;
+    model.init = config->init;
+    model.log_std_init = config->log_std_init;
+    model.gsde = config->gsde;
+    model.squash = config->squash;
+    model.seed = config->seed;
     agent->clip_obs = config->clip_obs;
     agent->config = *config;
     ppo__keep_name(agent->environment, env->name);
@@ -9506,7 +9551,7 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 16 Policies in files
+   @@ 16 Policies in files
 
    A policy's file holds arrays (the parameters, the running statistics) and texts (all settings by name, the
    environment's name, the sizes). A checkpoint is such a file with what training keeps from one iteration to
@@ -9520,7 +9565,8 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
    a policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
    ppo_file_find() does not find it. A setting is saved without further work, but if memory grows with it, it
    belongs in ppo__trainer_bytes(), or in ppo__check_weights() if the network does. Add a run that uses the
-   state to `kinds` in tests/test_checkpoints.c.
+   state to `kinds` in tests/test_checkpoints.c. To export a layer: ppo__export_uses(), and its call in
+   ppo__export_forward(), where `widest` must include its width, and only the core may write into `state`.
    -------------------------------------------------------------------------------------------------------- */
 
 /* Settings that the file lacks, because it is older, and custom schedules keep their defaults. Threads, which
@@ -9780,13 +9826,11 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
     const ppo_space       *space = &envs->env.action_space;
     const ppo__space_kind *kind = ppo__kind(space);
     uint32_t              *played = envs->played + (size_t)e * ppo__played_words(&envs->env);
-    size_t                 bytes = (size_t)envs->env.obs_size * sizeof(float);
-    float  *obs = envs->obs + ppo__at(e, envs->env.obs_size), *saved = (float *)ppo__alloc(bytes);
-    void   *state = envs->state + (size_t)e * envs->stride;
-    ppo_rng rng = envs->episode_rng[e];
-    int     same = 1;
-    if (!saved) return PPO_ERROR_MEMORY;
-    memcpy(saved, obs, bytes);
+    const float           *saved = envs->obs + ppo__at(e, envs->env.obs_size);
+    float                 *obs = ppo__own_obs(envs, e);
+    void                  *state = envs->state + (size_t)e * envs->stride;
+    ppo_rng                rng = envs->episode_rng[e];
+    int                    same = 1;
     envs->env.reset(state, &rng, obs);
     for (int t = 0; t < envs->length[e] && same; ++t, played += ppo__space_width(space)) {
         ppo_action  action = {0, NULL, NULL};
@@ -9797,9 +9841,8 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
         same = kind->valid(space, played);
         if (same) envs->env.step(state, &rng, &action, obs, &out);
     }
-    same = same && memcmp(saved, obs, bytes) == 0 && memcmp(&rng, &envs->rng[e], sizeof rng) == 0;
-    ppo__free(saved);
-    if (same) return PPO_OK;
+    same = same && memcmp(saved, obs, (size_t)envs->env.obs_size * sizeof(float)) == 0;
+    if (same && memcmp(&rng, &envs->rng[e], sizeof rng) == 0) return ppo__check_env(envs, e);
     return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", e);
 }
 
@@ -9936,6 +9979,17 @@ static ppo_status ppo__export_floats(const ppo__export *x, const char *array, co
     return PPO_OK;
 }
 
+/* 1 for the weights and biases that ppo__export_forward() makes use of. */
+static int ppo__export_uses(const ppo_actor_critic *model, const ppo_tensor *tensor) {
+    const ppo_gru *core = &model->core;
+    for (int k = 0; k < PPO_MAX_LAYERS; ++k)
+        if (tensor == model->trunk.weight[k] || tensor == model->trunk.bias[k] ||
+            tensor == model->actor.weight[k] || tensor == model->actor.bias[k])
+            return 1;
+    return tensor == core->input_weight || tensor == core->input_bias || tensor == core->state_weight ||
+           tensor == core->state_bias;
+}
+
 /* Weights; of the observations' statistics the mean, what rounding it to a float leaves out, the factor. */
 static ppo_status ppo__export_arrays(const ppo__export *x) {
     const ppo_params     *params = x->agent->model.params;
@@ -9946,6 +10000,8 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
     for (int i = 0; i < params->tensor_count && !status; ++i) {
         const char *name = params->names[i];
         if (strncmp(name, "critic.", 7) == 0 || strcmp(name, "actor.log_std") == 0) continue;
+        if (!ppo__export_uses(&x->agent->model, params->tensors[i]))
+            return ppo__refuse("ppo_export_c: does not know the parameter \"%.100s\"", name);
         status = ppo__export_floats(x, name, params->tensors[i]->data, ppo__size(params->tensors[i]));
     }
     float *numbers = (float *)ppo__alloc(n * sizeof(float));
@@ -10003,7 +10059,7 @@ static const char ppo__export_gru[] =
     "}\n\n";
 
 /* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
-static void ppo__export_forward(const ppo__export *x) {
+static ppo_status ppo__export_forward(const ppo__export *x) {
     const ppo_actor_critic *model = &x->agent->model;
     const ppo_mlp *const    parts[] = {&model->trunk, &model->actor};
     const char *const       names[] = {"trunk", "actor"};
@@ -10040,13 +10096,17 @@ static void ppo__export_forward(const ppo__export *x) {
             const ppo_tensor *weight = parts[p]->weight[k];
             int               last = k == parts[p]->layers - 1;
             const char       *to = last && p == 1 ? "output" : strcmp(from, "even") == 0 ? "odd" : "even";
+            const int         activation = last ? parts[p]->last_activation : parts[p]->hidden_activation;
+            if (activation > PPO_RELU)
+                return ppo__refuse("ppo_export_c: does not know the activation %s",
+                                   ppo__activations[activation].name);
             ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", from,
-                             names[p], k, names[p], k, weight->rows, weight->cols,
-                             last ? parts[p]->last_activation : parts[p]->hidden_activation, to);
+                             names[p], k, names[p], k, weight->rows, weight->cols, activation, to);
             from = to;
         }
     }
     ppo__export_text(x, "    (void)odd;\n}\n\n");
+    return PPO_OK;
 }
 
 /* The most likely action: of a box the mean, within it; else the largest logit of each choice. */
@@ -10112,8 +10172,8 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     if (x->agent->model.core.width) ppo__export_text(x, ", @_STATE = %d", x->agent->model.core.width);
     ppo__export_text(x, " };\n\n");
     ppo_status status = ppo__export_arrays(x);
+    if (!status) status = ppo__export_forward(x);
     if (status) return status;
-    ppo__export_forward(x);
     ppo__export_predict(x);
     ppo__export_text(x, "#endif\n");
     return PPO_OK;
@@ -10133,13 +10193,13 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
 #endif /* PPO_NO_CONTROL */
 
 /* ========================================================================================================
-   >> LANGUAGE
+   @@ LANGUAGE
    ======================================================================================================== */
 
 #ifndef PPO_NO_LANGUAGE
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 17 Tokens and tokenizers
+   @@ 17 Tokens and tokenizers
 
    A tokenizer is made of units: code points, or merges, each of which joins a pair of tokens. Training finds
    the units, files hold them, and ppo__tokenizer_make() derives from them what encoding and decoding look up.
@@ -10862,7 +10922,7 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 18 Transformer
+   @@ 18 Transformer
 
    ppo__gpt_rows() is the model: embeddings, blocks, last norm. It works on rows, each of them a token at a
    position; what a row attends to is left to a callback, because training attends within whole sequences, and
@@ -11213,7 +11273,7 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 19 Models in files
+   @@ 19 Models in files
 
    The parameters carry their own names and shapes; sizes follow from the arrays, except the number of heads.
    Texts repeat them for other programs, and must not contradict the arrays.
@@ -11317,7 +11377,7 @@ PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 20 Sampling
+   @@ 20 Sampling
 
    ppo_generate(), at the end, is the loop: ppo__list_rows() gives free slots to waiting prompts and lists the
    tokens that the model has not seen; ppo__ask() runs the model on these rows and draws a token for each
@@ -11745,7 +11805,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 21 Fine-tuning and reward models
+   @@ 21 Fine-tuning and reward models
 
    ppo__fit_train() is the loop of all fine-tuning: epochs of shuffled batches, ppo__fit_step() for each. An
    item is a sequence or a pair of sequences; a batch of items is a gradient step; a micro-batch is the part
@@ -12302,7 +12362,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 22 PPO on tokens
+   @@ 22 PPO on tokens
 
    Start at ppo_rlhf_iterate() and ppo_rlhf_update(): prompts are chosen and sampled from, the reward function
    scores the samples, and the functions just above follow in this order: judging the samples (probabilities
@@ -12383,8 +12443,8 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
-        PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, 3,
-                        "clip|kl-penalty|unclipped|k3-penalty", "clip, unclipped or k3-penalty"),
+        PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
+                        "the policy's objective, not kl-penalty"),
         PPO__RLHF_NAMED("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
                         "no gain from ratios below 1 - this"),
         PPO__RLHF_NAMED("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL,
@@ -13037,13 +13097,13 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
 #endif /* PPO_NO_LANGUAGE */
 
 /* ========================================================================================================
-   >> REPORTS
+   @@ REPORTS
    ======================================================================================================== */
 
 #ifndef PPO_NO_REPORTS
 
 /* --------------------------------------------------------------------------------------------------------
-   >> 23 Reports. The progress line and the curve of characters go to a FILE. The chart is an SVG file. The
+   @@ 23 Reports. The progress line and the curve of characters go to a FILE. The chart is an SVG file. The
    log consists of files that grow by whole rows or records; what it reports of an iteration is one table,
    ppo__metrics(), from which both the CSV and the event file are written.
    -------------------------------------------------------------------------------------------------------- */

@@ -91,7 +91,7 @@ static const struct flag {
     {"tensorboard", "DIR", "writes TensorBoard's event files", TEXT, offsetof(options, tensorboard)},
     {"export", "FILE.h", "writes the policy as a C header", TEXT, offsetof(options, export_to)},
     {"eval-episodes", "N", "fresh episodes after the training", NUMBER, offsetof(options, eval_episodes)},
-    {"kernels", "NAME", "plain, avx2, avx512 or neon; else the best here", TEXT, offsetof(options, kernels)},
+    {"kernels", "NAME", "plain or a set like avx2; else the best here", TEXT, offsetof(options, kernels)},
     {"no-train", "", "only evaluates what was loaded, and exports it", SWITCH, offsetof(options, no_train)},
     {"json", "", "stdout gets one line of JSON and nothing else", SWITCH, offsetof(options, json)},
     {"quiet", "", "no progress, no curve", SWITCH, offsetof(options, quiet)},

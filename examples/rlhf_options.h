@@ -31,7 +31,7 @@ static int usage(const run *r) {
            "  --fit SETTINGS             of sft, reward, dpo, rest, as \"epochs=2 batch_size=16\"; see "
            "ppo_fit_config\n"
            "  --threads N                to compute with; the results are the same for any number [%d]\n"
-           "  --kernels NAME             plain, avx2, avx512 or neon; else the best here\n"
+           "  --kernels NAME             plain or a set like avx2; else the best here\n"
            "  --device NAME              cpu, or cuda for a GPU (after `make cuda`) [%s]\n"
            "  --json                     one line of results at the end, and nothing else\n"
            "  --quiet                    no progress\n\n"

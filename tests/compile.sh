@@ -52,6 +52,11 @@ cat >$work/static.c <<'END'
 int static_copy(void);
 int static_copy(void) { return ppo_discrete(2).n; }
 END
+printf '#define PPO_STATIC\n#include "ppo.h"\nint main(void) { return ppo_discrete(2).n; }\n' >$work/no_copy.c
+{ # every environment
+    echo '#include "ppo.h"'
+    for env in examples/envs/*.h; do echo "#include \"$env\""; done
+} >$work/envs.c
 cat >$work/train.h <<'END' # a short training
 #include "examples/envs/cartpole.h"
 static int short_training(void) {
@@ -217,7 +222,7 @@ for compiler in g++ clang++; do
     if have $compiler; then
         check ${cxx}_17 accept $compiler "-x c++ -std=c++17" $files
         if [ $compiler = g++ ]; then
-            check ${cxx}_20 accept $compiler "-x c++ -std=c++20" implement.c
+            check ${cxx}_20 accept $compiler "-x c++ -std=c++20" implement.c envs.c
             check ${cxx}_23 accept $compiler "-x c++ -std=c++2b" implement.c
         fi
         for c in $(combinations_for $compiler); do
@@ -283,6 +288,12 @@ fi
 
 check one_implementation_one_user link_and_run main.c
 check two_static_copies build_and_run "$cc" -O0 static_main.c static.c
+static_without_implementation() {
+    ! $cc -Wall -Wextra -I. -fsyntax-only $work/no_copy.c 2>$work/$name.errors
+    test "$(grep -c 'error:\|warning:' $work/$name.errors)" = 1
+    grep 'PPO_STATIC needs PPO_IMPLEMENTATION' $work/$name.errors
+}
+check static_without_implementation static_without_implementation
 check stb_ds_in_another_file link_and_run stb_main.c stb_ds.c
 check stb_ds_before_ppo_in_one_file build_and_run "$cc" -O0 stb_first.c
 check names_of_stb_ds_are_the_users build_and_run "$cc" "-O0 -Wall -Wextra" names.c

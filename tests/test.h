@@ -186,13 +186,16 @@ static inline int bits_differ(const float *a, const float *b, size_t n) {
     return memcmp(a, b, n * sizeof *a) != 0;
 }
 
-/* The kernel sets by name; those which this processor lacks are skipped. */
-static const char *const kernel_sets[] = {"plain", "avx2", "avx512", "neon"};
+/* The kernel sets, with the floats of a vector; those which this processor lacks are skipped. */
+static const struct kernel_set {
+    const char *name;
+    int         lanes;
+} kernel_sets[] = {{"plain", 1}, {"avx2", 8}, {"avx512", 16}, {"neon", 4}, {"fma", 4}};
 #define FOR_EACH_KERNEL_SET(k)                       \
     for (int k = 0; k < COUNT(kernel_sets) + 1; k++) \
         if (k == COUNT(kernel_sets)) {               \
             assert_ok(ppo_use_kernels(NULL));        \
-        } else if (ppo_use_kernels(kernel_sets[k]) == PPO_OK)
+        } else if (ppo_use_kernels(kernel_sets[k].name) == PPO_OK)
 
 #ifndef PPO_NO_CONTROL
 /* --------------------------------------------------------------------------------------------------------

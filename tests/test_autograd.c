@@ -169,7 +169,7 @@ static void linear_has_right_gradients_with_each_activation_and_without_bias(voi
     static const int shapes[][3][2] = {
         {{4, 3}, {3, 5}, {1, 5}}, {{1, 6}, {6, 1}, {1, 1}}, {{3, 1}, {1, 17}, {1, 17}}};
     for (int s = 0; s < COUNT(shapes); s++)
-        for (int activation = PPO_IDENTITY; activation <= PPO_RELU; activation++)
+        for (int activation = PPO_IDENTITY; activation < PPO__ACTIVATIONS; activation++)
             for (int bias = 0; bias < 2; bias++) {
                 linear_form form = {activation, bias};
                 check_gradients("linear", build_linear, &form, shapes[s], 2 + bias, 0.3f);

@@ -1293,6 +1293,11 @@ static void null_is_refused(void **state) {
     assert_fails(ppo_export_c(NULL, "x", "x.h"), PPO_ERROR_ARGUMENT, "ppo_export_c|NULL");
     assert_fails(ppo_export_c(agent, NULL, "x.h"), PPO_ERROR_ARGUMENT, "ppo_export_c|NULL");
     assert_fails(ppo_export_c(agent, "x", NULL), PPO_ERROR_ARGUMENT, "ppo_export_c|NULL");
+    agent->model.actor.hidden_activation = PPO_GELU; /* what an export would leave out is refused */
+    assert_fails(ppo_export_c(agent, "x", "x.h"), PPO_ERROR_ARGUMENT, "ppo_export_c|activation gelu");
+    assert_non_null(ppo_params_add(agent->model.params, "norm.weight", 1, 4));
+    assert_fails(ppo_export_c(agent, "x", "x.h"), PPO_ERROR_ARGUMENT, "ppo_export_c|\"norm.weight\"");
+    assert_null(fopen("x.h", "r"));
     assert_ok(ppo_config_load("one", NULL, NULL));
     assert_true(!none && !trainer);
     ppo_agent   *stale = agent; /* what is to be created is NULL after any failure */
@@ -2096,7 +2101,7 @@ static void a_run_with_long_rollouts_is_resumed(void **state) {
 /* What is compared with the size of the file is about what a trainer takes in its first iteration. */
 static void the_memory_of_a_trainer_is_known_before_it_is_made(void **state) {
     (void)state;
-    static const char *const more[] = {
+    const char *const more[] = {
         "",
         SMALL("minibatch_size=10000 hidden=64,64", "minibatch_size=2000 hidden=64,64"),
         "minibatch_size=0 hidden=64,64",

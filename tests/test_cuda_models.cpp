@@ -204,7 +204,7 @@ static void layers_are_those_of_the_processor_whatever_their_activation(void **s
     std::vector<float>  x = normal_floats(&rng, ROWS * IN, 1);
     std::vector<matrix> w = {normal_matrix(&rng, IN, HIDDEN, 0.5f), normal_matrix(&rng, 1, HIDDEN, 0.5f),
                              normal_matrix(&rng, HIDDEN, OUT, 0.5f)};
-    for (int activation : {PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU})
+    for (int activation = 0; activation < PPO__ACTIVATIONS; activation++)
         check_gradients(w, [&](ppo_tape *tape, ppo_tensor *const *in, int) {
             ppo_tensor *y = ppo_tape_constant(tape, x.data(), ROWS, IN);
             y = ppo_tape_linear(tape, y, in[0], in[1], activation);

@@ -43,6 +43,22 @@ static void policy_loss_agrees_with_pytorch_for_every_objective_and_mask(void **
     }
 }
 
+/* An objective that ppo__policy_term() does not know would be the last one there, the clip. */
+static void every_objective_has_a_term_of_its_own(void **state) {
+    (void)state;
+    const float          logp = logf(2), old_logp = 0, advantage = 1;
+    float                loss[PPO__OBJECTIVES];
+    ppo_policy_objective objective = ppo_policy_objective_default();
+    ppo_policy_stats     stats;
+    for (int i = 0; i < PPO__OBJECTIVES; i++) {
+        objective.objective = i, loss[i] = NAN;
+        if (i == PPO_KL_PENALTY) continue; /* its term is not of log-probabilities */
+        assert_ok(ppo_policy_loss(&logp, &old_logp, &advantage, NULL, 1, &objective, &stats, NULL));
+        loss[i] = stats.loss;
+        for (int k = 0; k < i; k++) assert_true(loss[i] != loss[k]);
+    }
+}
+
 static void gradient_is_zero_where_masked_even_if_the_numbers_there_are_not(void **state) {
     (void)state;
     float logp[3] = {-1, NAN, -2}, old_logp[3] = {-1, -INFINITY, -2}, advantage[3] = {1, NAN, -3}, grad[3];
@@ -446,6 +462,7 @@ static void gradients_flow_everywhere_within_the_clip_ranges(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policy_loss_agrees_with_pytorch_for_every_objective_and_mask),
+        cmocka_unit_test(every_objective_has_a_term_of_its_own),
         cmocka_unit_test(gradient_is_zero_where_masked_even_if_the_numbers_there_are_not),
         cmocka_unit_test(clipped_gradient_flows_only_on_the_sides_that_were_drawn),
         cmocka_unit_test(approx_kl_is_precise_and_not_negative_for_tiny_steps),

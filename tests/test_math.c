@@ -38,7 +38,10 @@ static void null_returns_to_the_best_set_that_can_be_named(void **state) {
     (void)state;
     assert_ok(ppo_use_kernels(NULL));
     const char *best = ppo_kernels_name();
+    int         listed = 0;
     assert_non_null(best);
+    for (int k = 0; k < COUNT(kernel_sets); k++) listed += strcmp(best, kernel_sets[k].name) == 0;
+    if (!listed) fail_msg("kernel_sets of test.h lacks \"%s\"", best);
     assert_ok(ppo_use_kernels("plain"));
     assert_ok(ppo_use_kernels(best));
     assert_string_equal(ppo_kernels_name(), best);
@@ -464,8 +467,7 @@ static void a_nan_anywhere_in_a_long_row_is_seen(void **state) {
 #define ROUNDING     (1.0 / 16777216)
 #define ROW_ERROR(n) ((6 + (double)(n) / lanes) * ROUNDING)
 
-static const int lanes_of_set[] = {1, 8, 16, 4}; /* of kernel_sets */
-static int       lanes;                          /* of the set in use */
+static int lanes; /* of the set in use */
 
 typedef struct worst {
     double share[COUNT(kernel_sets)]; /* of the bound */
@@ -484,7 +486,7 @@ static double share_of_bound(float got, double wanted, double bound) {
 static void print_worst(const char *kernel, const worst *w) {
     for (int set = 0; set < COUNT(kernel_sets) && every_float(); set++)
         if (w->share[set] > 0)
-            print_message("%s (%s): %.3f of its bound, at %.9g\n", kernel, kernel_sets[set], w->share[set],
+            print_message("%s (%s): %.3f of its bound, at %.9g\n", kernel, kernel_sets[set].name, w->share[set],
                           w->at[set]);
 }
 
@@ -552,13 +554,13 @@ static void compare_elementary(const elementary *f, const float *x, int n, worst
     assert_true(n <= MOST);
     for (int i = 0; i < n; i++) wanted[i] = f->want(x[i]);
     FOR_EACH_KERNEL_SET(set) {
-        lanes = lanes_of_set[set];
+        lanes = kernel_sets[set].lanes;
         f->run(x, y, (size_t)n);
         for (int i = 0; i < n; i++) {
             if (y[i] == (float)wanted[i]) continue; /* most are; a bound takes time */
             double share = share_of_bound(y[i], wanted[i], bound_of(f, x[i], wanted[i]));
             if (share > 1)
-                fail_msg("%s (%s) of %.9g is %.9g, not %.9g: %.3g of its bound", f->name, kernel_sets[set],
+                fail_msg("%s (%s) of %.9g is %.9g, not %.9g: %.3g of its bound", f->name, kernel_sets[set].name,
                          (double)x[i], (double)y[i], wanted[i], share);
             if (share > w->share[set]) w->share[set] = share, w->at[set] = x[i];
         }
@@ -616,10 +618,10 @@ static void assert_wanted(const char *kernel, const float *got, int n, worst *w,
         double share = share_of_bound(got[i], want[i], bound[i]);
         if (share > 1)
             fail_msg("%s (%s): element %d of %d is %.9g, not %.9g: %.3g of its bound", kernel,
-                     kernel_sets[set], i, n, (double)got[i], want[i], share);
+                     kernel_sets[set].name, i, n, (double)got[i], want[i], share);
         if (share > w->share[set]) w->share[set] = share, w->at[set] = n;
     }
-    if (got[n] != 7) fail_msg("%s (%s): wrote behind its %d elements", kernel, kernel_sets[set], n);
+    if (got[n] != 7) fail_msg("%s (%s): wrote behind its %d elements", kernel, kernel_sets[set].name, n);
 }
 
 static void gelu_and_its_derivative_keep_their_bounds_at_any_length_in_place_or_not(void **state) {
@@ -628,7 +630,7 @@ static void gelu_and_its_derivative_keep_their_bounds_at_any_length_in_place_or_
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(20);
         double  derivative[LONGEST];
-        lanes = lanes_of_set[set];
+        lanes = kernel_sets[set].lanes;
         for (int n = 1; n; n = next_size(n)) {
             fill_normal(&rng, kx, n, 3), fill_normal(&rng, kw, n, 1);
             for (int i = 0; i < n; i++) gelu_of(kx[i], &want[i], &derivative[i]);
@@ -695,7 +697,7 @@ static void softmax_keeps_its_bound_of_any_logits(void **state) {
     worst              w = {{0}, {0}};
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(21);
-        lanes = lanes_of_set[set];
+        lanes = kernel_sets[set].lanes;
         for (int n = 1; n; n = next_size(n))
             for (int k = 0; k < 6 * rows_of_a_size(); k++) {
                 float scale = scales[(n + k / 6) % 3];
@@ -714,7 +716,7 @@ static void softmax_backward_keeps_its_bound_in_place_or_not(void **state) {
     worst w = {{0}, {0}};
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(22);
-        lanes = lanes_of_set[set];
+        lanes = kernel_sets[set].lanes;
         for (int n = 1; n; n = next_size(n))
             for (int k = 0; k < rows_of_a_size(); k++) {
                 double dot = 0, size = 0;
@@ -756,7 +758,7 @@ static void layer_norm_keeps_its_bound_near_and_far_from_0(void **state) {
     worst w = {{0}, {0}};
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(23);
-        lanes = lanes_of_set[set];
+        lanes = kernel_sets[set].lanes;
         for (int n = 1; n; n = next_size(n))
             for (int k = 0; k < 4 * rows_of_a_size(); k++) {
                 double mean, rstd;
@@ -802,7 +804,7 @@ static void layer_norm_backward_keeps_its_bound_whichever_gradients_are_wanted(v
     worst        w = {{0}, {0}};
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(24);
-        lanes = lanes_of_set[set];
+        lanes = kernel_sets[set].lanes;
         for (int n = 1; n; n = next_size(n))
             for (int k = 0; k < 32 * rows_of_a_size(); k++) {
                 double mean, rstd;

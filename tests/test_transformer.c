@@ -775,7 +775,7 @@ static void operations_refuse_operands_that_do_not_fit_and_name_themselves(void 
     assert_refused(ppo_tape_pairwise_loss(tape, &column, NULL), "pairwise_loss|NULL");
     assert_refused(ppo_tape_sequence_sum(tape, &column, &sum_tokens), "sequence_sum|(4, 1)|(6, 1)");
     assert_refused(ppo_tape_sequence_sum(tape, &column, NULL), "sequence_sum|NULL");
-    assert_refused(ppo_tape_linear(tape, &a, &a, NULL, PPO_GELU + 1), "linear");
+    assert_refused(ppo_tape_linear(tape, &a, &a, NULL, PPO__ACTIVATIONS), "linear");
 }
 
 static void a_nan_among_logits_is_not_hidden_by_their_kl(void **state) {

@@ -15,6 +15,7 @@
 #define ACROBOT_H
 
 #include <math.h>
+#include <string.h>
 
 #include "canvas.h"
 
@@ -133,7 +134,8 @@ static inline void acrobot_draw(const void *state, FILE *file) {
 }
 
 static inline ppo_env acrobot_env(void) {
-    ppo_env env = {0};
+    ppo_env env;
+    memset(&env, 0, sizeof env);
     env.name = "Acrobot-v1";
     env.obs_size = 6;
     env.action_space = ppo_discrete(3); /* 0: a torque of -1 N m, 1: none, 2: 1 N m */

@@ -12,6 +12,7 @@
 #define CARTPOLE_H
 
 #include <math.h>
+#include <string.h>
 
 #include "canvas.h"
 
@@ -83,7 +84,8 @@ static inline void cartpole_draw(const void *state, FILE *file) {
 /* 5. The description. The time limit belongs here, not in step(): an episode that reaches it is truncated, not
       terminated, and the value of its last state still counts. */
 static inline ppo_env cartpole_env(void) {
-    ppo_env env = {0};
+    ppo_env env;
+    memset(&env, 0, sizeof env);
     env.name = "CartPole-v1";
     env.obs_size = 4;
     env.action_space = ppo_discrete(2); /* 0: push left, 1: push right */

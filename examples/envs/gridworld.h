@@ -93,7 +93,8 @@ static inline void gridworld_draw(const void *state, FILE *file) {
 }
 
 static inline ppo_env gridworld_env(void) {
-    ppo_env env = {0};
+    ppo_env env;
+    memset(&env, 0, sizeof env);
     env.name = "GridWorld-v0";
     env.obs_size = GRIDWORLD_CELLS;
     env.action_space = ppo_discrete(4); /* 0: up, 1: right, 2: down, 3: left */

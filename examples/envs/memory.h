@@ -85,7 +85,8 @@ static inline void memory_draw(const void *state, FILE *file) {
 }
 
 static inline ppo_env memory_env(void) {
-    ppo_env env = {0};
+    ppo_env env;
+    memset(&env, 0, sizeof env);
     env.name = "Memory-v0";
     env.obs_size = 3; /* the cue (-1: left, 1: right, 0: not shown), 1 in the corridor, 1 at the junction */
     env.action_space = ppo_discrete(3); /* 0: walk on, 1: turn left, 2: turn right */

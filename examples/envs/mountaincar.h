@@ -18,6 +18,7 @@
 #define MOUNTAINCAR_H
 
 #include <math.h>
+#include <string.h>
 
 #include "canvas.h"
 
@@ -74,7 +75,8 @@ static inline void mountaincar_draw(const void *state, FILE *file) {
 }
 
 static inline ppo_env mountaincar_env(void) {
-    ppo_env env = {0};
+    ppo_env env;
+    memset(&env, 0, sizeof env);
     env.name = "MountainCar-v0";
     env.obs_size = 2;
     env.action_space = ppo_discrete(3); /* 0: push left, 1: do not push, 2: push right */

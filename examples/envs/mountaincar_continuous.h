@@ -14,6 +14,7 @@
 #define MOUNTAINCAR_CONTINUOUS_H
 
 #include <math.h>
+#include <string.h>
 
 #include "mountaincar.h"
 
@@ -60,7 +61,8 @@ static inline void mountaincar_continuous_draw(const void *state, FILE *file) {
 }
 
 static inline ppo_env mountaincar_continuous_env(void) {
-    ppo_env env = {0};
+    ppo_env env;
+    memset(&env, 0, sizeof env);
     env.name = "MountainCarContinuous-v0";
     env.obs_size = 2;
     env.action_space = ppo_box(1, -1.0f, 1.0f); /* the force, to the right */

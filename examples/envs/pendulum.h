@@ -16,6 +16,7 @@
 #define PENDULUM_H
 
 #include <math.h>
+#include <string.h>
 
 #include "canvas.h"
 
@@ -74,7 +75,8 @@ static inline void pendulum_draw(const void *state, FILE *file) {
 }
 
 static inline ppo_env pendulum_env(void) {
-    ppo_env env = {0};
+    ppo_env env;
+    memset(&env, 0, sizeof env);
     env.name = "Pendulum-v1";
     env.obs_size = 3;
     env.action_space = ppo_box(1, -2.0f, 2.0f); /* the torque, counterclockwise */

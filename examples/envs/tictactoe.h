@@ -110,7 +110,8 @@ static inline void tictactoe_draw(const void *state, FILE *file) {
 }
 
 static inline ppo_env tictactoe_env(void) {
-    ppo_env env = {0};
+    ppo_env env;
+    memset(&env, 0, sizeof env);
     env.name = "TicTacToe-v0";
     env.obs_size = 18;                  /* where X is, [9], and where O is, [9] */
     env.action_space = ppo_discrete(9); /* the cell */
