@@ -2,6 +2,7 @@
    failures there are reported, and the processor can continue. */
 #include "cuda_test.h"
 
+#include <string>
 #include <thread>
 #include <unistd.h>
 
@@ -174,7 +175,8 @@ template <class L> static void check_gradients(const std::vector<matrix> &of, L 
         ppo_tape *tape = NULL;
         assert_ok(ppo_params_create(&params[there]));
         for (const matrix &m : of) {
-            ppo_tensor *w = ppo_params_add(params[there], "w", m.rows, m.cols);
+            const std::string name = "w" + std::to_string(&m - of.data());
+            ppo_tensor       *w = ppo_params_add(params[there], name.c_str(), m.rows, m.cols);
             assert_non_null(w);
             std::copy(m.x.begin(), m.x.end(), w->data);
         }
