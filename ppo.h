@@ -103,7 +103,7 @@ LANGUAGE MODELS
 
         ppo_tokenizer_train(text, bytes, 512, specials, n, &tok);    // or ppo_tokenizer_characters()
         ppo_encode(), ppo_tokens_add(&data, token, n, prompt);       // sequences, packed without padding
-        shape = ppo_gpt_config_default(); shape.vocab = ppo_tokenizer_vocab(tok); shape.score = 1;
+        shape = ppo_gpt_config_default(); shape.vocab = ppo_tokenizer_vocab(tok);
         ppo_gpt_create(&shape, &gpt);                                // a transformer like GPT-2
         fit = ppo_fit_config_default();
         ppo_fit_sft(gpt, &data, &fit);                               // supervised fine-tuning
@@ -115,7 +115,7 @@ LANGUAGE MODELS
         ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
         ppo_gpt_save(gpt, "model.safetensors");                      // also for Hugging Face's transformers
 
-    The score (shape.score) is the critic's value; GROUP and LEAVE_ONE_OUT advantages need none.
+    The critic is a copy of the model with a score; GROUP and LEAVE_ONE_OUT advantages need none.
     ppo_generate() samples. ppo_fit_dpo() and ppo_best_of_n() are alternatives to reinforcement learning. To
     understand PPO on tokens, start at ppo_rlhf_iterate() in section 22 (search for "@@ 22").
 
@@ -1637,7 +1637,9 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
                               distribution than the one trained, which biases ratios and KL [defaults] */
 
     /* reward; R sums it over a sequence */
-    float reward_clip;         /* > 0: rewards are clipped to +- this [0] */
+    int   normalize_rewards; /* 1: less the mean of all rewards so far, divided by their std, so that whatever
+                                  follows is in units of that std, and no setting depends on their scale [1] */
+    float reward_clip;       /* > 0: rewards are clipped to +- this [0] */
     float missing_eos_penalty; /* subtracted where no eos ended the sequence [0] */
     float length_penalty;      /* subtracted for every sampled token [0] */
 
@@ -1658,7 +1660,10 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int   whiten_advantages;   /* GAE, SEQUENCE: 1: mean 0, std 1 over the batch's tokens [1] */
 
     /* training: the mean over the tokens of a minibatch */
-    int                  epochs;         /* passes over the samples of an iteration [4] */
+    int                  epochs;    /* passes over the samples of an iteration [4] */
+    float                target_kl; /* > 0: epochs end when approx_kl of a minibatch exceeds 1.5 target_kl.
+                                            Above 4 target_kl, the iteration is learned again from its start
+                                            with half the learning rate, which recovers later; 0: off [0.02] */
     int                  minibatch_size; /* sequences per gradient step; at most all of them [16] */
     int                  micro_batch;    /* of these, in memory at once; gradients add up; 0: all [0] */
     ppo_policy_objective objective;      /* [clip, 0.2, 0.2] */
@@ -1695,6 +1700,7 @@ typedef struct ppo_rlhf_progress {
                                                  by those in sampling: exactly 1 and 1 */
     float   explained_variance;               /* NaN without a critic */
     float   grad_norm, learning_rate;         /* of the last minibatch */
+    int     gradient_steps;                   /* of this iteration; fewer if target_kl ended the epochs */
     /* "", or a sentence if the KL is above 1 per token; if samples are twice or half as long as in the first
        iteration; or if the reward is not clearly above that of the first iteration, but the share of
        different samples of a prompt (samples 1: of all) is below half of what it was, or the entropy below a
@@ -1703,10 +1709,11 @@ typedef struct ppo_rlhf_progress {
 } ppo_rlhf_progress;
 
 /* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of
-   the policy as it is now; otherwise another model, borrowed. critic NULL, or the policy: the policy's own
-   score is the value (ppo_gpt_config.score); else a separate model, borrowed and trained, whose gradients do
-   not change the policy. The critic-free advantages need neither. The prompts are copied: whole sequences, or
-   their first prompt[s] tokens. reward may be NULL if only ppo_rlhf_update() is called. */
+   the policy as it is now; otherwise another model, borrowed. critic NULL: another copy, which learns to give
+   values; otherwise a model with a score, borrowed and trained. It may be the policy: that takes less memory
+   and time, but learning values also changes the policy, at random. GROUP and LEAVE_ONE_OUT need no critic.
+   The prompts are copied: whole sequences, or their first prompt[s] tokens. reward may be NULL if only
+   ppo_rlhf_update() is called. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status      ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
                                         const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
@@ -7085,6 +7092,17 @@ static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *ad
     return i;
 }
 
+/* Copies the four blocks of a set to `copy` [4 capacity], which lies where they do, or back. */
+static void ppo__params_copy(ppo_params *params, float *copy, int back) {
+    ppo__mirror *mirror = ppo__mirror_of(params);
+    float       *blocks = mirror ? mirror->data : params->data, *to = back ? blocks : copy;
+    const float *from = back ? copy : blocks;
+    const size_t size = 4 * params->capacity * sizeof(float);
+    if (mirror) mirror->device->copy(mirror->device, to, from, size);
+    else memcpy(to, from, size);
+    if (mirror && back) mirror->changed = 1;
+}
+
 /* Multiplies the gradients by scale first. On a device the step is queued: settle() sets *grad_norm, reports
    failures, and subtracts the steps that were not done. */
 static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, float scale, float max_grad_norm,
@@ -12368,6 +12386,12 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
    scores the samples, and the functions just above follow in this order: judging the samples (probabilities
    now, the reference's, values), rewards of tokens with their KL, advantages, and epochs of minibatches, each
    of them a loss, its gradient and a step of Adam. A row is a sampled token; rows of a sequence are adjacent.
+
+   Three defaults keep it from running away: rewards are normalized, so that no setting depends on their scale;
+   the critic is a model of its own, as a value loss in the policy's layers moves the policy at random; and
+   target_kl bounds how far an iteration may lead, by ending its epochs or, after a step that is much too long,
+   by going back and lowering the learning rate (ppo__rlhf_learn()).
+
    The machinery is elsewhere: sampling in section 20, micro-batches in section 21, memory at the end.
 
    To add an advantage: a constant at the end of PPO_ADVANTAGE_... and a row at the end of PPO__ADVANTAGES. To
@@ -12381,7 +12405,9 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     c.samples = 1;
     c.sampling = ppo_sampling_default();
     c.slots = 16;
+    c.normalize_rewards = 1;
     c.epochs = 4;
+    c.target_kl = 0.02f;
     c.minibatch_size = 16;
     c.learning_rate = 3e-4f;
     c.max_grad_norm = 1;
@@ -12424,6 +12450,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(samples, INT, 1, PPO__MOST_SAMPLES, NULL, "samples of each prompt"),
         PPO__RLHF_FIELD(slots, INT, 1, PPO__MOST_SLOTS, NULL, "sequences that are sampled side by side"),
         PPO__SAMPLING_FIELDS(offsetof(ppo_rlhf_config, sampling)),
+        PPO__RLHF_FIELD(normalize_rewards, CHOICE, 0, 1, "no|yes", "to mean 0, std 1 over all so far"),
         PPO__RLHF_FIELD(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
         PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted where no eos came"),
         PPO__RLHF_FIELD(length_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted for every sampled token"),
@@ -12441,6 +12468,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
         PPO__RLHF_FIELD(whiten_advantages, CHOICE, 0, 1, "no|yes", "to mean 0, standard deviation 1"),
         PPO__RLHF_FIELD(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
+        PPO__RLHF_FIELD(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
         PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
@@ -12489,8 +12517,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     if (c->advantage != PPO_ADVANTAGE_GAE && (c->whiten_rewards || c->bootstrap_truncated))
         return ppo__refuse("%s is yes, but has no effect: advantage is not gae",
                            c->whiten_rewards ? "whiten_rewards" : "bootstrap_truncated");
-    if (c->critic_learning_rate > 0 &&
-        (!ppo__advantage_needs[c->advantage].critic || !critic || critic == policy))
+    if (c->critic_learning_rate > 0 && (!ppo__advantage_needs[c->advantage].critic || critic == policy))
         return ppo__refuse("critic_learning_rate is %g, but has no effect: no separate critic",
                            (double)c->critic_learning_rate);
     if (ppo__advantage_needs[c->advantage].group && c->samples < 2)
@@ -12510,8 +12537,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     if (reference && (reference == policy || reference == critic))
         return ppo__refuse("the reference is the %s, which is trained; NULL makes a copy",
                            reference == policy ? "policy" : "critic");
-    if (ppo__advantage_needs[c->advantage].critic && !(critic ? critic : policy)->score_weight)
-        return ppo__refuse("the %s has no score to give values", critic ? "critic" : "policy");
+    if (ppo__advantage_needs[c->advantage].critic && critic && !critic->score_weight)
+        return ppo__refuse("the critic has no score to give values");
     return PPO_OK;
 }
 
@@ -12533,7 +12560,7 @@ struct ppo_rlhf {
     ppo_rlhf_config    config;
     ppo_gpt           *policy, *critic; /* critic: the model that gives values, or NULL; may be the policy */
     const ppo_gpt     *reference;
-    ppo_gpt           *own_reference; /* NULL: the caller's is used */
+    ppo_gpt           *own_reference, *own_critic; /* NULL: the caller's are used */
     ppo_reward_fn      reward;
     void              *user;
     ppo_tokens         prompts, asked; /* all of them, and those of this iteration */
@@ -12555,6 +12582,9 @@ struct ppo_rlhf {
     int64_t            iteration, samples, tokens;
     double             started;
     float              kl_coef;
+    double             reward_mean[2], reward_var[2]; /* of all rewards: before this iteration, and with it */
+    float              rate_factor; /* of the learning rate, at most 1: see ppo__rlhf_learn() */
+    float             *kept;        /* the policy's parameters before the epochs; NULL: no target_kl */
     float              variety, first_variety; /* share of different samples: now, in the first iteration */
     ppo_rlhf_progress  initial;                /* of the first iteration, for warnings */
 };
@@ -12680,6 +12710,8 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     p->iteration = ++r->iteration;
     r->samples = p->samples;
     r->tokens = p->tokens;
+    r->reward_mean[0] = r->reward_mean[1];
+    r->reward_var[0] = r->reward_var[1];
     p->seconds = ppo_clock() - r->started;
     p->tokens_per_second = p->seconds > 0 ? (double)r->tokens / p->seconds : 0;
     ppo__rlhf_warn(r, p);
@@ -12789,14 +12821,28 @@ static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
     return status;
 }
 
+/* Mean and variance of all rewards until now, those of this iteration included. */
+static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count) {
+    double mean = 0, var = 0;
+    for (int s = 0; s < count; ++s) mean += score[s] / (double)count;
+    for (int s = 0; s < count; ++s) var += (score[s] - mean) * (score[s] - mean) / count;
+    r->reward_mean[1] = r->reward_mean[0];
+    r->reward_var[1] = r->reward_var[0];
+    ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
+}
+
 /* The reward of each token: its KL and the length penalty; at the last one, also the score. */
 static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
     int                       count = samples->tokens.count;
+    ppo__rlhf_reward_moments(r, score, count);
+    const double mean = c->normalize_rewards ? r->reward_mean[1] : 0;
+    const double std = c->normalize_rewards && r->reward_var[1] > 0 ? sqrt(r->reward_var[1]) : 1;
     for (int s = 0; s < count; ++s) {
-        float  last = c->reward_clip > 0 ? ppo__clamp(score[s], -c->reward_clip, c->reward_clip) : score[s];
+        float  last = (float)((score[s] - mean) / std);
         double total = 0;
+        if (c->reward_clip > 0) last = ppo__clamp(last, -c->reward_clip, c->reward_clip);
         if (!samples->ended[s]) last -= c->missing_eos_penalty;
         for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
             float kl = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef * rows->kl[row] : 0;
@@ -12927,40 +12973,75 @@ static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
     return ppo_schedule(c->learning_rate_schedule, initial, (float)done);
 }
 
-/* A gradient step on n sequences: the mean over all their tokens. */
-static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p) {
+/* A gradient step on n sequences: the mean over all their tokens. Where earlier steps of the iteration took the
+   policy beyond 1.5 target_kl, it takes none, and *kl is the distance; otherwise 0. */
+static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
     const ppo_rlhf_config *c = &r->config;
     ppo_gpt               *critic = r->critic == r->policy ? NULL : r->critic;
     ppo_adam               adam = ppo_adam_default();
-    double                 rows;
+    const ppo__rlhf_stats *stats = &r->stats[r->micros];
+    double                 rows, distance = 0;
     ppo_params_zero_grad(r->policy->params);
     if (critic) ppo_params_zero_grad(critic->params);
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
-    float      scale = (float)(1 / rows);
+    if (c->target_kl > 0 && p->gradient_steps) {
+        status = ppo__settle(r->learner.tape->device, status);
+        for (; stats < r->stats + r->micros; ++stats)
+            distance += (double)stats->policy.approx_kl * stats->weight / rows;
+        *kl = distance <= 1.5 * c->target_kl ? 0 : distance;
+    }
+    if (status || *kl != 0) return status;
+    float scale = (float)(1 / rows), critic_rate = c->critic_learning_rate;
     adam.lr = p->learning_rate;
-    if (!status) status = ppo__params_step(r->policy->params, &adam, scale, c->max_grad_norm, &p->grad_norm);
+    status = ppo__params_step(r->policy->params, &adam, scale, c->max_grad_norm, &p->grad_norm);
+    ++p->gradient_steps;
     if (status || !critic) return status;
-    adam.lr = ppo__rlhf_rate(r, c->critic_learning_rate > 0 ? c->critic_learning_rate : c->learning_rate);
+    if (critic_rate > 0) adam.lr = ppo__rlhf_rate(r, critic_rate);
     return ppo__params_step(critic->params, &adam, scale, c->max_grad_norm, NULL);
 }
 
-static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p) {
+static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl) {
     int        count = r->sequences, batches = ppo__divide_up(count, r->config.minibatch_size);
     ppo_status status = PPO_OK;
     ppo_rng    rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
-    p->learning_rate = ppo__rlhf_rate(r, r->config.learning_rate);
-    r->micros = 0;
-    for (int epoch = 0; epoch < r->config.epochs && !status; ++epoch) {
+    p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, r->config.learning_rate);
+    p->gradient_steps = r->micros = 0;
+    *kl = 0;
+    for (int s = 0; s < count; ++s) r->order[s] = s;
+    for (int epoch = 0; epoch < r->config.epochs && !status && *kl == 0; ++epoch) {
         ppo_rng_shuffle(&rng, r->order, count);
-        for (int b = 0; b < batches && !status; ++b) {
+        for (int b = 0; b < batches && !status && *kl == 0; ++b) {
             int begin = ppo__share(count, b, batches), end = ppo__share(count, b + 1, batches);
             r->first = epoch == 0 && b == 0;
-            status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p);
+            status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p, kl);
         }
     }
-    status = ppo__settle(r->learner.tape->device, status);
-    if (!status) ppo__rlhf_sum_up(r, p);
-    return status;
+    return ppo__settle(r->learner.tape->device, status);
+}
+
+/* The epochs, within the trust region. What a step far beyond it destroys no later step restores, so the policy
+   returns to where it was, and learns the same samples with half the learning rate. A rate that ends the first
+   epoch is lowered, too; one that ends none recovers. */
+static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
+    enum { ATTEMPTS = 10 };
+    ppo_params *params = r->policy->params;
+    int64_t     step = params->step;
+    double      kl = 0;
+    if (r->kept) ppo__params_copy(params, r->kept, 0);
+    for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
+        ppo_status status = ppo__rlhf_epochs(r, p, &kl);
+        if (status) return status;
+        if (!r->kept || kl <= 4 * r->config.target_kl) break;
+        ppo__params_copy(params, r->kept, 1);
+        params->step = step;
+        p->gradient_steps = 0;
+        r->rate_factor /= 2;
+    }
+    if (kl == 0) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
+    else if (p->gradient_steps < ppo__divide_up(r->sequences, r->config.minibatch_size))
+        r->rate_factor *= 0.8f;
+    ppo__rlhf_sum_up(r, p);
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
@@ -12975,7 +13056,7 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, cons
     if (status) return status;
     ppo__rlhf_describe(r, samples, reward, &p);
     ppo__rlhf_importance(r, samples);
-    status = ppo__rlhf_epochs(r, &p);
+    status = ppo__rlhf_learn(r, &p);
     if (!status) status = ppo__rlhf_finish(r, &p);
     if (progress && !status) *progress = p;
     return status;
@@ -13028,6 +13109,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     r->first_row = PPO__ZEROS(memory, int, (size_t)count + 1);
     r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
     r->end_value = PPO__ARRAY(memory, float, count);
+    r->kept = c->target_kl > 0 ? PPO__ARRAY(&r->numbers, float, 4 * r->policy->params->capacity) : NULL;
     r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)ppo__divide_up(batch, micro));
     ppo__take_rows(r, ppo__at(count, r->longest), &r->rows);
     ppo__take_rows(r, ppo__at(micro, r->longest), &r->batch_rows);
@@ -13049,6 +13131,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
 PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
     if (!r) return;
     ppo_gpt_free(r->own_reference);
+    ppo_gpt_free(r->own_critic);
     ppo_tokens_free(&r->prompts);
     ppo_tokens_free(&r->asked);
     ppo_generator_free(r->generator);
@@ -13069,10 +13152,10 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
     if (!r) return PPO_ERROR_MEMORY;
     r->config = *config;
     r->policy = policy;
-    if (ppo__advantage_needs[config->advantage].critic) r->critic = critic ? critic : policy;
     r->reward = reward;
     r->user = user;
     r->kl_coef = config->kl_coef;
+    r->rate_factor = 1;
     r->started = ppo_clock();
     r->sequences = config->prompts * config->samples;
     r->learner.loss = ppo__rlhf_loss;
@@ -13086,6 +13169,10 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
     r->longest = max_new && max_new < context - longest ? longest + max_new : context;
     if (!status && !reference) status = ppo_gpt_copy(policy, 0, &r->own_reference);
     r->reference = reference ? reference : r->own_reference;
+    if (ppo__advantage_needs[config->advantage].critic) {
+        if (!status && !critic) status = ppo_gpt_copy(policy, 1, &r->own_critic);
+        r->critic = critic ? critic : r->own_critic;
+    }
     if (!status) status = ppo__rlhf_take(r, at);
     if (status) return ppo_rlhf_free(r), status;
     ppo_params_restart(policy->params);

@@ -88,6 +88,8 @@ static ppo_status trace_ppo(study *s, ppo_reward_model *proxy, float kl_coef, tr
     ppo_rlhf_progress p;
     ppo_rlhf_config   config = ppo_rlhf_config_default();
     config.sampling = sampling(&s->lab, 0);
+    config.normalize_rewards = 0; /* the proxy is normalized already */
+    config.target_kl = 0;         /* nothing is to hold it back but kl_coef */
     config.kl_coef = kl_coef;
     config.advantage = PPO_ADVANTAGE_LEAVE_ONE_OUT;
     config.prompts = 64;

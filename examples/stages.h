@@ -4,13 +4,13 @@
 
 #include "lab.h"
 
-enum { CORPUS = 20000, PAIRS = 4000, PROMPTS = 256 };
+enum { CORPUS = 20000, PAIRS = 10000, PROMPTS = 256 };
 
 /* Settings of ppo, where they are not the library's. The rate falls to 0, or the policy would continue to wander,
    which costs KL. */
 static const char ppo_defaults[] =
-    "iterations=60 prompts=256 minibatch_size=64 learning_rate_schedule=linear "
-    "kl_coef=0.2 missing_eos_penalty=1";
+    "iterations=60 prompts=256 minibatch_size=64 epochs=2 learning_rate_schedule=linear "
+    "kl_coef=0.33 missing_eos_penalty=1";
 
 typedef struct run {
     lab               lab;
@@ -102,7 +102,7 @@ static ppo_fit_config fit(run *r, const char *settings) {
 
 /* Supervised: to write lines like those of the task. */
 static ppo_status stage_sft(run *r) {
-    ppo_fit_config config = fit(r, "epochs=3");
+    ppo_fit_config config = fit(r, "epochs=2");
     forget_all(r);
     r->lab.sft_seed = r->lab.seed;
     ppo_status status = learn_to_write(&r->lab, CORPUS, &config, &r->sft);
@@ -148,7 +148,7 @@ static ppo_status stage_ppo(run *r) {
     ppo_rlhf_config   config = r->ppo;
     config.sampling.eos = r->lab.end;
     config.slots = r->lab.slots;
-    ppo_status status = ppo_gpt_copy(r->sft, 1, &r->policy);
+    ppo_status status = ppo_gpt_copy(r->sft, 0, &r->policy);
     if (!status)
         status = ppo_rlhf_create(r->policy, r->sft, NULL, &r->prompts, ppo_reward_by_model, r->proxy, &config,
                                  &rlhf);

@@ -715,7 +715,7 @@ static void numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from
     ppo_rlhf_config c = rlhf_config();
     add_prompts(&prompts);
     on_the_gpu();
-    assert_ok(ppo_rlhf_create(gpt, NULL, NULL, &prompts, rule, NULL, &c, &rlhf));
+    assert_ok(ppo_rlhf_create(gpt, NULL, gpt, &prompts, rule, NULL, &c, &rlhf));
     assert_ok(ppo_params_sync(gpt->params));
     gpt->score_bias->data[0] = NAN; /* values are NaN, samples are not */
     std::vector<float> before(gpt->params->data, gpt->params->data + gpt->params->count);
@@ -851,6 +851,7 @@ static size_t bytes_of_an_update(int width) {
     ppo_rlhf_config   c = rlhf_config();
     ppo_samples       samples;
     float             reward[8] = {0};
+    c.target_kl = 100; /* all steps are taken */
     add_prompts(&prompts);
     memset(&samples, 0, sizeof samples);
     std::vector<unsigned char> ended(8, 1);

@@ -48,6 +48,7 @@ static ppo_status count_good(const ppo_samples *samples, float *reward, void *us
 static ppo_rlhf_config small_config(void) {
     ppo_rlhf_config c = ppo_rlhf_config_default();
     c.prompts = 8, c.slots = 3, c.minibatch_size = 4, c.epochs = 2, c.learning_rate = 3e-3f;
+    c.normalize_rewards = 0, c.target_kl = 0; /* formulas are simpler without; they have tests of their own */
     c.sampling.eos = EOS;
     return c;
 }
@@ -60,7 +61,7 @@ typedef struct bench {
 
 static bench begin(const ppo_rlhf_config *c) {
     bench b = {small_gpt(VOCAB, POSITIONS, 1), some_prompts(5), NULL};
-    assert_ok(ppo_rlhf_create(b.policy, NULL, NULL, &b.prompts, count_good, NULL, c, &b.rlhf));
+    assert_ok(ppo_rlhf_create(b.policy, NULL, b.policy, &b.prompts, count_good, NULL, c, &b.rlhf));
     return b;
 }
 
@@ -202,10 +203,10 @@ static void advantages_need_a_critic_or_several_samples(void **state) {
         assert_ok(ppo_settings_get(ppo_rlhf_settings(), &c, "advantage", word, sizeof word));
         assert_int_equal(c.advantage, kind);
         assert_string_equal(word, words[kind]);
-        assert_fails(ppo_rlhf_create(plain, NULL, NULL, &prompts, count_good, NULL, &c, &r), PPO_ERROR_ARGUMENT,
-                     kind < 2 ? "policy has no score" : "samples is 1|2 or more of a prompt");
+        assert_fails(ppo_rlhf_create(plain, NULL, plain, &prompts, count_good, NULL, &c, &r),
+                     PPO_ERROR_ARGUMENT,
+                     kind < 2 ? "critic has no score" : "samples is 1|2 or more of a prompt");
         c.samples = 2;
-        if (kind < 2) continue;
         assert_ok(ppo_rlhf_create(plain, NULL, NULL, &prompts, count_good, NULL, &c, &r));
         ppo_rlhf_free(r);
     }
@@ -524,6 +525,142 @@ static void a_critic_of_its_own_is_trained_and_the_policys_score_is_not(void **s
     ppo_gpt_free(policy);
     ppo_gpt_free(critic);
     ppo_tokens_free(&prompts);
+}
+
+/* Without a critic of the caller's the library makes one, which leaves the policy alone. */
+static void the_critic_is_a_copy_unless_one_is_given(void **state) {
+    (void)state;
+    ppo_rlhf_config   c = small_config();
+    ppo_rlhf_progress p;
+    ppo_tokens        prompts = some_prompts(3);
+    c.prompts = 32, c.minibatch_size = 16, c.critic_learning_rate = 1e-2f;
+    ppo_gpt  *policy = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_rlhf *r = NULL;
+    assert_fails(ppo_rlhf_create(policy, NULL, policy, &prompts, count_good, NULL, &c, &r),
+                 PPO_ERROR_ARGUMENT, "critic_learning_rate");
+    c.critic_learning_rate = 0;
+    assert_fails(ppo_rlhf_create(policy, NULL, policy, &prompts, count_good, NULL, &c, &r),
+                 PPO_ERROR_ARGUMENT, "critic has no score");
+    c.critic_learning_rate = 1e-2f;
+    assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r));
+    for (int k = 0; k < 30; k++) assert_ok(ppo_rlhf_iterate(r, &p));
+    assert_null(policy->score_weight);
+    assert_true(p.explained_variance > 0.2f);
+    ppo_rlhf_free(r);
+    ppo_gpt_free(policy);
+    ppo_tokens_free(&prompts);
+}
+
+static ppo_status good_in_other_units(const ppo_samples *samples, float *reward, void *user) {
+    const float *unit = (const float *)user;
+    ppo_status   status = count_good(samples, reward, NULL);
+    for (int s = 0; s < samples->tokens.count; s++) reward[s] = unit[0] * reward[s] + unit[1];
+    return status;
+}
+
+/* The policy after three iterations; its numbers are copied to data. */
+static void train_in_units(float unit, float origin, ppo_rlhf_progress *p, float **data, size_t *count) {
+    float           units[2] = {unit, origin};
+    ppo_rlhf_config c = small_config();
+    ppo_gpt        *policy = small_gpt(VOCAB, POSITIONS, 1);
+    ppo_tokens      prompts = some_prompts(5);
+    ppo_rlhf       *r = NULL;
+    c.normalize_rewards = 1, c.missing_eos_penalty = 1, c.length_penalty = 0.25f;
+    assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, good_in_other_units, units, &c, &r));
+    for (int k = 0; k < 3; k++) assert_ok(ppo_rlhf_iterate(r, p));
+    *count = policy->params->count;
+    *data = (float *)malloc(*count * sizeof **data);
+    memcpy(*data, policy->params->data, *count * sizeof **data);
+    ppo_rlhf_free(r);
+    ppo_gpt_free(policy);
+    ppo_tokens_free(&prompts);
+}
+
+/* A factor that is a power of two is exact; an origin rounds. */
+static void normalized_rewards_have_no_units(void **state) {
+    (void)state;
+    ppo_rlhf_progress p, q, o;
+    float            *x, *y, *z;
+    size_t            n;
+    train_in_units(1, 0, &p, &x, &n);
+    train_in_units(1024, 0, &q, &y, &n);
+    train_in_units(1.0f / 1024, 3, &o, &z, &n);
+    assert_memory_equal(x, y, n * sizeof *x);
+    assert_close_array(z, x, (int)n, 2e-3);
+    assert_true(q.reward == 1024 * p.reward && q.value_loss == p.value_loss);
+    free(x), free(y), free(z);
+}
+
+/* Running moments: those of all rewards, as if they had come at once. */
+static void rewards_are_normalized_by_all_so_far(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    c.normalize_rewards = 1;
+    bench       b = begin(&c);
+    const float score[24] = {1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 1};
+    double      sum = 0, squares = 0;
+    for (int i = 0; i < 24; i++) sum += score[i], squares += score[i] * score[i];
+    for (int k = 0; k < 3; k++) {
+        ppo__rlhf_reward_moments(b.rlhf, score + 8 * k, 8);
+        b.rlhf->samples += 8;
+        b.rlhf->reward_mean[0] = b.rlhf->reward_mean[1], b.rlhf->reward_var[0] = b.rlhf->reward_var[1];
+    }
+    assert_close(b.rlhf->reward_mean[0], sum / 24, 1e-12);
+    assert_close(b.rlhf->reward_var[0], squares / 24 - sum / 24 * sum / 24, 1e-12);
+    end(&b);
+}
+
+/* approx_kl from the policy before an iteration to the one after it, on the iteration's samples. */
+static double distance_of_an_iteration(float learning_rate, float target_kl, ppo_rlhf_progress *p) {
+    ppo_rlhf_config c = small_config();
+    ppo_samples     samples;
+    float           reward[64], logp[2][64];
+    double          kl = 0;
+    c.prompts = 64, c.minibatch_size = 8, c.epochs = 4, c.learning_rate = learning_rate,
+    c.target_kl = target_kl;
+    bench          b = begin(&c);
+    ppo_generator *generator = NULL;
+    ppo_sampling   how = c.sampling;
+    ppo_tokens     asked = {0, NULL, NULL, NULL, NULL};
+    for (int s = 0; s < 64; s++) assert_ok(ppo_tokens_add_from(&asked, &b.prompts, s % b.prompts.count));
+    assert_ok(ppo_generator_create(b.policy, 8, &generator));
+    assert_ok(ppo_generate(generator, &asked, &how, &samples));
+    assert_ok(count_good(&samples, reward, NULL));
+    assert_ok(ppo_gpt_logp(b.policy, &samples.tokens, 64, logp[0]));
+    assert_ok(ppo_rlhf_update(b.rlhf, &samples, reward, p));
+    assert_ok(ppo_gpt_logp(b.policy, &samples.tokens, 64, logp[1]));
+    for (int s = 0; s < 64; s++) {
+        double l = logp[1][s] - logp[0][s];
+        kl += (exp(l) - 1 - l) / ppo_response_row(&samples.tokens, 64);
+    }
+    ppo_generator_free(generator);
+    ppo_tokens_free(&asked);
+    end(&b);
+    return kl;
+}
+
+static void target_kl_ends_the_epochs(void **state) {
+    (void)state;
+    ppo_rlhf_progress p;
+    const double      free_kl = distance_of_an_iteration(3e-3f, 0, &p);
+    assert_int_equal(p.gradient_steps, 32);
+    const double kl = distance_of_an_iteration(3e-3f, 0.01f, &p);
+    assert_true(p.gradient_steps > 0 && p.gradient_steps < 32);
+    assert_true(kl < free_kl);
+}
+
+/* With a rate at which one step destroys a policy, and one a hundred times as large. */
+static void a_step_too_far_is_taken_back(void **state) {
+    (void)state;
+    static const float rates[] = {0.1f, 10};
+    for (int i = 0; i < COUNT(rates); i++) {
+        ppo_rlhf_progress p;
+        const double      kl = distance_of_an_iteration(rates[i], 0.01f, &p);
+        assert_true(p.learning_rate < rates[i]);
+        assert_true(p.gradient_steps > 0 ? kl > 0 : kl == 0);
+        assert_true(kl < 0.3);
+        assert_true(distance_of_an_iteration(rates[i], 0, &p) > 1);
+    }
 }
 
 static void a_collapse_is_told(void **state) {
@@ -1070,7 +1207,7 @@ static void samples_that_are_all_the_same_are_no_failure(void **state) {
             assert_ok(ppo_rlhf_iterate(r, &p));
             assert_close(p.distinct, 1.0 / (8 * c.samples), 1e-6);
             assert_close(r->variety, 1.0 / (kind < 2 ? 8 : 4), 1e-6);
-            assert_null(strstr(p.warning, "repeats")); /* it did from the start */
+            assert_null(strstr(p.warning, "repeats"));           /* it did from the start */
             if (kind >= 2) assert_close(p.policy_loss, 0, 1e-6); /* nobody was better than the others */
         }
         ppo_rlhf_free(r);
@@ -1101,7 +1238,7 @@ static void what_cannot_work_is_refused(void **state) {
                  {policy, other, NULL, &prompts, "vocabulary|7|8|reference"},
                  {policy, NULL, other, &prompts, "vocabulary|critic"},
                  {policy, brief, NULL, &prompts, "context|10|9"},
-                 {plain, NULL, NULL, &prompts, "policy has no score"},
+                 {plain, NULL, plain, &prompts, "critic has no score"},
                  {policy, NULL, plain, &prompts, "critic has no score"},
                  {policy, policy, NULL, &prompts, "reference is the policy|NULL makes a copy"},
                  {policy, policy, critic, &prompts, "reference is the policy"},
@@ -1214,7 +1351,8 @@ static void settings_are_reached_by_name(void **state) {
                  "prompts is 0, outside 1 to 16777216");
     assert_fails(ppo_settings_set(NULL, &c, "prompts", "1"), PPO_ERROR_ARGUMENT, "ppo_settings_set:|NULL");
     assert_fails(ppo_settings_set_all(NULL, &c, ""), PPO_ERROR_ARGUMENT, "ppo_settings_set_all:|NULL");
-    assert_fails(ppo_settings_get(NULL, &c, "prompts", NULL, 0), PPO_ERROR_ARGUMENT, "ppo_settings_get:|NULL");
+    assert_fails(ppo_settings_get(NULL, &c, "prompts", NULL, 0), PPO_ERROR_ARGUMENT,
+                 "ppo_settings_get:|NULL");
 }
 
 static void settings_that_cannot_work_are_refused_by_name(void **state) {
@@ -1322,7 +1460,8 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             words = "bootstrap_truncated is yes|no effect|gae";
             break;
         case 31:
-            c.critic_learning_rate = 0.5f, words = "critic_learning_rate is 0.5|no effect|critic";
+            c.critic_learning_rate = 0.5f, c.advantage = PPO_ADVANTAGE_LEAVE_ONE_OUT, c.samples = 2;
+            words = "critic_learning_rate is 0.5|no effect|critic";
             break;
         case 32:
             c.missing_eos_penalty = 1e30f, words = "missing_eos_penalty is 1e+30";
@@ -1509,6 +1648,11 @@ int main(void) {
         cmocka_unit_test(own_samples_and_rewards_train_as_iterate_does),
         cmocka_unit_test(the_reference_follows_when_asked_and_the_coefficient_adapts),
         cmocka_unit_test(a_critic_of_its_own_is_trained_and_the_policys_score_is_not),
+        cmocka_unit_test(the_critic_is_a_copy_unless_one_is_given),
+        cmocka_unit_test(normalized_rewards_have_no_units),
+        cmocka_unit_test(rewards_are_normalized_by_all_so_far),
+        cmocka_unit_test(target_kl_ends_the_epochs),
+        cmocka_unit_test(a_step_too_far_is_taken_back),
         cmocka_unit_test(a_collapse_is_told),
         cmocka_unit_test(variety_is_that_of_the_samples_of_a_prompt),
         cmocka_unit_test(k1_in_the_loss_may_be_measured_where_it_does_not_count),
