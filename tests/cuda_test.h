@@ -9,6 +9,8 @@
 #define PPO__CUDA_PAGE    ((size_t)1 << 16) /* the emulation fills new memory */
 #define PPO__CUDA_STAGING 1000              /* becomes full, and is too small for some copies */
 #endif
+#define PPO_NO_CONTROL /* nothing of these is on the device */
+#define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "../ppo_cuda.cuh"
