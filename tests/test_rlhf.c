@@ -610,7 +610,7 @@ static void rewards_are_normalized_by_all_so_far(void **state) {
     end(&b);
 }
 
-/* approx_kl from the policy before an iteration to the one after it, on the iteration's samples. */
+/* k3 from the policy before an iteration to the one after it, of whole samples, divided by their tokens. */
 static double distance_of_an_iteration(float learning_rate, float target_kl, ppo_rlhf_progress *p) {
     ppo_rlhf_config c = small_config();
     ppo_samples     samples;
