@@ -690,8 +690,10 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
        PPO_KL_PENALTY  -mean(r A) + kl_coef mean(KL(old || new)), exact          (eq. 8)
        PPO_UNCLIPPED   -mean(r A)                                                (eq. 6)
        PPO_K3_PENALTY  -mean(r A) + kl_coef mean(k3), k3 = r - 1 - log r: an estimate of KL(old || new)
+       PPO_CISPO       -mean(c A logp), c = clip(r, 1 - clip_low, 1 + clip_high), held constant: samples that
+                       the clip would leave out keep a gradient (MiniMax 2025)
    The exact KL needs both distributions, so PPO_KL_PENALTY is for ppo_config.objective alone. */
-enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY, PPO__OBJECTIVES };
+enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY, PPO_CISPO, PPO__OBJECTIVES };
 
 typedef struct ppo_policy_objective {
     int   objective;           /* any but PPO_KL_PENALTY */
@@ -1616,17 +1618,37 @@ PPO_DEF float      ppo_best_of_n_kl(int n);
    22 PPO on tokens: PPO against a reward function
    -------------------------------------------------------------------------------------------------------- */
 
-/* How much better a token was than expected. The first two need a critic.
+/* How much better a token was than expected. The first two need a critic; those of groups, two or more samples
+   of each prompt. R is the sum of a sequence's rewards.
        GAE            token by token (section 8)
-       SEQUENCE       R - V(prompt), the same for all tokens; R is the sum of the tokens' rewards
-       GROUP          (R - mean) / (std + 1e-4) among the samples of the same prompt (GRPO, Shao 2024; for
-                      its loss, too, set PPO_KL_IN_LOSS and PPO_K3); std is unbiased
-       LEAVE_ONE_OUT  R - mean of the prompt's other samples (RLOO, Ahmadian 2024) */
-enum { PPO_ADVANTAGE_GAE, PPO_ADVANTAGE_SEQUENCE, PPO_ADVANTAGE_GROUP, PPO_ADVANTAGE_LEAVE_ONE_OUT };
-/* Where the KL to the reference counts: in each token's reward; or as a term of the loss, for which k1 is not
-   usable: its gradient is 0 in expectation, whatever the KL. */
+       SEQUENCE       R - V(prompt), the same for all tokens
+       GROUP          (S - mean) / (std + 1e-4) + K - mean, among the samples of the same prompt: K is the part
+                      of R that is KL, S the rest; std is unbiased (GRPO, Shao 2024)
+       LEAVE_ONE_OUT  R - mean of the prompt's other samples (RLOO, Ahmadian 2024)
+       GROUP_MEAN     R - mean of the prompt's samples (Dr. GRPO, Liu 2025)
+       RETURN         the discounted sum of the rewards from this token on (REINFORCE++, Hu 2025) */
+enum {
+    PPO_ADVANTAGE_GAE,
+    PPO_ADVANTAGE_SEQUENCE,
+    PPO_ADVANTAGE_GROUP,
+    PPO_ADVANTAGE_LEAVE_ONE_OUT,
+    PPO_ADVANTAGE_GROUP_MEAN,
+    PPO_ADVANTAGE_RETURN
+};
+/* Where the KL to the reference counts: in each token's reward, or as a term of the loss. Section 9 says which
+   estimator is right there. */
 enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
 enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
+
+/* How the terms of tokens become a loss: their mean; the mean over sequences of each one's mean, in which
+   tokens of long sequences count less (GRPO); or their sum, divided by the number of sequences and by the
+   most tokens that can be sampled (Dr. GRPO). The value loss and the entropy are means over tokens. */
+enum { PPO_AGGREGATE_TOKENS, PPO_AGGREGATE_SEQUENCES, PPO_AGGREGATE_CONSTANT };
+/* The ratio of a token: its own, or the geometric mean of those of its sequence (GSPO, Zheng 2025). */
+enum { PPO_RATIO_TOKEN, PPO_RATIO_SEQUENCE };
+/* What happens to samples of another policy, by the ratio of the probabilities, of each token or of the whole
+   sequence: it is limited to a range; or what lies outside the range does not count. */
+enum { PPO_TOKEN_TRUNCATE, PPO_TOKEN_MASK, PPO_SEQUENCE_TRUNCATE, PPO_SEQUENCE_MASK };
 
 typedef struct ppo_rlhf_config { /* defaults in brackets */
     /* sampling */
@@ -1642,11 +1664,18 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     float reward_clip;       /* > 0: rewards are clipped to +- this [0] */
     float missing_eos_penalty; /* subtracted where no eos ended the sequence [0] */
     float length_penalty;      /* subtracted for every sampled token [0] */
+    int   overlong_buffer;  /* > 0: of the tokens that may be sampled, the last ones, which cost: from 0 for
+                                  the first to overlong_penalty at the limit (DAPO, Yu 2025) [0] */
+    float overlong_penalty; /* [1] */
+    int   refills;          /* > 0: where all samples of a prompt earn the same, which teaches nothing, other
+                                  prompts are sampled in its place, up to so many times an iteration (DAPO);
+                                  not by ppo_rlhf_update() [0] */
 
     /* KL to the reference */
     int   kl_place;        /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
     int   kl_estimator;    /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
     float kl_coef;         /* strength of the KL constraint [0.05] */
+    int   kl_weighted;     /* 1: in the loss, each token's KL is multiplied by its ratio (k1 and k3) [0] */
     float kl_target;       /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
     int   kl_horizon;      /* samples in which kl_coef can change by a fifth [10000] */
     int   reference_every; /* > 0: iterations after which the policy becomes the reference; only for the
@@ -1657,10 +1686,13 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     float gamma, gae_lambda;   /* GAE [1, 0.95] */
     int   whiten_rewards;      /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
     int   bootstrap_truncated; /* GAE: 1: bootstrap sequences that were cut off, with their last value [0] */
-    int   whiten_advantages;   /* GAE, SEQUENCE: 1: mean 0, std 1 over the batch's tokens [1] */
+    int   whiten_advantages;   /* 1: mean 0, std 1 over the batch's tokens; -1: GAE, SEQUENCE, RETURN [-1] */
 
-    /* training: the mean over the tokens of a minibatch */
-    int                  epochs;    /* passes over the samples of an iteration [4] */
+    /* training */
+    int                  aggregation;    /* PPO_AGGREGATE_... [tokens] */
+    int                  ratio;          /* PPO_RATIO_... [token] */
+    int                  mask_truncated; /* 1: does not learn from sequences that were cut off (DAPO) [0] */
+    int                  epochs;         /* passes over the samples of an iteration [4] */
     float                target_kl; /* > 0: epochs end when approx_kl of a minibatch exceeds 1.5 target_kl.
                                             Above 4 target_kl, the iteration is learned again from its start
                                             with half the learning rate, which recovers later; 0: off [0.02] */
@@ -1669,31 +1701,53 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     ppo_policy_objective objective;      /* [clip, 0.2, 0.2] */
     float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
     float                entropy_coef;           /* [0] */
-    float                max_grad_norm;          /* 0: off [1] */
-    float                learning_rate;          /* [3e-4] */
-    float                critic_learning_rate;   /* of a critic of its own; 0: learning_rate [0] */
-    int                  learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
-    int                  iterations;             /* after which a schedule reaches 0 [0] */
-    float                importance_cap; /* > 0: samples of another policy count by their ratio, up to this;
-                                            needs samples->logp [0] */
-    uint64_t             seed;           /* [1] */
+    float entropy_target;         /* > 0: where samples have at most this entropy per token, entropy_coef
+                                            grows by entropy_step; where more, it falls and has no effect. It
+                                            stays within 0 .. 1 (Skywork-OR1, He 2025) [0] */
+    float entropy_step;           /* [0.005] */
+    float max_grad_norm;          /* 0: off [1] */
+    float learning_rate;          /* [3e-4] */
+    float critic_learning_rate;   /* of a critic of its own; 0: learning_rate [0] */
+    int   learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
+    int   iterations;             /* after which a schedule reaches 0 [0] */
+    /* of samples of another policy: needs samples->logp */
+    float    importance_cap;   /* > 0: they count by their ratio, up to this [0] */
+    float    importance_floor; /* and from this [0] */
+    int      importance_mode;  /* PPO_TOKEN_TRUNCATE, ... [token-truncate] */
+    uint64_t seed;             /* [1] */
 } ppo_rlhf_config;
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 /* By name, for ppo_settings_set() and its like (section 6): all fields; those of sampling and objective by
    their own names, as "top_k" and "clip_low"; the objective's kl_coef is "objective_kl_coef". */
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
 
+/* Known methods by name, with 8 samples of each prompt. A preset resets every setting that defines the method;
+   prompts, learning rate, epochs, normalization of rewards and target_kl stay as they are.
+       "rloo"                   Ahmadian 2024: other samples as the baseline, KL in the reward
+       "grpo"                   Shao 2024: groups, mean over sequences, k3 in the loss
+       "dr-grpo"                Liu 2025: groups without division by std or length, no KL
+       "dapo"                   Yu 2025: groups, mean over tokens, clip 0.2 and 0.28, refills, no KL; set
+                                overlong_buffer to what suits your max_new
+       "gspo"                   Zheng 2025: groups, the ratio of the sequence, clip 3e-4 and 4e-4, no KL
+       "cispo"                  MiniMax 2025: groups, mean over tokens, ratios up to 5 held constant, no KL
+       "reinforce++"            Hu 2025: whitened returns, KL in the reward; needs one sample per prompt
+       "reinforce++-baseline"   Hu 2025: less the mean of the group, whitened; k2 in the loss */
+PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *name);
+/* Their names, as "rloo|grpo|..." */
+PPO_DEF const char *ppo_rlhf_config_presets(void);
+
 /* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
 typedef struct ppo_rlhf_progress {
     int64_t iteration;       /* 1, 2, ... */
     int64_t samples, tokens; /* since the start: sequences in all, and tokens sampled */
     double  seconds, tokens_per_second;
-    float   reward, reward_std; /* as the function gave them */
-    float   kl;                 /* to the reference, summed over a sequence: mean of k1, may be negative */
-    float   kl_coef;            /* as used */
-    float   kl_k3;              /* the same by k3, never negative */
-    float   entropy;
-    float   mean_length, ended; /* sampled tokens; share of sequences that ended by eos */
+    float   reward, reward_std;    /* as the function gave them */
+    float   kl;                    /* to the reference, summed over a sequence: mean of k1, may be negative */
+    float   kl_coef;               /* as used */
+    float   kl_k3;                 /* the same by k3, never negative */
+    float   entropy, entropy_coef; /* the coefficient as used */
+    float   mean_length, ended;    /* sampled tokens; share of sequences that ended by eos */
+    int     refilled;              /* prompts that others replaced */
     float   distinct; /* share of samples that (prompt and all) equal no earlier one of the iteration */
     float   policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
     float   first_ratio_min, first_ratio_max; /* over the first minibatch: probabilities in training divided
@@ -6674,9 +6728,10 @@ PPO__BOTH static float ppo__k3(float l) {
        PPO_UNCLIPPED   -r A
        PPO_K3_PENALTY  -r A + kl_coef k3
        PPO_CLIP        -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)   (Schulman 2017, eq. 7)
+       PPO_CISPO       -clip(r, ...) A logp, with clip(r, ...) held constant
    A sample on the flat side of the clip has derivative 0. */
-PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float ratio, float log_ratio,
-                                        float advantage, float *dlogp) {
+PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float logp, float ratio,
+                                        float log_ratio, float advantage, float *dlogp) {
     float gain = ratio * advantage;
     *dlogp = -gain;
     if (!ppo__finite(log_ratio) && !(log_ratio < 0)) return log_ratio; /* an error: old_logp is -INFINITY */
@@ -6686,6 +6741,7 @@ PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float rat
     }
     if (o->objective == PPO_UNCLIPPED) return -gain;
     float clipped = ppo__clamp(ratio, 1 - o->clip_low, 1 + o->clip_high);
+    if (o->objective == PPO_CISPO) return *dlogp = -clipped * advantage, *dlogp * logp;
     /* In range both gains are equal, which a comparison with excess precision (x87) may not see. */
     if (clipped != ratio && clipped * advantage < gain) gain = clipped * advantage, *dlogp = 0;
     if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage)
@@ -6699,7 +6755,7 @@ PPO_DEF ppo_policy_objective ppo_policy_objective_default(void) {
 }
 
 /* In the order of their constants. */
-static const char ppo__objectives[] = "clip|kl-penalty|unclipped|k3-penalty";
+static const char ppo__objectives[] = "clip|kl-penalty|unclipped|k3-penalty|cispo";
 
 static ppo_status ppo__check_objective(const char *function, const ppo_policy_objective *o) {
     if (o->objective == PPO_KL_PENALTY)
@@ -6726,7 +6782,7 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
         if (grad_logp) grad_logp[i] = 0;
         if (mask && !mask[i]) continue;
         float log_ratio = logp[i] - old_logp[i], ratio = expf(log_ratio), dlogp;
-        float term = ppo__policy_term(objective, ratio, log_ratio, advantage[i], &dlogp);
+        float term = ppo__policy_term(objective, logp[i], ratio, log_ratio, advantage[i], &dlogp);
         if (!ppo__finite(term))
             return ppo_fail(PPO_ERROR_NUMERIC,
                             "ppo_policy_loss: sample %d gives %g (logp %g, old logp %g, advantage %g)", i,
@@ -10282,6 +10338,15 @@ PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *fro
                           from->prompt ? from->prompt[s] : 0);
 }
 
+/* Adds `count` sequences of n tokens 0, to have the memory. */
+static ppo_status ppo__tokens_fill(ppo_tokens *tokens, int count, int n) {
+    int       *zeros = (int *)ppo__alloc(n * sizeof(int));
+    ppo_status status = zeros ? PPO_OK : PPO_ERROR_MEMORY;
+    for (int i = 0; i < count && !status; ++i) status = ppo_tokens_add(tokens, zeros, n, 1);
+    ppo__free(zeros);
+    return status;
+}
+
 PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
     if (tokens && tokens->memory) tokens->count = 0;
 }
@@ -12023,13 +12088,8 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
 static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, const int longest[2]) {
     double     total = 0;
     ppo_status status = PPO_OK;
-    for (int k = 0; k < 2 && longest[k] && !status; ++k) {
-        int *zeros = (int *)ppo__alloc(longest[k] * sizeof(int));
-        if (!zeros) status = PPO_ERROR_MEMORY;
-        for (int i = 0; i < learner->micro_batch && !status; ++i)
-            status = ppo_tokens_add(&learner->batch[k], zeros, longest[k], 1);
-        ppo__free(zeros);
-    }
+    for (int k = 0; k < 2 && longest[k] && !status; ++k)
+        status = ppo__tokens_fill(&learner->batch[k], learner->micro_batch, longest[k]);
     if (!status) status = ppo__add_gradient(learner, item, &total);
     status = ppo__settle(learner->tape->device, status);
     ppo_tape_reset(learner->tape);
@@ -12414,7 +12474,9 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     c.objective = ppo_policy_objective_default();
     c.gamma = 1;
     c.gae_lambda = 0.95f;
-    c.whiten_advantages = 1;
+    c.overlong_penalty = 1;
+    c.whiten_advantages = -1;
+    c.entropy_step = 0.005f;
     c.value_coef = 0.5f;
     c.value_clip = 0.2f;
     c.kl_estimator = PPO_K1;
@@ -12424,18 +12486,22 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     return c;
 }
 
-/* Advantages in the order of PPO_ADVANTAGE_...: the word; does it need a critic, several samples of a prompt;
-   and the formula, for all tokens of a sequence, in the variables of ppo__sequence_advantage(). */
-#define PPO__ADVANTAGES(ROW)                                         \
-    ROW("gae", 1, 0, 0) /* ppo__rlhf_advantages(): token by token */ \
-    ROW("sequence", 1, 0, reward - value)                            \
-    ROW("group", 0, 1, (reward - mean) / (std + 1e-4))               \
-    ROW("leave-one-out", 0, 1, reward - (sum - reward) / others)
-#define PPO__ADVANTAGE_WORD(word, critic, group, formula)    "|" word
-#define PPO__ADVANTAGE_NEEDS(word, critic, group, formula)   {critic, group},
-#define PPO__ADVANTAGE_FORMULA(word, critic, group, formula) (float)(formula),
+/* Advantages in the order of PPO_ADVANTAGE_...: the word; does it need a critic, several samples of a prompt,
+   whitening; and the formula, for all tokens of a sequence, in the variables of ppo__sequence_advantage(). */
+#define PPO__ADVANTAGES(ROW)                                            \
+    ROW("gae", 1, 0, 1, 0) /* ppo__rlhf_advantages(): token by token */ \
+    ROW("sequence", 1, 0, 1, reward - value)                            \
+    ROW("group", 0, 1, 0, (score - mean_score) / (std + 1e-4) + kl)     \
+    ROW("leave-one-out", 0, 1, 0, reward - (sum - reward) / others)     \
+    ROW("group-mean", 0, 1, 0, reward - sum / k)                        \
+    ROW("return", 0, 0, 1, 0) /* token by token */
+#define PPO__ADVANTAGE_WORD(word, critic, group, whiten, formula)    "|" word
+#define PPO__ADVANTAGE_NEEDS(word, critic, group, whiten, formula)   {critic, group, whiten},
+#define PPO__ADVANTAGE_FORMULA(word, critic, group, whiten, formula) (float)(formula),
 
-static const struct { int critic, group; } ppo__advantage_needs[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_NEEDS)};
+static const struct {
+    int critic, group, whiten;
+} ppo__advantage_needs[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_NEEDS)};
 
 enum { PPO__MOST_SAMPLES = 1 << 24 }; /* of an iteration */
 
@@ -12454,9 +12520,13 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
         PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted where no eos came"),
         PPO__RLHF_FIELD(length_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted for every sampled token"),
+        PPO__RLHF_FIELD(overlong_buffer, INT, 0, INT_MAX, NULL, "last tokens before the limit, which cost"),
+        PPO__RLHF_FIELD(overlong_penalty, FLOAT, 0, 1e15, NULL, "cost of the last of these"),
+        PPO__RLHF_FIELD(refills, INT, 0, 1000, NULL, "times that prompts of equal rewards are replaced"),
         PPO__RLHF_FIELD(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
         PPO__RLHF_FIELD(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
         PPO__RLHF_FIELD(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
+        PPO__RLHF_FIELD(kl_weighted, CHOICE, 0, 1, "no|yes", "in the loss, times the ratio"),
         PPO__RLHF_FIELD(kl_target, FLOAT, 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
         PPO__RLHF_FIELD(kl_horizon, INT, INT_MIN, INT_MAX, NULL, "samples in which it can change by a fifth"),
         PPO__RLHF_FIELD(reference_every, INT, 0, INT_MAX, NULL, "iterations between new references; 0: none"),
@@ -12466,7 +12536,10 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
         PPO__RLHF_FIELD(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
         PPO__RLHF_FIELD(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
-        PPO__RLHF_FIELD(whiten_advantages, CHOICE, 0, 1, "no|yes", "to mean 0, standard deviation 1"),
+        PPO__RLHF_FIELD(whiten_advantages, CHOICE, -1, 1, "auto|no|yes", "to mean 0, standard deviation 1"),
+        PPO__RLHF_FIELD(aggregation, CHOICE, 0, 2, "tokens|sequences|constant", "how the loss is averaged"),
+        PPO__RLHF_FIELD(ratio, CHOICE, 0, 1, "token|sequence", "of a token alone, or of its sequence"),
+        PPO__RLHF_FIELD(mask_truncated, CHOICE, 0, 1, "no|yes", "learns nothing from truncated sequences"),
         PPO__RLHF_FIELD(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
         PPO__RLHF_FIELD(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
@@ -12484,6 +12557,8 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
         PPO__RLHF_FIELD(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
         PPO__RLHF_FIELD(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
+        PPO__RLHF_FIELD(entropy_target, FLOAT, 0, 1e30, NULL, "entropy_coef adapts to hold this; 0: off"),
+        PPO__RLHF_FIELD(entropy_step, FLOAT, 0, 1e30, NULL, "by which it changes"),
         PPO__RLHF_FIELD(max_grad_norm, FLOAT, 0, 1e30, NULL, "the gradient's norm is clipped to it; 0: off"),
         PPO__RLHF_FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
         PPO__RLHF_FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the same"),
@@ -12491,10 +12566,45 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(iterations, INT, 0, INT_MAX, NULL, "after which a schedule reaches 0"),
         PPO__RLHF_FIELD(importance_cap, FLOAT, 0, 1e30, NULL,
                         "samples of another policy count by their ratio, up to this; 0: off"),
+        PPO__RLHF_FIELD(importance_floor, FLOAT, 0, 1e30, NULL, "and from this"),
+        PPO__RLHF_FIELD(importance_mode, CHOICE, 0, 3,
+                        "token-truncate|token-mask|sequence-truncate|sequence-mask",
+                        "whose ratio, and what happens outside the range"),
         PPO__RLHF_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
+}
+
+/* A preset resets every setting that defines the method. */
+#define PPO__METHOD                                                                                     \
+    "samples=8 objective=clip clip_low=0.2 clip_high=0.2 dual_clip=0 ratio=token aggregation=tokens "   \
+    "kl_place=reward kl_estimator=k1 kl_coef=0 kl_target=0 kl_weighted=no overlong_buffer=0 refills=0 " \
+    "mask_truncated=no whiten_rewards=no bootstrap_truncated=no whiten_advantages=auto entropy_coef=0 " \
+    "entropy_target=0 critic_learning_rate=0 gamma=1 "
+
+static const char *const ppo__rlhf_presets[][2] = {
+    {"rloo", PPO__METHOD "advantage=leave-one-out aggregation=constant kl_coef=0.05"},
+    {"grpo", PPO__METHOD "advantage=group aggregation=sequences kl_place=loss kl_estimator=k3 kl_coef=0.04"},
+    {"dr-grpo", PPO__METHOD "advantage=group-mean aggregation=constant"},
+    {"dapo", PPO__METHOD "advantage=group clip_high=0.28 refills=3"},
+    {"gspo", PPO__METHOD "advantage=group aggregation=sequences ratio=sequence clip_low=3e-4 clip_high=4e-4"},
+    {"cispo", PPO__METHOD "advantage=group objective=cispo clip_low=1 clip_high=4"},
+    {"reinforce++", PPO__METHOD "samples=1 advantage=return kl_coef=0.01"},
+    {"reinforce++-baseline", PPO__METHOD "advantage=group-mean whiten_advantages=yes kl_place=loss "
+                                         "kl_estimator=k2 kl_coef=0.01"},
+};
+
+PPO_DEF const char *ppo_rlhf_config_presets(void) {
+    return "rloo|grpo|dr-grpo|dapo|gspo|cispo|reinforce++|reinforce++-baseline";
+}
+
+PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *name) {
+    if (!ppo__given("ppo_rlhf_config_preset", config && name)) return PPO_ERROR_ARGUMENT;
+    for (size_t i = 0; i < sizeof ppo__rlhf_presets / sizeof *ppo__rlhf_presets; ++i)
+        if (!strcmp(name, ppo__rlhf_presets[i][0]))
+            return ppo_settings_set_all(ppo_rlhf_settings(), config, ppo__rlhf_presets[i][1]);
+    return ppo__refuse("there is no preset \"%.60s\", only %s", name, ppo_rlhf_config_presets());
 }
 
 static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *policy, const ppo_gpt *reference,
@@ -12510,7 +12620,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
         return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
                            c->iterations);
     if (c->objective.objective == PPO_KL_PENALTY)
-        return ppo__refuse("objective is kl-penalty: tokens have clip, unclipped and k3-penalty");
+        return ppo__refuse("objective is kl-penalty: tokens have clip, unclipped, k3-penalty and cispo");
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
     if (c->objective.dual_clip > 0 && c->objective.dual_clip <= 1)
         return ppo__refuse("dual_clip is %g: must be above 1, or 0 for none", (double)c->objective.dual_clip);
@@ -12522,9 +12632,19 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
                            (double)c->critic_learning_rate);
     if (ppo__advantage_needs[c->advantage].group && c->samples < 2)
         return ppo__refuse("samples is %d: the advantage compares 2 or more of a prompt", c->samples);
-    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0)
-        return ppo__refuse("the gradient of k1 is 0 in expectation: kl_estimator must be PPO_K2, PPO_K3 or "
-                           "PPO_KL_EXACT in the loss");
+    if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0 && !c->kl_weighted)
+        return ppo__refuse(
+            "the gradient of k1 is 0 in expectation: in the loss, kl_estimator must be PPO_K2, "
+            "PPO_K3 or PPO_KL_EXACT, or kl_weighted 1");
+    if (c->kl_weighted &&
+        (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator == PPO_K2 || c->kl_estimator == PPO_KL_EXACT))
+        return ppo__refuse("kl_weighted is yes, but is for k1 and k3 in the loss");
+    if (c->importance_cap > 0 ? c->importance_floor > c->importance_cap
+                              : c->importance_floor > 0 || c->importance_mode != PPO_TOKEN_TRUNCATE)
+        return ppo__refuse("importance_floor is %g and importance_mode %d, but importance_cap is %g",
+                           (double)c->importance_floor, c->importance_mode, (double)c->importance_cap);
+    if (c->refills && c->samples < 2)
+        return ppo__refuse("refills is %d, but a prompt has one sample: no rewards to compare", c->refills);
     if (c->kl_target > 0 && !(c->kl_coef > 0))
         return ppo__refuse("kl_coef is 0, which no kl_target can change");
     if (c->kl_target > 0 && c->kl_horizon < sequences)
@@ -12547,11 +12667,12 @@ typedef struct ppo__response_rows {
     float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
     float *entropy, *kl;        /* kl: to the reference, by the estimator */
     float *reward, *value, *next_value, *advantage, *value_target;
-    float *ref_logits; /* (rows, vocab), for an exact KL in the loss; else NULL */
+    float *share, *weight; /* 1 / tokens of the sequence; of the micro-batch: by the aggregation, mean 1 */
+    float *ref_logits;     /* (rows, vocab), for an exact KL in the loss; else NULL */
 } ppo__response_rows;
 
-typedef struct ppo__rlhf_stats { /* of a micro-batch */
-    ppo_policy_stats policy;
+typedef struct ppo__rlhf_stats {         /* of a micro-batch */
+    ppo_policy_stats policy, sequence;   /* with the ratios of tokens; of sequences, if the loss has these */
     float            value_loss, weight; /* weight: its rows */
     int              first;              /* 1: of the iteration's first minibatch */
 } ppo__rlhf_stats;
@@ -12565,14 +12686,18 @@ struct ppo_rlhf {
     void              *user;
     ppo_tokens         prompts, asked; /* all of them, and those of this iteration */
     int               *prompt_order;   /* [prompts], of the present pass over them */
+    int64_t            next_prompt;    /* how many prompts were sampled from */
+    ppo_samples        kept_samples;   /* with refills: what is kept of several rounds, */
+    float             *drawn_score;    /* [sequences] and the scores of one; else NULL */
     ppo_generator     *generator;
     ppo__learner       learner;
     ppo__arena         memory, numbers; /* numbers: where the tape computes */
     int                sequences;       /* of an iteration */
     int                longest;         /* tokens of the longest sequence that there is room for */
     float             *score;           /* [sequences], as the reward function gave them */
-    float             *total;           /* [sequences], sums of the tokens' rewards */
-    int               *order;           /* [sequences] */
+    float             *total, *earned;  /* [sequences], sums of the tokens' rewards; and without the KL */
+    unsigned char     *learns;          /* [sequences] 1: the epochs train on it */
+    int               *order, trained;  /* [sequences]; how many the epochs train on */
     int               *first_row;       /* [sequences + 1], of each sequence in rows */
     ppo__response_rows rows;            /* [sequences * longest] */
     ppo__response_rows batch_rows;      /* those of the micro-batch */
@@ -12581,7 +12706,8 @@ struct ppo_rlhf {
     int                micros, first;   /* their number until now; 1: in the first minibatch */
     int64_t            iteration, samples, tokens;
     double             started;
-    float              kl_coef;
+    float              kl_coef, entropy_coef, entropy_used; /* used: 0 above entropy_target */
+    float              per_token; /* times what the loss sums over tokens: see ppo__rlhf_minibatch() */
     double             reward_mean[2], reward_var[2]; /* of all rewards: before this iteration, and with it */
     float              rate_factor; /* of the learning rate, at most 1: see ppo__rlhf_learn() */
     float             *kept;        /* the policy's parameters before the epochs; NULL: no target_kl */
@@ -12632,6 +12758,14 @@ static float ppo__distinct(const ppo_tokens *tokens, int group) {
     return (float)distinct / (float)tokens->count;
 }
 
+/* The coefficient of the entropy, after samples of this entropy. */
+static float ppo__rlhf_entropy_coef(const ppo_rlhf *r, float entropy) {
+    const ppo_rlhf_config *c = &r->config;
+    if (!(c->entropy_target > 0)) return c->entropy_coef;
+    float step = entropy <= c->entropy_target ? c->entropy_step : -c->entropy_step;
+    return ppo__clamp(r->entropy_coef + step, 0, 1);
+}
+
 /* Figures of the samples, before the epochs. */
 static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
                                ppo_rlhf_progress *p) {
@@ -12651,6 +12785,9 @@ static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const fl
     p->kl_k3 = (float)(k3 / count);
     p->kl_coef = r->kl_coef;
     p->entropy = (float)(entropy / rows);
+    r->entropy_used = p->entropy_coef = r->config.entropy_target > 0 && p->entropy > r->config.entropy_target
+                                            ? 0
+                                            : ppo__rlhf_entropy_coef(r, p->entropy);
     p->mean_length = (float)rows / (float)count;
     p->ended = (float)ended / (float)count;
     p->distinct = ppo__distinct(&samples->tokens, count);
@@ -12667,8 +12804,10 @@ static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
     p->first_ratio_min = INFINITY;
     p->first_ratio_max = -INFINITY;
     for (const ppo__rlhf_stats *stats = r->stats; stats < r->stats + r->micros; ++stats) {
-        const ppo_policy_stats *s = &stats->policy;
-        const float values[] = {s->loss, stats->value_loss, s->approx_kl, s->old_approx_kl, s->clip_fraction};
+        const ppo_policy_stats *token = &stats->policy, *s = token;
+        if (r->config.ratio == PPO_RATIO_SEQUENCE) s = &stats->sequence;
+        const float  values[] = {s->loss, stats->value_loss, token->approx_kl, token->old_approx_kl,
+                                 s->clip_fraction};
         float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
                                 &p->clip_fraction};
         total += stats->weight;
@@ -12678,6 +12817,7 @@ static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
         p->first_ratio_min = ppo__min(p->first_ratio_min, s->ratio_min);
         p->first_ratio_max = ppo__max(p->first_ratio_max, s->ratio_max);
     }
+    if (!r->micros) p->first_ratio_min = p->first_ratio_max = 1;
 }
 
 /* The usual ways in which a policy collapses, the most obvious first. Fewer different samples and less
@@ -12708,6 +12848,7 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
 static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
     p->iteration = ++r->iteration;
+    r->next_prompt += c->prompts + p->refilled;
     r->samples = p->samples;
     r->tokens = p->tokens;
     r->reward_mean[0] = r->reward_mean[1];
@@ -12717,6 +12858,7 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     ppo__rlhf_warn(r, p);
     if (c->kl_target > 0)
         r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->kl_target, r->sequences, c->kl_horizon);
+    r->entropy_coef = ppo__rlhf_entropy_coef(r, p->entropy);
     if (!c->reference_every || !r->own_reference || r->iteration % c->reference_every) return PPO_OK;
     ppo_params *reference = r->own_reference->params, *policy = r->policy->params;
     ppo_status  status = ppo_params_sync(reference);
@@ -12727,21 +12869,61 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
 
 /* -- an iteration, step by step -- */
 
-/* Chooses the prompts, each as often as it is sampled: one pass over all of them after another, every pass in
-   an order of its own. They depend on the iteration's number alone. */
-static ppo_status ppo__rlhf_choose(ppo_rlhf *r) {
+/* Chooses n prompts, each as often as it is sampled: one pass over all of them after another, every pass in an
+   order of its own. *next counts them. */
+static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
     const int  count = r->prompts.count;
-    int64_t    next = r->iteration * r->config.prompts;
     ppo_status status = PPO_OK;
     ppo_tokens_clear(&r->asked);
-    for (int i = 0; i < r->config.prompts && !status; ++i, ++next) {
-        if (i == 0 || next % count == 0) {
-            ppo_rng rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)(next / count));
+    for (int i = 0; i < n && !status; ++i, ++*next) {
+        if (i == 0 || *next % count == 0) {
+            ppo_rng rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)(*next / count));
             for (int s = 0; s < count; ++s) r->prompt_order[s] = s;
             ppo_rng_shuffle(&rng, r->prompt_order, count);
         }
-        status = ppo__add_prompt(&r->asked, &r->prompts, r->prompt_order[next % count], r->config.samples);
+        status = ppo__add_prompt(&r->asked, &r->prompts, r->prompt_order[*next % count], r->config.samples);
     }
+    return status;
+}
+
+/* Samples of n prompts, and their rewards. */
+static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *next, ppo_samples *samples,
+                                   float *score) {
+    ppo_sampling how = r->config.sampling;
+    how.seed = (uint64_t)ppo_rng_u32(rng) << 32;
+    how.seed |= ppo_rng_u32(rng);
+    ppo_status status = ppo__rlhf_choose(r, n, next);
+    if (!status) status = ppo_generate(r->generator, &r->asked, &how, samples);
+    return status ? status : ppo__ask_reward(r->reward, r->user, samples, score);
+}
+
+/* The samples of further prompts in place of those whose rewards are all the same (DAPO's dynamic sampling, Yu
+   2025), up to `refills` times. Then groups stay as they are: their advantages are 0. */
+static ppo_status ppo__rlhf_refill(ppo_rlhf *r, ppo_rng *rng, int64_t *next, ppo_samples *samples) {
+    const int    k = r->config.samples;
+    ppo_samples *kept = &r->kept_samples;
+    ppo_tokens  *to = &kept->tokens;
+    ppo_status   status = PPO_OK;
+    ppo_tokens_clear(to);
+    for (int round = 0; !status; ++round) {
+        for (int first = 0; first < samples->tokens.count && !status; first += k) {
+            const float *score = r->drawn_score + first;
+            int          same = 1;
+            for (int i = 1; i < k; ++i) same &= score[i] == score[0];
+            for (int i = 0; i < k && (!same || round == r->config.refills) && !status; ++i) {
+                int s = first + i, at = samples->tokens.start[s], n = samples->tokens.start[s + 1] - at;
+                r->score[to->count] = score[i];
+                kept->ended[to->count] = samples->ended[s];
+                status = ppo_tokens_add_from(to, &samples->tokens, s);
+                if (!status)
+                    memcpy(kept->logp + to->start[to->count - 1], samples->logp + at, n * sizeof(float));
+            }
+        }
+        int missing = r->config.prompts - to->count / k;
+        if (status || !missing) break;
+        status = ppo__rlhf_sample(r, missing, rng, next, samples, r->drawn_score);
+    }
+    *samples = *kept;
     return status;
 }
 
@@ -12831,6 +13013,19 @@ static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count)
     ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
 }
 
+/* How many tokens may be sampled after a prompt of n. */
+static int ppo__most_new(const ppo_rlhf *r, int n) {
+    int max_new = r->config.sampling.max_new, room = r->policy->config.context - n;
+    return max_new && max_new < room ? max_new : room;
+}
+
+/* What the last tokens before the limit cost: DAPO's soft punishment of overlong samples (Yu 2025, eq. 13). */
+static float ppo__overlong_cost(const ppo_rlhf *r, const ppo_samples *samples, int s) {
+    int buffer = r->config.overlong_buffer, n = r->first_row[s + 1] - r->first_row[s];
+    int over = n - (ppo__most_new(r, samples->tokens.prompt[s]) - buffer);
+    return buffer > 0 && over > 0 ? r->config.overlong_penalty * (float)over / (float)buffer : 0;
+}
+
 /* The reward of each token: its KL and the length penalty; at the last one, also the score. */
 static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
     const ppo_rlhf_config    *c = &r->config;
@@ -12844,25 +13039,31 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
         double total = 0;
         if (c->reward_clip > 0) last = ppo__clamp(last, -c->reward_clip, c->reward_clip);
         if (!samples->ended[s]) last -= c->missing_eos_penalty;
+        last -= ppo__overlong_cost(r, samples, s);
+        int length = r->first_row[s + 1] - r->first_row[s];
         for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
             float kl = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef * rows->kl[row] : 0;
             rows->reward[row] = (row + 1 == r->first_row[s + 1] ? last : 0) - kl - c->length_penalty;
+            rows->share[row] = 1 / (float)length;
             total += rows->reward[row];
         }
         r->total[s] = (float)total;
+        r->earned[s] = last - (float)length * c->length_penalty;
     }
     return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, r->first_row[count], 0) : PPO_OK;
 }
 
-/* The advantage that all tokens of sequence s share. total [k]: R of the samples of its prompt. */
+/* The advantage that all tokens of sequence s share. total, earned [k]: R and S of the samples of its prompt.
+   In a group that earned the same, std is 0: the KL, which always differs, must not be divided by it. */
 static float ppo__sequence_advantage(const ppo_rlhf *r, int s) {
     const int    k = r->config.samples, others = k > 1 ? k - 1 : 1;
-    const float *total = r->total + s / k * k, reward = r->total[s], value = r->rows.value[r->first_row[s]];
-    double       sum = 0, squares = 0;
-    for (int i = 0; i < k; ++i) sum += total[i];
-    double mean = sum / k;
-    for (int i = 0; i < k; ++i) squares += (total[i] - mean) * (total[i] - mean);
-    double      std = sqrt(squares / others);
+    const float *total = r->total + s / k * k, *earned = r->earned + s / k * k;
+    const float  reward = r->total[s], score = r->earned[s], value = r->rows.value[r->first_row[s]];
+    double       sum = 0, sum_earned = 0, squares = 0;
+    for (int i = 0; i < k; ++i) sum += total[i], sum_earned += earned[i];
+    double mean_score = sum_earned / k;
+    for (int i = 0; i < k; ++i) squares += (earned[i] - mean_score) * (earned[i] - mean_score);
+    double      std = sqrt(squares / others), kl = reward - score - (sum - sum_earned) / k;
     const float advantages[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_FORMULA)};
     return advantages[r->config.advantage];
 }
@@ -12874,10 +13075,11 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
     ppo_status                status = PPO_OK;
     for (int s = 0; s < count && !status; ++s) {
         int row = r->first_row[s], end = r->first_row[s + 1];
-        if (c->advantage == PPO_ADVANTAGE_GAE) {
-            status =
-                ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row, NULL, NULL, end - row,
-                        1, c->gamma, c->gae_lambda, rows->advantage + row, rows->value_target + row);
+        if (c->advantage == PPO_ADVANTAGE_GAE || c->advantage == PPO_ADVANTAGE_RETURN) {
+            /* without a critic all values are 0: then lambda 1 gives the return */
+            float lambda = c->advantage == PPO_ADVANTAGE_GAE ? c->gae_lambda : 1;
+            status = ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row, NULL, NULL,
+                             end - row, 1, c->gamma, lambda, rows->advantage + row, rows->value_target + row);
         } else {
             float advantage = ppo__sequence_advantage(r, s);
             for (; row < end; ++row) {
@@ -12886,21 +13088,32 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
             }
         }
     }
-    if (status || !r->critic || !c->whiten_advantages) return status;
-    return ppo_whiten(rows->advantage, NULL, r->first_row[count], 1);
+    int whiten = c->whiten_advantages < 0 ? ppo__advantage_needs[c->advantage].whiten : c->whiten_advantages;
+    return status || !whiten ? status : ppo_whiten(rows->advantage, NULL, r->first_row[count], 1);
 }
 
 /* The ratio of the loss is to what sampling computed, whose bits are those of training. For samples of
-   another policy: truncated importance sampling. The advantages are multiplied by the ratio of the
-   probabilities, up to a cap (Espeholt 2018), and the ratio of the loss is to this policy. */
+   another policy: importance sampling. The advantages are multiplied by the ratio of the probabilities, within
+   a range (Espeholt 2018), and the ratio of the loss is to this policy. */
 static void ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
-    const float cap = r->config.importance_cap;
+    const float cap = r->config.importance_cap, low = r->config.importance_floor;
+    const int   mode = r->config.importance_mode;
+    const int   mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
     for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
         int          row = r->first_row[s], n = r->first_row[s + 1] - row;
         const float *logp = samples->logp + samples->tokens.start[s + 1] - n;
         float       *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
-        for (int i = 0; i < n && cap > 0; ++i) advantage[i] *= ppo__min(expf(old[i] - logp[i]), cap);
-        if (!(cap > 0)) memcpy(old, logp, n * sizeof(float));
+        double       sum = 0;
+        if (!(cap > 0)) {
+            memcpy(old, logp, n * sizeof(float));
+            continue;
+        }
+        for (int i = 0; i < n; ++i) sum += (double)old[i] - logp[i];
+        for (int i = 0; i < n; ++i) {
+            float ratio = expf(mode >= PPO_SEQUENCE_TRUNCATE ? (float)sum : old[i] - logp[i]);
+            float within = ppo__clamp(ratio, low, cap);
+            advantage[i] *= mask && within != ratio ? 0 : within;
+        }
     }
 }
 
@@ -12916,6 +13129,12 @@ static int ppo__rlhf_gather_rows(ppo_rlhf *r, const int *item) {
         memcpy(to->value + at, from->value + row, n * sizeof(float));
         memcpy(to->advantage + at, from->advantage + row, n * sizeof(float));
         memcpy(to->value_target + at, from->value_target + row, n * sizeof(float));
+        memcpy(to->share + at, from->share + row, n * sizeof(float));
+        for (size_t k = at; k < at + n && r->config.aggregation != PPO_AGGREGATE_TOKENS; ++k) {
+            to->weight[k] =
+                r->per_token * (r->config.aggregation == PPO_AGGREGATE_SEQUENCES ? to->share[k] : 1);
+            to->advantage[k] *= to->weight[k];
+        }
         if (to->ref_logits)
             ppo__tape_copy(r->learner.tape, from->ref_logits + row * vocab, n * vocab,
                            to->ref_logits + at * vocab);
@@ -12924,46 +13143,80 @@ static int ppo__rlhf_gather_rows(ppo_rlhf *r, const int *item) {
     return (int)at;
 }
 
-/* KL(policy || reference) of each token, as a term of the loss: its mean. */
-static ppo_tensor *ppo__kl_loss(const ppo_rlhf *r, const ppo_response *out) {
-    ppo_tape   *tape = r->learner.tape;
-    ppo_tensor *d, *kl;
-    if (r->config.kl_estimator == PPO_KL_EXACT)
-        return ppo_tape_mean(tape, ppo_tape_categorical_kl_to(tape, out->logits, r->batch_rows.ref_logits,
-                                                              r->config.sampling.temperature));
-    d = ppo_tape_scale(tape, out->logp, -1, 0); /* log ref - log pi */
-    if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, r->batch_rows.ref_logp, d->rows, 1));
-    if (r->config.kl_estimator == PPO_K2)
-        return ppo_tape_mean(tape, ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0));
-    kl = ppo_tape_add(tape, ppo_tape_exp(tape, d), ppo_tape_scale(tape, d, -1, 0));
-    return ppo_tape_mean(tape, ppo_tape_scale(tape, kl, 1, -1));
+/* log pi - log old, a column of the micro-batch. */
+static ppo_tensor *ppo__tape_log_ratio(ppo_tape *tape, ppo_tensor *logp, const float *old_logp) {
+    ppo_tensor *old = logp ? ppo_tape_constant(tape, old_logp, logp->rows, 1) : NULL;
+    return ppo_tape_add(tape, logp, ppo_tape_scale(tape, old, -1, 0));
 }
 
-/* L = policy + value_coef value - entropy_coef entropy + kl_coef KL: means over the micro-batch's rows. */
+/* Log-probabilities whose ratio to the old ones is the geometric mean over each sequence (GSPO). */
+static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const ppo_tokens *batch,
+                                       const ppo__response_rows *rows) {
+    int        *sequence = logp ? (int *)ppo__tape_take(tape, (size_t)logp->rows, sizeof *sequence) : NULL;
+    ppo_tensor *x = ppo__tape_log_ratio(tape, logp, rows->old_logp);
+    if (!sequence || !x) return NULL;
+    for (int s = 0, row = 0; s < batch->count; ++s)
+        for (int n = ppo__response_length(batch, s); n > 0; --n) sequence[row++] = s;
+    x = ppo_tape_mul(tape, x, ppo_tape_constant(tape, rows->share, x->rows, 1));
+    x = ppo_tape_embedding(tape, ppo_tape_sequence_sum(tape, x, batch), sequence, logp->rows);
+    return ppo_tape_add(tape, x, ppo_tape_constant(tape, rows->old_logp, logp->rows, 1));
+}
+
+/* KL(policy || reference) of each token, (n, 1), whose mean is a term of the loss. ratio_logp: gives the ratio
+   that weighs it. */
+static ppo_tensor *ppo__kl_loss(const ppo_rlhf_config *c, ppo_tape *tape, const ppo_response *out,
+                                ppo_tensor *ratio_logp, const ppo__response_rows *rows) {
+    ppo_tensor *kl, *d; /* d: log ref - log pi */
+    if (c->kl_estimator == PPO_KL_EXACT)
+        return ppo_tape_categorical_kl_to(tape, out->logits, rows->ref_logits, c->sampling.temperature);
+    d = ppo_tape_scale(tape, out->logp, -1, 0);
+    if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, rows->ref_logp, d->rows, 1));
+    if (c->kl_estimator == PPO_K2) return ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
+    kl = ppo_tape_scale(tape, d, -1, 0);
+    if (c->kl_estimator == PPO_K3)
+        kl = ppo_tape_scale(tape, ppo_tape_add(tape, ppo_tape_exp(tape, d), kl), 1, -1);
+    if (!c->kl_weighted) return kl;
+    return ppo_tape_mul(tape, kl, ppo_tape_exp(tape, ppo__tape_log_ratio(tape, ratio_logp, rows->old_logp)));
+}
+
+/* L = policy + value_coef value - entropy_coef entropy + kl_coef KL: means over the rows of a micro-batch, of
+   the policy and the KL by the weights of the aggregation, with which the advantages are multiplied. */
+static ppo_tensor *ppo__token_loss(const ppo_rlhf_config *c, ppo_tape *tape, const ppo_response *out,
+                                   const ppo_tokens *batch, const ppo__response_rows *rows, float kl_coef,
+                                   float entropy_coef, ppo__rlhf_stats *stats) {
+    ppo_tensor *logp = out->logp, *loss, *kl;
+    loss = ppo_tape_policy_loss(tape, logp, rows->old_logp, rows->advantage, NULL, &c->objective,
+                                &stats->policy);
+    if (c->ratio == PPO_RATIO_SEQUENCE) {
+        logp = ppo__sequence_ratio(tape, logp, batch, rows);
+        loss = ppo_tape_policy_loss(tape, logp, rows->old_logp, rows->advantage, NULL, &c->objective,
+                                    &stats->sequence);
+    }
+    if (out->value) {
+        ppo_tensor *value =
+            ppo_tape_value_loss(tape, out->value, rows->value, rows->value_target, NULL, c->value_clip);
+        if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
+    }
+    if (entropy_coef != 0)
+        loss = ppo_tape_add(tape, loss,
+                            ppo_tape_scale(tape, ppo_tape_mean(tape, out->entropy), -entropy_coef, 0));
+    if (c->kl_place != PPO_KL_IN_LOSS || !(kl_coef > 0)) return loss;
+    kl = ppo__kl_loss(c, tape, out, logp, rows);
+    if (kl && c->aggregation != PPO_AGGREGATE_TOKENS)
+        kl = ppo_tape_mul(tape, kl, ppo_tape_constant(tape, rows->weight, kl->rows, 1));
+    return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), kl_coef, 0));
+}
+
 static ppo_tensor *ppo__rlhf_loss(void *user, const int *item, float *weight) {
-    ppo_rlhf                 *r = (ppo_rlhf *)user;
-    const ppo_rlhf_config    *c = &r->config;
-    const ppo__response_rows *rows = &r->batch_rows;
-    ppo_tape                 *tape = r->learner.tape;
-    ppo__rlhf_stats          *stats = &r->stats[r->micros++];
+    ppo_rlhf        *r = (ppo_rlhf *)user;
+    ppo__rlhf_stats *stats = &r->stats[r->micros++];
     memset(stats, 0, sizeof *stats);
     stats->first = r->first;
     stats->weight = *weight = (float)ppo__rlhf_gather_rows(r, item);
     ppo_response out = ppo__rlhf_forward(r);
-    ppo_tensor  *loss = ppo_tape_policy_loss(tape, out.logp, rows->old_logp, rows->advantage, NULL,
-                                             &c->objective, &stats->policy);
-    if (r->critic) {
-        ppo_tensor *value =
-            ppo_tape_value_loss(tape, out.value, rows->value, rows->value_target, NULL, c->value_clip);
-        if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
-        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
-    }
-    if (c->entropy_coef != 0)
-        loss = ppo_tape_add(tape, loss,
-                            ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -c->entropy_coef, 0));
-    if (c->kl_place == PPO_KL_IN_LOSS && r->kl_coef > 0)
-        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo__kl_loss(r, &out), r->kl_coef, 0));
-    return loss;
+    return ppo__token_loss(&r->config, r->learner.tape, &out, &r->learner.batch[0], &r->batch_rows,
+                           r->kl_coef, r->entropy_used, stats);
 }
 
 /* A learning rate by the iterations that are done. */
@@ -12973,7 +13226,8 @@ static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
     return ppo_schedule(c->learning_rate_schedule, initial, (float)done);
 }
 
-/* A gradient step on n sequences: the mean over all their tokens. Where earlier steps of the iteration took the
+/* A gradient step on n sequences: the mean over all their tokens, each with a weight if the aggregation is
+   another one; these weights have a mean of 1 (of 1 / (n most) where it is a constant). Where earlier steps of the iteration took the
    policy beyond 1.5 target_kl, it takes none, and *kl is the distance; otherwise 0. */
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
     const ppo_rlhf_config *c = &r->config;
@@ -12983,6 +13237,10 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     double                 rows, distance = 0;
     ppo_params_zero_grad(r->policy->params);
     if (critic) ppo_params_zero_grad(critic->params);
+    r->per_token = 0;
+    for (int i = 0; i < n; ++i) r->per_token += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
+    r->per_token /= (float)n;
+    if (c->aggregation == PPO_AGGREGATE_CONSTANT) r->per_token /= (float)ppo__most_new(r, 1);
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
     if (c->target_kl > 0 && p->gradient_steps) {
         status = ppo__settle(r->learner.tape->device, status);
@@ -13001,13 +13259,14 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
 }
 
 static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl) {
-    int        count = r->sequences, batches = ppo__divide_up(count, r->config.minibatch_size);
+    int        count = r->trained, batches = ppo__divide_up(count, r->config.minibatch_size);
     ppo_status status = PPO_OK;
     ppo_rng    rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
     p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, r->config.learning_rate);
     p->gradient_steps = r->micros = 0;
     *kl = 0;
-    for (int s = 0; s < count; ++s) r->order[s] = s;
+    for (int s = 0, i = 0; s < r->sequences; ++s)
+        if (r->learns[s]) r->order[i++] = s;
     for (int epoch = 0; epoch < r->config.epochs && !status && *kl == 0; ++epoch) {
         ppo_rng_shuffle(&rng, r->order, count);
         for (int b = 0; b < batches && !status && *kl == 0; ++b) {
@@ -13038,17 +13297,17 @@ static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
         r->rate_factor /= 2;
     }
     if (kl == 0) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
-    else if (p->gradient_steps < ppo__divide_up(r->sequences, r->config.minibatch_size))
-        r->rate_factor *= 0.8f;
+    else if (p->gradient_steps < ppo__divide_up(r->trained, r->config.minibatch_size)) r->rate_factor *= 0.8f;
     ppo__rlhf_sum_up(r, p);
     return PPO_OK;
 }
 
-PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
+/* refilled: how many prompts others replaced. */
+static ppo_status ppo__rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward, int refilled,
                                    ppo_rlhf_progress *progress) {
     ppo_rlhf_progress p;
     memset(&p, 0, sizeof p);
-    if (!ppo__given("ppo_rlhf_update", r && samples && reward)) return PPO_ERROR_ARGUMENT;
+    p.refilled = refilled;
     ppo_status status = ppo__check_samples(r, samples, reward);
     if (!status) status = ppo__rlhf_judge(r, samples);
     if (!status) status = ppo__rlhf_rewards(r, samples, reward);
@@ -13056,23 +13315,32 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, cons
     if (status) return status;
     ppo__rlhf_describe(r, samples, reward, &p);
     ppo__rlhf_importance(r, samples);
+    r->trained = 0;
+    for (int s = 0; s < samples->tokens.count; ++s)
+        r->trained += r->learns[s] = samples->ended[s] || !r->config.mask_truncated;
     status = ppo__rlhf_learn(r, &p);
     if (!status) status = ppo__rlhf_finish(r, &p);
     if (progress && !status) *progress = p;
     return status;
 }
 
+PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
+                                   ppo_rlhf_progress *progress) {
+    if (!ppo__given("ppo_rlhf_update", r && samples && reward)) return PPO_ERROR_ARGUMENT;
+    return ppo__rlhf_update(r, samples, reward, 0, progress);
+}
+
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
     ppo_samples samples;
     if (!ppo__given("ppo_rlhf_iterate", r != NULL)) return PPO_ERROR_ARGUMENT;
-    ppo_rng      rng = ppo_rng_stream(r->config.seed, PPO_STREAM_TOKEN, (uint32_t)r->iteration);
-    ppo_sampling how = r->config.sampling;
-    how.seed = (uint64_t)ppo_rng_u32(&rng) << 32;
-    how.seed |= ppo_rng_u32(&rng);
-    ppo_status status = ppo__rlhf_choose(r);
-    if (!status) status = ppo_generate(r->generator, &r->asked, &how, &samples);
-    if (!status) status = ppo__ask_reward(r->reward, r->user, &samples, r->score);
-    return status ? status : ppo_rlhf_update(r, &samples, r->score, progress);
+    const ppo_rlhf_config *c = &r->config;
+    ppo_rng                rng = ppo_rng_stream(c->seed, PPO_STREAM_TOKEN, (uint32_t)r->iteration);
+    int64_t                next = r->next_prompt;
+    float                 *score = c->refills ? r->drawn_score : r->score;
+    ppo_status             status = ppo__rlhf_sample(r, c->prompts, &rng, &next, &samples, score);
+    if (!status && c->refills) status = ppo__rlhf_refill(r, &rng, &next, &samples);
+    int refilled = (int)(next - r->next_prompt) - c->prompts;
+    return status ? status : ppo__rlhf_update(r, &samples, r->score, refilled, progress);
 }
 
 /* -- creation: checks, and all memory -- */
@@ -13080,9 +13348,9 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
 static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
     const ppo_rlhf_config *c = &r->config;
     const size_t           size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
-    float **const          arrays[] = {&rows->old_logp,   &rows->ref_logp,  &rows->entropy,
-                                       &rows->kl,         &rows->reward,    &rows->value,
-                                       &rows->next_value, &rows->advantage, &rows->value_target};
+    float **const          arrays[] = {&rows->old_logp, &rows->ref_logp,  &rows->entropy,     &rows->kl,
+                                       &rows->reward,   &rows->value,     &rows->next_value,  &rows->share,
+                                       &rows->weight,   &rows->advantage, &rows->value_target};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) *arrays[i] = PPO__ZEROS(&r->memory, float, n);
     if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return;
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
@@ -13105,6 +13373,13 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     r->numbers.device = ppo__device_in_use;
     r->score = PPO__ARRAY(memory, float, count);
     r->total = PPO__ARRAY(memory, float, count);
+    r->earned = PPO__ARRAY(memory, float, count);
+    if (c->refills) {
+        r->drawn_score = PPO__ARRAY(memory, float, count);
+        r->kept_samples.ended = PPO__ARRAY(memory, unsigned char, count);
+        r->kept_samples.logp = PPO__ARRAY(memory, float, ppo__at(count, r->longest));
+    }
+    r->learns = PPO__ARRAY(memory, unsigned char, count);
     r->order = PPO__ZEROS(memory, int, count);
     r->first_row = PPO__ZEROS(memory, int, (size_t)count + 1);
     r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
@@ -13115,6 +13390,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     ppo__take_rows(r, ppo__at(micro, r->longest), &r->batch_rows);
     ppo_status status = ppo__arena_status(memory);
     if (!status) status = ppo__arena_status(&r->numbers);
+    if (!status && c->refills) status = ppo__tokens_fill(&r->kept_samples.tokens, count, r->longest);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
     if (!status) status = ppo_generator_create(r->policy, c->slots, &r->generator);
     if (status) return status;
@@ -13134,6 +13410,7 @@ PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
     ppo_gpt_free(r->own_critic);
     ppo_tokens_free(&r->prompts);
     ppo_tokens_free(&r->asked);
+    ppo_tokens_free(&r->kept_samples.tokens);
     ppo_generator_free(r->generator);
     ppo__learner_free(&r->learner);
     ppo__arena_free(&r->memory);
@@ -13155,6 +13432,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
     r->reward = reward;
     r->user = user;
     r->kl_coef = config->kl_coef;
+    r->entropy_coef = r->entropy_used = config->entropy_coef;
     r->rate_factor = 1;
     r->started = ppo_clock();
     r->sequences = config->prompts * config->samples;

@@ -1296,7 +1296,7 @@ struct ppo__policy_job {
         float dlogp = 0;
         if (samples.has(i)) {
             const float log_ratio = logp[i] - old_logp[i], ratio = expf(log_ratio);
-            const float term = ppo__policy_term(&objective, ratio, log_ratio, advantage[i], &dlogp);
+            const float term = ppo__policy_term(&objective, logp[i], ratio, log_ratio, advantage[i], &dlogp);
             if (!ppo__finite(term)) ppo__cuda_report(samples.site, i);
             sum.merge({term, -log_ratio, ppo__k3(log_ratio), ratio, ratio, ratio,
                        ratio < 1 - objective.clip_low || ratio > 1 + objective.clip_high});
@@ -1813,7 +1813,8 @@ static __device__ ppo__token_derivative ppo__linear_policy_derivative(const ppo_
     const float               log_ratio = logp - policy.old_logp[row], ratio = expf(log_ratio);
     const float               inv_count = 1 / (float)policy.samples.count();
     float                     dlogp;
-    const float term = ppo__policy_term(&policy.objective, ratio, log_ratio, policy.advantage[row], &dlogp);
+    const float               term =
+        ppo__policy_term(&policy.objective, logp, ratio, log_ratio, policy.advantage[row], &dlogp);
     if (!ppo__finite(term)) ppo__cuda_report(job.tokens.site, row);
     return {p.max * inv,
             p.log_sum(),

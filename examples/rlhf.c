@@ -86,10 +86,10 @@ int main(int argc, char **argv) {
     if (status) fprintf(stderr, "rlhf: %s\n", ppo_last_error());
     else if (r.json) {
         printf("{\"true_reward\":%.4f,\"proxy_reward\":%.4f,\"kl\":%.4f,\"entropy\":%.4f,\"length\":%.2f,"
-               "\"tokens_per_second\":%.0f,\"seconds\":%.1f}\n",
+               "\"most_kl\":%.4f,\"tokens_per_second\":%.0f,\"seconds\":%.1f}\n",
                (double)r.worth.true_reward, (double)r.worth.proxy_reward, (double)r.worth.kl,
-               (double)r.worth.entropy, (double)r.worth.length, (double)r.worth.tokens_per_second,
-               ppo_clock() - began);
+               (double)r.worth.entropy, (double)r.worth.length, (double)r.most_kl,
+               (double)r.worth.tokens_per_second, ppo_clock() - began);
     }
     forget_all(&r);
     ppo_set_threads(1);

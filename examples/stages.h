@@ -22,6 +22,7 @@ typedef struct run {
     ppo_tokens        prompts, held_out;     /* to train with, and to measure with */
     ppo_tokens        chosen, rejected;
     worth             worth;
+    float             most_kl; /* of an iteration of PPO */
 } run;
 
 static void forget_reward(run *r) {
@@ -146,6 +147,7 @@ static ppo_status stage_ppo(run *r) {
     ppo_rlhf         *rlhf = NULL;
     ppo_rlhf_progress p;
     ppo_rlhf_config   config = r->ppo;
+    r->most_kl = 0;
     config.sampling.eos = r->lab.end;
     config.slots = r->lab.slots;
     ppo_status status = ppo_gpt_copy(r->sft, 0, &r->policy);
@@ -154,6 +156,7 @@ static ppo_status stage_ppo(run *r) {
                                  &rlhf);
     for (int i = 0; i < config.iterations && !status; i++) {
         status = ppo_rlhf_iterate(rlhf, &p);
+        if (!status && p.kl > r->most_kl) r->most_kl = p.kl;
         if (status || r->quiet || (p.iteration % 10 && p.iteration != config.iterations)) continue;
         fprintf(stderr,
                 "  iteration %3lld  reward %6.3f  kl %6.3f  entropy %.3f  length %4.1f  %.0f tokens/s  %s\n",
