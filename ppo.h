@@ -735,7 +735,22 @@ PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_val
 enum { PPO_K1 = 1, PPO_K2, PPO_K3 };
 
 /* kl[i]: estimates of KL(pi || ref), one per sample of pi, with l = ref_logp - logp: k1 = -l (unbiased),
-   k2 = l^2 / 2 (low variance), k3 = exp(l) - 1 - l (both; never negative). Schulman 2020. */
+   k2 = l^2 / 2 (low variance), k3 = exp(l) - 1 - l (both; never negative). Schulman 2020.
+
+   A good estimate of a number need not have a good gradient. What the mean over samples of an old policy is
+   worth, for r = pi / old, all derivatives by automatic differentiation of the term:
+
+       term          its mean, old = pi   its gradient, old = pi           and old != pi
+       k1            KL(pi || ref)        0: no constraint at all          not that of the KL
+       k2            about KL             that of KL(pi || ref)            not that of the KL
+       k3            KL(pi || ref)        that of KL(ref || pi)            not that of the KL
+       r k1, r k3    KL(pi || ref)        that of KL(pi || ref)            that of KL(pi || ref)
+       k1 paid as a cost in the reward    that of KL(pi || ref)            that of KL(pi || ref), by PPO's r A
+       k2, k3 as a cost in the reward     not that of the KL; of the exact KL of a state, 0: it does not depend
+                                          on the action
+
+   So: report k3; in a reward use k1; in a loss use k3 weighted by r (PPO on tokens: kl_weighted), or k2 in the
+   first step after sampling. GRPO differentiates k3 as it is: it constrains the KL in the other direction. */
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator, float *kl);
 
 /* Direct preference optimization (Rafailov 2023): h = beta ((c - c_ref) - (r - r_ref)),
@@ -1321,6 +1336,7 @@ typedef struct ppo_tokens {
     int *start;  /* [count + 1]: sequence s is token[start[s]] .. token[start[s + 1] - 1]; start[0] is 0 */
     int *prompt; /* [count] number of its first tokens that are given, not learned or sampled; NULL: 0 */
     int *token;  /* [start[count]] */
+    unsigned char            *given;  /* [start[count]] 1: given although after the prompt; NULL: none is */
     struct ppo__token_memory *memory; /* the library's; NULL: the arrays are not its own */
 } ppo_tokens;
 
@@ -1328,6 +1344,9 @@ typedef struct ppo_tokens {
    Errors: a number out of range, arrays that are not the library's; clear and free leave those alone. */
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
+/* Says that tokens first .. first + n - 1 of the last sequence are given, too: what a tool answered, or another
+   speaker said. Nothing is learned from them, and they have no rows in section 21. Errors: as above. */
+PPO_DEF ppo_status ppo_tokens_mark_given(ppo_tokens *tokens, int first, int n);
 PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
 PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* the arrays, not the struct, which is zero then */
 
@@ -1466,14 +1485,23 @@ PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt);
    20 Sampling from a language model
    -------------------------------------------------------------------------------------------------------- */
 
+/* A tool that a sampled sequence calls: token [n] is the sequence so far, with the prompt and, at its end, the
+   token ppo_sampling.call. Writes what follows to answer, at most `room` tokens, and how many to *count. The
+   sequence then continues; the answer is given, not sampled. On failure it returns a status, after ppo_fail()
+   with the reason. */
+typedef ppo_status (*ppo_tool_fn)(const int *token, int n, int *answer, int room, int *count, void *user);
+
 typedef struct ppo_sampling {
-    float    temperature; /* logits are divided by it; above 0 [1] */
-    int      greedy;      /* 1: always the most likely token, the first of equals [0] */
-    int      top_k;       /* > 0: only the k most likely tokens; 0: all [0] */
-    float    top_p;       /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
-    int      eos;         /* this token ends a sequence, as its last; -1: none does [-1] */
-    int      max_new;     /* tokens to sample at most; 0: up to the context [0] */
-    uint64_t seed;        /* [1] */
+    float       temperature; /* logits are divided by it; above 0 [1] */
+    int         greedy;      /* 1: always the most likely token, the first of equals [0] */
+    int         top_k;       /* > 0: only the k most likely tokens; 0: all [0] */
+    float       top_p;     /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
+    int         eos;       /* this token ends a sequence, as its last; -1: none does [-1] */
+    int         max_new;   /* tokens after the prompt at most; 0: up to the context [0] */
+    uint64_t    seed;      /* [1] */
+    int         call;      /* this token calls the tool; -1: none does [-1] */
+    ppo_tool_fn tool;      /* [NULL] */
+    void       *tool_user; /* passed to it [NULL] */
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
 
@@ -1485,8 +1513,8 @@ PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const flo
 
 /* Sampled sequences: each its prompt, followed by the tokens sampled. */
 typedef struct ppo_samples {
-    ppo_tokens     tokens; /* tokens.prompt[s] is the length of prompt s */
-    float         *logp;   /* [start[count]] of each sampled token; 0 for those of prompts */
+    ppo_tokens     tokens; /* tokens.prompt[s] is the length of prompt s; tokens.given: what a tool wrote */
+    float         *logp;   /* [start[count]] of each sampled token; 0 for those that were given */
     unsigned char *ended;  /* [count] 1: by the token eos; 0: cut off by max_new or the context */
 } ppo_samples;
 
@@ -1514,7 +1542,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    -------------------------------------------------------------------------------------------------------- */
 
 /* A model's outputs for the n tokens that are not given: those after each sequence's prompt, or after its
-   first token, if there is no prompt. */
+   first token, if there is no prompt, but for those that ppo_tokens.given marks. */
 typedef struct ppo_response {
     ppo_tensor *logp, *entropy; /* (n, 1) */
     ppo_tensor *logits;         /* (n, vocab) */
@@ -10280,15 +10308,17 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
    Byte-pair encoding splits a text into words and joins pairs of tokens within each.
    -------------------------------------------------------------------------------------------------------- */
 
-/* A block of memory: this, then the arrays start, prompt and token. */
+/* A block of memory: this, then the arrays start, prompt, token and given. */
 struct ppo__token_memory {
     int sequences, tokens; /* room for these numbers of them */
+    int marked;            /* 1: given is in use */
 };
 
 static void ppo__tokens_point(ppo_tokens *tokens) {
     tokens->start = (int *)(tokens->memory + 1);
     tokens->prompt = tokens->start + tokens->memory->sequences + 1;
     tokens->token = tokens->prompt + tokens->memory->sequences;
+    tokens->given = tokens->memory->marked ? (unsigned char *)(tokens->token + tokens->memory->tokens) : NULL;
 }
 
 /* Twice `need`, which is at most INT_MAX, where `room` is less. */
@@ -10310,9 +10340,10 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
     now = was;
     if (!old || count == old->sequences || n > old->tokens - end) {
         struct ppo__token_memory room = {ppo__more_room(old ? old->sequences : 0, count + 1),
-                                         ppo__more_room(old ? old->tokens : 0, end + n)};
+                                         ppo__more_room(old ? old->tokens : 0, end + n), old && old->marked};
         size_t                   ints = 2 * (size_t)room.sequences + 1 + (size_t)room.tokens;
-        now.memory = (struct ppo__token_memory *)ppo__alloc_uncleared(sizeof room + ints * sizeof(int));
+        size_t                   size = sizeof room + ints * sizeof(int) + (size_t)room.tokens;
+        now.memory = (struct ppo__token_memory *)ppo__alloc_uncleared(size);
         if (!now.memory) return PPO_ERROR_MEMORY;
         *now.memory = room;
         ppo__tokens_point(&now);
@@ -10320,8 +10351,10 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
         if (old) memcpy(now.start, was.start, ((size_t)count + 1) * sizeof(int));
         if (old) memcpy(now.prompt, was.prompt, count * sizeof(int));
         if (old) memcpy(now.token, was.token, end * sizeof(int));
+        if (now.given) memcpy(now.given, was.given, end);
     }
     memcpy(now.token + end, token, n * sizeof(int)); /* which may lie in the old block */
+    if (now.given) memset(now.given + end, 0, n);
     now.prompt[count] = prompt;
     now.start[++now.count] = end + n;
     if (now.memory != old) ppo__free(old);
@@ -10329,13 +10362,31 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
     return PPO_OK;
 }
 
+PPO_DEF ppo_status ppo_tokens_mark_given(ppo_tokens *tokens, int first, int n) {
+    if (!ppo__given("ppo_tokens_mark_given", tokens != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!tokens->memory || !tokens->count)
+        return ppo__refuse("ppo_tokens_mark_given: the arrays are not the library's, or hold no sequence");
+    int start = tokens->start[tokens->count - 1], end = tokens->start[tokens->count];
+    if (first < 0 || n < 0 || first > end - start || n > end - start - first)
+        return ppo__refuse("ppo_tokens_mark_given: tokens %d and %d further ones, of %d", first, n,
+                           end - start);
+    int marked = tokens->memory->marked;
+    tokens->memory->marked = 1;
+    ppo__tokens_point(tokens);
+    if (!marked) memset(tokens->given, 0, end);
+    memset(tokens->given + start + first, 1, n);
+    return PPO_OK;
+}
+
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
     if (!ppo__given("ppo_tokens_add_from", tokens && from)) return PPO_ERROR_ARGUMENT;
     if (s < 0 || s >= from->count)
         return ppo__refuse("ppo_tokens_add_from: there is no sequence %d in %d", s, from->count);
-    int at = from->start[s];
-    return ppo_tokens_add(tokens, from->token + at, from->start[s + 1] - at,
-                          from->prompt ? from->prompt[s] : 0);
+    int        at = from->start[s], n = from->start[s + 1] - at;
+    ppo_status status = ppo_tokens_add(tokens, from->token + at, n, from->prompt ? from->prompt[s] : 0);
+    for (int i = 0; i < n && from->given && !status; ++i)
+        if (from->given[at + i]) status = ppo_tokens_mark_given(tokens, i, 1);
+    return status;
 }
 
 /* Adds `count` sequences of n tokens 0, to have the memory. */
@@ -10348,7 +10399,9 @@ static ppo_status ppo__tokens_fill(ppo_tokens *tokens, int count, int n) {
 }
 
 PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
-    if (tokens && tokens->memory) tokens->count = 0;
+    if (!tokens || !tokens->memory) return;
+    tokens->count = tokens->memory->marked = 0;
+    tokens->given = NULL;
 }
 
 PPO_DEF PPO__NOINLINE void ppo_tokens_free(ppo_tokens *tokens) {
@@ -11472,27 +11525,34 @@ PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_sampling ppo_sampling_default(void) {
-    ppo_sampling how = {1, 0, 0, 1, -1, 0, 1};
+    ppo_sampling how = {1, 0, 0, 1, -1, 0, 1, -1, NULL, NULL};
     return how;
 }
 
 /* Its settings, for a ppo_sampling that is `base` bytes into a struct. */
 #define PPO__SAMPLING_FIELD(base, name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, (base) + offsetof(ppo_sampling, name), min, max, choices, help, 0 }
-#define PPO__SAMPLING_FIELDS(base)                                                                        \
-    PPO__SAMPLING_FIELD(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),         \
-        PPO__SAMPLING_FIELD(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),        \
-        PPO__SAMPLING_FIELD(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
-        PPO__SAMPLING_FIELD(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"), \
-        PPO__SAMPLING_FIELD(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),   \
-        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL, "most tokens to sample; 0: the context")
+#define PPO__SAMPLING_FIELDS(base)                                                                          \
+    PPO__SAMPLING_FIELD(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),           \
+        PPO__SAMPLING_FIELD(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),          \
+        PPO__SAMPLING_FIELD(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"),   \
+        PPO__SAMPLING_FIELD(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"),   \
+        PPO__SAMPLING_FIELD(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),     \
+        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL, "most tokens to sample; 0: the context"), \
+        PPO__SAMPLING_FIELD(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
 static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
     static const ppo_field    fields[] = {PPO__SAMPLING_FIELDS(0)};
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     ppo_status                status = ppo_settings_check(&settings, how);
-    if (status || how->eos < vocab) return status;
-    return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", how->eos, vocab - 1);
+    if (status) return status;
+    if (how->eos >= vocab)
+        return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", how->eos, vocab - 1);
+    if (how->call >= vocab)
+        return ppo__refuse("call is %d, outside 0 .. %d (-1: no token calls a tool)", how->call, vocab - 1);
+    if (how->call >= 0 && !how->tool) return ppo__refuse("call is %d, but tool is NULL", how->call);
+    if (how->call >= 0 && how->call == how->eos) return ppo__refuse("call and eos are both %d", how->call);
+    return PPO_OK;
 }
 
 static int ppo__descending(const void *a, const void *b) {
@@ -11583,13 +11643,14 @@ static ppo_status ppo__sample_forward(ppo_node *node) {
 typedef struct ppo__slot { /* the place of one sequence while it is sampled */
     int     sequence;      /* -1: free */
     int     length, end;   /* tokens so far, and at most */
+    int     seen;          /* of these, how many the model was run on */
     ppo_rng rng;
 } ppo__slot;
 
 typedef struct ppo__result {               /* of a call */
     int           *text, *length, *prompt; /* text, logp: (room, context) */
     float         *logp;
-    unsigned char *ended;
+    unsigned char *ended, *given; /* given: (room, context) */
 } ppo__result;
 
 enum { PPO__KEY_PAGE = 64, PPO__MOST_SLOTS = 65536 };
@@ -11741,6 +11802,7 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
         r->length = PPO__ARRAY(&grown, int, (size_t)count + 1);
         r->prompt = PPO__ARRAY(&grown, int, count);
         r->ended = PPO__ARRAY(&grown, unsigned char, count);
+        r->given = PPO__ARRAY(&grown, unsigned char, ppo__at(count, context));
     }
     if (grown.failed) return ppo__arena_free(&grown), PPO_ERROR_MEMORY;
     g->turn ^= 1;
@@ -11749,6 +11811,7 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
         int n = out->prompt[s] = ppo__prompt_length(prompts, s);
         memcpy(out->text + ppo__at(s, context), prompts->token + prompts->start[s], n * sizeof(int));
         memset(out->logp + ppo__at(s, context), 0, n * sizeof(float));
+        memset(out->given + ppo__at(s, context), 0, context);
     }
     if (count <= g->room) return PPO_OK;
     memcpy(g->results, results, sizeof results);
@@ -11767,24 +11830,24 @@ static void ppo__add_row(ppo_generator *g, int token, int position, int k) {
     g->row_slot[g->rows++] = k;
 }
 
-/* Gives free slots to waiting prompts, and lists each slot's rows: a whole prompt, or the last token. */
+/* Gives free slots to waiting prompts, and lists each slot's rows: a whole prompt, or the last token with what
+   a tool answered. */
 static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count, int *waiting) {
     const ppo__result *out = &g->results[g->turn];
     int                context = g->gpt->config.context;
     g->rows = g->asked = 0;
     for (int k = 0; k < g->slots; ++k) {
         ppo__slot *slot = &g->slot[k];
-        int        from = slot->length - 1;
         if (slot->sequence < 0 && *waiting < count) {
             int n = slot->length = out->prompt[*waiting];
             slot->sequence = (*waiting)++;
             slot->end = how->max_new && how->max_new < context - n ? n + how->max_new : context;
             slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)slot->sequence);
-            from = 0;
+            slot->seen = 0;
         }
         if (slot->sequence < 0) continue;
-        for (int i = from; i < slot->length; ++i)
-            ppo__add_row(g, out->text[ppo__at(slot->sequence, context) + i], i, k);
+        for (; slot->seen < slot->length; ++slot->seen)
+            ppo__add_row(g, out->text[ppo__at(slot->sequence, context) + slot->seen], slot->seen, k);
         g->rng[g->asked] = slot->rng;
         g->last[g->asked++] = g->rows - 1;
     }
@@ -11810,6 +11873,27 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
     return ppo__tape_settle(tape);
 }
 
+/* Adds what the tool answers to the slot's sequence. */
+static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo__slot *slot) {
+    const ppo__result *out = &g->results[g->turn];
+    const int          context = g->gpt->config.context, room = slot->end - slot->length;
+    const size_t       first = ppo__at(slot->sequence, context), at = first + (size_t)slot->length;
+    int                count = 0;
+    ppo_status         status =
+        how->tool(out->text + first, slot->length, out->text + at, room, &count, how->tool_user);
+    if (status) return status;
+    if (count < 0 || count > room)
+        return ppo__refuse("the tool answers %d tokens, has room for %d", count, room);
+    for (int i = 0; i < count; ++i)
+        if (out->text[at + i] < 0 || out->text[at + i] >= g->gpt->config.vocab)
+            return ppo__refuse("the tool answers token %d, outside 0 .. %d", out->text[at + i],
+                               g->gpt->config.vocab - 1);
+    memset(out->logp + at, 0, count * sizeof(float));
+    memset(out->given + at, 1, count);
+    out->length[slot->sequence] = slot->length += count;
+    return PPO_OK;
+}
+
 static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     const ppo__result *out = &g->results[g->turn];
     ppo_status         status = ppo__ask(g, how);
@@ -11826,14 +11910,19 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
         out->logp[at] = g->drawn_logp[i];
         out->ended[s] = g->drawn[i] == how->eos;
         out->length[s] = ++slot->length;
+        if (g->drawn[i] == how->call && slot->length < slot->end) {
+            ppo_status answered = ppo__call_tool(g, how, slot);
+            if (answered) return answered;
+        }
         if (out->ended[s] || slot->length == slot->end) slot->sequence = -1;
     }
     return status;
 }
 
 /* Takes the model's weights as they are now, and brings the tape's memory to its final size with a step that
-   no other exceeds: the longest prompt in each slot. */
-static ppo_status ppo__generator_prepare(ppo_generator *g, int count) {
+   no other exceeds: the longest prompt in each slot; with a tool, whose answers may have any length, a whole
+   context. */
+static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
     const ppo_sampling how = ppo_sampling_default();
     const ppo_tensor  *e = g->gpt->token_embedding;
     const int         *prompt = g->results[g->turn].prompt;
@@ -11842,6 +11931,7 @@ static ppo_status ppo__generator_prepare(ppo_generator *g, int count) {
     if (!g->tape->device) ppo__k()->transpose(e->rows, e->cols, e->data, e->cols, g->embedding, e->rows);
     int longest = 0, slots = g->slots < count ? g->slots : count;
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
+    if (tool) longest = g->gpt->config.context;
     if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
     g->rows = 0;
     g->asked = slots;
@@ -11864,7 +11954,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     if (!status) status = ppo__check_sequences(g->gpt, prompts, 1);
     if (!status) status = ppo__begin_results(g, prompts);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
-    if (!status) status = ppo__generator_prepare(g, count);
+    if (!status) status = ppo__generator_prepare(g, count, how->call >= 0);
     for (int k = 0; k < g->slots; ++k) g->slot[k].sequence = -1;
     for (int waiting = 0; !status;) {
         ppo__list_rows(g, how, count, &waiting);
@@ -11878,11 +11968,13 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
         int n = out.length[s];
         memmove(out.text + at, out.text + ppo__at(s, c->context), n * sizeof(int));
         memmove(out.logp + at, out.logp + ppo__at(s, c->context), n * sizeof(float));
+        memmove(out.given + at, out.given + ppo__at(s, c->context), n);
         out.length[s] = at;
         at += n;
     }
     out.length[count] = at;
-    ppo_samples packed = {{count, out.length, out.prompt, out.text, NULL}, out.logp, out.ended};
+    unsigned char *given = how->call >= 0 ? out.given : NULL;
+    ppo_samples    packed = {{count, out.length, out.prompt, out.text, given, NULL}, out.logp, out.ended};
     *samples = packed;
     return PPO_OK;
 }
@@ -11900,11 +11992,21 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
 
 /* -- responses -- */
 
+/* The first token at i or later of sequence s that is not given, its end if there is none: for (int i =
+   ppo__response_token(tokens, s, 0); i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1)). */
+static int ppo__response_token(const ppo_tokens *tokens, int s, int i) {
+    int prompt = tokens->prompt && tokens->prompt[s] > 1 ? tokens->prompt[s] : 1;
+    int end = tokens->start[s + 1], first = tokens->start[s] + prompt;
+    if (i < first) i = first < end ? first : end;
+    while (tokens->given && i < end && tokens->given[i]) ++i;
+    return i;
+}
+
 /* How many tokens of sequence s are not given. */
 static int ppo__response_length(const ppo_tokens *tokens, int s) {
-    int prompt = tokens->prompt && tokens->prompt[s] > 1 ? tokens->prompt[s] : 1;
-    int n = tokens->start[s + 1] - tokens->start[s] - prompt;
-    return n > 0 ? n : 0;
+    int end = tokens->start[s + 1], i = ppo__response_token(tokens, s, 0), n = end - i;
+    for (; tokens->given && i < end; ++i) n -= !!tokens->given[i];
+    return n;
 }
 
 PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
@@ -11928,8 +12030,8 @@ PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const 
     int *token = (int *)ppo__tape_take(tape, (size_t)n, sizeof *token); /* and the tokens */
     if (!row || !token) return out;
     for (int s = 0; s < tokens->count; ++s) {
-        int end = tokens->start[s + 1];
-        for (int i = end - ppo__response_length(tokens, s); i < end; ++i, ++at) {
+        int i = ppo__response_token(tokens, s, 0);
+        for (; i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1), ++at) {
             row[at] = i - 1;
             token[at] = tokens->token[i];
         }
@@ -11996,7 +12098,7 @@ typedef ppo_tensor *(*ppo__measure_fn)(ppo_tape *tape, const ppo_gpt *gpt, const
 static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int batch, ppo__measure_fn what,
                                float *numbers) {
     ppo_tape  *tape = NULL;
-    ppo_tokens now = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens now = {0, NULL, NULL, NULL, NULL, NULL};
     if (batch < 1) return ppo__refuse("a batch of %d sequences", batch);
     ppo_status status = ppo__check_sequences(gpt, data, 0);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &tape);
@@ -12403,8 +12505,8 @@ PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score) {
-    ppo_tokens  asked = {0, NULL, NULL, NULL, NULL};
-    ppo_tokens  given = {0, NULL, NULL, NULL, NULL}; /* a copy: the prompts may be the generator's */
+    ppo_tokens  asked = {0, NULL, NULL, NULL, NULL, NULL};
+    ppo_tokens  given = {0, NULL, NULL, NULL, NULL, NULL}; /* a copy: the prompts may be the generator's */
     ppo_samples samples;
     if (!ppo__given("ppo_best_of_n", generator && prompts && how && best)) return PPO_ERROR_ARGUMENT;
     if (n < 1) return ppo__refuse("ppo_best_of_n: n is %d, must be 1 or more", n);
@@ -12636,6 +12738,10 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
         return ppo__refuse(
             "the gradient of k1 is 0 in expectation: in the loss, kl_estimator must be PPO_K2, "
             "PPO_K3 or PPO_KL_EXACT, or kl_weighted 1");
+    if (c->kl_place == PPO_KL_IN_REWARD && c->kl_estimator != PPO_K1 && c->kl_coef > 0)
+        return ppo__refuse(
+            "in the reward only k1 has the gradient of the KL: for another kl_estimator, kl_place "
+            "must be PPO_KL_IN_LOSS");
     if (c->kl_weighted &&
         (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator == PPO_K2 || c->kl_estimator == PPO_KL_EXACT))
         return ppo__refuse("kl_weighted is yes, but is for k1 and k3 in the loss");
@@ -12665,7 +12771,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
 /* One number per row in each array. */
 typedef struct ppo__response_rows {
     float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
-    float *entropy, *kl;        /* kl: to the reference, by the estimator */
+    float *entropy;
     float *reward, *value, *next_value, *advantage, *value_target;
     float *share, *weight; /* 1 / tokens of the sequence; of the micro-batch: by the aggregation, mean 1 */
     float *ref_logits;     /* (rows, vocab), for an exact KL in the loss; else NULL */
@@ -12736,7 +12842,7 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
         if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) /* beyond, squares overflow */
             return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
                             (double)reward[s]);
-        for (int i = end - n; samples->logp && i < end; ++i)
+        for (int i = ppo__response_token(tokens, s, 0); samples->logp && i < end; ++i)
             if (!ppo__finite(samples->logp[i]))
                 return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
                                 (double)samples->logp[i], s, i - start);
@@ -12949,9 +13055,7 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     ppo_tape_reset(tape);
     ppo_response out = ppo__rlhf_forward(r);
     ppo_response ref = ppo_gpt_response(tape, r->reference, batch, temperature, PPO_POLICY);
-    ppo_tensor  *kl = NULL, *end = NULL;
-    if (c->kl_estimator == PPO_KL_EXACT && ref.logits)
-        kl = ppo_tape_categorical_kl_to(tape, out.logits, ref.logits->data, temperature);
+    ppo_tensor  *end = NULL;
     if (c->bootstrap_truncated && out.value) end = ppo_gpt_sequence_score(tape, r->critic, batch);
     if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
     size_t n = (size_t)out.logp->rows;
@@ -12959,14 +13063,10 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     ppo__tape_read(tape, ref.logp->data, n, rows->ref_logp + row);
     ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
     if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
-    if (kl) ppo__tape_read(tape, kl->data, n, rows->kl + row);
     if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value + s);
     if (rows->ref_logits)
         ppo__tape_copy(tape, ref.logits->data, n * (size_t)vocab, rows->ref_logits + ppo__at(row, vocab));
-    ppo_status status = ppo__tape_settle(tape);
-    if (status || kl) return status;
-    return ppo_kl_estimate(rows->old_logp + row, rows->ref_logp + row, (int)n, c->kl_estimator,
-                           rows->kl + row);
+    return ppo__tape_settle(tape);
 }
 
 /* The order of the sequences, and where their rows begin. */
@@ -13021,8 +13121,9 @@ static int ppo__most_new(const ppo_rlhf *r, int n) {
 
 /* What the last tokens before the limit cost: DAPO's soft punishment of overlong samples (Yu 2025, eq. 13). */
 static float ppo__overlong_cost(const ppo_rlhf *r, const ppo_samples *samples, int s) {
-    int buffer = r->config.overlong_buffer, n = r->first_row[s + 1] - r->first_row[s];
-    int over = n - (ppo__most_new(r, samples->tokens.prompt[s]) - buffer);
+    const ppo_tokens *tokens = &samples->tokens;
+    int               prompt = tokens->prompt[s], n = tokens->start[s + 1] - tokens->start[s] - prompt;
+    int               buffer = r->config.overlong_buffer, over = n - (ppo__most_new(r, prompt) - buffer);
     return buffer > 0 && over > 0 ? r->config.overlong_penalty * (float)over / (float)buffer : 0;
 }
 
@@ -13032,6 +13133,7 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
     const ppo__response_rows *rows = &r->rows;
     int                       count = samples->tokens.count;
     ppo__rlhf_reward_moments(r, score, count);
+    const float  kl_coef = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef : 0;
     const double mean = c->normalize_rewards ? r->reward_mean[1] : 0;
     const double std = c->normalize_rewards && r->reward_var[1] > 0 ? sqrt(r->reward_var[1]) : 1;
     for (int s = 0; s < count; ++s) {
@@ -13042,7 +13144,7 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
         last -= ppo__overlong_cost(r, samples, s);
         int length = r->first_row[s + 1] - r->first_row[s];
         for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
-            float kl = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef * rows->kl[row] : 0;
+            float kl = kl_coef > 0 ? kl_coef * (rows->old_logp[row] - rows->ref_logp[row]) : 0; /* k1 */
             rows->reward[row] = (row + 1 == r->first_row[s + 1] ? last : 0) - kl - c->length_penalty;
             rows->share[row] = 1 / (float)length;
             total += rows->reward[row];
@@ -13100,17 +13202,17 @@ static void ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
     const int   mode = r->config.importance_mode;
     const int   mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
     for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
-        int          row = r->first_row[s], n = r->first_row[s + 1] - row;
-        const float *logp = samples->logp + samples->tokens.start[s + 1] - n;
-        float       *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
-        double       sum = 0;
-        if (!(cap > 0)) {
-            memcpy(old, logp, n * sizeof(float));
-            continue;
+        int    row = r->first_row[s], n = r->first_row[s + 1] - row;
+        float *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
+        float *log_ratio = r->rows.next_value + row; /* which nobody needs any more */
+        double sum = 0;
+        for (int i = 0, at = ppo__response_token(&samples->tokens, s, 0); i < n; ++i) {
+            sum += log_ratio[i] = old[i] - samples->logp[at];
+            if (!(cap > 0)) old[i] = samples->logp[at];
+            at = ppo__response_token(&samples->tokens, s, at + 1);
         }
-        for (int i = 0; i < n; ++i) sum += (double)old[i] - logp[i];
-        for (int i = 0; i < n; ++i) {
-            float ratio = expf(mode >= PPO_SEQUENCE_TRUNCATE ? (float)sum : old[i] - logp[i]);
+        for (int i = 0; i < n && cap > 0; ++i) {
+            float ratio = expf(mode >= PPO_SEQUENCE_TRUNCATE ? (float)sum : log_ratio[i]);
             float within = ppo__clamp(ratio, low, cap);
             advantage[i] *= mask && within != ratio ? 0 : within;
         }
@@ -13348,9 +13450,9 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
 static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
     const ppo_rlhf_config *c = &r->config;
     const size_t           size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
-    float **const          arrays[] = {&rows->old_logp, &rows->ref_logp,  &rows->entropy,     &rows->kl,
-                                       &rows->reward,   &rows->value,     &rows->next_value,  &rows->share,
-                                       &rows->weight,   &rows->advantage, &rows->value_target};
+    float **const          arrays[] = {&rows->old_logp,  &rows->ref_logp,    &rows->entropy, &rows->reward,
+                                       &rows->value,     &rows->next_value,  &rows->share,   &rows->weight,
+                                       &rows->advantage, &rows->value_target};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) *arrays[i] = PPO__ZEROS(&r->memory, float, n);
     if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return;
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
@@ -13399,7 +13501,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     for (int i = 0; i < c->prompts && !status; ++i)
         status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, c->samples);
     if (!status) status = ppo__begin_results(r->generator, &r->asked);
-    if (!status) status = ppo__generator_prepare(r->generator, r->asked.count);
+    if (!status) status = ppo__generator_prepare(r->generator, r->asked.count, c->sampling.call >= 0);
     ppo_tape_reset(r->generator->tape);
     return status;
 }

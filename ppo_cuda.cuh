@@ -2162,6 +2162,37 @@ static void ppo__cuda_add_backward(ppo_node *node) {
     ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "add", job, ppo__size(node->out[0])));
 }
 
+struct ppo__cuda_mul { /* y = a b; backward: da += dy b, db += dy a, each may be NULL */
+    const float *a, *b;
+    float       *y;
+    const float *dy;
+    float       *da, *db;
+
+    __device__ void operator()(size_t i) const {
+        if (!dy) y[i] = a[i] * b[i];
+        if (da) da[i] += dy[i] * b[i];
+        if (db) db[i] += dy[i] * a[i];
+    }
+};
+
+static ppo_status ppo__cuda_binary_run(ppo_node *node, const float *dy, float *da, float *db) {
+    const char       *name = ((const ppo__binary_args *)node->args)->f->name;
+    const ppo_tensor *a = node->in[0], *b = node->in[1];
+    ppo__cuda_mul     job = {a->data, b->data, node->out[0]->data, dy, da, db};
+    if (strcmp(name, "mul") != 0 || a->rows != b->rows || a->cols != b->cols)
+        return ppo__refuse("the device does not know the operation \"%s\" of these shapes", name);
+    return ppo__cuda_for(ppo__cuda_of(node), name, job, ppo__size(a));
+}
+
+static ppo_status ppo__cuda_binary_forward(ppo_node *node) {
+    return ppo__cuda_binary_run(node, NULL, NULL, NULL);
+}
+
+static void ppo__cuda_binary_backward(ppo_node *node) {
+    ppo__cuda_keep(node,
+                   ppo__cuda_binary_run(node, node->out[0]->grad, node->in[0]->grad, node->in[1]->grad));
+}
+
 struct ppo__cuda_unary { /* those that losses of language models use */
     enum { EXP, SQUARE, SCALE } kind;
     const float *x;
@@ -3024,6 +3055,7 @@ static ppo_status ppo__cuda_sample_forward(ppo_node *node) {
 static const ppo_op *ppo__cuda_find(const char *name) {
     static const ppo_op ops[] = {
         {"add", 1, ppo__cuda_add_forward, ppo__cuda_add_backward},
+        {"binary", 1, ppo__cuda_binary_forward, ppo__cuda_binary_backward},
         {"unary", 1, ppo__cuda_unary_forward, ppo__cuda_unary_backward},
         {"sum", 1, ppo__cuda_sum_forward, ppo__cuda_sum_backward},
         {"linear", 1, ppo__cuda_chain_forward, ppo__cuda_chain_backward},

@@ -133,7 +133,7 @@ static void updates(void) {
 /* -- a transformer -- */
 
 static double transformer(int threads) {
-    ppo_tokens data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens data = {0};
     ppo_gpt   *gpt = NULL;
     double     speed = NAN;
     ppo_status status = transformer_create(&gpt, &data);

@@ -17,7 +17,7 @@ static const int sequences[KINDS] = {0, 1, 16, 64};
 /* Tokens per second of sampling `count` sequences. */
 static int measure_sampling(const ppo_gpt *gpt, int count, double *speed) {
     ppo_generator *generator = NULL;
-    ppo_tokens     prompts = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     prompts = {0};
     ppo_samples    samples;
     ppo_sampling   how = ppo_sampling_default();
     ppo_status     status = ppo_generator_create(gpt, count < SLOTS ? count : SLOTS, &generator);
@@ -63,7 +63,7 @@ static void report_kind(int k, const char *what, double value[REPETITIONS], int 
 
 int main(void) {
     ppo_gpt   *gpt = NULL;
-    ppo_tokens data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens data = {0};
     double     ours[KINDS][REPETITIONS], theirs[KINDS][REPETITIONS], ratio[KINDS][REPETITIONS];
     int        has_peer = 1;
     char       version[96] = "";

@@ -67,7 +67,7 @@ static ppo_status train_tokenizer(lab *l, int lines) {
 
 /* A tokenizer and a model that has learned to write lines of the task. */
 static ppo_status learn_to_write(lab *l, int lines, const ppo_fit_config *config, ppo_gpt **model) {
-    ppo_tokens     corpus = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     corpus = {0};
     ppo_gpt_config c = ppo_gpt_config_default();
     ppo_status     status = train_tokenizer(l, lines);
     c.vocab = ppo_tokenizer_vocab(l->tokenizer);
@@ -104,7 +104,7 @@ static ppo_sampling sampling(const lab *l, uint64_t seed) {
    sigmoid(difference of true rewards), so that they make mistakes (Bradley and Terry 1952). */
 static ppo_status compare(const lab *l, const ppo_gpt *model, const ppo_tokens *prompts, uint64_t seed,
                           ppo_tokens *chosen, ppo_tokens *rejected) {
-    ppo_tokens     twice = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     twice = {0};
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     ppo_sampling   how = sampling(l, seed);

@@ -48,7 +48,7 @@ static ppo_status measure_first(study *s) {
 
 /* The first model, and comparisons of its samples. */
 static ppo_status prepare(study *s) {
-    ppo_tokens     lines = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     lines = {0};
     ppo_fit_config config = ppo_fit_config_default();
     config.epochs = 3;
     config.seed = s->lab.seed;
@@ -143,7 +143,7 @@ static ppo_status trace_best_of_n(study *s, ppo_reward_model *proxy, trace *t) {
     ppo_sampling   how = sampling(&s->lab, 11);
     ppo_status     status = ppo_generator_create(s->first, s->lab.slots, &generator);
     for (int k = 0; k < ASKED && !status; k++) {
-        ppo_tokens  asked = {0, NULL, NULL, NULL, NULL};
+        ppo_tokens  asked = {0};
         ppo_samples samples;
         scored      all[BON];
         for (int i = 0; i < BON && !status; i++) status = ppo_tokens_add_from(&asked, &s->prompts, k);

@@ -118,7 +118,7 @@ static ppo_status need_prompts(run *r) {
 }
 
 static ppo_status need_comparisons(run *r) {
-    ppo_tokens lines = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens lines = {0};
     ppo_status status = need_prompts(r);
     if (!status && !r->chosen.count) status = add_lines(&r->lab, PAIRS, 3, &lines);
     if (!status && !r->chosen.count) status = compare(&r->lab, r->sft, &lines, 3, &r->chosen, &r->rejected);
@@ -180,7 +180,7 @@ static ppo_status stage_dpo(run *r) {
 static ppo_status stage_rest(run *r) {
     ppo_status status = ppo_gpt_copy(r->sft, 0, &r->policy);
     for (int round = 0; round < 3 && !status; round++) {
-        ppo_tokens     best = {0, NULL, NULL, NULL, NULL};
+        ppo_tokens     best = {0};
         ppo_generator *generator = NULL;
         ppo_sampling   how = sampling(&r->lab, 20 + (uint64_t)round);
         ppo_fit_config config = fit(r, "epochs=2 learning_rate=3e-4");

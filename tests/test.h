@@ -541,7 +541,11 @@ static inline void add_random(ppo_tokens *tokens, ppo_rng *rng, int vocab, int n
 
 /* Sequence s alone, in the same arrays; start is room for its bounds. */
 static inline ppo_tokens one_sequence(const ppo_tokens *tokens, int s, int start[2]) {
-    ppo_tokens one = {1, start, tokens->prompt ? tokens->prompt + s : NULL, tokens->token + tokens->start[s],
+    ppo_tokens one = {1,
+                      start,
+                      tokens->prompt ? tokens->prompt + s : NULL,
+                      tokens->token + tokens->start[s],
+                      tokens->given ? tokens->given + tokens->start[s] : NULL,
                       NULL};
     start[0] = 0, start[1] = tokens->start[s + 1] - tokens->start[s];
     return one;
@@ -575,7 +579,7 @@ static inline ppo_gpt *golden_gpt(void) {
 /* The arrays are those of the header, given as sequences. */
 static inline ppo_tokens golden_tokens(const int *length, const int *prompt, const int *token, int count) {
     static int start[8];
-    ppo_tokens tokens = {count, start, (int *)(uintptr_t)prompt, (int *)(uintptr_t)token, NULL};
+    ppo_tokens tokens = {count, start, (int *)(uintptr_t)prompt, (int *)(uintptr_t)token, NULL, NULL};
     for (int s = 0; s < count; s++) start[s + 1] = start[s] + length[s];
     return tokens;
 }

@@ -134,7 +134,7 @@ static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
     for (int k = 0; k < COUNT(model_shapes); k++) {
         ppo_gpt   *gpt = make_model(model_shapes[k], 1, 3), *other = NULL;
         ppo_gpt   *reference = make_model(model_shapes[k], 0, 9);
-        ppo_tokens tokens = {0, NULL, NULL, NULL, NULL};
+        ppo_tokens tokens = {0};
         make_tokens(model_shapes[k], 4, 4, &tokens);
         ppo_rng            rng = test_rng(5);
         int                n = ppo_response_row(&tokens, tokens.count);
@@ -287,7 +287,7 @@ static void samples_are_those_of_the_processor(void **state) {
     for (int k = 0; k < COUNT(model_shapes); k++) {
         const model_shape &s = model_shapes[k];
         ppo_gpt           *gpt = make_model(s, 0, 13);
-        ppo_tokens         prompts = {0, NULL, NULL, NULL, NULL};
+        ppo_tokens         prompts = {0};
         for (int i = 0; i < 5; i++) {
             std::vector<int> token((size_t)(1 + i % 3), i % s.vocab);
             assert_ok(ppo_tokens_add(&prompts, token.data(), (int)token.size(), (int)token.size()));
@@ -325,7 +325,7 @@ static int keep_progress(const ppo_fit_progress *p, void *user) {
 enum { SFT, REWARD, DPO, FITS };
 
 static void fit(int which, ppo_gpt *gpt, const ppo_gpt *reference, std::vector<ppo_fit_progress> *progress) {
-    ppo_tokens     data[2] = {{0, NULL, NULL, NULL, NULL}, {0, NULL, NULL, NULL, NULL}};
+    ppo_tokens     data[2] = {{0}, {0}};
     ppo_fit_config c = ppo_fit_config_default();
     c.batch_size = 6;
     c.micro_batch = 4;
@@ -367,7 +367,7 @@ static void supervised_training_is_that_of_the_processor(void **state) {
 }
 
 static void check_measures(ppo_gpt *gpt, double tolerance) {
-    ppo_tokens data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens data = {0};
     float      score[2][9], logp[2][9];
     make_tokens(small, 9, 34, &data);
     data.prompt[4] = data.start[5] - data.start[4]; /* a sequence without a response */
@@ -428,7 +428,7 @@ static void add_prompts(ppo_tokens *prompts) {
 static void train(const ppo_rlhf_config *c, int iterations, ppo_gpt *policy, const ppo_gpt *reference,
                   ppo_gpt *critic, std::vector<ppo_rlhf_progress> *progress) {
     ppo_rlhf  *rlhf = NULL;
-    ppo_tokens prompts = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens prompts = {0};
     add_prompts(&prompts);
     assert_ok(ppo_rlhf_create(policy, reference, critic, &prompts, rule, NULL, c, &rlhf));
     for (int i = 0; i < iterations; i++) {
@@ -455,7 +455,7 @@ static void check_progress(const ppo_rlhf_progress &got, const ppo_rlhf_progress
 
 static void ppo_on_tokens_is_that_of_the_processor(void **state) {
     (void)state;
-    enum { KINDS = 7 };
+    enum { KINDS = 10 };
     ppo_gpt *reference = make_model(small, 0, 43);
     for (int kind = 0; kind < KINDS; kind++) {
         ppo_rlhf_config c = rlhf_config();
@@ -464,10 +464,21 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
         if (kind == 2) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.reference_every = 2;
         if (kind == 3)
             c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K3, c.advantage = PPO_ADVANTAGE_GROUP;
-        if (kind == 4)
-            c.kl_estimator = PPO_KL_EXACT, c.kl_target = 1, c.advantage = PPO_ADVANTAGE_LEAVE_ONE_OUT;
+        if (kind == 4) c.kl_target = 1, c.advantage = PPO_ADVANTAGE_LEAVE_ONE_OUT;
         if (kind == 5) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K2, c.importance_cap = 2;
         if (kind == 6) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.kl_coef = 1;
+        if (kind == 7) {
+            c.kl_place = PPO_KL_IN_LOSS, c.kl_weighted = 1, c.advantage = PPO_ADVANTAGE_GROUP;
+            c.ratio = PPO_RATIO_SEQUENCE, c.aggregation = PPO_AGGREGATE_SEQUENCES;
+        }
+        if (kind == 8) {
+            c.kl_place = PPO_KL_IN_LOSS, c.kl_weighted = 1, c.kl_estimator = PPO_K3;
+            c.advantage = PPO_ADVANTAGE_GROUP_MEAN, c.aggregation = PPO_AGGREGATE_CONSTANT, c.refills = 1;
+        }
+        if (kind == 9) {
+            c.objective.objective = PPO_CISPO, c.advantage = PPO_ADVANTAGE_RETURN, c.samples = 1;
+            c.entropy_target = 1, c.importance_cap = 2, c.importance_mode = PPO_SEQUENCE_MASK;
+        }
         std::vector<ppo_rlhf_progress> progress[2];
         ppo_gpt                       *policy[2], *critic[2] = {NULL, NULL};
         for (int there = 0; there < 2; there++) {
@@ -514,7 +525,7 @@ static void training_again_gives_the_same_bits(void **state) {
 static void a_model_can_be_read_and_changed_after_a_sync(void **state) {
     (void)state;
     ppo_gpt   *gpt = make_model(small, 1, 51), *copy = NULL;
-    ppo_tokens data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens data = {0};
     float      before[5], there[5], changed[5], want[5];
     make_tokens(small, 5, 52, &data);
     assert_ok(ppo_gpt_scores(gpt, &data, 5, before));
@@ -606,7 +617,7 @@ static void a_tape_on_the_processor_sees_what_was_learned(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
     ppo_gpt                      *gpt = make_model(small, 1, 55);
-    ppo_tokens                    data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens                    data = {0};
     float                         there[4];
     ppo_tape                     *tape = NULL;
     make_tokens(small, 4, 56, &data);
@@ -625,7 +636,7 @@ static void a_tape_on_the_processor_sees_what_was_learned(void **state) {
 /* Steps of a loop of the user, which computes scores in between. */
 static std::vector<float> steps_of_a_loop(void) {
     ppo_gpt   *gpt = make_model(small, 1, 58);
-    ppo_tokens data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens data = {0};
     ppo_tape  *tape = NULL;
     ppo_adam   adam = ppo_adam_default();
     float      score[4];
@@ -658,7 +669,7 @@ static void a_loop_on_the_processor_may_ask_the_device_in_between(void **state) 
 static void a_model_may_go_to_the_device_of_another_thread(void **state) {
     (void)state;
     ppo_gpt                      *gpt = make_model(small, 1, 71), *other = NULL;
-    ppo_tokens                    data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens                    data = {0};
     std::vector<ppo_fit_progress> progress;
     float                         want[3], there[3], here[3];
     make_tokens(small, 3, 72, &data);
@@ -710,7 +721,7 @@ static void the_device_stays_while_trainers_are_there(void **state) {
 static void numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them(void **state) {
     (void)state;
     ppo_gpt        *gpt = make_model(small, 1, 61);
-    ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens      prompts = {0};
     ppo_rlhf       *rlhf = NULL;
     ppo_rlhf_config c = rlhf_config();
     add_prompts(&prompts);
@@ -776,7 +787,7 @@ static void a_step_counts_only_if_it_was_done(void **state) {
 static void a_loss_that_is_not_finite_stops_the_training(void **state) {
     (void)state;
     ppo_gpt       *gpt = make_model(small, 1, 62);
-    ppo_tokens     data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     data = {0};
     ppo_fit_config c = ppo_fit_config_default();
     make_tokens(small, 4, 63, &data);
     gpt->norm_weight->data[2] = INFINITY;
@@ -794,7 +805,7 @@ static void heads_that_are_too_large_are_refused(void **state) {
     (void)state;
     const model_shape large = {4, 4, 514, 1, 2};
     ppo_gpt          *gpt = make_model(large, 1, 64);
-    ppo_tokens        data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens        data = {0};
     float             score[2];
     make_tokens(large, 2, 65, &data);
     on_the_gpu();
@@ -809,7 +820,7 @@ static ppo_status tiny_job(void *user) {
     (void)user;
     ppo_gpt_config  shape = {4, 4, 4, 1, 1, 1, 1};
     ppo_gpt        *gpt = NULL, *copy = NULL;
-    ppo_tokens      data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens      data = {0};
     ppo_rlhf       *rlhf = NULL;
     ppo_rlhf_config c = ppo_rlhf_config_default();
     ppo_fit_config  f = ppo_fit_config_default();
@@ -846,7 +857,7 @@ static void an_allocation_that_fails_is_reported_and_leaves_nothing(void **state
 static size_t bytes_of_an_update(int width) {
     const model_shape shape = {9, 14, width, 2, 2};
     ppo_gpt          *gpt = make_model(shape, 1, 68);
-    ppo_tokens        prompts = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens        prompts = {0};
     ppo_rlhf         *rlhf = NULL;
     ppo_rlhf_config   c = rlhf_config();
     ppo_samples       samples;
@@ -939,7 +950,7 @@ static void a_device_copies_in_order_and_tells_the_first_failure(void **state) {
 static void a_failure_is_told_once(void **state) {
     (void)state;
     ppo_gpt       *gpt = make_model(small, 1, 70);
-    ppo_tokens     prompts = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     prompts = {0};
     ppo_generator *generator = NULL;
     ppo_samples    out;
     ppo_sampling   how = ppo_sampling_default();
@@ -997,7 +1008,7 @@ static void a_call_that_fails_is_a_status_and_the_processor_goes_on(void **state
         }
     }
     ppo_gpt   *gpt = make_model(small, 1, 66);
-    ppo_tokens data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens data = {0};
     float      score[3];
     make_tokens(small, 3, 67, &data);
     assert_ok(ppo_gpt_scores(gpt, &data, 3, score));

@@ -114,10 +114,13 @@ static void probabilities_of_what_means_nothing_are_refused(void **state) {
     static const struct {
         ppo_sampling how;
         const char  *words;
-    } bad[] = {{{0, 0, 0, 1, -1, 0, 1}, "temperature is 0"}, {{NAN, 0, 0, 1, -1, 0, 1}, "temperature is"},
-               {{1, 0, -1, 1, -1, 0, 1}, "top_k is -1"},     {{1, 0, 0, NAN, -1, 0, 1}, "top_p is"},
-               {{1, 0, 0, 1, N, 0, 1}, "eos is 4|0 .. 3"},   {{1, 0, 0, 1, -2, 0, 1}, "eos is -2"},
-               {{1, 1, 0, 1, -1, -1, 1}, "max_new is -1"}};
+    } bad[] = {{{0, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is 0"},
+               {{NAN, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is"},
+               {{1, 0, -1, 1, -1, 0, 1, -1, NULL, NULL}, "top_k is -1"},
+               {{1, 0, 0, NAN, -1, 0, 1, -1, NULL, NULL}, "top_p is"},
+               {{1, 0, 0, 1, N, 0, 1, -1, NULL, NULL}, "eos is 4|0 .. 3"},
+               {{1, 0, 0, 1, -2, 0, 1, -1, NULL, NULL}, "eos is -2"},
+               {{1, 1, 0, 1, -1, -1, 1, -1, NULL, NULL}, "max_new is -1"}};
     const float  logits[N] = {1, 3, 3, 2};
     ppo_sampling how = ppo_sampling_default();
     float        p[N], scratch[N];
@@ -314,13 +317,14 @@ static double chi_square(const int *observed, const double *p, int cells, int n)
 static void pairs_of_tokens_come_as_often_as_their_probability_says(void **state) {
     (void)state;
     enum { VOCAB = 5, N = 6000 };
-    static const ppo_sampling settings[] = {{1, 0, 0, 1, -1, 2, 1},    {0.5f, 0, 0, 1, -1, 2, 2},
-                                            {2, 0, 0, 1, -1, 2, 3},    {1, 0, 3, 1, -1, 2, 4},
-                                            {1, 0, 0, 0.7f, -1, 2, 5}, {1.5f, 0, 4, 0.8f, -1, 2, 6}};
-    ppo_gpt                  *gpt = random_gpt(gpt_config(VOCAB, 6, 12, 1, 2), 0.4f);
-    ppo_generator            *generator = generator_of(gpt, 64);
-    ppo_tokens                prompts = {0}, asked = {0};
-    const int                 prompt[] = {3, 0, 1};
+    static const ppo_sampling settings[] = {
+        {1, 0, 0, 1, -1, 2, 1, -1, NULL, NULL},    {0.5f, 0, 0, 1, -1, 2, 2, -1, NULL, NULL},
+        {2, 0, 0, 1, -1, 2, 3, -1, NULL, NULL},    {1, 0, 3, 1, -1, 2, 4, -1, NULL, NULL},
+        {1, 0, 0, 0.7f, -1, 2, 5, -1, NULL, NULL}, {1.5f, 0, 4, 0.8f, -1, 2, 6, -1, NULL, NULL}};
+    ppo_gpt       *gpt = random_gpt(gpt_config(VOCAB, 6, 12, 1, 2), 0.4f);
+    ppo_generator *generator = generator_of(gpt, 64);
+    ppo_tokens     prompts = {0}, asked = {0};
+    const int      prompt[] = {3, 0, 1};
     for (int s = 0; s < N; s++) assert_ok(ppo_tokens_add(&prompts, prompt, 3, 3));
     for (int a = 0; a < VOCAB; a++) assert_ok(ppo_tokens_add(&asked, (const int[]){3, 0, 1, a}, 4, 0));
     for (int k = 0; k < COUNT(settings); k++) {
@@ -440,7 +444,8 @@ static void only_the_given_tokens_of_a_sequence_are_its_prompt(void **state) {
     ppo_samples    x, y;
     int            text[] = {1, 2, 3, 8, 8, 8, 5, 6}, start[] = {0, 6, 8}, given[] = {3, 2};
     int            short_text[] = {1, 2, 3, 5, 6}, short_start[] = {0, 3, 5};
-    ppo_tokens     whole = {2, start, given, text, NULL}, cut = {2, short_start, NULL, short_text, NULL};
+    ppo_tokens     whole = {2, start, given, text, NULL, NULL},
+               cut = {2, short_start, NULL, short_text, NULL, NULL};
     assert_ok(ppo_generate(a, &whole, &how, &x));
     assert_ok(ppo_generate(b, &cut, &how, &y));
     for (int s = 0; s < 2; s++) assert_false(samples_differ(&x, &y, s));
@@ -504,7 +509,7 @@ static void what_was_sampled_may_be_divided_otherwise_and_continued(void **state
         if (each > 20) each = 20;
         for (int s = 0; s <= counts[k]; s++) start[s] = s * each;
         assert_true(each > 0);
-        ppo_tokens divided = {counts[k], start, NULL, x.tokens.token, NULL}, own = copy_of(&divided);
+        ppo_tokens divided = {counts[k], start, NULL, x.tokens.token, NULL, NULL}, own = copy_of(&divided);
         for (int s = 0; s < own.count; s++) own.prompt[s] = each;
         assert_ok(ppo_generate(b, &own, &how, &y));
         assert_ok(ppo_generate(a, &divided, &how, &x));
@@ -586,7 +591,7 @@ static void what_cannot_be_continued_is_refused_and_named(void **state) {
     ppo_sampling   how = ppo_sampling_default();
     ppo_samples    x;
     int            text[2 * S_CONTEXT] = {1, 2, 3, 4}, start[] = {0, 2, 4}, given[] = {1, 2};
-    ppo_tokens     prompts = {2, start, given, text, NULL};
+    ppo_tokens     prompts = {2, start, given, text, NULL, NULL};
     assert_fails(ppo_generate(NULL, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
     assert_fails(ppo_generate(generator, &prompts, NULL, &x), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
     assert_fails(ppo_generate(generator, &prompts, &how, NULL), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
@@ -634,18 +639,18 @@ static void settings_that_mean_nothing_are_refused(void **state) {
     static const struct {
         ppo_sampling how;
         const char  *words;
-    } bad[] = {{{0, 0, 0, 1, -1, 0, 1}, "temperature is 0"},
-               {{-1, 0, 0, 1, -1, 0, 1}, "temperature is -1"},
-               {{NAN, 0, 0, 1, -1, 0, 1}, "temperature is"},
-               {{INFINITY, 0, 0, 1, -1, 0, 1}, "temperature is inf"},
-               {{1e-40f, 0, 0, 1, -1, 0, 1}, "temperature is"},
-               {{1, 0, -1, 1, -1, 0, 1}, "top_k is -1"},
-               {{1, 0, 0, 0, -1, 0, 1}, "top_p is 0"},
-               {{1, 0, 0, 1.01f, -1, 0, 1}, "top_p is 1.01"},
-               {{1, 0, 0, NAN, -1, 0, 1}, "top_p is"},
-               {{1, 0, 0, 1, -1, -3, 1}, "max_new is -3"},
-               {{1, 0, 0, 1, S_VOCAB, 0, 1}, "eos is 9|0 .. 8"},
-               {{1, 0, 0, 1, -2, 0, 1}, "eos is -2"}};
+    } bad[] = {{{0, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is 0"},
+               {{-1, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is -1"},
+               {{NAN, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is"},
+               {{INFINITY, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is inf"},
+               {{1e-40f, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is"},
+               {{1, 0, -1, 1, -1, 0, 1, -1, NULL, NULL}, "top_k is -1"},
+               {{1, 0, 0, 0, -1, 0, 1, -1, NULL, NULL}, "top_p is 0"},
+               {{1, 0, 0, 1.01f, -1, 0, 1, -1, NULL, NULL}, "top_p is 1.01"},
+               {{1, 0, 0, NAN, -1, 0, 1, -1, NULL, NULL}, "top_p is"},
+               {{1, 0, 0, 1, -1, -3, 1, -1, NULL, NULL}, "max_new is -3"},
+               {{1, 0, 0, 1, S_VOCAB, 0, 1, -1, NULL, NULL}, "eos is 9|0 .. 8"},
+               {{1, 0, 0, 1, -2, 0, 1, -1, NULL, NULL}, "eos is -2"}};
     for (int i = 0; i < COUNT(bad); i++)
         assert_fails(ppo_generate(generator, &prompts, &bad[i].how, &x), PPO_ERROR_ARGUMENT, bad[i].words);
     ppo_tokens_free(&prompts);
@@ -661,7 +666,7 @@ static void logits_that_are_not_finite_end_it_with_the_place(void **state) {
     ppo_sampling       how = ppo_sampling_default();
     ppo_samples        x;
     int                text[] = {1, 2, 3, 1}, start[] = {0, 3, 4};
-    ppo_tokens         prompts = {2, start, NULL, text, NULL};
+    ppo_tokens         prompts = {2, start, NULL, text, NULL, NULL};
     how.max_new = 1;
     FOR_EACH_KERNEL_SET(set) {
         for (int greedy = 0; greedy < 2; greedy++)

@@ -24,7 +24,7 @@ static ppo_gpt *small_gpt(int vocab, int context, int score) {
 
 /* `count` prompts of one or two tokens. */
 static ppo_tokens some_prompts(int count) {
-    ppo_tokens prompts = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens prompts = {0};
     for (int s = 0; s < count; s++) {
         int token[2] = {BOS, 2 + s % 5};
         assert_ok(ppo_tokens_add(&prompts, token, 1 + s % 2, 1 + s % 2));
@@ -77,7 +77,7 @@ static void end(bench *b) {
 
 /* The recorded responses after a prompt of one token; rows are what is real of the padded arrays. */
 static ppo_samples recorded_samples(ppo_tokens *tokens, unsigned char ended[4], float *logp) {
-    ppo_samples samples = {{0, NULL, NULL, NULL, NULL}, logp, ended};
+    ppo_samples samples = {{0}, logp, ended};
     for (int s = 0; s < g_trl_n; s++) {
         int token[1 + g_trl_width] = {2}, n = g_trl_length[s];
         memcpy(token + 1, g_trl_response + s * g_trl_width, (size_t)n * sizeof(int));
@@ -110,7 +110,7 @@ static void rewards_and_advantages_are_those_of_trl(void **state) {
         for (int whiten_advantages = 0; whiten_advantages < 2; whiten_advantages++) {
             ppo_rlhf_config c = small_config();
             ppo_gpt        *policy = small_gpt(vocab + 1, 1 + g_trl_width, 1);
-            ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL}, tokens = {0, NULL, NULL, NULL, NULL};
+            ppo_tokens      prompts = {0}, tokens = {0};
             ppo_rlhf       *r = NULL;
             unsigned char   ended[4];
             float           logp[64] = {0};
@@ -123,9 +123,10 @@ static void rewards_and_advantages_are_those_of_trl(void **state) {
             ppo_samples samples = recorded_samples(&tokens, ended, logp);
             pack(g_trl_logp, r->rows.old_logp);
             pack(g_trl_ref_logp, r->rows.ref_logp);
-            int n = pack(g_trl_value, r->rows.value);
-            assert_ok(ppo_kl_estimate(r->rows.old_logp, r->rows.ref_logp, n, PPO_K1, r->rows.kl));
-            assert_rows(r->rows.kl, g_trl_kl);
+            int   n = pack(g_trl_value, r->rows.value);
+            float kl[64];
+            assert_ok(ppo_kl_estimate(r->rows.old_logp, r->rows.ref_logp, n, PPO_K1, kl));
+            assert_rows(kl, g_trl_kl);
             ppo__rlhf_index(r, &samples.tokens);
             ppo__rlhf_next_values(r, &samples);
             assert_ok(ppo__rlhf_rewards(r, &samples, g_trl_score));
@@ -172,6 +173,7 @@ static void group_and_leave_one_out_advantages_are_those_of_trl(void **state) {
         c.prompts = g_groups_prompts, c.samples = g_groups_k, c.advantage = kind;
         bench b = begin(&c);
         memcpy(b.rlhf->total, g_groups_reward, sizeof g_groups_reward);
+        memcpy(b.rlhf->earned, g_groups_reward, sizeof g_groups_reward);
         for (int s = 0; s < g_groups_prompts * g_groups_k; s++)
             assert_close(ppo__sequence_advantage(b.rlhf, s), want[s], 1e-5);
         end(&b);
@@ -191,7 +193,7 @@ static void the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt(vo
 /* What the comment of PPO_ADVANTAGE_... says that each needs. */
 static void advantages_need_a_critic_or_several_samples(void **state) {
     (void)state;
-    static const char *const words[] = {"gae", "sequence", "group", "leave-one-out"};
+    static const char *const words[] = {"gae", "sequence", "group", "leave-one-out", "group-mean", "return"};
     ppo_gpt                 *plain = small_gpt(VOCAB, POSITIONS, 0);
     ppo_tokens               prompts = some_prompts(3);
     assert_int_equal(COUNT(ppo__advantage_needs), COUNT(words));
@@ -203,9 +205,10 @@ static void advantages_need_a_critic_or_several_samples(void **state) {
         assert_ok(ppo_settings_get(ppo_rlhf_settings(), &c, "advantage", word, sizeof word));
         assert_int_equal(c.advantage, kind);
         assert_string_equal(word, words[kind]);
-        assert_fails(ppo_rlhf_create(plain, NULL, plain, &prompts, count_good, NULL, &c, &r),
-                     PPO_ERROR_ARGUMENT,
-                     kind < 2 ? "critic has no score" : "samples is 1|2 or more of a prompt");
+        if (kind < PPO_ADVANTAGE_RETURN)
+            assert_fails(ppo_rlhf_create(plain, NULL, plain, &prompts, count_good, NULL, &c, &r),
+                         PPO_ERROR_ARGUMENT,
+                         kind < 2 ? "critic has no score" : "samples is 1|2 or more of a prompt");
         c.samples = 2;
         assert_ok(ppo_rlhf_create(plain, NULL, NULL, &prompts, count_good, NULL, &c, &r));
         ppo_rlhf_free(r);
@@ -240,13 +243,13 @@ static void the_first_minibatch_has_ratios_of_exactly_one(void **state) {
 /* Every advantage, every place and estimator of the KL. */
 static void rewards_rise(void **state) {
     (void)state;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 12; i++) {
         ppo_rlhf_config   c = small_config();
         ppo_rlhf_progress first, p;
         c.prompts = 16, c.minibatch_size = 16, c.learning_rate = 1e-2f;
-        c.advantage = i % 4, c.samples = i % 4 < 2 ? 1 : 2;
-        c.kl_place = i < 5 ? PPO_KL_IN_REWARD : PPO_KL_IN_LOSS;
-        c.kl_estimator = i < 5 ? 1 + i % 4 : 2 + i % 3;
+        c.advantage = i % 6, c.samples = i % 6 < 2 ? 1 : 2;
+        c.kl_place = i < 6 ? PPO_KL_IN_REWARD : PPO_KL_IN_LOSS;
+        c.kl_estimator = i < 6 ? PPO_K1 : 2 + i % 3;
         bench b = begin(&c);
         assert_ok(ppo_rlhf_iterate(b.rlhf, &first));
         for (int k = 0; k < 40; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
@@ -259,13 +262,14 @@ static void rewards_rise(void **state) {
 /* A strong penalty holds the policy to the reference, wherever and however it is measured. */
 static void a_penalty_keeps_the_policy_near_the_reference(void **state) {
     (void)state;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 6; i++) {
         float kl[2];
         for (int strong = 0; strong < 2; strong++) {
             ppo_rlhf_config   c = small_config();
             ppo_rlhf_progress p;
             c.prompts = 32, c.minibatch_size = 16, c.learning_rate = 5e-3f, c.kl_coef = strong ? 3 : 0.001f;
-            c.kl_place = i < 4 ? PPO_KL_IN_REWARD : PPO_KL_IN_LOSS, c.kl_estimator = i < 4 ? 1 + i : i - 2;
+            c.kl_place = i < 1 ? PPO_KL_IN_REWARD : PPO_KL_IN_LOSS;
+            c.kl_estimator = i < 4 ? 1 + i : i == 4 ? PPO_K1 : PPO_K3, c.kl_weighted = i >= 4;
             bench b = begin(&c);
             kl[strong] = 0;
             for (int k = 0; k < 30; k++) {
@@ -395,7 +399,7 @@ static void penalties_clips_and_the_end_of_a_sequence_count_as_they_say(void **s
     ppo_rlhf_config c = small_config();
     unsigned char   ended[4];
     float           logp[64] = {0}, score[4] = {5, -5, 0.5f, 1};
-    ppo_tokens      tokens = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens      tokens = {0};
     c.prompts = 4, c.kl_coef = 0, c.reward_clip = 2, c.missing_eos_penalty = 0.25f, c.length_penalty = 0.125f;
     bench b = begin(&c);
     for (int s = 0; s < 4; s++) {
@@ -426,9 +430,10 @@ static void truncated_sequences_are_bootstrapped_on_request(void **state) {
         c.sampling.max_new = 3;
         bench        b = begin(&c);
         ppo_samples  samples;
+        int64_t      next = 0;
         ppo_sampling how = c.sampling;
         float        reward[8], score[8];
-        assert_ok(ppo__rlhf_choose(b.rlhf));
+        assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
         assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &how, &samples));
         assert_ok(count_good(&samples, reward, NULL));
         assert_ok(ppo_gpt_scores(b.policy, &samples.tokens, 8, score));
@@ -455,7 +460,8 @@ static void samples_of_another_policy_count_by_their_ratio_up_to_the_cap(void **
     c.importance_cap = 1.5f;
     bench       b = begin(&c);
     ppo_samples samples;
-    assert_ok(ppo__rlhf_choose(b.rlhf));
+    int64_t     next = 0;
+    assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
     assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &c.sampling, &samples));
     int n = ppo_response_row(&samples.tokens, 8), row = 0;
     assert_ok(ppo__rlhf_judge(b.rlhf, &samples));
@@ -476,13 +482,14 @@ static void own_samples_and_rewards_train_as_iterate_does(void **state) {
     ppo_rlhf_config c = small_config();
     bench           a = begin(&c), b = begin(&c);
     ppo_samples     samples;
+    int64_t         next = 0;
     float           reward[8];
     assert_ok(ppo_rlhf_iterate(a.rlhf, NULL));
     ppo_sampling how = c.sampling;
     ppo_rng      rng = ppo_rng_stream(c.seed, PPO_STREAM_TOKEN, 0);
     how.seed = (uint64_t)ppo_rng_u32(&rng) << 32;
     how.seed |= ppo_rng_u32(&rng);
-    assert_ok(ppo__rlhf_choose(b.rlhf));
+    assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
     assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &how, &samples));
     assert_ok(count_good(&samples, reward, NULL));
     assert_ok(ppo_rlhf_update(b.rlhf, &samples, reward, NULL));
@@ -621,7 +628,7 @@ static double distance_of_an_iteration(float learning_rate, float target_kl, ppo
     bench          b = begin(&c);
     ppo_generator *generator = NULL;
     ppo_sampling   how = c.sampling;
-    ppo_tokens     asked = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     asked = {0};
     for (int s = 0; s < 64; s++) assert_ok(ppo_tokens_add_from(&asked, &b.prompts, s % b.prompts.count));
     assert_ok(ppo_generator_create(b.policy, 8, &generator));
     assert_ok(ppo_generate(generator, &asked, &how, &samples));
@@ -698,7 +705,7 @@ static void a_collapse_is_told(void **state) {
 /* Equal samples of two prompts, or of one that was drawn twice, are no repetition. */
 static void variety_is_that_of_the_samples_of_a_prompt(void **state) {
     (void)state;
-    ppo_tokens tokens = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens tokens = {0};
     for (int s = 0; s < 6; s++) {
         const int token[2] = {BOS, s % 3 == 2};
         assert_ok(ppo_tokens_add(&tokens, token, 2, 1));
@@ -762,7 +769,7 @@ static void a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own(void *
     for (int i = 0; i < COUNT(at_once); i++) {
         ppo_rlhf_config c = small_config();
         ppo_gpt        *policy = small_gpt(VOCAB, POSITIONS, 1);
-        ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL};
+        ppo_tokens      prompts = {0};
         ppo_rlhf       *r = NULL;
         asked_log       log = {0, {0}};
         int             first_order[VOCAB], other = 0, samples = 1 + i % 2;
@@ -800,7 +807,7 @@ typedef struct batch {
 
 static batch sample_batch(const bench *b, const ppo_rlhf_config *c) {
     batch      x;
-    ppo_tokens asked = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens asked = {0};
     for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add_from(&asked, &b->prompts, s % b->prompts.count));
     assert_ok(ppo_generator_create(b->policy, 4, &x.generator));
     assert_ok(ppo_generate(x.generator, &asked, &c->sampling, &x.samples));
@@ -1023,7 +1030,7 @@ static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
 static void the_best_of_n_is_the_best_of_these_samples(void **state) {
     (void)state;
     ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
-    ppo_tokens     prompts = some_prompts(5), best = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     prompts = some_prompts(5), best = {0};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
     float          score[3][5];
@@ -1044,7 +1051,7 @@ static void the_best_of_n_is_the_best_of_these_samples(void **state) {
             assert_true(k == 0 || score[k][s] >= score[k - 1][s]); /* the first samples are the same */
         }
     }
-    ppo_tokens same = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens same = {0};
     const int  token = BOS;
     for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add(&same, &token, 1, 1));
     ppo_tokens_clear(&best);
@@ -1068,7 +1075,7 @@ static ppo_status fail_at_third(const ppo_samples *samples, float *reward, void 
 static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
     (void)state;
     ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
-    ppo_tokens     prompts = some_prompts(5), best = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     prompts = some_prompts(5), best = {0};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
     const int      text[] = {4, 5, 6};
@@ -1098,7 +1105,7 @@ static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
 static void what_was_sampled_may_be_the_prompts_of_best_of_n(void **state) {
     (void)state;
     ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
-    ppo_tokens     prompts = some_prompts(5), own = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     prompts = some_prompts(5), own = {0};
     ppo_tokens     want = own, best = own;
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
@@ -1174,7 +1181,7 @@ static void failing_rewards_are_told_and_change_nothing(void **state) {
 static void a_reward_of_best_of_n_that_is_none_is_told(void **state) {
     (void)state;
     ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
-    ppo_tokens     prompts = some_prompts(2), best = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens     prompts = some_prompts(2), best = {0};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
     assert_ok(ppo_generator_create(gpt, 4, &generator));
@@ -1221,8 +1228,8 @@ static void what_cannot_work_is_refused(void **state) {
     ppo_gpt   *policy = small_gpt(VOCAB, POSITIONS, 1), *plain = small_gpt(VOCAB, POSITIONS, 0);
     ppo_gpt   *other = small_gpt(VOCAB + 1, POSITIONS, 1), *brief = small_gpt(VOCAB, POSITIONS - 1, 1);
     ppo_gpt   *critic = small_gpt(VOCAB, POSITIONS, 1);
-    ppo_tokens prompts = some_prompts(3), none = {0, NULL, NULL, NULL, NULL}, empty = some_prompts(3);
-    ppo_tokens full = {0, NULL, NULL, NULL, NULL}, foreign = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens prompts = some_prompts(3), none = {0}, empty = some_prompts(3);
+    ppo_tokens full = {0}, foreign = {0};
     int        ten[POSITIONS] = {0}, stranger = VOCAB;
     ppo_rlhf  *r = NULL;
     empty.prompt[1] = 0;
@@ -1267,10 +1274,10 @@ static void *dirty_heap(void *user, void *ptr, size_t size) {
 
 static void what_memory_held_before_changes_nothing(void **state) {
     (void)state;
-    for (int i = 0; i < 8; i++) { /* places, and estimators but k1 in the loss */
+    for (int i = 0; i < 5; i++) { /* k1 in the reward; in the loss nothing, and the other estimators */
         ppo_rlhf_config c = small_config();
         float           weight[2];
-        c.kl_place = i / 4, c.kl_estimator = PPO_K1 + i % 4, c.kl_coef = i == 4 ? 0 : 0.5f;
+        c.kl_place = i > 0, c.kl_estimator = i ? PPO_K1 + i - 1 : PPO_K1, c.kl_coef = i == 1 ? 0 : 0.5f;
         c.bootstrap_truncated = 1, c.micro_batch = 3;
         for (int dirty = 0; dirty < 2; dirty++) {
             heap h = {0, 0, -1, 0};
@@ -1395,7 +1402,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.gae_lambda = NAN, words = "gae_lambda is nan";
             break;
         case 10:
-            c.advantage = 4, words = "advantage is 4, none of gae";
+            c.advantage = 6, words = "advantage is 6, none of gae";
             break;
         case 11:
             c.advantage = PPO_ADVANTAGE_GROUP, words = "samples is 1";
@@ -1518,7 +1525,7 @@ static void many_samples_allocate_nothing_after_the_first_iteration(void **state
     ppo_set_allocator(heap_hook, &h);
     ppo_rlhf_config c = small_config();
     ppo_gpt        *policy = small_gpt(VOCAB, 40, 1);
-    ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens      prompts = {0};
     ppo_rlhf       *r = NULL;
     const int       token = BOS;
     long            calls = 0;
@@ -1543,7 +1550,7 @@ static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
         heap            h = {0, 0, -1, 0};
         ppo_rlhf_config c = small_config();
         ppo_gpt        *policy = small_gpt(VOCAB, 100, 1);
-        ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL};
+        ppo_tokens      prompts = {0};
         ppo_rlhf       *r = NULL;
         ppo_rng         rng = test_rng(90);
         long            calls = 0;
@@ -1603,7 +1610,7 @@ static ppo_status whole_job(void *user) {
     ppo_rlhf_config c = small_config();
     ppo_gpt        *policy = NULL;
     ppo_rlhf       *r = NULL;
-    ppo_tokens      prompts = {0, NULL, NULL, NULL, NULL}, best = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens      prompts = {0}, best = {0};
     const int       token = BOS;
     ppo_generator  *generator = NULL;
     (void)user;

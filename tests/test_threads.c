@@ -301,7 +301,7 @@ static ppo_status sum_of_tokens(const ppo_samples *samples, float *reward, void 
 static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     (void)state;
     enum { VOCAB = 40, CONTEXT = 24, COUNT_OF = 24 };
-    ppo_tokens data = {0, NULL, NULL, NULL, NULL};
+    ppo_tokens data = {0};
     ppo_rng    rng = test_rng(9);
     float     *first = NULL;
     for (int s = 0; s < COUNT_OF; s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);

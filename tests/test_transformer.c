@@ -190,7 +190,7 @@ static ppo_tensor *build_pairwise(ppo_tape *on, ppo_tensor *const *in, void *use
 
 /* Sequences of 1, 0, 3 and 2 tokens after their prompts */
 static int        sum_start[5] = {0, 3, 4, 8, 11}, sum_prompt[4] = {2, 0, 0, 0}, sum_token[11];
-static ppo_tokens sum_tokens = {4, sum_start, sum_prompt, sum_token, NULL};
+static ppo_tokens sum_tokens = {4, sum_start, sum_prompt, sum_token, NULL, NULL};
 
 static ppo_tensor *build_sequence_sum(ppo_tape *on, ppo_tensor *const *in, void *user) {
     (void)user;
@@ -534,7 +534,7 @@ static void arrays_of_your_own_are_neither_changed_nor_freed(void **state) {
 static void a_sequence_of_others_is_added_as_it_is_there(void **state) {
     (void)state;
     int        text[] = {1, 2, 3, 4, 5, 6}, start[] = {0, 2, 5, 6}, prompt[] = {1, 3, 0};
-    ppo_tokens from = {3, start, prompt, text, NULL}, to = {0};
+    ppo_tokens from = {3, start, prompt, text, NULL, NULL}, to = {0};
     assert_ok(ppo_tokens_add_from(&to, &from, 1));
     assert_ok(ppo_tokens_add_from(&to, &from, 2));
     from.prompt = NULL;
@@ -796,7 +796,7 @@ static void the_model_refuses_tokens_that_it_cannot_take_and_says_where(void **s
     ppo_gpt_config c = small_config();
     ppo_gpt       *gpt = random_gpt(c, 0.3f), *plain;
     int            text[12] = {1, 2, 3, 4, 5, 11, -1}, start[4] = {0, 2, 4, 6}, prompt[3] = {2, 2, 2};
-    ppo_tokens     tokens = {3, start, NULL, text, NULL}, nothing = {0};
+    ppo_tokens     tokens = {3, start, NULL, text, NULL, NULL}, nothing = {0};
     ppo_tape_reset(tape);
     assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "token 11|sequence 2, position 1|0 .. 10");
     text[5] = 0, start[3] = 7;
