@@ -13361,7 +13361,7 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
 }
 
 static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl) {
-    int        count = r->trained, batches = ppo__divide_up(count, r->config.minibatch_size);
+    int        count = r->trained, batches = count ? ppo__divide_up(count, r->config.minibatch_size) : 0;
     ppo_status status = PPO_OK;
     ppo_rng    rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
     p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, r->config.learning_rate);

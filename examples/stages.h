@@ -4,7 +4,7 @@
 
 #include "lab.h"
 
-enum { CORPUS = 20000, PAIRS = 10000, PROMPTS = 256 };
+enum { CORPUS = 20000, PAIRS = 10000, PROMPTS = 256, HELD_OUT = 1024 };
 
 /* Settings of ppo, where they are not the library's. The rate falls to 0, or the policy would continue to wander,
    which costs KL. */
@@ -113,7 +113,7 @@ static ppo_status stage_sft(run *r) {
 static ppo_status need_prompts(run *r) {
     ppo_status status = load(r, "sft", &r->sft);
     if (!status && !r->prompts.count) status = add_lines(&r->lab, PROMPTS, 2, &r->prompts);
-    if (!status && !r->held_out.count) status = add_lines(&r->lab, PROMPTS, 4, &r->held_out);
+    if (!status && !r->held_out.count) status = add_lines(&r->lab, HELD_OUT, 4, &r->held_out);
     return status;
 }
 

@@ -1485,6 +1485,37 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
         case 36:
             c.epochs = 10001, words = "epochs is 10001";
             break;
+        case 37:
+            c.kl_estimator = PPO_K3, words = "in the reward only k1|PPO_KL_IN_LOSS";
+            break;
+        case 38:
+            c.kl_weighted = 1, words = "kl_weighted is yes|k1 and k3 in the loss";
+            break;
+        case 39:
+            c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K2, c.kl_weighted = 1;
+            words = "kl_weighted is yes|k1 and k3 in the loss";
+            break;
+        case 40:
+            c.importance_floor = 0.5f, words = "importance_floor is 0.5|importance_cap is 0";
+            break;
+        case 41:
+            c.importance_mode = PPO_SEQUENCE_MASK, words = "importance_mode 3|importance_cap is 0";
+            break;
+        case 42:
+            c.importance_floor = 3, c.importance_cap = 2, words = "importance_floor is 3|importance_cap is 2";
+            break;
+        case 43:
+            c.refills = 1, words = "refills is 1|one sample";
+            break;
+        case 44:
+            c.sampling.call = 3, words = "call is 3|tool is NULL";
+            break;
+        case 45:
+            c.whiten_advantages = -2, words = "whiten_advantages is -2";
+            break;
+        case 46:
+            c.aggregation = 3, words = "aggregation is 3|constant";
+            break;
         default:
             break;
         }
@@ -1498,24 +1529,386 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   Methods: refills, masks, presets, the entropy's target, tools
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Prompts whose last token is another than GOOD teach nothing: all of their samples earn the same. */
+static ppo_status only_good_prompts_teach(const ppo_samples *samples, float *reward, void *user) {
+    const ppo_tokens *t = &samples->tokens;
+    if (user) *(int *)user += t->count;
+    for (int s = 0; s < t->count; s++) {
+        int last = t->token[t->start[s] + t->prompt[s] - 1];
+        reward[s] = last == GOOD ? (float)(s % 2) : 5;
+    }
+    return PPO_OK;
+}
+
+static void prompts_that_teach_nothing_are_replaced(void **state) {
+    (void)state;
+    enum { ALL = 10 };
+    for (int refills = 0; refills < 4; refills++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p;
+        ppo_gpt          *policy = small_gpt(VOCAB, POSITIONS, 0);
+        ppo_tokens        prompts = {0};
+        ppo_rlhf         *r = NULL;
+        int               asked = 0, before = 0;
+        for (int k = 0; k < ALL; k++) { /* 7 of 10 teach nothing */
+            int token[2] = {BOS, k < 3 ? GOOD : 2};
+            assert_ok(ppo_tokens_add(&prompts, token, 2, 2));
+        }
+        c.prompts = 4, c.samples = 2, c.advantage = PPO_ADVANTAGE_GROUP, c.refills = refills;
+        assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, only_good_prompts_teach, &asked, &c, &r));
+        for (int k = 0; k < 6; k++) {
+            assert_ok(ppo_rlhf_iterate(r, &p));
+            const ppo_tokens *t = &r->kept_samples.tokens;
+            assert_int_equal(asked - before, 2 * (4 + p.refilled));
+            assert_int_equal(r->next_prompt, asked / 2); /* every prompt has its turn */
+            assert_true(p.first_ratio_min == 1 && p.first_ratio_max == 1);
+            before = asked;
+            if (!refills) {
+                assert_int_equal(p.refilled, 0);
+                continue;
+            }
+            assert_int_equal(t->count, 8);
+            int useful = 0;
+            for (int s = 0; s < 8; s += 2) {
+                useful += t->token[t->start[s] + 1] == GOOD;
+                assert_int_equal(t->token[t->start[s] + 1], t->token[t->start[s + 1] + 1]);
+                assert_true(r->score[s] == (t->token[t->start[s] + 1] == GOOD ? 0 : 5));
+                assert_true(r->score[s + 1] == (t->token[t->start[s] + 1] == GOOD ? 1 : 5));
+            }
+            if (p.refilled < 4 * refills && useful < 4) /* not all were replaced each time */
+                assert_true(useful > 0);
+            if (useful < 4) assert_true(p.refilled >= refills);
+        }
+        ppo_rlhf_free(r);
+        ppo_gpt_free(policy);
+        ppo_tokens_free(&prompts);
+    }
+}
+
+/* log-probabilities of what was kept from several rounds are those of sampling, bit for bit. */
+static void what_several_rounds_kept_trains_as_own_samples_do(void **state) {
+    (void)state;
+    float      weight[2];
+    ppo_tokens tokens = {0};
+    for (int k = 0; k < 2; k++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p;
+        c.samples = 2, c.prompts = 4, c.advantage = PPO_ADVANTAGE_GROUP_MEAN, c.refills = k ? 0 : 2;
+        bench                b = {small_gpt(VOCAB, POSITIONS, 1), some_prompts(5), NULL};
+        static ppo_samples   kept;
+        static float         score[8], logp[8 * POSITIONS];
+        static unsigned char ended[8];
+        assert_ok(
+            ppo_rlhf_create(b.policy, NULL, NULL, &b.prompts, only_good_prompts_teach, NULL, &c, &b.rlhf));
+        if (!k) {
+            assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+            assert_true(p.refilled > 0);
+            for (int s = 0; s < 8; s++)
+                assert_ok(ppo_tokens_add_from(&tokens, &b.rlhf->kept_samples.tokens, s));
+            memcpy(score, b.rlhf->score, sizeof score);
+            memcpy(logp, b.rlhf->kept_samples.logp, (size_t)tokens.start[8] * sizeof(float));
+            memcpy(ended, b.rlhf->kept_samples.ended, sizeof ended);
+            kept.tokens = tokens, kept.logp = logp, kept.ended = ended;
+        } else {
+            assert_ok(ppo_rlhf_update(b.rlhf, &kept, score, &p));
+        }
+        weight[k] = b.policy->block[0].up_weight->data[3];
+        end(&b);
+    }
+    assert_true(weight[0] == weight[1]);
+    ppo_tokens_free(&tokens);
+}
+
+static void truncated_sequences_can_be_left_out(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 3; kind++) { /* none ends, some end, all count */
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p;
+        c.sampling.max_new = 3, c.mask_truncated = kind < 2, c.sampling.eos = kind ? EOS : -1;
+        c.missing_eos_penalty = 1;
+        bench b = begin(&c);
+        float was = b.policy->block[0].up_weight->data[3];
+        assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+        int learned = kind < 2 ? (int)(p.ended * 8 + 0.5f) : 8;
+        assert_int_equal(b.rlhf->trained, learned);
+        assert_int_equal(p.gradient_steps, 2 * ((learned + 3) / 4));
+        assert_true(p.first_ratio_min == 1 && p.first_ratio_max == 1);
+        assert_true((b.policy->block[0].up_weight->data[3] == was) == !kind);
+        if (kind == 1) assert_true(learned > 0 && learned < 8);
+        end(&b);
+    }
+}
+
+/* The soft punishment of DAPO, in the reward of the last token. */
+static void the_last_tokens_before_the_limit_cost(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    c.overlong_buffer = 3, c.overlong_penalty = 0.6f, c.sampling.max_new = 5, c.kl_coef = 0, c.prompts = 32;
+    bench       b = begin(&c);
+    ppo_samples samples;
+    int64_t     next = 0;
+    float       score[32] = {0};
+    assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
+    assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &c.sampling, &samples));
+    assert_ok(ppo__rlhf_judge(b.rlhf, &samples));
+    assert_ok(ppo__rlhf_rewards(b.rlhf, &samples, score));
+    int long_ones = 0, short_ones = 0;
+    for (int s = 0; s < 32; s++) {
+        int n = b.rlhf->first_row[s + 1] - b.rlhf->first_row[s];
+        assert_close(b.rlhf->total[s], n > 2 ? -0.2 * (n - 2) : 0, 1e-6);
+        long_ones += n > 2, short_ones += n <= 2;
+    }
+    assert_true(long_ones && short_ones);
+    end(&b);
+}
+
+static void the_entropy_is_held_at_its_target(void **state) {
+    (void)state;
+    float entropy[2] = {0, 0};
+    for (int held = 0; held < 2; held++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p;
+        c.prompts = 32, c.minibatch_size = 16, c.learning_rate = 1e-2f, c.kl_coef = 0;
+        c.entropy_target = held ? 0.8f : 0, c.entropy_step = 0.02f;
+        bench b = begin(&c);
+        float before = 0;
+        for (int k = 0; k < 60; k++) {
+            assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+            if (held) { /* it moves by a step towards the target, and counts below it only */
+                float now = ppo__clamp(before + (p.entropy <= 0.8f ? 0.02f : -0.02f), 0, 1);
+                assert_close(b.rlhf->entropy_coef, now, 1e-6);
+                assert_close(p.entropy_coef, p.entropy <= 0.8f ? now : 0, 1e-6);
+                before = now;
+            }
+            if (k >= 40) entropy[held] += p.entropy / 20;
+        }
+        end(&b);
+    }
+    if (!(entropy[0] < 0.3f && fabsf(entropy[1] - 0.8f) < 0.2f))
+        fail_msg("entropy %g, held at 0.8: %g", (double)entropy[0], (double)entropy[1]);
+}
+
+/* Each makes the wanted token more frequent, and is what it says: settings differ. */
+static void presets_train(void **state) {
+    (void)state;
+    char names[256], *name = names, *bar;
+    int  count = 0;
+    snprintf(names, sizeof names, "%s", ppo_rlhf_config_presets());
+    for (; name; name = bar ? bar + 1 : NULL, count++) {
+        if ((bar = strchr(name, '|'))) *bar = 0;
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress first, p;
+        c.entropy_coef = 9, c.kl_target = 9, c.refills = 9, c.aggregation = 9; /* which a preset resets */
+        assert_ok(ppo_rlhf_config_preset(&c, name));
+        c.prompts = 8, c.minibatch_size = 16, c.learning_rate = 1e-2f, c.target_kl = 0.02f;
+        c.normalize_rewards = 1;
+        bench b = begin(&c);
+        assert_ok(ppo_rlhf_iterate(b.rlhf, &first));
+        for (int k = 0; k < 40; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+        if (!(p.reward > first.reward + 1))
+            fail_msg("%s: %g, first %g", name, (double)p.reward, (double)first.reward);
+        end(&b);
+    }
+    assert_int_equal(count, 8);
+    ppo_rlhf_config c = small_config();
+    assert_fails(ppo_rlhf_config_preset(&c, "trpo"), PPO_ERROR_ARGUMENT, "no preset \"trpo\"|rloo|grpo");
+    assert_fails(ppo_rlhf_config_preset(NULL, "grpo"), PPO_ERROR_ARGUMENT, "ppo_rlhf_config_preset");
+}
+
+/* A tool that answers with two tokens: 5, and how many tokens there are; or none, or too many, or it fails. */
+enum { CALL = 4 };
+static ppo_status counting_tool(const int *token, int n, int *answer, int room, int *count, void *user) {
+    int mode = *(int *)user;
+    assert_int_equal(token[n - 1], CALL);
+    assert_true(room > 0 && n + room <= POSITIONS);
+    if (mode == 1) return ppo_fail(PPO_ERROR_ARGUMENT, "the tool is broken");
+    *count = mode == 2 ? room + 1 : mode == 3 ? -1 : room < 2 ? room : 2;
+    answer[0] = mode == 4 ? VOCAB : 5;
+    if (room > 1) answer[1] = n % VOCAB;
+    return PPO_OK;
+}
+
+static ppo_sampling with_tool(int *mode) {
+    ppo_sampling how = ppo_sampling_default();
+    how.eos = EOS, how.call = CALL, how.tool = counting_tool, how.tool_user = mode;
+    return how;
+}
+
+static void a_tool_answers_in_the_text(void **state) {
+    (void)state;
+    FOR_EACH_KERNEL_SET(set) {
+        ppo_gpt   *gpt = small_gpt(VOCAB, POSITIONS, 1);
+        ppo_tokens prompts = some_prompts(40), first = {0};
+        int        mode = 0, calls = 0, cut = 0;
+        for (int slots = 1; slots <= 40; slots += 13) {
+            ppo_generator *g = NULL;
+            ppo_samples    x;
+            ppo_sampling   how = with_tool(&mode);
+            assert_ok(ppo_generator_create(gpt, slots, &g));
+            assert_ok(ppo_generate(g, &prompts, &how, &x));
+            const ppo_tokens *t = &x.tokens;
+            for (int s = 0; s < t->count; s++) {
+                int end = t->start[s + 1], i = t->start[s] + t->prompt[s];
+                for (; i < end; i++) {
+                    assert_true(!t->given[i] && x.logp[i] < 0);
+                    if (t->token[i] != CALL || i + 1 == end) continue;
+                    int room = t->start[s] + POSITIONS - i - 1, n = room < 2 ? room : 2;
+                    assert_true(t->given[i + 1] && t->token[i + 1] == 5 && x.logp[i + 1] == 0);
+                    if (n == 2)
+                        assert_true(t->given[i + 2] && t->token[i + 2] == (i + 1 - t->start[s]) % VOCAB);
+                    i += n, calls++;
+                    cut += i + 1 == end && !x.ended[s];
+                }
+                assert_int_equal(x.ended[s], t->token[end - 1] == EOS && !t->given[end - 1]);
+                if (slots == 1) assert_ok(ppo_tokens_add_from(&first, t, s));
+            }
+            assert_memory_equal(first.token, t->token, (size_t)t->start[40] * sizeof(int));
+            assert_memory_equal(first.given, t->given, (size_t)t->start[40]);
+            /* The rows of training are the sampled tokens, with the bits of sampling. */
+            ppo_tape *tape = NULL;
+            assert_ok(ppo_tape_create(&tape));
+            ppo_response out = ppo_gpt_response(tape, gpt, t, 1, PPO_POLICY | PPO_VALUE);
+            assert_ok(ppo_tape_status(tape));
+            int row = 0;
+            for (int s = 0; s < t->count; s++) {
+                assert_int_equal(ppo_response_row(t, s), row);
+                for (int i = t->start[s] + t->prompt[s]; i < t->start[s + 1]; i++)
+                    if (!t->given[i]) assert_true(out.logp->data[row++] == x.logp[i]);
+            }
+            assert_int_equal(out.logp->rows, row);
+            assert_int_equal(out.value->rows, row);
+            ppo_tape_free(tape);
+            ppo_generator_free(g);
+        }
+        assert_true(calls > 40 && cut > 0);
+        ppo_tokens_free(&first);
+        ppo_tokens_free(&prompts);
+        ppo_gpt_free(gpt);
+    }
+}
+
+static void a_tool_that_fails_is_told(void **state) {
+    (void)state;
+    static const char *const words[] = {"the tool is broken", "answers|has room for", "answers -1",
+                                        "answers token 7|0 .. 6"};
+    ppo_gpt                 *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_tokens               prompts = some_prompts(20);
+    ppo_generator           *g = NULL;
+    ppo_samples              x;
+    int                      mode = 0;
+    ppo_sampling             how = with_tool(&mode);
+    assert_ok(ppo_generator_create(gpt, 4, &g));
+    for (mode = 1; mode <= COUNT(words); mode++) {
+        assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, words[mode - 1]);
+        assert_int_equal(x.tokens.count, 0);
+    }
+    mode = 0;
+    assert_ok(ppo_generate(g, &prompts, &how, &x));
+    how.tool = NULL;
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call is 4|tool is NULL");
+    how = with_tool(&mode), how.call = VOCAB;
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call is 7|0 .. 6");
+    how.call = EOS;
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call and eos are both 0");
+    ppo_generator_free(g);
+    ppo_tokens_free(&prompts);
+    ppo_gpt_free(gpt);
+}
+
+/* What a tool wrote is not learned: its rows are missing everywhere, and the first ratios are exactly 1. */
+static void training_skips_what_a_tool_wrote(void **state) {
+    (void)state;
+    int mode = 0;
+    for (int i = 0; i < 6; i++) {
+        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_progress p;
+        c.sampling = with_tool(&mode), c.prompts = 16, c.kl_coef = 0.1f;
+        if (i == 1) c.bootstrap_truncated = 1, c.micro_batch = 3;
+        if (i == 2) c.advantage = PPO_ADVANTAGE_GROUP, c.samples = 2, c.refills = 1;
+        if (i == 3) c.ratio = PPO_RATIO_SEQUENCE, c.aggregation = PPO_AGGREGATE_SEQUENCES;
+        if (i == 4) c.importance_cap = 2, c.importance_mode = PPO_SEQUENCE_MASK;
+        if (i == 5) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT;
+        bench b = begin(&c);
+        for (int k = 0; k < 3; k++) {
+            assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+            assert_true(p.first_ratio_min == 1 && p.first_ratio_max == 1);
+            assert_true(p.mean_length < POSITIONS - 1 && p.approx_kl > 0);
+        }
+        if (i < 4) {
+            ppo_tensor *const inputs[] = {b.policy->block[0].qkv_bias, b.policy->norm_weight};
+            assert_ok(ppo_check_gradients(whole_loss, inputs, COUNT(inputs), b.rlhf, 1e-2f, 2e-2f, NULL));
+        }
+        end(&b);
+    }
+}
+
+static void given_tokens_are_not_learned(void **state) {
+    (void)state;
+    int        text[] = {1, 2, 3, 4, 5, 6, 2};
+    ppo_gpt   *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_tokens tokens = {0}, copy = {0};
+    float      logp[2];
+    ppo_tape  *tape = NULL;
+    assert_fails(ppo_tokens_mark_given(&tokens, 0, 0), PPO_ERROR_ARGUMENT, "hold no sequence");
+    assert_ok(ppo_tokens_add(&tokens, text, 5, 2));
+    assert_ok(ppo_tokens_add(&tokens, text, 7, 2));
+    assert_null(tokens.given);
+    assert_ok(ppo_tokens_mark_given(&tokens, 3, 2));
+    assert_fails(ppo_tokens_mark_given(&tokens, 6, 2), PPO_ERROR_ARGUMENT,
+                 "tokens 6 and 2 further ones, of 7");
+    assert_fails(ppo_tokens_mark_given(&tokens, -1, 2), PPO_ERROR_ARGUMENT, "-1");
+    assert_fails(ppo_tokens_mark_given(&tokens, 0, -2), PPO_ERROR_ARGUMENT, "-2");
+    assert_fails(ppo_tokens_mark_given(NULL, 0, 0), PPO_ERROR_ARGUMENT, "ppo_tokens_mark_given");
+    assert_memory_equal(tokens.given, "\0\0\0\0\0\0\0\0\1\1\0\0", 12);
+    assert_int_equal(ppo_response_row(&tokens, 1), 3);
+    assert_int_equal(ppo_response_row(&tokens, 2), 6);
+    for (int k = 0; k < 40; k++) assert_ok(ppo_tokens_add_from(&copy, &tokens, 1 - k % 2)); /* it grows */
+    for (int k = 0; k < 40; k++)
+        assert_memory_equal(copy.given + copy.start[k], k % 2 ? "\0\0\0\0\0" : "\0\0\0\1\1\0\0",
+                            k % 2 ? 5 : 7);
+    assert_ok(ppo_tape_create(&tape));
+    ppo_response out = ppo_gpt_response(tape, gpt, &tokens, 1, PPO_POLICY);
+    assert_ok(ppo_gpt_logp(gpt, &tokens, 2, logp));
+    assert_close(logp[1], out.logp->data[3] + out.logp->data[4] + out.logp->data[5], 1e-6);
+    ppo_tokens_clear(&tokens);
+    assert_null(tokens.given);
+    assert_ok(ppo_tokens_add(&tokens, text, 5, 2));
+    assert_int_equal(ppo_response_row(&tokens, 1), 3);
+    ppo_tape_free(tape);
+    ppo_tokens_free(&tokens);
+    ppo_tokens_free(&copy);
+    ppo_gpt_free(gpt);
+}
+
+/* --------------------------------------------------------------------------------------------------------
    Memory
    -------------------------------------------------------------------------------------------------------- */
 
 static void an_iteration_after_the_first_allocates_nothing(void **state) {
     (void)state;
-    heap h = {0};
-    h.fail_at = -1;
-    ppo_set_allocator(heap_hook, &h);
-    ppo_rlhf_config c = small_config();
-    c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.bootstrap_truncated = 1;
-    bench b = begin(&c);
-    for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
-    long calls = h.calls;
-    for (int k = 0; k < 20; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
-    assert_int_equal(h.calls, calls);
-    end(&b);
-    assert_int_equal(h.live, 0);
-    ppo_set_allocator(NULL, NULL);
+    for (int kind = 0; kind < 2; kind++) {
+        heap h = {0, 0, -1, 0};
+        ppo_set_allocator(heap_hook, &h);
+        ppo_rlhf_config c = small_config();
+        int             mode = 0;
+        c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = kind ? PPO_K3 : PPO_KL_EXACT;
+        c.bootstrap_truncated = !kind;
+        if (kind) {
+            c.sampling = with_tool(&mode), c.samples = 2, c.refills = 2, c.advantage = PPO_ADVANTAGE_GROUP;
+            c.ratio = PPO_RATIO_SEQUENCE, c.aggregation = PPO_AGGREGATE_SEQUENCES, c.kl_weighted = 1;
+        }
+        bench b = begin(&c);
+        for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
+        long calls = h.calls;
+        for (int k = 0; k < 20; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
+        assert_int_equal(h.calls, calls);
+        end(&b);
+        assert_int_equal(h.live, 0);
+        ppo_set_allocator(NULL, NULL);
+    }
 }
 
 /* So many results that they need memory of their own, beside what an arena takes at once. */
@@ -1614,7 +2007,8 @@ static ppo_status whole_job(void *user) {
     const int       token = BOS;
     ppo_generator  *generator = NULL;
     (void)user;
-    c.prompts = c.minibatch_size = 2, c.epochs = 1;
+    c.prompts = c.minibatch_size = 2, c.epochs = 1, c.samples = 2, c.refills = 1,
+    c.ratio = PPO_RATIO_SEQUENCE;
     ppo_status status = ppo_gpt_create(&shape, &policy);
     if (!status) status = ppo_tokens_add(&prompts, &token, 1, 1);
     if (!status) status = ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r);
@@ -1641,6 +2035,16 @@ int main(void) {
         cmocka_unit_test(group_and_leave_one_out_advantages_are_those_of_trl),
         cmocka_unit_test(the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt),
         cmocka_unit_test(advantages_need_a_critic_or_several_samples),
+        cmocka_unit_test(prompts_that_teach_nothing_are_replaced),
+        cmocka_unit_test(what_several_rounds_kept_trains_as_own_samples_do),
+        cmocka_unit_test(truncated_sequences_can_be_left_out),
+        cmocka_unit_test(the_last_tokens_before_the_limit_cost),
+        cmocka_unit_test(the_entropy_is_held_at_its_target),
+        cmocka_unit_test(presets_train),
+        cmocka_unit_test(a_tool_answers_in_the_text),
+        cmocka_unit_test(a_tool_that_fails_is_told),
+        cmocka_unit_test(training_skips_what_a_tool_wrote),
+        cmocka_unit_test(given_tokens_are_not_learned),
         cmocka_unit_test(the_first_minibatch_has_ratios_of_exactly_one),
         cmocka_unit_test(the_gradient_of_a_step_is_that_of_the_mean_over_tokens),
         cmocka_unit_test(every_iteration_samples_anew),
