@@ -380,6 +380,8 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss);
 /* Wraps the caller's floats (rows, cols) without copying them; they must stay valid until the tape's reset.
    It has no gradient. */
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols);
+/* The numbers of x, through which no gradient flows back. */
+PPO_DEF ppo_tensor *ppo_tape_detach(ppo_tape *tape, ppo_tensor *x);
 
 /* Elementwise. b may also be a row (1, cols), a column (rows, 1) or a scalar (1, 1), which is repeated.
    Where the operands of min or max are equal, each gets half of the gradient. */
@@ -4388,6 +4390,15 @@ static PPO__NOINLINE ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op
                                                   const ppo_tensor *b) {
     return (ppo_tensor *)ppo__tape_fail(tape, ppo__refuse("%s: shapes (%d, %d) and (%d, %d) do not fit", op,
                                                           a->rows, a->cols, b->rows, b->cols));
+}
+
+PPO_DEF ppo_tensor *ppo_tape_detach(ppo_tape *tape, ppo_tensor *x) {
+    if (!ppo__operands(tape, "detach", x, x)) return NULL;
+    ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
+    if (!tensor) return NULL;
+    *tensor = *x;
+    tensor->grad = NULL;
+    return tensor;
 }
 
 /* Elementwise operations of two operands: a value, and the derivatives along a and b. */
@@ -12773,7 +12784,7 @@ typedef struct ppo__response_rows {
     float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
     float *entropy;
     float *reward, *value, *next_value, *advantage, *value_target;
-    float *share, *weight; /* 1 / tokens of the sequence; of the micro-batch: by the aggregation, mean 1 */
+    float *share, *weight; /* 1 / tokens of the sequence; of the micro-batch: by the aggregation */
     float *ref_logits;     /* (rows, vocab), for an exact KL in the loss; else NULL */
 } ppo__response_rows;
 
@@ -12813,7 +12824,7 @@ struct ppo_rlhf {
     int64_t            iteration, samples, tokens;
     double             started;
     float              kl_coef, entropy_coef, entropy_used; /* used: 0 above entropy_target */
-    float              per_token; /* times what the loss sums over tokens: see ppo__rlhf_minibatch() */
+    float              per_token;                           /* of the minibatch: ppo__rlhf_per_token() */
     double             reward_mean[2], reward_var[2]; /* of all rewards: before this iteration, and with it */
     float              rate_factor; /* of the learning rate, at most 1: see ppo__rlhf_learn() */
     float             *kept;        /* the policy's parameters before the epochs; NULL: no target_kl */
@@ -13251,23 +13262,24 @@ static ppo_tensor *ppo__tape_log_ratio(ppo_tape *tape, ppo_tensor *logp, const f
     return ppo_tape_add(tape, logp, ppo_tape_scale(tape, old, -1, 0));
 }
 
-/* Log-probabilities whose ratio to the old ones is the geometric mean over each sequence (GSPO). */
+/* Log-probabilities whose ratio to the old ones is the geometric mean over each sequence, and whose gradient is
+   that of each token's own (Zheng 2025, GSPO-token): log pi + mean - the own log-ratio, held constant. */
 static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const ppo_tokens *batch,
                                        const ppo__response_rows *rows) {
     int        *sequence = logp ? (int *)ppo__tape_take(tape, (size_t)logp->rows, sizeof *sequence) : NULL;
-    ppo_tensor *x = ppo__tape_log_ratio(tape, logp, rows->old_logp);
-    if (!sequence || !x) return NULL;
+    ppo_tensor *own, *mean;
+    if (!sequence) return NULL;
     for (int s = 0, row = 0; s < batch->count; ++s)
         for (int n = ppo__response_length(batch, s); n > 0; --n) sequence[row++] = s;
-    x = ppo_tape_mul(tape, x, ppo_tape_constant(tape, rows->share, x->rows, 1));
-    x = ppo_tape_embedding(tape, ppo_tape_sequence_sum(tape, x, batch), sequence, logp->rows);
-    return ppo_tape_add(tape, x, ppo_tape_constant(tape, rows->old_logp, logp->rows, 1));
+    own = ppo__tape_log_ratio(tape, ppo_tape_detach(tape, logp), rows->old_logp);
+    mean = ppo_tape_mul(tape, own, ppo_tape_constant(tape, rows->share, logp->rows, 1));
+    mean = ppo_tape_embedding(tape, ppo_tape_sequence_sum(tape, mean, batch), sequence, logp->rows);
+    return ppo_tape_add(tape, logp, ppo_tape_add(tape, mean, ppo_tape_scale(tape, own, -1, 0)));
 }
 
-/* KL(policy || reference) of each token, (n, 1), whose mean is a term of the loss. ratio_logp: gives the ratio
-   that weighs it. */
+/* KL(policy || reference) of each token, (n, 1), whose mean is a term of the loss. */
 static ppo_tensor *ppo__kl_loss(const ppo_rlhf_config *c, ppo_tape *tape, const ppo_response *out,
-                                ppo_tensor *ratio_logp, const ppo__response_rows *rows) {
+                                const ppo__response_rows *rows) {
     ppo_tensor *kl, *d; /* d: log ref - log pi */
     if (c->kl_estimator == PPO_KL_EXACT)
         return ppo_tape_categorical_kl_to(tape, out->logits, rows->ref_logits, c->sampling.temperature);
@@ -13278,7 +13290,7 @@ static ppo_tensor *ppo__kl_loss(const ppo_rlhf_config *c, ppo_tape *tape, const 
     if (c->kl_estimator == PPO_K3)
         kl = ppo_tape_scale(tape, ppo_tape_add(tape, ppo_tape_exp(tape, d), kl), 1, -1);
     if (!c->kl_weighted) return kl;
-    return ppo_tape_mul(tape, kl, ppo_tape_exp(tape, ppo__tape_log_ratio(tape, ratio_logp, rows->old_logp)));
+    return ppo_tape_mul(tape, kl, ppo_tape_exp(tape, ppo__tape_log_ratio(tape, out->logp, rows->old_logp)));
 }
 
 /* L = policy + value_coef value - entropy_coef entropy + kl_coef KL: means over the rows of a micro-batch, of
@@ -13304,7 +13316,7 @@ static ppo_tensor *ppo__token_loss(const ppo_rlhf_config *c, ppo_tape *tape, con
         loss = ppo_tape_add(tape, loss,
                             ppo_tape_scale(tape, ppo_tape_mean(tape, out->entropy), -entropy_coef, 0));
     if (c->kl_place != PPO_KL_IN_LOSS || !(kl_coef > 0)) return loss;
-    kl = ppo__kl_loss(c, tape, out, logp, rows);
+    kl = ppo__kl_loss(c, tape, out, rows);
     if (kl && c->aggregation != PPO_AGGREGATE_TOKENS)
         kl = ppo_tape_mul(tape, kl, ppo_tape_constant(tape, rows->weight, kl->rows, 1));
     return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), kl_coef, 0));
@@ -13328,8 +13340,15 @@ static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
     return ppo_schedule(c->learning_rate_schedule, initial, (float)done);
 }
 
-/* A gradient step on n sequences: the mean over all their tokens, each with a weight if the aggregation is
-   another one; these weights have a mean of 1 (of 1 / (n most) where it is a constant). Where earlier steps of the iteration took the
+/* What turns the mean over the tokens of n sequences into their sum, divided by n and by 1 or the constant. */
+static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
+    float rows = 0;
+    for (int i = 0; i < n; ++i) rows += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
+    return rows /
+           ((float)n * (r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)ppo__most_new(r, 1) : 1));
+}
+
+/* A gradient step on n sequences: the mean over all their tokens, weighted by the aggregation. Where earlier steps of the iteration took the
    policy beyond 1.5 target_kl, it takes none, and *kl is the distance; otherwise 0. */
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
     const ppo_rlhf_config *c = &r->config;
@@ -13339,10 +13358,7 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     double                 rows, distance = 0;
     ppo_params_zero_grad(r->policy->params);
     if (critic) ppo_params_zero_grad(critic->params);
-    r->per_token = 0;
-    for (int i = 0; i < n; ++i) r->per_token += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
-    r->per_token /= (float)n;
-    if (c->aggregation == PPO_AGGREGATE_CONSTANT) r->per_token /= (float)ppo__most_new(r, 1);
+    r->per_token = ppo__rlhf_per_token(r, item, n);
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
     if (c->target_kl > 0 && p->gradient_steps) {
         status = ppo__settle(r->learner.tape->device, status);

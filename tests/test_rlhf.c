@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include "golden/language.h"
+#include "golden/token_losses.h"
 
 enum { EOS = 0, BOS = 1, GOOD = 3, VOCAB = 7, POSITIONS = 10 };
 
@@ -1529,6 +1530,358 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   Losses and advantages against recorded batches of TRL and verl
+   -------------------------------------------------------------------------------------------------------- */
+
+/* The settings of each recorded loss; `factor`: what the reference divides by less than a setting can. */
+static const struct {
+    const char *name, *settings;
+    float       factor;
+} recorded_losses[] = {
+    {"trl_grpo", "aggregation=sequences", 1},
+    {"trl_grpo_higher", "aggregation=sequences clip_high=0.28", 1},
+    {"trl_bnpo", "", 1},
+    {"trl_bnpo_higher", "clip_high=0.28", 1},
+    {"trl_dapo", "", 1},
+    {"trl_dapo_higher", "clip_high=0.28", 1},
+    {"trl_dr_grpo", "aggregation=constant", 1},
+    {"trl_dr_grpo_higher", "aggregation=constant clip_high=0.28", 1},
+    {"trl_gspo", "aggregation=sequences ratio=sequence", 1},
+    {"trl_gspo_tight", "aggregation=sequences ratio=sequence clip_low=3e-4 clip_high=4e-4", 1},
+    {"trl_cispo", "objective=cispo clip_low=1 clip_high=0.28", 1},
+    {"trl_grpo_kl", "aggregation=sequences kl_place=loss kl_coef=0.1 kl_estimator=k3", 1},
+    {"trl_grpo_kl_corrected",
+     "aggregation=sequences kl_place=loss kl_coef=0.1 kl_estimator=k3 kl_weighted=yes", 1},
+    {"trl_dapo_kl", "kl_place=loss kl_coef=0.1 kl_estimator=k3", 1},
+    {"trl_dapo_kl_corrected", "kl_place=loss kl_coef=0.1 kl_estimator=k3 kl_weighted=yes", 1},
+    {"trl_grpo_token_truncate", "aggregation=sequences importance_cap=2", 1},
+    {"trl_grpo_token_mask", "aggregation=sequences importance_cap=2 importance_mode=token-mask", 1},
+    {"trl_grpo_token_mask_min",
+     "aggregation=sequences importance_cap=2 importance_floor=0.5 importance_mode=token-mask", 1},
+    {"trl_grpo_sequence_truncate", "aggregation=sequences importance_cap=2 importance_mode=sequence-truncate",
+     1},
+    {"trl_grpo_sequence_mask", "aggregation=sequences importance_cap=2 importance_mode=sequence-mask", 1},
+    {"trl_grpo_sequence_mask_min",
+     "aggregation=sequences importance_cap=2 importance_floor=0.5 importance_mode=sequence-mask", 1},
+    {"trl_grpo_token_truncate_kl",
+     "aggregation=sequences importance_cap=2 kl_place=loss kl_coef=0.1 kl_estimator=k3", 1},
+    {"trl_grpo_entropy", "aggregation=sequences entropy_coef=0.01", 1},
+    {"trl_dapo_entropy", "entropy_coef=0.01", 1},
+    {"trl_dr_grpo_entropy", "aggregation=constant entropy_coef=0.01", 1},
+    {"verl_token_mean", "", 1},
+    {"verl_seq_mean_token_mean", "aggregation=sequences", 1},
+    {"verl_seq_mean_token_sum", "aggregation=constant", tl_width},
+    {"verl_seq_mean_token_sum_norm", "aggregation=constant", 1},
+    {"verl_dual", "dual_clip=3", 1},
+    {"verl_gspo", "aggregation=sequences ratio=sequence", 1},
+    {"verl_cispo", "objective=cispo clip_high=0.28", 1},
+    {"verl_token_mean_ta", "", 1},
+    {"verl_seq_mean_token_mean_ta", "aggregation=sequences", 1},
+    {"verl_seq_mean_token_sum_ta", "aggregation=constant", tl_width},
+    {"verl_seq_mean_token_sum_norm_ta", "aggregation=constant", 1},
+    {"verl_dual_ta", "dual_clip=3", 1},
+    {"verl_gspo_ta", "aggregation=sequences ratio=sequence", 1},
+    {"verl_cispo_ta", "objective=cispo clip_high=0.28", 1},
+    {"verl_gspo_tight", "aggregation=sequences ratio=sequence clip_low=3e-4 clip_high=4e-4", 1},
+    {"verl_k1_token_mean", "kl_place=loss kl_coef=0.1 kl_estimator=k1", 1},
+    {"verl_k1_seq_mean_token_mean", "aggregation=sequences kl_place=loss kl_coef=0.1 kl_estimator=k1", 1},
+    {"verl_k2_token_mean", "kl_place=loss kl_coef=0.1 kl_estimator=k2", 1},
+    {"verl_k2_seq_mean_token_mean", "aggregation=sequences kl_place=loss kl_coef=0.1 kl_estimator=k2", 1},
+    {"verl_k3_token_mean", "kl_place=loss kl_coef=0.1 kl_estimator=k3", 1},
+    {"verl_k3_seq_mean_token_mean", "aggregation=sequences kl_place=loss kl_coef=0.1 kl_estimator=k3", 1},
+    {"verl_token_truncate", "importance_cap=2", 1},
+    {"verl_sequence_truncate", "importance_cap=2 importance_mode=sequence-truncate", 1},
+    {"verl_token_mask_min", "importance_cap=2 importance_floor=0.5 importance_mode=token-mask", 1},
+};
+
+/* PPO on the recorded batch: 2 prompts of one token, 4 samples each, at most tl_width tokens. The samples' logp
+   are at their tokens. */
+typedef struct recorded {
+    bench         b;
+    ppo_samples   samples;
+    float         logp[tl_tokens + tl_sequences];
+    unsigned char ended[tl_sequences];
+} recorded;
+
+static void begin_recorded(recorded *x, const ppo_rlhf_config *config, const float *logp) {
+    ppo_rlhf_config c = *config;
+    const int       token[1 + tl_width] = {BOS};
+    ppo_tokens      tokens = {0};
+    memset(x, 0, sizeof *x);
+    c.prompts = tl_prompts, c.samples = tl_samples, c.minibatch_size = tl_sequences;
+    if (c.kl_place == PPO_KL_IN_LOSS && c.kl_estimator == PPO_K1) c.kl_weighted = 1; /* else it is refused */
+    x->b.policy = small_gpt(VOCAB, 1 + tl_width, 0);
+    assert_ok(ppo_tokens_add(&x->b.prompts, token, 1, 1));
+    assert_ok(ppo_rlhf_create(x->b.policy, NULL, NULL, &x->b.prompts, NULL, NULL, &c, &x->b.rlhf));
+    x->b.rlhf->config.kl_weighted = config->kl_weighted;
+    for (int s = 0, row = 0; s < tl_sequences; s++) {
+        assert_ok(ppo_tokens_add(&tokens, token, 1 + tl_length[s], 1));
+        for (int i = 0; i < tl_length[s]; i++) x->logp[tokens.start[s] + 1 + i] = logp[row++];
+        x->ended[s] = 1;
+    }
+    x->samples.tokens = tokens, x->samples.logp = x->logp, x->samples.ended = x->ended;
+    ppo__rlhf_index(x->b.rlhf, &x->samples.tokens);
+    memcpy(x->b.rlhf->rows.old_logp, tl_old_logp, sizeof tl_old_logp);
+    memcpy(x->b.rlhf->rows.ref_logp, tl_ref_logp, sizeof tl_ref_logp);
+}
+
+static void end_recorded(recorded *x) {
+    ppo_tokens_free(&x->samples.tokens);
+    end(&x->b);
+}
+
+static void losses_of_tokens_are_those_of_trl_and_verl(void **state) {
+    (void)state;
+    assert_int_equal(COUNT(recorded_losses), tl_cases_n);
+    for (int i = 0; i < tl_cases_n; i++) {
+        const tl_case  *want = &tl_cases[i];
+        ppo_rlhf_config c = small_config();
+        recorded        x;
+        float           logp[tl_tokens], entropy[tl_tokens], zeros[tl_sequences] = {0}, weight = 0;
+        float           grad[2][tl_tokens];
+        int             item[tl_sequences], row = 0;
+        ppo__rlhf_stats stats;
+        assert_string_equal(recorded_losses[i].name, want->name);
+        c.advantage = PPO_ADVANTAGE_GROUP, c.kl_coef = 0;
+        assert_ok(ppo_settings_set_all(ppo_rlhf_settings(), &c, recorded_losses[i].settings));
+        begin_recorded(&x, &c, c.importance_cap > 0 ? tl_sampling_logp : tl_old_logp);
+        ppo_rlhf *r = x.b.rlhf;
+        assert_ok(ppo__rlhf_rewards(r, &x.samples, zeros)); /* for the lengths */
+        for (int s = 0; s < tl_sequences; s++) {
+            item[s] = s;
+            for (int k = 0; k < tl_length[s]; k++, row++)
+                r->rows.advantage[row] = want->token_advantage ? tl_token_advantage[row] : tl_advantage[s];
+        }
+        ppo__rlhf_importance(r, &x.samples);
+        r->learner.data[0] = &x.samples.tokens;
+        assert_ok(ppo__gather_items(&r->learner, item, tl_sequences));
+        r->per_token = ppo__rlhf_per_token(r, item, tl_sequences);
+        assert_int_equal(ppo__rlhf_gather_rows(r, item), tl_tokens);
+        memcpy(logp, tl_logp, sizeof logp);
+        memcpy(entropy, tl_entropy, sizeof entropy);
+        memset(grad, 0, sizeof grad);
+        ppo_tensor   given[2] = {{tl_tokens, 1, logp, grad[0]}, {tl_tokens, 1, entropy, grad[1]}};
+        ppo_response out = {&given[0], &given[1], NULL, NULL};
+        ppo_tape    *tape = r->learner.tape;
+        ppo_tape_reset(tape);
+        memset(&stats, 0, sizeof stats);
+        ppo_tensor *loss = ppo__token_loss(&r->config, tape, &out, &r->learner.batch[0], &r->batch_rows,
+                                           r->kl_coef, r->config.entropy_coef, &stats);
+        assert_ok(ppo_tape_backward(tape, loss));
+        weight = recorded_losses[i].factor;
+        for (int k = 0; k < tl_tokens; k++) {
+            if (fabs(weight * grad[0][k] - want->grad_logp[k]) < 2e-6 &&
+                fabs(weight * grad[1][k] - want->grad_entropy[k]) < 2e-6)
+                continue;
+            fail_msg("%s: gradient %d is %g and %g, not %g and %g", want->name, k, (double)grad[0][k],
+                     (double)grad[1][k], (double)want->grad_logp[k], (double)want->grad_entropy[k]);
+        }
+        if (fabs(weight * loss->data[0] - want->loss) > 2e-6)
+            fail_msg("%s: the loss is %g, not %g", want->name, (double)loss->data[0], (double)want->loss);
+        end_recorded(&x);
+    }
+}
+
+static void advantages_of_sequences_are_those_of_trl_and_verl(void **state) {
+    (void)state;
+    static const struct {
+        const char  *settings;
+        const float *want;
+        int          by_token;
+    } kinds[] = {{"advantage=group", tl_adv_grpo_trl, 0},
+                 {"advantage=group-mean", tl_adv_mean, 0},
+                 {"advantage=leave-one-out", tl_adv_rloo, 0},
+                 {"advantage=group-mean whiten_advantages=yes", tl_adv_rfpp_baseline, 0},
+                 {"advantage=return", tl_rfpp_adv_1, 1},
+                 {"advantage=return whiten_advantages=no", tl_rfpp_return_1, 1},
+                 {"advantage=return gamma=0.9", tl_rfpp_adv_09, 1},
+                 {"advantage=return gamma=0.9 whiten_advantages=no", tl_rfpp_return_09, 1}};
+    for (int i = 0; i < COUNT(kinds); i++) {
+        ppo_rlhf_config c = small_config();
+        recorded        x;
+        c.kl_coef = kinds[i].by_token ? tl_rfpp_kl_coef : 0;
+        assert_ok(ppo_settings_set_all(ppo_rlhf_settings(), &c, kinds[i].settings));
+        begin_recorded(&x, &c, tl_old_logp);
+        ppo_rlhf *r = x.b.rlhf;
+        assert_ok(ppo__rlhf_rewards(r, &x.samples, tl_score));
+        for (int k = 0; k < tl_tokens && kinds[i].by_token; k++)
+            assert_close(r->rows.reward[k], tl_rfpp_reward[k], 1e-6);
+        assert_ok(ppo__rlhf_advantages(r, &x.samples));
+        for (int s = 0, row = 0; s < tl_sequences; s++)
+            for (int k = 0; k < tl_length[s]; k++, row++)
+                assert_close(r->rows.advantage[row], kinds[i].want[kinds[i].by_token ? row : s], 1e-5);
+        end_recorded(&x);
+    }
+}
+
+/* With KL in the reward, a group that earned the same learns its KL alone, not divided by a std of 0. */
+static void a_group_that_earned_the_same_does_not_blow_up_its_kl(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    recorded        x;
+    float           score[tl_sequences] = {2, 2, 2, 2, 0, 1, 0, 1}, kl[tl_sequences] = {0};
+    c.advantage = PPO_ADVANTAGE_GROUP, c.kl_coef = 0.05f;
+    begin_recorded(&x, &c, tl_old_logp);
+    ppo_rlhf *r = x.b.rlhf;
+    assert_ok(ppo__rlhf_rewards(r, &x.samples, score));
+    assert_ok(ppo__rlhf_advantages(r, &x.samples));
+    for (int s = 0, row = 0; s < tl_sequences; s++)
+        for (int k = 0; k < tl_length[s]; k++, row++) kl[s] += 0.05f * (tl_old_logp[row] - tl_ref_logp[row]);
+    for (int s = 0; s < tl_sequences; s++) {
+        float mean = (kl[s / 4 * 4] + kl[s / 4 * 4 + 1] + kl[s / 4 * 4 + 2] + kl[s / 4 * 4 + 3]) / 4;
+        float earned = s < 4 ? 0 : (score[s] - 0.5f) / (0.57735026f + 1e-4f);
+        assert_close(r->rows.advantage[r->first_row[s]], earned - (kl[s] - mean), 1e-5);
+    }
+    end_recorded(&x);
+}
+
+/* GAE goes from one sampled token to the next, over what a tool wrote. */
+static void gae_skips_what_a_tool_wrote_as_verl_does(void **state) {
+    (void)state;
+    for (int white = 0; white < 2; white++) {
+        ppo_rlhf_config c = small_config();
+        const int       token[16] = {BOS};
+        ppo_gpt        *policy = small_gpt(VOCAB, 16, 0);
+        ppo_tokens      prompts = {0}, tokens = {0};
+        ppo_rlhf       *r = NULL;
+        unsigned char   ended[3] = {1, 1, 1};
+        int             row = 0;
+        c.prompts = tl_gae_sequences, c.gae_lambda = tl_gae_lambda, c.whiten_advantages = white;
+        assert_ok(ppo_tokens_add(&prompts, token, 1, 1));
+        assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, NULL, NULL, &c, &r));
+        for (int s = 0, at = 0; s < tl_gae_sequences; s++) {
+            assert_ok(ppo_tokens_add(&tokens, token, 1 + tl_gae_length[s], 1));
+            for (int i = 0; i < tl_gae_length[s]; i++, at++) {
+                if (!tl_gae_mask[at]) {
+                    assert_ok(ppo_tokens_mark_given(&tokens, 1 + i, 1));
+                    continue;
+                }
+                r->rows.reward[row] = tl_gae_reward[at];
+                r->rows.value[row++] = tl_gae_value[at];
+            }
+        }
+        ppo_samples samples = {tokens, NULL, ended};
+        ppo__rlhf_index(r, &tokens);
+        assert_int_equal(r->first_row[3], row);
+        ppo__rlhf_next_values(r, &samples);
+        assert_ok(ppo__rlhf_advantages(r, &samples));
+        for (int at = row = 0; at < tl_gae_tokens; at++) {
+            if (!tl_gae_mask[at]) continue;
+            assert_close(r->rows.advantage[row], white ? tl_gae_white[at] : tl_gae_adv[at], 2e-6);
+            assert_close(r->rows.value_target[row++], tl_gae_return[at], 2e-6);
+        }
+        ppo_rlhf_free(r);
+        ppo_gpt_free(policy);
+        ppo_tokens_free(&prompts);
+        ppo_tokens_free(&tokens);
+    }
+}
+
+static void overlong_samples_cost_what_dapo_says(void **state) {
+    (void)state;
+    for (int half = 0; half < 2; half++) {
+        ppo_rlhf_config c = small_config();
+        recorded        x;
+        float           zeros[tl_sequences] = {0};
+        c.advantage = PPO_ADVANTAGE_GROUP, c.kl_coef = 0;
+        c.overlong_buffer = tl_overlong_buffer, c.overlong_penalty = half ? 0.5f : 1;
+        begin_recorded(&x, &c, tl_old_logp);
+        assert_ok(ppo__rlhf_rewards(x.b.rlhf, &x.samples, zeros));
+        for (int s = 0; s < tl_sequences; s++)
+            assert_close(x.b.rlhf->total[s],
+                         half ? tl_overlong_05[tl_length[s] - 1] : tl_overlong_1[tl_length[s] - 1], 1e-6);
+        end_recorded(&x);
+    }
+}
+
+/* TRL applies at each step what it found at the end of the step before; here it is found before the epochs. TRL's
+   coefficient stops at tl_controller_max, four steps, ours at 1. */
+static void the_entropys_coefficient_moves_as_trls_does(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    c.entropy_target = tl_controller_target, c.entropy_step = tl_controller_delta / tl_controller_max;
+    bench b = begin(&c);
+    for (int t = 0; t < tl_controller_n; t++) {
+        float after = ppo__rlhf_entropy_coef(b.rlhf, tl_controller_entropy[t]);
+        assert_close(after * tl_controller_max, tl_controller_after[t], 1e-7);
+        if (t + 1 < tl_controller_n)
+            assert_close(tl_controller_entropy[t] <= tl_controller_target ? after * tl_controller_max : 0,
+                         tl_controller_applied[t + 1], 1e-7);
+        b.rlhf->entropy_coef = after;
+    }
+    end(&b);
+}
+
+/* What section 9 says of the estimators' gradients, on a model of one state and five actions whose expectations
+   are sums: of each term over the actions of an old policy, by the tape. */
+static void kl_estimators_have_the_gradients_of_the_table(void **state) {
+    (void)state;
+    enum { N = tl_kl_actions };
+    static const int action[N] = {0, 1, 2, 3, 4};
+    double           log_ref[N], log_old[N], sum[2] = {0, 0};
+    for (int a = 0; a < N; a++) sum[0] += exp(tl_kl_ref[a]), sum[1] += exp(tl_kl_old[a]);
+    for (int a = 0; a < N; a++)
+        log_ref[a] = tl_kl_ref[a] - log(sum[0]), log_old[a] = tl_kl_old[a] - log(sum[1]);
+    for (int off = 0; off < 2; off++) {
+        for (int i = 0; i < 7; i++) { /* k1, k2, k3, r k1, r k3, the exact one; k1 as a reward */
+            ppo_tape          *tape = NULL;
+            float              theta[N][N], grad[N][N], ref[N], old[N], weight[N], got[N] = {0};
+            ppo_rlhf_config    c = small_config();
+            ppo__response_rows rows;
+            ppo_response       out = {NULL, NULL, NULL, NULL};
+            memset(&rows, 0, sizeof rows);
+            memset(grad, 0, sizeof grad);
+            for (int a = 0; a < N; a++)
+                for (int k = 0; k < N; k++) theta[a][k] = (float)tl_kl_theta[k];
+            ppo_tensor logits = {N, N, theta[0], grad[0]}, *entropy = NULL, *term;
+            assert_ok(ppo_tape_create(&tape));
+            ppo_tape_categorical(tape, &logits, action, 1, &out.logp, &entropy);
+            for (int a = 0; a < N; a++) {
+                ref[a] = (float)log_ref[a];
+                old[a] = off ? (float)log_old[a] : out.logp->data[a];
+                weight[a] = expf(old[a]);
+            }
+            rows.ref_logp = ref, rows.old_logp = old;
+            c.kl_estimator = i < 3 ? PPO_K1 + i : i == 3 || i == 6 ? PPO_K1 : PPO_K3;
+            c.kl_weighted = i == 3 || i == 4;
+            if (i == 5) { /* exact: in the only state there is */
+                float ref_logits[N][N];
+                for (int a = 0; a < N; a++)
+                    for (int k = 0; k < N; k++) ref_logits[a][k] = (float)tl_kl_ref[k];
+                term = ppo_tape_categorical_kl_to(tape, &logits, ref_logits[0], 1);
+                assert_ok(ppo_tape_backward(
+                    tape,
+                    ppo_tape_sum(tape, ppo_tape_mul(tape, term, ppo_tape_constant(tape, weight, N, 1)))));
+            } else if (i == 6) { /* PPO's r A with the cost k1 held constant */
+                term = ppo_tape_detach(tape, ppo__kl_loss(&c, tape, &out, &rows));
+                term = ppo_tape_mul(tape, ppo_tape_exp(tape, ppo__tape_log_ratio(tape, out.logp, old)), term);
+                assert_ok(ppo_tape_backward(
+                    tape,
+                    ppo_tape_sum(tape, ppo_tape_mul(tape, term, ppo_tape_constant(tape, weight, N, 1)))));
+            } else {
+                term = ppo__kl_loss(&c, tape, &out, &rows);
+                assert_ok(ppo_tape_backward(
+                    tape,
+                    ppo_tape_sum(tape, ppo_tape_mul(tape, term, ppo_tape_constant(tape, weight, N, 1)))));
+            }
+            for (int a = 0; a < N; a++)
+                for (int k = 0; k < N; k++) got[k] += grad[a][k];
+            for (int k = 0; k < N; k++) {
+                const double *rows_of = off ? tl_kl_off : tl_kl_on;
+                double        want = i < 5 ? rows_of[i * N + k] : tl_kl_reverse[k];
+                if (fabs(got[k] - want) > 3e-7)
+                    fail_msg("term %d, off %d: %g, not %g", i, off, (double)got[k], want);
+                if (i < 5 && (off ? tl_kl_right_off : tl_kl_right_on)[i])
+                    assert_close(want, tl_kl_reverse[k], 1e-9);
+                if (i == 0 && !off) assert_close(want, 0, 1e-9);
+                if (i == 2 && !off) assert_close(want, tl_kl_forward[k], 1e-9);
+            }
+            ppo_tape_free(tape);
+        }
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
    Methods: refills, masks, presets, the entropy's target, tools
    -------------------------------------------------------------------------------------------------------- */
 
@@ -1828,7 +2181,10 @@ static void training_skips_what_a_tool_wrote(void **state) {
         c.sampling = with_tool(&mode), c.prompts = 16, c.kl_coef = 0.1f;
         if (i == 1) c.bootstrap_truncated = 1, c.micro_batch = 3;
         if (i == 2) c.advantage = PPO_ADVANTAGE_GROUP, c.samples = 2, c.refills = 1;
-        if (i == 3) c.ratio = PPO_RATIO_SEQUENCE, c.aggregation = PPO_AGGREGATE_SEQUENCES;
+        if (i == 3) { /* with one advantage for all tokens of a sequence, the ratio's gradient is exact */
+            c.ratio = PPO_RATIO_SEQUENCE, c.aggregation = PPO_AGGREGATE_SEQUENCES;
+            c.advantage = PPO_ADVANTAGE_SEQUENCE;
+        }
         if (i == 4) c.importance_cap = 2, c.importance_mode = PPO_SEQUENCE_MASK;
         if (i == 5) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT;
         bench b = begin(&c);
@@ -2034,6 +2390,13 @@ int main(void) {
         cmocka_unit_test(losses_and_their_gradients_are_those_of_trl),
         cmocka_unit_test(group_and_leave_one_out_advantages_are_those_of_trl),
         cmocka_unit_test(the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt),
+        cmocka_unit_test(losses_of_tokens_are_those_of_trl_and_verl),
+        cmocka_unit_test(advantages_of_sequences_are_those_of_trl_and_verl),
+        cmocka_unit_test(a_group_that_earned_the_same_does_not_blow_up_its_kl),
+        cmocka_unit_test(gae_skips_what_a_tool_wrote_as_verl_does),
+        cmocka_unit_test(overlong_samples_cost_what_dapo_says),
+        cmocka_unit_test(the_entropys_coefficient_moves_as_trls_does),
+        cmocka_unit_test(kl_estimators_have_the_gradients_of_the_table),
         cmocka_unit_test(advantages_need_a_critic_or_several_samples),
         cmocka_unit_test(prompts_that_teach_nothing_are_replaced),
         cmocka_unit_test(what_several_rounds_kept_trains_as_own_samples_do),
