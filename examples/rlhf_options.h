@@ -5,14 +5,14 @@
 
 #include "stages.h"
 
-/* The tokenizer says which token ends a sequence. */
-static int is_flag(const ppo_field *field) { return strcmp(field->name, "eos") != 0; }
+/* The tokenizer says which token ends a sequence; there is no tool to call. */
+static int is_flag(const char *name) { return strcmp(name, "eos") != 0 && strcmp(name, "call") != 0; }
 
 static void print_settings(const ppo_settings *settings, const void *config) {
     for (int i = 0; i < settings->count; i++) {
         const ppo_field *field = &settings->field[i];
         char             name[64], value[64] = "";
-        if (!is_flag(field)) continue;
+        if (!is_flag(field->name)) continue;
         snprintf(name, sizeof name, "%s", field->name);
         for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
         ppo_settings_get(settings, config, field->name, value, sizeof value);
@@ -33,10 +33,11 @@ static int usage(const run *r) {
            "  --threads N                to compute with; the results are the same for any number [%d]\n"
            "  --kernels NAME             plain or a set like avx2; else the best here\n"
            "  --device NAME              cpu, or cuda for a GPU (after `make cuda`) [%s]\n"
+           "  --preset NAME              settings of ppo: %s\n"
            "  --json                     one line of results at the end, and nothing else\n"
            "  --quiet                    no progress\n\n"
            "of ppo (the seed is that of all stages):\n",
-           r->dir, r->best_of, r->threads, r->device);
+           r->dir, r->best_of, r->threads, r->device, ppo_rlhf_config_presets());
     print_settings(ppo_rlhf_settings(), &r->ppo);
     return 0;
 }
@@ -59,6 +60,8 @@ static int take_flag(run *r, const char *flag, const char *value) {
     if (!strcmp(flag, "--dir")) return r->dir = value, 1;
     if (!strcmp(flag, "--device")) return r->device = value, 1;
     if (!strcmp(flag, "--kernels")) return !ppo_use_kernels(value) || complain(flag, ppo_last_error());
+    if (!strcmp(flag, "--preset"))
+        return !ppo_rlhf_config_preset(&r->ppo, value) || complain(flag, ppo_last_error());
     if (!strcmp(flag, "--best-of")) return take_number(flag, value, 10000, &r->best_of);
     if (!strcmp(flag, "--threads")) return take_number(flag, value, 1024, &r->threads);
     if (!strcmp(flag, "--fit")) {
@@ -72,7 +75,7 @@ static int take_flag(run *r, const char *flag, const char *value) {
         return r->lab.task || complain(value, "there is no such task, see --help");
     }
     char text[64];
-    if (ppo_settings_get(ppo_rlhf_settings(), &r->ppo, flag + 2, text, sizeof text) || !strcmp(flag, "--eos"))
+    if (ppo_settings_get(ppo_rlhf_settings(), &r->ppo, flag + 2, text, sizeof text) || !is_flag(flag + 2))
         return complain(flag, "there is no such flag, see --help");
     return !ppo_settings_set(ppo_rlhf_settings(), &r->ppo, flag + 2, value) ||
            complain(flag, ppo_last_error());
