@@ -1398,6 +1398,16 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes);
 
+/* Adds a sequence of texts, which end with a 0: the token `start` (-1: none) and the prompt are given; the
+   response and the token `end` (-1: none) follow. response NULL: only a prompt, without `end`. Prompt and
+   response are encoded apart, as sampling continues a prompt. Errors: as above, and no token at all. */
+PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
+                                       const char *prompt, const char *response, int end);
+/* The text of sequence s, or of its prompt, or of what follows it, as ppo_decode(), without special tokens. */
+enum { PPO_WHOLE_TEXT, PPO_PROMPT_TEXT, PPO_RESPONSE_TEXT };
+PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, const ppo_tokenizer *tokenizer,
+                                   char *text, size_t capacity);
+
 /* A tokenizer in a file of its own, or in one with other things. Put borrows from the tokenizer, which must
    last until the last write; what get makes does not need the file. The file holds a text "tokenizer", which
    is "characters" or "bpe"; a text "tokenizer.specials", their names by line; and one array:
@@ -1476,9 +1486,10 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
 
 /* A language model: the parameters under their names, sizes as texts "vocab_size", "n_positions", "n_embd",
    "n_layer", "n_head". Hugging Face's GPT2LMHeadModel reads the file as its model.safetensors, and its files
-   are read here once "n_head" is among their texts. Every size and number is checked. put and get use a file
-   in memory, which may hold other things, too; what was put is borrowed until the last write. */
-PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path);
+   are read here once "n_head" is among their texts. Every size and number is checked. The tokenizer may be
+   NULL; ppo_tokenizer_load() reads it from the same file. put and get use a file in memory, which may hold
+   other things, too; what was put is borrowed until the last write. */
+PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const ppo_tokenizer *tokenizer, const char *path);
 PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt);
 PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file);
 PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt);
@@ -1643,6 +1654,29 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score);
 PPO_DEF float      ppo_best_of_n_kl(int n);
+
+/* Comparisons for ppo_fit_reward() and ppo_fit_dpo(), by a judge: two samples of each prompt, of which the one
+   of higher reward is added to chosen, the other to rejected; neither is prompts. With `mistakes` not NULL
+   the judge errs as people do: the first is chosen with probability sigmoid(difference of rewards) (Bradley
+   and Terry 1952). After a failure chosen and rejected are unchanged. */
+PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
+                               ppo_reward_fn judge, void *user, ppo_rng *mistakes, ppo_tokens *chosen,
+                               ppo_tokens *rejected);
+
+/* What a model is worth: means over one sample of each prompt. */
+typedef struct ppo_gpt_evaluation {
+    float  reward, reward_std; /* NaN if there is no reward function */
+    float  win_rate;           /* share of prompts for which the reference's sample earns less, plus half of
+                                  those for which it earns the same; NaN without a reference or a reward */
+    float  kl;                 /* to the reference, summed over a sequence: mean of k1; NaN without one */
+    float  entropy;            /* per sampled token: mean of -logp */
+    float  mean_length, ended; /* sampled tokens; share of sequences that ended by eos */
+    double tokens_per_second;  /* of sampling */
+} ppo_gpt_evaluation;
+/* reference and reward may be NULL. Both models sample with the same random numbers. */
+PPO_DEF ppo_status ppo_gpt_evaluate(const ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *prompts,
+                                    const ppo_sampling *how, ppo_reward_fn reward, void *user,
+                                    ppo_gpt_evaluation *evaluation);
 
 /* --------------------------------------------------------------------------------------------------------
    22 PPO on tokens: PPO against a reward function
@@ -1839,6 +1873,13 @@ typedef struct ppo_curve {
    The same curves give the same bytes. Errors: no curve, a text is not UTF-8, those of the file. */
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count);
+
+#ifndef PPO_NO_LANGUAGE
+/* Prints the first `count` samples as lines: the reward (reward NULL: none), the prompt, " | ", what was
+   sampled, and "..." where it was cut off. Line ends and other control characters print as spaces. */
+PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const ppo_samples *samples,
+                               const float *reward, int count);
+#endif
 
 #ifndef PPO_NO_CONTROL
 /* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). A terminal
@@ -10987,6 +11028,45 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
     return PPO_OK;
 }
 
+PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
+                                       const char *prompt, const char *response, int end) {
+    if (!ppo__given("ppo_tokens_add_text", tokens && tokenizer && prompt)) return PPO_ERROR_ARGUMENT;
+    if (start >= tokenizer->vocab || end >= tokenizer->vocab)
+        return ppo__refuse("ppo_tokens_add_text: start is %d and end %d, tokens are 0 .. %d", start, end,
+                           tokenizer->vocab - 1);
+    size_t lengths[2] = {strlen(prompt), response ? strlen(response) : 0}, room = lengths[0] + lengths[1] + 2;
+    if (room > INT_MAX) return ppo__refuse("ppo_tokens_add_text: a text of %.0f bytes", (double)room);
+    int *token = (int *)ppo__alloc(room * sizeof(int)), n = 0, given, more = 0;
+    if (!token) return PPO_ERROR_MEMORY;
+    if (start >= 0) token[n++] = start;
+    ppo_status status = ppo_encode(tokenizer, prompt, lengths[0], token + n, (int)lengths[0] + 1, &more);
+    given = n += more;
+    more = 0;
+    if (!status && response)
+        status = ppo_encode(tokenizer, response, lengths[1], token + n, (int)lengths[1] + 1, &more);
+    n += more;
+    if (response && end >= 0) token[n++] = end;
+    if (!status) status = ppo_tokens_add(tokens, token, n, given);
+    ppo__free(token);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, const ppo_tokenizer *tokenizer,
+                                   char *text, size_t capacity) {
+    if (!ppo__given("ppo_tokens_text", tokens && tokenizer && text && capacity)) return PPO_ERROR_ARGUMENT;
+    *text = 0;
+    if (s < 0 || s >= tokens->count)
+        return ppo__refuse("ppo_tokens_text: there is no sequence %d in %d", s, tokens->count);
+    int i = tokens->start[s], end = tokens->start[s + 1], prompt = tokens->prompt ? i + tokens->prompt[s] : i;
+    if (what == PPO_RESPONSE_TEXT) i = prompt;
+    if (what == PPO_PROMPT_TEXT) end = prompt;
+    ppo_status status = PPO_OK;
+    for (size_t at = 0, more = 0; i < end && !status; ++i, at += more, more = 0)
+        if (tokens->token[i] < tokenizer->ordinary)
+            status = ppo_decode(tokenizer, tokens->token + i, 1, text + at, capacity - at, &more);
+    return status;
+}
+
 /* -- in files -- */
 
 static const struct {
@@ -11440,12 +11520,20 @@ PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
     return status ? status : ppo__carry_params(file, PPO__SAVE, "", gpt->params, gpt->params->data, 1);
 }
 
-static ppo_status ppo__put_gpt(ppo_file *file, const void *gpt) {
-    return ppo_gpt_put((const ppo_gpt *)gpt, file);
+typedef struct ppo__saved_gpt {
+    const ppo_gpt       *gpt;
+    const ppo_tokenizer *tokenizer;
+} ppo__saved_gpt;
+
+static ppo_status ppo__put_gpt(ppo_file *file, const void *what) {
+    const ppo__saved_gpt *saved = (const ppo__saved_gpt *)what;
+    ppo_status            status = ppo_gpt_put(saved->gpt, file);
+    return status || !saved->tokenizer ? status : ppo_tokenizer_put(saved->tokenizer, file);
 }
 
-PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const char *path) {
-    return ppo__save("ppo_gpt_save", path, ppo__put_gpt, gpt);
+PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const ppo_tokenizer *tokenizer, const char *path) {
+    const ppo__saved_gpt saved = {gpt, tokenizer};
+    return ppo__save("ppo_gpt_save", path, ppo__put_gpt, gpt ? &saved : NULL);
 }
 
 /* A dimension of a matrix in the file, 0 if there is no such matrix. */
@@ -12094,19 +12182,19 @@ PPO_DEF ppo_tensor *ppo_gpt_sequence_score(ppo_tape *tape, const ppo_gpt *gpt, c
 }
 
 /* The sum of logp over each sequence (count, 1); 0 for sequences that are all given. */
-static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
+static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens,
+                                      float temperature) {
     if (!ppo_response_row(tokens, tokens->count)) {
         float *zeros = (float *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *zeros);
         if (zeros) memset(zeros, 0, tokens->count * sizeof(float));
         return zeros ? ppo_tape_constant(tape, zeros, tokens->count, 1) : NULL;
     }
-    return ppo_tape_sequence_sum(tape, ppo_gpt_response(tape, gpt, tokens, 1, PPO_POLICY).logp, tokens);
+    return ppo_tape_sequence_sum(tape, ppo_gpt_response(tape, gpt, tokens, temperature, PPO_POLICY).logp,
+                                 tokens);
 }
 
-/* For each sequence of the data the number that `what` computes, a batch at a time. */
-typedef ppo_tensor *(*ppo__measure_fn)(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
-
-static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int batch, ppo__measure_fn what,
+/* For each sequence of the data the sum of logp at a temperature, or for 0 its score, a batch at a time. */
+static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float temperature,
                                float *numbers) {
     ppo_tape  *tape = NULL;
     ppo_tokens now = {0, NULL, NULL, NULL, NULL, NULL};
@@ -12119,7 +12207,9 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
         for (int i = s; i < data->count && i - s < batch && !status; ++i)
             status = ppo_tokens_add_from(&now, data, i);
         ppo_tape_reset(tape);
-        ppo_tensor *x = status ? NULL : what(tape, gpt, &now);
+        ppo_tensor *x = status            ? NULL
+                        : temperature > 0 ? ppo__sequence_logp(tape, gpt, &now, temperature)
+                                          : ppo_gpt_sequence_score(tape, gpt, &now);
         if (x) ppo__tape_read(tape, x->data, (size_t)now.count, numbers + s);
         if (!status) status = ppo__tape_settle(tape);
         for (int i = s; i < s + now.count && !status; ++i) {
@@ -12135,12 +12225,12 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
 PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score) {
     if (!ppo__given("ppo_gpt_scores", gpt && data && score)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__check_score("ppo_gpt_scores", gpt);
-    return status ? status : ppo__measure(gpt, data, batch, ppo_gpt_sequence_score, score);
+    return status ? status : ppo__measure(gpt, data, batch, 0, score);
 }
 
 PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp) {
     if (!ppo__given("ppo_gpt_logp", gpt && data && logp)) return PPO_ERROR_ARGUMENT;
-    return ppo__measure(gpt, data, batch, ppo__sequence_logp, logp);
+    return ppo__measure(gpt, data, batch, 1, logp);
 }
 
 /* -- gradients of a batch, a micro-batch at a time: for fine-tuning and for PPO -- */
@@ -12259,7 +12349,7 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
     ppo_tensor       *loss = NULL, *score[2] = {NULL, NULL};
     float            *kept = fit->losses + 2 * (learner->done / learner->micro_batch);
     for (int k = 0; k < 2 && fit->objective != PPO__SFT; ++k) {
-        score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->gpt, &batch[k])
+        score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->gpt, &batch[k], 1)
                                               : ppo_gpt_sequence_score(tape, fit->gpt, &batch[k]);
         if (!score[k]) return NULL;
         ppo__tape_read(tape, score[k]->data, (size_t)batch[k].count, fit->score[k] + learner->done);
@@ -12549,6 +12639,92 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
     ppo__free(scores);
     ppo_tokens_free(&asked);
     ppo_tokens_free(&given);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
+                               ppo_reward_fn judge, void *user, ppo_rng *mistakes, ppo_tokens *chosen,
+                               ppo_tokens *rejected) {
+    ppo_tokens  asked = {0, NULL, NULL, NULL, NULL, NULL};
+    ppo_samples samples;
+    if (!ppo__given("ppo_compare", generator && prompts && how && chosen && rejected))
+        return PPO_ERROR_ARGUMENT;
+    if (chosen == prompts || rejected == prompts || chosen == rejected)
+        return ppo__refuse("ppo_compare: prompts, chosen and rejected must be three");
+    const int  before[2] = {chosen->count, rejected->count};
+    ppo_status status = ppo__check_sequences(generator->gpt, prompts, 1);
+    if (status) return status;
+    float *reward = (float *)ppo__alloc(2 * (size_t)prompts->count * sizeof(float));
+    if (!reward) return PPO_ERROR_MEMORY;
+    for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&asked, prompts, s, 2);
+    if (!status) status = ppo_generate(generator, &asked, how, &samples);
+    if (!status) status = ppo__ask_reward(judge, user, &samples, reward);
+    for (int s = 0; s < asked.count && !status; s += 2) {
+        float more = reward[s] - reward[s + 1];
+        int   second = mistakes ? !(ppo_rng_uniform(mistakes) < 1 / (1 + expf(-more))) : more < 0;
+        if (!ppo__finite(more))
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the rewards of prompt %d are %g and %g", s / 2,
+                              (double)reward[s], (double)reward[s + 1]);
+        if (!status) status = ppo_tokens_add_from(chosen, &samples.tokens, s + second);
+        if (!status) status = ppo_tokens_add_from(rejected, &samples.tokens, s + !second);
+    }
+    if (status) chosen->count = before[0], rejected->count = before[1];
+    ppo__free(reward);
+    ppo_tokens_free(&asked);
+    return status;
+}
+
+/* One sample of each prompt, and their rewards. */
+static ppo_status ppo__sample_once(const ppo_gpt *gpt, const ppo_tokens *prompts, const ppo_sampling *how,
+                                   ppo_reward_fn reward, void *user, ppo_generator **generator,
+                                   ppo_samples *samples, float *score) {
+    ppo_status status = ppo_generator_create(gpt, ppo__device_in_use ? 256 : 16, generator);
+    if (!status) status = ppo_generate(*generator, prompts, how, samples);
+    return status || !reward ? status : ppo__ask_reward(reward, user, samples, score);
+}
+
+PPO_DEF ppo_status ppo_gpt_evaluate(const ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *prompts,
+                                    const ppo_sampling *how, ppo_reward_fn reward, void *user,
+                                    ppo_gpt_evaluation *evaluation) {
+    ppo_generator *generator[2] = {NULL, NULL};
+    ppo_samples    samples, others;
+    double         sum = 0, squares = 0, wins = 0, logp = 0, ref_logp = 0;
+    int            rows = 0, ended = 0;
+    if (!ppo__given("ppo_gpt_evaluate", gpt && prompts && how && evaluation)) return PPO_ERROR_ARGUMENT;
+    memset(evaluation, 0, sizeof *evaluation);
+    ppo_status status = ppo__check_sequences(gpt, prompts, 1);
+    if (!status) status = ppo__check_peer(gpt, reference, "reference");
+    if (status) return status;
+    int    n = prompts->count;
+    float *numbers = (float *)ppo__alloc(3 * (size_t)n * sizeof(float));
+    float *score = numbers, *other = numbers + n, *ref = numbers + 2 * (size_t)n;
+    double began = ppo_clock();
+    if (!numbers) return PPO_ERROR_MEMORY;
+    status = ppo__sample_once(gpt, prompts, how, reward, user, &generator[0], &samples, score);
+    double seconds = ppo_clock() - began;
+    if (!status && reference) status = ppo__measure(reference, &samples.tokens, 64, how->temperature, ref);
+    if (!status && reference && reward)
+        status = ppo__sample_once(reference, prompts, how, reward, user, &generator[1], &others, other);
+    for (int s = 0; s < n && !status; ++s) {
+        sum += score[s];
+        wins += score[s] > other[s] ? 1 : score[s] == other[s] ? 0.5 : 0;
+        ref_logp += ref[s];
+        rows += ppo__response_length(&samples.tokens, s);
+        ended += samples.ended[s];
+    }
+    for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
+    for (int i = 0; !status && i < samples.tokens.start[n]; ++i) logp += samples.logp[i];
+    ppo_gpt_evaluation e = {(float)(sum / n),        (float)sqrt(squares / n),
+                            (float)(wins / n),       (float)((logp - ref_logp) / n),
+                            (float)(-logp / rows),   (float)rows / (float)n,
+                            (float)ended / (float)n, seconds > 0 ? rows / seconds : 0};
+    if (!reward) e.reward = e.reward_std = NAN;
+    if (!reward || !reference) e.win_rate = NAN;
+    if (!reference) e.kl = NAN;
+    if (!status) *evaluation = e;
+    ppo_generator_free(generator[0]);
+    ppo_generator_free(generator[1]);
+    ppo__free(numbers);
     return status;
 }
 
@@ -13590,6 +13766,32 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
    log consists of files that grow by whole rows or records; what it reports of an iteration is one table,
    ppo__metrics(), from which both the CSV and the event file are written.
    -------------------------------------------------------------------------------------------------------- */
+
+#ifndef PPO_NO_LANGUAGE
+/* The ordinary tokens from `from` to `to`. */
+static void ppo__print_tokens(FILE *file, const ppo_tokenizer *tokenizer, const int *from, const int *to) {
+    for (; from < to; ++from) {
+        if (*from < 0 || *from >= tokenizer->ordinary) continue;
+        const unsigned char *text = (const unsigned char *)tokenizer->bytes + tokenizer->start[*from];
+        for (int n = ppo__token_length(tokenizer, *from); n > 0; --n, ++text)
+            putc(*text < 32 || *text == 127 ? ' ' : *text, file);
+    }
+}
+
+PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const ppo_samples *samples,
+                               const float *reward, int count) {
+    for (int s = 0; file && tokenizer && samples && s < count && s < samples->tokens.count; ++s) {
+        const ppo_tokens *tokens = &samples->tokens;
+        const int        *from = tokens->token + tokens->start[s], *to = tokens->token + tokens->start[s + 1];
+        const int        *sampled = from + (tokens->prompt ? tokens->prompt[s] : 0);
+        if (reward) fprintf(file, "%8.2f  ", (double)reward[s]);
+        ppo__print_tokens(file, tokenizer, from, sampled);
+        fprintf(file, " | ");
+        ppo__print_tokens(file, tokenizer, sampled, to);
+        fprintf(file, "%s\n", samples->ended && !samples->ended[s] ? "..." : "");
+    }
+}
+#endif
 
 static int ppo__has_point(const ppo_curve *curve, int i) {
     return ppo__finite(curve->x[i]) && ppo__finite(curve->y[i]);

@@ -17,20 +17,12 @@ typedef struct lab {
     uint64_t       seed, sft_seed; /* of this run, and of the model that all others start from */
 } lab;
 
-/* The text of sequence s without its special tokens. */
-static ppo_status line_of(const lab *l, const ppo_tokens *tokens, int s, char line[LINE]) {
-    int first = tokens->start[s] + 1, n = tokens->start[s + 1] - first;
-    if (n > 0 && tokens->token[first + n - 1] == l->end) n--;
-    *line = 0;
-    return n ? ppo_decode(l->tokenizer, tokens->token + first, n, line, LINE, NULL) : PPO_OK;
-}
-
+/* The line's beginning, which is the prompt, and the rest. */
 static ppo_status add_line(const lab *l, const char *line, ppo_tokens *tokens) {
-    int        token[LINE + 2] = {l->start}, n = 0, prompt = 0;
-    ppo_status status = ppo_encode(l->tokenizer, line, strlen(line), token + 1, LINE, &n);
-    if (!status) status = ppo_encode(l->tokenizer, line, l->task->prompt(line), NULL, 0, &prompt);
-    token[n + 1] = l->end;
-    return status ? status : ppo_tokens_add(tokens, token, n + 2, prompt + 1);
+    char   prompt[LINE];
+    size_t n = l->task->prompt(line);
+    snprintf(prompt, sizeof prompt, "%.*s", (int)n, line);
+    return ppo_tokens_add_text(tokens, l->tokenizer, l->start, prompt, line + n, l->end);
 }
 
 /* n lines of the task; their beginnings are prompts. */
@@ -86,7 +78,7 @@ static ppo_status true_reward(const ppo_samples *samples, float *reward, void *u
     const lab *l = (const lab *)user;
     char       line[LINE];
     for (int s = 0; s < samples->tokens.count; s++) {
-        ppo_status status = line_of(l, &samples->tokens, s, line);
+        ppo_status status = ppo_tokens_text(&samples->tokens, s, PPO_WHOLE_TEXT, l->tokenizer, line, LINE);
         if (status) return status;
         reward[s] = l->task->reward(line);
     }
@@ -100,28 +92,15 @@ static ppo_sampling sampling(const lab *l, uint64_t seed) {
     return how;
 }
 
-/* Two samples of each prompt, and which of them people prefer: the better one with probability
-   sigmoid(difference of true rewards), so that they make mistakes (Bradley and Terry 1952). */
+/* People compare two samples of each prompt by the true reward, and make mistakes. */
 static ppo_status compare(const lab *l, const ppo_gpt *model, const ppo_tokens *prompts, uint64_t seed,
                           ppo_tokens *chosen, ppo_tokens *rejected) {
-    ppo_tokens     twice = {0};
     ppo_generator *generator = NULL;
-    ppo_samples    samples;
     ppo_sampling   how = sampling(l, seed);
     ppo_rng        rng = ppo_rng_stream(how.seed, PPO_STREAM_USER, 0);
     ppo_status     status = ppo_generator_create(model, l->slots, &generator);
-    float         *reward = (float *)malloc(2 * (size_t)prompts->count * sizeof(float));
-    for (int s = 0; s < 2 * prompts->count && !status; s++)
-        status = ppo_tokens_add_from(&twice, prompts, s / 2);
-    if (!status) status = ppo_generate(generator, &twice, &how, &samples);
-    if (!status) status = reward ? true_reward(&samples, reward, (void *)l) : PPO_ERROR_MEMORY;
-    for (int s = 0; s < 2 * prompts->count && !status; s += 2) {
-        int first = ppo_rng_uniform(&rng) < 1 / (1 + expf(reward[s + 1] - reward[s]));
-        status = ppo_tokens_add_from(chosen, &samples.tokens, s + !first);
-        if (!status) status = ppo_tokens_add_from(rejected, &samples.tokens, s + first);
-    }
-    free(reward);
-    ppo_tokens_free(&twice);
+    if (!status)
+        status = ppo_compare(generator, prompts, &how, true_reward, (void *)l, &rng, chosen, rejected);
     ppo_generator_free(generator);
     return status;
 }
@@ -140,45 +119,34 @@ static ppo_status make_proxy(const lab *l, const ppo_gpt *first, const ppo_token
     return status;
 }
 
-typedef struct worth { /* means over samples */
-    float true_reward, proxy_reward, kl, entropy, length, tokens_per_second;
+/* What a model is worth to people, and the mean reward by the proxy (may be NULL). */
+typedef struct worth {
+    ppo_gpt_evaluation e;
+    float              proxy_reward;
 } worth;
 
-/* Mean rewards of the samples, the true one and the proxy's (NULL: none), and the KL of the model that made them to
-   the reference. */
-static ppo_status appraise(const lab *l, const ppo_gpt *model, const ppo_gpt *reference,
-                           ppo_reward_model *proxy, const ppo_samples *samples, worth *w) {
-    int        n = samples->tokens.count, rows = ppo_response_row(&samples->tokens, n);
-    float     *x = (float *)malloc(4 * (size_t)n * sizeof(float));
-    ppo_status status = x ? true_reward(samples, x, (void *)l) : PPO_ERROR_MEMORY;
-    if (!status && proxy) status = ppo_reward_model_score(proxy, &samples->tokens, x + n);
-    if (!status) status = ppo_gpt_logp(model, &samples->tokens, 64, x + 2 * n);
-    if (!status) status = ppo_gpt_logp(reference, &samples->tokens, 64, x + 3 * n);
-    memset(w, 0, sizeof *w);
-    for (int s = 0; s < n && !status; s++) {
-        w->true_reward += x[s] / (float)n;
-        w->proxy_reward += (proxy ? x[n + s] : 0) / (float)n;
-        w->kl += (x[2 * n + s] - x[3 * n + s]) / (float)n;
-        w->entropy -= x[2 * n + s] / (float)rows;
-    }
-    w->length = (float)rows / (float)n;
-    free(x);
-    return status;
+typedef struct both_rewards {
+    const lab        *lab;
+    ppo_reward_model *proxy;
+    float             proxy_reward; /* the mean over the samples of the first call: the model's */
+    int               calls;
+} both_rewards;
+
+static ppo_status both(const ppo_samples *samples, float *reward, void *user) {
+    both_rewards *b = (both_rewards *)user;
+    int           n = samples->tokens.count, first = !b->calls++;
+    ppo_status    status = PPO_OK;
+    if (b->proxy && first) status = ppo_reward_model_score(b->proxy, &samples->tokens, reward);
+    for (int s = 0; s < n && b->proxy && first && !status; s++) b->proxy_reward += reward[s] / (float)n;
+    return status ? status : true_reward(samples, reward, (void *)b->lab);
 }
 
-/* The same for new samples from the prompts. */
 static ppo_status evaluate(const lab *l, const ppo_gpt *model, const ppo_gpt *reference,
                            ppo_reward_model *proxy, const ppo_tokens *prompts, worth *w) {
-    ppo_generator *generator = NULL;
-    ppo_samples    samples;
-    ppo_sampling   how = sampling(l, 7);
-    ppo_status     status = ppo_generator_create(model, l->slots, &generator);
-    double         began = ppo_clock();
-    if (!status) status = ppo_generate(generator, prompts, &how, &samples);
-    double seconds = ppo_clock() - began;
-    if (!status) status = appraise(l, model, reference, proxy, &samples, w);
-    if (!status) w->tokens_per_second = w->length * (float)prompts->count / (float)seconds;
-    ppo_generator_free(generator);
+    both_rewards b = {l, proxy, 0, 0};
+    ppo_sampling how = sampling(l, 7);
+    ppo_status   status = ppo_gpt_evaluate(model, reference, prompts, &how, both, &b, &w->e);
+    w->proxy_reward = b.proxy_reward;
     return status;
 }
 

@@ -38,9 +38,12 @@ static ppo_status perform(run *r, const struct stage *stage) {
         status = evaluate(&r->lab, model, r->sft, r->proxy, &r->held_out, &r->worth);
     if (!status && !r->json && (r->policy || !r->proxy)) status = show_samples(r, model);
     if (!status && !r->json) {
-        printf("  true reward %.2f  proxy %.2f  kl %s%.2f  entropy %.2f  length %.1f  %.1f s\n",
-               (double)r->worth.true_reward, (double)r->worth.proxy_reward, stage->is_appraised ? "<= " : "",
-               (double)r->worth.kl, (double)r->worth.entropy, (double)r->worth.length, ppo_clock() - began);
+        const ppo_gpt_evaluation *e = &r->worth.e;
+        printf("  true reward %.2f  proxy %.2f  ", (double)e->reward, (double)r->worth.proxy_reward);
+        if (!isnan(e->win_rate))
+            printf("wins %.0f %%  entropy %.2f  ", 100 * (double)e->win_rate, (double)e->entropy);
+        printf("kl %s%.2f  length %.1f  %.1f s\n", stage->is_appraised ? "<= " : "", (double)e->kl,
+               (double)e->mean_length, ppo_clock() - began);
         fflush(stdout);
     }
     ppo_gpt_free(r->policy);
@@ -85,11 +88,13 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count && !status; i++) status = perform_named(&r, argv[i]);
     if (status) fprintf(stderr, "rlhf: %s\n", ppo_last_error());
     else if (r.json) {
-        printf("{\"true_reward\":%.4f,\"proxy_reward\":%.4f,\"kl\":%.4f,\"entropy\":%.4f,\"length\":%.2f,"
-               "\"most_kl\":%.4f,\"tokens_per_second\":%.0f,\"seconds\":%.1f}\n",
-               (double)r.worth.true_reward, (double)r.worth.proxy_reward, (double)r.worth.kl,
-               (double)r.worth.entropy, (double)r.worth.length, (double)r.most_kl,
-               (double)r.worth.tokens_per_second, ppo_clock() - began);
+        const ppo_gpt_evaluation *e = &r.worth.e;
+        printf("{\"true_reward\":%.4f,\"proxy_reward\":%.4f,\"kl\":%.4f,", (double)e->reward,
+               (double)r.worth.proxy_reward, (double)e->kl);
+        if (!isnan(e->win_rate)) /* which best-of-n, the best of the first model's own samples, has not */
+            printf("\"win_rate\":%.4f,\"entropy\":%.4f,", (double)e->win_rate, (double)e->entropy);
+        printf("\"length\":%.2f,\"most_kl\":%.4f,\"tokens_per_second\":%.0f,\"seconds\":%.1f}\n",
+               (double)e->mean_length, (double)r.most_kl, e->tokens_per_second, ppo_clock() - began);
     }
     forget_all(&r);
     ppo_set_threads(1);

@@ -8,9 +8,8 @@ enum { CORPUS = 20000, PAIRS = 10000, PROMPTS = 256, HELD_OUT = 1024 };
 
 /* Settings of ppo, where they are not the library's. The rate falls to 0, or the policy would continue to wander,
    which costs KL. */
-static const char ppo_defaults[] =
-    "iterations=60 prompts=256 minibatch_size=64 epochs=2 learning_rate=6e-4 "
-    "learning_rate_schedule=linear kl_coef=0.33 missing_eos_penalty=1";
+static const char ppo_defaults[] = "iterations=60 prompts=256 minibatch_size=64 epochs=2 learning_rate=6e-4 "
+                                   "learning_rate_schedule=linear kl_coef=0.33 missing_eos_penalty=1";
 
 typedef struct run {
     lab               lab;
@@ -197,17 +196,29 @@ static ppo_status stage_rest(run *r) {
 
 /* The best of n samples is a policy as well, though nothing is trained: KL at most log n - (n - 1) / n. */
 static ppo_status stage_bon(run *r) {
-    ppo_generator *generator = NULL;
-    ppo_samples    best;
-    ppo_sampling   how = sampling(&r->lab, 7);
-    memset(&best, 0, sizeof best);
-    ppo_status status = ppo_generator_create(r->sft, r->lab.slots, &generator);
+    ppo_generator     *generator = NULL;
+    ppo_tokens         best = {0};
+    ppo_sampling       how = sampling(&r->lab, 7);
+    ppo_gpt_evaluation e = {0};
+    float             *score = (float *)malloc((size_t)r->held_out.count * sizeof(float));
+    int                n = r->held_out.count;
+    r->worth.proxy_reward = 0;
+    ppo_status status = score ? ppo_generator_create(r->sft, r->lab.slots, &generator) : PPO_ERROR_MEMORY;
     if (!status)
         status = ppo_best_of_n(generator, &r->held_out, r->best_of, &how, ppo_reward_by_model, r->proxy,
-                               &best.tokens, NULL);
-    if (!status) status = appraise(&r->lab, r->sft, r->sft, r->proxy, &best, &r->worth);
-    r->worth.kl = ppo_best_of_n_kl(r->best_of);
-    ppo_tokens_free(&best.tokens);
+                               &best, score);
+    for (int s = 0; s < n && !status; s++) r->worth.proxy_reward += score[s] / (float)n;
+    if (!status) {
+        ppo_samples samples = {best, NULL, NULL};
+        status = true_reward(&samples, score, &r->lab);
+    }
+    for (int s = 0; s < n && !status; s++) e.reward += score[s] / (float)n;
+    e.mean_length = (float)ppo_response_row(&best, n) / (float)n;
+    e.kl = ppo_best_of_n_kl(r->best_of);
+    e.entropy = e.win_rate = NAN;
+    r->worth.e = e;
+    free(score);
+    ppo_tokens_free(&best);
     ppo_generator_free(generator);
     return status;
 }
@@ -219,14 +230,13 @@ static ppo_status show_samples(run *r, const ppo_gpt *model) {
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     ppo_sampling   how = sampling(&r->lab, 9);
-    char           line[LINE];
-    ppo_status     status = ppo_generator_create(model, r->lab.slots, &generator);
+    float         *reward = (float *)malloc((size_t)r->held_out.count * sizeof(float));
+    ppo_status     status = reward ? ppo_generator_create(model, r->lab.slots, &generator) : PPO_ERROR_MEMORY;
     if (!status) status = ppo_generate(generator, &r->held_out, &how, &samples);
-    for (int s = 0; s < 6 && !status; s++) {
-        status = line_of(&r->lab, &samples.tokens, s, line);
-        if (!status) printf("    %5.1f  %s\n", (double)r->lab.task->reward(line), line);
-    }
+    if (!status) status = true_reward(&samples, reward, &r->lab);
+    if (!status) ppo_print_samples(stdout, r->lab.tokenizer, &samples, reward, 6);
     fflush(stdout);
+    free(reward);
     ppo_generator_free(generator);
     return status;
 }

@@ -97,17 +97,13 @@ static ppo_status demonstrate(problem p, int calls, ppo_rng *rng, ppo_tokens *to
 
 /* -- the reward: 1 if the answer is right -- */
 
-static ppo_status text_of(const ppo_tokens *tokens, int s, char text[2 * TEXT]) {
-    int at = tokens->start[s], n = tokens->start[s + 1] - at;
-    return ppo_decode(tokenizer, tokens->token + at, n, text, 2 * TEXT, NULL);
-}
-
 static ppo_status is_right(const ppo_samples *samples, float *reward, void *user) {
     (void)user;
     for (int s = 0; s < samples->tokens.count; s++) {
         char       text[2 * TEXT], want[32] = "";
         problem    p;
-        ppo_status status = text_of(&samples->tokens, s, text);
+        ppo_status status =
+            ppo_tokens_text(&samples->tokens, s, PPO_WHOLE_TEXT, tokenizer, text, sizeof text);
         if (status) return status;
         const char *answer = strchr(text, '>');
         if (sscanf(text, "%d*%d+%d=", &p.a, &p.b, &p.c) == 3) snprintf(want, 32, ">%d.", p.a * p.b + p.c);
@@ -121,16 +117,12 @@ static ppo_status test(const ppo_gpt *gpt, const ppo_tokens *prompts, const ppo_
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     float          reward[TESTS], sum = 0;
-    char           text[2 * TEXT];
     ppo_status     status = ppo_generator_create(gpt, 16, &generator);
     if (!status) status = ppo_generate(generator, prompts, how, &samples);
     if (!status) status = is_right(&samples, reward, NULL);
     for (int s = 0; s < TESTS && !status; s++) sum += reward[s] / TESTS;
     if (!status) printf("right: %.1f %%\n", 100 * (double)sum);
-    for (int s = 0; s < 3 && !status; s++) {
-        status = text_of(&samples.tokens, s, text);
-        if (!status) printf("    %s\n", text);
-    }
+    if (!status) ppo_print_samples(stdout, tokenizer, &samples, NULL, 3);
     fflush(stdout);
     ppo_generator_free(generator);
     return status;

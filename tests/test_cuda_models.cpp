@@ -587,7 +587,7 @@ static void a_file_holds_what_was_learned(void **state) {
     assert_true(file >= 0);
     on_the_gpu();
     fit(SFT, gpt, NULL, &progress);
-    assert_ok(ppo_gpt_save(gpt, path));
+    assert_ok(ppo_gpt_save(gpt, NULL, path));
     assert_ok(ppo_gpt_load(path, &loaded));
     assert_ok(ppo_params_sync(gpt->params));
     assert_false(bits_differ(loaded->params->data, gpt->params->data, gpt->params->count));

@@ -89,8 +89,11 @@ static void progress_shows_returns_of_every_size(void **state) {
     static const struct {
         float       mean_return;
         const char *text;
-    } cases[] = {{-0.004f, "return    -0.00 "}, {-123456.789f, "return -123456.79 "}, {-3e38f, "return   -3e+38 "},
-                 {INFINITY, "return      inf "}, {-INFINITY, "return     -inf "}};
+    } cases[] = {{-0.004f, "return    -0.00 "},
+                 {-123456.789f, "return -123456.79 "},
+                 {-3e38f, "return   -3e+38 "},
+                 {INFINITY, "return      inf "},
+                 {-INFINITY, "return     -inf "}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_progress progress = progress_at(1, 2);
         FILE        *file = paper();
@@ -1330,10 +1333,39 @@ static void a_chart_that_cannot_be_drawn_says_why(void **state) {
 
 #define in_a_folder(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
+static void samples_print_as_lines(void **state) {
+    (void)state;
+    static const char *const specials[] = {"<eos>"};
+    ppo_tokenizer           *tok = NULL;
+    ppo_tokens               tokens = {0};
+    unsigned char            ended[] = {1, 0, 1};
+    const float              reward[] = {1.5f, -20, 0};
+    FILE                    *file = paper();
+    assert_ok(ppo_tokenizer_characters("abc \n", 5, specials, 1, &tok));
+    assert_ok(ppo_tokens_add_text(&tokens, tok, -1, "ab", " c\nc", 5));
+    assert_ok(ppo_tokens_add_text(&tokens, tok, -1, "b", "aaa", -1));
+    assert_ok(ppo_tokens_add_text(&tokens, tok, -1, "c", "c", 5));
+    ppo_samples samples = {tokens, NULL, ended};
+    ppo_print_samples(file, tok, &samples, reward, 2);
+    samples.ended = NULL;
+    ppo_print_samples(file, tok, &samples, NULL, 9);
+    ppo_print_samples(file, tok, NULL, NULL, 9);
+    ppo_print_samples(NULL, tok, &samples, NULL, 9);
+    ppo_print_samples(file, NULL, &samples, NULL, 9);
+    read_back(file);
+    static const char *const want[] = {"    1.50  ab |  c c", "  -20.00  b | aaa...", "ab |  c c", "b | aaa",
+                                       "c | c"};
+    assert_int_equal(p.lines, COUNT(want));
+    for (int i = 0; i < COUNT(want); i++) assert_string_equal(p.line[i], want[i]);
+    ppo_tokens_free(&tokens);
+    ppo_tokenizer_free(tok);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(progress_is_one_plain_line_with_the_figures),
         cmocka_unit_test(progress_copes_without_a_finished_episode),
+        cmocka_unit_test(samples_print_as_lines),
         cmocka_unit_test(progress_shows_returns_of_every_size),
         cmocka_unit_test(progress_of_a_long_run_is_about_twenty_lines_and_the_last_step_is_told),
         cmocka_unit_test(progress_works_as_the_callback_of_a_training),

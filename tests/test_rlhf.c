@@ -2240,6 +2240,119 @@ static void given_tokens_are_not_learned(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   Comparisons and evaluation
+   -------------------------------------------------------------------------------------------------------- */
+
+static ppo_status count_good_or_fail(const ppo_samples *samples, float *reward, void *user) {
+    if (user) return ppo_fail(PPO_ERROR_ARGUMENT, "the judge is asleep");
+    return count_good(samples, reward, NULL);
+}
+
+static int good_in(const ppo_tokens *t, int s) {
+    int good = 0;
+    for (int i = t->start[s] + t->prompt[s]; i < t->start[s + 1]; i++) good += t->token[i] == GOOD;
+    return good;
+}
+
+static void a_judge_compares_two_samples_of_each_prompt(void **state) {
+    (void)state;
+    ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_tokens     prompts = some_prompts(60), chosen = {0}, rejected = {0};
+    ppo_generator *g = NULL;
+    ppo_sampling   how = ppo_sampling_default();
+    ppo_rng        rng = test_rng(7);
+    int            differ = 0, mistakes = 0;
+    how.eos = EOS;
+    assert_ok(ppo_generator_create(gpt, 8, &g));
+    assert_ok(ppo_compare(g, &prompts, &how, count_good, NULL, NULL, &chosen, &rejected));
+    assert_int_equal(chosen.count, 60);
+    assert_int_equal(rejected.count, 60);
+    for (int s = 0; s < 60; s++) {
+        assert_true(good_in(&chosen, s) >= good_in(&rejected, s));
+        differ += good_in(&chosen, s) > good_in(&rejected, s);
+        assert_int_equal(chosen.prompt[s], prompts.prompt[s]);
+        assert_memory_equal(chosen.token + chosen.start[s], prompts.token + prompts.start[s],
+                            (size_t)prompts.prompt[s] * sizeof(int));
+    }
+    assert_true(differ > 20);
+    assert_ok(ppo_compare(g, &prompts, &how, count_good, NULL, &rng, &chosen, &rejected)); /* adds */
+    assert_int_equal(chosen.count, 120);
+    for (int s = 60; s < 120; s++) mistakes += good_in(&chosen, s) < good_in(&rejected, s);
+    assert_true(mistakes > 3 && mistakes < differ / 2); /* about sigmoid(-1) of those that differ */
+    int asleep = 1;
+    assert_fails(ppo_compare(g, &prompts, &how, count_good_or_fail, &asleep, NULL, &chosen, &rejected),
+                 PPO_ERROR_ARGUMENT, "the judge is asleep");
+    assert_fails(ppo_compare(g, &prompts, &how, count_good, NULL, NULL, &chosen, &chosen), PPO_ERROR_ARGUMENT,
+                 "must be three");
+    assert_fails(ppo_compare(g, &prompts, &how, count_good, NULL, NULL, &prompts, &chosen),
+                 PPO_ERROR_ARGUMENT, "must be three");
+    assert_fails(ppo_compare(g, NULL, &how, count_good, NULL, NULL, &chosen, &rejected), PPO_ERROR_ARGUMENT,
+                 "ppo_compare");
+    assert_int_equal(chosen.count, 120);
+    assert_int_equal(rejected.count, 120);
+    ppo_tokens_free(&prompts);
+    ppo_tokens_free(&chosen);
+    ppo_tokens_free(&rejected);
+    ppo_generator_free(g);
+    ppo_gpt_free(gpt);
+}
+
+static void an_evaluation_has_the_figures_of_the_samples(void **state) {
+    (void)state;
+    ppo_gpt           *gpt = small_gpt(VOCAB, POSITIONS, 0), *other = NULL;
+    ppo_tokens         prompts = some_prompts(200);
+    ppo_generator     *g = NULL;
+    ppo_samples        x;
+    ppo_sampling       how = ppo_sampling_default();
+    ppo_gpt_evaluation e;
+    float              reward[200], logp[2][200];
+    double             sum = 0, kl = 0, entropy = 0;
+    int                rows, ended = 0;
+    how.eos = EOS;
+    assert_ok(ppo_gpt_copy(gpt, 0, &other));
+    for (size_t i = 0; i < other->params->count; i++) other->params->data[i] *= 0.7f;
+    assert_ok(ppo_gpt_evaluate(gpt, other, &prompts, &how, count_good, NULL, &e));
+    assert_ok(ppo_generator_create(gpt, 5, &g));
+    assert_ok(ppo_generate(g, &prompts, &how, &x));
+    assert_ok(count_good(&x, reward, NULL));
+    assert_ok(ppo_gpt_logp(gpt, &x.tokens, 64, logp[0]));
+    assert_ok(ppo_gpt_logp(other, &x.tokens, 64, logp[1]));
+    rows = ppo_response_row(&x.tokens, 200);
+    for (int s = 0; s < 200; s++) {
+        sum += reward[s], kl += logp[0][s] - logp[1][s], entropy -= logp[0][s], ended += x.ended[s];
+    }
+    assert_close(e.reward, sum / 200, 1e-5);
+    assert_close(e.kl, kl / 200, 1e-5);
+    assert_close(e.entropy, entropy / rows, 1e-5);
+    assert_close(e.mean_length, rows / 200.0, 1e-5);
+    assert_close(e.ended, ended / 200.0, 1e-6);
+    assert_true(e.kl > 0.1f && e.win_rate > 0 && e.win_rate < 1 && e.reward_std > 0 &&
+                e.tokens_per_second > 0);
+    ppo_gpt_evaluation back, same, none;
+    assert_ok(ppo_gpt_evaluate(other, gpt, &prompts, &how, count_good, NULL, &back));
+    assert_close(e.win_rate + back.win_rate, 1, 1e-6); /* the same samples of both */
+    assert_ok(ppo_gpt_evaluate(gpt, gpt, &prompts, &how, count_good, NULL, &same));
+    assert_true(same.win_rate == 0.5f && fabsf(same.kl) < 1e-6f && same.reward == e.reward);
+    assert_ok(ppo_gpt_evaluate(gpt, NULL, &prompts, &how, NULL, NULL, &none));
+    assert_true(isnan(none.reward) && isnan(none.win_rate) && isnan(none.kl) && none.entropy == e.entropy);
+    how.temperature = 0.5f; /* the KL is that at the temperature of sampling */
+    assert_ok(ppo_gpt_evaluate(gpt, gpt, &prompts, &how, NULL, NULL, &same));
+    assert_true(fabsf(same.kl) < 1e-6f && same.entropy < e.entropy);
+    ppo_tokens empty = {0};
+    assert_fails(ppo_gpt_evaluate(gpt, NULL, &empty, &how, NULL, NULL, &none), PPO_ERROR_ARGUMENT,
+                 "sequence");
+    assert_fails(ppo_gpt_evaluate(gpt, NULL, NULL, &how, NULL, NULL, &none), PPO_ERROR_ARGUMENT,
+                 "ppo_gpt_evaluate");
+    int asleep = 1;
+    assert_fails(ppo_gpt_evaluate(gpt, NULL, &prompts, &how, count_good_or_fail, &asleep, &none),
+                 PPO_ERROR_ARGUMENT, "the judge is asleep");
+    ppo_generator_free(g);
+    ppo_tokens_free(&prompts);
+    ppo_gpt_free(gpt);
+    ppo_gpt_free(other);
+}
+
+/* --------------------------------------------------------------------------------------------------------
    Memory
    -------------------------------------------------------------------------------------------------------- */
 
@@ -2438,6 +2551,8 @@ int main(void) {
         cmocka_unit_test(a_cap_on_importance_needs_log_probabilities),
         cmocka_unit_test(an_iteration_that_failed_is_done_again_to_the_bit),
         cmocka_unit_test_teardown(only_a_creation_that_succeeds_clears_the_optimizers, restore_allocator),
+        cmocka_unit_test(a_judge_compares_two_samples_of_each_prompt),
+        cmocka_unit_test(an_evaluation_has_the_figures_of_the_samples),
         cmocka_unit_test(the_best_of_n_is_the_best_of_these_samples),
         cmocka_unit_test(a_best_of_n_that_fails_leaves_best_as_it_was),
         cmocka_unit_test(what_was_sampled_may_be_the_prompts_of_best_of_n),

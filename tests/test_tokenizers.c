@@ -532,8 +532,10 @@ static void tokens_outside_of_the_vocabulary_are_named_with_their_position(void 
     ppo_tokenizer *tok = characters_of("ab");
     const int      above[] = {0, 1, 5, 0}, below[] = {-1};
     char           text[40];
-    assert_fails(ppo_decode(tok, above, 4, text, 40, NULL), PPO_ERROR_ARGUMENT, "token 5 |position 2 |0 .. 4");
-    assert_fails(ppo_decode(tok, below, 1, NULL, 0, NULL), PPO_ERROR_ARGUMENT, "token -1 |position 0 |0 .. 4");
+    assert_fails(ppo_decode(tok, above, 4, text, 40, NULL), PPO_ERROR_ARGUMENT,
+                 "token 5 |position 2 |0 .. 4");
+    assert_fails(ppo_decode(tok, below, 1, NULL, 0, NULL), PPO_ERROR_ARGUMENT,
+                 "token -1 |position 0 |0 .. 4");
     ppo_tokenizer_free(tok);
 }
 
@@ -914,6 +916,44 @@ static int leave_folder(void **state) {
 
 #define TEST(function) cmocka_unit_test_teardown(function, tidy)
 
+static void texts_become_sequences_and_come_back(void **state) {
+    (void)state;
+    ppo_tokenizer *tok = NULL;
+    ppo_tokens     tokens = {0};
+    char           text[64];
+    const int      eos = 4, pad = 5;
+    assert_ok(ppo_tokenizer_characters("abc ", 4, specials, 2, &tok)); /* " abc", then <eos> and <pad> */
+    assert_ok(ppo_tokens_add_text(&tokens, tok, pad, "ab", " ca", eos));
+    assert_ok(ppo_tokens_add_text(&tokens, tok, -1, "ab", NULL, eos)); /* only a prompt */
+    assert_ok(ppo_tokens_add_text(&tokens, tok, pad, "", "c", -1));
+    assert_int_equal(tokens.count, 3);
+    assert_memory_equal(tokens.token, ((int[]){pad, 1, 2, 0, 3, 1, eos, 1, 2, pad, 3}), 11 * sizeof(int));
+    assert_memory_equal(tokens.start, ((int[]){0, 7, 9, 11}), 4 * sizeof(int));
+    assert_memory_equal(tokens.prompt, ((int[]){3, 2, 1}), 3 * sizeof(int));
+    static const char *const want[3][3] = {{"ab ca", "ab", " ca"}, {"ab", "ab", ""}, {"c", "", "c"}};
+    for (int s = 0; s < 3; s++) {
+        for (int what = PPO_WHOLE_TEXT; what <= PPO_RESPONSE_TEXT; what++) {
+            memset(text, 'x', sizeof text);
+            assert_ok(ppo_tokens_text(&tokens, s, what, tok, text, strlen(want[s][what]) + 1));
+            assert_string_equal(text, want[s][what]);
+        }
+    }
+    assert_fails(ppo_tokens_text(&tokens, 0, PPO_WHOLE_TEXT, tok, text, 5), PPO_ERROR_ARGUMENT, "room");
+    assert_fails(ppo_tokens_text(&tokens, 3, 0, tok, text, 64), PPO_ERROR_ARGUMENT, "no sequence 3 in 3");
+    assert_string_equal(text, "");
+    assert_fails(ppo_tokens_text(&tokens, -1, 0, tok, text, 64), PPO_ERROR_ARGUMENT, "no sequence -1 in 3");
+    assert_fails(ppo_tokens_text(&tokens, 0, 0, tok, NULL, 64), PPO_ERROR_ARGUMENT, "ppo_tokens_text");
+    assert_fails(ppo_tokens_text(&tokens, 0, 0, tok, text, 0), PPO_ERROR_ARGUMENT, "ppo_tokens_text");
+    assert_fails(ppo_tokens_add_text(&tokens, tok, -1, "", "", -1), PPO_ERROR_ARGUMENT, "0 tokens");
+    assert_fails(ppo_tokens_add_text(&tokens, tok, -1, "a", "d", -1), PPO_ERROR_ARGUMENT, "d");
+    assert_fails(ppo_tokens_add_text(&tokens, tok, 6, "a", "b", -1), PPO_ERROR_ARGUMENT, "start is 6|0 .. 5");
+    assert_fails(ppo_tokens_add_text(&tokens, tok, 0, "a", "b", 6), PPO_ERROR_ARGUMENT, "end 6|0 .. 5");
+    assert_fails(ppo_tokens_add_text(&tokens, tok, 0, NULL, "b", 0), PPO_ERROR_ARGUMENT, "NULL");
+    assert_int_equal(tokens.count, 3);
+    ppo_tokens_free(&tokens);
+    ppo_tokenizer_free(tok);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(merges_are_those_of_hugging_faces_trainer),
@@ -934,6 +974,7 @@ int main(void) {
         TEST(a_character_that_the_vocabulary_lacks_is_named_with_its_place),
         TEST(a_text_may_hold_zeros),
         TEST(special_tokens_are_the_last_and_have_names),
+        TEST(texts_become_sequences_and_come_back),
         TEST(no_text_becomes_a_special_token),
         TEST(names_that_cannot_be_are_refused),
         TEST(room_that_is_too_small_is_refused_with_both_numbers),

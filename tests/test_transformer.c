@@ -944,7 +944,7 @@ static void a_model_that_is_saved_and_loaded_has_the_same_bits(void **state) {
         c.score = score;
         ppo_gpt  *gpt = random_gpt(c, 0.3f), *back = NULL;
         ppo_file *file = NULL;
-        assert_ok(ppo_gpt_save(gpt, path));
+        assert_ok(ppo_gpt_save(gpt, NULL, path));
         assert_ok(ppo_gpt_load(path, &back));
         assert_false(configs_differ(&gpt->config, &back->config));
         assert_int_equal(gpt->params->count, back->params->count);
@@ -1090,8 +1090,8 @@ static void a_file_whose_texts_contradict_its_arrays_is_refused(void **state) {
     assert_null(back);
     assert_fails(ppo_gpt_load(NULL, &back), PPO_ERROR_ARGUMENT, "ppo_gpt_load|NULL");
     assert_fails(ppo_gpt_load(path, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_load|NULL");
-    assert_fails(ppo_gpt_save(NULL, path), PPO_ERROR_ARGUMENT, "ppo_gpt_save|NULL");
-    assert_fails(ppo_gpt_save(gpt, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_save|NULL");
+    assert_fails(ppo_gpt_save(NULL, NULL, path), PPO_ERROR_ARGUMENT, "ppo_gpt_save|NULL");
+    assert_fails(ppo_gpt_save(gpt, NULL, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_save|NULL");
     assert_fails(ppo_gpt_put(gpt, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_put|NULL");
     assert_fails(ppo_gpt_get(NULL, &back), PPO_ERROR_ARGUMENT, "ppo_gpt_get|NULL");
     ppo_gpt_free(gpt);
@@ -1139,12 +1139,31 @@ static ppo_status live_once(void *user) {
     return status;
 }
 
+static void a_model_and_its_tokenizer_are_one_file(void **state) {
+    (void)state;
+    static const char *const specials[] = {"<eos>"};
+    ppo_gpt                 *gpt = random_gpt(gpt_config(5, 6, 4, 1, 2), 0.3f), *back = NULL;
+    ppo_tokenizer           *tok = NULL, *tok_back = NULL;
+    assert_ok(ppo_tokenizer_characters("abcd", 4, specials, 1, &tok));
+    assert_ok(ppo_gpt_save(gpt, tok, path));
+    assert_ok(ppo_gpt_load(path, &back));
+    assert_ok(ppo_tokenizer_load(path, &tok_back));
+    assert_false(bits_differ(gpt->params->data, back->params->data, gpt->params->count));
+    assert_int_equal(ppo_tokenizer_special(tok_back, "<eos>"), 4);
+    assert_ok(ppo_gpt_save(gpt, NULL, path));
+    ppo_tokenizer_free(tok_back);
+    assert_fails(ppo_tokenizer_load(path, &tok_back), PPO_ERROR_FILE, "tokenizer");
+    ppo_tokenizer_free(tok);
+    ppo_gpt_free(gpt);
+    ppo_gpt_free(back);
+}
+
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
     (void)state;
     ppo_gpt   *gpt = random_gpt(gpt_config(5, 6, 4, 1, 2), 0.3f);
     ppo_tokens tokens = {0};
     ppo_rng    rng = test_rng(15);
-    assert_ok(ppo_gpt_save(gpt, path));
+    assert_ok(ppo_gpt_save(gpt, NULL, path));
     ppo_gpt_free(gpt);
     add_random(&tokens, &rng, 5, 6, 2), add_random(&tokens, &rng, 5, 3, 0);
     assert_true(fail_each_allocation(live_once, &tokens) > 40);
@@ -1178,7 +1197,7 @@ static void a_damaged_model_is_loaded_sound_or_refused(void **state) {
     ppo_rng              rng = test_rng(16);
     ppo_tokens           tokens = {0};
     add_random(&tokens, &rng, 3, 3, 1);
-    assert_ok(ppo_gpt_save(gpt, path));
+    assert_ok(ppo_gpt_save(gpt, NULL, path));
     FILE  *in = fopen(path, "rb");
     size_t n = fread(whole, 1, sizeof whole, in), header = 8 + whole[0] + 256u * whole[1];
     fclose(in);
@@ -1252,6 +1271,7 @@ int main(void) {
         cmocka_unit_test(a_response_has_a_row_for_each_token_after_the_prompts),
         cmocka_unit_test_teardown(after_one_round_of_a_shape_nothing_is_allocated, restore_allocator),
         cmocka_unit_test(a_model_that_is_saved_and_loaded_has_the_same_bits),
+        cmocka_unit_test(a_model_and_its_tokenizer_are_one_file),
         cmocka_unit_test(a_second_model_is_refused_by_a_file_and_leaves_the_first),
         cmocka_unit_test(a_file_with_any_flaw_in_any_array_is_refused),
         cmocka_unit_test(a_file_whose_texts_contradict_its_arrays_is_refused),
