@@ -107,7 +107,7 @@ static ppo_status trace_ppo(study *s, ppo_reward_model *proxy, float kl_coef, tr
         status = ppo_rlhf_iterate(rlhf, &p);
         if (status || (i > 10 && i % 4)) continue;
         status = evaluate(&s->lab, policy, s->first, proxy, &s->prompts, &w);
-        add_point(s, t, w.kl, w.true_reward, w.proxy_reward);
+        add_point(s, t, w.e.kl, w.e.reward, w.proxy_reward);
     }
     fit_curve(t, 1);
     ppo_rlhf_free(rlhf);
