@@ -99,10 +99,11 @@ STEP BY STEP
 LANGUAGE MODELS
 
     A language model's actions are tokens, and its reward is any C function of the tokens it samples
-    (ppo_decode() gives their text). Advantages, losses and optimizer are those of the above:
+    (ppo_tokens_text() gives their text). Advantages, losses and optimizer are those of the above:
 
         ppo_tokenizer_train(text, bytes, 512, specials, n, &tok);    // or ppo_tokenizer_characters()
-        ppo_encode(), ppo_tokens_add(&data, token, n, prompt);       // sequences, packed without padding
+        eos = ppo_tokenizer_special(tok, "<eos>");
+        ppo_tokens_add_text(&data, tok, -1, "2+2=", "4", eos);       // a prompt and its response; and so on
         shape = ppo_gpt_config_default(); shape.vocab = ppo_tokenizer_vocab(tok);
         ppo_gpt_create(&shape, &gpt);                                // a transformer like GPT-2
         fit = ppo_fit_config_default();
@@ -110,14 +111,17 @@ LANGUAGE MODELS
         ppo_gpt_copy(gpt, 1, &judge);                                // with a score: a reward model
         ppo_fit_reward(judge, &chosen, &rejected, &fit);             // trained on comparisons
         ppo_reward_model_create(&judge, 1, PPO_ENSEMBLE_MEAN, 64, &model);
-        cfg = ppo_rlhf_config_default(); cfg.sampling.eos = ppo_tokenizer_special(tok, "<eos>");
+        cfg = ppo_rlhf_config_default(); cfg.sampling.eos = eos;
         ppo_rlhf_create(gpt, NULL, NULL, &prompts, ppo_reward_by_model, model, &cfg, &rlhf);
         ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
-        ppo_gpt_save(gpt, "model.safetensors");                      // also for Hugging Face's transformers
+        ppo_gpt_evaluate(gpt, before, &held_out, &cfg.sampling, ppo_reward_by_model, model, &evaluation);
+        ppo_gpt_save(gpt, tok, "model.safetensors");                 // also for Hugging Face's transformers
 
-    The critic is a copy of the model with a score; GROUP and LEAVE_ONE_OUT advantages need none.
-    ppo_generate() samples. ppo_fit_dpo() and ppo_best_of_n() are alternatives to reinforcement learning. To
-    understand PPO on tokens, start at ppo_rlhf_iterate() in section 22 (search for "@@ 22").
+    The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO,
+    Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples (section 20).
+    ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo() and ppo_best_of_n() are
+    alternatives to reinforcement learning. To understand PPO on tokens, start at ppo_rlhf_iterate() in
+    section 22 (search for "@@ 22"); which estimator of the KL to use, see ppo_kl_estimate() in section 9.
 
 THREE DOORS, ONE ROOM
 
@@ -12744,7 +12748,7 @@ PPO_DEF ppo_status ppo_gpt_evaluate(const ppo_gpt *gpt, const ppo_gpt *reference
    The machinery is elsewhere: sampling in section 20, micro-batches in section 21, memory at the end.
 
    To add an advantage: a constant at the end of PPO_ADVANTAGE_... and a row at the end of PPO__ADVANTAGES. To
-   add a token loss: a setting, and a term in ppo__rlhf_loss().
+   add a token loss: a setting, and a term in ppo__token_loss(); a method: a row of ppo__rlhf_presets.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
