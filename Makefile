@@ -28,6 +28,12 @@ rlhf: build/rlhf ## a tiny language model, its reward model, PPO, DPO and others
 words: build/rlhf build/words.found ## the same with real words, from a word list
 	@build/rlhf all --task words $(ARGS)
 
+runaway: build/rlhf ## how PPO on tokens runs away, and what holds it, with build/runaway.svg, in three minutes
+	@build/rlhf --quiet $(ARGS) sft reward runaway
+
+rlhf-seeds: build/rlhf ## 50 seeds of rlhf on all kernels: what must hold, and the ranges of the README, in hours
+	@sh tests/rlhf_seeds.sh $(ARGS)
+
 overopt: build/overopt ## over-optimization of proxy rewards: fits and build/overopt-*.svg, in some minutes
 	@build/overopt $(ARGS)
 
@@ -362,5 +368,5 @@ help: ## prints this
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
-.PHONY: all run plot rlhf words overopt lunarlander test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
+.PHONY: all run plot rlhf words runaway rlhf-seeds overopt lunarlander test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help

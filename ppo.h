@@ -12964,7 +12964,8 @@ typedef struct ppo__response_rows {
     float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
     float *entropy;
     float *reward, *value, *next_value, *advantage, *value_target;
-    float *share, *weight; /* 1 / tokens of the sequence; of the micro-batch: by the aggregation */
+    float *share, *weight; /* 1 / tokens of the sequence; of a micro-batch: by the aggregation */
+    float *log_ratio;      /* to the policy that sampled */
     float *ref_logits;     /* (rows, vocab), for an exact KL in the loss; else NULL */
 } ppo__response_rows;
 
@@ -13395,12 +13396,13 @@ static void ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
     for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
         int    row = r->first_row[s], n = r->first_row[s + 1] - row;
         float *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
-        float *log_ratio = r->rows.next_value + row; /* which nobody needs any more */
+        float *log_ratio = r->rows.log_ratio + row;
         double sum = 0;
-        for (int i = 0, at = ppo__response_token(&samples->tokens, s, 0); i < n; ++i) {
-            sum += log_ratio[i] = old[i] - samples->logp[at];
+        for (int i = 0, at = 0; i < n; ++i, ++at) {
+            at = ppo__response_token(&samples->tokens, s, at);
+            log_ratio[i] = old[i] - samples->logp[at];
+            sum += log_ratio[i];
             if (!(cap > 0)) old[i] = samples->logp[at];
-            at = ppo__response_token(&samples->tokens, s, at + 1);
         }
         for (int i = 0; i < n && cap > 0; ++i) {
             float ratio = expf(mode >= PPO_SEQUENCE_TRUNCATE ? (float)sum : log_ratio[i]);
@@ -13646,9 +13648,9 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
 static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
     const ppo_rlhf_config *c = &r->config;
     const size_t           size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
-    float **const          arrays[] = {&rows->old_logp,  &rows->ref_logp,    &rows->entropy, &rows->reward,
-                                       &rows->value,     &rows->next_value,  &rows->share,   &rows->weight,
-                                       &rows->advantage, &rows->value_target};
+    float **const          arrays[] = {&rows->old_logp, &rows->ref_logp,   &rows->entropy,     &rows->reward,
+                                       &rows->value,    &rows->next_value, &rows->share,       &rows->log_ratio,
+                                       &rows->weight,   &rows->advantage,  &rows->value_target};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) *arrays[i] = PPO__ZEROS(&r->memory, float, n);
     if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return;
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);

@@ -12,6 +12,7 @@
 #include "ppo_cuda.cuh"
 #endif
 #include "stages.h"
+#include "runaway.h"
 #include "rlhf_options.h"
 
 static const struct stage {
@@ -20,10 +21,10 @@ static const struct stage {
     int needs_proxy;  /* the sft model and the reward model must be there */
     int is_appraised; /* it tells what it is worth itself; the others are sampled for that */
     int is_in_all;
-} stages[] = {{"sft", stage_sft, 0, 0, 1},      {"reward", stage_reward, 0, 0, 1},
-              {"ppo", stage_ppo, 1, 0, 1},      {"dpo", stage_dpo, 1, 0, 1},
-              {"bon", stage_bon, 1, 1, 1},      {"rest", stage_rest, 1, 0, 1},
-              {"sample", stage_sample, 1, 0, 0}};
+} stages[] = {{"sft", stage_sft, 0, 0, 1},       {"reward", stage_reward, 0, 0, 1},
+              {"ppo", stage_ppo, 1, 0, 1},       {"dpo", stage_dpo, 1, 0, 1},
+              {"bon", stage_bon, 1, 1, 1},       {"rest", stage_rest, 1, 0, 1},
+              {"sample", stage_sample, 1, 0, 0}, {"runaway", stage_runaway, 1, 0, 0}};
 enum { STAGES = sizeof stages / sizeof *stages };
 
 /* A stage, and what the model that it made is worth. */

@@ -1714,6 +1714,18 @@ static void advantages_of_sequences_are_those_of_trl_and_verl(void **state) {
     }
 }
 
+/* A return has no values: none may be left over from an iteration before. */
+static void returns_have_no_values_in_any_iteration(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    c.advantage = PPO_ADVANTAGE_RETURN, c.importance_cap = 2;
+    bench b = begin(&c);
+    for (int k = 0; k < 3; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
+    for (int row = 0; row < b.rlhf->first_row[8]; row++)
+        assert_true(b.rlhf->rows.value[row] == 0 && b.rlhf->rows.next_value[row] == 0);
+    end(&b);
+}
+
 /* With KL in the reward, a group that earned the same learns its KL alone, not divided by a std of 0. */
 static void a_group_that_earned_the_same_does_not_blow_up_its_kl(void **state) {
     (void)state;
@@ -2507,6 +2519,7 @@ int main(void) {
         cmocka_unit_test(advantages_of_sequences_are_those_of_trl_and_verl),
         cmocka_unit_test(a_group_that_earned_the_same_does_not_blow_up_its_kl),
         cmocka_unit_test(gae_skips_what_a_tool_wrote_as_verl_does),
+        cmocka_unit_test(returns_have_no_values_in_any_iteration),
         cmocka_unit_test(overlong_samples_cost_what_dapo_says),
         cmocka_unit_test(the_entropys_coefficient_moves_as_trls_does),
         cmocka_unit_test(kl_estimators_have_the_gradients_of_the_table),
