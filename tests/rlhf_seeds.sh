@@ -2,8 +2,10 @@
 # rlhf_seeds.sh [SEEDS [KERNELS ...]] - PPO on tokens with the settings of build/rlhf, for seeds 1 to SEEDS and each set of
 # kernels that this machine has. What must hold: PPO's true reward is at least best-of-16's (in 24 of 25 runs) and 10%
 # above it in the mean; the KL to the first model ends at 2.5 or less, and never exceeds three times where it ends.
-# Results are kept in build/rlhf-seeds/, so that what was interrupted continues. Runs JOBS seeds at a time (default: 2).
+# Results are kept in build/rlhf-seeds/, so that what was interrupted continues; remove it after a change. Runs JOBS seeds at
+# a time (default: 2), with the program RLHF.
 cd "$(dirname "$0")/.." || exit 1
+export RLHF="${RLHF:-build/rlhf}"
 seeds=${1:-50}
 [ $# -gt 0 ] && shift
 [ $# -gt 0 ] || set -- plain avx2 avx512 neon
@@ -15,7 +17,7 @@ cat >$results/one.sh <<'END'
 dir=build/rlhf-seeds/$1-$2
 [ -s $dir.txt ] && exit
 figure() { printf '%s' "$json" | sed -n "s/.*\"$1\":\(-*[0-9.]*\).*/\1/p"; }
-rlhf() { json=$(build/rlhf --dir $dir --json --kernels $1 --seed $2 $3) || exit 255; }
+rlhf() { json=$($RLHF --dir $dir --json --kernels $1 --seed $2 $3) || exit 255; }
 rlhf $1 $2 "sft" && sft=$(figure true_reward)
 rlhf $1 $2 "reward"
 rlhf $1 $2 "ppo" && ppo="$(figure true_reward) $(figure kl) $(figure most_kl)"
@@ -24,12 +26,11 @@ rm -rf $dir
 END
 
 for kernels in "$@"; do
-    build/rlhf --kernels $kernels --help >/dev/null 2>&1 || { echo "note: no kernels $kernels here" && continue; }
+    $RLHF --kernels $kernels --help >/dev/null 2>&1 || { echo "note: no kernels $kernels here" >&2 && continue; }
     for seed in $(seq "$seeds"); do echo $kernels $seed; done
 done >$results/list
-grep note $results/list
-grep -v note $results/list | xargs -P "${JOBS:-2}" -L 1 sh $results/one.sh || exit 1
-for run in $(grep -v note $results/list | tr ' ' -); do cat $results/$run.txt; done | awk '
+xargs -P "${JOBS:-2}" -L 1 sh $results/one.sh <$results/list || exit 1
+for run in $(tr ' ' - <$results/list); do cat $results/$run.txt; done | awk '
     function add(set, kind, x) {
         n[set, kind]++; sum[set, kind] += x
         if (n[set, kind] == 1 || x < least[set, kind]) least[set, kind] = x
