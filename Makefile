@@ -38,8 +38,9 @@ build/rlhf-native: examples/rlhf.c $(HEADERS) Makefile | build/stb_ds.found
 rlhf-seeds: build/rlhf-native ## 50 seeds of rlhf on all kernels: what must hold, and the ranges of the README, in hours
 	@RLHF=build/rlhf-native sh tests/rlhf_seeds.sh $(ARGS)
 
-overopt: build/overopt ## over-optimization of proxy rewards: fits and build/overopt-*.svg, in some minutes
-	@build/overopt $(ARGS)
+overopt: build/overopt ## over-optimization of proxy rewards, and remedies: a table of five seeds and build/overopt-*.svg
+	@echo 1 2 3 4 5 | xargs -n 1 -P $(PROCESSORS) build/overopt trace
+	@build/overopt report 1 2 3 4 5
 
 lunarlander: build/lunarlander ## builds build/train with LunarLander, which needs Box2D, as build/lunarlander
 

@@ -105,13 +105,13 @@ static ppo_status compare(const lab *l, const ppo_gpt *model, const ppo_tokens *
     return status;
 }
 
-/* A reward model of one member, whose scores of the first model's samples have mean 0 and standard deviation 1. */
-static ppo_status make_proxy(const lab *l, const ppo_gpt *first, const ppo_tokens *prompts, ppo_gpt *judge,
-                             ppo_reward_model **proxy) {
+/* A reward model of some members, whose scores of the first model's samples have mean 0 and standard deviation 1. */
+static ppo_status make_proxy(const lab *l, const ppo_gpt *first, const ppo_tokens *prompts,
+                             ppo_gpt *const *members, int count, int ensemble, ppo_reward_model **proxy) {
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     ppo_sampling   how = sampling(l, 5);
-    ppo_status     status = ppo_reward_model_create(&judge, 1, PPO_ENSEMBLE_MEAN, 64, proxy);
+    ppo_status     status = ppo_reward_model_create(members, count, ensemble, 64, proxy);
     if (!status) status = ppo_generator_create(first, l->slots, &generator);
     if (!status) status = ppo_generate(generator, prompts, &how, &samples);
     if (!status) status = ppo_reward_model_normalize(*proxy, &samples.tokens);

@@ -129,7 +129,9 @@ static ppo_status need_comparisons(run *r) {
 static ppo_status need_proxy(run *r) {
     ppo_status status = need_prompts(r);
     if (!status) status = load(r, "reward", &r->reward);
-    return status || r->proxy ? status : make_proxy(&r->lab, r->sft, &r->prompts, r->reward, &r->proxy);
+    return status || r->proxy
+               ? status
+               : make_proxy(&r->lab, r->sft, &r->prompts, &r->reward, 1, PPO_ENSEMBLE_MEAN, &r->proxy);
 }
 
 /* The reward model: the sft model with a score, which learns from comparisons. */
