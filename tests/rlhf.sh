@@ -101,5 +101,19 @@ check refuses_a_folder_that_is_a_file is_refused rlhf.sh --dir tests/rlhf.sh --q
 rlhf --dir $work/models --help
 helps() { [ $status -eq 0 ] && grep -q -e '--kl-coef .*\[0.35\]' $work/out && grep -q -e '--kernels' $work/out; }
 check help_lists_every_setting_with_its_default helps
+
+# The laboratory of over-optimization: its report of two seeds whose a is 0.4 and 0.6, and b 0.3
+for seed in 9001 9002; do
+    awk "BEGIN { for (d = 0.5; d < 5; d += 0.5)
+                     print \"PPO, width 8;\" d \";\" d * (0.4 + 0.2 * ($seed - 9001) - 0.3 * log(d)) \";\" d }" >build/overopt-$seed.csv
+done
+build/overopt report 9001 9002 >$work/out 2>$work/err
+fits() { grep -q '^PPO, width 8  *0.50 +- 1.27  *0.30 +- 0.00 ' $work/out && [ -s build/overopt-ppo.svg ]; }
+check overopt_fits_each_seed_and_tells_the_interval fits
+refuses() { ! build/overopt "$@" >$work/out 2>$work/err && [ "$(wc -l <$work/err)" -eq 1 ]; }
+check overopt_refuses_a_seed_without_a_file refuses report 9001 9003
+check overopt_refuses_what_is_no_seed       refuses trace 1x
+check overopt_refuses_an_unknown_word       refuses show 1
+rm -f build/overopt-900[12].csv
 echo "1..$number"
 [ $failures -eq 0 ]

@@ -2072,7 +2072,10 @@ static void presets_train(void **state) {
         c.normalize_rewards = 1;
         bench b = begin(&c);
         assert_ok(ppo_rlhf_iterate(b.rlhf, &first));
-        for (int k = 0; k < 40; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+        for (int k = 0; k < 40; k++) {
+            assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+            assert_true(p.first_ratio_min == 1 && p.first_ratio_max == 1);
+        }
         if (!(p.reward > first.reward + 1))
             fail_msg("%s: %g, first %g", name, (double)p.reward, (double)first.reward);
         end(&b);
