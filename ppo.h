@@ -751,9 +751,12 @@ enum { PPO_K1 = 1, PPO_K2, PPO_K3 };
        k2            about KL             that of KL(pi || ref)            not that of the KL
        k3            KL(pi || ref)        that of KL(ref || pi)            not that of the KL
        r k1, r k3    KL(pi || ref)        that of KL(pi || ref)            that of KL(pi || ref)
-       k1 paid as a cost in the reward    that of KL(pi || ref)            that of KL(pi || ref), by PPO's r A
+       k1 paid as a cost in the reward    that of KL(pi || ref)            not that of the KL
        k2, k3 as a cost in the reward     not that of the KL; of the exact KL of a state, 0: it does not depend
                                           on the action
+
+   This is for one choice. In a sequence, a term of the loss leaves out that earlier tokens lead to later ones;
+   a cost in the reward is credited to them, too.
 
    So: report k3; in a reward use k1; in a loss use k3 weighted by r (PPO on tokens: kl_weighted), or k2 in the
    first step after sampling. GRPO differentiates k3 as it is: it constrains the KL in the other direction. */
@@ -1407,6 +1410,9 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
    response are encoded apart, as sampling continues a prompt. Errors: as above, and no token at all. */
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
                                        const char *prompt, const char *response, int end);
+/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for transcripts with tools. */
+PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
+                                          const char *text, int given);
 /* The text of sequence s, or of its prompt, or of what follows it, as ppo_decode(), without special tokens. */
 enum { PPO_WHOLE_TEXT, PPO_PROMPT_TEXT, PPO_RESPONSE_TEXT };
 PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, const ppo_tokenizer *tokenizer,
@@ -1503,9 +1509,10 @@ PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt);
    -------------------------------------------------------------------------------------------------------- */
 
 /* A tool that a sampled sequence calls: token [n] is the sequence so far, with the prompt and, at its end, the
-   token ppo_sampling.call. Writes what follows to answer, at most `room` tokens, and how many to *count. The
-   sequence then continues; the answer is given, not sampled. On failure it returns a status, after ppo_fail()
-   with the reason. */
+   token ppo_sampling.call. Writes what follows to answer, at most `room` tokens (1 or more: what max_new and
+   the context leave), and how many to *count, which is 0 before. The sequence then continues; the answer is
+   given, not sampled: calls and an eos in it mean nothing. On failure it returns a status, after ppo_fail()
+   with the reason. It runs on the caller's thread and must not use the same generator. */
 typedef ppo_status (*ppo_tool_fn)(const int *token, int n, int *answer, int room, int *count, void *user);
 
 typedef struct ppo_sampling {
@@ -1621,7 +1628,8 @@ PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const 
                                   const ppo_fit_config *config);
 
 /* Direct preference optimization: ppo_dpo_loss() of summed log-probabilities. reference has the same
-   vocabulary and no shorter context, and is not changed; it may be gpt itself: its weights at the start. */
+   vocabulary and no shorter context, and is not changed; it may be gpt itself: its weights at the start. DPO
+   needs a lower learning rate than the default, such as 1e-4: it never samples, so nothing holds it back. */
 PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config);
 
@@ -1660,9 +1668,10 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
 PPO_DEF float      ppo_best_of_n_kl(int n);
 
 /* Comparisons for ppo_fit_reward() and ppo_fit_dpo(), by a judge: two samples of each prompt, of which the one
-   of higher reward is added to chosen, the other to rejected; neither is prompts. With `mistakes` not NULL
-   the judge errs as people do: the first is chosen with probability sigmoid(difference of rewards) (Bradley
-   and Terry 1952). After a failure chosen and rejected are unchanged. */
+   of higher reward is added to chosen, the other to rejected; neither is prompts. Pairs of equal reward are
+   left out, so there may be fewer than prompts. With `mistakes` not NULL the judge errs as people do: the
+   first is chosen with probability sigmoid(difference of rewards) (Bradley and Terry 1952), and none is left
+   out. After a failure chosen and rejected are unchanged. */
 PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                ppo_reward_fn judge, void *user, ppo_rng *mistakes, ppo_tokens *chosen,
                                ppo_tokens *rejected);
@@ -1709,13 +1718,14 @@ enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
 enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
 
 /* How the terms of tokens become a loss: their mean; the mean over sequences of each one's mean, in which
-   tokens of long sequences count less (GRPO); or their sum, divided by the number of sequences and by the
-   most tokens that can be sampled (Dr. GRPO). The value loss and the entropy are means over tokens. */
+   tokens of long sequences count less (GRPO); or their sum, divided by the number of sequences and by max_new
+   (Dr. GRPO). The value loss and the entropy are always means over tokens. */
 enum { PPO_AGGREGATE_TOKENS, PPO_AGGREGATE_SEQUENCES, PPO_AGGREGATE_CONSTANT };
 /* The ratio of a token: its own, or the geometric mean of those of its sequence (GSPO, Zheng 2025). */
 enum { PPO_RATIO_TOKEN, PPO_RATIO_SEQUENCE };
-/* What happens to samples of another policy, by the ratio of the probabilities, of each token or of the whole
-   sequence: it is limited to a range; or what lies outside the range does not count. */
+/* Importance sampling for samples of another policy: the advantages are multiplied by the ratio of the
+   probabilities, of each token or of the whole sequence. Truncated: limited to a range. Masked: 0 outside the
+   range. The KL, the entropy and the values of these tokens count as ever. */
 enum { PPO_TOKEN_TRUNCATE, PPO_TOKEN_MASK, PPO_SEQUENCE_TRUNCATE, PPO_SEQUENCE_MASK };
 
 typedef struct ppo_rlhf_config { /* defaults in brackets */
@@ -1732,12 +1742,12 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     float reward_clip;       /* > 0: rewards are clipped to +- this [0] */
     float missing_eos_penalty; /* subtracted where no eos ended the sequence [0] */
     float length_penalty;      /* subtracted for every sampled token [0] */
-    int   overlong_buffer;  /* > 0: of the tokens that may be sampled, the last ones, which cost: from 0 for
-                                  the first to overlong_penalty at the limit (DAPO, Yu 2025) [0] */
-    float overlong_penalty; /* [1] */
-    int   refills;          /* > 0: where all samples of a prompt earn the same, which teaches nothing, other
-                                  prompts are sampled in its place, up to so many times an iteration (DAPO);
-                                  not by ppo_rlhf_update() [0] */
+    int   overlong_buffer;     /* > 0: the k-th of the last overlong_buffer tokens before the limit costs
+                               overlong_penalty * k / overlong_buffer in all (DAPO, Yu 2025) [0] */
+    float overlong_penalty;    /* [1] */
+    int   refills; /* > 0: dynamic sampling (DAPO): where all samples of a prompt earn the same, which
+                               teaches nothing, other prompts are sampled in its place, up to so many times an
+                               iteration; not by ppo_rlhf_update() [0] */
 
     /* KL to the reference */
     int   kl_place;        /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
@@ -1751,7 +1761,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
 
     /* advantages */
     int   advantage;           /* PPO_ADVANTAGE_... [GAE] */
-    float gamma, gae_lambda;   /* GAE [1, 0.95] */
+    float gamma, gae_lambda;   /* gamma: GAE and RETURN; gae_lambda: GAE [1, 0.95] */
     int   whiten_rewards;      /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
     int   bootstrap_truncated; /* GAE: 1: bootstrap sequences that were cut off, with their last value [0] */
     int   whiten_advantages;   /* 1: mean 0, std 1 over the batch's tokens; -1: GAE, SEQUENCE, RETURN [-1] */
@@ -1762,8 +1772,9 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int                  mask_truncated; /* 1: does not learn from sequences that were cut off (DAPO) [0] */
     int                  epochs;         /* passes over the samples of an iteration [4] */
     float                target_kl; /* > 0: epochs end when approx_kl of a minibatch exceeds 1.5 target_kl.
-                                            Above 4 target_kl, the iteration is learned again from its start
-                                            with half the learning rate, which recovers later; 0: off [0.02] */
+                                            Above 4 target_kl, the policy returns to the iteration's start and
+                                            learns it with half the learning rate, which recovers later; a
+                                            critic keeps what it has learned; 0: off [0.02] */
     int                  minibatch_size; /* sequences per gradient step; at most all of them [16] */
     int                  micro_batch;    /* of these, in memory at once; gradients add up; 0: all [0] */
     ppo_policy_objective objective;      /* [clip, 0.2, 0.2] */
@@ -1790,15 +1801,15 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
 
 /* Known methods by name, with 8 samples of each prompt. A preset resets every setting that defines the method;
-   prompts, learning rate, epochs, normalization of rewards and target_kl stay as they are.
+   prompts, minibatch_size (sequences), epochs, learning rate, normalize_rewards and target_kl stay as they are.
        "rloo"                   Ahmadian 2024: other samples as the baseline, KL in the reward
        "grpo"                   Shao 2024: groups, mean over sequences, k3 in the loss
-       "dr-grpo"                Liu 2025: groups without division by std or length, no KL
+       "dr-grpo"                Liu 2025: groups without division by std or length, no KL; set max_new
        "dapo"                   Yu 2025: groups, mean over tokens, clip 0.2 and 0.28, refills, no KL; set
                                 overlong_buffer to what suits your max_new
        "gspo"                   Zheng 2025: groups, the ratio of the sequence, clip 3e-4 and 4e-4, no KL
        "cispo"                  MiniMax 2025: groups, mean over tokens, ratios up to 5 held constant, no KL
-       "reinforce++"            Hu 2025: whitened returns, KL in the reward; needs one sample per prompt
+       "reinforce++"            Hu 2025: whitened returns, KL in the reward; one sample of each prompt is enough
        "reinforce++-baseline"   Hu 2025: less the mean of the group, whitened; k2 in the loss */
 PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *name);
 /* Their names, as "rloo|grpo|..." */
@@ -1807,7 +1818,7 @@ PPO_DEF const char *ppo_rlhf_config_presets(void);
 /* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
 typedef struct ppo_rlhf_progress {
     int64_t iteration;       /* 1, 2, ... */
-    int64_t samples, tokens; /* since the start: sequences in all, and tokens sampled */
+    int64_t samples, tokens; /* since the start: sequences and sampled tokens, to be learned from */
     double  seconds, tokens_per_second;
     float   reward, reward_std;    /* as the function gave them */
     float   kl;                    /* to the reference, summed over a sequence: mean of k1, may be negative */
@@ -1815,7 +1826,7 @@ typedef struct ppo_rlhf_progress {
     float   kl_k3;                 /* the same by k3, never negative */
     float   entropy, entropy_coef; /* the coefficient as used */
     float   mean_length, ended;    /* sampled tokens; share of sequences that ended by eos */
-    int     refilled;              /* prompts that others replaced */
+    int     refilled;              /* prompts that were replaced, whose samples no other figure counts */
     float   distinct; /* share of samples that (prompt and all) equal no earlier one of the iteration */
     float   policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
     float   first_ratio_min, first_ratio_max; /* over the first minibatch: probabilities in training divided
@@ -1823,8 +1834,9 @@ typedef struct ppo_rlhf_progress {
     float   explained_variance;               /* NaN without a critic */
     float   grad_norm, learning_rate;         /* of the last minibatch */
     int     gradient_steps;                   /* of this iteration; fewer if target_kl ended the epochs */
-    /* "", or a sentence if the KL is above 1 per token; if samples are twice or half as long as in the first
-       iteration; or if the reward is not clearly above that of the first iteration, but the share of
+    /* "", or a sentence: nothing could be learned from (no sample ended, with mask_truncated; no prompt's samples
+       earned differently, with refills); the KL is above 1 per token; samples are twice or half as long as in
+       the first iteration; or the reward is not clearly above that of the first iteration, but the share of
        different samples of a prompt (samples 1: of all) is below half of what it was, or the entropy below a
        tenth */
     char warning[160];
@@ -1833,7 +1845,7 @@ typedef struct ppo_rlhf_progress {
 /* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of
    the policy as it is now; otherwise another model, borrowed. critic NULL: another copy, which learns to give
    values; otherwise a model with a score, borrowed and trained. It may be the policy: that takes less memory
-   and time, but learning values also changes the policy, at random. GROUP and LEAVE_ONE_OUT need no critic.
+   and time, but learning values also changes the policy, at random. Only GAE and SEQUENCE need a critic.
    The prompts are copied: whole sequences, or their first prompt[s] tokens. reward may be NULL if only
    ppo_rlhf_update() is called. */
 typedef struct ppo_rlhf ppo_rlhf;
@@ -11055,20 +11067,70 @@ PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *
     return status;
 }
 
+PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
+                                          const char *text, int given) {
+    if (!ppo__given("ppo_tokens_append_text", tokens && tokenizer && text)) return PPO_ERROR_ARGUMENT;
+    if (!tokens->memory || !tokens->count)
+        return ppo__refuse("ppo_tokens_append_text: the arrays are not the library's, or hold no sequence");
+    ppo_tokens last = {0,    NULL, NULL,
+                       NULL, NULL, NULL}; /* the last sequence, which is taken off and added again */
+    int        n = 0, s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s];
+    size_t     bytes = strlen(text);
+    if (bytes > (size_t)(INT_MAX - length))
+        return ppo__refuse("ppo_tokens_append_text: the text is too long");
+    int *token = (int *)ppo__alloc(((size_t)length + bytes + 1) * sizeof(int));
+    if (!token) return PPO_ERROR_MEMORY;
+    memcpy(token, tokens->token + tokens->start[s], length * sizeof(int));
+    ppo_status status = ppo_encode(tokenizer, text, bytes, token + length, (int)bytes + 1, &n);
+    if (!status) status = ppo_tokens_add_from(&last, tokens, s);
+    if (!status) {
+        --tokens->count;
+        status = ppo_tokens_add(tokens, token, length + n, tokens->prompt[s]);
+        if (status) ++tokens->count;
+    }
+    for (int i = 0; i < length && last.given && !status; ++i)
+        if (last.given[i]) status = ppo_tokens_mark_given(tokens, i, 1);
+    if (!status && given) status = ppo_tokens_mark_given(tokens, length, n);
+    ppo_tokens_free(&last);
+    ppo__free(token);
+    return status;
+}
+
+/* Where the tokens after the prompt begin. */
+static int ppo__prompt_end(const ppo_tokens *tokens, int s) {
+    int start = tokens->start[s], n = tokens->start[s + 1] - start,
+        prompt = tokens->prompt ? tokens->prompt[s] : 0;
+    return start + (prompt < 0 ? 0 : prompt < n ? prompt : n);
+}
+
 PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, const ppo_tokenizer *tokenizer,
                                    char *text, size_t capacity) {
     if (!ppo__given("ppo_tokens_text", tokens && tokenizer && text && capacity)) return PPO_ERROR_ARGUMENT;
     *text = 0;
     if (s < 0 || s >= tokens->count)
         return ppo__refuse("ppo_tokens_text: there is no sequence %d in %d", s, tokens->count);
-    int i = tokens->start[s], end = tokens->start[s + 1], prompt = tokens->prompt ? i + tokens->prompt[s] : i;
+    if (what < PPO_WHOLE_TEXT || what > PPO_RESPONSE_TEXT)
+        return ppo__refuse("ppo_tokens_text: what is %d, outside 0 .. %d", what, (int)PPO_RESPONSE_TEXT);
+    int i = tokens->start[s], end = tokens->start[s + 1], prompt = ppo__prompt_end(tokens, s);
     if (what == PPO_RESPONSE_TEXT) i = prompt;
     if (what == PPO_PROMPT_TEXT) end = prompt;
-    ppo_status status = PPO_OK;
-    for (size_t at = 0, more = 0; i < end && !status; ++i, at += more, more = 0)
-        if (tokens->token[i] < tokenizer->ordinary)
-            status = ppo_decode(tokenizer, tokens->token + i, 1, text + at, capacity - at, &more);
-    return status;
+    size_t at = 0;
+    for (; i < end; ++i) {
+        int token = tokens->token[i];
+        if (token < 0 || token >= tokenizer->vocab)
+            return *text = 0, ppo__refuse("ppo_tokens_text: token %d of sequence %d is not in 0 .. %d", token,
+                                          s, tokenizer->vocab - 1);
+        size_t more = token < tokenizer->ordinary ? (size_t)ppo__token_length(tokenizer, token) : 0;
+        if (more >= capacity - at)
+            return *text = 0,
+                   ppo__refuse("ppo_tokens_text: the text of sequence %d has more than the %.0f bytes "
+                               "there is room for",
+                               s, (double)capacity - 1);
+        memcpy(text + at, tokenizer->bytes + tokenizer->start[token], more);
+        at += more;
+    }
+    text[at] = 0;
+    return PPO_OK;
 }
 
 /* -- in files -- */
@@ -11537,6 +11599,9 @@ static ppo_status ppo__put_gpt(ppo_file *file, const void *what) {
 
 PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const ppo_tokenizer *tokenizer, const char *path) {
     const ppo__saved_gpt saved = {gpt, tokenizer};
+    if (gpt && tokenizer && tokenizer->vocab > gpt->config.vocab)
+        return ppo__refuse("ppo_gpt_save: a tokenizer of %d tokens for a model of %d", tokenizer->vocab,
+                           gpt->config.vocab);
     return ppo__save("ppo_gpt_save", path, ppo__put_gpt, gpt ? &saved : NULL);
 }
 
@@ -11635,13 +11700,14 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
 /* Its settings, for a ppo_sampling that is `base` bytes into a struct. */
 #define PPO__SAMPLING_FIELD(base, name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, (base) + offsetof(ppo_sampling, name), min, max, choices, help, 0 }
-#define PPO__SAMPLING_FIELDS(base)                                                                          \
-    PPO__SAMPLING_FIELD(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),           \
-        PPO__SAMPLING_FIELD(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),          \
-        PPO__SAMPLING_FIELD(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"),   \
-        PPO__SAMPLING_FIELD(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"),   \
-        PPO__SAMPLING_FIELD(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),     \
-        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL, "most tokens to sample; 0: the context"), \
+#define PPO__SAMPLING_FIELDS(base)                                                                        \
+    PPO__SAMPLING_FIELD(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),         \
+        PPO__SAMPLING_FIELD(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),        \
+        PPO__SAMPLING_FIELD(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
+        PPO__SAMPLING_FIELD(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"), \
+        PPO__SAMPLING_FIELD(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),   \
+        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL,                                         \
+                            "tokens after the prompt at most; 0: the context"),                           \
         PPO__SAMPLING_FIELD(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
 static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
@@ -11653,7 +11719,9 @@ static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
         return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", how->eos, vocab - 1);
     if (how->call >= vocab)
         return ppo__refuse("call is %d, outside 0 .. %d (-1: no token calls a tool)", how->call, vocab - 1);
-    if (how->call >= 0 && !how->tool) return ppo__refuse("call is %d, but tool is NULL", how->call);
+    if ((how->call >= 0) != (how->tool != NULL))
+        return ppo__refuse("call is %d, but tool is %sNULL: both or none", how->call,
+                           how->tool ? "not " : "");
     if (how->call >= 0 && how->call == how->eos) return ppo__refuse("call and eos are both %d", how->call);
     return PPO_OK;
 }
@@ -11783,6 +11851,7 @@ struct ppo_generator {
     ppo__arena  results_memory;
     ppo__result results[2]; /* of this call, and of the previous one, which may be its prompts */
     int         room, turn; /* sequences that they have room for; which of them is this call's */
+    int         busy;       /* 1: a tool or a reward function is called meanwhile */
 };
 
 PPO_DEF void ppo_generator_free(ppo_generator *g) {
@@ -11982,15 +12051,20 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo_
     const int          context = g->gpt->config.context, room = slot->end - slot->length;
     const size_t       first = ppo__at(slot->sequence, context), at = first + (size_t)slot->length;
     int                count = 0;
-    ppo_status         status =
+    char               before[PPO__ERROR_SIZE];
+    memcpy(before, ppo__error, sizeof before);
+    ppo__refuse("the tool failed and gave no reason");
+    ppo_status status =
         how->tool(out->text + first, slot->length, out->text + at, room, &count, how->tool_user);
     if (status) return status;
+    memcpy(ppo__error, before, sizeof before);
     if (count < 0 || count > room)
-        return ppo__refuse("the tool answers %d tokens, has room for %d", count, room);
+        return ppo__refuse("the tool answers %d tokens, has room for %d (sequence %d)", count, room,
+                           slot->sequence);
     for (int i = 0; i < count; ++i)
         if (out->text[at + i] < 0 || out->text[at + i] >= g->gpt->config.vocab)
-            return ppo__refuse("the tool answers token %d, outside 0 .. %d", out->text[at + i],
-                               g->gpt->config.vocab - 1);
+            return ppo__refuse("the tool answers token %d, outside 0 .. %d (sequence %d)", out->text[at + i],
+                               g->gpt->config.vocab - 1, slot->sequence);
     memset(out->logp + at, 0, count * sizeof(float));
     memset(out->given + at, 1, count);
     out->length[slot->sequence] = slot->length += count;
@@ -12051,6 +12125,8 @@ static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) 
 PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples) {
     if (!ppo__given("ppo_generate", g && prompts && how && samples)) return PPO_ERROR_ARGUMENT;
+    if (g->busy)
+        return ppo__refuse("ppo_generate: the generator is in use; a tool or a reward needs another one");
     const ppo_gpt_config *c = &g->gpt->config;
     const int             count = prompts->count;
     ppo_status            status = ppo__check_sampling(how, c->vocab);
@@ -12059,11 +12135,13 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
     if (!status) status = ppo__generator_prepare(g, count, how->call >= 0);
     for (int k = 0; k < g->slots; ++k) g->slot[k].sequence = -1;
+    g->busy = 1;
     for (int waiting = 0; !status;) {
         ppo__list_rows(g, how, count, &waiting);
         if (!g->rows) break;
         status = ppo__sample_step(g, how);
     }
+    g->busy = 0;
     if (status) return ppo__settle(g->tape->device, status);
     const ppo__result out = g->results[g->turn];
     int               at = 0;
@@ -12605,6 +12683,15 @@ static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_sa
     return status;
 }
 
+/* The same for samples that are a generator's, which must not sample meanwhile. */
+static ppo_status ppo__ask_reward_of(ppo_generator *generator, ppo_reward_fn reward, void *user,
+                                     const ppo_samples *samples, float *score) {
+    generator->busy = 1;
+    ppo_status status = ppo__ask_reward(reward, user, samples, score);
+    generator->busy = 0;
+    return status;
+}
+
 PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
 
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
@@ -12629,7 +12716,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
         status = ppo__add_prompt(&asked, &given, s, n);
         now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
         if (!status) status = ppo_generate(generator, &asked, &now, &samples);
-        if (!status) status = ppo__ask_reward(reward, user, &samples, scores);
+        if (!status) status = ppo__ask_reward_of(generator, reward, user, &samples, scores);
         for (int i = 0; i < n && !status; ++i) {
             if (scores[i] > scores[top]) top = i;
             if (ppo__finite(scores[i])) continue;
@@ -12662,13 +12749,14 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
     if (!reward) return PPO_ERROR_MEMORY;
     for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&asked, prompts, s, 2);
     if (!status) status = ppo_generate(generator, &asked, how, &samples);
-    if (!status) status = ppo__ask_reward(judge, user, &samples, reward);
+    if (!status) status = ppo__ask_reward_of(generator, judge, user, &samples, reward);
     for (int s = 0; s < asked.count && !status; s += 2) {
         float more = reward[s] - reward[s + 1];
         int   second = mistakes ? !(ppo_rng_uniform(mistakes) < 1 / (1 + expf(-more))) : more < 0;
         if (!ppo__finite(more))
             status = ppo_fail(PPO_ERROR_NUMERIC, "the rewards of prompt %d are %g and %g", s / 2,
                               (double)reward[s], (double)reward[s + 1]);
+        if (!mistakes && more == 0) continue;
         if (!status) status = ppo_tokens_add_from(chosen, &samples.tokens, s + second);
         if (!status) status = ppo_tokens_add_from(rejected, &samples.tokens, s + !second);
     }
@@ -12710,6 +12798,9 @@ PPO_DEF ppo_status ppo_gpt_evaluate(const ppo_gpt *gpt, const ppo_gpt *reference
     if (!status && reference && reward)
         status = ppo__sample_once(reference, prompts, how, reward, user, &generator[1], &others, other);
     for (int s = 0; s < n && !status; ++s) {
+        if (!ppo__finite(score[s]) || !ppo__finite(other[s]))
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, the reference's %g", s,
+                              (double)score[s], (double)other[s]);
         sum += score[s];
         wins += score[s] > other[s] ? 1 : score[s] == other[s] ? 0.5 : 0;
         ref_logp += ref[s];
@@ -12748,7 +12839,7 @@ PPO_DEF ppo_status ppo_gpt_evaluate(const ppo_gpt *gpt, const ppo_gpt *reference
    The machinery is elsewhere: sampling in section 20, micro-batches in section 21, memory at the end.
 
    To add an advantage: a constant at the end of PPO_ADVANTAGE_... and a row at the end of PPO__ADVANTAGES. To
-   add a token loss: a setting, and a term in ppo__token_loss(); a method: a row of ppo__rlhf_presets.
+   add a token loss: a setting, and a term in ppo__token_loss(); a method: a row of PPO__RLHF_PRESETS.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
@@ -12825,7 +12916,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(reference_every, INT, 0, INT_MAX, NULL, "iterations between new references; 0: none"),
         PPO__RLHF_FIELD(advantage, CHOICE, 0, sizeof ppo__advantage_needs / sizeof *ppo__advantage_needs - 1,
                         &(PPO__ADVANTAGES(PPO__ADVANTAGE_WORD))[1], "of a token"),
-        PPO__RLHF_FIELD(gamma, FLOAT, 0, 1, NULL, "GAE: discount per token"),
+        PPO__RLHF_FIELD(gamma, FLOAT, 0, 1, NULL, "GAE, return: discount per token"),
         PPO__RLHF_FIELD(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
         PPO__RLHF_FIELD(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
         PPO__RLHF_FIELD(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
@@ -12876,21 +12967,22 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     "mask_truncated=no whiten_rewards=no bootstrap_truncated=no whiten_advantages=auto entropy_coef=0 " \
     "entropy_target=0 critic_learning_rate=0 gamma=1 "
 
-static const char *const ppo__rlhf_presets[][2] = {
-    {"rloo", PPO__METHOD "advantage=leave-one-out aggregation=constant kl_coef=0.05"},
-    {"grpo", PPO__METHOD "advantage=group aggregation=sequences kl_place=loss kl_estimator=k3 kl_coef=0.04"},
-    {"dr-grpo", PPO__METHOD "advantage=group-mean aggregation=constant"},
-    {"dapo", PPO__METHOD "advantage=group clip_high=0.28 refills=3"},
-    {"gspo", PPO__METHOD "advantage=group aggregation=sequences ratio=sequence clip_low=3e-4 clip_high=4e-4"},
-    {"cispo", PPO__METHOD "advantage=group objective=cispo clip_low=1 clip_high=4"},
-    {"reinforce++", PPO__METHOD "samples=1 advantage=return kl_coef=0.01"},
-    {"reinforce++-baseline", PPO__METHOD "advantage=group-mean whiten_advantages=yes kl_place=loss "
-                                         "kl_estimator=k2 kl_coef=0.01"},
-};
+#define PPO__RLHF_PRESETS(ROW)                                                                              \
+    ROW("rloo", "advantage=leave-one-out kl_coef=0.05")                                                     \
+    ROW("grpo", "advantage=group aggregation=sequences kl_place=loss kl_estimator=k3 kl_coef=0.04")         \
+    ROW("dr-grpo", "advantage=group-mean aggregation=constant")                                             \
+    ROW("dapo", "advantage=group clip_high=0.28 refills=3")                                                 \
+    ROW("gspo", "advantage=group aggregation=sequences ratio=sequence clip_low=3e-4 clip_high=4e-4")        \
+    ROW("cispo", "advantage=group objective=cispo clip_low=1 clip_high=4")                                  \
+    ROW("reinforce++", "samples=1 advantage=return kl_coef=0.01")                                           \
+    ROW("reinforce++-baseline", "advantage=group-mean whiten_advantages=yes kl_place=loss kl_estimator=k2 " \
+                                "kl_coef=0.01")
+#define PPO__PRESET_ROW(name, settings)  {name, PPO__METHOD settings},
+#define PPO__PRESET_WORD(name, settings) "|" name
 
-PPO_DEF const char *ppo_rlhf_config_presets(void) {
-    return "rloo|grpo|dr-grpo|dapo|gspo|cispo|reinforce++|reinforce++-baseline";
-}
+static const char *const ppo__rlhf_presets[][2] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW)};
+
+PPO_DEF const char *ppo_rlhf_config_presets(void) { return &(PPO__RLHF_PRESETS(PPO__PRESET_WORD))[1]; }
 
 PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *name) {
     if (!ppo__given("ppo_rlhf_config_preset", config && name)) return PPO_ERROR_ARGUMENT;
@@ -12936,10 +13028,21 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     if (c->kl_weighted &&
         (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator == PPO_K2 || c->kl_estimator == PPO_KL_EXACT))
         return ppo__refuse("kl_weighted is yes, but is for k1 and k3 in the loss");
-    if (c->importance_cap > 0 ? c->importance_floor > c->importance_cap
-                              : c->importance_floor > 0 || c->importance_mode != PPO_TOKEN_TRUNCATE)
-        return ppo__refuse("importance_floor is %g and importance_mode %d, but importance_cap is %g",
-                           (double)c->importance_floor, c->importance_mode, (double)c->importance_cap);
+    if (c->importance_cap > 0 && c->importance_floor > c->importance_cap)
+        return ppo__refuse("importance_floor is %g, above importance_cap, which is %g",
+                           (double)c->importance_floor, (double)c->importance_cap);
+    if (!(c->importance_cap > 0) && (c->importance_floor > 0 || c->importance_mode != PPO_TOKEN_TRUNCATE))
+        return ppo__refuse("importance_floor and importance_mode have no effect: importance_cap is 0");
+    if (c->aggregation != PPO_AGGREGATE_TOKENS && c->objective.objective == PPO_K3_PENALTY)
+        return ppo__refuse(
+            "objective is k3-penalty, whose KL is a mean over tokens: aggregation must be tokens");
+    if (c->aggregation == PPO_AGGREGATE_CONSTANT && !c->sampling.max_new)
+        return ppo__refuse("aggregation is constant, which divides by max_new: max_new is 0");
+    if (c->mask_truncated && c->sampling.eos < 0)
+        return ppo__refuse("mask_truncated is yes, but eos is -1: no sequence would be learned");
+    if (c->objective.dual_clip > 0 && c->objective.objective != PPO_CLIP)
+        return ppo__refuse("dual_clip is %g, but has no effect: objective is not clip",
+                           (double)c->objective.dual_clip);
     if (c->refills && c->samples < 2)
         return ppo__refuse("refills is %d, but a prompt has one sample: no rewards to compare", c->refills);
     if (c->kl_target > 0 && !(c->kl_coef > 0))
@@ -13127,7 +13230,11 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
     if (r->iteration == 1) r->initial = *p, r->first_variety = r->variety;
     double length = p->mean_length, first_length = first->mean_length;
     int    pays = p->reward > first->reward + 2 * first->reward_std / sqrtf((float)r->sequences);
-    if (!pays && r->variety < 0.5f * r->first_variety)
+    if (r->config.mask_truncated && !r->trained)
+        snprintf(text, size, "no sample ended, and mask_truncated is yes: nothing was learned");
+    else if (r->config.refills && p->refilled == r->config.prompts * r->config.refills)
+        snprintf(text, size, "the samples of every prompt earned the same: nothing was learned");
+    else if (!pays && r->variety < 0.5f * r->first_variety)
         snprintf(text, size, "only %.0f %% of the samples %sdiffer, first %.0f %%: the policy repeats itself",
                  100 * (double)r->variety, r->config.samples > 1 ? "of a prompt " : "",
                  100 * (double)r->first_variety);
@@ -13389,10 +13496,11 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
 /* The ratio of the loss is to what sampling computed, whose bits are those of training. For samples of
    another policy: importance sampling. The advantages are multiplied by the ratio of the probabilities, within
    a range (Espeholt 2018), and the ratio of the loss is to this policy. */
-static void ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
+static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
     const float cap = r->config.importance_cap, low = r->config.importance_floor;
     const int   mode = r->config.importance_mode;
     const int   mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
+    double      distance = 0; /* k3 from the policy that sampled to this one */
     for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
         int    row = r->first_row[s], n = r->first_row[s + 1] - row;
         float *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
@@ -13402,6 +13510,7 @@ static void ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
             at = ppo__response_token(&samples->tokens, s, at);
             log_ratio[i] = old[i] - samples->logp[at];
             sum += log_ratio[i];
+            distance += (double)ppo__k3(log_ratio[i]) / r->first_row[samples->tokens.count];
             if (!(cap > 0)) old[i] = samples->logp[at];
         }
         for (int i = 0; i < n && cap > 0; ++i) {
@@ -13410,6 +13519,9 @@ static void ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
             advantage[i] *= mask && within != ratio ? 0 : within;
         }
     }
+    if (cap > 0 || !(r->config.target_kl > 0) || distance <= 1.5 * (double)r->config.target_kl) return PPO_OK;
+    return ppo__refuse("another policy sampled this (KL per token %.3g, target_kl is %g): set importance_cap",
+                       distance, (double)r->config.target_kl);
 }
 
 /* Copies the rows of the micro-batch's sequences; returns how many there are. */
@@ -13614,7 +13726,8 @@ static ppo_status ppo__rlhf_update(ppo_rlhf *r, const ppo_samples *samples, cons
     if (!status) status = ppo__rlhf_advantages(r, samples);
     if (status) return status;
     ppo__rlhf_describe(r, samples, reward, &p);
-    ppo__rlhf_importance(r, samples);
+    status = ppo__rlhf_importance(r, samples);
+    if (status) return status;
     r->trained = 0;
     for (int s = 0; s < samples->tokens.count; ++s)
         r->trained += r->learns[s] = samples->ended[s] || !r->config.mask_truncated;
@@ -13789,7 +13902,7 @@ PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const
     for (int s = 0; file && tokenizer && samples && s < count && s < samples->tokens.count; ++s) {
         const ppo_tokens *tokens = &samples->tokens;
         const int        *from = tokens->token + tokens->start[s], *to = tokens->token + tokens->start[s + 1];
-        const int        *sampled = from + (tokens->prompt ? tokens->prompt[s] : 0);
+        const int        *sampled = tokens->token + ppo__prompt_end(tokens, s);
         if (reward) fprintf(file, "%8.2f  ", (double)reward[s]);
         ppo__print_tokens(file, tokenizer, from, sampled);
         fprintf(file, " | ");

@@ -5,7 +5,7 @@
    model of its own: learning values in the policy's layers moves the policy at random.
 
    You will see how far the first iteration leads (approx_kl per token), the highest KL to the first model on the way,
-   the KL and the true reward at the end; and build/runaway.svg, the KL by iteration. */
+   the KL and the true reward at the end; and build/runaway.svg, the KL by iteration. The settings are its own. */
 #ifndef RUNAWAY_H
 #define RUNAWAY_H
 
@@ -34,8 +34,8 @@ static ppo_status train_variant(run *r, const struct variant *v, history *h) {
     ppo_rlhf_progress p;
     ppo_rlhf_config   config = ppo_rlhf_config_default();
     ppo_status        status = ppo_settings_set_all(ppo_rlhf_settings(), &config,
-                                                    "iterations=60 prompts=256 minibatch_size=64 epochs=4 "
-                                                           "learning_rate=3e-4 learning_rate_schedule=linear "
+                                                    "iterations=40 prompts=256 minibatch_size=64 epochs=4 "
+                                                           "learning_rate=3e-3 learning_rate_schedule=linear "
                                                            "kl_coef=0.2 missing_eos_penalty=1 normalize_rewards=no");
     if (!status) status = ppo_settings_set_all(ppo_rlhf_settings(), &config, v->settings);
     config.seed = r->lab.seed;

@@ -7,7 +7,7 @@
    is right as often as they are. PPO rewards right answers alone, and the guesses disappear. What the calculator
    wrote is not the model's: nothing is learned from it, in fine-tuning (ppo_tokens_mark_given()) and in PPO.
 
-       build/tools [SEED] */
+       build/tools [SEED [KERNELS]]          in a minute */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -58,41 +58,22 @@ static problem random_problem(ppo_rng *rng) {
     return p;
 }
 
-/* A sequence while it is written. */
-typedef struct draft {
-    int token[TEXT], n, answers;
-    int given[2][2]; /* of each answer of the calculator: its first token, and how many */
-} draft;
-
-static ppo_status write_text(draft *d, const char *text, int is_answer) {
-    int        n = 0;
-    ppo_status status = ppo_encode(tokenizer, text, strlen(text), d->token + d->n, TEXT - d->n, &n);
-    if (is_answer) d->given[d->answers][0] = d->n, d->given[d->answers++][1] = n;
-    d->n += n;
-    return status;
-}
-
-/* A demonstration: with both calls (2), with the first one and a guess (1), or with a guess alone (0). */
+/* A demonstration: with both calls (2), with the first one and a guess (1), or with a guess alone (0). What the
+   calculator wrote is given. */
 static ppo_status demonstrate(problem p, int calls, ppo_rng *rng, ppo_tokens *tokens) {
-    char  text[6][32];
-    int   product = p.a * p.b, right = product + p.c;
-    int   answer = calls == 2 ? right : right / 2 + ppo_rng_below(rng, right);
-    draft d;
-    memset(&d, 0, sizeof d);
+    char text[6][32];
+    int  product = p.a * p.b, right = product + p.c;
+    int  answer = calls == 2 ? right : right / 2 + ppo_rng_below(rng, right);
     snprintf(text[0], 32, "%d*%d+%d=", p.a, p.b, p.c);
     snprintf(text[1], 32, "[%d*%d]", p.a, p.b);
     snprintf(text[2], 32, "%d", product);
     snprintf(text[3], 32, "[%d+%d]", product, p.c);
     snprintf(text[4], 32, "%d", right);
     snprintf(text[5], 32, ">%d.", answer);
-    ppo_status status = write_text(&d, text[0], 0);
-    int        prompt = d.n;
-    for (int k = 1; k <= 2 * calls && !status; k++) status = write_text(&d, text[k], k % 2 == 0);
-    if (!status) status = write_text(&d, text[5], 0);
-    if (!status) status = ppo_tokens_add(tokens, d.token, d.n, prompt);
-    for (int k = 0; k < d.answers && !status; k++)
-        status = ppo_tokens_mark_given(tokens, d.given[k][0], d.given[k][1]);
-    return status;
+    ppo_status status = ppo_tokens_add_text(tokens, tokenizer, -1, text[0], NULL, -1);
+    for (int k = 1; k <= 2 * calls && !status; k++)
+        status = ppo_tokens_append_text(tokens, tokenizer, text[k], k % 2 == 0);
+    return status ? status : ppo_tokens_append_text(tokens, tokenizer, text[5], 0);
 }
 
 /* -- the reward: 1 if the answer is right -- */
@@ -139,8 +120,9 @@ int main(int argc, char **argv) {
     ppo_rlhf         *rlhf = NULL;
     ppo_tokens        demonstrations = {0}, prompts = {0}, tests = {0};
     config.seed = fit.seed = shape.seed = argc > 1 ? strtoull(argv[1], &end, 10) : 1;
-    if (argc > 2 || (end && (end == argv[1] || *end)))
-        return fprintf(stderr, "usage: tools [SEED], a number\n"), 1;
+    if (argc > 3 || (end && (end == argv[1] || *end)))
+        return fprintf(stderr, "usage: tools [SEED [KERNELS]], a number and a name\n"), 1;
+    if (argc > 2 && ppo_use_kernels(argv[2])) return fprintf(stderr, "tools: %s\n", ppo_last_error()), 1;
     ppo_rng    rng = ppo_rng_stream(config.seed, PPO_STREAM_USER, 0);
     ppo_status status = ppo_tokenizer_characters(characters, strlen(characters), NULL, 0, &tokenizer);
     if (!status) status = ppo_encode(tokenizer, "]", 1, &config.sampling.call, 1, NULL);

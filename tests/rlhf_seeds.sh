@@ -2,8 +2,8 @@
 # rlhf_seeds.sh [SEEDS [KERNELS ...]] - PPO on tokens with the settings of build/rlhf, for seeds 1 to SEEDS and each set of
 # kernels that this machine has. What must hold: PPO's true reward is at least best-of-16's (in 24 of 25 runs) and 10%
 # above it in the mean; the KL to the first model ends at 2.5 or less, and never exceeds three times where it ends.
-# Results are kept in build/rlhf-seeds/, so that what was interrupted continues; remove it after a change. Runs JOBS seeds at
-# a time (default: 2), with the program RLHF.
+# Results are kept in build/rlhf-seeds/, so that what was interrupted continues, unless the
+# program RLHF is newer. Runs JOBS seeds at a time (default: 2).
 cd "$(dirname "$0")/.." || exit 1
 export RLHF="${RLHF:-build/rlhf}"
 seeds=${1:-50}
@@ -15,7 +15,7 @@ mkdir -p $results || exit 1
 # one KERNELS SEED - its line of figures
 cat >$results/one.sh <<'END'
 dir=build/rlhf-seeds/$1-$2
-[ -s $dir.txt ] && exit
+[ -s $dir.txt ] && [ $dir.txt -nt $RLHF ] && exit
 figure() { printf '%s' "$json" | sed -n "s/.*\"$1\":\(-*[0-9.]*\).*/\1/p"; }
 rlhf() { json=$($RLHF --dir $dir --json --kernels $1 --seed $2 $3) || exit 255; }
 rlhf $1 $2 "sft" && sft=$(figure true_reward)

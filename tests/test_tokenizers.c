@@ -938,7 +938,14 @@ static void texts_become_sequences_and_come_back(void **state) {
             assert_string_equal(text, want[s][what]);
         }
     }
-    assert_fails(ppo_tokens_text(&tokens, 0, PPO_WHOLE_TEXT, tok, text, 5), PPO_ERROR_ARGUMENT, "room");
+    assert_fails(ppo_tokens_text(&tokens, 0, PPO_WHOLE_TEXT, tok, text, 5), PPO_ERROR_ARGUMENT,
+                 "sequence 0 has more than the 4 bytes");
+    assert_string_equal(text, "");
+    assert_fails(ppo_tokens_text(&tokens, 0, 3, tok, text, 64), PPO_ERROR_ARGUMENT, "what is 3");
+    int              alien[] = {1, 9}, bounds[] = {0, 2}, beyond[] = {7};
+    const ppo_tokens foreign = {1, bounds, beyond, alien, NULL, NULL};
+    assert_fails(ppo_tokens_text(&foreign, 0, PPO_PROMPT_TEXT, tok, text, 64), PPO_ERROR_ARGUMENT,
+                 "token 9 of sequence 0|0 .. 5");
     assert_fails(ppo_tokens_text(&tokens, 3, 0, tok, text, 64), PPO_ERROR_ARGUMENT, "no sequence 3 in 3");
     assert_string_equal(text, "");
     assert_fails(ppo_tokens_text(&tokens, -1, 0, tok, text, 64), PPO_ERROR_ARGUMENT, "no sequence -1 in 3");
@@ -950,7 +957,18 @@ static void texts_become_sequences_and_come_back(void **state) {
     assert_fails(ppo_tokens_add_text(&tokens, tok, 0, "a", "b", 6), PPO_ERROR_ARGUMENT, "end 6|0 .. 5");
     assert_fails(ppo_tokens_add_text(&tokens, tok, 0, NULL, "b", 0), PPO_ERROR_ARGUMENT, "NULL");
     assert_int_equal(tokens.count, 3);
+    assert_ok(ppo_tokens_append_text(&tokens, tok, "ab", 1)); /* to "c" */
+    assert_ok(ppo_tokens_append_text(&tokens, tok, "", 1));
+    assert_ok(ppo_tokens_append_text(&tokens, tok, "ca", 0));
+    assert_int_equal(tokens.count, 3);
+    assert_memory_equal(tokens.token + 9, ((int[]){pad, 3, 1, 2, 3, 1}), 6 * sizeof(int));
+    assert_memory_equal(tokens.given, "\0\0\0\0\0\0\0\0\0\0\0\1\1\0\0", 15);
+    assert_int_equal(tokens.prompt[2], 1);
+    assert_fails(ppo_tokens_append_text(&tokens, tok, "d", 0), PPO_ERROR_ARGUMENT, "d");
+    assert_fails(ppo_tokens_append_text(&tokens, tok, NULL, 0), PPO_ERROR_ARGUMENT, "ppo_tokens_append_text");
+    assert_int_equal(tokens.start[3], 15);
     ppo_tokens_free(&tokens);
+    assert_fails(ppo_tokens_append_text(&tokens, tok, "a", 0), PPO_ERROR_ARGUMENT, "hold no sequence");
     ppo_tokenizer_free(tok);
 }
 

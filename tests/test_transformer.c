@@ -1151,6 +1151,10 @@ static void a_model_and_its_tokenizer_are_one_file(void **state) {
     assert_false(bits_differ(gpt->params->data, back->params->data, gpt->params->count));
     assert_int_equal(ppo_tokenizer_special(tok_back, "<eos>"), 4);
     assert_ok(ppo_gpt_save(gpt, NULL, path));
+    ppo_gpt *small = random_gpt(gpt_config(4, 6, 4, 1, 2), 0.3f);
+    assert_fails(ppo_gpt_save(small, tok, path), PPO_ERROR_ARGUMENT,
+                 "a tokenizer of 5 tokens for a model of 4");
+    ppo_gpt_free(small);
     ppo_tokenizer_free(tok_back);
     assert_fails(ppo_tokenizer_load(path, &tok_back), PPO_ERROR_FILE, "tokenizer");
     ppo_tokenizer_free(tok);
