@@ -38,6 +38,9 @@ build/rlhf-native: examples/rlhf.c $(HEADERS) Makefile | build/stb_ds.found
 rlhf-seeds: build/rlhf-native ## 50 seeds of rlhf on all kernels: what must hold, and the ranges of the README, in hours
 	@RLHF=build/rlhf-native sh tests/rlhf_seeds.sh $(ARGS)
 
+verifiable: build/arithmetic build/tools ## ten seeds of arithmetic (GRPO and RLOO) and tools: least, mean and most right
+	@sh tests/verifiable.sh $(ARGS)
+
 overopt: build/overopt ## over-optimization of proxy rewards, and remedies: a table of five seeds and build/overopt-*.svg
 	@echo 1 2 3 4 5 | xargs -n 1 -P $(PROCESSORS) build/overopt trace
 	@build/overopt report 1 2 3 4 5
@@ -373,5 +376,5 @@ help: ## prints this
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
-.PHONY: all run plot rlhf words runaway rlhf-seeds overopt lunarlander test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
+.PHONY: all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help

@@ -119,6 +119,7 @@ int main(int argc, char **argv) {
     ppo_gpt          *gpt = NULL;
     ppo_rlhf         *rlhf = NULL;
     ppo_tokens        demonstrations = {0}, prompts = {0}, tests = {0};
+    double            began = ppo_clock();
     config.seed = fit.seed = shape.seed = argc > 1 ? strtoull(argv[1], &end, 10) : 1;
     if (argc > 3 || (end && (end == argv[1] || *end)))
         return fprintf(stderr, "usage: tools [SEED [KERNELS]], a number and a name\n"), 1;
@@ -152,6 +153,7 @@ int main(int argc, char **argv) {
     }
     if (!status) status = test(gpt, &tests, &config.sampling);
     if (status) fprintf(stderr, "tools: %s\n", ppo_last_error());
+    else printf("%.0f s\n", ppo_clock() - began);
     ppo_rlhf_free(rlhf);
     ppo_gpt_free(gpt);
     ppo_tokens_free(&demonstrations);
