@@ -1191,7 +1191,7 @@ static void nonsense_is_refused_and_changes_nothing(void **state) {
                                            {"objective", "klip", "klip"},
                                            {"objective", "", "objective"},
                                            {"objective", "clip|kl-penalty", "clip|kl-penalty"},
-                                           {"objective", "4", "4"},
+                                           {"objective", "5", "5"},
                                            {"objective", "cli", "cli"},
                                            {"activation", "sigmoid", "sigmoid"},
                                            {"shared_trunk", "maybe", "maybe"},
