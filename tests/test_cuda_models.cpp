@@ -474,6 +474,7 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
         if (kind == 8) {
             c.kl_place = PPO_KL_IN_LOSS, c.kl_weighted = 1, c.kl_estimator = PPO_K3;
             c.advantage = PPO_ADVANTAGE_GROUP_MEAN, c.aggregation = PPO_AGGREGATE_CONSTANT, c.refills = 1;
+            c.sampling.max_new = 6;
         }
         if (kind == 9) {
             c.objective.objective = PPO_CISPO, c.advantage = PPO_ADVANTAGE_RETURN, c.samples = 1;
