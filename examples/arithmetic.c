@@ -7,7 +7,8 @@
    (Shao 2024) and RLOO (Ahmadian 2024) compare each answer with the others to the same problem, so there is
    no critic; they differ in whether the difference is divided by the standard deviation among those answers.
 
-   You will see the share of right answers rise from 40 % to 96 % or more, mostly 99 %, for problems that are in neither stage.
+   You will see the share of right answers rise from 40 % to 96 % or more, mostly 99 %, for problems that are
+   in neither stage.
    Sampling gets right what the model knows vaguely: most often the right digit is the most likely one, but
    others are nearly as likely. That is where such rewards work. Of a problem whose 8 answers are all wrong,
    or all right, nothing is learned: the advantages are 0. */
