@@ -6079,6 +6079,32 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
     return PPO_OK;
 }
 
+/* A setting that has an effect only if another is one of these words, as "a|b" (NULL: anything but 0 or none). */
+typedef struct ppo__need {
+    const char *name, *other, *words;
+} ppo__need;
+
+/* An error if it differs from `usual`, but has no effect. other_is: the value of an `other` named "the ...", which
+   is no setting. */
+static ppo_status ppo__check_effect(const ppo_settings *settings, const void *config, const void *usual,
+                                    const ppo__need *need, const char *other_is) {
+    char is[PPO__SETTING_SIZE], other[PPO__SETTING_SIZE], word[64];
+    int  has = 0;
+    if (ppo_settings_get(settings, usual, need->name, other, sizeof other) ||
+        ppo_settings_get(settings, config, need->name, is, sizeof is))
+        return PPO_ERROR_ARGUMENT;
+    if (!strcmp(is, other) || !strcmp(is, "custom")) return PPO_OK; /* custom: unknown whether it has one */
+    if (!other_is) {
+        if (ppo_settings_get(settings, config, need->other, other, sizeof other)) return PPO_ERROR_ARGUMENT;
+        if (!need->words) has = strcmp(other, "0") && strcmp(other, "none");
+        for (int k = 0; need->words && *ppo__choice(need->words, k, word); ++k) has |= !strcmp(other, word);
+        other_is = other;
+    }
+    return has ? PPO_OK
+               : ppo__refuse("%s is %s, but has no effect: %s is %.60s", need->name, is, need->other,
+                             other_is);
+}
+
 /* All settings as texts of a file. */
 static ppo_status ppo__put_settings(ppo_file *file, const ppo_settings *settings, const void *config) {
     for (int i = 0; i < settings->count; ++i) {
@@ -8770,9 +8796,9 @@ PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, ch
     return ppo_settings_get(&ppo__config_settings, config, name, text, size);
 }
 
-/* Settings that only have an effect if another one has a value ("" for the action space: numbers in a box; no
-   value: anything but 0 or none). clip_low and clip_high are not here: they also define clip_fraction. */
-static const char *const ppo__needs[][3] = {
+/* clip_low and clip_high are not here: they also define clip_fraction. The action space matters to numbers in a
+   box. */
+static const ppo__need ppo__config_needs[] = {
     {"dual_clip", "objective", "clip"},
     {"kl_coef", "objective", "kl-penalty"},
     {"adaptive_kl_target", "objective", "kl-penalty"},
@@ -8783,9 +8809,9 @@ static const char *const ppo__needs[][3] = {
     {"entropy_schedule", "entropy_coef", NULL},
     {"shared_trunk", "hidden", NULL},
     {"sequence_steps", "recurrent", NULL},
-    {"log_std_init", "", NULL},
-    {"squash", "", NULL},
-    {"gsde", "", NULL},
+    {"log_std_init", "the action space", NULL},
+    {"squash", "the action space", NULL},
+    {"gsde", "the action space", NULL},
     {"gsde_steps", "gsde", "yes"},
     {"clip_obs", "normalize_obs", "yes"},
     {"clip_reward", "normalize_reward", "yes"},
@@ -8796,22 +8822,15 @@ PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_e
     const ppo_field *field = NULL;
     if (!ppo__given("ppo_config_check_effect", config != NULL)) return PPO_ERROR_ARGUMENT;
     if (name && !(field = ppo__find_field(&ppo__config_settings, name))) return PPO_ERROR_ARGUMENT;
-    for (size_t k = 0; k < sizeof ppo__needs / sizeof *ppo__needs; ++k) {
-        const char *one = ppo__needs[k][0], *needs = ppo__needs[k][1], *value = ppo__needs[k][2];
-        char        is[PPO__SETTING_SIZE], other[PPO__SPACE_SIZE];
-        if (field && strcmp(field->name, one)) continue;
-        ppo_config_get(&usual, one, other, sizeof other);
-        if (ppo_config_get(config, one, is, sizeof is)) return PPO_ERROR_ARGUMENT;
-        if (!strcmp(is, other) || !strcmp(is, "custom")) continue; /* custom: unknown whether it has one */
-        if (*needs) {
-            if (ppo_config_get(config, needs, other, sizeof other)) return PPO_ERROR_ARGUMENT;
-            if (value ? !strcmp(other, value) : strcmp(other, "0") && strcmp(other, "none")) continue;
-        } else {
-            if (!env || ppo__kind(&env->action_space)->continuous) continue;
-            ppo__space_text(&env->action_space, other);
-            needs = "the action space";
-        }
-        return ppo__refuse("%s is %s, but has no effect: %s is %.60s", one, is, needs, other);
+    for (size_t k = 0; k < sizeof ppo__config_needs / sizeof *ppo__config_needs; ++k) {
+        const ppo__need *need = &ppo__config_needs[k];
+        const int        of_space = !strncmp(need->other, "the ", 4);
+        char             space[PPO__SPACE_SIZE];
+        if (field && strcmp(field->name, need->name)) continue;
+        if (of_space && (!env || ppo__kind(&env->action_space)->continuous)) continue;
+        if (of_space) ppo__space_text(&env->action_space, space);
+        if (ppo__check_effect(&ppo__config_settings, config, &usual, need, of_space ? space : NULL))
+            return PPO_ERROR_ARGUMENT;
     }
     return PPO_OK;
 }
@@ -12965,7 +12984,8 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     "samples=8 objective=clip clip_low=0.2 clip_high=0.2 dual_clip=0 ratio=token aggregation=tokens "   \
     "kl_place=reward kl_estimator=k1 kl_coef=0 kl_target=0 kl_weighted=no overlong_buffer=0 refills=0 " \
     "mask_truncated=no whiten_rewards=no bootstrap_truncated=no whiten_advantages=auto entropy_coef=0 " \
-    "entropy_target=0 critic_learning_rate=0 gamma=1 "
+    "entropy_target=0 critic_learning_rate=0 gamma=1 gae_lambda=0.95 value_coef=0.5 value_clip=0.2 "    \
+    "overlong_penalty=1 objective_kl_coef=1 "
 
 #define PPO__RLHF_PRESETS(ROW)                                                                              \
     ROW("rloo", "advantage=leave-one-out kl_coef=0.05")                                                     \
@@ -12992,11 +13012,31 @@ PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *n
     return ppo__refuse("there is no preset \"%.60s\", only %s", name, ppo_rlhf_config_presets());
 }
 
+static const ppo__need ppo__rlhf_needs[] = {
+    {"whiten_rewards", "advantage", "gae"},
+    {"bootstrap_truncated", "advantage", "gae"},
+    {"gae_lambda", "advantage", "gae"},
+    {"gamma", "advantage", "gae|return"},
+    {"value_coef", "advantage", "gae|sequence"},
+    {"value_clip", "advantage", "gae|sequence"},
+    {"critic_learning_rate", "advantage", "gae|sequence"},
+    {"dual_clip", "objective", "clip"},
+    {"objective_kl_coef", "objective", "k3-penalty"},
+    {"overlong_penalty", "overlong_buffer", NULL},
+    {"kl_target", "kl_coef", NULL},
+    {"kl_weighted", "kl_place", "loss"},
+    {"importance_floor", "importance_cap", NULL},
+    {"importance_mode", "importance_cap", NULL},
+};
+
 static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *policy, const ppo_gpt *reference,
                                   const ppo_gpt *critic, const ppo_tokens *prompts) {
-    double     sequences = (double)c->prompts * c->samples;
-    ppo_status status = ppo_settings_check(ppo_rlhf_settings(), c);
+    double                sequences = (double)c->prompts * c->samples;
+    const ppo_rlhf_config usual = ppo_rlhf_config_default();
+    ppo_status            status = ppo_settings_check(ppo_rlhf_settings(), c);
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
+    for (size_t k = 0; k < sizeof ppo__rlhf_needs / sizeof *ppo__rlhf_needs && !status; ++k)
+        status = ppo__check_effect(ppo_rlhf_settings(), c, &usual, &ppo__rlhf_needs[k], NULL);
     if (status) return status;
     if (sequences > (int)PPO__MOST_SAMPLES)
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, (int)PPO__MOST_SAMPLES);
@@ -13009,12 +13049,15 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
     if (c->objective.dual_clip > 0 && c->objective.dual_clip <= 1)
         return ppo__refuse("dual_clip is %g: must be above 1, or 0 for none", (double)c->objective.dual_clip);
-    if (c->advantage != PPO_ADVANTAGE_GAE && (c->whiten_rewards || c->bootstrap_truncated))
-        return ppo__refuse("%s is yes, but has no effect: advantage is not gae",
-                           c->whiten_rewards ? "whiten_rewards" : "bootstrap_truncated");
-    if (c->critic_learning_rate > 0 && (!ppo__advantage_needs[c->advantage].critic || critic == policy))
-        return ppo__refuse("critic_learning_rate is %g, but has no effect: no separate critic",
+    if (c->critic_learning_rate > 0 && critic == policy)
+        return ppo__refuse("critic_learning_rate is %g, but has no effect: the critic is the policy",
                            (double)c->critic_learning_rate);
+    if (reference && c->reference_every)
+        return ppo__refuse("reference_every is %d, but has no effect: the reference is the caller's",
+                           c->reference_every);
+    if (c->missing_eos_penalty != 0 && c->sampling.eos < 0)
+        return ppo__refuse("missing_eos_penalty is %g, but eos is -1: every sample would pay it",
+                           (double)c->missing_eos_penalty);
     if (ppo__advantage_needs[c->advantage].group && c->samples < 2)
         return ppo__refuse("samples is %d: the advantage compares 2 or more of a prompt", c->samples);
     if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0 && !c->kl_weighted)
@@ -13025,14 +13068,11 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
         return ppo__refuse(
             "in the reward only k1 has the gradient of the KL: for another kl_estimator, kl_place "
             "must be PPO_KL_IN_LOSS");
-    if (c->kl_weighted &&
-        (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator == PPO_K2 || c->kl_estimator == PPO_KL_EXACT))
-        return ppo__refuse("kl_weighted is yes, but is for k1 and k3 in the loss");
+    if (c->kl_weighted && (c->kl_estimator == PPO_K2 || c->kl_estimator == PPO_KL_EXACT))
+        return ppo__refuse("kl_weighted is yes, but is for k1 and k3");
     if (c->importance_cap > 0 && c->importance_floor > c->importance_cap)
         return ppo__refuse("importance_floor is %g, above importance_cap, which is %g",
                            (double)c->importance_floor, (double)c->importance_cap);
-    if (!(c->importance_cap > 0) && (c->importance_floor > 0 || c->importance_mode != PPO_TOKEN_TRUNCATE))
-        return ppo__refuse("importance_floor and importance_mode have no effect: importance_cap is 0");
     if (c->aggregation != PPO_AGGREGATE_TOKENS && c->objective.objective == PPO_K3_PENALTY)
         return ppo__refuse(
             "objective is k3-penalty, whose KL is a mean over tokens: aggregation must be tokens");
@@ -13040,13 +13080,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *polic
         return ppo__refuse("aggregation is constant, which divides by max_new: max_new is 0");
     if (c->mask_truncated && c->sampling.eos < 0)
         return ppo__refuse("mask_truncated is yes, but eos is -1: no sequence would be learned");
-    if (c->objective.dual_clip > 0 && c->objective.objective != PPO_CLIP)
-        return ppo__refuse("dual_clip is %g, but has no effect: objective is not clip",
-                           (double)c->objective.dual_clip);
     if (c->refills && c->samples < 2)
         return ppo__refuse("refills is %d, but a prompt has one sample: no rewards to compare", c->refills);
-    if (c->kl_target > 0 && !(c->kl_coef > 0))
-        return ppo__refuse("kl_coef is 0, which no kl_target can change");
     if (c->kl_target > 0 && c->kl_horizon < sequences)
         return ppo__refuse("kl_horizon is %d, less than the %.0f sequences of an iteration", c->kl_horizon,
                            sequences);

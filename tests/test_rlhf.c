@@ -1461,15 +1461,15 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             break;
         case 29:
             c.advantage = PPO_ADVANTAGE_GROUP, c.samples = 2, c.whiten_rewards = 1;
-            words = "whiten_rewards is yes|no effect|gae";
+            words = "whiten_rewards is yes|no effect|advantage is group";
             break;
         case 30:
             c.advantage = PPO_ADVANTAGE_SEQUENCE, c.bootstrap_truncated = 1;
-            words = "bootstrap_truncated is yes|no effect|gae";
+            words = "bootstrap_truncated is yes|no effect|advantage is sequence";
             break;
         case 31:
             c.critic_learning_rate = 0.5f, c.advantage = PPO_ADVANTAGE_LEAVE_ONE_OUT, c.samples = 2;
-            words = "critic_learning_rate is 0.5|no effect|critic";
+            words = "critic_learning_rate is 0.5|no effect|advantage is leave-one-out";
             break;
         case 32:
             c.missing_eos_penalty = 1e30f, words = "missing_eos_penalty is 1e+30";
@@ -1490,11 +1490,11 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.kl_estimator = PPO_K3, words = "in the reward only k1|PPO_KL_IN_LOSS";
             break;
         case 38:
-            c.kl_weighted = 1, words = "kl_weighted is yes|k1 and k3 in the loss";
+            c.kl_weighted = 1, words = "kl_weighted is yes|no effect|kl_place is reward";
             break;
         case 39:
             c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K2, c.kl_weighted = 1;
-            words = "kl_weighted is yes|k1 and k3 in the loss";
+            words = "kl_weighted is yes|k1 and k3";
             break;
         case 40:
             c.importance_floor = 0.5f, words = "importance_floor|no effect|importance_cap is 0";
@@ -1528,7 +1528,22 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.mask_truncated = 1, c.sampling.eos = -1, words = "mask_truncated is yes|eos is -1";
             break;
         case 50:
-            c.objective.dual_clip = 3, c.objective.objective = PPO_CISPO, words = "dual_clip is 3|not clip";
+            c.advantage = PPO_ADVANTAGE_GROUP, c.samples = 2, c.value_clip = 0;
+            words = "value_clip is 0|no effect|advantage is group";
+            break;
+        case 51:
+            c.advantage = PPO_ADVANTAGE_SEQUENCE, c.gamma = 0.9f;
+            words = "gamma is 0.9|no effect|advantage is sequence";
+            break;
+        case 52:
+            c.missing_eos_penalty = 1, c.sampling.eos = -1, words = "missing_eos_penalty is 1|eos is -1";
+            break;
+        case 53:
+            c.overlong_penalty = 2, words = "overlong_penalty is 2|no effect|overlong_buffer is 0";
+            break;
+        case 54:
+            c.objective.dual_clip = 3, c.objective.objective = PPO_CISPO,
+            words = "dual_clip is 3|no effect|objective is cispo";
             break;
         default:
             break;
@@ -1538,6 +1553,13 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
                      PPO_ERROR_ARGUMENT, words);
         assert_null(r);
     }
+    ppo_gpt        *other = small_gpt(VOCAB, POSITIONS, 1);
+    ppo_rlhf_config c = small_config();
+    c.reference_every = 3;
+    assert_fails(ppo_rlhf_create(policy, other, NULL, &prompts, count_good, NULL, &c, &r), PPO_ERROR_ARGUMENT,
+                 "reference_every is 3|no effect|reference is the caller's");
+    assert_null(r);
+    ppo_gpt_free(other);
     ppo_gpt_free(policy);
     ppo_tokens_free(&prompts);
 }
