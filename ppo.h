@@ -104,18 +104,18 @@ LANGUAGE MODELS
         ppo_tokenizer_train(text, bytes, 512, specials, n, &tok);    // or ppo_tokenizer_characters()
         eos = ppo_tokenizer_special(tok, "<eos>");
         ppo_tokens_add_text(&data, tok, -1, "2+2=", "4", eos);       // a prompt and its response; and so on
-        shape = ppo_gpt_config_default(); shape.vocab = ppo_tokenizer_vocab(tok);
-        ppo_gpt_create(&shape, &gpt);                                // a transformer like GPT-2
+        shape = ppo_lm_config_default(); shape.vocab = ppo_tokenizer_vocab(tok);
+        ppo_lm_create(&shape, &lm);                                // a transformer like GPT-2
         fit = ppo_fit_config_default();
-        ppo_fit_sft(gpt, &data, &fit);                               // supervised fine-tuning
-        ppo_gpt_copy(gpt, 1, &judge);                                // with a score: a reward model
+        ppo_fit_sft(lm, &data, &fit);                               // supervised fine-tuning
+        ppo_lm_copy(lm, 1, &judge);                                // with a score: a reward model
         ppo_fit_reward(judge, &chosen, &rejected, &fit);             // trained on comparisons
         ppo_reward_model_create(&judge, 1, PPO_ENSEMBLE_MEAN, 64, &model);
         cfg = ppo_rlhf_config_default(); cfg.sampling.eos = eos;
-        ppo_rlhf_create(gpt, NULL, NULL, &prompts, ppo_reward_by_model, model, &cfg, &rlhf);
+        ppo_rlhf_create(lm, NULL, NULL, &prompts, ppo_reward_by_model, model, &cfg, &rlhf);
         ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
-        ppo_gpt_evaluate(gpt, before, &held_out, &cfg.sampling, ppo_reward_by_model, model, &evaluation);
-        ppo_gpt_save(gpt, tok, "model.safetensors");                 // also for Hugging Face's transformers
+        ppo_lm_evaluate(lm, before, &held_out, &cfg.sampling, ppo_reward_by_model, model, &evaluation);
+        ppo_lm_save(lm, tok, "model.safetensors");                 // also for Hugging Face's transformers
 
     The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO,
     Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples (section 20).
@@ -1447,48 +1447,48 @@ PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int head
 
    with pre-layer norms and a hidden width of 4 `width`, a last norm, and logits by the transposed token
    embedding. Parameters have the names and shapes of Hugging Face's GPT2LMHeadModel. */
-typedef struct ppo_gpt_config {    /* defaults in brackets */
+typedef struct ppo_lm_config {     /* defaults in brackets */
     int      vocab;                /* tokens are 0 .. vocab-1; the one setting without a default */
     int      context;              /* tokens of the longest sequence, 2 or more [64] */
     int      width, layers, heads; /* heads share the width evenly [64, 2, 4] */
     int      score; /* 1: also a head with one number per token, initially 0: a value, or a reward [0] */
     uint64_t seed;  /* [1] */
-} ppo_gpt_config;
-PPO_DEF ppo_gpt_config ppo_gpt_config_default(void);
+} ppo_lm_config;
+PPO_DEF ppo_lm_config ppo_lm_config_default(void);
 
-typedef struct ppo_gpt_block {
+typedef struct ppo_lm_block {
     ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before attention, before the second half */
     ppo_tensor *qkv_weight, *qkv_bias;         /* (width, 3 width) */
     ppo_tensor *proj_weight, *proj_bias;       /* (width, width): of the heads' results */
     ppo_tensor *up_weight, *up_bias;           /* (width, 4 width) */
     ppo_tensor *down_weight, *down_bias;       /* (4 width, width) */
-} ppo_gpt_block;
+} ppo_lm_block;
 
-typedef struct ppo_gpt {
-    ppo_gpt_config config;
-    ppo_params    *params;
-    ppo_tensor    *token_embedding, *position_embedding; /* (vocab, width), (context, width) */
-    ppo_gpt_block  block[PPO_MAX_LAYERS];
-    ppo_tensor    *norm_weight, *norm_bias;   /* (1, width) */
-    ppo_tensor    *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
-} ppo_gpt;
+typedef struct ppo_lm {
+    ppo_lm_config config;
+    ppo_params   *params;
+    ppo_tensor   *token_embedding, *position_embedding; /* (vocab, width), (context, width) */
+    ppo_lm_block  block[PPO_MAX_LAYERS];
+    ppo_tensor   *norm_weight, *norm_bias;   /* (1, width) */
+    ppo_tensor   *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
+} ppo_lm;
 
 /* Normal weights of std 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
-PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt);
-PPO_DEF void       ppo_gpt_free(ppo_gpt *gpt);
+PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm);
+PPO_DEF void       ppo_lm_free(ppo_lm *lm);
 
 /* A model with the same weights and a new optimizer: a frozen reference, or the start of another training.
-   With `score` not 0 it gets a score head if gpt has none. */
-PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy);
+   With `score` not 0 it gets a score head if lm has none. */
+PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
 
 /* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of
    tokens must outlive the tape's round. Errors: a token outside the vocabulary, a sequence that is empty or
    longer than the context. */
-PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
+PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens);
 /* From hidden states, or some of their rows (ppo_tape_embedding() picks them): the logits of the next token
    (n, vocab), and the score (n, 1). */
-PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x);
-PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x);
+PPO_DEF ppo_tensor *ppo_lm_logits(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x);
+PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x);
 
 /* --------------------------------------------------------------------------------------------------------
    19 Models in files
@@ -1499,10 +1499,10 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
    are read here once "n_head" is among their texts. Every size and number is checked. The tokenizer may be
    NULL; ppo_tokenizer_load() reads it from the same file. put and get use a file in memory, which may hold
    other things, too; what was put is borrowed until the last write. */
-PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const ppo_tokenizer *tokenizer, const char *path);
-PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt);
-PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file);
-PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt);
+PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path);
+PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm);
+PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file);
+PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm);
 
 /* --------------------------------------------------------------------------------------------------------
    20 Sampling from a language model
@@ -1544,17 +1544,17 @@ typedef struct ppo_samples {
 
 /* Samples up to `slots` sequences side by side, with cached keys and values; a sequence that ends gives its
    slot to the next prompt. 1 to 65536 slots; 8 to 16 are fastest: the cached keys and values of more slots no
-   longer fit a processor's cache. gpt is borrowed; its weights may change between calls. Calls take memory
+   longer fit a processor's cache. lm is borrowed; its weights may change between calls. Calls take memory
    only for more or longer prompts than before. */
 typedef struct ppo_generator ppo_generator;
-PPO_DEF ppo_status           ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator);
+PPO_DEF ppo_status           ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator);
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
    NULL. What *samples points to is the generator's, valid until the end of its next call. It may be the
    prompts of that call: set tokens.prompt to NULL to continue whole sequences. Sequence s has its own random
    stream (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole
-   distribution at the temperature, before top_k and top_p, with the bits of ppo_gpt_forward() and
+   distribution at the temperature, before top_k and top_p, with the bits of ppo_lm_forward() and
    ppo_token_logp(). Errors: a prompt that is empty or leaves no room in the context, an unknown token, logits
    that are not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
@@ -1577,13 +1577,13 @@ PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence);
 
 /* want: PPO_POLICY, PPO_VALUE or both; logits are divided by temperature for logp and entropy. Errors: no
    such token; want is 0. The arrays of tokens must outlive the tape's round. */
-PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens,
-                                      float temperature, int want);
+PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
+                                     float temperature, int want);
 
 /* Sums of x (n, 1), rows as above, over each sequence: (count, 1); and the score at the last token of each
    sequence (count, 1), which is a reward model's score of it. */
 PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const ppo_tokens *tokens);
-PPO_DEF ppo_tensor *ppo_gpt_sequence_score(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens);
+PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens);
 
 /* One gradient step of fine-tuning. */
 typedef struct ppo_fit_progress {
@@ -1616,28 +1616,28 @@ PPO_DEF ppo_fit_config ppo_fit_config_default(void);
 PPO_DEF const ppo_settings *ppo_fit_settings(void);
 
 /* Each call is a complete training with a new optimizer. Errors: a setting out of range, data that does not
-   fit the model (see ppo_gpt_forward()), no token after a prompt, numbers that are not finite; then the model
+   fit the model (see ppo_lm_forward()), no token after a prompt, numbers that are not finite; then the model
    keeps the steps taken until there.
 
    Supervised fine-tuning: the mean of -logp over the tokens after the prompts, which should end with
    sampling.eos for the model to learn to end its sequences. */
-PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config);
+PPO_DEF ppo_status ppo_fit_sft(ppo_lm *lm, const ppo_tokens *data, const ppo_fit_config *config);
 
-/* A reward model (gpt has a score): ppo_pairwise_loss() of sequences s of `chosen` and of `rejected`. */
-PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const ppo_tokens *rejected,
+/* A reward model (lm has a score): ppo_pairwise_loss() of sequences s of `chosen` and of `rejected`. */
+PPO_DEF ppo_status ppo_fit_reward(ppo_lm *lm, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                   const ppo_fit_config *config);
 
 /* Direct preference optimization: ppo_dpo_loss() of summed log-probabilities. reference has the same
-   vocabulary and no shorter context, and is not changed; it may be gpt itself: its weights at the start. DPO
+   vocabulary and no shorter context, and is not changed; it may be lm itself: its weights at the start. DPO
    needs a lower learning rate than the default, such as 1e-4: it never samples, so nothing holds it back. */
-PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
+PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config);
 
 /* For each sequence of the data [count], `batch` of them at a time: its score, and the sum of the
    log-probabilities of the tokens after its prompt. Errors: as above, and a sum or a score that is not
    finite. exp(-sum of logp / number of tokens) is the perplexity. */
-PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score);
-PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp);
+PPO_DEF ppo_status ppo_lm_scores(const ppo_lm *lm, const ppo_tokens *data, int batch, float *score);
+PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int batch, float *logp);
 
 /* Computes the reward of each sample: reward [samples->tokens.count], within +-1e15; by a rule, a verifier, a
    model. The samples are valid during the call only; those of a prompt are adjacent. On failure it returns a
@@ -1649,7 +1649,7 @@ typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, v
 enum { PPO_MAX_MEMBERS = 16 };
 enum { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM };
 typedef struct ppo_reward_model ppo_reward_model;
-PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, int ensemble, int batch,
+PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, int ensemble, int batch,
                                            ppo_reward_model **model);
 PPO_DEF void       ppo_reward_model_free(ppo_reward_model *model);
 /* Shifts and scales each member's scores to mean 0 and standard deviation 1 on these sequences. Errors, which
@@ -1677,7 +1677,7 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
                                ppo_tokens *rejected);
 
 /* What a model is worth: means over one sample of each prompt. */
-typedef struct ppo_gpt_evaluation {
+typedef struct ppo_lm_evaluation {
     float  reward, reward_std; /* NaN if there is no reward function */
     float  win_rate;           /* share of prompts for which the reference's sample earns less, plus half of
                                   those for which it earns the same; NaN without a reference or a reward */
@@ -1685,11 +1685,11 @@ typedef struct ppo_gpt_evaluation {
     float  entropy;            /* per sampled token: mean of -logp */
     float  mean_length, ended; /* sampled tokens; share of sequences that ended by eos */
     double tokens_per_second;  /* of sampling */
-} ppo_gpt_evaluation;
+} ppo_lm_evaluation;
 /* reference and reward may be NULL. Both models sample with the same random numbers. */
-PPO_DEF ppo_status ppo_gpt_evaluate(const ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *prompts,
-                                    const ppo_sampling *how, ppo_reward_fn reward, void *user,
-                                    ppo_gpt_evaluation *evaluation);
+PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *prompts,
+                                   const ppo_sampling *how, ppo_reward_fn reward, void *user,
+                                   ppo_lm_evaluation *evaluation);
 
 /* --------------------------------------------------------------------------------------------------------
    22 PPO on tokens: PPO against a reward function
@@ -1849,7 +1849,7 @@ typedef struct ppo_rlhf_progress {
    The prompts are copied: whole sequences, or their first prompt[s] tokens. reward may be NULL if only
    ppo_rlhf_update() is called. */
 typedef struct ppo_rlhf ppo_rlhf;
-PPO_DEF ppo_status      ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
+PPO_DEF ppo_status      ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
                                         const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                         const ppo_rlhf_config *config, ppo_rlhf **rlhf);
 PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
@@ -11236,14 +11236,14 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
 /* --------------------------------------------------------------------------------------------------------
    @@ 18 Transformer
 
-   ppo__gpt_rows() is the model: embeddings, blocks, last norm. It works on rows, each of them a token at a
+   ppo__lm_rows() is the model: embeddings, blocks, last norm. It works on rows, each of them a token at a
    position; what a row attends to is left to a callback, because training attends within whole sequences, and
    sampling (section 20) to cached keys and values.
 
-   To add a model family: its sizes are in ppo_gpt_config and ppo__gpt_fields; its parameters are members of
-   ppo_gpt or ppo_gpt_block, and rows of the table ppo__gpt_layers or lines of ppo__gpt_add_all(); its
-   computation is ppo__gpt_rows(); its files are section 19. Sampling (20) and ppo_cuda.cuh also read width,
-   heads and token_embedding. Everything else uses ppo_gpt_forward(), ppo_gpt_logits() and ppo_gpt_score().
+   To add a model family: its sizes are in ppo_lm_config and ppo__lm_fields; its parameters are members of
+   ppo_lm or ppo_lm_block, and rows of the table ppo__lm_layers or lines of ppo__lm_add_all(); its
+   computation is ppo__lm_rows(); its files are section 19. Sampling (20) and ppo_cuda.cuh also read width,
+   heads and token_embedding. Everything else uses ppo_lm_forward(), ppo_lm_logits() and ppo_lm_score().
    -------------------------------------------------------------------------------------------------------- */
 
 /* Attention takes each head of each sequence separately, as matrices Q, K, V of (n, size):
@@ -11375,24 +11375,23 @@ PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int head
 
 /* -- a model's parameters -- */
 
-PPO_DEF ppo_gpt_config ppo_gpt_config_default(void) {
-    ppo_gpt_config c = {0, 64, 64, 2, 4, 0, 1};
+PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
+    ppo_lm_config c = {0, 64, 64, 2, 4, 0, 1};
     return c;
 }
 
 /* Its sizes; help: the name of the text in files. */
-#define PPO__GPT_FIELD(name, min, max, text) \
-    { #name, PPO_FIELD_INT, offsetof(ppo_gpt_config, name), min, max, NULL, text, 0 }
-static const ppo_field ppo__gpt_fields[] = {
-    PPO__GPT_FIELD(vocab, 2, INT_MAX, "vocab_size"), PPO__GPT_FIELD(context, 2, INT_MAX, "n_positions"),
-    PPO__GPT_FIELD(width, 2, INT_MAX / 4, "n_embd"), PPO__GPT_FIELD(layers, 1, PPO_MAX_LAYERS, "n_layer"),
-    PPO__GPT_FIELD(heads, 1, INT_MAX, "n_head"),
+#define PPO__LM_FIELD(name, min, max, text) \
+    { #name, PPO_FIELD_INT, offsetof(ppo_lm_config, name), min, max, NULL, text, 0 }
+static const ppo_field ppo__lm_fields[] = {
+    PPO__LM_FIELD(vocab, 2, INT_MAX, "vocab_size"), PPO__LM_FIELD(context, 2, INT_MAX, "n_positions"),
+    PPO__LM_FIELD(width, 2, INT_MAX / 4, "n_embd"), PPO__LM_FIELD(layers, 1, PPO_MAX_LAYERS, "n_layer"),
+    PPO__LM_FIELD(heads, 1, INT_MAX, "n_head"),
 };
-static const ppo_settings ppo__gpt_settings = {ppo__gpt_fields,
-                                               sizeof ppo__gpt_fields / sizeof *ppo__gpt_fields};
+static const ppo_settings ppo__lm_settings = {ppo__lm_fields, sizeof ppo__lm_fields / sizeof *ppo__lm_fields};
 
-static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
-    ppo_status status = ppo_settings_check(&ppo__gpt_settings, c);
+static ppo_status ppo__check_lm_config(const ppo_lm_config *c) {
+    ppo_status status = ppo_settings_check(&ppo__lm_settings, c);
     if (status || c->width % c->heads == 0) return status;
     return ppo__refuse("width is %d, which %d heads cannot share", c->width, c->heads);
 }
@@ -11401,92 +11400,92 @@ static ppo_status ppo__check_gpt_config(const ppo_gpt_config *c) {
    the width; in 0: a norm, whose weight is a row of ones. */
 static const struct {
     const char *name;
-    size_t      weight, bias; /* in ppo_gpt_block */
+    size_t      weight, bias; /* in ppo_lm_block */
     int         in, out;
     int         ends_branch; /* smaller initial weights */
-} ppo__gpt_layers[] = {
-#define PPO__GPT_LAYER(name, weight, bias, in, out, ends) \
-    { name, offsetof(ppo_gpt_block, weight), offsetof(ppo_gpt_block, bias), in, out, ends }
-    PPO__GPT_LAYER("ln_1", norm_weight[0], norm_bias[0], 0, 1, 0),
-    PPO__GPT_LAYER("attn.c_attn", qkv_weight, qkv_bias, 1, 3, 0),
-    PPO__GPT_LAYER("attn.c_proj", proj_weight, proj_bias, 1, 1, 1),
-    PPO__GPT_LAYER("ln_2", norm_weight[1], norm_bias[1], 0, 1, 0),
-    PPO__GPT_LAYER("mlp.c_fc", up_weight, up_bias, 1, 4, 0),
-    PPO__GPT_LAYER("mlp.c_proj", down_weight, down_bias, 4, 1, 1),
+} ppo__lm_layers[] = {
+#define PPO__LM_LAYER(name, weight, bias, in, out, ends) \
+    { name, offsetof(ppo_lm_block, weight), offsetof(ppo_lm_block, bias), in, out, ends }
+    PPO__LM_LAYER("ln_1", norm_weight[0], norm_bias[0], 0, 1, 0),
+    PPO__LM_LAYER("attn.c_attn", qkv_weight, qkv_bias, 1, 3, 0),
+    PPO__LM_LAYER("attn.c_proj", proj_weight, proj_bias, 1, 1, 1),
+    PPO__LM_LAYER("ln_2", norm_weight[1], norm_bias[1], 0, 1, 0),
+    PPO__LM_LAYER("mlp.c_fc", up_weight, up_bias, 1, 4, 0),
+    PPO__LM_LAYER("mlp.c_proj", down_weight, down_bias, 4, 1, 1),
 };
-enum { PPO__GPT_LAYERS = sizeof ppo__gpt_layers / sizeof *ppo__gpt_layers };
+enum { PPO__LM_LAYERS = sizeof ppo__lm_layers / sizeof *ppo__lm_layers };
 
 /* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. With
    `room`, only adds its size to room[0], and 1 to room[1]. */
-static void ppo__gpt_add(ppo_gpt *gpt, ppo_tensor **tensor, const char *name, int rows, int cols, float x,
-                         ppo_rng *rng, size_t *room) {
+static void ppo__lm_add(ppo_lm *lm, ppo_tensor **tensor, const char *name, int rows, int cols, float x,
+                        ppo_rng *rng, size_t *room) {
     size_t size = ppo__padded(rows, cols);
     if (room) *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX, ++room[1];
-    else if ((*tensor = ppo_params_add(gpt->params, name, rows, cols)) != NULL) {
+    else if ((*tensor = ppo_params_add(lm->params, name, rows, cols)) != NULL) {
         if (rng) ppo_init_normal(*tensor, x, rng);
         for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = x;
     }
 }
 
-static void ppo__gpt_add_all(ppo_gpt *gpt, size_t *room) {
-    const ppo_gpt_config *c = &gpt->config;
-    const int             w = c->width;
-    ppo_rng               rng = ppo_rng_stream(c->seed, PPO_STREAM_INIT, 0);
-    float                 std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
-    ppo__gpt_add(gpt, &gpt->token_embedding, "transformer.wte.weight", c->vocab, w, std, &rng, room);
-    ppo__gpt_add(gpt, &gpt->position_embedding, "transformer.wpe.weight", c->context, w, std, &rng, room);
-    for (int i = 0; i < c->layers * PPO__GPT_LAYERS; ++i) {
-        int          b = i / PPO__GPT_LAYERS, k = i % PPO__GPT_LAYERS;
-        int          in = ppo__gpt_layers[k].in * w, out = ppo__gpt_layers[k].out * w;
-        float        x = ppo__gpt_layers[k].ends_branch ? last : std;
-        char         name[96], *block = (char *)&gpt->block[b];
-        ppo_tensor **weight = (ppo_tensor **)(void *)(block + ppo__gpt_layers[k].weight);
-        ppo_tensor **bias = (ppo_tensor **)(void *)(block + ppo__gpt_layers[k].bias);
-        snprintf(name, sizeof name, "transformer.h.%d.%s.weight", b, ppo__gpt_layers[k].name);
-        ppo__gpt_add(gpt, weight, name, in ? in : 1, out, in ? x : 1, in ? &rng : NULL, room);
-        snprintf(name, sizeof name, "transformer.h.%d.%s.bias", b, ppo__gpt_layers[k].name);
-        ppo__gpt_add(gpt, bias, name, 1, out, 0, NULL, room);
+static void ppo__lm_add_all(ppo_lm *lm, size_t *room) {
+    const ppo_lm_config *c = &lm->config;
+    const int            w = c->width;
+    ppo_rng              rng = ppo_rng_stream(c->seed, PPO_STREAM_INIT, 0);
+    float                std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
+    ppo__lm_add(lm, &lm->token_embedding, "transformer.wte.weight", c->vocab, w, std, &rng, room);
+    ppo__lm_add(lm, &lm->position_embedding, "transformer.wpe.weight", c->context, w, std, &rng, room);
+    for (int i = 0; i < c->layers * PPO__LM_LAYERS; ++i) {
+        int          b = i / PPO__LM_LAYERS, k = i % PPO__LM_LAYERS;
+        int          in = ppo__lm_layers[k].in * w, out = ppo__lm_layers[k].out * w;
+        float        x = ppo__lm_layers[k].ends_branch ? last : std;
+        char         name[96], *block = (char *)&lm->block[b];
+        ppo_tensor **weight = (ppo_tensor **)(void *)(block + ppo__lm_layers[k].weight);
+        ppo_tensor **bias = (ppo_tensor **)(void *)(block + ppo__lm_layers[k].bias);
+        snprintf(name, sizeof name, "transformer.h.%d.%s.weight", b, ppo__lm_layers[k].name);
+        ppo__lm_add(lm, weight, name, in ? in : 1, out, in ? x : 1, in ? &rng : NULL, room);
+        snprintf(name, sizeof name, "transformer.h.%d.%s.bias", b, ppo__lm_layers[k].name);
+        ppo__lm_add(lm, bias, name, 1, out, 0, NULL, room);
     }
-    ppo__gpt_add(gpt, &gpt->norm_weight, "transformer.ln_f.weight", 1, w, 1, NULL, room);
-    ppo__gpt_add(gpt, &gpt->norm_bias, "transformer.ln_f.bias", 1, w, 0, NULL, room);
+    ppo__lm_add(lm, &lm->norm_weight, "transformer.ln_f.weight", 1, w, 1, NULL, room);
+    ppo__lm_add(lm, &lm->norm_bias, "transformer.ln_f.bias", 1, w, 0, NULL, room);
     if (!c->score) return;
-    ppo__gpt_add(gpt, &gpt->score_weight, "score.weight", w, 1, 0, NULL, room);
-    ppo__gpt_add(gpt, &gpt->score_bias, "score.bias", 1, 1, 0, NULL, room);
+    ppo__lm_add(lm, &lm->score_weight, "score.weight", w, 1, 0, NULL, room);
+    ppo__lm_add(lm, &lm->score_bias, "score.bias", 1, 1, 0, NULL, room);
 }
 
-PPO_DEF ppo_status ppo_gpt_create(const ppo_gpt_config *config, ppo_gpt **gpt) {
-    if (gpt) *gpt = NULL;
-    if (!ppo__given("ppo_gpt_create", config && gpt)) return PPO_ERROR_ARGUMENT;
-    if (ppo__check_gpt_config(config)) return PPO_ERROR_ARGUMENT;
-    ppo_gpt *made = (ppo_gpt *)ppo__alloc(sizeof *made);
+PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
+    if (lm) *lm = NULL;
+    if (!ppo__given("ppo_lm_create", config && lm)) return PPO_ERROR_ARGUMENT;
+    if (ppo__check_lm_config(config)) return PPO_ERROR_ARGUMENT;
+    ppo_lm *made = (ppo_lm *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     made->config = *config;
     size_t room[2] = {0, 0};
-    ppo__gpt_add_all(made, room);
+    ppo__lm_add_all(made, room);
     ppo_status status = ppo_params_create(&made->params);
     if (!status) status = ppo_params_reserve(made->params, room[0]);
-    if (!status) ppo__gpt_add_all(made, NULL);
+    if (!status) ppo__lm_add_all(made, NULL);
     if (!status && (size_t)made->params->tensor_count != room[1]) status = ppo__failed;
-    if (status) ppo_gpt_free(made);
-    else *gpt = made;
+    if (status) ppo_lm_free(made);
+    else *lm = made;
     return status;
 }
 
-PPO_DEF void ppo_gpt_free(ppo_gpt *gpt) {
-    if (!gpt) return;
-    ppo_params_free(gpt->params);
-    ppo__free(gpt);
+PPO_DEF void ppo_lm_free(ppo_lm *lm) {
+    if (!lm) return;
+    ppo_params_free(lm->params);
+    ppo__free(lm);
 }
 
 /* The score comes last, so the parameters of both models have the same offsets. */
-PPO_DEF ppo_status ppo_gpt_copy(const ppo_gpt *gpt, int score, ppo_gpt **copy) {
+PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
     if (copy) *copy = NULL;
-    if (!ppo__given("ppo_gpt_copy", gpt && copy)) return PPO_ERROR_ARGUMENT;
-    ppo_gpt_config config = gpt->config;
+    if (!ppo__given("ppo_lm_copy", lm && copy)) return PPO_ERROR_ARGUMENT;
+    ppo_lm_config config = lm->config;
     config.score |= score != 0;
-    ppo_status status = ppo__params_fetch(gpt->params);
-    if (!status) status = ppo_gpt_create(&config, copy);
-    if (!status) memcpy((*copy)->params->data, gpt->params->data, gpt->params->count * sizeof(float));
+    ppo_status status = ppo__params_fetch(lm->params);
+    if (!status) status = ppo_lm_create(&config, copy);
+    if (!status) memcpy((*copy)->params->data, lm->params->data, lm->params->count * sizeof(float));
     return status;
 }
 
@@ -11498,8 +11497,8 @@ static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
 }
 
 /* Are these sequences of the model's tokens, each within its context? Or prompts that leave room there? */
-static ppo_status ppo__check_sequences(const ppo_gpt *gpt, const ppo_tokens *tokens, int prompts) {
-    const int context = gpt->config.context, vocab = gpt->config.vocab;
+static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *tokens, int prompts) {
+    const int context = lm->config.context, vocab = lm->config.vocab;
     if (!tokens) return ppo__refuse("the tokens are NULL");
     if (tokens->count < 1) return ppo__refuse("there are %d sequences of tokens", tokens->count);
     if (!tokens->start || !tokens->token)
@@ -11526,62 +11525,62 @@ static ppo_status ppo__check_sequences(const ppo_gpt *gpt, const ppo_tokens *tok
 }
 
 /* What the rows of block k attend to: from queries, keys and values (rows, 3 width) to (rows, width). */
-typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_gpt *gpt, int k, ppo_tensor *qkv,
+typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                       const void *user);
 
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
-static ppo_tensor *ppo__gpt_rows(ppo_tape *tape, const ppo_gpt *gpt, const int *token, const int *position,
-                                 int rows, ppo__attend_fn attend, const void *user) {
+static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *token, const int *position,
+                                int rows, ppo__attend_fn attend, const void *user) {
     static const int activation[2] = {PPO_GELU, PPO_IDENTITY};
-    ppo_tensor      *y, *x = ppo_tape_embedding(tape, gpt->token_embedding, token, rows);
-    x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, gpt->position_embedding, position, rows));
-    for (int k = 0; k < gpt->config.layers; ++k) {
-        const ppo_gpt_block *b = &gpt->block[k];
-        ppo_tensor *const    weight[2] = {b->up_weight, b->down_weight};
-        ppo_tensor *const    bias[2] = {b->up_bias, b->down_bias};
+    ppo_tensor      *y, *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows);
+    x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
+    for (int k = 0; k < lm->config.layers; ++k) {
+        const ppo_lm_block *b = &lm->block[k];
+        ppo_tensor *const   weight[2] = {b->up_weight, b->down_weight};
+        ppo_tensor *const   bias[2] = {b->up_bias, b->down_bias};
         y = ppo_tape_layer_norm(tape, x, b->norm_weight[0], b->norm_bias[0]);
         y = ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY);
-        y = attend(tape, gpt, k, y, user);
+        y = attend(tape, lm, k, y, user);
         x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
         y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
         x = ppo_tape_add(tape, x, ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2));
     }
-    return ppo_tape_layer_norm(tape, x, gpt->norm_weight, gpt->norm_bias);
+    return ppo_tape_layer_norm(tape, x, lm->norm_weight, lm->norm_bias);
 }
 
-static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_gpt *gpt, int k, ppo_tensor *qkv,
+static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                      const void *user) {
     const ppo_tokens *tokens = (const ppo_tokens *)user;
-    return ppo_tape_attention(tape, qkv, gpt->config.heads, tokens->start, tokens->count);
+    return ppo_tape_attention(tape, qkv, lm->config.heads, tokens->start, tokens->count);
 }
 
-PPO_DEF ppo_tensor *ppo_gpt_forward(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
+PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {
     if (ppo_tape_status(tape)) return NULL;
-    int        given = ppo__given("ppo_gpt_forward", gpt != NULL);
-    ppo_status status = given ? ppo__check_sequences(gpt, tokens, 0) : PPO_ERROR_ARGUMENT;
-    if (!status) status = ppo__params_place(gpt->params, tape->device);
+    int        given = ppo__given("ppo_lm_forward", lm != NULL);
+    ppo_status status = given ? ppo__check_sequences(lm, tokens, 0) : PPO_ERROR_ARGUMENT;
+    if (!status) status = ppo__params_place(lm->params, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     int  rows = tokens->start[tokens->count];
     int *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
     if (!position) return NULL;
     for (int s = 0; s < tokens->count; ++s)
         for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) position[i] = i - tokens->start[s];
-    return ppo__gpt_rows(tape, gpt, tokens->token, position, rows, ppo__attend_whole, tokens);
+    return ppo__lm_rows(tape, lm, tokens->token, position, rows, ppo__attend_whole, tokens);
 }
 
-PPO_DEF ppo_tensor *ppo_gpt_logits(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
-    return ppo_tape_matmul_transposed(tape, x, gpt ? gpt->token_embedding : NULL);
+PPO_DEF ppo_tensor *ppo_lm_logits(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x) {
+    return ppo_tape_matmul_transposed(tape, x, lm ? lm->token_embedding : NULL);
 }
 
-static ppo_status ppo__check_score(const char *function, const ppo_gpt *gpt) {
-    return gpt->score_weight ? PPO_OK : ppo__refuse("%s: the model has no score", function);
+static ppo_status ppo__check_score(const char *function, const ppo_lm *lm) {
+    return lm->score_weight ? PPO_OK : ppo__refuse("%s: the model has no score", function);
 }
 
-PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor *x) {
-    if (x && gpt && ppo__check_score("ppo_gpt_score", gpt))
+PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x) {
+    if (x && lm && ppo__check_score("ppo_lm_score", lm))
         return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    return ppo__tape_layer(tape, "ppo_gpt_score", x, gpt ? gpt->score_weight : NULL,
-                           gpt ? gpt->score_bias : NULL, PPO_IDENTITY);
+    return ppo__tape_layer(tape, "ppo_lm_score", x, lm ? lm->score_weight : NULL, lm ? lm->score_bias : NULL,
+                           PPO_IDENTITY);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -11591,54 +11590,54 @@ PPO_DEF ppo_tensor *ppo_gpt_score(ppo_tape *tape, const ppo_gpt *gpt, ppo_tensor
    Texts repeat them for other programs, and must not contradict the arrays.
    -------------------------------------------------------------------------------------------------------- */
 
-PPO_DEF ppo_status ppo_gpt_put(const ppo_gpt *gpt, ppo_file *file) {
-    if (!ppo__given("ppo_gpt_put", gpt && file)) return PPO_ERROR_ARGUMENT;
+PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
+    if (!ppo__given("ppo_lm_put", lm && file)) return PPO_ERROR_ARGUMENT;
     if (ppo_file_find(file, "transformer.wte.weight"))
-        return ppo__refuse("ppo_gpt_put: the file has a language model already");
-    ppo_status status = ppo__params_fetch(gpt->params);
+        return ppo__refuse("ppo_lm_put: the file has a language model already");
+    ppo_status status = ppo__params_fetch(lm->params);
     if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
-    for (int i = 0; i < ppo__gpt_settings.count && !status; ++i) {
+    for (int i = 0; i < ppo__lm_settings.count && !status; ++i) {
         char number[32];
-        status = ppo_settings_get(&ppo__gpt_settings, &gpt->config, ppo__gpt_fields[i].name, number, 32);
-        if (!status) status = ppo_file_set_text(file, ppo__gpt_fields[i].help, number);
+        status = ppo_settings_get(&ppo__lm_settings, &lm->config, ppo__lm_fields[i].name, number, 32);
+        if (!status) status = ppo_file_set_text(file, ppo__lm_fields[i].help, number);
     }
-    return status ? status : ppo__carry_params(file, PPO__SAVE, "", gpt->params, gpt->params->data, 1);
+    return status ? status : ppo__carry_params(file, PPO__SAVE, "", lm->params, lm->params->data, 1);
 }
 
-typedef struct ppo__saved_gpt {
-    const ppo_gpt       *gpt;
+typedef struct ppo__saved_lm {
+    const ppo_lm        *lm;
     const ppo_tokenizer *tokenizer;
-} ppo__saved_gpt;
+} ppo__saved_lm;
 
-static ppo_status ppo__put_gpt(ppo_file *file, const void *what) {
-    const ppo__saved_gpt *saved = (const ppo__saved_gpt *)what;
-    ppo_status            status = ppo_gpt_put(saved->gpt, file);
+static ppo_status ppo__put_lm(ppo_file *file, const void *what) {
+    const ppo__saved_lm *saved = (const ppo__saved_lm *)what;
+    ppo_status           status = ppo_lm_put(saved->lm, file);
     return status || !saved->tokenizer ? status : ppo_tokenizer_put(saved->tokenizer, file);
 }
 
-PPO_DEF ppo_status ppo_gpt_save(const ppo_gpt *gpt, const ppo_tokenizer *tokenizer, const char *path) {
-    const ppo__saved_gpt saved = {gpt, tokenizer};
-    if (gpt && tokenizer && tokenizer->vocab > gpt->config.vocab)
-        return ppo__refuse("ppo_gpt_save: a tokenizer of %d tokens for a model of %d", tokenizer->vocab,
-                           gpt->config.vocab);
-    return ppo__save("ppo_gpt_save", path, ppo__put_gpt, gpt ? &saved : NULL);
+PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path) {
+    const ppo__saved_lm saved = {lm, tokenizer};
+    if (lm && tokenizer && tokenizer->vocab > lm->config.vocab)
+        return ppo__refuse("ppo_lm_save: a tokenizer of %d tokens for a model of %d", tokenizer->vocab,
+                           lm->config.vocab);
+    return ppo__save("ppo_lm_save", path, ppo__put_lm, lm ? &saved : NULL);
 }
 
 /* A dimension of a matrix in the file, 0 if there is no such matrix. */
-static int ppo__gpt_size(const ppo_file *file, const char *name, int dimension) {
+static int ppo__lm_size(const ppo_file *file, const char *name, int dimension) {
     const ppo_array *array = ppo_file_find(file, name);
     return array && array->rank == 2 && array->shape[dimension] <= INT_MAX ? (int)array->shape[dimension] : 0;
 }
 
 /* The sizes, from the arrays; the largest of which must be there before a model of these sizes is created. */
-static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *config) {
+static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm_config *config) {
     const char *heads = ppo_file_text(file, "n_head"), *rest = "";
     char        name[96];
     memset(config, 0, sizeof *config);
-    config->vocab = ppo__gpt_size(file, "transformer.wte.weight", 0);
-    config->width = ppo__gpt_size(file, "transformer.wte.weight", 1);
-    config->context = ppo__gpt_size(file, "transformer.wpe.weight", 0);
-    config->score = ppo__gpt_size(file, "score.weight", 0) > 0;
+    config->vocab = ppo__lm_size(file, "transformer.wte.weight", 0);
+    config->width = ppo__lm_size(file, "transformer.wte.weight", 1);
+    config->context = ppo__lm_size(file, "transformer.wpe.weight", 0);
+    config->score = ppo__lm_size(file, "score.weight", 0) > 0;
     for (; config->layers <= PPO_MAX_LAYERS; ++config->layers) {
         snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.weight", config->layers);
         if (!ppo_file_find(file, name)) break;
@@ -11650,14 +11649,14 @@ static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *conf
     config->heads = ppo__parse_count(heads, &rest);
     if (!config->heads || *rest)
         return ppo__file_fail(file->path, "corrupt file: n_head is \"%.20s\"", heads);
-    if (ppo__check_gpt_config(config)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
+    if (ppo__check_lm_config(config)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
     for (int i = 0; i < ppo_file_count(file); ++i) { /* a later block: an array of this one is missing */
         const char *array = ppo_file_at(file, i)->name, *end;
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
             return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
     }
-    for (int i = 0; i < ppo__gpt_settings.count; ++i) {
-        const ppo_field *field = &ppo__gpt_fields[i];
+    for (int i = 0; i < ppo__lm_settings.count; ++i) {
+        const ppo_field *field = &ppo__lm_fields[i];
         const char      *text = ppo_file_text(file, field->help);
         int              is = *(const int *)(const void *)((const char *)config + field->offset);
         if (!text || (ppo__parse_count(text, &rest) == is && !*rest)) continue;
@@ -11675,26 +11674,26 @@ static ppo_status ppo__get_gpt_config(const ppo_file *file, ppo_gpt_config *conf
     return status;
 }
 
-PPO_DEF ppo_status ppo_gpt_get(const ppo_file *file, ppo_gpt **gpt) {
-    ppo_gpt_config config;
-    ppo_gpt       *made = NULL;
-    if (gpt) *gpt = NULL;
-    if (!ppo__given("ppo_gpt_get", file && gpt)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo__get_gpt_config(file, &config);
-    if (!status) status = ppo_gpt_create(&config, &made);
+PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
+    ppo_lm_config config;
+    ppo_lm       *made = NULL;
+    if (lm) *lm = NULL;
+    if (!ppo__given("ppo_lm_get", file && lm)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__get_lm_config(file, &config);
+    if (!status) status = ppo_lm_create(&config, &made);
     if (!status)
         status = ppo__carry_params((ppo_file *)file, PPO__LOAD, "", made->params, made->params->data, 1);
-    if (status) ppo_gpt_free(made);
-    else *gpt = made;
+    if (status) ppo_lm_free(made);
+    else *lm = made;
     return status;
 }
 
-PPO_DEF ppo_status ppo_gpt_load(const char *path, ppo_gpt **gpt) {
+PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
     ppo_file *file = NULL;
-    if (gpt) *gpt = NULL;
-    if (!ppo__given("ppo_gpt_load", path && gpt)) return PPO_ERROR_ARGUMENT;
+    if (lm) *lm = NULL;
+    if (!ppo__given("ppo_lm_load", path && lm)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo_file_read(path, &file);
-    if (!status) status = ppo_gpt_get(file, gpt);
+    if (!status) status = ppo_lm_get(file, lm);
     ppo_file_free(file);
     return status;
 }
@@ -11846,11 +11845,11 @@ typedef struct ppo__result {               /* of a call */
 enum { PPO__KEY_PAGE = 64, PPO__MOST_SLOTS = 65536 };
 
 struct ppo_generator {
-    const ppo_gpt *gpt;
-    ppo__arena     memory;
-    ppo_tape      *tape;
-    int            slots;
-    ppo__slot     *slot;
+    const ppo_lm *lm;
+    ppo__arena    memory;
+    ppo_tape     *tape;
+    int           slots;
+    ppo__slot    *slot;
     /* Per block and slot: keys as [page] (width, PPO__KEY_PAGE), so that a page is a matrix that queries are
        multiplied with, read without gaps; values as (context, width). */
     size_t     slot_keys, slot_values; /* floats */
@@ -11882,16 +11881,16 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
     ppo__free(g);
 }
 
-PPO_DEF ppo_status ppo_generator_create(const ppo_gpt *gpt, int slots, ppo_generator **generator) {
+PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator) {
     if (generator) *generator = NULL;
-    if (!ppo__given("ppo_generator_create", gpt && generator)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_generator_create", lm && generator)) return PPO_ERROR_ARGUMENT;
     if (slots < 1 || slots > PPO__MOST_SLOTS)
         return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, (int)PPO__MOST_SLOTS);
-    const ppo_gpt_config *c = &gpt->config;
-    const size_t          rows = ppo__at(slots, c->context), caches = ppo__at(slots, c->layers);
-    ppo_generator        *g = (ppo_generator *)ppo__alloc(sizeof *g);
+    const ppo_lm_config *c = &lm->config;
+    const size_t         rows = ppo__at(slots, c->context), caches = ppo__at(slots, c->layers);
+    ppo_generator       *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
-    g->gpt = gpt;
+    g->lm = lm;
     g->slots = slots;
     g->slot_values = ppo__at(c->context, c->width);
     g->slot_keys = ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * c->width;
@@ -11930,7 +11929,7 @@ typedef struct ppo__cached_args {
 static void ppo__attend_row(const ppo_generator *g, const float *q, int seen, const float *keys,
                             const float *values, float *out) {
     const ppo__kernels *k = ppo__k();
-    int                 width = g->gpt->config.width, heads = g->gpt->config.heads, size = width / heads;
+    int                 width = g->lm->config.width, heads = g->lm->config.heads, size = width / heads;
     for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
         int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
         for (int h = 0; h < heads; ++h)
@@ -11961,7 +11960,7 @@ static ppo_status ppo__cached_forward(ppo_node *node) {
     return PPO_OK;
 }
 
-static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_gpt *gpt, int k, ppo_tensor *qkv,
+static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                       const void *user) {
     static const ppo_op op = {"cached_attention", 1, ppo__cached_forward, NULL};
     ppo__cached_args    args = {(ppo_generator *)user, k};
@@ -11983,7 +11982,7 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
 /* Starts the sequences with their prompts. These may be results of the previous call, whose memory therefore
    lasts until they are copied. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
-    const int   context = g->gpt->config.context, count = prompts->count;
+    const int   context = g->lm->config.context, count = prompts->count;
     ppo__arena  grown = {NULL, NULL, PPO_OK};
     ppo__result results[2] = {g->results[0], g->results[1]};
     for (int k = 0; k < 2 && count > g->room; ++k) {
@@ -12025,7 +12024,7 @@ static void ppo__add_row(ppo_generator *g, int token, int position, int k) {
    a tool answered. */
 static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count, int *waiting) {
     const ppo__result *out = &g->results[g->turn];
-    int                context = g->gpt->config.context;
+    int                context = g->lm->config.context;
     g->rows = g->asked = 0;
     for (int k = 0; k < g->slots; ++k) {
         ppo__slot *slot = &g->slot[k];
@@ -12047,14 +12046,14 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
 /* Runs the model on the rows, and draws a token for each slot that asks. */
 static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
     static const ppo_op    op = {"sample", 2, ppo__sample_forward, NULL};
-    const ppo_gpt_config  *c = &g->gpt->config;
+    const ppo_lm_config   *c = &g->lm->config;
     const ppo__sample_args args = {how, g->rng, g->p};
     ppo_tape              *tape = g->tape;
     ppo_tape_reset(tape);
     ppo_tensor *x;
-    x = ppo__gpt_rows(tape, g->gpt, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
+    x = ppo__lm_rows(tape, g->lm, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
     x = ppo_tape_embedding(tape, x, g->last, g->asked);
-    x = tape->device ? ppo_gpt_logits(tape, g->gpt, x)
+    x = tape->device ? ppo_lm_logits(tape, g->lm, x)
                      : ppo_tape_matmul(tape, x, ppo_tape_constant(tape, g->embedding, c->width, c->vocab));
     ppo_node *node = x ? ppo_tape_apply(tape, &op, &x, 1, g->asked, 1, &args, sizeof args) : NULL;
     if (node) {
@@ -12067,7 +12066,7 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
 /* Adds what the tool answers to the slot's sequence. */
 static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo__slot *slot) {
     const ppo__result *out = &g->results[g->turn];
-    const int          context = g->gpt->config.context, room = slot->end - slot->length;
+    const int          context = g->lm->config.context, room = slot->end - slot->length;
     const size_t       first = ppo__at(slot->sequence, context), at = first + (size_t)slot->length;
     int                count = 0;
     char               before[PPO__ERROR_SIZE];
@@ -12081,9 +12080,9 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo_
         return ppo__refuse("the tool answers %d tokens, has room for %d (sequence %d)", count, room,
                            slot->sequence);
     for (int i = 0; i < count; ++i)
-        if (out->text[at + i] < 0 || out->text[at + i] >= g->gpt->config.vocab)
+        if (out->text[at + i] < 0 || out->text[at + i] >= g->lm->config.vocab)
             return ppo__refuse("the tool answers token %d, outside 0 .. %d (sequence %d)", out->text[at + i],
-                               g->gpt->config.vocab - 1, slot->sequence);
+                               g->lm->config.vocab - 1, slot->sequence);
     memset(out->logp + at, 0, count * sizeof(float));
     memset(out->given + at, 1, count);
     out->length[slot->sequence] = slot->length += count;
@@ -12097,7 +12096,7 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     for (int i = 0; i < g->asked; ++i) {
         ppo__slot *slot = &g->slot[g->row_slot[g->last[i]]];
         int        s = slot->sequence;
-        size_t     at = ppo__at(s, g->gpt->config.context) + slot->length;
+        size_t     at = ppo__at(s, g->lm->config.context) + slot->length;
         if (!ppo__finite(g->drawn_logp[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)", s,
                             slot->length - 1);
@@ -12120,14 +12119,14 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
    context. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
     const ppo_sampling how = ppo_sampling_default();
-    const ppo_tensor  *e = g->gpt->token_embedding;
+    const ppo_tensor  *e = g->lm->token_embedding;
     const int         *prompt = g->results[g->turn].prompt;
-    ppo_status         status = ppo__params_place(g->gpt->params, g->tape->device);
+    ppo_status         status = ppo__params_place(g->lm->params, g->tape->device);
     if (status) return status;
     if (!g->tape->device) ppo__k()->transpose(e->rows, e->cols, e->data, e->cols, g->embedding, e->rows);
     int longest = 0, slots = g->slots < count ? g->slots : count;
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
-    if (tool) longest = g->gpt->config.context;
+    if (tool) longest = g->lm->config.context;
     if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
     g->rows = 0;
     g->asked = slots;
@@ -12146,10 +12145,10 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     if (!ppo__given("ppo_generate", g && prompts && how && samples)) return PPO_ERROR_ARGUMENT;
     if (g->busy)
         return ppo__refuse("ppo_generate: the generator is in use; a tool or a reward needs another one");
-    const ppo_gpt_config *c = &g->gpt->config;
-    const int             count = prompts->count;
-    ppo_status            status = ppo__check_sampling(how, c->vocab);
-    if (!status) status = ppo__check_sequences(g->gpt, prompts, 1);
+    const ppo_lm_config *c = &g->lm->config;
+    const int            count = prompts->count;
+    ppo_status           status = ppo__check_sampling(how, c->vocab);
+    if (!status) status = ppo__check_sequences(g->lm, prompts, 1);
     if (!status) status = ppo__begin_results(g, prompts);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
     if (!status) status = ppo__generator_prepare(g, count, how->call >= 0);
@@ -12215,16 +12214,16 @@ PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
     return n;
 }
 
-PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens,
-                                      float temperature, int want) {
+PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
+                                     float temperature, int want) {
     ppo_response out;
     memset(&out, 0, sizeof out);
-    ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
+    ppo_tensor *x = ppo_lm_forward(tape, lm, tokens);
     if (!x) return out;
     int n = ppo_response_row(tokens, tokens->count), at = 0;
     int wrong = !n || !(want & (PPO_POLICY | PPO_VALUE));
     if (!n) ppo__refuse("there is no token after the prompts");
-    else if (wrong) ppo__refuse("ppo_gpt_response: no output of %d exists", want);
+    else if (wrong) ppo__refuse("ppo_lm_response: no output of %d exists", want);
     if (wrong) return ppo__tape_fail(tape, PPO_ERROR_ARGUMENT), out;
     int *row = (int *)ppo__tape_take(tape, (size_t)n, sizeof *row); /* the rows that predict these tokens, */
     int *token = (int *)ppo__tape_take(tape, (size_t)n, sizeof *token); /* and the tokens */
@@ -12238,10 +12237,10 @@ PPO_DEF ppo_response ppo_gpt_response(ppo_tape *tape, const ppo_gpt *gpt, const 
     }
     x = ppo_tape_embedding(tape, x, row, n);
     if (want & PPO_POLICY) {
-        out.logits = ppo_gpt_logits(tape, gpt, x);
+        out.logits = ppo_lm_logits(tape, lm, x);
         ppo_tape_categorical(tape, out.logits, token, temperature, &out.logp, &out.entropy);
     }
-    if (want & PPO_VALUE) out.value = ppo_gpt_score(tape, gpt, x);
+    if (want & PPO_VALUE) out.value = ppo_lm_score(tape, lm, x);
     return out;
 }
 
@@ -12274,33 +12273,33 @@ PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const p
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, tokens->count, 1, &tokens, sizeof tokens));
 }
 
-PPO_DEF ppo_tensor *ppo_gpt_sequence_score(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens) {
-    ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
+PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {
+    ppo_tensor *x = ppo_lm_forward(tape, lm, tokens);
     int        *last = x ? (int *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *last) : NULL;
     if (!last) return NULL;
     for (int s = 0; s < tokens->count; ++s) last[s] = tokens->start[s + 1] - 1;
-    return ppo_gpt_score(tape, gpt, ppo_tape_embedding(tape, x, last, tokens->count));
+    return ppo_lm_score(tape, lm, ppo_tape_embedding(tape, x, last, tokens->count));
 }
 
 /* The sum of logp over each sequence (count, 1); 0 for sequences that are all given. */
-static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_gpt *gpt, const ppo_tokens *tokens,
+static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
                                       float temperature) {
     if (!ppo_response_row(tokens, tokens->count)) {
         float *zeros = (float *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *zeros);
         if (zeros) memset(zeros, 0, tokens->count * sizeof(float));
         return zeros ? ppo_tape_constant(tape, zeros, tokens->count, 1) : NULL;
     }
-    return ppo_tape_sequence_sum(tape, ppo_gpt_response(tape, gpt, tokens, temperature, PPO_POLICY).logp,
+    return ppo_tape_sequence_sum(tape, ppo_lm_response(tape, lm, tokens, temperature, PPO_POLICY).logp,
                                  tokens);
 }
 
 /* For each sequence of the data the sum of logp at a temperature, or for 0 its score, a batch at a time. */
-static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float temperature,
+static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int batch, float temperature,
                                float *numbers) {
     ppo_tape  *tape = NULL;
     ppo_tokens now = {0, NULL, NULL, NULL, NULL, NULL};
     if (batch < 1) return ppo__refuse("a batch of %d sequences", batch);
-    ppo_status status = ppo__check_sequences(gpt, data, 0);
+    ppo_status status = ppo__check_sequences(lm, data, 0);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &tape);
     if (!status) ppo_tape_record(tape, 0);
     for (int s = 0; !status && s < data->count; s += now.count) {
@@ -12309,8 +12308,8 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
             status = ppo_tokens_add_from(&now, data, i);
         ppo_tape_reset(tape);
         ppo_tensor *x = status            ? NULL
-                        : temperature > 0 ? ppo__sequence_logp(tape, gpt, &now, temperature)
-                                          : ppo_gpt_sequence_score(tape, gpt, &now);
+                        : temperature > 0 ? ppo__sequence_logp(tape, lm, &now, temperature)
+                                          : ppo_lm_sequence_score(tape, lm, &now);
         if (x) ppo__tape_read(tape, x->data, (size_t)now.count, numbers + s);
         if (!status) status = ppo__tape_settle(tape);
         for (int i = s; i < s + now.count && !status; ++i) {
@@ -12323,15 +12322,15 @@ static ppo_status ppo__measure(const ppo_gpt *gpt, const ppo_tokens *data, int b
     return status;
 }
 
-PPO_DEF ppo_status ppo_gpt_scores(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *score) {
-    if (!ppo__given("ppo_gpt_scores", gpt && data && score)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo__check_score("ppo_gpt_scores", gpt);
-    return status ? status : ppo__measure(gpt, data, batch, 0, score);
+PPO_DEF ppo_status ppo_lm_scores(const ppo_lm *lm, const ppo_tokens *data, int batch, float *score) {
+    if (!ppo__given("ppo_lm_scores", lm && data && score)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__check_score("ppo_lm_scores", lm);
+    return status ? status : ppo__measure(lm, data, batch, 0, score);
 }
 
-PPO_DEF ppo_status ppo_gpt_logp(const ppo_gpt *gpt, const ppo_tokens *data, int batch, float *logp) {
-    if (!ppo__given("ppo_gpt_logp", gpt && data && logp)) return PPO_ERROR_ARGUMENT;
-    return ppo__measure(gpt, data, batch, 1, logp);
+PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int batch, float *logp) {
+    if (!ppo__given("ppo_lm_logp", lm && data && logp)) return PPO_ERROR_ARGUMENT;
+    return ppo__measure(lm, data, batch, 1, logp);
 }
 
 /* -- gradients of a batch, a micro-batch at a time: for fine-tuning and for PPO -- */
@@ -12433,7 +12432,7 @@ enum { PPO__SFT, PPO__REWARD, PPO__DPO };
 typedef struct ppo__fit {
     ppo__learner          learner;
     int                   objective;
-    ppo_gpt              *gpt;
+    ppo_lm               *lm;
     const ppo_fit_config *config;
     ppo__arena            memory;
     int                  *order, batch_size;
@@ -12450,8 +12449,8 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
     ppo_tensor       *loss = NULL, *score[2] = {NULL, NULL};
     float            *kept = fit->losses + 2 * (learner->done / learner->micro_batch);
     for (int k = 0; k < 2 && fit->objective != PPO__SFT; ++k) {
-        score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->gpt, &batch[k], 1)
-                                              : ppo_gpt_sequence_score(tape, fit->gpt, &batch[k]);
+        score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->lm, &batch[k], 1)
+                                              : ppo_lm_sequence_score(tape, fit->lm, &batch[k]);
         if (!score[k]) return NULL;
         ppo__tape_read(tape, score[k]->data, (size_t)batch[k].count, fit->score[k] + learner->done);
         for (int i = 0; i < batch[k].count && fit->ref_logp[k]; ++i)
@@ -12459,7 +12458,7 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
     }
     *weight = (float)batch[0].count;
     if (fit->objective == PPO__SFT) {
-        ppo_response out = ppo_gpt_response(tape, fit->gpt, &batch[0], 1, PPO_POLICY);
+        ppo_response out = ppo_lm_response(tape, fit->lm, &batch[0], 1, PPO_POLICY);
         *weight = out.logp ? (float)out.logp->rows : 0;
         loss = ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0);
     } else if (fit->objective == PPO__REWARD) {
@@ -12474,7 +12473,7 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
 }
 
 /* Whether another model can score the sequences of the policy. */
-static ppo_status ppo__check_peer(const ppo_gpt *policy, const ppo_gpt *other, const char *name) {
+static ppo_status ppo__check_peer(const ppo_lm *policy, const ppo_lm *other, const char *name) {
     if (!other) return PPO_OK;
     if (other->config.vocab != policy->config.vocab)
         return ppo__refuse("the policy has a vocabulary of %d tokens, the %s one of %d", policy->config.vocab,
@@ -12486,14 +12485,14 @@ static ppo_status ppo__check_peer(const ppo_gpt *policy, const ppo_gpt *other, c
 }
 
 /* Checks everything, takes the memory, and computes what the reference says. */
-static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
+static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     const ppo_fit_config *c = fit->config;
     ppo__learner         *learner = &fit->learner;
     ppo_status            status = ppo_settings_check(ppo_fit_settings(), c);
     int                   count = learner->data[0]->count, pairs = !!learner->data[1], longest[2] = {0, 0};
     for (int k = 0; k <= pairs && !status; ++k) {
         const ppo_tokens *data = learner->data[k];
-        status = ppo__check_sequences(fit->gpt, data, 0);
+        status = ppo__check_sequences(fit->lm, data, 0);
         for (int s = 0; s < data->count && !status; ++s) {
             int n = data->start[s + 1] - data->start[s];
             longest[k] = n > longest[k] ? n : longest[k];
@@ -12503,7 +12502,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
     }
     if (!status && pairs && count != learner->data[1]->count)
         status = ppo__refuse("%d chosen sequences and %d rejected ones", count, learner->data[1]->count);
-    if (!status) status = ppo__check_peer(fit->gpt, reference, "reference");
+    if (!status) status = ppo__check_peer(fit->lm, reference, "reference");
     if (status) return status;
     int batch = c->batch_size < count ? c->batch_size : count;
     int micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
@@ -12520,7 +12519,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_gpt *reference) {
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
     for (int s = 0; s < count && !status; ++s) fit->order[s] = s;
     for (int k = 0; k < 2 && reference && !status; ++k)
-        status = ppo_gpt_logp(reference, learner->data[k], micro, fit->ref_logp[k]);
+        status = ppo_lm_logp(reference, learner->data[k], micro, fit->ref_logp[k]);
     return status ? status : ppo__learner_reserve(learner, fit->order, longest);
 }
 
@@ -12534,7 +12533,7 @@ static float ppo__fit_rate(const ppo_fit_config *config, int64_t step, int64_t s
 
 /* A gradient step on n items. */
 static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_progress *p) {
-    ppo_params *params = fit->gpt->params;
+    ppo_params *params = fit->lm->params;
     ppo_adam    adam = ppo_adam_default();
     double      total = 0, sum = 0;
     int         correct = 0;
@@ -12558,13 +12557,13 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
 }
 
 /* rejected: of pairs, else NULL; reference: for DPO, else NULL. */
-static ppo_status ppo__fit_train(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *data,
+static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *data,
                                  const ppo_tokens *rejected, const ppo_fit_config *config, int objective) {
     ppo__fit         fit;
     ppo_fit_progress p;
     memset(&fit, 0, sizeof fit);
     memset(&p, 0, sizeof p);
-    fit.gpt = gpt;
+    fit.lm = lm;
     fit.config = config;
     fit.objective = objective;
     fit.learner.data[0] = data;
@@ -12572,7 +12571,7 @@ static ppo_status ppo__fit_train(ppo_gpt *gpt, const ppo_gpt *reference, const p
     fit.learner.loss = ppo__fit_loss;
     fit.learner.user = &fit;
     ppo_status status = ppo__fit_begin(&fit, reference);
-    if (!status) ppo_params_restart(gpt->params);
+    if (!status) ppo_params_restart(lm->params);
     int     items = data->count, batches = status ? 0 : ppo__divide_up(items, fit.batch_size), stop = 0;
     ppo_rng rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
     double  began = ppo_clock();
@@ -12593,36 +12592,36 @@ static ppo_status ppo__fit_train(ppo_gpt *gpt, const ppo_gpt *reference, const p
     return status;
 }
 
-PPO_DEF ppo_status ppo_fit_sft(ppo_gpt *gpt, const ppo_tokens *data, const ppo_fit_config *config) {
-    if (!ppo__given("ppo_fit_sft", gpt && data && config)) return PPO_ERROR_ARGUMENT;
-    return ppo__fit_train(gpt, NULL, data, NULL, config, PPO__SFT);
+PPO_DEF ppo_status ppo_fit_sft(ppo_lm *lm, const ppo_tokens *data, const ppo_fit_config *config) {
+    if (!ppo__given("ppo_fit_sft", lm && data && config)) return PPO_ERROR_ARGUMENT;
+    return ppo__fit_train(lm, NULL, data, NULL, config, PPO__SFT);
 }
 
-PPO_DEF ppo_status ppo_fit_reward(ppo_gpt *gpt, const ppo_tokens *chosen, const ppo_tokens *rejected,
+PPO_DEF ppo_status ppo_fit_reward(ppo_lm *lm, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                   const ppo_fit_config *config) {
-    if (!ppo__given("ppo_fit_reward", gpt && chosen && rejected && config)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo__check_score("ppo_fit_reward", gpt);
-    return status ? status : ppo__fit_train(gpt, NULL, chosen, rejected, config, PPO__REWARD);
+    if (!ppo__given("ppo_fit_reward", lm && chosen && rejected && config)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__check_score("ppo_fit_reward", lm);
+    return status ? status : ppo__fit_train(lm, NULL, chosen, rejected, config, PPO__REWARD);
 }
 
-PPO_DEF ppo_status ppo_fit_dpo(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
+PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config) {
-    if (!ppo__given("ppo_fit_dpo", gpt && reference && chosen && rejected && config))
+    if (!ppo__given("ppo_fit_dpo", lm && reference && chosen && rejected && config))
         return PPO_ERROR_ARGUMENT;
-    return ppo__fit_train(gpt, reference, chosen, rejected, config, PPO__DPO);
+    return ppo__fit_train(lm, reference, chosen, rejected, config, PPO__DPO);
 }
 
 /* -- rewards -- */
 
 struct ppo_reward_model {
-    ppo_gpt *member[PPO_MAX_MEMBERS];
-    float    mean[PPO_MAX_MEMBERS], inv_std[PPO_MAX_MEMBERS];
-    int      count, ensemble, batch;
+    ppo_lm *member[PPO_MAX_MEMBERS];
+    float   mean[PPO_MAX_MEMBERS], inv_std[PPO_MAX_MEMBERS];
+    int     count, ensemble, batch;
 };
 
 PPO_DEF void ppo_reward_model_free(ppo_reward_model *model) { ppo__free(model); }
 
-PPO_DEF ppo_status ppo_reward_model_create(ppo_gpt *const *members, int count, int ensemble, int batch,
+PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, int ensemble, int batch,
                                            ppo_reward_model **model) {
     if (model) *model = NULL;
     if (!ppo__given("ppo_reward_model_create", members && model)) return PPO_ERROR_ARGUMENT;
@@ -12653,7 +12652,7 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
     ppo_status       status = score ? PPO_OK : PPO_ERROR_MEMORY;
     for (int k = 0; k < model->count && !status; ++k) {
         double sum = 0, squares = 0;
-        status = ppo_gpt_scores(model->member[k], reference, model->batch, score);
+        status = ppo_lm_scores(model->member[k], reference, model->batch, score);
         for (int s = 0; s < n && !status; ++s) sum += score[s];
         for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
         if (!status && !(squares > 0))
@@ -12673,7 +12672,7 @@ PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tok
     float     *one = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
     ppo_status status = one ? PPO_OK : PPO_ERROR_MEMORY;
     for (int k = 0; k < model->count && !status; ++k) {
-        status = ppo_gpt_scores(model->member[k], tokens, model->batch, one);
+        status = ppo_lm_scores(model->member[k], tokens, model->batch, one);
         for (int s = 0; s < n && !status; ++s) {
             float x = (one[s] - model->mean[k]) * model->inv_std[k];
             if (model->ensemble == PPO_ENSEMBLE_MEAN) score[s] = (k ? score[s] : 0) + x / (float)model->count;
@@ -12724,7 +12723,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
     if (best == prompts) return ppo__refuse("ppo_best_of_n: best is the prompts themselves");
     ppo_sampling now = *how;
     int          before = best->count;
-    ppo_status   status = ppo__check_sequences(generator->gpt, prompts, 1);
+    ppo_status   status = ppo__check_sequences(generator->lm, prompts, 1);
     if (status) return status;
     float *scores = (float *)ppo__alloc(n * sizeof(float));
     if (!scores) return PPO_ERROR_MEMORY;
@@ -12762,7 +12761,7 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
     if (chosen == prompts || rejected == prompts || chosen == rejected)
         return ppo__refuse("ppo_compare: prompts, chosen and rejected must be three");
     const int  before[2] = {chosen->count, rejected->count};
-    ppo_status status = ppo__check_sequences(generator->gpt, prompts, 1);
+    ppo_status status = ppo__check_sequences(generator->lm, prompts, 1);
     if (status) return status;
     float *reward = (float *)ppo__alloc(2 * (size_t)prompts->count * sizeof(float));
     if (!reward) return PPO_ERROR_MEMORY;
@@ -12786,32 +12785,32 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
 }
 
 /* One sample of each prompt, and their rewards. */
-static ppo_status ppo__sample_once(const ppo_gpt *gpt, const ppo_tokens *prompts, const ppo_sampling *how,
+static ppo_status ppo__sample_once(const ppo_lm *lm, const ppo_tokens *prompts, const ppo_sampling *how,
                                    ppo_reward_fn reward, void *user, ppo_generator **generator,
                                    ppo_samples *samples, float *score) {
-    ppo_status status = ppo_generator_create(gpt, ppo__device_in_use ? 256 : 16, generator);
+    ppo_status status = ppo_generator_create(lm, ppo__device_in_use ? 256 : 16, generator);
     if (!status) status = ppo_generate(*generator, prompts, how, samples);
     return status || !reward ? status : ppo__ask_reward(reward, user, samples, score);
 }
 
-PPO_DEF ppo_status ppo_gpt_evaluate(const ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *prompts,
-                                    const ppo_sampling *how, ppo_reward_fn reward, void *user,
-                                    ppo_gpt_evaluation *evaluation) {
+PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *prompts,
+                                   const ppo_sampling *how, ppo_reward_fn reward, void *user,
+                                   ppo_lm_evaluation *evaluation) {
     ppo_generator *generator[2] = {NULL, NULL};
     ppo_samples    samples, others;
     double         sum = 0, squares = 0, wins = 0, logp = 0, ref_logp = 0;
     int            rows = 0, ended = 0;
-    if (!ppo__given("ppo_gpt_evaluate", gpt && prompts && how && evaluation)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_lm_evaluate", lm && prompts && how && evaluation)) return PPO_ERROR_ARGUMENT;
     memset(evaluation, 0, sizeof *evaluation);
-    ppo_status status = ppo__check_sequences(gpt, prompts, 1);
-    if (!status) status = ppo__check_peer(gpt, reference, "reference");
+    ppo_status status = ppo__check_sequences(lm, prompts, 1);
+    if (!status) status = ppo__check_peer(lm, reference, "reference");
     if (status) return status;
     int    n = prompts->count;
     float *numbers = (float *)ppo__alloc(3 * (size_t)n * sizeof(float));
     float *score = numbers, *other = numbers + n, *ref = numbers + 2 * (size_t)n;
     double began = ppo_clock();
     if (!numbers) return PPO_ERROR_MEMORY;
-    status = ppo__sample_once(gpt, prompts, how, reward, user, &generator[0], &samples, score);
+    status = ppo__sample_once(lm, prompts, how, reward, user, &generator[0], &samples, score);
     double seconds = ppo_clock() - began;
     if (!status && reference) status = ppo__measure(reference, &samples.tokens, 64, how->temperature, ref);
     if (!status && reference && reward)
@@ -12828,10 +12827,10 @@ PPO_DEF ppo_status ppo_gpt_evaluate(const ppo_gpt *gpt, const ppo_gpt *reference
     }
     for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
     for (int i = 0; !status && i < samples.tokens.start[n]; ++i) logp += samples.logp[i];
-    ppo_gpt_evaluation e = {(float)(sum / n),        (float)sqrt(squares / n),
-                            (float)(wins / n),       (float)((logp - ref_logp) / n),
-                            (float)(-logp / rows),   (float)rows / (float)n,
-                            (float)ended / (float)n, seconds > 0 ? rows / seconds : 0};
+    ppo_lm_evaluation e = {(float)(sum / n),        (float)sqrt(squares / n),
+                           (float)(wins / n),       (float)((logp - ref_logp) / n),
+                           (float)(-logp / rows),   (float)rows / (float)n,
+                           (float)ended / (float)n, seconds > 0 ? rows / seconds : 0};
     if (!reward) e.reward = e.reward_std = NAN;
     if (!reward || !reference) e.win_rate = NAN;
     if (!reference) e.kl = NAN;
@@ -13029,8 +13028,8 @@ static const ppo__need ppo__rlhf_needs[] = {
     {"importance_mode", "importance_cap", NULL},
 };
 
-static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_gpt *policy, const ppo_gpt *reference,
-                                  const ppo_gpt *critic, const ppo_tokens *prompts) {
+static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy, const ppo_lm *reference,
+                                  const ppo_lm *critic, const ppo_tokens *prompts) {
     double                sequences = (double)c->prompts * c->samples;
     const ppo_rlhf_config usual = ppo_rlhf_config_default();
     ppo_status            status = ppo_settings_check(ppo_rlhf_settings(), c);
@@ -13115,9 +13114,9 @@ typedef struct ppo__rlhf_stats {         /* of a micro-batch */
 
 struct ppo_rlhf {
     ppo_rlhf_config    config;
-    ppo_gpt           *policy, *critic; /* critic: the model that gives values, or NULL; may be the policy */
-    const ppo_gpt     *reference;
-    ppo_gpt           *own_reference, *own_critic; /* NULL: the caller's are used */
+    ppo_lm            *policy, *critic; /* critic: the model that gives values, or NULL; may be the policy */
+    const ppo_lm      *reference;
+    ppo_lm            *own_reference, *own_critic; /* NULL: the caller's are used */
     ppo_reward_fn      reward;
     void              *user;
     ppo_tokens         prompts, asked; /* all of them, and those of this iteration */
@@ -13371,10 +13370,10 @@ static ppo_status ppo__rlhf_refill(ppo_rlhf *r, ppo_rng *rng, int64_t *next, ppo
 static ppo_response ppo__rlhf_forward(ppo_rlhf *r) {
     ppo_tape         *tape = r->learner.tape;
     const ppo_tokens *batch = &r->learner.batch[0];
-    ppo_gpt          *critic = r->critic;
+    ppo_lm           *critic = r->critic;
     int               want = critic == r->policy ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
-    ppo_response      out = ppo_gpt_response(tape, r->policy, batch, r->config.sampling.temperature, want);
-    if (critic && critic != r->policy) out.value = ppo_gpt_response(tape, critic, batch, 1, PPO_VALUE).value;
+    ppo_response      out = ppo_lm_response(tape, r->policy, batch, r->config.sampling.temperature, want);
+    if (critic && critic != r->policy) out.value = ppo_lm_response(tape, critic, batch, 1, PPO_VALUE).value;
     return out;
 }
 
@@ -13388,9 +13387,9 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     float                     temperature = c->sampling.temperature;
     ppo_tape_reset(tape);
     ppo_response out = ppo__rlhf_forward(r);
-    ppo_response ref = ppo_gpt_response(tape, r->reference, batch, temperature, PPO_POLICY);
+    ppo_response ref = ppo_lm_response(tape, r->reference, batch, temperature, PPO_POLICY);
     ppo_tensor  *end = NULL;
-    if (c->bootstrap_truncated && out.value) end = ppo_gpt_sequence_score(tape, r->critic, batch);
+    if (c->bootstrap_truncated && out.value) end = ppo_lm_sequence_score(tape, r->critic, batch);
     if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
     size_t n = (size_t)out.logp->rows;
     ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
@@ -13681,7 +13680,7 @@ static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
    policy beyond 1.5 target_kl, it takes none, and *kl is the distance; otherwise 0. */
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
     const ppo_rlhf_config *c = &r->config;
-    ppo_gpt               *critic = r->critic == r->policy ? NULL : r->critic;
+    ppo_lm                *critic = r->critic == r->policy ? NULL : r->critic;
     ppo_adam               adam = ppo_adam_default();
     const ppo__rlhf_stats *stats = &r->stats[r->micros];
     double                 rows, distance = 0;
@@ -13854,8 +13853,8 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
 
 PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
     if (!r) return;
-    ppo_gpt_free(r->own_reference);
-    ppo_gpt_free(r->own_critic);
+    ppo_lm_free(r->own_reference);
+    ppo_lm_free(r->own_critic);
     ppo_tokens_free(&r->prompts);
     ppo_tokens_free(&r->asked);
     ppo_tokens_free(&r->kept_samples.tokens);
@@ -13866,7 +13865,7 @@ PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
     ppo__free(r);
 }
 
-PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, ppo_gpt *critic,
+PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
                                    const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
     if (rlhf) *rlhf = NULL;
@@ -13893,10 +13892,10 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_gpt *policy, const ppo_gpt *reference, pp
         status = ppo__add_prompt(&r->prompts, prompts, s, 1);
     }
     r->longest = max_new && max_new < context - longest ? longest + max_new : context;
-    if (!status && !reference) status = ppo_gpt_copy(policy, 0, &r->own_reference);
+    if (!status && !reference) status = ppo_lm_copy(policy, 0, &r->own_reference);
     r->reference = reference ? reference : r->own_reference;
     if (ppo__advantage_needs[config->advantage].critic) {
-        if (!status && !critic) status = ppo_gpt_copy(policy, 1, &r->own_critic);
+        if (!status && !critic) status = ppo_lm_copy(policy, 1, &r->own_critic);
         r->critic = critic ? critic : r->own_critic;
     }
     if (!status) status = ppo__rlhf_take(r, at);

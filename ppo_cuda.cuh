@@ -202,7 +202,7 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
    -------------------------------------------------------------------------------------------------------- */
 
 /* From now on this thread computes language models on a GPU, 0 is the first: forward, backward, Adam and
-   sampling, in generators, ppo_fit_...(), ppo_gpt_scores(), ppo_gpt_logp(), reward models and trainers of PPO
+   sampling, in generators, ppo_fit_...(), ppo_lm_scores(), ppo_lm_logp(), reward models and trainers of PPO
    on tokens (sections 18 to 22 of ppo.h). Models, and the cached keys and values of generators, stay on the
    GPU. Call ppo_params_sync() before you read or change a model's numbers yourself; nothing else in the
    program changes. Only one thread at a time may use a model then, even to read it. An attention head has at
@@ -2791,7 +2791,7 @@ static ppo_status ppo__cuda_cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     ppo_generator          *g = args->generator;
     const ppo_tensor       *qkv = node->in[0];
-    int                     width = qkv->cols / 3, heads = g->gpt->config.heads, size = width / heads;
+    int                     width = qkv->cols / 3, heads = g->lm->config.heads, size = width / heads;
     size_t                  cache = ppo__at(args->block, g->slots);
     ppo_status              status = ppo__cuda_check_head(size);
     if (!status && !args->block) status = ppo__cuda_rows(node->tape, g);

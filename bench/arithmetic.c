@@ -134,14 +134,14 @@ static void updates(void) {
 
 static double transformer(int threads) {
     ppo_tokens data = {0};
-    ppo_gpt   *gpt = NULL;
+    ppo_lm    *lm = NULL;
     double     speed = NAN;
-    ppo_status status = transformer_create(&gpt, &data);
+    ppo_status status = transformer_create(&lm, &data);
     if (!status) status = ppo_set_threads(threads);
     if (status) fail();
-    else speed = train_transformer(gpt, &data);
+    else speed = train_transformer(lm, &data);
     ppo_set_threads(1);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&data);
     return speed;
 }

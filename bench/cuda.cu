@@ -601,34 +601,34 @@ static void linear(void) {
 
 struct update_problem {
     enum { PROMPTS = 256, PROMPT = 4, MODEL_VOCAB = 320, MODEL_CONTEXT = 32 };
-    ppo_gpt       *policy;
+    ppo_lm       *policy;
     ppo_tokens     prompts;
     ppo_generator *generator;
     ppo_samples    samples;
     ppo_rlhf      *rlhf[2]; /* on the cores, on the GPU */
-    ppo_gpt       *trained[2];
+    ppo_lm       *trained[2];
     float          reward[PROMPTS];
 
     update_problem() : policy(NULL), prompts(), generator(NULL), samples(), rlhf(), trained() {
-        ppo_gpt_config shape = ppo_gpt_config_default();
+        ppo_lm_config shape = ppo_lm_config_default();
         shape.vocab = MODEL_VOCAB, shape.context = MODEL_CONTEXT, shape.score = 1;
-        must(ppo_gpt_create(&shape, &policy));
+        must(ppo_lm_create(&shape, &policy));
         draw_samples();
         for (int k = 0; k < 2; k++) { /* a trainer stays where it was created */
             ppo_rlhf_config config = ppo_rlhf_config_default();
             config.prompts = PROMPTS, config.minibatch_size = 64;
             must(ppo_use_cuda(k ? 0 : -1));
-            must(ppo_gpt_copy(policy, 1, &trained[k]));
+            must(ppo_lm_copy(policy, 1, &trained[k]));
             must(ppo_rlhf_create(trained[k], NULL, NULL, &prompts, rule, NULL, &config, &rlhf[k]));
         }
     }
     update_problem(const update_problem &) = delete;
     update_problem &operator=(const update_problem &) = delete;
     ~update_problem() {
-        for (int k = 0; k < 2; k++) ppo_rlhf_free(rlhf[k]), ppo_gpt_free(trained[k]);
+        for (int k = 0; k < 2; k++) ppo_rlhf_free(rlhf[k]), ppo_lm_free(trained[k]);
         ppo_generator_free(generator);
         ppo_tokens_free(&prompts);
-        ppo_gpt_free(policy);
+        ppo_lm_free(policy);
         must(ppo_use_cuda(-1));
     }
 

@@ -15,12 +15,12 @@ enum { SLOTS = 16, KINDS = 4 };
 static const int sequences[KINDS] = {0, 1, 16, 64};
 
 /* Tokens per second of sampling `count` sequences. */
-static int measure_sampling(const ppo_gpt *gpt, int count, double *speed) {
+static int measure_sampling(const ppo_lm *lm, int count, double *speed) {
     ppo_generator *generator = NULL;
     ppo_tokens     prompts = {0};
     ppo_samples    samples;
     ppo_sampling   how = ppo_sampling_default();
-    ppo_status     status = ppo_generator_create(gpt, count < SLOTS ? count : SLOTS, &generator);
+    ppo_status     status = ppo_generator_create(lm, count < SLOTS ? count : SLOTS, &generator);
     for (int s = 0; s < count && !status; s++) status = ppo_tokens_add(&prompts, &s, 1, 1);
     if (!status) status = ppo_generate(generator, &prompts, &how, &samples); /* not counted, as there */
     double start = ppo_clock();
@@ -31,11 +31,11 @@ static int measure_sampling(const ppo_gpt *gpt, int count, double *speed) {
     return status ? fail() : 0;
 }
 
-static int measure_ppo_h(ppo_gpt *gpt, const ppo_tokens *data, double speed[KINDS]) {
-    speed[0] = train_transformer(gpt, data);
+static int measure_ppo_h(ppo_lm *lm, const ppo_tokens *data, double speed[KINDS]) {
+    speed[0] = train_transformer(lm, data);
     if (!(speed[0] > 0)) return 1;
     for (int k = 1; k < KINDS; k++)
-        if (measure_sampling(gpt, sequences[k], &speed[k])) return 1;
+        if (measure_sampling(lm, sequences[k], &speed[k])) return 1;
     return 0;
 }
 
@@ -62,15 +62,15 @@ static void report_kind(int k, const char *what, double value[REPETITIONS], int 
 }
 
 int main(void) {
-    ppo_gpt   *gpt = NULL;
+    ppo_lm    *lm = NULL;
     ppo_tokens data = {0};
     double     ours[KINDS][REPETITIONS], theirs[KINDS][REPETITIONS], ratio[KINDS][REPETITIONS];
     int        has_peer = 1;
     char       version[96] = "";
-    if (transformer_create(&gpt, &data)) return fail();
+    if (transformer_create(&lm, &data)) return fail();
     for (int i = 0; i < REPETITIONS; i++) {
         double mine[KINDS], peer[KINDS];
-        if (measure_ppo_h(gpt, &data, mine)) return 1;
+        if (measure_ppo_h(lm, &data, mine)) return 1;
         has_peer = has_peer && measure_peer(version, peer);
         for (int k = 0; k < KINDS; k++) {
             ours[k][i] = mine[k];
@@ -91,7 +91,7 @@ int main(void) {
         printf("transformers: not measured, no Python with it (PPO_BENCH_PYTHON names one; see "
                "build/language.log)\n");
     }
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&data);
     return 0;
 }

@@ -32,12 +32,12 @@ static void take_sample(int signal_number, siginfo_t *info, void *context) {
 }
 
 static int run(void) {
-    static ppo_gpt   *gpt;
+    static ppo_lm    *lm;
     static ppo_tokens data;
     if (workload == 0) return train(cartpole_env(), cartpole_settings(1), NULL) > 0;
     if (workload == 1) return train(pendulum_env(), pendulum_settings(1), NULL) > 0;
-    if (!gpt && transformer_create(&gpt, &data)) return fail(), 0;
-    return train_transformer(gpt, &data) > 0;
+    if (!lm && transformer_create(&lm, &data)) return fail(), 0;
+    return train_transformer(lm, &data) > 0;
 }
 
 /* Once without samples, for what is prepared once; then for three seconds. The timer goes by the wall clock, as

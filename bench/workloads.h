@@ -40,11 +40,11 @@ static inline double train(ppo_env env, ppo_config c, ppo_agent **agent) {
 /* The transformer: ten batches of random sequences, each with forward, backward, clipping and Adam. */
 enum { VOCAB = 512, CONTEXT = 128, BATCH = 16, BATCHES = 10 };
 
-static inline ppo_status transformer_create(ppo_gpt **gpt, ppo_tokens *data) {
-    ppo_gpt_config shape = {VOCAB, CONTEXT, 128, 4, 4, 0, 1}; /* width 128, 4 layers, 4 heads */
-    ppo_rng        rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
-    int            token[CONTEXT];
-    ppo_status     status = ppo_gpt_create(&shape, gpt);
+static inline ppo_status transformer_create(ppo_lm **lm, ppo_tokens *data) {
+    ppo_lm_config shape = {VOCAB, CONTEXT, 128, 4, 4, 0, 1}; /* width 128, 4 layers, 4 heads */
+    ppo_rng       rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
+    int           token[CONTEXT];
+    ppo_status    status = ppo_lm_create(&shape, lm);
     for (int s = 0; s < BATCH * BATCHES && !status; s++) {
         for (int i = 0; i < CONTEXT; i++) token[i] = ppo_rng_below(&rng, VOCAB);
         status = ppo_tokens_add(data, token, CONTEXT, 0);
@@ -58,11 +58,11 @@ static inline int keep_speed(const ppo_fit_progress *p, void *user) {
 }
 
 /* Tokens per second; NAN if it failed. */
-static inline double train_transformer(ppo_gpt *gpt, const ppo_tokens *data) {
+static inline double train_transformer(ppo_lm *lm, const ppo_tokens *data) {
     ppo_fit_config fit = ppo_fit_config_default();
     double         speed = NAN;
     fit.batch_size = BATCH, fit.callback = keep_speed, fit.callback_user = &speed;
-    return ppo_fit_sft(gpt, data, &fit) ? fail(), NAN : speed;
+    return ppo_fit_sft(lm, data, &fit) ? fail(), NAN : speed;
 }
 
 #endif

@@ -63,7 +63,7 @@ static void make_additions(ppo_rng *rng, ppo_tokens *train, ppo_tokens *test) {
 }
 
 /* The share of right answers to the first TEST problems, sampled at temperature 1. */
-static double examine(const ppo_gpt *gpt, const ppo_tokens *problems, int shown) {
+static double examine(const ppo_lm *lm, const ppo_tokens *problems, int shown) {
     ppo_generator *generator = NULL;
     ppo_tokens     asked = *problems;
     ppo_sampling   how = ppo_sampling_default();
@@ -72,7 +72,7 @@ static double examine(const ppo_gpt *gpt, const ppo_tokens *problems, int shown)
     double         right = 0;
     asked.count = TEST;
     how.eos = END;
-    must(ppo_generator_create(gpt, 16, &generator));
+    must(ppo_generator_create(lm, 16, &generator));
     must(ppo_generate(generator, &asked, &how, &samples));
     must(verify(&samples, reward, NULL));
     for (int s = 0; s < TEST; s++) right += (double)reward[s];
@@ -88,26 +88,26 @@ static double examine(const ppo_gpt *gpt, const ppo_tokens *problems, int shown)
 }
 
 /* Supervised fine-tuning, LESSON additions at a time, until 40 % of the answers are right. */
-static void fine_tune(ppo_gpt *gpt, const ppo_tokens *train, ppo_rng *rng) {
+static void fine_tune(ppo_lm *lm, const ppo_tokens *train, ppo_rng *rng) {
     ppo_fit_config cfg = ppo_fit_config_default();
     ppo_tokens     lesson = {0};
     int            lessons = 0;
     cfg.learning_rate = 2e-3f;
-    for (; lessons < MAX_LESSONS && examine(gpt, train, 0) < 0.4; lessons++) {
+    for (; lessons < MAX_LESSONS && examine(lm, train, 0) < 0.4; lessons++) {
         ppo_tokens_clear(&lesson);
         for (int i = 0; i < LESSON; i++)
             must(ppo_tokens_add_from(&lesson, train, (int)ppo_rng_below(rng, (uint32_t)train->count)));
         cfg.seed = ppo_rng_u32(rng);
-        must(ppo_fit_sft(gpt, &lesson, &cfg));
+        must(ppo_fit_sft(lm, &lesson, &cfg));
     }
     printf("supervised fine-tuning: %d additions\n", lessons * LESSON);
     ppo_tokens_free(&lesson);
 }
 
-static void reinforce(ppo_gpt *gpt, const ppo_tokens *problems, const ppo_rlhf_config *cfg) {
+static void reinforce(ppo_lm *lm, const ppo_tokens *problems, const ppo_rlhf_config *cfg) {
     ppo_rlhf         *rlhf = NULL;
     ppo_rlhf_progress now;
-    must(ppo_rlhf_create(gpt, NULL, NULL, problems, verify, NULL, cfg, &rlhf));
+    must(ppo_rlhf_create(lm, NULL, NULL, problems, verify, NULL, cfg, &rlhf));
     for (int i = 1; i <= cfg->iterations; i++) {
         must(ppo_rlhf_iterate(rlhf, &now));
         if (i == 1 || i % 50 == 0)
@@ -119,9 +119,9 @@ static void reinforce(ppo_gpt *gpt, const ppo_tokens *problems, const ppo_rlhf_c
 
 int main(int argc, char **argv) {
     ppo_tokens      train = {0}, test = {0};
-    ppo_gpt_config  shape = ppo_gpt_config_default();
+    ppo_lm_config   shape = ppo_lm_config_default();
     ppo_rlhf_config cfg = ppo_rlhf_config_default();
-    ppo_gpt        *gpt = NULL;
+    ppo_lm         *lm = NULL;
     double          began = ppo_clock();
     cfg.advantage = PPO_ADVANTAGE_GROUP;
     cfg.samples = 8;
@@ -144,13 +144,13 @@ int main(int argc, char **argv) {
     shape.layers = 1;
     shape.seed = cfg.seed;
     make_additions(&rng, &train, &test);
-    must(ppo_gpt_create(&shape, &gpt));
-    fine_tune(gpt, &train, &rng);
-    printf("before: %.1f %% of the held-out answers are right\n", 100 * examine(gpt, &test, SHOWN));
-    reinforce(gpt, &train, &cfg);
-    printf("after: %.1f %% of the held-out answers are right, %.0f s\n", 100 * examine(gpt, &test, SHOWN),
+    must(ppo_lm_create(&shape, &lm));
+    fine_tune(lm, &train, &rng);
+    printf("before: %.1f %% of the held-out answers are right\n", 100 * examine(lm, &test, SHOWN));
+    reinforce(lm, &train, &cfg);
+    printf("after: %.1f %% of the held-out answers are right, %.0f s\n", 100 * examine(lm, &test, SHOWN),
            ppo_clock() - began);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&train);
     ppo_tokens_free(&test);
 }

@@ -58,14 +58,14 @@ static ppo_status train_tokenizer(lab *l, int lines) {
 }
 
 /* A tokenizer and a model that has learned to write lines of the task. */
-static ppo_status learn_to_write(lab *l, int lines, const ppo_fit_config *config, ppo_gpt **model) {
-    ppo_tokens     corpus = {0};
-    ppo_gpt_config c = ppo_gpt_config_default();
-    ppo_status     status = train_tokenizer(l, lines);
+static ppo_status learn_to_write(lab *l, int lines, const ppo_fit_config *config, ppo_lm **model) {
+    ppo_tokens    corpus = {0};
+    ppo_lm_config c = ppo_lm_config_default();
+    ppo_status    status = train_tokenizer(l, lines);
     c.vocab = ppo_tokenizer_vocab(l->tokenizer);
     c.context = l->task->context;
     c.seed = l->seed;
-    if (!status) status = ppo_gpt_create(&c, model);
+    if (!status) status = ppo_lm_create(&c, model);
     if (!status) status = add_lines(l, lines, 1, &corpus);
     for (int s = 0; s < corpus.count; s++) corpus.prompt[s] = 1; /* it learns to write the prompts, too */
     if (!status) status = ppo_fit_sft(*model, &corpus, config);
@@ -93,7 +93,7 @@ static ppo_sampling sampling(const lab *l, uint64_t seed) {
 }
 
 /* People compare two samples of each prompt by the true reward, and make mistakes. */
-static ppo_status compare(const lab *l, const ppo_gpt *model, const ppo_tokens *prompts, uint64_t seed,
+static ppo_status compare(const lab *l, const ppo_lm *model, const ppo_tokens *prompts, uint64_t seed,
                           ppo_tokens *chosen, ppo_tokens *rejected) {
     ppo_generator *generator = NULL;
     ppo_sampling   how = sampling(l, seed);
@@ -106,8 +106,8 @@ static ppo_status compare(const lab *l, const ppo_gpt *model, const ppo_tokens *
 }
 
 /* A reward model of some members, whose scores of the first model's samples have mean 0 and standard deviation 1. */
-static ppo_status make_proxy(const lab *l, const ppo_gpt *first, const ppo_tokens *prompts,
-                             ppo_gpt *const *members, int count, int ensemble, ppo_reward_model **proxy) {
+static ppo_status make_proxy(const lab *l, const ppo_lm *first, const ppo_tokens *prompts,
+                             ppo_lm *const *members, int count, int ensemble, ppo_reward_model **proxy) {
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     ppo_sampling   how = sampling(l, 5);
@@ -121,8 +121,8 @@ static ppo_status make_proxy(const lab *l, const ppo_gpt *first, const ppo_token
 
 /* What a model is worth to people, and the mean reward by the proxy (may be NULL). */
 typedef struct worth {
-    ppo_gpt_evaluation e;
-    float              proxy_reward;
+    ppo_lm_evaluation e;
+    float             proxy_reward;
 } worth;
 
 typedef struct both_rewards {
@@ -141,11 +141,11 @@ static ppo_status both(const ppo_samples *samples, float *reward, void *user) {
     return status ? status : true_reward(samples, reward, (void *)b->lab);
 }
 
-static ppo_status evaluate(const lab *l, const ppo_gpt *model, const ppo_gpt *reference,
+static ppo_status evaluate(const lab *l, const ppo_lm *model, const ppo_lm *reference,
                            ppo_reward_model *proxy, const ppo_tokens *prompts, worth *w) {
     both_rewards b = {l, proxy, 0, 0};
     ppo_sampling how = sampling(l, 7);
-    ppo_status   status = ppo_gpt_evaluate(model, reference, prompts, &how, both, &b, &w->e);
+    ppo_status   status = ppo_lm_evaluate(model, reference, prompts, &how, both, &b, &w->e);
     w->proxy_reward = b.proxy_reward;
     return status;
 }

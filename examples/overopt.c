@@ -57,10 +57,10 @@ enum { EXPERIMENTS = sizeof experiments / sizeof *experiments };
 
 typedef struct study {
     lab               lab;
-    ppo_gpt          *first; /* the model that everything starts from */
+    ppo_lm           *first; /* the model that everything starts from */
     ppo_tokens        prompts, chosen, rejected;
     float             mean, std; /* of its true reward */
-    ppo_gpt          *member[SIZES + MEMBERS - 1];
+    ppo_lm           *member[SIZES + MEMBERS - 1];
     ppo_reward_model *judge[JUDGES];
     FILE             *csv;
 } study;
@@ -68,10 +68,10 @@ typedef struct study {
 /* -- the first model, and the judges of what it writes -- */
 
 static ppo_status prepare(study *s) {
-    ppo_tokens         lines = {0};
-    ppo_fit_config     config = ppo_fit_config_default();
-    ppo_gpt_evaluation e;
-    ppo_sampling       how = sampling(&s->lab, 5);
+    ppo_tokens        lines = {0};
+    ppo_fit_config    config = ppo_fit_config_default();
+    ppo_lm_evaluation e;
+    ppo_sampling      how = sampling(&s->lab, 5);
     config.epochs = 2;
     config.seed = s->lab.seed;
     ppo_status status = learn_to_write(&s->lab, CORPUS, &config, &s->first);
@@ -79,7 +79,7 @@ static ppo_status prepare(study *s) {
     if (!status) status = add_lines(&s->lab, PAIRS, 3, &lines);
     if (!status) status = compare(&s->lab, s->first, &lines, 3, &s->chosen, &s->rejected);
     how.eos = s->lab.end;
-    if (!status) status = ppo_gpt_evaluate(s->first, NULL, &lines, &how, true_reward, &s->lab, &e);
+    if (!status) status = ppo_lm_evaluate(s->first, NULL, &lines, &how, true_reward, &s->lab, &e);
     if (!status) s->mean = e.reward, s->std = e.reward_std;
     ppo_tokens_free(&lines);
     return status;
@@ -87,7 +87,7 @@ static ppo_status prepare(study *s) {
 
 /* A proxy of its own size and seed, from nothing but the comparisons. */
 static ppo_status train_proxy(study *s, int width, int k) {
-    ppo_gpt_config c = s->first->config;
+    ppo_lm_config  c = s->first->config;
     ppo_fit_config config = ppo_fit_config_default();
     c.width = width;
     c.layers = 1;
@@ -96,7 +96,7 @@ static ppo_status train_proxy(study *s, int width, int k) {
     c.seed = s->lab.seed + 100 * (uint64_t)k;
     config.epochs = 4;
     config.seed = c.seed;
-    ppo_status status = ppo_gpt_create(&c, &s->member[k]);
+    ppo_status status = ppo_lm_create(&c, &s->member[k]);
     return status ? status : ppo_fit_reward(s->member[k], &s->chosen, &s->rejected, &config);
 }
 
@@ -104,7 +104,7 @@ static ppo_status make_judges(study *s) {
     ppo_status status = PPO_OK;
     for (int k = 0; k < SIZES + MEMBERS - 1 && !status; k++)
         status = train_proxy(s, k < SIZES ? widths[k] : widths[MIDDLE], k);
-    ppo_gpt *const ensemble[MEMBERS] = {s->member[MIDDLE], s->member[SIZES], s->member[SIZES + 1]};
+    ppo_lm *const ensemble[MEMBERS] = {s->member[MIDDLE], s->member[SIZES], s->member[SIZES + 1]};
     for (int k = 0; k < JUDGES && !status; k++) {
         int how = k == MINIMUM ? PPO_ENSEMBLE_MINIMUM : PPO_ENSEMBLE_MEAN;
         status = make_proxy(&s->lab, s->first, &s->prompts, k < SIZES ? &s->member[k] : ensemble,
@@ -121,7 +121,7 @@ static void note(const study *s, const char *name, float kl, float truth, float 
                 ((double)truth - (double)s->mean) / (double)s->std, (double)proxy);
 }
 
-static ppo_status note_model(study *s, const char *name, const ppo_gpt *model, ppo_reward_model *judge) {
+static ppo_status note_model(study *s, const char *name, const ppo_lm *model, ppo_reward_model *judge) {
     worth      w;
     ppo_status status = evaluate(&s->lab, model, s->first, judge, &s->prompts, &w);
     if (!status) note(s, name, w.e.kl, w.e.reward, w.proxy_reward);
@@ -129,13 +129,13 @@ static ppo_status note_model(study *s, const char *name, const ppo_gpt *model, p
 }
 
 static ppo_status trace_ppo(study *s, const struct experiment *e) {
-    ppo_gpt        *policy = NULL;
+    ppo_lm         *policy = NULL;
     ppo_rlhf       *rlhf = NULL;
     ppo_rlhf_config config = ppo_rlhf_config_default();
     ppo_status      status = ppo_settings_set_all(ppo_rlhf_settings(), &config, e->settings);
     config.sampling = sampling(&s->lab, 0);
     config.seed = s->lab.seed;
-    if (!status) status = ppo_gpt_copy(s->first, 0, &policy);
+    if (!status) status = ppo_lm_copy(s->first, 0, &policy);
     if (!status)
         status = ppo_rlhf_create(policy, s->first, NULL, &s->prompts, ppo_reward_by_model, s->judge[e->judge],
                                  &config, &rlhf);
@@ -145,7 +145,7 @@ static ppo_status trace_ppo(study *s, const struct experiment *e) {
             status = note_model(s, e->name, policy, s->judge[e->judge]);
     }
     ppo_rlhf_free(rlhf);
-    ppo_gpt_free(policy);
+    ppo_lm_free(policy);
     return status;
 }
 
@@ -210,8 +210,8 @@ static ppo_status trace_others(study *s) {
     static const float       betas[] = {2, 0.7f, 0.3f};
     static const char *const names[] = {"DPO, beta 2", "DPO, beta 0.7", "DPO, beta 0.3"};
     ppo_fit_config           config = ppo_fit_config_default();
-    ppo_gpt                 *model = NULL;
-    ppo_status               status = ppo_gpt_copy(s->first, 0, &model);
+    ppo_lm                  *model = NULL;
+    ppo_status               status = ppo_lm_copy(s->first, 0, &model);
     config.seed = s->lab.seed;
     config.epochs = 2;
     config.learning_rate = 3e-4f;
@@ -232,14 +232,14 @@ static ppo_status trace_others(study *s) {
     config.epochs = 1;
     config.learning_rate = 1e-4f;
     for (int k = 0; k < 3 && !status; k++) {
-        ppo_gpt_free(model);
+        ppo_lm_free(model);
         model = NULL;
         config.beta = betas[k];
-        status = ppo_gpt_copy(s->first, 0, &model);
+        status = ppo_lm_copy(s->first, 0, &model);
         if (!status) status = ppo_fit_dpo(model, s->first, &s->chosen, &s->rejected, &config);
         if (!status) status = note_model(s, names[k], model, s->judge[LARGE]);
     }
-    ppo_gpt_free(model);
+    ppo_lm_free(model);
     return status;
 }
 
@@ -263,12 +263,12 @@ static ppo_status trace_seed(uint64_t seed) {
     if (fclose(s.csv) && !status) status = ppo_fail(PPO_ERROR_FILE, "%s cannot be written", path);
     if (!status) printf("%s  %.0f s\n", path, ppo_clock() - began);
     for (int k = 0; k < JUDGES; k++) ppo_reward_model_free(s.judge[k]);
-    for (int k = 0; k < SIZES + MEMBERS - 1; k++) ppo_gpt_free(s.member[k]);
+    for (int k = 0; k < SIZES + MEMBERS - 1; k++) ppo_lm_free(s.member[k]);
     ppo_tokens_free(&s.prompts);
     ppo_tokens_free(&s.chosen);
     ppo_tokens_free(&s.rejected);
     ppo_tokenizer_free(s.lab.tokenizer);
-    ppo_gpt_free(s.first);
+    ppo_lm_free(s.first);
     return status;
 }
 

@@ -34,12 +34,12 @@ static ppo_status perform(run *r, const struct stage *stage) {
     ppo_status status = stage->needs_proxy ? need_proxy(r) : PPO_OK;
     if (!status) status = stage->run(r);
     if (!status) status = need_prompts(r);
-    const ppo_gpt *model = r->policy ? r->policy : r->sft;
+    const ppo_lm *model = r->policy ? r->policy : r->sft;
     if (!status && !stage->is_appraised)
         status = evaluate(&r->lab, model, r->sft, r->proxy, &r->held_out, &r->worth);
     if (!status && !r->json && (r->policy || !r->proxy)) status = show_samples(r, model);
     if (!status && !r->json) {
-        const ppo_gpt_evaluation *e = &r->worth.e;
+        const ppo_lm_evaluation *e = &r->worth.e;
         printf("  true reward %.2f  proxy %.2f  ", (double)e->reward, (double)r->worth.proxy_reward);
         if (!isnan(e->win_rate))
             printf("wins %.0f %%  entropy %.2f  ", 100 * (double)e->win_rate, (double)e->entropy);
@@ -47,7 +47,7 @@ static ppo_status perform(run *r, const struct stage *stage) {
                (double)e->mean_length, ppo_clock() - began);
         fflush(stdout);
     }
-    ppo_gpt_free(r->policy);
+    ppo_lm_free(r->policy);
     r->policy = NULL;
     return status;
 }
@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < count && !status; i++) status = perform_named(&r, argv[i]);
     if (status) fprintf(stderr, "rlhf: %s\n", ppo_last_error());
     else if (r.json) {
-        const ppo_gpt_evaluation *e = &r.worth.e;
+        const ppo_lm_evaluation *e = &r.worth.e;
         printf("{\"true_reward\":%.4f,\"proxy_reward\":%.4f,\"kl\":%.4f,", (double)e->reward,
                (double)r.worth.proxy_reward, (double)e->kl);
         if (!isnan(e->win_rate)) /* which best-of-n, the best of the first model's own samples, has not */

@@ -42,7 +42,7 @@ static ppo_status train_variant(run *r, const struct variant *v, history *h) {
     config.sampling.eos = r->lab.end;
     config.slots = r->lab.slots;
     memset(h, 0, sizeof *h);
-    if (!status) status = ppo_gpt_copy(r->sft, v->shared, &r->policy);
+    if (!status) status = ppo_lm_copy(r->sft, v->shared, &r->policy);
     if (!status)
         status = ppo_rlhf_create(r->policy, r->sft, v->shared ? r->policy : NULL, &r->prompts,
                                  ppo_reward_by_model, r->proxy, &config, &rlhf);
@@ -65,7 +65,7 @@ static ppo_status stage_runaway(run *r) {
     for (int k = 0; k < VARIANTS && !status; k++) {
         const ppo_curve curve = {variants[k].name, h[k].iteration, h[k].kl, MOST_ITERATIONS};
         curves[k] = curve;
-        ppo_gpt_free(r->policy);
+        ppo_lm_free(r->policy);
         r->policy = NULL;
         status = train_variant(r, &variants[k], &h[k]);
         curves[k].n = h[k].n;

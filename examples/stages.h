@@ -17,7 +17,7 @@ typedef struct run {
     const char       *dir, *device, *fit; /* fit: settings of fine-tuning, by name */
     int               json, quiet, best_of, threads;
     ppo_rlhf_config   ppo;
-    ppo_gpt          *sft, *reward, *policy; /* policy: of the stage */
+    ppo_lm           *sft, *reward, *policy; /* policy: of the stage */
     ppo_reward_model *proxy;                 /* the reward model, normalized */
     ppo_tokens        prompts, held_out;     /* to train with, and to measure with */
     ppo_tokens        chosen, rejected;
@@ -27,7 +27,7 @@ typedef struct run {
 
 static void forget_reward(run *r) {
     ppo_reward_model_free(r->proxy);
-    ppo_gpt_free(r->reward);
+    ppo_lm_free(r->reward);
     r->proxy = NULL;
     r->reward = NULL;
 }
@@ -36,8 +36,8 @@ static void forget_all(run *r) {
     ppo_tokens *const tokens[] = {&r->prompts, &r->held_out, &r->chosen, &r->rejected};
     for (int k = 0; k < 4; k++) ppo_tokens_free(tokens[k]);
     forget_reward(r);
-    ppo_gpt_free(r->policy);
-    ppo_gpt_free(r->sft);
+    ppo_lm_free(r->policy);
+    ppo_lm_free(r->sft);
     ppo_tokenizer_free(r->lab.tokenizer);
     r->policy = r->sft = NULL;
     r->lab.tokenizer = NULL;
@@ -49,12 +49,12 @@ static const char *path_to(const run *r, const char *name, char path[512]) {
 }
 
 /* A model's file holds its tokenizer, too, and which sft model it comes from: that of some seed. */
-static ppo_status save(const run *r, const ppo_gpt *model, const char *name) {
+static ppo_status save(const run *r, const ppo_lm *model, const char *name) {
     char       path[512], seed[32];
     ppo_file  *file = NULL;
     ppo_status status = ppo_file_create(&file);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)r->lab.sft_seed);
-    if (!status) status = ppo_gpt_put(model, file);
+    if (!status) status = ppo_lm_put(model, file);
     if (!status) status = ppo_tokenizer_put(r->lab.tokenizer, file);
     if (!status) status = ppo_file_set_text(file, "sft_seed", seed);
     if (!status) status = ppo_file_write(file, path_to(r, name, path));
@@ -62,7 +62,7 @@ static ppo_status save(const run *r, const ppo_gpt *model, const char *name) {
     return status;
 }
 
-static ppo_status load(run *r, const char *name, ppo_gpt **model) {
+static ppo_status load(run *r, const char *name, ppo_lm **model) {
     char       path[512];
     ppo_file  *file = NULL;
     ppo_status status = *model ? PPO_OK : ppo_file_read(path_to(r, name, path), &file);
@@ -74,7 +74,7 @@ static ppo_status load(run *r, const char *name, ppo_gpt **model) {
             r->lab.sft_seed = seed, status = ppo_tokenizer_get(file, &r->lab.tokenizer);
         else if (seed != r->lab.sft_seed)
             status = ppo_fail(PPO_ERROR_FILE, "%s comes from another sft model: run its stage again", path);
-        if (!status) status = ppo_gpt_get(file, model);
+        if (!status) status = ppo_lm_get(file, model);
     }
     ppo_file_free(file);
     r->lab.start = ppo_tokenizer_special(r->lab.tokenizer, "<start>");
@@ -139,7 +139,7 @@ static ppo_status stage_reward(run *r) {
     ppo_fit_config config = fit(r, "epochs=2");
     ppo_status     status = need_comparisons(r);
     forget_reward(r);
-    if (!status) status = ppo_gpt_copy(r->sft, 1, &r->reward);
+    if (!status) status = ppo_lm_copy(r->sft, 1, &r->reward);
     if (!status) status = ppo_fit_reward(r->reward, &r->chosen, &r->rejected, &config);
     if (!status) status = save(r, r->reward, "reward");
     return status ? status : need_proxy(r);
@@ -152,7 +152,7 @@ static ppo_status stage_ppo(run *r) {
     r->most_kl = 0;
     config.sampling.eos = r->lab.end;
     config.slots = r->lab.slots;
-    ppo_status status = ppo_gpt_copy(r->sft, 0, &r->policy);
+    ppo_status status = ppo_lm_copy(r->sft, 0, &r->policy);
     if (!status)
         status = ppo_rlhf_create(r->policy, r->sft, NULL, &r->prompts, ppo_reward_by_model, r->proxy, &config,
                                  &rlhf);
@@ -173,14 +173,14 @@ static ppo_status stage_dpo(run *r) {
     /* with a higher rate, or less beta, words fall apart: DPO never samples, so it does not notice */
     ppo_fit_config config = fit(r, "epochs=2 learning_rate=1e-4 beta=0.5");
     ppo_status     status = need_comparisons(r);
-    if (!status) status = ppo_gpt_copy(r->sft, 0, &r->policy);
+    if (!status) status = ppo_lm_copy(r->sft, 0, &r->policy);
     if (!status) status = ppo_fit_dpo(r->policy, r->sft, &r->chosen, &r->rejected, &config);
     return status ? status : save(r, r->policy, "dpo");
 }
 
 /* Filtered fine-tuning (ReST, Gulcehre 2023): a model learns from the best of its own samples, again and again. */
 static ppo_status stage_rest(run *r) {
-    ppo_status status = ppo_gpt_copy(r->sft, 0, &r->policy);
+    ppo_status status = ppo_lm_copy(r->sft, 0, &r->policy);
     for (int round = 0; round < 3 && !status; round++) {
         ppo_tokens     best = {0};
         ppo_generator *generator = NULL;
@@ -199,12 +199,12 @@ static ppo_status stage_rest(run *r) {
 
 /* The best of n samples is a policy as well, though nothing is trained: KL at most log n - (n - 1) / n. */
 static ppo_status stage_bon(run *r) {
-    ppo_generator     *generator = NULL;
-    ppo_tokens         best = {0};
-    ppo_sampling       how = sampling(&r->lab, 7);
-    ppo_gpt_evaluation e = {0};
-    float             *score = (float *)malloc((size_t)r->held_out.count * sizeof(float));
-    int                n = r->held_out.count;
+    ppo_generator    *generator = NULL;
+    ppo_tokens        best = {0};
+    ppo_sampling      how = sampling(&r->lab, 7);
+    ppo_lm_evaluation e = {0};
+    float            *score = (float *)malloc((size_t)r->held_out.count * sizeof(float));
+    int               n = r->held_out.count;
     r->worth.proxy_reward = 0;
     ppo_status status = score ? ppo_generator_create(r->sft, r->lab.slots, &generator) : PPO_ERROR_MEMORY;
     if (!status)
@@ -229,7 +229,7 @@ static ppo_status stage_bon(run *r) {
 static ppo_status stage_sample(run *r) { return load(r, "ppo", &r->policy); }
 
 /* Six lines that a model writes, each with its true reward. */
-static ppo_status show_samples(run *r, const ppo_gpt *model) {
+static ppo_status show_samples(run *r, const ppo_lm *model) {
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     ppo_sampling   how = sampling(&r->lab, 9);

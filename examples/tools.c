@@ -94,11 +94,11 @@ static ppo_status is_right(const ppo_samples *samples, float *reward, void *user
 }
 
 /* The share of right answers to new problems, and three of them. */
-static ppo_status test(const ppo_gpt *gpt, const ppo_tokens *prompts, const ppo_sampling *how) {
+static ppo_status test(const ppo_lm *lm, const ppo_tokens *prompts, const ppo_sampling *how) {
     ppo_generator *generator = NULL;
     ppo_samples    samples;
     float          reward[TESTS], sum = 0;
-    ppo_status     status = ppo_generator_create(gpt, 16, &generator);
+    ppo_status     status = ppo_generator_create(lm, 16, &generator);
     if (!status) status = ppo_generate(generator, prompts, how, &samples);
     if (!status) status = is_right(&samples, reward, NULL);
     for (int s = 0; s < TESTS && !status; s++) sum += reward[s] / TESTS;
@@ -114,9 +114,9 @@ int main(int argc, char **argv) {
     char             *end = argc > 1 ? argv[1] : NULL;
     ppo_rlhf_config   config = ppo_rlhf_config_default();
     ppo_fit_config    fit = ppo_fit_config_default();
-    ppo_gpt_config    shape = ppo_gpt_config_default();
+    ppo_lm_config     shape = ppo_lm_config_default();
     ppo_rlhf_progress p;
-    ppo_gpt          *gpt = NULL;
+    ppo_lm           *lm = NULL;
     ppo_rlhf         *rlhf = NULL;
     ppo_tokens        demonstrations = {0}, prompts = {0}, tests = {0};
     double            began = ppo_clock();
@@ -138,12 +138,12 @@ int main(int argc, char **argv) {
     shape.vocab = ppo_tokenizer_vocab(tokenizer);
     shape.context = TEXT;
     fit.epochs = 14;
-    if (!status) status = ppo_gpt_create(&shape, &gpt);
-    if (!status) status = ppo_fit_sft(gpt, &demonstrations, &fit);
+    if (!status) status = ppo_lm_create(&shape, &lm);
+    if (!status) status = ppo_fit_sft(lm, &demonstrations, &fit);
     config.sampling.tool = calculator;
-    if (!status) status = test(gpt, &tests, &config.sampling);
+    if (!status) status = test(lm, &tests, &config.sampling);
     if (!status) status = ppo_settings_set_all(ppo_rlhf_settings(), &config, settings);
-    if (!status) status = ppo_rlhf_create(gpt, NULL, NULL, &prompts, is_right, NULL, &config, &rlhf);
+    if (!status) status = ppo_rlhf_create(lm, NULL, NULL, &prompts, is_right, NULL, &config, &rlhf);
     for (int i = 1; i <= config.iterations && !status; i++) {
         status = ppo_rlhf_iterate(rlhf, &p);
         if (status || i % 10) continue;
@@ -151,11 +151,11 @@ int main(int argc, char **argv) {
                (double)p.mean_length, (double)p.kl, p.warning);
         fflush(stdout);
     }
-    if (!status) status = test(gpt, &tests, &config.sampling);
+    if (!status) status = test(lm, &tests, &config.sampling);
     if (status) fprintf(stderr, "tools: %s\n", ppo_last_error());
     else printf("%.0f s\n", ppo_clock() - began);
     ppo_rlhf_free(rlhf);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&demonstrations);
     ppo_tokens_free(&prompts);
     ppo_tokens_free(&tests);

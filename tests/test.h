@@ -512,8 +512,8 @@ static inline log_of_run run_with_log(const ppo_env *env, ppo_config cfg, int st
    Language models
    -------------------------------------------------------------------------------------------------------- */
 
-static inline ppo_gpt_config gpt_config(int vocab, int context, int width, int layers, int heads) {
-    ppo_gpt_config c = {0};
+static inline ppo_lm_config lm_config(int vocab, int context, int width, int layers, int heads) {
+    ppo_lm_config c = {0};
     c.vocab = vocab, c.context = context, c.width = width, c.layers = layers, c.heads = heads;
     c.score = 1;
     c.seed = 1;
@@ -521,15 +521,15 @@ static inline ppo_gpt_config gpt_config(int vocab, int context, int width, int l
 }
 
 /* A model of which no number is 0, 1, or like another. */
-static inline ppo_gpt *random_gpt(ppo_gpt_config config, float scale) {
-    ppo_gpt *gpt = NULL;
-    ppo_rng  rng = test_rng(77 + (uint32_t)config.seed);
-    assert_ok(ppo_gpt_create(&config, &gpt));
-    for (int k = 0; k < gpt->params->tensor_count; k++) {
-        const ppo_tensor *t = gpt->params->tensors[k];
+static inline ppo_lm *random_lm(ppo_lm_config config, float scale) {
+    ppo_lm *lm = NULL;
+    ppo_rng rng = test_rng(77 + (uint32_t)config.seed);
+    assert_ok(ppo_lm_create(&config, &lm));
+    for (int k = 0; k < lm->params->tensor_count; k++) {
+        const ppo_tensor *t = lm->params->tensors[k];
         for (int i = 0; i < t->rows * t->cols; i++) t->data[i] += scale * ppo_rng_normal(&rng);
     }
-    return gpt;
+    return lm;
 }
 
 static inline void add_random(ppo_tokens *tokens, ppo_rng *rng, int vocab, int n, int prompt) {
@@ -562,18 +562,18 @@ static inline float golden_weight(uint32_t tensor, uint32_t index, int is_scale)
                     : (float)((int32_t)(h >> 12) - 524288) / 1048576;
 }
 
-static inline ppo_gpt *golden_gpt(void) {
-    ppo_gpt_config c = gpt_config(g_gpt_vocab, g_gpt_positions, g_gpt_width, g_gpt_layers, g_gpt_heads);
-    ppo_gpt       *gpt = NULL;
-    assert_ok(ppo_gpt_create(&c, &gpt));
-    assert_int_equal(gpt->params->tensor_count, g_gpt_tensors);
+static inline ppo_lm *golden_lm(void) {
+    ppo_lm_config c = lm_config(g_gpt_vocab, g_gpt_positions, g_gpt_width, g_gpt_layers, g_gpt_heads);
+    ppo_lm       *lm = NULL;
+    assert_ok(ppo_lm_create(&c, &lm));
+    assert_int_equal(lm->params->tensor_count, g_gpt_tensors);
     for (int k = 0; k < g_gpt_tensors; k++) {
-        const ppo_tensor *t = gpt->params->tensors[k];
+        const ppo_tensor *t = lm->params->tensors[k];
         int               n = t->rows * t->cols;
         for (int i = 0; i < n; i++) t->data[i] = golden_weight((uint32_t)k, (uint32_t)i, g_gpt_is_scale[k]);
         assert_true(t->data[0] == g_gpt_first[k] && t->data[n - 1] == g_gpt_last[k]);
     }
-    return gpt;
+    return lm;
 }
 
 /* The arrays are those of the header, given as sequences. */

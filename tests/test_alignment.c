@@ -80,12 +80,12 @@ static void comparisons(uint32_t seed, int count, ppo_tokens *chosen, ppo_tokens
     }
 }
 
-static ppo_gpt *new_gpt(int score) {
-    ppo_gpt_config c = gpt_config(VOCAB, LENGTH, 16, 1, 2);
-    ppo_gpt       *gpt = NULL;
+static ppo_lm *new_lm(int score) {
+    ppo_lm_config c = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_lm       *lm = NULL;
     c.score = score;
-    assert_ok(ppo_gpt_create(&c, &gpt));
-    return gpt;
+    assert_ok(ppo_lm_create(&c, &lm));
+    return lm;
 }
 
 static double mean_of(const float *x, int n) {
@@ -95,10 +95,10 @@ static double mean_of(const float *x, int n) {
 }
 
 /* -logp per token after the prompts */
-static double loss_of(const ppo_gpt *gpt, const ppo_tokens *tokens) {
+static double loss_of(const ppo_lm *lm, const ppo_tokens *tokens) {
     float logp[512];
     assert_true(tokens->count <= COUNT(logp));
-    assert_ok(ppo_gpt_logp(gpt, tokens, 32, logp));
+    assert_ok(ppo_lm_logp(lm, tokens, 32, logp));
     return -mean_of(logp, tokens->count) * tokens->count / ppo_response_row(tokens, tokens->count);
 }
 
@@ -139,25 +139,25 @@ static void sft_learns_a_language_down_to_its_entropy(void **state) {
     (void)state;
     double         nats;
     ppo_tokens     data = sentences(50, 512, NULL), held_out = sentences(51, 200, &nats);
-    ppo_gpt       *gpt = new_gpt(0);
+    ppo_lm        *lm = new_lm(0);
     ppo_fit_config c = logged_config();
     c.epochs = 12, c.learning_rate = 1e-2f;
-    assert_close(loss_of(gpt, &held_out), log(VOCAB), 0.05);
-    assert_ok(ppo_fit_sft(gpt, &data, &c));
-    double loss = loss_of(gpt, &held_out);
+    assert_close(loss_of(lm, &held_out), log(VOCAB), 0.05);
+    assert_ok(ppo_fit_sft(lm, &data, &c));
+    double loss = loss_of(lm, &held_out);
     if (!(loss < nats + 0.05 && loss > nats - 0.02)) fail_msg("%g nats, the language has %g", loss, nats);
     assert_int_equal(last_log.calls, 12 * 16);
     assert_close(last_log.p[0].loss, log(VOCAB), 0.05);
     assert_true(fabs(last_log.p[12 * 16 - 1].loss - nats) < 0.15);
     ppo_tokens_free(&data), ppo_tokens_free(&held_out);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void tokens_of_prompts_are_not_learned(void **state) {
     (void)state;
     ppo_tokens     data = {0}, prompts = {0};
     ppo_rng        rng = test_rng(52);
-    ppo_gpt       *gpt = new_gpt(0);
+    ppo_lm        *lm = new_lm(0);
     ppo_fit_config c = ppo_fit_config_default();
     float          logp[2];
     for (int s = 0; s < 128; s++) {
@@ -168,12 +168,12 @@ static void tokens_of_prompts_are_not_learned(void **state) {
     assert_ok(ppo_tokens_add(&prompts, (const int[]){1, 2}, 2, 1)); /* how likely is 2 after 1? */
     assert_ok(ppo_tokens_add(&prompts, (const int[]){1, 2, 4}, 3, 2));
     c.epochs = 10, c.learning_rate = 1e-2f;
-    assert_ok(ppo_fit_sft(gpt, &data, &c));
-    assert_ok(ppo_gpt_logp(gpt, &prompts, 2, logp));
+    assert_ok(ppo_fit_sft(lm, &data, &c));
+    assert_ok(ppo_lm_logp(lm, &prompts, 2, logp));
     assert_true(logp[0] < -4);
     assert_close(logp[1], -log(3), 0.1);
     ppo_tokens_free(&data), ppo_tokens_free(&prompts);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* The first step of training on Hugging Face's sequences: their loss, and the norm of their gradient. */
@@ -183,14 +183,14 @@ static void a_step_has_the_loss_and_gradient_of_transformers_however_it_is_divid
     double     squares = 0;
     for (int i = 0; i < g_gpt_params; i++) squares += (double)g_gpt_grad[i] * g_gpt_grad[i];
     for (int micro = 0; micro < 5; micro++) {
-        ppo_gpt       *gpt = golden_gpt();
+        ppo_lm        *lm = golden_lm();
         ppo_fit_config c = logged_config();
         c.micro_batch = micro;
-        assert_ok(ppo_fit_sft(gpt, &tokens, &c));
+        assert_ok(ppo_fit_sft(lm, &tokens, &c));
         assert_int_equal(last_log.calls, 1);
         assert_close(last_log.p[0].loss, g_gpt_loss, 1e-6);
         assert_close(last_log.p[0].grad_norm, sqrt(squares), 1e-5);
-        ppo_gpt_free(gpt);
+        ppo_lm_free(lm);
     }
 }
 
@@ -198,42 +198,42 @@ static void a_step_has_the_loss_and_gradient_of_transformers_however_it_is_divid
 static void a_step_is_adams_on_the_clipped_gradient_of_the_mean(void **state) {
     (void)state;
     ppo_tokens     data = sentences(53, 16, NULL);
-    ppo_gpt       *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.2f), *copy = NULL;
+    ppo_lm        *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f), *copy = NULL;
     ppo_fit_config c = logged_config();
     ppo_adam       adam = ppo_adam_default();
     c.weight_decay = 0.5f, c.max_grad_norm = 0.01f, c.learning_rate = 0.02f, c.warmup = 0;
-    assert_ok(ppo_gpt_copy(gpt, 0, &copy));
-    assert_ok(ppo_fit_sft(gpt, &data, &c));
+    assert_ok(ppo_lm_copy(lm, 0, &copy));
+    assert_ok(ppo_fit_sft(lm, &data, &c));
     ppo_tape_reset(tape);
-    ppo_response out = ppo_gpt_response(tape, copy, &data, 1, PPO_POLICY);
+    ppo_response out = ppo_lm_response(tape, copy, &data, 1, PPO_POLICY);
     assert_ok(ppo_tape_backward(tape, ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0)));
     adam.lr = 0.02f, adam.weight_decay = 0.5f;
     float norm;
     assert_ok(ppo_params_step(copy->params, &adam, 0.01f, &norm));
     assert_close(last_log.p[0].grad_norm, norm, 1e-5);
-    assert_close_array(gpt->params->data, copy->params->data, (int)gpt->params->count, 1e-5);
-    assert_int_equal(gpt->params->step, 1);
+    assert_close_array(lm->params->data, copy->params->data, (int)lm->params->count, 1e-5);
+    assert_int_equal(lm->params->step, 1);
     ppo_tokens_free(&data);
-    ppo_gpt_free(gpt), ppo_gpt_free(copy);
+    ppo_lm_free(lm), ppo_lm_free(copy);
 }
 
 /* Trains a model for some steps of each kind; the parameters stay in `data` [n]. */
 enum { SFT, REWARD, DPO, KINDS };
 
-static ppo_status fit(int kind, ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *chosen,
+static ppo_status fit(int kind, ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
                       const ppo_tokens *rejected, const ppo_fit_config *c) {
-    if (kind == SFT) return ppo_fit_sft(gpt, chosen, c);
-    if (kind == REWARD) return ppo_fit_reward(gpt, chosen, rejected, c);
-    return ppo_fit_dpo(gpt, reference, chosen, rejected, c);
+    if (kind == SFT) return ppo_fit_sft(lm, chosen, c);
+    if (kind == REWARD) return ppo_fit_reward(lm, chosen, rejected, c);
+    return ppo_fit_dpo(lm, reference, chosen, rejected, c);
 }
 
-static ppo_gpt *fitted(int kind, const ppo_tokens *chosen, const ppo_tokens *rejected,
-                       const ppo_fit_config *c) {
-    ppo_gpt_config config = gpt_config(VOCAB, LENGTH, 16, 1, 2);
-    ppo_gpt       *gpt = random_gpt(config, 0.2f), *reference = random_gpt(config, 0.2f);
-    assert_ok(fit(kind, gpt, reference, chosen, rejected, c));
-    ppo_gpt_free(reference);
-    return gpt;
+static ppo_lm *fitted(int kind, const ppo_tokens *chosen, const ppo_tokens *rejected,
+                      const ppo_fit_config *c) {
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_lm       *lm = random_lm(config, 0.2f), *reference = random_lm(config, 0.2f);
+    assert_ok(fit(kind, lm, reference, chosen, rejected, c));
+    ppo_lm_free(reference);
+    return lm;
 }
 
 static void every_training_comes_out_alike_however_its_batches_are_divided(void **state) {
@@ -244,14 +244,14 @@ static void every_training_comes_out_alike_however_its_batches_are_divided(void 
     for (int kind = 0; kind < KINDS; kind++) {
         ppo_fit_config c = ppo_fit_config_default();
         c.batch_size = 8, c.epochs = 3;
-        ppo_gpt *whole = fitted(kind, &chosen, &rejected, &c);
+        ppo_lm *whole = fitted(kind, &chosen, &rejected, &c);
         for (int k = 0; k < COUNT(micro); k++) {
             c.micro_batch = micro[k];
-            ppo_gpt *parts = fitted(kind, &chosen, &rejected, &c);
+            ppo_lm *parts = fitted(kind, &chosen, &rejected, &c);
             assert_close_array(parts->params->data, whole->params->data, (int)whole->params->count, 1e-4);
-            ppo_gpt_free(parts);
+            ppo_lm_free(parts);
         }
-        ppo_gpt_free(whole);
+        ppo_lm_free(whole);
     }
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
 }
@@ -271,22 +271,22 @@ static void batches_above_the_data_are_all_of_it_and_take_no_more_memory(void **
     ppo_tokens       chosen, rejected;
     comparisons(70, N, &chosen, &rejected);
     for (int kind = 0; kind < KINDS; kind++) {
-        ppo_gpt *want = NULL;
-        size_t   bytes = 0;
+        ppo_lm *want = NULL;
+        size_t  bytes = 0;
         for (int k = 0; k < COUNT(sizes); k++) {
             heap           h = {0, 0, -1, 0};
             ppo_fit_config c = ppo_fit_config_default();
             c.batch_size = sizes[k][0], c.micro_batch = sizes[k][1], c.epochs = 2;
             asked_for = 0;
             ppo_set_allocator(measuring_heap, &h);
-            ppo_gpt *gpt = fitted(kind, &chosen, &rejected, &c);
+            ppo_lm *lm = fitted(kind, &chosen, &rejected, &c);
             ppo_set_allocator(NULL, NULL);
-            if (!want) want = gpt, bytes = asked_for;
+            if (!want) want = lm, bytes = asked_for;
             assert_int_equal(asked_for, bytes);
-            assert_false(bits_differ(gpt->params->data, want->params->data, want->params->count));
-            if (gpt != want) ppo_gpt_free(gpt);
+            assert_false(bits_differ(lm->params->data, want->params->data, want->params->count));
+            if (lm != want) ppo_lm_free(lm);
         }
-        ppo_gpt_free(want);
+        ppo_lm_free(want);
     }
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
 }
@@ -295,15 +295,15 @@ static void batches_above_the_data_are_all_of_it_and_take_no_more_memory(void **
 static void every_training_starts_its_optimizer_afresh(void **state) {
     (void)state;
     ppo_tokens     chosen, rejected;
-    ppo_gpt       *reference = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.1f);
+    ppo_lm        *reference = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.1f);
     ppo_fit_config c = ppo_fit_config_default();
     comparisons(71, 12, &chosen, &rejected);
     c.batch_size = 4, c.epochs = 2;
     for (int kind = 0; kind < KINDS; kind++) {
-        ppo_gpt *a = fitted(kind, &chosen, &rejected, &c), *b = NULL, *worn = NULL;
+        ppo_lm *a = fitted(kind, &chosen, &rejected, &c), *b = NULL, *worn = NULL;
         ppo_params_restart(a->params);
-        assert_ok(ppo_gpt_copy(a, 0, &b));
-        assert_ok(ppo_gpt_copy(a, 0, &worn));
+        assert_ok(ppo_lm_copy(a, 0, &b));
+        assert_ok(ppo_lm_copy(a, 0, &worn));
         for (size_t i = 0; i < worn->params->count; i++)
             worn->params->m[i] = worn->params->v[i] = worn->params->grad[i] = 1;
         worn->params->step = 1000;
@@ -313,17 +313,17 @@ static void every_training_starts_its_optimizer_afresh(void **state) {
         assert_int_equal(worn->params->step, 6);
         assert_false(bits_differ(a->params->data, b->params->data, a->params->count));
         assert_false(bits_differ(a->params->data, worn->params->data, a->params->count));
-        ppo_gpt_free(a), ppo_gpt_free(b), ppo_gpt_free(worn);
+        ppo_lm_free(a), ppo_lm_free(b), ppo_lm_free(worn);
     }
-    ppo_gpt_free(reference);
+    ppo_lm_free(reference);
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
 }
 
 static void a_new_start_forgets_all_but_the_parameters(void **state) {
     (void)state;
-    ppo_gpt    *gpt = new_gpt(1), *copy = NULL;
-    ppo_params *p = gpt->params;
-    assert_ok(ppo_gpt_copy(gpt, 0, &copy));
+    ppo_lm     *lm = new_lm(1), *copy = NULL;
+    ppo_params *p = lm->params;
+    assert_ok(ppo_lm_copy(lm, 0, &copy));
     for (size_t i = 0; i < p->count; i++) p->grad[i] = p->m[i] = p->v[i] = 1;
     p->step = 7;
     ppo_params_restart(p);
@@ -331,7 +331,7 @@ static void a_new_start_forgets_all_but_the_parameters(void **state) {
     assert_int_equal(p->step, 0);
     assert_false(bits_differ(p->data, copy->params->data, p->count));
     ppo_params_restart(NULL);
-    ppo_gpt_free(gpt), ppo_gpt_free(copy);
+    ppo_lm_free(lm), ppo_lm_free(copy);
 }
 
 static void the_same_seed_gives_the_same_bits_and_another_another_order(void **state) {
@@ -341,13 +341,13 @@ static void the_same_seed_gives_the_same_bits_and_another_another_order(void **s
     for (int kind = 0; kind < KINDS; kind++) {
         ppo_fit_config c = ppo_fit_config_default();
         c.batch_size = 7;
-        ppo_gpt *a = fitted(kind, &chosen, &rejected, &c), *b = fitted(kind, &chosen, &rejected, &c);
+        ppo_lm *a = fitted(kind, &chosen, &rejected, &c), *b = fitted(kind, &chosen, &rejected, &c);
         assert_false(bits_differ(a->params->data, b->params->data, a->params->count));
-        ppo_gpt_free(b);
+        ppo_lm_free(b);
         c.seed = 2;
         b = fitted(kind, &chosen, &rejected, &c);
         assert_true(bits_differ(a->params->data, b->params->data, a->params->count));
-        ppo_gpt_free(a), ppo_gpt_free(b);
+        ppo_lm_free(a), ppo_lm_free(b);
     }
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
 }
@@ -356,11 +356,11 @@ static void the_same_seed_gives_the_same_bits_and_another_another_order(void **s
 static void an_epoch_sees_each_sequence_once_in_an_order_of_its_own(void **state) {
     (void)state;
     ppo_tokens     data = sentences(56, 30, NULL);
-    ppo_gpt       *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_lm        *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
     ppo_fit_config c = logged_config();
-    double         loss = loss_of(gpt, &data), sum = 0;
+    double         loss = loss_of(lm, &data), sum = 0;
     c.batch_size = 12, c.epochs = 3, c.learning_rate = 1e-12f; /* batches of 10 */
-    assert_ok(ppo_fit_sft(gpt, &data, &c));
+    assert_ok(ppo_fit_sft(lm, &data, &c));
     assert_int_equal(last_log.calls, 9);
     for (int i = 0; i < 9; i++) {
         sum += last_log.p[i].loss;
@@ -369,7 +369,7 @@ static void an_epoch_sees_each_sequence_once_in_an_order_of_its_own(void **state
         for (int j = 0; j < i; j++) assert_true(last_log.p[i].loss != last_log.p[j].loss);
     }
     ppo_tokens_free(&data);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -419,89 +419,89 @@ static void a_reward_model_learns_a_preference_and_tells_it_of_new_pairs(void **
     enum { HELD_OUT = 150 };
     ppo_tokens     chosen, rejected, new_chosen, new_rejected;
     float          good[HELD_OUT], bad[HELD_OUT];
-    ppo_gpt       *gpt = new_gpt(1);
+    ppo_lm        *lm = new_lm(1);
     ppo_fit_config c = logged_config();
     comparisons(57, 500, &chosen, &rejected), comparisons(58, HELD_OUT, &new_chosen, &new_rejected);
     c.epochs = 10, c.learning_rate = 1e-2f;
-    assert_ok(ppo_fit_reward(gpt, &chosen, &rejected, &c));
+    assert_ok(ppo_fit_reward(lm, &chosen, &rejected, &c));
     assert_close(last_log.p[0].loss, log(2), 1e-6); /* the score starts at 0 for all */
     assert_true(last_log.p[0].accuracy == 0);
     assert_true(last_log.p[last_log.calls - 1].accuracy > 0.9f);
-    assert_ok(ppo_gpt_scores(gpt, &new_chosen, 32, good));
-    assert_ok(ppo_gpt_scores(gpt, &new_rejected, 32, bad));
+    assert_ok(ppo_lm_scores(lm, &new_chosen, 32, good));
+    assert_ok(ppo_lm_scores(lm, &new_rejected, 32, bad));
     double share = share_above(good, bad, HELD_OUT);
     if (!(share > 0.93)) fail_msg("%g of new pairs are told right", share);
     assert_true(count_of(&new_chosen, 0, 3) > 0);
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
     ppo_tokens_free(&new_chosen), ppo_tokens_free(&new_rejected);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void dpo_raises_the_chosen_above_the_rejected_and_leaves_the_reference(void **state) {
     (void)state;
     enum { N = 96 };
-    ppo_tokens chosen, rejected;
-    float      now[2][N], before[2][N];
-    ppo_gpt   *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.1f), *reference = NULL, *copy = NULL;
+    ppo_tokens     chosen, rejected;
+    float          now[2][N], before[2][N];
+    ppo_lm        *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.1f), *reference = NULL, *copy = NULL;
     ppo_fit_config c = logged_config();
     comparisons(59, N, &chosen, &rejected);
-    assert_ok(ppo_gpt_copy(gpt, 0, &reference));
-    assert_ok(ppo_gpt_copy(gpt, 0, &copy));
+    assert_ok(ppo_lm_copy(lm, 0, &reference));
+    assert_ok(ppo_lm_copy(lm, 0, &copy));
     c.epochs = 8, c.learning_rate = 3e-3f, c.micro_batch = 5;
-    assert_ok(ppo_fit_dpo(gpt, reference, &chosen, &rejected, &c));
+    assert_ok(ppo_fit_dpo(lm, reference, &chosen, &rejected, &c));
     assert_close(last_log.p[0].loss, log(2), 1e-6); /* before the first step both say the same */
     assert_true(last_log.p[0].accuracy == 0 && last_log.p[last_log.calls - 1].accuracy > 0.9f);
     assert_true(last_log.p[last_log.calls - 1].loss < 0.6f);
     assert_false(bits_differ(reference->params->data, copy->params->data, copy->params->count));
-    assert_ok(ppo_gpt_logp(gpt, &chosen, 32, now[0])), assert_ok(ppo_gpt_logp(gpt, &rejected, 32, now[1]));
-    assert_ok(ppo_gpt_logp(copy, &chosen, 32, before[0])),
-        assert_ok(ppo_gpt_logp(copy, &rejected, 32, before[1]));
+    assert_ok(ppo_lm_logp(lm, &chosen, 32, now[0])), assert_ok(ppo_lm_logp(lm, &rejected, 32, now[1]));
+    assert_ok(ppo_lm_logp(copy, &chosen, 32, before[0])),
+        assert_ok(ppo_lm_logp(copy, &rejected, 32, before[1]));
     double margin = mean_of(now[0], N) - mean_of(before[0], N) - (mean_of(now[1], N) - mean_of(before[1], N));
     assert_true(margin > 2);
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
-    ppo_gpt_free(gpt), ppo_gpt_free(reference), ppo_gpt_free(copy);
+    ppo_lm_free(lm), ppo_lm_free(reference), ppo_lm_free(copy);
 }
 
 static void the_reference_of_dpo_may_be_the_model_as_it_is_at_the_start(void **state) {
     (void)state;
-    ppo_gpt_config config = gpt_config(VOCAB, LENGTH, 16, 1, 2);
-    ppo_gpt       *a = random_gpt(config, 0.2f), *b = random_gpt(config, 0.2f), *reference = NULL;
+    ppo_lm_config  config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_lm        *a = random_lm(config, 0.2f), *b = random_lm(config, 0.2f), *reference = NULL;
     ppo_tokens     chosen, rejected;
     ppo_fit_config c = ppo_fit_config_default();
     comparisons(72, 12, &chosen, &rejected);
-    assert_ok(ppo_gpt_copy(a, 0, &reference));
+    assert_ok(ppo_lm_copy(a, 0, &reference));
     c.batch_size = 5, c.epochs = 3, c.learning_rate = 1e-2f;
     assert_ok(ppo_fit_dpo(a, a, &chosen, &rejected, &c));
     assert_ok(ppo_fit_dpo(b, reference, &chosen, &rejected, &c));
     assert_false(bits_differ(a->params->data, b->params->data, a->params->count));
     assert_true(bits_differ(a->params->data, reference->params->data, a->params->count));
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
-    ppo_gpt_free(a), ppo_gpt_free(b), ppo_gpt_free(reference);
+    ppo_lm_free(a), ppo_lm_free(b), ppo_lm_free(reference);
 }
 
-/* Two models that differ: the first loss is ppo_dpo_loss() of what ppo_gpt_logp() says of both. */
+/* Two models that differ: the first loss is ppo_dpo_loss() of what ppo_lm_logp() says of both. */
 static void the_loss_of_dpo_is_that_of_summed_log_probabilities(void **state) {
     (void)state;
     enum { N = 12 };
-    ppo_gpt_config config = gpt_config(VOCAB, LENGTH, 16, 1, 2);
-    ppo_gpt       *gpt = random_gpt(config, 0.2f), *reference;
+    ppo_lm_config  config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_lm        *lm = random_lm(config, 0.2f), *reference;
     ppo_tokens     chosen, rejected;
     float          logp[4][N], loss;
     ppo_fit_config c = logged_config();
     config.seed = 5;
-    reference = random_gpt(config, 0.2f);
+    reference = random_lm(config, 0.2f);
     comparisons(60, N, &chosen, &rejected);
     for (int k = 0; k < 4; k++)
-        assert_ok(ppo_gpt_logp(k < 2 ? gpt : reference, k % 2 ? &rejected : &chosen, 5, logp[k]));
+        assert_ok(ppo_lm_logp(k < 2 ? lm : reference, k % 2 ? &rejected : &chosen, 5, logp[k]));
     c.beta = 0.3f, c.label_smoothing = 0.2f, c.micro_batch = 5;
     assert_ok(ppo_dpo_loss(logp[0], logp[1], logp[2], logp[3], N, 0.3f, 0.2f, &loss, NULL, NULL));
-    assert_ok(ppo_fit_dpo(gpt, reference, &chosen, &rejected, &c));
+    assert_ok(ppo_fit_dpo(lm, reference, &chosen, &rejected, &c));
     assert_close(last_log.p[0].loss, loss, 1e-5);
     int right = 0;
     for (int i = 0; i < N; i++) right += logp[0][i] - logp[2][i] > logp[1][i] - logp[3][i];
     assert_close(last_log.p[0].accuracy, right / (double)N, 1e-6);
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
-    ppo_gpt_free(gpt), ppo_gpt_free(reference);
+    ppo_lm_free(lm), ppo_lm_free(reference);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -515,12 +515,12 @@ static void the_learning_rate_warms_up_and_follows_its_schedule(void **state) {
     static const int   warm_steps[] = {0, 6, 1};
     ppo_tokens         data = sentences(61, 20, NULL);
     for (int k = 0; k < 9; k++) {
-        ppo_gpt       *gpt = new_gpt(0);
+        ppo_lm        *lm = new_lm(0);
         ppo_fit_config c = logged_config();
         int            warm = warm_steps[k % 3];
         c.batch_size = 5, c.epochs = 5, c.learning_rate = 2e-3f;
         c.learning_rate_schedule = schedules[k / 3], c.warmup = warmups[k % 3];
-        assert_ok(ppo_fit_sft(gpt, &data, &c));
+        assert_ok(ppo_fit_sft(lm, &data, &c));
         assert_int_equal(last_log.calls, 20);
         for (int i = 0; i < 20; i++) {
             double done = (double)(i - warm) / (20 - warm), want = 2e-3;
@@ -529,7 +529,7 @@ static void the_learning_rate_warms_up_and_follows_its_schedule(void **state) {
             else if (schedules[k / 3] == PPO_COSINE) want *= 0.5 + 0.5 * cos(3.14159265358979 * done);
             assert_close(last_log.p[i].learning_rate, want, 1e-5);
         }
-        ppo_gpt_free(gpt);
+        ppo_lm_free(lm);
     }
     ppo_tokens_free(&data);
 }
@@ -537,13 +537,13 @@ static void the_learning_rate_warms_up_and_follows_its_schedule(void **state) {
 static void progress_counts_steps_and_epochs_and_a_callback_can_end_it(void **state) {
     (void)state;
     ppo_tokens     data = sentences(62, 20, NULL);
-    ppo_gpt       *gpt = new_gpt(0);
+    ppo_lm        *lm = new_lm(0);
     ppo_fit_config c = logged_config();
     c.batch_size = 8, c.epochs = 4; /* batches of 6, 7, 7 */
     last_log.stop_at = 8;
-    assert_ok(ppo_fit_sft(gpt, &data, &c));
+    assert_ok(ppo_fit_sft(lm, &data, &c));
     assert_int_equal(last_log.calls, 8);
-    assert_int_equal(gpt->params->step, 8);
+    assert_int_equal(lm->params->step, 8);
     for (int i = 0; i < 8; i++) {
         const ppo_fit_progress *p = &last_log.p[i];
         assert_true(p->step == i + 1 && p->steps == 12 && p->epoch == 1 + i / 3);
@@ -554,73 +554,73 @@ static void progress_counts_steps_and_epochs_and_a_callback_can_end_it(void **st
     double tokens = (6 + 7 + 7 + 6 + 7 + 7 + 6 + 7) * (double)LENGTH;
     assert_close(last_log.p[7].tokens_per_second * last_log.p[7].seconds, tokens, 1e-6);
     ppo_tokens_free(&data);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void scores_and_log_probabilities_have_the_same_bits_for_any_batch_size(void **state) {
     (void)state;
     enum { N = 23 };
     static const int batches[] = {1, 2, 7, 23, 1000};
-    ppo_gpt         *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_lm          *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
     ppo_tokens       chosen, rejected;
     float            score[N], logp[N], want[2][N];
     comparisons(63, N, &chosen, &rejected);
     FOR_EACH_KERNEL_SET(set) {
         ppo_tape_reset(tape);
-        ppo_tensor  *last = ppo_gpt_sequence_score(tape, gpt, &chosen);
-        ppo_response out = ppo_gpt_response(tape, gpt, &chosen, 1, PPO_POLICY);
+        ppo_tensor  *last = ppo_lm_sequence_score(tape, lm, &chosen);
+        ppo_response out = ppo_lm_response(tape, lm, &chosen, 1, PPO_POLICY);
         ppo_tensor  *sum = ppo_tape_sequence_sum(tape, out.logp, &chosen);
         assert_ok(ppo_tape_status(tape));
         memcpy(want[0], last->data, sizeof want[0]), memcpy(want[1], sum->data, sizeof want[1]);
         for (int k = 0; k < COUNT(batches); k++) {
-            assert_ok(ppo_gpt_scores(gpt, &chosen, batches[k], score));
-            assert_ok(ppo_gpt_logp(gpt, &chosen, batches[k], logp));
+            assert_ok(ppo_lm_scores(lm, &chosen, batches[k], score));
+            assert_ok(ppo_lm_logp(lm, &chosen, batches[k], logp));
             assert_false(bits_differ(score, want[0], N) || bits_differ(logp, want[1], N));
         }
     }
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* A NaN in the embedding of one of the last two positions, to which only the longest sequences come. */
 static void numbers_that_are_not_finite_are_refused_with_their_sequence(void **state) {
     (void)state;
     static const int lengths[] = {4, 8, 3, 10, 5, 10}, batches[] = {1, 2, 4, 100};
-    ppo_gpt         *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_lm          *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
     ppo_tokens       data = {0};
     ppo_rng          rng = test_rng(73);
     float            x[COUNT(lengths)];
     for (int s = 0; s < COUNT(lengths); s++) add_random(&data, &rng, VOCAB, lengths[s], 1);
     FOR_EACH_KERNEL_SET(set) {
         for (int k = 0; k < COUNT(batches); k++) {
-            gpt->position_embedding->data[(LENGTH - 1) * 16] = NAN;
-            assert_fails(ppo_gpt_scores(gpt, &data, batches[k], x), PPO_ERROR_NUMERIC, "sequence 3|nan");
-            gpt->position_embedding->data[(LENGTH - 1) * 16] = 0;
-            gpt->position_embedding->data[(LENGTH - 2) * 16] = NAN; /* the last token predicts none */
-            assert_fails(ppo_gpt_logp(gpt, &data, batches[k], x), PPO_ERROR_NUMERIC, "sequence 3|nan");
-            gpt->position_embedding->data[(LENGTH - 2) * 16] = 0;
+            lm->position_embedding->data[(LENGTH - 1) * 16] = NAN;
+            assert_fails(ppo_lm_scores(lm, &data, batches[k], x), PPO_ERROR_NUMERIC, "sequence 3|nan");
+            lm->position_embedding->data[(LENGTH - 1) * 16] = 0;
+            lm->position_embedding->data[(LENGTH - 2) * 16] = NAN; /* the last token predicts none */
+            assert_fails(ppo_lm_logp(lm, &data, batches[k], x), PPO_ERROR_NUMERIC, "sequence 3|nan");
+            lm->position_embedding->data[(LENGTH - 2) * 16] = 0;
         }
     }
-    assert_ok(ppo_gpt_scores(gpt, &data, 2, x));
-    assert_ok(ppo_gpt_logp(gpt, &data, 2, x));
+    assert_ok(ppo_lm_scores(lm, &data, 2, x));
+    assert_ok(ppo_lm_logp(lm, &data, 2, x));
     ppo_tokens_free(&data);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void a_sequence_without_a_response_has_a_log_probability_of_0(void **state) {
     (void)state;
-    ppo_gpt   *gpt = random_gpt(gpt_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_lm    *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
     ppo_tokens data = {0};
     float      together[3], alone[3];
     assert_ok(ppo_tokens_add(&data, (const int[]){1, 2}, 2, 2));
     assert_ok(ppo_tokens_add(&data, (const int[]){1, 2, 3}, 3, 1));
     assert_ok(ppo_tokens_add(&data, (const int[]){4}, 1, 0));
-    assert_ok(ppo_gpt_logp(gpt, &data, 3, together));
+    assert_ok(ppo_lm_logp(lm, &data, 3, together));
     assert_true(together[0] == 0 && together[1] < 0 && together[2] == 0);
-    assert_ok(ppo_gpt_logp(gpt, &data, 1, alone)); /* a batch of such alone, too */
+    assert_ok(ppo_lm_logp(lm, &data, 1, alone)); /* a batch of such alone, too */
     assert_false(bits_differ(alone, together, 3));
     ppo_tokens_free(&data);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -630,7 +630,7 @@ static void a_sequence_without_a_response_has_a_log_probability_of_0(void **stat
 enum { R_N = 40 };
 
 typedef struct judges { /* three models with scores, and sequences */
-    ppo_gpt   *member[3];
+    ppo_lm    *member[3];
     ppo_tokens tokens, other;
     float      score[3][R_N];
 } judges;
@@ -638,15 +638,15 @@ typedef struct judges { /* three models with scores, and sequences */
 static void open_judges(judges *j) {
     comparisons(64, R_N, &j->tokens, &j->other);
     for (int k = 0; k < 3; k++) {
-        ppo_gpt_config c = gpt_config(VOCAB, LENGTH, 16, 1, 2);
+        ppo_lm_config c = lm_config(VOCAB, LENGTH, 16, 1, 2);
         c.seed = (uint64_t)k;
-        j->member[k] = random_gpt(c, 0.2f);
-        assert_ok(ppo_gpt_scores(j->member[k], &j->tokens, 8, j->score[k]));
+        j->member[k] = random_lm(c, 0.2f);
+        assert_ok(ppo_lm_scores(j->member[k], &j->tokens, 8, j->score[k]));
     }
 }
 
 static void close_judges(judges *j) {
-    for (int k = 0; k < 3; k++) ppo_gpt_free(j->member[k]);
+    for (int k = 0; k < 3; k++) ppo_lm_free(j->member[k]);
     ppo_tokens_free(&j->tokens), ppo_tokens_free(&j->other);
 }
 
@@ -712,11 +712,11 @@ static void a_normalization_that_fails_leaves_every_member_as_it_was(void **stat
     (void)state;
     judges            j;
     ppo_reward_model *model = NULL;
-    ppo_gpt          *even = new_gpt(1); /* a score of 0 for everything */
+    ppo_lm           *even = new_lm(1); /* a score of 0 for everything */
     float             before[R_N], after[R_N];
     open_judges(&j);
     for (int flaw = 0; flaw < 2; flaw++) { /* the same score for all, and a NaN */
-        ppo_gpt *members[3] = {j.member[0], flaw ? j.member[1] : even, j.member[2]};
+        ppo_lm *members[3] = {j.member[0], flaw ? j.member[1] : even, j.member[2]};
         assert_ok(ppo_reward_model_create(members, 3, PPO_ENSEMBLE_MEAN, 8, &model));
         assert_ok(ppo_reward_model_score(model, &j.tokens, before));
         float kept = members[1]->score_bias->data[0];
@@ -728,7 +728,7 @@ static void a_normalization_that_fails_leaves_every_member_as_it_was(void **stat
         assert_false(bits_differ(before, after, R_N));
         ppo_reward_model_free(model);
     }
-    ppo_gpt_free(even);
+    ppo_lm_free(even);
     close_judges(&j);
 }
 
@@ -759,7 +759,7 @@ static void reward_models_refuse_what_they_cannot_use(void **state) {
     (void)state;
     judges            j;
     ppo_reward_model *model = NULL;
-    ppo_gpt          *plain = new_gpt(0), *even = new_gpt(1), *many[PPO_MAX_MEMBERS + 1];
+    ppo_lm           *plain = new_lm(0), *even = new_lm(1), *many[PPO_MAX_MEMBERS + 1];
     float             score[R_N];
     ppo_tokens        nothing = {0};
     open_judges(&j);
@@ -799,7 +799,7 @@ static void reward_models_refuse_what_they_cannot_use(void **state) {
                  "ppo_reward_model_score|NULL");
     ppo_reward_model_free(model);
     ppo_reward_model_free(NULL);
-    ppo_gpt_free(plain), ppo_gpt_free(even);
+    ppo_lm_free(plain), ppo_lm_free(even);
     close_judges(&j);
 }
 
@@ -833,94 +833,94 @@ static void settings_that_mean_nothing_are_refused(void **state) {
                {offsetof(ppo_fit_config, beta), &zero, 1, "beta is 0"},
                {offsetof(ppo_fit_config, label_smoothing), &half, 1, "label_smoothing is 0.5"}};
     ppo_tokens chosen, rejected;
-    ppo_gpt   *gpt = new_gpt(1), *copy = NULL;
-    assert_ok(ppo_gpt_copy(gpt, 0, &copy));
+    ppo_lm    *lm = new_lm(1), *copy = NULL;
+    assert_ok(ppo_lm_copy(lm, 0, &copy));
     comparisons(65, 5, &chosen, &rejected);
     for (int i = 0; i < COUNT(bad); i++)
         for (int kind = bad[i].dpo ? DPO : SFT; kind < KINDS; kind++) {
             ppo_fit_config c = ppo_fit_config_default();
             memcpy((char *)&c + bad[i].field, bad[i].value, sizeof(int));
-            assert_fails(fit(kind, gpt, copy, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, bad[i].words);
-            assert_false(bits_differ(gpt->params->data, copy->params->data, gpt->params->count));
+            assert_fails(fit(kind, lm, copy, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, bad[i].words);
+            assert_false(bits_differ(lm->params->data, copy->params->data, lm->params->count));
         }
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
-    ppo_gpt_free(gpt), ppo_gpt_free(copy);
+    ppo_lm_free(lm), ppo_lm_free(copy);
 }
 
 static void data_that_do_not_fit_are_refused_and_named(void **state) {
     (void)state;
     ppo_fit_config c = ppo_fit_config_default();
-    ppo_gpt_config few = gpt_config(4, LENGTH, 16, 1, 2);
+    ppo_lm_config  few = lm_config(4, LENGTH, 16, 1, 2);
     ppo_tokens     chosen, rejected, nothing = {0};
-    ppo_gpt_config brief = gpt_config(VOCAB, LENGTH - 1, 16, 1, 2);
-    ppo_gpt       *gpt = new_gpt(1), *plain = new_gpt(0), *smaller = random_gpt(few, 0.1f);
-    ppo_gpt       *shorter = random_gpt(brief, 0.1f);
+    ppo_lm_config  brief = lm_config(VOCAB, LENGTH - 1, 16, 1, 2);
+    ppo_lm        *lm = new_lm(1), *plain = new_lm(0), *smaller = random_lm(few, 0.1f);
+    ppo_lm        *shorter = random_lm(brief, 0.1f);
     float          x[8];
     comparisons(66, 5, &chosen, &rejected);
     for (int kind = 0; kind < KINDS; kind++) {
         const char *name = kind == SFT   ? "ppo_fit_sft|NULL"
                            : kind == DPO ? "ppo_fit_dpo|NULL"
                                          : "ppo_fit_reward|NULL";
-        assert_fails(fit(kind, NULL, gpt, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, name);
-        assert_fails(fit(kind, gpt, gpt, NULL, &rejected, &c), PPO_ERROR_ARGUMENT, name);
-        assert_fails(fit(kind, gpt, gpt, &chosen, &rejected, NULL), PPO_ERROR_ARGUMENT, name);
-        if (kind != SFT) assert_fails(fit(kind, gpt, gpt, &chosen, NULL, &c), PPO_ERROR_ARGUMENT, name);
-        assert_fails(fit(kind, gpt, gpt, &nothing, &rejected, &c), PPO_ERROR_ARGUMENT, "0 sequences");
+        assert_fails(fit(kind, NULL, lm, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, name);
+        assert_fails(fit(kind, lm, lm, NULL, &rejected, &c), PPO_ERROR_ARGUMENT, name);
+        assert_fails(fit(kind, lm, lm, &chosen, &rejected, NULL), PPO_ERROR_ARGUMENT, name);
+        if (kind != SFT) assert_fails(fit(kind, lm, lm, &chosen, NULL, &c), PPO_ERROR_ARGUMENT, name);
+        assert_fails(fit(kind, lm, lm, &nothing, &rejected, &c), PPO_ERROR_ARGUMENT, "0 sequences");
         int kept = chosen.token[chosen.start[3] + 2];
         chosen.token[chosen.start[3] + 2] = VOCAB;
-        assert_fails(fit(kind, gpt, gpt, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
+        assert_fails(fit(kind, lm, lm, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
                      "token 6|sequence 3, position 2");
         chosen.token[chosen.start[3] + 2] = kept;
         if (kind == SFT) continue;
         rejected.count = 4;
-        assert_fails(fit(kind, gpt, gpt, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "5 chosen|4 rejected");
+        assert_fails(fit(kind, lm, lm, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "5 chosen|4 rejected");
         rejected.count = 5;
     }
-    assert_fails(ppo_fit_dpo(gpt, NULL, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "ppo_fit_dpo|NULL");
-    assert_fails(ppo_fit_dpo(gpt, smaller, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
+    assert_fails(ppo_fit_dpo(lm, NULL, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "ppo_fit_dpo|NULL");
+    assert_fails(ppo_fit_dpo(lm, smaller, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
                  "vocabulary of 6 tokens|of 4");
-    assert_fails(ppo_fit_dpo(gpt, shorter, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
+    assert_fails(ppo_fit_dpo(lm, shorter, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
                  "context of 10 tokens|reference|of 9");
     assert_fails(ppo_fit_reward(plain, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT, "no score");
     rejected.prompt[4] = rejected.start[5] - rejected.start[4];
-    assert_fails(ppo_fit_sft(gpt, &rejected, &c), PPO_ERROR_ARGUMENT, "sequence 4 has no token after");
-    assert_fails(ppo_fit_dpo(gpt, gpt, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
+    assert_fails(ppo_fit_sft(lm, &rejected, &c), PPO_ERROR_ARGUMENT, "sequence 4 has no token after");
+    assert_fails(ppo_fit_dpo(lm, lm, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
                  "sequence 4 has no token after");
-    assert_ok(ppo_fit_reward(gpt, &chosen, &rejected, &c)); /* for a score it does not matter */
+    assert_ok(ppo_fit_reward(lm, &chosen, &rejected, &c)); /* for a score it does not matter */
 
-    assert_fails(ppo_gpt_scores(NULL, &chosen, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_scores|NULL");
-    assert_fails(ppo_gpt_scores(gpt, NULL, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_scores|NULL");
-    assert_fails(ppo_gpt_scores(gpt, &chosen, 1, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_scores|NULL");
-    assert_fails(ppo_gpt_scores(plain, &chosen, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_scores|no score");
-    assert_fails(ppo_gpt_scores(gpt, &chosen, 0, x), PPO_ERROR_ARGUMENT, "batch of 0");
-    assert_fails(ppo_gpt_logp(NULL, &chosen, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_logp|NULL");
-    assert_fails(ppo_gpt_logp(gpt, NULL, 1, x), PPO_ERROR_ARGUMENT, "ppo_gpt_logp|NULL");
-    assert_fails(ppo_gpt_logp(gpt, &chosen, 1, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_logp|NULL");
-    assert_fails(ppo_gpt_logp(gpt, &chosen, -1, x), PPO_ERROR_ARGUMENT, "batch of -1");
-    assert_fails(ppo_gpt_logp(gpt, &nothing, 1, x), PPO_ERROR_ARGUMENT, "0 sequences");
+    assert_fails(ppo_lm_scores(NULL, &chosen, 1, x), PPO_ERROR_ARGUMENT, "ppo_lm_scores|NULL");
+    assert_fails(ppo_lm_scores(lm, NULL, 1, x), PPO_ERROR_ARGUMENT, "ppo_lm_scores|NULL");
+    assert_fails(ppo_lm_scores(lm, &chosen, 1, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_scores|NULL");
+    assert_fails(ppo_lm_scores(plain, &chosen, 1, x), PPO_ERROR_ARGUMENT, "ppo_lm_scores|no score");
+    assert_fails(ppo_lm_scores(lm, &chosen, 0, x), PPO_ERROR_ARGUMENT, "batch of 0");
+    assert_fails(ppo_lm_logp(NULL, &chosen, 1, x), PPO_ERROR_ARGUMENT, "ppo_lm_logp|NULL");
+    assert_fails(ppo_lm_logp(lm, NULL, 1, x), PPO_ERROR_ARGUMENT, "ppo_lm_logp|NULL");
+    assert_fails(ppo_lm_logp(lm, &chosen, 1, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_logp|NULL");
+    assert_fails(ppo_lm_logp(lm, &chosen, -1, x), PPO_ERROR_ARGUMENT, "batch of -1");
+    assert_fails(ppo_lm_logp(lm, &nothing, 1, x), PPO_ERROR_ARGUMENT, "0 sequences");
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
-    ppo_gpt_free(gpt), ppo_gpt_free(plain), ppo_gpt_free(smaller), ppo_gpt_free(shorter);
+    ppo_lm_free(lm), ppo_lm_free(plain), ppo_lm_free(smaller), ppo_lm_free(shorter);
 }
 
 static void a_model_with_a_nan_is_not_trained(void **state) {
     (void)state;
     ppo_fit_config c = ppo_fit_config_default();
     ppo_tokens     chosen, rejected;
-    ppo_gpt       *gpt = new_gpt(1), *sound = new_gpt(1);
+    ppo_lm        *lm = new_lm(1), *sound = new_lm(1);
     comparisons(67, 5, &chosen, &rejected);
-    gpt->norm_bias->data[3] = NAN;
+    lm->norm_bias->data[3] = NAN;
     for (int kind = 0; kind < KINDS; kind++)
-        assert_fails(fit(kind, gpt, sound, &chosen, &rejected, &c), PPO_ERROR_NUMERIC, "nan");
-    assert_fails(ppo_fit_dpo(sound, gpt, &chosen, &rejected, &c), PPO_ERROR_NUMERIC, "nan");
+        assert_fails(fit(kind, lm, sound, &chosen, &rejected, &c), PPO_ERROR_NUMERIC, "nan");
+    assert_fails(ppo_fit_dpo(sound, lm, &chosen, &rejected, &c), PPO_ERROR_NUMERIC, "nan");
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
-    ppo_gpt_free(gpt), ppo_gpt_free(sound);
+    ppo_lm_free(lm), ppo_lm_free(sound);
 }
 
 static void nothing_is_allocated_after_the_first_step(void **state) {
     (void)state;
     static const int micro[] = {0, 1, 5};
     ppo_tokens       chosen, rejected;
-    ppo_gpt_config   config = gpt_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_lm_config    config = lm_config(VOCAB, LENGTH, 16, 1, 2);
     comparisons(68, 50, &chosen, &rejected);
     for (int kind = 0; kind < KINDS; kind++)
         for (int k = 0; k < COUNT(micro); k++) {
@@ -929,9 +929,9 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
             last_log.h = &h;
             c.micro_batch = micro[k], c.batch_size = 12, c.epochs = 3;
             ppo_set_allocator(heap_hook, &h);
-            ppo_gpt *gpt = random_gpt(config, 0.2f), *reference = random_gpt(config, 0.2f);
-            assert_ok(fit(kind, gpt, reference, &chosen, &rejected, &c));
-            ppo_gpt_free(gpt), ppo_gpt_free(reference);
+            ppo_lm *lm = random_lm(config, 0.2f), *reference = random_lm(config, 0.2f);
+            assert_ok(fit(kind, lm, reference, &chosen, &rejected, &c));
+            ppo_lm_free(lm), ppo_lm_free(reference);
             ppo_set_allocator(NULL, NULL);
             assert_int_equal(h.live, 0);
             assert_int_equal(last_log.calls, 15);
@@ -941,7 +941,7 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
 }
 
 typedef struct job {
-    ppo_gpt   *gpt, *reference;
+    ppo_lm    *lm, *reference;
     ppo_tokens chosen, rejected;
 } job;
 
@@ -953,24 +953,24 @@ static ppo_status align_once(void *user) {
     float             x[4];
     c.micro_batch = 2;
     for (int kind = 0; kind < KINDS && !status; kind++)
-        status = fit(kind, j->gpt, j->reference, &j->chosen, &j->rejected, &c);
-    if (!status) status = ppo_reward_model_create(&j->gpt, 1, PPO_ENSEMBLE_MEAN, 2, &model);
+        status = fit(kind, j->lm, j->reference, &j->chosen, &j->rejected, &c);
+    if (!status) status = ppo_reward_model_create(&j->lm, 1, PPO_ENSEMBLE_MEAN, 2, &model);
     if (!status) status = ppo_reward_model_normalize(model, &j->chosen);
     if (!status) status = ppo_reward_model_score(model, &j->rejected, x);
-    if (!status) status = ppo_gpt_logp(j->gpt, &j->chosen, 2, x);
+    if (!status) status = ppo_lm_logp(j->lm, &j->chosen, 2, x);
     ppo_reward_model_free(model);
     return status;
 }
 
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
     (void)state;
-    job            j;
-    ppo_gpt_config config = gpt_config(VOCAB, LENGTH, 4, 1, 1);
-    j.gpt = random_gpt(config, 0.2f), j.reference = random_gpt(config, 0.2f);
+    job           j;
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 4, 1, 1);
+    j.lm = random_lm(config, 0.2f), j.reference = random_lm(config, 0.2f);
     comparisons(69, 4, &j.chosen, &j.rejected);
     assert_true(fail_each_allocation(align_once, &j) > 40);
     ppo_tokens_free(&j.chosen), ppo_tokens_free(&j.rejected);
-    ppo_gpt_free(j.gpt), ppo_gpt_free(j.reference);
+    ppo_lm_free(j.lm), ppo_lm_free(j.reference);
 }
 
 int main(void) {

@@ -19,16 +19,16 @@ typedef struct model_shape {
 static const model_shape model_shapes[] = {{5, 7, 6, 1, 2},    {11, 20, 16, 2, 2}, {40, 70, 33, 1, 1},
                                            {7, 40, 130, 1, 2}, {9, 18, 130, 1, 1}, {5, 4, 260, 1, 4}};
 
-static ppo_gpt *make_model(const model_shape &s, int score, uint64_t seed) {
-    ppo_gpt_config c = {s.vocab, s.context, s.width, s.layers, s.heads, score, seed};
-    ppo_gpt       *gpt = NULL;
-    ppo_rng        rng = test_rng((uint32_t)seed);
-    assert_ok(ppo_gpt_create(&c, &gpt));
-    for (int i = 0; i < gpt->params->tensor_count; i++) { /* no 0 or 1 that could hide an error */
-        ppo_tensor *x = gpt->params->tensors[i];
+static ppo_lm *make_model(const model_shape &s, int score, uint64_t seed) {
+    ppo_lm_config c = {s.vocab, s.context, s.width, s.layers, s.heads, score, seed};
+    ppo_lm       *lm = NULL;
+    ppo_rng       rng = test_rng((uint32_t)seed);
+    assert_ok(ppo_lm_create(&c, &lm));
+    for (int i = 0; i < lm->params->tensor_count; i++) { /* no 0 or 1 that could hide an error */
+        ppo_tensor *x = lm->params->tensors[i];
         for (int k = 0; k < x->rows * x->cols; k++) x->data[k] += 0.1f * ppo_rng_normal(&rng);
     }
-    return gpt;
+    return lm;
 }
 
 /* Sequences of lengths 2 to the context, some of their tokens given. */
@@ -89,14 +89,14 @@ typedef struct told { /* the results of a pass */
 } told;
 
 /* A loss with all operations: of log-probabilities, entropies, values and scores. */
-static told pass(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *tokens,
+static told pass(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *tokens,
                  const std::vector<float> &data) {
     ppo_tape *tape = NULL;
     told      t;
     size_t    n = (size_t)ppo_response_row(tokens, tokens->count);
     t.logp.resize(n), t.entropy.resize(n), t.value.resize(n);
     assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
-    ppo_response         out = ppo_gpt_response(tape, gpt, tokens, 0.8f, PPO_POLICY | PPO_VALUE);
+    ppo_response         out = ppo_lm_response(tape, lm, tokens, 0.8f, PPO_POLICY | PPO_VALUE);
     ppo_policy_objective objective = ppo_policy_objective_default();
     objective.clip_low = objective.clip_high = 3;
     assert_ok(ppo_tape_status(tape));
@@ -106,15 +106,15 @@ static told pass(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *token
     loss = ppo_tape_add(tape, loss, ppo_tape_value_loss(tape, out.value, old_value, target, NULL, 0.3f));
     loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -0.1f, 0.7f));
     ppo_tensor *sums = ppo_tape_sequence_sum(tape, out.logp, tokens);
-    ppo_tensor *scores = ppo_gpt_sequence_score(tape, gpt, tokens);
+    ppo_tensor *scores = ppo_lm_sequence_score(tape, lm, tokens);
     loss = ppo_tape_add(tape, loss, ppo_tape_pairwise_loss(tape, sums, scores));
     sums = ppo_tape_sequence_sum(tape, out.logp, tokens);
     loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, sums), 0.01f, 0));
     /* the exact KL to another model, and rows that two layers read */
-    ppo_response ref = ppo_gpt_response(tape, reference, tokens, 0.8f, PPO_POLICY);
+    ppo_response ref = ppo_lm_response(tape, reference, tokens, 0.8f, PPO_POLICY);
     ppo_tensor *kl = ref.logits ? ppo_tape_categorical_kl_to(tape, out.logits, ref.logits->data, 0.8f) : NULL;
-    ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
-    ppo_tensor *twice = ppo_tape_add(tape, ppo_gpt_score(tape, gpt, x), ppo_gpt_score(tape, gpt, x));
+    ppo_tensor *x = ppo_lm_forward(tape, lm, tokens);
+    ppo_tensor *twice = ppo_tape_add(tape, ppo_lm_score(tape, lm, x), ppo_lm_score(tape, lm, x));
     loss = ppo_tape_add(tape, loss, ppo_tape_mean(tape, kl));
     loss = ppo_tape_add(tape, loss, ppo_tape_mean(tape, ppo_tape_square(tape, twice)));
     assert_ok(ppo_tape_status(tape));
@@ -122,7 +122,7 @@ static told pass(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *token
     ppo__tape_read(tape, out.entropy->data, n, t.entropy.data());
     ppo__tape_read(tape, out.value->data, n, t.value.data());
     ppo__tape_read(tape, loss->data, 1, &t.loss);
-    ppo_params_zero_grad(gpt->params);
+    ppo_params_zero_grad(lm->params);
     assert_ok(ppo_tape_backward(tape, loss));
     assert_ok(ppo__tape_settle(tape));
     ppo_tape_free(tape);
@@ -132,16 +132,16 @@ static told pass(ppo_gpt *gpt, const ppo_gpt *reference, const ppo_tokens *token
 static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
     (void)state;
     for (int k = 0; k < COUNT(model_shapes); k++) {
-        ppo_gpt   *gpt = make_model(model_shapes[k], 1, 3), *other = NULL;
-        ppo_gpt   *reference = make_model(model_shapes[k], 0, 9);
+        ppo_lm    *lm = make_model(model_shapes[k], 1, 3), *other = NULL;
+        ppo_lm    *reference = make_model(model_shapes[k], 0, 9);
         ppo_tokens tokens = {0};
         make_tokens(model_shapes[k], 4, 4, &tokens);
         ppo_rng            rng = test_rng(5);
         int                n = ppo_response_row(&tokens, tokens.count);
         std::vector<float> data = normal_floats(&rng, 4 * (size_t)n, 1);
         for (int i = 0; i < n; i++) data[(size_t)i] -= 2; /* log-probabilities */
-        assert_ok(ppo_gpt_copy(gpt, 1, &other));
-        told want = pass(gpt, reference, &tokens, data);
+        assert_ok(ppo_lm_copy(lm, 1, &other));
+        told want = pass(lm, reference, &tokens, data);
         on_the_gpu();
         told got = pass(other, reference, &tokens, data);
         assert_ok(ppo_params_sync(other->params));
@@ -149,11 +149,11 @@ static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
         assert_close_each(got.entropy.data(), want.entropy.data(), n, 1e-5);
         assert_close_each(got.value.data(), want.value.data(), n, 1e-5);
         assert_close(got.loss, want.loss, 1e-5);
-        check_params(other->params, gpt->params, 1, 1e-5);
+        check_params(other->params, lm->params, 1, 1e-5);
         on_the_processor();
-        ppo_gpt_free(reference);
-        ppo_gpt_free(other);
-        ppo_gpt_free(gpt);
+        ppo_lm_free(reference);
+        ppo_lm_free(other);
+        ppo_lm_free(lm);
         ppo_tokens_free(&tokens);
     }
 }
@@ -266,11 +266,11 @@ struct sampled {
     std::vector<unsigned char> ended;
 };
 
-static sampled sample(const ppo_gpt *gpt, const ppo_tokens *prompts, const ppo_sampling *how, int slots) {
+static sampled sample(const ppo_lm *lm, const ppo_tokens *prompts, const ppo_sampling *how, int slots) {
     ppo_generator *generator = NULL;
     ppo_samples    out;
     sampled        copy;
-    assert_ok(ppo_generator_create(gpt, slots, &generator));
+    assert_ok(ppo_generator_create(lm, slots, &generator));
     for (int round = 0; round < 2; round++) assert_ok(ppo_generate(generator, prompts, how, &out));
     int n = out.tokens.start[out.tokens.count];
     copy.token.assign(out.tokens.token, out.tokens.token + n);
@@ -286,7 +286,7 @@ static void samples_are_those_of_the_processor(void **state) {
     (void)state;
     for (int k = 0; k < COUNT(model_shapes); k++) {
         const model_shape &s = model_shapes[k];
-        ppo_gpt           *gpt = make_model(s, 0, 13);
+        ppo_lm            *lm = make_model(s, 0, 13);
         ppo_tokens         prompts = {0};
         for (int i = 0; i < 5; i++) {
             std::vector<int> token((size_t)(1 + i % 3), i % s.vocab);
@@ -299,14 +299,14 @@ static void samples_are_those_of_the_processor(void **state) {
         how[3].greedy = 1;
         for (int i = SMALL(0, k % 2); i < 4; i += SMALL(1, 2)) { /* each with some of the shapes */
             const ppo_sampling &h = how[i];
-            sampled             want = sample(gpt, &prompts, &h, 3);
+            sampled             want = sample(lm, &prompts, &h, 3);
             on_the_gpu();
-            sampled got = sample(gpt, &prompts, &h, 2);
+            sampled got = sample(lm, &prompts, &h, 2);
             on_the_processor();
             assert_true(got.start == want.start && got.token == want.token && got.ended == want.ended);
             assert_close_each(got.logp.data(), want.logp.data(), (int)want.logp.size(), 1e-5);
         }
-        ppo_gpt_free(gpt);
+        ppo_lm_free(lm);
         ppo_tokens_free(&prompts);
     }
 }
@@ -324,7 +324,7 @@ static int keep_progress(const ppo_fit_progress *p, void *user) {
 
 enum { SFT, REWARD, DPO, FITS };
 
-static void fit(int which, ppo_gpt *gpt, const ppo_gpt *reference, std::vector<ppo_fit_progress> *progress) {
+static void fit(int which, ppo_lm *lm, const ppo_lm *reference, std::vector<ppo_fit_progress> *progress) {
     ppo_tokens     data[2] = {{0}, {0}};
     ppo_fit_config c = ppo_fit_config_default();
     c.batch_size = 6;
@@ -333,22 +333,22 @@ static void fit(int which, ppo_gpt *gpt, const ppo_gpt *reference, std::vector<p
     c.callback = keep_progress;
     c.callback_user = progress;
     for (int k = 0; k < 2; k++) make_tokens(small, SMALL(20, 9), 21 + (uint32_t)k, &data[k]);
-    if (which == SFT) assert_ok(ppo_fit_sft(gpt, &data[0], &c));
-    if (which == REWARD) assert_ok(ppo_fit_reward(gpt, &data[0], &data[1], &c));
+    if (which == SFT) assert_ok(ppo_fit_sft(lm, &data[0], &c));
+    if (which == REWARD) assert_ok(ppo_fit_reward(lm, &data[0], &data[1], &c));
     c.label_smoothing = 0.1f; /* of DPO */
-    if (which == DPO) assert_ok(ppo_fit_dpo(gpt, reference, &data[0], &data[1], &c));
+    if (which == DPO) assert_ok(ppo_fit_dpo(lm, reference, &data[0], &data[1], &c));
     for (int k = 0; k < 2; k++) ppo_tokens_free(&data[k]);
 }
 
 static void supervised_training_is_that_of_the_processor(void **state) {
     (void)state;
     for (int which = SFT; which < FITS; which++) {
-        ppo_gpt *gpt[2] = {make_model(small, 1, 31), NULL}, *reference = make_model(small, 0, 32);
+        ppo_lm *lm[2] = {make_model(small, 1, 31), NULL}, *reference = make_model(small, 0, 32);
         std::vector<ppo_fit_progress> progress[2];
-        assert_ok(ppo_gpt_copy(gpt[0], 1, &gpt[1]));
+        assert_ok(ppo_lm_copy(lm[0], 1, &lm[1]));
         for (int there = 0; there < 2; there++) {
             if (there) on_the_gpu();
-            fit(which, gpt[there], reference, &progress[there]);
+            fit(which, lm[there], reference, &progress[there]);
         }
         on_the_processor();
         assert_int_equal(progress[0].size(), progress[1].size());
@@ -359,22 +359,22 @@ static void supervised_training_is_that_of_the_processor(void **state) {
             assert_true(got.accuracy == want.accuracy || (isnan(got.accuracy) && isnan(want.accuracy)));
             assert_true(got.learning_rate == want.learning_rate);
         }
-        check_params(gpt[1]->params, gpt[0]->params, 0, 1e-3);
-        assert_int_equal(gpt[1]->params->step, gpt[0]->params->step);
-        for (ppo_gpt *g : gpt) ppo_gpt_free(g);
-        ppo_gpt_free(reference);
+        check_params(lm[1]->params, lm[0]->params, 0, 1e-3);
+        assert_int_equal(lm[1]->params->step, lm[0]->params->step);
+        for (ppo_lm *g : lm) ppo_lm_free(g);
+        ppo_lm_free(reference);
     }
 }
 
-static void check_measures(ppo_gpt *gpt, double tolerance) {
+static void check_measures(ppo_lm *lm, double tolerance) {
     ppo_tokens data = {0};
     float      score[2][9], logp[2][9];
     make_tokens(small, 9, 34, &data);
     data.prompt[4] = data.start[5] - data.start[4]; /* a sequence without a response */
     for (int there = 0; there < 2; there++) {
         if (there) on_the_gpu();
-        assert_ok(ppo_gpt_scores(gpt, &data, 4, score[there]));
-        assert_ok(ppo_gpt_logp(gpt, &data, 4, logp[there]));
+        assert_ok(ppo_lm_scores(lm, &data, 4, score[there]));
+        assert_ok(ppo_lm_logp(lm, &data, 4, logp[there]));
     }
     on_the_processor();
     assert_close_each(score[1], score[0], 9, tolerance);
@@ -384,12 +384,12 @@ static void check_measures(ppo_gpt *gpt, double tolerance) {
 
 static void measures_are_those_of_the_processor(void **state) {
     (void)state;
-    ppo_gpt *gpt = make_model(small, 1, 33);
-    check_measures(gpt, 1e-5);
-    float *bias = gpt->block[0].qkv_bias->data;
+    ppo_lm *lm = make_model(small, 1, 33);
+    check_measures(lm, 1e-5);
+    float *bias = lm->block[0].qkv_bias->data;
     for (int j = 0; j < 2 * small.width; j++) bias[j] = j < small.width ? 20 : -20; /* scores far below 0 */
-    check_measures(gpt, 1e-3);
-    ppo_gpt_free(gpt);
+    check_measures(lm, 1e-3);
+    ppo_lm_free(lm);
 }
 
 /* Tokens 3 and more are worth their number. */
@@ -425,8 +425,8 @@ static void add_prompts(ppo_tokens *prompts) {
 }
 
 /* Some iterations of PPO on tokens: their progress, and the trained policy and critic, which may be NULL. */
-static void train(const ppo_rlhf_config *c, int iterations, ppo_gpt *policy, const ppo_gpt *reference,
-                  ppo_gpt *critic, std::vector<ppo_rlhf_progress> *progress) {
+static void train(const ppo_rlhf_config *c, int iterations, ppo_lm *policy, const ppo_lm *reference,
+                  ppo_lm *critic, std::vector<ppo_rlhf_progress> *progress) {
     ppo_rlhf  *rlhf = NULL;
     ppo_tokens prompts = {0};
     add_prompts(&prompts);
@@ -456,7 +456,7 @@ static void check_progress(const ppo_rlhf_progress &got, const ppo_rlhf_progress
 static void ppo_on_tokens_is_that_of_the_processor(void **state) {
     (void)state;
     enum { KINDS = 10 };
-    ppo_gpt *reference = make_model(small, 0, 43);
+    ppo_lm *reference = make_model(small, 0, 43);
     for (int kind = 0; kind < KINDS; kind++) {
         ppo_rlhf_config c = rlhf_config();
         int             own_critic = kind == 1;
@@ -481,7 +481,7 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
             c.entropy_target = 1, c.importance_cap = 2, c.importance_mode = PPO_SEQUENCE_MASK;
         }
         std::vector<ppo_rlhf_progress> progress[2];
-        ppo_gpt                       *policy[2], *critic[2] = {NULL, NULL};
+        ppo_lm                        *policy[2], *critic[2] = {NULL, NULL};
         for (int there = 0; there < 2; there++) {
             policy[there] = make_model(small, 1, 41);
             if (own_critic) critic[there] = make_model(small, 1, 42);
@@ -496,9 +496,9 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
         for (size_t i = 0; i < progress[0].size(); i++) check_progress(progress[1][i], progress[0][i]);
         check_params(policy[1]->params, policy[0]->params, 0, 1e-3);
         if (own_critic) check_params(critic[1]->params, critic[0]->params, 0, 1e-3);
-        for (int there = 0; there < 2; there++) ppo_gpt_free(policy[there]), ppo_gpt_free(critic[there]);
+        for (int there = 0; there < 2; there++) ppo_lm_free(policy[there]), ppo_lm_free(critic[there]);
     }
-    ppo_gpt_free(reference);
+    ppo_lm_free(reference);
 }
 
 static void training_again_gives_the_same_bits(void **state) {
@@ -507,7 +507,7 @@ static void training_again_gives_the_same_bits(void **state) {
     ppo_rlhf_config    c = rlhf_config();
     for (uint32_t order : thread_orders) {
         std::vector<ppo_rlhf_progress> progress;
-        ppo_gpt                       *policy = make_model(small, 1, 43);
+        ppo_lm                        *policy = make_model(small, 1, 43);
         on_the_gpu();
         set_thread_order(order);
         train(&c, 1, policy, NULL, NULL, &progress);
@@ -515,7 +515,7 @@ static void training_again_gives_the_same_bits(void **state) {
         std::vector<float> now(policy->params->data, policy->params->data + policy->params->count);
         if (first.empty()) first = now;
         assert_false(bits_differ(now.data(), first.data(), now.size()));
-        ppo_gpt_free(policy);
+        ppo_lm_free(policy);
     }
 }
 
@@ -525,25 +525,25 @@ static void training_again_gives_the_same_bits(void **state) {
 
 static void a_model_can_be_read_and_changed_after_a_sync(void **state) {
     (void)state;
-    ppo_gpt   *gpt = make_model(small, 1, 51), *copy = NULL;
+    ppo_lm    *lm = make_model(small, 1, 51), *copy = NULL;
     ppo_tokens data = {0};
     float      before[5], there[5], changed[5], want[5];
     make_tokens(small, 5, 52, &data);
-    assert_ok(ppo_gpt_scores(gpt, &data, 5, before));
+    assert_ok(ppo_lm_scores(lm, &data, 5, before));
     on_the_gpu();
-    assert_ok(ppo_gpt_scores(gpt, &data, 5, there));
+    assert_ok(ppo_lm_scores(lm, &data, 5, there));
     assert_close_each(there, before, 5, 1e-5);
-    assert_ok(ppo_params_sync(gpt->params));
-    for (int j = 0; j < small.width; j++) gpt->score_weight->data[j] += 1;
-    gpt->score_bias->data[0] = 3;
-    assert_ok(ppo_gpt_scores(gpt, &data, 5, changed));
-    assert_ok(ppo_gpt_copy(gpt, 1, &copy));
+    assert_ok(ppo_params_sync(lm->params));
+    for (int j = 0; j < small.width; j++) lm->score_weight->data[j] += 1;
+    lm->score_bias->data[0] = 3;
+    assert_ok(ppo_lm_scores(lm, &data, 5, changed));
+    assert_ok(ppo_lm_copy(lm, 1, &copy));
     on_the_processor();
-    assert_ok(ppo_gpt_scores(copy, &data, 5, want));
+    assert_ok(ppo_lm_scores(copy, &data, 5, want));
     assert_close_each(changed, want, 5, 1e-5);
     assert_true(fabsf(changed[0] - before[0]) > 0.1f);
-    ppo_gpt_free(copy);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(copy);
+    ppo_lm_free(lm);
     ppo_tokens_free(&data);
 }
 
@@ -551,50 +551,50 @@ static void a_model_can_be_read_and_changed_after_a_sync(void **state) {
 static void copies_and_steps_see_what_was_learned(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
-    ppo_gpt                      *gpt = make_model(small, 1, 53), *copy = NULL;
+    ppo_lm                       *lm = make_model(small, 1, 53), *copy = NULL;
     ppo_adam                      adam = ppo_adam_default();
     float                         norm = 0;
     on_the_gpu();
-    fit(SFT, gpt, NULL, &progress);
-    assert_ok(ppo_gpt_copy(gpt, 1, &copy));
+    fit(SFT, lm, NULL, &progress);
+    assert_ok(ppo_lm_copy(lm, 1, &copy));
     std::vector<float> learned(copy->params->data, copy->params->data + copy->params->count);
-    assert_true(gpt->params->mirror->counts);
-    assert_ok(ppo_params_sync(gpt->params));
-    assert_false(bits_differ(gpt->params->data, learned.data(), learned.size()));
-    for (size_t i = 0; i < gpt->params->count; i++) gpt->params->grad[i] = copy->params->grad[i] = 0.01f;
-    memcpy(copy->params->m, gpt->params->m, gpt->params->count * sizeof(float));
-    memcpy(copy->params->v, gpt->params->v, gpt->params->count * sizeof(float));
-    copy->params->step = gpt->params->step;
-    gpt->params->lr_scale[3] = copy->params->lr_scale[3] = 0.5f;
-    assert_ok(ppo__params_place(gpt->params, ppo__device_in_use));
-    assert_ok(ppo_params_step(gpt->params, &adam, 0.5f, &norm));
-    assert_ok(ppo_params_sync(gpt->params));
+    assert_true(lm->params->mirror->counts);
+    assert_ok(ppo_params_sync(lm->params));
+    assert_false(bits_differ(lm->params->data, learned.data(), learned.size()));
+    for (size_t i = 0; i < lm->params->count; i++) lm->params->grad[i] = copy->params->grad[i] = 0.01f;
+    memcpy(copy->params->m, lm->params->m, lm->params->count * sizeof(float));
+    memcpy(copy->params->v, lm->params->v, lm->params->count * sizeof(float));
+    copy->params->step = lm->params->step;
+    lm->params->lr_scale[3] = copy->params->lr_scale[3] = 0.5f;
+    assert_ok(ppo__params_place(lm->params, ppo__device_in_use));
+    assert_ok(ppo_params_step(lm->params, &adam, 0.5f, &norm));
+    assert_ok(ppo_params_sync(lm->params));
     on_the_processor();
     float want = 0;
     assert_ok(ppo_params_step(copy->params, &adam, 0.5f, &want));
     assert_close(norm, want, 1e-5);
-    check_params(gpt->params, copy->params, 0, 1e-5);
-    ppo_params_restart(gpt->params);
-    ppo_gpt_free(copy);
-    ppo_gpt_free(gpt);
+    check_params(lm->params, copy->params, 0, 1e-5);
+    ppo_params_restart(lm->params);
+    ppo_lm_free(copy);
+    ppo_lm_free(lm);
 }
 
 static void a_file_holds_what_was_learned(void **state) {
     (void)state;
     char                          path[] = "/tmp/test_cuda_models.XXXXXX";
     std::vector<ppo_fit_progress> progress;
-    ppo_gpt                      *gpt = make_model(small, 1, 73), *loaded = NULL;
+    ppo_lm                       *lm = make_model(small, 1, 73), *loaded = NULL;
     const int                     file = mkstemp(path);
     assert_true(file >= 0);
     on_the_gpu();
-    fit(SFT, gpt, NULL, &progress);
-    assert_ok(ppo_gpt_save(gpt, NULL, path));
-    assert_ok(ppo_gpt_load(path, &loaded));
-    assert_ok(ppo_params_sync(gpt->params));
-    assert_false(bits_differ(loaded->params->data, gpt->params->data, gpt->params->count));
+    fit(SFT, lm, NULL, &progress);
+    assert_ok(ppo_lm_save(lm, NULL, path));
+    assert_ok(ppo_lm_load(path, &loaded));
+    assert_ok(ppo_params_sync(lm->params));
+    assert_false(bits_differ(loaded->params->data, lm->params->data, lm->params->count));
     on_the_processor();
-    ppo_gpt_free(loaded);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(loaded);
+    ppo_lm_free(lm);
     close(file);
     unlink(path);
 }
@@ -602,41 +602,41 @@ static void a_file_holds_what_was_learned(void **state) {
 static void restarting_forgets_moments_there_too(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
-    ppo_gpt                      *gpt = make_model(small, 1, 54);
+    ppo_lm                       *lm = make_model(small, 1, 54);
     on_the_gpu();
-    fit(SFT, gpt, NULL, &progress);
-    ppo_params_restart(gpt->params);
-    assert_ok(ppo_params_sync(gpt->params));
-    for (size_t i = 0; i < gpt->params->count; i++) {
-        assert_true(gpt->params->m[i] == 0 && gpt->params->v[i] == 0 && gpt->params->grad[i] == 0);
+    fit(SFT, lm, NULL, &progress);
+    ppo_params_restart(lm->params);
+    assert_ok(ppo_params_sync(lm->params));
+    for (size_t i = 0; i < lm->params->count; i++) {
+        assert_true(lm->params->m[i] == 0 && lm->params->v[i] == 0 && lm->params->grad[i] == 0);
     }
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* A tape of the user computes on the processor, with the numbers that the device trained. */
 static void a_tape_on_the_processor_sees_what_was_learned(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
-    ppo_gpt                      *gpt = make_model(small, 1, 55);
+    ppo_lm                       *lm = make_model(small, 1, 55);
     ppo_tokens                    data = {0};
     float                         there[4];
     ppo_tape                     *tape = NULL;
     make_tokens(small, 4, 56, &data);
     on_the_gpu();
-    fit(SFT, gpt, NULL, &progress);
-    assert_ok(ppo_gpt_scores(gpt, &data, 4, there));
+    fit(SFT, lm, NULL, &progress);
+    assert_ok(ppo_lm_scores(lm, &data, 4, there));
     assert_ok(ppo_tape_create(&tape));
-    ppo_tensor *here = ppo_gpt_sequence_score(tape, gpt, &data);
+    ppo_tensor *here = ppo_lm_sequence_score(tape, lm, &data);
     assert_ok(ppo_tape_status(tape));
     assert_close_each(there, here->data, 4, 1e-5);
     ppo_tape_free(tape);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&data);
 }
 
 /* Steps of a loop of the user, which computes scores in between. */
 static std::vector<float> steps_of_a_loop(void) {
-    ppo_gpt   *gpt = make_model(small, 1, 58);
+    ppo_lm    *lm = make_model(small, 1, 58);
     ppo_tokens data = {0};
     ppo_tape  *tape = NULL;
     ppo_adam   adam = ppo_adam_default();
@@ -644,16 +644,16 @@ static std::vector<float> steps_of_a_loop(void) {
     make_tokens(small, 4, 59, &data);
     assert_ok(ppo_tape_create(&tape));
     for (int i = 0; i < 3; i++) {
-        assert_ok(ppo_gpt_scores(gpt, &data, 4, score));
-        ppo_params_zero_grad(gpt->params);
+        assert_ok(ppo_lm_scores(lm, &data, 4, score));
+        ppo_params_zero_grad(lm->params);
         ppo_tape_reset(tape);
-        ppo_response out = ppo_gpt_response(tape, gpt, &data, 1, PPO_POLICY);
+        ppo_response out = ppo_lm_response(tape, lm, &data, 1, PPO_POLICY);
         assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, out.logp)));
-        assert_ok(ppo_params_step(gpt->params, &adam, 0.5f, NULL));
+        assert_ok(ppo_params_step(lm->params, &adam, 0.5f, NULL));
     }
-    std::vector<float> end(gpt->params->data, gpt->params->data + gpt->params->count);
+    std::vector<float> end(lm->params->data, lm->params->data + lm->params->count);
     ppo_tape_free(tape);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&data);
     return end;
 }
@@ -669,40 +669,40 @@ static void a_loop_on_the_processor_may_ask_the_device_in_between(void **state) 
 /* Each has a device of its own; the model moves from one to the other, and then to the processor. */
 static void a_model_may_go_to_the_device_of_another_thread(void **state) {
     (void)state;
-    ppo_gpt                      *gpt = make_model(small, 1, 71), *other = NULL;
+    ppo_lm                       *lm = make_model(small, 1, 71), *other = NULL;
     ppo_tokens                    data = {0};
     std::vector<ppo_fit_progress> progress;
     float                         want[3], there[3], here[3];
     make_tokens(small, 3, 72, &data);
-    assert_ok(ppo_gpt_copy(gpt, 1, &other));
+    assert_ok(ppo_lm_copy(lm, 1, &other));
     fit(SFT, other, NULL, &progress);
     fit(SFT, other, NULL, &progress);
-    assert_ok(ppo_gpt_scores(other, &data, 3, want));
+    assert_ok(ppo_lm_scores(other, &data, 3, want));
     on_the_gpu();
-    fit(SFT, gpt, NULL, &progress);
+    fit(SFT, lm, NULL, &progress);
     ppo_status status = PPO_ERROR_THREAD;
     std::thread([&] {
         status = ppo_use_cuda(0);
-        if (!status) fit(SFT, gpt, NULL, &progress);
-        if (!status) status = ppo_gpt_scores(gpt, &data, 3, there);
+        if (!status) fit(SFT, lm, NULL, &progress);
+        if (!status) status = ppo_lm_scores(lm, &data, 3, there);
         if (!status) status = ppo_use_cuda(-1);
     }).join();
     assert_int_equal(status, PPO_OK);
-    assert_ok(ppo_gpt_scores(gpt, &data, 3, here));
+    assert_ok(ppo_lm_scores(lm, &data, 3, here));
     assert_close_each(there, want, 3, 1e-3);
     assert_false(bits_differ(here, there, 3));
     on_the_processor();
-    ppo_gpt_free(other);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(other);
+    ppo_lm_free(lm);
     ppo_tokens_free(&data);
 }
 
 static void the_device_stays_while_trainers_are_there(void **state) {
     (void)state;
-    ppo_gpt       *gpt = make_model(small, 1, 57);
+    ppo_lm        *lm = make_model(small, 1, 57);
     ppo_generator *generator = NULL;
     on_the_gpu();
-    assert_ok(ppo_generator_create(gpt, 2, &generator));
+    assert_ok(ppo_generator_create(lm, 2, &generator));
     assert_fails(ppo_use_cuda(-1), PPO_ERROR_ARGUMENT, "generators");
     assert_fails(ppo_use_cuda(0), PPO_ERROR_ARGUMENT, "generators");
     assert_non_null(ppo__device_in_use);
@@ -712,7 +712,7 @@ static void the_device_stays_while_trainers_are_there(void **state) {
     assert_fails(ppo_use_cuda(99), PPO_ERROR_DEVICE, "99");
     assert_null(ppo__device_in_use);
     assert_fails(ppo_use_cuda(-2), PPO_ERROR_ARGUMENT, "-2");
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -721,27 +721,27 @@ static void the_device_stays_while_trainers_are_there(void **state) {
 
 static void numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them(void **state) {
     (void)state;
-    ppo_gpt        *gpt = make_model(small, 1, 61);
+    ppo_lm         *lm = make_model(small, 1, 61);
     ppo_tokens      prompts = {0};
     ppo_rlhf       *rlhf = NULL;
     ppo_rlhf_config c = rlhf_config();
     add_prompts(&prompts);
     on_the_gpu();
-    assert_ok(ppo_rlhf_create(gpt, NULL, gpt, &prompts, rule, NULL, &c, &rlhf));
-    assert_ok(ppo_params_sync(gpt->params));
-    gpt->score_bias->data[0] = NAN; /* values are NaN, samples are not */
-    std::vector<float> before(gpt->params->data, gpt->params->data + gpt->params->count);
+    assert_ok(ppo_rlhf_create(lm, NULL, lm, &prompts, rule, NULL, &c, &rlhf));
+    assert_ok(ppo_params_sync(lm->params));
+    lm->score_bias->data[0] = NAN; /* values are NaN, samples are not */
+    std::vector<float> before(lm->params->data, lm->params->data + lm->params->count);
     assert_fails(ppo_rlhf_iterate(rlhf, NULL), PPO_ERROR_NUMERIC, "nan");
-    assert_ok(ppo_params_sync(gpt->params));
-    assert_false(bits_differ(gpt->params->data, before.data(), before.size()));
-    gpt->score_bias->data[0] = 0;
-    gpt->token_embedding->data[0] = NAN;
+    assert_ok(ppo_params_sync(lm->params));
+    assert_false(bits_differ(lm->params->data, before.data(), before.size()));
+    lm->score_bias->data[0] = 0;
+    lm->token_embedding->data[0] = NAN;
     assert_fails(ppo_rlhf_iterate(rlhf, NULL), PPO_ERROR_NUMERIC, "logits are not finite|sequence 0");
-    assert_ok(ppo_params_sync(gpt->params));
-    gpt->token_embedding->data[0] = 0;
+    assert_ok(ppo_params_sync(lm->params));
+    lm->token_embedding->data[0] = 0;
     assert_ok(ppo_rlhf_iterate(rlhf, NULL));
     ppo_rlhf_free(rlhf);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&prompts);
 }
 
@@ -787,31 +787,31 @@ static void a_step_counts_only_if_it_was_done(void **state) {
 
 static void a_loss_that_is_not_finite_stops_the_training(void **state) {
     (void)state;
-    ppo_gpt       *gpt = make_model(small, 1, 62);
+    ppo_lm        *lm = make_model(small, 1, 62);
     ppo_tokens     data = {0};
     ppo_fit_config c = ppo_fit_config_default();
     make_tokens(small, 4, 63, &data);
-    gpt->norm_weight->data[2] = INFINITY;
-    std::vector<float> before(gpt->params->data, gpt->params->data + gpt->params->count);
+    lm->norm_weight->data[2] = INFINITY;
+    std::vector<float> before(lm->params->data, lm->params->data + lm->params->count);
     on_the_gpu();
-    assert_fails(ppo_fit_sft(gpt, &data, &c), PPO_ERROR_NUMERIC, "NaN");
-    assert_fails(ppo_fit_reward(gpt, &data, &data, &c), PPO_ERROR_NUMERIC, "pair_loss: row 0 gives NaN");
-    assert_ok(ppo_params_sync(gpt->params));
-    assert_false(bits_differ(gpt->params->data, before.data(), before.size()));
-    ppo_gpt_free(gpt);
+    assert_fails(ppo_fit_sft(lm, &data, &c), PPO_ERROR_NUMERIC, "NaN");
+    assert_fails(ppo_fit_reward(lm, &data, &data, &c), PPO_ERROR_NUMERIC, "pair_loss: row 0 gives NaN");
+    assert_ok(ppo_params_sync(lm->params));
+    assert_false(bits_differ(lm->params->data, before.data(), before.size()));
+    ppo_lm_free(lm);
     ppo_tokens_free(&data);
 }
 
 static void heads_that_are_too_large_are_refused(void **state) {
     (void)state;
     const model_shape large = {4, 4, 514, 1, 2};
-    ppo_gpt          *gpt = make_model(large, 1, 64);
+    ppo_lm           *lm = make_model(large, 1, 64);
     ppo_tokens        data = {0};
     float             score[2];
     make_tokens(large, 2, 65, &data);
     on_the_gpu();
-    assert_fails(ppo_gpt_scores(gpt, &data, 2, score), PPO_ERROR_ARGUMENT, "257|256");
-    ppo_gpt_free(gpt);
+    assert_fails(ppo_lm_scores(lm, &data, 2, score), PPO_ERROR_ARGUMENT, "257|256");
+    ppo_lm_free(lm);
     ppo_tokens_free(&data);
 }
 
@@ -819,8 +819,8 @@ static void heads_that_are_too_large_are_refused(void **state) {
 /* The smallest training, from the switch to the device to the switch back: a step of each kind. */
 static ppo_status tiny_job(void *user) {
     (void)user;
-    ppo_gpt_config  shape = {4, 4, 4, 1, 1, 1, 1};
-    ppo_gpt        *gpt = NULL, *copy = NULL;
+    ppo_lm_config   shape = {4, 4, 4, 1, 1, 1, 1};
+    ppo_lm         *lm = NULL, *copy = NULL;
     ppo_tokens      data = {0};
     ppo_rlhf       *rlhf = NULL;
     ppo_rlhf_config c = ppo_rlhf_config_default();
@@ -830,20 +830,20 @@ static ppo_status tiny_job(void *user) {
     c.prompts = c.epochs = 1;
     c.sampling.max_new = 2;
     ppo_status status = ppo_use_cuda(0);
-    if (!status) status = ppo_gpt_create(&shape, &gpt);
+    if (!status) status = ppo_lm_create(&shape, &lm);
     if (!status) status = ppo_tokens_add(&data, token, 3, 1);
-    if (!status) status = ppo_fit_sft(gpt, &data, &f);
-    if (!status) status = ppo_gpt_copy(gpt, 1, &copy);
-    if (!status) status = ppo_gpt_scores(copy, &data, 1, &score);
-    if (!status) status = ppo_rlhf_create(gpt, NULL, NULL, &data, rule, NULL, &c, &rlhf);
+    if (!status) status = ppo_fit_sft(lm, &data, &f);
+    if (!status) status = ppo_lm_copy(lm, 1, &copy);
+    if (!status) status = ppo_lm_scores(copy, &data, 1, &score);
+    if (!status) status = ppo_rlhf_create(lm, NULL, NULL, &data, rule, NULL, &c, &rlhf);
     if (!status) status = ppo_rlhf_iterate(rlhf, NULL);
     ppo_rlhf_free(rlhf);
     char error[PPO__ERROR_SIZE];
     memcpy(error, ppo__error, sizeof error);
     ppo_status back = ppo_use_cuda(-1);
     if (status) memcpy(ppo__error, error, sizeof error);
-    ppo_gpt_free(gpt);
-    ppo_gpt_free(copy);
+    ppo_lm_free(lm);
+    ppo_lm_free(copy);
     ppo_tokens_free(&data);
     return status ? status : back;
 }
@@ -857,7 +857,7 @@ static void an_allocation_that_fails_is_reported_and_leaves_nothing(void **state
 /* Bytes that an update copies to the host, with a model of this width. */
 static size_t bytes_of_an_update(int width) {
     const model_shape shape = {9, 14, width, 2, 2};
-    ppo_gpt          *gpt = make_model(shape, 1, 68);
+    ppo_lm           *lm = make_model(shape, 1, 68);
     ppo_tokens        prompts = {0};
     ppo_rlhf         *rlhf = NULL;
     ppo_rlhf_config   c = rlhf_config();
@@ -873,13 +873,13 @@ static size_t bytes_of_an_update(int width) {
         assert_ok(ppo_tokens_add(&samples.tokens, token, 6, 1));
     }
     on_the_gpu();
-    assert_ok(ppo_rlhf_create(gpt, NULL, NULL, &prompts, rule, NULL, &c, &rlhf));
+    assert_ok(ppo_rlhf_create(lm, NULL, NULL, &prompts, rule, NULL, &c, &rlhf));
     emulation.bytes_to_host = 0;
     assert_ok(ppo_rlhf_update(rlhf, &samples, reward, NULL));
     size_t bytes = emulation.bytes_to_host;
     ppo_rlhf_free(rlhf);
     on_the_processor();
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&prompts);
     ppo_tokens_free(&samples.tokens);
     return bytes;
@@ -896,16 +896,16 @@ static void an_update_copies_no_activations_to_the_host(void **state) {
 static void a_sync_that_fails_leaves_the_host_as_it_was(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
-    ppo_gpt                      *gpt = make_model(small, 1, 69);
-    std::vector<float>            before(gpt->params->data, gpt->params->data + gpt->params->count);
+    ppo_lm                       *lm = make_model(small, 1, 69);
+    std::vector<float>            before(lm->params->data, lm->params->data + lm->params->count);
     on_the_gpu();
-    fit(SFT, gpt, NULL, &progress);
+    fit(SFT, lm, NULL, &progress);
     emulation.fail_at = 0;
-    assert_fails(ppo_params_sync(gpt->params), PPO_ERROR_MEMORY, "copy");
-    assert_false(bits_differ(gpt->params->data, before.data(), before.size()));
-    assert_ok(ppo_params_sync(gpt->params));
-    assert_true(bits_differ(gpt->params->data, before.data(), before.size()));
-    ppo_gpt_free(gpt);
+    assert_fails(ppo_params_sync(lm->params), PPO_ERROR_MEMORY, "copy");
+    assert_false(bits_differ(lm->params->data, before.data(), before.size()));
+    assert_ok(ppo_params_sync(lm->params));
+    assert_true(bits_differ(lm->params->data, before.data(), before.size()));
+    ppo_lm_free(lm);
 }
 
 /* The functions of ppo__device, with copies that fill the staging memory more than once or are too large for
@@ -950,7 +950,7 @@ static void a_device_copies_in_order_and_tells_the_first_failure(void **state) {
 /* A call that fails alone, in generation, is reported there, and not again by the next call. */
 static void a_failure_is_told_once(void **state) {
     (void)state;
-    ppo_gpt       *gpt = make_model(small, 1, 70);
+    ppo_lm        *lm = make_model(small, 1, 70);
     ppo_tokens     prompts = {0};
     ppo_generator *generator = NULL;
     ppo_samples    out;
@@ -963,20 +963,20 @@ static void a_failure_is_told_once(void **state) {
     on_the_gpu();
     emulation.error = cudaErrorLaunchFailure;
     emulation.fail_at = 0;
-    assert_fails(ppo_generator_create(gpt, 1, &generator), PPO_ERROR_DEVICE, "launch");
-    assert_ok(ppo_generator_create(gpt, 1, &generator));
+    assert_fails(ppo_generator_create(lm, 1, &generator), PPO_ERROR_DEVICE, "launch");
+    assert_ok(ppo_generator_create(lm, 1, &generator));
     for (int failed = 1; failed; k++) {
-        assert_ok(ppo_params_sync(gpt->params)); /* writing them again may fail, too */
+        assert_ok(ppo_params_sync(lm->params)); /* writing them again may fail, too */
         emulation.fail_at = k;
         ppo_status status = ppo_generate(generator, &prompts, &how, &out);
         failed = emulation.fail_at < 0;
         emulation.fail_at = -1;
         assert_int_equal(status != PPO_OK, failed);
-        assert_ok(ppo_gpt_scores(gpt, &prompts, 2, score));
+        assert_ok(ppo_lm_scores(lm, &prompts, 2, score));
     }
     assert_true(k > 40);
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&prompts);
 }
 
@@ -1008,12 +1008,12 @@ static void a_call_that_fails_is_a_status_and_the_processor_goes_on(void **state
                 fail_msg("status %d after call %ld failed: %s", status, k, ppo_last_error());
         }
     }
-    ppo_gpt   *gpt = make_model(small, 1, 66);
+    ppo_lm    *lm = make_model(small, 1, 66);
     ppo_tokens data = {0};
     float      score[3];
     make_tokens(small, 3, 67, &data);
-    assert_ok(ppo_gpt_scores(gpt, &data, 3, score));
-    ppo_gpt_free(gpt);
+    assert_ok(ppo_lm_scores(lm, &data, 3, score));
+    ppo_lm_free(lm);
     ppo_tokens_free(&data);
 }
 #endif

@@ -22,9 +22,9 @@ static int close_tape(void **state) {
     return ppo_use_kernels(NULL) != PPO_OK;
 }
 
-static ppo_generator *generator_of(const ppo_gpt *gpt, int slots) {
+static ppo_generator *generator_of(const ppo_lm *lm, int slots) {
     ppo_generator *generator = NULL;
-    assert_ok(ppo_generator_create(gpt, slots, &generator));
+    assert_ok(ppo_generator_create(lm, slots, &generator));
     return generator;
 }
 
@@ -168,13 +168,13 @@ static void rounding_gives_no_token_without_probability(void **state) {
 
 static void greedy_continuations_are_those_of_transformers(void **state) {
     (void)state;
-    ppo_gpt   *gpt = golden_gpt();
+    ppo_lm    *lm = golden_lm();
     ppo_tokens prompts = golden_tokens(g_gpt_greedy_length, NULL, g_gpt_greedy_prompt, g_gpt_greedy_prompts);
     ppo_sampling how = ppo_sampling_default();
     how.greedy = 1, how.max_new = g_gpt_greedy_tokens;
     FOR_EACH_KERNEL_SET(set) {
         for (int slots = 1; slots < 4; slots++) {
-            ppo_generator *generator = generator_of(gpt, slots);
+            ppo_generator *generator = generator_of(lm, slots);
             ppo_samples    samples;
             assert_ok(ppo_generate(generator, &prompts, &how, &samples));
             assert_int_equal(samples.tokens.count, g_gpt_greedy_prompts);
@@ -191,20 +191,20 @@ static void greedy_continuations_are_those_of_transformers(void **state) {
             ppo_generator_free(generator);
         }
     }
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* --------------------------------------------------------------------------------------------------------
    Against the model, asked for the whole sequence at once
    -------------------------------------------------------------------------------------------------------- */
 
-/* logp of each sampled token, and the logits before it, are those of ppo_gpt_forward(), to the last bit. */
-static void check_against_forward(const ppo_gpt *gpt, const ppo_samples *samples, const ppo_sampling *how) {
+/* logp of each sampled token, and the logits before it, are those of ppo_lm_forward(), to the last bit. */
+static void check_against_forward(const ppo_lm *lm, const ppo_samples *samples, const ppo_sampling *how) {
     const ppo_tokens *tokens = &samples->tokens;
-    int               vocab = gpt->config.vocab;
+    int               vocab = lm->config.vocab;
     float             p[1024], scratch[1024], logp;
     ppo_tape_reset(tape);
-    ppo_tensor *logits = ppo_gpt_logits(tape, gpt, ppo_gpt_forward(tape, gpt, tokens));
+    ppo_tensor *logits = ppo_lm_logits(tape, lm, ppo_lm_forward(tape, lm, tokens));
     assert_ok(ppo_tape_status(tape));
     for (int s = 0; s < tokens->count; s++) {
         int first = tokens->start[s] + tokens->prompt[s];
@@ -224,13 +224,13 @@ static void check_against_forward(const ppo_gpt *gpt, const ppo_samples *samples
 
 static void log_probabilities_have_the_bits_of_the_whole_sequence(void **state) {
     (void)state;
-    static const int     lengths[] = {1, 30, 2, 65, 7, 3, 40, 69};
-    static const float   temperatures[] = {1, 0.7f, 1.8f, 1};
-    const ppo_gpt_config sizes[] = {gpt_config(700, 70, 192, 1, 6), gpt_config(13, 130, 12, 2, 3)};
+    static const int    lengths[] = {1, 30, 2, 65, 7, 3, 40, 69};
+    static const float  temperatures[] = {1, 0.7f, 1.8f, 1};
+    const ppo_lm_config sizes[] = {lm_config(700, 70, 192, 1, 6), lm_config(13, 130, 12, 2, 3)};
     for (int m = 0; m < COUNT(sizes); m++) {
-        ppo_gpt *gpt = random_gpt(sizes[m], m ? 0.3f : 0.06f);
+        ppo_lm *lm = random_lm(sizes[m], m ? 0.3f : 0.06f);
         FOR_EACH_KERNEL_SET(set) {
-            ppo_generator *generator = generator_of(gpt, 3);
+            ppo_generator *generator = generator_of(lm, 3);
             ppo_tokens     prompts = {0};
             ppo_rng        rng = test_rng(30);
             ppo_samples    samples;
@@ -243,12 +243,12 @@ static void log_probabilities_have_the_bits_of_the_whole_sequence(void **state) 
                 how.eos = 5;
                 how.max_new = m ? 0 : 9;
                 assert_ok(ppo_generate(generator, &prompts, &how, &samples));
-                check_against_forward(gpt, &samples, &how);
+                check_against_forward(lm, &samples, &how);
             }
             ppo_tokens_free(&prompts);
             ppo_generator_free(generator);
         }
-        ppo_gpt_free(gpt);
+        ppo_lm_free(lm);
     }
 }
 
@@ -257,19 +257,19 @@ static void bits_are_those_of_the_whole_however_many_blocks_of_keys_there_are(vo
     (void)state;
     enum { CONTEXT = 203, V = 11 };
     static const int lengths[] = {1, 63, 64, 65, 127, 128, 129, 200};
-    ppo_gpt         *gpt = random_gpt(gpt_config(V, CONTEXT, 12, 1, 2), 0.5f);
+    ppo_lm          *lm = random_lm(lm_config(V, CONTEXT, 12, 1, 2), 0.5f);
     ppo_tokens       prompts = {0};
     ppo_rng          rng = test_rng(34);
     ppo_sampling     how = ppo_sampling_default();
     for (int s = 0; s < COUNT(lengths); s++) add_random(&prompts, &rng, V, lengths[s], lengths[s]);
     FOR_EACH_KERNEL_SET(set) {
-        ppo_generator *generator = generator_of(gpt, 3);
+        ppo_generator *generator = generator_of(lm, 3);
         ppo_samples    samples;
         assert_ok(ppo_generate(generator, &prompts, &how, &samples));
         assert_int_equal(samples.tokens.start[COUNT(lengths)], COUNT(lengths) * CONTEXT);
-        check_against_forward(gpt, &samples, &how);
+        check_against_forward(lm, &samples, &how);
         ppo_tape_reset(tape); /* and as training asks for it */
-        ppo_response out = ppo_gpt_response(tape, gpt, &samples.tokens, 1, PPO_POLICY);
+        ppo_response out = ppo_lm_response(tape, lm, &samples.tokens, 1, PPO_POLICY);
         assert_ok(ppo_tape_status(tape));
         for (int s = 0; s < COUNT(lengths); s++)
             assert_false(bits_differ(out.logp->data + ppo_response_row(&samples.tokens, s),
@@ -278,13 +278,13 @@ static void bits_are_those_of_the_whole_however_many_blocks_of_keys_there_are(vo
         ppo_generator_free(generator);
     }
     ppo_tokens_free(&prompts);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void a_token_that_is_filtered_out_is_never_sampled(void **state) {
     (void)state;
-    ppo_gpt       *gpt = golden_gpt();
-    ppo_generator *generator = generator_of(gpt, 8);
+    ppo_lm        *lm = golden_lm();
+    ppo_generator *generator = generator_of(lm, 8);
     ppo_tokens     prompts = {0};
     ppo_rng        rng = test_rng(31);
     for (int s = 0; s < 60; s++) add_random(&prompts, &rng, g_gpt_vocab, 1 + s % 5, 1 + s % 5);
@@ -296,11 +296,11 @@ static void a_token_that_is_filtered_out_is_never_sampled(void **state) {
         if (k / 2) how.top_p = 0.6f;
         how.seed = 5 + (uint64_t)k;
         assert_ok(ppo_generate(generator, &prompts, &how, &samples));
-        check_against_forward(gpt, &samples, &how);
+        check_against_forward(lm, &samples, &how);
     }
     ppo_tokens_free(&prompts);
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* sum of (observed - expected)^2 / expected, over cells that are expected at all */
@@ -321,8 +321,8 @@ static void pairs_of_tokens_come_as_often_as_their_probability_says(void **state
         {1, 0, 0, 1, -1, 2, 1, -1, NULL, NULL},    {0.5f, 0, 0, 1, -1, 2, 2, -1, NULL, NULL},
         {2, 0, 0, 1, -1, 2, 3, -1, NULL, NULL},    {1, 0, 3, 1, -1, 2, 4, -1, NULL, NULL},
         {1, 0, 0, 0.7f, -1, 2, 5, -1, NULL, NULL}, {1.5f, 0, 4, 0.8f, -1, 2, 6, -1, NULL, NULL}};
-    ppo_gpt       *gpt = random_gpt(gpt_config(VOCAB, 6, 12, 1, 2), 0.4f);
-    ppo_generator *generator = generator_of(gpt, 64);
+    ppo_lm        *lm = random_lm(lm_config(VOCAB, 6, 12, 1, 2), 0.4f);
+    ppo_generator *generator = generator_of(lm, 64);
     ppo_tokens     prompts = {0}, asked = {0};
     const int      prompt[] = {3, 0, 1};
     for (int s = 0; s < N; s++) assert_ok(ppo_tokens_add(&prompts, prompt, 3, 3));
@@ -333,7 +333,7 @@ static void pairs_of_tokens_come_as_often_as_their_probability_says(void **state
         double      p[VOCAB * VOCAB];
         float       first[VOCAB], second[VOCAB], scratch[VOCAB];
         ppo_tape_reset(tape);
-        ppo_tensor *logits = ppo_gpt_logits(tape, gpt, ppo_gpt_forward(tape, gpt, &asked));
+        ppo_tensor *logits = ppo_lm_logits(tape, lm, ppo_lm_forward(tape, lm, &asked));
         ppo_sampling_probabilities(&settings[k], logits->data + 2 * VOCAB, VOCAB, first, scratch);
         for (int a = 0; a < VOCAB; a++) {
             ppo_sampling_probabilities(&settings[k], logits->data + (4 * a + 3) * VOCAB, VOCAB, second,
@@ -351,7 +351,7 @@ static void pairs_of_tokens_come_as_often_as_their_probability_says(void **state
     }
     ppo_tokens_free(&prompts), ppo_tokens_free(&asked);
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ static void pairs_of_tokens_come_as_often_as_their_probability_says(void **state
 
 enum { S_VOCAB = 9, S_CONTEXT = 40, S_COUNT = 11 };
 
-static ppo_gpt *small_gpt(void) { return random_gpt(gpt_config(S_VOCAB, S_CONTEXT, 12, 2, 3), 0.25f); }
+static ppo_lm *small_lm(void) { return random_lm(lm_config(S_VOCAB, S_CONTEXT, 12, 2, 3), 0.25f); }
 
 static ppo_tokens some_prompts(uint32_t seed) {
     ppo_tokens prompts = {0};
@@ -381,18 +381,18 @@ static int samples_differ(const ppo_samples *a, const ppo_samples *b, int s) {
 static void samples_are_the_same_for_any_number_of_slots_and_in_any_company(void **state) {
     (void)state;
     static const int slots[] = {1, 2, 3, 10, 11, 50};
-    ppo_gpt         *gpt = small_gpt();
+    ppo_lm          *lm = small_lm();
     ppo_tokens       prompts = some_prompts(40), other = some_prompts(41);
     ppo_sampling     how = ppo_sampling_default();
     how.eos = 4, how.max_new = 20;
     int *where = other.token + other.start[6];
     memcpy(where, prompts.token + prompts.start[6], 7 * sizeof *where); /* sequence 6 is the same in both */
     FOR_EACH_KERNEL_SET(set) {
-        ppo_generator *all = generator_of(gpt, S_COUNT);
+        ppo_generator *all = generator_of(lm, S_COUNT);
         ppo_samples    want, got;
         assert_ok(ppo_generate(all, &prompts, &how, &want));
         for (int k = 0; k < COUNT(slots); k++) {
-            ppo_generator *generator = generator_of(gpt, slots[k]);
+            ppo_generator *generator = generator_of(lm, slots[k]);
             assert_ok(ppo_generate(generator, &prompts, &how, &got));
             for (int s = 0; s < S_COUNT; s++) assert_false(samples_differ(&want, &got, s));
             assert_ok(ppo_generate(generator, &other, &how, &got));
@@ -411,14 +411,14 @@ static void samples_are_the_same_for_any_number_of_slots_and_in_any_company(void
         ppo_generator_free(all);
     }
     ppo_tokens_free(&prompts), ppo_tokens_free(&other);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void another_seed_gives_other_samples_and_the_greedy_ones_have_none(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt();
+    ppo_lm        *lm = small_lm();
     ppo_tokens     prompts = some_prompts(42);
-    ppo_generator *a = generator_of(gpt, 4), *b = generator_of(gpt, 4);
+    ppo_generator *a = generator_of(lm, 4), *b = generator_of(lm, 4);
     ppo_sampling   how = ppo_sampling_default(), other = how;
     ppo_samples    x, y;
     int            differ = 0;
@@ -433,13 +433,13 @@ static void another_seed_gives_other_samples_and_the_greedy_ones_have_none(void 
     for (int s = 0; s < S_COUNT; s++) assert_false(samples_differ(&x, &y, s));
     ppo_tokens_free(&prompts);
     ppo_generator_free(a), ppo_generator_free(b);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void only_the_given_tokens_of_a_sequence_are_its_prompt(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt();
-    ppo_generator *a = generator_of(gpt, 2), *b = generator_of(gpt, 2);
+    ppo_lm        *lm = small_lm();
+    ppo_generator *a = generator_of(lm, 2), *b = generator_of(lm, 2);
     ppo_sampling   how = ppo_sampling_default();
     ppo_samples    x, y;
     int            text[] = {1, 2, 3, 8, 8, 8, 5, 6}, start[] = {0, 6, 8}, given[] = {3, 2};
@@ -451,7 +451,7 @@ static void only_the_given_tokens_of_a_sequence_are_its_prompt(void **state) {
     for (int s = 0; s < 2; s++) assert_false(samples_differ(&x, &y, s));
     assert_int_equal(x.tokens.prompt[0], 3);
     ppo_generator_free(a), ppo_generator_free(b);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* The same sequences in arrays of their own. */
@@ -463,12 +463,12 @@ static ppo_tokens copy_of(const ppo_tokens *tokens) {
 
 static void what_was_sampled_may_be_continued(void **state) {
     (void)state;
-    ppo_gpt     *gpt = small_gpt();
+    ppo_lm      *lm = small_lm();
     ppo_tokens   prompts = some_prompts(49);
     ppo_sampling how = ppo_sampling_default();
     how.max_new = 4;
     for (int whole = 0; whole < 2; whole++) {
-        ppo_generator *a = generator_of(gpt, 3), *b = generator_of(gpt, 3);
+        ppo_generator *a = generator_of(lm, 3), *b = generator_of(lm, 3);
         ppo_samples    x, y;
         assert_ok(ppo_generate(a, &prompts, &how, &x));
         for (int round = 0; round < 5; round++) {
@@ -488,7 +488,7 @@ static void what_was_sampled_may_be_continued(void **state) {
         ppo_generator_free(a), ppo_generator_free(b);
     }
     ppo_tokens_free(&prompts);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* The tokens of the last call, divided into more or fewer prompts than they were sampled from. */
@@ -496,9 +496,9 @@ static void what_was_sampled_may_be_divided_otherwise_and_continued(void **state
     (void)state;
     enum { MOST = 60 };
     static const int counts[] = {30, 4, MOST, 2, 11, 1};
-    ppo_gpt         *gpt = small_gpt();
+    ppo_lm          *lm = small_lm();
     ppo_tokens       prompts = some_prompts(50);
-    ppo_generator   *a = generator_of(gpt, 3), *b = generator_of(gpt, 3);
+    ppo_generator   *a = generator_of(lm, 3), *b = generator_of(lm, 3);
     ppo_sampling     how = ppo_sampling_default();
     ppo_samples      x, y;
     int              start[MOST + 1];
@@ -519,15 +519,15 @@ static void what_was_sampled_may_be_divided_otherwise_and_continued(void **state
     }
     ppo_generator_free(a), ppo_generator_free(b);
     ppo_tokens_free(&prompts);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void a_sequence_ends_with_eos_or_is_cut_off_by_max_new_or_the_context(void **state) {
     (void)state;
     enum { EOS = 4 };
     static const int max_new[] = {0, 1, 6, 39, 1000, INT_MAX};
-    ppo_gpt         *gpt = small_gpt();
-    ppo_generator   *generator = generator_of(gpt, 3);
+    ppo_lm          *lm = small_lm();
+    ppo_generator   *generator = generator_of(lm, 3);
     ppo_tokens       prompts = some_prompts(43);
     for (int s = 0; s < S_COUNT; s++) prompts.token[prompts.start[s]] = EOS; /* in a prompt it ends nothing */
     for (int k = 0; k < 2 * COUNT(max_new); k++) {
@@ -556,28 +556,28 @@ static void a_sequence_ends_with_eos_or_is_cut_off_by_max_new_or_the_context(voi
     }
     ppo_tokens_free(&prompts);
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void weights_may_change_between_two_calls(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt();
-    ppo_generator *generator = generator_of(gpt, 4);
+    ppo_lm        *lm = small_lm();
+    ppo_generator *generator = generator_of(lm, 4);
     ppo_tokens     prompts = some_prompts(44);
     ppo_sampling   how = ppo_sampling_default();
     ppo_samples    x;
     ppo_rng        rng = test_rng(45);
     for (int round = 0; round < 3; round++) {
         assert_ok(ppo_generate(generator, &prompts, &how, &x));
-        check_against_forward(gpt, &x, &how);
-        for (int k = 0; k < gpt->params->tensor_count; k++) {
-            const ppo_tensor *t = gpt->params->tensors[k];
+        check_against_forward(lm, &x, &how);
+        for (int k = 0; k < lm->params->tensor_count; k++) {
+            const ppo_tensor *t = lm->params->tensors[k];
             for (int i = 0; i < t->rows * t->cols; i++) t->data[i] += 0.1f * ppo_rng_normal(&rng);
         }
     }
     ppo_tokens_free(&prompts);
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -586,8 +586,8 @@ static void weights_may_change_between_two_calls(void **state) {
 
 static void what_cannot_be_continued_is_refused_and_named(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt();
-    ppo_generator *generator = generator_of(gpt, 2), *none = generator;
+    ppo_lm        *lm = small_lm();
+    ppo_generator *generator = generator_of(lm, 2), *none = generator;
     ppo_sampling   how = ppo_sampling_default();
     ppo_samples    x;
     int            text[2 * S_CONTEXT] = {1, 2, 3, 4}, start[] = {0, 2, 4}, given[] = {1, 2};
@@ -621,19 +621,19 @@ static void what_cannot_be_continued_is_refused_and_named(void **state) {
     assert_true(x.tokens.count == 0 && !x.tokens.token && !x.logp && !x.ended);
 
     assert_fails(ppo_generator_create(NULL, 2, &none), PPO_ERROR_ARGUMENT, "ppo_generator_create|NULL");
-    assert_fails(ppo_generator_create(gpt, 2, NULL), PPO_ERROR_ARGUMENT, "ppo_generator_create|NULL");
-    assert_fails(ppo_generator_create(gpt, 0, &none), PPO_ERROR_ARGUMENT, "0 slots");
-    assert_fails(ppo_generator_create(gpt, INT_MAX, &none), PPO_ERROR_ARGUMENT, "2147483647 slots|65536");
+    assert_fails(ppo_generator_create(lm, 2, NULL), PPO_ERROR_ARGUMENT, "ppo_generator_create|NULL");
+    assert_fails(ppo_generator_create(lm, 0, &none), PPO_ERROR_ARGUMENT, "0 slots");
+    assert_fails(ppo_generator_create(lm, INT_MAX, &none), PPO_ERROR_ARGUMENT, "2147483647 slots|65536");
     assert_null(none);
     ppo_generator_free(NULL);
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void settings_that_mean_nothing_are_refused(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt();
-    ppo_generator *generator = generator_of(gpt, 2);
+    ppo_lm        *lm = small_lm();
+    ppo_generator *generator = generator_of(lm, 2);
     ppo_tokens     prompts = some_prompts(46);
     ppo_samples    x;
     static const struct {
@@ -655,14 +655,14 @@ static void settings_that_mean_nothing_are_refused(void **state) {
         assert_fails(ppo_generate(generator, &prompts, &bad[i].how, &x), PPO_ERROR_ARGUMENT, bad[i].words);
     ppo_tokens_free(&prompts);
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void logits_that_are_not_finite_end_it_with_the_place(void **state) {
     (void)state;
     static const float broken[] = {NAN, INFINITY, -INFINITY};
-    ppo_gpt           *gpt = small_gpt();
-    ppo_generator     *generator = generator_of(gpt, 2);
+    ppo_lm            *lm = small_lm();
+    ppo_generator     *generator = generator_of(lm, 2);
     ppo_sampling       how = ppo_sampling_default();
     ppo_samples        x;
     int                text[] = {1, 2, 3, 1}, start[] = {0, 3, 4};
@@ -673,8 +673,8 @@ static void logits_that_are_not_finite_end_it_with_the_place(void **state) {
             for (int k = 0; k < COUNT(broken); k++)
                 for (int where = 0; where < 3;
                      where++) { /* a last norm, the embedding of an early and a late token */
-                    float *w = where ? gpt->token_embedding->data + (where == 1 ? 0 : S_VOCAB - 1) * 12
-                                     : gpt->norm_bias->data;
+                    float *w = where ? lm->token_embedding->data + (where == 1 ? 0 : S_VOCAB - 1) * 12
+                                     : lm->norm_bias->data;
                     float  whole = *w;
                     *w = broken[k];
                     how.greedy = greedy;
@@ -690,11 +690,11 @@ static void logits_that_are_not_finite_end_it_with_the_place(void **state) {
     }
     assert_ok(ppo_generate(generator, &prompts, &how, &x)); /* and is usable again */
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 typedef struct job {
-    ppo_gpt   *gpt;
+    ppo_lm    *lm;
     ppo_tokens prompts;
 } job;
 
@@ -704,7 +704,7 @@ static ppo_status generate_once(void *user) {
     ppo_sampling   how = ppo_sampling_default();
     ppo_samples    x;
     how.max_new = 3;
-    ppo_status status = ppo_generator_create(j->gpt, 2, &generator);
+    ppo_status status = ppo_generator_create(j->lm, 2, &generator);
     if (!status) status = ppo_generate(generator, &j->prompts, &how, &x);
     ppo_generator_free(generator);
     return status;
@@ -712,10 +712,10 @@ static ppo_status generate_once(void *user) {
 
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
     (void)state;
-    job j = {small_gpt(), some_prompts(47)};
+    job j = {small_lm(), some_prompts(47)};
     assert_true(fail_each_allocation(generate_once, &j) > 5);
     ppo_tokens_free(&j.prompts);
-    ppo_gpt_free(j.gpt);
+    ppo_lm_free(j.lm);
 }
 
 /* No allocation of more than 16 MB succeeds. */
@@ -725,20 +725,20 @@ static void *small_heap(void *user, void *ptr, size_t size) {
 
 static void more_slots_than_memory_can_hold_are_refused(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt();
+    ppo_lm        *lm = small_lm();
     ppo_generator *generator = NULL;
     heap           h = {0, 0, -1, 0};
     ppo_set_allocator(small_heap, &h);
-    assert_fails(ppo_generator_create(gpt, 65536, &generator), PPO_ERROR_MEMORY, "memory");
+    assert_fails(ppo_generator_create(lm, 65536, &generator), PPO_ERROR_MEMORY, "memory");
     ppo_set_allocator(NULL, NULL);
     assert_null(generator);
     assert_int_equal(h.live, 0);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void after_the_first_calls_nothing_is_allocated(void **state) {
     (void)state;
-    ppo_gpt     *gpt = small_gpt();
+    ppo_lm      *lm = small_lm();
     ppo_tokens   prompts = some_prompts(48);
     ppo_sampling how = ppo_sampling_default();
     heap         h = {0, 0, -1, 0};
@@ -746,7 +746,7 @@ static void after_the_first_calls_nothing_is_allocated(void **state) {
     long         calls = 0;
     how.eos = 4;
     ppo_set_allocator(heap_hook, &h);
-    ppo_generator *generator = generator_of(gpt, 3);
+    ppo_generator *generator = generator_of(lm, 3);
     for (int round = 0; round < 20; round++) {
         how.seed = (uint64_t)round;
         assert_ok(ppo_generate(generator, &prompts, &how, &x));
@@ -757,12 +757,12 @@ static void after_the_first_calls_nothing_is_allocated(void **state) {
     ppo_set_allocator(NULL, NULL);
     assert_int_equal(h.live, 0);
     ppo_tokens_free(&prompts);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void fewer_prompts_than_once_allocate_nothing(void **state) {
     (void)state;
-    ppo_gpt     *gpt = small_gpt();
+    ppo_lm      *lm = small_lm();
     ppo_tokens   prompts = {0};
     ppo_sampling how = ppo_sampling_default();
     heap         h = {0, 0, -1, 0};
@@ -772,7 +772,7 @@ static void fewer_prompts_than_once_allocate_nothing(void **state) {
     how.max_new = 2;
     for (int s = 0; s < 150; s++) add_random(&prompts, &rng, S_VOCAB, 5, 5); /* 48 KB of results */
     ppo_set_allocator(heap_hook, &h);
-    ppo_generator *generator = generator_of(gpt, 3);
+    ppo_generator *generator = generator_of(lm, 3);
     for (int round = 0; round < 12; round++) {
         prompts.count = round % 3 ? 150 / round : 150;
         assert_ok(ppo_generate(generator, &prompts, &how, &x));
@@ -783,7 +783,7 @@ static void fewer_prompts_than_once_allocate_nothing(void **state) {
     ppo_set_allocator(NULL, NULL);
     assert_int_equal(h.live, 0);
     ppo_tokens_free(&prompts);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 int main(void) {

@@ -10,17 +10,17 @@
 
 enum { EOS = 0, BOS = 1, GOOD = 3, VOCAB = 7, POSITIONS = 10 };
 
-static ppo_gpt *small_gpt(int vocab, int context, int score) {
-    ppo_gpt_config c = {vocab, context, 8, 1, 2, score, 5};
-    ppo_gpt       *gpt = NULL;
-    assert_ok(ppo_gpt_create(&c, &gpt));
+static ppo_lm *small_lm(int vocab, int context, int score) {
+    ppo_lm_config c = {vocab, context, 8, 1, 2, score, 5};
+    ppo_lm       *lm = NULL;
+    assert_ok(ppo_lm_create(&c, &lm));
     ppo_rng rng =
         test_rng(3); /* larger weights than at the start of a training, so that every part matters */
-    for (size_t i = 0; i < gpt->params->count; i++) {
-        if (gpt->params->data[i] != 0) gpt->params->data[i] *= 5;
+    for (size_t i = 0; i < lm->params->count; i++) {
+        if (lm->params->data[i] != 0) lm->params->data[i] *= 5;
     }
-    for (int i = 0; score && i < 8; i++) gpt->score_weight->data[i] = ppo_rng_range(&rng, -0.3f, 0.3f);
-    return gpt;
+    for (int i = 0; score && i < 8; i++) lm->score_weight->data[i] = ppo_rng_range(&rng, -0.3f, 0.3f);
+    return lm;
 }
 
 /* `count` prompts of one or two tokens. */
@@ -55,20 +55,20 @@ static ppo_rlhf_config small_config(void) {
 }
 
 typedef struct bench {
-    ppo_gpt   *policy;
+    ppo_lm    *policy;
     ppo_tokens prompts;
     ppo_rlhf  *rlhf;
 } bench;
 
 static bench begin(const ppo_rlhf_config *c) {
-    bench b = {small_gpt(VOCAB, POSITIONS, 1), some_prompts(5), NULL};
+    bench b = {small_lm(VOCAB, POSITIONS, 1), some_prompts(5), NULL};
     assert_ok(ppo_rlhf_create(b.policy, NULL, b.policy, &b.prompts, count_good, NULL, c, &b.rlhf));
     return b;
 }
 
 static void end(bench *b) {
     ppo_rlhf_free(b->rlhf);
-    ppo_gpt_free(b->policy);
+    ppo_lm_free(b->policy);
     ppo_tokens_free(&b->prompts);
 }
 
@@ -110,7 +110,7 @@ static void rewards_and_advantages_are_those_of_trl(void **state) {
     for (int white = 0; white < 2; white++) {
         for (int whiten_advantages = 0; whiten_advantages < 2; whiten_advantages++) {
             ppo_rlhf_config c = small_config();
-            ppo_gpt        *policy = small_gpt(vocab + 1, 1 + g_trl_width, 1);
+            ppo_lm         *policy = small_lm(vocab + 1, 1 + g_trl_width, 1);
             ppo_tokens      prompts = {0}, tokens = {0};
             ppo_rlhf       *r = NULL;
             unsigned char   ended[4];
@@ -139,7 +139,7 @@ static void rewards_and_advantages_are_those_of_trl(void **state) {
                                             : g_trl_gae_last);
             assert_rows(r->rows.value_target, white ? g_trl_return_last_white : g_trl_return_last);
             ppo_rlhf_free(r);
-            ppo_gpt_free(policy);
+            ppo_lm_free(policy);
             ppo_tokens_free(&prompts);
             ppo_tokens_free(&tokens);
         }
@@ -195,7 +195,7 @@ static void the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt(vo
 static void advantages_need_a_critic_or_several_samples(void **state) {
     (void)state;
     static const char *const words[] = {"gae", "sequence", "group", "leave-one-out", "group-mean", "return"};
-    ppo_gpt                 *plain = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm                  *plain = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens               prompts = some_prompts(3);
     assert_int_equal(COUNT(ppo__advantage_needs), COUNT(words));
     for (int kind = 0; kind < COUNT(words); kind++) {
@@ -214,7 +214,7 @@ static void advantages_need_a_critic_or_several_samples(void **state) {
         assert_ok(ppo_rlhf_create(plain, NULL, NULL, &prompts, count_good, NULL, &c, &r));
         ppo_rlhf_free(r);
     }
-    ppo_gpt_free(plain);
+    ppo_lm_free(plain);
     ppo_tokens_free(&prompts);
 }
 
@@ -311,7 +311,7 @@ static void the_gradient_of_the_whole_loss_is_right(void **state) {
         c.sampling.temperature = 0.9f;
         bench b = begin(&c);
         assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
-        ppo_gpt          *policy = b.policy;
+        ppo_lm           *policy = b.policy;
         ppo_tensor *const inputs[] = {policy->score_weight, policy->block[0].qkv_bias, policy->norm_weight,
                                       policy->block[0].down_weight};
         assert_ok(ppo_check_gradients(whole_loss, inputs, COUNT(inputs), b.rlhf, 1e-2f, 2e-2f, NULL));
@@ -346,7 +346,7 @@ static void every_iteration_samples_anew(void **state) {
     (void)state;
     ppo_rlhf_config   c = small_config();
     ppo_rlhf_progress p[2];
-    ppo_gpt          *policy = small_gpt(VOCAB, POSITIONS, 1);
+    ppo_lm           *policy = small_lm(VOCAB, POSITIONS, 1);
     ppo_tokens        prompts = some_prompts(1);
     ppo_rlhf         *r = NULL;
     c.learning_rate = 0;
@@ -356,7 +356,7 @@ static void every_iteration_samples_anew(void **state) {
     assert_int_equal(p[1].samples, 16);
     assert_true(p[0].distinct > 0.5f); /* and so does every prompt, though it is always the same one */
     ppo_rlhf_free(r);
-    ppo_gpt_free(policy);
+    ppo_lm_free(policy);
     ppo_tokens_free(&prompts);
 }
 
@@ -437,7 +437,7 @@ static void truncated_sequences_are_bootstrapped_on_request(void **state) {
         assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
         assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &how, &samples));
         assert_ok(count_good(&samples, reward, NULL));
-        assert_ok(ppo_gpt_scores(b.policy, &samples.tokens, 8, score));
+        assert_ok(ppo_lm_scores(b.policy, &samples.tokens, 8, score));
         assert_ok(ppo__rlhf_judge(b.rlhf, &samples));
         assert_ok(ppo__rlhf_rewards(b.rlhf, &samples, reward));
         assert_ok(ppo__rlhf_advantages(b.rlhf, &samples));
@@ -519,7 +519,7 @@ static void the_reference_follows_when_asked_and_the_coefficient_adapts(void **s
 static void a_critic_of_its_own_is_trained_and_the_policys_score_is_not(void **state) {
     (void)state;
     ppo_rlhf_config   c = small_config();
-    ppo_gpt          *policy = small_gpt(VOCAB, POSITIONS, 1), *critic = small_gpt(VOCAB, POSITIONS + 2, 1);
+    ppo_lm           *policy = small_lm(VOCAB, POSITIONS, 1), *critic = small_lm(VOCAB, POSITIONS + 2, 1);
     ppo_tokens        prompts = some_prompts(3);
     ppo_rlhf         *r = NULL;
     ppo_rlhf_progress p;
@@ -530,8 +530,8 @@ static void a_critic_of_its_own_is_trained_and_the_policys_score_is_not(void **s
     assert_true(policy->score_weight->data[0] == score && critic->score_weight->data[0] != value);
     assert_true(p.explained_variance > 0.2f);
     ppo_rlhf_free(r);
-    ppo_gpt_free(policy);
-    ppo_gpt_free(critic);
+    ppo_lm_free(policy);
+    ppo_lm_free(critic);
     ppo_tokens_free(&prompts);
 }
 
@@ -542,7 +542,7 @@ static void the_critic_is_a_copy_unless_one_is_given(void **state) {
     ppo_rlhf_progress p;
     ppo_tokens        prompts = some_prompts(3);
     c.prompts = 32, c.minibatch_size = 16, c.critic_learning_rate = 1e-2f;
-    ppo_gpt  *policy = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm   *policy = small_lm(VOCAB, POSITIONS, 0);
     ppo_rlhf *r = NULL;
     assert_fails(ppo_rlhf_create(policy, NULL, policy, &prompts, count_good, NULL, &c, &r),
                  PPO_ERROR_ARGUMENT, "critic_learning_rate");
@@ -555,7 +555,7 @@ static void the_critic_is_a_copy_unless_one_is_given(void **state) {
     assert_null(policy->score_weight);
     assert_true(p.explained_variance > 0.2f);
     ppo_rlhf_free(r);
-    ppo_gpt_free(policy);
+    ppo_lm_free(policy);
     ppo_tokens_free(&prompts);
 }
 
@@ -570,7 +570,7 @@ static ppo_status good_in_other_units(const ppo_samples *samples, float *reward,
 static void train_in_units(float unit, float origin, ppo_rlhf_progress *p, float **data, size_t *count) {
     float           units[2] = {unit, origin};
     ppo_rlhf_config c = small_config();
-    ppo_gpt        *policy = small_gpt(VOCAB, POSITIONS, 1);
+    ppo_lm         *policy = small_lm(VOCAB, POSITIONS, 1);
     ppo_tokens      prompts = some_prompts(5);
     ppo_rlhf       *r = NULL;
     c.normalize_rewards = 1, c.missing_eos_penalty = 1, c.length_penalty = 0.25f;
@@ -580,7 +580,7 @@ static void train_in_units(float unit, float origin, ppo_rlhf_progress *p, float
     *data = (float *)malloc(*count * sizeof **data);
     memcpy(*data, policy->params->data, *count * sizeof **data);
     ppo_rlhf_free(r);
-    ppo_gpt_free(policy);
+    ppo_lm_free(policy);
     ppo_tokens_free(&prompts);
 }
 
@@ -634,9 +634,9 @@ static double distance_of_an_iteration(float learning_rate, float target_kl, ppo
     assert_ok(ppo_generator_create(b.policy, 8, &generator));
     assert_ok(ppo_generate(generator, &asked, &how, &samples));
     assert_ok(count_good(&samples, reward, NULL));
-    assert_ok(ppo_gpt_logp(b.policy, &samples.tokens, 64, logp[0]));
+    assert_ok(ppo_lm_logp(b.policy, &samples.tokens, 64, logp[0]));
     assert_ok(ppo_rlhf_update(b.rlhf, &samples, reward, p));
-    assert_ok(ppo_gpt_logp(b.policy, &samples.tokens, 64, logp[1]));
+    assert_ok(ppo_lm_logp(b.policy, &samples.tokens, 64, logp[1]));
     for (int s = 0; s < 64; s++) {
         double l = logp[1][s] - logp[0][s];
         kl += (exp(l) - 1 - l) / ppo_response_row(&samples.tokens, 64);
@@ -769,7 +769,7 @@ static void a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own(void *
     static const int at_once[] = {3, 7, 9, 20, 1}; /* of 7 */
     for (int i = 0; i < COUNT(at_once); i++) {
         ppo_rlhf_config c = small_config();
-        ppo_gpt        *policy = small_gpt(VOCAB, POSITIONS, 1);
+        ppo_lm         *policy = small_lm(VOCAB, POSITIONS, 1);
         ppo_tokens      prompts = {0};
         ppo_rlhf       *r = NULL;
         asked_log       log = {0, {0}};
@@ -791,7 +791,7 @@ static void a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own(void *
         }
         assert_true(other > 0);
         ppo_rlhf_free(r);
-        ppo_gpt_free(policy);
+        ppo_lm_free(policy);
         ppo_tokens_free(&prompts);
     }
 }
@@ -817,7 +817,7 @@ static batch sample_batch(const bench *b, const ppo_rlhf_config *c) {
     return x;
 }
 
-static int models_differ(const ppo_gpt *a, const ppo_gpt *b) {
+static int models_differ(const ppo_lm *a, const ppo_lm *b) {
     const ppo_params *p = a->params, *q = b->params;
     return p->step != q->step || bits_differ(p->data, q->data, p->count) ||
            bits_differ(p->m, q->m, p->count) || bits_differ(p->v, q->v, p->count);
@@ -865,10 +865,10 @@ static void samples_that_cannot_be_learned_from_are_refused_and_change_nothing(v
     (void)state;
     ppo_rlhf_config c = small_config();
     c.sampling.max_new = 4, c.sampling.eos = -1; /* the longest prompt has 2 tokens */
-    bench    b = begin(&c);
-    batch    x = sample_batch(&b, &c);
-    ppo_gpt *before = NULL;
-    assert_ok(ppo_gpt_copy(b.policy, 0, &before));
+    bench   b = begin(&c);
+    batch   x = sample_batch(&b, &c);
+    ppo_lm *before = NULL;
+    assert_ok(ppo_lm_copy(b.policy, 0, &before));
     static const float bad[] = {1e20f, -1e20f, NAN, INFINITY, -INFINITY};
     for (int k = 0; k < COUNT(bad); k++) {
         float kept = x.reward[3];
@@ -911,7 +911,7 @@ static void samples_that_cannot_be_learned_from_are_refused_and_change_nothing(v
     assert_false(models_differ(b.policy, before));
     assert_ok(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL));
     assert_true(models_differ(b.policy, before));
-    ppo_gpt_free(before);
+    ppo_lm_free(before);
     ppo_generator_free(x.generator);
     end(&b);
 }
@@ -952,8 +952,8 @@ static ppo_status fail_once(const ppo_samples *samples, float *reward, void *use
 }
 
 /* 5 iterations, one of which is done again. */
-static ppo_gpt *run_with_a_failure(const ppo_rlhf_config *c, moody m, ppo_rlhf_progress *p) {
-    ppo_gpt   *policy = small_gpt(VOCAB, POSITIONS, 1);
+static ppo_lm *run_with_a_failure(const ppo_rlhf_config *c, moody m, ppo_rlhf_progress *p) {
+    ppo_lm    *policy = small_lm(VOCAB, POSITIONS, 1);
     ppo_tokens prompts = some_prompts(5);
     ppo_rlhf  *r = NULL;
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, fail_once, &m, c, &r));
@@ -974,23 +974,23 @@ static void an_iteration_that_failed_is_done_again_to_the_bit(void **state) {
         c.prompts = 6; /* of 5: passes and iterations do not end together */
         if (adaptive) c.kl_target = 0.1f, c.kl_horizon = 30, c.reference_every = 2;
         ppo_rlhf_progress want, got;
-        ppo_gpt          *whole = run_with_a_failure(&c, (moody){0, -1, 0}, &want);
+        ppo_lm           *whole = run_with_a_failure(&c, (moody){0, -1, 0}, &want);
         for (int way = 0; way < WAYS; way++)
             for (int at = 0; at < 3; at += 2) {
-                ppo_gpt *again = run_with_a_failure(&c, (moody){0, at, way}, &got);
+                ppo_lm *again = run_with_a_failure(&c, (moody){0, at, way}, &got);
                 assert_false(models_differ(whole, again));
                 assert_true(got.iteration == want.iteration && got.samples == want.samples);
                 assert_true(got.tokens == want.tokens && got.kl_coef == want.kl_coef && got.kl == want.kl);
-                ppo_gpt_free(again);
+                ppo_lm_free(again);
             }
-        ppo_gpt_free(whole);
+        ppo_lm_free(whole);
     }
 }
 
 static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config(), bad = c;
-    ppo_gpt        *policy = small_gpt(VOCAB, POSITIONS, 1), *critic = small_gpt(VOCAB, POSITIONS, 1);
+    ppo_lm         *policy = small_lm(VOCAB, POSITIONS, 1), *critic = small_lm(VOCAB, POSITIONS, 1);
     ppo_params     *params[2] = {policy->params, critic->params};
     ppo_tokens      prompts = some_prompts(3);
     ppo_rlhf       *r = NULL;
@@ -1020,7 +1020,7 @@ static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
         for (size_t i = 0; i < params[k]->count; i++)
             assert_true(params[k]->m[i] == 0 && params[k]->v[i] == 0 && params[k]->grad[i] == 0);
     }
-    ppo_gpt_free(policy), ppo_gpt_free(critic);
+    ppo_lm_free(policy), ppo_lm_free(critic);
     ppo_tokens_free(&prompts);
 }
 
@@ -1030,14 +1030,14 @@ static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
 
 static void the_best_of_n_is_the_best_of_these_samples(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm        *lm = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens     prompts = some_prompts(5), best = {0};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
     float          score[3][5];
     const int      n[3] = {1, 4, 16};
     how.eos = EOS;
-    assert_ok(ppo_generator_create(gpt, 4, &generator));
+    assert_ok(ppo_generator_create(lm, 4, &generator));
     for (int k = 0; k < 3; k++) {
         ppo_tokens_clear(&best);
         assert_ok(ppo_best_of_n(generator, &prompts, n[k], &how, count_good, NULL, &best, score[k]));
@@ -1062,7 +1062,7 @@ static void the_best_of_n_is_the_best_of_these_samples(void **state) {
     assert_close(ppo_best_of_n_kl(1), 0, 1e-7);
     assert_close(ppo_best_of_n_kl(16), log(16) - 15.0 / 16, 1e-6);
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&prompts);
     ppo_tokens_free(&best);
 }
@@ -1075,12 +1075,12 @@ static ppo_status fail_at_third(const ppo_samples *samples, float *reward, void 
 
 static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm        *lm = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens     prompts = some_prompts(5), best = {0};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
     const int      text[] = {4, 5, 6};
-    assert_ok(ppo_generator_create(gpt, 4, &generator));
+    assert_ok(ppo_generator_create(lm, 4, &generator));
     for (int before = 0; before < 3; before++) {
         int calls = 0;
         assert_fails(ppo_best_of_n(generator, &prompts, 3, &how, fail_at_third, &calls, &best, NULL),
@@ -1098,21 +1098,21 @@ static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
                  PPO_ERROR_ARGUMENT, "ppo_best_of_n|best is the prompts");
     assert_int_equal(best.count, 3);
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&prompts);
     ppo_tokens_free(&best);
 }
 
 static void what_was_sampled_may_be_the_prompts_of_best_of_n(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm        *lm = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens     prompts = some_prompts(5), own = {0};
     ppo_tokens     want = own, best = own;
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
     ppo_samples    samples;
     how.max_new = 2;
-    assert_ok(ppo_generator_create(gpt, 4, &generator));
+    assert_ok(ppo_generator_create(lm, 4, &generator));
     for (int n = 2; n < 30; n += 20) {
         assert_ok(ppo_generate(generator, &prompts, &how, &samples));
         ppo_tokens_clear(&own), ppo_tokens_clear(&want), ppo_tokens_clear(&best);
@@ -1126,7 +1126,7 @@ static void what_was_sampled_may_be_the_prompts_of_best_of_n(void **state) {
         assert_memory_equal(best.token, want.token, (size_t)want.start[5] * sizeof(int));
     }
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&prompts), ppo_tokens_free(&own), ppo_tokens_free(&want), ppo_tokens_free(&best);
 }
 
@@ -1164,33 +1164,33 @@ static void failing_rewards_are_told_and_change_nothing(void **state) {
                  {NULL, NULL, PPO_ERROR_ARGUMENT, "reward function"}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_rlhf_config c = small_config();
-        ppo_gpt        *policy = small_gpt(VOCAB, POSITIONS, 1), *before = NULL;
+        ppo_lm         *policy = small_lm(VOCAB, POSITIONS, 1), *before = NULL;
         ppo_tokens      prompts = some_prompts(3);
         ppo_rlhf       *r = NULL;
-        assert_ok(ppo_gpt_copy(policy, 0, &before));
+        assert_ok(ppo_lm_copy(policy, 0, &before));
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, cases[i].reward, cases[i].user, &c, &r));
         assert_fails(ppo_rlhf_iterate(r, NULL), cases[i].status, cases[i].words);
         assert_memory_equal(policy->params->data, before->params->data,
                             policy->params->count * sizeof(float));
         ppo_rlhf_free(r);
-        ppo_gpt_free(policy);
-        ppo_gpt_free(before);
+        ppo_lm_free(policy);
+        ppo_lm_free(before);
         ppo_tokens_free(&prompts);
     }
 }
 
 static void a_reward_of_best_of_n_that_is_none_is_told(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm        *lm = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens     prompts = some_prompts(2), best = {0};
     ppo_generator *generator = NULL;
     ppo_sampling   how = ppo_sampling_default();
-    assert_ok(ppo_generator_create(gpt, 4, &generator));
+    assert_ok(ppo_generator_create(lm, 4, &generator));
     assert_fails(ppo_best_of_n(generator, &prompts, 4, &how, give_nan, NULL, &best, NULL), PPO_ERROR_NUMERIC,
                  "reward|sample 2 of prompt 0|nan");
     assert_int_equal(best.count, 0);
     ppo_generator_free(generator);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_tokens_free(&prompts);
     ppo_tokens_free(&best);
 }
@@ -1205,7 +1205,7 @@ static void samples_that_are_all_the_same_are_no_failure(void **state) {
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
         ppo_rlhf_config   c = small_config();
-        ppo_gpt          *policy = small_gpt(VOCAB, POSITIONS, 1);
+        ppo_lm           *policy = small_lm(VOCAB, POSITIONS, 1);
         ppo_tokens        prompts = some_prompts(1);
         ppo_rlhf         *r = NULL;
         ppo_rlhf_progress p;
@@ -1219,16 +1219,16 @@ static void samples_that_are_all_the_same_are_no_failure(void **state) {
             if (kind >= 2) assert_close(p.policy_loss, 0, 1e-6); /* nobody was better than the others */
         }
         ppo_rlhf_free(r);
-        ppo_gpt_free(policy);
+        ppo_lm_free(policy);
         ppo_tokens_free(&prompts);
     }
 }
 
 static void what_cannot_work_is_refused(void **state) {
     (void)state;
-    ppo_gpt   *policy = small_gpt(VOCAB, POSITIONS, 1), *plain = small_gpt(VOCAB, POSITIONS, 0);
-    ppo_gpt   *other = small_gpt(VOCAB + 1, POSITIONS, 1), *brief = small_gpt(VOCAB, POSITIONS - 1, 1);
-    ppo_gpt   *critic = small_gpt(VOCAB, POSITIONS, 1);
+    ppo_lm    *policy = small_lm(VOCAB, POSITIONS, 1), *plain = small_lm(VOCAB, POSITIONS, 0);
+    ppo_lm    *other = small_lm(VOCAB + 1, POSITIONS, 1), *brief = small_lm(VOCAB, POSITIONS - 1, 1);
+    ppo_lm    *critic = small_lm(VOCAB, POSITIONS, 1);
     ppo_tokens prompts = some_prompts(3), none = {0}, empty = some_prompts(3);
     ppo_tokens full = {0}, foreign = {0};
     int        ten[POSITIONS] = {0}, stranger = VOCAB;
@@ -1238,7 +1238,7 @@ static void what_cannot_work_is_refused(void **state) {
     assert_ok(ppo_tokens_add(&foreign, &stranger, 1, 1));
     ppo_rlhf_config c = small_config();
     const struct {
-        ppo_gpt          *policy, *reference, *critic;
+        ppo_lm           *policy, *reference, *critic;
         const ppo_tokens *prompts;
         const char       *words;
     } cases[] = {{NULL, NULL, NULL, &prompts, "NULL"},
@@ -1262,7 +1262,7 @@ static void what_cannot_work_is_refused(void **state) {
         assert_null(r);
     }
     assert_fails(ppo_rlhf_iterate(NULL, NULL), PPO_ERROR_ARGUMENT, "NULL");
-    ppo_gpt_free(policy), ppo_gpt_free(plain), ppo_gpt_free(other), ppo_gpt_free(brief), ppo_gpt_free(critic);
+    ppo_lm_free(policy), ppo_lm_free(plain), ppo_lm_free(other), ppo_lm_free(brief), ppo_lm_free(critic);
     ppo_tokens_free(&prompts), ppo_tokens_free(&empty), ppo_tokens_free(&full), ppo_tokens_free(&foreign);
 }
 
@@ -1300,8 +1300,8 @@ static void what_memory_held_before_changes_nothing(void **state) {
 static void what_cannot_be_created_is_null(void **state) {
     (void)state;
     static const char *const names[] = {""};
-    ppo_gpt                 *policy = small_gpt(VOCAB, POSITIONS, 1);
-    ppo_gpt_config           bad = policy->config;
+    ppo_lm                  *policy = small_lm(VOCAB, POSITIONS, 1);
+    ppo_lm_config            bad = policy->config;
     ppo_file                *file = NULL;
     ppo_rlhf_config          c = small_config();
     void                    *made[13];
@@ -1314,17 +1314,17 @@ static void what_cannot_be_created_is_null(void **state) {
     assert_true(ppo_tokenizer_train("a", 1, 1, NULL, 0, (ppo_tokenizer **)&made[3]));
     assert_true(ppo_tokenizer_get(NULL, (ppo_tokenizer **)&made[4]));
     assert_true(ppo_tokenizer_load(NULL, (ppo_tokenizer **)&made[5]));
-    assert_true(ppo_gpt_create(&bad, (ppo_gpt **)&made[6]));
-    assert_true(ppo_gpt_copy(NULL, 0, (ppo_gpt **)&made[7]));
-    assert_true(ppo_gpt_get(file, (ppo_gpt **)&made[8]));
-    assert_true(ppo_gpt_load(NULL, (ppo_gpt **)&made[9]));
+    assert_true(ppo_lm_create(&bad, (ppo_lm **)&made[6]));
+    assert_true(ppo_lm_copy(NULL, 0, (ppo_lm **)&made[7]));
+    assert_true(ppo_lm_get(file, (ppo_lm **)&made[8]));
+    assert_true(ppo_lm_load(NULL, (ppo_lm **)&made[9]));
     assert_true(ppo_generator_create(NULL, 2, (ppo_generator **)&made[10]));
     assert_true(ppo_reward_model_create(NULL, 1, 0, 8, (ppo_reward_model **)&made[11]));
     assert_true(ppo_rlhf_create(NULL, NULL, NULL, NULL, NULL, NULL, &c, (ppo_rlhf **)&made[12]));
     for (int i = 0; i < COUNT(made); i++)
         if (made[i]) fail_msg("creator %d left its pointer as it was", i);
     ppo_file_free(file);
-    ppo_gpt_free(policy);
+    ppo_lm_free(policy);
 }
 
 /* Every setting of both tables is read and written by name, and refused outside of its bounds. */
@@ -1365,7 +1365,7 @@ static void settings_are_reached_by_name(void **state) {
 
 static void settings_that_cannot_work_are_refused_by_name(void **state) {
     (void)state;
-    ppo_gpt   *policy = small_gpt(VOCAB, POSITIONS, 1);
+    ppo_lm    *policy = small_lm(VOCAB, POSITIONS, 1);
     ppo_tokens prompts = some_prompts(3);
     ppo_rlhf  *r = NULL;
     for (int i = 0;; i++) {
@@ -1553,14 +1553,14 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
                      PPO_ERROR_ARGUMENT, words);
         assert_null(r);
     }
-    ppo_gpt        *other = small_gpt(VOCAB, POSITIONS, 1);
+    ppo_lm         *other = small_lm(VOCAB, POSITIONS, 1);
     ppo_rlhf_config c = small_config();
     c.reference_every = 3;
     assert_fails(ppo_rlhf_create(policy, other, NULL, &prompts, count_good, NULL, &c, &r), PPO_ERROR_ARGUMENT,
                  "reference_every is 3|no effect|reference is the caller's");
     assert_null(r);
-    ppo_gpt_free(other);
-    ppo_gpt_free(policy);
+    ppo_lm_free(other);
+    ppo_lm_free(policy);
     ppo_tokens_free(&prompts);
 }
 
@@ -1646,7 +1646,7 @@ static void begin_recorded(recorded *x, const ppo_rlhf_config *config, const flo
     c.prompts = tl_prompts, c.samples = tl_samples, c.minibatch_size = tl_sequences;
     c.sampling.max_new = tl_width;
     if (c.kl_place == PPO_KL_IN_LOSS && c.kl_estimator == PPO_K1) c.kl_weighted = 1; /* else it is refused */
-    x->b.policy = small_gpt(VOCAB, 1 + tl_width, 0);
+    x->b.policy = small_lm(VOCAB, 1 + tl_width, 0);
     assert_ok(ppo_tokens_add(&x->b.prompts, token, 1, 1));
     assert_ok(ppo_rlhf_create(x->b.policy, NULL, NULL, &x->b.prompts, NULL, NULL, &c, &x->b.rlhf));
     x->b.rlhf->config.kl_weighted = config->kl_weighted;
@@ -1789,7 +1789,7 @@ static void gae_skips_what_a_tool_wrote_as_verl_does(void **state) {
     for (int white = 0; white < 2; white++) {
         ppo_rlhf_config c = small_config();
         const int       token[16] = {BOS};
-        ppo_gpt        *policy = small_gpt(VOCAB, 16, 0);
+        ppo_lm         *policy = small_lm(VOCAB, 16, 0);
         ppo_tokens      prompts = {0}, tokens = {0};
         ppo_rlhf       *r = NULL;
         unsigned char   ended[3] = {1, 1, 1};
@@ -1819,7 +1819,7 @@ static void gae_skips_what_a_tool_wrote_as_verl_does(void **state) {
             assert_close(r->rows.value_target[row++], tl_gae_return[at], 2e-6);
         }
         ppo_rlhf_free(r);
-        ppo_gpt_free(policy);
+        ppo_lm_free(policy);
         ppo_tokens_free(&prompts);
         ppo_tokens_free(&tokens);
     }
@@ -1958,7 +1958,7 @@ static void prompts_that_teach_nothing_are_replaced(void **state) {
     for (int refills = 0; refills < 4; refills++) {
         ppo_rlhf_config   c = small_config();
         ppo_rlhf_progress p;
-        ppo_gpt          *policy = small_gpt(VOCAB, POSITIONS, 0);
+        ppo_lm           *policy = small_lm(VOCAB, POSITIONS, 0);
         ppo_tokens        prompts = {0};
         ppo_rlhf         *r = NULL;
         int               asked = 0, before = 0;
@@ -1992,7 +1992,7 @@ static void prompts_that_teach_nothing_are_replaced(void **state) {
             if (useful < 4) assert_true(p.refilled >= refills);
         }
         ppo_rlhf_free(r);
-        ppo_gpt_free(policy);
+        ppo_lm_free(policy);
         ppo_tokens_free(&prompts);
     }
 }
@@ -2006,7 +2006,7 @@ static void what_several_rounds_kept_trains_as_own_samples_do(void **state) {
         ppo_rlhf_config   c = small_config();
         ppo_rlhf_progress p;
         c.samples = 2, c.prompts = 4, c.advantage = PPO_ADVANTAGE_GROUP_MEAN, c.refills = k ? 0 : 2;
-        bench                b = {small_gpt(VOCAB, POSITIONS, 1), some_prompts(5), NULL};
+        bench                b = {small_lm(VOCAB, POSITIONS, 1), some_prompts(5), NULL};
         static ppo_samples   kept;
         static float         score[8], logp[8 * POSITIONS];
         static unsigned char ended[8];
@@ -2156,14 +2156,14 @@ static ppo_sampling with_tool(int *mode) {
 static void a_tool_answers_in_the_text(void **state) {
     (void)state;
     FOR_EACH_KERNEL_SET(set) {
-        ppo_gpt   *gpt = small_gpt(VOCAB, POSITIONS, 1);
+        ppo_lm    *lm = small_lm(VOCAB, POSITIONS, 1);
         ppo_tokens prompts = some_prompts(40), first = {0};
         int        mode = 0, calls = 0, cut = 0;
         for (int slots = 1; slots <= 40; slots += 13) {
             ppo_generator *g = NULL;
             ppo_samples    x;
             ppo_sampling   how = with_tool(&mode);
-            assert_ok(ppo_generator_create(gpt, slots, &g));
+            assert_ok(ppo_generator_create(lm, slots, &g));
             assert_ok(ppo_generate(g, &prompts, &how, &x));
             const ppo_tokens *t = &x.tokens;
             for (int s = 0; s < t->count; s++) {
@@ -2186,7 +2186,7 @@ static void a_tool_answers_in_the_text(void **state) {
             /* The rows of training are the sampled tokens, with the bits of sampling. */
             ppo_tape *tape = NULL;
             assert_ok(ppo_tape_create(&tape));
-            ppo_response out = ppo_gpt_response(tape, gpt, t, 1, PPO_POLICY | PPO_VALUE);
+            ppo_response out = ppo_lm_response(tape, lm, t, 1, PPO_POLICY | PPO_VALUE);
             assert_ok(ppo_tape_status(tape));
             int row = 0;
             for (int s = 0; s < t->count; s++) {
@@ -2202,7 +2202,7 @@ static void a_tool_answers_in_the_text(void **state) {
         assert_true(calls > 40 && cut > 0);
         ppo_tokens_free(&first);
         ppo_tokens_free(&prompts);
-        ppo_gpt_free(gpt);
+        ppo_lm_free(lm);
     }
 }
 
@@ -2211,13 +2211,13 @@ static void a_tool_that_fails_is_told(void **state) {
     static const char *const words[] = {"the tool is broken", "answers|has room for|sequence",
                                         "answers -1|sequence", "answers token 7|0 .. 6|sequence",
                                         "the tool failed and gave no reason"};
-    ppo_gpt                 *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm                  *lm = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens               prompts = some_prompts(20);
     ppo_generator           *g = NULL;
     ppo_samples              x;
     int                      mode = 0;
     ppo_sampling             how = with_tool(&mode);
-    assert_ok(ppo_generator_create(gpt, 4, &g));
+    assert_ok(ppo_generator_create(lm, 4, &g));
     for (mode = 1; mode <= COUNT(words); mode++) {
         assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, words[mode - 1]);
         assert_int_equal(x.tokens.count, 0);
@@ -2234,7 +2234,7 @@ static void a_tool_that_fails_is_told(void **state) {
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call and eos are both 0");
     ppo_generator_free(g);
     ppo_tokens_free(&prompts);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* What a tool wrote is not learned: its rows are missing everywhere, and the first ratios are exactly 1. */
@@ -2275,11 +2275,11 @@ static void samples_of_another_policy_need_a_cap(void **state) {
         ppo_rlhf_progress p;
         ppo_samples       samples;
         ppo_generator    *g = NULL;
-        ppo_gpt          *other = NULL;
+        ppo_lm           *other = NULL;
         float             reward[8];
         c.target_kl = 0.02f, c.importance_cap = cap ? 2 : 0;
         bench b = begin(&c);
-        assert_ok(ppo_gpt_copy(b.policy, 0, &other));
+        assert_ok(ppo_lm_copy(b.policy, 0, &other));
         for (size_t i = 0; i < other->params->count; i++) other->params->data[i] *= 0.5f;
         assert_ok(ppo_generator_create(other, 4, &g));
         ppo_tokens asked = some_prompts(8);
@@ -2298,7 +2298,7 @@ static void samples_of_another_policy_need_a_cap(void **state) {
         }
         ppo_tokens_free(&asked);
         ppo_generator_free(g);
-        ppo_gpt_free(other);
+        ppo_lm_free(other);
         end(&b);
     }
 }
@@ -2322,11 +2322,11 @@ static ppo_status reward_that_samples(const ppo_samples *samples, float *reward,
 
 static void a_generator_in_use_is_refused(void **state) {
     (void)state;
-    ppo_gpt     *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm      *lm = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens   prompts = some_prompts(40), a = {0}, b = {0};
     ppo_samples  x;
     ppo_sampling how = ppo_sampling_default();
-    assert_ok(ppo_generator_create(gpt, 4, &shared_generator));
+    assert_ok(ppo_generator_create(lm, 4, &shared_generator));
     assert_fails(ppo_best_of_n(shared_generator, &prompts, 2, &how, reward_that_samples, NULL, &a, NULL),
                  PPO_ERROR_ARGUMENT, "the generator is in use");
     assert_fails(ppo_compare(shared_generator, &prompts, &how, reward_that_samples, NULL, NULL, &a, &b),
@@ -2338,14 +2338,14 @@ static void a_generator_in_use_is_refused(void **state) {
     assert_ok(ppo_generate(shared_generator, &prompts, &how, &x)); /* not for ever */
     ppo_generator_free(shared_generator);
     ppo_tokens_free(&prompts);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void prompts_that_never_differ_are_told(void **state) {
     (void)state;
     ppo_rlhf_config   c = small_config();
     ppo_rlhf_progress p;
-    ppo_gpt          *policy = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm           *policy = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens        prompts = {0};
     ppo_rlhf         *r = NULL;
     const int         token[2] = {BOS, 2};
@@ -2356,14 +2356,14 @@ static void prompts_that_never_differ_are_told(void **state) {
     assert_int_equal(p.refilled, 3 * c.prompts);
     assert_non_null(strstr(p.warning, "earned the same"));
     ppo_rlhf_free(r);
-    ppo_gpt_free(policy);
+    ppo_lm_free(policy);
     ppo_tokens_free(&prompts);
 }
 
 static void given_tokens_are_not_learned(void **state) {
     (void)state;
     int        text[] = {1, 2, 3, 4, 5, 6, 2};
-    ppo_gpt   *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm    *lm = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens tokens = {0}, copy = {0};
     float      logp[2];
     ppo_tape  *tape = NULL;
@@ -2385,8 +2385,8 @@ static void given_tokens_are_not_learned(void **state) {
         assert_memory_equal(copy.given + copy.start[k], k % 2 ? "\0\0\0\0\0" : "\0\0\0\1\1\0\0",
                             k % 2 ? 5 : 7);
     assert_ok(ppo_tape_create(&tape));
-    ppo_response out = ppo_gpt_response(tape, gpt, &tokens, 1, PPO_POLICY);
-    assert_ok(ppo_gpt_logp(gpt, &tokens, 2, logp));
+    ppo_response out = ppo_lm_response(tape, lm, &tokens, 1, PPO_POLICY);
+    assert_ok(ppo_lm_logp(lm, &tokens, 2, logp));
     assert_close(logp[1], out.logp->data[3] + out.logp->data[4] + out.logp->data[5], 1e-6);
     ppo_tokens_clear(&tokens);
     assert_null(tokens.given);
@@ -2395,7 +2395,7 @@ static void given_tokens_are_not_learned(void **state) {
     ppo_tape_free(tape);
     ppo_tokens_free(&tokens);
     ppo_tokens_free(&copy);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -2420,14 +2420,14 @@ static int good_in(const ppo_tokens *t, int s) {
 
 static void a_judge_compares_two_samples_of_each_prompt(void **state) {
     (void)state;
-    ppo_gpt       *gpt = small_gpt(VOCAB, POSITIONS, 0);
+    ppo_lm        *lm = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens     prompts = some_prompts(60), chosen = {0}, rejected = {0};
     ppo_generator *g = NULL;
     ppo_sampling   how = ppo_sampling_default();
     ppo_rng        rng = test_rng(7);
     int            differ = 0, mistakes = 0;
     how.eos = EOS;
-    assert_ok(ppo_generator_create(gpt, 8, &g));
+    assert_ok(ppo_generator_create(lm, 8, &g));
     assert_ok(ppo_compare(g, &prompts, &how, count_good, NULL, NULL, &chosen, &rejected));
     differ = chosen.count;
     assert_true(differ > 20 && differ < 60); /* ties are left out */
@@ -2457,29 +2457,29 @@ static void a_judge_compares_two_samples_of_each_prompt(void **state) {
     ppo_tokens_free(&chosen);
     ppo_tokens_free(&rejected);
     ppo_generator_free(g);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void an_evaluation_has_the_figures_of_the_samples(void **state) {
     (void)state;
-    ppo_gpt           *gpt = small_gpt(VOCAB, POSITIONS, 0), *other = NULL;
-    ppo_tokens         prompts = some_prompts(200);
-    ppo_generator     *g = NULL;
-    ppo_samples        x;
-    ppo_sampling       how = ppo_sampling_default();
-    ppo_gpt_evaluation e;
-    float              reward[200], logp[2][200];
-    double             sum = 0, kl = 0, entropy = 0;
-    int                rows, ended = 0;
+    ppo_lm           *lm = small_lm(VOCAB, POSITIONS, 0), *other = NULL;
+    ppo_tokens        prompts = some_prompts(200);
+    ppo_generator    *g = NULL;
+    ppo_samples       x;
+    ppo_sampling      how = ppo_sampling_default();
+    ppo_lm_evaluation e;
+    float             reward[200], logp[2][200];
+    double            sum = 0, kl = 0, entropy = 0;
+    int               rows, ended = 0;
     how.eos = EOS;
-    assert_ok(ppo_gpt_copy(gpt, 0, &other));
+    assert_ok(ppo_lm_copy(lm, 0, &other));
     for (size_t i = 0; i < other->params->count; i++) other->params->data[i] *= 0.7f;
-    assert_ok(ppo_gpt_evaluate(gpt, other, &prompts, &how, count_good, NULL, &e));
-    assert_ok(ppo_generator_create(gpt, 5, &g));
+    assert_ok(ppo_lm_evaluate(lm, other, &prompts, &how, count_good, NULL, &e));
+    assert_ok(ppo_generator_create(lm, 5, &g));
     assert_ok(ppo_generate(g, &prompts, &how, &x));
     assert_ok(count_good(&x, reward, NULL));
-    assert_ok(ppo_gpt_logp(gpt, &x.tokens, 64, logp[0]));
-    assert_ok(ppo_gpt_logp(other, &x.tokens, 64, logp[1]));
+    assert_ok(ppo_lm_logp(lm, &x.tokens, 64, logp[0]));
+    assert_ok(ppo_lm_logp(other, &x.tokens, 64, logp[1]));
     rows = ppo_response_row(&x.tokens, 200);
     for (int s = 0; s < 200; s++) {
         sum += reward[s], kl += logp[0][s] - logp[1][s], entropy -= logp[0][s], ended += x.ended[s];
@@ -2491,31 +2491,30 @@ static void an_evaluation_has_the_figures_of_the_samples(void **state) {
     assert_close(e.ended, ended / 200.0, 1e-6);
     assert_true(e.kl > 0.1f && e.win_rate > 0 && e.win_rate < 1 && e.reward_std > 0 &&
                 e.tokens_per_second > 0);
-    ppo_gpt_evaluation back, same, none;
-    assert_ok(ppo_gpt_evaluate(other, gpt, &prompts, &how, count_good, NULL, &back));
+    ppo_lm_evaluation back, same, none;
+    assert_ok(ppo_lm_evaluate(other, lm, &prompts, &how, count_good, NULL, &back));
     assert_close(e.win_rate + back.win_rate, 1, 1e-6); /* the same samples of both */
-    assert_ok(ppo_gpt_evaluate(gpt, gpt, &prompts, &how, count_good, NULL, &same));
+    assert_ok(ppo_lm_evaluate(lm, lm, &prompts, &how, count_good, NULL, &same));
     assert_true(same.win_rate == 0.5f && fabsf(same.kl) < 1e-6f && same.reward == e.reward);
-    assert_ok(ppo_gpt_evaluate(gpt, NULL, &prompts, &how, NULL, NULL, &none));
+    assert_ok(ppo_lm_evaluate(lm, NULL, &prompts, &how, NULL, NULL, &none));
     assert_true(isnan(none.reward) && isnan(none.win_rate) && isnan(none.kl) && none.entropy == e.entropy);
     how.temperature = 0.5f; /* the KL is that at the temperature of sampling */
-    assert_ok(ppo_gpt_evaluate(gpt, gpt, &prompts, &how, NULL, NULL, &same));
+    assert_ok(ppo_lm_evaluate(lm, lm, &prompts, &how, NULL, NULL, &same));
     assert_true(fabsf(same.kl) < 1e-6f && same.entropy < e.entropy);
     ppo_tokens empty = {0};
-    assert_fails(ppo_gpt_evaluate(gpt, NULL, &empty, &how, NULL, NULL, &none), PPO_ERROR_ARGUMENT,
-                 "sequence");
-    assert_fails(ppo_gpt_evaluate(gpt, NULL, NULL, &how, NULL, NULL, &none), PPO_ERROR_ARGUMENT,
-                 "ppo_gpt_evaluate");
+    assert_fails(ppo_lm_evaluate(lm, NULL, &empty, &how, NULL, NULL, &none), PPO_ERROR_ARGUMENT, "sequence");
+    assert_fails(ppo_lm_evaluate(lm, NULL, NULL, &how, NULL, NULL, &none), PPO_ERROR_ARGUMENT,
+                 "ppo_lm_evaluate");
     float broken = NAN;
-    assert_fails(ppo_gpt_evaluate(gpt, NULL, &prompts, &how, no_reward, &broken, &none), PPO_ERROR_NUMERIC,
+    assert_fails(ppo_lm_evaluate(lm, NULL, &prompts, &how, no_reward, &broken, &none), PPO_ERROR_NUMERIC,
                  "reward of sample 7 is");
     int asleep = 1;
-    assert_fails(ppo_gpt_evaluate(gpt, NULL, &prompts, &how, count_good_or_fail, &asleep, &none),
+    assert_fails(ppo_lm_evaluate(lm, NULL, &prompts, &how, count_good_or_fail, &asleep, &none),
                  PPO_ERROR_ARGUMENT, "the judge is asleep");
     ppo_generator_free(g);
     ppo_tokens_free(&prompts);
-    ppo_gpt_free(gpt);
-    ppo_gpt_free(other);
+    ppo_lm_free(lm);
+    ppo_lm_free(other);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -2552,7 +2551,7 @@ static void many_samples_allocate_nothing_after_the_first_iteration(void **state
     heap h = {0, 0, -1, 0};
     ppo_set_allocator(heap_hook, &h);
     ppo_rlhf_config c = small_config();
-    ppo_gpt        *policy = small_gpt(VOCAB, 40, 1);
+    ppo_lm         *policy = small_lm(VOCAB, 40, 1);
     ppo_tokens      prompts = {0};
     ppo_rlhf       *r = NULL;
     const int       token = BOS;
@@ -2566,7 +2565,7 @@ static void many_samples_allocate_nothing_after_the_first_iteration(void **state
         assert_int_equal(h.calls, calls);
     }
     ppo_rlhf_free(r);
-    ppo_gpt_free(policy);
+    ppo_lm_free(policy);
     ppo_tokens_free(&prompts);
     assert_int_equal(h.live, 0);
     ppo_set_allocator(NULL, NULL);
@@ -2577,7 +2576,7 @@ static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
     for (uint64_t seed = 1; seed < 5; seed++) {
         heap            h = {0, 0, -1, 0};
         ppo_rlhf_config c = small_config();
-        ppo_gpt        *policy = small_gpt(VOCAB, 100, 1);
+        ppo_lm         *policy = small_lm(VOCAB, 100, 1);
         ppo_tokens      prompts = {0};
         ppo_rlhf       *r = NULL;
         ppo_rng         rng = test_rng(90);
@@ -2593,7 +2592,7 @@ static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
         }
         ppo_rlhf_free(r);
         ppo_set_allocator(NULL, NULL);
-        ppo_gpt_free(policy);
+        ppo_lm_free(policy);
         ppo_tokens_free(&prompts);
     }
 }
@@ -2606,7 +2605,7 @@ static void *measuring_heap(void *user, void *ptr, size_t size) {
     return heap_hook(user, ptr, size);
 }
 
-static size_t bytes_of_a_creation(ppo_gpt *policy, const ppo_rlhf_config *c) {
+static size_t bytes_of_a_creation(ppo_lm *policy, const ppo_rlhf_config *c) {
     heap       h = {0, 0, -1, 0};
     ppo_tokens prompts = some_prompts(3);
     ppo_rlhf  *r = NULL;
@@ -2623,20 +2622,20 @@ static size_t bytes_of_a_creation(ppo_gpt *policy, const ppo_rlhf_config *c) {
 static void memory_follows_what_is_sampled_not_the_context(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
-    ppo_gpt        *large = small_gpt(VOCAB, 512, 1), *small = small_gpt(VOCAB, POSITIONS, 1);
+    ppo_lm         *large = small_lm(VOCAB, 512, 1), *small = small_lm(VOCAB, POSITIONS, 1);
     c.slots = 1, c.prompts = 32, c.minibatch_size = 16;
     size_t all = bytes_of_a_creation(large, &c);
     c.sampling.max_new = POSITIONS - 2;
     size_t some = bytes_of_a_creation(large, &c), least = bytes_of_a_creation(small, &c);
     assert_true(some < all / 50);
     assert_true(some < 2 * least); /* caches and results of sampling go by the context, the rest does not */
-    ppo_gpt_free(large), ppo_gpt_free(small);
+    ppo_lm_free(large), ppo_lm_free(small);
 }
 
 static ppo_status whole_job(void *user) {
-    ppo_gpt_config  shape = {VOCAB, POSITIONS, 8, 1, 2, 1, 5};
+    ppo_lm_config   shape = {VOCAB, POSITIONS, 8, 1, 2, 1, 5};
     ppo_rlhf_config c = small_config();
-    ppo_gpt        *policy = NULL;
+    ppo_lm         *policy = NULL;
     ppo_rlhf       *r = NULL;
     ppo_tokens      prompts = {0}, best = {0};
     const int       token = BOS;
@@ -2644,7 +2643,7 @@ static ppo_status whole_job(void *user) {
     (void)user;
     c.prompts = c.minibatch_size = 2, c.epochs = 1, c.samples = 2, c.refills = 1,
     c.ratio = PPO_RATIO_SEQUENCE;
-    ppo_status status = ppo_gpt_create(&shape, &policy);
+    ppo_status status = ppo_lm_create(&shape, &policy);
     if (!status) status = ppo_tokens_add(&prompts, &token, 1, 1);
     if (!status) status = ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r);
     if (!status) status = ppo_rlhf_iterate(r, NULL);
@@ -2652,7 +2651,7 @@ static ppo_status whole_job(void *user) {
     if (!status) status = ppo_best_of_n(generator, &prompts, 3, &c.sampling, count_good, NULL, &best, NULL);
     ppo_generator_free(generator);
     ppo_rlhf_free(r);
-    ppo_gpt_free(policy);
+    ppo_lm_free(policy);
     ppo_tokens_free(&prompts);
     ppo_tokens_free(&best);
     return status;

@@ -306,21 +306,21 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     float     *first = NULL;
     for (int s = 0; s < COUNT_OF; s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
     for (int threads = 1; threads <= 3; threads++) {
-        ppo_gpt        *gpt = random_gpt(gpt_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4), 0.02f);
+        ppo_lm         *lm = random_lm(lm_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4), 0.02f);
         ppo_rlhf       *rlhf = NULL;
         ppo_fit_config  fit = ppo_fit_config_default();
         ppo_rlhf_config c = ppo_rlhf_config_default();
-        size_t          bytes = gpt->params->count * sizeof(float);
+        size_t          bytes = lm->params->count * sizeof(float);
         c.prompts = 24, c.slots = 16;
         assert_ok(ppo_set_threads(threads));
-        assert_ok(ppo_fit_sft(gpt, &data, &fit));
-        assert_ok(ppo_rlhf_create(gpt, NULL, NULL, &data, sum_of_tokens, NULL, &c, &rlhf));
+        assert_ok(ppo_fit_sft(lm, &data, &fit));
+        assert_ok(ppo_rlhf_create(lm, NULL, NULL, &data, sum_of_tokens, NULL, &c, &rlhf));
         for (int i = 0; i < 2; i++) assert_ok(ppo_rlhf_iterate(rlhf, NULL));
         assert_ok(ppo_set_threads(1));
-        if (!first) first = (float *)memcpy(malloc(bytes), gpt->params->data, bytes);
-        assert_memory_equal(first, gpt->params->data, bytes);
+        if (!first) first = (float *)memcpy(malloc(bytes), lm->params->data, bytes);
+        assert_memory_equal(first, lm->params->data, bytes);
         ppo_rlhf_free(rlhf);
-        ppo_gpt_free(gpt);
+        ppo_lm_free(lm);
     }
     free(first);
     ppo_tokens_free(&data);

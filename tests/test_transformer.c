@@ -31,27 +31,27 @@ static int end(void **state) {
 
 static void parameters_have_the_names_and_shapes_of_hugging_face(void **state) {
     (void)state;
-    ppo_gpt *gpt = golden_gpt();
+    ppo_lm *lm = golden_lm();
     for (int k = 0; k < g_gpt_tensors; k++) {
-        const ppo_tensor *t = gpt->params->tensors[k];
+        const ppo_tensor *t = lm->params->tensors[k];
         int               turned = k == g_gpt_tensors - 2; /* score.weight multiplies from the right here */
-        assert_string_equal(gpt->params->names[k], g_gpt_name[k]);
+        assert_string_equal(lm->params->names[k], g_gpt_name[k]);
         assert_int_equal(turned ? t->cols : t->rows, g_gpt_rows[k]);
         assert_int_equal(turned ? t->rows : t->cols, g_gpt_cols[k]);
     }
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void a_gpt2_and_its_gradients_agree_with_hugging_face_in_every_kernel_set(void **state) {
     (void)state;
-    ppo_gpt   *gpt = golden_gpt();
+    ppo_lm    *lm = golden_lm();
     ppo_tokens tokens = golden_tokens(g_gpt_length, NULL, g_gpt_token, g_gpt_sequences);
     FOR_EACH_KERNEL_SET(set) {
         ppo_tape_reset(tape);
         tokens.prompt = NULL;
-        ppo_tensor  *x = ppo_gpt_forward(tape, gpt, &tokens);
-        ppo_tensor  *logits = ppo_gpt_logits(tape, gpt, x), *score = ppo_gpt_score(tape, gpt, x);
-        ppo_response all = ppo_gpt_response(tape, gpt, &tokens, 1, PPO_POLICY);
+        ppo_tensor  *x = ppo_lm_forward(tape, lm, &tokens);
+        ppo_tensor  *logits = ppo_lm_logits(tape, lm, x), *score = ppo_lm_score(tape, lm, x);
+        ppo_response all = ppo_lm_response(tape, lm, &tokens, 1, PPO_POLICY);
         assert_ok(ppo_tape_status(tape));
         assert_int_equal(x->rows, g_gpt_tokens);
         assert_close_array(x->data, g_gpt_hidden, g_gpt_tokens * g_gpt_width, 2e-6);
@@ -62,21 +62,21 @@ static void a_gpt2_and_its_gradients_agree_with_hugging_face_in_every_kernel_set
                 assert_close(all.logp->data[row], g_gpt_logp[i], 5e-6);
 
         tokens.prompt = (int *)(uintptr_t)g_gpt_prompt;
-        ppo_params_zero_grad(gpt->params);
-        ppo_response out = ppo_gpt_response(tape, gpt, &tokens, 1, PPO_POLICY);
+        ppo_params_zero_grad(lm->params);
+        ppo_response out = ppo_lm_response(tape, lm, &tokens, 1, PPO_POLICY);
         assert_int_equal(out.logp->rows, g_gpt_targets);
         ppo_tensor *loss = ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0);
         assert_ok(ppo_tape_backward(tape, loss));
         assert_close(loss->data[0], g_gpt_loss, 1e-6);
         const float *grad = g_gpt_grad;
         for (int k = 0; k < g_gpt_tensors - 2; k++) {
-            const ppo_tensor *t = gpt->params->tensors[k];
+            const ppo_tensor *t = lm->params->tensors[k];
             assert_close_array(t->grad, grad, t->rows * t->cols, 5e-6);
             grad += t->rows * t->cols;
         }
         assert_true(grad == g_gpt_grad + g_gpt_params);
     }
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* Runs backward from sum(up y). */
@@ -343,10 +343,10 @@ typedef struct told { /* what a model makes of sequences */
     float x[W_ROWS * W_WIDTH], logits[W_ROWS * W_VOCAB], score[W_ROWS];
 } told;
 
-static void evaluate(const ppo_gpt *gpt, const ppo_tokens *tokens, told *out) {
+static void evaluate(const ppo_lm *lm, const ppo_tokens *tokens, told *out) {
     ppo_tape_reset(tape);
-    ppo_tensor *x = ppo_gpt_forward(tape, gpt, tokens);
-    ppo_tensor *logits = ppo_gpt_logits(tape, gpt, x), *score = ppo_gpt_score(tape, gpt, x);
+    ppo_tensor *x = ppo_lm_forward(tape, lm, tokens);
+    ppo_tensor *logits = ppo_lm_logits(tape, lm, x), *score = ppo_lm_score(tape, lm, x);
     assert_ok(ppo_tape_status(tape));
     memcpy(out->x, x->data, (size_t)(x->rows * x->cols) * sizeof(float));
     memcpy(out->logits, logits->data, (size_t)(logits->rows * logits->cols) * sizeof(float));
@@ -363,17 +363,17 @@ static told all_told, part_told;
 
 static void a_sequence_has_the_same_bits_alone_and_in_any_company(void **state) {
     (void)state;
-    ppo_gpt   *gpt = random_gpt(gpt_config(W_VOCAB, W_CONTEXT, W_WIDTH, 1, 6), 0.1f);
+    ppo_lm    *lm = random_lm(lm_config(W_VOCAB, W_CONTEXT, W_WIDTH, 1, 6), 0.1f);
     ppo_tokens tokens = {0}, some = {0};
     ppo_rng    rng = test_rng(9);
     for (int s = 0; s < W_COUNT; s++) add_random(&tokens, &rng, W_VOCAB, w_lengths[s], 0);
     FOR_EACH_KERNEL_SET(set) {
-        evaluate(gpt, &tokens, &all_told);
+        evaluate(lm, &tokens, &all_told);
         for (int s = 0; s < W_COUNT; s++) {
             int        start[2];
             ppo_tokens one = one_sequence(&tokens, s, start);
             ppo_tape_record(tape, s % 2);
-            evaluate(gpt, &one, &part_told);
+            evaluate(lm, &one, &part_told);
             if (rows_differ(&all_told, tokens.start[s], &part_told, 0, w_lengths[s]))
                 fail_msg("%s: sequence %d differs when it is alone", ppo_kernels_name(), s);
         }
@@ -381,34 +381,34 @@ static void a_sequence_has_the_same_bits_alone_and_in_any_company(void **state) 
         ppo_tokens_clear(&some);
         for (int s = W_COUNT - 1; s >= 0; s -= 2)
             assert_ok(ppo_tokens_add(&some, tokens.token + tokens.start[s], w_lengths[s], 0));
-        evaluate(gpt, &some, &part_told);
+        evaluate(lm, &some, &part_told);
         for (int k = 0; k < some.count; k++)
             assert_false(rows_differ(&all_told, tokens.start[W_COUNT - 1 - 2 * k], &part_told, some.start[k],
                                      w_lengths[W_COUNT - 1 - 2 * k]));
     }
     ppo_tokens_free(&tokens);
     ppo_tokens_free(&some);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void a_later_token_changes_no_earlier_row(void **state) {
     (void)state;
     static const int kept[] = {1, 6, 31, 32, 33, 39};
-    ppo_gpt         *gpt = random_gpt(gpt_config(W_VOCAB, W_CONTEXT, W_WIDTH, 1, 6), 0.1f);
+    ppo_lm          *lm = random_lm(lm_config(W_VOCAB, W_CONTEXT, W_WIDTH, 1, 6), 0.1f);
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(10);
         for (int k = 0; k < COUNT(kept); k++) {
             ppo_tokens tokens = {0};
             add_random(&tokens, &rng, W_VOCAB, 40, 0);
-            evaluate(gpt, &tokens, &all_told);
+            evaluate(lm, &tokens, &all_told);
             for (int i = kept[k]; i < 40; i++) tokens.token[i] = (tokens.token[i] + 1 + i) % W_VOCAB;
-            evaluate(gpt, &tokens, &part_told);
+            evaluate(lm, &tokens, &part_told);
             assert_false(rows_differ(&all_told, 0, &part_told, 0, kept[k]));
             for (int i = kept[k]; i < 40; i++) assert_true(rows_differ(&all_told, i, &part_told, i, 1));
             ppo_tokens_free(&tokens);
         }
     }
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -557,7 +557,7 @@ static void a_sequence_of_others_is_added_as_it_is_there(void **state) {
    The model: creation, copies, errors, memory
    -------------------------------------------------------------------------------------------------------- */
 
-static ppo_gpt_config small_config(void) { return gpt_config(11, 8, 12, 2, 3); }
+static ppo_lm_config small_config(void) { return lm_config(11, 8, 12, 2, 3); }
 
 static double deviation(const ppo_tensor *t) {
     double squares = 0;
@@ -573,14 +573,14 @@ static int all_are(const ppo_tensor *t, float x) {
 
 static void a_config_has_defaults_for_all_but_the_vocabulary(void **state) {
     (void)state;
-    ppo_gpt_config c = ppo_gpt_config_default();
-    ppo_gpt       *gpt = NULL;
+    ppo_lm_config c = ppo_lm_config_default();
+    ppo_lm       *lm = NULL;
     assert_true(c.vocab == 0 && c.context == 64 && c.width == 64 && c.layers == 2 && c.heads == 4);
     assert_true(c.score == 0 && c.seed == 1);
-    assert_fails(ppo_gpt_create(&c, &gpt), PPO_ERROR_ARGUMENT, "vocab is 0");
+    assert_fails(ppo_lm_create(&c, &lm), PPO_ERROR_ARGUMENT, "vocab is 0");
     c.vocab = 20;
-    assert_ok(ppo_gpt_create(&c, &gpt));
-    ppo_gpt_free(gpt);
+    assert_ok(ppo_lm_create(&c, &lm));
+    ppo_lm_free(lm);
 }
 
 /* Counts allocations of 64 KB or more, and the bytes of all. */
@@ -599,20 +599,20 @@ static void a_models_parameters_are_laid_out_at_once(void **state) {
     (void)state;
     long large[2];
     for (int k = 0; k < 4; k++) {
-        ppo_gpt_config c = gpt_config(150 + k, 64, 64, k < 2 ? 1 : 12, 4);
-        ppo_gpt       *gpt = NULL, *copy = NULL;
-        heap           h = {0, 0, -1, 0};
+        ppo_lm_config c = lm_config(150 + k, 64, 64, k < 2 ? 1 : 12, 4);
+        ppo_lm       *lm = NULL, *copy = NULL;
+        heap          h = {0, 0, -1, 0};
         c.score = k % 2;
         memset(&asked_for, 0, sizeof asked_for);
         ppo_set_allocator(measuring_heap, &h);
-        assert_ok(ppo_gpt_create(&c, &gpt));
+        assert_ok(ppo_lm_create(&c, &lm));
         if (k < 2) large[k] = asked_for.large;
         assert_int_equal(asked_for.large, large[k % 2]);
-        assert_true((double)asked_for.bytes < 1.2 * 16 * (double)gpt->params->count);
-        assert_ok(ppo_gpt_copy(gpt, 1, &copy));
-        assert_true(gpt->params->count == gpt->params->capacity);
+        assert_true((double)asked_for.bytes < 1.2 * 16 * (double)lm->params->count);
+        assert_ok(ppo_lm_copy(lm, 1, &copy));
+        assert_true(lm->params->count == lm->params->capacity);
         assert_true(copy->params->count == copy->params->capacity);
-        ppo_gpt_free(gpt), ppo_gpt_free(copy);
+        ppo_lm_free(lm), ppo_lm_free(copy);
         ppo_set_allocator(NULL, NULL);
         assert_int_equal(h.live, 0);
     }
@@ -620,13 +620,13 @@ static void a_models_parameters_are_laid_out_at_once(void **state) {
 
 static void a_new_model_has_weights_of_gpt2s_deviations(void **state) {
     (void)state;
-    ppo_gpt_config c = gpt_config(150, 100, 64, 3, 4);
-    ppo_gpt       *gpt, *same, *other;
-    assert_ok(ppo_gpt_create(&c, &gpt));
-    assert_close(deviation(gpt->token_embedding), 0.02, 0.05);
-    assert_close(deviation(gpt->position_embedding), 0.02, 0.05);
+    ppo_lm_config c = lm_config(150, 100, 64, 3, 4);
+    ppo_lm       *lm, *same, *other;
+    assert_ok(ppo_lm_create(&c, &lm));
+    assert_close(deviation(lm->token_embedding), 0.02, 0.05);
+    assert_close(deviation(lm->position_embedding), 0.02, 0.05);
     for (int i = 0; i < c.layers; i++) {
-        const ppo_gpt_block *b = &gpt->block[i];
+        const ppo_lm_block *b = &lm->block[i];
         assert_close(deviation(b->qkv_weight), 0.02, 0.05);
         assert_close(deviation(b->up_weight), 0.02, 0.05);
         assert_close(deviation(b->proj_weight), 0.02 / sqrt(6), 0.05);
@@ -635,14 +635,14 @@ static void a_new_model_has_weights_of_gpt2s_deviations(void **state) {
                     all_are(b->down_bias, 0));
         for (int k = 0; k < 2; k++) assert_true(all_are(b->norm_weight[k], 1) && all_are(b->norm_bias[k], 0));
     }
-    assert_true(all_are(gpt->norm_weight, 1) && all_are(gpt->norm_bias, 0));
-    assert_true(all_are(gpt->score_weight, 0) && all_are(gpt->score_bias, 0));
-    assert_ok(ppo_gpt_create(&c, &same));
+    assert_true(all_are(lm->norm_weight, 1) && all_are(lm->norm_bias, 0));
+    assert_true(all_are(lm->score_weight, 0) && all_are(lm->score_bias, 0));
+    assert_ok(ppo_lm_create(&c, &same));
     c.seed = 2;
-    assert_ok(ppo_gpt_create(&c, &other));
-    assert_false(bits_differ(gpt->params->data, same->params->data, gpt->params->count));
-    assert_true(bits_differ(gpt->params->data, other->params->data, gpt->params->count));
-    ppo_gpt_free(gpt), ppo_gpt_free(same), ppo_gpt_free(other);
+    assert_ok(ppo_lm_create(&c, &other));
+    assert_false(bits_differ(lm->params->data, same->params->data, lm->params->count));
+    assert_true(bits_differ(lm->params->data, other->params->data, lm->params->count));
+    ppo_lm_free(lm), ppo_lm_free(same), ppo_lm_free(other);
 }
 
 static void impossible_models_are_refused_with_the_reason(void **state) {
@@ -651,30 +651,30 @@ static void impossible_models_are_refused_with_the_reason(void **state) {
         size_t      field;
         int         value;
         const char *words;
-    } bad[] = {{offsetof(ppo_gpt_config, vocab), 1, "vocab is 1"},
-               {offsetof(ppo_gpt_config, vocab), -5, "-5"},
-               {offsetof(ppo_gpt_config, context), 1, "context|1"},
-               {offsetof(ppo_gpt_config, layers), 0, "layers|0"},
-               {offsetof(ppo_gpt_config, layers), 65, "layers|65|64"},
-               {offsetof(ppo_gpt_config, heads), 0, "heads is 0"},
-               {offsetof(ppo_gpt_config, heads), 5, "12|5 heads"},
-               {offsetof(ppo_gpt_config, heads), -3, "-3"},
-               {offsetof(ppo_gpt_config, width), 13, "13|3 heads"},
-               {offsetof(ppo_gpt_config, width), 0, "width|0"},
-               {offsetof(ppo_gpt_config, width), INT_MAX / 3 * 3, "width"}};
-    ppo_gpt_config good = small_config();
+    } bad[] = {{offsetof(ppo_lm_config, vocab), 1, "vocab is 1"},
+               {offsetof(ppo_lm_config, vocab), -5, "-5"},
+               {offsetof(ppo_lm_config, context), 1, "context|1"},
+               {offsetof(ppo_lm_config, layers), 0, "layers|0"},
+               {offsetof(ppo_lm_config, layers), 65, "layers|65|64"},
+               {offsetof(ppo_lm_config, heads), 0, "heads is 0"},
+               {offsetof(ppo_lm_config, heads), 5, "12|5 heads"},
+               {offsetof(ppo_lm_config, heads), -3, "-3"},
+               {offsetof(ppo_lm_config, width), 13, "13|3 heads"},
+               {offsetof(ppo_lm_config, width), 0, "width|0"},
+               {offsetof(ppo_lm_config, width), INT_MAX / 3 * 3, "width"}};
+    ppo_lm_config good = small_config();
     for (int i = 0; i < COUNT(bad); i++) {
-        ppo_gpt_config c = good;
-        ppo_gpt       *gpt = (ppo_gpt *)&c;
+        ppo_lm_config c = good;
+        ppo_lm       *lm = (ppo_lm *)&c;
         memcpy((char *)&c + bad[i].field, &bad[i].value, sizeof(int));
-        assert_fails(ppo_gpt_create(&c, &gpt), PPO_ERROR_ARGUMENT, bad[i].words);
-        assert_null(gpt);
+        assert_fails(ppo_lm_create(&c, &lm), PPO_ERROR_ARGUMENT, bad[i].words);
+        assert_null(lm);
     }
-    ppo_gpt *gpt = NULL;
-    assert_fails(ppo_gpt_create(NULL, &gpt), PPO_ERROR_ARGUMENT, "ppo_gpt_create|NULL");
-    assert_fails(ppo_gpt_create(&good, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_create|NULL");
-    assert_fails(ppo_gpt_copy(NULL, 0, &gpt), PPO_ERROR_ARGUMENT, "ppo_gpt_copy|NULL");
-    ppo_gpt_free(NULL);
+    ppo_lm *lm = NULL;
+    assert_fails(ppo_lm_create(NULL, &lm), PPO_ERROR_ARGUMENT, "ppo_lm_create|NULL");
+    assert_fails(ppo_lm_create(&good, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_create|NULL");
+    assert_fails(ppo_lm_copy(NULL, 0, &lm), PPO_ERROR_ARGUMENT, "ppo_lm_copy|NULL");
+    ppo_lm_free(NULL);
 }
 
 /* An allocator with a limit: what is larger is not there. */
@@ -687,41 +687,41 @@ static void a_model_that_no_memory_can_hold_is_refused(void **state) {
     static const int sizes[][3] = {
         {INT_MAX, 2, 2}, {2, INT_MAX, 2}, {2, 2, INT_MAX / 4 - 1}, {INT_MAX, INT_MAX, INT_MAX / 4 - 1}};
     for (int i = 0; i < COUNT(sizes); i++) {
-        ppo_gpt_config c = gpt_config(sizes[i][0], sizes[i][1], sizes[i][2], 1, 1);
-        ppo_gpt       *gpt = NULL;
-        heap           h = {0, 0, -1, 0};
+        ppo_lm_config c = lm_config(sizes[i][0], sizes[i][1], sizes[i][2], 1, 1);
+        ppo_lm       *lm = NULL;
+        heap          h = {0, 0, -1, 0};
         ppo_set_allocator(small_heap, &h);
-        assert_fails(ppo_gpt_create(&c, &gpt), PPO_ERROR_MEMORY, "memory");
+        assert_fails(ppo_lm_create(&c, &lm), PPO_ERROR_MEMORY, "memory");
         ppo_set_allocator(NULL, NULL);
-        assert_null(gpt);
+        assert_null(lm);
         assert_int_equal(h.live, 0);
     }
 }
 
 static void a_copy_has_the_same_weights_and_a_life_of_its_own(void **state) {
     (void)state;
-    ppo_gpt_config c = small_config();
-    ppo_rng        rng = test_rng(12);
-    ppo_tokens     tokens = {0};
+    ppo_lm_config c = small_config();
+    ppo_rng       rng = test_rng(12);
+    ppo_tokens    tokens = {0};
     add_random(&tokens, &rng, c.vocab, 8, 0);
     for (int had = 0; had < 2; had++)
         for (int score = 0; score < 2; score++) {
             c.score = had;
-            ppo_gpt *gpt = random_gpt(c, 0.3f), *copy = NULL;
-            assert_ok(ppo_gpt_copy(gpt, score, &copy));
+            ppo_lm *lm = random_lm(c, 0.3f), *copy = NULL;
+            assert_ok(ppo_lm_copy(lm, score, &copy));
             assert_int_equal(copy->score_weight != NULL, had || score);
             if (!had && score) assert_true(all_are(copy->score_weight, 0) && all_are(copy->score_bias, 0));
-            assert_false(bits_differ(gpt->params->data, copy->params->data, gpt->params->count));
-            assert_true(copy->params->step == 0 && copy->params->data != gpt->params->data);
+            assert_false(bits_differ(lm->params->data, copy->params->data, lm->params->count));
+            assert_true(copy->params->step == 0 && copy->params->data != lm->params->data);
             ppo_tape_reset(tape);
-            ppo_tensor *x = ppo_gpt_forward(tape, gpt, &tokens), *y = ppo_gpt_forward(tape, copy, &tokens);
+            ppo_tensor *x = ppo_lm_forward(tape, lm, &tokens), *y = ppo_lm_forward(tape, copy, &tokens);
             assert_ok(ppo_tape_status(tape));
             assert_false(bits_differ(x->data, y->data, (size_t)(x->rows * x->cols)));
-            float before = gpt->params->data[0];
+            float before = lm->params->data[0];
             copy->params->data[0] += 1;
-            assert_true(gpt->params->data[0] == before);
-            ppo_gpt_free(gpt);
-            ppo_gpt_free(copy);
+            assert_true(lm->params->data[0] == before);
+            ppo_lm_free(lm);
+            ppo_lm_free(copy);
         }
     ppo_tokens_free(&tokens);
 }
@@ -793,82 +793,81 @@ static void a_nan_among_logits_is_not_hidden_by_their_kl(void **state) {
 
 static void the_model_refuses_tokens_that_it_cannot_take_and_says_where(void **state) {
     (void)state;
-    ppo_gpt_config c = small_config();
-    ppo_gpt       *gpt = random_gpt(c, 0.3f), *plain;
-    int            text[12] = {1, 2, 3, 4, 5, 11, -1}, start[4] = {0, 2, 4, 6}, prompt[3] = {2, 2, 2};
-    ppo_tokens     tokens = {3, start, NULL, text, NULL, NULL}, nothing = {0};
+    ppo_lm_config c = small_config();
+    ppo_lm       *lm = random_lm(c, 0.3f), *plain;
+    int           text[12] = {1, 2, 3, 4, 5, 11, -1}, start[4] = {0, 2, 4, 6}, prompt[3] = {2, 2, 2};
+    ppo_tokens    tokens = {3, start, NULL, text, NULL, NULL}, nothing = {0};
     ppo_tape_reset(tape);
-    assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "token 11|sequence 2, position 1|0 .. 10");
+    assert_refused(ppo_lm_forward(tape, lm, &tokens), "token 11|sequence 2, position 1|0 .. 10");
     text[5] = 0, start[3] = 7;
-    assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "token -1|sequence 2, position 2");
+    assert_refused(ppo_lm_forward(tape, lm, &tokens), "token -1|sequence 2, position 2");
     text[6] = 0, start[3] = 4;
-    assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "sequence 2 has 0 tokens|1 to 8");
+    assert_refused(ppo_lm_forward(tape, lm, &tokens), "sequence 2 has 0 tokens|1 to 8");
     start[3] = 3;
-    assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "sequence 2 has -1 tokens");
+    assert_refused(ppo_lm_forward(tape, lm, &tokens), "sequence 2 has -1 tokens");
     start[1] = 9, start[2] = 10, start[3] = 11;
-    assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "sequence 0 has 9 tokens|1 to 8");
+    assert_refused(ppo_lm_forward(tape, lm, &tokens), "sequence 0 has 9 tokens|1 to 8");
     start[0] = INT_MIN, start[1] = INT_MAX;
-    assert_refused(ppo_gpt_forward(tape, gpt, &tokens), "start[0] is -2147483648");
-    assert_refused(ppo_gpt_forward(tape, gpt, &nothing), "0 sequences");
-    assert_refused(ppo_gpt_forward(tape, gpt, NULL), "tokens are NULL");
-    assert_refused(ppo_gpt_forward(tape, NULL, &tokens), "ppo_gpt_forward|NULL");
-    assert_refused(ppo_gpt_response(tape, NULL, &tokens, 1, PPO_POLICY).logp, "ppo_gpt_forward|NULL");
+    assert_refused(ppo_lm_forward(tape, lm, &tokens), "start[0] is -2147483648");
+    assert_refused(ppo_lm_forward(tape, lm, &nothing), "0 sequences");
+    assert_refused(ppo_lm_forward(tape, lm, NULL), "tokens are NULL");
+    assert_refused(ppo_lm_forward(tape, NULL, &tokens), "ppo_lm_forward|NULL");
+    assert_refused(ppo_lm_response(tape, NULL, &tokens, 1, PPO_POLICY).logp, "ppo_lm_forward|NULL");
 
     start[0] = 0, start[1] = 2, start[2] = 4, start[3] = 6, tokens.prompt = prompt;
-    assert_refused(ppo_gpt_response(tape, gpt, &tokens, 1, PPO_POLICY | PPO_VALUE).logp, "no token after");
+    assert_refused(ppo_lm_response(tape, lm, &tokens, 1, PPO_POLICY | PPO_VALUE).logp, "no token after");
     prompt[1] = 1;
-    assert_refused(ppo_gpt_response(tape, gpt, &tokens, 0, PPO_POLICY).logp, "temperature is 0");
-    assert_refused(ppo_gpt_logits(tape, gpt, ppo_tape_constant(tape, (const float[5]){0}, 1, 5)),
+    assert_refused(ppo_lm_response(tape, lm, &tokens, 0, PPO_POLICY).logp, "temperature is 0");
+    assert_refused(ppo_lm_logits(tape, lm, ppo_tape_constant(tape, (const float[5]){0}, 1, 5)),
                    "(1, 5)|(11, 12)");
-    assert_refused(ppo_gpt_score(tape, gpt, ppo_tape_constant(tape, (const float[5]){0}, 1, 5)),
-                   "ppo_gpt_score|(1, 5)");
+    assert_refused(ppo_lm_score(tape, lm, ppo_tape_constant(tape, (const float[5]){0}, 1, 5)),
+                   "ppo_lm_score|(1, 5)");
     c.score = 0;
-    plain = random_gpt(c, 0.3f);
-    assert_refused(ppo_gpt_sequence_score(tape, plain, &tokens), "ppo_gpt_score|no score");
-    assert_refused(ppo_gpt_response(tape, plain, &tokens, 1, PPO_VALUE).value, "ppo_gpt_score|no score");
-    assert_refused(ppo_gpt_score(tape, plain, ppo_gpt_forward(tape, plain, &tokens)),
-                   "ppo_gpt_score|no score");
-    assert_refused(ppo_gpt_score(tape, NULL, ppo_gpt_forward(tape, plain, &tokens)), "ppo_gpt_score|NULL");
-    assert_refused(ppo_gpt_logits(tape, NULL, ppo_gpt_forward(tape, plain, &tokens)), "NULL");
-    assert_refused(ppo_gpt_score(tape, gpt, NULL), "NULL");
-    assert_refused(ppo_gpt_logits(tape, gpt, NULL), "NULL");
-    ppo_gpt_free(plain);
-    ppo_gpt_free(gpt);
+    plain = random_lm(c, 0.3f);
+    assert_refused(ppo_lm_sequence_score(tape, plain, &tokens), "ppo_lm_score|no score");
+    assert_refused(ppo_lm_response(tape, plain, &tokens, 1, PPO_VALUE).value, "ppo_lm_score|no score");
+    assert_refused(ppo_lm_score(tape, plain, ppo_lm_forward(tape, plain, &tokens)), "ppo_lm_score|no score");
+    assert_refused(ppo_lm_score(tape, NULL, ppo_lm_forward(tape, plain, &tokens)), "ppo_lm_score|NULL");
+    assert_refused(ppo_lm_logits(tape, NULL, ppo_lm_forward(tape, plain, &tokens)), "NULL");
+    assert_refused(ppo_lm_score(tape, lm, NULL), "NULL");
+    assert_refused(ppo_lm_logits(tape, lm, NULL), "NULL");
+    ppo_lm_free(plain);
+    ppo_lm_free(lm);
 }
 
 static void a_response_needs_an_output_and_rows_need_tokens(void **state) {
     (void)state;
-    ppo_gpt     *gpt = random_gpt(small_config(), 0.3f);
+    ppo_lm      *lm = random_lm(small_config(), 0.3f);
     ppo_tokens   tokens = {0};
     ppo_rng      rng = test_rng(17);
     ppo_response out;
     add_random(&tokens, &rng, 11, 4, 1);
     ppo_tape_reset(tape);
-    out = ppo_gpt_response(tape, gpt, &tokens, 1, 0);
+    out = ppo_lm_response(tape, lm, &tokens, 1, 0);
     assert_true(!out.logp && !out.entropy && !out.logits && !out.value);
-    assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT, "ppo_gpt_response|no output of 0");
+    assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT, "ppo_lm_response|no output of 0");
     ppo_tape_reset(tape);
     assert_int_equal(ppo_response_row(NULL, 3), 0);
     assert_int_equal(ppo_response_row(&tokens, -1), 0);
     assert_int_equal(ppo_response_row(&tokens, tokens.count + 1), ppo_response_row(&tokens, tokens.count));
     assert_int_equal(ppo_response_row(&tokens, INT_MAX), ppo_response_row(&tokens, tokens.count));
     ppo_tokens_free(&tokens);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* Rows of a response are those that predict its tokens; the score of a sequence is that of its last token. */
 static void a_response_has_a_row_for_each_token_after_the_prompts(void **state) {
     (void)state;
-    ppo_gpt         *gpt = random_gpt(small_config(), 0.3f);
+    ppo_lm          *lm = random_lm(small_config(), 0.3f);
     ppo_tokens       tokens = {0};
     ppo_rng          rng = test_rng(13);
     static const int lengths[] = {8, 1, 5, 4, 6}, prompts[] = {3, 1, 0, 4, 1};
     for (int s = 0; s < 5; s++) add_random(&tokens, &rng, 11, lengths[s], prompts[s]);
     ppo_tape_reset(tape);
-    ppo_tensor  *x = ppo_gpt_forward(tape, gpt, &tokens);
-    ppo_tensor  *logits = ppo_gpt_logits(tape, gpt, x), *score = ppo_gpt_score(tape, gpt, x);
-    ppo_tensor  *last = ppo_gpt_sequence_score(tape, gpt, &tokens);
-    ppo_response out = ppo_gpt_response(tape, gpt, &tokens, 0.7f, PPO_POLICY | PPO_VALUE);
+    ppo_tensor  *x = ppo_lm_forward(tape, lm, &tokens);
+    ppo_tensor  *logits = ppo_lm_logits(tape, lm, x), *score = ppo_lm_score(tape, lm, x);
+    ppo_tensor  *last = ppo_lm_sequence_score(tape, lm, &tokens);
+    ppo_response out = ppo_lm_response(tape, lm, &tokens, 0.7f, PPO_POLICY | PPO_VALUE);
     assert_ok(ppo_tape_status(tape));
     assert_int_equal(out.logp->rows, 5 + 0 + 4 + 0 + 5);
     assert_int_equal(ppo_response_row(&tokens, 5), out.logp->rows);
@@ -885,21 +884,21 @@ static void a_response_has_a_row_for_each_token_after_the_prompts(void **state) 
             assert_false(bits_differ(out.logits->data + row * 11, logits->data + (at - 1) * 11, 11));
         }
     }
-    out = ppo_gpt_response(tape, gpt, &tokens, 1, PPO_VALUE);
+    out = ppo_lm_response(tape, lm, &tokens, 1, PPO_VALUE);
     assert_true(out.value && !out.logp && !out.entropy && !out.logits);
-    out = ppo_gpt_response(tape, gpt, &tokens, 1, PPO_POLICY);
+    out = ppo_lm_response(tape, lm, &tokens, 1, PPO_POLICY);
     assert_true(!out.value && out.logp && out.entropy && out.logits);
     ppo_tokens_free(&tokens);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 /* Forward and backward through everything that a model can be asked. */
-static ppo_status ask_all(ppo_tape *on, ppo_gpt *gpt, const ppo_tokens *tokens) {
-    ppo_response out = ppo_gpt_response(on, gpt, tokens, 0.9f, PPO_POLICY | PPO_VALUE);
+static ppo_status ask_all(ppo_tape *on, ppo_lm *lm, const ppo_tokens *tokens) {
+    ppo_response out = ppo_lm_response(on, lm, tokens, 0.9f, PPO_POLICY | PPO_VALUE);
     ppo_tensor  *sum = ppo_tape_sum(on, ppo_tape_mul(on, out.logp, out.value));
     sum = ppo_tape_add(on, sum, ppo_tape_sum(on, out.entropy));
     sum = ppo_tape_add(on, sum, ppo_tape_sum(on, ppo_tape_sequence_sum(on, out.logp, tokens)));
-    sum = ppo_tape_add(on, sum, ppo_tape_sum(on, ppo_gpt_sequence_score(on, gpt, tokens)));
+    sum = ppo_tape_add(on, sum, ppo_tape_sum(on, ppo_lm_sequence_score(on, lm, tokens)));
     return ppo_tape_backward(on, sum);
 }
 
@@ -910,7 +909,7 @@ static void after_one_round_of_a_shape_nothing_is_allocated(void **state) {
     ppo_tokens tokens = {0};
     ppo_tape  *own;
     ppo_set_allocator(heap_hook, &h);
-    ppo_gpt *gpt = random_gpt(gpt_config(30, 64, 24, 3, 3), 0.2f);
+    ppo_lm *lm = random_lm(lm_config(30, 64, 24, 3, 3), 0.2f);
     assert_ok(ppo_tape_create(&own));
     for (int s = 0; s < 6; s++) add_random(&tokens, &rng, 30, 64, s);
     long calls = 0;
@@ -918,12 +917,12 @@ static void after_one_round_of_a_shape_nothing_is_allocated(void **state) {
         for (int i = 0; i < 6 * 64; i++) tokens.token[i] = ppo_rng_below(&rng, 30);
         ppo_tape_reset(own);
         if (round == 1) calls = h.calls; /* that reset knew how much a round takes */
-        assert_ok(ask_all(own, gpt, &tokens));
+        assert_ok(ask_all(own, lm, &tokens));
     }
     assert_int_equal(h.calls, calls);
     ppo_tokens_free(&tokens);
     ppo_tape_free(own);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
     ppo_set_allocator(NULL, NULL);
     assert_int_equal(h.live, 0);
 }
@@ -932,7 +931,7 @@ static void after_one_round_of_a_shape_nothing_is_allocated(void **state) {
    Files
    -------------------------------------------------------------------------------------------------------- */
 
-static int configs_differ(const ppo_gpt_config *a, const ppo_gpt_config *b) {
+static int configs_differ(const ppo_lm_config *a, const ppo_lm_config *b) {
     return a->vocab != b->vocab || a->context != b->context || a->width != b->width ||
            a->layers != b->layers || a->heads != b->heads || !a->score != !b->score;
 }
@@ -940,16 +939,16 @@ static int configs_differ(const ppo_gpt_config *a, const ppo_gpt_config *b) {
 static void a_model_that_is_saved_and_loaded_has_the_same_bits(void **state) {
     (void)state;
     for (int score = 0; score < 2; score++) {
-        ppo_gpt_config c = small_config();
+        ppo_lm_config c = small_config();
         c.score = score;
-        ppo_gpt  *gpt = random_gpt(c, 0.3f), *back = NULL;
+        ppo_lm   *lm = random_lm(c, 0.3f), *back = NULL;
         ppo_file *file = NULL;
-        assert_ok(ppo_gpt_save(gpt, NULL, path));
-        assert_ok(ppo_gpt_load(path, &back));
-        assert_false(configs_differ(&gpt->config, &back->config));
-        assert_int_equal(gpt->params->count, back->params->count);
-        assert_false(bits_differ(gpt->params->data, back->params->data, gpt->params->count));
-        ppo_gpt_free(back);
+        assert_ok(ppo_lm_save(lm, NULL, path));
+        assert_ok(ppo_lm_load(path, &back));
+        assert_false(configs_differ(&lm->config, &back->config));
+        assert_int_equal(lm->params->count, back->params->count);
+        assert_false(bits_differ(lm->params->data, back->params->data, lm->params->count));
+        ppo_lm_free(back);
 
         assert_ok(ppo_file_read(path, &file));
         assert_string_equal(ppo_file_text(file, "format"), "pt"); /* transformers asks for it */
@@ -963,47 +962,47 @@ static void a_model_that_is_saved_and_loaded_has_the_same_bits(void **state) {
 
         assert_ok(ppo_file_create(&file)); /* in memory, beside something else */
         assert_ok(ppo_file_add(file, "steps", PPO_I64, NULL, 0, &(int64_t){5}));
-        assert_ok(ppo_gpt_put(gpt, file));
-        assert_ok(ppo_gpt_get(file, &back));
-        assert_false(bits_differ(gpt->params->data, back->params->data, gpt->params->count));
-        ppo_gpt_free(back);
+        assert_ok(ppo_lm_put(lm, file));
+        assert_ok(ppo_lm_get(file, &back));
+        assert_false(bits_differ(lm->params->data, back->params->data, lm->params->count));
+        ppo_lm_free(back);
         ppo_file_free(file);
-        ppo_gpt_free(gpt);
+        ppo_lm_free(lm);
     }
 }
 
 static void a_second_model_is_refused_by_a_file_and_leaves_the_first(void **state) {
     (void)state;
-    ppo_gpt  *gpt = random_gpt(small_config(), 0.3f), *other, *back = NULL;
+    ppo_lm   *lm = random_lm(small_config(), 0.3f), *other, *back = NULL;
     ppo_file *file = NULL;
-    other = random_gpt(gpt_config(30, 9, 20, 3, 5), 0.3f);
+    other = random_lm(lm_config(30, 9, 20, 3, 5), 0.3f);
     assert_ok(ppo_file_create(&file));
-    assert_ok(ppo_gpt_put(gpt, file));
+    assert_ok(ppo_lm_put(lm, file));
     int arrays = ppo_file_count(file);
-    assert_fails(ppo_gpt_put(gpt, file), PPO_ERROR_ARGUMENT, "ppo_gpt_put|already");
-    assert_fails(ppo_gpt_put(other, file), PPO_ERROR_ARGUMENT, "ppo_gpt_put|already");
+    assert_fails(ppo_lm_put(lm, file), PPO_ERROR_ARGUMENT, "ppo_lm_put|already");
+    assert_fails(ppo_lm_put(other, file), PPO_ERROR_ARGUMENT, "ppo_lm_put|already");
     assert_int_equal(ppo_file_count(file), arrays);
-    assert_ok(ppo_gpt_get(file, &back));
-    assert_false(configs_differ(&gpt->config, &back->config));
-    assert_false(bits_differ(gpt->params->data, back->params->data, gpt->params->count));
+    assert_ok(ppo_lm_get(file, &back));
+    assert_false(configs_differ(&lm->config, &back->config));
+    assert_false(bits_differ(lm->params->data, back->params->data, lm->params->count));
     ppo_file_free(file);
-    ppo_gpt_free(gpt), ppo_gpt_free(other), ppo_gpt_free(back);
+    ppo_lm_free(lm), ppo_lm_free(other), ppo_lm_free(back);
 }
 
 /* What is wrong with one array of a file. */
 enum { MISSING, NARROWER, FLAT, TWICE_AS_PRECISE, NOT_A_NUMBER, INFINITE, FLAWS };
 
 /* A file of a model with one flaw; Hugging Face's, which says nothing but n_head, plus the given text. */
-static ppo_file *flawed_file(ppo_gpt *gpt, int tensor, int flaw, const char *key, const char *text) {
+static ppo_file *flawed_file(ppo_lm *lm, int tensor, int flaw, const char *key, const char *text) {
     static double twice[4096];
     ppo_file     *file = NULL;
     assert_ok(ppo_file_create(&file));
     assert_ok(ppo_file_set_text(file, "n_head", "3"));
     if (key) assert_ok(ppo_file_set_text(file, key, text));
-    for (int k = 0; k < gpt->params->tensor_count; k++) {
-        const ppo_tensor *t = gpt->params->tensors[k];
+    for (int k = 0; k < lm->params->tensor_count; k++) {
+        const ppo_tensor *t = lm->params->tensors[k];
         int64_t           shape[2] = {t->rows, t->cols};
-        const char       *name = gpt->params->names[k];
+        const char       *name = lm->params->names[k];
         int               matrix = t->rows > 1 || !strcmp(name, "score.weight");
         int               type = PPO_F32, rank = matrix ? 2 : 1;
         const void       *data = t->data;
@@ -1023,14 +1022,14 @@ static ppo_file *flawed_file(ppo_gpt *gpt, int tensor, int flaw, const char *key
 
 static void a_file_with_any_flaw_in_any_array_is_refused(void **state) {
     (void)state;
-    ppo_gpt *gpt = random_gpt(small_config(), 0.3f), *back;
-    for (int k = 0; k < gpt->params->tensor_count; k++)
+    ppo_lm *lm = random_lm(small_config(), 0.3f), *back;
+    for (int k = 0; k < lm->params->tensor_count; k++)
         for (int flaw = 0; flaw < FLAWS; flaw++) {
-            const ppo_tensor *t = gpt->params->tensors[k];
-            const char       *name = gpt->params->names[k];
+            const ppo_tensor *t = lm->params->tensors[k];
+            const char       *name = lm->params->names[k];
             int               n = t->rows * t->cols;
             float             first = t->data[0], last = t->data[n - 1];
-            ppo_file         *file = flawed_file(gpt, k, flaw, NULL, NULL);
+            ppo_file         *file = flawed_file(lm, k, flaw, NULL, NULL);
             if (!strcmp(name, "score.weight") && (flaw == MISSING || flaw == FLAT)) { /* then there is none */
                 ppo_file_free(file);
                 continue;
@@ -1039,9 +1038,9 @@ static void a_file_with_any_flaw_in_any_array_is_refused(void **state) {
                 ppo_file_free(file);
                 continue;
             }
-            back = gpt;
+            back = lm;
             ppo_fail(PPO_OK, "(no sentence)");
-            ppo_status status = ppo_gpt_get(file, &back);
+            ppo_status status = ppo_lm_get(file, &back);
             if (status != PPO_ERROR_FILE || back)
                 fail_msg("flaw %d of %s: status %d, %s", flaw, name, status, ppo_last_error());
             if (flaw > FLAT && !strstr(ppo_last_error(), name))
@@ -1049,11 +1048,11 @@ static void a_file_with_any_flaw_in_any_array_is_refused(void **state) {
             t->data[0] = first, t->data[n - 1] = last;
             ppo_file_free(file);
         }
-    ppo_file *file = flawed_file(gpt, -1, 0, NULL, NULL); /* without a flaw */
-    assert_ok(ppo_gpt_get(file, &back));
-    ppo_gpt_free(back);
+    ppo_file *file = flawed_file(lm, -1, 0, NULL, NULL); /* without a flaw */
+    assert_ok(ppo_lm_get(file, &back));
+    ppo_lm_free(back);
     ppo_file_free(file);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 static void a_file_whose_texts_contradict_its_arrays_is_refused(void **state) {
@@ -1072,29 +1071,29 @@ static void a_file_whose_texts_contradict_its_arrays_is_refused(void **state) {
                                          {"n_layer", "1", "n_layer|1|2"},
                                          {"n_layer", "2 ", "n_layer"},
                                          {"n_embd", "+12", "n_embd"}};
-    ppo_gpt                 *gpt = random_gpt(small_config(), 0.3f), *back = gpt;
+    ppo_lm                  *lm = random_lm(small_config(), 0.3f), *back = lm;
     ppo_file                *file;
     for (int i = 0; i < COUNT(bad); i++) {
-        file = flawed_file(gpt, -1, 0, bad[i][0], bad[i][1]);
-        assert_fails(ppo_gpt_get(file, &back), PPO_ERROR_FILE, bad[i][2]);
+        file = flawed_file(lm, -1, 0, bad[i][0], bad[i][1]);
+        assert_fails(ppo_lm_get(file, &back), PPO_ERROR_FILE, bad[i][2]);
         assert_null(back);
         ppo_file_free(file);
     }
     assert_ok(ppo_file_create(&file));
-    assert_fails(ppo_gpt_get(file, &back), PPO_ERROR_FILE, "not a language model");
+    assert_fails(ppo_lm_get(file, &back), PPO_ERROR_FILE, "not a language model");
     assert_ok(ppo_file_add(file, "transformer.wte.weight", PPO_F32, (const int64_t[]){11, 12}, 2,
-                           gpt->token_embedding->data));
-    assert_fails(ppo_gpt_get(file, &back), PPO_ERROR_FILE, "n_head");
+                           lm->token_embedding->data));
+    assert_fails(ppo_lm_get(file, &back), PPO_ERROR_FILE, "n_head");
     ppo_file_free(file);
-    assert_fails(ppo_gpt_load("/tmp/no/such/model.safetensors", &back), PPO_ERROR_FILE, "/tmp/no/such");
+    assert_fails(ppo_lm_load("/tmp/no/such/model.safetensors", &back), PPO_ERROR_FILE, "/tmp/no/such");
     assert_null(back);
-    assert_fails(ppo_gpt_load(NULL, &back), PPO_ERROR_ARGUMENT, "ppo_gpt_load|NULL");
-    assert_fails(ppo_gpt_load(path, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_load|NULL");
-    assert_fails(ppo_gpt_save(NULL, NULL, path), PPO_ERROR_ARGUMENT, "ppo_gpt_save|NULL");
-    assert_fails(ppo_gpt_save(gpt, NULL, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_save|NULL");
-    assert_fails(ppo_gpt_put(gpt, NULL), PPO_ERROR_ARGUMENT, "ppo_gpt_put|NULL");
-    assert_fails(ppo_gpt_get(NULL, &back), PPO_ERROR_ARGUMENT, "ppo_gpt_get|NULL");
-    ppo_gpt_free(gpt);
+    assert_fails(ppo_lm_load(NULL, &back), PPO_ERROR_ARGUMENT, "ppo_lm_load|NULL");
+    assert_fails(ppo_lm_load(path, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_load|NULL");
+    assert_fails(ppo_lm_save(NULL, NULL, path), PPO_ERROR_ARGUMENT, "ppo_lm_save|NULL");
+    assert_fails(ppo_lm_save(lm, NULL, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_save|NULL");
+    assert_fails(ppo_lm_put(lm, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_put|NULL");
+    assert_fails(ppo_lm_get(NULL, &back), PPO_ERROR_ARGUMENT, "ppo_lm_get|NULL");
+    ppo_lm_free(lm);
 }
 
 static void memory_is_taken_for_what_is_there_not_for_what_is_claimed(void **state) {
@@ -1103,7 +1102,7 @@ static void memory_is_taken_for_what_is_there_not_for_what_is_claimed(void **sta
     static float rows[2 * WIDTH];
     heap         h = {0, 0, -1, 0};
     ppo_file    *file = NULL;
-    ppo_gpt     *gpt = NULL;
+    ppo_lm      *lm = NULL;
     ppo_set_allocator(small_heap, &h);
     assert_ok(ppo_file_create(&file));
     assert_ok(ppo_file_set_text(file, "n_head", "1"));
@@ -1111,7 +1110,7 @@ static void memory_is_taken_for_what_is_there_not_for_what_is_claimed(void **sta
     assert_ok(ppo_file_add(file, "transformer.wpe.weight", PPO_F32, (const int64_t[]){2, WIDTH}, 2, rows));
     assert_ok(
         ppo_file_add(file, "transformer.h.0.attn.c_attn.weight", PPO_F32, (const int64_t[]){2, 2}, 2, rows));
-    assert_fails(ppo_gpt_get(file, &gpt), PPO_ERROR_FILE, "c_attn|(2, 2)");
+    assert_fails(ppo_lm_get(file, &lm), PPO_ERROR_FILE, "c_attn|(2, 2)");
     ppo_file_free(file);
     ppo_set_allocator(NULL, NULL);
     assert_int_equal(h.live, 0);
@@ -1119,56 +1118,56 @@ static void memory_is_taken_for_what_is_there_not_for_what_is_claimed(void **sta
 
 /* A model is made, copied, asked, put into a file and taken from one. */
 static ppo_status live_once(void *user) {
-    ppo_gpt_config    c = gpt_config(5, 6, 4, 1, 2);
+    ppo_lm_config     c = lm_config(5, 6, 4, 1, 2);
     const ppo_tokens *tokens = (const ppo_tokens *)user;
-    ppo_gpt          *gpt = NULL, *copy = NULL, *back = NULL, *loaded = NULL;
+    ppo_lm           *lm = NULL, *copy = NULL, *back = NULL, *loaded = NULL;
     ppo_tape         *own = NULL;
     ppo_file         *file = NULL;
     c.score = 0;
-    ppo_status status = ppo_gpt_create(&c, &gpt);
-    if (!status) status = ppo_gpt_copy(gpt, 1, &copy);
+    ppo_status status = ppo_lm_create(&c, &lm);
+    if (!status) status = ppo_lm_copy(lm, 1, &copy);
     if (!status) status = ppo_tape_create(&own);
     if (!status) status = ask_all(own, copy, tokens);
     if (!status) status = ppo_file_create(&file);
-    if (!status) status = ppo_gpt_put(copy, file);
-    if (!status) status = ppo_gpt_get(file, &back);
-    if (!status) status = ppo_gpt_load(path, &loaded);
+    if (!status) status = ppo_lm_put(copy, file);
+    if (!status) status = ppo_lm_get(file, &back);
+    if (!status) status = ppo_lm_load(path, &loaded);
     ppo_file_free(file);
     ppo_tape_free(own);
-    ppo_gpt_free(gpt), ppo_gpt_free(copy), ppo_gpt_free(back), ppo_gpt_free(loaded);
+    ppo_lm_free(lm), ppo_lm_free(copy), ppo_lm_free(back), ppo_lm_free(loaded);
     return status;
 }
 
 static void a_model_and_its_tokenizer_are_one_file(void **state) {
     (void)state;
     static const char *const specials[] = {"<eos>"};
-    ppo_gpt                 *gpt = random_gpt(gpt_config(5, 6, 4, 1, 2), 0.3f), *back = NULL;
+    ppo_lm                  *lm = random_lm(lm_config(5, 6, 4, 1, 2), 0.3f), *back = NULL;
     ppo_tokenizer           *tok = NULL, *tok_back = NULL;
     assert_ok(ppo_tokenizer_characters("abcd", 4, specials, 1, &tok));
-    assert_ok(ppo_gpt_save(gpt, tok, path));
-    assert_ok(ppo_gpt_load(path, &back));
+    assert_ok(ppo_lm_save(lm, tok, path));
+    assert_ok(ppo_lm_load(path, &back));
     assert_ok(ppo_tokenizer_load(path, &tok_back));
-    assert_false(bits_differ(gpt->params->data, back->params->data, gpt->params->count));
+    assert_false(bits_differ(lm->params->data, back->params->data, lm->params->count));
     assert_int_equal(ppo_tokenizer_special(tok_back, "<eos>"), 4);
-    assert_ok(ppo_gpt_save(gpt, NULL, path));
-    ppo_gpt *small = random_gpt(gpt_config(4, 6, 4, 1, 2), 0.3f);
-    assert_fails(ppo_gpt_save(small, tok, path), PPO_ERROR_ARGUMENT,
+    assert_ok(ppo_lm_save(lm, NULL, path));
+    ppo_lm *small = random_lm(lm_config(4, 6, 4, 1, 2), 0.3f);
+    assert_fails(ppo_lm_save(small, tok, path), PPO_ERROR_ARGUMENT,
                  "a tokenizer of 5 tokens for a model of 4");
-    ppo_gpt_free(small);
+    ppo_lm_free(small);
     ppo_tokenizer_free(tok_back);
     assert_fails(ppo_tokenizer_load(path, &tok_back), PPO_ERROR_FILE, "tokenizer");
     ppo_tokenizer_free(tok);
-    ppo_gpt_free(gpt);
-    ppo_gpt_free(back);
+    ppo_lm_free(lm);
+    ppo_lm_free(back);
 }
 
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
     (void)state;
-    ppo_gpt   *gpt = random_gpt(gpt_config(5, 6, 4, 1, 2), 0.3f);
+    ppo_lm    *lm = random_lm(lm_config(5, 6, 4, 1, 2), 0.3f);
     ppo_tokens tokens = {0};
     ppo_rng    rng = test_rng(15);
-    assert_ok(ppo_gpt_save(gpt, NULL, path));
-    ppo_gpt_free(gpt);
+    assert_ok(ppo_lm_save(lm, NULL, path));
+    ppo_lm_free(lm);
     add_random(&tokens, &rng, 5, 6, 2), add_random(&tokens, &rng, 5, 3, 0);
     assert_true(fail_each_allocation(live_once, &tokens) > 40);
     ppo_tokens_free(&tokens);
@@ -1197,11 +1196,11 @@ static void harm(ppo_rng *rng, unsigned char *bytes, size_t n, size_t header) {
 static void a_damaged_model_is_loaded_sound_or_refused(void **state) {
     (void)state;
     static unsigned char whole[1 << 14], damaged[1 << 14];
-    ppo_gpt             *gpt = random_gpt(gpt_config(5, 6, 4, 2, 2), 0.3f);
+    ppo_lm              *lm = random_lm(lm_config(5, 6, 4, 2, 2), 0.3f);
     ppo_rng              rng = test_rng(16);
     ppo_tokens           tokens = {0};
     add_random(&tokens, &rng, 3, 3, 1);
-    assert_ok(ppo_gpt_save(gpt, NULL, path));
+    assert_ok(ppo_lm_save(lm, NULL, path));
     FILE  *in = fopen(path, "rb");
     size_t n = fread(whole, 1, sizeof whole, in), header = 8 + whole[0] + 256u * whole[1];
     fclose(in);
@@ -1216,31 +1215,31 @@ static void a_damaged_model_is_loaded_sound_or_refused(void **state) {
         FILE *out = fopen(path, "wb");
         assert_int_equal(fwrite(damaged, 1, n, out), n);
         fclose(out);
-        ppo_gpt *back = gpt;
+        ppo_lm *back = lm;
         ppo_set_allocator(small_heap, &h);
         ppo_fail(PPO_OK, "(no sentence)");
-        ppo_status status = ppo_gpt_load(path, &back);
+        ppo_status status = ppo_lm_load(path, &back);
         if (status == PPO_OK) {
             loaded++;
             assert_true(back->config.heads > 0 && back->config.width % back->config.heads == 0);
             for (size_t k = 0; k < back->params->count; k++) assert_true(isfinite(back->params->data[k]));
             ppo_tape *own = NULL;
             assert_ok(ppo_tape_create(&own));
-            ppo_gpt_forward(own, back, &tokens); /* which it may refuse */
+            ppo_lm_forward(own, back, &tokens); /* which it may refuse */
             ppo_tape_free(own);
         } else {
             assert_int_equal(status, PPO_ERROR_FILE);
             assert_true(strstr(ppo_last_error(), path) != NULL);
             assert_null(back);
         }
-        ppo_gpt_free(back);
+        ppo_lm_free(back);
         ppo_set_allocator(NULL, NULL);
         assert_int_equal(h.live, 0);
     }
     print_message("# %ld of %ld damaged models were still to be loaded\n", loaded, files);
     if (files >= 1000) assert_in_range(loaded, files / 50, files / 2);
     ppo_tokens_free(&tokens);
-    ppo_gpt_free(gpt);
+    ppo_lm_free(lm);
 }
 
 int main(void) {
