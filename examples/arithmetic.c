@@ -1,17 +1,18 @@
 /* arithmetic.c - reinforcement learning from verifiable rewards: a tiny transformer learns to add.
 
-       build/arithmetic [grpo|rloo] [SEED] [--kernels NAME]
+       build/arithmetic [grpo|rloo] [SEED] [--kernels NAME] [NAME=VALUE, a setting of ppo_rlhf_settings()]
 
    First the model learns from worked additions (supervised fine-tuning) until 40 % of its answers are right.
    Then it sees no more answers: it samples 8 for each problem, and a C function says which are right. GRPO
    (Shao 2024) and RLOO (Ahmadian 2024) compare each answer with the others to the same problem, so there is
    no critic; they differ in whether the difference is divided by the standard deviation among those answers.
 
-   You will see the share of right answers rise from 40 % to 96 % or more, mostly 99 %, for problems that are
+   You will see the share of right answers rise from 40 % to 97 % or more, mostly 99 %, for problems that are
    in neither stage.
    Sampling gets right what the model knows vaguely: most often the right digit is the most likely one, but
    others are nearly as likely. That is where such rewards work. Of a problem whose 8 answers are all wrong,
-   or all right, nothing is learned: the advantages are 0. */
+   or all right, nothing is learned: the advantages are 0. So two settings keep the model in doubt where it is
+   wrong: fine-tuning with large batches, and a small entropy bonus. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -93,6 +94,7 @@ static void fine_tune(ppo_lm *lm, const ppo_tokens *train, ppo_rng *rng) {
     ppo_tokens     lesson = {0};
     int            lessons = 0;
     cfg.learning_rate = 2e-3f;
+    cfg.batch_size = 256;
     for (; lessons < MAX_LESSONS && examine(lm, train, 0) < 0.4; lessons++) {
         ppo_tokens_clear(&lesson);
         for (int i = 0; i < LESSON; i++)
@@ -129,14 +131,17 @@ int main(int argc, char **argv) {
     cfg.kl_coef = 0;   /* the verifier cannot be deceived, so the model may go as far as it wants to */
     cfg.target_kl = 0; /* the learning rate falls instead */
     cfg.learning_rate_schedule = PPO_LINEAR;
-    cfg.iterations = 500;
+    cfg.iterations = 600;
+    cfg.entropy_coef = 0.01f;
     cfg.sampling.eos = END;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "grpo")) cfg.advantage = PPO_ADVANTAGE_GROUP;
         else if (!strcmp(argv[i], "rloo")) cfg.advantage = PPO_ADVANTAGE_LEAVE_ONE_OUT;
         else if (!strcmp(argv[i], "--kernels")) must(ppo_use_kernels(i + 1 < argc ? argv[++i] : ""));
+        else if (strchr(argv[i], '=')) must(ppo_settings_set_all(ppo_rlhf_settings(), &cfg, argv[i]));
         else if (ppo_settings_set(ppo_rlhf_settings(), &cfg, "seed", argv[i]))
-            must(ppo_fail(PPO_ERROR_ARGUMENT, "%.60s is not grpo, rloo, --kernels or a seed", argv[i]));
+            must(ppo_fail(PPO_ERROR_ARGUMENT, "%.60s is not grpo, rloo, --kernels, a seed or name=value",
+                          argv[i]));
     }
     ppo_rng rng = ppo_rng_stream(cfg.seed, PPO_STREAM_USER, 0);
     shape.vocab = TOKENS;
