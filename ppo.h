@@ -415,8 +415,9 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 /* (n, k) x (k, m) -> (n, m) */
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 
-/* Activations. GELU is its tanh form (Hendrycks and Gimpel 2016), as in GPT-2. */
-enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU, PPO__ACTIVATIONS };
+/* Activations. GELU (Hendrycks and Gimpel 2016) is its tanh form, as in GPT-2, or exact, with erf. SiLU is x times
+   the logistic function of x. */
+enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU, PPO_GELU_ERF, PPO_SILU, PPO__ACTIVATIONS };
 
 /* activation(x w + b): x (n, in), w (in, out), b (1, out) or NULL -> (n, out). One fused operation. */
 PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
@@ -428,8 +429,13 @@ PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, pp
 /* out[i] = row index[i] of table: (n, cols). index [n] must stay valid until the tape's reset. */
 PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const int *index, int n);
 
-/* Per row (x - mean) / sqrt(var + 1e-5) weight + bias (Ba 2016); weight and bias are (1, cols). */
-PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, ppo_tensor *bias);
+/* Per row (x - mean) / sqrt(var + eps) weight + bias (Ba 2016), and x / sqrt(mean of x^2 + eps) weight (Zhang
+   2019); weight and bias are (1, cols). eps must be above 0; 1e-5 is usual. */
+PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, ppo_tensor *bias,
+                                        float eps);
+PPO_DEF ppo_tensor *ppo_tape_rms_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, float eps);
+/* From x (n, 2 k), f(the first k columns) times the others: (n, k) (gated linear units, Shazeer 2020). */
+PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation);
 
 /* An operation: forward fills out from in; backward ADDS to in[k]->grad (where not NULL) from out->grad.
    Your own operations work as the library's do:
@@ -1434,43 +1440,85 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    -------------------------------------------------------------------------------------------------------- */
 
 /* Causal self-attention (Vaswani 2017) within each of `count` sequences, whose rows are start[s] ..
-   start[s + 1] - 1: each row of qkv (rows, 3 width) holds the query, key and value of `heads` heads side by
-   side, and attends to the rows of its sequence up to itself. -> (rows, width). start [count + 1] is the
-   caller's and must outlive the tape's round. */
-PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
-                                       int count);
+   start[s + 1] - 1. A row of qkv (rows, (heads + 2 kv_heads) size) holds the queries of `heads` heads, then the
+   keys and then the values of kv_heads, each shared by heads / kv_heads queries (Ainslie 2023). It attends to the
+   rows of its sequence up to itself, with a window only to the last of these. -> (rows, heads size). start
+   [count + 1] is the caller's and must outlive the tape's round. */
+typedef struct ppo_attention {
+    int   heads, kv_heads; /* kv_heads 0: heads */
+    int   window;          /* rows that a row attends to, itself included; 0: all */
+    float scale;           /* of the products of queries and keys; 0: 1 / sqrt(size) */
+} ppo_attention;
+PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const ppo_attention *how,
+                                       const int *start, int count);
 
-/* A language model of GPT-2's architecture (Radford 2019): embeddings of tokens and of positions,
-   `layers` blocks
+/* Rotary positions (Su 2021) for the first `heads` heads of x, each of `size` columns: their columns j and
+   j + r/2 are turned by an angle, whose cosine is angle (rows, r) at j and whose sine at j + r/2. r <= size. */
+PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *angle, int heads, int size);
 
-       x += attention(norm(x)) W + b        x += gelu(norm(x) W + b) W + b
+/* A language model: a decoder of `layers` blocks, between an embedding of tokens and a last norm,
 
-   with pre-layer norms and a hidden width of 4 `width`, a last norm, and logits by the transposed token
-   embedding. Parameters have the names and shapes of Hugging Face's GPT2LMHeadModel. */
+       x += attention(norm(x)) W + b        x += feed_forward(norm(x))
+
+   with feed_forward(x) = f(x W + b) W + b, or gated (f(x W) * (x V)) W. The defaults are GPT-2's (Radford 2019):
+   layer norms, learned positions, f = gelu, biases everywhere, logits by the transposed token embedding. What
+   differs in other families is a setting, and ppo_lm_config_family() sets them all:
+
+       gpt2  gpt_neo (TinyStories)  gpt_neox (Pythia)  llama (SmolLM2, TinyLlama)  mistral  qwen2  qwen3 */
+enum { PPO_RMS_NORM, PPO_LAYER_NORM };
+enum { PPO_LEARNED_POSITIONS, PPO_ROTARY };
+enum { PPO_ROPE_PLAIN, PPO_ROPE_LINEAR, PPO_ROPE_LLAMA3 };
 typedef struct ppo_lm_config {     /* defaults in brackets */
     int      vocab;                /* tokens are 0 .. vocab-1; the one setting without a default */
     int      context;              /* tokens of the longest sequence, 2 or more [64] */
-    int      width, layers, heads; /* heads share the width evenly [64, 2, 4] */
-    int      score; /* 1: also a head with one number per token, initially 0: a value, or a reward [0] */
-    uint64_t seed;  /* [1] */
+    int      width, layers, heads; /* [64, 2, 4] */
+    int      score;      /* 1: also a head with one number per token, initially 0: a value, or a reward [0] */
+    uint64_t seed;       /* [1] */
+    int      family;     /* whose names and layout a saved folder has [gpt2] */
+    int      kv_heads;   /* see ppo_attention; 0: heads [0] */
+    int      head_size;  /* 0: width / heads, which must be a whole number [0] */
+    int      hidden;     /* width of the feed-forward layers; 0: 4 width [0] */
+    int      norm;       /* PPO_LAYER_NORM or PPO_RMS_NORM [PPO_LAYER_NORM] */
+    float    norm_eps;   /* [1e-5] */
+    int      activation; /* any of section 5 [PPO_GELU] */
+    int      gated;      /* [0] */
+    int      qkv_bias, proj_bias, ffn_bias; /* [1, 1, 1] */
+    int      head_norm;           /* 1: RMS norms of queries and keys, before rotary positions [0] */
+    int      parallel;            /* 1: both branches start from the same x [0] */
+    int      tied;                /* 1: logits by the token embedding; 0: by a matrix of their own [1] */
+    float    attention_scale;     /* see ppo_attention [0] */
+    int      window;              /* see ppo_attention [0] */
+    uint64_t window_layers;       /* bit k: layer k has it; 0: all have it [0] */
+    int      positions;           /* PPO_LEARNED_POSITIONS or PPO_ROTARY [PPO_LEARNED_POSITIONS] */
+    int      rotary_size;         /* columns of a head that are turned; 0: all [0] */
+    float    rope_theta;          /* [10000] */
+    int      rope_scaling;        /* PPO_ROPE_... [PPO_ROPE_PLAIN] */
+    float    rope_factor;         /* linear, Llama 3: wavelengths are multiplied by it [1] */
+    float    rope_low, rope_high; /* Llama 3: low_freq_factor, high_freq_factor [1, 4] */
+    int      rope_context;        /* Llama 3: original_max_position_embeddings [8192] */
 } ppo_lm_config;
-PPO_DEF ppo_lm_config ppo_lm_config_default(void);
+PPO_DEF ppo_lm_config       ppo_lm_config_default(void);
+PPO_DEF ppo_status          ppo_lm_config_family(ppo_lm_config *config, const char *family);
+PPO_DEF const ppo_settings *ppo_lm_settings(void);
 
-typedef struct ppo_lm_block {
+typedef struct ppo_lm_block {                  /* heads: heads head_size; biases may be NULL */
     ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before attention, before the second half */
-    ppo_tensor *qkv_weight, *qkv_bias;         /* (width, 3 width) */
-    ppo_tensor *proj_weight, *proj_bias;       /* (width, width): of the heads' results */
-    ppo_tensor *up_weight, *up_bias;           /* (width, 4 width) */
-    ppo_tensor *down_weight, *down_bias;       /* (4 width, width) */
+    ppo_tensor *qkv_weight, *qkv_bias;         /* (width, heads + 2 kv_heads head_size) */
+    ppo_tensor *q_norm, *k_norm;               /* (1, head_size), or NULL */
+    ppo_tensor *proj_weight, *proj_bias;       /* (heads, width): of the heads' results */
+    ppo_tensor *up_weight, *up_bias;           /* (width, hidden); gated: (width, 2 hidden), W and V */
+    ppo_tensor *down_weight, *down_bias;       /* (hidden, width) */
 } ppo_lm_block;
 
 typedef struct ppo_lm {
-    ppo_lm_config config;
+    ppo_lm_config config; /* of which context may be lowered, to save memory in sampling */
     ppo_params   *params;
-    ppo_tensor   *token_embedding, *position_embedding; /* (vocab, width), (context, width) */
+    ppo_tensor   *token_embedding, *position_embedding; /* (vocab, width); (context, width) or NULL */
     ppo_lm_block  block[PPO_MAX_LAYERS];
     ppo_tensor   *norm_weight, *norm_bias;   /* (1, width) */
+    ppo_tensor   *head;                      /* (vocab, width): of the logits; may be token_embedding */
     ppo_tensor   *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
+    float        *rotary; /* [context][rotary_size] angles for ppo_tape_rotary(), or NULL */
 } ppo_lm;
 
 /* Normal weights of std 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
@@ -2788,6 +2836,11 @@ typedef struct ppo__kernels {
        u = sqrt(2/pi) (x + 0.044715 x^3). From the input x: dx = dy d gelu / d x; dx may be dy */
     void (*gelu)(const float *x, float *y, size_t n);
     void (*gelu_backward)(const float *x, const float *dy, float *dx, size_t n);
+    /* GELU itself, x P with P = (1 + erf(x / sqrt 2)) / 2; and x s with s = 1 / (1 + e^-x) */
+    void (*gelu_erf)(const float *x, float *y, size_t n);
+    void (*gelu_erf_backward)(const float *x, const float *dy, float *dx, size_t n);
+    void (*silu)(const float *x, float *y, size_t n);
+    void (*silu_backward)(const float *x, const float *dy, float *dx, size_t n);
     /* from the output y: dx = dy (1 - y y), and dx = y > 0 ? dy : 0; dx may be dy */
     void (*tanh_backward)(const float *y, const float *dy, float *dx, size_t n);
     void (*relu_backward)(const float *y, const float *dy, float *dx, size_t n);
@@ -2809,12 +2862,12 @@ typedef struct ppo__kernels {
     /* x = softmax(scale x), scale > 0; and from its output p: out = scale p (dp - sum dp p); out may be dp */
     void (*softmax)(float scale, float *x, int n);
     void (*softmax_backward)(float scale, const float *p, const float *dp, float *out, int n);
-    /* y = w (x - mean) rstd + b, with rstd = 1 / sqrt(var + 1e-5); out: *mean and *rstd. Backward adds to
-       dx, dw and db, any of which may be NULL. */
-    void (*layer_norm)(const float *x, const float *w, const float *b, float *y, int n, float *mean,
-                       float *rstd);
-    void (*layer_norm_backward)(const float *x, const float *w, float mean, float rstd, const float *dy,
-                                float *dx, float *dw, float *db, int n);
+    /* y = w (x - mean) rstd + b, with rstd = 1 / sqrt(mean of (x - mean)^2 + eps); out: *mean and *rstd. Not
+       centred (RMSNorm), mean is 0. b may be NULL. Backward adds to dx, dw and db, any of which may be NULL. */
+    void (*norm)(int centred, float eps, const float *x, const float *w, const float *b, float *y, int n,
+                 float *mean, float *rstd);
+    void (*norm_backward)(int centred, const float *x, const float *w, float mean, float rstd,
+                          const float *dy, float *dx, float *dw, float *db, int n);
     /* Adam with decoupled decay (Kingma & Ba 2015; Loshchilov & Hutter 2019), in PyTorch's form:
        p -= decay p; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g g;
        p -= step_size m / (sqrt(v) inv_sqrt_bias2 + eps). */
@@ -2822,32 +2875,38 @@ typedef struct ppo__kernels {
                  float step_size, float inv_sqrt_bias2, float decay);
 } ppo__kernels;
 
-#define PPO__KERNEL_TABLE(prefix, label)                                      \
-    static const ppo__kernels prefix##kernels = {label,                       \
-                                                 prefix##gemm,                \
-                                                 prefix##transpose,           \
-                                                 prefix##exp,                 \
-                                                 prefix##log,                 \
-                                                 prefix##tanh,                \
-                                                 prefix##relu,                \
-                                                 prefix##gelu,                \
-                                                 prefix##gelu_backward,       \
-                                                 prefix##tanh_backward,       \
-                                                 prefix##relu_backward,       \
-                                                 prefix##add,                 \
-                                                 prefix##scale,               \
-                                                 prefix##column_sum,          \
-                                                 prefix##sum_squares,         \
-                                                 prefix##softmax_stats,       \
-                                                 prefix##softmax_grad,        \
-                                                 prefix##softmax,             \
-                                                 prefix##softmax_backward,    \
-                                                 prefix##layer_norm,          \
-                                                 prefix##layer_norm_backward, \
+#define PPO__KERNEL_TABLE(prefix, label)                                    \
+    static const ppo__kernels prefix##kernels = {label,                     \
+                                                 prefix##gemm,              \
+                                                 prefix##transpose,         \
+                                                 prefix##exp,               \
+                                                 prefix##log,               \
+                                                 prefix##tanh,              \
+                                                 prefix##relu,              \
+                                                 prefix##gelu,              \
+                                                 prefix##gelu_backward,     \
+                                                 prefix##gelu_erf,          \
+                                                 prefix##gelu_erf_backward, \
+                                                 prefix##silu,              \
+                                                 prefix##silu_backward,     \
+                                                 prefix##tanh_backward,     \
+                                                 prefix##relu_backward,     \
+                                                 prefix##add,               \
+                                                 prefix##scale,             \
+                                                 prefix##column_sum,        \
+                                                 prefix##sum_squares,       \
+                                                 prefix##softmax_stats,     \
+                                                 prefix##softmax_grad,      \
+                                                 prefix##softmax,           \
+                                                 prefix##softmax_backward,  \
+                                                 prefix##norm,              \
+                                                 prefix##norm_backward,     \
                                                  prefix##adam}
 
 #define PPO__GELU_SCALE 0.797884561f /* sqrt(2/pi) */
 #define PPO__GELU_CUBIC 0.044715f
+#define PPO__SQRT_HALF  0.707106781f
+#define PPO__DENSITY_0  0.398942280f /* 1 / sqrt(2 pi): the normal density at 0 */
 
 /* -- the plain kernels: the specification -- */
 
@@ -2958,6 +3017,35 @@ static void ppo__plain_gelu_backward(const float *x, const float *dy, float *dx,
     for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_derivative(x[i]);
 }
 
+PPO__BOTH static float ppo__gelu_erf(float x) { return 0.5f * x * erfcf(-PPO__SQRT_HALF * x); }
+
+PPO__BOTH static float ppo__gelu_erf_derivative(float x) {
+    return 0.5f * erfcf(-PPO__SQRT_HALF * x) + PPO__DENSITY_0 * x * expf(-0.5f * x * x);
+}
+
+static void ppo__plain_gelu_erf(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = ppo__gelu_erf(x[i]);
+}
+
+static void ppo__plain_gelu_erf_backward(const float *x, const float *dy, float *dx, size_t n) {
+    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_erf_derivative(x[i]);
+}
+
+PPO__BOTH static float ppo__silu(float x) { return x / (1.0f + expf(-x)); }
+
+PPO__BOTH static float ppo__silu_derivative(float x) {
+    const float s = 1.0f / (1.0f + expf(-x));
+    return s + x * s * (1.0f - s);
+}
+
+static void ppo__plain_silu(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = ppo__silu(x[i]);
+}
+
+static void ppo__plain_silu_backward(const float *x, const float *dy, float *dx, size_t n) {
+    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__silu_derivative(x[i]);
+}
+
 static void ppo__plain_softmax(float scale, float *x, int n) {
     float top = -INFINITY, sum = 0.0f;
     for (int j = 0; j < n; j++) top = fmaxf(top, x[j]);
@@ -2971,23 +3059,24 @@ static void ppo__plain_softmax_backward(float scale, const float *p, const float
     for (int j = 0; j < n; j++) out[j] = scale * p[j] * (dp[j] - dot);
 }
 
-static void ppo__plain_layer_norm(const float *x, const float *w, const float *b, float *y, int n,
-                                  float *mean, float *rstd) {
+static void ppo__plain_norm(int centred, float eps, const float *x, const float *w, const float *b, float *y,
+                            int n, float *mean, float *rstd) {
     float sum = 0.0f, squares = 0.0f;
-    for (int j = 0; j < n; j++) sum += x[j];
+    for (int j = 0; j < n && centred; j++) sum += x[j];
     *mean = sum / (float)n;
     for (int j = 0; j < n; j++) squares += (x[j] - *mean) * (x[j] - *mean);
-    *rstd = 1.0f / sqrtf(squares / (float)n + 1e-5f);
-    for (int j = 0; j < n; j++) y[j] = w[j] * ((x[j] - *mean) * *rstd) + b[j];
+    *rstd = 1.0f / sqrtf(squares / (float)n + eps);
+    for (int j = 0; j < n; j++) y[j] = w[j] * ((x[j] - *mean) * *rstd) + (b ? b[j] : 0.0f);
 }
 
-/* With x^ = (x - mean) rstd and g = dy w: dx += rstd (g - mean(g) - x^ mean(g x^)), dw += dy x^, db += dy. */
-static void ppo__plain_layer_norm_backward(const float *x, const float *w, float mean, float rstd,
-                                           const float *dy, float *dx, float *dw, float *db, int n) {
+/* With x^ = (x - mean) rstd and g = dy w: dx += rstd (g - mean(g) - x^ mean(g x^)), dw += dy x^, db += dy; the
+   first mean only if centred. */
+static void ppo__plain_norm_backward(int centred, const float *x, const float *w, float mean, float rstd,
+                                     const float *dy, float *dx, float *dw, float *db, int n) {
     float g_sum = 0.0f, gx_sum = 0.0f;
     for (int j = 0; j < n; j++) {
         const float xhat = (x[j] - mean) * rstd, g = dy[j] * w[j];
-        g_sum += g;
+        if (centred) g_sum += g;
         gx_sum += g * xhat;
         if (dw) dw[j] += dy[j] * xhat;
         if (db) db[j] += dy[j];
@@ -3064,6 +3153,9 @@ static const float ppo__exp_poly[] = /* (e^r - 1 - r) / r^2 on |r| <= ln(2)/2 */
     {0.00138684036f, 0.0083664339f, 0.0416674614f, 0.16666545f, 0.49999997f};
 static const float ppo__tanh_poly[] = /* (tanh(x) - x) / x^3 in x^2 on |x| <= 0.26 */
     {-0.0512248948f, 0.133226871f, -0.333332151f};
+static const float ppo__erfc_poly[] = /* log(erfc(z) / t) + z^2 in t = 1 / (1 + z / 2), 0 <= z <= 10.5 */
+    {0.145751834f,    -0.685557365f, 1.16857767f,  -0.713135242f, -0.0652292743f,
+     -0.00740123866f, 0.0378140584f, 0.385906428f, 0.998726189f,  -1.26545298f};
 static const float ppo__log_poly[] = /* (log(1+f) - f + f^2/2) / f^3 on -1/3 <= f <= 1/3 */
     {-0.128802091f, 0.139855191f, -0.121872552f, 0.140055656f,
      -0.166802317f, 0.200104341f, -0.249998048f, 0.333332151f};
@@ -3604,6 +3696,50 @@ PPO__FN void PPO__(gelu_backward)(const float *x, const float *dy, float *dx, si
     });
 }
 
+/* P = erfc(-x / sqrt 2) / 2, from erfc(z) = t e^(poly(t) - z^2) at z >= 0. */
+PPO__INLINE PPO__VEC PPO__(normal_cdf)(PPO__VEC x) {
+    const PPO__VEC one = PPO__SET1(1.0f), half = PPO__SET1(0.5f),
+                   z = PPO__MAX(x, -x) * PPO__SET1(PPO__SQRT_HALF);
+    const PPO__VEC t = one / PPO__FMA(half, z, one);
+    const PPO__VEC tail = half * t * PPO__(vexp)(PPO__FMA(-z, z, PPO__(poly)(t, ppo__erfc_poly, 10)));
+    return PPO__IF_GREATER(x, PPO__SET1(0.0f), one - tail, tail);
+}
+
+PPO__FN void PPO__(gelu_erf)(const float *x, float *y, size_t n) {
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC v = PPO__(load)(x + i, lanes);
+        PPO__(store)(y + i, v * PPO__(normal_cdf)(v), lanes);
+    });
+}
+
+PPO__FN void PPO__(gelu_erf_backward)(const float *x, const float *dy, float *dx, size_t n) {
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC v = PPO__(load)(x + i, lanes);
+        const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), v * v); /* infinity times 0 is NaN */
+        const PPO__VEC density = PPO__SET1(PPO__DENSITY_0) * PPO__(vexp)(PPO__SET1(-0.5f) * square);
+        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(v, density, PPO__(normal_cdf)(v)), lanes);
+    });
+}
+
+PPO__INLINE PPO__VEC PPO__(logistic)(PPO__VEC x) {
+    return PPO__SET1(1.0f) / (PPO__SET1(1.0f) + PPO__(vexp)(-x));
+}
+
+PPO__FN void PPO__(silu)(const float *x, float *y, size_t n) {
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC v = PPO__(load)(x + i, lanes);
+        PPO__(store)(y + i, v * PPO__(logistic)(v), lanes);
+    });
+}
+
+/* d (x s) / d x = s + x s (1 - s) */
+PPO__FN void PPO__(silu_backward)(const float *x, const float *dy, float *dx, size_t n) {
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC v = PPO__(load)(x + i, lanes), s = PPO__(logistic)(v);
+        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(PPO__FMA(-s, s, s), v, s), lanes);
+    });
+}
+
 PPO__FN void PPO__(tanh_backward)(const float *y, const float *dy, float *dx, size_t n) {
     PPO__EACH_VECTOR(n, {
         const PPO__VEC t = PPO__(load)(y + i, lanes);
@@ -3852,26 +3988,27 @@ PPO__INLINE PPO__VEC PPO__(centred)(const float *x, float mean, size_t lanes) {
 
 /* With x^ = (x - mean) rstd: y is within e (|w| (1 + |x^| + |mean| rstd) + |b|), *mean within
    e (|mean| + 1 / rstd), *rstd within e rstd (1 + |mean| rstd). */
-PPO__FN void PPO__(layer_norm)(const float *x, const float *w, const float *b, float *y, int n, float *mean,
-                               float *rstd) {
+PPO__FN void PPO__(norm)(int centred, float eps, const float *x, const float *w, const float *b, float *y,
+                         int n, float *mean, float *rstd) {
     PPO__VEC sum = PPO__SET1(0.0f), squares = PPO__SET1(0.0f);
-    PPO__EACH_VECTOR((size_t)n, sum = sum + PPO__(load)(x + i, lanes));
+    if (centred) PPO__EACH_VECTOR((size_t)n, sum = sum + PPO__(load)(x + i, lanes));
     *mean = PPO__(lane_sum)(sum) / (float)n;
     PPO__EACH_VECTOR((size_t)n, {
         const PPO__VEC v = PPO__(centred)(x + i, *mean, lanes);
         squares = PPO__FMA(v, v, squares);
     });
-    *rstd = 1.0f / sqrtf(PPO__(lane_sum)(squares) / (float)n + 1e-5f);
+    *rstd = 1.0f / sqrtf(PPO__(lane_sum)(squares) / (float)n + eps);
     PPO__EACH_VECTOR((size_t)n, {
         const PPO__VEC v = PPO__(centred)(x + i, *mean, lanes) * PPO__SET1(*rstd);
-        PPO__(store)(y + i, PPO__FMA(v, PPO__(load)(w + i, lanes), PPO__(load)(b + i, lanes)), lanes);
+        const PPO__VEC bias = b ? PPO__(load)(b + i, lanes) : PPO__SET1(0.0f);
+        PPO__(store)(y + i, PPO__FMA(v, PPO__(load)(w + i, lanes), bias), lanes);
     });
 }
 
 /* With g = dy w, what is added to dx is within e rstd (1 + |mean| rstd) (|g| + (1 + |x^|) rms(g)), and to dw
    within e |dy| (|x^| + |mean| rstd). */
-PPO__FN void PPO__(layer_norm_backward)(const float *x, const float *w, float mean, float rstd,
-                                        const float *dy, float *dx, float *dw, float *db, int n) {
+PPO__FN void PPO__(norm_backward)(int centred, const float *x, const float *w, float mean, float rstd,
+                                  const float *dy, float *dx, float *dw, float *db, int n) {
     PPO__VEC g_sum = PPO__SET1(0.0f), gx_sum = PPO__SET1(0.0f);
     PPO__EACH_VECTOR((size_t)n, {
         const PPO__VEC xhat = PPO__(centred)(x + i, mean, lanes) * PPO__SET1(rstd);
@@ -3883,7 +4020,7 @@ PPO__FN void PPO__(layer_norm_backward)(const float *x, const float *w, float me
         if (db) PPO__(store)(db + i, PPO__(load)(db + i, lanes) + d, lanes);
     });
     if (!dx) return;
-    const PPO__VEC g_mean = PPO__SET1(PPO__(lane_sum)(g_sum) / (float)n);
+    const PPO__VEC g_mean = PPO__SET1(centred ? PPO__(lane_sum)(g_sum) / (float)n : 0.0f);
     const PPO__VEC gx_mean = PPO__SET1(PPO__(lane_sum)(gx_sum) / (float)n);
     PPO__EACH_VECTOR((size_t)n, {
         const PPO__VEC xhat = PPO__(centred)(x + i, mean, lanes) * PPO__SET1(rstd);
@@ -4587,6 +4724,10 @@ static void ppo__tanh_value(const float *x, float *y, size_t n, float p, float q
 }
 static void ppo__relu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->relu(x, y, n); }
 static void ppo__gelu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->gelu(x, y, n); }
+static void ppo__gelu_erf_value(const float *x, float *y, size_t n, float p, float q) {
+    ppo__k()->gelu_erf(x, y, n);
+}
+static void ppo__silu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->silu(x, y, n); }
 static void ppo__square_value(const float *x, float *y, size_t n, float p, float q) {
     for (size_t i = 0; i < n; ++i) y[i] = x[i] * x[i];
 }
@@ -4758,6 +4899,8 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 /* Matrices are divided into ranges of a multiple of this many rows, or columns. */
 enum { PPO__ROW_GRAIN = 16 };
 
+#define PPO__ACTIVATION_WORDS "identity|tanh|relu|gelu|gelu_erf|silu"
+
 /* Activations: y = f(z) for z = x w + b, in place; and dz = dy f'(z) from y, or from z where y does not tell
    it. */
 typedef struct ppo__activation {
@@ -4770,12 +4913,18 @@ typedef struct ppo__activation {
 static void ppo__tanh_dz(const float *y, float *dz, size_t n) { ppo__k()->tanh_backward(y, dz, dz, n); }
 static void ppo__relu_dz(const float *y, float *dz, size_t n) { ppo__k()->relu_backward(y, dz, dz, n); }
 static void ppo__gelu_dz(const float *z, float *dz, size_t n) { ppo__k()->gelu_backward(z, dz, dz, n); }
+static void ppo__gelu_erf_dz(const float *z, float *dz, size_t n) {
+    ppo__k()->gelu_erf_backward(z, dz, dz, n);
+}
+static void ppo__silu_dz(const float *z, float *dz, size_t n) { ppo__k()->silu_backward(z, dz, dz, n); }
 
 static const ppo__activation ppo__activations[] = {
     /* PPO_IDENTITY */ {"identity", NULL, NULL, 0},
     /* PPO_TANH */ {"tanh", ppo__tanh_value, ppo__tanh_dz, 0},
     /* PPO_RELU */ {"relu", ppo__relu_value, ppo__relu_dz, 0},
     /* PPO_GELU */ {"gelu", ppo__gelu_value, ppo__gelu_dz, 1},
+    /* PPO_GELU_ERF */ {"gelu_erf", ppo__gelu_erf_value, ppo__gelu_erf_dz, 1},
+    /* PPO_SILU */ {"silu", ppo__silu_value, ppo__silu_dz, 1},
 };
 
 static ppo_status ppo__check_activation(const char *where, int activation) {
@@ -5047,43 +5196,121 @@ PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const 
     return ppo_tape_result(ppo_tape_apply(tape, &op, &table, 1, n, table->cols, &index, sizeof index));
 }
 
-/* kept: mean and 1 / standard deviation of each row */
-static void ppo__layer_norm_rows(void *user, int range, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
-    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    float            *kept = (float *)node->kept + ppo__at(2, from);
+/* Layer norm, or RMS norm: not centred. kept: mean and 1 / standard deviation of each row */
+typedef struct ppo__norm_args {
+    int   centred;
+    float eps;
+} ppo__norm_args;
+
+static void ppo__norm_rows(void *user, int range, int from, int to) {
+    const ppo_node       *node = (const ppo_node *)user;
+    const ppo__norm_args *args = (const ppo__norm_args *)node->args;
+    const ppo_tensor     *x = node->in[0], *w = node->in[1], *b = node->in[2];
+    float                *kept = (float *)node->kept + ppo__at(2, from);
     for (int i = from; i < to; ++i, kept += 2) {
         size_t at = ppo__at(i, x->cols);
-        ppo__k()->layer_norm(x->data + at, w->data, b->data, node->out[0]->data + at, x->cols, &kept[0],
-                             &kept[1]);
+        ppo__k()->norm(args->centred, args->eps, x->data + at, w->data, b ? b->data : NULL,
+                       node->out[0]->data + at, x->cols, &kept[0], &kept[1]);
     }
 }
 
-static ppo_status ppo__layer_norm_forward(ppo_node *node) {
+static ppo_status ppo__norm_forward(ppo_node *node) {
     const ppo_tensor *x = node->in[0];
     node->kept = ppo_tape_alloc(node->tape, ppo__at(2, x->rows));
     if (!node->kept) return PPO_ERROR_MEMORY;
-    ppo__parallel_for(x->rows, 1, 1000 + 20.0 * x->cols, ppo__layer_norm_rows, node);
+    ppo__parallel_for(x->rows, 1, 1000 + 20.0 * x->cols, ppo__norm_rows, node);
     return PPO_OK;
 }
 
-static void ppo__layer_norm_backward(ppo_node *node) {
+static void ppo__norm_backward(ppo_node *node) {
     const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
     const float      *kept = (const float *)node->kept;
     for (int i = 0; i < x->rows; ++i, kept += 2) {
         size_t at = ppo__at(i, x->cols);
-        ppo__k()->layer_norm_backward(x->data + at, w->data, kept[0], kept[1], node->out[0]->grad + at,
-                                      x->grad ? x->grad + at : NULL, w->grad, b->grad, x->cols);
+        ppo__k()->norm_backward(((const ppo__norm_args *)node->args)->centred, x->data + at, w->data, kept[0],
+                                kept[1], node->out[0]->grad + at, x->grad ? x->grad + at : NULL, w->grad,
+                                b ? b->grad : NULL, x->cols);
     }
 }
 
-PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, ppo_tensor *bias) {
-    static const ppo_op op = {"layer_norm", 1, ppo__layer_norm_forward, ppo__layer_norm_backward};
-    if (!ppo__operands(tape, op.name, x, weight) || !ppo__operands(tape, op.name, x, bias)) return NULL;
-    if (weight->rows != 1 || weight->cols != x->cols) return ppo__shape_error(tape, op.name, x, weight);
-    if (bias->rows != 1 || bias->cols != x->cols) return ppo__shape_error(tape, op.name, x, bias);
+static ppo_tensor *ppo__tape_norm(ppo_tape *tape, const char *name, ppo_tensor *x, ppo_tensor *weight,
+                                  ppo_tensor *bias, int centred, float eps) {
+    static const ppo_op  op = {"norm", 1, ppo__norm_forward, ppo__norm_backward};
+    const ppo__norm_args args = {centred, eps};
+    if (!ppo__operands(tape, name, x, weight) || (centred && !ppo__operands(tape, name, x, bias)))
+        return NULL;
+    if (weight->rows != 1 || weight->cols != x->cols) return ppo__shape_error(tape, name, x, weight);
+    if (bias && (bias->rows != 1 || bias->cols != x->cols)) return ppo__shape_error(tape, name, x, bias);
+    if (!(eps > 0 && eps <= FLT_MAX)) {
+        ppo__refuse("%s: eps is %g, must be above 0", name, (double)eps);
+        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    }
     ppo_tensor *in[3] = {x, weight, bias};
-    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, NULL, 0));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, &args, sizeof args));
+}
+
+PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, ppo_tensor *bias,
+                                        float eps) {
+    return ppo__tape_norm(tape, "layer_norm", x, weight, bias, 1, eps);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_rms_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, float eps) {
+    return ppo__tape_norm(tape, "rms_norm", x, weight, NULL, 0, eps);
+}
+
+/* y = f(a) b, with x = (a, b). kept: f(a). Backward: db += dy f(a), da += dy b f'(a). */
+static void ppo__gated_rows(void *user, int range, int from, int to) {
+    const ppo_node        *node = (const ppo_node *)user;
+    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const int              n = node->out[0]->cols;
+    for (int i = from; i < to; ++i) {
+        const float *a = node->in[0]->data + ppo__at(i, 2 * n), *b = a + n;
+        float       *y = node->out[0]->data + ppo__at(i, n), *fa = (float *)node->kept + ppo__at(i, n);
+        if (f->value) f->value(a, fa, (size_t)n, 0, 0);
+        else memcpy(fa, a, n * sizeof(float));
+        for (int j = 0; j < n; ++j) y[j] = fa[j] * b[j];
+    }
+}
+
+static void ppo__gated_rows_backward(void *user, int range, int from, int to) {
+    const ppo_node        *node = (const ppo_node *)user;
+    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const int              n = node->out[0]->cols;
+    for (int i = from; i < to; ++i) {
+        const float *a = node->in[0]->data + ppo__at(i, 2 * n), *b = a + n,
+                    *dy = node->out[0]->grad + ppo__at(i, n);
+        float *da = node->in[0]->grad + ppo__at(i, 2 * n), *db = da + n,
+              *fa = (float *)node->kept + ppo__at(i, n);
+        float *dz = node->scratch + ppo__at(i, n);
+        for (int j = 0; j < n; ++j) db[j] += dy[j] * fa[j];
+        for (int j = 0; j < n; ++j) dz[j] = dy[j] * b[j];
+        if (f->backward) f->backward(f->keeps_z ? a : fa, dz, (size_t)n);
+        for (int j = 0; j < n; ++j) da[j] += dz[j];
+    }
+}
+
+static ppo_status ppo__gated_forward(ppo_node *node) {
+    node->kept = ppo_tape_alloc(node->tape, ppo__size(node->out[0]));
+    if (!node->kept) return PPO_ERROR_MEMORY;
+    ppo__parallel_for(node->out[0]->rows, 1, 20.0 * node->out[0]->cols, ppo__gated_rows, node);
+    return PPO_OK;
+}
+
+static void ppo__gated_backward(ppo_node *node) {
+    if (!node->in[0]->grad) return;
+    node->scratch = ppo_tape_alloc(node->tape, ppo__size(node->out[0]));
+    if (node->scratch)
+        ppo__parallel_for(node->out[0]->rows, 1, 20.0 * node->out[0]->cols, ppo__gated_rows_backward, node);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation) {
+    static const ppo_op op = {"gated", 1, ppo__gated_forward, ppo__gated_backward};
+    if (!ppo__operands(tape, op.name, x, x)) return NULL;
+    ppo_status status = ppo__check_activation(op.name, activation);
+    if (!status && x->cols % 2) status = ppo__refuse("gated: %d columns, must be an even number", x->cols);
+    if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
+    return ppo_tape_result(
+        ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols / 2, &activation, sizeof activation));
 }
 
 /* *value = the function's result */
@@ -11256,39 +11483,44 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
 enum { PPO__ATTENTION_ROWS = 32 };
 
 typedef struct ppo__attention_args {
-    int        heads, count;
-    const int *start;
+    ppo_attention how; /* nothing is 0 but the window */
+    int           size, count;
+    const int    *start;
 } ppo__attention_args;
+
+/* The first of the columns 0 .. i that row i attends to. */
+static int ppo__attend_first(const ppo_attention *how, int i) {
+    return how->window && i >= how->window ? i + 1 - how->window : 0;
+}
 
 typedef struct ppo__head {           /* one head of one sequence */
     int          n, size, ld, width; /* rows; columns; stride of the rows of q, k, v, and of y */
-    float        scale;
     const float *q, *k, *v;
     float       *p; /* (n, n) */
 } ppo__head;
 
-/* kt: scratch (size, n) */
-static void ppo__attend(const ppo__head *h, float *kt, float *y) {
+/* kt: k transposed (size, n) */
+static void ppo__attend(const ppo_attention *how, const ppo__head *h, const float *kt, float *y) {
     const ppo__kernels *k = ppo__k();
-    k->transpose(h->n, h->size, h->k, h->ld, kt, h->n);
     for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
         int    rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
         float *p = h->p + ppo__at(i, h->n);
         k->gemm(rows, seen, h->size, h->q + ppo__at(i, h->ld), h->ld, 1, kt, h->n, NULL, 0, p, h->n);
         for (int r = 0; r < rows; ++r) {
             float *row = p + ppo__at(r, h->n);
-            k->softmax(h->scale, row, i + r + 1);
+            int    first = ppo__attend_first(how, i + r);
+            memset(row, 0, first * sizeof(float));
+            k->softmax(how->scale, row + first, i + r + 1 - first);
             memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
         }
         k->gemm(rows, h->size, seen, p, h->n, 1, h->v, h->ld, NULL, 0, y + ppo__at(i, h->width), h->width);
     }
 }
 
-/* dq: the gradient of q; those of k and v follow it. Scratch: vt (size, n), ds (ATTENTION_ROWS, n). */
-static void ppo__attend_backward(const ppo__head *h, const float *dy, float *vt, float *ds, float *dq) {
+/* vt: v transposed (size, n). Scratch: ds (ATTENTION_ROWS, n). */
+static void ppo__attend_backward(const ppo_attention *how, const ppo__head *h, const float *dy,
+                                 const float *vt, float *ds, float *dq, float *dk, float *dv) {
     const ppo__kernels *k = ppo__k();
-    float              *dk = dq + h->width, *dv = dk + h->width;
-    k->transpose(h->n, h->size, h->v, h->ld, vt, h->n);
     for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
         int          rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
         const float *p = h->p + ppo__at(i, h->n), *dy_i = dy + ppo__at(i, h->width);
@@ -11297,7 +11529,10 @@ static void ppo__attend_backward(const ppo__head *h, const float *dy, float *vt,
         k->gemm(rows, seen, h->size, dy_i, h->width, 1, vt, h->n, NULL, 0, ds, h->n);
         for (int r = 0; r < rows; ++r) {
             float *row = ds + ppo__at(r, h->n);
-            k->softmax_backward(h->scale, p + ppo__at(r, h->n), row, row, i + r + 1);
+            int    first = ppo__attend_first(how, i + r);
+            memset(row, 0, first * sizeof(float));
+            k->softmax_backward(how->scale, p + ppo__at(r, h->n) + first, row + first, row + first,
+                                i + r + 1 - first);
             memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
         }
         k->gemm(rows, h->size, seen, ds, h->n, 1, h->k, h->ld, dq_i, h->ld, dq_i, h->ld);
@@ -11311,42 +11546,53 @@ typedef struct ppo__attention_job {
     int       backward;
 } ppo__attention_job;
 
-/* Heads begin .. end-1 of all heads of all sequences. */
+/* Heads begin .. end-1 of the keys of all sequences, each with the heads of its queries. */
 static void ppo__attention_range(void *user, int range, int begin, int end) {
     const ppo__attention_job  *job = (const ppo__attention_job *)user;
     const ppo_tensor          *qkv = job->node->in[0], *out = job->node->out[0];
     const ppo__attention_args *args = (const ppo__attention_args *)job->node->args;
+    const ppo_attention       *how = &args->how;
+    const int                  queries = how->heads / how->kv_heads, size = args->size;
     float                     *scratch = job->node->scratch + range * job->scratch;
     ppo__head                  h;
+    memset(&h, 0, sizeof h);
     h.width = out->cols;
     h.ld = qkv->cols;
-    h.size = h.width / args->heads;
-    h.scale = 1 / sqrtf((float)h.size);
+    h.size = size;
     h.p = (float *)job->node->kept;
-    for (int i = 0; i < end; ++i, h.p += ppo__at(h.n, h.n)) {
-        int start = args->start[i / args->heads], column = i % args->heads * h.size;
-        h.n = args->start[i / args->heads + 1] - start;
+    for (int i = 0; i < end; ++i, h.p += ppo__at(h.n, h.n) * queries) {
+        int start = args->start[i / how->kv_heads], head = i % how->kv_heads;
+        h.n = args->start[i / how->kv_heads + 1] - start;
         if (i < begin) continue;
-        size_t at = ppo__at(start, h.ld) + (size_t)column, y = ppo__at(start, h.width) + (size_t)column;
-        h.q = qkv->data + at;
-        h.k = h.q + h.width;
-        h.v = h.k + h.width;
-        if (!job->backward) ppo__attend(&h, scratch, out->data + y);
-        else ppo__attend_backward(&h, out->grad + y, scratch, scratch + ppo__at(h.n, h.size), qkv->grad + at);
+        size_t    row = ppo__at(start, h.ld), q = row + ppo__at(head, queries * size);
+        size_t    k = row + ppo__at(how->heads + head, size), v = k + ppo__at(how->kv_heads, size);
+        size_t    y = ppo__at(start, h.width) + ppo__at(head, queries * size);
+        ppo__head one = h;
+        one.k = qkv->data + k;
+        one.v = qkv->data + v;
+        ppo__k()->transpose(h.n, size, job->backward ? one.v : one.k, h.ld, scratch, h.n);
+        for (int g = 0; g < queries; ++g, q += (size_t)size, y += (size_t)size, one.p += ppo__at(h.n, h.n)) {
+            one.q = qkv->data + q;
+            if (!job->backward) ppo__attend(how, &one, scratch, out->data + y);
+            else
+                ppo__attend_backward(how, &one, out->grad + y, scratch, scratch + ppo__at(h.n, size),
+                                     qkv->grad + q, qkv->grad + k, qkv->grad + v);
+        }
     }
 }
 
 static ppo_status ppo__attention_run(ppo_node *node, int backward) {
     const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    int    heads = args->heads, n = heads * args->count, size = node->out[0]->cols / heads, longest = 0;
-    size_t numbers = 0; /* of all P */
+    int                        heads = args->how.heads, n = args->how.kv_heads * args->count, longest = 0;
+    size_t                     numbers = 0; /* of all P */
     for (int s = 0; s < args->count; ++s) {
         int length = args->start[s + 1] - args->start[s];
         if (length > longest) longest = length;
         numbers += ppo__at(heads, length) * (size_t)length;
     }
-    double             work = 2.0 * (double)numbers / n * size;
-    ppo__attention_job job = {node, ppo__at(longest, size) + ppo__at(longest, PPO__ATTENTION_ROWS), backward};
+    double             work = 2.0 * (double)numbers / n * args->size;
+    size_t             scratch = ppo__at(longest, args->size) + ppo__at(longest, PPO__ATTENTION_ROWS);
+    ppo__attention_job job = {node, scratch, backward};
     if (!backward) node->kept = ppo_tape_alloc(node->tape, numbers);
     node->scratch = ppo_tape_alloc(node->tape, ppo__range_count(n, 1, work) * job.scratch);
     if (!node->kept || !node->scratch) return PPO_ERROR_MEMORY;
@@ -11357,124 +11603,407 @@ static ppo_status ppo__attention_run(ppo_node *node, int backward) {
 static ppo_status ppo__attention_forward(ppo_node *node) { return ppo__attention_run(node, 0); }
 static void       ppo__attention_backward(ppo_node *node) { ppo__attention_run(node, 1); }
 
-PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start,
-                                       int count) {
-    static const ppo_op       op = {"attention", 1, ppo__attention_forward, ppo__attention_backward};
-    const ppo__attention_args args = {heads, count, start};
-    if (!ppo__operands(tape, op.name, qkv, start ? qkv : NULL)) return NULL;
-    int fits = heads > 0 && qkv->cols % 3 == 0 && qkv->cols / 3 % heads == 0 && count > 0 && start[0] == 0 &&
-               start[count] == qkv->rows;
+PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const ppo_attention *how,
+                                       const int *start, int count) {
+    static const ppo_op op = {"attention", 1, ppo__attention_forward, ppo__attention_backward};
+    if (!ppo__operands(tape, op.name, qkv, start && how ? qkv : NULL)) return NULL;
+    ppo__attention_args args = {*how, 0, count, start};
+    if (!how->kv_heads) args.how.kv_heads = how->heads;
+    int all = how->heads > 0 && args.how.kv_heads > 0 && how->heads % args.how.kv_heads == 0 &&
+                      how->heads <= qkv->cols
+                  ? how->heads + 2 * args.how.kv_heads
+                  : 0;
+    int fits = all && qkv->cols % all == 0 && how->window >= 0 && how->scale >= 0 && count > 0 &&
+               start[0] == 0 && start[count] == qkv->rows;
     for (int s = 0; s < count && fits; ++s) fits = start[s] < start[s + 1];
     if (!fits) {
-        ppo__refuse("attention: (%d, %d) is not %d heads of query, key and value in %d sequences", qkv->rows,
-                    qkv->cols, heads, count);
+        ppo__refuse("attention: (%d, %d) is not %d heads of queries, %d of keys and values in %d sequences",
+                    qkv->rows, qkv->cols, how->heads, args.how.kv_heads, count);
         return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     }
-    return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
+    args.size = qkv->cols / all;
+    if (!(how->scale > 0)) args.how.scale = 1 / sqrtf((float)args.size);
+    return ppo_tape_result(
+        ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, how->heads * args.size, &args, sizeof args));
+}
+
+/* Of a row: y += x, the columns of heads turned by sign times their angles. */
+static void ppo__rotate(const float *x, const float *angle, int cols, int heads, int size, int half,
+                        float sign, float *y) {
+    for (int h = 0; h < heads; ++h, x += size, y += size) {
+        for (int j = 0; j < half; ++j) {
+            float c = angle[j], s = sign * angle[half + j];
+            y[j] += x[j] * c - x[j + half] * s;
+            y[j + half] += x[j + half] * c + x[j] * s;
+        }
+        for (int j = 2 * half; j < size; ++j) y[j] += x[j];
+    }
+    for (int j = 0; j < cols - heads * size; ++j) y[j] += x[j];
+}
+
+typedef struct ppo__rotary_args {
+    int heads, size;
+} ppo__rotary_args;
+
+static ppo_status ppo__rotary_forward(ppo_node *node) {
+    const ppo__rotary_args *args = (const ppo__rotary_args *)node->args;
+    const ppo_tensor       *x = node->in[0], *angle = node->in[1];
+    memset(node->out[0]->data, 0, ppo__size(x) * sizeof(float));
+    for (int i = 0; i < x->rows; ++i)
+        ppo__rotate(x->data + ppo__at(i, x->cols), angle->data + ppo__at(i, angle->cols), x->cols,
+                    args->heads, args->size, angle->cols / 2, 1, node->out[0]->data + ppo__at(i, x->cols));
+    return PPO_OK;
+}
+
+static void ppo__rotary_backward(ppo_node *node) {
+    const ppo__rotary_args *args = (const ppo__rotary_args *)node->args;
+    const ppo_tensor       *x = node->in[0], *angle = node->in[1];
+    for (int i = 0; i < x->rows && x->grad; ++i)
+        ppo__rotate(node->out[0]->grad + ppo__at(i, x->cols), angle->data + ppo__at(i, angle->cols), x->cols,
+                    args->heads, args->size, angle->cols / 2, -1, x->grad + ppo__at(i, x->cols));
+}
+
+PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *angle, int heads, int size) {
+    static const ppo_op    op = {"rotary", 1, ppo__rotary_forward, ppo__rotary_backward};
+    const ppo__rotary_args args = {heads, size};
+    if (!ppo__operands(tape, op.name, x, angle)) return NULL;
+    if (angle->rows != x->rows || angle->cols % 2 || angle->cols > size)
+        return ppo__shape_error(tape, op.name, x, angle);
+    if (heads < 1 || size < 1 || heads > x->cols / size) {
+        ppo__refuse("rotary: %d heads of %d columns in %d", heads, size, x->cols);
+        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    }
+    ppo_tensor *in[2] = {x, angle};
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, x->rows, x->cols, &args, sizeof args));
+}
+
+/* RMS norms of queries and keys, head by head: of x (rows, (heads + 2 kv_heads) size), the first `heads` heads by
+   one weight (1, size), the next kv_heads by another. kept: a 0, and 1 / root mean square, of each. */
+typedef struct ppo__head_norm_args {
+    int   heads, kv_heads;
+    float eps;
+} ppo__head_norm_args;
+
+static ppo_status ppo__head_norm_forward(ppo_node *node) {
+    const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
+    const ppo_tensor          *x = node->in[0];
+    const int                  size = node->in[1]->cols, heads = args->heads + args->kv_heads;
+    float *kept = ppo_tape_alloc(node->tape, ppo__at(x->rows, 2 * heads)), *y = node->out[0]->data;
+    node->kept = kept;
+    if (!kept) return PPO_ERROR_MEMORY;
+    memcpy(y, x->data, ppo__size(x) * sizeof(float));
+    for (int i = 0; i < x->rows; ++i)
+        for (int h = 0; h < heads; ++h, kept += 2) {
+            size_t at = ppo__at(i, x->cols) + ppo__at(h, size);
+            ppo__k()->norm(0, args->eps, x->data + at, node->in[h < args->heads ? 1 : 2]->data, NULL, y + at,
+                           size, &kept[0], &kept[1]);
+        }
+    return PPO_OK;
+}
+
+static void ppo__head_norm_backward(ppo_node *node) {
+    const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
+    const ppo_tensor          *x = node->in[0];
+    const int                  size = node->in[1]->cols, heads = args->heads + args->kv_heads;
+    const float               *kept = (const float *)node->kept, *dy = node->out[0]->grad;
+    for (int i = 0; i < x->rows; ++i) {
+        size_t at = ppo__at(i, x->cols), end = at + (size_t)x->cols;
+        for (int h = 0; h < heads; ++h, kept += 2, at += (size_t)size) {
+            const ppo_tensor *w = node->in[h < args->heads ? 1 : 2];
+            ppo__k()->norm_backward(0, x->data + at, w->data, kept[0], kept[1], dy + at,
+                                    x->grad ? x->grad + at : NULL, w->grad, NULL, size);
+        }
+        for (; at < end && x->grad; ++at) x->grad[at] += dy[at];
+    }
+}
+
+static ppo_tensor *ppo__tape_head_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *q, ppo_tensor *k,
+                                       const ppo__head_norm_args *args) {
+    static const ppo_op op = {"head_norm", 1, ppo__head_norm_forward, ppo__head_norm_backward};
+    ppo_tensor         *in[3] = {x, q, k};
+    if (!x) return NULL;
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, args, sizeof *args));
 }
 
 /* -- a model's parameters -- */
 
 PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
-    ppo_lm_config c = {0, 64, 64, 2, 4, 0, 1};
+    ppo_lm_config c;
+    memset(&c, 0, sizeof c);
+    c.context = c.width = 64;
+    c.layers = 2;
+    c.heads = 4;
+    c.seed = 1;
+    c.norm = PPO_LAYER_NORM;
+    c.norm_eps = 1e-5f;
+    c.activation = PPO_GELU;
+    c.qkv_bias = c.proj_bias = c.ffn_bias = c.tied = 1;
+    c.rope_theta = 10000;
+    c.rope_factor = c.rope_low = 1;
+    c.rope_high = 4;
+    c.rope_context = 8192;
     return c;
 }
 
-/* Its sizes; help: the name of the text in files. */
-#define PPO__LM_FIELD(name, min, max, text) \
-    { #name, PPO_FIELD_INT, offsetof(ppo_lm_config, name), min, max, NULL, text, 0 }
+/* What a family has that a model without settings has not. */
+#define PPO__LLAMA                                                                                      \
+    "norm=rms positions=rotary activation=silu gated=yes qkv_bias=no proj_bias=no ffn_bias=no tied=no " \
+    "norm_eps=1e-6 "
+#define PPO__LM_FAMILIES(ROW)                                                                     \
+    ROW("gpt2", "")                                                                               \
+    ROW("gpt_neo", "qkv_bias=no attention_scale=1 window=256 window_layers=12297829382473034410") \
+    ROW("gpt_neox", "positions=rotary activation=gelu_erf parallel=yes tied=no")                  \
+    ROW("llama", PPO__LLAMA)                                                                      \
+    ROW("mistral", PPO__LLAMA)                                                                    \
+    ROW("qwen2", PPO__LLAMA "qkv_bias=yes")                                                       \
+    ROW("qwen3", PPO__LLAMA "head_norm=yes")
+#define PPO__FAMILY_ROW(name, settings)  {name, settings},
+#define PPO__FAMILY_WORD(name, settings) "|" name
+static const char *const ppo__lm_families[][2] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
+
+#define PPO__LM_FIELD(name, type, min, max, choices, help) \
+    { #name, PPO_FIELD_##type, offsetof(ppo_lm_config, name), min, max, choices, help, 0 }
 static const ppo_field ppo__lm_fields[] = {
-    PPO__LM_FIELD(vocab, 2, INT_MAX, "vocab_size"), PPO__LM_FIELD(context, 2, INT_MAX, "n_positions"),
-    PPO__LM_FIELD(width, 2, INT_MAX / 4, "n_embd"), PPO__LM_FIELD(layers, 1, PPO_MAX_LAYERS, "n_layer"),
-    PPO__LM_FIELD(heads, 1, INT_MAX, "n_head"),
+    PPO__LM_FIELD(family, CHOICE, 0, sizeof ppo__lm_families / sizeof *ppo__lm_families - 1,
+                  &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1], "whose names and layout a saved folder has"),
+    PPO__LM_FIELD(vocab, INT, 2, INT_MAX, NULL, "tokens"),
+    PPO__LM_FIELD(context, INT, 2, INT_MAX, NULL, "tokens of the longest sequence"),
+    PPO__LM_FIELD(width, INT, 2, INT_MAX / 4, NULL, "numbers that stand for a token between blocks"),
+    PPO__LM_FIELD(layers, INT, 1, PPO_MAX_LAYERS, NULL, "blocks"),
+    PPO__LM_FIELD(heads, INT, 1, INT_MAX / 8, NULL, "of queries"),
+    PPO__LM_FIELD(kv_heads, INT, 0, INT_MAX / 8, NULL, "of keys and values; 0: as many"),
+    PPO__LM_FIELD(head_size, INT, 0, INT_MAX / 8, NULL, "0: width / heads"),
+    PPO__LM_FIELD(hidden, INT, 0, INT_MAX / 2, NULL, "width of the feed-forward layers; 0: 4 width"),
+    PPO__LM_FIELD(norm, CHOICE, PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer", "before each branch"),
+    PPO__LM_FIELD(norm_eps, FLOAT, 1e-30, 1, NULL, "added to the variance"),
+    PPO__LM_FIELD(activation, CHOICE, 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
+                  "of feed-forward layers"),
+    PPO__LM_FIELD(gated, CHOICE, 0, 1, "no|yes", "feed-forward layers with a gate"),
+    PPO__LM_FIELD(qkv_bias, CHOICE, 0, 1, "no|yes", "of queries, keys and values"),
+    PPO__LM_FIELD(proj_bias, CHOICE, 0, 1, "no|yes", "of the heads' results"),
+    PPO__LM_FIELD(ffn_bias, CHOICE, 0, 1, "no|yes", "of feed-forward layers"),
+    PPO__LM_FIELD(head_norm, CHOICE, 0, 1, "no|yes", "of queries and keys"),
+    PPO__LM_FIELD(parallel, CHOICE, 0, 1, "no|yes", "attention and feed-forward from the same numbers"),
+    PPO__LM_FIELD(tied, CHOICE, 0, 1, "no|yes", "logits by the token embedding"),
+    PPO__LM_FIELD(attention_scale, FLOAT, 0, 1e30, NULL, "of products; 0: 1 / sqrt(head size)"),
+    PPO__LM_FIELD(window, INT, 0, INT_MAX, NULL, "tokens that a token attends to; 0: all"),
+    PPO__LM_FIELD(window_layers, U64, 0, 1.8446744073709552e19, NULL, "bit k: layer k has it; 0: all"),
+    PPO__LM_FIELD(positions, CHOICE, 0, PPO_ROTARY, "learned|rotary", "how a token knows its position"),
+    PPO__LM_FIELD(rotary_size, INT, 0, INT_MAX / 8, NULL, "columns of a head that are turned; 0: all"),
+    PPO__LM_FIELD(rope_theta, FLOAT, 1, 1e30, NULL, "base of the wavelengths"),
+    PPO__LM_FIELD(rope_scaling, CHOICE, 0, PPO_ROPE_LLAMA3, "plain|linear|llama3", "of the wavelengths"),
+    PPO__LM_FIELD(rope_factor, FLOAT, 1e-30, 1e30, NULL, "by which they grow"),
+    PPO__LM_FIELD(rope_low, FLOAT, 1e-30, 1e30, NULL, "Llama 3: waves in rope_context, below which all do"),
+    PPO__LM_FIELD(rope_high, FLOAT, 1e-30, 1e30, NULL, "and above which none does"),
+    PPO__LM_FIELD(rope_context, INT, 1, INT_MAX, NULL, "Llama 3: the context before scaling"),
+    PPO__LM_FIELD(score, CHOICE, 0, 1, "no|yes", "a head with a number per token"),
+    PPO__LM_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the first weights"),
 };
 static const ppo_settings ppo__lm_settings = {ppo__lm_fields, sizeof ppo__lm_fields / sizeof *ppo__lm_fields};
 
-static ppo_status ppo__check_lm_config(const ppo_lm_config *c) {
-    ppo_status status = ppo_settings_check(&ppo__lm_settings, c);
-    if (status || c->width % c->heads == 0) return status;
-    return ppo__refuse("width is %d, which %d heads cannot share", c->width, c->heads);
+PPO_DEF const ppo_settings *ppo_lm_settings(void) { return &ppo__lm_settings; }
+
+PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family) {
+    if (!ppo__given("ppo_lm_config_family", config && family)) return PPO_ERROR_ARGUMENT;
+    ppo_lm_config c = ppo_lm_config_default();
+    if (ppo_settings_set(&ppo__lm_settings, &c, "family", family) ||
+        ppo_settings_set_all(&ppo__lm_settings, &c, ppo__lm_families[c.family][1]))
+        return PPO_ERROR_ARGUMENT;
+    c.vocab = config->vocab, c.context = config->context, c.width = config->width, c.layers = config->layers;
+    c.heads = config->heads, c.kv_heads = config->kv_heads, c.head_size = config->head_size;
+    c.hidden = config->hidden, c.score = config->score, c.seed = config->seed;
+    *config = c;
+    return PPO_OK;
 }
 
-/* The layers of a block: "transformer.h.3.attn.c_attn.weight" (in, out) and ".bias" (1, out), in multiples of
-   the width; in 0: a norm, whose weight is a row of ones. */
+/* Are these settings possible? Then it replaces each 0 that stands for another setting. */
+static ppo_status ppo__complete_lm_config(ppo_lm_config *c) {
+    static const ppo__need needs[] = {
+        {"rotary_size", "positions", "rotary"},     {"rope_theta", "positions", "rotary"},
+        {"rope_scaling", "positions", "rotary"},    {"rope_factor", "rope_scaling", "linear|llama3"},
+        {"rope_low", "rope_scaling", "llama3"},     {"rope_high", "rope_scaling", "llama3"},
+        {"rope_context", "rope_scaling", "llama3"}, {"window_layers", "window", NULL},
+    };
+    const ppo_lm_config usual = ppo_lm_config_default();
+    ppo_status          status = ppo_settings_check(&ppo__lm_settings, c);
+    for (size_t k = 0; k < sizeof needs / sizeof *needs && !status; ++k)
+        status = ppo__check_effect(&ppo__lm_settings, c, &usual, &needs[k], NULL);
+    if (status) return status;
+    if (!c->head_size && c->width % c->heads)
+        return ppo__refuse("width is %d, which %d heads cannot share", c->width, c->heads);
+    if (!c->head_size) c->head_size = c->width / c->heads;
+    if (!c->kv_heads) c->kv_heads = c->heads;
+    if (!c->hidden) c->hidden = 4 * c->width;
+    if (!(c->attention_scale > 0)) c->attention_scale = 1 / sqrtf((float)c->head_size);
+    if (c->heads % c->kv_heads)
+        return ppo__refuse("heads is %d, which %d kv_heads cannot share", c->heads, c->kv_heads);
+    if (3.0 * c->heads * c->head_size > INT_MAX)
+        return ppo__refuse("%d heads of %d numbers are too many", c->heads, c->head_size);
+    if (c->positions != PPO_ROTARY) return PPO_OK;
+    if (!c->rotary_size) c->rotary_size = c->head_size;
+    if (c->rotary_size % 2 || c->rotary_size > c->head_size)
+        return ppo__refuse("rotary_size is %d, must be even and at most %d, the head's", c->rotary_size,
+                           c->head_size);
+    if (c->rope_scaling == PPO_ROPE_LLAMA3 && !(c->rope_low < c->rope_high))
+        return ppo__refuse("rope_low is %g, must be below rope_high, which is %g", (double)c->rope_low,
+                           (double)c->rope_high);
+    return PPO_OK;
+}
+
+static ppo_attention ppo__lm_attention(const ppo_lm_config *c, int layer) {
+    int                 local = !c->window_layers || (c->window_layers >> layer & 1);
+    const ppo_attention how = {c->heads, c->kv_heads, local ? c->window : 0, c->attention_scale};
+    return how;
+}
+
+/* The angles of each position: wavelength j is 2 pi theta^(2j / r), times the factor; in Llama 3 (Dubey 2024) only
+   of waves that are long, in between partly. */
+static void ppo__rotary_angles(const ppo_lm_config *c, float *angle) {
+    const int half = c->rotary_size / 2;
+    for (int j = 0; j < half; ++j) {
+        double frequency = pow((double)c->rope_theta, -2.0 * j / c->rotary_size), share = 0; /* unscaled */
+        double waves = c->rope_context * frequency / (2 * 3.14159265358979323846);
+        if (c->rope_scaling == PPO_ROPE_PLAIN) share = 1;
+        if (c->rope_scaling == PPO_ROPE_LLAMA3)
+            share = (waves - (double)c->rope_low) / ((double)c->rope_high - (double)c->rope_low);
+        share = share < 0 ? 0 : share > 1 ? 1 : share;
+        frequency *= share + (1 - share) / (double)c->rope_factor;
+        for (int i = 0; i < c->context; ++i) {
+            angle[ppo__at(i, c->rotary_size) + j] = (float)cos(i * frequency);
+            angle[ppo__at(i, c->rotary_size) + half + j] = (float)sin(i * frequency);
+        }
+    }
+}
+
+/* The layers of a block: "transformer.h.3.attn.c_attn.weight" (in, out) and ".bias" (1, out). In PPO__ONE: a norm,
+   whose weight is a row of ones. is, has_bias: settings that must not be 0. */
+enum { PPO__ONE, PPO__WIDTH, PPO__QKV, PPO__HEADS, PPO__HEAD, PPO__UP, PPO__HIDDEN };
+#define PPO__ALWAYS      offsetof(ppo_lm_config, vocab)
+#define PPO__NEVER       SIZE_MAX
+#define PPO__IF(setting) offsetof(ppo_lm_config, setting)
 static const struct {
     const char *name;
     size_t      weight, bias; /* in ppo_lm_block */
     int         in, out;
+    size_t      is, has_bias;
     int         ends_branch; /* smaller initial weights */
 } ppo__lm_layers[] = {
-#define PPO__LM_LAYER(name, weight, bias, in, out, ends) \
-    { name, offsetof(ppo_lm_block, weight), offsetof(ppo_lm_block, bias), in, out, ends }
-    PPO__LM_LAYER("ln_1", norm_weight[0], norm_bias[0], 0, 1, 0),
-    PPO__LM_LAYER("attn.c_attn", qkv_weight, qkv_bias, 1, 3, 0),
-    PPO__LM_LAYER("attn.c_proj", proj_weight, proj_bias, 1, 1, 1),
-    PPO__LM_LAYER("ln_2", norm_weight[1], norm_bias[1], 0, 1, 0),
-    PPO__LM_LAYER("mlp.c_fc", up_weight, up_bias, 1, 4, 0),
-    PPO__LM_LAYER("mlp.c_proj", down_weight, down_bias, 4, 1, 1),
+#define PPO__LM_LAYER(name, weight, bias, in, out, is, has_bias, ends) \
+    { name, offsetof(ppo_lm_block, weight), offsetof(ppo_lm_block, bias), in, out, is, has_bias, ends }
+    PPO__LM_LAYER("ln_1", norm_weight[0], norm_bias[0], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
+    PPO__LM_LAYER("attn.c_attn", qkv_weight, qkv_bias, PPO__WIDTH, PPO__QKV, PPO__ALWAYS, PPO__IF(qkv_bias),
+                  0),
+    PPO__LM_LAYER("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
+    PPO__LM_LAYER("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
+    PPO__LM_LAYER("attn.c_proj", proj_weight, proj_bias, PPO__HEADS, PPO__WIDTH, PPO__ALWAYS,
+                  PPO__IF(proj_bias), 1),
+    PPO__LM_LAYER("ln_2", norm_weight[1], norm_bias[1], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
+    PPO__LM_LAYER("mlp.c_fc", up_weight, up_bias, PPO__WIDTH, PPO__UP, PPO__ALWAYS, PPO__IF(ffn_bias), 0),
+    PPO__LM_LAYER("mlp.c_proj", down_weight, down_bias, PPO__HIDDEN, PPO__WIDTH, PPO__ALWAYS,
+                  PPO__IF(ffn_bias), 1),
 };
 enum { PPO__LM_LAYERS = sizeof ppo__lm_layers / sizeof *ppo__lm_layers };
 
-/* Adds a parameter: normal numbers of standard deviation x; or, with rng NULL, all numbers are x. With
-   `room`, only adds its size to room[0], and 1 to room[1]. */
-static void ppo__lm_add(ppo_lm *lm, ppo_tensor **tensor, const char *name, int rows, int cols, float x,
-                        ppo_rng *rng, size_t *room) {
-    size_t size = ppo__padded(rows, cols);
-    if (room) *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX, ++room[1];
-    else if ((*tensor = ppo_params_add(lm->params, name, rows, cols)) != NULL) {
-        if (rng) ppo_init_normal(*tensor, x, rng);
-        for (size_t i = 0; i < ppo__size(*tensor) && !rng; ++i) (*tensor)->data[i] = x;
-    }
+/* Is a setting, by its offset, not 0? */
+static int ppo__lm_has(const ppo_lm_config *c, size_t offset) {
+    return offset != PPO__NEVER && *(const int *)(const void *)((const char *)c + offset) != 0;
 }
 
-static void ppo__lm_add_all(ppo_lm *lm, size_t *room) {
+/* All parameters of a model are listed in one place, for whatever is to be done with them. Their first numbers:
+   random, of standard deviation x, or all of them x. */
+typedef ppo_status (*ppo__lm_visit_fn)(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
+                                       int random, float x);
+
+static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
     const ppo_lm_config *c = &lm->config;
-    const int            w = c->width;
-    ppo_rng              rng = ppo_rng_stream(c->seed, PPO_STREAM_INIT, 0);
-    float                std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
-    ppo__lm_add(lm, &lm->token_embedding, "transformer.wte.weight", c->vocab, w, std, &rng, room);
-    ppo__lm_add(lm, &lm->position_embedding, "transformer.wpe.weight", c->context, w, std, &rng, room);
-    for (int i = 0; i < c->layers * PPO__LM_LAYERS; ++i) {
-        int          b = i / PPO__LM_LAYERS, k = i % PPO__LM_LAYERS;
-        int          in = ppo__lm_layers[k].in * w, out = ppo__lm_layers[k].out * w;
-        float        x = ppo__lm_layers[k].ends_branch ? last : std;
-        char         name[96], *block = (char *)&lm->block[b];
+    const int            w = c->width, heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
+    const int            up = c->hidden * (c->gated ? 2 : 1);
+    const int            sizes[] = {1, w, heads + 2 * kv_heads, heads, c->head_size, up, c->hidden};
+    const float          std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
+    ppo_status status = visit(user, &lm->token_embedding, "transformer.wte.weight", c->vocab, w, 1, std);
+    if (!status && c->positions == PPO_LEARNED_POSITIONS)
+        status = visit(user, &lm->position_embedding, "transformer.wpe.weight", c->context, w, 1, std);
+    for (int i = 0; i < c->layers * PPO__LM_LAYERS && !status; ++i) {
+        int  b = i / PPO__LM_LAYERS, k = i % PPO__LM_LAYERS, random = ppo__lm_layers[k].in != PPO__ONE;
+        int  in = sizes[ppo__lm_layers[k].in], out = sizes[ppo__lm_layers[k].out];
+        char name[96], *block = (char *)&lm->block[b];
         ppo_tensor **weight = (ppo_tensor **)(void *)(block + ppo__lm_layers[k].weight);
         ppo_tensor **bias = (ppo_tensor **)(void *)(block + ppo__lm_layers[k].bias);
+        float        x = !random ? 1 : ppo__lm_layers[k].ends_branch ? last : std;
+        if (!ppo__lm_has(c, ppo__lm_layers[k].is)) continue;
         snprintf(name, sizeof name, "transformer.h.%d.%s.weight", b, ppo__lm_layers[k].name);
-        ppo__lm_add(lm, weight, name, in ? in : 1, out, in ? x : 1, in ? &rng : NULL, room);
+        status = visit(user, weight, name, in, out, random, x);
         snprintf(name, sizeof name, "transformer.h.%d.%s.bias", b, ppo__lm_layers[k].name);
-        ppo__lm_add(lm, bias, name, 1, out, 0, NULL, room);
+        if (!status && ppo__lm_has(c, ppo__lm_layers[k].has_bias))
+            status = visit(user, bias, name, 1, out, 0, 0);
     }
-    ppo__lm_add(lm, &lm->norm_weight, "transformer.ln_f.weight", 1, w, 1, NULL, room);
-    ppo__lm_add(lm, &lm->norm_bias, "transformer.ln_f.bias", 1, w, 0, NULL, room);
-    if (!c->score) return;
-    ppo__lm_add(lm, &lm->score_weight, "score.weight", w, 1, 0, NULL, room);
-    ppo__lm_add(lm, &lm->score_bias, "score.bias", 1, 1, 0, NULL, room);
+    if (!status) status = visit(user, &lm->norm_weight, "transformer.ln_f.weight", 1, w, 0, 1);
+    if (!status && c->norm) status = visit(user, &lm->norm_bias, "transformer.ln_f.bias", 1, w, 0, 0);
+    lm->head = lm->token_embedding;
+    if (!status && !c->tied) status = visit(user, &lm->head, "lm_head.weight", c->vocab, w, 1, std);
+    if (!status && c->score) status = visit(user, &lm->score_weight, "score.weight", w, 1, 0, 0);
+    return status || !c->score ? status : visit(user, &lm->score_bias, "score.bias", 1, 1, 0, 0);
 }
 
-PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
-    if (lm) *lm = NULL;
-    if (!ppo__given("ppo_lm_create", config && lm)) return PPO_ERROR_ARGUMENT;
-    if (ppo__check_lm_config(config)) return PPO_ERROR_ARGUMENT;
-    ppo_lm *made = (ppo_lm *)ppo__alloc(sizeof *made);
-    if (!made) return PPO_ERROR_MEMORY;
-    made->config = *config;
-    size_t room[2] = {0, 0};
-    ppo__lm_add_all(made, room);
-    ppo_status status = ppo_params_create(&made->params);
-    if (!status) status = ppo_params_reserve(made->params, room[0]);
-    if (!status) ppo__lm_add_all(made, NULL);
-    if (!status && (size_t)made->params->tensor_count != room[1]) status = ppo__failed;
-    if (status) ppo_lm_free(made);
-    else *lm = made;
-    return status;
+static ppo_status ppo__lm_measure(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
+                                  int random, float x) {
+    size_t *room = (size_t *)user, size = ppo__padded(rows, cols);
+    *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX;
+    return PPO_OK;
+}
+
+typedef struct ppo__lm_adding {
+    ppo_params *params;
+    ppo_rng    *rng; /* NULL: the numbers will be overwritten */
+} ppo__lm_adding;
+
+static ppo_status ppo__lm_add(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
+                              int random, float x) {
+    const ppo__lm_adding *adding = (const ppo__lm_adding *)user;
+    *tensor = ppo_params_add(adding->params, name, rows, cols);
+    if (!*tensor) return ppo__failed;
+    if (!adding->rng || x == 0) return PPO_OK;
+    if (random) ppo_init_normal(*tensor, x, adding->rng);
+    for (size_t i = 0; i < ppo__size(*tensor) && !random; ++i) (*tensor)->data[i] = x;
+    return PPO_OK;
 }
 
 PPO_DEF void ppo_lm_free(ppo_lm *lm) {
     if (!lm) return;
     ppo_params_free(lm->params);
+    ppo__free(lm->rotary);
     ppo__free(lm);
+}
+
+/* random 0: with weights that will be overwritten. */
+static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm **lm) {
+    ppo_rng        rng = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
+    ppo__lm_adding adding = {NULL, random ? &rng : NULL};
+    size_t         room = 0;
+    ppo_lm        *made = (ppo_lm *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    made->config = *config;
+    ppo_lm_config *c = &made->config;
+    ppo_status     status = ppo__complete_lm_config(c);
+    if (!status) status = ppo__lm_visit(made, ppo__lm_measure, &room);
+    if (!status) status = ppo_params_create(&made->params);
+    if (!status) status = ppo_params_reserve(made->params, room);
+    adding.params = made->params;
+    if (!status) status = ppo__lm_visit(made, ppo__lm_add, &adding);
+    if (!status && c->positions == PPO_ROTARY) {
+        made->rotary = (float *)ppo__alloc_uncleared(ppo__at(c->context, c->rotary_size) * sizeof(float));
+        if (made->rotary) ppo__rotary_angles(c, made->rotary);
+        else status = PPO_ERROR_MEMORY;
+    }
+    if (status) ppo_lm_free(made);
+    else *lm = made;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
+    if (lm) *lm = NULL;
+    if (!ppo__given("ppo_lm_create", config && lm)) return PPO_ERROR_ARGUMENT;
+    return ppo__lm_make(config, 1, lm);
 }
 
 /* The score comes last, so the parameters of both models have the same offsets. */
@@ -11484,7 +12013,7 @@ PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
     ppo_lm_config config = lm->config;
     config.score |= score != 0;
     ppo_status status = ppo__params_fetch(lm->params);
-    if (!status) status = ppo_lm_create(&config, copy);
+    if (!status) status = ppo__lm_make(&config, 0, copy);
     if (!status) memcpy((*copy)->params->data, lm->params->data, lm->params->count * sizeof(float));
     return status;
 }
@@ -11528,30 +12057,61 @@ static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *token
 typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                       const void *user);
 
+static ppo_tensor *ppo__lm_norm(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x, ppo_tensor *weight,
+                                ppo_tensor *bias) {
+    const char *name = lm->config.norm == PPO_LAYER_NORM ? "layer_norm" : "rms_norm";
+    return ppo__tape_norm(tape, name, x, weight, bias, lm->config.norm == PPO_LAYER_NORM,
+                          lm->config.norm_eps);
+}
+
+/* The angles of the rows' positions. */
+static ppo_tensor *ppo__lm_angles(ppo_tape *tape, const ppo_lm *lm, const int *position, int rows) {
+    const int r = lm->config.rotary_size;
+    float    *angle = (float *)ppo__tape_take(tape, ppo__at(rows, r), sizeof *angle);
+    for (int i = 0; i < rows && angle; ++i)
+        memcpy(angle + ppo__at(i, r), lm->rotary + ppo__at(position[i], r), r * sizeof *angle);
+    return ppo_tape_constant(tape, angle, rows, r);
+}
+
+/* The second half of a block. */
+static ppo_tensor *ppo__lm_feed_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b,
+                                        ppo_tensor *x) {
+    const int         activation[2] = {lm->config.activation, PPO_IDENTITY};
+    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight};
+    ppo_tensor *const bias[2] = {b->up_bias, b->down_bias};
+    if (!lm->config.gated) return ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
+    x = ppo_tape_linear(tape, x, b->up_weight, b->up_bias, PPO_IDENTITY);
+    return ppo_tape_linear(tape, ppo_tape_gated(tape, x, activation[0]), b->down_weight, b->down_bias,
+                           PPO_IDENTITY);
+}
+
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
 static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *token, const int *position,
                                 int rows, ppo__attend_fn attend, const void *user) {
-    static const int activation[2] = {PPO_GELU, PPO_IDENTITY};
-    ppo_tensor      *y, *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows);
-    x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
-    for (int k = 0; k < lm->config.layers; ++k) {
+    const ppo_lm_config      *c = &lm->config;
+    const ppo__head_norm_args norm = {c->heads, c->kv_heads, c->norm_eps};
+    ppo_tensor *y, *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle = NULL;
+    if (c->positions == PPO_ROTARY) angle = ppo__lm_angles(tape, lm, position, rows);
+    else x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
+    for (int k = 0; k < c->layers; ++k) {
         const ppo_lm_block *b = &lm->block[k];
-        ppo_tensor *const   weight[2] = {b->up_weight, b->down_weight};
-        ppo_tensor *const   bias[2] = {b->up_bias, b->down_bias};
-        y = ppo_tape_layer_norm(tape, x, b->norm_weight[0], b->norm_bias[0]);
+        y = ppo__lm_norm(tape, lm, x, b->norm_weight[0], b->norm_bias[0]);
         y = ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY);
+        if (c->head_norm) y = ppo__tape_head_norm(tape, y, b->q_norm, b->k_norm, &norm);
+        if (angle) y = ppo_tape_rotary(tape, y, angle, c->heads + c->kv_heads, c->head_size);
         y = attend(tape, lm, k, y, user);
-        x = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
-        y = ppo_tape_layer_norm(tape, x, b->norm_weight[1], b->norm_bias[1]);
-        x = ppo_tape_add(tape, x, ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2));
+        y = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
+        x = ppo__lm_norm(tape, lm, c->parallel ? x : y, b->norm_weight[1], b->norm_bias[1]);
+        x = ppo_tape_add(tape, y, ppo__lm_feed_forward(tape, lm, b, x));
     }
-    return ppo_tape_layer_norm(tape, x, lm->norm_weight, lm->norm_bias);
+    return ppo__lm_norm(tape, lm, x, lm->norm_weight, lm->norm_bias);
 }
 
 static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                      const void *user) {
-    const ppo_tokens *tokens = (const ppo_tokens *)user;
-    return ppo_tape_attention(tape, qkv, lm->config.heads, tokens->start, tokens->count);
+    const ppo_tokens   *tokens = (const ppo_tokens *)user;
+    const ppo_attention how = ppo__lm_attention(&lm->config, k);
+    return ppo_tape_attention(tape, qkv, &how, tokens->start, tokens->count);
 }
 
 PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {
@@ -11569,7 +12129,7 @@ PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_t
 }
 
 PPO_DEF ppo_tensor *ppo_lm_logits(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x) {
-    return ppo_tape_matmul_transposed(tape, x, lm ? lm->token_embedding : NULL);
+    return ppo_tape_matmul_transposed(tape, x, lm ? lm->head : NULL);
 }
 
 static ppo_status ppo__check_score(const char *function, const ppo_lm *lm) {
@@ -11590,16 +12150,37 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
    Texts repeat them for other programs, and must not contradict the arrays.
    -------------------------------------------------------------------------------------------------------- */
 
+/* Sizes that other programs read, by their names there. */
+static const char *const ppo__lm_texts[][2] = {{"vocab", "vocab_size"},
+                                               {"context", "n_positions"},
+                                               {"width", "n_embd"},
+                                               {"layers", "n_layer"},
+                                               {"heads", "n_head"}};
+
 PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     if (!ppo__given("ppo_lm_put", lm && file)) return PPO_ERROR_ARGUMENT;
     if (ppo_file_find(file, "transformer.wte.weight"))
         return ppo__refuse("ppo_lm_put: the file has a language model already");
     ppo_status status = ppo__params_fetch(lm->params);
     if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
-    for (int i = 0; i < ppo__lm_settings.count && !status; ++i) {
+    for (size_t i = 0; i < sizeof ppo__lm_texts / sizeof *ppo__lm_texts && !status; ++i) {
         char number[32];
-        status = ppo_settings_get(&ppo__lm_settings, &lm->config, ppo__lm_fields[i].name, number, 32);
-        if (!status) status = ppo_file_set_text(file, ppo__lm_fields[i].help, number);
+        status = ppo_settings_get(&ppo__lm_settings, &lm->config, ppo__lm_texts[i][0], number, sizeof number);
+        if (!status) status = ppo_file_set_text(file, ppo__lm_texts[i][1], number);
+    }
+    ppo_lm_config usual = ppo_lm_config_default();
+    usual.vocab = lm->config.vocab, usual.width = lm->config.width, usual.heads = lm->config.heads;
+    usual.context = lm->config.context, usual.layers = lm->config.layers;
+    usual.score = lm->config.score, usual.seed = lm->config.seed;
+    if (!status) status = ppo__complete_lm_config(&usual);
+    for (int i = 0; i < ppo__lm_settings.count && !status; ++i) { /* what GPT-2 has otherwise */
+        char        is[32], other[32], name[40];
+        const char *field = ppo__lm_fields[i].name;
+        status = ppo_settings_get(&ppo__lm_settings, &lm->config, field, is, sizeof is);
+        if (!status) status = ppo_settings_get(&ppo__lm_settings, &usual, field, other, sizeof other);
+        if (status || !strcmp(is, other)) continue;
+        snprintf(name, sizeof name, "lm.%s", field);
+        status = ppo_file_set_text(file, name, is);
     }
     return status ? status : ppo__carry_params(file, PPO__SAVE, "", lm->params, lm->params->data, 1);
 }
@@ -11629,15 +12210,25 @@ static int ppo__lm_size(const ppo_file *file, const char *name, int dimension) {
     return array && array->rank == 2 && array->shape[dimension] <= INT_MAX ? (int)array->shape[dimension] : 0;
 }
 
-/* The sizes, from the arrays; the largest of which must be there before a model of these sizes is created. */
+/* The settings, from the sizes of arrays and from texts, which must not contradict each other. */
 static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm_config *config) {
-    const char *heads = ppo_file_text(file, "n_head"), *rest = "";
-    char        name[96];
-    memset(config, 0, sizeof *config);
+    const char *heads = ppo_file_text(file, "n_head"), *context = ppo_file_text(file, "n_positions"),
+               *rest = "";
+    char name[96];
+    *config = ppo_lm_config_default();
+    for (int i = 0; i < ppo__lm_settings.count; ++i) {
+        const char *text;
+        snprintf(name, sizeof name, "lm.%s", ppo__lm_fields[i].name);
+        if ((text = ppo_file_text(file, name)) != NULL &&
+            ppo_settings_set(&ppo__lm_settings, config, ppo__lm_fields[i].name, text))
+            return ppo__file_blame(file);
+    }
+    config->layers = 0;
     config->vocab = ppo__lm_size(file, "transformer.wte.weight", 0);
     config->width = ppo__lm_size(file, "transformer.wte.weight", 1);
     config->context = ppo__lm_size(file, "transformer.wpe.weight", 0);
     config->score = ppo__lm_size(file, "score.weight", 0) > 0;
+    if (config->positions == PPO_ROTARY && context) config->context = ppo__parse_count(context, &rest);
     for (; config->layers <= PPO_MAX_LAYERS; ++config->layers) {
         snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.weight", config->layers);
         if (!ppo_file_find(file, name)) break;
@@ -11649,38 +12240,39 @@ static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm_config *config
     config->heads = ppo__parse_count(heads, &rest);
     if (!config->heads || *rest)
         return ppo__file_fail(file->path, "corrupt file: n_head is \"%.20s\"", heads);
-    if (ppo__check_lm_config(config)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
+    if (ppo__complete_lm_config(config)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
     for (int i = 0; i < ppo_file_count(file); ++i) { /* a later block: an array of this one is missing */
         const char *array = ppo_file_at(file, i)->name, *end;
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
             return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
     }
-    for (int i = 0; i < ppo__lm_settings.count; ++i) {
-        const ppo_field *field = &ppo__lm_fields[i];
-        const char      *text = ppo_file_text(file, field->help);
-        int              is = *(const int *)(const void *)((const char *)config + field->offset);
-        if (!text || (ppo__parse_count(text, &rest) == is && !*rest)) continue;
-        return ppo__file_fail(file->path, "corrupt file: %s is \"%.20s\", but its arrays say %d", field->help,
-                              text, is);
+    for (size_t i = 0; i < sizeof ppo__lm_texts / sizeof *ppo__lm_texts; ++i) {
+        const char *text = ppo_file_text(file, ppo__lm_texts[i][1]);
+        ppo_settings_get(&ppo__lm_settings, config, ppo__lm_texts[i][0], name, sizeof name);
+        if (text && strcmp(text, name))
+            return ppo__file_fail(file->path, "corrupt file: %s is \"%.20s\", but its arrays say %s",
+                                  ppo__lm_texts[i][1], text, name);
     }
-    int64_t          positions[2] = {config->context, config->width};
-    int64_t          qkv[2] = {config->width, 3 * (int64_t)config->width};
+    return PPO_OK;
+}
+
+/* Is a parameter in the file? All must be there before a model of these sizes is created. */
+static ppo_status ppo__lm_expect(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
+                                 int random, float x) {
+    const int64_t    shape[2] = {rows, cols};
     const ppo_array *array;
-    ppo_status       status = ppo_file_expect(file, "transformer.wpe.weight", PPO_F32, positions, 2, &array);
-    for (int i = 0; i < config->layers && !status; ++i) {
-        snprintf(name, sizeof name, "transformer.h.%d.attn.c_attn.weight", i);
-        status = ppo_file_expect(file, name, PPO_F32, qkv, 2, &array);
-    }
-    return status;
+    return ppo_file_expect((const ppo_file *)user, name, PPO_F32, shape + (rows == 1), rows == 1 ? 1 : 2,
+                           &array);
 }
 
 PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
-    ppo_lm_config config;
-    ppo_lm       *made = NULL;
+    ppo_lm  likely;
+    ppo_lm *made = NULL;
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_get", file && lm)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo__get_lm_config(file, &config);
-    if (!status) status = ppo_lm_create(&config, &made);
+    ppo_status status = ppo__get_lm_config(file, &likely.config);
+    if (!status) status = ppo__lm_visit(&likely, ppo__lm_expect, (void *)file);
+    if (!status) status = ppo__lm_make(&likely.config, 0, &made);
     if (!status)
         status = ppo__carry_params((ppo_file *)file, PPO__LOAD, "", made->params, made->params->data, 1);
     if (status) ppo_lm_free(made);
@@ -11855,9 +12447,9 @@ struct ppo_generator {
     size_t     slot_keys, slot_values; /* floats */
     ppo__arena numbers;                /* where the tape computes: keys and values */
     float     *keys, *values;
-    float     *embedding; /* (width, vocab), the token embedding transposed */
-    float     *scores;    /* (heads, context) */
-    float     *p;         /* [2 vocab] */
+    float     *head;   /* (width, vocab), the model's transposed */
+    float     *scores; /* (heads, context) */
+    float     *p;      /* [2 vocab] */
     /* Rows that the model is run on: tokens at positions of slots; `last`: those that ask for a token. */
     int         rows, asked;
     int        *row_token, *row_position, *row_slot, *last;
@@ -11892,12 +12484,13 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
     if (!g) return PPO_ERROR_MEMORY;
     g->lm = lm;
     g->slots = slots;
-    g->slot_values = ppo__at(c->context, c->width);
-    g->slot_keys = ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * c->width;
+    g->slot_values = ppo__at(c->context, c->kv_heads * c->head_size);
+    g->slot_keys =
+        ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * c->kv_heads * c->head_size;
     g->numbers.device = ppo__device_in_use;
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
-    g->embedding = PPO__ARRAY(&g->memory, float, ppo__at(c->vocab, c->width));
+    g->head = PPO__ARRAY(&g->memory, float, ppo__at(c->vocab, c->width));
     g->scores = PPO__ARRAY(&g->memory, float, ppo__at(c->heads, c->context));
     g->p = PPO__ARRAY(&g->memory, float, ppo__at(2, c->vocab));
     g->row_token = PPO__ARRAY(&g->memory, int, rows);
@@ -11926,36 +12519,44 @@ typedef struct ppo__cached_args {
 
 /* What the heads make of a row's queries q, and of `seen` keys and values. First all scores, then all
    softmaxes, then all sums of values: consecutive computations do not depend on each other. */
-static void ppo__attend_row(const ppo_generator *g, const float *q, int seen, const float *keys,
-                            const float *values, float *out) {
+static void ppo__attend_row(const ppo_generator *g, const ppo_attention *how, int size, const float *q,
+                            int seen, const float *keys, const float *values, float *out) {
     const ppo__kernels *k = ppo__k();
-    int                 width = g->lm->config.width, heads = g->lm->config.heads, size = width / heads;
+    const int           heads = how->heads, queries = heads / how->kv_heads, width = how->kv_heads * size;
+    const int           first = ppo__attend_first(how, seen - 1);
     for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
         int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
         for (int h = 0; h < heads; ++h)
-            k->gemm(1, n, size, q + ppo__at(h, size), size, 1, keys + ppo__at(h * size, PPO__KEY_PAGE),
-                    PPO__KEY_PAGE, NULL, 0, g->scores + ppo__at(h, seen) + i, n);
+            k->gemm(1, n, size, q + ppo__at(h, size), size, 1,
+                    keys + ppo__at(h / queries * size, PPO__KEY_PAGE), PPO__KEY_PAGE, NULL, 0,
+                    g->scores + ppo__at(h, seen) + i, n);
     }
-    for (int h = 0; h < heads; ++h) k->softmax(1 / sqrtf((float)size), g->scores + ppo__at(h, seen), seen);
+    for (int h = 0; h < heads; ++h) {
+        memset(g->scores + ppo__at(h, seen), 0, first * sizeof(float));
+        k->softmax(how->scale, g->scores + ppo__at(h, seen) + first, seen - first);
+    }
     for (int h = 0; h < heads; ++h)
-        k->gemm(1, size, seen, g->scores + ppo__at(h, seen), seen, 1, values + ppo__at(h, size), width, NULL,
-                0, out + ppo__at(h, size), size);
+        k->gemm(1, size, seen, g->scores + ppo__at(h, seen), seen, 1, values + ppo__at(h / queries, size),
+                width, NULL, 0, out + ppo__at(h, size), size);
 }
 
 static ppo_status ppo__cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     const ppo_generator    *g = args->generator;
+    const ppo_lm_config    *c = &g->lm->config;
+    const ppo_attention     how = ppo__lm_attention(c, args->block);
     const ppo_tensor       *qkv = node->in[0];
-    int                     width = qkv->cols / 3;
+    int                     width = c->kv_heads * c->head_size, out = c->heads * c->head_size;
     for (int i = 0; i < qkv->rows; ++i) {
         int          position = g->row_position[i], in_page = position % PPO__KEY_PAGE;
         size_t       cache = ppo__at(args->block, g->slots) + (size_t)g->row_slot[i];
         float       *keys = g->keys + cache * g->slot_keys, *values = g->values + cache * g->slot_values;
         float       *key = keys + ppo__at(position - in_page, width) + in_page;
         const float *row = qkv->data + ppo__at(i, qkv->cols);
-        for (int j = 0; j < width; ++j) key[ppo__at(j, PPO__KEY_PAGE)] = row[width + j];
-        memcpy(values + ppo__at(position, width), row + 2 * width, width * sizeof(float));
-        ppo__attend_row(g, row, position + 1, keys, values, node->out[0]->data + ppo__at(i, width));
+        for (int j = 0; j < width; ++j) key[ppo__at(j, PPO__KEY_PAGE)] = row[out + j];
+        memcpy(values + ppo__at(position, width), row + out + width, width * sizeof(float));
+        ppo__attend_row(g, &how, c->head_size, row, position + 1, keys, values,
+                        node->out[0]->data + ppo__at(i, out));
     }
     return PPO_OK;
 }
@@ -11964,8 +12565,9 @@ static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_lm *lm, int k, p
                                       const void *user) {
     static const ppo_op op = {"cached_attention", 1, ppo__cached_forward, NULL};
     ppo__cached_args    args = {(ppo_generator *)user, k};
+    const int           width = lm->config.heads * lm->config.head_size;
     if (!qkv) return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, qkv->cols / 3, &args, sizeof args));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, width, &args, sizeof args));
 }
 
 /* -- prompts and results -- */
@@ -12054,7 +12656,7 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
     x = ppo__lm_rows(tape, g->lm, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
     x = ppo_tape_embedding(tape, x, g->last, g->asked);
     x = tape->device ? ppo_lm_logits(tape, g->lm, x)
-                     : ppo_tape_matmul(tape, x, ppo_tape_constant(tape, g->embedding, c->width, c->vocab));
+                     : ppo_tape_matmul(tape, x, ppo_tape_constant(tape, g->head, c->width, c->vocab));
     ppo_node *node = x ? ppo_tape_apply(tape, &op, &x, 1, g->asked, 1, &args, sizeof args) : NULL;
     if (node) {
         ppo__tape_read(tape, node->out[0]->data, (size_t)g->asked, (float *)(void *)g->drawn);
@@ -12119,11 +12721,11 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
    context. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
     const ppo_sampling how = ppo_sampling_default();
-    const ppo_tensor  *e = g->lm->token_embedding;
+    const ppo_tensor  *e = g->lm->head;
     const int         *prompt = g->results[g->turn].prompt;
     ppo_status         status = ppo__params_place(g->lm->params, g->tape->device);
     if (status) return status;
-    if (!g->tape->device) ppo__k()->transpose(e->rows, e->cols, e->data, e->cols, g->embedding, e->rows);
+    if (!g->tape->device) ppo__k()->transpose(e->rows, e->cols, e->data, e->cols, g->head, e->rows);
     int longest = 0, slots = g->slots < count ? g->slots : count;
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
     if (tool) longest = g->lm->config.context;

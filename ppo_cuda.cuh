@@ -2065,11 +2065,13 @@ struct ppo__cuda_activate {
         if (activation == PPO_TANH) z = tanhf(z);
         if (activation == PPO_RELU) z = z < 0 ? 0 : z;
         if (activation == PPO_GELU) z = ppo__gelu(z);
+        if (activation == PPO_GELU_ERF) z = ppo__gelu_erf(z);
+        if (activation == PPO_SILU) z = ppo__silu(z);
         y[i] = z;
     }
 };
 
-/* dz = dy activation'(before), in place. tanh and ReLU need only y for that, GELU needs `before`. */
+/* dz = dy activation'(before), in place. tanh and ReLU need only y for that, the others `before`. */
 struct ppo__cuda_activate_backward {
     const float *y, *before;
     float       *dz;
@@ -2079,6 +2081,8 @@ struct ppo__cuda_activate_backward {
         if (activation == PPO_TANH) dz[i] *= 1 - y[i] * y[i];
         if (activation == PPO_RELU) dz[i] = y[i] > 0 ? dz[i] : 0;
         if (activation == PPO_GELU) dz[i] *= ppo__gelu_derivative(before[i]);
+        if (activation == PPO_GELU_ERF) dz[i] *= ppo__gelu_erf_derivative(before[i]);
+        if (activation == PPO_SILU) dz[i] *= ppo__silu_derivative(before[i]);
     }
 };
 
@@ -2379,7 +2383,8 @@ struct ppo__cuda_norm {
     float       *y, *kept; /* kept: mean and 1 / standard deviation of each row */
     const float *dy;
     float       *dx, *dw, *db;
-    int          rows, cols;
+    int          rows, cols, centred;
+    float        eps;
 
     __device__ float normal(int i, int j) const {
         return (x[(size_t)i * cols + j] - kept[2 * i]) * kept[2 * i + 1];
@@ -2401,11 +2406,12 @@ template <class T, int THREADS> static __global__ void ppo__cuda_norm_kernel(ppo
     const T *x = job.x + (size_t)row * n;
     T       *y = job.y + (size_t)row * n;
     float    sum = 0, squares = 0;
-    for (int j = lane; j < n; j += THREADS) sum += x[j];
+    for (int j = lane; j < n && job.centred; j += THREADS) sum += x[j];
     const float mean = ppo__cuda_group_sum<THREADS>(sum) / (float)n;
     for (int j = lane; j < n; j += THREADS) squares += (x[j] - mean) * (x[j] - mean);
-    const float rstd = 1 / sqrtf(ppo__cuda_group_sum<THREADS>(squares) / (float)n + 1e-5f);
-    for (int j = lane; j < n; j += THREADS) y[j] = (x[j] - mean) * rstd * job.w[j] + job.b[j];
+    const float rstd = 1 / sqrtf(ppo__cuda_group_sum<THREADS>(squares) / (float)n + job.eps);
+    for (int j = lane; j < n; j += THREADS)
+        y[j] = (x[j] - mean) * rstd * job.w[j] + (job.b ? (float)job.b[j] : 0);
     if (lane == 0) job.kept[2 * row] = mean, job.kept[2 * row + 1] = rstd;
 }
 
@@ -2417,7 +2423,7 @@ template <class T, int THREADS> static __global__ void ppo__cuda_norm_backward_k
     float    g_sum = 0, gx_sum = 0;
     for (int j = lane; j < n; j += THREADS) {
         const float g = dy[j] * job.w[j];
-        g_sum += g;
+        g_sum += job.centred ? g : 0;
         gx_sum += g * job.normal(row, j);
     }
     g_sum = ppo__cuda_group_sum<THREADS>(g_sum) / (float)n;
@@ -2427,9 +2433,21 @@ template <class T, int THREADS> static __global__ void ppo__cuda_norm_backward_k
 }
 
 static ppo__cuda_norm ppo__cuda_norm_of(const ppo_node *node) {
-    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
-    return {x->data, w->data, b->data, y->data, (float *)node->kept, y->grad, x->grad,
-            w->grad, b->grad, x->rows, x->cols};
+    const ppo__norm_args *args = (const ppo__norm_args *)node->args;
+    const ppo_tensor     *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
+    return {x->data,
+            w->data,
+            b ? b->data : NULL,
+            y->data,
+            (float *)node->kept,
+            y->grad,
+            x->grad,
+            w->grad,
+            b ? b->grad : NULL,
+            x->rows,
+            x->cols,
+            args->centred,
+            args->eps};
 }
 
 static ppo_status ppo__cuda_norm_forward(ppo_node *node) {
@@ -2437,7 +2455,7 @@ static ppo_status ppo__cuda_norm_forward(ppo_node *node) {
     if (!node->kept) return PPO_ERROR_MEMORY;
     ppo__cuda_norm job = ppo__cuda_norm_of(node);
     PPO__LAUNCH_ROWS(ppo__cuda_norm_kernel, float, job, job.rows, job.cols, ppo__cuda_of(node)->stream);
-    return ppo__cuda_launched("layer_norm");
+    return ppo__cuda_launched("norm");
 }
 
 static void ppo__cuda_norm_backward(ppo_node *node) {
@@ -2445,7 +2463,7 @@ static void ppo__cuda_norm_backward(ppo_node *node) {
     if (job.dx)
         PPO__LAUNCH_ROWS(ppo__cuda_norm_backward_kernel, float, job, job.rows, job.cols,
                          ppo__cuda_of(node)->stream);
-    ppo__cuda_keep(node, ppo__cuda_launched("layer_norm"));
+    ppo__cuda_keep(node, ppo__cuda_launched("norm"));
     if (job.dw || job.db)
         ppo__cuda_keep(node, ppo__cuda_columns(ppo__cuda_of(node), job, job.rows, job.cols));
 }
@@ -3061,7 +3079,7 @@ static const ppo_op *ppo__cuda_find(const char *name) {
         {"linear", 1, ppo__cuda_chain_forward, ppo__cuda_chain_backward},
         {"matmul_transposed", 1, ppo__cuda_transposed_forward, ppo__cuda_transposed_backward},
         {"embedding", 1, ppo__cuda_embedding_forward, ppo__cuda_embedding_backward},
-        {"layer_norm", 1, ppo__cuda_norm_forward, ppo__cuda_norm_backward},
+        {"norm", 1, ppo__cuda_norm_forward, ppo__cuda_norm_backward},
         {"attention", 1, ppo__cuda_attention_forward, ppo__cuda_attention_backward},
         {"cached_attention", 1, ppo__cuda_cached_forward, NULL},
         {"sample", 2, ppo__cuda_sample_forward, NULL},

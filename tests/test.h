@@ -175,6 +175,14 @@ static inline ppo_outputs ask(ppo_tape *tape, const ppo_actor_critic *model, con
 }
 #endif
 
+/* Attention of `heads` heads, each with keys and values of its own. */
+#ifndef PPO_NO_LANGUAGE
+static inline ppo_tensor *attend(ppo_tape *tape, ppo_tensor *qkv, int heads, const int *start, int count) {
+    const ppo_attention how = {heads, 0, 0, 0};
+    return ppo_tape_attention(tape, qkv, &how, start, count);
+}
+#endif
+
 static inline ppo_rng test_rng(uint32_t index) { return ppo_rng_stream(20170720, PPO_STREAM_USER, index); }
 
 static inline void fill_normal(ppo_rng *rng, float *x, int n, float scale) {
@@ -513,7 +521,7 @@ static inline log_of_run run_with_log(const ppo_env *env, ppo_config cfg, int st
    -------------------------------------------------------------------------------------------------------- */
 
 static inline ppo_lm_config lm_config(int vocab, int context, int width, int layers, int heads) {
-    ppo_lm_config c = {0};
+    ppo_lm_config c = ppo_lm_config_default();
     c.vocab = vocab, c.context = context, c.width = width, c.layers = layers, c.heads = heads;
     c.score = 1;
     c.seed = 1;

@@ -20,8 +20,9 @@ static const model_shape model_shapes[] = {{5, 7, 6, 1, 2},    {11, 20, 16, 2, 2
                                            {7, 40, 130, 1, 2}, {9, 18, 130, 1, 1}, {5, 4, 260, 1, 4}};
 
 static ppo_lm *make_model(const model_shape &s, int score, uint64_t seed) {
-    ppo_lm_config c = {s.vocab, s.context, s.width, s.layers, s.heads, score, seed};
+    ppo_lm_config c = lm_config(s.vocab, s.context, s.width, s.layers, s.heads);
     ppo_lm       *lm = NULL;
+    c.score = score, c.seed = seed;
     ppo_rng       rng = test_rng((uint32_t)seed);
     assert_ok(ppo_lm_create(&c, &lm));
     for (int i = 0; i < lm->params->tensor_count; i++) { /* no 0 or 1 that could hide an error */
@@ -223,8 +224,8 @@ static void attentions_to_the_same_rows_add_their_gradients(void **state) {
     ppo_rng          rng = test_rng(8);
     check_gradients({normal_matrix(&rng, ROWS, 3 * WIDTH, 1)},
                     [](ppo_tape *tape, ppo_tensor *const *in, int) {
-                        ppo_tensor *one = ppo_tape_attention(tape, in[0], 1, start, 3);
-                        ppo_tensor *two = ppo_tape_attention(tape, in[0], 2, start, 3);
+                        ppo_tensor *one = attend(tape, in[0], 1, start, 3);
+                        ppo_tensor *two = attend(tape, in[0], 2, start, 3);
                         return ppo_tape_mean(tape, ppo_tape_square(tape, ppo_tape_add(tape, one, two)));
                     });
 }

@@ -132,13 +132,13 @@ static void run_softmax_backward(const rows_case *c, const float *x, int n, floa
 static void run_layer_norm(const rows_case *c, const float *x, int n, float *y) {
     float mean, rstd;
     for (int i = 0; i < n; i++)
-        ppo__k()->layer_norm(x + i * c->in, weights, biases, y + i * c->in, c->in, &mean, &rstd);
+        ppo__k()->norm(1, 1e-5f, x + i * c->in, weights, biases, y + i * c->in, c->in, &mean, &rstd);
 }
 
 static void run_layer_norm_backward(const rows_case *c, const float *x, int n, float *y) {
     memset(y, 0, (size_t)(n * c->in) * sizeof *y);
     for (int i = 0; i < n; i++)
-        ppo__k()->layer_norm_backward(x + i * c->in, weights, 0.5f, 0.8f, biases, y + i * c->in, NULL, NULL,
+        ppo__k()->norm_backward(1, x + i * c->in, weights, 0.5f, 0.8f, biases, y + i * c->in, NULL, NULL,
                                       c->in);
 }
 
@@ -771,7 +771,7 @@ static void layer_norm_keeps_its_bound_near_and_far_from_0(void **state) {
                     bound[i] = ROW_ERROR(n) * (fabs(kw[i]) * size + fabs(kb[i]));
                 }
                 ky[n] = 7;
-                ppo__k()->layer_norm(kx, kw, kb, ky, n, &got_mean, &got_rstd);
+                ppo__k()->norm(1, 1e-5f, kx, kw, kb, ky, n, &got_mean, &got_rstd);
                 assert_wanted("layer_norm", ky, n, &w, set);
                 assert_true(fabs(got_mean - mean) <= ROW_ERROR(n) * (fabs(mean) + 1 / rstd));
                 assert_true(fabs(got_rstd - rstd) <= ROW_ERROR(n) * rstd * (1 + fabs(mean) * rstd));
@@ -816,7 +816,7 @@ static void layer_norm_backward_keeps_its_bound_whichever_gradients_are_wanted(v
                     memcpy(grad[g], before[g], (size_t)n * sizeof(float));
                     grad[g][n] = 7;
                 }
-                ppo__k()->layer_norm_backward(kx, kw, (float)mean, (float)rstd, kz, k & 1 ? grad[0] : NULL,
+                ppo__k()->norm_backward(1, kx, kw, (float)mean, (float)rstd, kz, k & 1 ? grad[0] : NULL,
                                               k & 2 ? grad[1] : NULL, k & 4 ? grad[2] : NULL, n);
                 for (int g = 0; g < 3; g++) {
                     want_layer_norm_backward(g, mean, rstd, before[g], n);

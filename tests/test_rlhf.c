@@ -11,8 +11,9 @@
 enum { EOS = 0, BOS = 1, GOOD = 3, VOCAB = 7, POSITIONS = 10 };
 
 static ppo_lm *small_lm(int vocab, int context, int score) {
-    ppo_lm_config c = {vocab, context, 8, 1, 2, score, 5};
+    ppo_lm_config c = lm_config(vocab, context, 8, 1, 2);
     ppo_lm       *lm = NULL;
+    c.score = score, c.seed = 5;
     assert_ok(ppo_lm_create(&c, &lm));
     ppo_rng rng =
         test_rng(3); /* larger weights than at the start of a training, so that every part matters */

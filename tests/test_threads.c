@@ -188,9 +188,9 @@ static size_t network(int activation, int rows, int width, float *out) {
         ppo_params_zero_grad(params);
         ppo_tensor *h = ppo_tape_add(tape, ppo_tape_constant(tape, x, rows, width),
                                      ppo_tape_embedding(tape, p[0], token, rows));
-        ppo_tensor *norm = ppo_tape_layer_norm(tape, h, p[5], p[6]);
+        ppo_tensor *norm = ppo_tape_layer_norm(tape, h, p[5], p[6], 1e-5f);
         ppo_tensor *qkv = ppo_tape_linear(tape, norm, p[1], p[2], PPO_IDENTITY);
-        h = ppo_tape_add(tape, h, ppo_tape_attention(tape, qkv, HEADS, start, 3));
+        h = ppo_tape_add(tape, h, attend(tape, qkv, HEADS, start, 3));
         ppo_tensor *narrow = ppo_tape_linear(tape, h, p[7], NULL, activation);
         ppo_tensor *wide = ppo_tape_linear(tape, h, p[3], p[4], activation);
         ppo_tensor *logits = ppo_tape_add(tape, wide, ppo_tape_matmul_transposed(tape, h, p[0]));

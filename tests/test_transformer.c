@@ -95,7 +95,7 @@ static void layers_and_their_gradients_agree_with_pytorch_in_every_kernel_set(vo
         ppo_tensor w = {1, g_lnorm_width, GOLDEN(g_lnorm_weight), grad[1]};
         ppo_tensor b = {1, g_lnorm_width, GOLDEN(g_lnorm_bias), grad[2]};
         ppo_tape_reset(tape);
-        ppo_tensor *y = ppo_tape_layer_norm(tape, &x, &w, &b);
+        ppo_tensor *y = ppo_tape_layer_norm(tape, &x, &w, &b, 1e-5f);
         backward_from(y, g_lnorm_up);
         assert_close_array(y->data, g_lnorm_out, g_lnorm_rows * g_lnorm_width, 1e-5);
         assert_close_array(grad[1], g_lnorm_grad_weight, g_lnorm_width, 1e-5);
@@ -117,7 +117,7 @@ static void layers_and_their_gradients_agree_with_pytorch_in_every_kernel_set(vo
         memset(grad, 0, sizeof grad);
         x = (ppo_tensor){g_attn_steps, 3 * g_attn_heads * g_attn_size, GOLDEN(g_attn_qkv), grad[0]};
         ppo_tape_reset(tape);
-        y = ppo_tape_attention(tape, &x, g_attn_heads, start, 1);
+        y = attend(tape, &x, g_attn_heads, start, 1);
         backward_from(y, g_attn_up);
         assert_close_array(y->data, g_attn_out, g_attn_steps * g_attn_heads * g_attn_size, 1e-6);
         assert_close_array(grad[0], g_attn_grad, 3 * g_attn_steps * g_attn_heads * g_attn_size, 1e-6);
@@ -146,12 +146,12 @@ static ppo_tensor *weighted_sum(ppo_tape *on, ppo_tensor *y) {
 
 static ppo_tensor *build_attention(ppo_tape *on, ppo_tensor *const *in, void *user) {
     static const int start[4] = {0, 3, 4, 7};
-    return weighted_sum(on, ppo_tape_attention(on, in[0], *(int *)user, start, 3));
+    return weighted_sum(on, attend(on, in[0], *(int *)user, start, 3));
 }
 
 static ppo_tensor *build_layer_norm(ppo_tape *on, ppo_tensor *const *in, void *user) {
     (void)user;
-    return weighted_sum(on, ppo_tape_layer_norm(on, in[0], in[1], in[2]));
+    return weighted_sum(on, ppo_tape_layer_norm(on, in[0], in[1], in[2], 1e-5f));
 }
 
 static ppo_tensor *build_embedding(ppo_tape *on, ppo_tensor *const *in, void *user) {
@@ -277,7 +277,7 @@ static void sequence_sum_adds_the_rows_of_each_sequence(void **state) {
 enum { A_HEADS = 2, A_SIZE = 5, A_WIDTH = A_HEADS * A_SIZE, A_ROWS = 104 };
 
 /* What one head makes of n rows, in double precision; and for dy the gradient dqkv. */
-static void attend(const float *qkv, const float *dy, int n, int head, double *y, double *dqkv) {
+static void reference_attention(const float *qkv, const float *dy, int n, int head, double *y, double *dqkv) {
     const int at[3] = {head * A_SIZE, A_WIDTH + head * A_SIZE, 2 * A_WIDTH + head * A_SIZE};
     for (int i = 0; i < n; i++) {
         double p[A_ROWS], dp[A_ROWS], top = -INFINITY, sum = 0, dot = 0;
@@ -323,12 +323,13 @@ attention_and_its_gradients_agree_with_double_precision_at_lengths_around_its_bl
             memset(grad, 0, sizeof grad), memset(y, 0, sizeof y), memset(dqkv, 0, sizeof dqkv);
             ppo_tensor x = {rows, 3 * A_WIDTH, qkv, grad};
             ppo_tape_reset(tape);
-            ppo_tensor *out = ppo_tape_attention(tape, &x, A_HEADS, start, 3);
+            ppo_tensor *out = attend(tape, &x, A_HEADS, start, 3);
             backward_from(out, dy);
             for (int s = 0; s < 3; s++)
                 for (int head = 0; head < A_HEADS; head++)
-                    attend(qkv + start[s] * 3 * A_WIDTH, dy + start[s] * A_WIDTH, start[s + 1] - start[s],
-                           head, y + start[s] * A_WIDTH, dqkv + start[s] * 3 * A_WIDTH);
+                    reference_attention(qkv + start[s] * 3 * A_WIDTH, dy + start[s] * A_WIDTH,
+                                        start[s + 1] - start[s], head, y + start[s] * A_WIDTH,
+                                        dqkv + start[s] * 3 * A_WIDTH);
             for (int i = 0; i < rows * A_WIDTH; i++) assert_true(is_close(out->data[i], y[i], 3e-6, 1));
             for (int i = 0; i < rows * 3 * A_WIDTH; i++) assert_true(is_close(grad[i], dqkv[i], 1e-5, 1));
         }
@@ -750,19 +751,19 @@ static void operations_refuse_operands_that_do_not_fit_and_name_themselves(void 
     assert_refused(ppo_tape_embedding(tape, &a, (const int[]){0, -1}, 2), "embedding|index -1 of row 1");
     assert_refused(ppo_tape_embedding(tape, &a, NULL, 2), "embedding|NULL");
     assert_refused(ppo_tape_embedding(tape, &a, index, 0), "(0, 6)");
-    assert_refused(ppo_tape_layer_norm(tape, &a, &b, &row), "layer_norm|(3, 6)");
-    assert_refused(ppo_tape_layer_norm(tape, &odd, &row, &row), "layer_norm|(4, 7)");
-    assert_refused(ppo_tape_layer_norm(tape, &a, &row, NULL), "layer_norm|NULL");
-    assert_refused(ppo_tape_attention(tape, &odd, 1, start, 2), "attention|(4, 7)");
-    assert_refused(ppo_tape_attention(tape, &a, 3, start, 2), "attention|3 heads");
-    assert_refused(ppo_tape_attention(tape, &a, 0, start, 2), "attention|0 heads");
-    assert_refused(ppo_tape_attention(tape, &a, 1, start, 0), "attention|0 sequences");
-    assert_refused(ppo_tape_attention(tape, &a, 1, empty, 2), "attention|2 sequences");
-    assert_refused(ppo_tape_attention(tape, &a, 1, from_1, 2), "attention|2 sequences");
-    assert_refused(ppo_tape_attention(tape, &a, 1, back, 2), "attention|2 sequences");
-    assert_refused(ppo_tape_attention(tape, &a, 1, beyond, 2), "attention|2 sequences");
-    assert_refused(ppo_tape_attention(tape, &a, 1, (const int[]){0, 2, 3}, 2), "attention|2 sequences");
-    assert_refused(ppo_tape_attention(tape, &a, 1, NULL, 2), "attention|NULL");
+    assert_refused(ppo_tape_layer_norm(tape, &a, &b, &row, 1e-5f), "layer_norm|(3, 6)");
+    assert_refused(ppo_tape_layer_norm(tape, &odd, &row, &row, 1e-5f), "layer_norm|(4, 7)");
+    assert_refused(ppo_tape_layer_norm(tape, &a, &row, NULL, 1e-5f), "layer_norm|NULL");
+    assert_refused(attend(tape, &odd, 1, start, 2), "attention|(4, 7)");
+    assert_refused(attend(tape, &a, 3, start, 2), "attention|3 heads");
+    assert_refused(attend(tape, &a, 0, start, 2), "attention|0 heads");
+    assert_refused(attend(tape, &a, 1, start, 0), "attention|0 sequences");
+    assert_refused(attend(tape, &a, 1, empty, 2), "attention|2 sequences");
+    assert_refused(attend(tape, &a, 1, from_1, 2), "attention|2 sequences");
+    assert_refused(attend(tape, &a, 1, back, 2), "attention|2 sequences");
+    assert_refused(attend(tape, &a, 1, beyond, 2), "attention|2 sequences");
+    assert_refused(attend(tape, &a, 1, (const int[]){0, 2, 3}, 2), "attention|2 sequences");
+    assert_refused(attend(tape, &a, 1, NULL, 2), "attention|NULL");
     assert_refused(ppo_tape_categorical_kl_to(tape, &a, NULL, 1), "categorical_kl_to|NULL");
     assert_refused(ppo_tape_categorical_kl_to(tape, &a, data, 0), "categorical_kl_to|temperature is 0");
     assert_refused(ppo_tape_categorical_kl_to(tape, &a, data, -1), "categorical_kl_to|temperature is -1");
@@ -1109,8 +1110,8 @@ static void memory_is_taken_for_what_is_there_not_for_what_is_claimed(void **sta
     assert_ok(ppo_file_add(file, "transformer.wte.weight", PPO_F32, (const int64_t[]){2, WIDTH}, 2, rows));
     assert_ok(ppo_file_add(file, "transformer.wpe.weight", PPO_F32, (const int64_t[]){2, WIDTH}, 2, rows));
     assert_ok(
-        ppo_file_add(file, "transformer.h.0.attn.c_attn.weight", PPO_F32, (const int64_t[]){2, 2}, 2, rows));
-    assert_fails(ppo_lm_get(file, &lm), PPO_ERROR_FILE, "c_attn|(2, 2)");
+        ppo_file_add(file, "transformer.h.0.attn.ln_1.weight", PPO_F32, (const int64_t[]){2, 2}, 2, rows));
+    assert_fails(ppo_lm_get(file, &lm), PPO_ERROR_FILE, "ln_1|(2, 2)");
     ppo_file_free(file);
     ppo_set_allocator(NULL, NULL);
     assert_int_equal(h.live, 0);
