@@ -2475,13 +2475,20 @@ static void ppo__cuda_norm_backward(ppo_node *node) {
 enum { PPO__ATTEND_WARPS = 8, PPO__ATTEND_EACH = 2, PPO__ATTEND_OWN = PPO__ATTEND_WARPS * PPO__ATTEND_EACH };
 
 struct ppo__cuda_attention {
-    const float *qkv, *dy;      /* (rows, 3 width); backward: (rows, width) */
-    float       *y, *dqkv;      /* (rows, width); backward: added to */
-    float       *log_sum, *dot; /* (rows, heads): log sum exp(score); backward: dy . y */
-    const int   *tile;          /* (tiles, 3): begin, n, first of each ppo__cuda_attention_tile */
-    int          width, heads, size;
-    float        scale;
-    int          tiles;
+    const float  *qkv, *dy;      /* (rows, ld); backward: (rows, width) */
+    float        *y, *dqkv;      /* (rows, width); backward: added to */
+    float        *log_sum, *dot; /* (rows, heads): log sum exp(score); backward: dy . y */
+    const int    *tile;          /* (tiles, 3): begin, n, first of each ppo__cuda_attention_tile */
+    int           ld, width, size;
+    ppo_attention how;
+    int           tiles;
+
+    /* Does row i attend to row j? */
+    __device__ bool sees(int i, int j) const { return j <= i && (!how.window || i - j < how.window); }
+    /* Where the keys for a head of queries begin in a row. Values are kv_heads * size further on. */
+    __device__ size_t keys(int head) const {
+        return (size_t)(how.heads + head / (how.heads / how.kv_heads)) * size;
+    }
 };
 
 /* The tile of this block. */
@@ -2551,10 +2558,11 @@ template <int C> struct ppo__cuda_mixture {
 template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_attention_tile at(job);
-    const int    size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
-    const float *q = job.qkv + (size_t)at.begin * ld + at.head * size, *k = q + job.width, *v = k + job.width;
-    float       *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch;
-    ppo__cuda_mixture<C> mix[PPO__ATTEND_EACH];
+    const int                      size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
+    const float                   *row = job.qkv + (size_t)at.begin * ld, *q = row + (size_t)at.head * size;
+    const float                   *k = row + job.keys(at.head), *v = k + (size_t)job.how.kv_heads * size;
+    float                         *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch;
+    ppo__cuda_mixture<C>           mix[PPO__ATTEND_EACH];
     for (auto &m : mix) m.clear();
     ppo__cuda_load_rows(own, size, q, ld, at.first, PPO__ATTEND_OWN, at.n, size);
     for (int j = 0; j < at.n && j < at.first + PPO__ATTEND_OWN; j += 32) {
@@ -2565,9 +2573,9 @@ template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attent
         PPO__CUDA_UNROLL
         for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
             const int mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, i = at.first + mine;
-            if (j > i) continue; /* the same for the whole warp */
-            const float score = job.scale * ppo__cuda_dot(own + mine * size, keys + lane * pitch, size);
-            mix[r].add(j + lane <= i ? score : -INFINITY, values, pitch, size, 32);
+            if (j > i || !job.sees(i, j + 31 < i ? j + 31 : i)) continue; /* the same for the whole warp */
+            const float score = job.how.scale * ppo__cuda_dot(own + mine * size, keys + lane * pitch, size);
+            mix[r].add(job.sees(i, j + lane) ? score : -INFINITY, values, pitch, size, 32);
         }
     }
     PPO__CUDA_UNROLL
@@ -2575,7 +2583,7 @@ template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attent
         const int i = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
         if (i >= at.n) continue;
         mix[r].write(job.y + (size_t)(at.begin + i) * job.width + at.head * size, size);
-        if (lane == 0) job.log_sum[(at.begin + i) * job.heads + at.head] = mix[r].max + logf(mix[r].sum);
+        if (lane == 0) job.log_sum[(at.begin + i) * job.how.heads + at.head] = mix[r].max + logf(mix[r].sum);
     }
 }
 
@@ -2584,11 +2592,12 @@ template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attent
 template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_attention_tile at(job);
-    const int    size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
-    const size_t begin = (size_t)at.begin * ld + at.head * size,
+    const int                      size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
+    const size_t                   begin = (size_t)at.begin * ld + at.head * size,
                  begin_y = (size_t)at.begin * job.width + at.head * size;
-    const float *k = job.qkv + begin + job.width, *v = k + job.width;
-    float       *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch,
+    const float *k = job.qkv + (size_t)at.begin * ld + job.keys(at.head),
+                *v = k + (size_t)job.how.kv_heads * size;
+    float *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch,
           *own_dy = own + PPO__ATTEND_OWN * size;
     float dq[PPO__ATTEND_EACH][C] = {{0}}, dot[PPO__ATTEND_EACH], log_sum[PPO__ATTEND_EACH];
     ppo__cuda_load_rows(own, size, job.qkv + begin, ld, at.first, PPO__ATTEND_OWN, at.n, size);
@@ -2596,7 +2605,7 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
     PPO__CUDA_UNROLL
     for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
         const int i = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r,
-                  row = (at.begin + i) * job.heads + at.head;
+                  row = (at.begin + i) * job.how.heads + at.head;
         float sum = 0;
         for (int c = lane; c < size && i < at.n; c += 32)
             sum += job.dy[begin_y + (size_t)i * job.width + c] * job.y[begin_y + (size_t)i * job.width + c];
@@ -2613,10 +2622,10 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
         for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
             const int mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, i = at.first + mine;
             if (j > i) continue;
-            const float score = job.scale * ppo__cuda_dot(own + mine * size, keys + lane * pitch, size);
-            const float p = j + lane <= i ? expf(score - log_sum[r]) : 0;
+            const float score = job.how.scale * ppo__cuda_dot(own + mine * size, keys + lane * pitch, size);
+            const float p = job.sees(i, j + lane) ? expf(score - log_sum[r]) : 0;
             const float dp = ppo__cuda_dot(own_dy + mine * size, values + lane * pitch, size);
-            ppo__cuda_weigh(dq[r], job.scale * p * (dp - dot[r]), keys, pitch, size, 32);
+            ppo__cuda_weigh(dq[r], job.how.scale * p * (dp - dot[r]), keys, pitch, size, 32);
         }
     }
     PPO__CUDA_UNROLL
@@ -2627,45 +2636,49 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
     }
 }
 
-/* dk = scale sum dscore q, dv = sum p dy, over the queries that attend to a key. */
+/* dk = scale sum dscore q, dv = sum p dy, over the queries that attend to a key, of all heads that share it. */
 template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_attention_tile at(job);
-    const int    size = job.size, ld = 3 * job.width, pitch = size | 1, lane = (int)threadIdx.x;
-    const size_t begin = (size_t)at.begin * ld + at.head * size,
-                 begin_y = (size_t)at.begin * job.width + at.head * size;
-    const float *k = job.qkv + begin + job.width, *v = k + job.width;
+    const int                      size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
+    const int    heads = job.how.heads / job.how.kv_heads, to_values = job.how.kv_heads * size;
+    const size_t begin = (size_t)at.begin * ld, own_begin = begin + job.keys(at.head * heads);
+    const float *k = job.qkv + own_begin, *v = k + to_values;
     float       *queries = shared, *dys = queries + 32 * pitch, *own_k = dys + 32 * pitch,
           *own_v = own_k + PPO__ATTEND_OWN * size;
     float dk[PPO__ATTEND_EACH][C] = {{0}}, dv[PPO__ATTEND_EACH][C] = {{0}};
     ppo__cuda_load_rows(own_k, size, k, ld, at.first, PPO__ATTEND_OWN, at.n, size);
     ppo__cuda_load_rows(own_v, size, v, ld, at.first, PPO__ATTEND_OWN, at.n, size);
-    for (int i = at.first; i < at.n; i += 32) {
-        __syncthreads();
-        ppo__cuda_load_rows(queries, pitch, job.qkv + begin, ld, i, 32, at.n, size);
-        ppo__cuda_load_rows(dys, pitch, job.dy + begin_y, job.width, i, 32, at.n, size);
-        __syncthreads();
-        const int   row = (at.begin + i + lane) * job.heads + at.head;
-        const float log_sum = i + lane < at.n ? job.log_sum[row] : 0,
-                    dot = i + lane < at.n ? job.dot[row] : 0;
-        PPO__CUDA_UNROLL
-        for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
-            const int   mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, j = at.first + mine;
-            const float score = job.scale * ppo__cuda_dot(own_k + mine * size, queries + lane * pitch, size);
-            const float p = i + lane < at.n && i + lane >= j ? expf(score - log_sum) : 0;
-            const float dp = ppo__cuda_dot(own_v + mine * size, dys + lane * pitch, size);
-            ppo__cuda_weigh(dv[r], p, dys, pitch, size, 32);
-            ppo__cuda_weigh(dk[r], job.scale * p * (dp - dot), queries, pitch, size, 32);
+    for (int head = at.head * heads; head < (at.head + 1) * heads; ++head) {
+        for (int i = at.first; i < at.n; i += 32) {
+            __syncthreads();
+            ppo__cuda_load_rows(queries, pitch, job.qkv + begin + head * size, ld, i, 32, at.n, size);
+            ppo__cuda_load_rows(dys, pitch, job.dy + (size_t)at.begin * job.width + head * size, job.width, i,
+                                32, at.n, size);
+            __syncthreads();
+            const int   row = (at.begin + i + lane) * job.how.heads + head;
+            const float log_sum = i + lane < at.n ? job.log_sum[row] : 0,
+                        dot = i + lane < at.n ? job.dot[row] : 0;
+            PPO__CUDA_UNROLL
+            for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
+                const int   mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, j = at.first + mine;
+                const float score =
+                    job.how.scale * ppo__cuda_dot(own_k + mine * size, queries + lane * pitch, size);
+                const float p = i + lane < at.n && job.sees(i + lane, j) ? expf(score - log_sum) : 0;
+                const float dp = ppo__cuda_dot(own_v + mine * size, dys + lane * pitch, size);
+                ppo__cuda_weigh(dv[r], p, dys, pitch, size, 32);
+                ppo__cuda_weigh(dk[r], job.how.scale * p * (dp - dot), queries, pitch, size, 32);
+            }
         }
     }
     PPO__CUDA_UNROLL
     for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
         const int j = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
-        float    *to = job.dqkv + begin + (size_t)j * ld + job.width;
+        float    *to = job.dqkv + own_begin + (size_t)j * ld;
         for (int c = 0; c < C && j < at.n; ++c) {
             if (lane + 32 * c >= size) continue;
             to[lane + 32 * c] += dk[r][c];
-            to[lane + 32 * c + job.width] += dv[r][c];
+            to[lane + 32 * c + to_values] += dv[r][c];
         }
     }
 }
@@ -2719,27 +2732,17 @@ static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
     ppo__cuda_attention       *job = (ppo__cuda_attention *)ppo__tape_take(tape, 1, sizeof *job);
     if (!job) return PPO_ERROR_MEMORY;
     node->kept = job;
-    int        size = y->cols / args->heads;
-    size_t     numbers = ppo__at(y->rows, args->heads);
+    int        size = args->size;
+    size_t     numbers = ppo__at(y->rows, args->how.heads);
     int        tiles;
     const int *tile = ppo__cuda_tiles(tape, args, &tiles);
     float     *log_sum = ppo_tape_alloc(tape, numbers), *dot = y->grad ? ppo_tape_alloc(tape, numbers) : NULL;
     ppo_status status = ppo_tape_status(tape);
     if (!status) status = ppo__cuda_check_head(size);
     if (status) return status;
-    *job = {qkv->data,
-            y->grad,
-            y->data,
-            qkv->grad,
-            log_sum,
-            dot,
-            tile,
-            y->cols,
-            args->heads,
-            size,
-            1 / sqrtf((float)size),
-            tiles};
-    dim3   grid(tiles, args->heads), block(32, PPO__ATTEND_WARPS);
+    *job = {qkv->data, y->grad,   y->data, qkv->grad, log_sum,   dot,
+            tile,      qkv->cols, y->cols, size,      args->how, tiles};
+    dim3   grid(tiles, args->how.heads), block(32, PPO__ATTEND_WARPS);
     size_t shared = (64 * (size + 1) + PPO__ATTEND_OWN * size) * sizeof(float);
     PPO__LAUNCH_HEADS(ppo__cuda_attend_kernel, size, grid, block, shared, ppo__cuda_of(node)->stream, *job,
                       status);
@@ -2748,30 +2751,31 @@ static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
 
 static void ppo__cuda_attention_backward(ppo_node *node) {
     const ppo__cuda_attention &job = *(const ppo__cuda_attention *)node->kept;
-    dim3                       grid(job.tiles, job.heads), block(32, PPO__ATTEND_WARPS);
+    dim3                       grid(job.tiles, job.how.heads), block(32, PPO__ATTEND_WARPS);
+    dim3                       kv_grid(job.tiles, job.how.kv_heads);
     size_t       shared = (64 * (job.size + 1) + 2 * PPO__ATTEND_OWN * job.size) * sizeof(float);
     cudaStream_t stream = ppo__cuda_of(node)->stream;
     ppo_status   status;
     PPO__LAUNCH_HEADS(ppo__cuda_attend_dq_kernel, job.size, grid, block, shared, stream, job, status);
     if (!status)
-        PPO__LAUNCH_HEADS(ppo__cuda_attend_dkv_kernel, job.size, grid, block, shared, stream, job, status);
+        PPO__LAUNCH_HEADS(ppo__cuda_attend_dkv_kernel, job.size, kv_grid, block, shared, stream, job, status);
     ppo__cuda_keep(node, status);
 }
 
 /* -- attention of a generator's rows to the cached keys and values of their slots, in ppo.h's layout -- */
 
 struct ppo__cuda_cache {
-    const float *qkv; /* (rows, 3 width) */
-    float       *keys, *values, *out;
-    const int   *slot, *position; /* [rows] */
-    size_t       slot_keys, slot_values;
-    int          rows, width, heads, size;
-    float        scale;
+    const float  *qkv; /* (rows, ld) */
+    float        *keys, *values, *out;
+    const int    *slot, *position; /* [rows] */
+    size_t        slot_keys, slot_values;
+    int           rows, ld, width, size; /* width: of all keys of a row */
+    ppo_attention how;
 
     /* Writes number i of the rows' keys, and of their values, to the cache. */
     __device__ void operator()(size_t i) const {
         const int row = (int)(i / width), j = (int)(i % width), at = position[row], in = at % PPO__KEY_PAGE;
-        const float *k = qkv + (size_t)row * 3 * width + width + j, *v = k + width;
+        const float *k = qkv + (size_t)row * ld + how.heads * size + j, *v = k + width;
         keys[slot[row] * slot_keys + (size_t)(at - in) * width + j * PPO__KEY_PAGE + in] = *k;
         values[slot[row] * slot_values + (size_t)at * width + j] = *v;
     }
@@ -2779,23 +2783,24 @@ struct ppo__cuda_cache {
 
 /* One warp per head and row. */
 template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache job) {
-    const int warp = (int)(blockIdx.x * blockDim.y + threadIdx.y), row = warp / job.heads,
-              head = warp % job.heads;
+    const int heads = job.how.heads, warp = (int)(blockIdx.x * blockDim.y + threadIdx.y), row = warp / heads,
+              head = warp % heads, shared = head / (heads / job.how.kv_heads) * job.size;
     if (row >= job.rows) return;
     const int            seen = job.position[row] + 1, lane = (int)threadIdx.x;
-    const float         *q = job.qkv + (size_t)row * 3 * job.width + head * job.size;
-    const float         *keys = job.keys + job.slot[row] * job.slot_keys + head * job.size * PPO__KEY_PAGE;
-    const float         *values = job.values + job.slot[row] * job.slot_values + head * job.size;
+    const int            first = job.how.window && seen > job.how.window ? seen - job.how.window : 0;
+    const float         *q = job.qkv + (size_t)row * job.ld + head * job.size;
+    const float         *keys = job.keys + job.slot[row] * job.slot_keys + shared * PPO__KEY_PAGE;
+    const float         *values = job.values + job.slot[row] * job.slot_values + shared;
     ppo__cuda_mixture<C> mix;
     mix.clear();
-    for (int j = 0; j < seen; j += 32) {
+    for (int j = first / 32 * 32; j < seen; j += 32) {
         const float *key = keys + (size_t)(j / PPO__KEY_PAGE) * PPO__KEY_PAGE * job.width + j % PPO__KEY_PAGE;
         /* lanes after `seen` read unused memory of the page */
-        const float score = job.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEY_PAGE);
-        mix.add(j + lane < seen ? score : -INFINITY, values + (size_t)j * job.width, job.width, job.size,
-                seen - j < 32 ? seen - j : 32);
+        const float score = job.how.scale * ppo__cuda_dot(q, key + lane, job.size, PPO__KEY_PAGE);
+        mix.add(j + lane >= first && j + lane < seen ? score : -INFINITY, values + (size_t)j * job.width,
+                job.width, job.size, seen - j < 32 ? seen - j : 32);
     }
-    mix.write(job.out + (size_t)row * job.width + head * job.size, job.size);
+    mix.write(job.out + (size_t)(row * heads + head) * job.size, job.size);
 }
 
 /* Copies the slots and positions of the rows to the device, for all blocks of the model. */
@@ -2809,7 +2814,8 @@ static ppo_status ppo__cuda_cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     ppo_generator          *g = args->generator;
     const ppo_tensor       *qkv = node->in[0];
-    int                     width = qkv->cols / 3, heads = g->lm->config.heads, size = width / heads;
+    const ppo_lm_config    *c = &g->lm->config;
+    int                     size = c->head_size, width = c->kv_heads * size;
     size_t                  cache = ppo__at(args->block, g->slots);
     ppo_status              status = ppo__cuda_check_head(size);
     if (!status && !args->block) status = ppo__cuda_rows(node->tape, g);
@@ -2823,15 +2829,173 @@ static ppo_status ppo__cuda_cached_forward(ppo_node *node) {
                            g->slot_keys,
                            g->slot_values,
                            qkv->rows,
+                           qkv->cols,
                            width,
-                           heads,
                            size,
-                           1 / sqrtf((float)size)};
+                           ppo__lm_attention(c, args->block)};
     status = ppo__cuda_for(ppo__cuda_of(node), "cached_attention", job, ppo__at(qkv->rows, width));
     if (status) return status;
-    dim3 grid((qkv->rows * heads - 1) / PPO__WARPS + 1), block(32, PPO__WARPS);
+    dim3 grid((qkv->rows * c->heads - 1) / PPO__WARPS + 1), block(32, PPO__WARPS);
     PPO__LAUNCH_HEADS(ppo__cuda_cached_kernel, size, grid, block, 0, ppo__cuda_of(node)->stream, job, status);
     return status;
+}
+
+/* -- rotary positions, norms of heads, gates -- */
+
+struct ppo__cuda_rotary {
+    const float *x, *angle;
+    float       *y; /* added to, if sign is -1 */
+    int          cols, heads, size, half;
+    float        sign;
+
+    __device__ void operator()(size_t i) const {
+        const int    j = (int)(i % cols), c = j % size;
+        const size_t row = i / cols;
+        const float *a = angle + row * 2 * half;
+        float        turned = x[i];
+        if (j < heads * size && c < half) turned = x[i] * a[c] - x[i + half] * sign * a[half + c];
+        else if (j < heads * size && c < 2 * half) turned = x[i] * a[c - half] + x[i - half] * sign * a[c];
+        y[i] = sign < 0 ? y[i] + turned : turned;
+    }
+};
+
+static ppo_status ppo__cuda_rotary_run(const ppo_node *node, const float *x, float sign, float *y) {
+    const ppo__rotary_args *args = (const ppo__rotary_args *)node->args;
+    const ppo_tensor       *angle = node->in[1];
+    ppo__cuda_rotary        job = {x,          angle->data,     y,   node->in[0]->cols, args->heads,
+                                   args->size, angle->cols / 2, sign};
+    return ppo__cuda_for(ppo__cuda_of(node), "rotary", job, ppo__size(node->in[0]));
+}
+
+static ppo_status ppo__cuda_rotary_forward(ppo_node *node) {
+    return ppo__cuda_rotary_run(node, node->in[0]->data, 1, node->out[0]->data);
+}
+
+static void ppo__cuda_rotary_backward(ppo_node *node) {
+    if (node->in[0]->grad)
+        ppo__cuda_keep(node, ppo__cuda_rotary_run(node, node->out[0]->grad, -1, node->in[0]->grad));
+}
+
+struct ppo__cuda_gated {
+    const float *x, *dy; /* (rows, 2 n), (rows, n) */
+    float       *y, *dx;
+    int          n, activation;
+
+    __device__ void operator()(size_t i) const {
+        const size_t a = i / n * 2 * n + i % n, b = a + n;
+        float        f = x[a], derivative = 1;
+        if (activation == PPO_TANH) f = tanhf(x[a]), derivative = 1 - f * f;
+        if (activation == PPO_RELU) f = x[a] < 0 ? 0 : x[a], derivative = x[a] > 0;
+        if (activation == PPO_GELU) f = ppo__gelu(x[a]), derivative = ppo__gelu_derivative(x[a]);
+        if (activation == PPO_GELU_ERF) f = ppo__gelu_erf(x[a]), derivative = ppo__gelu_erf_derivative(x[a]);
+        if (activation == PPO_SILU) f = ppo__silu(x[a]), derivative = ppo__silu_derivative(x[a]);
+        if (y) y[i] = f * x[b];
+        if (dx) dx[a] += dy[i] * x[b] * derivative, dx[b] += dy[i] * f;
+    }
+};
+
+static ppo_status ppo__cuda_gated_forward(ppo_node *node) {
+    const ppo_tensor *x = node->in[0], *y = node->out[0];
+    ppo__cuda_gated   job = {x->data, NULL, y->data, NULL, y->cols, *(const int *)node->args};
+    return ppo__cuda_for(ppo__cuda_of(node), "gated", job, ppo__size(y));
+}
+
+static void ppo__cuda_gated_backward(ppo_node *node) {
+    const ppo_tensor *x = node->in[0], *y = node->out[0];
+    ppo__cuda_gated   job = {x->data, y->grad, NULL, x->grad, y->cols, *(const int *)node->args};
+    if (x->grad) ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "gated", job, ppo__size(y)));
+}
+
+/* One thread for each head of a row; a row has few of them, and they are short. */
+struct ppo__cuda_head_norm {
+    const float *x, *weight[2], *dy;
+    float       *y, *kept, *dx; /* kept (rows, heads): 1 / root mean square */
+    int          cols, size, heads, queries;
+    float        eps;
+
+    __device__ void operator()(size_t i) const {
+        const int    head = (int)(i % heads);
+        const size_t at = i / heads * cols + (size_t)head * size;
+        const float *w = weight[head >= queries];
+        float        sum = 0;
+        if (y) {
+            for (int j = 0; j < size; ++j) sum += x[at + j] * x[at + j];
+            kept[i] = 1 / sqrtf(sum / (float)size + eps);
+            for (int j = 0; j < size; ++j) y[at + j] = x[at + j] * kept[i] * w[j];
+        } else {
+            for (int j = 0; j < size; ++j) sum += dy[at + j] * w[j] * x[at + j] * kept[i];
+            for (int j = 0; j < size; ++j)
+                dx[at + j] += kept[i] * (dy[at + j] * w[j] - x[at + j] * kept[i] * sum / (float)size);
+        }
+    }
+    /* The gradients of the weights, as ppo__cuda_columns() sums them: column j of a row is number j of both. */
+    float          *dw[2];
+    __device__ void add(int i, int j, float *sum) const {
+        for (int head = 0; head < heads; ++head) {
+            const size_t at = (size_t)i * cols + (size_t)head * size + j;
+            sum[head >= queries] += dy[at] * x[at] * kept[(size_t)i * heads + head];
+        }
+    }
+    __device__ void done(int j, const float *sum) const {
+        for (int k = 0; k < 2; ++k)
+            if (dw[k]) dw[k][j] += sum[k];
+    }
+};
+
+static ppo__cuda_head_norm ppo__cuda_head_norm_of(const ppo_node *node) {
+    const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
+    const ppo_tensor          *x = node->in[0], *q = node->in[1], *k = node->in[2];
+    return {x->data,
+            {q->data, k->data},
+            node->out[0]->grad,
+            NULL,
+            (float *)node->kept,
+            x->grad,
+            x->cols,
+            q->cols,
+            args->heads + args->kv_heads,
+            args->heads,
+            args->eps,
+            {q->grad, k->grad}};
+}
+
+/* The columns after the heads, the values: y = x, or dx += dy. */
+struct ppo__cuda_rest {
+    const float    *x;
+    float          *y;
+    int             cols, first, add;
+    __device__ void operator()(size_t i) const {
+        const size_t at = i / (cols - first) * cols + first + i % (cols - first);
+        y[at] = add ? y[at] + x[at] : x[at];
+    }
+};
+
+static ppo_status ppo__cuda_head_norm_run(ppo_node *node, const ppo__cuda_head_norm &job,
+                                          const ppo__cuda_rest &rest) {
+    ppo_cuda  *cuda = ppo__cuda_of(node);
+    const int  rows = node->in[0]->rows;
+    ppo_status status = ppo__cuda_for(cuda, "head_norm", job, ppo__at(rows, job.heads));
+    return status ? status : ppo__cuda_for(cuda, "head_norm", rest, ppo__at(rows, rest.cols - rest.first));
+}
+
+static ppo_status ppo__cuda_head_norm_forward(ppo_node *node) {
+    const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
+    const ppo_tensor          *x = node->in[0];
+    node->kept = ppo_tape_alloc(node->tape, ppo__at(x->rows, args->heads + args->kv_heads));
+    if (!node->kept) return PPO_ERROR_MEMORY;
+    ppo__cuda_head_norm job = ppo__cuda_head_norm_of(node);
+    job.y = node->out[0]->data;
+    return ppo__cuda_head_norm_run(node, job, {x->data, job.y, x->cols, job.heads * job.size, 0});
+}
+
+static void ppo__cuda_head_norm_backward(ppo_node *node) {
+    const ppo_tensor   *x = node->in[0];
+    ppo__cuda_head_norm job = ppo__cuda_head_norm_of(node);
+    if (x->grad)
+        ppo__cuda_keep(
+            node, ppo__cuda_head_norm_run(node, job, {job.dy, x->grad, x->cols, job.heads * job.size, 1}));
+    if (job.dw[0] || job.dw[1])
+        ppo__cuda_keep(node, ppo__cuda_columns(ppo__cuda_of(node), job, x->rows, job.size));
 }
 
 /* -- distributions and losses -- */
@@ -3080,6 +3244,9 @@ static const ppo_op *ppo__cuda_find(const char *name) {
         {"matmul_transposed", 1, ppo__cuda_transposed_forward, ppo__cuda_transposed_backward},
         {"embedding", 1, ppo__cuda_embedding_forward, ppo__cuda_embedding_backward},
         {"norm", 1, ppo__cuda_norm_forward, ppo__cuda_norm_backward},
+        {"gated", 1, ppo__cuda_gated_forward, ppo__cuda_gated_backward},
+        {"rotary", 1, ppo__cuda_rotary_forward, ppo__cuda_rotary_backward},
+        {"head_norm", 1, ppo__cuda_head_norm_forward, ppo__cuda_head_norm_backward},
         {"attention", 1, ppo__cuda_attention_forward, ppo__cuda_attention_backward},
         {"cached_attention", 1, ppo__cuda_cached_forward, NULL},
         {"sample", 2, ppo__cuda_sample_forward, NULL},

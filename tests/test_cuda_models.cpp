@@ -11,19 +11,33 @@
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct model_shape {
-    int vocab, context, width, layers, heads;
+    int         vocab, context, width, layers, heads;
+    const char *family, *settings;
 } model_shape;
 
 /* Heads of 3, 8, 33, 65 and 130 numbers; sequences shorter and longer than a tile; rows with more columns
    than a block of the scatter takes at once. */
-static const model_shape model_shapes[] = {{5, 7, 6, 1, 2},    {11, 20, 16, 2, 2}, {40, 70, 33, 1, 1},
-                                           {7, 40, 130, 1, 2}, {9, 18, 130, 1, 1}, {5, 4, 260, 1, 4}};
+static const model_shape model_shapes[] = {
+    {5, 7, 6, 1, 2, "gpt2", ""},
+    {11, 20, 16, 2, 2, "gpt2", ""},
+    {40, 70, 33, 1, 1, "gpt2", ""},
+    {7, 40, 130, 1, 2, "gpt2", ""},
+    {9, 18, 130, 1, 1, "gpt2", ""},
+    {5, 4, 260, 1, 4, "gpt2", ""},
+    {9, 70, 10, 2, 3, "gpt_neo", "head_size=5 window=3"},
+    {9, 40, 24, 2, 2, "gpt_neox", "rotary_size=4 hidden=30"},
+    {9, 70, 12, 2, 6, "mistral", "head_size=4 kv_heads=2 window=33 hidden=17"},
+    {9, 40, 12, 2, 4, "qwen3",
+     "head_size=6 kv_heads=2 hidden=20 rope_scaling=llama3 rope_factor=4 rope_context=16"},
+};
 
 static ppo_lm *make_model(const model_shape &s, int score, uint64_t seed) {
     ppo_lm_config c = lm_config(s.vocab, s.context, s.width, s.layers, s.heads);
     ppo_lm       *lm = NULL;
     c.score = score, c.seed = seed;
-    ppo_rng       rng = test_rng((uint32_t)seed);
+    if (s.family) assert_ok(ppo_lm_config_family(&c, s.family));
+    if (s.family) assert_ok(ppo_settings_set_all(ppo_lm_settings(), &c, s.settings));
+    ppo_rng rng = test_rng((uint32_t)seed);
     assert_ok(ppo_lm_create(&c, &lm));
     for (int i = 0; i < lm->params->tensor_count; i++) { /* no 0 or 1 that could hide an error */
         ppo_tensor *x = lm->params->tensors[i];
@@ -820,7 +834,7 @@ static void heads_that_are_too_large_are_refused(void **state) {
 /* The smallest training, from the switch to the device to the switch back: a step of each kind. */
 static ppo_status tiny_job(void *user) {
     (void)user;
-    ppo_lm_config   shape = {4, 4, 4, 1, 1, 1, 1};
+    ppo_lm_config   shape = lm_config(4, 4, 4, 1, 1);
     ppo_lm         *lm = NULL, *copy = NULL;
     ppo_tokens      data = {0};
     ppo_rlhf       *rlhf = NULL;
