@@ -5791,18 +5791,21 @@ PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
 
 /* -- reading -- */
 
+/* A reader of JSON that takes one value after another. A copy of the struct remembers a place, to which it may
+   return as long as the values there were only skipped: a string that is taken is decoded where it lies. */
 typedef struct ppo__json {
-    const char *path;
-    char       *start, *at; /* of the header, which ends with a 0 */
-    ppo_status  status;     /* after the first failure nothing is taken */
+    const char *path,
+        *part; /* for messages: the file, and what of it is read, as " of the header"; "": all */
+    char      *start, *at, *end; /* of the text, which ends with a 0 */
+    ppo_status status;           /* after the first failure nothing is taken */
 } ppo__json;
 
 /* word: a part of the file to quote, or NULL */
 static PPO__NOINLINE void ppo__json_fail(ppo__json *json, const char *what, const char *word) {
     const char *quote = word ? "\"" : "";
     if (json->status) return;
-    json->status = ppo__file_fail(json->path, "byte %ld of the header: %s%s%.60s%s",
-                                  (long)(json->at - json->start), what, quote, word ? word : "", quote);
+    json->status = ppo__file_fail(json->path, "byte %ld%s: %s%s%.60s%s", (long)(json->at - json->start),
+                                  json->part, what, quote, word ? word : "", quote);
 }
 
 static void ppo__json_skip_space(ppo__json *json) {
@@ -5832,16 +5835,22 @@ static int ppo__json_next(ppo__json *json, char close, int *n) {
     return !json->status;
 }
 
+/* 0 or more; -1 after a failure. */
+static int64_t ppo__json_whole(ppo__json *json) {
+    const char *rest;
+    ppo__json_skip_space(json);
+    int64_t number = json->status ? -1 : ppo__parse_digits(json->at, &rest);
+    if (number < 0) return ppo__json_fail(json, "expected a whole number below 2^63", NULL), -1;
+    json->at += rest - json->at;
+    return number;
+}
+
 /* [4, 64]; returns how many numbers there are, of which it keeps no more than `most`. */
 static int ppo__json_numbers(ppo__json *json, int64_t *numbers, int most) {
     int n = 0;
     ppo__json_expect(json, '[');
     while (ppo__json_next(json, ']', &n)) {
-        const char *rest;
-        ppo__json_skip_space(json);
-        int64_t number = ppo__parse_digits(json->at, &rest);
-        if (number < 0) ppo__json_fail(json, "expected a whole number below 2^63", NULL);
-        json->at += rest - json->at;
+        int64_t number = ppo__json_whole(json);
         if (n <= most) numbers[n - 1] = number;
     }
     return n;
@@ -5898,6 +5907,116 @@ static const char *ppo__json_key(ppo__json *json) {
     return key;
 }
 
+/* What kind of value comes next: one of {["0tfn, where 0 is any number; 0 if it is none. */
+static char ppo__json_peek(ppo__json *json) {
+    ppo__json_skip_space(json);
+    char c = json->status ? (char)0 : *json->at;
+    if (c == '-' || (c >= '0' && c <= '9')) return '0';
+    return (char)(c && strchr("{[\"tfn", c) ? c : 0);
+}
+
+/* Any finite number; 0 after a failure. */
+static double ppo__json_number(ppo__json *json) {
+    char   text[64];
+    double number = 0;
+    int    kind = ppo__json_peek(json), length = (int)strspn(json->at, "+-.0123456789Ee");
+    int    zero = *json->at == '-';
+    snprintf(text, sizeof text, "%.*s", length, json->at);
+    if (kind != '0' || (text[zero] == '0' && text[zero + 1] >= '0' && text[zero + 1] <= '9') ||
+        length >= (int)sizeof text || !ppo__parse_number(text, &number) || fabs(number) > DBL_MAX)
+        return ppo__json_fail(json, "expected a finite number", NULL), 0;
+    json->at += length;
+    return number;
+}
+
+/* Takes one of "null", "false", "true" if it comes next, and nothing else. */
+static int ppo__json_word(ppo__json *json, const char *word) {
+    size_t length = strlen(word);
+    ppo__json_skip_space(json);
+    if (json->status || strncmp(json->at, word, length) != 0) return 0;
+    json->at += length;
+    return 1;
+}
+
+/* false or true; 0 after a failure. */
+__attribute__((unused)) static int ppo__json_bool(ppo__json *json) {
+    int yes = ppo__json_word(json, "true");
+    if (!yes && !ppo__json_word(json, "false")) ppo__json_fail(json, "expected true or false", NULL);
+    return yes;
+}
+
+static void ppo__json_skip_string(ppo__json *json) {
+    ppo__json_expect(json, '"');
+    if (json->status) return;
+    for (; *json->at && *json->at != '"'; ++json->at) json->at += *json->at == '\\' && json->at[1];
+    if (*json->at) ++json->at;
+    else ppo__json_fail(json, "a string has no end", NULL);
+}
+
+/* Takes any value and changes none of its bytes. Its strings are not decoded, nor checked. */
+__attribute__((unused)) static void ppo__json_skip(ppo__json *json) {
+    enum { DEPTH = 64 };
+    char close[DEPTH];
+    int  count[DEPTH], depth = 0;
+    do {
+        char kind = ppo__json_peek(json);
+        if (kind == '{' || kind == '[') {
+            if (depth == DEPTH) ppo__json_fail(json, "lists within more than 64 others", NULL);
+            if (json->status) return;
+            ++json->at;
+            close[depth] = (char)(kind + 2); /* in ASCII */
+            count[depth++] = 0;
+        } else if (kind == '"') {
+            ppo__json_skip_string(json);
+        } else if (kind == '0') {
+            ppo__json_number(json);
+        } else if (!ppo__json_word(json, "null") && !ppo__json_word(json, "true")) {
+            if (!ppo__json_word(json, "false")) ppo__json_fail(json, "expected a value", NULL);
+        }
+        while (depth && !ppo__json_next(json, close[depth - 1], &count[depth - 1])) --depth;
+        if (depth && close[depth - 1] == '}') {
+            ppo__json_skip_string(json);
+            ppo__json_expect(json, ':');
+        }
+    } while (depth && !json->status);
+}
+
+/* Expects nothing but spaces up to the end of the text. */
+static void ppo__json_end(ppo__json *json) {
+    ppo__json_skip_space(json);
+    if (json->at != json->end) ppo__json_fail(json, "expected its end", NULL);
+}
+
+static ppo_status ppo__read_bytes(const char *path, FILE *in, void *to, size_t n) {
+    if (fread(to, 1, n, in) == n) return PPO_OK;
+    return ppo__file_fail(path, "cannot be read: %s", ferror(in) ? strerror(errno) : "it became shorter");
+}
+
+/* Starts to read a file of JSON in UTF-8, whose text is kept in memory. */
+__attribute__((unused)) static ppo_status ppo__json_open(ppo__json *json, const char *path,
+                                                         ppo__arena *memory) {
+    const ppo__json opened = {path, "", NULL, NULL, NULL, PPO_OK};
+    *json = opened;
+    if (ppo__is_special(path))
+        return json->status = ppo__file_fail(path, "cannot be read: it is not a plain file");
+    FILE   *in = fopen(path, "rb");
+    int64_t size = !in || PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
+    if (size < 0 || PPO__SEEK(in, 0, SEEK_SET))
+        json->status = ppo__file_failed(path, in ? "read" : "opened", errno);
+    else if (size > PPO__MAX_HEADER)
+        json->status =
+            ppo__file_fail(path, "it has %lld bytes, more than %d", (long long)size, (int)PPO__MAX_HEADER);
+    else json->start = PPO__ARRAY(memory, char, (size_t)size + 1);
+    if (!json->status) json->status = ppo__arena_status(memory);
+    if (!json->status) json->status = ppo__read_bytes(path, in, json->start, (size_t)size);
+    if (in) fclose(in);
+    if (json->status) return json->status;
+    json->end = json->start + size;
+    *json->end = 0;
+    json->at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3); /* UTF-8's mark */
+    return json->status = ppo__is_utf8(json->start) ? PPO_OK : ppo__file_fail(path, "it is not UTF-8");
+}
+
 /* {"dtype": "F32", "shape": [4, 64], "data_offsets": [0, 1024]}, in any order. */
 static ppo_status ppo__json_entry(ppo__json *json, ppo__entry *entry) {
     char        text[PPO__SHAPE_SIZE];
@@ -5938,7 +6057,7 @@ static ppo_status ppo__json_entry(ppo__json *json, ppo__entry *entry) {
 }
 
 static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length) {
-    ppo__json json = {file->path, header, header, PPO_OK};
+    ppo__json json = {file->path, " of the header", header, header, header + length, PPO_OK};
     int       seen_texts = 0;
     if (*header != '{') ppo__json_fail(&json, "expected ", "{");
     ppo__json_expect(&json, '{');
@@ -5959,8 +6078,7 @@ static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length)
             entry->text = ppo__json_string(&json);
         }
     }
-    ppo__json_skip_space(&json);
-    if (json.at != header + length) ppo__json_fail(&json, "expected its end", NULL);
+    ppo__json_end(&json);
     return json.status;
 }
 
@@ -5980,12 +6098,6 @@ static int ppo__by_offset(const void *a, const void *b) {
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-static ppo_status ppo__read_bytes(const ppo_file *file, FILE *in, void *to, size_t n) {
-    if (fread(to, 1, n, in) == n) return PPO_OK;
-    return ppo__file_fail(file->path, "cannot be read: %s",
-                          ferror(in) ? strerror(errno) : "it became shorter");
-}
-
 /* The arrays must follow one another without gap or overlap, and fill the rest of the file: `size` bytes. */
 static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
     int64_t at = 0;
@@ -6000,7 +6112,7 @@ static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
                 (long long)entry->begin, (long long)entry->end, (long long)at, (long long)size);
         void *data = ppo__arena_array(&file->memory, array->bytes, 1);
         if (!data) return PPO_ERROR_MEMORY;
-        if (ppo__read_bytes(file, in, data, array->bytes)) return PPO_ERROR_FILE;
+        if (ppo__read_bytes(file->path, in, data, array->bytes)) return PPO_ERROR_FILE;
         ppo__swap_bytes(data, array->bytes, ppo__types[array->type].size);
         array->data = data;
         at = entry->end;
@@ -6015,7 +6127,7 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     int64_t       size = PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
     if (size < 0 || PPO__SEEK(in, 0, SEEK_SET)) return ppo__file_failed(file->path, "read", errno);
     if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
-    if (ppo__read_bytes(file, in, bytes, 8)) return PPO_ERROR_FILE;
+    if (ppo__read_bytes(file->path, in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
     if (length > PPO__MAX_HEADER) return ppo__file_fail(file->path, "not a safetensors file");
     if (length > (uint64_t)size - 8)
@@ -6025,7 +6137,7 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     char *header = PPO__ARRAY(&file->memory, char, (size_t)length + 1);
     if (!header) return PPO_ERROR_MEMORY;
     header[length] = 0;
-    ppo_status status = ppo__read_bytes(file, in, header, (size_t)length);
+    ppo_status status = ppo__read_bytes(file->path, in, header, (size_t)length);
     if (!status) status = ppo__parse_header(file, header, (size_t)length);
     if (!status) status = ppo__sort_by_name(file, file->texts);
     if (!status) status = ppo__read_data(file, in, size - 8 - (int64_t)length);
