@@ -500,8 +500,9 @@ enum { PPO_MAX_LAYERS = 64 }; /* of any network, transformer or setting of width
    padded with spaces to a multiple of 8; the arrays, row-major, little-endian on every machine, without gaps.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Element types. Files with others (F16, BF16, BOOL, ...) are refused. */
-enum { PPO_U8, PPO_I32, PPO_U32, PPO_F32, PPO_F64, PPO_I64, PPO_U64 };
+/* Element types. Files with others (I16, F8_E4M3, ...) are refused. F16 and BF16 are floats of 2 bytes: those of
+   IEEE 754, and the upper half of a float. */
+enum { PPO_BOOL, PPO_U8, PPO_F16, PPO_BF16, PPO_I32, PPO_U32, PPO_F32, PPO_F64, PPO_I64, PPO_U64 };
 enum { PPO_MAX_RANK = 8 };
 
 typedef struct ppo_array {
@@ -5393,7 +5394,8 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
 static const struct {
     const char *name;
     int         size;
-} ppo__types[] = {{"U8", 1}, {"I32", 4}, {"U32", 4}, {"F32", 4}, {"F64", 8}, {"I64", 8}, {"U64", 8}};
+} ppo__types[] = {{"BOOL", 1}, {"U8", 1},  {"F16", 2}, {"BF16", 2}, {"I32", 4},
+                  {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},  {"U64", 8}};
 
 #define PPO__METADATA "__metadata__" /* the name that no array can have */
 
@@ -5407,6 +5409,8 @@ struct ppo_file {
     ppo__arena   memory; /* holds all but the two lists */
     const char  *path;   /* for messages */
     ppo__entry **arrays, **texts;
+    FILE        *in;   /* of which arrays are read when they are needed; NULL: all are in memory */
+    int64_t      data; /* where the first of them begins */
 };
 
 /* "path: what is wrong". A long path loses its beginning. Control characters in quoted parts of a file must
@@ -5495,6 +5499,7 @@ PPO_DEF ppo_status ppo_file_create(ppo_file **file) {
 
 PPO_DEF PPO__NOINLINE void ppo_file_free(ppo_file *file) {
     if (!file) return;
+    if (file->in) fclose(file->in);
     ppo__arena_free(&file->memory);
     ppo__array_free((void *)file->arrays);
     ppo__array_free((void *)file->texts);
@@ -6038,8 +6043,9 @@ static ppo_status ppo__json_entry(ppo__json *json, ppo__entry *entry) {
         return ppo__file_fail(path, "\"%.60s\" lacks dtype, shape or data_offsets", name);
     while (type >= 0 && strcmp(dtype, ppo__types[type].name) != 0) --type;
     if (type < 0)
-        return ppo__file_fail(path, "\"%.60s\" has dtype \"%.20s\", not U8, I32, U32, F32, F64, I64 or U64",
-                              name, dtype);
+        return ppo__file_fail(
+            path, "\"%.60s\" has dtype \"%.20s\", not BOOL, U8, F16, BF16, I32, U32, F32, F64, I64 or U64",
+            name, dtype);
     if (rank > PPO_MAX_RANK)
         return ppo__file_fail(path, "\"%.60s\" has %d dimensions, more than %d", name, rank,
                               (int)PPO_MAX_RANK);
@@ -6099,29 +6105,24 @@ static int ppo__by_offset(const void *a, const void *b) {
 }
 
 /* The arrays must follow one another without gap or overlap, and fill the rest of the file: `size` bytes. */
-static ppo_status ppo__read_data(ppo_file *file, FILE *in, int64_t size) {
+static ppo_status ppo__check_places(ppo_file *file, int64_t size) {
     int64_t at = 0;
     size_t  n = stbds_arrlenu(file->arrays);
     if (n) qsort((void *)file->arrays, n, sizeof *file->arrays, ppo__by_offset);
     for (size_t i = 0; i < n; ++i) {
-        ppo__entry *entry = file->arrays[i];
-        ppo_array  *array = &entry->array;
+        const ppo__entry *entry = file->arrays[i];
         if (entry->begin != at || entry->end > size)
-            return ppo__file_fail(
-                file->path, "\"%.60s\" lies in bytes %lld to %lld, not in %lld to at most %lld", array->name,
-                (long long)entry->begin, (long long)entry->end, (long long)at, (long long)size);
-        void *data = ppo__arena_array(&file->memory, array->bytes, 1);
-        if (!data) return PPO_ERROR_MEMORY;
-        if (ppo__read_bytes(file->path, in, data, array->bytes)) return PPO_ERROR_FILE;
-        ppo__swap_bytes(data, array->bytes, ppo__types[array->type].size);
-        array->data = data;
+            return ppo__file_fail(file->path,
+                                  "\"%.60s\" lies in bytes %lld to %lld, not in %lld to at most %lld",
+                                  entry->array.name, (long long)entry->begin, (long long)entry->end,
+                                  (long long)at, (long long)size);
         at = entry->end;
     }
     if (at == size) return PPO_OK;
     return ppo__file_fail(file->path, "%lld bytes at its end belong to no array", (long long)(size - at));
 }
 
-static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
+static ppo_status ppo__read_header(ppo_file *file, FILE *in) {
     unsigned char bytes[8];
     uint64_t      length = 0;
     int64_t       size = PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
@@ -6137,11 +6138,41 @@ static ppo_status ppo__read_all(ppo_file *file, FILE *in) {
     char *header = PPO__ARRAY(&file->memory, char, (size_t)length + 1);
     if (!header) return PPO_ERROR_MEMORY;
     header[length] = 0;
+    file->data = 8 + (int64_t)length;
     ppo_status status = ppo__read_bytes(file->path, in, header, (size_t)length);
     if (!status) status = ppo__parse_header(file, header, (size_t)length);
     if (!status) status = ppo__sort_by_name(file, file->texts);
-    if (!status) status = ppo__read_data(file, in, size - 8 - (int64_t)length);
+    if (!status) status = ppo__check_places(file, size - file->data);
     if (!status) status = ppo__sort_by_name(file, file->arrays);
+    return status;
+}
+
+/* Opens a file of which arrays are read when they are needed. */
+static ppo_status ppo__file_open(const char *path, ppo_file **file) {
+    ppo_file *made = NULL;
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
+    if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
+    made->path = ppo__copy_text(made, path);
+    ppo_status status = made->path ? PPO_OK : PPO_ERROR_MEMORY;
+    if (!status && !(made->in = fopen(path, "rb"))) status = ppo__file_failed(path, "opened", errno);
+    if (!status) status = ppo__read_header(made, made->in);
+    if (status) ppo_file_free(made);
+    else *file = made;
+    return status;
+}
+
+/* Bytes begin .. begin + n - 1 of an array, which start and end with an element. */
+static ppo_status ppo__file_fetch(const ppo_file *file, const ppo_array *array, size_t begin, size_t n,
+                                  void *to) {
+    const ppo__entry *entry = (const ppo__entry *)(const void *)array; /* whose first member it is */
+    if (array->data || !n) {
+        if (n) memcpy(to, (const char *)array->data + begin, n);
+        return PPO_OK;
+    }
+    if (PPO__SEEK(file->in, file->data + entry->begin + (int64_t)begin, SEEK_SET))
+        return ppo__file_failed(file->path, "read", errno);
+    ppo_status status = ppo__read_bytes(file->path, file->in, to, n);
+    if (!status) ppo__swap_bytes(to, n, ppo__types[array->type].size);
     return status;
 }
 
@@ -6149,16 +6180,18 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
     ppo_file *made = NULL;
     if (file) *file = NULL;
     if (!ppo__given("ppo_file_read", path && file)) return PPO_ERROR_ARGUMENT;
-    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
-    if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
-    made->path = ppo__copy_text(made, path);
-    FILE      *in = made->path ? fopen(path, "rb") : NULL;
-    ppo_status status = made->path ? PPO_OK : PPO_ERROR_MEMORY;
-    if (!status) status = in ? ppo__read_all(made, in) : ppo__file_failed(path, "opened", errno);
-    if (in) fclose(in);
-    if (status) ppo_file_free(made);
-    else *file = made;
-    return status;
+    ppo_status status = ppo__file_open(path, &made);
+    for (int i = 0; !status && i < ppo_file_count(made); ++i) {
+        ppo_array *array = &made->arrays[i]->array;
+        void      *data = ppo__arena_array(&made->memory, array->bytes, 1);
+        status = data ? ppo__file_fetch(made, array, 0, array->bytes, data) : PPO_ERROR_MEMORY;
+        array->data = data;
+    }
+    if (status) return ppo_file_free(made), status;
+    fclose(made->in);
+    made->in = NULL;
+    *file = made;
+    return PPO_OK;
 }
 
 /* -- objects in files -- */
@@ -6180,7 +6213,7 @@ typedef struct ppo__item {
 
 static double ppo__number_at(const void *data, int type, size_t i) {
     if (type == PPO_F32) return (double)((const float *)data)[i];
-    if (type == PPO_U8) return ((const unsigned char *)data)[i];
+    if (type == PPO_U8 || type == PPO_BOOL) return ((const unsigned char *)data)[i];
     if (type == PPO_I32) return ((const int32_t *)data)[i];
     if (type == PPO_U32) return ((const uint32_t *)data)[i];
     if (type == PPO_U64) return (double)((const uint64_t *)data)[i];
@@ -6210,7 +6243,7 @@ static ppo_status ppo__carry(ppo_file *file, int way, const ppo__item *item) {
     ppo_status status = way == PPO__SAVE
                             ? ppo_file_add(file, item->name, item->type, item->shape, item->rank, item->data)
                             : ppo_file_expect(file, item->name, item->type, item->shape, item->rank, &array);
-    if (!status && array) memcpy(item->data, array->data, array->bytes);
+    if (!status && array) status = ppo__file_fetch(file, array, 0, array->bytes, item->data);
     return status ? status : ppo__check_item(file, way, item);
 }
 

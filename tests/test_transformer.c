@@ -1110,8 +1110,8 @@ static void memory_is_taken_for_what_is_there_not_for_what_is_claimed(void **sta
     assert_ok(ppo_file_add(file, "transformer.wte.weight", PPO_F32, (const int64_t[]){2, WIDTH}, 2, rows));
     assert_ok(ppo_file_add(file, "transformer.wpe.weight", PPO_F32, (const int64_t[]){2, WIDTH}, 2, rows));
     assert_ok(
-        ppo_file_add(file, "transformer.h.0.attn.ln_1.weight", PPO_F32, (const int64_t[]){2, 2}, 2, rows));
-    assert_fails(ppo_lm_get(file, &lm), PPO_ERROR_FILE, "ln_1|(2, 2)");
+        ppo_file_add(file, "transformer.h.0.attn.c_attn.weight", PPO_F32, (const int64_t[]){2, 2}, 2, rows));
+    assert_fails(ppo_lm_get(file, &lm), PPO_ERROR_FILE, "no \"transformer.h.0.ln_1.weight\"");
     ppo_file_free(file);
     ppo_set_allocator(NULL, NULL);
     assert_int_equal(h.live, 0);
