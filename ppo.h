@@ -1519,7 +1519,7 @@ typedef struct ppo_lm {
     ppo_tensor   *norm_weight, *norm_bias;   /* (1, width) */
     ppo_tensor   *head;                      /* (vocab, width): of the logits; may be token_embedding */
     ppo_tensor   *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
-    float        *rotary; /* [context][rotary_size] angles for ppo_tape_rotary(), or NULL */
+    float        *rotary;                    /* angles of positions for ppo_tape_rotary(), or NULL */
 } ppo_lm;
 
 /* Normal weights of std 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
@@ -1543,13 +1543,22 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
    19 Models in files
    -------------------------------------------------------------------------------------------------------- */
 
-/* A language model: the parameters under their names, sizes as texts "vocab_size", "n_positions", "n_embd",
-   "n_layer", "n_head". Hugging Face's GPT2LMHeadModel reads the file as its model.safetensors, and its files
-   are read here once "n_head" is among their texts. Every size and number is checked. The tokenizer may be
-   NULL; ppo_tokenizer_load() reads it from the same file. put and get use a file in memory, which may hold
-   other things, too; what was put is borrowed until the last write. */
-PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path);
+/* A folder as the model hub has them: config.json of transformers 4 or 5, and model.safetensors or shards with
+   their index; F32, F16 or BF16. Or a file of ppo_lm_save_file(). Everything is checked; what is not supported is
+   refused by the key that says so, as "config.json: hidden_act "relu6" is not known". Arrays are read one after
+   another into their places. A classifier of one label is a model with a score; ppo_tokenizer_load() reads the
+   folder's tokenizer. */
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm);
+/* Writes such a folder (config.json, model.safetensors), which AutoModelForCausalLM of transformers reads; with a
+   score, AutoModelForSequenceClassification, too. dtype: PPO_F32, PPO_F16 or PPO_BF16. Errors: settings that the
+   family's config.json cannot say, a number that the type cannot hold. */
+PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype);
+
+/* A language model in one file, exactly: the parameters under their names, sizes as texts "vocab_size",
+   "n_positions", "n_embd", "n_layer", "n_head", other settings as "lm." and their names. The tokenizer may be NULL;
+   ppo_tokenizer_load() reads it from the same file. put and get use a file in memory, which may hold other things,
+   too; what was put is borrowed until the last write. */
+PPO_DEF ppo_status ppo_lm_save_file(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path);
 PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file);
 PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm);
 
@@ -5403,6 +5412,7 @@ typedef struct ppo__entry {
     ppo_array   array;
     const char *text;       /* if it is a text, of which array has only the name */
     int64_t     begin, end; /* while it is read: where its bytes lie, from the end of the header */
+    int         taken;      /* 1: a model has read it */
 } ppo__entry;
 
 struct ppo_file {
@@ -5944,7 +5954,7 @@ static int ppo__json_word(ppo__json *json, const char *word) {
 }
 
 /* false or true; 0 after a failure. */
-__attribute__((unused)) static int ppo__json_bool(ppo__json *json) {
+static int ppo__json_bool(ppo__json *json) {
     int yes = ppo__json_word(json, "true");
     if (!yes && !ppo__json_word(json, "false")) ppo__json_fail(json, "expected true or false", NULL);
     return yes;
@@ -5959,7 +5969,7 @@ static void ppo__json_skip_string(ppo__json *json) {
 }
 
 /* Takes any value and changes none of its bytes. Its strings are not decoded, nor checked. */
-__attribute__((unused)) static void ppo__json_skip(ppo__json *json) {
+static void ppo__json_skip(ppo__json *json) {
     enum { DEPTH = 64 };
     char close[DEPTH];
     int  count[DEPTH], depth = 0;
@@ -5998,8 +6008,7 @@ static ppo_status ppo__read_bytes(const char *path, FILE *in, void *to, size_t n
 }
 
 /* Starts to read a file of JSON in UTF-8, whose text is kept in memory. */
-__attribute__((unused)) static ppo_status ppo__json_open(ppo__json *json, const char *path,
-                                                         ppo__arena *memory) {
+static ppo_status ppo__json_open(ppo__json *json, const char *path, ppo__arena *memory) {
     const ppo__json opened = {path, "", NULL, NULL, NULL, PPO_OK};
     *json = opened;
     if (ppo__is_special(path))
@@ -12001,9 +12010,9 @@ static ppo_attention ppo__lm_attention(const ppo_lm_config *c, int layer) {
     return how;
 }
 
-/* The angles of each position: wavelength j is 2 pi theta^(2j / r), times the factor; in Llama 3 (Dubey 2024) only
+/* The angles of a position: wavelength j is 2 pi theta^(2j / r), times the factor; in Llama 3 (Dubey 2024) only
    of waves that are long, in between partly. */
-static void ppo__rotary_angles(const ppo_lm_config *c, float *angle) {
+static void ppo__rotary_angles(const ppo_lm_config *c, int position, float *angle) {
     const int half = c->rotary_size / 2;
     for (int j = 0; j < half; ++j) {
         double frequency = pow((double)c->rope_theta, -2.0 * j / c->rotary_size), share = 0; /* unscaled */
@@ -12013,12 +12022,13 @@ static void ppo__rotary_angles(const ppo_lm_config *c, float *angle) {
             share = (waves - (double)c->rope_low) / ((double)c->rope_high - (double)c->rope_low);
         share = share < 0 ? 0 : share > 1 ? 1 : share;
         frequency *= share + (1 - share) / (double)c->rope_factor;
-        for (int i = 0; i < c->context; ++i) {
-            angle[ppo__at(i, c->rotary_size) + j] = (float)cos(i * frequency);
-            angle[ppo__at(i, c->rotary_size) + half + j] = (float)sin(i * frequency);
-        }
+        angle[j] = (float)cos(position * frequency);
+        angle[half + j] = (float)sin(position * frequency);
     }
 }
+
+/* Positions whose angles a model keeps; those of later ones are computed each time. */
+enum { PPO__KEPT_ANGLES = 4096 };
 
 /* The layers of a block: "transformer.h.3.attn.c_attn.weight" (in, out) and ".bias" (1, out). In PPO__ONE: a norm,
    whose weight is a row of ones. is, has_bias: settings that must not be 0. */
@@ -12136,9 +12146,11 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
     adding.params = made->params;
     if (!status) status = ppo__lm_visit(made, ppo__lm_add, &adding);
     if (!status && c->positions == PPO_ROTARY) {
-        made->rotary = (float *)ppo__alloc_uncleared(ppo__at(c->context, c->rotary_size) * sizeof(float));
-        if (made->rotary) ppo__rotary_angles(c, made->rotary);
-        else status = PPO_ERROR_MEMORY;
+        const int kept = c->context < PPO__KEPT_ANGLES ? c->context : (int)PPO__KEPT_ANGLES;
+        made->rotary = (float *)ppo__alloc_uncleared(ppo__at(kept, c->rotary_size) * sizeof(float));
+        if (!made->rotary) status = PPO_ERROR_MEMORY;
+        for (int i = 0; i < kept && !status; ++i)
+            ppo__rotary_angles(c, i, made->rotary + ppo__at(i, c->rotary_size));
     }
     if (status) ppo_lm_free(made);
     else *lm = made;
@@ -12213,8 +12225,11 @@ static ppo_tensor *ppo__lm_norm(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x,
 static ppo_tensor *ppo__lm_angles(ppo_tape *tape, const ppo_lm *lm, const int *position, int rows) {
     const int r = lm->config.rotary_size;
     float    *angle = (float *)ppo__tape_take(tape, ppo__at(rows, r), sizeof *angle);
-    for (int i = 0; i < rows && angle; ++i)
-        memcpy(angle + ppo__at(i, r), lm->rotary + ppo__at(position[i], r), r * sizeof *angle);
+    for (int i = 0; i < rows && angle; ++i) {
+        if (position[i] >= PPO__KEPT_ANGLES)
+            ppo__rotary_angles(&lm->config, position[i], angle + ppo__at(i, r));
+        else memcpy(angle + ppo__at(i, r), lm->rotary + ppo__at(position[i], r), r * sizeof *angle);
+    }
     return ppo_tape_constant(tape, angle, rows, r);
 }
 
@@ -12317,6 +12332,7 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     usual.vocab = lm->config.vocab, usual.width = lm->config.width, usual.heads = lm->config.heads;
     usual.context = lm->config.context, usual.layers = lm->config.layers;
     usual.score = lm->config.score, usual.seed = lm->config.seed;
+    usual.head_size = usual.width % usual.heads != 0; /* none that is usual */
     if (!status) status = ppo__complete_lm_config(&usual);
     for (int i = 0; i < ppo__lm_settings.count && !status; ++i) { /* what GPT-2 has otherwise */
         char        is[32], other[32], name[40];
@@ -12341,12 +12357,12 @@ static ppo_status ppo__put_lm(ppo_file *file, const void *what) {
     return status || !saved->tokenizer ? status : ppo_tokenizer_put(saved->tokenizer, file);
 }
 
-PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path) {
+PPO_DEF ppo_status ppo_lm_save_file(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path) {
     const ppo__saved_lm saved = {lm, tokenizer};
     if (lm && tokenizer && tokenizer->vocab > lm->config.vocab)
-        return ppo__refuse("ppo_lm_save: a tokenizer of %d tokens for a model of %d", tokenizer->vocab,
+        return ppo__refuse("ppo_lm_save_file: a tokenizer of %d tokens for a model of %d", tokenizer->vocab,
                            lm->config.vocab);
-    return ppo__save("ppo_lm_save", path, ppo__put_lm, lm ? &saved : NULL);
+    return ppo__save("ppo_lm_save_file", path, ppo__put_lm, lm ? &saved : NULL);
 }
 
 /* A dimension of a matrix in the file, 0 if there is no such matrix. */
@@ -12425,13 +12441,806 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
     return status;
 }
 
+/* -- folders as the model hub has them: config.json, and model.safetensors or its shards. What a family calls its
+   settings and parameters is in tables, which serve both ways -- */
+
+enum {
+    PPO__GPT2,
+    PPO__GPT_NEO,
+    PPO__GPT_NEOX,
+    PPO__LLAMAS,
+    PPO__HUB_STYLES
+}; /* llama and all families after it */
+
+static int ppo__hub_style(const ppo_lm_config *c) {
+    return c->family < PPO__LLAMAS ? c->family : (int)PPO__LLAMAS;
+}
+
+/* The names of Hugging Face's classes begin so. */
+static const char *const ppo__hub_classes[] = {"GPT2",    "GPTNeo", "GPTNeoX", "Llama",
+                                               "Mistral", "Qwen2",  "Qwen3"};
+
+static const struct {
+    const char *name, *key[PPO__HUB_STYLES];
+} ppo__hub_settings[] = {
+    {"vocab", {"vocab_size", "vocab_size", "vocab_size", "vocab_size"}},
+    {"context",
+     {"n_positions", "max_position_embeddings", "max_position_embeddings", "max_position_embeddings"}},
+    {"width", {"n_embd", "hidden_size", "hidden_size", "hidden_size"}},
+    {"layers", {"n_layer", "num_layers", "num_hidden_layers", "num_hidden_layers"}},
+    {"heads", {"n_head", "num_heads", "num_attention_heads", "num_attention_heads"}},
+    {"kv_heads", {NULL, NULL, NULL, "num_key_value_heads"}},
+    {"head_size", {NULL, NULL, NULL, "head_dim"}},
+    {"hidden", {"n_inner", "intermediate_size", "intermediate_size", "intermediate_size"}},
+    {"activation", {"activation_function", "activation_function", "hidden_act", "hidden_act"}},
+    {"norm_eps", {"layer_norm_epsilon", "layer_norm_epsilon", "layer_norm_eps", "rms_norm_eps"}},
+    {"window", {NULL, "window_size", NULL, "sliding_window"}},
+    {"parallel", {NULL, NULL, "use_parallel_residual", NULL}},
+    {"qkv_bias", {NULL, NULL, "attention_bias", "attention_bias"}},
+    {"proj_bias", {NULL, NULL, "attention_bias", "attention_bias"}},
+    {"ffn_bias", {NULL, NULL, NULL, "mlp_bias"}},
+    {"rope_theta", {NULL, NULL, "rotary_emb_base", "rope_theta"}},
+    {"tied", {"tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings"}},
+};
+enum { PPO__HUB_SETTINGS = sizeof ppo__hub_settings / sizeof *ppo__hub_settings };
+
+/* Words there, words here; of several, the first is written. */
+static const char *const ppo__hub_activations[][2] = {
+    {"gelu_new", "gelu"},  {"gelu_pytorch_tanh", "gelu"},
+    {"gelu_fast", "gelu"}, {"gelu", "gelu_erf"},
+    {"silu", "silu"},      {"swish", "silu"},
+    {"relu", "relu"},      {"tanh", "tanh"},
+};
+enum { PPO__HUB_ACTIVATIONS = sizeof ppo__hub_activations / sizeof *ppo__hub_activations };
+
+/* How the numbers of an array there lie in a parameter here: the same; transposed (there (out, in)); transposed into
+   some of the columns; or, with the queries, keys and values of each head side by side, into all. */
+enum { PPO__SAME, PPO__TURNED, PPO__QUERY, PPO__KEY, PPO__VALUE, PPO__MIXED, PPO__GATE, PPO__GATED };
+typedef struct ppo__hub_name {
+    const char *ours, *theirs; /* without ".weight" and ".bias"; %d: the block */
+    int         how;
+} ppo__hub_name;
+
+static const ppo__hub_name ppo__hub_gpt2[] = {
+    {"transformer.wte", "transformer.wte", PPO__SAME},
+    {"transformer.wpe", "transformer.wpe", PPO__SAME},
+    {"transformer.h.%d.ln_1", "transformer.h.%d.ln_1", PPO__SAME},
+    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.c_attn", PPO__SAME},
+    {"transformer.h.%d.attn.c_proj", "transformer.h.%d.attn.c_proj", PPO__SAME},
+    {"transformer.h.%d.ln_2", "transformer.h.%d.ln_2", PPO__SAME},
+    {"transformer.h.%d.mlp.c_fc", "transformer.h.%d.mlp.c_fc", PPO__SAME},
+    {"transformer.h.%d.mlp.c_proj", "transformer.h.%d.mlp.c_proj", PPO__SAME},
+    {"transformer.ln_f", "transformer.ln_f", PPO__SAME},
+    {"lm_head", "lm_head", PPO__SAME},
+    {"score", "score", PPO__TURNED},
+    {NULL, NULL, 0},
+};
+static const ppo__hub_name ppo__hub_gpt_neo[] = {
+    {"transformer.wte", "transformer.wte", PPO__SAME},
+    {"transformer.wpe", "transformer.wpe", PPO__SAME},
+    {"transformer.h.%d.ln_1", "transformer.h.%d.ln_1", PPO__SAME},
+    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.attention.q_proj", PPO__QUERY},
+    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.attention.k_proj", PPO__KEY},
+    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.attention.v_proj", PPO__VALUE},
+    {"transformer.h.%d.attn.c_proj", "transformer.h.%d.attn.attention.out_proj", PPO__TURNED},
+    {"transformer.h.%d.ln_2", "transformer.h.%d.ln_2", PPO__SAME},
+    {"transformer.h.%d.mlp.c_fc", "transformer.h.%d.mlp.c_fc", PPO__TURNED},
+    {"transformer.h.%d.mlp.c_proj", "transformer.h.%d.mlp.c_proj", PPO__TURNED},
+    {"transformer.ln_f", "transformer.ln_f", PPO__SAME},
+    {"lm_head", "lm_head", PPO__SAME},
+    {"score", "score", PPO__TURNED},
+    {NULL, NULL, 0},
+};
+static const ppo__hub_name ppo__hub_gpt_neox[] = {
+    {"transformer.wte", "gpt_neox.embed_in", PPO__SAME},
+    {"transformer.h.%d.ln_1", "gpt_neox.layers.%d.input_layernorm", PPO__SAME},
+    {"transformer.h.%d.attn.c_attn", "gpt_neox.layers.%d.attention.query_key_value", PPO__MIXED},
+    {"transformer.h.%d.attn.c_proj", "gpt_neox.layers.%d.attention.dense", PPO__TURNED},
+    {"transformer.h.%d.ln_2", "gpt_neox.layers.%d.post_attention_layernorm", PPO__SAME},
+    {"transformer.h.%d.mlp.c_fc", "gpt_neox.layers.%d.mlp.dense_h_to_4h", PPO__TURNED},
+    {"transformer.h.%d.mlp.c_proj", "gpt_neox.layers.%d.mlp.dense_4h_to_h", PPO__TURNED},
+    {"transformer.ln_f", "gpt_neox.final_layer_norm", PPO__SAME},
+    {"lm_head", "embed_out", PPO__SAME},
+    {"score", "score", PPO__TURNED},
+    {NULL, NULL, 0},
+};
+static const ppo__hub_name ppo__hub_llamas[] = {
+    {"transformer.wte", "model.embed_tokens", PPO__SAME},
+    {"transformer.h.%d.ln_1", "model.layers.%d.input_layernorm", PPO__SAME},
+    {"transformer.h.%d.attn.c_attn", "model.layers.%d.self_attn.q_proj", PPO__QUERY},
+    {"transformer.h.%d.attn.c_attn", "model.layers.%d.self_attn.k_proj", PPO__KEY},
+    {"transformer.h.%d.attn.c_attn", "model.layers.%d.self_attn.v_proj", PPO__VALUE},
+    {"transformer.h.%d.attn.q_norm", "model.layers.%d.self_attn.q_norm", PPO__SAME},
+    {"transformer.h.%d.attn.k_norm", "model.layers.%d.self_attn.k_norm", PPO__SAME},
+    {"transformer.h.%d.attn.c_proj", "model.layers.%d.self_attn.o_proj", PPO__TURNED},
+    {"transformer.h.%d.ln_2", "model.layers.%d.post_attention_layernorm", PPO__SAME},
+    {"transformer.h.%d.mlp.c_fc", "model.layers.%d.mlp.gate_proj", PPO__GATE},
+    {"transformer.h.%d.mlp.c_fc", "model.layers.%d.mlp.up_proj", PPO__GATED},
+    {"transformer.h.%d.mlp.c_proj", "model.layers.%d.mlp.down_proj", PPO__TURNED},
+    {"transformer.ln_f", "model.norm", PPO__SAME},
+    {"lm_head", "lm_head", PPO__SAME},
+    {"score", "score", PPO__TURNED},
+    {NULL, NULL, 0},
+};
+static const ppo__hub_name *const ppo__hub_names[] = {ppo__hub_gpt2, ppo__hub_gpt_neo, ppo__hub_gpt_neox,
+                                                      ppo__hub_llamas};
+
+/* Arrays with these ends are no parameters: causal masks, and what rotary positions are computed from. */
+static const char *const ppo__hub_buffers[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
+                                               ".attention.masked_bias", ".rotary_emb.inv_freq"};
+
+/* -- config.json as a list of members: "rope_scaling.factor" and the text of its value; what is null is left out -- */
+
+enum { PPO__MEMBERS = 256 };
+typedef struct ppo__members {
+    const char *path;
+    int         count;
+    const char *key[PPO__MEMBERS], *value[PPO__MEMBERS];
+} ppo__members;
+
+/* The value of a member, or NULL. */
+static const char *ppo__member(const ppo__members *m, const char *key) {
+    for (int i = 0; i < m->count; ++i)
+        if (!strcmp(m->key[i], key)) return m->value[i];
+    return NULL;
+}
+
+/* Members of an object, and of those in it that are about rotary positions. */
+static void ppo__read_members(ppo__json *json, ppo__arena *memory, const char *within, ppo__members *m) {
+    ppo__json_expect(json, '{');
+    for (int n = 0; ppo__json_next(json, '}', &n);) {
+        const char *name = ppo__json_key(json), *value;
+        char        kind = ppo__json_peek(json);
+        if (kind == '{' && !within && !strncmp(name, "rope_", 5)) {
+            ppo__read_members(json, memory, name, m);
+            continue;
+        }
+        char *key = PPO__ARRAY(memory, char, strlen(name) + (within ? strlen(within) : 0) + 2);
+        if (!key) json->status = PPO_ERROR_MEMORY;
+        if (json->status) return;
+        sprintf(key, "%s%s%s", within ? within : "", within ? "." : "", name);
+        if (kind == '"') {
+            value = ppo__json_string(json);
+        } else {
+            const char *start = json->at;
+            ppo__json_skip(json);
+            char *copy = PPO__ARRAY(memory, char, (size_t)(json->at - start) + 1);
+            if (!copy) json->status = PPO_ERROR_MEMORY;
+            else sprintf(copy, "%.*s", (int)(json->at - start), start);
+            value = kind == 't' ? "yes" : kind == 'f' ? "no" : copy;
+        }
+        if (kind == 'n' || json->status) continue;
+        if (m->count == PPO__MEMBERS) ppo__json_fail(json, "more than 256 members", NULL);
+        else if (ppo__member(m, key)) ppo__json_fail(json, "repeated member ", key);
+        else m->key[m->count] = key, m->value[m->count++] = value;
+    }
+}
+
+static ppo_status ppo__hub_unknown(const ppo__members *m, const char *key) {
+    return ppo__file_fail(m->path, "%s \"%.60s\" is not known", key, ppo__member(m, key));
+}
+
+static ppo_status ppo__hub_set(const ppo__members *m, const char *key, ppo_lm_config *c, const char *name,
+                               const char *value) {
+    if (!ppo_settings_set(&ppo__lm_settings, c, name, value)) return PPO_OK;
+    char reason[PPO__ERROR_SIZE];
+    snprintf(reason, sizeof reason, "%s", ppo__error);
+    return ppo__file_fail(m->path, "%s: %s", key, reason);
+}
+
+/* The bits of the layers that have a window, from a list of words, the windowed one of which is `local`; or from
+   pairs of a list and how often it is repeated, as GPT-Neo's [[["global", "local"], 6]]. */
+static ppo_status ppo__hub_layers(const ppo__members *m, const char *key, const char *text, const char *local,
+                                  const char *global, ppo_lm_config *c) {
+    char     *copy = (char *)ppo__alloc(strlen(text) + 1);
+    ppo__json json = {m->path, " of a list of layers", copy, copy, NULL, PPO_OK};
+    int       layer = 0, nested, done = 0;
+    if (!copy) return PPO_ERROR_MEMORY;
+    strcpy(copy, text);
+    c->window_layers = 0;
+    ppo__json_expect(&json, '[');
+    nested = ppo__json_peek(&json) == '[';
+    for (int n = 0; done || ppo__json_next(&json, ']', &n); done = 0) {
+        int      first = layer;
+        uint64_t bits = 0;
+        if (nested) ppo__json_expect(&json, '['), ppo__json_expect(&json, '[');
+        for (int k = 0; nested ? ppo__json_next(&json, ']', &k) : !k++;) {
+            const char *word = ppo__json_string(&json);
+            if (!json.status && strcmp(word, local) && strcmp(word, global))
+                json.status = ppo__file_fail(m->path, "%s \"%.40s\" is not known", key, word);
+            if (json.status || layer >= PPO_MAX_LAYERS) break;
+            bits |= (uint64_t)!strcmp(word, local) << layer++;
+        }
+        c->window_layers |= bits;
+        if (!nested) continue;
+        ppo__json_expect(&json, ',');
+        int64_t times = ppo__json_whole(&json), length = layer - first;
+        ppo__json_expect(&json, ']');
+        for (; times > 1 && layer + length <= PPO_MAX_LAYERS && !json.status; --times, layer += (int)length)
+            c->window_layers |= bits << (layer - first);
+    }
+    ppo__free(copy);
+    if (!c->window_layers) c->window = 0;
+    if (layer && c->window_layers == UINT64_MAX >> (64 - layer)) c->window_layers = 0; /* all of them */
+    if (json.status || layer == c->layers) return json.status;
+    return ppo__file_fail(m->path, "%s lists %d layers of %d", key, layer, c->layers);
+}
+
+/* Which layers have a window; c->window is set. */
+static ppo_status ppo__hub_window(const ppo__members *m, ppo_lm_config *c) {
+    const char *types = ppo__member(m, "layer_types"), *layers = ppo__member(m, "attention_layers");
+    const char *use = ppo__member(m, "use_sliding_window"), *from = ppo__member(m, "max_window_layers");
+    if (c->family == PPO__GPT_NEO && layers)
+        return ppo__hub_layers(m, "attention_layers", layers, "local", "global", c);
+    layers = ppo__member(m, "attention_types");
+    if (c->family == PPO__GPT_NEO && layers)
+        return ppo__hub_layers(m, "attention_types", layers, "local", "global", c);
+    if (c->family <= PPO__LLAMAS) return PPO_OK;
+    if (strcmp(ppo__lm_families[c->family][0], "mistral") && (!use || strcmp(use, "yes"))) c->window = 0;
+    if (types && c->window)
+        return ppo__hub_layers(m, "layer_types", types, "sliding_attention", "full_attention", c);
+    const char *rest = "";
+    int         first = from && c->window && strcmp(ppo__lm_families[c->family][0], "mistral")
+                            ? ppo__parse_count(from, &rest)
+                            : 0;
+    if (*rest) return ppo__hub_unknown(m, "max_window_layers");
+    if (first >= c->layers) c->window = 0;
+    for (int k = first; k < c->layers && first && k < 64; ++k) c->window_layers |= (uint64_t)1 << k;
+    return PPO_OK;
+}
+
+/* Rotary positions, as transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters) describe them. */
+static ppo_status ppo__hub_rope(const ppo__members *m, ppo_lm_config *c) {
+    static const char *const names[][2] = {{"rope_theta", "rope_theta"},
+                                           {"factor", "rope_factor"},
+                                           {"low_freq_factor", "rope_low"},
+                                           {"high_freq_factor", "rope_high"},
+                                           {"original_max_position_embeddings", "rope_context"}};
+    static const char *const types[][2] = {{"default", "plain"}, {"linear", "linear"}, {"llama3", "llama3"}};
+    static const char *const shares[] = {"rope_parameters.partial_rotary_factor", "partial_rotary_factor",
+                                         "rotary_pct"};
+    const char *within = ppo__member(m, "rope_parameters.rope_type") ? "rope_parameters" : "rope_scaling";
+    const char *share = NULL, *type = NULL;
+    char        key[64] = "";
+    ppo_status  status = PPO_OK;
+    for (int k = 0; k < 2 && !type; ++k) {
+        snprintf(key, sizeof key, "%s.%s", within, k ? "type" : "rope_type");
+        type = ppo__member(m, key);
+    }
+    for (size_t k = 0; k < 3 && type; ++k) {
+        if (strcmp(type, types[k][0])) continue;
+        status = ppo__hub_set(m, key, c, "rope_scaling", types[k][1]);
+        type = NULL;
+    }
+    if (type) return ppo__hub_unknown(m, key);
+    for (size_t k = 0; k < sizeof names / sizeof *names && !status; ++k) {
+        const int used =
+            k == 0 || c->rope_scaling == PPO_ROPE_LLAMA3 || (k == 1 && c->rope_scaling == PPO_ROPE_LINEAR);
+        snprintf(key, sizeof key, "%s.%s", k ? within : "rope_parameters", names[k][0]);
+        const char *value = ppo__member(m, key);
+        if (value && used) status = ppo__hub_set(m, key, c, names[k][1], value);
+    }
+    for (size_t k = 0; k < 3 && !share; ++k) share = ppo__member(m, strcpy(key, shares[k]));
+    if (!share && c->family == PPO__GPT_NEOX) share = "0.25";
+    double part = 1;
+    if (status || !share) return status;
+    if (!ppo__parse_number(share, &part) || !(part > 0 && part <= 1)) return ppo__hub_unknown(m, key);
+    c->rotary_size = (int)(part * (c->head_size ? c->head_size : c->heads ? c->width / c->heads : 0));
+    return PPO_OK;
+}
+
+static ppo_status ppo__hub_config(const ppo__members *m, ppo_lm_config *c) {
+    static const char *const refused[] = {"quantization_config", "scale_attn_by_inverse_layer_idx",
+                                          "add_cross_attention", "is_encoder_decoder"};
+    const char *family = ppo__member(m, "model_type"), *scale = ppo__member(m, "scale_attn_weights");
+    *c = ppo_lm_config_default();
+    if (!family) return ppo__file_fail(m->path, "there is no model_type");
+    if (ppo_lm_config_family(c, family))
+        return ppo__file_fail(m->path, "model_type \"%.40s\" is not known, only %s", family,
+                              &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1]);
+    for (size_t k = 0; k < sizeof refused / sizeof *refused; ++k) {
+        const char *value = ppo__member(m, refused[k]);
+        if (value && strcmp(value, "no"))
+            return ppo__file_fail(m->path, "%s is there, which is not supported", refused[k]);
+    }
+    const int style = ppo__hub_style(c);
+    if (!strcmp(family, "qwen3")) c->head_size = 128;
+    for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
+        const char *name = ppo__hub_settings[k].name, *key = ppo__hub_settings[k].key[style];
+        const char *value = key ? ppo__member(m, key) : NULL;
+        if (!value && key && k != 5 && k < 5) return ppo__file_fail(m->path, "there is no %s", key);
+        if (!value || (!strcmp(family, "qwen2") && !strcmp(key, "attention_bias"))) continue;
+        if (!strcmp(name, "activation")) {
+            int known = 0;
+            while (known < PPO__HUB_ACTIVATIONS && strcmp(ppo__hub_activations[known][0], value)) ++known;
+            if (known == PPO__HUB_ACTIVATIONS) return ppo__hub_unknown(m, key);
+            value = ppo__hub_activations[known][1];
+        }
+        if (ppo__hub_set(m, key, c, name, value)) return PPO_ERROR_FILE;
+    }
+    if (scale && !strcmp(scale, "no")) c->attention_scale = 1;
+    ppo_status status = ppo__hub_window(m, c);
+    return status || c->positions != PPO_ROTARY ? status : ppo__hub_rope(m, c);
+}
+
+/* -- arrays -- */
+
+static float ppo__half_float(uint16_t half) {
+    const int   exponent = half >> 10 & 31, digits = half & 1023;
+    const float size = exponent == 31 ? (digits ? NAN : INFINITY)
+                       : exponent     ? ldexpf((float)(1024 + digits), exponent - 25)
+                                      : ldexpf((float)digits, -24);
+    return half & 0x8000 ? -size : size;
+}
+
+/* The nearest one, of two the even one; beyond the largest, infinity. */
+static uint16_t ppo__float_half(float x) {
+    int            exponent;
+    const float    size = fabsf(x);
+    const uint16_t sign = (uint16_t)(x < 0 ? 0x8000 : 0);
+    frexpf(size, &exponent);
+    if (exponent < -13) exponent = -13; /* subnormal */
+    const float digits = nearbyintf(ldexpf(size, 11 - exponent));
+    if (!(size < 65520)) return (uint16_t)(sign | 0x7c00);
+    return (uint16_t)(sign | (digits < 1024 ? (int)digits : (exponent + 13) * 1024 + (int)digits));
+}
+
+static void ppo__to_floats(int type, const void *from, size_t n, float *to) {
+    const uint16_t *two = (const uint16_t *)from;
+    if (type == PPO_F32) memcpy(to, from, n * sizeof *to);
+    for (size_t i = 0; i < n && type == PPO_F16; ++i) to[i] = ppo__half_float(two[i]);
+    for (size_t i = 0; i < n && type == PPO_BF16; ++i) {
+        const uint32_t bits = (uint32_t)two[i] << 16;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
+static void ppo__from_floats(int type, const float *from, size_t n, void *to) {
+    uint16_t *two = (uint16_t *)to;
+    if (type == PPO_F32) memcpy(to, from, n * sizeof *from);
+    for (size_t i = 0; i < n && type == PPO_F16; ++i) two[i] = ppo__float_half(from[i]);
+    for (size_t i = 0; i < n && type == PPO_BF16; ++i) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        two[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+}
+
+typedef struct ppo__hub {
+    const char *folder;
+    ppo__arena  memory;
+    ppo_file  **files; /* with the arrays */
+    ppo_lm     *lm;
+    int         bare; /* 1: names lack their first word, as "transformer." */
+    int         type; /* of what is saved */
+} ppo__hub;
+
+static void ppo__hub_free(ppo__hub *hub) {
+    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i) ppo_file_free(hub->files[i]);
+    ppo__array_free((void *)hub->files);
+    ppo__arena_free(&hub->memory);
+}
+
+static const char *ppo__hub_path(ppo__hub *hub, const char *name) {
+    char *path = PPO__ARRAY(&hub->memory, char, strlen(hub->folder) + strlen(name) + 2);
+    if (path) sprintf(path, "%s/%s", hub->folder, name);
+    return path;
+}
+
+static const ppo_array *ppo__hub_find(const ppo__hub *hub, const char *name, const ppo_file **file) {
+    const ppo_array *array = NULL;
+    const char      *bare = strchr(name, '.');
+    for (size_t i = 0; i < stbds_arrlenu(hub->files) && !array; ++i) {
+        array = ppo_file_find(*file = hub->files[i], name);
+        if (!array && hub->bare && bare) array = ppo_file_find(*file, bare + 1);
+    }
+    return array;
+}
+
+/* The column here of row r there. */
+static int ppo__hub_column(const ppo_lm_config *c, int how, int r) {
+    const int size = c->head_size, heads = c->heads * size;
+    if (how == PPO__KEY) return heads + r;
+    if (how == PPO__VALUE) return heads + c->kv_heads * size + r;
+    if (how == PPO__GATED) return c->hidden + r;
+    if (how == PPO__MIXED) return r / size % 3 * heads + r / (3 * size) * size + r % size;
+    return r;
+}
+
+/* An array's rows there: (rows, cols), or (rows) with cols 1, which is a bias or a norm. */
+static void ppo__hub_shape(const ppo_lm_config *c, const ppo_tensor *x, int how, int *rows, int *cols) {
+    *rows = how == PPO__SAME && x->rows > 1 ? x->rows : x->cols;
+    *cols = how == PPO__SAME ? (x->rows > 1 ? x->cols : 1) : x->rows;
+    if (how == PPO__QUERY) *rows = c->heads * c->head_size;
+    if (how == PPO__KEY || how == PPO__VALUE) *rows = c->kv_heads * c->head_size;
+    if (how == PPO__GATE || how == PPO__GATED) *rows = c->hidden;
+}
+
+/* Some rows there, from or to the parameter x here. */
+static void ppo__hub_place(const ppo_lm_config *c, ppo_tensor *x, int how, int way, float *there, int first,
+                           int rows, int cols) {
+    if (how == PPO__SAME) {
+        float *here = x->data + ppo__at(first, cols);
+        memcpy(way == PPO__LOAD ? here : there, way == PPO__LOAD ? there : here,
+               ppo__at(rows, cols) * sizeof *there);
+        return;
+    }
+    for (int j = 0; j < cols; ++j) {
+        for (int r = 0; r < rows; ++r) {
+            float *here = x->data + ppo__at(j, x->cols) + ppo__hub_column(c, how, first + r);
+            float *that = there + ppo__at(r, cols) + j;
+            if (way == PPO__LOAD) *here = *that;
+            else *that = *here;
+        }
+    }
+}
+
+enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
+
+static ppo_status ppo__hub_load_array(ppo__hub *hub, const char *name, ppo_tensor *x, int how, float *floats,
+                                      int rows, int cols, int rank) {
+    char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
+    const int64_t    shape[2] = {rows, cols};
+    const ppo_file  *file = NULL;
+    const ppo_array *array = ppo__hub_find(hub, name, &file);
+    if (!array) return ppo__file_fail(hub->folder, "there is no \"%.80s\"", name);
+    if (array->type != PPO_F32 && array->type != PPO_F16 && array->type != PPO_BF16)
+        return ppo__file_fail(file->path, "\"%.80s\" is %s, not F32, F16 or BF16", name,
+                              ppo__types[array->type].name);
+    ppo__shape_text(wanted, array->type, shape, rank);
+    if (strcmp(ppo__shape_text(is, array->type, array->shape, array->rank), wanted))
+        return ppo__file_fail(file->path, "\"%.80s\" is %s, not %s", name, is, wanted);
+    const size_t row = ppo__at(cols, ppo__types[array->type].size);
+    void        *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
+    for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
+        const int    n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
+        const size_t count = ppo__at(n, cols);
+        if (ppo__file_fetch(file, array, (size_t)r * row, (size_t)n * row, raw)) return PPO_ERROR_FILE;
+        ppo__to_floats(array->type, raw, count, floats);
+        for (size_t i = 0; i < count; ++i)
+            if (!ppo__finite(floats[i]))
+                return ppo__file_fail(file->path, "\"%.80s\" has a number that is not finite", name);
+        ppo__hub_place(&hub->lm->config, x, how, PPO__LOAD, floats, r, n, cols);
+    }
+    ((ppo__entry *)(void *)array)->taken = 1;
+    return PPO_OK;
+}
+
+static ppo_status ppo__hub_save_array(ppo__hub *hub, const char *name, ppo_tensor *x, int how, float *floats,
+                                      int rows, int cols, int rank) {
+    const int64_t shape[2] = {rows, cols};
+    const size_t  row = ppo__at(cols, ppo__types[hub->type].size);
+    char         *data = (char *)ppo__arena_array(&hub->memory, (size_t)rows, row);
+    if (!data) return PPO_ERROR_MEMORY;
+    for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
+        const int n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
+        ppo__hub_place(&hub->lm->config, x, how, PPO__SAVE, floats, r, n, cols);
+        for (size_t i = 0; i < ppo__at(n, cols); ++i)
+            if (!(fabsf(floats[i]) <= (hub->type == PPO_F16 ? 65504 : FLT_MAX)))
+                return ppo_fail(PPO_ERROR_NUMERIC,
+                                "\"%.80s\" has %g, which %s cannot hold: nothing was saved", name,
+                                (double)floats[i], ppo__types[hub->type].name);
+        ppo__from_floats(hub->type, floats, ppo__at(n, cols), data + (size_t)r * row);
+    }
+    return ppo_file_add(hub->files[0], name, hub->type, shape, rank, data);
+}
+
+/* All parameters, by the family's names. */
+static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
+    const ppo_params *params = hub->lm->params;
+    size_t            widest = 0;
+    ppo_status        status = PPO_OK;
+    for (int i = 0; i < params->tensor_count; ++i) {
+        const ppo_tensor *x = params->tensors[i];
+        const size_t      cols = (size_t)(x->rows > x->cols ? x->rows : x->cols);
+        widest = cols > widest ? cols : widest;
+    }
+    float *floats = (float *)ppo__alloc_uncleared(2 * PPO__HUB_ROWS * widest * sizeof *floats);
+    if (!floats) return PPO_ERROR_MEMORY;
+    for (const ppo__hub_name *name = ppo__hub_names[ppo__hub_style(&hub->lm->config)]; name->ours && !status;
+         ++name) {
+        const int blocks = strchr(name->ours, '%') ? hub->lm->config.layers : 1;
+        for (int k = 0; k < 2 * blocks && !status; ++k) {
+            char ours[96], theirs[96], base[80];
+            int  i = 0, rows, cols;
+
+            const ppo_file *file;
+            snprintf(base, sizeof base, name->ours, k / 2);
+            snprintf(ours, sizeof ours, "%s.%s", base, k % 2 ? "bias" : "weight");
+            snprintf(base, sizeof base, name->theirs, k / 2);
+            snprintf(theirs, sizeof theirs, "%s.%s", base, k % 2 ? "bias" : "weight");
+            while (i < params->tensor_count && strcmp(params->names[i], ours)) ++i;
+            if (i == params->tensor_count) continue;
+            ppo_tensor *x = params->tensors[i];
+            ppo__hub_shape(&hub->lm->config, x, name->how, &rows, &cols);
+            const int rank = k % 2 || (name->how == PPO__SAME && x->rows == 1) ? 1 : 2;
+            if (!strcmp(ours, "score.bias") && way == PPO__LOAD && !ppo__hub_find(hub, ours, &file)) continue;
+            status = (way == PPO__LOAD ? ppo__hub_load_array : ppo__hub_save_array)(hub, theirs, x, name->how,
+                                                                                    floats, rows, cols, rank);
+        }
+    }
+    ppo__free(floats);
+    return status;
+}
+
+/* The arrays' files: model.safetensors, or those that model.safetensors.index.json names. */
+static ppo_status ppo__hub_open(ppo__hub *hub) {
+    ppo__json   json;
+    ppo_file   *file = NULL;
+    const char *whole = ppo__hub_path(hub, "model.safetensors");
+    const char *index = ppo__hub_path(hub, "model.safetensors.index.json");
+    if (!whole || !index) return PPO_ERROR_MEMORY;
+    FILE *exists = fopen(whole, "rb");
+    if (exists) fclose(exists);
+    if (exists || ppo__json_open(&json, index, &hub->memory)) {
+        ppo_status status = ppo__file_open(whole, &file);
+        if (!status && PPO__PUSH(hub->files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
+        return status;
+    }
+    ppo__json_expect(&json, '{');
+    for (int n = 0; ppo__json_next(&json, '}', &n);) {
+        if (strcmp(ppo__json_key(&json), "weight_map")) {
+            ppo__json_skip(&json);
+            continue;
+        }
+        const char *last = "";
+        ppo__json_expect(&json, '{');
+        for (int k = 0; ppo__json_next(&json, '}', &k);) {
+            ppo__json_key(&json);
+            const char *name = ppo__json_string(&json), *path;
+            size_t      known = 0;
+            if (json.status || !strcmp(name, last)) continue;
+            if (strpbrk(name, "/\\:") || !*name) ppo__json_fail(&json, "no name of a file: ", name);
+            if (json.status) break;
+            path = ppo__hub_path(hub, last = name);
+            if (!path) return PPO_ERROR_MEMORY;
+            while (known < stbds_arrlenu(hub->files) && strcmp(hub->files[known]->path, path)) ++known;
+            if (known < stbds_arrlenu(hub->files)) continue;
+            json.status = ppo__file_open(path, &file);
+            if (!json.status && PPO__PUSH(hub->files, file))
+                ppo_file_free(file), json.status = PPO_ERROR_MEMORY;
+        }
+    }
+    if (!json.status && !stbds_arrlenu(hub->files)) return ppo__file_fail(index, "it names no file");
+    return json.status;
+}
+
+static ppo_status ppo__lm_count(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
+                                int random, float x) {
+    *(double *)user += (double)rows * cols;
+    return PPO_OK;
+}
+
+/* What the arrays say of the settings; and enough numbers for a model of these must be there before it is created. */
+static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
+    ppo_lm_config       *c = &likely->config;
+    const ppo__hub_name *names = ppo__hub_names[ppo__hub_style(c)], *head = names;
+    const ppo_file      *file;
+    char                 name[96];
+    double               there = 0, here = 0;
+    snprintf(name, sizeof name, "%s.weight", names[0].theirs);
+    hub->bare = !ppo__hub_find(hub, name, &file);
+    while (strcmp(head->ours, "lm_head")) ++head;
+    snprintf(name, sizeof name, "%s.weight", head->theirs);
+    const ppo_array *score = ppo__hub_find(hub, "score.weight", &file);
+    c->score = score != NULL;
+    if (score && score->rank == 2 && score->shape[0] != 1)
+        return ppo__file_fail(file->path,
+                              "score.weight has %lld rows: only models of one label are supported",
+                              (long long)score->shape[0]);
+    if (score && !ppo__hub_find(hub, name, &file)) c->tied = 1; /* a classifier has no head for tokens */
+    if (ppo__complete_lm_config(c)) {
+        char reason[PPO__ERROR_SIZE];
+        snprintf(reason, sizeof reason, "%s", ppo__error);
+        return ppo__file_fail(hub->folder, "config.json: %s", reason);
+    }
+    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i)
+        for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
+            const ppo_array *array = ppo_file_at(hub->files[i], k);
+            there += (double)array->bytes / ppo__types[array->type].size;
+        }
+    ppo__lm_visit(likely, ppo__lm_count, &here);
+    if (here > there + c->score)
+        return ppo__file_fail(
+            hub->folder, "config.json describes %.0f parameters, the arrays have %.0f numbers", here, there);
+    return PPO_OK;
+}
+
+/* A head of its own, in the file of a model that is to have none, must be the embedding. */
+static ppo_status ppo__hub_check_tied(ppo__hub *hub, const char *name) {
+    const ppo_tensor *embedding = hub->lm->token_embedding;
+    const ppo_file   *file = NULL;
+    if (!hub->lm->config.tied || !ppo__hub_find(hub, name, &file)) return PPO_OK;
+    ppo_tensor copy = *embedding;
+    float *floats = (float *)ppo__alloc_uncleared(2 * PPO__HUB_ROWS * ppo__at(1, copy.cols) * sizeof *floats);
+    copy.data = (float *)ppo__alloc_uncleared(ppo__size(embedding) * sizeof *copy.data);
+    ppo_status status = copy.data && floats ? PPO_OK : PPO_ERROR_MEMORY;
+    if (!status) status = ppo__hub_load_array(hub, name, &copy, PPO__SAME, floats, copy.rows, copy.cols, 2);
+    if (!status && memcmp(copy.data, embedding->data, ppo__size(embedding) * sizeof *copy.data))
+        status =
+            ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);
+    ppo__free(copy.data);
+    ppo__free(floats);
+    return status;
+}
+
+/* Every array must have been read, but for known buffers: one that is not would be missing in what is computed. */
+static ppo_status ppo__hub_check_all(ppo__hub *hub) {
+    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i) {
+        for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
+            const ppo__entry *entry = hub->files[i]->arrays[k];
+            const char       *name = entry->array.name;
+            int               known = entry->taken;
+            for (size_t b = 0; b < sizeof ppo__hub_buffers / sizeof *ppo__hub_buffers && !known; ++b) {
+                const size_t length = strlen(name), end = strlen(ppo__hub_buffers[b]);
+                known = length > end && !strcmp(name + length - end, ppo__hub_buffers[b]);
+            }
+            if (!known)
+                return ppo__file_fail(hub->files[i]->path,
+                                      "\"%.80s\" has no place in a model with this config.json", name);
+        }
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__load_folder(const char *folder, ppo_lm **lm) {
+    ppo__hub      hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
+    ppo_lm        likely;
+    ppo__members *members = PPO__ZEROS(&hub.memory, ppo__members, 1);
+    const char   *config = ppo__hub_path(&hub, "config.json");
+    ppo__json     json;
+    ppo_status    status = ppo__arena_status(&hub.memory);
+    if (!status) status = ppo__json_open(&json, config, &hub.memory);
+    if (!status) {
+        members->path = config;
+        ppo__read_members(&json, &hub.memory, NULL, members);
+        if (!json.status) ppo__json_end(&json);
+        status = json.status;
+    }
+    memset(&likely, 0, sizeof likely);
+    if (!status) status = ppo__hub_config(members, &likely.config);
+    if (!status) status = ppo__hub_open(&hub);
+    if (!status) status = ppo__hub_check(&hub, &likely);
+    if (!status) status = ppo__lm_make(&likely.config, 0, &hub.lm);
+    if (!status) status = ppo__hub_carry(&hub, PPO__LOAD);
+    if (!status)
+        status = ppo__hub_check_tied(&hub, likely.config.family == PPO__GPT_NEOX ? "embed_out.weight"
+                                                                                 : "lm_head.weight");
+    if (!status) status = ppo__hub_check_all(&hub);
+    if (status) ppo_lm_free(hub.lm);
+    else *lm = hub.lm;
+    ppo__hub_free(&hub);
+    return status;
+}
+
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
+    ppo__hub  hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
     ppo_file *file = NULL;
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_load", path && lm)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo_file_read(path, &file);
+    const char *config = ppo__hub_path(&hub, "config.json");
+    FILE       *folder = config ? fopen(config, "rb") : NULL;
+    ppo_status  status = ppo__arena_status(&hub.memory);
+    if (folder) fclose(folder);
+    ppo__hub_free(&hub);
+    if (status || folder) return status ? status : ppo__load_folder(path, lm);
+    status = ppo__file_open(path, &file);
     if (!status) status = ppo_lm_get(file, lm);
     ppo_file_free(file);
+    return status;
+}
+
+/* Can the family's config.json say all of these settings? Those that it cannot must be the family's. */
+static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
+    ppo_lm_config            family = *c;
+    const int                style = ppo__hub_style(c);
+    const char              *name = ppo__lm_families[c->family][0];
+    static const char *const rope[] = {"rotary_size", "rope_scaling", "rope_factor",
+                                       "rope_low",    "rope_high",    "rope_context"};
+    ppo_lm_config_family(&family, name);
+    for (int i = 0; i < ppo__lm_settings.count; ++i) {
+        const char *field = ppo__lm_fields[i].name;
+        char        is[32], other[32];
+        int said = !strcmp(field, "score") || !strcmp(field, "seed") || !strcmp(field, "attention_scale");
+        for (int k = 0; k < PPO__HUB_SETTINGS; ++k)
+            said |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_settings[k].key[style];
+        for (size_t k = 0; k < sizeof rope / sizeof *rope; ++k)
+            said |= !strcmp(rope[k], field) && c->positions == PPO_ROTARY && family.positions == PPO_ROTARY;
+        said |= !strcmp(field, "window_layers") && style != PPO__GPT2 && style != PPO__GPT_NEOX;
+        ppo_settings_get(&ppo__lm_settings, c, field, is, sizeof is);
+        ppo_settings_get(&ppo__lm_settings, &family, field, other, sizeof other);
+        if (said || !strcmp(is, other)) continue;
+        if ((!strcmp(field, "kv_heads") && c->kv_heads == c->heads) ||
+            (!strcmp(field, "hidden") && c->hidden == 4 * c->width) ||
+            (!strcmp(field, "head_size") && c->head_size * c->heads == c->width))
+            continue;
+        return ppo__refuse("%s is %s, which a folder of family %s cannot say", field, is, name);
+    }
+    return PPO_OK;
+}
+
+/* config.json in the words of transformers 4, which 5 reads as well. */
+static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user) {
+    const ppo__hub          *hub = (const ppo__hub *)user;
+    const ppo_lm_config     *c = &hub->lm->config;
+    const int                style = ppo__hub_style(c), sliding = c->window > 0;
+    static const char *const dtypes[] = {"float16", "bfloat16", "float32"};
+    ppo__header              json = {out, 0};
+    ppo__put(&json,
+             "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
+             ppo__hub_classes[c->family],
+             c->score             ? "ForSequenceClassification"
+             : style == PPO__GPT2 ? "LMHeadModel"
+                                  : "ForCausalLM",
+             ppo__lm_families[c->family][0],
+             dtypes[hub->type == PPO_F16    ? 0
+                    : hub->type == PPO_BF16 ? 1
+                                            : 2]);
+    for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
+        const char *key = ppo__hub_settings[k].key[style], *name = ppo__hub_settings[k].name;
+        char        value[32];
+        if (!key || !strcmp(name, "proj_bias") || (!strcmp(name, "window") && !c->window)) continue;
+        ppo_settings_get(&ppo__lm_settings, c, name, value, sizeof value);
+        if (!strcmp(name, "activation")) {
+            int known = 0;
+            while (strcmp(ppo__hub_activations[known][1], value)) ++known;
+            ppo__put(&json, ",\n  \"%s\": \"%s\"", key, ppo__hub_activations[known][0]);
+        } else {
+            ppo__put(&json, ",\n  \"%s\": %s", key,
+                     !strcmp(value, "yes")  ? "true"
+                     : !strcmp(value, "no") ? "false"
+                                            : value);
+        }
+    }
+    if (style == PPO__GPT_NEO) {
+        ppo__put(&json, ",\n  \"attention_types\": [[[");
+        for (int k = 0; k < c->layers; ++k)
+            ppo__put(&json, "%s\"%s\"", k ? ", " : "",
+                     c->window && (!c->window_layers || c->window_layers >> k & 1) ? "local" : "global");
+        ppo__put(&json, "], 1]]");
+    } else if (style == PPO__LLAMAS && sliding) {
+        ppo__put(&json, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [");
+        for (int k = 0; k < c->layers; ++k)
+            ppo__put(&json, "%s\"%s_attention\"", k ? ", " : "",
+                     !c->window_layers || c->window_layers >> k & 1 ? "sliding" : "full");
+        ppo__put(&json, "]");
+    }
+    if (c->positions == PPO_ROTARY && c->rotary_size != c->head_size)
+        ppo__put(&json, ",\n  \"%s\": %.9g", style == PPO__GPT_NEOX ? "rotary_pct" : "partial_rotary_factor",
+                 (double)c->rotary_size / c->head_size);
+    else if (style == PPO__GPT_NEOX) ppo__put(&json, ",\n  \"rotary_pct\": 1.0");
+    if (c->rope_scaling == PPO_ROPE_LINEAR)
+        ppo__put(&json, ",\n  \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": %.9g}",
+                 (double)c->rope_factor);
+    if (c->rope_scaling == PPO_ROPE_LLAMA3)
+        ppo__put(
+            &json,
+            ",\n  \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": %.9g, \"low_freq_factor\": %.9g, "
+            "\"high_freq_factor\": %.9g, \"original_max_position_embeddings\": %d}",
+            (double)c->rope_factor, (double)c->rope_low, (double)c->rope_high, c->rope_context);
+    if (c->score) ppo__put(&json, ",\n  \"id2label\": {\"0\": \"reward\"},\n  \"label2id\": {\"reward\": 0}");
+    ppo__put(&json, "\n}\n");
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype};
+    if (!ppo__given("ppo_lm_save", lm && path)) return PPO_ERROR_ARGUMENT;
+    if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
+        return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
+    ppo_file   *file = NULL;
+    const char *model = ppo__hub_path(&hub, "model.safetensors"),
+               *config = ppo__hub_path(&hub, "config.json");
+    ppo_status status = ppo__arena_status(&hub.memory);
+    if (!status) status = ppo__hub_can_say(&lm->config);
+    if (!status) status = ppo__params_fetch(lm->params);
+    if (!status) status = ppo_file_create(&file);
+    if (!status && PPO__PUSH(hub.files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
+    if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
+    if (!status) status = ppo__hub_carry(&hub, PPO__SAVE);
+    if (!status) status = ppo_file_write(file, model);
+    if (!status) status = ppo__write_file(config, ppo__write_hub_config, &hub);
+    ppo__hub_free(&hub);
     return status;
 }
 

@@ -603,7 +603,7 @@ static void a_file_holds_what_was_learned(void **state) {
     assert_true(file >= 0);
     on_the_gpu();
     fit(SFT, lm, NULL, &progress);
-    assert_ok(ppo_lm_save(lm, NULL, path));
+    assert_ok(ppo_lm_save_file(lm, NULL, path));
     assert_ok(ppo_lm_load(path, &loaded));
     assert_ok(ppo_params_sync(lm->params));
     assert_false(bits_differ(loaded->params->data, lm->params->data, lm->params->count));

@@ -944,7 +944,7 @@ static void a_model_that_is_saved_and_loaded_has_the_same_bits(void **state) {
         c.score = score;
         ppo_lm   *lm = random_lm(c, 0.3f), *back = NULL;
         ppo_file *file = NULL;
-        assert_ok(ppo_lm_save(lm, NULL, path));
+        assert_ok(ppo_lm_save_file(lm, NULL, path));
         assert_ok(ppo_lm_load(path, &back));
         assert_false(configs_differ(&lm->config, &back->config));
         assert_int_equal(lm->params->count, back->params->count);
@@ -1090,8 +1090,8 @@ static void a_file_whose_texts_contradict_its_arrays_is_refused(void **state) {
     assert_null(back);
     assert_fails(ppo_lm_load(NULL, &back), PPO_ERROR_ARGUMENT, "ppo_lm_load|NULL");
     assert_fails(ppo_lm_load(path, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_load|NULL");
-    assert_fails(ppo_lm_save(NULL, NULL, path), PPO_ERROR_ARGUMENT, "ppo_lm_save|NULL");
-    assert_fails(ppo_lm_save(lm, NULL, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_save|NULL");
+    assert_fails(ppo_lm_save_file(NULL, NULL, path), PPO_ERROR_ARGUMENT, "ppo_lm_save_file|NULL");
+    assert_fails(ppo_lm_save_file(lm, NULL, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_save_file|NULL");
     assert_fails(ppo_lm_put(lm, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_put|NULL");
     assert_fails(ppo_lm_get(NULL, &back), PPO_ERROR_ARGUMENT, "ppo_lm_get|NULL");
     ppo_lm_free(lm);
@@ -1145,14 +1145,14 @@ static void a_model_and_its_tokenizer_are_one_file(void **state) {
     ppo_lm                  *lm = random_lm(lm_config(5, 6, 4, 1, 2), 0.3f), *back = NULL;
     ppo_tokenizer           *tok = NULL, *tok_back = NULL;
     assert_ok(ppo_tokenizer_characters("abcd", 4, specials, 1, &tok));
-    assert_ok(ppo_lm_save(lm, tok, path));
+    assert_ok(ppo_lm_save_file(lm, tok, path));
     assert_ok(ppo_lm_load(path, &back));
     assert_ok(ppo_tokenizer_load(path, &tok_back));
     assert_false(bits_differ(lm->params->data, back->params->data, lm->params->count));
     assert_int_equal(ppo_tokenizer_special(tok_back, "<eos>"), 4);
-    assert_ok(ppo_lm_save(lm, NULL, path));
+    assert_ok(ppo_lm_save_file(lm, NULL, path));
     ppo_lm *small = random_lm(lm_config(4, 6, 4, 1, 2), 0.3f);
-    assert_fails(ppo_lm_save(small, tok, path), PPO_ERROR_ARGUMENT,
+    assert_fails(ppo_lm_save_file(small, tok, path), PPO_ERROR_ARGUMENT,
                  "a tokenizer of 5 tokens for a model of 4");
     ppo_lm_free(small);
     ppo_tokenizer_free(tok_back);
@@ -1167,7 +1167,7 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
     ppo_lm    *lm = random_lm(lm_config(5, 6, 4, 1, 2), 0.3f);
     ppo_tokens tokens = {0};
     ppo_rng    rng = test_rng(15);
-    assert_ok(ppo_lm_save(lm, NULL, path));
+    assert_ok(ppo_lm_save_file(lm, NULL, path));
     ppo_lm_free(lm);
     add_random(&tokens, &rng, 5, 6, 2), add_random(&tokens, &rng, 5, 3, 0);
     assert_true(fail_each_allocation(live_once, &tokens) > 40);
@@ -1201,7 +1201,7 @@ static void a_damaged_model_is_loaded_sound_or_refused(void **state) {
     ppo_rng              rng = test_rng(16);
     ppo_tokens           tokens = {0};
     add_random(&tokens, &rng, 3, 3, 1);
-    assert_ok(ppo_lm_save(lm, NULL, path));
+    assert_ok(ppo_lm_save_file(lm, NULL, path));
     FILE  *in = fopen(path, "rb");
     size_t n = fread(whole, 1, sizeof whole, in), header = 8 + whole[0] + 256u * whole[1];
     fclose(in);
