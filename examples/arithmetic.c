@@ -2,17 +2,15 @@
 
        build/arithmetic [grpo|rloo] [SEED] [--kernels NAME] [NAME=VALUE, a setting of ppo_rlhf_settings()]
 
-   First the model learns from worked additions (supervised fine-tuning) until 40 % of its answers are right.
-   Then it sees no more answers: it samples 8 for each problem, and a C function says which are right. GRPO
-   (Shao 2024) and RLOO (Ahmadian 2024) compare each answer with the others to the same problem, so there is
-   no critic; they differ in whether the difference is divided by the standard deviation among those answers.
+   First the model imitates additions that careless people wrote (supervised fine-tuning): every fifth digit of
+   theirs is any digit, so that half of their answers are wrong, and more than half of the model's. Then it sees
+   no more answers: it samples 8 for each problem, and a C function says which are right. GRPO (Shao 2024) and
+   RLOO (Ahmadian 2024) compare each answer with the others to the same problem, so there is no critic; they
+   differ in whether the difference is divided by the standard deviation among those answers.
 
-   You will see the share of right answers rise from 40 % to 97 % or more, mostly 99 %, for problems that are
-   in neither stage.
-   Sampling gets right what the model knows vaguely: most often the right digit is the most likely one, but
-   others are nearly as likely. That is where such rewards work. Of a problem whose 8 answers are all wrong,
-   or all right, nothing is learned: the advantages are 0. So two settings keep the model in doubt where it is
-   wrong: fine-tuning with large batches, and a small entropy bonus. */
+   You will see the share of right answers rise from 40 % to 99 %, for problems that are in neither stage: a
+   verifier leads beyond the teachers. Of a problem whose 8 answers are all wrong, or all right, nothing is
+   learned: the advantages are 0. That is why such rewards work for what a model knows vaguely. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -88,17 +86,21 @@ static double examine(const ppo_lm *lm, const ppo_tokens *problems, int shown) {
     return right / TEST;
 }
 
-/* Supervised fine-tuning, LESSON additions at a time, until 40 % of the answers are right. */
+/* Supervised fine-tuning, LESSON additions of careless people at a time, until 40 % of the answers are right. */
 static void fine_tune(ppo_lm *lm, const ppo_tokens *train, ppo_rng *rng) {
     ppo_fit_config cfg = ppo_fit_config_default();
     ppo_tokens     lesson = {0};
     int            lessons = 0;
     cfg.learning_rate = 2e-3f;
-    cfg.batch_size = 256;
+    cfg.batch_size = 64;
     for (; lessons < MAX_LESSONS && examine(lm, train, 0) < 0.4; lessons++) {
         ppo_tokens_clear(&lesson);
-        for (int i = 0; i < LESSON; i++)
+        for (int s = 0; s < LESSON; s++) {
             must(ppo_tokens_add_from(&lesson, train, (int)ppo_rng_below(rng, (uint32_t)train->count)));
+            for (int i = PROMPT; i < LENGTH - 1; i++)
+                if (ppo_rng_below(rng, 5) == 0)
+                    lesson.token[lesson.start[s] + i] = (int)ppo_rng_below(rng, 10);
+        }
         cfg.seed = ppo_rng_u32(rng);
         must(ppo_fit_sft(lm, &lesson, &cfg));
     }
@@ -131,8 +133,7 @@ int main(int argc, char **argv) {
     cfg.kl_coef = 0;   /* the verifier cannot be deceived, so the model may go as far as it wants to */
     cfg.target_kl = 0; /* the learning rate falls instead */
     cfg.learning_rate_schedule = PPO_LINEAR;
-    cfg.iterations = 600;
-    cfg.entropy_coef = 0.01f;
+    cfg.iterations = 300;
     cfg.sampling.eos = END;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "grpo")) cfg.advantage = PPO_ADVANTAGE_GROUP;
