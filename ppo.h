@@ -12954,7 +12954,8 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
             ppo_tensor *x = params->tensors[i];
             ppo__hub_shape(&hub->lm->config, x, name->how, &rows, &cols);
             const int rank = k % 2 || (name->how == PPO__SAME && x->rows == 1) ? 1 : 2;
-            if (!strcmp(ours, "score.bias") && way == PPO__LOAD && !ppo__hub_find(hub, ours, &file)) continue;
+            const int own = !strcmp(ours, "score.bias"); /* transformers has none */
+            if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) continue;
             status = (way == PPO__LOAD ? ppo__hub_load_array : ppo__hub_save_array)(hub, theirs, x, name->how,
                                                                                     floats, rows, cols, rank);
         }
@@ -13124,6 +13125,8 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
     if (folder) fclose(folder);
     ppo__hub_free(&hub);
     if (status || folder) return status ? status : ppo__load_folder(path, lm);
+    if (ppo__is_special(path))
+        return ppo__file_fail(path, "it is neither a file nor a folder with a config.json");
     status = ppo__file_open(path, &file);
     if (!status) status = ppo_lm_get(file, lm);
     ppo_file_free(file);

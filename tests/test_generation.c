@@ -22,6 +22,13 @@ static int close_tape(void **state) {
     return ppo_use_kernels(NULL) != PPO_OK;
 }
 
+static ppo_lm_config family_config(const char *family, const char *settings) {
+    ppo_lm_config c = lm_config(13, 130, 12, 2, 3);
+    assert_ok(ppo_lm_config_family(&c, family));
+    assert_ok(ppo_settings_set_all(ppo_lm_settings(), &c, settings));
+    return c;
+}
+
 static ppo_generator *generator_of(const ppo_lm *lm, int slots) {
     ppo_generator *generator = NULL;
     assert_ok(ppo_generator_create(lm, slots, &generator));
@@ -226,7 +233,14 @@ static void log_probabilities_have_the_bits_of_the_whole_sequence(void **state) 
     (void)state;
     static const int    lengths[] = {1, 30, 2, 65, 7, 3, 40, 69};
     static const float  temperatures[] = {1, 0.7f, 1.8f, 1};
-    const ppo_lm_config sizes[] = {lm_config(700, 70, 192, 1, 6), lm_config(13, 130, 12, 2, 3)};
+    const ppo_lm_config sizes[] = {
+        lm_config(700, 70, 192, 1, 6),
+        lm_config(13, 130, 12, 2, 3),
+        family_config("gpt_neo", "head_size=5 window=3"),
+        family_config("gpt_neox", "rotary_size=2"),
+        family_config("mistral", "head_size=6 kv_heads=1 window=66 hidden=17"),
+        family_config("qwen3", "head_size=10 rope_scaling=llama3 rope_factor=4 rope_context=16"),
+    };
     for (int m = 0; m < COUNT(sizes); m++) {
         ppo_lm *lm = random_lm(sizes[m], m ? 0.3f : 0.06f);
         FOR_EACH_KERNEL_SET(set) {

@@ -1,0 +1,133 @@
+"""Writes families.h: two small models of each family of language models, with numbers of Hugging Face's transformers.
+
+    python make_families.py > families.h        (needs torch and transformers; made with transformers 5.23)
+
+Every weight is a multiple of 1/64, so that floats of two bytes hold it exactly. Logits, loss and gradients are
+computed in float64; of each gradient the header has two sums, weighted by numbers that depend on the place."""
+import json
+import sys
+import tempfile
+
+import torch
+import transformers
+from transformers import (GPT2Config, GPT2LMHeadModel, GPTNeoConfig, GPTNeoForCausalLM, GPTNeoXConfig,
+                          GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
+                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+
+transformers.logging.set_verbosity_error()
+VOCAB, LENGTHS, PROMPT, NEW = 17, (9, 14), 4, 20
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=16, rope_theta=100.0)
+BIG = dict(vocab_size=VOCAB, max_position_embeddings=30)
+
+MODELS = [
+    (GPT2LMHeadModel, GPT2Config(vocab_size=VOCAB, n_positions=30, n_embd=6, n_layer=2, n_head=3)),
+    (GPT2LMHeadModel, GPT2Config(vocab_size=VOCAB, n_positions=30, n_embd=10, n_layer=1, n_head=2, n_inner=7,
+                                 activation_function="gelu", layer_norm_epsilon=1e-3, tie_word_embeddings=False)),
+    (GPTNeoForCausalLM, GPTNeoConfig(**BIG, hidden_size=6, num_layers=2, num_heads=2, window_size=5,
+                                     attention_types=[[["global", "local"], 1]])),
+    (GPTNeoForCausalLM, GPTNeoConfig(**BIG, hidden_size=9, num_layers=3, num_heads=3, window_size=3, intermediate_size=5,
+                                     attention_types=[[["local"], 1], [["global"], 2]])),
+    (GPTNeoXForCausalLM, GPTNeoXConfig(**BIG, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+                                       intermediate_size=11)),
+    (GPTNeoXForCausalLM, GPTNeoXConfig(**BIG, hidden_size=10, num_hidden_layers=2, num_attention_heads=1,
+                                       intermediate_size=9, use_parallel_residual=False, hidden_act="relu",
+                                       rope_parameters=dict(rope_type="linear", factor=2.0, rope_theta=500.0,
+                                                            partial_rotary_factor=0.6))),
+    (LlamaForCausalLM, LlamaConfig(**BIG, hidden_size=12, num_hidden_layers=2, num_attention_heads=6,
+                                   num_key_value_heads=2, intermediate_size=7, head_dim=4)),
+    (LlamaForCausalLM, LlamaConfig(**BIG, hidden_size=8, num_hidden_layers=2, num_attention_heads=4,
+                                   num_key_value_heads=1, intermediate_size=13, head_dim=6, attention_bias=True,
+                                   mlp_bias=True, tie_word_embeddings=True, rms_norm_eps=1e-3, rope_parameters=LLAMA3)),
+    (MistralForCausalLM, MistralConfig(**BIG, hidden_size=12, num_hidden_layers=2, num_attention_heads=6,
+                                       num_key_value_heads=3, intermediate_size=5, head_dim=2, sliding_window=4)),
+    (MistralForCausalLM, MistralConfig(**BIG, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+                                       num_key_value_heads=2, intermediate_size=9, sliding_window=None)),
+    (Qwen2ForCausalLM, Qwen2Config(**BIG, hidden_size=12, num_hidden_layers=1, num_attention_heads=3,
+                                   num_key_value_heads=1, intermediate_size=11)),
+    (Qwen2ForCausalLM, Qwen2Config(**BIG, hidden_size=8, num_hidden_layers=3, num_attention_heads=4, sliding_window=6,
+                                   num_key_value_heads=2, intermediate_size=5, use_sliding_window=True,
+                                   max_window_layers=1, tie_word_embeddings=True)),
+    (Qwen3ForCausalLM, Qwen3Config(**BIG, hidden_size=12, num_hidden_layers=1, num_attention_heads=4,
+                                   num_key_value_heads=2, intermediate_size=9, head_dim=6)),
+    (Qwen3ForCausalLM, Qwen3Config(**BIG, hidden_size=10, num_hidden_layers=2, num_attention_heads=3, head_dim=8,
+                                   num_key_value_heads=3, intermediate_size=5, use_sliding_window=True,
+                                   sliding_window=4, max_window_layers=1, attention_bias=True,
+                                   tie_word_embeddings=True)),
+]
+
+
+def numbers(name, kind, values, form):
+    print(f"static const {kind} {name}[] = {{")
+    line = "   "
+    for v in values:
+        text = " " + form % v + ","
+        if len(line) + len(text) > 108:
+            print(line)
+            line = "   "
+        line += text
+    print(line + "};")
+
+
+def main():
+    print("/* Made by make_families.py with transformers " + transformers.__version__ + ". */")
+    torch.manual_seed(7)
+    tokens = torch.randint(1, VOCAB, (sum(LENGTHS),)).tolist()
+    configs, arrays, weights, logits, losses, sums, greedy = [], [], [], [], [], [], []
+    for model_class, config in MODELS:
+        config._attn_implementation = "eager"
+        model = model_class(config)
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                one = 64 if "weight" in name and ("norm" in name or "ln_" in name) else 0
+                p.copy_((torch.randint(-24, 25, p.shape) + one) / 64.0)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            text = json.load(open(folder + "/config.json"))
+        known = {k: v for k, v in text.items() if k not in ("transformers_version", "initializer_range")}
+        configs.append(json.dumps(known, sort_keys=True))
+        model = model.double().eval()
+        total = 0
+        for begin, n in zip((0, LENGTHS[0]), LENGTHS):
+            z = model(torch.tensor([tokens[begin:begin + n]])).logits[0]
+            logits += z.flatten().tolist()
+            total = total + torch.nn.functional.cross_entropy(z[:-1], torch.tensor(tokens[begin + 1:begin + n]),
+                                                              reduction="sum")
+        loss = total / (sum(LENGTHS) - len(LENGTHS))
+        loss.backward()
+        losses.append(loss.item())
+        prompt = torch.tensor([tokens[:PROMPT]])
+        model.generation_config = transformers.GenerationConfig(do_sample=False, pad_token_id=0)
+        out = model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=NEW)
+        greedy += out[0, PROMPT:].tolist()
+        own = dict(model.named_parameters())
+        for name in sorted(own):
+            p = own[name]
+            saved = name.replace("lm_head", "embed_out") if model_class is GPTNeoXForCausalLM else name
+            arrays.append((len(configs) - 1, saved, list(p.shape)))
+            weights += (p * 64).round().long().flatten().tolist()
+            g = p.grad.flatten()
+            i = torch.arange(g.numel())
+            for k in (0, 1):
+                sums.append((g * ((i * (7 + 4 * k)) % 13 - 6)).sum().item())
+    print(f"enum {{ FAMILY_MODELS = {len(configs)}, FAMILY_VOCAB = {VOCAB}, FAMILY_PROMPT = {PROMPT}, FAMILY_NEW = {NEW} }};")
+    print("static const char *const g_family_config[] = {")
+    for c in configs:
+        parts = [c[k:k + 90] for k in range(0, len(c), 90)]
+        print("\n".join("    " + json.dumps(p) for p in parts) + ",")
+    print("};")
+    print("static const struct {\n    int         model;\n    const char *name;\n    int         rank, shape[2];\n}"
+          " g_family_array[] = {")
+    for model, name, shape in arrays:
+        print(f'    {{{model}, "{name}", {len(shape)}, {{{shape[0]}, {shape[1] if len(shape) > 1 else 0}}}}},')
+    print("};")
+    numbers("g_family_start", "int", (0, LENGTHS[0], sum(LENGTHS)), "%d")
+    numbers("g_family_token", "int", tokens, "%d")
+    numbers("g_family_weight", "signed char", weights, "%d")
+    numbers("g_family_logits", "float", logits, "%.6ef")
+    numbers("g_family_loss", "double", losses, "%.10g")
+    numbers("g_family_gradient", "double", sums, "%.8g")
+    numbers("g_family_greedy", "int", greedy, "%d")
+
+
+main()
