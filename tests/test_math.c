@@ -135,11 +135,17 @@ static void run_layer_norm(const rows_case *c, const float *x, int n, float *y) 
         ppo__k()->norm(1, 1e-5f, x + i * c->in, weights, biases, y + i * c->in, c->in, &mean, &rstd);
 }
 
+static void run_rms_norm(const rows_case *c, const float *x, int n, float *y) {
+    float mean, rstd;
+    for (int i = 0; i < n; i++)
+        ppo__k()->norm(0, 1e-6f, x + i * c->in, weights, NULL, y + i * c->in, c->in, &mean, &rstd);
+}
+
 static void run_layer_norm_backward(const rows_case *c, const float *x, int n, float *y) {
     memset(y, 0, (size_t)(n * c->in) * sizeof *y);
     for (int i = 0; i < n; i++)
         ppo__k()->norm_backward(1, x + i * c->in, weights, 0.5f, 0.8f, biases, y + i * c->in, NULL, NULL,
-                                      c->in);
+                                c->in);
 }
 
 static void run_log_softmax(const rows_case *c, const float *x, int n, float *y) {
@@ -264,6 +270,7 @@ static void a_row_of_elementwise_and_softmax_functions_has_the_same_bits_in_ever
                 {"gelu_backward", run_gelu_backward, width, width, 0, {0}, {0}, NULL, NULL},
                 {"softmax", run_softmax, width, width, 0, {0}, {0}, NULL, NULL},
                 {"softmax_backward", run_softmax_backward, width, width, 0, {0}, {0}, NULL, NULL},
+                {"rms_norm", run_rms_norm, width, width, 0, {0}, {0}, NULL, NULL},
                 {"layer_norm", run_layer_norm, width, width, 0, {0}, {0}, NULL, NULL},
                 {"layer_norm_backward", run_layer_norm_backward, width, width, 0, {0}, {0}, NULL, NULL},
                 {"log_softmax", run_log_softmax, width, width, 0, {0}, {0}, NULL, NULL},
@@ -486,8 +493,8 @@ static double share_of_bound(float got, double wanted, double bound) {
 static void print_worst(const char *kernel, const worst *w) {
     for (int set = 0; set < COUNT(kernel_sets) && every_float(); set++)
         if (w->share[set] > 0)
-            print_message("%s (%s): %.3f of its bound, at %.9g\n", kernel, kernel_sets[set].name, w->share[set],
-                          w->at[set]);
+            print_message("%s (%s): %.3f of its bound, at %.9g\n", kernel, kernel_sets[set].name,
+                          w->share[set], w->at[set]);
 }
 
 /* -- of one argument -- */
@@ -533,6 +540,35 @@ static void run_derivative(const float *x, float *y, size_t n) {
     ppo__k()->gelu_backward(x, y, y, n);
 }
 
+static double want_gelu_erf(double x) { return 0.5 * x * erfc(-x * sqrt(0.5)); }
+static double want_gelu_erf_derivative(double x) {
+    return isinf(x) ? NAN
+                    : 0.5 * erfc(-x * sqrt(0.5)) + x * exp(-0.5 * x * x) / sqrt(2 * 3.14159265358979323846);
+}
+static double want_silu(double x) { return x / (1 + exp(-x)); }
+static double want_silu_derivative(double x) {
+    const double e = exp(-fabs(x)), s = x > 0 ? 1 / (1 + e) : e / (1 + e);
+    return isinf(x) ? NAN : s + x * s * (1 - s);
+}
+static void run_gelu_erf(const float *x, float *y, size_t n) { ppo__k()->gelu_erf(x, y, n); }
+static void run_silu(const float *x, float *y, size_t n) { ppo__k()->silu(x, y, n); }
+static void run_gelu_erf_derivative(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = 1;
+    ppo__k()->gelu_erf_backward(x, y, y, n);
+}
+static void run_silu_derivative(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = 1;
+    ppo__k()->silu_backward(x, y, y, n);
+}
+
+/* The exponent of the normal density is rounded. */
+static double gelu_erf_bound(double x, double wanted) {
+    return x < 0 && wanted > -1e-30 ? GELU_NEAR_0 : (8 + (x < 0 ? 1.5 * x * x : 0)) * ulp(wanted);
+}
+static double silu_bound(double x, double wanted) {
+    return x < 0 && wanted > -1e-30 ? GELU_NEAR_0 : 6 * ulp(wanted);
+}
+
 static double derivative_bound(double x, double wanted) { return (void)x, (void)wanted, GELU_DERIVATIVE; }
 
 static double gelu_bound(double x, double wanted) {
@@ -560,8 +596,8 @@ static void compare_elementary(const elementary *f, const float *x, int n, worst
             if (y[i] == (float)wanted[i]) continue; /* most are; a bound takes time */
             double share = share_of_bound(y[i], wanted[i], bound_of(f, x[i], wanted[i]));
             if (share > 1)
-                fail_msg("%s (%s) of %.9g is %.9g, not %.9g: %.3g of its bound", f->name, kernel_sets[set].name,
-                         (double)x[i], (double)y[i], wanted[i], share);
+                fail_msg("%s (%s) of %.9g is %.9g, not %.9g: %.3g of its bound", f->name,
+                         kernel_sets[set].name, (double)x[i], (double)y[i], wanted[i], share);
             if (share > w->share[set]) w->share[set] = share, w->at[set] = x[i];
         }
     }
@@ -588,14 +624,18 @@ static void compare_over_floats(const elementary *f) {
     print_worst(f->name, &w);
 }
 
-static void exp_log_tanh_gelu_and_its_derivative_keep_their_bounds_over_the_floats(void **state) {
+static void functions_of_one_number_keep_their_bounds_over_the_floats(void **state) {
     (void)state;
     static const elementary functions[] = {
         {"exp", run_vexp, exp, EXP_ULP, NULL},
         {"log", run_vlog, log, LOG_ULP, NULL},
         {"tanh", run_vtanh, tanh, TANH_ULP, NULL},
         {"gelu", run_vgelu, want_gelu, 0, gelu_bound},
-        {"gelu's derivative", run_derivative, want_derivative, 0, derivative_bound}};
+        {"gelu's derivative", run_derivative, want_derivative, 0, derivative_bound},
+        {"gelu_erf", run_gelu_erf, want_gelu_erf, 0, gelu_erf_bound},
+        {"gelu_erf's derivative", run_gelu_erf_derivative, want_gelu_erf_derivative, 0, derivative_bound},
+        {"silu", run_silu, want_silu, 0, silu_bound},
+        {"silu's derivative", run_silu_derivative, want_silu_derivative, 0, derivative_bound}};
     for (int i = 0; i < COUNT(functions); i++) compare_over_floats(&functions[i]);
 }
 
@@ -775,6 +815,17 @@ static void layer_norm_keeps_its_bound_near_and_far_from_0(void **state) {
                 assert_wanted("layer_norm", ky, n, &w, set);
                 assert_true(fabs(got_mean - mean) <= ROW_ERROR(n) * (fabs(mean) + 1 / rstd));
                 assert_true(fabs(got_rstd - rstd) <= ROW_ERROR(n) * rstd * (1 + fabs(mean) * rstd));
+
+                double squares = 0; /* and not centred, without a bias */
+                for (int i = 0; i < n; i++) squares += (double)kx[i] * kx[i];
+                rstd = 1 / sqrt(squares / n + 1e-6);
+                for (int i = 0; i < n; i++) {
+                    want[i] = kw[i] * kx[i] * rstd;
+                    bound[i] = ROW_ERROR(n) * fabs(want[i]);
+                }
+                ppo__k()->norm(0, 1e-6f, kx, kw, NULL, ky, n, &got_mean, &got_rstd);
+                assert_wanted("rms_norm", ky, n, &w, set);
+                assert_true(got_mean == 0 && fabs(got_rstd - rstd) <= ROW_ERROR(n) * rstd);
             }
     }
     print_worst("layer_norm", &w);
@@ -817,7 +868,7 @@ static void layer_norm_backward_keeps_its_bound_whichever_gradients_are_wanted(v
                     grad[g][n] = 7;
                 }
                 ppo__k()->norm_backward(1, kx, kw, (float)mean, (float)rstd, kz, k & 1 ? grad[0] : NULL,
-                                              k & 2 ? grad[1] : NULL, k & 4 ? grad[2] : NULL, n);
+                                        k & 2 ? grad[1] : NULL, k & 4 ? grad[2] : NULL, n);
                 for (int g = 0; g < 3; g++) {
                     want_layer_norm_backward(g, mean, rstd, before[g], n);
                     if (k & 1 << g) assert_wanted("layer_norm_backward", grad[g], n, &w, set);
@@ -839,7 +890,7 @@ int main(void) {
         cmocka_unit_test(plain_linear_agrees_with_double_precision),
         cmocka_unit_test(every_kernel_set_agrees_with_the_plain_one),
         cmocka_unit_test(a_nan_anywhere_in_a_long_row_is_seen),
-        cmocka_unit_test(exp_log_tanh_gelu_and_its_derivative_keep_their_bounds_over_the_floats),
+        cmocka_unit_test(functions_of_one_number_keep_their_bounds_over_the_floats),
         cmocka_unit_test(gelu_and_its_derivative_keep_their_bounds_at_any_length_in_place_or_not),
         cmocka_unit_test(gelu_has_the_same_bits_in_all_vector_sets),
         cmocka_unit_test(softmax_keeps_its_bound_of_any_logits),
