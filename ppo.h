@@ -3707,7 +3707,7 @@ PPO__FN void PPO__(gelu_backward)(const float *x, const float *dy, float *dx, si
 }
 
 /* P = erfc(-x / sqrt 2) / 2, from erfc(z) = t e^(poly(t) - z^2) at z >= 0. x P is within 8 ulp above 0 and within
-   8 + 1.5 x^2 ulp below, until it is nearer to 0 than 1e-32; SiLU within 6 ulp. Their derivatives are within
+   8 + 2 x^2 ulp below, until it is nearer to 0 than 1e-32; SiLU within 6 ulp. Their derivatives are within
    2.0e-6. */
 PPO__INLINE PPO__VEC PPO__(normal_cdf)(PPO__VEC x) {
     const PPO__VEC one = PPO__SET1(1.0f), half = PPO__SET1(0.5f),

@@ -563,7 +563,7 @@ static void run_silu_derivative(const float *x, float *y, size_t n) {
 
 /* The exponent of the normal density is rounded. */
 static double gelu_erf_bound(double x, double wanted) {
-    return x < 0 && wanted > -1e-32 ? GELU_NEAR_0 : (8 + (x < 0 ? 1.5 * x * x : 0)) * ulp(wanted);
+    return x < 0 && wanted > -1e-32 ? GELU_NEAR_0 : (8 + (x < 0 ? 2 * x * x : 0)) * ulp(wanted);
 }
 static double silu_bound(double x, double wanted) {
     return x < 0 && wanted > -1e-30 ? GELU_NEAR_0 : 6 * ulp(wanted);
