@@ -149,6 +149,26 @@ static ppo_tensor *build_attention(ppo_tape *on, ppo_tensor *const *in, void *us
     return weighted_sum(on, attend(on, in[0], *(int *)user, start, 3));
 }
 
+static ppo_tensor *build_grouped_attention(ppo_tape *on, ppo_tensor *const *in, void *user) {
+    static const int start[4] = {0, 3, 4, 7};
+    return weighted_sum(on, ppo_tape_attention(on, in[0], (const ppo_attention *)user, start, 3));
+}
+
+static ppo_tensor *build_rms_norm(ppo_tape *on, ppo_tensor *const *in, void *user) {
+    (void)user;
+    return weighted_sum(on, ppo_tape_rms_norm(on, in[0], in[1], 1e-3f));
+}
+
+static ppo_tensor *build_gated(ppo_tape *on, ppo_tensor *const *in, void *user) {
+    return weighted_sum(on, ppo_tape_gated(on, in[0], *(int *)user));
+}
+
+/* Two heads of 5 columns, of which 4 are turned, and 2 columns more; the angles are no cosines, but any numbers. */
+static ppo_tensor *build_rotary(ppo_tape *on, ppo_tensor *const *in, void *user) {
+    (void)user;
+    return weighted_sum(on, ppo_tape_rotary(on, in[0], ppo_tape_constant(on, fixed[1], 3, 4), 2, 5));
+}
+
 static ppo_tensor *build_layer_norm(ppo_tape *on, ppo_tensor *const *in, void *user) {
     (void)user;
     return weighted_sum(on, ppo_tape_layer_norm(on, in[0], in[1], in[2], 1e-5f));
@@ -223,6 +243,17 @@ static void operations_of_a_transformer_have_right_gradients(void **state) {
     float temperature[] = {1, 0.7f, 2}, smoothing[] = {0, 0.1f};
     for (int k = 0; k < 3; k++) check_gradients("attention", build_attention, &heads[k], qkv, 1);
     check_gradients("layer_norm", build_layer_norm, NULL, norm, 3);
+    ppo_attention grouped[] = {{4, 2, 0, 0}, {2, 1, 2, 0.3f}, {4, 1, 1, 0}};
+    for (int k = 0; k < 3; k++)
+        check_gradients("attention of groups", build_grouped_attention, &grouped[k],
+                        (const int[][2]){{7, k == 0   ? 16
+                                             : k == 1 ? 12
+                                                      : 18}},
+                        1);
+    check_gradients("rms_norm", build_rms_norm, NULL, norm, 2);
+    check_gradients("rotary", build_rotary, NULL, (const int[][2]){{3, 12}}, 1);
+    for (int k = PPO_IDENTITY; k <= PPO_SILU; k++)
+        if (k != PPO_RELU) check_gradients("gated", build_gated, &k, (const int[][2]){{3, 8}}, 1);
     check_gradients("embedding", build_embedding, NULL, table, 1);
     for (int k = 0; k < 2; k++) check_gradients("gelu", build_gelu, &bias[k], linear, 2 + k);
     check_gradients("matmul_transposed", build_transposed, NULL, transposed, 2);
@@ -752,6 +783,17 @@ static void operations_refuse_operands_that_do_not_fit_and_name_themselves(void 
     assert_refused(ppo_tape_embedding(tape, &a, NULL, 2), "embedding|NULL");
     assert_refused(ppo_tape_embedding(tape, &a, index, 0), "(0, 6)");
     assert_refused(ppo_tape_layer_norm(tape, &a, &b, &row, 1e-5f), "layer_norm|(3, 6)");
+    assert_refused(ppo_tape_layer_norm(tape, &a, &row, &row, 0), "layer_norm: eps is 0, must be above 0");
+    assert_refused(ppo_tape_rms_norm(tape, &a, &b, 1e-5f), "rms_norm|(3, 6)");
+    assert_refused(ppo_tape_rms_norm(tape, &a, NULL, 1e-5f), "rms_norm|NULL");
+    assert_refused(ppo_tape_gated(tape, &odd, PPO_SILU), "gated: 7 columns");
+    assert_refused(ppo_tape_gated(tape, &a, 77), "gated|no activation 77");
+    assert_refused(ppo_tape_rotary(tape, &a, &odd, 1, 6), "rotary|(4, 7)");
+    assert_refused(ppo_tape_rotary(tape, &a, &a, 2, 6), "rotary: 2 heads of 6 columns in 6");
+    assert_refused(ppo_tape_attention(tape, &a, NULL, start, 2), "attention|NULL");
+    assert_refused(ppo_tape_attention(tape, &a, &(ppo_attention){4, 3, 0, 0}, start, 2),
+                   "4 heads of queries, 3 of keys");
+    assert_refused(ppo_tape_attention(tape, &a, &(ppo_attention){2, 2, -1, 0}, start, 2), "attention");
     assert_refused(ppo_tape_layer_norm(tape, &odd, &row, &row, 1e-5f), "layer_norm|(4, 7)");
     assert_refused(ppo_tape_layer_norm(tape, &a, &row, NULL, 1e-5f), "layer_norm|NULL");
     assert_refused(attend(tape, &odd, 1, start, 2), "attention|(4, 7)");
