@@ -11623,10 +11623,11 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    position; what a row attends to is left to a callback, because training attends within whole sequences, and
    sampling (section 20) to cached keys and values.
 
-   To add a model family: its sizes are in ppo_lm_config and ppo__lm_fields; its parameters are members of
-   ppo_lm or ppo_lm_block, and rows of the table ppo__lm_layers or lines of ppo__lm_add_all(); its
-   computation is ppo__lm_rows(); its files are section 19. Sampling (20) and ppo_cuda.cuh also read width,
-   heads and token_embedding. Everything else uses ppo_lm_forward(), ppo_lm_logits() and ppo_lm_score().
+   To add a model family: a row of PPO__LM_FAMILIES with its settings; in section 19 its class, and its names of
+   settings and parameters where they differ from llama's. To add something that a family computes otherwise: a
+   field of ppo_lm_config, its row in ppo__lm_fields, its lines in ppo__lm_rows(); for parameters, rows of
+   ppo__lm_layers; an operation also in ppo_cuda.cuh. Everything else uses ppo_lm_forward(), ppo_lm_logits(),
+   ppo_lm_score().
    -------------------------------------------------------------------------------------------------------- */
 
 /* Attention takes each head of each sequence separately, as matrices Q, K, V of (n, size):
@@ -12308,8 +12309,10 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
 /* --------------------------------------------------------------------------------------------------------
    @@ 19 Models in files
 
-   The parameters carry their own names and shapes; sizes follow from the arrays, except the number of heads.
-   Texts repeat them for other programs, and must not contradict the arrays.
+   A file of our own has the parameters under their own names; sizes follow from the arrays, except the number of
+   heads. Texts repeat them for other programs, and must not contradict the arrays; other settings are texts, too.
+   A folder of the model hub has the settings in config.json (ppo__hub_config()), and names and layouts of arrays
+   that depend on the family (ppo__hub_carry()); both directions use the same tables.
    -------------------------------------------------------------------------------------------------------- */
 
 /* Sizes that other programs read, by their names there. */
