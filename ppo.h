@@ -12567,41 +12567,41 @@ static void ppo__hub_merges(ppo__hub *hub, char *place) {
 
 /* The texts of all tokens, from their names. */
 static void ppo__hub_spell(ppo__hub *hub) {
-    ppo_tokenizer *tok = hub->tok;
-    size_t         total = 0;
-    const char   **name = PPO__ZEROS(&hub->memory, const char *, (size_t)tok->vocab);
+    ppo_tokenizer     *tok = hub->tok;
+    double             total = 0;
+    const ppo__added **added = PPO__ZEROS(&hub->memory, const ppo__added *, (size_t)tok->vocab);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab + 1);
     tok->special = PPO__ZEROS(&tok->memory, char, (size_t)tok->vocab);
     if (hub->memory.failed || tok->memory.failed) return;
     for (int k = 0; k < tok->added_count; ++k) {
-        const ppo__added *added = &tok->added[k];
-        int               t = added->token, bytes;
-        char             *copy = ppo__hub_join(hub, added->name, (size_t)added->bytes, "", 0);
+        const ppo__added *one = &tok->added[k];
+        int               t = one->token, bytes;
+        char             *copy = ppo__hub_join(hub, one->name, (size_t)one->name_bytes, "", 0);
         if (!copy) return;
         int found = ppo__hub_find(hub, copy, &bytes);
-        int same = tok->key[t] && tok->key_bytes[t] == (bytes < 0 ? added->bytes : bytes) &&
-                   memcmp(tok->key[t], copy, (size_t)tok->key_bytes[t]) == 0;
-        ppo__hub_need(hub, hub->json.start, !name[t] && (same || (found < 0 && !tok->key[t])),
-                      "two names of a token, or tokens of a name:", added->name);
+        if (bytes < 0) bytes = one->name_bytes;
+        int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, (size_t)bytes) == 0;
+        ppo__hub_need(hub, hub->json.start, !added[t] && (same || (found < 0 && !tok->key[t])),
+                      "two names of a token, or tokens of a name:", one->name);
         if (hub->json.status) return;
-        name[t] = added->name;
-        tok->special[t] = (char)added->special;
+        added[t] = one;
+        tok->special[t] = (char)one->special;
     }
-    for (int t = 0; t < tok->vocab; ++t)
-        total += tok->key[t] ? (size_t)tok->key_bytes[t] : name[t] ? strlen(name[t]) : 0;
-    char *out = tok->bytes = PPO__ARRAY(&tok->memory, char, total + 1);
+    for (int t = 0; t < tok->vocab; ++t) total += tok->key_bytes[t] + (added[t] ? added[t]->bytes : 0);
+    ppo__hub_need(hub, hub->json.start, total < INT_MAX, "names of more than 2 GB", NULL);
+    if (hub->json.status) return;
+    char *out = tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)total + 1);
     for (int t = 0; t < tok->vocab && out; ++t) {
-        int n = tok->key[t] ? tok->key_bytes[t] : name[t] ? (int)strlen(name[t]) : 0, code;
-        if (n) memcpy(out, tok->key[t] ? tok->key[t] : name[t], (size_t)n);
+        int         is_key = tok->key[t] && !(added[t] && added[t]->normalized);
+        const char *text = is_key ? tok->key[t] : added[t] ? added[t]->pattern : "";
+        int         n = is_key ? tok->key_bytes[t] : added[t] ? added[t]->bytes : 0, bytes = -1;
+        memcpy(out, text, (size_t)n);
         out[n] = 0;
-        if (tok->kind == PPO__BPE && !tok->key[t]) {
-            int bytes = ppo__hub_bytes(hub, out);
-            n = bytes < 0 ? n : bytes;
-        }
+        if (tok->kind == PPO__BPE && !is_key) bytes = ppo__hub_bytes(hub, out);
+        if (bytes >= 0) n = bytes;
         if (hub->bytes && n == 6 && !strncmp(out, "<0x", 3) && out[5] == '>' &&
             strspn(out + 3, "0123456789abcdefABCDEF") == 2) {
-            code = (int)strtol(out + 3, NULL, 16);
-            *out = (char)code;
+            *out = (char)strtol(out + 3, NULL, 16);
             n = 1;
         }
         for (char *space = out; hub->spaces && (space = strstr(space, PPO__HUB_SPACE)) != NULL; n -= 2) {
