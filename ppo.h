@@ -11024,6 +11024,254 @@ static int32_t ppo__table_number(const char **at) {
     return n * 32 + (*(*at)++ - ']');
 }
 
+/* The characters that NFC changes or makes, ascending: each 3 times the distance to the previous one, plus 1 if it is
+   only taken apart, or 2 if it becomes a single other one; then the two, or the one. Of the Unicode that Hugging
+   Face's tokenizers have (about 9), as are the classes: runs of characters whose combining class is not 0, each the
+   distance to the end of the previous run, the length, the class. */
+static const char *const ppo__unicode_parts[] = {
+    "R]B^X]`B^X^`B^X_`B^X``B^Xe`B^XgcB`Yd`BbX]`BbX^`BbX_`BbXe`BfX]`BfX^`BfX_`BfXecBkX``BlX]`BlX^`BlX_`BlX``"
+    "BlXefBrX]`BrX^`BrX_`BrXe`BvX^fC^X]`C^X^`C^X_`C^X``C^Xe`C^XgcC`Yd`CbX]`CbX^`CbX_`CbXe`CfX]`CfX^`CfX_`Cf"
+    "XecCkX``ClX]`ClX^`ClX_`ClX``ClXefCrX]`CrX^`CrX_`CrXe`CvX^cCvXe`B^Xa`C^Xa`B^Xc`C^Xc`B^Ye`C^Ye`B`X^`C`X^"
+    "`B`X_`C`X_`B`Xd`C`Xd`B`Xi`C`Xi`BaXi`CaXifBbXa`CbXa`BbXc`CbXc`BbXd`CbXd`BbYe`CbYe`BbXi`CbXi`BdX_`CdX_`B"
+    "dXc`CdXc`BdXd`CdXd`BdYd`CdYd`BeX_`CeX_fBfX``CfX``BfXa`CfXa`BfXc`CfXc`BfYe`CfYe`BfXdiBgX_`CgX_`BhYd`ChY"
+    "dcBiX^`CiX^`BiYd`CiYd`BiXi`CiXilBkX^`CkX^`BkYd`CkYd`BkXi`CkXiiBlXa`ClXa`BlXc`ClXc`BlXh`ClXhfBoX^`CoX^`"
+    "BoYd`CoYd`BoXi`CoXi`BpX^`CpX^`BpX_`CpX_`BpYd`CpYd`BpXi`CpXi`BqYd`CqYd`BqXi`CqXifBrX``CrX``BrXa`CrXa`Br"
+    "Xc`CrXc`BrXg`CrXg`BrXh`CrXh`BrYe`CrYe`BtX_`CtX_`BvX_`CvX_`BvXe`BwX^`CwX^`BwXd`CwXd`BwXi`CwXiCcBlXx`ClX"
+    "xAgBrXx`CrXxBtB^Xi`C^Xi`BfXi`CfXi`BlXi`ClXi`BrXi`CrXi`FyXa`GyXa`FyX^`GyX^`FyXi`GyXi`FyX]`GyX]cFaXa`GaX"
+    "a`QcXa`QdXa`FcXa`GcXafBdXi`CdXi`BhXi`ChXi`BlYe`ClYe`OgXa`OhXa`MtXi`ToXi`CgXiiBdX^`CdX^fBkX]`CkX]`FbX^`"
+    "GbX^`FcX^`GcX^`FuX^`GuX^`B^Xl`C^Xl`B^Xn`C^Xn`BbXl`CbXl`BbXn`CbXn`BfXl`CfXl`BfXn`CfXn`BlXl`ClXl`BlXn`Cl"
+    "Xn`BoXl`CoXl`BoXn`CoXn`BrXl`CrXl`BrXn`CrXn`BpYc`CpYc`BqYc`CqYcfBeXi`CeXirB^Xd`C^Xd`BbYd`CbYd`FsXa`GsXa"
+    "`FrXa`GrXa`BlXd`ClXd`QkXa`QlXa`BvXa`CvXaYfX]bX^eXpaXeX^DoUvA]AxrEeX^`A@nX^bEt`A@rX^`A@tX^`A@vX^cA@|X^c"
+    "AAbX^`AAfX^`ABgX^BkA@vXe`AAbXe`AAnX^`AArX^`AAtX^`AAvX^`ABhX^BkAAvXe`ABbXe`AA|X^`ABbX^`ABfX^lABoX^`ABoX"
+    "eDaADrX]`ADrXecADpX^iADcXelADwX^`ADuX]`AE`XcA^ADuXcC]AEuXcBbAErX]`AErXecAEpX^iAFsXelAEwX^`AEuX]`AF`XcB"
+    "eAGqXl`AGrXlF{ADsXc`AEsXcAgADmXc`AEmXc`ADmXe`AEmXefADrXc`AErXcfAJuXe`AJvXe`ADsXe`AEsXe`ADtXe`AEtXefADu"
+    "Xa`AEuXa`ADuXe`AEuXe`AD{Xe`AE{XefAKeXe`AKfXe`AEjXe`AFjXe`AE`Xa`AF`Xa`AE`Xe`AF`Xe`AE`Xh`AF`Xh`AEdXe`AFd"
+    "XefAEhXe`AFhXe[xAUdAVp`AUdAVq`AVeAVq`AUdAVr`AVgAVqNkAZrAVqcAZ^AVqApAZoAVqB@_BQeBQyuBQmBQyfBQpBQyCjBPrB"
+    "QyaBPsBQyaBPtBQyaBPyBQyaBQ^BQyaBQ_BQyaBQhBQyaBQlBQyJaBVdBU{`BVdBVtAnBU^BUyaBU_BUydBUlBUyGzBYoBYygBYuBY"
+    "yCgBXsBYyaBXtBYyaBXyBYygBYhBYyU{CFdCFsfCFdCE{`CFdCFtAnCE^CEyaCE_CEyEbCHoCJtE_CJcCI{`CJdCI{`CJcCJtKqCNc"
+    "CNsKeCQ|CRrrCRcCRr`CRcCRscCRcCR_`CRgCRrKzCVcCU{`CVdCU{`CVcCVtMgCZvCZgcCZvCZl`CZyCZg`CZvCZ|AEmDJ_DMt|DJ"
+    "iDMtmDJnDMtmDJsDMtmDJxDMtAeDJ]DMr|DKnDKodDKnDKqaDMoDL]dDMpDL]yDKnDL]AtDLoDMt|DLyDMtmDM^DMtmDMcDMtmDMhD"
+    "MtAeDLmDMrJdDQbDQkII]GTbGUrcGTdGUrcGTfGUrcGThGUrcGTjGUriGTnGUrCxGUwGUrcGUyGUrfGU{GUr`GU|GUrcGV_GUrBItB"
+    "^Yb`C^Yb`B_Xd`C_Xd`B_Y``C_Y``B_Yn`C_Yn`FdX^`GdX^`BaXd`CaXd`BaY``CaY``BaYn`CaYn`BaYd`CaYd`BaYj`CaYj`HoX"
+    "]`HpX]`HoX^`HpX^`BbYj`CbYj`BbYm`CbYm`QeXc`QfXc`BcXd`CcXd`BdXa`CdXa`BeXd`CeXd`BeY``CeY``BeXe`CeXe`BeYd`"
+    "CeYd`BeYk`CeYk`BfYm`CfYm`FlX^`GlX^`BhX^`ChX^`BhY``ChY``BhYn`ChYn`BiY``CiY``HQsXa`HQtXa`BiYn`CiYn`BiYj`"
+    "CiYj`BjX^`CjX^`BjXd`CjXd`BjY``CjY``BkXd`CkXd`BkY``CkY``BkYn`CkYn`BkYj`CkYj`FrX^`GrX^`FrXe`GrXe`JiX]`Jj"
+    "X]`JiX^`JjX^`BmX^`CmX^`BmXd`CmXd`BoXd`CoXd`BoY``CoY``HRwXa`HRxXa`BoYn`CoYn`BpXd`CpXd`BpY``CpY``JwXd`Jx"
+    "Xd`K]Xd`K^Xd`HS_Xd`HS`Xd`BqXd`CqXd`BqY``CqY``BqYn`CqYn`BqYj`CqYj`BrYa`CrYa`BrYm`CrYm`BrYj`CrYj`KeX^`Kf"
+    "X^`KgXe`KhXe`BsX``CsX``BsY``CsY``BtX]`CtX]`BtX^`CtX^`BtXe`CtXe`BtXd`CtXd`BtY``CtY``BuXd`CuXd`BuXe`CuXe"
+    "`BvXd`CvXd`BwX_`CwX_`BwY``CwY``BwYn`CwYn`CeYn`CqXe`CtXg`CvXgcK|XdlB^Y``C^Y``B^Xf`C^Xf`F_X^`G_X^`F_X]`G"
+    "_X]`F_Xf`G_Xf`F_X``G_X``HU]X_`HU^X_`H_X^`H`X^`H_X]`H`X]`H_Xf`H`Xf`H_X``H`X``HU]Xc`HU^Xc`BbY``CbY``BbXf"
+    "`CbXf`BbX``CbX``FgX^`GgX^`FgX]`GgX]`FgXf`GgXf`FgX``GgX``HUuX_`HUvX_`BfXf`CfXf`BfY``CfY``BlY``ClY``BlXf"
+    "`ClXf`FqX^`GqX^`FqX]`GqX]`FqXf`GqXf`FqX``GqX``HViX_`HVjX_`M]X^`M^X^`M]X]`M^X]`M]Xf`M^Xf`M]X``M^X``M]Y`"
+    "`M^Y``BrY``CrY``BrXf`CrXf`MlX^`MmX^`MlX]`MmX]`MlXf`MmXf`MlX``MmX``MlY``MmY``BvX]`CvX]`BvY``CvY``BvXf`C"
+    "vXf`BvX``CvX`rAAnXp`AAnXq`HX]X]`HX^X]`HX]X^`HX^X^`HX]Z_`HX^Z_`A@nXp`A@nXq`HXeX]`HXfX]`HXeX^`HXfX^`HXeZ"
+    "_`HXfZ_`AArXp`AArXq`HXmX]`HXnX]`HXmX^`HXnX^fA@rXp`A@rXq`HXuX]`HXvX]`HXuX^`HXvX^fAAtXp`AAtXq`HY]X]`HY^X"
+    "]`HY]X^`HY^X^`HY]Z_`HY^Z_`A@tXp`A@tXq`HYeX]`HYfX]`HYeX^`HYfX^`HYeZ_`HYfZ_`AAvXp`AAvXq`HYmX]`HYnX]`HYmX"
+    "^`HYnX^`HYmZ_`HYnZ_`A@vXp`A@vXq`HYuX]`HYvX]`HYuX^`HYvX^`HYuZ_`HYvZ_`AA|Xp`AA|Xq`HZ]X]`HZ^X]`HZ]X^`HZ^X"
+    "^fA@|Xp`A@|Xq`HZeX]",
+    "`HZfX]`HZeX^`HZfX^fABbXp`ABbXq`HZmX]`HZnX]`HZmX^`HZnX^`HZmZ_`HZnZ_cAAbXqcHZvX]cHZvX^cHZvZ_`ABfXp`ABfXq"
+    "`H[]X]`H[^X]`H[]X^`H[^X^`H[]Z_`H[^Z_`AAfXp`AAfXq`H[eX]`H[fX]`H[eX^`H[fX^`H[eZ_`H[fZ_`AAnX]bAAi`AArX]bA"
+    "Aj`AAtX]bAAk`AAvX]bAAl`AA|X]bABi`ABbX]bABj`ABfX]bABkfHX]Zb`HX^Zb`HX_Zb`HX`Zb`HXaZb`HXbZb`HXcZb`HXdZb`H"
+    "XeZb`HXfZb`HXgZb`HXhZb`HXiZb`HXjZb`HXkZb`HXlZb`HY]Zb`HY^Zb`HY_Zb`HY`Zb`HYaZb`HYbZb`HYcZb`HYdZb`HYeZb`H"
+    "YfZb`HYgZb`HYhZb`HYiZb`HYjZb`HYkZb`HYlZb`H[]Zb`H[^Zb`H[_Zb`H[`Zb`H[aZb`H[bZb`H[cZb`H[dZb`H[eZb`H[fZb`H"
+    "[gZb`H[hZb`H[iZb`H[jZb`H[kZb`H[lZb`AAnXc`AAnXa`H[mZb`AAnZb`AAiZbcAAnZ_`IAsZb`A@nXc`A@nXa`A@nX]bA@c`A@n"
+    "ZbeAAvfEeZ_`H[qZb`AAtZb`AAkZbcAAtZ_`IBcZb`A@rX]bA@e`A@tX]bA@f`A@tZb`IA|X]`IA|X^`IA|Z_`AAvXc`AAvXa`ABgX"
+    "]bA@mfAAvZ_`ABgZ_`A@vXc`A@vXa`A@vX]bA@gcIC{X]`IC{X^`IC{Z_`ABbXc`ABbXa`ABhX]bAAm`AB^Xp`AB^Xq`ABbZ_`ABhZ"
+    "_`AAbXc`AAbXa`AAbX]bA@k`AA^Xq`EeX]bA@bbC]fH[yZb`ABfZb`ABkZbcABfZ_`ICsZb`A@|X]bA@i`AAfX]bA@l`AAfZbbEqhI"
+    "D_bID`[nAAfkBhbFbJjIPmYu`IPoYuAvIPqYuBzIRmYu`IRqYu`IRoYuD|IT`YulITeYufIThYuBeIU`YucIUbYuBnIUyYufIV`Yuf"
+    "IVbYucIVeYuBbAzYucIW^YuA^IVjYu`AyYu`A{Yu`IWaYu`IWbYufIWoYu`IWpYufIWsYu`IWtYurIWwYu`IWxYufIX_Yu`IX`YufI"
+    "XcYu`IXdYuCfIY_Yu`IYeYu`IYfYu`IYhYuDpIWyYu`IWzYu`IXnYu`IXoYurIYoYu`IYpYu`IYqYu`IYrYuEsMTebMTfFPtLFzYuD"
+    "RmMVhMXvcMVjMXvcMVlMXvcMVnMXvcMVpMXvcMVrMXvcMVtMXvcMVvMXvcMVxMXvcMVzMXvcMV|MXvcMW^MXvfMWaMXvcMWcMXvcMW"
+    "eMXvrMWlMXv`MWlMXwcMWoMXv`MWoMXwcMWrMXv`MWrMXwcMWuMXv`MWuMXwcMWxMXv`MWxMXwBbMVcMXv{MXzMXvAgMYhMXvcMYjM"
+    "XvcMYlMXvcMYnMXvcMYpMXvcMYrMXvcMYtMXvcMYvMXvcMYxMXvcMYzMXvcMY|MXvcMZ^MXvfMZaMXvcMZcMXvcMZeMXvrMZlMXv`M"
+    "ZlMXwcMZoMXv`MZoMXwcMZrMXv`MZrMXwcMZuMXv`MZuMXwcMZxMXv`MZxMXwBbMYcMXvfM[lMXv`M[mMXv`M[nMXv`M[oMXviM[zM"
+    "XvFCLeALBebAAKqbALVgbALFebACRnbVIobW[bbAQPybAQPybYNnbAMRnbXLdbYNeb[[sbAEWfbAHLbbAJI|bAJUwbAKCubAMHlbAB"
+    "H_bACDxbADFvbAEB{bAIUzbAMOgbAO[nbVL_bWWrbABPabADPxbAJIjbAQD{bZRmbAC[hbAJFjbAKGabA@FfbAIBubAJX|b[BgbAAL"
+    "tbACGgbADWybAMJkbVTcbWItbWR{bA@VabABNpbADPmbAE[dbAHP^bAJHcbAJJybALOlbAOEobAPKlbAQCwbAFLibAFS|bAGY]bAIR"
+    "fbAN@abAQG|bAKRsbYJ|b[DabAGO]bAHS{bADS_bAFNgbALF_bAOCtbYJubZK_bABHpbACJwbACTlbAGUlbAHAtbANZhbWRobAHThb"
+    "WJybWJibAFXybAGY{bAISnbAN[rbAKX]bA@FlbABH_bAKS{bVIvbZGdb[LobAE@dbAEOmbWTtbAFOxbVU|b[IfbVHjbACBibA@[ubA"
+    "GU_bWZ`bYF{bAF@^bAIVfbAKQgbABUwbAMAmbAC@ebA@G{bAIKbbA@M]bAEObbVMkbWGfbWJfbAAX^bAGSdbAIGlbAKRobAMRlbWSr"
+    "bXB_bYOpb[CibAABbbAC[{bAFQgbANUjbAPCgbAQHtbAQJkbWPxbAAJcbABStbAL[_bZ[qb[XmbA@@]bA@TwbACU`bADJfbAEHfbAF"
+    "VgbAG[qbAHSlbALYcbAI[kbAME`bANBgbWLtbWQ`bXEzbADFebAKB_bAKQgb[Bfb[KrbA@KxbABUkbAGM{bAD[rbVOabXWvbZGdbZU"
+    "wb[LybAEAobAEGfbAHLwbAHRcbAMUqbAOCsbAOFebAOLubVThbAFUkbAMQqbAOAub[S^bVLcbWBwbZGkbZI|bAA@vbABH_bADNkbAE"
+    "V_bAI[ybAMGybAQPjbAAHebANYkbWPfbAAOxbAASpbACF^bACPybAEDfbAENvbAFKhbAGTmbAON{bWGjbA@AkbAN[ubVYhbZPvbACK"
+    "gbALYgb[Hhb[VabAATtbAE@dbAO@cbWMfbX@lbZKbbAADpbAANkbAAYebACCbbAEDcbAES_bAHKvbAKBlbAKC^bAMRibAOC_bWU|bA"
+    "CQwbX@zbADNmbAEHubAJGwbAOA`bAPRtbAQH|bAAPtbACJhbAICebAGBhbAGE]bAGPobADV]bADDvbAKVubVN]bAIMsbWMwbWLdb[A"
+    "cbA@FpbAGRsbZDbbACD{bAAIqbALYxbAJZibANZjbAKHhb[BpbWF]bXN]hYFweAAGqhWJ{bADYgbAEZgbAFQybAFR{bAFSbbAFTlbA"
+    "OFsbAGQ{bAHMzeAJHoeAKSuhAMEubAMKzkAOSlbAOSybAOUebAQAqbAMJ{bAOAtbVUkbWCdbWFjbWRfbWSabWVnbXLzbXPcbXSebYF"
+    "]bYIebZKabZKkb[Pqb[Web[Xkb[[obA@ZlbAAC_bAAHnbAAXbbACGtbACLwbACU_bADKkbADQhbAEE_bAFLnbAFQ{bAFRfbAFRebAF"
+    "RmbAFRsbAFRzbAFTjbAFTkbAFZ]bAG@^bAGJ]bAG[qbAH@fbAHB^bAHKobAHPbbAICjbAIGvbAIGvbAIVtbAKDmbAKHsbAKT^bAKUv"
+    "bALFpbALHebAMAsbAMEubAOC`bAOK|bAOMxb[OrbEYKkbAIDuhVIcbWIrbWGebVT]bWFbbWH]bWRdbWSwbXLzbXJrbXLvbXO_bYFwb"
+    "YIpbYNabYNqbYW_bZAeb[Bob[Bvb[Gfb[Ijb[Rub[Vkb[Teb[Xkb[W]b[[obA@AqbA@NabA@PybA@RobA@ZsbAAGqbAALtbAALxbAA"
+    "NsbABSvbABUwbACF^bACRxbACRhbACU_bAD@{bADKkbAFEdbADQrbADUlbADYgbAEGnbAELcbAEMxbAETzbAET|bAEZgbAEZxbAE[q"
+    "bAFBgbAFB]bAFNibAGAnbAGJ]bAGOxbAGVxbAG[qbAHI{bAHPbbAINobAISlbAJSvbAKF^bAKHcbAKHsbAKQ|bAKSubAKRhbAKT^bA"
+    "KS{bAKSjbAKUvbAKXgbALHebALYubAMGobAMPvbAMWsbAN[ybAOC`bAOFsbAOJxbAOK|bAOLhbAOMxbAPHobAQPybEQVgbEQVabEUB"
+    "rbQ@zbRHubRIvbFAVfbFDVmbFNNpbAQN`bAQPkFjARvAQqdASoAQtA_ASfAR^aASfAR_aBOVfAR^aBOVfAR_aARmAQtaARmAQuaARm"
+    "AQyaARnAQyaARoAQyaARpAQyaARqAQyaARrAQyaARsAQydARuAQyaARvAQyaARwAQyaARxAQyaARyAQydAR{AQydAS]AQyaAS^AQyd"
+    "AS`AQyaASaAQydAScAQy",
+    "aASdAQyaASeAQyaASfAQyaASgAQyaARrAQvaARnAQ|aARxAQ|aASaAQ|RGaBUXvBUYwcBUXxBUYwAjBUYbBUYwLfBVAnBVAd`BVAoB"
+    "VAdAVqBVRdBVQ{`BVRdBVRtAFjBWAvBWAw`BWAvBWAmcBWAvBWAzWqBWIuBWIl`BWIvBWIlETWgDTZtDT[baDTZuDT[baDTZ|DT[ka"
+    "DTZ|DT[laDTZ|DT[maDTZ|DT[naDTZ|DT[oHcDUAvDT[baDUAwDT[baDUAxDT[kaDUAyDT[kaDUAxDT[laDUAyDT[lI@F_VIzbVIub"
+    "VJ^bEFQ_bVS]bVUkbVUxbVX_bV[wbW@vbWCdbWBlbO@{bEHAwbWFjbWFqbWGabWGtbEGTybOAvbWGdbWHjbEGVhbWHtbWIabVNibWI"
+    "ibWIrbFSZ|bWKrbWL`bOB|bWMxbWNcbWOobWOtbODrbWRdbWRfbWSabWSwbWTbbWTcbWTtbWVfbWVnbWVwbWWpbWWzbWW|bWW|bWW|"
+    "bEIEibADCmbWZgbWZ|bEIO`bW[hbW[nbX@cbXD{bXAubXBebXCebXE_bXGsbXHmbXJpbXK`bXLabXLabXLvbXMhbXMpbXN_bXXsbXP"
+    "cbXXtbXRnbXSqbWLdbYKkbYBkbYCqbYDjbY@hbYEobYEnbYIibELGabYKobYKtbYLcbYLwbYM_bYO_bELUebELWgbYSibYTxbYUdbY"
+    "RubYWcbOSkbOSybZ@ebZA{bZA{bEMRebZF`bZFubZGdbZGpbEN@ubZG|bZHcb[FpbZI_bOX^bZK]bZKkbZN]bZLjbENWabZR`bENWc"
+    "bZSkbZShbZSybZW^bZW_bPAlbZWzbZYebZYzbZ[fbPC_bEOX`bPCyb[Amb[Apb[Asb[BgbFY@ob[C{bEPInbEPInbAID^b[E_b[E_b"
+    "PFdbETUubFFFwb[G_b[GhbPG`b[Hwb[Jjb[Jtb[Kvb[P^bPIwbPHyb[PqbEQJqb[Rdb[Veb[Vib[Vkb[Vib[Wwb[Xkb[Yob[Yab[Yl"
+    "b[Z{b[[ob[[sbA@@mbA@@xbA@BzbA@EnbA@FqbA@JmbERPibA@IzbA@GybA@KebA@L`bA@OabERWnbA@Q_bA@NbbA@MfbPQkbA@Sfb"
+    "A@S{bA@TzbA@StbPSibA@ZlbA@[ibET@gbAAC`bAAKubAAFfbPXvbAAHnbPXebPWabWHobWHrbAAL]bAAHybAHUjbSJvbAALtbAALx"
+    "bAAM^bAAN{bAANpbEUB`bPZfbAASwbAAPbbAAVobAAXbbEUGjbAAXkbAAT|bAB@qbQ@zbABB_bABE`bABGgbABMebEUY`bABNxbQDu"
+    "bABQ^bEVMdbABRqbQFkbABSobABT|bABUwbABUxbEW@jbENPhbEWCwbABZkbEWQybACA|bACBjbAB[dbACDsbACE{bACGtbACF^bAC"
+    "GfbACGubACHbbEWT{bACEqbACMlbACOkbQMpbACRhbACRdbEXFnbACKvbACWkbEXJ{bEXLkbACZcbADAvbAD@{bAD@xbQPsbADBgbA"
+    "DCzbADCtbADEjbEGUbbADJbbEYG`bADLybEYQhbADQebADQrbADRmbEZHebADT]bADTrbEZQrbEZXqbAD[wbAE@hbQYibAEAbbQYub"
+    "QYubAEFdbAEFybAEGnbAEHbbAEJgbR@xbAEMabF@AsbAEM{bF@DobAEOmbEOX|bAETmbFAA^bFAAubFAFabRGybRHebAE[qbFAKpbF"
+    "AKobFALvbFAMpbAF@{bAF@|bAF@|bAFBgbRIvbAFDhbRJcbRLsbFBHzbAFJkbAFLibAFNibRO`bFBYcbAFRsbFC@wbFCBbbAFTlbAF"
+    "WhbRQlbAFZ]bAFZgbAFZlbFCWybFDEdbFDEdbAGCkbRX_bFDMhbAGJcbAGJfbRYdbFDT]bAGRobSA]bAGSebAGS`bAGT]bFEPcbAGW"
+    "`bSD^bAGZdbAH@_bAHBbbSEqbFFIebFFJdbSFvbFFNvbAHKwbFFQ{bAHLrbAHOwbAHPbbFGBwbFGE`bAHS]bFGIebAHSmbETZ|bSJr"
+    "bAHUobAHX`bSLhbAHY{bYYrbFGYdbFGYrbEU@pbEU@ybAID^bAIDabAM@{bSOhbAIHnbAIHhbAIHzbWQpbAIInbAIIpbAIIzbAIKcb"
+    "FHYybAIKbbAILzbAIO`bAIQjbAIM`bAIQzbAISdbAIVtbAINpbAIRgbAIRibAIRybFIEsbFIOhbFIJrbSUhbAI[nbAI[pbAJ@sbFKJ"
+    "gbAJCabFJAibSVzbSW^bFJEnbFJNobSWhbAJJmbAJJybAJKdbAJKfbAJMfbAJLebAJPkbAJO_bAJSvbAJQebAJShbAJTcbSZtbAJW^"
+    "bAJX^bS[vbAJ[]bAJ[`bFLCdbAKBtbAKB{bTArbAKCwbOAxbFLUkbFL[cbTE{bTFdbAKQ]bAKSjbAKXgbALBrbFMYebALEhbALF^bA"
+    "LHxbALKtbFNQlbEHPabALNhbALMybALOmbEHV{bALVqbALYubFPNobFPOjbAMHqbAMKnbAMLnbFPYkbAMLxbAMUubAMZtbAMZubAMW"
+    "ybANGvbANHrbFRGwbANThbU@rbANUtbFRStbUCcbAOB`bZUobAOE`bFSVbbFT@wbUGkbUGsbAOK]bFTPgbUIobFTTsbAOLhbAOLhbA"
+    "OMfbFUAsbAOS_bUMpbAOUfbAOYdbAOZ_bAO[{bURkbFVQmbAPHobAPR]bAPWzbUZkbU[jbAP[dbFXFkbU[ubFXHbbFXPkbFXTnbAQI"
+    "xbVBsbAQKvbAQK{bAQLbbAQLlbAQLsbAQMxbFYT]"};
+static const char *const ppo__unicode_classes[] = {
+    "X]rGc]^Ge]aFy]^Ge]^Fu]bFy]_Fg]aFy]_Fg]hFy]b^]aFy]`Gc_^Gc_^Gm]^Gc]`Fy]`Gc]_Fy^`Gc]aFy]^Gc]^Ge]_Fy]^Gc]^"
+    "Gf]_Gg]^Gf]_Gg]^Gf]jGcHpbGcHf^Fy]aGc]^Fy]`Gc]^F{]^Fy]cGc]cFy]_Gc]^Fy]_Gc]^F{]^Ga]^Gc]^g]^h]^i]^j]^k]^l"
+    "]^m]^n]^o]_p]^q]^r]^s^^t^^u]^v^^Gc]^Fy^^oBeeGc]^{]^|]^A]Am^x]^y]^z]^{]^|]^A]]^A^]^A_]_Gc]_Fy]bGc]^Fy]_"
+    "Gc]^Fym^A`CbdGc_aGc]^Fy]^Gc__Gc^^Fy]_Gc]^FyA`^Aa{^Gc]^Fy]_Gc]^Fy]_Gc]`Fy]^Gc]_Fy]^Gc]^Fy]`Gc]^Fy]^Gc]^"
+    "Fy]^Gc]^Fy]^Gc]^Fy]_GcE]dGc]^Fy]^GcA_aGc^fGc^`Gc^bGcAh`FyCukGc^^Fy]_Gc]^Fy]_Gc]^Fy]`Gc]`Fy]^x]^y]^z]`G"
+    "c]^Fy]_Gc]_Fy]bGcAy^dm^f`^Gc]^Fy]_GcCd^dm^fCk^dm^fCk^dm^fCk^dm^fC|^fC|^fd^Bq]^BxCb^dm^fC|^fCy^fCj_Cd]^"
+    "fjaChCi_CskaCwBi_Fyx^Fy^^Fy^^FuAt^D^]^D_^^DabaD__^D_^_Gc]^f^_GcA{^FyCm^d^_fBo^FyVl`GcAAq^f|^fDz^fg^GcF"
+    "h^GaDl^F{]^Gc]^FyFx^Gc]^FyBd^fqeGc_^FyAmbGc]cFy]_Gc]^FyCs^dl^fAc^Gc]^Fy]dGcAs_fAw^dh_fB`^dDu`Gc^^^]bFy"
+    "]_Gc]aFy]^Gc^d^a^Fyc^Gc`_GcFc_Gc]^Fy]dGc]^Fy]_Gc]^Gg]^Fs]^Fy]^Fg]AbGcb^Gc]^Gf]^Fy]^Gc]^FyVm_Gc]_^]aGc]"
+    "`^]_Gca^Gc`_^]^Gc]^Fy]^Gc]_^]aFy]^GcCK{`GcDj^fC]A]GcQg^Fw]^Ga]^Ge]^F{]_G]Cf_eAERq^GcagGcA]_GcBm_GcHq^f"
+    "Ez^fxoGcAv`FyAb^fB|^di^fGl^Gc^_Gc]^Fy__Gcb_Gc^^GcAq^fGs^fVQm^wX^dGc]dFy]_GcABj^FyG_^FyDrbGcAXo^Fy^^GcA"
+    "e^Gc]^^]^Fya^fEb^Gc]^FyAN|^fAu^fAv^f]^dBb`GcAm_fA{^dBi^ff^dCg^f]^dEo^d]^fBn^dm^fudGc`bGcFj^f`^dCx^f]^d"
+    "Gx^f]^dC{^fCs^f]^dCp^fALp^fVMmb^AxdGcWGd^^EZc_Fu]`^`^G_]bFueeFy_bGc]_Fy{aGcDq`GcCYxdGc^nGc_dGc^_Gc^bGc"
+    "BMbdFyCjcGc]^d"};
+
+/* NFC (Unicode Standard Annex 15). */
+typedef struct ppo__nfc {
+    ppo__map parted;   /* of a character, the index of its parts */
+    ppo__map composed; /* of two parts, the character */
+    ppo__map classes;  /* of a character, its combining class; 0 if it is not there */
+    int32_t (*parts)[2];
+} ppo__nfc;
+
+enum {
+    PPO__HANGUL = 0xac00,
+    PPO__JAMO_L = 0x1100,
+    PPO__JAMO_V = 0x1161,
+    PPO__JAMO_T = 0x11a7,
+    PPO__NFC_FROM = 0x300,
+    PPO__NFC_LEAD = 0xcc /* below it all is NFC; the first byte of its UTF-8 */
+};
+
+/* Two characters as one number. */
+static uint64_t ppo__pair_key(int left, int right) { return (uint64_t)left << 32 | (uint64_t)right; }
+
+static void ppo__make_nfc(ppo__nfc *nfc, ppo__arena *memory) {
+    enum { MOST = 2200 };
+    int     n = 0;
+    int32_t code = 0;
+    nfc->parts = (int32_t(*)[2])ppo__arena_zeros(memory, MOST, sizeof *nfc->parts);
+    if (!nfc->parts) return;
+    for (size_t k = 0; k < sizeof ppo__unicode_parts / sizeof *ppo__unicode_parts; ++k)
+        for (const char *at = ppo__unicode_parts[k]; *at; ++n) {
+            int32_t number = ppo__table_number(&at), *parts = nfc->parts[n];
+            code += number / 3;
+            for (int i = 0; i < 2 - (number % 3 == 2); ++i) parts[i] = ppo__table_number(&at);
+            ppo__map_put(&nfc->parted, memory, (uint64_t)code, n);
+            if (number % 3 == 0)
+                ppo__map_put(&nfc->composed, memory, ppo__pair_key(parts[0], parts[1]), code);
+        }
+    code = 0;
+    for (const char *at = ppo__unicode_classes[0]; *at;) {
+        code += ppo__table_number(&at);
+        int32_t end = code + ppo__table_number(&at), k = ppo__table_number(&at);
+        for (; code < end; ++code) ppo__map_put(&nfc->classes, memory, (uint64_t)code, k);
+    }
+}
+
+static int ppo__class_of(const ppo__nfc *nfc, int32_t code) {
+    int found = code < PPO__NFC_FROM ? -1 : ppo__map_find(&nfc->classes, (uint64_t)code);
+    return found < 0 ? 0 : found;
+}
+
+/* Writes what a character is made of, at most 4 others, and returns how many. */
+static size_t ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t *out) {
+    int32_t rest[4], hangul = code - PPO__HANGUL;
+    int     waiting = 0, index;
+    size_t  n = 0;
+    if (hangul >= 0 && hangul < 11172) {
+        out[0] = PPO__JAMO_L + hangul / 588;
+        out[1] = PPO__JAMO_V + hangul / 28 % 21;
+        out[2] = PPO__JAMO_T + hangul % 28;
+        return hangul % 28 ? 3 : 2;
+    }
+    while (waiting < 4 && (index = ppo__map_find(&nfc->parted, (uint64_t)code)) >= 0) {
+        code = nfc->parts[index][0];
+        if (nfc->parts[index][1]) rest[waiting++] = nfc->parts[index][1];
+    }
+    for (out[n++] = code; waiting;) out[n++] = rest[--waiting];
+    return n;
+}
+
+/* Sorts n characters of classes above 0 by their classes; equal ones keep their order. */
+static void ppo__order_marks(const ppo__nfc *nfc, int32_t *codes, size_t n, int32_t *scratch) {
+    size_t sorted = 1, m = 0;
+    while (sorted < n && ppo__class_of(nfc, codes[sorted - 1]) <= ppo__class_of(nfc, codes[sorted])) ++sorted;
+    if (sorted >= n) return;
+    for (int k = 1; k < 256; ++k)
+        for (size_t i = 0; i < n; ++i)
+            if (ppo__class_of(nfc, codes[i]) == k) scratch[m++] = codes[i];
+    memcpy(codes, scratch, n * sizeof *codes);
+}
+
+/* The character that two make, or -1. */
+static int32_t ppo__put_together(const ppo__nfc *nfc, int32_t first, int32_t second) {
+    int l = first - PPO__JAMO_L, v = second - PPO__JAMO_V, t = second - PPO__JAMO_T,
+        hangul = first - PPO__HANGUL;
+    if (l >= 0 && l < 19 && v >= 0 && v < 21) return PPO__HANGUL + (l * 21 + v) * 28;
+    if (hangul >= 0 && hangul < 11172 && hangul % 28 == 0 && t > 0 && t < 28) return first + t;
+    return ppo__map_find(&nfc->composed, ppo__pair_key(first, second));
+}
+
+/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes: room for 4
+   numbers a byte and 8 more. Bytes that are not UTF-8 stay. */
+static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, int32_t *codes, char *out) {
+    size_t   count = 0, kept = 0, starter = 0, written = 0, marks = 0;
+    int      length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
+    int32_t *scratch = codes + 2 * bytes + 4;
+    for (size_t at = 0; at < bytes; at += (size_t)length) {
+        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
+        if (code < 0) code = PPO__CODES + (unsigned char)text[at], length = 1;
+        count += ppo__take_apart(nfc, code, codes + count);
+    }
+    for (size_t i = 0; i <= count; ++i) {
+        if (i < count && ppo__class_of(nfc, codes[i]) && ++marks) continue;
+        if (marks > 1) ppo__order_marks(nfc, codes + i - marks, marks, scratch);
+        marks = 0;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        int     rank = ppo__class_of(nfc, codes[i]);
+        int32_t joined = last < rank ? ppo__put_together(nfc, codes[starter], codes[i]) : -1;
+        if (joined >= 0) codes[starter] = joined;
+        if (joined >= 0) continue;
+        if (!rank) starter = kept, last = -1;
+        else if (last != INT_MAX) last = rank;
+        codes[kept++] = codes[i];
+    }
+    for (size_t i = 0; i < kept; ++i) {
+        if (codes[i] >= PPO__CODES) out[written++] = (char)(codes[i] - PPO__CODES);
+        else written += (size_t)ppo__utf8_put(codes[i], out + written);
+    }
+    return written;
+}
+
 /* How a text is cut into words. */
 typedef struct ppo__words {
     int digits; /* 0: by GPT-2's expression; else by cl100k's, with at most so many digits in a word */
@@ -11116,6 +11364,7 @@ typedef struct ppo__step {
     const char *prefix;     /* and then put this before the text, unless it begins so; NULL: nothing */
     int         always;     /* 1: even then */
     int         once;       /* 1: only at the start of the whole text */
+    int         nfc;        /* 1: or makes NFC of the text */
 } ppo__step;
 
 /* A token that stands in a text by its name. */
@@ -11139,6 +11388,7 @@ struct ppo_tokenizer {
     int         of_byte[256]; /* the token of a byte; PIECES: of a character of ASCII; -1: none */
     int         is_old;       /* 1: trained when words had only letters of ASCII */
     ppo__words  words;
+    ppo__nfc    nfc;
     ppo__added *added; /* [added_count] */
     int         added_count;
     ppo__step   steps[PPO__MAX_STEPS];
@@ -11157,8 +11407,6 @@ struct ppo_tokenizer {
     int          strip;         /* spaces left out at the start of what is decoded */
     int          bound[2][PPO__MAX_BOUNDS], bounds[2]; /* tokens before and after a text, how many */
 };
-
-static uint64_t ppo__pair_key(int left, int right) { return (uint64_t)left << 32 | (uint64_t)right; }
 
 static int ppo__token_length(const ppo_tokenizer *tok, int t) { return tok->start[t + 1] - tok->start[t]; }
 
@@ -11656,27 +11904,38 @@ static void ppo__encode_characters(ppo__encoder *encoder, const char *text, size
     }
 }
 
+/* Room for a text of `need` bytes that step k writes, or NULL. */
+static char *ppo__rewrite_room(ppo__encoder *encoder, int k, double need) {
+    if (need > INT_MAX)
+        encoder->memory.failed = ppo__refuse("ppo_encode: a text that may become one of %.0f bytes", need);
+    else if (need > (double)encoder->rewritten_room[k]) {
+        encoder->rewritten_room[k] = 2 * (size_t)need;
+        encoder->rewritten[k] = PPO__ARRAY(&encoder->memory, char, encoder->rewritten_room[k]);
+    }
+    return encoder->memory.failed ? NULL : encoder->rewritten[k];
+}
+
 /* Does what step k says before it cuts; returns the text, and its length in *bytes. */
 static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, size_t *bytes, int is_start) {
     const ppo__step *step = &encoder->tok->steps[k];
     int    may_begin = step->prefix && !(is_start ? encoder->flags & PPO_ENCODE_CONTINUES : step->once);
     size_t from = step->from ? strlen(step->from) : 0, to = from ? strlen(step->to) : 0, found = 0, n = 0;
     size_t prefix = may_begin ? strlen(step->prefix) : 0;
+    if (step->nfc) {
+        while (n < *bytes && (unsigned char)text[n] < PPO__NFC_LEAD) ++n;
+        if (n == *bytes) return text;
+        char    *out = ppo__rewrite_room(encoder, k, 3 * (double)*bytes);
+        int32_t *codes = out ? PPO__ARRAY(&encoder->memory, int32_t, 4 * *bytes + 8) : NULL;
+        if (codes) *bytes = ppo__to_nfc(&encoder->tok->nfc, text, *bytes, codes, out);
+        return codes ? out : text;
+    }
     for (size_t at = 0; from && at + from <= *bytes;
          at += memcmp(text + at, step->from, from) ? 1 : (++found, from))
         continue;
     if (!found && !prefix) return text;
-    double need = (double)*bytes + (double)prefix + (double)found * (double)to;
-    if (need > INT_MAX) {
-        encoder->memory.failed = ppo__refuse("ppo_encode: a text that becomes one of %.0f bytes", need);
-        return text;
-    }
-    if (need > (double)encoder->rewritten_room[k]) {
-        encoder->rewritten_room[k] = 2 * (size_t)need;
-        encoder->rewritten[k] = PPO__ARRAY(&encoder->memory, char, encoder->rewritten_room[k]);
-        if (!encoder->rewritten[k]) return text;
-    }
-    char *out = encoder->rewritten[k] + prefix;
+    char *out = ppo__rewrite_room(encoder, k, (double)*bytes + (double)prefix + (double)found * (double)to);
+    if (!out) return text;
+    out += prefix;
     for (size_t at = 0; at < *bytes;) {
         if (found && at + from <= *bytes && memcmp(text + at, step->from, from) == 0) {
             memcpy(out + n, step->to, to);
@@ -12299,6 +12558,9 @@ static void ppo__hub_normalizer(ppo__hub *hub, char *place) {
             step->from = ppo__hub_pattern(hub, m[k][PPO__J_PATTERN], PPO__J_STRING);
             step->to = ppo__hub_text(hub, m[k][PPO__J_CONTENT]);
             ppo__hub_need(hub, place, step->to != NULL, "Replace without content", NULL);
+        } else if (strcmp(type, "NFC") == 0) {
+            step->nfc = 1;
+            if (!hub->tok->nfc.parts) ppo__make_nfc(&hub->tok->nfc, &hub->tok->memory);
         } else ppo__hub_need(hub, place, 0, "normalizer", type);
     }
 }

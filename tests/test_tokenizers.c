@@ -1,6 +1,6 @@
-/* Section 14, part 1, and its files in section 16: tokenizers. The merges of Hugging Face's trainer are in
-   golden/tokenizers.h (made by golden/make_tokenizers.py). PPO_FUZZ=100000 sets how many damaged files the
-   last test tries. */
+/* Section 17: tokenizers. The merges of Hugging Face's trainer are in golden/tokenizers.h (made by
+   golden/make_tokenizers.py), the files of its tokenizers, with what they make of some strings, in golden/hub.h
+   (make_hub.py). PPO_FUZZ=100000 sets how many damaged files the tests of them try. */
 #define PPO_NO_CONTROL
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
@@ -218,37 +218,59 @@ static void a_word_is_joined_by_the_oldest_merge_first(void **state) {
 }
 
 /* What is in [brackets] is one word. */
-static void words_are_those_of_gpt2s_expression(void **state) {
+static void words_are_those_of_the_expressions(void **state) {
     (void)state;
-    static const char *const texts[] = {
-        "[I]['m][ sure][ you]['ll][ say][ we]['d]['ve]['re]['s]['t]",
-        "['][LL][ ''][re][ '][ '][x]['re][mind]", /* after a space or another sign no ending begins */
-        "[ab][12][ 12][cd][ ?!][e][_][f][--][ --][9]",
-        "[a][ ][ b]",
-        "[a][   ][ b][  ]",
-        "[a][ ]",
-        "[a][\n][b][\n\n][\n][c][ ][\t][d][\t\n ][ e][\r\n]",
-        "[gr\303\266\303\237e][ \303\251t\303\251]['s][ \342\200\246][1][\360\237\230\200x]",
-        "[ ]",
-        "[']",
-        "['t]",
-        "['][r]",
+    enum { OLD, GPT2, LLAMA3, QWEN, QWEN35, RULES };
+    static const struct {
+        int         rules; /* bits */
+        const char *text;
+    } cases[] = {
+        {1 << OLD | 1 << GPT2, "[I]['m][ sure][ you]['ll][ say][ we]['d]['ve]['re]['s]['t]"},
+        /* after a space or another sign no ending begins */
+        {1 << OLD | 1 << GPT2, "['][LL][ ''][re][ '][ '][x]['re][mind]"},
+        {1 << OLD | 1 << GPT2, "[ab][12][ 12][cd][ ?!][e][_][f][--][ --][9]"},
+        {1 << OLD | 1 << GPT2, "[a][\n][b][\n\n][\n][c][ ][\t][d][\t\n ][ e][\r\n]"},
+        {1 << OLD, "[gr\303\266\303\237e][ \303\251t\303\251]['s][ \342\200\246][1][\360\237\230\200x]"},
+        {1 << GPT2, "[gr\303\266\303\237e][ \303\251t\303\251]['s][ \342\200\246][1][\360\237\230\200][x]"},
+        {1 << OLD, "[\377a\302\240b]"},
+        {1 << GPT2, "[\377][a][\302\240][b][ \377\377][c][ \302\262\331\243]"}, /* a byte that is not UTF-8 */
+        {31, "[a][ ][ b]"},
+        {31, "[a][   ][ b][  ]"},
+        {31, "[a][ ]"},
+        {31, "[ ]"},
+        {31, "[']"},
+        {31, "['t]"},
+        {31, "['][1]"},
+        {1 << OLD | 1 << GPT2, "['][r]"},
+        {1 << LLAMA3 | 1 << QWEN | 1 << QWEN35, "['r]"},
+        {28, "[I]['M][ sure]['Ll]['\305\277][x]['rE][t][_a][\tb][ '][ll]"},
+        {1 << LLAMA3, "[a][123][456][7][ ][8][\303\251]"},
+        {1 << QWEN | 1 << QWEN35, "[a][1][2][ ][3][\303\251][\302\262]"},
+        {28, "[x][ !?\n\r\n][ \n\n][ y][\n \n][z]"},
+        {1 << LLAMA3 | 1 << QWEN, "[e\314\201]"},
+        {1 << QWEN35, "[e\314\201a\314\201][ \314\201]"},
     };
-    for (int i = 0; i < 2 * COUNT(texts); i++) {
-        char text[100];
-        int  bytes = 0, at = 0;
+    ppo__arena memory = {NULL, NULL, PPO_OK};
+    for (int i = 0; i < 2 * RULES * COUNT(cases); i++) {
+        static const int digits[] = {0, 0, 3, 1, 1};
+        int              rule = i / 2 % RULES, c = i / 2 / RULES, bytes = 0, at = 0;
+        const ppo__words words = {digits[rule],
+                                  ppo__make_kinds(&memory, rule == QWEN35 ? PPO__LETTER : PPO__OTHER, rule == OLD)};
+        char             text[100];
         memset(text, i % 2 ? 's' : 'e', sizeof text); /* which must not be looked at beyond the end */
-        for (const char *c = texts[i / 2]; *c; c++)
-            if (*c != '[' && *c != ']') text[bytes++] = *c;
-        for (const char *c = texts[i / 2]; *c;) {
-            int want = (int)strcspn(++c, "]");
-            int got = (int)ppo__word_length((const unsigned char *)text + at, (size_t)(bytes - at));
-            if (got != want) fail_msg("in %s at %.10s: %d bytes, not %d", texts[i / 2], c, got, want);
+        for (const char *from = cases[c].text; *from; from++)
+            if (*from != '[' && *from != ']') text[bytes++] = *from;
+        for (const char *from = cases[c].text; *from && cases[c].rules >> rule & 1;) {
+            int want = (int)strcspn(++from, "]");
+            int got = (int)ppo__word_length(&words, (const unsigned char *)text + at, (size_t)(bytes - at));
+            if (got != want) fail_msg("rule %d: in %s at %.10s: %d bytes, not %d", rule, cases[c].text, from, got, want);
             at += want;
-            c += want + 1;
+            from += want + 1;
         }
-        assert_int_equal(at, bytes);
+        assert_true(at == bytes || !(cases[c].rules >> rule & 1));
+        ppo__arena_reset(&memory);
     }
+    ppo__arena_free(&memory);
 }
 
 static void a_pair_that_is_there_once_is_not_joined(void **state) {
@@ -434,7 +456,7 @@ static void a_text_may_hold_zeros(void **state) {
     ppo_tokenizer_free(tok);
     assert_ok(ppo_tokenizer_train("a\0a\0 '\0", 7, 300, NULL, 0, &tok));
     assert_int_equal(round_trip(tok, "a'\0a\0", 5), 5);
-    assert_int_equal(ppo__word_length((const unsigned char *)"'\0!", 3), 3);
+    assert_int_equal(ppo__word_length(&tok->words, (const unsigned char *)"'\0!", 3), 3);
     ppo_tokenizer_free(tok);
 }
 
@@ -551,9 +573,9 @@ static void a_vocabulary_that_cannot_be_is_refused(void **state) {
     int         n = 0;
     for (int i = 0; i <= PPO_MAX_VOCAB; i++) n += ppo__utf8_put(0x10000 + i, text + n);
     assert_fails(ppo_tokenizer_characters(text, (size_t)n, NULL, 0, &tok), PPO_ERROR_ARGUMENT,
-                 "more than 65536");
+                 "more than 262144");
     assert_fails(ppo_tokenizer_characters(text, (size_t)n - 4, specials, 1, &tok), PPO_ERROR_ARGUMENT,
-                 "65537 tokens");
+                 "262145 tokens");
     assert_null(tok);
     assert_ok(ppo_tokenizer_characters(text, (size_t)n - 4, NULL, 0, &tok));
     assert_int_equal(ppo_tokenizer_vocab(tok), PPO_MAX_VOCAB);
@@ -632,7 +654,8 @@ static void a_file_names_its_arrays_and_texts_as_documented(void **state) {
         assert_ok(ppo_tokenizer_save(tok, PATH));
         assert_ok(ppo_file_read(PATH, &file));
         assert_int_equal(ppo_file_count(file), 1);
-        assert_int_equal(ppo_file_text_count(file), 2);
+        assert_int_equal(ppo_file_text_count(file), 2 + kind);
+        if (kind) assert_string_equal(ppo_file_text(file, "tokenizer.words"), "gpt2");
         assert_string_equal(ppo_file_text(file, "tokenizer"), kind ? "bpe" : "characters");
         assert_string_equal(ppo_file_text(file, "tokenizer.specials"), "<eos>\n<pad>\n\303\251\303\251");
         assert_ok(ppo_file_expect(file, kind ? "tokenizer.merges" : "tokenizer.characters", PPO_I32, shape,
@@ -704,7 +727,7 @@ static void hostile_files_are_refused_with_the_reason(void **state) {
     assert_fails(load_made_up("bpe", NULL, array, PPO_I32, three_two, 2, some), PPO_ERROR_FILE,
                  "no text \"tokenizer.specials\"");
     assert_fails(load_made_up("BPE", "", array, PPO_I32, three_two, 2, some), PPO_ERROR_FILE,
-                 "is \"BPE\", not \"characters\" or \"bpe\"");
+                 "is \"BPE\", not \"characters\", \"bpe\"");
     assert_fails(load_made_up("bpe", "", NULL, 0, NULL, 0, NULL), PPO_ERROR_FILE,
                  "no \"tokenizer.merges\", I32 (0, 2)");
     assert_fails(load_made_up("characters", "", array, PPO_I32, &six, 1, some), PPO_ERROR_FILE,
@@ -736,8 +759,8 @@ static void hostile_files_are_refused_with_the_reason(void **state) {
     assert_fails(load_merges("", many, 40), PPO_ERROR_FILE, "merge 8 makes a token of 512 bytes");
     for (int k = 0; k <= PPO_MAX_VOCAB; k++) many[2 * k] = k % 256, many[2 * k + 1] = k / 256;
     assert_ok(load_merges("", many, PPO_MAX_VOCAB - 256));
-    assert_fails(load_merges("x", many, PPO_MAX_VOCAB - 256), PPO_ERROR_FILE, "65537 tokens");
-    assert_fails(load_merges("", many, PPO_MAX_VOCAB + 1), PPO_ERROR_FILE, "65537 rows");
+    assert_fails(load_merges("x", many, PPO_MAX_VOCAB - 256), PPO_ERROR_FILE, "262145 tokens");
+    assert_fails(load_merges("", many, PPO_MAX_VOCAB + 1), PPO_ERROR_FILE, "262145 rows");
 
     static const struct {
         const char *words;
@@ -980,7 +1003,7 @@ int main(void) {
         TEST(the_first_tokens_are_the_bytes_in_the_order_of_gpt2),
         TEST(any_bytes_come_back_through_bpe),
         TEST(a_word_is_joined_by_the_oldest_merge_first),
-        TEST(words_are_those_of_gpt2s_expression),
+        TEST(words_are_those_of_the_expressions),
         TEST(a_pair_that_is_there_once_is_not_joined),
         TEST(words_of_the_same_hash_are_counted_apart),
         TEST(a_token_is_no_longer_than_the_limit),
