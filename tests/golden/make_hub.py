@@ -88,7 +88,7 @@ def kinds(n):
     """name, body, head; n: tokens of the body of bytes."""
     names = ["<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
     tokens = [added(0, "<|endoftext|>")] + [added(n + i, name) for i, name in enumerate(names)]
-    spaces = [added(n + 7 + k, " " * k, special=False, normalized=True) for k in range(2, 12)]
+    spaces = [added(n + 4 + k, " " * k, special=False, normalized=True) for k in range(2, 12)]
     odd = [added(n + 6, "<tool_call>", special=False), added(n + 7, "x<|im_end|", special=True, lstrip=True, rstrip=True)]
     nfc, words = dict(type="NFC"), byte_level(use_regex=False)
     ends = sequence("processors", byte_level(), template("<|begin_of_text|>", "A"))
