@@ -12352,7 +12352,7 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
 /* -- tokenizer.json -- */
 
 /* The members of its objects that are looked at. */
-#define PPO__HUB_SPACE "\342\226\201" /* SentencePiece's */
+#define PPO__METASPACE "\342\226\201" /* SentencePiece's */
 
 enum { PPO__MAX_PARTS = 5 }; /* of a Sequence */
 
@@ -12401,56 +12401,56 @@ enum {
     PPO__J_COUNT = PPO__J_LISTS + 4
 };
 
-static const char *const ppo__hub_names[PPO__J_COUNT] = {"added_tokens",
-                                                         "normalizer",
-                                                         "pre_tokenizer",
-                                                         "post_processor",
-                                                         "decoder",
-                                                         "model",
-                                                         "type",
-                                                         "pattern",
-                                                         "Regex",
-                                                         "String",
-                                                         "content",
-                                                         "prepend",
-                                                         "behavior",
-                                                         "invert",
-                                                         "individual_digits",
-                                                         "add_prefix_space",
-                                                         "use_regex",
-                                                         "replacement",
-                                                         "prepend_scheme",
-                                                         "split",
-                                                         "start",
-                                                         "stop",
-                                                         "single",
-                                                         "SpecialToken",
-                                                         "Sequence",
-                                                         "id",
-                                                         "special",
-                                                         "single_word",
-                                                         "lstrip",
-                                                         "rstrip",
-                                                         "normalized",
-                                                         "vocab",
-                                                         "merges",
-                                                         "dropout",
-                                                         "unk_token",
-                                                         "fuse_unk",
-                                                         "byte_fallback",
-                                                         "ignore_merges",
-                                                         "continuing_subword_prefix",
-                                                         "end_of_word_suffix",
-                                                         "normalizers",
-                                                         "pretokenizers",
-                                                         "processors",
-                                                         "decoders"};
+static const char *const ppo__tokfile_names[PPO__J_COUNT] = {"added_tokens",
+                                                             "normalizer",
+                                                             "pre_tokenizer",
+                                                             "post_processor",
+                                                             "decoder",
+                                                             "model",
+                                                             "type",
+                                                             "pattern",
+                                                             "Regex",
+                                                             "String",
+                                                             "content",
+                                                             "prepend",
+                                                             "behavior",
+                                                             "invert",
+                                                             "individual_digits",
+                                                             "add_prefix_space",
+                                                             "use_regex",
+                                                             "replacement",
+                                                             "prepend_scheme",
+                                                             "split",
+                                                             "start",
+                                                             "stop",
+                                                             "single",
+                                                             "SpecialToken",
+                                                             "Sequence",
+                                                             "id",
+                                                             "special",
+                                                             "single_word",
+                                                             "lstrip",
+                                                             "rstrip",
+                                                             "normalized",
+                                                             "vocab",
+                                                             "merges",
+                                                             "dropout",
+                                                             "unk_token",
+                                                             "fuse_unk",
+                                                             "byte_fallback",
+                                                             "ignore_merges",
+                                                             "continuing_subword_prefix",
+                                                             "end_of_word_suffix",
+                                                             "normalizers",
+                                                             "pretokenizers",
+                                                             "processors",
+                                                             "decoders"};
 
 /* What cuts a text into words, as files spell it. */
 static const struct {
     const char *regex;
     int         digits, mark; /* of ppo__words; what marks count as */
-} ppo__hub_words[] = {
+} ppo__tokfile_words[] = {
     {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", 0, PPO__OTHER},
     {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
      "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
@@ -12465,7 +12465,7 @@ static const struct {
 };
 
 /* A tokenizer.json while it is read. A `place` is where the value of a member begins, or NULL. */
-typedef struct ppo__hub {
+typedef struct ppo__tokfile {
     ppo__json      json; /* of a copy of the file, in the tokenizer's memory */
     ppo_tokenizer *tok;
     ppo__arena     memory;
@@ -12474,305 +12474,309 @@ typedef struct ppo__hub {
     int            spaces, bytes; /* 1: a decoder makes spaces of SentencePiece's, bytes of <0x0A> */
     char          *join;          /* [join_room] */
     size_t         join_room;
-} ppo__hub;
+} ppo__tokfile;
 
 typedef char *ppo__places[PPO__J_COUNT];
 
-static void ppo__hub_members(ppo__hub *hub, char *place, ppo__places places) {
-    hub->json.at = place;
-    ppo__json_members(&hub->json, ppo__hub_names, PPO__J_COUNT, places);
+static void ppo__tokfile_members(ppo__tokfile *file, char *place, ppo__places places) {
+    file->json.at = place;
+    ppo__json_members(&file->json, ppo__tokfile_names, PPO__J_COUNT, places);
 }
 
 /* NULL if it is not there */
-static const char *ppo__hub_text(ppo__hub *hub, char *place) {
-    if (place) hub->json.at = place;
-    return place ? ppo__json_string(&hub->json) : NULL;
+static const char *ppo__tokfile_text(ppo__tokfile *file, char *place) {
+    if (place) file->json.at = place;
+    return place ? ppo__json_string(&file->json) : NULL;
 }
 
-static int ppo__hub_bool(ppo__hub *hub, char *place, int otherwise) {
-    if (place) hub->json.at = place;
-    return place ? ppo__json_bool(&hub->json) : otherwise;
+static int ppo__tokfile_bool(ppo__tokfile *file, char *place, int otherwise) {
+    if (place) file->json.at = place;
+    return place ? ppo__json_bool(&file->json) : otherwise;
 }
 
 /* 0 if it is not there */
-static int64_t ppo__hub_whole(ppo__hub *hub, char *place) {
-    if (place) hub->json.at = place;
-    return place ? ppo__json_whole(&hub->json) : 0;
+static int64_t ppo__tokfile_whole(ppo__tokfile *file, char *place) {
+    if (place) file->json.at = place;
+    return place ? ppo__json_whole(&file->json) : 0;
 }
 
 /* Refuses the file unless this holds. what: the member that is not supported. */
-static void ppo__hub_need(ppo__hub *hub, char *place, int holds, const char *what, const char *value) {
+static void ppo__tokfile_need(ppo__tokfile *file, char *place, int holds, const char *what,
+                              const char *value) {
     char text[160];
-    if (holds || hub->json.status) return;
-    if (place) hub->json.at = place;
+    if (holds || file->json.status) return;
+    if (place) file->json.at = place;
     snprintf(text, sizeof text, "not supported: %s%s", what, value ? " " : "");
-    ppo__json_fail(&hub->json, text, value);
+    ppo__json_fail(&file->json, text, value);
 }
 
 /* {"String": text} or {"Regex": text}: only the one that is wanted is there. */
-static const char *ppo__hub_pattern(ppo__hub *hub, char *place, int wanted) {
+static const char *ppo__tokfile_pattern(ppo__tokfile *file, char *place, int wanted) {
     ppo__places m;
     const char *text = NULL;
-    if (place) ppo__hub_members(hub, place, m);
-    if (place) text = ppo__hub_text(hub, m[wanted]);
-    ppo__hub_need(hub, place, text && *text, "pattern without a", ppo__hub_names[wanted]);
+    if (place) ppo__tokfile_members(file, place, m);
+    if (place) text = ppo__tokfile_text(file, m[wanted]);
+    ppo__tokfile_need(file, place, text && *text, "pattern without a", ppo__tokfile_names[wanted]);
     return text ? text : "";
 }
 
 /* The members of a component of the file, or of each of a "Sequence"; m[k][PPO__J_TYPE] is its type itself. Returns
    how many there are. list: 0 to 3, for normalizers, pretokenizers, processors, decoders. */
-static int ppo__hub_components(ppo__hub *hub, char *place, int list, ppo__places m[PPO__MAX_PARTS]) {
+static int ppo__tokfile_components(ppo__tokfile *file, char *place, int list, ppo__places m[PPO__MAX_PARTS]) {
     int count = 1, n = 0;
-    if (!place || hub->json.status) return 0;
-    ppo__hub_members(hub, place, m[0]);
-    for (int k = 0; k < count && !hub->json.status; ++k) {
-        ppo__hub_need(hub, place, m[k][PPO__J_TYPE] != NULL, "a component without a type", NULL);
-        m[k][PPO__J_TYPE] = (char *)ppo__hub_text(hub, m[k][PPO__J_TYPE]);
-        if (hub->json.status || n || strcmp(m[0][PPO__J_TYPE], "Sequence") != 0) continue;
-        ppo__hub_need(hub, place, m[0][PPO__J_LISTS + list] != NULL, "an empty Sequence", NULL);
-        if (hub->json.status) return 0;
-        hub->json.at = m[0][PPO__J_LISTS + list];
-        ppo__json_expect(&hub->json, '[');
-        while (ppo__json_next(&hub->json, ']', &n)) {
-            ppo__hub_need(hub, NULL, n <= PPO__MAX_PARTS, "a Sequence of more than 5", NULL);
-            if (hub->json.status) return 0;
-            ppo__hub_members(hub, hub->json.at, m[n - 1]);
+    if (!place || file->json.status) return 0;
+    ppo__tokfile_members(file, place, m[0]);
+    for (int k = 0; k < count && !file->json.status; ++k) {
+        ppo__tokfile_need(file, place, m[k][PPO__J_TYPE] != NULL, "a component without a type", NULL);
+        m[k][PPO__J_TYPE] = (char *)ppo__tokfile_text(file, m[k][PPO__J_TYPE]);
+        if (file->json.status || n || strcmp(m[0][PPO__J_TYPE], "Sequence") != 0) continue;
+        ppo__tokfile_need(file, place, m[0][PPO__J_LISTS + list] != NULL, "an empty Sequence", NULL);
+        if (file->json.status) return 0;
+        file->json.at = m[0][PPO__J_LISTS + list];
+        ppo__json_expect(&file->json, '[');
+        while (ppo__json_next(&file->json, ']', &n)) {
+            ppo__tokfile_need(file, NULL, n <= PPO__MAX_PARTS, "a Sequence of more than 5", NULL);
+            if (file->json.status) return 0;
+            ppo__tokfile_members(file, file->json.at, m[n - 1]);
         }
         count = n;
         k = -1;
         if (!n) return 0;
     }
-    return hub->json.status ? 0 : count;
+    return file->json.status ? 0 : count;
 }
 
-static void ppo__hub_normalizer(ppo__hub *hub, char *place) {
+static void ppo__tokfile_normalizer(ppo__tokfile *file, char *place) {
     ppo__places m[PPO__MAX_PARTS];
-    int         count = ppo__hub_components(hub, place, 0, m);
-    for (int k = 0; k < count && !hub->json.status; ++k) {
+    int         count = ppo__tokfile_components(file, place, 0, m);
+    for (int k = 0; k < count && !file->json.status; ++k) {
         const char *type = m[k][PPO__J_TYPE];
-        ppo__step  *step = ppo__add_step(hub->tok, PPO__KEEP);
+        ppo__step  *step = ppo__add_step(file->tok, PPO__KEEP);
         if (strcmp(type, "Prepend") == 0) {
-            step->prefix = ppo__hub_text(hub, m[k][PPO__J_PREPEND]);
+            step->prefix = ppo__tokfile_text(file, m[k][PPO__J_PREPEND]);
             step->always = 1;
         } else if (strcmp(type, "Replace") == 0) {
-            step->from = ppo__hub_pattern(hub, m[k][PPO__J_PATTERN], PPO__J_STRING);
-            step->to = ppo__hub_text(hub, m[k][PPO__J_CONTENT]);
-            ppo__hub_need(hub, place, step->to != NULL, "Replace without content", NULL);
+            step->from = ppo__tokfile_pattern(file, m[k][PPO__J_PATTERN], PPO__J_STRING);
+            step->to = ppo__tokfile_text(file, m[k][PPO__J_CONTENT]);
+            ppo__tokfile_need(file, place, step->to != NULL, "Replace without content", NULL);
         } else if (strcmp(type, "NFC") == 0) {
             step->nfc = 1;
-            if (!hub->tok->nfc.parts) ppo__make_nfc(&hub->tok->nfc, &hub->tok->memory);
-        } else ppo__hub_need(hub, place, 0, "normalizer", type);
+            if (!file->tok->nfc.parts) ppo__make_nfc(&file->tok->nfc, &file->tok->memory);
+        } else ppo__tokfile_need(file, place, 0, "normalizer", type);
     }
 }
 
 /* Returns 1 if it makes words of bytes. */
-static int ppo__hub_cutter(ppo__hub *hub, char *place) {
+static int ppo__tokfile_cutter(ppo__tokfile *file, char *place) {
     ppo__places    m[PPO__MAX_PARTS];
-    ppo_tokenizer *tok = hub->tok;
-    int            count = ppo__hub_components(hub, place, 1, m), of_bytes = 0, has_words = 0, w = 0;
-    for (int k = 0; k < count && !hub->json.status; ++k) {
+    ppo_tokenizer *tok = file->tok;
+    int            count = ppo__tokfile_components(file, place, 1, m), of_bytes = 0, has_words = 0, w = 0;
+    for (int k = 0; k < count && !file->json.status; ++k) {
         const char *type = m[k][PPO__J_TYPE];
-        ppo__hub_need(hub, place, !of_bytes, "what comes after ByteLevel:", type);
+        ppo__tokfile_need(file, place, !of_bytes, "what comes after ByteLevel:", type);
         if (strcmp(type, "Split") == 0) {
-            const int   known = (int)(sizeof ppo__hub_words / sizeof *ppo__hub_words);
-            const char *regex = ppo__hub_pattern(hub, m[k][PPO__J_PATTERN], PPO__J_REGEX);
-            const char *behavior = ppo__hub_text(hub, m[k][PPO__J_BEHAVIOR]);
-            for (w = 0; w < known && strcmp(regex, ppo__hub_words[w].regex) != 0;) ++w;
-            ppo__hub_need(hub, place, w < known && !has_words++, "the expression", regex);
-            ppo__hub_need(hub, place, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
-            ppo__hub_need(hub, place, !ppo__hub_bool(hub, m[k][PPO__J_INVERT], 0), "invert", NULL);
-            if (!hub->json.status) ppo__add_step(tok, PPO__CUT_WORDS);
-            if (!hub->json.status)
-                tok->words.digits = ppo__hub_words[w].digits, hub->mark = ppo__hub_words[w].mark;
+            const int   known = (int)(sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words);
+            const char *regex = ppo__tokfile_pattern(file, m[k][PPO__J_PATTERN], PPO__J_REGEX);
+            const char *behavior = ppo__tokfile_text(file, m[k][PPO__J_BEHAVIOR]);
+            for (w = 0; w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0;) ++w;
+            ppo__tokfile_need(file, place, w < known && !has_words++, "the expression", regex);
+            ppo__tokfile_need(file, place, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
+            ppo__tokfile_need(file, place, !ppo__tokfile_bool(file, m[k][PPO__J_INVERT], 0), "invert", NULL);
+            if (!file->json.status) ppo__add_step(tok, PPO__CUT_WORDS);
+            if (!file->json.status)
+                tok->words.digits = ppo__tokfile_words[w].digits, file->mark = ppo__tokfile_words[w].mark;
         } else if (strcmp(type, "Digits") == 0) {
-            int each = ppo__hub_bool(hub, m[k][PPO__J_DIGITS], 0);
+            int each = ppo__tokfile_bool(file, m[k][PPO__J_DIGITS], 0);
             ppo__add_step(tok, each ? PPO__CUT_DIGITS : PPO__CUT_NUMBERS);
         } else if (strcmp(type, "ByteLevel") == 0) {
-            int words = ppo__hub_bool(hub, m[k][PPO__J_USE_REGEX], 1);
+            int words = ppo__tokfile_bool(file, m[k][PPO__J_USE_REGEX], 1);
             of_bytes = 1;
-            ppo__hub_need(hub, place, !words || !has_words, "two expressions", NULL);
-            if (ppo__hub_bool(hub, m[k][PPO__J_PREFIX], 1)) ppo__add_step(tok, PPO__KEEP)->prefix = " ";
+            ppo__tokfile_need(file, place, !words || !has_words, "two expressions", NULL);
+            if (ppo__tokfile_bool(file, m[k][PPO__J_PREFIX], 1)) ppo__add_step(tok, PPO__KEEP)->prefix = " ";
             if (words) ppo__add_step(tok, PPO__CUT_WORDS);
         } else if (strcmp(type, "Metaspace") == 0) {
-            const char *space = ppo__hub_text(hub, m[k][PPO__J_REPLACEMENT]);
-            const char *scheme = ppo__hub_text(hub, m[k][PPO__J_SCHEME]);
+            const char *space = ppo__tokfile_text(file, m[k][PPO__J_REPLACEMENT]);
+            const char *scheme = ppo__tokfile_text(file, m[k][PPO__J_SCHEME]);
             int never = scheme && !strcmp(scheme, "never"), first = scheme && !strcmp(scheme, "first");
-            ppo__hub_need(hub, place, space && !strcmp(space, PPO__HUB_SPACE), "replacement", space);
-            ppo__hub_need(hub, place, never || first || (scheme && !strcmp(scheme, "always")),
-                          "prepend_scheme", scheme);
+            ppo__tokfile_need(file, place, space && !strcmp(space, PPO__METASPACE), "replacement", space);
+            ppo__tokfile_need(file, place, never || first || (scheme && !strcmp(scheme, "always")),
+                              "prepend_scheme", scheme);
             ppo__step *step = ppo__add_step(tok, PPO__KEEP);
-            if (ppo__hub_bool(hub, m[k][PPO__J_SPLIT], 1)) step->kind = PPO__CUT_SPACES;
+            if (ppo__tokfile_bool(file, m[k][PPO__J_SPLIT], 1)) step->kind = PPO__CUT_SPACES;
             step->from = " ";
-            step->to = PPO__HUB_SPACE;
-            step->prefix = never ? NULL : PPO__HUB_SPACE;
+            step->to = PPO__METASPACE;
+            step->prefix = never ? NULL : PPO__METASPACE;
             step->once = first;
-        } else ppo__hub_need(hub, place, 0, "pre_tokenizer", type);
+        } else ppo__tokfile_need(file, place, 0, "pre_tokenizer", type);
     }
     return of_bytes;
 }
 
-static void ppo__hub_decoder(ppo__hub *hub, char *place) {
+static void ppo__tokfile_decoder(ppo__tokfile *file, char *place) {
     static const char *const order[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
     ppo__places              m[PPO__MAX_PARTS];
-    int count = ppo__hub_components(hub, place, 3, m), last = -1, of_bytes = hub->tok->kind == PPO__BPE;
-    for (int k = 0; k < count && !hub->json.status; ++k) {
+    int count = ppo__tokfile_components(file, place, 3, m), last = -1, of_bytes = file->tok->kind == PPO__BPE;
+    for (int k = 0; k < count && !file->json.status; ++k) {
         const char *type = m[k][PPO__J_TYPE];
         int         at = 0;
         while (at < 5 && strcmp(type, order[at]) != 0) ++at;
-        ppo__hub_need(hub, place, at < 5 && at > last && (of_bytes == !at) && (at != 4 || last == 3),
-                      "decoder", type);
+        ppo__tokfile_need(file, place, at < 5 && at > last && (of_bytes == !at) && (at != 4 || last == 3),
+                          "decoder", type);
         last = at;
         if (at == 1) {
-            const char *from = ppo__hub_pattern(hub, m[k][PPO__J_PATTERN], PPO__J_STRING);
-            const char *to = ppo__hub_text(hub, m[k][PPO__J_CONTENT]);
-            hub->spaces = to && !strcmp(from, PPO__HUB_SPACE) && !strcmp(to, " ");
-            ppo__hub_need(hub, place, hub->spaces, "Replace of", from);
+            const char *from = ppo__tokfile_pattern(file, m[k][PPO__J_PATTERN], PPO__J_STRING);
+            const char *to = ppo__tokfile_text(file, m[k][PPO__J_CONTENT]);
+            file->spaces = to && !strcmp(from, PPO__METASPACE) && !strcmp(to, " ");
+            ppo__tokfile_need(file, place, file->spaces, "Replace of", from);
         }
-        if (at == 2) hub->bytes = 1;
+        if (at == 2) file->bytes = 1;
         if (at == 4) {
-            const char *what = ppo__hub_text(hub, m[k][PPO__J_CONTENT]);
-            int64_t     start = ppo__hub_whole(hub, m[k][PPO__J_START]),
-                    stop = ppo__hub_whole(hub, m[k][PPO__J_STOP]);
-            ppo__hub_need(hub, place, what && !strcmp(what, " ") && start <= 64 && !stop, "Strip of", what);
-            hub->tok->strip = (int)start;
+            const char *what = ppo__tokfile_text(file, m[k][PPO__J_CONTENT]);
+            int64_t     start = ppo__tokfile_whole(file, m[k][PPO__J_START]),
+                    stop = ppo__tokfile_whole(file, m[k][PPO__J_STOP]);
+            ppo__tokfile_need(file, place, what && !strcmp(what, " ") && start <= 64 && !stop, "Strip of",
+                              what);
+            file->tok->strip = (int)start;
         }
     }
-    ppo__hub_need(hub, place ? place : hub->json.start, !of_bytes || count == 1, "decoder: none", NULL);
+    ppo__tokfile_need(file, place ? place : file->json.start, !of_bytes || count == 1, "decoder: none", NULL);
 }
 
 /* What is put before and after a text. */
-static void ppo__hub_ends(ppo__hub *hub, char *place) {
+static void ppo__tokfile_ends(ppo__tokfile *file, char *place) {
     ppo__places    m[PPO__MAX_PARTS], item;
-    ppo_tokenizer *tok = hub->tok;
-    int            count = ppo__hub_components(hub, place, 2, m);
-    for (int k = 0, n = 0, side = 0; k < count && !hub->json.status; ++k, n = 0) {
+    ppo_tokenizer *tok = file->tok;
+    int            count = ppo__tokfile_components(file, place, 2, m);
+    for (int k = 0, n = 0, side = 0; k < count && !file->json.status; ++k, n = 0) {
         if (strcmp(m[k][PPO__J_TYPE], "ByteLevel") == 0) continue;
-        ppo__hub_need(hub, place,
-                      !strcmp(m[k][PPO__J_TYPE], "TemplateProcessing") && m[k][PPO__J_SINGLE] && !side,
-                      "post_processor", m[k][PPO__J_TYPE]);
-        if (hub->json.status) return;
-        hub->json.at = m[k][PPO__J_SINGLE];
-        ppo__json_expect(&hub->json, '[');
-        while (ppo__json_next(&hub->json, ']', &n)) {
-            ppo__hub_members(hub, hub->json.at, item);
-            char *after = hub->json.at, *token = item[PPO__J_SPECIAL_TOKEN];
+        ppo__tokfile_need(file, place,
+                          !strcmp(m[k][PPO__J_TYPE], "TemplateProcessing") && m[k][PPO__J_SINGLE] && !side,
+                          "post_processor", m[k][PPO__J_TYPE]);
+        if (file->json.status) return;
+        file->json.at = m[k][PPO__J_SINGLE];
+        ppo__json_expect(&file->json, '[');
+        while (ppo__json_next(&file->json, ']', &n)) {
+            ppo__tokfile_members(file, file->json.at, item);
+            char *after = file->json.at, *token = item[PPO__J_SPECIAL_TOKEN];
             side += item[PPO__J_SEQUENCE] != NULL;
-            if (token) ppo__hub_members(hub, token, item);
-            const char *name = token ? ppo__hub_text(hub, item[PPO__J_ID]) : NULL;
+            if (token) ppo__tokfile_members(file, token, item);
+            const char *name = token ? ppo__tokfile_text(file, item[PPO__J_ID]) : NULL;
             int         id = ppo_tokenizer_special(tok, name);
-            ppo__hub_need(hub, place,
-                          side < 2 && (!token || (id >= 0 && tok->bounds[side] < PPO__MAX_BOUNDS)),
-                          "TemplateProcessing with", name);
-            if (hub->json.status) return;
+            ppo__tokfile_need(file, place,
+                              side < 2 && (!token || (id >= 0 && tok->bounds[side] < PPO__MAX_BOUNDS)),
+                              "TemplateProcessing with", name);
+            if (file->json.status) return;
             if (token) tok->bound[side][tok->bounds[side]++] = id;
-            hub->json.at = after;
+            file->json.at = after;
         }
     }
 }
 
 /* Replaces GPT-2's characters by the bytes that they stand for, and returns how many; -1, and nothing is changed: the
    text has others. */
-static int ppo__hub_bytes(const ppo__hub *hub, char *text) {
+static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
     int n = 0, length;
     for (int pass = 0; pass < 2; ++pass)
         for (const char *at = text; *at; at += length) {
             int32_t code = ppo__utf8_get(at, 4, &length);
-            if (code < 0 || code >= 512 || hub->byte_of[code] < 0) return -1;
-            if (pass) text[n++] = (char)hub->byte_of[code];
+            if (code < 0 || code >= 512 || file->byte_of[code] < 0) return -1;
+            if (pass) text[n++] = (char)file->byte_of[code];
         }
     return n;
 }
 
 /* A copy of text a, then b, in memory for one at a time. */
-static char *ppo__hub_join(ppo__hub *hub, const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
-    if (a_bytes + b_bytes >= hub->join_room) {
-        hub->join_room = 2 * (a_bytes + b_bytes) + 64;
-        hub->join = PPO__ARRAY(&hub->memory, char, hub->join_room);
+static char *ppo__tokfile_join(ppo__tokfile *file, const char *a, size_t a_bytes, const char *b,
+                               size_t b_bytes) {
+    if (a_bytes + b_bytes >= file->join_room) {
+        file->join_room = 2 * (a_bytes + b_bytes) + 64;
+        file->join = PPO__ARRAY(&file->memory, char, file->join_room);
     }
-    if (!hub->join) return NULL;
-    memcpy(hub->join, a, a_bytes);
-    memcpy(hub->join + a_bytes, b, b_bytes);
-    hub->join[a_bytes + b_bytes] = 0;
-    return hub->join;
+    if (!file->join) return NULL;
+    memcpy(file->join, a, a_bytes);
+    memcpy(file->join + a_bytes, b, b_bytes);
+    file->join[a_bytes + b_bytes] = 0;
+    return file->join;
 }
 
 /* The token that the vocabulary has under this name, whose text is changed; -1: none. Its length becomes *bytes. */
-static int ppo__hub_find(const ppo__hub *hub, char *name, int *bytes) {
+static int ppo__tokfile_find(const ppo__tokfile *file, char *name, int *bytes) {
     uint64_t slot;
-    *bytes = hub->tok->kind == PPO__BPE ? ppo__hub_bytes(hub, name) : (int)strlen(name);
-    return *bytes < 0 ? -1 : ppo__find_key(hub->tok, name, (size_t)*bytes, &slot);
+    *bytes = file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
+    return *bytes < 0 ? -1 : ppo__find_key(file->tok, name, (size_t)*bytes, &slot);
 }
 
-static void ppo__hub_added(ppo__hub *hub, char *place) {
-    ppo_tokenizer *tok = hub->tok;
+static void ppo__tokfile_added(ppo__tokfile *file, char *place) {
+    ppo_tokenizer *tok = file->tok;
     int            count = 0, n = 0;
     ppo__places    m;
-    hub->json.at = place;
-    for (int pass = 0; pass < 2 && place && !hub->json.status; ++pass, n = 0) {
+    file->json.at = place;
+    for (int pass = 0; pass < 2 && place && !file->json.status; ++pass, n = 0) {
         if (pass) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)count);
         if (pass && !tok->added) return;
-        hub->json.at = place;
-        ppo__json_expect(&hub->json, '[');
-        while (ppo__json_next(&hub->json, ']', &n)) {
+        file->json.at = place;
+        ppo__json_expect(&file->json, '[');
+        while (ppo__json_next(&file->json, ']', &n)) {
             if (!pass && count++ < PPO_MAX_VOCAB) {
-                ppo__json_skip(&hub->json);
+                ppo__json_skip(&file->json);
                 continue;
             }
-            char *object = hub->json.at, *after;
-            ppo__hub_members(hub, object, m);
-            after = hub->json.at;
-            ppo__hub_need(hub, object, m[PPO__J_ID] && m[PPO__J_CONTENT],
-                          "an added token without id or content", NULL);
-            if (hub->json.status) return;
+            char *object = file->json.at, *after;
+            ppo__tokfile_members(file, object, m);
+            after = file->json.at;
+            ppo__tokfile_need(file, object, m[PPO__J_ID] && m[PPO__J_CONTENT],
+                              "an added token without id or content", NULL);
+            if (file->json.status) return;
             ppo__added *added = &tok->added[n - 1];
-            int64_t     id = ppo__hub_whole(hub, m[PPO__J_ID]);
-            added->name = added->pattern = ppo__hub_text(hub, m[PPO__J_CONTENT]);
+            int64_t     id = ppo__tokfile_whole(file, m[PPO__J_ID]);
+            added->name = added->pattern = ppo__tokfile_text(file, m[PPO__J_CONTENT]);
             added->name_bytes = added->bytes = (int)strlen(added->name);
-            added->special = ppo__hub_bool(hub, m[PPO__J_SPECIAL], 0);
-            added->left = ppo__hub_bool(hub, m[PPO__J_LEFT], 0);
-            added->right = ppo__hub_bool(hub, m[PPO__J_RIGHT], 0);
-            added->normalized = ppo__hub_bool(hub, m[PPO__J_NORMALIZED], !added->special);
-            ppo__hub_need(hub, m[PPO__J_WORD], !ppo__hub_bool(hub, m[PPO__J_WORD], 0), "single_word", NULL);
-            ppo__hub_need(hub, m[PPO__J_ID], id >= 0 && id < PPO_MAX_VOCAB && added->bytes, "the added token",
-                          added->name);
-            if (hub->json.status) return;
+            added->special = ppo__tokfile_bool(file, m[PPO__J_SPECIAL], 0);
+            added->left = ppo__tokfile_bool(file, m[PPO__J_LEFT], 0);
+            added->right = ppo__tokfile_bool(file, m[PPO__J_RIGHT], 0);
+            added->normalized = ppo__tokfile_bool(file, m[PPO__J_NORMALIZED], !added->special);
+            ppo__tokfile_need(file, m[PPO__J_WORD], !ppo__tokfile_bool(file, m[PPO__J_WORD], 0),
+                              "single_word", NULL);
+            ppo__tokfile_need(file, m[PPO__J_ID], id >= 0 && id < PPO_MAX_VOCAB && added->bytes,
+                              "the added token", added->name);
+            if (file->json.status) return;
             added->token = (int)id;
             if (tok->vocab <= id) tok->vocab = (int)id + 1;
-            hub->json.at = after;
+            file->json.at = after;
         }
     }
     tok->added_count = count;
 }
 
 /* Reads {"a": 0, ...}: how the merges call tokens. */
-static void ppo__hub_vocab(ppo__hub *hub, char *place) {
-    ppo_tokenizer *tok = hub->tok;
+static void ppo__tokfile_vocab(ppo__tokfile *file, char *place) {
+    ppo_tokenizer *tok = file->tok;
     uint64_t       slot;
-    for (int pass = 0; pass < 2 && !hub->json.status; ++pass) {
+    for (int pass = 0; pass < 2 && !file->json.status; ++pass) {
         if (pass) tok->key = PPO__ZEROS(&tok->memory, const char *, (size_t)tok->vocab);
         if (pass) tok->key_bytes = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab);
         if (tok->memory.failed) return;
-        hub->json.at = place;
-        ppo__json_expect(&hub->json, '{');
-        for (int n = 0; ppo__json_next(&hub->json, '}', &n);) {
+        file->json.at = place;
+        ppo__json_expect(&file->json, '{');
+        for (int n = 0; ppo__json_next(&file->json, '}', &n);) {
             char *name = NULL;
-            if (pass) name = (char *)ppo__json_string(&hub->json);
-            else ppo__json_skip_string(&hub->json);
-            ppo__json_expect(&hub->json, ':');
-            int64_t id = ppo__json_whole(&hub->json);
-            if (id >= PPO_MAX_VOCAB) ppo__json_fail(&hub->json, "a token above 262143", NULL);
-            if (hub->json.status) return;
+            if (pass) name = (char *)ppo__json_string(&file->json);
+            else ppo__json_skip_string(&file->json);
+            ppo__json_expect(&file->json, ':');
+            int64_t id = ppo__json_whole(&file->json);
+            if (id >= PPO_MAX_VOCAB) ppo__json_fail(&file->json, "a token above 262143", NULL);
+            if (file->json.status) return;
             if (tok->vocab <= id) tok->vocab = (int)id + 1;
             if (!pass) continue;
-            if (tok->key[id]) ppo__json_fail(&hub->json, "a token that is there twice: ", name);
+            if (tok->key[id]) ppo__json_fail(&file->json, "a token that is there twice: ", name);
             tok->key[id] = name;
-            tok->key_bytes[id] = tok->kind == PPO__BPE ? ppo__hub_bytes(hub, name) : (int)strlen(name);
+            tok->key_bytes[id] = tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
             if (tok->key_bytes[id] < 0) { /* no text of bytes is called so, so nothing needs to find it */
                 tok->key_bytes[id] = (int)strlen(name);
                 continue;
             }
             if (ppo__find_key(tok, name, (size_t)tok->key_bytes[id], &slot) >= 0)
-                ppo__json_fail(&hub->json, "a name that is there twice: ", name);
+                ppo__json_fail(&file->json, "a name that is there twice: ", name);
             ppo__map_put(&tok->by_key, &tok->memory, slot, (int)id);
             if (tok->memory.failed) return;
         }
@@ -12780,9 +12784,9 @@ static void ppo__hub_vocab(ppo__hub *hub, char *place) {
 }
 
 /* Reads ["a b", ...] or [["a", "b"], ...]. */
-static void ppo__hub_merges(ppo__hub *hub, char *place) {
-    ppo_tokenizer *tok = hub->tok;
-    ppo__json     *json = &hub->json;
+static void ppo__tokfile_merges(ppo__tokfile *file, char *place) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json     *json = &file->json;
     for (int pass = 0, n = 0; pass < 2 && !json->status; ++pass, n = 0) {
         if (pass) tok->units = PPO__ARRAY(&tok->memory, int32_t, 2 * (size_t)tok->unit_count);
         if (pass) tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)tok->unit_count);
@@ -12808,12 +12812,12 @@ static void ppo__hub_merges(ppo__hub *hub, char *place) {
                 else *right++ = 0;
             }
             if (json->status) return;
-            token[0] = ppo__hub_find(hub, left, &bytes[0]);
-            token[1] = ppo__hub_find(hub, right, &bytes[1]);
+            token[0] = ppo__tokfile_find(file, left, &bytes[0]);
+            token[1] = ppo__tokfile_find(file, right, &bytes[1]);
             if (token[0] >= 0 && token[1] >= 0) {
                 uint64_t slot;
                 size_t   length = (size_t)bytes[0] + (size_t)bytes[1];
-                joined = ppo__hub_join(hub, left, (size_t)bytes[0], right, (size_t)bytes[1]);
+                joined = ppo__tokfile_join(file, left, (size_t)bytes[0], right, (size_t)bytes[1]);
                 if (!joined) return;
                 token[2] = ppo__find_key(tok, joined, length, &slot);
             }
@@ -12828,30 +12832,30 @@ static void ppo__hub_merges(ppo__hub *hub, char *place) {
 }
 
 /* The texts of all tokens, from their names. */
-static void ppo__hub_spell(ppo__hub *hub) {
-    ppo_tokenizer     *tok = hub->tok;
+static void ppo__tokfile_spell(ppo__tokfile *file) {
+    ppo_tokenizer     *tok = file->tok;
     double             total = 0;
-    const ppo__added **added = PPO__ZEROS(&hub->memory, const ppo__added *, (size_t)tok->vocab);
+    const ppo__added **added = PPO__ZEROS(&file->memory, const ppo__added *, (size_t)tok->vocab);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab + 1);
     tok->special = PPO__ZEROS(&tok->memory, char, (size_t)tok->vocab);
-    if (hub->memory.failed || tok->memory.failed) return;
+    if (file->memory.failed || tok->memory.failed) return;
     for (int k = 0; k < tok->added_count; ++k) {
         const ppo__added *one = &tok->added[k];
         int               t = one->token, bytes;
-        char             *copy = ppo__hub_join(hub, one->name, (size_t)one->name_bytes, "", 0);
+        char             *copy = ppo__tokfile_join(file, one->name, (size_t)one->name_bytes, "", 0);
         if (!copy) return;
-        int found = ppo__hub_find(hub, copy, &bytes);
+        int found = ppo__tokfile_find(file, copy, &bytes);
         if (bytes < 0) bytes = one->name_bytes;
         int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, (size_t)bytes) == 0;
-        ppo__hub_need(hub, hub->json.start, !added[t] && (same || (found < 0 && !tok->key[t])),
-                      "two names of a token, or tokens of a name:", one->name);
-        if (hub->json.status) return;
+        ppo__tokfile_need(file, file->json.start, !added[t] && (same || (found < 0 && !tok->key[t])),
+                          "two names of a token, or tokens of a name:", one->name);
+        if (file->json.status) return;
         added[t] = one;
         tok->special[t] = (char)one->special;
     }
     for (int t = 0; t < tok->vocab; ++t) total += tok->key_bytes[t] + (added[t] ? added[t]->bytes : 0);
-    ppo__hub_need(hub, hub->json.start, total < INT_MAX, "names of more than 2 GB", NULL);
-    if (hub->json.status) return;
+    ppo__tokfile_need(file, file->json.start, total < INT_MAX, "names of more than 2 GB", NULL);
+    if (file->json.status) return;
     char *out = tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)total + 1);
     for (int t = 0; t < tok->vocab && out; ++t) {
         int         is_key = tok->key[t] && !(added[t] && added[t]->normalized);
@@ -12859,14 +12863,14 @@ static void ppo__hub_spell(ppo__hub *hub) {
         int         n = is_key ? tok->key_bytes[t] : added[t] ? added[t]->bytes : 0, bytes = -1;
         memcpy(out, text, (size_t)n);
         out[n] = 0;
-        if (tok->kind == PPO__BPE && !is_key) bytes = ppo__hub_bytes(hub, out);
+        if (tok->kind == PPO__BPE && !is_key) bytes = ppo__tokfile_bytes(file, out);
         if (bytes >= 0) n = bytes;
-        if (hub->bytes && n == 6 && !strncmp(out, "<0x", 3) && out[5] == '>' &&
+        if (file->bytes && n == 6 && !strncmp(out, "<0x", 3) && out[5] == '>' &&
             strspn(out + 3, "0123456789abcdefABCDEF") == 2) {
             *out = (char)strtol(out + 3, NULL, 16);
             n = 1;
         }
-        for (char *space = out; hub->spaces && (space = strstr(space, PPO__HUB_SPACE)) != NULL; n -= 2) {
+        for (char *space = out; file->spaces && (space = strstr(space, PPO__METASPACE)) != NULL; n -= 2) {
             *space++ = ' ';
             memmove(space, space + 2, strlen(space + 2) + 1);
         }
@@ -12876,75 +12880,76 @@ static void ppo__hub_spell(ppo__hub *hub) {
 }
 
 /* May a text be cut before its runs of spaces? Yes if no token has a space after something else. */
-static int ppo__hub_may_cut(const ppo_tokenizer *tok) {
+static int ppo__tokfile_may_cut(const ppo_tokenizer *tok) {
     uint64_t slot;
     for (int t = 0; t < tok->vocab; ++t)
-        for (const char *key = tok->key[t], *at = key; at && (at = strstr(at, PPO__HUB_SPACE)) != NULL;
+        for (const char *key = tok->key[t], *at = key; at && (at = strstr(at, PPO__METASPACE)) != NULL;
              at += 3)
-            if (at > key && (at < key + 3 || memcmp(at - 3, PPO__HUB_SPACE, 3) != 0)) return 0;
-    return ppo__find_key(tok, PPO__HUB_SPACE, 3, &slot) >= 0;
+            if (at > key && (at < key + 3 || memcmp(at - 3, PPO__METASPACE, 3) != 0)) return 0;
+    return ppo__find_key(tok, PPO__METASPACE, 3, &slot) >= 0;
 }
 
-static void ppo__hub_model(ppo__hub *hub, char *place) {
+static void ppo__tokfile_model(ppo__tokfile *file, char *place) {
     static const int strange[] = {PPO__J_INFIX, PPO__J_SUFFIX};
-    ppo_tokenizer   *tok = hub->tok;
+    ppo_tokenizer   *tok = file->tok;
     ppo__places      m;
     uint64_t         slot;
     char             name[8];
     int              length = 0;
-    ppo__hub_members(hub, place, m);
-    const char *type = ppo__hub_text(hub, m[PPO__J_TYPE]);
-    ppo__hub_need(hub, place, !type || strcmp(type, "BPE") == 0, "model", type);
-    ppo__hub_need(hub, place, m[PPO__J_VOCAB] && m[PPO__J_MERGES], "a model without vocab or merges", NULL);
+    ppo__tokfile_members(file, place, m);
+    const char *type = ppo__tokfile_text(file, m[PPO__J_TYPE]);
+    ppo__tokfile_need(file, place, !type || strcmp(type, "BPE") == 0, "model", type);
+    ppo__tokfile_need(file, place, m[PPO__J_VOCAB] && m[PPO__J_MERGES], "a model without vocab or merges",
+                      NULL);
     for (int k = 0; k < 2; ++k) {
-        const char *text = ppo__hub_text(hub, m[strange[k]]);
-        ppo__hub_need(hub, place, !text || !*text, ppo__hub_names[strange[k]], text);
+        const char *text = ppo__tokfile_text(file, m[strange[k]]);
+        ppo__tokfile_need(file, place, !text || !*text, ppo__tokfile_names[strange[k]], text);
     }
-    if (m[PPO__J_DROPOUT]) hub->json.at = m[PPO__J_DROPOUT];
-    ppo__hub_need(hub, place, !m[PPO__J_DROPOUT] || ppo__json_number(&hub->json) == 0, "dropout", NULL);
-    if (hub->json.status) return;
-    ppo__hub_vocab(hub, m[PPO__J_VOCAB]);
-    if (!hub->json.status && !tok->memory.failed) ppo__hub_merges(hub, m[PPO__J_MERGES]);
-    if (!hub->json.status && !tok->memory.failed) ppo__hub_spell(hub);
-    if (hub->json.status || tok->memory.failed || hub->memory.failed) return;
-    char *unknown = (char *)ppo__hub_text(hub, m[PPO__J_UNKNOWN]);
-    tok->unknown = unknown ? ppo__hub_find(hub, unknown, &length) : -1;
-    ppo__hub_need(hub, place, !unknown || tok->unknown >= 0, "unk_token", unknown);
-    tok->fuse = ppo__hub_bool(hub, m[PPO__J_FUSE], 0);
-    tok->whole = ppo__hub_bool(hub, m[PPO__J_WHOLE], 0);
-    int fallback = ppo__hub_bool(hub, m[PPO__J_FALLBACK], 0);
+    if (m[PPO__J_DROPOUT]) file->json.at = m[PPO__J_DROPOUT];
+    ppo__tokfile_need(file, place, !m[PPO__J_DROPOUT] || ppo__json_number(&file->json) == 0, "dropout", NULL);
+    if (file->json.status) return;
+    ppo__tokfile_vocab(file, m[PPO__J_VOCAB]);
+    if (!file->json.status && !tok->memory.failed) ppo__tokfile_merges(file, m[PPO__J_MERGES]);
+    if (!file->json.status && !tok->memory.failed) ppo__tokfile_spell(file);
+    if (file->json.status || tok->memory.failed || file->memory.failed) return;
+    char *unknown = (char *)ppo__tokfile_text(file, m[PPO__J_UNKNOWN]);
+    tok->unknown = unknown ? ppo__tokfile_find(file, unknown, &length) : -1;
+    ppo__tokfile_need(file, place, !unknown || tok->unknown >= 0, "unk_token", unknown);
+    tok->fuse = ppo__tokfile_bool(file, m[PPO__J_FUSE], 0);
+    tok->whole = ppo__tokfile_bool(file, m[PPO__J_WHOLE], 0);
+    int fallback = ppo__tokfile_bool(file, m[PPO__J_FALLBACK], 0);
     for (int byte = 0; byte < 256; ++byte) {
         name[0] = (char)byte;
         tok->of_byte[byte] = tok->kind == PPO__BPE || byte < 128 ? ppo__find_key(tok, name, 1, &slot) : -1;
         snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
         tok->fallback[byte] = fallback ? ppo__find_key(tok, name, 6, &slot) : -1;
-        ppo__hub_need(hub, place, !fallback || tok->fallback[byte] >= 0, "byte_fallback without", name);
+        ppo__tokfile_need(file, place, !fallback || tok->fallback[byte] >= 0, "byte_fallback without", name);
     }
 }
 
 /* Makes tok of the bytes tok->json, which are its own. Errors say "path: byte n" + part. */
-static ppo_status ppo__hub_read(ppo_tokenizer *tok, const char *path, const char *part) {
-    ppo__places m;
-    ppo__hub    hub;
-    int         order[256], raw = 0;
-    memset(&hub, 0, sizeof hub);
-    hub.tok = tok;
-    hub.mark = PPO__OTHER;
-    memset(hub.byte_of, -1, sizeof hub.byte_of);
+static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const char *part) {
+    ppo__places  m;
+    ppo__tokfile file;
+    int          order[256], raw = 0;
+    memset(&file, 0, sizeof file);
+    file.tok = tok;
+    file.mark = PPO__OTHER;
+    memset(file.byte_of, -1, sizeof file.byte_of);
     ppo__order_bytes(order);
-    for (int b = 0; b < 256; ++b) hub.byte_of[order[b] < 188 ? b : order[b] + 68] = (short)b;
+    for (int b = 0; b < 256; ++b) file.byte_of[order[b] < 188 ? b : order[b] + 68] = (short)b;
     char           *copy = PPO__ARRAY(&tok->memory, char, tok->json_bytes + 1);
     const ppo__json json = {path, part, copy, copy, copy ? copy + tok->json_bytes : NULL, PPO_OK};
-    hub.json = json;
+    file.json = json;
     if (!copy) return ppo__arena_status(&tok->memory);
     memcpy(copy, tok->json, tok->json_bytes);
     copy[tok->json_bytes] = 0;
-    if (strncmp(copy, "\357\273\277", 3) == 0) hub.json.at += 3;
-    ppo__json_members(&hub.json, ppo__hub_names, PPO__J_COUNT, m);
-    ppo__json_end(&hub.json);
-    ppo__hub_need(&hub, copy, m[PPO__J_MODEL] != NULL, "a tokenizer without a model", NULL);
-    if (hub.json.status) return hub.json.status;
-    ppo__hub_added(&hub, m[PPO__J_ADDED]);
+    if (strncmp(copy, "\357\273\277", 3) == 0) file.json.at += 3;
+    ppo__json_members(&file.json, ppo__tokfile_names, PPO__J_COUNT, m);
+    ppo__json_end(&file.json);
+    ppo__tokfile_need(&file, copy, m[PPO__J_MODEL] != NULL, "a tokenizer without a model", NULL);
+    if (file.json.status) return file.json.status;
+    ppo__tokfile_added(&file, m[PPO__J_ADDED]);
     for (int k = 0; k < tok->added_count && !tok->memory.failed;
          ++k) /* those that are found in the text itself come first */
         if (!tok->added[k].normalized) {
@@ -12953,11 +12958,11 @@ static ppo_status ppo__hub_read(ppo_tokenizer *tok, const char *path, const char
             tok->added[k] = swap;
         }
     ppo__add_find(tok, 0, tok->memory.failed ? 0 : raw);
-    ppo__hub_normalizer(&hub, m[PPO__J_NORMALIZER]);
+    ppo__tokfile_normalizer(&file, m[PPO__J_NORMALIZER]);
     ppo__encoder encoder;
     memset(&encoder, 0, sizeof encoder);
     encoder.tok = tok;
-    for (int k = raw; k < tok->added_count && !tok->memory.failed && !hub.json.status; ++k) {
+    for (int k = raw; k < tok->added_count && !tok->memory.failed && !file.json.status; ++k) {
         ppo__added *added = &tok->added[k];
         size_t      bytes = (size_t)added->bytes;
         const char *pattern = added->name;
@@ -12969,19 +12974,19 @@ static ppo_status ppo__hub_read(ppo_tokenizer *tok, const char *path, const char
     }
     ppo_status status = ppo__encoder_end(&encoder);
     if (!status) status = tok->memory.failed;
-    if (!status && !hub.json.status) ppo__add_find(tok, raw, tok->added_count);
-    if (!status) tok->kind = ppo__hub_cutter(&hub, m[PPO__J_CUTTER]) ? PPO__BPE : PPO__PIECES;
-    tok->words.kinds = ppo__make_kinds(&tok->memory, hub.mark, 0);
-    if (!status) ppo__hub_decoder(&hub, m[PPO__J_DECODER]);
-    if (!status && !hub.json.status) ppo__hub_model(&hub, m[PPO__J_MODEL]);
-    if (!status && !hub.json.status && !tok->memory.failed && !hub.memory.failed) {
-        ppo__hub_ends(&hub, m[PPO__J_ENDS]);
-        if (tok->kind == PPO__PIECES && ppo__hub_may_cut(tok)) ppo__add_step(tok, PPO__CUT_RUNS);
+    if (!status && !file.json.status) ppo__add_find(tok, raw, tok->added_count);
+    if (!status) tok->kind = ppo__tokfile_cutter(&file, m[PPO__J_CUTTER]) ? PPO__BPE : PPO__PIECES;
+    tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark, 0);
+    if (!status) ppo__tokfile_decoder(&file, m[PPO__J_DECODER]);
+    if (!status && !file.json.status) ppo__tokfile_model(&file, m[PPO__J_MODEL]);
+    if (!status && !file.json.status && !tok->memory.failed && !file.memory.failed) {
+        ppo__tokfile_ends(&file, m[PPO__J_ENDS]);
+        if (tok->kind == PPO__PIECES && ppo__tokfile_may_cut(tok)) ppo__add_step(tok, PPO__CUT_RUNS);
     }
-    if (!status) status = hub.json.status;
+    if (!status) status = file.json.status;
     if (!status) status = ppo__arena_status(&tok->memory);
-    if (!status) status = ppo__arena_status(&hub.memory);
-    ppo__arena_free(&hub.memory);
+    if (!status) status = ppo__arena_status(&file.memory);
+    ppo__arena_free(&file.memory);
     return status;
 }
 
@@ -13020,7 +13025,7 @@ PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *f
 }
 
 /* Makes a tokenizer of the bytes of a tokenizer.json, or of the file at path. */
-static ppo_status ppo__hub_load(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer) {
+static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer) {
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
     if (!tok) return PPO_ERROR_MEMORY;
     ppo__json  json;
@@ -13034,7 +13039,7 @@ static ppo_status ppo__hub_load(const char *path, const ppo_array *array, ppo_to
         tok->json = json.start;
         tok->json_bytes = (size_t)(json.end - json.start);
     }
-    if (!status) status = ppo__hub_read(tok, path, array ? " of \"tokenizer.json\"" : "");
+    if (!status) status = ppo__tokfile_read(tok, path, array ? " of \"tokenizer.json\"" : "");
     if (status) ppo_tokenizer_free(tok);
     else *tokenizer = tok;
     return status;
@@ -13062,7 +13067,7 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     ppo_status       status = ppo_file_expect(file, name, ppo__tokenizer_kinds[kind].type, shape,
                                               ppo__tokenizer_kinds[kind].rank, &array);
     if (status) return status;
-    if (kind == 2) return ppo__hub_load(file->path, array, tokenizer);
+    if (kind == 2) return ppo__tokfile_load(file->path, array, tokenizer);
     if (shape[0] > PPO_MAX_VOCAB)
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
                               (long long)shape[0], (int)PPO_MAX_VOCAB);
@@ -13090,33 +13095,47 @@ static ppo_status ppo__put_tokenizer(ppo_file *file, const void *tokenizer) {
 static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
     (void)path;
-    fwrite(tok->json, 1, tok->json_bytes, out);
+    fwrite(tok->json, 1, tok->json_bytes, out); /* failures stay in `out` */
     return PPO_OK;
 }
 
-static int ppo__is_json(const char *path) {
-    size_t length = strlen(path);
-    return length >= 5 && strcmp(path + length - 5, ".json") == 0;
+/* In memory that the caller frees: the path, or that of the tokenizer.json in it if it is a folder. *is_json: it is one
+   by its name. */
+static char *ppo__tokenizer_path(const char *path, int *is_json) {
+    static const char name[] = "/tokenizer.json";
+    char             *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
+    if (!whole) return NULL;
+    strcpy(whole, path);
+    if (ppo__is_special(path)) strcat(whole, name);
+    size_t length = strlen(whole);
+    *is_json = length >= 5 && strcmp(whole + length - 5, ".json") == 0;
+    return whole;
 }
 
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path) {
+    int is_json;
     if (!ppo__given("ppo_tokenizer_save", tokenizer && path)) return PPO_ERROR_ARGUMENT;
-    if (!ppo__is_json(path)) return ppo__save("ppo_tokenizer_save", path, ppo__put_tokenizer, tokenizer);
-    if (!tokenizer->json)
-        return ppo__refuse("ppo_tokenizer_save: \"%.60s\", but it was not read from JSON", path);
-    return ppo__write_file(path, ppo__write_json, (void *)tokenizer);
+    char *whole = ppo__tokenizer_path(path, &is_json);
+    if (!whole) return PPO_ERROR_MEMORY;
+    ppo_status status;
+    if (!is_json) status = ppo__save("ppo_tokenizer_save", whole, ppo__put_tokenizer, tokenizer);
+    else if (tokenizer->json) status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
+    else
+        status = ppo__refuse(
+            "ppo_tokenizer_save: \"%.60s\", but the tokenizer was not read from a tokenizer.json", path);
+    ppo__free(whole);
+    return status;
 }
 
 PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer) {
+    ppo_file *file = NULL;
+    int       is_json;
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_load", path && tokenizer)) return PPO_ERROR_ARGUMENT;
-    ppo_file *file = NULL;
-    char *whole = ppo__is_special(path) ? (char *)ppo__alloc(strlen(path) + sizeof "/tokenizer.json") : NULL;
-    ppo_status status = ppo__is_special(path) && !whole ? PPO_ERROR_MEMORY : PPO_OK;
-    if (whole) strcat(strcpy(whole, path), "/tokenizer.json");
-    if (!status && (whole || ppo__is_json(path)))
-        status = ppo__hub_load(whole ? whole : path, NULL, tokenizer);
-    else if (!status && !(status = ppo_file_read(path, &file))) status = ppo_tokenizer_get(file, tokenizer);
+    char *whole = ppo__tokenizer_path(path, &is_json);
+    if (!whole) return PPO_ERROR_MEMORY;
+    ppo_status status = is_json ? ppo__tokfile_load(whole, NULL, tokenizer) : ppo_file_read(whole, &file);
+    if (!status && !is_json) status = ppo_tokenizer_get(file, tokenizer);
     ppo_file_free(file);
     ppo__free(whole);
     return status;
