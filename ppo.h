@@ -1338,8 +1338,9 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
 
 /* --------------------------------------------------------------------------------------------------------
    17 Tokens and tokenizers. A tokenizer turns text into tokens 0 .. vocab-1, and tokens into text. Its
-   vocabulary is the ordinary tokens, made from a text, followed by the special ones, such as "<eos>". Only
-   the program inserts special tokens: no text is encoded as one, whatever it contains.
+   vocabulary is the ordinary tokens, made from a text, followed by the special ones, such as "<eos>". That of
+   a model of the hub comes with the model, in tokenizer.json: see ppo_tokenizer_load(). Only the program
+   inserts special tokens: ppo_encode() makes none of a text, whatever it contains.
 
    Texts have `bytes` bytes and may hold zeros; NULL is the empty text. Encoding and decoding do not change
    the tokenizer, so several threads may share one.
@@ -1369,9 +1370,9 @@ PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* the arrays, not the 
 typedef struct ppo_tokenizer ppo_tokenizer;
 
 enum {
-    PPO_MAX_VOCAB = 262144, /* tokens of a tokenizer */
-    PPO_MAX_SPECIALS = 1024,
-    PPO_MAX_TOKEN_BYTES = 256 /* bytes of a token's text */
+    PPO_MAX_VOCAB = 262144,   /* tokens of a tokenizer */
+    PPO_MAX_SPECIALS = 1024,  /* those given to the functions below, */
+    PPO_MAX_TOKEN_BYTES = 256 /* and bytes of a token's text: not of a tokenizer.json */
 };
 
 /* One token for each character (code point of UTF-8) of the text, in ascending order; then the special
@@ -1391,51 +1392,67 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
 
        's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
-   with the letters, numbers and spaces of ASCII; every byte above 127 counts as a letter. The text may hold
-   any bytes, at most 512 MiB. specials: as above. */
+   with the classes of Unicode 16. The text may hold any bytes, at most 512 MiB. specials: as above. */
 PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab, const char *const *specials,
                                        int special_count, ppo_tokenizer **tokenizer);
 PPO_DEF void       ppo_tokenizer_free(ppo_tokenizer *tokenizer);
 
 PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer); /* number of tokens; 0 for NULL */
-PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name); /* -1: no such token */
+/* The token of this name, as "<|im_end|>": a special one, or another of a tokenizer.json's added_tokens; -1:
+   none. */
+PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name);
 
 /* The tokens of a text [capacity], and their number (count may be NULL). tokens NULL or capacity 0: only
-   counts; there are never more tokens than bytes. Errors: capacity is too small, the text is longer than
-   INT_MAX; of characters: a byte that is not UTF-8, a character that the vocabulary lacks. */
+   counts. There are never more tokens than bytes, but a tokenizer.json may say otherwise: there, count first.
+   Errors: capacity is too small, the text is longer than INT_MAX; of characters: a byte that is not UTF-8, a
+   character that the vocabulary lacks. */
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
-/* The same with `flags`, several of which may be added up. SPECIALS | BOUNDS is what `encode` of Hugging Face does. */
+/* The same with flags, which may be added up. A text of somebody else must not have SPECIALS: it could end
+   the turn of a chat. Hugging Face's encode() is SPECIALS + BOUNDS; ppo_encode() is it without special tokens
+   in the text (split_special_tokens) or around it. Added tokens that the file does not call special are found
+   always. */
 enum {
-    PPO_ENCODE_SPECIALS =
-        1, /* names of special tokens become those tokens: for a text that the program wrote */
-    PPO_ENCODE_BOUNDS = 2, /* with the tokens that a tokenizer.json has before and after a text, as <s> */
-    PPO_ENCODE_CONTINUES =
-        4 /* the text continues another: no space is put before it where the file says so */
+    PPO_ENCODE_SPECIALS = 1, /* the names of special tokens become those tokens */
+    PPO_ENCODE_BOUNDS = 2,   /* with the tokens that a tokenizer.json puts before and after a text, as <s> */
+    PPO_ENCODE_CONTINUES = 4 /* it follows another text: without the space that a file puts first */
 };
 PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
                                  int *tokens, int capacity, int *count);
 
 /* The text of tokens [n], special ones by their names, with a final 0; `bytes` (may be NULL) is its length
    without that 0. text NULL or capacity 0: only the length. A token may be part of a character, so the text
-   need not be UTF-8. Errors: capacity does not exceed the length, a token is outside 0 .. vocab-1. */
+   need not be UTF-8; and a tokenizer.json may drop the space that it puts first. Errors: capacity does not
+   exceed the length, a token is outside 0 .. vocab-1; of a tokenizer.json only below 0, for a model may have
+   more tokens, which have no text. */
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes);
 
 /* Adds a sequence of texts, which end with a 0: the token `start` (-1: none) and the prompt are given; the
    response and the token `end` (-1: none) follow. response NULL: only a prompt, without `end`. Prompt and
-   response are encoded apart, as sampling continues a prompt. Errors: as above, and no token at all. */
+   response (PPO_ENCODE_CONTINUES) are encoded apart, as sampling continues a prompt. Errors: as above, and no
+   token at all. */
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
                                        const char *prompt, const char *response, int end);
-/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for transcripts with tools. */
+/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for transcripts with
+   tools. */
 PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
                                           const char *text, int given);
-/* Adds a chat as the model hub's templates of three families write it. What the assistant says is learned, up to
-   the token that ends its turn; all else is given. */
+/* Adds a chat as one sequence, with the tokens of transformers' apply_chat_template(). What the assistant
+   says, with the token that ends its turn, is learned; all else is given. reply not 0: the chat ends where
+   the assistant's next turn begins, and all of it is the prompt, for ppo_generate(). The forms, and the
+   tokens that end a turn:
+       PPO_CHATML       <|im_end|>   Qwen 2 and 2.5, SmolLM2; without the system message
+                                     that their templates add to a chat that has none
+       PPO_CHAT_LLAMA3  <|eot_id|>   Llama 3; spaces around a text are left out
+       PPO_CHAT_ZEPHYR  </s>         Zephyr, TinyLlama
+   An assistant's text is encoded apart from what is before it, as it is sampled: its tokens differ from the
+   template's where it begins with a space or line break. Errors: another role, a token that the tokenizer
+   lacks. */
 typedef struct ppo_message {
     const char *role; /* "system", "user" or "assistant" */
-    const char *text; /* ends with a 0; plain text: it cannot forge special tokens */
+    const char *text; /* ends with a 0; no special tokens, whatever it contains */
 } ppo_message;
 enum { PPO_CHATML, PPO_CHAT_LLAMA3, PPO_CHAT_ZEPHYR };
 PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
@@ -1447,10 +1464,20 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
 
 /* A tokenizer in a file of its own, or in one with other things. Put borrows from the tokenizer, which must
    last until the last write; what get makes does not need the file. The file holds a text "tokenizer", which
-   is "characters" or "bpe"; a text "tokenizer.specials", their names by line; and one array:
+   is "characters", "bpe" or "json"; and one array:
        "tokenizer.characters"  I32 (n)      the code points, ascending; their indices are the tokens
        "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
-   PPO_ERROR_FILE if a file breaks any of these rules. */
+       "tokenizer.json"        U8 (n)       the bytes of that file
+   and, of the first two, a text "tokenizer.specials", their names by line; of bpe a text "tokenizer.words",
+   which is "gpt2". Without it, in files of earlier versions, every byte above 127 counts as a letter of
+   GPT-2's expression.
+
+   Save and load take also the path of a tokenizer.json, or of a folder that has it; it is saved as it was
+   read, and only if it was. From it the model BPE is read: of bytes, with the expressions of GPT-2, Llama 3
+   (cl100k), Qwen 2, Qwen 3.5, and Digits; or as transformers convert SentencePiece's (Llama 2, TinyLlama,
+   Mistral), with byte_fallback; normalizers NFC, Prepend, Replace; TemplateProcessing. Tokens are those of
+   Hugging Face's tokenizers. PPO_ERROR_FILE if a file breaks any of these rules, or has what is not
+   supported, which is named. */
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file);
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer);
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path);
@@ -5828,8 +5855,8 @@ PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
 
 /* -- reading -- */
 
-/* A reader of JSON that takes one value after another. `at` may be set back to a value that was skipped, but not to one
-   that was taken: strings are decoded where they lie. */
+/* A reader of JSON that takes one value after another. `at` may be set back to a value that was skipped, but
+   not to one that was taken: strings are decoded where they lie. */
 typedef struct ppo__json {
     const char *path,
         *part; /* for messages: the file, and what of it is read, as " of the header"; "": all */
@@ -6018,8 +6045,8 @@ static void ppo__json_skip(ppo__json *json) {
     } while (depth && !json->status);
 }
 
-/* Takes an object whose members are looked up: place[k] becomes where the value of names[k] begins, to which `at` may be
-   set back; NULL: it is null or not there. Other members are skipped. */
+/* Takes an object whose members are looked up: place[k] becomes where the value of names[k] begins, to which
+   `at` may be set back; NULL: it is null or not there. Other members are skipped. */
 static void ppo__json_members(ppo__json *json, const char *const *names, int count, char **place) {
     for (int k = 0; k < count; ++k) place[k] = NULL;
     ppo__json_expect(json, '{');
@@ -10811,6 +10838,11 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
    A tokenizer is made of units: code points, or merges, each of which joins a pair of tokens. Training finds
    the units, files hold them, and ppo__tokenizer_make() derives from them what encoding and decoding look up.
    Byte-pair encoding splits a text into words and joins pairs of tokens within each.
+
+   What happens to a text before is a list of steps, through which ppo__encode_from() goes piece by piece:
+   added tokens are found, the rest is rewritten, and cut. A tokenizer.json fills the list from its parts. To
+   read another part: a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter(); another expression: a row
+   of ppo__tokfile_words.
    -------------------------------------------------------------------------------------------------------- */
 
 /* A block of memory: this, then the arrays start, prompt, token and given. */
@@ -10984,8 +11016,8 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
 
 enum { PPO__OTHER, PPO__LETTER, PPO__NUMBER, PPO__SPACE, PPO__MARK, PPO__CODES = 0x110000 };
 
-/* The categories L, N and M and the property White_Space of Unicode 16: runs of characters, each the number 5 times
-   its length plus the kind. Made by tests/golden/make_unicode.py. */
+/* The categories L, N and M and the property White_Space of Unicode 16: runs of characters, each the number 5
+   times its length plus the kind. Made by tests/golden/make_unicode.py. */
 static const char ppo__unicode_kinds[] =
     "AjyBweBhAqA`D`{D`AoeD_eAjcA`ibcldcbnbCqbDybBOpqAzBcwA`cbcBrQqwbhgrbc{cbmbcbCbbM]bUubAdY|bE|gc{FkAeGbbf"
     "bkbkbfAeDeqrDnAxvFuCjAqqhfOmbcAdgA_hkbuhAqmgcBmcfDtDhgM{AxcBcAqEcAnhqcgfgClucAncpczBwC{pqAuvCvb|AeAnFp"
@@ -11024,10 +11056,10 @@ static int32_t ppo__table_number(const char **at) {
     return n * 32 + (*(*at)++ - ']');
 }
 
-/* The characters that NFC changes or makes, ascending: each 3 times the distance to the previous one, plus 1 if it is
-   only taken apart, or 2 if it becomes a single other one; then the two, or the one. Of the Unicode that Hugging
-   Face's tokenizers have (about 9), as are the classes: runs of characters whose combining class is not 0, each the
-   distance to the end of the previous run, the length, the class. */
+/* The characters that NFC changes or makes, ascending: each 3 times the distance to the previous one, plus 1
+   if it is only taken apart, or 2 if it becomes a single other one; then the two, or the one. Of the Unicode
+   that Hugging Face's tokenizers have (about 9), as are the classes: runs of characters whose combining class
+   is not 0, each the distance to the end of the previous run, the length, the class. */
 static const char *const ppo__unicode_parts[] = {
     "R]B^X]`B^X^`B^X_`B^X``B^Xe`B^XgcB`Yd`BbX]`BbX^`BbX_`BbXe`BfX]`BfX^`BfX_`BfXecBkX``BlX]`BlX^`BlX_`BlX``"
     "BlXefBrX]`BrX^`BrX_`BrXe`BvX^fC^X]`C^X^`C^X_`C^X``C^Xe`C^XgcC`Yd`CbX]`CbX^`CbX_`CbXe`CfX]`CfX^`CfX_`Cf"
@@ -11240,8 +11272,8 @@ static int32_t ppo__put_together(const ppo__nfc *nfc, int32_t first, int32_t sec
     return ppo__map_find(&nfc->composed, ppo__pair_key(first, second));
 }
 
-/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes: room for 4
-   numbers a byte and 8 more. Bytes that are not UTF-8 stay. */
+/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes: room
+   for 4 numbers a byte and 8 more. Bytes that are not UTF-8 stay. */
 static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, int32_t *codes, char *out) {
     size_t   count = 0, kept = 0, starter = 0, written = 0, marks = 0;
     int      length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
@@ -11313,9 +11345,9 @@ static size_t ppo__ending_length(const unsigned char *at, size_t bytes, int cl10
     return *at == '\'' && cl100k && bytes > 2 && at[1] == 0xc5 && at[2] == 0xbf ? 3 : 0; /* a long s */
 }
 
-/* The length of the word at the start of `bytes` (> 0) bytes: a run of letters, numbers, spaces or others. A single
-   space before another run belongs to it. In cl100k's expression any character but a line break may be before
-   letters, and none before numbers; line breaks belong to the others or spaces before them. */
+/* The length of the word at the start of `bytes` (> 0) bytes: a run of letters, numbers, spaces or others. A
+   single space before another run belongs to it. In cl100k's expression any character but a line break may be
+   before letters, and none before numbers; line breaks belong to the others or spaces before them. */
 static size_t ppo__word_length(const ppo__words *words, const unsigned char *at, size_t bytes) {
     int    cl100k = words->digits > 0, kind, next;
     size_t n = ppo__ending_length(at, bytes, cl100k), length, unused, last = 0;
@@ -11344,8 +11376,8 @@ static size_t ppo__word_length(const ppo__words *words, const unsigned char *at,
 /* PIECES: a tokenizer.json whose merges begin with characters, as SentencePiece's do. */
 enum { PPO__CHARACTERS, PPO__BPE, PPO__PIECES };
 
-/* What is done with a text, step by step: the names of added tokens are found in it (FIND), what is between them is
-   rewritten, and cut. What the last step leaves becomes tokens by the merges alone. */
+/* What is done with a text, step by step: the names of added tokens are found in it (FIND), what is between
+   them is rewritten, and cut. What the last step leaves becomes tokens by the merges alone. */
 enum {
     PPO__FIND,
     PPO__KEEP,
@@ -11971,7 +12003,8 @@ static size_t ppo__piece_length(const ppo_tokenizer *tok, int kind, const char *
     return bytes;
 }
 
-/* The next of a step's added tokens from *at on, and where it is; of several the longest. NULL: there is none. */
+/* The next of a step's added tokens from *at on, and where it is; of several the longest. NULL: there is
+   none. */
 static const ppo__added *ppo__find_added(const ppo_tokenizer *tok, const ppo__step *step, const char *text,
                                          size_t bytes, size_t *at) {
     const ppo__added *found = NULL;
@@ -12073,7 +12106,8 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
     return ppo_encode_as(tokenizer, 0, text, bytes, tokens, capacity, count);
 }
 
-/* The text of a token and its length; of a tokenizer.json "" for one that is not in it. NULL: there is no such. */
+/* The text of a token and its length; of a tokenizer.json "" for one that is not in it. NULL: there is no
+   such. */
 static const char *ppo__token_text(const ppo_tokenizer *tok, int token, size_t *length) {
     int known = token >= 0 && token < tok->vocab;
     *length = known ? (size_t)ppo__token_length(tok, token) : 0;
@@ -12115,7 +12149,8 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
     return PPO_OK;
 }
 
-/* The tokens of a text, in memory that the caller frees, after room for `before` others and with room for one more. */
+/* The tokens of a text, in memory that the caller frees, after room for `before` others and with room for one
+   more. */
 static ppo_status ppo__encode_new(const ppo_tokenizer *tok, int flags, const char *text, int before,
                                   int **tokens, int *count) {
     size_t bytes = strlen(text);
@@ -12266,8 +12301,8 @@ static const char *ppo__trim(const ppo_tokenizer *tok, const char *text, size_t 
     return text + begin;
 }
 
-/* Encodes the messages, and last the beginning of a reply if one is asked for. learned [count + 1][2]: where what an
-   assistant says begins and ends. */
+/* Encodes the messages, and last the beginning of a reply if one is asked for. learned [count + 1][2]: where
+   what an assistant says begins and ends. */
 static void ppo__encode_chat(ppo__chat *chat, int form, const ppo_message *messages, int count, int reply,
                              int (*learned)[2]) {
     static const ppo_message asked = {"assistant", ""};
@@ -12520,8 +12555,8 @@ static const char *ppo__tokfile_pattern(ppo__tokfile *file, char *place, int wan
     return text ? text : "";
 }
 
-/* The members of a component of the file, or of each of a "Sequence"; m[k][PPO__J_TYPE] is its type itself. Returns
-   how many there are. list: 0 to 3, for normalizers, pretokenizers, processors, decoders. */
+/* The members of a component of the file, or of each of a "Sequence"; m[k][PPO__J_TYPE] is its type itself.
+   Returns how many there are. list: 0 to 3, for normalizers, pretokenizers, processors, decoders. */
 static int ppo__tokfile_components(ppo__tokfile *file, char *place, int list, ppo__places m[PPO__MAX_PARTS]) {
     int count = 1, n = 0;
     if (!place || file->json.status) return 0;
@@ -12672,8 +12707,8 @@ static void ppo__tokfile_ends(ppo__tokfile *file, char *place) {
     }
 }
 
-/* Replaces GPT-2's characters by the bytes that they stand for, and returns how many; -1, and nothing is changed: the
-   text has others. */
+/* Replaces GPT-2's characters by the bytes that they stand for, and returns how many; -1, and nothing is
+   changed: the text has others. */
 static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
     int n = 0, length;
     for (int pass = 0; pass < 2; ++pass)
@@ -12699,7 +12734,8 @@ static char *ppo__tokfile_join(ppo__tokfile *file, const char *a, size_t a_bytes
     return file->join;
 }
 
-/* The token that the vocabulary has under this name, whose text is changed; -1: none. Its length becomes *bytes. */
+/* The token that the vocabulary has under this name, whose text is changed; -1: none. Its length becomes
+   *bytes. */
 static int ppo__tokfile_find(const ppo__tokfile *file, char *name, int *bytes) {
     uint64_t slot;
     *bytes = file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
@@ -13099,9 +13135,9 @@ static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     return PPO_OK;
 }
 
-/* In memory that the caller frees: the path, or that of the tokenizer.json in it if it is a folder. *is_json: it is one
-   by its name. */
-static char *ppo__tokenizer_path(const char *path, int *is_json) {
+/* In memory that the caller frees: the path, or that of the tokenizer.json in it if it is a folder. *is_json:
+   it is one by its name. */
+static PPO__NOINLINE char *ppo__tokenizer_path(const char *path, int *is_json) {
     static const char name[] = "/tokenizer.json";
     char             *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
     if (!whole) return NULL;
