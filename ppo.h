@@ -6045,19 +6045,35 @@ static void ppo__json_skip(ppo__json *json) {
     } while (depth && !json->status);
 }
 
-/* Takes an object whose members are looked up: place[k] becomes where the value of names[k] begins, to which
-   `at` may be set back; NULL: it is null or not there. Other members are skipped. */
-static void ppo__json_members(ppo__json *json, const char *const *names, int count, char **place) {
-    for (int k = 0; k < count; ++k) place[k] = NULL;
+/* An object whose members are looked up; those that are null are not there. */
+typedef struct ppo__object {
+    const char *key[24];
+    char       *place[24]; /* where the value begins, to which `at` may be set back */
+    int         count;
+} ppo__object;
+
+/* Takes an object. */
+static void ppo__json_object(ppo__json *json, ppo__object *object) {
+    object->count = 0;
     ppo__json_expect(json, '{');
     for (int n = 0; ppo__json_next(json, '}', &n);) {
         const char *key = ppo__json_key(json);
-        int         k = 0;
-        while (k < count && strcmp(key, names[k]) != 0) ++k;
-        if (k < count && place[k]) ppo__json_fail(json, "repeated member ", key);
-        if (k < count && ppo__json_peek(json) != 'n') place[k] = json->at;
+        for (int k = 0; k < object->count; ++k)
+            if (strcmp(key, object->key[k]) == 0) ppo__json_fail(json, "repeated member ", key);
+        if (object->count == 24) ppo__json_fail(json, "an object of more than 24 members", NULL);
+        if (ppo__json_peek(json) != 'n' && !json->status) {
+            object->key[object->count] = key;
+            object->place[object->count++] = json->at;
+        }
         ppo__json_skip(json);
     }
+}
+
+/* Where the value of a member begins, or NULL. */
+static char *ppo__json_member(const ppo__object *object, const char *key) {
+    for (int k = 0; k < object->count; ++k)
+        if (strcmp(key, object->key[k]) == 0) return object->place[k];
+    return NULL;
 }
 
 /* Expects nothing but spaces up to the end of the text. */
@@ -12011,7 +12027,7 @@ static const ppo__added *ppo__find_added(const ppo_tokenizer *tok, const ppo__st
     for (; *at < bytes && step->first < step->end; *at += !found) {
         int low = step->first, high = step->end; /* those that agree with the text in their first n bytes */
         for (size_t n = 0; low < high; ++n) {
-            if ((size_t)tok->added[low].bytes == n) found = &tok->added[low++];
+            for (; low < high && (size_t)tok->added[low].bytes == n; ++low) found = &tok->added[low];
             if (*at + n == bytes) break;
             unsigned char c = (unsigned char)text[*at + n];
             while (low < high && (unsigned char)tok->added[low].pattern[n] < c) ++low;
@@ -12386,100 +12402,9 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
 
 /* -- tokenizer.json -- */
 
-/* The members of its objects that are looked at. */
 #define PPO__METASPACE "\342\226\201" /* SentencePiece's */
 
 enum { PPO__MAX_PARTS = 5 }; /* of a Sequence */
-
-enum {
-    PPO__J_ADDED,
-    PPO__J_NORMALIZER,
-    PPO__J_CUTTER,
-    PPO__J_ENDS,
-    PPO__J_DECODER,
-    PPO__J_MODEL,
-    PPO__J_TYPE,
-    PPO__J_PATTERN,
-    PPO__J_REGEX,
-    PPO__J_STRING,
-    PPO__J_CONTENT,
-    PPO__J_PREPEND,
-    PPO__J_BEHAVIOR,
-    PPO__J_INVERT,
-    PPO__J_DIGITS,
-    PPO__J_PREFIX,
-    PPO__J_USE_REGEX,
-    PPO__J_REPLACEMENT,
-    PPO__J_SCHEME,
-    PPO__J_SPLIT,
-    PPO__J_START,
-    PPO__J_STOP,
-    PPO__J_SINGLE,
-    PPO__J_SPECIAL_TOKEN,
-    PPO__J_SEQUENCE,
-    PPO__J_ID,
-    PPO__J_SPECIAL,
-    PPO__J_WORD,
-    PPO__J_LEFT,
-    PPO__J_RIGHT,
-    PPO__J_NORMALIZED,
-    PPO__J_VOCAB,
-    PPO__J_MERGES,
-    PPO__J_DROPOUT,
-    PPO__J_UNKNOWN,
-    PPO__J_FUSE,
-    PPO__J_FALLBACK,
-    PPO__J_WHOLE,
-    PPO__J_INFIX,
-    PPO__J_SUFFIX,
-    PPO__J_LISTS,
-    PPO__J_COUNT = PPO__J_LISTS + 4
-};
-
-static const char *const ppo__tokfile_names[PPO__J_COUNT] = {"added_tokens",
-                                                             "normalizer",
-                                                             "pre_tokenizer",
-                                                             "post_processor",
-                                                             "decoder",
-                                                             "model",
-                                                             "type",
-                                                             "pattern",
-                                                             "Regex",
-                                                             "String",
-                                                             "content",
-                                                             "prepend",
-                                                             "behavior",
-                                                             "invert",
-                                                             "individual_digits",
-                                                             "add_prefix_space",
-                                                             "use_regex",
-                                                             "replacement",
-                                                             "prepend_scheme",
-                                                             "split",
-                                                             "start",
-                                                             "stop",
-                                                             "single",
-                                                             "SpecialToken",
-                                                             "Sequence",
-                                                             "id",
-                                                             "special",
-                                                             "single_word",
-                                                             "lstrip",
-                                                             "rstrip",
-                                                             "normalized",
-                                                             "vocab",
-                                                             "merges",
-                                                             "dropout",
-                                                             "unk_token",
-                                                             "fuse_unk",
-                                                             "byte_fallback",
-                                                             "ignore_merges",
-                                                             "continuing_subword_prefix",
-                                                             "end_of_word_suffix",
-                                                             "normalizers",
-                                                             "pretokenizers",
-                                                             "processors",
-                                                             "decoders"};
 
 /* What cuts a text into words, as files spell it. */
 static const struct {
@@ -12511,11 +12436,15 @@ typedef struct ppo__tokfile {
     size_t         join_room;
 } ppo__tokfile;
 
-typedef char *ppo__places[PPO__J_COUNT];
+/* A component of it. */
+typedef struct ppo__component {
+    ppo__object members;
+    const char *type;
+} ppo__component;
 
-static void ppo__tokfile_members(ppo__tokfile *file, char *place, ppo__places places) {
+static void ppo__tokfile_members(ppo__tokfile *file, char *place, ppo__object *members) {
     file->json.at = place;
-    ppo__json_members(&file->json, ppo__tokfile_names, PPO__J_COUNT, places);
+    ppo__json_object(&file->json, members);
 }
 
 /* NULL if it is not there */
@@ -12546,53 +12475,54 @@ static void ppo__tokfile_need(ppo__tokfile *file, char *place, int holds, const 
 }
 
 /* {"String": text} or {"Regex": text}: only the one that is wanted is there. */
-static const char *ppo__tokfile_pattern(ppo__tokfile *file, char *place, int wanted) {
-    ppo__places m;
+static const char *ppo__tokfile_pattern(ppo__tokfile *file, char *place, const char *wanted) {
+    ppo__object m;
     const char *text = NULL;
-    if (place) ppo__tokfile_members(file, place, m);
-    if (place) text = ppo__tokfile_text(file, m[wanted]);
-    ppo__tokfile_need(file, place, text && *text, "pattern without a", ppo__tokfile_names[wanted]);
+    if (place) ppo__tokfile_members(file, place, &m);
+    if (place) text = ppo__tokfile_text(file, ppo__json_member(&m, wanted));
+    ppo__tokfile_need(file, place, text && *text, "pattern without a", wanted);
     return text ? text : "";
 }
 
-/* The members of a component of the file, or of each of a "Sequence"; m[k][PPO__J_TYPE] is its type itself.
-   Returns how many there are. list: 0 to 3, for normalizers, pretokenizers, processors, decoders. */
-static int ppo__tokfile_components(ppo__tokfile *file, char *place, int list, ppo__places m[PPO__MAX_PARTS]) {
-    int count = 1, n = 0;
-    if (!place || file->json.status) return 0;
-    ppo__tokfile_members(file, place, m[0]);
-    for (int k = 0; k < count && !file->json.status; ++k) {
-        ppo__tokfile_need(file, place, m[k][PPO__J_TYPE] != NULL, "a component without a type", NULL);
-        m[k][PPO__J_TYPE] = (char *)ppo__tokfile_text(file, m[k][PPO__J_TYPE]);
-        if (file->json.status || n || strcmp(m[0][PPO__J_TYPE], "Sequence") != 0) continue;
-        ppo__tokfile_need(file, place, m[0][PPO__J_LISTS + list] != NULL, "an empty Sequence", NULL);
-        if (file->json.status) return 0;
-        file->json.at = m[0][PPO__J_LISTS + list];
-        ppo__json_expect(&file->json, '[');
-        while (ppo__json_next(&file->json, ']', &n)) {
+/* Reads a component of the file, or those of a "Sequence" under the name `list`, and returns how many there are. */
+static int ppo__tokfile_components(ppo__tokfile *file, char *place, const char *list,
+                                   ppo__component m[PPO__MAX_PARTS]) {
+    ppo__json *json = &file->json;
+    int        count = 1, n = 0;
+    if (!place || json->status) return 0;
+    ppo__tokfile_members(file, place, &m[0].members);
+    for (int k = 0; k < count && !json->status; ++k) {
+        m[k].type = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "type"));
+        ppo__tokfile_need(file, place, m[k].type != NULL, "a component without a type", NULL);
+        if (json->status || n || strcmp(m[0].type, "Sequence") != 0) continue;
+        json->at = ppo__json_member(&m[0].members, list);
+        ppo__tokfile_need(file, place, json->at != NULL, "an empty Sequence", NULL);
+        if (json->status) return 0;
+        ppo__json_expect(json, '[');
+        while (ppo__json_next(json, ']', &n)) {
             ppo__tokfile_need(file, NULL, n <= PPO__MAX_PARTS, "a Sequence of more than 5", NULL);
-            if (file->json.status) return 0;
-            ppo__tokfile_members(file, file->json.at, m[n - 1]);
+            if (json->status) return 0;
+            ppo__tokfile_members(file, json->at, &m[n - 1].members);
         }
         count = n;
         k = -1;
         if (!n) return 0;
     }
-    return file->json.status ? 0 : count;
+    return json->status ? 0 : count;
 }
 
 static void ppo__tokfile_normalizer(ppo__tokfile *file, char *place) {
-    ppo__places m[PPO__MAX_PARTS];
-    int         count = ppo__tokfile_components(file, place, 0, m);
+    ppo__component m[PPO__MAX_PARTS];
+    int            count = ppo__tokfile_components(file, place, "normalizers", m);
     for (int k = 0; k < count && !file->json.status; ++k) {
-        const char *type = m[k][PPO__J_TYPE];
+        const char *type = m[k].type;
         ppo__step  *step = ppo__add_step(file->tok, PPO__KEEP);
         if (strcmp(type, "Prepend") == 0) {
-            step->prefix = ppo__tokfile_text(file, m[k][PPO__J_PREPEND]);
+            step->prefix = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "prepend"));
             step->always = 1;
         } else if (strcmp(type, "Replace") == 0) {
-            step->from = ppo__tokfile_pattern(file, m[k][PPO__J_PATTERN], PPO__J_STRING);
-            step->to = ppo__tokfile_text(file, m[k][PPO__J_CONTENT]);
+            step->from = ppo__tokfile_pattern(file, ppo__json_member(&m[k].members, "pattern"), "String");
+            step->to = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "content"));
             ppo__tokfile_need(file, place, step->to != NULL, "Replace without content", NULL);
         } else if (strcmp(type, "NFC") == 0) {
             step->nfc = 1;
@@ -12603,41 +12533,46 @@ static void ppo__tokfile_normalizer(ppo__tokfile *file, char *place) {
 
 /* Returns 1 if it makes words of bytes. */
 static int ppo__tokfile_cutter(ppo__tokfile *file, char *place) {
-    ppo__places    m[PPO__MAX_PARTS];
+    ppo__component m[PPO__MAX_PARTS];
     ppo_tokenizer *tok = file->tok;
-    int            count = ppo__tokfile_components(file, place, 1, m), of_bytes = 0, has_words = 0, w = 0;
+    int count = ppo__tokfile_components(file, place, "pretokenizers", m), of_bytes = 0, has_words = 0, w = 0;
     for (int k = 0; k < count && !file->json.status; ++k) {
-        const char *type = m[k][PPO__J_TYPE];
+        const char *type = m[k].type;
         ppo__tokfile_need(file, place, !of_bytes, "what comes after ByteLevel:", type);
         if (strcmp(type, "Split") == 0) {
             const int   known = (int)(sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words);
-            const char *regex = ppo__tokfile_pattern(file, m[k][PPO__J_PATTERN], PPO__J_REGEX);
-            const char *behavior = ppo__tokfile_text(file, m[k][PPO__J_BEHAVIOR]);
+            const char *regex =
+                ppo__tokfile_pattern(file, ppo__json_member(&m[k].members, "pattern"), "Regex");
+            const char *behavior = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "behavior"));
             for (w = 0; w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0;) ++w;
             ppo__tokfile_need(file, place, w < known && !has_words++, "the expression", regex);
             ppo__tokfile_need(file, place, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
-            ppo__tokfile_need(file, place, !ppo__tokfile_bool(file, m[k][PPO__J_INVERT], 0), "invert", NULL);
+            ppo__tokfile_need(file, place,
+                              !ppo__tokfile_bool(file, ppo__json_member(&m[k].members, "invert"), 0),
+                              "invert", NULL);
             if (!file->json.status) ppo__add_step(tok, PPO__CUT_WORDS);
             if (!file->json.status)
                 tok->words.digits = ppo__tokfile_words[w].digits, file->mark = ppo__tokfile_words[w].mark;
         } else if (strcmp(type, "Digits") == 0) {
-            int each = ppo__tokfile_bool(file, m[k][PPO__J_DIGITS], 0);
+            int each = ppo__tokfile_bool(file, ppo__json_member(&m[k].members, "individual_digits"), 0);
             ppo__add_step(tok, each ? PPO__CUT_DIGITS : PPO__CUT_NUMBERS);
         } else if (strcmp(type, "ByteLevel") == 0) {
-            int words = ppo__tokfile_bool(file, m[k][PPO__J_USE_REGEX], 1);
+            int words = ppo__tokfile_bool(file, ppo__json_member(&m[k].members, "use_regex"), 1);
             of_bytes = 1;
             ppo__tokfile_need(file, place, !words || !has_words, "two expressions", NULL);
-            if (ppo__tokfile_bool(file, m[k][PPO__J_PREFIX], 1)) ppo__add_step(tok, PPO__KEEP)->prefix = " ";
+            if (ppo__tokfile_bool(file, ppo__json_member(&m[k].members, "add_prefix_space"), 1))
+                ppo__add_step(tok, PPO__KEEP)->prefix = " ";
             if (words) ppo__add_step(tok, PPO__CUT_WORDS);
         } else if (strcmp(type, "Metaspace") == 0) {
-            const char *space = ppo__tokfile_text(file, m[k][PPO__J_REPLACEMENT]);
-            const char *scheme = ppo__tokfile_text(file, m[k][PPO__J_SCHEME]);
+            const char *space = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "replacement"));
+            const char *scheme = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "prepend_scheme"));
             int never = scheme && !strcmp(scheme, "never"), first = scheme && !strcmp(scheme, "first");
             ppo__tokfile_need(file, place, space && !strcmp(space, PPO__METASPACE), "replacement", space);
             ppo__tokfile_need(file, place, never || first || (scheme && !strcmp(scheme, "always")),
                               "prepend_scheme", scheme);
             ppo__step *step = ppo__add_step(tok, PPO__KEEP);
-            if (ppo__tokfile_bool(file, m[k][PPO__J_SPLIT], 1)) step->kind = PPO__CUT_SPACES;
+            if (ppo__tokfile_bool(file, ppo__json_member(&m[k].members, "split"), 1))
+                step->kind = PPO__CUT_SPACES;
             step->from = " ";
             step->to = PPO__METASPACE;
             step->prefix = never ? NULL : PPO__METASPACE;
@@ -12649,53 +12584,58 @@ static int ppo__tokfile_cutter(ppo__tokfile *file, char *place) {
 
 static void ppo__tokfile_decoder(ppo__tokfile *file, char *place) {
     static const char *const order[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
-    ppo__places              m[PPO__MAX_PARTS];
-    int count = ppo__tokfile_components(file, place, 3, m), last = -1, of_bytes = file->tok->kind == PPO__BPE;
+    ppo__component           m[PPO__MAX_PARTS];
+    int                      count = ppo__tokfile_components(file, place, "decoders", m), last = -1,
+        of_bytes = file->tok->kind == PPO__BPE;
     for (int k = 0; k < count && !file->json.status; ++k) {
-        const char *type = m[k][PPO__J_TYPE];
+        const char *type = m[k].type;
         int         at = 0;
         while (at < 5 && strcmp(type, order[at]) != 0) ++at;
         ppo__tokfile_need(file, place, at < 5 && at > last && (of_bytes == !at) && (at != 4 || last == 3),
                           "decoder", type);
         last = at;
         if (at == 1) {
-            const char *from = ppo__tokfile_pattern(file, m[k][PPO__J_PATTERN], PPO__J_STRING);
-            const char *to = ppo__tokfile_text(file, m[k][PPO__J_CONTENT]);
+            const char *from =
+                ppo__tokfile_pattern(file, ppo__json_member(&m[k].members, "pattern"), "String");
+            const char *to = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "content"));
             file->spaces = to && !strcmp(from, PPO__METASPACE) && !strcmp(to, " ");
             ppo__tokfile_need(file, place, file->spaces, "Replace of", from);
         }
         if (at == 2) file->bytes = 1;
         if (at == 4) {
-            const char *what = ppo__tokfile_text(file, m[k][PPO__J_CONTENT]);
-            int64_t     start = ppo__tokfile_whole(file, m[k][PPO__J_START]),
-                    stop = ppo__tokfile_whole(file, m[k][PPO__J_STOP]);
+            const char *what = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "content"));
+            int64_t     start = ppo__tokfile_whole(file, ppo__json_member(&m[k].members, "start")),
+                    stop = ppo__tokfile_whole(file, ppo__json_member(&m[k].members, "stop"));
             ppo__tokfile_need(file, place, what && !strcmp(what, " ") && start <= 64 && !stop, "Strip of",
                               what);
             file->tok->strip = (int)start;
         }
     }
-    ppo__tokfile_need(file, place ? place : file->json.start, !of_bytes || count == 1, "decoder: none", NULL);
+    ppo__tokfile_need(file, place ? place : file->json.start, count == 1 || (count && !of_bytes),
+                      "no decoder", NULL);
 }
 
 /* What is put before and after a text. */
 static void ppo__tokfile_ends(ppo__tokfile *file, char *place) {
-    ppo__places    m[PPO__MAX_PARTS], item;
+    ppo__component m[PPO__MAX_PARTS];
+    ppo__object    item;
     ppo_tokenizer *tok = file->tok;
-    int            count = ppo__tokfile_components(file, place, 2, m);
+    int            count = ppo__tokfile_components(file, place, "processors", m);
     for (int k = 0, n = 0, side = 0; k < count && !file->json.status; ++k, n = 0) {
-        if (strcmp(m[k][PPO__J_TYPE], "ByteLevel") == 0) continue;
+        if (strcmp(m[k].type, "ByteLevel") == 0) continue;
         ppo__tokfile_need(file, place,
-                          !strcmp(m[k][PPO__J_TYPE], "TemplateProcessing") && m[k][PPO__J_SINGLE] && !side,
-                          "post_processor", m[k][PPO__J_TYPE]);
+                          !strcmp(m[k].type, "TemplateProcessing") &&
+                              ppo__json_member(&m[k].members, "single") && !side,
+                          "post_processor", m[k].type);
         if (file->json.status) return;
-        file->json.at = m[k][PPO__J_SINGLE];
+        file->json.at = ppo__json_member(&m[k].members, "single");
         ppo__json_expect(&file->json, '[');
         while (ppo__json_next(&file->json, ']', &n)) {
-            ppo__tokfile_members(file, file->json.at, item);
-            char *after = file->json.at, *token = item[PPO__J_SPECIAL_TOKEN];
-            side += item[PPO__J_SEQUENCE] != NULL;
-            if (token) ppo__tokfile_members(file, token, item);
-            const char *name = token ? ppo__tokfile_text(file, item[PPO__J_ID]) : NULL;
+            ppo__tokfile_members(file, file->json.at, &item);
+            char *after = file->json.at, *token = ppo__json_member(&item, "SpecialToken");
+            side += ppo__json_member(&item, "Sequence") != NULL;
+            if (token) ppo__tokfile_members(file, token, &item);
+            const char *name = token ? ppo__tokfile_text(file, ppo__json_member(&item, "id")) : NULL;
             int         id = ppo_tokenizer_special(tok, name);
             ppo__tokfile_need(file, place,
                               side < 2 && (!token || (id >= 0 && tok->bounds[side] < PPO__MAX_BOUNDS)),
@@ -12745,35 +12685,39 @@ static int ppo__tokfile_find(const ppo__tokfile *file, char *name, int *bytes) {
 static void ppo__tokfile_added(ppo__tokfile *file, char *place) {
     ppo_tokenizer *tok = file->tok;
     int            count = 0, n = 0;
-    ppo__places    m;
+    ppo__object    m;
     file->json.at = place;
     for (int pass = 0; pass < 2 && place && !file->json.status; ++pass, n = 0) {
+        ppo__tokfile_need(file, place, count <= PPO_MAX_VOCAB, "so many added tokens", NULL);
+        if (file->json.status) return;
         if (pass) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)count);
         if (pass && !tok->added) return;
         file->json.at = place;
         ppo__json_expect(&file->json, '[');
         while (ppo__json_next(&file->json, ']', &n)) {
-            if (!pass && count++ < PPO_MAX_VOCAB) {
+            if (!pass) {
+                ++count;
                 ppo__json_skip(&file->json);
                 continue;
             }
             char *object = file->json.at, *after;
-            ppo__tokfile_members(file, object, m);
+            ppo__tokfile_members(file, object, &m);
             after = file->json.at;
-            ppo__tokfile_need(file, object, m[PPO__J_ID] && m[PPO__J_CONTENT],
+            ppo__tokfile_need(file, object, ppo__json_member(&m, "id") && ppo__json_member(&m, "content"),
                               "an added token without id or content", NULL);
             if (file->json.status) return;
             ppo__added *added = &tok->added[n - 1];
-            int64_t     id = ppo__tokfile_whole(file, m[PPO__J_ID]);
-            added->name = added->pattern = ppo__tokfile_text(file, m[PPO__J_CONTENT]);
+            int64_t     id = ppo__tokfile_whole(file, ppo__json_member(&m, "id"));
+            added->name = added->pattern = ppo__tokfile_text(file, ppo__json_member(&m, "content"));
             added->name_bytes = added->bytes = (int)strlen(added->name);
-            added->special = ppo__tokfile_bool(file, m[PPO__J_SPECIAL], 0);
-            added->left = ppo__tokfile_bool(file, m[PPO__J_LEFT], 0);
-            added->right = ppo__tokfile_bool(file, m[PPO__J_RIGHT], 0);
-            added->normalized = ppo__tokfile_bool(file, m[PPO__J_NORMALIZED], !added->special);
-            ppo__tokfile_need(file, m[PPO__J_WORD], !ppo__tokfile_bool(file, m[PPO__J_WORD], 0),
-                              "single_word", NULL);
-            ppo__tokfile_need(file, m[PPO__J_ID], id >= 0 && id < PPO_MAX_VOCAB && added->bytes,
+            added->special = ppo__tokfile_bool(file, ppo__json_member(&m, "special"), 0);
+            added->left = ppo__tokfile_bool(file, ppo__json_member(&m, "lstrip"), 0);
+            added->right = ppo__tokfile_bool(file, ppo__json_member(&m, "rstrip"), 0);
+            added->normalized = ppo__tokfile_bool(file, ppo__json_member(&m, "normalized"), !added->special);
+            ppo__tokfile_need(file, ppo__json_member(&m, "single_word"),
+                              !ppo__tokfile_bool(file, ppo__json_member(&m, "single_word"), 0), "single_word",
+                              NULL);
+            ppo__tokfile_need(file, ppo__json_member(&m, "id"), id >= 0 && id < PPO_MAX_VOCAB && added->bytes,
                               "the added token", added->name);
             if (file->json.status) return;
             added->token = (int)id;
@@ -12781,7 +12725,7 @@ static void ppo__tokfile_added(ppo__tokfile *file, char *place) {
             file->json.at = after;
         }
     }
-    tok->added_count = count;
+    if (!file->json.status) tok->added_count = count;
 }
 
 /* Reads {"a": 0, ...}: how the merges call tokens. */
@@ -12926,34 +12870,35 @@ static int ppo__tokfile_may_cut(const ppo_tokenizer *tok) {
 }
 
 static void ppo__tokfile_model(ppo__tokfile *file, char *place) {
-    static const int strange[] = {PPO__J_INFIX, PPO__J_SUFFIX};
-    ppo_tokenizer   *tok = file->tok;
-    ppo__places      m;
-    uint64_t         slot;
-    char             name[8];
-    int              length = 0;
-    ppo__tokfile_members(file, place, m);
-    const char *type = ppo__tokfile_text(file, m[PPO__J_TYPE]);
+    static const char *const strange[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    ppo_tokenizer           *tok = file->tok;
+    ppo__object              m;
+    uint64_t                 slot;
+    char                     name[8];
+    int                      length = 0;
+    ppo__tokfile_members(file, place, &m);
+    const char *type = ppo__tokfile_text(file, ppo__json_member(&m, "type"));
     ppo__tokfile_need(file, place, !type || strcmp(type, "BPE") == 0, "model", type);
-    ppo__tokfile_need(file, place, m[PPO__J_VOCAB] && m[PPO__J_MERGES], "a model without vocab or merges",
-                      NULL);
+    ppo__tokfile_need(file, place, ppo__json_member(&m, "vocab") && ppo__json_member(&m, "merges"),
+                      "a model without vocab or merges", NULL);
     for (int k = 0; k < 2; ++k) {
-        const char *text = ppo__tokfile_text(file, m[strange[k]]);
-        ppo__tokfile_need(file, place, !text || !*text, ppo__tokfile_names[strange[k]], text);
+        const char *text = ppo__tokfile_text(file, ppo__json_member(&m, strange[k]));
+        ppo__tokfile_need(file, place, !text || !*text, strange[k], text);
     }
-    if (m[PPO__J_DROPOUT]) file->json.at = m[PPO__J_DROPOUT];
-    ppo__tokfile_need(file, place, !m[PPO__J_DROPOUT] || ppo__json_number(&file->json) == 0, "dropout", NULL);
+    if (ppo__json_member(&m, "dropout")) file->json.at = ppo__json_member(&m, "dropout");
+    ppo__tokfile_need(file, place, !ppo__json_member(&m, "dropout") || ppo__json_number(&file->json) == 0,
+                      "dropout", NULL);
     if (file->json.status) return;
-    ppo__tokfile_vocab(file, m[PPO__J_VOCAB]);
-    if (!file->json.status && !tok->memory.failed) ppo__tokfile_merges(file, m[PPO__J_MERGES]);
+    ppo__tokfile_vocab(file, ppo__json_member(&m, "vocab"));
+    if (!file->json.status && !tok->memory.failed) ppo__tokfile_merges(file, ppo__json_member(&m, "merges"));
     if (!file->json.status && !tok->memory.failed) ppo__tokfile_spell(file);
     if (file->json.status || tok->memory.failed || file->memory.failed) return;
-    char *unknown = (char *)ppo__tokfile_text(file, m[PPO__J_UNKNOWN]);
+    char *unknown = (char *)ppo__tokfile_text(file, ppo__json_member(&m, "unk_token"));
     tok->unknown = unknown ? ppo__tokfile_find(file, unknown, &length) : -1;
     ppo__tokfile_need(file, place, !unknown || tok->unknown >= 0, "unk_token", unknown);
-    tok->fuse = ppo__tokfile_bool(file, m[PPO__J_FUSE], 0);
-    tok->whole = ppo__tokfile_bool(file, m[PPO__J_WHOLE], 0);
-    int fallback = ppo__tokfile_bool(file, m[PPO__J_FALLBACK], 0);
+    tok->fuse = ppo__tokfile_bool(file, ppo__json_member(&m, "fuse_unk"), 0);
+    tok->whole = ppo__tokfile_bool(file, ppo__json_member(&m, "ignore_merges"), 0);
+    int fallback = ppo__tokfile_bool(file, ppo__json_member(&m, "byte_fallback"), 0);
     for (int byte = 0; byte < 256; ++byte) {
         name[0] = (char)byte;
         tok->of_byte[byte] = tok->kind == PPO__BPE || byte < 128 ? ppo__find_key(tok, name, 1, &slot) : -1;
@@ -12965,7 +12910,7 @@ static void ppo__tokfile_model(ppo__tokfile *file, char *place) {
 
 /* Makes tok of the bytes tok->json, which are its own. Errors say "path: byte n" + part. */
 static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const char *part) {
-    ppo__places  m;
+    ppo__object  m;
     ppo__tokfile file;
     int          order[256], raw = 0;
     memset(&file, 0, sizeof file);
@@ -12981,20 +12926,21 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const 
     memcpy(copy, tok->json, tok->json_bytes);
     copy[tok->json_bytes] = 0;
     if (strncmp(copy, "\357\273\277", 3) == 0) file.json.at += 3;
-    ppo__json_members(&file.json, ppo__tokfile_names, PPO__J_COUNT, m);
+    ppo__json_object(&file.json, &m);
     ppo__json_end(&file.json);
-    ppo__tokfile_need(&file, copy, m[PPO__J_MODEL] != NULL, "a tokenizer without a model", NULL);
+    ppo__tokfile_need(&file, copy, ppo__json_member(&m, "model") != NULL, "a tokenizer without a model",
+                      NULL);
     if (file.json.status) return file.json.status;
-    ppo__tokfile_added(&file, m[PPO__J_ADDED]);
-    for (int k = 0; k < tok->added_count && !tok->memory.failed;
-         ++k) /* those that are found in the text itself come first */
-        if (!tok->added[k].normalized) {
-            ppo__added swap = tok->added[raw];
-            tok->added[raw++] = tok->added[k];
-            tok->added[k] = swap;
-        }
+    ppo__tokfile_added(&file, ppo__json_member(&m, "added_tokens"));
+    /* Those that are found in the text itself come first. */
+    for (int k = 0; k < tok->added_count && !tok->memory.failed; ++k) {
+        ppo__added swap = tok->added[k];
+        if (swap.normalized) continue;
+        tok->added[k] = tok->added[raw];
+        tok->added[raw++] = swap;
+    }
     ppo__add_find(tok, 0, tok->memory.failed ? 0 : raw);
-    ppo__tokfile_normalizer(&file, m[PPO__J_NORMALIZER]);
+    ppo__tokfile_normalizer(&file, ppo__json_member(&m, "normalizer"));
     ppo__encoder encoder;
     memset(&encoder, 0, sizeof encoder);
     encoder.tok = tok;
@@ -13003,20 +12949,23 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const 
         size_t      bytes = (size_t)added->bytes;
         const char *pattern = added->name;
         for (int i = 1; i < tok->step_count; ++i) pattern = ppo__rewrite(&encoder, i, pattern, &bytes, 1);
-        char *copy = PPO__ARRAY(&tok->memory, char, bytes);
-        if (copy) memcpy(copy, pattern, bytes);
-        added->pattern = copy;
+        char *kept = PPO__ARRAY(&tok->memory, char, bytes);
+        if (kept) memcpy(kept, pattern, bytes);
+        added->pattern = kept;
         added->bytes = (int)bytes;
+        ppo__tokfile_need(&file, copy, bytes > 0, "a name that the normalizer empties:", added->name);
     }
     ppo_status status = ppo__encoder_end(&encoder);
     if (!status) status = tok->memory.failed;
     if (!status && !file.json.status) ppo__add_find(tok, raw, tok->added_count);
-    if (!status) tok->kind = ppo__tokfile_cutter(&file, m[PPO__J_CUTTER]) ? PPO__BPE : PPO__PIECES;
+    if (!status)
+        tok->kind =
+            ppo__tokfile_cutter(&file, ppo__json_member(&m, "pre_tokenizer")) ? PPO__BPE : PPO__PIECES;
     tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark, 0);
-    if (!status) ppo__tokfile_decoder(&file, m[PPO__J_DECODER]);
-    if (!status && !file.json.status) ppo__tokfile_model(&file, m[PPO__J_MODEL]);
+    if (!status) ppo__tokfile_decoder(&file, ppo__json_member(&m, "decoder"));
+    if (!status && !file.json.status) ppo__tokfile_model(&file, ppo__json_member(&m, "model"));
     if (!status && !file.json.status && !tok->memory.failed && !file.memory.failed) {
-        ppo__tokfile_ends(&file, m[PPO__J_ENDS]);
+        ppo__tokfile_ends(&file, ppo__json_member(&m, "post_processor"));
         if (tok->kind == PPO__PIECES && ppo__tokfile_may_cut(tok)) ppo__add_step(tok, PPO__CUT_RUNS);
     }
     if (!status) status = file.json.status;

@@ -1256,6 +1256,10 @@ static void what_a_tokenizer_json_cannot_have_is_named(void **state) {
         {"{\"id\": \"<s>\"}", "{\"id\": \"<x>\"}", "TemplateProcessing with \"<x>\""},
         {"\"ByteFallback\"", "\"WordPiece\"", "decoder \"WordPiece\""},
         {"{\"type\": \"Fuse\"}, ", "", "decoder \"Strip\""},
+        {"{\"type\": \"NFC\"}",
+         "{\"type\": \"Replace\", \"content\": \"\", \"pattern\": {\"String\": \" \"}}", "empties: \"  \""},
+        {"\"decoder\"", "\"other\"", "no decoder"},
+        {"\"content\": \"  \"", "\"content\": \"\"", "the added token \"\""},
         {"\"stop\": 0", "\"stop\": 1", "Strip of"},
         {"\"BPE\"", "\"Unigram\"", "model \"Unigram\""},
         {"\"dropout\": null", "\"dropout\": 0.1", "dropout"},
@@ -1282,6 +1286,7 @@ static void what_a_tokenizer_json_cannot_have_is_named(void **state) {
         {"\"a\": 1", "\"\377\": 1", "not UTF-8"},
     };
     assert_ok(load_changed("1.0", "1.0"));
+    assert_ok(load_changed("{\"id\": 9", "{\"id\": 10, \"content\": \"  \"}, {\"id\": 9")); /* a name twice */
     for (int i = 0; i < COUNT(cases); i++)
         assert_fails(load_changed(cases[i][0], cases[i][1]), PPO_ERROR_FILE, cases[i][2]);
     assert_fails(load_text(""), PPO_ERROR_FILE, HUB ": byte 0: expected \"{\"");
