@@ -4,8 +4,8 @@
     python make_unicode.py
 
 The kinds are asked of the library whose tokens ppo_encode() gives, so its version of Unicode (16) decides. Its
-pre-tokenizer "Digits" is of a later one, with 13 further numbers (U+11DE0 .. U+11DE9 and U+16FF4 .. U+16FF6), which
-are nothing here. The data of NFC are Python's as far as the library has them: it is of an older version.
+pre-tokenizer "Digits" is of a later one, with 13 further numbers (U+11DE0 .. U+11DE9, U+16FF4 .. U+16FF6) that
+are none here. The data of NFC are Python's as far as the library has them: it is of an older version.
 """
 import unicodedata
 
@@ -49,8 +49,8 @@ def table():
 
 
 def parts():
-    """Characters that NFD takes apart, ascending: 3 times the distance to the previous one, plus 1 if NFC does not
-    put it together again, or 2 if it becomes only one; then the one or two."""
+    """Characters that NFD takes apart, ascending: 3 times the distance to the previous one, plus 1 if NFC does
+    not put it together again, or 2 if it becomes only one; then the one or two."""
     nfc, entries, last = normalizers.NFC().normalize_str, [], 0
     for code in CODES:
         whole = unicodedata.decomposition(chr(code))
@@ -67,8 +67,8 @@ def parts():
 
 
 def classes():
-    """Runs of characters of one combining class above 0: the distance to the end of the previous run, the length,
-    the class."""
+    """Runs of characters of one combining class above 0: the distance to the end of the previous run, the
+    length, the class."""
     nfd, entries, run = normalizers.NFD().normalize_str, [], [0, 0, 0]
     known = {}
     for code in CODES:
