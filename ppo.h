@@ -12438,7 +12438,7 @@ typedef struct ppo__tokfile {
 
 /* A component of it. */
 typedef struct ppo__component {
-    ppo__object members;
+    ppo__object of;
     const char *type;
 } ppo__component;
 
@@ -12447,40 +12447,40 @@ static void ppo__tokfile_members(ppo__tokfile *file, char *place, ppo__object *m
     ppo__json_object(&file->json, members);
 }
 
-/* NULL if it is not there */
-static const char *ppo__tokfile_text(ppo__tokfile *file, char *place) {
+/* A text, NULL if it is not there. */
+static const char *ppo__tokfile_text(ppo__tokfile *file, const ppo__object *object, const char *key) {
+    char *place = ppo__json_member(object, key);
     if (place) file->json.at = place;
     return place ? ppo__json_string(&file->json) : NULL;
 }
 
-static int ppo__tokfile_bool(ppo__tokfile *file, char *place, int otherwise) {
+static int ppo__tokfile_bool(ppo__tokfile *file, const ppo__object *object, const char *key, int otherwise) {
+    char *place = ppo__json_member(object, key);
     if (place) file->json.at = place;
     return place ? ppo__json_bool(&file->json) : otherwise;
 }
 
-/* 0 if it is not there */
-static int64_t ppo__tokfile_whole(ppo__tokfile *file, char *place) {
+/* A number, 0 if it is not there. */
+static int64_t ppo__tokfile_whole(ppo__tokfile *file, const ppo__object *object, const char *key) {
+    char *place = ppo__json_member(object, key);
     if (place) file->json.at = place;
     return place ? ppo__json_whole(&file->json) : 0;
 }
 
 /* Refuses the file unless this holds. what: the member that is not supported. */
-static void ppo__tokfile_need(ppo__tokfile *file, char *place, int holds, const char *what,
-                              const char *value) {
+static void ppo__tokfile_need(ppo__tokfile *file, int holds, const char *what, const char *value) {
     char text[160];
-    if (holds || file->json.status) return;
-    if (place) file->json.at = place;
     snprintf(text, sizeof text, "not supported: %s%s", what, value ? " " : "");
-    ppo__json_fail(&file->json, text, value);
+    if (!holds) ppo__json_fail(&file->json, text, value);
 }
 
-/* {"String": text} or {"Regex": text}: only the one that is wanted is there. */
-static const char *ppo__tokfile_pattern(ppo__tokfile *file, char *place, const char *wanted) {
+/* "pattern": {"String": text} or {"Regex": text}: only the one that is wanted is there. */
+static const char *ppo__tokfile_pattern(ppo__tokfile *file, const ppo__object *object, const char *wanted) {
     ppo__object m;
-    const char *text = NULL;
+    char       *place = ppo__json_member(object, "pattern");
     if (place) ppo__tokfile_members(file, place, &m);
-    if (place) text = ppo__tokfile_text(file, ppo__json_member(&m, wanted));
-    ppo__tokfile_need(file, place, text && *text, "pattern without a", wanted);
+    const char *text = place ? ppo__tokfile_text(file, &m, wanted) : NULL;
+    ppo__tokfile_need(file, text && *text, "pattern without a", wanted);
     return text ? text : "";
 }
 
@@ -12490,19 +12490,20 @@ static int ppo__tokfile_components(ppo__tokfile *file, char *place, const char *
     ppo__json *json = &file->json;
     int        count = 1, n = 0;
     if (!place || json->status) return 0;
-    ppo__tokfile_members(file, place, &m[0].members);
+    ppo__tokfile_members(file, place, &m[0].of);
     for (int k = 0; k < count && !json->status; ++k) {
-        m[k].type = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "type"));
-        ppo__tokfile_need(file, place, m[k].type != NULL, "a component without a type", NULL);
+        m[k].type = ppo__tokfile_text(file, &m[k].of, "type");
+        ppo__tokfile_need(file, m[k].type != NULL, "a component without a type", NULL);
         if (json->status || n || strcmp(m[0].type, "Sequence") != 0) continue;
-        json->at = ppo__json_member(&m[0].members, list);
-        ppo__tokfile_need(file, place, json->at != NULL, "an empty Sequence", NULL);
+        place = ppo__json_member(&m[0].of, list);
+        ppo__tokfile_need(file, place != NULL, "an empty Sequence", NULL);
         if (json->status) return 0;
+        json->at = place;
         ppo__json_expect(json, '[');
         while (ppo__json_next(json, ']', &n)) {
-            ppo__tokfile_need(file, NULL, n <= PPO__MAX_PARTS, "a Sequence of more than 5", NULL);
+            ppo__tokfile_need(file, n <= PPO__MAX_PARTS, "a Sequence of more than 5", NULL);
             if (json->status) return 0;
-            ppo__tokfile_members(file, json->at, &m[n - 1].members);
+            ppo__tokfile_members(file, json->at, &m[n - 1].of);
         }
         count = n;
         k = -1;
@@ -12518,16 +12519,16 @@ static void ppo__tokfile_normalizer(ppo__tokfile *file, char *place) {
         const char *type = m[k].type;
         ppo__step  *step = ppo__add_step(file->tok, PPO__KEEP);
         if (strcmp(type, "Prepend") == 0) {
-            step->prefix = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "prepend"));
+            step->prefix = ppo__tokfile_text(file, &m[k].of, "prepend");
             step->always = 1;
         } else if (strcmp(type, "Replace") == 0) {
-            step->from = ppo__tokfile_pattern(file, ppo__json_member(&m[k].members, "pattern"), "String");
-            step->to = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "content"));
-            ppo__tokfile_need(file, place, step->to != NULL, "Replace without content", NULL);
+            step->from = ppo__tokfile_pattern(file, &m[k].of, "String");
+            step->to = ppo__tokfile_text(file, &m[k].of, "content");
+            ppo__tokfile_need(file, step->to != NULL, "Replace without content", NULL);
         } else if (strcmp(type, "NFC") == 0) {
             step->nfc = 1;
             if (!file->tok->nfc.parts) ppo__make_nfc(&file->tok->nfc, &file->tok->memory);
-        } else ppo__tokfile_need(file, place, 0, "normalizer", type);
+        } else ppo__tokfile_need(file, 0, "normalizer", type);
     }
 }
 
@@ -12538,46 +12539,42 @@ static int ppo__tokfile_cutter(ppo__tokfile *file, char *place) {
     int count = ppo__tokfile_components(file, place, "pretokenizers", m), of_bytes = 0, has_words = 0, w = 0;
     for (int k = 0; k < count && !file->json.status; ++k) {
         const char *type = m[k].type;
-        ppo__tokfile_need(file, place, !of_bytes, "what comes after ByteLevel:", type);
+        ppo__tokfile_need(file, !of_bytes, "what comes after ByteLevel:", type);
         if (strcmp(type, "Split") == 0) {
             const int   known = (int)(sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words);
-            const char *regex =
-                ppo__tokfile_pattern(file, ppo__json_member(&m[k].members, "pattern"), "Regex");
-            const char *behavior = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "behavior"));
+            const char *regex = ppo__tokfile_pattern(file, &m[k].of, "Regex");
+            const char *behavior = ppo__tokfile_text(file, &m[k].of, "behavior");
             for (w = 0; w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0;) ++w;
-            ppo__tokfile_need(file, place, w < known && !has_words++, "the expression", regex);
-            ppo__tokfile_need(file, place, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
-            ppo__tokfile_need(file, place,
-                              !ppo__tokfile_bool(file, ppo__json_member(&m[k].members, "invert"), 0),
-                              "invert", NULL);
+            ppo__tokfile_need(file, w < known && !has_words++, "the expression", regex);
+            ppo__tokfile_need(file, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
+            ppo__tokfile_need(file, !ppo__tokfile_bool(file, &m[k].of, "invert", 0), "invert", NULL);
             if (!file->json.status) ppo__add_step(tok, PPO__CUT_WORDS);
             if (!file->json.status)
                 tok->words.digits = ppo__tokfile_words[w].digits, file->mark = ppo__tokfile_words[w].mark;
         } else if (strcmp(type, "Digits") == 0) {
-            int each = ppo__tokfile_bool(file, ppo__json_member(&m[k].members, "individual_digits"), 0);
+            int each = ppo__tokfile_bool(file, &m[k].of, "individual_digits", 0);
             ppo__add_step(tok, each ? PPO__CUT_DIGITS : PPO__CUT_NUMBERS);
         } else if (strcmp(type, "ByteLevel") == 0) {
-            int words = ppo__tokfile_bool(file, ppo__json_member(&m[k].members, "use_regex"), 1);
+            int words = ppo__tokfile_bool(file, &m[k].of, "use_regex", 1);
             of_bytes = 1;
-            ppo__tokfile_need(file, place, !words || !has_words, "two expressions", NULL);
-            if (ppo__tokfile_bool(file, ppo__json_member(&m[k].members, "add_prefix_space"), 1))
+            ppo__tokfile_need(file, !words || !has_words, "two expressions", NULL);
+            if (ppo__tokfile_bool(file, &m[k].of, "add_prefix_space", 1))
                 ppo__add_step(tok, PPO__KEEP)->prefix = " ";
             if (words) ppo__add_step(tok, PPO__CUT_WORDS);
         } else if (strcmp(type, "Metaspace") == 0) {
-            const char *space = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "replacement"));
-            const char *scheme = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "prepend_scheme"));
+            const char *space = ppo__tokfile_text(file, &m[k].of, "replacement");
+            const char *scheme = ppo__tokfile_text(file, &m[k].of, "prepend_scheme");
             int never = scheme && !strcmp(scheme, "never"), first = scheme && !strcmp(scheme, "first");
-            ppo__tokfile_need(file, place, space && !strcmp(space, PPO__METASPACE), "replacement", space);
-            ppo__tokfile_need(file, place, never || first || (scheme && !strcmp(scheme, "always")),
-                              "prepend_scheme", scheme);
+            ppo__tokfile_need(file, space && !strcmp(space, PPO__METASPACE), "replacement", space);
+            ppo__tokfile_need(file, never || first || (scheme && !strcmp(scheme, "always")), "prepend_scheme",
+                              scheme);
             ppo__step *step = ppo__add_step(tok, PPO__KEEP);
-            if (ppo__tokfile_bool(file, ppo__json_member(&m[k].members, "split"), 1))
-                step->kind = PPO__CUT_SPACES;
+            if (ppo__tokfile_bool(file, &m[k].of, "split", 1)) step->kind = PPO__CUT_SPACES;
             step->from = " ";
             step->to = PPO__METASPACE;
             step->prefix = never ? NULL : PPO__METASPACE;
             step->once = first;
-        } else ppo__tokfile_need(file, place, 0, "pre_tokenizer", type);
+        } else ppo__tokfile_need(file, 0, "pre_tokenizer", type);
     }
     return of_bytes;
 }
@@ -12591,28 +12588,25 @@ static void ppo__tokfile_decoder(ppo__tokfile *file, char *place) {
         const char *type = m[k].type;
         int         at = 0;
         while (at < 5 && strcmp(type, order[at]) != 0) ++at;
-        ppo__tokfile_need(file, place, at < 5 && at > last && (of_bytes == !at) && (at != 4 || last == 3),
-                          "decoder", type);
+        ppo__tokfile_need(file, at < 5 && at > last && (of_bytes == !at) && (at != 4 || last == 3), "decoder",
+                          type);
         last = at;
         if (at == 1) {
-            const char *from =
-                ppo__tokfile_pattern(file, ppo__json_member(&m[k].members, "pattern"), "String");
-            const char *to = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "content"));
+            const char *from = ppo__tokfile_pattern(file, &m[k].of, "String");
+            const char *to = ppo__tokfile_text(file, &m[k].of, "content");
             file->spaces = to && !strcmp(from, PPO__METASPACE) && !strcmp(to, " ");
-            ppo__tokfile_need(file, place, file->spaces, "Replace of", from);
+            ppo__tokfile_need(file, file->spaces, "Replace of", from);
         }
         if (at == 2) file->bytes = 1;
         if (at == 4) {
-            const char *what = ppo__tokfile_text(file, ppo__json_member(&m[k].members, "content"));
-            int64_t     start = ppo__tokfile_whole(file, ppo__json_member(&m[k].members, "start")),
-                    stop = ppo__tokfile_whole(file, ppo__json_member(&m[k].members, "stop"));
-            ppo__tokfile_need(file, place, what && !strcmp(what, " ") && start <= 64 && !stop, "Strip of",
-                              what);
+            const char *what = ppo__tokfile_text(file, &m[k].of, "content");
+            int64_t     start = ppo__tokfile_whole(file, &m[k].of, "start"),
+                    stop = ppo__tokfile_whole(file, &m[k].of, "stop");
+            ppo__tokfile_need(file, what && !strcmp(what, " ") && start <= 64 && !stop, "Strip of", what);
             file->tok->strip = (int)start;
         }
     }
-    ppo__tokfile_need(file, place ? place : file->json.start, count == 1 || (count && !of_bytes),
-                      "no decoder", NULL);
+    ppo__tokfile_need(file, count == 1 || (count && !of_bytes), "no decoder", NULL);
 }
 
 /* What is put before and after a text. */
@@ -12623,22 +12617,20 @@ static void ppo__tokfile_ends(ppo__tokfile *file, char *place) {
     int            count = ppo__tokfile_components(file, place, "processors", m);
     for (int k = 0, n = 0, side = 0; k < count && !file->json.status; ++k, n = 0) {
         if (strcmp(m[k].type, "ByteLevel") == 0) continue;
-        ppo__tokfile_need(file, place,
-                          !strcmp(m[k].type, "TemplateProcessing") &&
-                              ppo__json_member(&m[k].members, "single") && !side,
-                          "post_processor", m[k].type);
+        ppo__tokfile_need(
+            file, !strcmp(m[k].type, "TemplateProcessing") && ppo__json_member(&m[k].of, "single") && !side,
+            "post_processor", m[k].type);
         if (file->json.status) return;
-        file->json.at = ppo__json_member(&m[k].members, "single");
+        file->json.at = ppo__json_member(&m[k].of, "single");
         ppo__json_expect(&file->json, '[');
         while (ppo__json_next(&file->json, ']', &n)) {
             ppo__tokfile_members(file, file->json.at, &item);
             char *after = file->json.at, *token = ppo__json_member(&item, "SpecialToken");
             side += ppo__json_member(&item, "Sequence") != NULL;
             if (token) ppo__tokfile_members(file, token, &item);
-            const char *name = token ? ppo__tokfile_text(file, ppo__json_member(&item, "id")) : NULL;
+            const char *name = token ? ppo__tokfile_text(file, &item, "id") : NULL;
             int         id = ppo_tokenizer_special(tok, name);
-            ppo__tokfile_need(file, place,
-                              side < 2 && (!token || (id >= 0 && tok->bounds[side] < PPO__MAX_BOUNDS)),
+            ppo__tokfile_need(file, side < 2 && (!token || (id >= 0 && tok->bounds[side] < PPO__MAX_BOUNDS)),
                               "TemplateProcessing with", name);
             if (file->json.status) return;
             if (token) tok->bound[side][tok->bounds[side]++] = id;
@@ -12688,7 +12680,7 @@ static void ppo__tokfile_added(ppo__tokfile *file, char *place) {
     ppo__object    m;
     file->json.at = place;
     for (int pass = 0; pass < 2 && place && !file->json.status; ++pass, n = 0) {
-        ppo__tokfile_need(file, place, count <= PPO_MAX_VOCAB, "so many added tokens", NULL);
+        ppo__tokfile_need(file, count <= PPO_MAX_VOCAB, "so many added tokens", NULL);
         if (file->json.status) return;
         if (pass) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)count);
         if (pass && !tok->added) return;
@@ -12703,22 +12695,20 @@ static void ppo__tokfile_added(ppo__tokfile *file, char *place) {
             char *object = file->json.at, *after;
             ppo__tokfile_members(file, object, &m);
             after = file->json.at;
-            ppo__tokfile_need(file, object, ppo__json_member(&m, "id") && ppo__json_member(&m, "content"),
+            ppo__tokfile_need(file, ppo__json_member(&m, "id") && ppo__json_member(&m, "content"),
                               "an added token without id or content", NULL);
             if (file->json.status) return;
             ppo__added *added = &tok->added[n - 1];
-            int64_t     id = ppo__tokfile_whole(file, ppo__json_member(&m, "id"));
-            added->name = added->pattern = ppo__tokfile_text(file, ppo__json_member(&m, "content"));
+            int64_t     id = ppo__tokfile_whole(file, &m, "id");
+            added->name = added->pattern = ppo__tokfile_text(file, &m, "content");
             added->name_bytes = added->bytes = (int)strlen(added->name);
-            added->special = ppo__tokfile_bool(file, ppo__json_member(&m, "special"), 0);
-            added->left = ppo__tokfile_bool(file, ppo__json_member(&m, "lstrip"), 0);
-            added->right = ppo__tokfile_bool(file, ppo__json_member(&m, "rstrip"), 0);
-            added->normalized = ppo__tokfile_bool(file, ppo__json_member(&m, "normalized"), !added->special);
-            ppo__tokfile_need(file, ppo__json_member(&m, "single_word"),
-                              !ppo__tokfile_bool(file, ppo__json_member(&m, "single_word"), 0), "single_word",
-                              NULL);
-            ppo__tokfile_need(file, ppo__json_member(&m, "id"), id >= 0 && id < PPO_MAX_VOCAB && added->bytes,
-                              "the added token", added->name);
+            added->special = ppo__tokfile_bool(file, &m, "special", 0);
+            added->left = ppo__tokfile_bool(file, &m, "lstrip", 0);
+            added->right = ppo__tokfile_bool(file, &m, "rstrip", 0);
+            added->normalized = ppo__tokfile_bool(file, &m, "normalized", !added->special);
+            ppo__tokfile_need(file, !ppo__tokfile_bool(file, &m, "single_word", 0), "single_word", NULL);
+            ppo__tokfile_need(file, id >= 0 && id < PPO_MAX_VOCAB && added->bytes, "the added token",
+                              added->name);
             if (file->json.status) return;
             added->token = (int)id;
             if (tok->vocab <= id) tok->vocab = (int)id + 1;
@@ -12827,14 +12817,14 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         int found = ppo__tokfile_find(file, copy, &bytes);
         if (bytes < 0) bytes = one->name_bytes;
         int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, (size_t)bytes) == 0;
-        ppo__tokfile_need(file, file->json.start, !added[t] && (same || (found < 0 && !tok->key[t])),
+        ppo__tokfile_need(file, !added[t] && (same || (found < 0 && !tok->key[t])),
                           "two names of a token, or tokens of a name:", one->name);
         if (file->json.status) return;
         added[t] = one;
         tok->special[t] = (char)one->special;
     }
     for (int t = 0; t < tok->vocab; ++t) total += tok->key_bytes[t] + (added[t] ? added[t]->bytes : 0);
-    ppo__tokfile_need(file, file->json.start, total < INT_MAX, "names of more than 2 GB", NULL);
+    ppo__tokfile_need(file, total < INT_MAX, "names of more than 2 GB", NULL);
     if (file->json.status) return;
     char *out = tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)total + 1);
     for (int t = 0; t < tok->vocab && out; ++t) {
@@ -12877,34 +12867,34 @@ static void ppo__tokfile_model(ppo__tokfile *file, char *place) {
     char                     name[8];
     int                      length = 0;
     ppo__tokfile_members(file, place, &m);
-    const char *type = ppo__tokfile_text(file, ppo__json_member(&m, "type"));
-    ppo__tokfile_need(file, place, !type || strcmp(type, "BPE") == 0, "model", type);
-    ppo__tokfile_need(file, place, ppo__json_member(&m, "vocab") && ppo__json_member(&m, "merges"),
+    const char *type = ppo__tokfile_text(file, &m, "type");
+    ppo__tokfile_need(file, !type || strcmp(type, "BPE") == 0, "model", type);
+    ppo__tokfile_need(file, ppo__json_member(&m, "vocab") && ppo__json_member(&m, "merges"),
                       "a model without vocab or merges", NULL);
     for (int k = 0; k < 2; ++k) {
-        const char *text = ppo__tokfile_text(file, ppo__json_member(&m, strange[k]));
-        ppo__tokfile_need(file, place, !text || !*text, strange[k], text);
+        const char *text = ppo__tokfile_text(file, &m, strange[k]);
+        ppo__tokfile_need(file, !text || !*text, strange[k], text);
     }
     if (ppo__json_member(&m, "dropout")) file->json.at = ppo__json_member(&m, "dropout");
-    ppo__tokfile_need(file, place, !ppo__json_member(&m, "dropout") || ppo__json_number(&file->json) == 0,
-                      "dropout", NULL);
+    ppo__tokfile_need(file, !ppo__json_member(&m, "dropout") || ppo__json_number(&file->json) == 0, "dropout",
+                      NULL);
     if (file->json.status) return;
     ppo__tokfile_vocab(file, ppo__json_member(&m, "vocab"));
     if (!file->json.status && !tok->memory.failed) ppo__tokfile_merges(file, ppo__json_member(&m, "merges"));
     if (!file->json.status && !tok->memory.failed) ppo__tokfile_spell(file);
     if (file->json.status || tok->memory.failed || file->memory.failed) return;
-    char *unknown = (char *)ppo__tokfile_text(file, ppo__json_member(&m, "unk_token"));
+    char *unknown = (char *)ppo__tokfile_text(file, &m, "unk_token");
     tok->unknown = unknown ? ppo__tokfile_find(file, unknown, &length) : -1;
-    ppo__tokfile_need(file, place, !unknown || tok->unknown >= 0, "unk_token", unknown);
-    tok->fuse = ppo__tokfile_bool(file, ppo__json_member(&m, "fuse_unk"), 0);
-    tok->whole = ppo__tokfile_bool(file, ppo__json_member(&m, "ignore_merges"), 0);
-    int fallback = ppo__tokfile_bool(file, ppo__json_member(&m, "byte_fallback"), 0);
+    ppo__tokfile_need(file, !unknown || tok->unknown >= 0, "unk_token", unknown);
+    tok->fuse = ppo__tokfile_bool(file, &m, "fuse_unk", 0);
+    tok->whole = ppo__tokfile_bool(file, &m, "ignore_merges", 0);
+    int fallback = ppo__tokfile_bool(file, &m, "byte_fallback", 0);
     for (int byte = 0; byte < 256; ++byte) {
         name[0] = (char)byte;
         tok->of_byte[byte] = tok->kind == PPO__BPE || byte < 128 ? ppo__find_key(tok, name, 1, &slot) : -1;
         snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
         tok->fallback[byte] = fallback ? ppo__find_key(tok, name, 6, &slot) : -1;
-        ppo__tokfile_need(file, place, !fallback || tok->fallback[byte] >= 0, "byte_fallback without", name);
+        ppo__tokfile_need(file, !fallback || tok->fallback[byte] >= 0, "byte_fallback without", name);
     }
 }
 
@@ -12928,8 +12918,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const 
     if (strncmp(copy, "\357\273\277", 3) == 0) file.json.at += 3;
     ppo__json_object(&file.json, &m);
     ppo__json_end(&file.json);
-    ppo__tokfile_need(&file, copy, ppo__json_member(&m, "model") != NULL, "a tokenizer without a model",
-                      NULL);
+    ppo__tokfile_need(&file, ppo__json_member(&m, "model") != NULL, "a tokenizer without a model", NULL);
     if (file.json.status) return file.json.status;
     ppo__tokfile_added(&file, ppo__json_member(&m, "added_tokens"));
     /* Those that are found in the text itself come first. */
@@ -12953,7 +12942,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const 
         if (kept) memcpy(kept, pattern, bytes);
         added->pattern = kept;
         added->bytes = (int)bytes;
-        ppo__tokfile_need(&file, copy, bytes > 0, "a name that the normalizer empties:", added->name);
+        ppo__tokfile_need(&file, bytes > 0, "a name that the normalizer empties:", added->name);
     }
     ppo_status status = ppo__encoder_end(&encoder);
     if (!status) status = tok->memory.failed;
