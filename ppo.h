@@ -12678,7 +12678,6 @@ static void ppo__tokfile_added(ppo__tokfile *file, char *place) {
     ppo_tokenizer *tok = file->tok;
     int            count = 0, n = 0;
     ppo__object    m;
-    file->json.at = place;
     for (int pass = 0; pass < 2 && place && !file->json.status; ++pass, n = 0) {
         ppo__tokfile_need(file, count <= PPO_MAX_VOCAB, "so many added tokens", NULL);
         if (file->json.status) return;
