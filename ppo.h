@@ -1338,8 +1338,9 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
 
 /* --------------------------------------------------------------------------------------------------------
    17 Tokens and tokenizers. A tokenizer turns text into tokens 0 .. vocab-1, and tokens into text. Its
-   vocabulary is the ordinary tokens, made from a text, followed by the special ones, such as "<eos>". Only
-   the program inserts special tokens: no text is encoded as one, whatever it contains.
+   vocabulary is the ordinary tokens, made from a text, followed by the special ones, such as "<eos>". That of
+   a model of the hub comes with the model, in tokenizer.json: see ppo_tokenizer_load(). Only the program
+   inserts special tokens: ppo_encode() makes none of a text, whatever it contains.
 
    Texts have `bytes` bytes and may hold zeros; NULL is the empty text. Encoding and decoding do not change
    the tokenizer, so several threads may share one.
@@ -1369,9 +1370,9 @@ PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* the arrays, not the 
 typedef struct ppo_tokenizer ppo_tokenizer;
 
 enum {
-    PPO_MAX_VOCAB = 65536, /* tokens of a tokenizer */
-    PPO_MAX_SPECIALS = 1024,
-    PPO_MAX_TOKEN_BYTES = 256 /* bytes of a token's text */
+    PPO_MAX_VOCAB = 262144,   /* tokens of a tokenizer */
+    PPO_MAX_SPECIALS = 1024,  /* those given to the functions below, */
+    PPO_MAX_TOKEN_BYTES = 256 /* and bytes of a token's text: not of a tokenizer.json */
 };
 
 /* One token for each character (code point of UTF-8) of the text, in ascending order; then the special
@@ -1384,42 +1385,78 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
 /* Byte-level byte-pair encoding (Sennrich et al. 2016, in the form of GPT-2). Tokens 0 .. 255 are the bytes
    in GPT-2's order: 33-126, 161-172, 174-255, then the others. Each further token joins the pair of adjacent
    tokens that is most frequent in the text; of equally frequent pairs, that of the smallest tokens. The
-   special tokens come last. `vocab` counts all of them: 256 + special_count up to PPO_MAX_VOCAB. The result
+   special tokens come last. `vocab` counts all of them: 256 + special_count up to 65,536. The result
    may be smaller, for a pair must occur twice to be joined, and no token exceeds PPO_MAX_TOKEN_BYTES. Apart
    from that limit the merges are those of Hugging Face's BpeTrainer with a min_frequency of 2.
    Pairs are joined within words. These are what GPT-2's expression matches,
 
        's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 
-   with the letters, numbers and spaces of ASCII; every byte above 127 counts as a letter. The text may hold
-   any bytes, at most 512 MiB. specials: as above. */
+   with the classes of Unicode 16. The text may hold any bytes, at most 512 MiB. specials: as above. */
 PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab, const char *const *specials,
                                        int special_count, ppo_tokenizer **tokenizer);
 PPO_DEF void       ppo_tokenizer_free(ppo_tokenizer *tokenizer);
 
 PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer); /* number of tokens; 0 for NULL */
-PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name); /* -1: no such token */
+/* The token of this name, as "<|im_end|>": a special one, or another of a tokenizer.json's added_tokens; -1:
+   none. */
+PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name);
 
 /* The tokens of a text [capacity], and their number (count may be NULL). tokens NULL or capacity 0: only
-   counts; there are never more tokens than bytes. Errors: capacity is too small, the text is longer than
-   INT_MAX; of characters: a byte that is not UTF-8, a character that the vocabulary lacks. */
+   counts. There are never more tokens than bytes, but a tokenizer.json may say otherwise: there, count first.
+   Errors: capacity is too small, the text is longer than INT_MAX; of characters: a byte that is not UTF-8, a
+   character that the vocabulary lacks. */
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
+/* The same with flags, which may be added up. A text of somebody else must not have SPECIALS: it could end
+   the turn of a chat. Hugging Face's encode() is SPECIALS + BOUNDS; ppo_encode() is it without special tokens
+   in the text (split_special_tokens) or around it. Added tokens that the file does not call special are found
+   always. */
+enum {
+    PPO_ENCODE_SPECIALS = 1, /* the names of special tokens become those tokens */
+    PPO_ENCODE_BOUNDS = 2,   /* with the tokens that a tokenizer.json puts before and after a text, as <s> */
+    PPO_ENCODE_CONTINUES = 4 /* it follows another text: without the space that a file puts first */
+};
+PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
+                                 int *tokens, int capacity, int *count);
+
 /* The text of tokens [n], special ones by their names, with a final 0; `bytes` (may be NULL) is its length
    without that 0. text NULL or capacity 0: only the length. A token may be part of a character, so the text
-   need not be UTF-8. Errors: capacity does not exceed the length, a token is outside 0 .. vocab-1. */
+   need not be UTF-8; and a tokenizer.json may drop the space that it puts first. Errors: capacity does not
+   exceed the length, a token is outside 0 .. vocab-1; of a tokenizer.json only below 0, for a model may have
+   more tokens, which have no text. */
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes);
 
 /* Adds a sequence of texts, which end with a 0: the token `start` (-1: none) and the prompt are given; the
    response and the token `end` (-1: none) follow. response NULL: only a prompt, without `end`. Prompt and
-   response are encoded apart, as sampling continues a prompt. Errors: as above, and no token at all. */
+   response (PPO_ENCODE_CONTINUES) are encoded apart, as sampling continues a prompt. Errors: as above, and no
+   token at all. */
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
                                        const char *prompt, const char *response, int end);
-/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for transcripts with tools. */
+/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for transcripts with
+   tools. */
 PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
                                           const char *text, int given);
+/* Adds a chat as one sequence, with the tokens of transformers' apply_chat_template(). What the assistant
+   says, with the token that ends its turn, is learned; all else is given. reply not 0: the chat ends where
+   the assistant's next turn begins, and all of it is the prompt, for ppo_generate(). The forms, and the
+   tokens that end a turn:
+       PPO_CHATML       <|im_end|>   Qwen 2 and 2.5, SmolLM2; without the system message
+                                     that their templates add to a chat that has none
+       PPO_CHAT_LLAMA3  <|eot_id|>   Llama 3; spaces around a text are left out
+       PPO_CHAT_ZEPHYR  </s>         Zephyr, TinyLlama
+   An assistant's text is encoded apart from what is before it, as it is sampled: its tokens differ from the
+   template's where it begins with a space or line break. Errors: another role, a token that the tokenizer
+   lacks. */
+typedef struct ppo_message {
+    const char *role; /* "system", "user" or "assistant" */
+    const char *text; /* ends with a 0; no special tokens, whatever it contains */
+} ppo_message;
+enum { PPO_CHATML, PPO_CHAT_LLAMA3, PPO_CHAT_ZEPHYR };
+PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
+                                       const ppo_message *messages, int count, int reply);
 /* The text of sequence s, or of its prompt, or of what follows it, as ppo_decode(), without special tokens. */
 enum { PPO_WHOLE_TEXT, PPO_PROMPT_TEXT, PPO_RESPONSE_TEXT };
 PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, const ppo_tokenizer *tokenizer,
@@ -1427,10 +1464,20 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
 
 /* A tokenizer in a file of its own, or in one with other things. Put borrows from the tokenizer, which must
    last until the last write; what get makes does not need the file. The file holds a text "tokenizer", which
-   is "characters" or "bpe"; a text "tokenizer.specials", their names by line; and one array:
+   is "characters", "bpe" or "json"; and one array:
        "tokenizer.characters"  I32 (n)      the code points, ascending; their indices are the tokens
        "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
-   PPO_ERROR_FILE if a file breaks any of these rules. */
+       "tokenizer.json"        U8 (n)       the bytes of that file
+   and, of the first two, a text "tokenizer.specials", their names by line; of bpe a text "tokenizer.words",
+   which is "gpt2". Without it, in files of earlier versions, every byte above 127 counts as a letter of
+   GPT-2's expression.
+
+   Save and load take also the path of a tokenizer.json, or of a folder that has it; it is saved as it was
+   read, and only if it was. From it the model BPE is read: of bytes, with the expressions of GPT-2, Llama 3
+   (cl100k), Qwen 2, Qwen 3.5, and Digits; or as transformers convert SentencePiece's (Llama 2, TinyLlama,
+   Mistral), with byte_fallback; normalizers NFC, Prepend, Replace; TemplateProcessing. Tokens are those of
+   Hugging Face's tokenizers. PPO_ERROR_FILE if a file breaks any of these rules, or has what is not
+   supported, which is named. */
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file);
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer);
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path);
@@ -5808,8 +5855,8 @@ PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
 
 /* -- reading -- */
 
-/* A reader of JSON that takes one value after another. A copy of the struct remembers a place, to which it may
-   return as long as the values there were only skipped: a string that is taken is decoded where it lies. */
+/* A reader of JSON that takes one value after another. `at` may be set back to a value that was skipped, but
+   not to one that was taken: strings are decoded where they lie. */
 typedef struct ppo__json {
     const char *path,
         *part; /* for messages: the file, and what of it is read, as " of the header"; "": all */
@@ -5996,6 +6043,37 @@ static void ppo__json_skip(ppo__json *json) {
             ppo__json_expect(json, ':');
         }
     } while (depth && !json->status);
+}
+
+/* An object whose members are looked up; those that are null are not there. */
+typedef struct ppo__object {
+    const char *key[24];
+    char       *place[24]; /* where the value begins, to which `at` may be set back */
+    int         count;
+} ppo__object;
+
+/* Takes an object. */
+static void ppo__json_object(ppo__json *json, ppo__object *object) {
+    object->count = 0;
+    ppo__json_expect(json, '{');
+    for (int n = 0; ppo__json_next(json, '}', &n);) {
+        const char *key = ppo__json_key(json);
+        for (int k = 0; k < object->count; ++k)
+            if (strcmp(key, object->key[k]) == 0) ppo__json_fail(json, "repeated member ", key);
+        if (object->count == 24) ppo__json_fail(json, "an object of more than 24 members", NULL);
+        if (ppo__json_peek(json) != 'n' && !json->status) {
+            object->key[object->count] = key;
+            object->place[object->count++] = json->at;
+        }
+        ppo__json_skip(json);
+    }
+}
+
+/* Where the value of a member begins, or NULL. */
+static char *ppo__json_member(const ppo__object *object, const char *key) {
+    for (int k = 0; k < object->count; ++k)
+        if (strcmp(key, object->key[k]) == 0) return object->place[k];
+    return NULL;
 }
 
 /* Expects nothing but spaces up to the end of the text. */
@@ -10776,6 +10854,11 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
    A tokenizer is made of units: code points, or merges, each of which joins a pair of tokens. Training finds
    the units, files hold them, and ppo__tokenizer_make() derives from them what encoding and decoding look up.
    Byte-pair encoding splits a text into words and joins pairs of tokens within each.
+
+   What happens to a text before is a list of steps, through which ppo__encode_from() goes piece by piece:
+   added tokens are found, the rest is rewritten, and cut. A tokenizer.json fills the list from its parts. To
+   read another part: a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter(); another expression: a row
+   of ppo__tokfile_words.
    -------------------------------------------------------------------------------------------------------- */
 
 /* A block of memory: this, then the arrays start, prompt, token and given. */
@@ -10945,24 +11028,433 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
     return first;
 }
 
-/* -- a tokenizer from its units -- */
+/* -- kinds of characters, and the words that the expressions of GPT-2 and of cl100k match -- */
 
-enum { PPO__CHARACTERS, PPO__BPE };
+enum { PPO__OTHER, PPO__LETTER, PPO__NUMBER, PPO__SPACE, PPO__MARK, PPO__CODES = 0x110000 };
 
-struct ppo_tokenizer {
-    ppo__arena memory; /* of the arrays below */
-    int        kind, vocab;
-    int        ordinary; /* number of ordinary tokens; the special ones are the rest of vocab */
-    int        unit_count;
-    int32_t   *units;        /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
-    ppo__map   by_unit;      /* the token of a code point, or of a pair */
-    int       *start;        /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
-    char      *bytes;        /* the texts of all tokens */
-    int        of_byte[256]; /* BPE: the token of a byte */
+/* The categories L, N and M and the property White_Space of Unicode 16: runs of characters, each the number 5
+   times its length plus the kind. Made by tests/golden/make_unicode.py. */
+static const char ppo__unicode_kinds[] =
+    "AjyBweBhAqA`D`{D`AoeD_eAjcA`ibcldcbnbCqbDybBOpqAzBcwA`cbcBrQqwbhgrbc{cbmbcbCbbM]bUubAdY|bE|gc{FkAeGbbf"
+    "bkbkbfAeDeqrDnAxvFuCjAqqhfOmbcAdgA_hkbuhAqmgcBmcfDtDhgM{AxcBcAqEcAnhqcgfgClucAncpczBwC{pqAuvCvb|AeAnFp"
+    "CybEfHlpcB{cAdApkgAqbBnpbAfghgClbAabclrgfcAdgkgpcAefqhbmkgAqhgA]gcbfgpb|qhgClbAabhbhbhgfbzqkgplfA`rbcA"
+    "`AqkmfAtpbAkbmbClbAabhbwgfcAibpbpgcBhhkgAqAjcA_bpbAfghgClbAabhbwgfcAdgkgpA`pqhbmkgAqbcA]Aofcb|lmbrlhbc"
+    "bhlhlmlAzqzlpbugc{fBcB`B^zAfbmbCqbBngfcAdbpbuA`kbmgcghkgAqAeAbbcpbAfbmbCqbApbwgfcAdbpbuA`k{hbhkgAqbhfA"
+    "yuAkbmbFkkcAdbpbucvmfAbmkgC^b|bpbBxlCvbAkbcgAalfqA_bfbAi{AqgkB^GnfhAdvAaAibAqF`hbcbwbCvbcbApfhAncgwbcb"
+    "AdbAqgrE]cCpk{CcbfbfbfqkAfbErqCebkwAxbEuAjfHzFuCecAq{|urpcphAdmuB_B]cfAqugE|bcvcgFubAX_brgAabcbrgFkbrg"
+    "EcbrgAabcbrgBibH{brgJmgpAjCclBnBmMlg|lCLzgBseD`vKulnAfA`BxuAjC]pAtBxkAyB_bmbkAyHbEalcqcfgAq{AqBrpbfAq{"
+    "M{A`wkEhfcvJ|AoDybB]qB]AoAqDtgwAtFzqD`{AvEvCqzqHgAsbDrgfAq{AqB^cAeD|GrzGiBvAflAqBrAnAypDtBbhAqFzBgAyEr"
+    "CeAeAqlmAqErgAuvFugmBmpbCjrf|fhpcvAB^JaAOlg|gE|g|gAfbcbcbcbDygHgbAabclmbAalrg|qB_vmbAalAwDnjveGheBmdcg"
+    "A]vcAq{B_G|EfBrcqcgApbclw{cbcbcbrbAugrvwqcbH^hxDAkIkLcCmCNkDuFHyAGw{rphAjdgE|bcvcgHvA`cBhfCqAjAabAabAa"
+    "bAabAabAabAabAabEaGhcBPmeqhdCzAlA_bwgnhqMlgkgmbN`brvFubNtlsAoE^GmBnE]AqDsAgbBjE]AqF`BjAV]AHV^J]DKR_JlG"
+    "dgAN_lBnAqhCaGiubAsbDykJ|AqkEvAkgPagJmghbcbAfCfBnfmfrfCqzqflA]AoHbAykGxB{AoAq{B{|lcbhfAqDjAigCqBbAyDol"
+    "uGiBgBccAq{wfApAqwbFkBgAjmfAfkgAq{CqlcpGxfcphkwkcfcCumgAuzgmkAo|g|g|AjAabAabFubBd{R]AibkgAq{BFIrAyCqqG"
+    "sASDqBAdgPpE{AaAywvcfApbB_bwbcbhbhbPzEbB@uBwJ^gHlFeAzqBqBmBqJ]wbUaB|AqA`D`{D`AtM{l|g|g|gmElAzbD`bC]bhb"
+    "BigBdEgSeAyG`AyH|BriQrfTgDolGsBhfDfqE^sAjCbdAfdvE|zvDtgErqAfbxFoXtgAq{ErqErqFfAeHbAyAubBibAabhbAubBibA"
+    "abhlHbAyATqAjClAoAfCu|bFpbAkJv|gcbFzbhlcgCqgAgCqgAbDyAeAlGmC]bhvxClA]qD`J{HvqihBogGecpbkvurbmbDogpqfAl"
+    "CpDoibDonE]AfbDjkqxBmHlAoClgAgC]vAgBxCpAbLmKkHpH]B^H]A`A]EruAeAq{AqDjlzbCqAF_DzbFpbklhBmmHpuDoAqcAeClA"
+    "xsDdBxuFoCgAbCaCqAjpHgBlAtDufhkcAjuG_AxA`fB^C{A`Aq{pErBgbAqqckcAeEmfgcAjpGnBgrqubkAqcbcqCcAtBxbC{B]{fh"
+    "fIsAabcbrbBibApA`GiB]vAq{ubAfghgClbAabhbwbkcAdgkgpgc{fvwkgAdlzAtApbcgcbE|bcAnbfgfbubzcfcB^kDnHgB{rvAqq"
+    "fmDsGnCehbcAeAqY{GiAdgAnCprkEgGnBvlcAtAqE{FuBbcA`Aq{CcDiDegBlqA{qAaA@zFzBlOvJ^C^AyAfgcgAfbhbCvA_bkgucf"
+    "ckAyAqJ{AfgFaAdgAdcbcfDdcAsFfAdcuAefAecAxGdBqlcBwKkAC`EcBhAq{AkbEwAibAicBhDpvDtgCobBgKjAabhbE|A_lfbkbA"
+    "dcfAeAq{|bhbE^zbkbzcA`AqATkC]uAjkcfB_bEhAdlzB^AqfMfcBhChFtED`O{QjBrABrNSyOcBhE[nBmf|BlAoVHevCGaAJDzDtB"
+    "{AqIR{CD{A`DybAq{LibAq{DtgzAtGnAdAjrAyAqbAbbCgvC]BKmG_lAqAB{J^CrPjKuqfcHtA`uB_J]hbcfAtkBcAFFvAeFYlFjAp"
+    "AUX`rbAabhbAQmBhcDnmgcBcrAeBEzLXqPuvB_lAkA`AplkWHrAqBX{GggCtC@szlA_AeAigAdDsuWapSdCcAyCcPyC|U`MgbKabhg"
+    "cghgrbAzbcbAabJcbrgAfbAabDjbrbwbclAabAYbgC{bC{bDybC{bDybC{bDybC{bDybC{bAfgGyBX]HtqG{AefBcfCkzbBlFDmDy{"
+    "|AEfAdbBvgAdbkbzvItEbfQmG_lAdAagAqqcAVbDtfBrFzuAqBQkDjuAqAEkDtkcAqBSvAabrbhbBibABwgAlAdFjJrAdcqAqDKpIf"
+    "bnbsKyG`bBjABgrbDebhbcgcbApbrbcbc{cqcbcbcbmbhbcgcbcbcbcbcbhbcgrbAabrbrbcbApbBsvmbwbBsCFqB`OOlAqET{HNK^"
+    "E]WE`{AFtgADDhBcAMSsBhCMdMUgC@tHKg[OuvWK^EAYHmAIq";
+
+/* Takes a number from such a table: digits of 28 values, from '@', and a last one of 32, from ']'. */
+static int32_t ppo__table_number(const char **at) {
+    int32_t n = 0;
+    for (; **at < ']'; ++*at) n = n * 28 + (**at - '@');
+    return n * 32 + (*(*at)++ - ']');
+}
+
+/* The characters that NFC changes or makes, ascending: each 3 times the distance to the previous one, plus 1
+   if it is only taken apart, or 2 if it becomes a single other one; then the two, or the one. Of the Unicode
+   that Hugging Face's tokenizers have (about 9), as are the classes: runs of characters whose combining class
+   is not 0, each the distance to the end of the previous run, the length, the class. */
+static const char *const ppo__unicode_parts[] = {
+    "R]B^X]`B^X^`B^X_`B^X``B^Xe`B^XgcB`Yd`BbX]`BbX^`BbX_`BbXe`BfX]`BfX^`BfX_`BfXecBkX``BlX]`BlX^`BlX_`BlX``"
+    "BlXefBrX]`BrX^`BrX_`BrXe`BvX^fC^X]`C^X^`C^X_`C^X``C^Xe`C^XgcC`Yd`CbX]`CbX^`CbX_`CbXe`CfX]`CfX^`CfX_`Cf"
+    "XecCkX``ClX]`ClX^`ClX_`ClX``ClXefCrX]`CrX^`CrX_`CrXe`CvX^cCvXe`B^Xa`C^Xa`B^Xc`C^Xc`B^Ye`C^Ye`B`X^`C`X^"
+    "`B`X_`C`X_`B`Xd`C`Xd`B`Xi`C`Xi`BaXi`CaXifBbXa`CbXa`BbXc`CbXc`BbXd`CbXd`BbYe`CbYe`BbXi`CbXi`BdX_`CdX_`B"
+    "dXc`CdXc`BdXd`CdXd`BdYd`CdYd`BeX_`CeX_fBfX``CfX``BfXa`CfXa`BfXc`CfXc`BfYe`CfYe`BfXdiBgX_`CgX_`BhYd`ChY"
+    "dcBiX^`CiX^`BiYd`CiYd`BiXi`CiXilBkX^`CkX^`BkYd`CkYd`BkXi`CkXiiBlXa`ClXa`BlXc`ClXc`BlXh`ClXhfBoX^`CoX^`"
+    "BoYd`CoYd`BoXi`CoXi`BpX^`CpX^`BpX_`CpX_`BpYd`CpYd`BpXi`CpXi`BqYd`CqYd`BqXi`CqXifBrX``CrX``BrXa`CrXa`Br"
+    "Xc`CrXc`BrXg`CrXg`BrXh`CrXh`BrYe`CrYe`BtX_`CtX_`BvX_`CvX_`BvXe`BwX^`CwX^`BwXd`CwXd`BwXi`CwXiCcBlXx`ClX"
+    "xAgBrXx`CrXxBtB^Xi`C^Xi`BfXi`CfXi`BlXi`ClXi`BrXi`CrXi`FyXa`GyXa`FyX^`GyX^`FyXi`GyXi`FyX]`GyX]cFaXa`GaX"
+    "a`QcXa`QdXa`FcXa`GcXafBdXi`CdXi`BhXi`ChXi`BlYe`ClYe`OgXa`OhXa`MtXi`ToXi`CgXiiBdX^`CdX^fBkX]`CkX]`FbX^`"
+    "GbX^`FcX^`GcX^`FuX^`GuX^`B^Xl`C^Xl`B^Xn`C^Xn`BbXl`CbXl`BbXn`CbXn`BfXl`CfXl`BfXn`CfXn`BlXl`ClXl`BlXn`Cl"
+    "Xn`BoXl`CoXl`BoXn`CoXn`BrXl`CrXl`BrXn`CrXn`BpYc`CpYc`BqYc`CqYcfBeXi`CeXirB^Xd`C^Xd`BbYd`CbYd`FsXa`GsXa"
+    "`FrXa`GrXa`BlXd`ClXd`QkXa`QlXa`BvXa`CvXaYfX]bX^eXpaXeX^DoUvA]AxrEeX^`A@nX^bEt`A@rX^`A@tX^`A@vX^cA@|X^c"
+    "AAbX^`AAfX^`ABgX^BkA@vXe`AAbXe`AAnX^`AArX^`AAtX^`AAvX^`ABhX^BkAAvXe`ABbXe`AA|X^`ABbX^`ABfX^lABoX^`ABoX"
+    "eDaADrX]`ADrXecADpX^iADcXelADwX^`ADuX]`AE`XcA^ADuXcC]AEuXcBbAErX]`AErXecAEpX^iAFsXelAEwX^`AEuX]`AF`XcB"
+    "eAGqXl`AGrXlF{ADsXc`AEsXcAgADmXc`AEmXc`ADmXe`AEmXefADrXc`AErXcfAJuXe`AJvXe`ADsXe`AEsXe`ADtXe`AEtXefADu"
+    "Xa`AEuXa`ADuXe`AEuXe`AD{Xe`AE{XefAKeXe`AKfXe`AEjXe`AFjXe`AE`Xa`AF`Xa`AE`Xe`AF`Xe`AE`Xh`AF`Xh`AEdXe`AFd"
+    "XefAEhXe`AFhXe[xAUdAVp`AUdAVq`AVeAVq`AUdAVr`AVgAVqNkAZrAVqcAZ^AVqApAZoAVqB@_BQeBQyuBQmBQyfBQpBQyCjBPrB"
+    "QyaBPsBQyaBPtBQyaBPyBQyaBQ^BQyaBQ_BQyaBQhBQyaBQlBQyJaBVdBU{`BVdBVtAnBU^BUyaBU_BUydBUlBUyGzBYoBYygBYuBY"
+    "yCgBXsBYyaBXtBYyaBXyBYygBYhBYyU{CFdCFsfCFdCE{`CFdCFtAnCE^CEyaCE_CEyEbCHoCJtE_CJcCI{`CJdCI{`CJcCJtKqCNc"
+    "CNsKeCQ|CRrrCRcCRr`CRcCRscCRcCR_`CRgCRrKzCVcCU{`CVdCU{`CVcCVtMgCZvCZgcCZvCZl`CZyCZg`CZvCZ|AEmDJ_DMt|DJ"
+    "iDMtmDJnDMtmDJsDMtmDJxDMtAeDJ]DMr|DKnDKodDKnDKqaDMoDL]dDMpDL]yDKnDL]AtDLoDMt|DLyDMtmDM^DMtmDMcDMtmDMhD"
+    "MtAeDLmDMrJdDQbDQkII]GTbGUrcGTdGUrcGTfGUrcGThGUrcGTjGUriGTnGUrCxGUwGUrcGUyGUrfGU{GUr`GU|GUrcGV_GUrBItB"
+    "^Yb`C^Yb`B_Xd`C_Xd`B_Y``C_Y``B_Yn`C_Yn`FdX^`GdX^`BaXd`CaXd`BaY``CaY``BaYn`CaYn`BaYd`CaYd`BaYj`CaYj`HoX"
+    "]`HpX]`HoX^`HpX^`BbYj`CbYj`BbYm`CbYm`QeXc`QfXc`BcXd`CcXd`BdXa`CdXa`BeXd`CeXd`BeY``CeY``BeXe`CeXe`BeYd`"
+    "CeYd`BeYk`CeYk`BfYm`CfYm`FlX^`GlX^`BhX^`ChX^`BhY``ChY``BhYn`ChYn`BiY``CiY``HQsXa`HQtXa`BiYn`CiYn`BiYj`"
+    "CiYj`BjX^`CjX^`BjXd`CjXd`BjY``CjY``BkXd`CkXd`BkY``CkY``BkYn`CkYn`BkYj`CkYj`FrX^`GrX^`FrXe`GrXe`JiX]`Jj"
+    "X]`JiX^`JjX^`BmX^`CmX^`BmXd`CmXd`BoXd`CoXd`BoY``CoY``HRwXa`HRxXa`BoYn`CoYn`BpXd`CpXd`BpY``CpY``JwXd`Jx"
+    "Xd`K]Xd`K^Xd`HS_Xd`HS`Xd`BqXd`CqXd`BqY``CqY``BqYn`CqYn`BqYj`CqYj`BrYa`CrYa`BrYm`CrYm`BrYj`CrYj`KeX^`Kf"
+    "X^`KgXe`KhXe`BsX``CsX``BsY``CsY``BtX]`CtX]`BtX^`CtX^`BtXe`CtXe`BtXd`CtXd`BtY``CtY``BuXd`CuXd`BuXe`CuXe"
+    "`BvXd`CvXd`BwX_`CwX_`BwY``CwY``BwYn`CwYn`CeYn`CqXe`CtXg`CvXgcK|XdlB^Y``C^Y``B^Xf`C^Xf`F_X^`G_X^`F_X]`G"
+    "_X]`F_Xf`G_Xf`F_X``G_X``HU]X_`HU^X_`H_X^`H`X^`H_X]`H`X]`H_Xf`H`Xf`H_X``H`X``HU]Xc`HU^Xc`BbY``CbY``BbXf"
+    "`CbXf`BbX``CbX``FgX^`GgX^`FgX]`GgX]`FgXf`GgXf`FgX``GgX``HUuX_`HUvX_`BfXf`CfXf`BfY``CfY``BlY``ClY``BlXf"
+    "`ClXf`FqX^`GqX^`FqX]`GqX]`FqXf`GqXf`FqX``GqX``HViX_`HVjX_`M]X^`M^X^`M]X]`M^X]`M]Xf`M^Xf`M]X``M^X``M]Y`"
+    "`M^Y``BrY``CrY``BrXf`CrXf`MlX^`MmX^`MlX]`MmX]`MlXf`MmXf`MlX``MmX``MlY``MmY``BvX]`CvX]`BvY``CvY``BvXf`C"
+    "vXf`BvX``CvX`rAAnXp`AAnXq`HX]X]`HX^X]`HX]X^`HX^X^`HX]Z_`HX^Z_`A@nXp`A@nXq`HXeX]`HXfX]`HXeX^`HXfX^`HXeZ"
+    "_`HXfZ_`AArXp`AArXq`HXmX]`HXnX]`HXmX^`HXnX^fA@rXp`A@rXq`HXuX]`HXvX]`HXuX^`HXvX^fAAtXp`AAtXq`HY]X]`HY^X"
+    "]`HY]X^`HY^X^`HY]Z_`HY^Z_`A@tXp`A@tXq`HYeX]`HYfX]`HYeX^`HYfX^`HYeZ_`HYfZ_`AAvXp`AAvXq`HYmX]`HYnX]`HYmX"
+    "^`HYnX^`HYmZ_`HYnZ_`A@vXp`A@vXq`HYuX]`HYvX]`HYuX^`HYvX^`HYuZ_`HYvZ_`AA|Xp`AA|Xq`HZ]X]`HZ^X]`HZ]X^`HZ^X"
+    "^fA@|Xp`A@|Xq`HZeX]",
+    "`HZfX]`HZeX^`HZfX^fABbXp`ABbXq`HZmX]`HZnX]`HZmX^`HZnX^`HZmZ_`HZnZ_cAAbXqcHZvX]cHZvX^cHZvZ_`ABfXp`ABfXq"
+    "`H[]X]`H[^X]`H[]X^`H[^X^`H[]Z_`H[^Z_`AAfXp`AAfXq`H[eX]`H[fX]`H[eX^`H[fX^`H[eZ_`H[fZ_`AAnX]bAAi`AArX]bA"
+    "Aj`AAtX]bAAk`AAvX]bAAl`AA|X]bABi`ABbX]bABj`ABfX]bABkfHX]Zb`HX^Zb`HX_Zb`HX`Zb`HXaZb`HXbZb`HXcZb`HXdZb`H"
+    "XeZb`HXfZb`HXgZb`HXhZb`HXiZb`HXjZb`HXkZb`HXlZb`HY]Zb`HY^Zb`HY_Zb`HY`Zb`HYaZb`HYbZb`HYcZb`HYdZb`HYeZb`H"
+    "YfZb`HYgZb`HYhZb`HYiZb`HYjZb`HYkZb`HYlZb`H[]Zb`H[^Zb`H[_Zb`H[`Zb`H[aZb`H[bZb`H[cZb`H[dZb`H[eZb`H[fZb`H"
+    "[gZb`H[hZb`H[iZb`H[jZb`H[kZb`H[lZb`AAnXc`AAnXa`H[mZb`AAnZb`AAiZbcAAnZ_`IAsZb`A@nXc`A@nXa`A@nX]bA@c`A@n"
+    "ZbeAAvfEeZ_`H[qZb`AAtZb`AAkZbcAAtZ_`IBcZb`A@rX]bA@e`A@tX]bA@f`A@tZb`IA|X]`IA|X^`IA|Z_`AAvXc`AAvXa`ABgX"
+    "]bA@mfAAvZ_`ABgZ_`A@vXc`A@vXa`A@vX]bA@gcIC{X]`IC{X^`IC{Z_`ABbXc`ABbXa`ABhX]bAAm`AB^Xp`AB^Xq`ABbZ_`ABhZ"
+    "_`AAbXc`AAbXa`AAbX]bA@k`AA^Xq`EeX]bA@bbC]fH[yZb`ABfZb`ABkZbcABfZ_`ICsZb`A@|X]bA@i`AAfX]bA@l`AAfZbbEqhI"
+    "D_bID`[nAAfkBhbFbJjIPmYu`IPoYuAvIPqYuBzIRmYu`IRqYu`IRoYuD|IT`YulITeYufIThYuBeIU`YucIUbYuBnIUyYufIV`Yuf"
+    "IVbYucIVeYuBbAzYucIW^YuA^IVjYu`AyYu`A{Yu`IWaYu`IWbYufIWoYu`IWpYufIWsYu`IWtYurIWwYu`IWxYufIX_Yu`IX`YufI"
+    "XcYu`IXdYuCfIY_Yu`IYeYu`IYfYu`IYhYuDpIWyYu`IWzYu`IXnYu`IXoYurIYoYu`IYpYu`IYqYu`IYrYuEsMTebMTfFPtLFzYuD"
+    "RmMVhMXvcMVjMXvcMVlMXvcMVnMXvcMVpMXvcMVrMXvcMVtMXvcMVvMXvcMVxMXvcMVzMXvcMV|MXvcMW^MXvfMWaMXvcMWcMXvcMW"
+    "eMXvrMWlMXv`MWlMXwcMWoMXv`MWoMXwcMWrMXv`MWrMXwcMWuMXv`MWuMXwcMWxMXv`MWxMXwBbMVcMXv{MXzMXvAgMYhMXvcMYjM"
+    "XvcMYlMXvcMYnMXvcMYpMXvcMYrMXvcMYtMXvcMYvMXvcMYxMXvcMYzMXvcMY|MXvcMZ^MXvfMZaMXvcMZcMXvcMZeMXvrMZlMXv`M"
+    "ZlMXwcMZoMXv`MZoMXwcMZrMXv`MZrMXwcMZuMXv`MZuMXwcMZxMXv`MZxMXwBbMYcMXvfM[lMXv`M[mMXv`M[nMXv`M[oMXviM[zM"
+    "XvFCLeALBebAAKqbALVgbALFebACRnbVIobW[bbAQPybAQPybYNnbAMRnbXLdbYNeb[[sbAEWfbAHLbbAJI|bAJUwbAKCubAMHlbAB"
+    "H_bACDxbADFvbAEB{bAIUzbAMOgbAO[nbVL_bWWrbABPabADPxbAJIjbAQD{bZRmbAC[hbAJFjbAKGabA@FfbAIBubAJX|b[BgbAAL"
+    "tbACGgbADWybAMJkbVTcbWItbWR{bA@VabABNpbADPmbAE[dbAHP^bAJHcbAJJybALOlbAOEobAPKlbAQCwbAFLibAFS|bAGY]bAIR"
+    "fbAN@abAQG|bAKRsbYJ|b[DabAGO]bAHS{bADS_bAFNgbALF_bAOCtbYJubZK_bABHpbACJwbACTlbAGUlbAHAtbANZhbWRobAHThb"
+    "WJybWJibAFXybAGY{bAISnbAN[rbAKX]bA@FlbABH_bAKS{bVIvbZGdb[LobAE@dbAEOmbWTtbAFOxbVU|b[IfbVHjbACBibA@[ubA"
+    "GU_bWZ`bYF{bAF@^bAIVfbAKQgbABUwbAMAmbAC@ebA@G{bAIKbbA@M]bAEObbVMkbWGfbWJfbAAX^bAGSdbAIGlbAKRobAMRlbWSr"
+    "bXB_bYOpb[CibAABbbAC[{bAFQgbANUjbAPCgbAQHtbAQJkbWPxbAAJcbABStbAL[_bZ[qb[XmbA@@]bA@TwbACU`bADJfbAEHfbAF"
+    "VgbAG[qbAHSlbALYcbAI[kbAME`bANBgbWLtbWQ`bXEzbADFebAKB_bAKQgb[Bfb[KrbA@KxbABUkbAGM{bAD[rbVOabXWvbZGdbZU"
+    "wb[LybAEAobAEGfbAHLwbAHRcbAMUqbAOCsbAOFebAOLubVThbAFUkbAMQqbAOAub[S^bVLcbWBwbZGkbZI|bAA@vbABH_bADNkbAE"
+    "V_bAI[ybAMGybAQPjbAAHebANYkbWPfbAAOxbAASpbACF^bACPybAEDfbAENvbAFKhbAGTmbAON{bWGjbA@AkbAN[ubVYhbZPvbACK"
+    "gbALYgb[Hhb[VabAATtbAE@dbAO@cbWMfbX@lbZKbbAADpbAANkbAAYebACCbbAEDcbAES_bAHKvbAKBlbAKC^bAMRibAOC_bWU|bA"
+    "CQwbX@zbADNmbAEHubAJGwbAOA`bAPRtbAQH|bAAPtbACJhbAICebAGBhbAGE]bAGPobADV]bADDvbAKVubVN]bAIMsbWMwbWLdb[A"
+    "cbA@FpbAGRsbZDbbACD{bAAIqbALYxbAJZibANZjbAKHhb[BpbWF]bXN]hYFweAAGqhWJ{bADYgbAEZgbAFQybAFR{bAFSbbAFTlbA"
+    "OFsbAGQ{bAHMzeAJHoeAKSuhAMEubAMKzkAOSlbAOSybAOUebAQAqbAMJ{bAOAtbVUkbWCdbWFjbWRfbWSabWVnbXLzbXPcbXSebYF"
+    "]bYIebZKabZKkb[Pqb[Web[Xkb[[obA@ZlbAAC_bAAHnbAAXbbACGtbACLwbACU_bADKkbADQhbAEE_bAFLnbAFQ{bAFRfbAFRebAF"
+    "RmbAFRsbAFRzbAFTjbAFTkbAFZ]bAG@^bAGJ]bAG[qbAH@fbAHB^bAHKobAHPbbAICjbAIGvbAIGvbAIVtbAKDmbAKHsbAKT^bAKUv"
+    "bALFpbALHebAMAsbAMEubAOC`bAOK|bAOMxb[OrbEYKkbAIDuhVIcbWIrbWGebVT]bWFbbWH]bWRdbWSwbXLzbXJrbXLvbXO_bYFwb"
+    "YIpbYNabYNqbYW_bZAeb[Bob[Bvb[Gfb[Ijb[Rub[Vkb[Teb[Xkb[W]b[[obA@AqbA@NabA@PybA@RobA@ZsbAAGqbAALtbAALxbAA"
+    "NsbABSvbABUwbACF^bACRxbACRhbACU_bAD@{bADKkbAFEdbADQrbADUlbADYgbAEGnbAELcbAEMxbAETzbAET|bAEZgbAEZxbAE[q"
+    "bAFBgbAFB]bAFNibAGAnbAGJ]bAGOxbAGVxbAG[qbAHI{bAHPbbAINobAISlbAJSvbAKF^bAKHcbAKHsbAKQ|bAKSubAKRhbAKT^bA"
+    "KS{bAKSjbAKUvbAKXgbALHebALYubAMGobAMPvbAMWsbAN[ybAOC`bAOFsbAOJxbAOK|bAOLhbAOMxbAPHobAQPybEQVgbEQVabEUB"
+    "rbQ@zbRHubRIvbFAVfbFDVmbFNNpbAQN`bAQPkFjARvAQqdASoAQtA_ASfAR^aASfAR_aBOVfAR^aBOVfAR_aARmAQtaARmAQuaARm"
+    "AQyaARnAQyaARoAQyaARpAQyaARqAQyaARrAQyaARsAQydARuAQyaARvAQyaARwAQyaARxAQyaARyAQydAR{AQydAS]AQyaAS^AQyd"
+    "AS`AQyaASaAQydAScAQy",
+    "aASdAQyaASeAQyaASfAQyaASgAQyaARrAQvaARnAQ|aARxAQ|aASaAQ|RGaBUXvBUYwcBUXxBUYwAjBUYbBUYwLfBVAnBVAd`BVAoB"
+    "VAdAVqBVRdBVQ{`BVRdBVRtAFjBWAvBWAw`BWAvBWAmcBWAvBWAzWqBWIuBWIl`BWIvBWIlETWgDTZtDT[baDTZuDT[baDTZ|DT[ka"
+    "DTZ|DT[laDTZ|DT[maDTZ|DT[naDTZ|DT[oHcDUAvDT[baDUAwDT[baDUAxDT[kaDUAyDT[kaDUAxDT[laDUAyDT[lI@F_VIzbVIub"
+    "VJ^bEFQ_bVS]bVUkbVUxbVX_bV[wbW@vbWCdbWBlbO@{bEHAwbWFjbWFqbWGabWGtbEGTybOAvbWGdbWHjbEGVhbWHtbWIabVNibWI"
+    "ibWIrbFSZ|bWKrbWL`bOB|bWMxbWNcbWOobWOtbODrbWRdbWRfbWSabWSwbWTbbWTcbWTtbWVfbWVnbWVwbWWpbWWzbWW|bWW|bWW|"
+    "bEIEibADCmbWZgbWZ|bEIO`bW[hbW[nbX@cbXD{bXAubXBebXCebXE_bXGsbXHmbXJpbXK`bXLabXLabXLvbXMhbXMpbXN_bXXsbXP"
+    "cbXXtbXRnbXSqbWLdbYKkbYBkbYCqbYDjbY@hbYEobYEnbYIibELGabYKobYKtbYLcbYLwbYM_bYO_bELUebELWgbYSibYTxbYUdbY"
+    "RubYWcbOSkbOSybZ@ebZA{bZA{bEMRebZF`bZFubZGdbZGpbEN@ubZG|bZHcb[FpbZI_bOX^bZK]bZKkbZN]bZLjbENWabZR`bENWc"
+    "bZSkbZShbZSybZW^bZW_bPAlbZWzbZYebZYzbZ[fbPC_bEOX`bPCyb[Amb[Apb[Asb[BgbFY@ob[C{bEPInbEPInbAID^b[E_b[E_b"
+    "PFdbETUubFFFwb[G_b[GhbPG`b[Hwb[Jjb[Jtb[Kvb[P^bPIwbPHyb[PqbEQJqb[Rdb[Veb[Vib[Vkb[Vib[Wwb[Xkb[Yob[Yab[Yl"
+    "b[Z{b[[ob[[sbA@@mbA@@xbA@BzbA@EnbA@FqbA@JmbERPibA@IzbA@GybA@KebA@L`bA@OabERWnbA@Q_bA@NbbA@MfbPQkbA@Sfb"
+    "A@S{bA@TzbA@StbPSibA@ZlbA@[ibET@gbAAC`bAAKubAAFfbPXvbAAHnbPXebPWabWHobWHrbAAL]bAAHybAHUjbSJvbAALtbAALx"
+    "bAAM^bAAN{bAANpbEUB`bPZfbAASwbAAPbbAAVobAAXbbEUGjbAAXkbAAT|bAB@qbQ@zbABB_bABE`bABGgbABMebEUY`bABNxbQDu"
+    "bABQ^bEVMdbABRqbQFkbABSobABT|bABUwbABUxbEW@jbENPhbEWCwbABZkbEWQybACA|bACBjbAB[dbACDsbACE{bACGtbACF^bAC"
+    "GfbACGubACHbbEWT{bACEqbACMlbACOkbQMpbACRhbACRdbEXFnbACKvbACWkbEXJ{bEXLkbACZcbADAvbAD@{bAD@xbQPsbADBgbA"
+    "DCzbADCtbADEjbEGUbbADJbbEYG`bADLybEYQhbADQebADQrbADRmbEZHebADT]bADTrbEZQrbEZXqbAD[wbAE@hbQYibAEAbbQYub"
+    "QYubAEFdbAEFybAEGnbAEHbbAEJgbR@xbAEMabF@AsbAEM{bF@DobAEOmbEOX|bAETmbFAA^bFAAubFAFabRGybRHebAE[qbFAKpbF"
+    "AKobFALvbFAMpbAF@{bAF@|bAF@|bAFBgbRIvbAFDhbRJcbRLsbFBHzbAFJkbAFLibAFNibRO`bFBYcbAFRsbFC@wbFCBbbAFTlbAF"
+    "WhbRQlbAFZ]bAFZgbAFZlbFCWybFDEdbFDEdbAGCkbRX_bFDMhbAGJcbAGJfbRYdbFDT]bAGRobSA]bAGSebAGS`bAGT]bFEPcbAGW"
+    "`bSD^bAGZdbAH@_bAHBbbSEqbFFIebFFJdbSFvbFFNvbAHKwbFFQ{bAHLrbAHOwbAHPbbFGBwbFGE`bAHS]bFGIebAHSmbETZ|bSJr"
+    "bAHUobAHX`bSLhbAHY{bYYrbFGYdbFGYrbEU@pbEU@ybAID^bAIDabAM@{bSOhbAIHnbAIHhbAIHzbWQpbAIInbAIIpbAIIzbAIKcb"
+    "FHYybAIKbbAILzbAIO`bAIQjbAIM`bAIQzbAISdbAIVtbAINpbAIRgbAIRibAIRybFIEsbFIOhbFIJrbSUhbAI[nbAI[pbAJ@sbFKJ"
+    "gbAJCabFJAibSVzbSW^bFJEnbFJNobSWhbAJJmbAJJybAJKdbAJKfbAJMfbAJLebAJPkbAJO_bAJSvbAJQebAJShbAJTcbSZtbAJW^"
+    "bAJX^bS[vbAJ[]bAJ[`bFLCdbAKBtbAKB{bTArbAKCwbOAxbFLUkbFL[cbTE{bTFdbAKQ]bAKSjbAKXgbALBrbFMYebALEhbALF^bA"
+    "LHxbALKtbFNQlbEHPabALNhbALMybALOmbEHV{bALVqbALYubFPNobFPOjbAMHqbAMKnbAMLnbFPYkbAMLxbAMUubAMZtbAMZubAMW"
+    "ybANGvbANHrbFRGwbANThbU@rbANUtbFRStbUCcbAOB`bZUobAOE`bFSVbbFT@wbUGkbUGsbAOK]bFTPgbUIobFTTsbAOLhbAOLhbA"
+    "OMfbFUAsbAOS_bUMpbAOUfbAOYdbAOZ_bAO[{bURkbFVQmbAPHobAPR]bAPWzbUZkbU[jbAP[dbFXFkbU[ubFXHbbFXPkbFXTnbAQI"
+    "xbVBsbAQKvbAQK{bAQLbbAQLlbAQLsbAQMxbFYT]"};
+static const char *const ppo__unicode_classes[] = {
+    "X]rGc]^Ge]aFy]^Ge]^Fu]bFy]_Fg]aFy]_Fg]hFy]b^]aFy]`Gc_^Gc_^Gm]^Gc]`Fy]`Gc]_Fy^`Gc]aFy]^Gc]^Ge]_Fy]^Gc]^"
+    "Gf]_Gg]^Gf]_Gg]^Gf]jGcHpbGcHf^Fy]aGc]^Fy]`Gc]^F{]^Fy]cGc]cFy]_Gc]^Fy]_Gc]^F{]^Ga]^Gc]^g]^h]^i]^j]^k]^l"
+    "]^m]^n]^o]_p]^q]^r]^s^^t^^u]^v^^Gc]^Fy^^oBeeGc]^{]^|]^A]Am^x]^y]^z]^{]^|]^A]]^A^]^A_]_Gc]_Fy]bGc]^Fy]_"
+    "Gc]^Fym^A`CbdGc_aGc]^Fy]^Gc__Gc^^Fy]_Gc]^FyA`^Aa{^Gc]^Fy]_Gc]^Fy]_Gc]`Fy]^Gc]_Fy]^Gc]^Fy]`Gc]^Fy]^Gc]^"
+    "Fy]^Gc]^Fy]^Gc]^Fy]_GcE]dGc]^Fy]^GcA_aGc^fGc^`Gc^bGcAh`FyCukGc^^Fy]_Gc]^Fy]_Gc]^Fy]`Gc]`Fy]^x]^y]^z]`G"
+    "c]^Fy]_Gc]_Fy]bGcAy^dm^f`^Gc]^Fy]_GcCd^dm^fCk^dm^fCk^dm^fCk^dm^fC|^fC|^fd^Bq]^BxCb^dm^fC|^fCy^fCj_Cd]^"
+    "fjaChCi_CskaCwBi_Fyx^Fy^^Fy^^FuAt^D^]^D_^^DabaD__^D_^_Gc]^f^_GcA{^FyCm^d^_fBo^FyVl`GcAAq^f|^fDz^fg^GcF"
+    "h^GaDl^F{]^Gc]^FyFx^Gc]^FyBd^fqeGc_^FyAmbGc]cFy]_Gc]^FyCs^dl^fAc^Gc]^Fy]dGcAs_fAw^dh_fB`^dDu`Gc^^^]bFy"
+    "]_Gc]aFy]^Gc^d^a^Fyc^Gc`_GcFc_Gc]^Fy]dGc]^Fy]_Gc]^Gg]^Fs]^Fy]^Fg]AbGcb^Gc]^Gf]^Fy]^Gc]^FyVm_Gc]_^]aGc]"
+    "`^]_Gca^Gc`_^]^Gc]^Fy]^Gc]_^]aFy]^GcCK{`GcDj^fC]A]GcQg^Fw]^Ga]^Ge]^F{]_G]Cf_eAERq^GcagGcA]_GcBm_GcHq^f"
+    "Ez^fxoGcAv`FyAb^fB|^di^fGl^Gc^_Gc]^Fy__Gcb_Gc^^GcAq^fGs^fVQm^wX^dGc]dFy]_GcABj^FyG_^FyDrbGcAXo^Fy^^GcA"
+    "e^Gc]^^]^Fya^fEb^Gc]^FyAN|^fAu^fAv^f]^dBb`GcAm_fA{^dBi^ff^dCg^f]^dEo^d]^fBn^dm^fudGc`bGcFj^f`^dCx^f]^d"
+    "Gx^f]^dC{^fCs^f]^dCp^fALp^fVMmb^AxdGcWGd^^EZc_Fu]`^`^G_]bFueeFy_bGc]_Fy{aGcDq`GcCYxdGc^nGc_dGc^_Gc^bGc"
+    "BMbdFyCjcGc]^d"};
+
+/* NFC (Unicode Standard Annex 15). */
+typedef struct ppo__nfc {
+    ppo__map parted;   /* of a character, the index of its parts */
+    ppo__map composed; /* of two parts, the character */
+    ppo__map classes;  /* of a character, its combining class; 0 if it is not there */
+    int32_t (*parts)[2];
+} ppo__nfc;
+
+enum {
+    PPO__HANGUL = 0xac00,
+    PPO__JAMO_L = 0x1100,
+    PPO__JAMO_V = 0x1161,
+    PPO__JAMO_T = 0x11a7,
+    PPO__NFC_FROM = 0x300,
+    PPO__NFC_LEAD = 0xcc /* below it all is NFC; the first byte of its UTF-8 */
 };
 
-/* A pair of tokens as one number; smaller tokens give a smaller one. */
-static uint32_t ppo__pair_key(int left, int right) { return (uint32_t)left << 16 | (uint32_t)right; }
+/* Two characters as one number. */
+static uint64_t ppo__pair_key(int left, int right) { return (uint64_t)left << 32 | (uint64_t)right; }
+
+static void ppo__make_nfc(ppo__nfc *nfc, ppo__arena *memory) {
+    enum { MOST = 2200 };
+    int     n = 0;
+    int32_t code = 0;
+    nfc->parts = (int32_t(*)[2])ppo__arena_zeros(memory, MOST, sizeof *nfc->parts);
+    if (!nfc->parts) return;
+    for (size_t k = 0; k < sizeof ppo__unicode_parts / sizeof *ppo__unicode_parts; ++k)
+        for (const char *at = ppo__unicode_parts[k]; *at; ++n) {
+            int32_t number = ppo__table_number(&at), *parts = nfc->parts[n];
+            code += number / 3;
+            for (int i = 0; i < 2 - (number % 3 == 2); ++i) parts[i] = ppo__table_number(&at);
+            ppo__map_put(&nfc->parted, memory, (uint64_t)code, n);
+            if (number % 3 == 0)
+                ppo__map_put(&nfc->composed, memory, ppo__pair_key(parts[0], parts[1]), code);
+        }
+    code = 0;
+    for (const char *at = ppo__unicode_classes[0]; *at;) {
+        code += ppo__table_number(&at);
+        int32_t end = code + ppo__table_number(&at), k = ppo__table_number(&at);
+        for (; code < end; ++code) ppo__map_put(&nfc->classes, memory, (uint64_t)code, k);
+    }
+}
+
+static int ppo__class_of(const ppo__nfc *nfc, int32_t code) {
+    int found = code < PPO__NFC_FROM ? -1 : ppo__map_find(&nfc->classes, (uint64_t)code);
+    return found < 0 ? 0 : found;
+}
+
+/* Writes what a character is made of, at most 4 others, and returns how many. */
+static size_t ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t *out) {
+    int32_t rest[4], hangul = code - PPO__HANGUL;
+    int     waiting = 0, index;
+    size_t  n = 0;
+    if (hangul >= 0 && hangul < 11172) {
+        out[0] = PPO__JAMO_L + hangul / 588;
+        out[1] = PPO__JAMO_V + hangul / 28 % 21;
+        out[2] = PPO__JAMO_T + hangul % 28;
+        return hangul % 28 ? 3 : 2;
+    }
+    while (waiting < 4 && (index = ppo__map_find(&nfc->parted, (uint64_t)code)) >= 0) {
+        code = nfc->parts[index][0];
+        if (nfc->parts[index][1]) rest[waiting++] = nfc->parts[index][1];
+    }
+    for (out[n++] = code; waiting;) out[n++] = rest[--waiting];
+    return n;
+}
+
+/* Sorts n characters of classes above 0 by their classes; equal ones keep their order. */
+static void ppo__order_marks(const ppo__nfc *nfc, int32_t *codes, size_t n, int32_t *scratch) {
+    size_t sorted = 1, m = 0;
+    while (sorted < n && ppo__class_of(nfc, codes[sorted - 1]) <= ppo__class_of(nfc, codes[sorted])) ++sorted;
+    if (sorted >= n) return;
+    for (int k = 1; k < 256; ++k)
+        for (size_t i = 0; i < n; ++i)
+            if (ppo__class_of(nfc, codes[i]) == k) scratch[m++] = codes[i];
+    memcpy(codes, scratch, n * sizeof *codes);
+}
+
+/* The character that two make, or -1. */
+static int32_t ppo__put_together(const ppo__nfc *nfc, int32_t first, int32_t second) {
+    int l = first - PPO__JAMO_L, v = second - PPO__JAMO_V, t = second - PPO__JAMO_T,
+        hangul = first - PPO__HANGUL;
+    if (l >= 0 && l < 19 && v >= 0 && v < 21) return PPO__HANGUL + (l * 21 + v) * 28;
+    if (hangul >= 0 && hangul < 11172 && hangul % 28 == 0 && t > 0 && t < 28) return first + t;
+    return ppo__map_find(&nfc->composed, ppo__pair_key(first, second));
+}
+
+/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes: room
+   for 4 numbers a byte and 8 more. Bytes that are not UTF-8 stay. */
+static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, int32_t *codes, char *out) {
+    size_t   count = 0, kept = 0, starter = 0, written = 0, marks = 0;
+    int      length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
+    int32_t *scratch = codes + 2 * bytes + 4;
+    for (size_t at = 0; at < bytes; at += (size_t)length) {
+        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
+        if (code < 0) code = PPO__CODES + (unsigned char)text[at], length = 1;
+        count += ppo__take_apart(nfc, code, codes + count);
+    }
+    for (size_t i = 0; i <= count; ++i) {
+        if (i < count && ppo__class_of(nfc, codes[i]) && ++marks) continue;
+        if (marks > 1) ppo__order_marks(nfc, codes + i - marks, marks, scratch);
+        marks = 0;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        int     rank = ppo__class_of(nfc, codes[i]);
+        int32_t joined = last < rank ? ppo__put_together(nfc, codes[starter], codes[i]) : -1;
+        if (joined >= 0) codes[starter] = joined;
+        if (joined >= 0) continue;
+        if (!rank) starter = kept, last = -1;
+        else if (last != INT_MAX) last = rank;
+        codes[kept++] = codes[i];
+    }
+    for (size_t i = 0; i < kept; ++i) {
+        if (codes[i] >= PPO__CODES) out[written++] = (char)(codes[i] - PPO__CODES);
+        else written += (size_t)ppo__utf8_put(codes[i], out + written);
+    }
+    return written;
+}
+
+/* How a text is cut into words. */
+typedef struct ppo__words {
+    int digits; /* 0: by GPT-2's expression; else by cl100k's, with at most so many digits in a word */
+    unsigned char *kinds; /* of all characters */
+} ppo__words;
+
+/* Kinds, with `mark` as that of marks. Old files count every character above ASCII as a letter. */
+static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark, int is_old) {
+    unsigned char *kinds = PPO__ZEROS(memory, unsigned char, PPO__CODES), *at = kinds;
+    for (const char *table = ppo__unicode_kinds; kinds && *table;) {
+        int32_t run = ppo__table_number(&table), kind = run % 5;
+        memset(at, kind == PPO__MARK ? mark : kind, (size_t)(run / 5));
+        at += run / 5;
+    }
+    if (kinds && is_old) memset(kinds + 128, PPO__LETTER, PPO__CODES - 128);
+    return kinds;
+}
+
+/* The kind of the character at the start of `bytes` (> 0) bytes, and its length. A byte that is not UTF-8 is a
+   character as U+FFFD. */
+static int ppo__kind_at(const ppo__words *words, const unsigned char *at, size_t bytes, size_t *length) {
+    *length = 1;
+    if (*at < 0x80) return words->kinds[*at];
+    int     n;
+    int32_t code = ppo__utf8_get((const char *)at, bytes, &n);
+    if (code >= 0) *length = (size_t)n;
+    return words->kinds[code < 0 ? 0xfffd : code];
+}
+
+/* The length of 's, 't, 'm, 'd, 're, 've or 'll at the start of the text; 0: none. cl100k's may be capitals. */
+static size_t ppo__ending_length(const unsigned char *at, size_t bytes, int cl100k) {
+    static const char endings[7][3] = {"s", "t", "m", "d", "re", "ve", "ll"};
+    const int         capital = cl100k ? 'a' - 'A' : 0;
+    for (int k = 0; *at == '\'' && k < 7; ++k) {
+        size_t n = strlen(endings[k]), i = 0;
+        while (i < n && i + 1 < bytes && (at[i + 1] | capital) == endings[k][i]) ++i;
+        if (i == n) return n + 1;
+    }
+    return *at == '\'' && cl100k && bytes > 2 && at[1] == 0xc5 && at[2] == 0xbf ? 3 : 0; /* a long s */
+}
+
+/* The length of the word at the start of `bytes` (> 0) bytes: a run of letters, numbers, spaces or others. A
+   single space before another run belongs to it. In cl100k's expression any character but a line break may be
+   before letters, and none before numbers; line breaks belong to the others or spaces before them. */
+static size_t ppo__word_length(const ppo__words *words, const unsigned char *at, size_t bytes) {
+    int    cl100k = words->digits > 0, kind, next;
+    size_t n = ppo__ending_length(at, bytes, cl100k), length, unused, last = 0;
+    if (n) return n;
+    kind = ppo__kind_at(words, at, bytes, &length);
+    if (length < bytes && (kind == PPO__SPACE || kind == PPO__OTHER)) {
+        next = ppo__kind_at(words, at + length, bytes - length, &unused);
+        if (!cl100k               ? *at == ' ' && next != PPO__SPACE
+            : next == PPO__LETTER ? *at != '\r' && *at != '\n'
+                                  : *at == ' ' && next == PPO__OTHER)
+            kind = next, n = length;
+    }
+    int most = cl100k && kind == PPO__NUMBER ? words->digits : INT_MAX;
+    for (; n < bytes && most && ppo__kind_at(words, at + n, bytes - n, &length) == kind; --most, n += length)
+        last = n;
+    if (cl100k && kind == PPO__OTHER)
+        while (n < bytes && (at[n] == '\r' || at[n] == '\n')) ++n;
+    if (kind != PPO__SPACE) return n;
+    for (size_t end = cl100k ? n : 0; end; --end)
+        if (at[end - 1] == '\r' || at[end - 1] == '\n') return end;
+    return n < bytes && last ? last : n; /* the last space is left to what follows */
+}
+
+/* -- a tokenizer from its units -- */
+
+/* PIECES: a tokenizer.json whose merges begin with characters, as SentencePiece's do. */
+enum { PPO__CHARACTERS, PPO__BPE, PPO__PIECES };
+
+/* What is done with a text, step by step: the names of added tokens are found in it (FIND), what is between
+   them is rewritten, and cut. What the last step leaves becomes tokens by the merges alone. */
+enum {
+    PPO__FIND,
+    PPO__KEEP,
+    PPO__CUT_NUMBERS,
+    PPO__CUT_DIGITS,
+    PPO__CUT_WORDS,
+    PPO__CUT_SPACES,
+    PPO__CUT_RUNS
+};
+enum { PPO__MAX_STEPS = 16, PPO__MAX_BOUNDS = 8 };
+
+typedef struct ppo__step {
+    int         kind;
+    int         first, end; /* FIND: these of the added tokens */
+    const char *from, *to;  /* others first replace the one by the other; from NULL: nothing */
+    const char *prefix;     /* and then put this before the text, unless it begins so; NULL: nothing */
+    int         always;     /* 1: even then */
+    int         once;       /* 1: only at the start of the whole text */
+    int         nfc;        /* 1: or makes NFC of the text */
+} ppo__step;
+
+/* A token that stands in a text by its name. */
+typedef struct ppo__added {
+    const char *name, *pattern; /* what is found: the name, or what the rewriting makes of it */
+    int         name_bytes, bytes, token;
+    int         special, left, right; /* 1: it is special; it takes the spaces on its left, on its right */
+    int         normalized;           /* 1: found after the rewriting */
+} ppo__added;
+
+struct ppo_tokenizer {
+    ppo__arena  memory; /* of the arrays below */
+    int         kind, vocab;
+    int         unit_count;
+    int32_t    *units;        /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
+    int32_t    *joined;       /* [unit_count] the token that a merge makes */
+    ppo__map    by_unit;      /* the token of a code point, or the merge of a pair */
+    int        *start;        /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
+    char       *bytes;        /* the texts of all tokens */
+    char       *special;      /* [vocab] 1: a special token */
+    int         of_byte[256]; /* the token of a byte; PIECES: of a character of ASCII; -1: none */
+    int         is_old;       /* 1: trained when words had only letters of ASCII */
+    ppo__words  words;
+    ppo__nfc    nfc;
+    ppo__added *added; /* [added_count] */
+    int         added_count;
+    ppo__step   steps[PPO__MAX_STEPS];
+    int         step_count;
+
+    /* of a tokenizer.json alone: */
+    char        *json; /* [json_bytes] all of it */
+    size_t       json_bytes;
+    const char **key; /* [vocab] what merges call a token, often its text; NULL: they do not */
+    int         *key_bytes;
+    ppo__map     by_key;
+    int          unknown;       /* the token of a character that the vocabulary lacks, -1: nothing; */
+    int          fuse;          /* 1: one for several of them; */
+    int          fallback[256]; /* or the tokens of its bytes, -1: none */
+    int          whole;         /* 1: a word that is a token becomes it, whatever the merges make of it */
+    int          strip;         /* spaces left out at the start of what is decoded */
+    int          bound[2][PPO__MAX_BOUNDS], bounds[2]; /* tokens before and after a text, how many */
+};
 
 static int ppo__token_length(const ppo_tokenizer *tok, int t) { return tok->start[t + 1] - tok->start[t]; }
 
@@ -11019,15 +11511,17 @@ static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
     if (ppo__map_find(&tok->by_unit, ppo__pair_key(left, right)) >= 0)
         return ppo__refuse("merge %d is there twice: tokens %ld and %ld", k, (long)left, (long)right);
     tok->start[token + 1] = tok->start[token] + length;
-    ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(left, right), token);
+    tok->joined[k] = token;
+    ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(left, right), k);
     return PPO_OK;
 }
 
 /* Writes the texts of all tokens, one after another. */
 static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
     char *out = tok->bytes;
+    int   ordinary = tok->vocab - tok->added_count;
     if (tok->kind == PPO__CHARACTERS) {
-        for (int t = 0; t < tok->ordinary; ++t) out += ppo__utf8_put(tok->units[t], out);
+        for (int t = 0; t < ordinary; ++t) out += ppo__utf8_put(tok->units[t], out);
     } else {
         for (int byte = 0; byte < 256; ++byte) out[tok->of_byte[byte]] = (char)byte;
         out += 256;
@@ -11037,12 +11531,38 @@ static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
             out += length;
         }
     }
-    for (int t = tok->ordinary; t < tok->vocab; ++t)
-        memcpy(tok->bytes + tok->start[t], specials[t - tok->ordinary], (size_t)ppo__token_length(tok, t));
+    for (int t = ordinary; t < tok->vocab; ++t) {
+        ppo__added *added = &tok->added[t - ordinary];
+        added->name = added->pattern = tok->bytes + tok->start[t];
+        added->name_bytes = added->bytes = ppo__token_length(tok, t);
+        added->token = t;
+        tok->special[t] = (char)(added->special = 1);
+        memcpy(tok->bytes + tok->start[t], specials[t - ordinary], (size_t)added->bytes);
+    }
+}
+
+static int ppo__by_pattern(const void *a, const void *b) {
+    const ppo__added *x = (const ppo__added *)a, *y = (const ppo__added *)b;
+    int less = memcmp(x->pattern, y->pattern, (size_t)(x->bytes < y->bytes ? x->bytes : y->bytes));
+    return less ? less : x->bytes - y->bytes;
+}
+
+static ppo__step *ppo__add_step(ppo_tokenizer *tok, int kind) {
+    ppo__step *step = &tok->steps[tok->step_count++];
+    step->kind = kind;
+    return step;
+}
+
+/* Adds the step that finds the added tokens first .. end - 1. */
+static void ppo__add_find(ppo_tokenizer *tok, int first, int end) {
+    ppo__step *step = ppo__add_step(tok, PPO__FIND);
+    step->first = first;
+    step->end = end;
+    if (end > first) qsort(tok->added + first, (size_t)(end - first), sizeof *tok->added, ppo__by_pattern);
 }
 
 /* A tokenizer of these units, which are copied and checked: they may come from a file. */
-static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_count,
+static ppo_status ppo__tokenizer_make(int kind, int is_old, const int32_t *units, int unit_count,
                                       const char *const *specials, int special_count, ppo_tokenizer **out) {
     int bytes = kind == PPO__BPE ? 256 : 0, ordinary = unit_count + bytes, vocab = ordinary + special_count;
     size_t numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
@@ -11053,10 +11573,16 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
     if (!tok) return PPO_ERROR_MEMORY;
     tok->kind = kind;
     tok->unit_count = unit_count;
-    tok->ordinary = ordinary;
     tok->vocab = vocab;
+    tok->unknown = -1;
+    tok->is_old = is_old;
+    tok->added_count = special_count;
     tok->units = PPO__ARRAY(&tok->memory, int32_t, numbers);
+    tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)unit_count);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)vocab + 1);
+    tok->special = PPO__ZEROS(&tok->memory, char, (size_t)vocab);
+    tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)special_count);
+    if (kind == PPO__BPE) tok->words.kinds = ppo__make_kinds(&tok->memory, PPO__OTHER, is_old);
     ppo_status status = ppo__arena_status(&tok->memory);
     if (!status && numbers) memcpy(tok->units, units, numbers * sizeof *units);
     ppo__order_bytes(tok->of_byte);
@@ -11069,6 +11595,8 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
     if (!status) status = ppo__arena_status(&tok->memory);
     if (status) return ppo_tokenizer_free(tok), status;
     ppo__spell(tok, specials);
+    ppo__add_find(tok, 0, special_count);
+    if (kind == PPO__BPE) ppo__add_step(tok, PPO__CUT_WORDS);
     *out = tok;
     return PPO_OK;
 }
@@ -11083,10 +11611,10 @@ PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer) { return tokeniz
 
 PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name) {
     size_t length = name ? strlen(name) : 0;
-    for (int t = tokenizer && name ? tokenizer->ordinary : INT_MAX; t < ppo_tokenizer_vocab(tokenizer); ++t)
-        if ((size_t)ppo__token_length(tokenizer, t) == length &&
-            memcmp(tokenizer->bytes + tokenizer->start[t], name, length) == 0)
-            return t;
+    for (int k = 0; tokenizer && name && k < tokenizer->added_count; ++k) {
+        const ppo__added *added = &tokenizer->added[k];
+        if ((size_t)added->name_bytes == length && !memcmp(added->name, name, length)) return added->token;
+    }
     return -1;
 }
 
@@ -11114,37 +11642,15 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
         status =
             ppo__refuse("ppo_tokenizer_characters: more than %d different characters", (int)PPO_MAX_VOCAB);
     if (!status)
-        status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
+        status = ppo__tokenizer_make(PPO__CHARACTERS, 0, units, count, specials, special_count, tokenizer);
     ppo__arena_free(&memory);
     return status;
-}
-
-/* -- words: what GPT-2's expression matches -- */
-
-enum { PPO__LETTER, PPO__DIGIT, PPO__SPACE, PPO__OTHER };
-
-static int ppo__byte_class(unsigned char c) {
-    if (c >= 0x80 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) return PPO__LETTER;
-    if (c >= '0' && c <= '9') return PPO__DIGIT;
-    return c == ' ' || (c >= '\t' && c <= '\r') ? PPO__SPACE : PPO__OTHER;
-}
-
-/* The length of the word at the start of `bytes` (> 0) bytes. The space before a word belongs to it, so the
-   last of several spaces is left to what follows. */
-static size_t ppo__word_length(const unsigned char *at, size_t bytes) {
-    if (*at == '\'' && bytes > 1 && at[1] && strchr("stmd", at[1])) return 2;
-    for (const char *ending = "revell"; *at == '\'' && bytes > 2 && *ending; ending += 2)
-        if (memcmp(at + 1, ending, 2) == 0) return 3; /* 're, 've, 'll */
-    size_t n = *at == ' ' && bytes > 1 && ppo__byte_class(at[1]) != PPO__SPACE;
-    int    kind = ppo__byte_class(at[n]);
-    for (++n; n < bytes && ppo__byte_class(at[n]) == kind; ++n) continue;
-    return kind == PPO__SPACE && n < bytes && n > 1 ? n - 1 : n;
 }
 
 /* -- training BPE: the distinct words of the text are counted once, and the pairs in them; then a merge
    changes only the words that contain its pair, and the counts of adjacent pairs -- */
 
-enum { PPO__MIN_FREQUENCY = 2 };
+enum { PPO__MIN_FREQUENCY = 2, PPO__MAX_TRAINED = 65536 }; /* tokens, so that they have 16 bits */
 
 typedef struct ppo__word {
     const unsigned char *text;
@@ -11165,6 +11671,7 @@ typedef struct ppo__found {
 
 typedef struct ppo__bpe_trainer {
     ppo__arena  memory; /* of all but the four stb_ds arrays */
+    ppo__words  rule;
     ppo__map    by_hash, by_pair;
     ppo__word  *words;
     ppo__pair  *pairs;  /* never removed */
@@ -11190,16 +11697,19 @@ static void ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text
     else ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(trainer->words) - 1);
 }
 
+/* A pair of tokens as one number; smaller tokens give a smaller one. */
+static uint32_t ppo__short_key(int left, int right) { return (uint32_t)left << 16 | (uint32_t)right; }
+
 /* A pair became more frequent, or less (times < 0), in word w. Words are changed one by one, so if w is in
    the pair's list already, it is the first. */
 static void ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, int right, int times) {
-    int at = ppo__map_find(&trainer->by_pair, ppo__pair_key(left, right));
+    int at = ppo__map_find(&trainer->by_pair, ppo__short_key(left, right));
     if (at < 0) {
         if (trainer->length[left] + trainer->length[right] > PPO_MAX_TOKEN_BYTES) return;
         ppo__pair added = {left, right, 0, -1};
         at = (int)stbds_arrlenu(trainer->pairs);
         if (PPO__PUSH(trainer->pairs, added)) trainer->memory.failed = PPO_ERROR_MEMORY;
-        ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__pair_key(left, right), at);
+        ppo__map_put(&trainer->by_pair, &trainer->memory, ppo__short_key(left, right), at);
     }
     if (trainer->memory.failed) return;
     ppo__pair *pair = &trainer->pairs[at];
@@ -11215,7 +11725,7 @@ static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text
     int    of_byte[256];
     size_t total = 0;
     for (size_t at = 0, n; at < bytes && !trainer->memory.failed; at += n) {
-        n = ppo__word_length(text + at, bytes - at);
+        n = ppo__word_length(&trainer->rule, text + at, bytes - at);
         ppo__count_word(trainer, text + at, (int)n);
     }
     int words = (int)stbds_arrlenu(trainer->words);
@@ -11235,7 +11745,8 @@ static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text
 static void ppo__queue_pair(ppo__bpe_trainer *trainer, const ppo__pair *pair) {
     uint64_t rarity = UINT32_MAX - (uint32_t)pair->count;
     if (pair->count < PPO__MIN_FREQUENCY) return;
-    ppo__queue_push(&trainer->memory, &trainer->queue, rarity << 32 | ppo__pair_key(pair->left, pair->right));
+    ppo__queue_push(&trainer->memory, &trainer->queue,
+                    rarity << 32 | ppo__short_key(pair->left, pair->right));
 }
 
 /* Replaces the pair by the token in word w. */
@@ -11293,21 +11804,22 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
         return ppo__refuse("ppo_tokenizer_train: a text of %.0f bytes, more than %.0f", (double)bytes,
                            (double)most);
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
-    if (vocab < 256 + special_count || vocab > PPO_MAX_VOCAB)
+    if (vocab < 256 + special_count || vocab > PPO__MAX_TRAINED)
         return ppo__refuse("ppo_tokenizer_train: a vocabulary of %d, not of %d to %d", vocab,
-                           256 + special_count, (int)PPO_MAX_VOCAB);
+                           256 + special_count, (int)PPO__MAX_TRAINED);
     ppo__bpe_trainer trainer;
     memset(&trainer, 0, sizeof trainer);
     int merges = vocab - 256 - special_count;
     trainer.merges = PPO__ARRAY(&trainer.memory, int32_t, 2 * (size_t)merges);
     trainer.length = PPO__ARRAY(&trainer.memory, int, 256 + (size_t)merges);
+    trainer.rule.kinds = ppo__make_kinds(&trainer.memory, PPO__OTHER, 0);
     for (int t = 0; t < 256 && trainer.length; ++t) trainer.length[t] = 1;
     if (!trainer.memory.failed) ppo__count_text(&trainer, (const unsigned char *)text, bytes);
     if (!trainer.memory.failed) ppo__learn_merges(&trainer, merges);
     ppo_status status = ppo__arena_status(&trainer.memory);
     if (!status)
-        status =
-            ppo__tokenizer_make(PPO__BPE, trainer.merges, trainer.merged, specials, special_count, tokenizer);
+        status = ppo__tokenizer_make(PPO__BPE, 0, trainer.merges, trainer.merged, specials, special_count,
+                                     tokenizer);
     ppo__arena_free(&trainer.memory);
     ppo__array_free(trainer.words);
     ppo__array_free(trainer.pairs);
@@ -11318,20 +11830,24 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
 
 /* -- encoding and decoding -- */
 
-/* A word while it is encoded: a linked list of symbols, each at the index of its first byte. */
+/* A word while it is encoded: a linked list of symbols, at first its bytes or characters. */
 typedef struct ppo__symbol {
     int token;          /* -1: joined to a previous one */
-    int previous, next; /* -1 and the length of the word: none */
+    int previous, next; /* -1 and the number of symbols: none */
 } ppo__symbol;
 
 typedef struct ppo__encoder {
     const ppo_tokenizer *tok;
+    int                  flags;  /* PPO_ENCODE_... */
+    const char          *text;   /* all of it, for messages */
     int                 *tokens; /* [capacity]; those beyond are only counted */
     int                  capacity, count;
-    ppo__arena           memory;  /* of symbols */
+    ppo__arena           memory;  /* of all but the queue; it remembers what failed */
     ppo__symbol         *symbols; /* [room] */
-    int                  room;
+    size_t               room;
     uint64_t            *queue; /* of possible merges: in the order of learning, then from left to right */
+    char                *rewritten[PPO__MAX_STEPS]; /* by each step, [rewritten_room] */
+    size_t               rewritten_room[PPO__MAX_STEPS];
 } ppo__encoder;
 
 static void ppo__emit(ppo__encoder *encoder, int token) {
@@ -11339,103 +11855,306 @@ static void ppo__emit(ppo__encoder *encoder, int token) {
     ++encoder->count;
 }
 
+/* The token that merges call so, or -1; then *slot is where ppo__map_put() can put it. */
+static int ppo__find_key(const ppo_tokenizer *tok, const char *key, size_t bytes, uint64_t *slot) {
+    int t;
+    for (*slot = ppo__fnv1a(PPO__FNV1A, key, bytes); (t = ppo__map_find(&tok->by_key, *slot)) >= 0; ++*slot)
+        if ((size_t)tok->key_bytes[t] == bytes && memcmp(tok->key[t], key, bytes) == 0) break;
+    return t;
+}
+
 /* Queues the merge of this symbol and the next, if there is one. */
-static void ppo__consider(ppo__encoder *encoder, int at, int bytes) {
-    if (at < 0 || encoder->symbols[at].next == bytes) return;
+static void ppo__consider(ppo__encoder *encoder, int at, int count) {
+    if (at < 0 || encoder->symbols[at].next == count) return;
     const ppo__symbol *symbol = &encoder->symbols[at];
-    uint32_t           key = ppo__pair_key(symbol->token, encoder->symbols[symbol->next].token);
-    int                token = ppo__map_find(&encoder->tok->by_unit, key);
-    if (token < 0) return;
-    ppo__queue_push(&encoder->memory, &encoder->queue, (uint64_t)token << 32 | (uint32_t)at);
+    uint64_t           key = ppo__pair_key(symbol->token, encoder->symbols[symbol->next].token);
+    int                merge = ppo__map_find(&encoder->tok->by_unit, key);
+    if (merge < 0) return;
+    ppo__queue_push(&encoder->memory, &encoder->queue, (uint64_t)merge << 32 | (uint32_t)at);
+}
+
+/* Splits a word into symbols, for each of which there is room, and returns how many. */
+static int ppo__split_word(ppo__encoder *encoder, const char *text, size_t bytes) {
+    const ppo_tokenizer *tok = encoder->tok;
+    int                  count = 0, length, fused = 0;
+    for (size_t at = 0; at < bytes; at += (size_t)length) {
+        uint64_t    slot;
+        int         token = tok->of_byte[(unsigned char)text[at]];
+        const char *fallback = text + at;
+        length = 1;
+        if (tok->kind == PPO__PIECES && (unsigned char)text[at] >= 0x80) {
+            if (ppo__utf8_get(text + at, bytes - at, &length) < 0) length = 1;
+            token = ppo__find_key(tok, text + at, (size_t)length, &slot);
+        }
+        if (token < 0 && tok->fallback[0] < 0) {
+            token = fused && tok->fuse ? -1 : tok->unknown;
+            fused = 1;
+            if (token < 0) continue;
+        } else fused = 0;
+        for (int k = 0, n = token < 0 ? length : 1; k < n; ++k, ++count) {
+            ppo__symbol symbol = {token < 0 ? tok->fallback[(unsigned char)fallback[k]] : token, count - 1,
+                                  count + 1};
+            encoder->symbols[count] = symbol;
+        }
+    }
+    return count;
 }
 
 /* Applies the merges to one word, in the order in which they were learned. */
-static void ppo__encode_word(ppo__encoder *encoder, const unsigned char *text, int bytes) {
+static void ppo__encode_word(ppo__encoder *encoder, const char *text, size_t bytes) {
+    const ppo_tokenizer *tok = encoder->tok;
+    uint64_t             slot;
+    int                  whole = tok->whole ? ppo__find_key(tok, text, bytes, &slot) : -1;
+    if (whole >= 0) {
+        ppo__emit(encoder, whole);
+        return;
+    }
     if (bytes > encoder->room) {
-        encoder->room = bytes < INT_MAX / 2 ? 2 * bytes : bytes;
+        encoder->room = 2 * bytes;
         encoder->symbols = PPO__ARRAY(&encoder->memory, ppo__symbol, encoder->room);
         if (!encoder->symbols) return;
     }
     ppo__symbol *symbols = encoder->symbols;
-    for (int i = 0; i < bytes; ++i) {
-        ppo__symbol symbol = {encoder->tok->of_byte[text[i]], i - 1, i + 1};
-        symbols[i] = symbol;
-    }
-    for (int i = 0; i < bytes; ++i) ppo__consider(encoder, i, bytes);
+    int          count = ppo__split_word(encoder, text, bytes);
+    for (int i = 0; i < count; ++i) ppo__consider(encoder, i, count);
     while (stbds_arrlenu(encoder->queue) && !encoder->memory.failed) {
         uint64_t       first = ppo__queue_pop(encoder->queue);
-        int            at = (int)(uint32_t)first, token = (int)(first >> 32), next = symbols[at].next;
-        const int32_t *pair = encoder->tok->units + 2 * (token - 256);
-        if (symbols[at].token != pair[0] || next == bytes || symbols[next].token != pair[1])
+        int            at = (int)(uint32_t)first, merge = (int)(first >> 32), next = symbols[at].next;
+        const int32_t *pair = tok->units + 2 * merge;
+        if (symbols[at].token != pair[0] || next == count || symbols[next].token != pair[1])
             continue; /* one of them was joined to another since */
-        symbols[at].token = token;
+        symbols[at].token = tok->joined[merge];
         symbols[at].next = symbols[next].next;
         symbols[next].token = -1;
-        if (symbols[at].next < bytes) symbols[symbols[at].next].previous = at;
-        ppo__consider(encoder, symbols[at].previous, bytes);
-        ppo__consider(encoder, at, bytes);
+        if (symbols[at].next < count) symbols[symbols[at].next].previous = at;
+        ppo__consider(encoder, symbols[at].previous, count);
+        ppo__consider(encoder, at, count);
     }
-    for (int i = 0; i < bytes; i = symbols[i].next) ppo__emit(encoder, symbols[i].token);
+    for (int i = 0; i < count; i = symbols[i].next) ppo__emit(encoder, symbols[i].token);
 }
 
-static ppo_status ppo__encode_characters(ppo__encoder *encoder, const char *text, size_t bytes) {
+static void ppo__encode_characters(ppo__encoder *encoder, const char *text, size_t bytes) {
     int length;
     for (size_t at = 0; at < bytes; at += (size_t)length) {
         int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
-        if (code < 0) return ppo__not_utf8("ppo_encode", at);
-        int token = ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
-        if (token < 0) {
+        double  place = (double)(text + at - encoder->text);
+        int     token = code < 0 ? -1 : ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
+        if (code < 0) encoder->memory.failed = ppo__not_utf8("ppo_encode", (size_t)place);
+        else if (token < 0) {
             int control = code < ' ' || (code >= 127 && code < 160);
-            return ppo__refuse("ppo_encode: the vocabulary lacks U+%04lX%s%.*s%s (byte %.0f of the text)",
-                               (unsigned long)code, control ? "" : " \"", control ? 0 : length, text + at,
-                               control ? "" : "\"", (double)at);
+            encoder->memory.failed =
+                ppo__refuse("ppo_encode: the vocabulary lacks U+%04lX%s%.*s%s (byte %.0f of the text)",
+                            (unsigned long)code, control ? "" : " \"", control ? 0 : length, text + at,
+                            control ? "" : "\"", place);
         }
+        if (token < 0) return;
         ppo__emit(encoder, token);
     }
-    return PPO_OK;
 }
 
-PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
-                              int capacity, int *count) {
+/* Room for a text of `need` bytes that step k writes, or NULL. */
+static char *ppo__rewrite_room(ppo__encoder *encoder, int k, double need) {
+    if (need > INT_MAX)
+        encoder->memory.failed = ppo__refuse("ppo_encode: a text that may become one of %.0f bytes", need);
+    else if (need > (double)encoder->rewritten_room[k]) {
+        encoder->rewritten_room[k] = 2 * (size_t)need;
+        encoder->rewritten[k] = PPO__ARRAY(&encoder->memory, char, encoder->rewritten_room[k]);
+    }
+    return encoder->memory.failed ? NULL : encoder->rewritten[k];
+}
+
+/* Does what step k says before it cuts; returns the text, and its length in *bytes. */
+static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, size_t *bytes, int is_start) {
+    const ppo__step *step = &encoder->tok->steps[k];
+    int    may_begin = step->prefix && !(is_start ? encoder->flags & PPO_ENCODE_CONTINUES : step->once);
+    size_t from = step->from ? strlen(step->from) : 0, to = from ? strlen(step->to) : 0, found = 0, n = 0;
+    size_t prefix = may_begin ? strlen(step->prefix) : 0;
+    if (step->nfc) {
+        while (n < *bytes && (unsigned char)text[n] < PPO__NFC_LEAD) ++n;
+        if (n == *bytes) return text;
+        char    *out = ppo__rewrite_room(encoder, k, 3 * (double)*bytes);
+        int32_t *codes = out ? PPO__ARRAY(&encoder->memory, int32_t, 4 * *bytes + 8) : NULL;
+        if (codes) *bytes = ppo__to_nfc(&encoder->tok->nfc, text, *bytes, codes, out);
+        return codes ? out : text;
+    }
+    for (size_t at = 0; from && at + from <= *bytes;
+         at += memcmp(text + at, step->from, from) ? 1 : (++found, from))
+        continue;
+    if (!found && !prefix) return text;
+    char *out = ppo__rewrite_room(encoder, k, (double)*bytes + (double)prefix + (double)found * (double)to);
+    if (!out) return text;
+    out += prefix;
+    for (size_t at = 0; at < *bytes;) {
+        if (found && at + from <= *bytes && memcmp(text + at, step->from, from) == 0) {
+            memcpy(out + n, step->to, to);
+            n += to;
+            at += from;
+        } else out[n++] = text[at++];
+    }
+    *bytes = n;
+    if (!prefix || (!step->always && n >= prefix && memcmp(out, step->prefix, prefix) == 0)) return out;
+    *bytes += prefix;
+    return (const char *)memcpy(out - prefix, step->prefix, prefix);
+}
+
+/* The length of the piece at the start of `bytes` (> 0) bytes. */
+static size_t ppo__piece_length(const ppo_tokenizer *tok, int kind, const char *text, size_t bytes) {
+    static const char    space[] = "\342\226\201"; /* that of SentencePiece */
+    const unsigned char *at = (const unsigned char *)text;
+    size_t               n = 1;
+    if (kind == PPO__CUT_WORDS) return ppo__word_length(&tok->words, at, bytes);
+    if (kind == PPO__CUT_NUMBERS || kind == PPO__CUT_DIGITS) {
+        int is_number = ppo__kind_at(&tok->words, at, bytes, &n) == PPO__NUMBER;
+        for (size_t more; n < bytes && !(is_number && kind == PPO__CUT_DIGITS); n += more)
+            if ((ppo__kind_at(&tok->words, at + n, bytes - n, &more) == PPO__NUMBER) != is_number) break;
+        return n;
+    }
+    for (; kind != PPO__KEEP; ++n) { /* up to the next space, or run of spaces */
+        const char *next = n < bytes ? (const char *)memchr(text + n, space[0], bytes - n) : NULL;
+        if (!next) break;
+        n = (size_t)(next - text);
+        if (bytes - n < 3 || memcmp(next, space, 3) != 0) continue;
+        if (kind == PPO__CUT_SPACES || n < 3 || memcmp(next - 3, space, 3) != 0) return n;
+    }
+    return bytes;
+}
+
+/* The next of a step's added tokens from *at on, and where it is; of several the longest. NULL: there is
+   none. */
+static const ppo__added *ppo__find_added(const ppo_tokenizer *tok, const ppo__step *step, const char *text,
+                                         size_t bytes, size_t *at) {
+    const ppo__added *found = NULL;
+    for (; *at < bytes && step->first < step->end; *at += !found) {
+        int low = step->first, high = step->end; /* those that agree with the text in their first n bytes */
+        for (size_t n = 0; low < high; ++n) {
+            for (; low < high && (size_t)tok->added[low].bytes == n; ++low) found = &tok->added[low];
+            if (*at + n == bytes) break;
+            unsigned char c = (unsigned char)text[*at + n];
+            while (low < high && (unsigned char)tok->added[low].pattern[n] < c) ++low;
+            while (low < high && (unsigned char)tok->added[high - 1].pattern[n] > c) --high;
+        }
+        if (found) return found;
+    }
+    return NULL;
+}
+
+static int ppo__is_space(const ppo_tokenizer *tok, const char *at, size_t bytes, size_t *length) {
+    return bytes && ppo__kind_at(&tok->words, (const unsigned char *)at, bytes, length) == PPO__SPACE;
+}
+
+/* Encodes a piece of the text from step k on. */
+static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, size_t bytes, int is_start) {
+    const ppo_tokenizer *tok = encoder->tok;
+    const ppo__step     *step = &tok->steps[k];
+    const ppo__added    *found;
+    if (!bytes || encoder->memory.failed) return;
+    if (k == tok->step_count) {
+        if (tok->kind == PPO__CHARACTERS) ppo__encode_characters(encoder, text, bytes);
+        else ppo__encode_word(encoder, text, bytes);
+        return;
+    }
+    size_t at = 0, done = 0, n;
+    if (step->kind != PPO__FIND) text = ppo__rewrite(encoder, k, text, &bytes, is_start);
+    for (; step->kind != PPO__FIND && at < bytes && !encoder->memory.failed; at += n) {
+        n = ppo__piece_length(tok, step->kind, text + at, bytes - at);
+        ppo__encode_from(encoder, k + 1, text + at, n, is_start && !at);
+    }
+    if (step->kind != PPO__FIND) return;
+    while ((found = ppo__find_added(tok, step, text, bytes, &at)) != NULL) {
+        size_t begin = at, back;
+        at += (size_t)found->bytes;
+        if (found->special && !(encoder->flags & PPO_ENCODE_SPECIALS)) continue;
+        for (back = begin; found->left && back > done;) {
+            do --back;
+            while (back > done && ((unsigned char)text[back] & 0xc0) == 0x80);
+            if (!ppo__is_space(tok, text + back, begin - back, &n)) break;
+            begin = back;
+        }
+        if (begin > done) ppo__encode_from(encoder, k + 1, text + done, begin - done, is_start && !done);
+        ppo__emit(encoder, found->token);
+        for (done = at; found->right && ppo__is_space(tok, text + done, bytes - done, &n);) done += n;
+    }
+    if (bytes > done) ppo__encode_from(encoder, k + 1, text + done, bytes - done, is_start && !done);
+}
+
+/* Adds the tokens of a text to those of an encoder, which is zeros but for tok and the room for tokens. */
+static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text, size_t bytes, int is_start) {
+    const ppo_tokenizer *tok = encoder->tok;
+    encoder->flags = flags;
+    encoder->text = text;
+    for (int i = 0; i < tok->bounds[0] && flags & PPO_ENCODE_BOUNDS; ++i)
+        ppo__emit(encoder, tok->bound[0][i]);
+    ppo__encode_from(encoder, 0, text, bytes, is_start);
+    for (int i = 0; i < tok->bounds[1] && flags & PPO_ENCODE_BOUNDS; ++i)
+        ppo__emit(encoder, tok->bound[1][i]);
+}
+
+static ppo_status ppo__encoder_end(ppo__encoder *encoder) {
+    ppo_status status = ppo__arena_status(&encoder->memory);
+    ppo__arena_free(&encoder->memory);
+    ppo__array_free(encoder->queue);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
+                                 int *tokens, int capacity, int *count) {
     if (!ppo__given("ppo_encode", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
+    if (flags & ~(PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS | PPO_ENCODE_CONTINUES))
+        return ppo__refuse("ppo_encode_as: flags are %d, which has unknown ones", flags);
     if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
     if (bytes > INT_MAX)
         return ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
-    const unsigned char *word = (const unsigned char *)text;
-    ppo_status           status = PPO_OK;
-    ppo__encoder         encoder;
+    ppo__encoder encoder;
     memset(&encoder, 0, sizeof encoder);
     encoder.tok = tokenizer;
     encoder.tokens = tokens;
     encoder.capacity = tokens ? capacity : 0;
-    if (tokenizer->kind == PPO__CHARACTERS) status = ppo__encode_characters(&encoder, text, bytes);
-    for (size_t at = 0, n; tokenizer->kind == PPO__BPE && at < bytes && !encoder.memory.failed; at += n) {
-        n = ppo__word_length(word + at, bytes - at);
-        ppo__encode_word(&encoder, word + at, (int)n);
-    }
-    if (!status) status = ppo__arena_status(&encoder.memory);
-    ppo__arena_free(&encoder.memory);
-    ppo__array_free(encoder.queue);
+    ppo__encode_text(&encoder, flags, text, bytes, 1);
+    ppo_status status = ppo__encoder_end(&encoder);
     if (status) return status;
     if (count) *count = encoder.count;
     if (encoder.count <= encoder.capacity || encoder.capacity == 0) return PPO_OK;
     return ppo__refuse("ppo_encode: there is room for %d tokens, but there are %d", capacity, encoder.count);
 }
 
+PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
+                              int capacity, int *count) {
+    return ppo_encode_as(tokenizer, 0, text, bytes, tokens, capacity, count);
+}
+
+/* The text of a token and its length; of a tokenizer.json "" for one that is not in it. NULL: there is no
+   such. */
+static const char *ppo__token_text(const ppo_tokenizer *tok, int token, size_t *length) {
+    int known = token >= 0 && token < tok->vocab;
+    *length = known ? (size_t)ppo__token_length(tok, token) : 0;
+    return known ? tok->bytes + tok->start[token] : tok->json && token >= 0 ? "" : NULL;
+}
+
+static int ppo__is_ordinary(const ppo_tokenizer *tok, int token) {
+    return token >= 0 && token < tok->vocab && !tok->special[token];
+}
+
+/* Appends a token to a text, without the spaces that a text does not begin with. */
+static void ppo__append_token(const char *token, size_t bytes, int *strip, char *text, size_t capacity,
+                              size_t *length) {
+    for (; bytes && *strip && *token == ' '; --*strip) ++token, --bytes;
+    if (bytes) *strip = 0;
+    if (*length + bytes < capacity) memcpy(text + *length, token, bytes);
+    *length += bytes;
+}
+
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes) {
-    size_t length = 0;
+    size_t length = 0, more;
     if (!ppo__given("ppo_decode", tokenizer && (tokens || !n))) return PPO_ERROR_ARGUMENT;
     if (n < 0) return ppo__refuse("ppo_decode: %d tokens", n);
     if (!text) capacity = 0;
-    for (int i = 0; i < n; ++i) {
-        if (tokens[i] < 0 || tokens[i] >= tokenizer->vocab)
+    for (int i = 0, strip = tokenizer->strip; i < n; ++i) {
+        const char *token = ppo__token_text(tokenizer, tokens[i], &more);
+        if (!token)
             return ppo__refuse("ppo_decode: token %d at position %d is not in 0 .. %d", tokens[i], i,
                                tokenizer->vocab - 1);
-        size_t more = (size_t)ppo__token_length(tokenizer, tokens[i]);
-        if (length + more < capacity)
-            memcpy(text + length, tokenizer->bytes + tokenizer->start[tokens[i]], more);
-        length += more;
+        ppo__append_token(token, more, &strip, text, capacity, &length);
     }
     if (bytes) *bytes = length;
     if (capacity == 0) return PPO_OK;
@@ -11446,25 +12165,37 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
     return PPO_OK;
 }
 
+/* The tokens of a text, in memory that the caller frees, after room for `before` others and with room for one
+   more. */
+static ppo_status ppo__encode_new(const ppo_tokenizer *tok, int flags, const char *text, int before,
+                                  int **tokens, int *count) {
+    size_t bytes = strlen(text);
+    *tokens = NULL;
+    ppo_status status = ppo_encode_as(tok, flags, text, bytes, NULL, 0, count);
+    if (!status && *count > INT_MAX - before - 1) status = ppo__refuse("a text of %d tokens", *count);
+    if (!status) *tokens = (int *)ppo__alloc(((size_t)before + (size_t)*count + 1) * sizeof(int));
+    if (!status && !*tokens) status = PPO_ERROR_MEMORY;
+    return status ? status : ppo_encode_as(tok, flags, text, bytes, *tokens + before, *count + 1, count);
+}
+
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
                                        const char *prompt, const char *response, int end) {
     if (!ppo__given("ppo_tokens_add_text", tokens && tokenizer && prompt)) return PPO_ERROR_ARGUMENT;
     if (start >= tokenizer->vocab || end >= tokenizer->vocab)
         return ppo__refuse("ppo_tokens_add_text: start is %d and end %d, tokens are 0 .. %d", start, end,
                            tokenizer->vocab - 1);
-    size_t lengths[2] = {strlen(prompt), response ? strlen(response) : 0}, room = lengths[0] + lengths[1] + 2;
-    if (room > INT_MAX) return ppo__refuse("ppo_tokens_add_text: a text of %.0f bytes", (double)room);
-    int *token = (int *)ppo__alloc(room * sizeof(int)), n = 0, given, more = 0;
-    if (!token) return PPO_ERROR_MEMORY;
-    if (start >= 0) token[n++] = start;
-    ppo_status status = ppo_encode(tokenizer, prompt, lengths[0], token + n, (int)lengths[0] + 1, &more);
-    given = n += more;
-    more = 0;
+    int       *given = NULL, *token = NULL, n = 0, more = 0, begin = start >= 0;
+    ppo_status status = ppo__encode_new(tokenizer, 0, prompt, begin, &given, &n);
+    n += begin;
     if (!status && response)
-        status = ppo_encode(tokenizer, response, lengths[1], token + n, (int)lengths[1] + 1, &more);
-    n += more;
-    if (response && end >= 0) token[n++] = end;
-    if (!status) status = ppo_tokens_add(tokens, token, n, given);
+        status = ppo__encode_new(tokenizer, PPO_ENCODE_CONTINUES, response, n, &token, &more);
+    if (!status && begin) *given = start;
+    if (!status && response) {
+        memcpy(token, given, (size_t)n * sizeof(int));
+        if (end >= 0) token[n + more++] = end;
+    }
+    if (!status) status = ppo_tokens_add(tokens, response ? token : given, n + more, n);
+    ppo__free(given);
     ppo__free(token);
     return status;
 }
@@ -11476,14 +12207,9 @@ PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenize
         return ppo__refuse("ppo_tokens_append_text: the arrays are not the library's, or hold no sequence");
     ppo_tokens last = {0,    NULL, NULL,
                        NULL, NULL, NULL}; /* the last sequence, which is taken off and added again */
-    int        n = 0, s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s];
-    size_t     bytes = strlen(text);
-    if (bytes > (size_t)(INT_MAX - length))
-        return ppo__refuse("ppo_tokens_append_text: the text is too long");
-    int *token = (int *)ppo__alloc(((size_t)length + bytes + 1) * sizeof(int));
-    if (!token) return PPO_ERROR_MEMORY;
-    memcpy(token, tokens->token + tokens->start[s], length * sizeof(int));
-    ppo_status status = ppo_encode(tokenizer, text, bytes, token + length, (int)bytes + 1, &n);
+    int        n = 0, s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s], *token;
+    ppo_status status = ppo__encode_new(tokenizer, PPO_ENCODE_CONTINUES, text, length, &token, &n);
+    if (!status) memcpy(token, tokens->token + tokens->start[s], length * sizeof(int));
     if (!status) status = ppo_tokens_add_from(&last, tokens, s);
     if (!status) {
         --tokens->count;
@@ -11516,38 +12242,744 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
     int i = tokens->start[s], end = tokens->start[s + 1], prompt = ppo__prompt_end(tokens, s);
     if (what == PPO_RESPONSE_TEXT) i = prompt;
     if (what == PPO_PROMPT_TEXT) end = prompt;
-    size_t at = 0;
+    size_t at = 0, more;
+    int    strip = what == PPO_RESPONSE_TEXT ? 0 : tokenizer->strip;
     for (; i < end; ++i) {
-        int token = tokens->token[i];
-        if (token < 0 || token >= tokenizer->vocab)
+        int         token = tokens->token[i];
+        const char *word = ppo__token_text(tokenizer, token, &more);
+        if (!word)
             return *text = 0, ppo__refuse("ppo_tokens_text: token %d of sequence %d is not in 0 .. %d", token,
                                           s, tokenizer->vocab - 1);
-        size_t more = token < tokenizer->ordinary ? (size_t)ppo__token_length(tokenizer, token) : 0;
-        if (more >= capacity - at)
+        if (ppo__is_ordinary(tokenizer, token)) ppo__append_token(word, more, &strip, text, capacity, &at);
+        if (at >= capacity)
             return *text = 0,
                    ppo__refuse("ppo_tokens_text: the text of sequence %d has more than the %.0f bytes "
                                "there is room for",
                                s, (double)capacity - 1);
-        memcpy(text + at, tokenizer->bytes + tokenizer->start[token], more);
-        at += more;
     }
     text[at] = 0;
     return PPO_OK;
+}
+
+/* -- chats -- */
+
+/* What stands around a message: special tokens by their names (NULL: none), and texts. */
+static const struct {
+    const char *start, *open;              /* tokens: before the first message, before each one */
+    const char *before, *role_end, *after; /* a text before the role; a token, then a text after it */
+    const char *close, *end;               /* a token, then a text after the message */
+    int         trim;                      /* 1: without the spaces at the ends of the message */
+} ppo__chat_forms[] = {
+    {NULL, "<|im_start|>", "", NULL, "\n", "<|im_end|>", "\n", 0},
+    {"<|begin_of_text|>", "<|start_header_id|>", "", "<|end_header_id|>", "\n\n", "<|eot_id|>", "", 1},
+    {NULL, NULL, "<|", NULL, "|>\n", "</s>", "\n", 0},
+};
+
+/* A chat while it is encoded. What it has between two special tokens is encoded as one text. */
+typedef struct ppo__chat {
+    ppo__encoder encoder;
+    char        *text; /* since the last special token */
+    size_t       bytes;
+    int          is_start; /* 1: nothing was encoded yet */
+} ppo__chat;
+
+static void ppo__chat_encode(ppo__chat *chat, int flags) {
+    if (!chat->bytes) return;
+    ppo__encode_text(&chat->encoder, flags, chat->text, chat->bytes, chat->is_start || flags);
+    chat->bytes = chat->is_start = 0;
+}
+
+static void ppo__chat_text(ppo__chat *chat, const char *text, size_t bytes) {
+    memcpy(chat->text + chat->bytes, text, bytes);
+    chat->bytes += bytes;
+}
+
+static void ppo__chat_token(ppo__chat *chat, const char *name) {
+    if (!name) return;
+    int token = ppo_tokenizer_special(chat->encoder.tok, name);
+    ppo__chat_encode(chat, 0);
+    chat->is_start = 0;
+    if (token >= 0) ppo__emit(&chat->encoder, token);
+    else
+        chat->encoder.memory.failed =
+            ppo__refuse("ppo_tokens_add_chat: the tokenizer has no token \"%s\"", name);
+}
+
+/* Leaves out the spaces at the ends of a text, as Python does. */
+static const char *ppo__trim(const ppo_tokenizer *tok, const char *text, size_t *bytes) {
+    size_t end = 0, begin = *bytes, n;
+    for (size_t at = 0; at < *bytes; at += n) {
+        if (ppo__is_space(tok, text + at, *bytes - at, &n) || (text[at] >= 28 && text[at] < 32)) continue;
+        if (begin > at) begin = at;
+        end = at + n;
+    }
+    *bytes = end > begin ? end - begin : 0;
+    return text + begin;
+}
+
+/* Encodes the messages, and last the beginning of a reply if one is asked for. learned [count + 1][2]: where
+   what an assistant says begins and ends. */
+static void ppo__encode_chat(ppo__chat *chat, int form, const ppo_message *messages, int count, int reply,
+                             int (*learned)[2]) {
+    static const ppo_message asked = {"assistant", ""};
+    const char              *before = ppo__chat_forms[form].before, *after = ppo__chat_forms[form].after;
+    const char              *end = ppo__chat_forms[form].end;
+    if (count) ppo__chat_token(chat, ppo__chat_forms[form].start);
+    for (int m = 0; m < count + reply; ++m) {
+        const ppo_message *message = m < count ? &messages[m] : &asked;
+        const char        *text = message->text;
+        size_t             bytes = strlen(text);
+        int                is_answer = strcmp(message->role, asked.role) == 0;
+        if (ppo__chat_forms[form].trim) text = ppo__trim(chat->encoder.tok, text, &bytes);
+        ppo__chat_token(chat, ppo__chat_forms[form].open);
+        ppo__chat_text(chat, before, strlen(before));
+        ppo__chat_text(chat, message->role, strlen(message->role));
+        ppo__chat_token(chat, ppo__chat_forms[form].role_end);
+        ppo__chat_text(chat, after, strlen(after));
+        if (is_answer) ppo__chat_encode(chat, 0);
+        learned[m][0] = learned[m][1] = chat->encoder.count;
+        if (m == count || chat->encoder.memory.failed) break;
+        ppo__chat_text(chat, text, bytes);
+        if (is_answer) ppo__chat_encode(chat, PPO_ENCODE_CONTINUES);
+        ppo__chat_token(chat, ppo__chat_forms[form].close);
+        if (is_answer) learned[m][1] = chat->encoder.count;
+        ppo__chat_text(chat, end, strlen(end));
+    }
+    if (!chat->encoder.memory.failed) ppo__chat_encode(chat, 0);
+}
+
+PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
+                                       const ppo_message *messages, int count, int reply) {
+    static const char *const roles[] = {"system", "user", "assistant"};
+    size_t                   most = 64; /* bytes of a message and of what stands around it */
+    if (!ppo__given("ppo_tokens_add_chat", tokens && tokenizer && (messages || !count)))
+        return PPO_ERROR_ARGUMENT;
+    if (form < PPO_CHATML || form > PPO_CHAT_ZEPHYR || count < 0)
+        return ppo__refuse("ppo_tokens_add_chat: form %d, %d messages", form, count);
+    if (!tokenizer->words.kinds) return ppo__refuse("ppo_tokens_add_chat: a tokenizer of characters");
+    for (int m = 0; m < count; ++m) {
+        int r = 0;
+        if (!ppo__given("ppo_tokens_add_chat", messages[m].role && messages[m].text))
+            return PPO_ERROR_ARGUMENT;
+        while (r < 3 && strcmp(messages[m].role, roles[r]) != 0) ++r;
+        if (r == 3)
+            return ppo__refuse("ppo_tokens_add_chat: the role of message %d is \"%.40s\", none of system, "
+                               "user and assistant",
+                               m, messages[m].role);
+        if (most < strlen(messages[m].text) + 64) most = strlen(messages[m].text) + 64;
+    }
+    if (most > INT_MAX) return ppo__refuse("ppo_tokens_add_chat: a message of %.0f bytes", (double)most);
+    int(*learned)[2] = (int(*)[2])ppo__alloc(((size_t)count + 1) * sizeof *learned);
+    int       *token = NULL, n = 0, prompt = -1;
+    ppo_status status = learned ? PPO_OK : PPO_ERROR_MEMORY;
+    for (int pass = 0; pass < 2 && !status; ++pass) { /* the first only counts */
+        ppo__chat chat;
+        memset(&chat, 0, sizeof chat);
+        chat.is_start = 1;
+        chat.encoder.tok = tokenizer;
+        chat.encoder.tokens = token;
+        chat.encoder.capacity = pass ? n : 0;
+        chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
+        if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, learned);
+        n = chat.encoder.count;
+        status = ppo__encoder_end(&chat.encoder);
+        if (!status && !pass) token = (int *)ppo__alloc(((size_t)n + 1) * sizeof(int));
+        if (!status && !token) status = PPO_ERROR_MEMORY;
+    }
+    for (int m = 0; m < count && !status && prompt < 0; ++m)
+        if (learned[m][1] > learned[m][0]) prompt = learned[m][0];
+    if (!status) status = ppo_tokens_add(tokens, token, n, reply || prompt < 0 ? n : prompt);
+    for (int m = 0, done = prompt; m <= count && !status && !reply && prompt >= 0; ++m) {
+        int begin = m < count ? learned[m][0] : n;
+        if (m < count && learned[m][1] == begin) continue;
+        status = begin > done ? ppo_tokens_mark_given(tokens, done, begin - done) : PPO_OK;
+        if (m < count) done = learned[m][1];
+    }
+    ppo__free(learned);
+    ppo__free(token);
+    return status;
+}
+
+/* -- tokenizer.json -- */
+
+#define PPO__METASPACE "\342\226\201" /* SentencePiece's */
+
+enum { PPO__MAX_PARTS = 5 }; /* of a Sequence */
+
+/* What cuts a text into words, as files spell it. */
+static const struct {
+    const char *regex;
+    int         digits, mark; /* of ppo__words; what marks count as */
+} ppo__tokfile_words[] = {
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", 0, PPO__OTHER},
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     3, PPO__OTHER}, /* Llama 3 */
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     1, PPO__OTHER}, /* Qwen 2 and 3 */
+    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| "
+     "?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|"
+     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     1, PPO__LETTER}, /* Qwen 3.5 */
+};
+
+/* A tokenizer.json while it is read. A `place` is where the value of a member begins, or NULL. */
+typedef struct ppo__tokfile {
+    ppo__json      json; /* of a copy of the file, in the tokenizer's memory */
+    ppo_tokenizer *tok;
+    ppo__arena     memory;
+    short          byte_of[512];  /* the byte that a character of GPT-2's stands for, or -1 */
+    int            mark;          /* as what marks count */
+    int            spaces, bytes; /* 1: a decoder makes spaces of SentencePiece's, bytes of <0x0A> */
+    char          *join;          /* [join_room] */
+    size_t         join_room;
+} ppo__tokfile;
+
+/* A component of it. */
+typedef struct ppo__component {
+    ppo__object of;
+    const char *type;
+} ppo__component;
+
+static void ppo__tokfile_members(ppo__tokfile *file, char *place, ppo__object *members) {
+    file->json.at = place;
+    ppo__json_object(&file->json, members);
+}
+
+/* A text, NULL if it is not there. */
+static const char *ppo__tokfile_text(ppo__tokfile *file, const ppo__object *object, const char *key) {
+    char *place = ppo__json_member(object, key);
+    if (place) file->json.at = place;
+    return place ? ppo__json_string(&file->json) : NULL;
+}
+
+static int ppo__tokfile_bool(ppo__tokfile *file, const ppo__object *object, const char *key, int otherwise) {
+    char *place = ppo__json_member(object, key);
+    if (place) file->json.at = place;
+    return place ? ppo__json_bool(&file->json) : otherwise;
+}
+
+/* A number, 0 if it is not there. */
+static int64_t ppo__tokfile_whole(ppo__tokfile *file, const ppo__object *object, const char *key) {
+    char *place = ppo__json_member(object, key);
+    if (place) file->json.at = place;
+    return place ? ppo__json_whole(&file->json) : 0;
+}
+
+/* Refuses the file unless this holds. what: the member that is not supported. */
+static void ppo__tokfile_need(ppo__tokfile *file, int holds, const char *what, const char *value) {
+    char text[160];
+    snprintf(text, sizeof text, "not supported: %s%s", what, value ? " " : "");
+    if (!holds) ppo__json_fail(&file->json, text, value);
+}
+
+/* "pattern": {"String": text} or {"Regex": text}: only the one that is wanted is there. */
+static const char *ppo__tokfile_pattern(ppo__tokfile *file, const ppo__object *object, const char *wanted) {
+    ppo__object m;
+    char       *place = ppo__json_member(object, "pattern");
+    if (place) ppo__tokfile_members(file, place, &m);
+    const char *text = place ? ppo__tokfile_text(file, &m, wanted) : NULL;
+    ppo__tokfile_need(file, text && *text, "pattern without a", wanted);
+    return text ? text : "";
+}
+
+/* Reads a component of the file, or those of a "Sequence" under the name `list`, and returns how many there are. */
+static int ppo__tokfile_components(ppo__tokfile *file, char *place, const char *list,
+                                   ppo__component m[PPO__MAX_PARTS]) {
+    ppo__json *json = &file->json;
+    int        count = 1, n = 0;
+    if (!place || json->status) return 0;
+    ppo__tokfile_members(file, place, &m[0].of);
+    for (int k = 0; k < count && !json->status; ++k) {
+        m[k].type = ppo__tokfile_text(file, &m[k].of, "type");
+        ppo__tokfile_need(file, m[k].type != NULL, "a component without a type", NULL);
+        if (json->status || n || strcmp(m[0].type, "Sequence") != 0) continue;
+        place = ppo__json_member(&m[0].of, list);
+        ppo__tokfile_need(file, place != NULL, "an empty Sequence", NULL);
+        if (json->status) return 0;
+        json->at = place;
+        ppo__json_expect(json, '[');
+        while (ppo__json_next(json, ']', &n)) {
+            ppo__tokfile_need(file, n <= PPO__MAX_PARTS, "a Sequence of more than 5", NULL);
+            if (json->status) return 0;
+            ppo__tokfile_members(file, json->at, &m[n - 1].of);
+        }
+        count = n;
+        k = -1;
+        if (!n) return 0;
+    }
+    return json->status ? 0 : count;
+}
+
+static void ppo__tokfile_normalizer(ppo__tokfile *file, char *place) {
+    ppo__component m[PPO__MAX_PARTS];
+    int            count = ppo__tokfile_components(file, place, "normalizers", m);
+    for (int k = 0; k < count && !file->json.status; ++k) {
+        const char *type = m[k].type;
+        ppo__step  *step = ppo__add_step(file->tok, PPO__KEEP);
+        if (strcmp(type, "Prepend") == 0) {
+            step->prefix = ppo__tokfile_text(file, &m[k].of, "prepend");
+            step->always = 1;
+        } else if (strcmp(type, "Replace") == 0) {
+            step->from = ppo__tokfile_pattern(file, &m[k].of, "String");
+            step->to = ppo__tokfile_text(file, &m[k].of, "content");
+            ppo__tokfile_need(file, step->to != NULL, "Replace without content", NULL);
+        } else if (strcmp(type, "NFC") == 0) {
+            step->nfc = 1;
+            if (!file->tok->nfc.parts) ppo__make_nfc(&file->tok->nfc, &file->tok->memory);
+        } else ppo__tokfile_need(file, 0, "normalizer", type);
+    }
+}
+
+/* Returns 1 if it makes words of bytes. */
+static int ppo__tokfile_cutter(ppo__tokfile *file, char *place) {
+    ppo__component m[PPO__MAX_PARTS];
+    ppo_tokenizer *tok = file->tok;
+    int count = ppo__tokfile_components(file, place, "pretokenizers", m), of_bytes = 0, has_words = 0, w = 0;
+    for (int k = 0; k < count && !file->json.status; ++k) {
+        const char *type = m[k].type;
+        ppo__tokfile_need(file, !of_bytes, "what comes after ByteLevel:", type);
+        if (strcmp(type, "Split") == 0) {
+            const int   known = (int)(sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words);
+            const char *regex = ppo__tokfile_pattern(file, &m[k].of, "Regex");
+            const char *behavior = ppo__tokfile_text(file, &m[k].of, "behavior");
+            for (w = 0; w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0;) ++w;
+            ppo__tokfile_need(file, w < known && !has_words++, "the expression", regex);
+            ppo__tokfile_need(file, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
+            ppo__tokfile_need(file, !ppo__tokfile_bool(file, &m[k].of, "invert", 0), "invert", NULL);
+            if (!file->json.status) ppo__add_step(tok, PPO__CUT_WORDS);
+            if (!file->json.status)
+                tok->words.digits = ppo__tokfile_words[w].digits, file->mark = ppo__tokfile_words[w].mark;
+        } else if (strcmp(type, "Digits") == 0) {
+            int each = ppo__tokfile_bool(file, &m[k].of, "individual_digits", 0);
+            ppo__add_step(tok, each ? PPO__CUT_DIGITS : PPO__CUT_NUMBERS);
+        } else if (strcmp(type, "ByteLevel") == 0) {
+            int words = ppo__tokfile_bool(file, &m[k].of, "use_regex", 1);
+            of_bytes = 1;
+            ppo__tokfile_need(file, !words || !has_words, "two expressions", NULL);
+            if (ppo__tokfile_bool(file, &m[k].of, "add_prefix_space", 1))
+                ppo__add_step(tok, PPO__KEEP)->prefix = " ";
+            if (words) ppo__add_step(tok, PPO__CUT_WORDS);
+        } else if (strcmp(type, "Metaspace") == 0) {
+            const char *space = ppo__tokfile_text(file, &m[k].of, "replacement");
+            const char *scheme = ppo__tokfile_text(file, &m[k].of, "prepend_scheme");
+            int never = scheme && !strcmp(scheme, "never"), first = scheme && !strcmp(scheme, "first");
+            ppo__tokfile_need(file, space && !strcmp(space, PPO__METASPACE), "replacement", space);
+            ppo__tokfile_need(file, never || first || (scheme && !strcmp(scheme, "always")), "prepend_scheme",
+                              scheme);
+            ppo__step *step = ppo__add_step(tok, PPO__KEEP);
+            if (ppo__tokfile_bool(file, &m[k].of, "split", 1)) step->kind = PPO__CUT_SPACES;
+            step->from = " ";
+            step->to = PPO__METASPACE;
+            step->prefix = never ? NULL : PPO__METASPACE;
+            step->once = first;
+        } else ppo__tokfile_need(file, 0, "pre_tokenizer", type);
+    }
+    return of_bytes;
+}
+
+static void ppo__tokfile_decoder(ppo__tokfile *file, char *place) {
+    static const char *const order[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
+    ppo__component           m[PPO__MAX_PARTS];
+    int                      count = ppo__tokfile_components(file, place, "decoders", m), last = -1,
+        of_bytes = file->tok->kind == PPO__BPE;
+    for (int k = 0; k < count && !file->json.status; ++k) {
+        const char *type = m[k].type;
+        int         at = 0;
+        while (at < 5 && strcmp(type, order[at]) != 0) ++at;
+        ppo__tokfile_need(file, at < 5 && at > last && (of_bytes == !at) && (at != 4 || last == 3), "decoder",
+                          type);
+        last = at;
+        if (at == 1) {
+            const char *from = ppo__tokfile_pattern(file, &m[k].of, "String");
+            const char *to = ppo__tokfile_text(file, &m[k].of, "content");
+            file->spaces = to && !strcmp(from, PPO__METASPACE) && !strcmp(to, " ");
+            ppo__tokfile_need(file, file->spaces, "Replace of", from);
+        }
+        if (at == 2) file->bytes = 1;
+        if (at == 4) {
+            const char *what = ppo__tokfile_text(file, &m[k].of, "content");
+            int64_t     start = ppo__tokfile_whole(file, &m[k].of, "start"),
+                    stop = ppo__tokfile_whole(file, &m[k].of, "stop");
+            ppo__tokfile_need(file, what && !strcmp(what, " ") && start <= 64 && !stop, "Strip of", what);
+            file->tok->strip = (int)start;
+        }
+    }
+    ppo__tokfile_need(file, count == 1 || (count && !of_bytes), "no decoder", NULL);
+}
+
+/* What is put before and after a text. */
+static void ppo__tokfile_ends(ppo__tokfile *file, char *place) {
+    ppo__component m[PPO__MAX_PARTS];
+    ppo__object    item;
+    ppo_tokenizer *tok = file->tok;
+    int            count = ppo__tokfile_components(file, place, "processors", m);
+    for (int k = 0, n = 0, side = 0; k < count && !file->json.status; ++k, n = 0) {
+        if (strcmp(m[k].type, "ByteLevel") == 0) continue;
+        ppo__tokfile_need(
+            file, !strcmp(m[k].type, "TemplateProcessing") && ppo__json_member(&m[k].of, "single") && !side,
+            "post_processor", m[k].type);
+        if (file->json.status) return;
+        file->json.at = ppo__json_member(&m[k].of, "single");
+        ppo__json_expect(&file->json, '[');
+        while (ppo__json_next(&file->json, ']', &n)) {
+            ppo__tokfile_members(file, file->json.at, &item);
+            char *after = file->json.at, *token = ppo__json_member(&item, "SpecialToken");
+            side += ppo__json_member(&item, "Sequence") != NULL;
+            if (token) ppo__tokfile_members(file, token, &item);
+            const char *name = token ? ppo__tokfile_text(file, &item, "id") : NULL;
+            int         id = ppo_tokenizer_special(tok, name);
+            ppo__tokfile_need(file, side < 2 && (!token || (id >= 0 && tok->bounds[side] < PPO__MAX_BOUNDS)),
+                              "TemplateProcessing with", name);
+            if (file->json.status) return;
+            if (token) tok->bound[side][tok->bounds[side]++] = id;
+            file->json.at = after;
+        }
+    }
+}
+
+/* Replaces GPT-2's characters by the bytes that they stand for, and returns how many; -1, and nothing is
+   changed: the text has others. */
+static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
+    int n = 0, length;
+    for (int pass = 0; pass < 2; ++pass)
+        for (const char *at = text; *at; at += length) {
+            int32_t code = ppo__utf8_get(at, 4, &length);
+            if (code < 0 || code >= 512 || file->byte_of[code] < 0) return -1;
+            if (pass) text[n++] = (char)file->byte_of[code];
+        }
+    return n;
+}
+
+/* A copy of text a, then b, in memory for one at a time. */
+static char *ppo__tokfile_join(ppo__tokfile *file, const char *a, size_t a_bytes, const char *b,
+                               size_t b_bytes) {
+    if (a_bytes + b_bytes >= file->join_room) {
+        file->join_room = 2 * (a_bytes + b_bytes) + 64;
+        file->join = PPO__ARRAY(&file->memory, char, file->join_room);
+    }
+    if (!file->join) return NULL;
+    memcpy(file->join, a, a_bytes);
+    memcpy(file->join + a_bytes, b, b_bytes);
+    file->join[a_bytes + b_bytes] = 0;
+    return file->join;
+}
+
+/* The token that the vocabulary has under this name, whose text is changed; -1: none. Its length becomes
+   *bytes. */
+static int ppo__tokfile_find(const ppo__tokfile *file, char *name, int *bytes) {
+    uint64_t slot;
+    *bytes = file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
+    return *bytes < 0 ? -1 : ppo__find_key(file->tok, name, (size_t)*bytes, &slot);
+}
+
+static void ppo__tokfile_added(ppo__tokfile *file, char *place) {
+    ppo_tokenizer *tok = file->tok;
+    int            count = 0, n = 0;
+    ppo__object    m;
+    for (int pass = 0; pass < 2 && place && !file->json.status; ++pass, n = 0) {
+        ppo__tokfile_need(file, count <= PPO_MAX_VOCAB, "so many added tokens", NULL);
+        if (file->json.status) return;
+        if (pass) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)count);
+        if (pass && !tok->added) return;
+        file->json.at = place;
+        ppo__json_expect(&file->json, '[');
+        while (ppo__json_next(&file->json, ']', &n)) {
+            if (!pass) {
+                ++count;
+                ppo__json_skip(&file->json);
+                continue;
+            }
+            char *object = file->json.at, *after;
+            ppo__tokfile_members(file, object, &m);
+            after = file->json.at;
+            ppo__tokfile_need(file, ppo__json_member(&m, "id") && ppo__json_member(&m, "content"),
+                              "an added token without id or content", NULL);
+            if (file->json.status) return;
+            ppo__added *added = &tok->added[n - 1];
+            int64_t     id = ppo__tokfile_whole(file, &m, "id");
+            added->name = added->pattern = ppo__tokfile_text(file, &m, "content");
+            added->name_bytes = added->bytes = (int)strlen(added->name);
+            added->special = ppo__tokfile_bool(file, &m, "special", 0);
+            added->left = ppo__tokfile_bool(file, &m, "lstrip", 0);
+            added->right = ppo__tokfile_bool(file, &m, "rstrip", 0);
+            added->normalized = ppo__tokfile_bool(file, &m, "normalized", !added->special);
+            ppo__tokfile_need(file, !ppo__tokfile_bool(file, &m, "single_word", 0), "single_word", NULL);
+            ppo__tokfile_need(file, id >= 0 && id < PPO_MAX_VOCAB && added->bytes, "the added token",
+                              added->name);
+            if (file->json.status) return;
+            added->token = (int)id;
+            if (tok->vocab <= id) tok->vocab = (int)id + 1;
+            file->json.at = after;
+        }
+    }
+    if (!file->json.status) tok->added_count = count;
+}
+
+/* Reads {"a": 0, ...}: how the merges call tokens. */
+static void ppo__tokfile_vocab(ppo__tokfile *file, char *place) {
+    ppo_tokenizer *tok = file->tok;
+    uint64_t       slot;
+    for (int pass = 0; pass < 2 && !file->json.status; ++pass) {
+        if (pass) tok->key = PPO__ZEROS(&tok->memory, const char *, (size_t)tok->vocab);
+        if (pass) tok->key_bytes = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab);
+        if (tok->memory.failed) return;
+        file->json.at = place;
+        ppo__json_expect(&file->json, '{');
+        for (int n = 0; ppo__json_next(&file->json, '}', &n);) {
+            char *name = NULL;
+            if (pass) name = (char *)ppo__json_string(&file->json);
+            else ppo__json_skip_string(&file->json);
+            ppo__json_expect(&file->json, ':');
+            int64_t id = ppo__json_whole(&file->json);
+            if (id >= PPO_MAX_VOCAB) ppo__json_fail(&file->json, "a token above 262143", NULL);
+            if (file->json.status) return;
+            if (tok->vocab <= id) tok->vocab = (int)id + 1;
+            if (!pass) continue;
+            if (tok->key[id]) ppo__json_fail(&file->json, "a token that is there twice: ", name);
+            tok->key[id] = name;
+            tok->key_bytes[id] = tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
+            if (tok->key_bytes[id] < 0) { /* no text of bytes is called so, so nothing needs to find it */
+                tok->key_bytes[id] = (int)strlen(name);
+                continue;
+            }
+            if (ppo__find_key(tok, name, (size_t)tok->key_bytes[id], &slot) >= 0)
+                ppo__json_fail(&file->json, "a name that is there twice: ", name);
+            ppo__map_put(&tok->by_key, &tok->memory, slot, (int)id);
+            if (tok->memory.failed) return;
+        }
+    }
+}
+
+/* Reads ["a b", ...] or [["a", "b"], ...]. */
+static void ppo__tokfile_merges(ppo__tokfile *file, char *place) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json     *json = &file->json;
+    for (int pass = 0, n = 0; pass < 2 && !json->status; ++pass, n = 0) {
+        if (pass) tok->units = PPO__ARRAY(&tok->memory, int32_t, 2 * (size_t)tok->unit_count);
+        if (pass) tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)tok->unit_count);
+        if (tok->memory.failed) return;
+        json->at = place;
+        ppo__json_expect(json, '[');
+        while (ppo__json_next(json, ']', &n)) {
+            if (!pass) {
+                tok->unit_count = n;
+                ppo__json_skip(json);
+                continue;
+            }
+            char *left, *right, *joined;
+            int   bytes[3] = {0, 0, 0}, is_list = ppo__json_take(json, '['), token[3] = {-1, -1, -1};
+            left = (char *)ppo__json_string(json);
+            if (is_list) {
+                ppo__json_expect(json, ',');
+                right = (char *)ppo__json_string(json);
+                ppo__json_expect(json, ']');
+            } else {
+                right = strchr(left, ' ');
+                if (!right || strchr(right + 1, ' ')) ppo__json_fail(json, "not two names: ", left);
+                else *right++ = 0;
+            }
+            if (json->status) return;
+            token[0] = ppo__tokfile_find(file, left, &bytes[0]);
+            token[1] = ppo__tokfile_find(file, right, &bytes[1]);
+            if (token[0] >= 0 && token[1] >= 0) {
+                uint64_t slot;
+                size_t   length = (size_t)bytes[0] + (size_t)bytes[1];
+                joined = ppo__tokfile_join(file, left, (size_t)bytes[0], right, (size_t)bytes[1]);
+                if (!joined) return;
+                token[2] = ppo__find_key(tok, joined, length, &slot);
+            }
+            if (token[2] < 0) ppo__json_fail(json, "a merge from or to no token of the vocabulary: ", left);
+            tok->units[2 * n - 2] = token[0];
+            tok->units[2 * n - 1] = token[1];
+            tok->joined[n - 1] = token[2];
+            ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(token[0], token[1]), n - 1);
+            if (json->status || tok->memory.failed) return;
+        }
+    }
+}
+
+/* The texts of all tokens, from their names. */
+static void ppo__tokfile_spell(ppo__tokfile *file) {
+    ppo_tokenizer     *tok = file->tok;
+    double             total = 0;
+    const ppo__added **added = PPO__ZEROS(&file->memory, const ppo__added *, (size_t)tok->vocab);
+    tok->start = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab + 1);
+    tok->special = PPO__ZEROS(&tok->memory, char, (size_t)tok->vocab);
+    if (file->memory.failed || tok->memory.failed) return;
+    for (int k = 0; k < tok->added_count; ++k) {
+        const ppo__added *one = &tok->added[k];
+        int               t = one->token, bytes;
+        char             *copy = ppo__tokfile_join(file, one->name, (size_t)one->name_bytes, "", 0);
+        if (!copy) return;
+        int found = ppo__tokfile_find(file, copy, &bytes);
+        if (bytes < 0) bytes = one->name_bytes;
+        int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, (size_t)bytes) == 0;
+        ppo__tokfile_need(file, !added[t] && (same || (found < 0 && !tok->key[t])),
+                          "two names of a token, or tokens of a name:", one->name);
+        if (file->json.status) return;
+        added[t] = one;
+        tok->special[t] = (char)one->special;
+    }
+    for (int t = 0; t < tok->vocab; ++t) total += tok->key_bytes[t] + (added[t] ? added[t]->bytes : 0);
+    ppo__tokfile_need(file, total < INT_MAX, "names of more than 2 GB", NULL);
+    if (file->json.status) return;
+    char *out = tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)total + 1);
+    for (int t = 0; t < tok->vocab && out; ++t) {
+        int         is_key = tok->key[t] && !(added[t] && added[t]->normalized);
+        const char *text = is_key ? tok->key[t] : added[t] ? added[t]->pattern : "";
+        int         n = is_key ? tok->key_bytes[t] : added[t] ? added[t]->bytes : 0, bytes = -1;
+        memcpy(out, text, (size_t)n);
+        out[n] = 0;
+        if (tok->kind == PPO__BPE && !is_key) bytes = ppo__tokfile_bytes(file, out);
+        if (bytes >= 0) n = bytes;
+        if (file->bytes && n == 6 && !strncmp(out, "<0x", 3) && out[5] == '>' &&
+            strspn(out + 3, "0123456789abcdefABCDEF") == 2) {
+            *out = (char)strtol(out + 3, NULL, 16);
+            n = 1;
+        }
+        for (char *space = out; file->spaces && (space = strstr(space, PPO__METASPACE)) != NULL; n -= 2) {
+            *space++ = ' ';
+            memmove(space, space + 2, strlen(space + 2) + 1);
+        }
+        out += n;
+        tok->start[t + 1] = tok->start[t] + n;
+    }
+}
+
+/* May a text be cut before its runs of spaces? Yes if no token has a space after something else. */
+static int ppo__tokfile_may_cut(const ppo_tokenizer *tok) {
+    uint64_t slot;
+    for (int t = 0; t < tok->vocab; ++t)
+        for (const char *key = tok->key[t], *at = key; at && (at = strstr(at, PPO__METASPACE)) != NULL;
+             at += 3)
+            if (at > key && (at < key + 3 || memcmp(at - 3, PPO__METASPACE, 3) != 0)) return 0;
+    return ppo__find_key(tok, PPO__METASPACE, 3, &slot) >= 0;
+}
+
+static void ppo__tokfile_model(ppo__tokfile *file, char *place) {
+    static const char *const strange[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    ppo_tokenizer           *tok = file->tok;
+    ppo__object              m;
+    uint64_t                 slot;
+    char                     name[8];
+    int                      length = 0;
+    ppo__tokfile_members(file, place, &m);
+    const char *type = ppo__tokfile_text(file, &m, "type");
+    ppo__tokfile_need(file, !type || strcmp(type, "BPE") == 0, "model", type);
+    ppo__tokfile_need(file, ppo__json_member(&m, "vocab") && ppo__json_member(&m, "merges"),
+                      "a model without vocab or merges", NULL);
+    for (int k = 0; k < 2; ++k) {
+        const char *text = ppo__tokfile_text(file, &m, strange[k]);
+        ppo__tokfile_need(file, !text || !*text, strange[k], text);
+    }
+    if (ppo__json_member(&m, "dropout")) file->json.at = ppo__json_member(&m, "dropout");
+    ppo__tokfile_need(file, !ppo__json_member(&m, "dropout") || ppo__json_number(&file->json) == 0, "dropout",
+                      NULL);
+    if (file->json.status) return;
+    ppo__tokfile_vocab(file, ppo__json_member(&m, "vocab"));
+    if (!file->json.status && !tok->memory.failed) ppo__tokfile_merges(file, ppo__json_member(&m, "merges"));
+    if (!file->json.status && !tok->memory.failed) ppo__tokfile_spell(file);
+    if (file->json.status || tok->memory.failed || file->memory.failed) return;
+    char *unknown = (char *)ppo__tokfile_text(file, &m, "unk_token");
+    tok->unknown = unknown ? ppo__tokfile_find(file, unknown, &length) : -1;
+    ppo__tokfile_need(file, !unknown || tok->unknown >= 0, "unk_token", unknown);
+    tok->fuse = ppo__tokfile_bool(file, &m, "fuse_unk", 0);
+    tok->whole = ppo__tokfile_bool(file, &m, "ignore_merges", 0);
+    int fallback = ppo__tokfile_bool(file, &m, "byte_fallback", 0);
+    for (int byte = 0; byte < 256; ++byte) {
+        name[0] = (char)byte;
+        tok->of_byte[byte] = tok->kind == PPO__BPE || byte < 128 ? ppo__find_key(tok, name, 1, &slot) : -1;
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
+        tok->fallback[byte] = fallback ? ppo__find_key(tok, name, 6, &slot) : -1;
+        ppo__tokfile_need(file, !fallback || tok->fallback[byte] >= 0, "byte_fallback without", name);
+    }
+}
+
+/* Makes tok of the bytes tok->json, which are its own. Errors say "path: byte n" + part. */
+static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const char *part) {
+    ppo__object  m;
+    ppo__tokfile file;
+    int          order[256], raw = 0;
+    memset(&file, 0, sizeof file);
+    file.tok = tok;
+    file.mark = PPO__OTHER;
+    memset(file.byte_of, -1, sizeof file.byte_of);
+    ppo__order_bytes(order);
+    for (int b = 0; b < 256; ++b) file.byte_of[order[b] < 188 ? b : order[b] + 68] = (short)b;
+    char           *copy = PPO__ARRAY(&tok->memory, char, tok->json_bytes + 1);
+    const ppo__json json = {path, part, copy, copy, copy ? copy + tok->json_bytes : NULL, PPO_OK};
+    file.json = json;
+    if (!copy) return ppo__arena_status(&tok->memory);
+    memcpy(copy, tok->json, tok->json_bytes);
+    copy[tok->json_bytes] = 0;
+    if (strncmp(copy, "\357\273\277", 3) == 0) file.json.at += 3;
+    ppo__json_object(&file.json, &m);
+    ppo__json_end(&file.json);
+    ppo__tokfile_need(&file, ppo__json_member(&m, "model") != NULL, "a tokenizer without a model", NULL);
+    if (file.json.status) return file.json.status;
+    ppo__tokfile_added(&file, ppo__json_member(&m, "added_tokens"));
+    /* Those that are found in the text itself come first. */
+    for (int k = 0; k < tok->added_count && !tok->memory.failed; ++k) {
+        ppo__added swap = tok->added[k];
+        if (swap.normalized) continue;
+        tok->added[k] = tok->added[raw];
+        tok->added[raw++] = swap;
+    }
+    ppo__add_find(tok, 0, tok->memory.failed ? 0 : raw);
+    ppo__tokfile_normalizer(&file, ppo__json_member(&m, "normalizer"));
+    ppo__encoder encoder;
+    memset(&encoder, 0, sizeof encoder);
+    encoder.tok = tok;
+    for (int k = raw; k < tok->added_count && !tok->memory.failed && !file.json.status; ++k) {
+        ppo__added *added = &tok->added[k];
+        size_t      bytes = (size_t)added->bytes;
+        const char *pattern = added->name;
+        for (int i = 1; i < tok->step_count; ++i) pattern = ppo__rewrite(&encoder, i, pattern, &bytes, 1);
+        char *kept = PPO__ARRAY(&tok->memory, char, bytes);
+        if (kept) memcpy(kept, pattern, bytes);
+        added->pattern = kept;
+        added->bytes = (int)bytes;
+        ppo__tokfile_need(&file, bytes > 0, "a name that the normalizer empties:", added->name);
+    }
+    ppo_status status = ppo__encoder_end(&encoder);
+    if (!status) status = tok->memory.failed;
+    if (!status && !file.json.status) ppo__add_find(tok, raw, tok->added_count);
+    if (!status)
+        tok->kind =
+            ppo__tokfile_cutter(&file, ppo__json_member(&m, "pre_tokenizer")) ? PPO__BPE : PPO__PIECES;
+    tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark, 0);
+    if (!status) ppo__tokfile_decoder(&file, ppo__json_member(&m, "decoder"));
+    if (!status && !file.json.status) ppo__tokfile_model(&file, ppo__json_member(&m, "model"));
+    if (!status && !file.json.status && !tok->memory.failed && !file.memory.failed) {
+        ppo__tokfile_ends(&file, ppo__json_member(&m, "post_processor"));
+        if (tok->kind == PPO__PIECES && ppo__tokfile_may_cut(tok)) ppo__add_step(tok, PPO__CUT_RUNS);
+    }
+    if (!status) status = file.json.status;
+    if (!status) status = ppo__arena_status(&tok->memory);
+    if (!status) status = ppo__arena_status(&file.memory);
+    ppo__arena_free(&file.memory);
+    return status;
 }
 
 /* -- in files -- */
 
 static const struct {
     const char *name, *array;
-    int         rank; /* of the array */
-} ppo__tokenizer_kinds[] = {{"characters", "tokenizer.characters", 1}, {"bpe", "tokenizer.merges", 2}};
+    int         type, rank; /* of the array */
+} ppo__tokenizer_kinds[] = {{"characters", "tokenizer.characters", PPO_I32, 1},
+                            {"bpe", "tokenizer.merges", PPO_I32, 2},
+                            {"json", "tokenizer.json", PPO_U8, 1}};
 
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file) {
     if (!ppo__given("ppo_tokenizer_put", tokenizer && file)) return PPO_ERROR_ARGUMENT;
-    int     kind = tokenizer->kind, first = tokenizer->ordinary, end = tokenizer->vocab;
-    int64_t shape[2] = {tokenizer->unit_count, 2};
-    size_t  bytes = (size_t)(tokenizer->start[end] - tokenizer->start[first] + end - first);
-    char   *names = (char *)ppo__alloc(bytes + 1), *out = names;
+    int     kind = tokenizer->json ? 2 : tokenizer->kind, first = tokenizer->vocab - tokenizer->added_count;
+    int     end = tokenizer->json ? first : tokenizer->vocab;
+    int64_t shape[2] = {tokenizer->json ? (int64_t)tokenizer->json_bytes : tokenizer->unit_count, 2};
+    const void *data = tokenizer->json ? (const void *)tokenizer->json : tokenizer->units;
+    size_t      bytes = (size_t)(tokenizer->start[end] - tokenizer->start[first] + end - first);
+    char       *names = (char *)ppo__alloc(bytes + 1), *out = names;
     if (!names) return PPO_ERROR_MEMORY;
     for (int t = first; t < end; ++t) {
         size_t length = (size_t)ppo__token_length(tokenizer, t);
@@ -11555,11 +12987,34 @@ PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *f
         memcpy(out, tokenizer->bytes + tokenizer->start[t], length);
         out += length;
     }
-    ppo_status status = ppo_file_add(file, ppo__tokenizer_kinds[kind].array, PPO_I32, shape,
-                                     ppo__tokenizer_kinds[kind].rank, tokenizer->units);
-    if (!status) status = ppo_file_set_text(file, "tokenizer.specials", names);
+    ppo_status status = ppo_file_add(file, ppo__tokenizer_kinds[kind].array, ppo__tokenizer_kinds[kind].type,
+                                     shape, ppo__tokenizer_kinds[kind].rank, data);
+    if (!status && !tokenizer->json) status = ppo_file_set_text(file, "tokenizer.specials", names);
+    if (!status && kind == PPO__BPE && !tokenizer->is_old)
+        status = ppo_file_set_text(file, "tokenizer.words", "gpt2");
     if (!status) status = ppo_file_set_text(file, "tokenizer", ppo__tokenizer_kinds[kind].name);
     ppo__free(names);
+    return status;
+}
+
+/* Makes a tokenizer of the bytes of a tokenizer.json, or of the file at path. */
+static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer) {
+    ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
+    if (!tok) return PPO_ERROR_MEMORY;
+    ppo__json  json;
+    ppo_status status = PPO_OK;
+    if (array) {
+        tok->json_bytes = array->bytes;
+        tok->json = PPO__ARRAY(&tok->memory, char, array->bytes);
+        if (tok->json && array->bytes) memcpy(tok->json, array->data, array->bytes);
+        status = ppo__arena_status(&tok->memory);
+    } else if (!(status = ppo__json_open(&json, path, &tok->memory))) {
+        tok->json = json.start;
+        tok->json_bytes = (size_t)(json.end - json.start);
+    }
+    if (!status) status = ppo__tokfile_read(tok, path, array ? " of \"tokenizer.json\"" : "");
+    if (status) ppo_tokenizer_free(tok);
+    else *tokenizer = tok;
     return status;
 }
 
@@ -11567,17 +13022,25 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_get", file && tokenizer)) return PPO_ERROR_ARGUMENT;
     const char *word = ppo_file_text(file, "tokenizer"), *lines = ppo_file_text(file, "tokenizer.specials");
+    const char *words = ppo_file_text(file, "tokenizer.words");
+    int         kind = 0;
     if (!word) return ppo__file_fail(file->path, "there is no text \"tokenizer\"");
-    if (!lines) return ppo__file_fail(file->path, "there is no text \"tokenizer.specials\"");
-    int kind = !strcmp(word, "bpe") ? PPO__BPE : PPO__CHARACTERS, rank = ppo__tokenizer_kinds[kind].rank;
-    if (strcmp(word, ppo__tokenizer_kinds[kind].name) != 0)
-        return ppo__file_fail(file->path, "corrupt file: the tokenizer is \"%.60s\", not \"%s\" or \"%s\"",
-                              word, ppo__tokenizer_kinds[0].name, ppo__tokenizer_kinds[1].name);
+    while (kind < 3 && strcmp(word, ppo__tokenizer_kinds[kind].name) != 0) ++kind;
+    if (kind == 3)
+        return ppo__file_fail(
+            file->path, "corrupt file: the tokenizer is \"%.60s\", not \"characters\", \"bpe\" or \"json\"",
+            word);
+    if (!lines && kind < 2) return ppo__file_fail(file->path, "there is no text \"tokenizer.specials\"");
+    if (words && strcmp(words, "gpt2") != 0)
+        return ppo__file_fail(file->path, "corrupt file: \"tokenizer.words\" is \"%.60s\", not \"gpt2\"",
+                              words);
     const char      *name = ppo__tokenizer_kinds[kind].array;
     const ppo_array *array = ppo_file_find(file, name);
     int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
-    ppo_status       status = ppo_file_expect(file, name, PPO_I32, shape, rank, &array);
+    ppo_status       status = ppo_file_expect(file, name, ppo__tokenizer_kinds[kind].type, shape,
+                                              ppo__tokenizer_kinds[kind].rank, &array);
     if (status) return status;
+    if (kind == 2) return ppo__tokfile_load(file->path, array, tokenizer);
     if (shape[0] > PPO_MAX_VOCAB)
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
                               (long long)shape[0], (int)PPO_MAX_VOCAB);
@@ -11593,7 +13056,7 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
         if (end) *end++ = 0;
     }
     const int32_t *units = (const int32_t *)array->data;
-    if (!status) status = ppo__tokenizer_make(kind, units, (int)shape[0], names, count, tokenizer);
+    if (!status) status = ppo__tokenizer_make(kind, !words, units, (int)shape[0], names, count, tokenizer);
     ppo__arena_free(&memory);
     return status == PPO_ERROR_ARGUMENT ? ppo__file_fail(file->path, "corrupt file: %s", ppo__error) : status;
 }
@@ -11602,17 +13065,52 @@ static ppo_status ppo__put_tokenizer(ppo_file *file, const void *tokenizer) {
     return ppo_tokenizer_put((const ppo_tokenizer *)tokenizer, file);
 }
 
+static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
+    const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
+    (void)path;
+    fwrite(tok->json, 1, tok->json_bytes, out); /* failures stay in `out` */
+    return PPO_OK;
+}
+
+/* In memory that the caller frees: the path, or that of the tokenizer.json in it if it is a folder. *is_json:
+   it is one by its name. */
+static PPO__NOINLINE char *ppo__tokenizer_path(const char *path, int *is_json) {
+    static const char name[] = "/tokenizer.json";
+    char             *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
+    if (!whole) return NULL;
+    strcpy(whole, path);
+    if (ppo__is_special(path)) strcat(whole, name);
+    size_t length = strlen(whole);
+    *is_json = length >= 5 && strcmp(whole + length - 5, ".json") == 0;
+    return whole;
+}
+
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path) {
-    return ppo__save("ppo_tokenizer_save", path, ppo__put_tokenizer, tokenizer);
+    int is_json;
+    if (!ppo__given("ppo_tokenizer_save", tokenizer && path)) return PPO_ERROR_ARGUMENT;
+    char *whole = ppo__tokenizer_path(path, &is_json);
+    if (!whole) return PPO_ERROR_MEMORY;
+    ppo_status status;
+    if (!is_json) status = ppo__save("ppo_tokenizer_save", whole, ppo__put_tokenizer, tokenizer);
+    else if (tokenizer->json) status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
+    else
+        status = ppo__refuse(
+            "ppo_tokenizer_save: \"%.60s\", but the tokenizer was not read from a tokenizer.json", path);
+    ppo__free(whole);
+    return status;
 }
 
 PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer) {
     ppo_file *file = NULL;
+    int       is_json;
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_load", path && tokenizer)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo_file_read(path, &file);
-    if (!status) status = ppo_tokenizer_get(file, tokenizer);
+    char *whole = ppo__tokenizer_path(path, &is_json);
+    if (!whole) return PPO_ERROR_MEMORY;
+    ppo_status status = is_json ? ppo__tokfile_load(whole, NULL, tokenizer) : ppo_file_read(whole, &file);
+    if (!status && !is_json) status = ppo_tokenizer_get(file, tokenizer);
     ppo_file_free(file);
+    ppo__free(whole);
     return status;
 }
 
@@ -15488,7 +16986,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
 /* The ordinary tokens from `from` to `to`. */
 static void ppo__print_tokens(FILE *file, const ppo_tokenizer *tokenizer, const int *from, const int *to) {
     for (; from < to; ++from) {
-        if (*from < 0 || *from >= tokenizer->ordinary) continue;
+        if (!ppo__is_ordinary(tokenizer, *from)) continue;
         const unsigned char *text = (const unsigned char *)tokenizer->bytes + tokenizer->start[*from];
         for (int n = ppo__token_length(tokenizer, *from); n > 0; --n, ++text)
             putc(*text < 32 || *text == 127 ? ' ' : *text, file);

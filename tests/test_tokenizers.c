@@ -1,17 +1,19 @@
-/* Section 14, part 1, and its files in section 16: tokenizers. The merges of Hugging Face's trainer are in
-   golden/tokenizers.h (made by golden/make_tokenizers.py). PPO_FUZZ=100000 sets how many damaged files the
-   last test tries. */
+/* Section 17: tokenizers. The merges of Hugging Face's trainer are in golden/tokenizers.h (made by
+   golden/make_tokenizers.py), the files of its tokenizers, with what they make of some strings, in golden/hub.h
+   (make_hub.py). PPO_FUZZ=100000 sets how many damaged files the tests of them try. */
 #define PPO_NO_CONTROL
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
+#include "golden/hub.h"
 #include "golden/tokenizers.h"
 #include "test.h"
 #include "system.h"
 
 /* The program works in a folder of its own, so that paths are names. */
 #define PATH "tokenizer.safetensors"
+#define HUB  "tokenizer.json"
 
 enum { ROOM = 1 << 16 };
 
@@ -21,6 +23,7 @@ static const char *const specials[] = {"<eos>", "<pad>", "\303\251\303\251"};
 
 static int tidy(void **state) {
     remove(PATH);
+    remove(HUB);
     return restore_allocator(state);
 }
 
@@ -218,37 +221,60 @@ static void a_word_is_joined_by_the_oldest_merge_first(void **state) {
 }
 
 /* What is in [brackets] is one word. */
-static void words_are_those_of_gpt2s_expression(void **state) {
+static void words_are_those_of_the_expressions(void **state) {
     (void)state;
-    static const char *const texts[] = {
-        "[I]['m][ sure][ you]['ll][ say][ we]['d]['ve]['re]['s]['t]",
-        "['][LL][ ''][re][ '][ '][x]['re][mind]", /* after a space or another sign no ending begins */
-        "[ab][12][ 12][cd][ ?!][e][_][f][--][ --][9]",
-        "[a][ ][ b]",
-        "[a][   ][ b][  ]",
-        "[a][ ]",
-        "[a][\n][b][\n\n][\n][c][ ][\t][d][\t\n ][ e][\r\n]",
-        "[gr\303\266\303\237e][ \303\251t\303\251]['s][ \342\200\246][1][\360\237\230\200x]",
-        "[ ]",
-        "[']",
-        "['t]",
-        "['][r]",
+    enum { OLD, GPT2, LLAMA3, QWEN, QWEN35, RULES };
+    static const struct {
+        int         rules; /* bits */
+        const char *text;
+    } cases[] = {
+        {1 << OLD | 1 << GPT2, "[I]['m][ sure][ you]['ll][ say][ we]['d]['ve]['re]['s]['t]"},
+        /* after a space or another sign no ending begins */
+        {1 << OLD | 1 << GPT2, "['][LL][ ''][re][ '][ '][x]['re][mind]"},
+        {1 << OLD | 1 << GPT2, "[ab][12][ 12][cd][ ?!][e][_][f][--][ --][9]"},
+        {1 << OLD | 1 << GPT2, "[a][\n][b][\n\n][\n][c][ ][\t][d][\t\n ][ e][\r\n]"},
+        {1 << OLD, "[gr\303\266\303\237e][ \303\251t\303\251]['s][ \342\200\246][1][\360\237\230\200x]"},
+        {1 << GPT2, "[gr\303\266\303\237e][ \303\251t\303\251]['s][ \342\200\246][1][\360\237\230\200][x]"},
+        {1 << OLD, "[\377a\302\240b]"},
+        {1 << GPT2, "[\377][a][\302\240][b][ \377\377][c][ \302\262\331\243]"}, /* a byte that is not UTF-8 */
+        {31, "[a][ ][ b]"},
+        {31, "[a][   ][ b][  ]"},
+        {31, "[a][ ]"},
+        {31, "[ ]"},
+        {31, "[']"},
+        {31, "['t]"},
+        {31, "['][1]"},
+        {1 << OLD | 1 << GPT2, "['][r]"},
+        {1 << LLAMA3 | 1 << QWEN | 1 << QWEN35, "['r]"},
+        {28, "[I]['M][ sure]['Ll]['\305\277][x]['rE][t][_a][\tb][ '][ll]"},
+        {1 << LLAMA3, "[a][123][456][7][ ][8][\303\251]"},
+        {1 << QWEN | 1 << QWEN35, "[a][1][2][ ][3][\303\251][\302\262]"},
+        {28, "[x][ !?\n\r\n][ \n\n][ y][\n \n][z]"},
+        {1 << LLAMA3 | 1 << QWEN, "[e][\314\201]"},
+        {1 << QWEN35, "[e\314\201a\314\201][ \314\201]"},
     };
-    for (int i = 0; i < 2 * COUNT(texts); i++) {
+    ppo__arena memory = {NULL, NULL, PPO_OK};
+    for (int i = 0; i < 2 * RULES * COUNT(cases); i++) {
+        static const int digits[] = {0, 0, 3, 1, 1};
+        int              rule = i / 2 % RULES, c = i / 2 / RULES, bytes = 0, at = 0;
+        const ppo__words words = {
+            digits[rule], ppo__make_kinds(&memory, rule == QWEN35 ? PPO__LETTER : PPO__OTHER, rule == OLD)};
         char text[100];
-        int  bytes = 0, at = 0;
         memset(text, i % 2 ? 's' : 'e', sizeof text); /* which must not be looked at beyond the end */
-        for (const char *c = texts[i / 2]; *c; c++)
-            if (*c != '[' && *c != ']') text[bytes++] = *c;
-        for (const char *c = texts[i / 2]; *c;) {
-            int want = (int)strcspn(++c, "]");
-            int got = (int)ppo__word_length((const unsigned char *)text + at, (size_t)(bytes - at));
-            if (got != want) fail_msg("in %s at %.10s: %d bytes, not %d", texts[i / 2], c, got, want);
+        for (const char *from = cases[c].text; *from; from++)
+            if (*from != '[' && *from != ']') text[bytes++] = *from;
+        for (const char *from = cases[c].text; *from && cases[c].rules >> rule & 1;) {
+            int want = (int)strcspn(++from, "]");
+            int got = (int)ppo__word_length(&words, (const unsigned char *)text + at, (size_t)(bytes - at));
+            if (got != want)
+                fail_msg("rule %d: in %s at %.10s: %d bytes, not %d", rule, cases[c].text, from, got, want);
             at += want;
-            c += want + 1;
+            from += want + 1;
         }
-        assert_int_equal(at, bytes);
+        assert_true(at == bytes || !(cases[c].rules >> rule & 1));
+        ppo__arena_reset(&memory);
     }
+    ppo__arena_free(&memory);
 }
 
 static void a_pair_that_is_there_once_is_not_joined(void **state) {
@@ -434,7 +460,7 @@ static void a_text_may_hold_zeros(void **state) {
     ppo_tokenizer_free(tok);
     assert_ok(ppo_tokenizer_train("a\0a\0 '\0", 7, 300, NULL, 0, &tok));
     assert_int_equal(round_trip(tok, "a'\0a\0", 5), 5);
-    assert_int_equal(ppo__word_length((const unsigned char *)"'\0!", 3), 3);
+    assert_int_equal(ppo__word_length(&tok->words, (const unsigned char *)"'\0!", 3), 3);
     ppo_tokenizer_free(tok);
 }
 
@@ -551,9 +577,9 @@ static void a_vocabulary_that_cannot_be_is_refused(void **state) {
     int         n = 0;
     for (int i = 0; i <= PPO_MAX_VOCAB; i++) n += ppo__utf8_put(0x10000 + i, text + n);
     assert_fails(ppo_tokenizer_characters(text, (size_t)n, NULL, 0, &tok), PPO_ERROR_ARGUMENT,
-                 "more than 65536");
+                 "more than 262144");
     assert_fails(ppo_tokenizer_characters(text, (size_t)n - 4, specials, 1, &tok), PPO_ERROR_ARGUMENT,
-                 "65537 tokens");
+                 "262145 tokens");
     assert_null(tok);
     assert_ok(ppo_tokenizer_characters(text, (size_t)n - 4, NULL, 0, &tok));
     assert_int_equal(ppo_tokenizer_vocab(tok), PPO_MAX_VOCAB);
@@ -632,7 +658,8 @@ static void a_file_names_its_arrays_and_texts_as_documented(void **state) {
         assert_ok(ppo_tokenizer_save(tok, PATH));
         assert_ok(ppo_file_read(PATH, &file));
         assert_int_equal(ppo_file_count(file), 1);
-        assert_int_equal(ppo_file_text_count(file), 2);
+        assert_int_equal(ppo_file_text_count(file), 2 + kind);
+        if (kind) assert_string_equal(ppo_file_text(file, "tokenizer.words"), "gpt2");
         assert_string_equal(ppo_file_text(file, "tokenizer"), kind ? "bpe" : "characters");
         assert_string_equal(ppo_file_text(file, "tokenizer.specials"), "<eos>\n<pad>\n\303\251\303\251");
         assert_ok(ppo_file_expect(file, kind ? "tokenizer.merges" : "tokenizer.characters", PPO_I32, shape,
@@ -704,7 +731,7 @@ static void hostile_files_are_refused_with_the_reason(void **state) {
     assert_fails(load_made_up("bpe", NULL, array, PPO_I32, three_two, 2, some), PPO_ERROR_FILE,
                  "no text \"tokenizer.specials\"");
     assert_fails(load_made_up("BPE", "", array, PPO_I32, three_two, 2, some), PPO_ERROR_FILE,
-                 "is \"BPE\", not \"characters\" or \"bpe\"");
+                 "is \"BPE\", not \"characters\", \"bpe\"");
     assert_fails(load_made_up("bpe", "", NULL, 0, NULL, 0, NULL), PPO_ERROR_FILE,
                  "no \"tokenizer.merges\", I32 (0, 2)");
     assert_fails(load_made_up("characters", "", array, PPO_I32, &six, 1, some), PPO_ERROR_FILE,
@@ -736,8 +763,8 @@ static void hostile_files_are_refused_with_the_reason(void **state) {
     assert_fails(load_merges("", many, 40), PPO_ERROR_FILE, "merge 8 makes a token of 512 bytes");
     for (int k = 0; k <= PPO_MAX_VOCAB; k++) many[2 * k] = k % 256, many[2 * k + 1] = k / 256;
     assert_ok(load_merges("", many, PPO_MAX_VOCAB - 256));
-    assert_fails(load_merges("x", many, PPO_MAX_VOCAB - 256), PPO_ERROR_FILE, "65537 tokens");
-    assert_fails(load_merges("", many, PPO_MAX_VOCAB + 1), PPO_ERROR_FILE, "65537 rows");
+    assert_fails(load_merges("x", many, PPO_MAX_VOCAB - 256), PPO_ERROR_FILE, "262145 tokens");
+    assert_fails(load_merges("", many, PPO_MAX_VOCAB + 1), PPO_ERROR_FILE, "262145 rows");
 
     static const struct {
         const char *words;
@@ -972,6 +999,444 @@ static void texts_become_sequences_and_come_back(void **state) {
     ppo_tokenizer_free(tok);
 }
 
+/* --- Files of the model hub ----------------------------------------------------------------------------- */
+
+static const char *hub_text(int kind) {
+    static char text[ROOM];
+    *text = 0;
+    for (const char *const *part = g_hub[kind].head; *part; part++) strcat(text, *part);
+    for (const char *const *part = g_hub[kind].body; *part; part++) strcat(text, *part);
+    return text;
+}
+
+static int hub_kind(const char *name) {
+    int kind = 0;
+    while (strcmp(g_hub[kind].name, name) != 0) kind++;
+    return kind;
+}
+
+static ppo_tokenizer *hub_tokenizer(int kind) {
+    ppo_tokenizer *tok = NULL;
+    const char    *text = hub_text(kind);
+    put(HUB, (const unsigned char *)text, strlen(text));
+    assert_ok(ppo_tokenizer_load(HUB, &tok));
+    return tok;
+}
+
+/* This text is loaded. */
+static ppo_status load_text(const char *text) {
+    ppo_tokenizer *tok = NULL;
+    put(HUB, (const unsigned char *)text, strlen(text));
+    ppo_status status = ppo_tokenizer_load(HUB, &tok);
+    assert_true((tok != NULL) == !status);
+    ppo_tokenizer_free(tok);
+    return status;
+}
+
+static void files_of_the_hub_give_the_tokens_of_hugging_face(void **state) {
+    (void)state;
+    const int *token = g_hub_token;
+    for (int kind = 0, c = 0; kind < g_hub_kinds; kind++) {
+        ppo_tokenizer *tok = hub_tokenizer(kind);
+        for (int marked = 0; marked < 2; marked++) {
+            const char *text = (const char *)g_hub_string;
+            for (int s = 0; s < g_hub_strings; text += g_hub_string_bytes[s++], token += g_hub_count[c++]) {
+                static int  tokens[400], count;
+                static char back[2000];
+                size_t      n, bytes = (size_t)g_hub_string_bytes[s];
+                int         flags = marked ? PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS : 0;
+                assert_ok(ppo_encode_as(tok, flags, text, bytes, tokens, COUNT(tokens), &count));
+                for (int i = 0; i < count && i < g_hub_count[c]; i++)
+                    if (tokens[i] != token[i])
+                        fail_msg("%s, string %d, flags %d: token %d is %d, not %d", g_hub[kind].name, s,
+                                 flags, i, tokens[i], token[i]);
+                assert_int_equal(count, g_hub_count[c]);
+                assert_ok(ppo_decode(tok, tokens, count, back, sizeof back, &n));
+                assert_int_equal((uint32_t)ppo__fnv1a(PPO__FNV1A, back, n), g_hub_decoded[c]);
+                if (!marked) {
+                    assert_ok(ppo_encode(tok, text, bytes, tokens, COUNT(tokens), &count));
+                    assert_int_equal(count, g_hub_count[c]);
+                }
+            }
+        }
+        ppo_tokenizer_free(tok);
+    }
+}
+
+static void chats_are_those_of_the_hubs_templates(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"qwen2", "llama3", "first"}, *const ends[] = {"<|im_end|>",
+                                                                                      "<|eot_id|>", "</s>"};
+    const int  *token = g_hub_chat_token;
+    ppo_message messages[g_hub_messages], bad = {"tool", "4"};
+    ppo_tokens  tokens = {0};
+    for (int m = 0; m < g_hub_messages; m++)
+        messages[m].role = g_hub_message[m][0], messages[m].text = g_hub_message[m][1];
+    for (int form = PPO_CHATML; form <= PPO_CHAT_ZEPHYR; form++) {
+        ppo_tokenizer *tok = hub_tokenizer(hub_kind(kinds[form]));
+        char           learned[200] = "", text[200];
+        for (int reply = 0; reply < 2; reply++) {
+            int n = g_hub_chat_count[2 * form + reply];
+            assert_ok(ppo_tokens_add_chat(&tokens, tok, form, messages, g_hub_messages, reply));
+            assert_int_equal(tokens.start[reply + 1] - tokens.start[reply], n);
+            assert_memory_equal(tokens.token + tokens.start[reply], token, (size_t)n * sizeof *token);
+            token += n;
+        }
+        int n = g_hub_chat_count[2 * form];
+        assert_int_equal(tokens.prompt[1], g_hub_chat_count[2 * form + 1]); /* the reply is to be sampled */
+        for (int i = tokens.prompt[0]; i < n; i++) {
+            int t = tokens.token[i];
+            if (!tokens.given[i])
+                strncat(learned, tok->bytes + tok->start[t], (size_t)ppo__token_length(tok, t));
+        }
+        snprintf(text, sizeof text, "It's bound.%slower <|im_end%s", ends[form], ends[form]);
+        assert_string_equal(learned, text);
+        assert_fails(ppo_tokens_add_chat(&tokens, tok, form, &bad, 1, 0), PPO_ERROR_ARGUMENT,
+                     "message 0 is \"tool\"");
+        assert_fails(ppo_tokens_add_chat(&tokens, tok, form == PPO_CHAT_ZEPHYR ? PPO_CHATML : PPO_CHAT_ZEPHYR,
+                                         messages, 1, 0),
+                     PPO_ERROR_ARGUMENT, "no token \"");
+        assert_fails(ppo_tokens_add_chat(&tokens, tok, 3, messages, 1, 0), PPO_ERROR_ARGUMENT, "form 3");
+        assert_fails(ppo_tokens_add_chat(&tokens, tok, form, messages, -1, 0), PPO_ERROR_ARGUMENT,
+                     "-1 messages");
+        assert_fails(ppo_tokens_add_chat(&tokens, tok, form, NULL, 1, 0), PPO_ERROR_ARGUMENT, "NULL");
+        assert_fails(ppo_tokens_add_chat(&tokens, tok, form, NULL, 0, 0), PPO_ERROR_ARGUMENT, "0 tokens");
+        assert_int_equal(tokens.count, 2);
+        ppo_tokens_free(&tokens);
+        ppo_tokenizer_free(tok);
+    }
+    ppo_tokenizer *tok = characters_of("a");
+    assert_fails(ppo_tokens_add_chat(&tokens, tok, 0, messages, 1, 0), PPO_ERROR_ARGUMENT, "characters");
+    ppo_tokenizer_free(tok);
+}
+
+static void a_response_continues_its_prompt(void **state) {
+    (void)state;
+    ppo_tokens tokens = {0};
+    char       text[100];
+    for (int kind = 0; kind < g_hub_kinds; kind++) {
+        ppo_tokenizer *tok = hub_tokenizer(kind);
+        assert_ok(ppo_tokens_add_text(&tokens, tok, -1, "the pole", " falls", -1));
+        assert_ok(ppo_tokens_append_text(&tokens, tok, " low", 1));
+        assert_ok(ppo_tokens_text(&tokens, 0, PPO_RESPONSE_TEXT, tok, text, sizeof text));
+        assert_string_equal(text, " falls low");
+        assert_ok(ppo_tokens_text(&tokens, 0, PPO_WHOLE_TEXT, tok, text, sizeof text));
+        assert_string_equal(text + (*text == ' '), "the pole falls low");
+        ppo_tokens_free(&tokens);
+        ppo_tokenizer_free(tok);
+    }
+}
+
+static void a_hub_tokenizer_keeps_its_file(void **state) {
+    (void)state;
+    for (int kind = 0; kind < g_hub_kinds; kind++) {
+        static unsigned char bytes[ROOM];
+        ppo_tokenizer       *tok = hub_tokenizer(kind), *read = NULL, *again = NULL;
+        const char          *text = hub_text(kind);
+        assert_ok(ppo_tokenizer_load(".", &read)); /* the folder that has it */
+        assert_same(tok, read);
+        ppo_tokenizer_free(tok);
+        assert_ok(ppo_tokenizer_save(read, PATH));
+        remove(HUB);
+        assert_ok(ppo_tokenizer_load(PATH, &again));
+        assert_same(read, again);
+        if (kind % 2) assert_ok(ppo_tokenizer_save(again, ".")); /* the folder of a model */
+        else assert_ok(ppo_tokenizer_save(again, HUB));
+        assert_int_equal(get(HUB, bytes), strlen(text));
+        assert_memory_equal(bytes, text, strlen(text));
+        ppo_tokenizer_free(read);
+        ppo_tokenizer_free(again);
+    }
+    ppo_tokenizer *tok = characters_of("a"), *none = tok;
+    assert_fails(ppo_tokenizer_save(tok, HUB), PPO_ERROR_ARGUMENT, "not read from a tokenizer.json");
+    ppo_tokenizer_free(tok);
+    remove(HUB);
+    assert_fails(ppo_tokenizer_load(".", &none), PPO_ERROR_FILE, "./tokenizer.json: |opened");
+    assert_null(none);
+}
+
+/* With old words U+00A0 is a letter, with new ones a space. */
+static void old_files_keep_their_words(void **state) {
+    (void)state;
+    static const int32_t merges[] = {96 + 34, 222 + 32, 256, 'a' - '!'}; /* U+00A0, then with an a */
+    const int64_t        shape[] = {2, 2};
+    for (int is_new = 0; is_new < 2; is_new++) {
+        ppo_file      *file = NULL;
+        ppo_tokenizer *tok = NULL, *again = NULL;
+        int            tokens[4], count;
+        int32_t        pairs[4];
+        memcpy(pairs, merges, sizeof pairs);
+        ppo_tokenizer *bytes = trained_on("", 300);
+        pairs[0] = bytes->of_byte[0xc2], pairs[1] = bytes->of_byte[0xa0];
+        ppo_tokenizer_free(bytes);
+        assert_ok(ppo_file_create(&file));
+        assert_ok(ppo_file_set_text(file, "tokenizer", "bpe"));
+        assert_ok(ppo_file_set_text(file, "tokenizer.specials", ""));
+        if (is_new) assert_ok(ppo_file_set_text(file, "tokenizer.words", "gpt2"));
+        assert_ok(ppo_file_add(file, "tokenizer.merges", PPO_I32, shape, 2, pairs));
+        assert_ok(ppo_tokenizer_get(file, &tok));
+        ppo_file_free(file);
+        assert_ok(ppo_tokenizer_save(tok, PATH));
+        assert_ok(ppo_tokenizer_load(PATH, &again));
+        for (int k = 0; k < 2; k++) {
+            assert_ok(ppo_encode(k ? again : tok, "\302\240a", 3, tokens, 4, &count));
+            assert_int_equal(count, 1 + is_new);
+            assert_int_equal(tokens[0], is_new ? 256 : 257);
+        }
+        ppo_tokenizer_free(tok);
+        ppo_tokenizer_free(again);
+    }
+    assert_fails(load_made_up("bpe", "", NULL, 0, NULL, 0, NULL), PPO_ERROR_FILE, "no \"tokenizer.merges\"");
+}
+
+static void special_tokens_in_a_text_are_for_those_who_ask(void **state) {
+    (void)state;
+    const char *text = "<eos>a<pad><pad";
+    for (int kind = 0; kind < 2; kind++) {
+        ppo_tokenizer *tok = kind ? trained_on("", 300) : characters_of("<eospad>");
+        int            tokens[20], count, eos = ppo_tokenizer_special(tok, "<eos>");
+        assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, text, strlen(text), tokens, 20, &count));
+        assert_int_equal(count, 7);
+        assert_true(tokens[0] == eos && tokens[1] < eos && tokens[2] == eos + 1 && tokens[3] < eos);
+        assert_ok(ppo_encode_as(tok, PPO_ENCODE_BOUNDS | PPO_ENCODE_CONTINUES, text, strlen(text), tokens, 20,
+                                &count));
+        assert_int_equal(count, 15);
+        assert_fails(ppo_encode_as(tok, 8, "a", 1, tokens, 20, &count), PPO_ERROR_ARGUMENT, "flags are 8");
+        if (!kind)
+            assert_fails(ppo_encode_as(tok, 1, "<eos>b", 6, tokens, 20, &count), PPO_ERROR_ARGUMENT,
+                         "(byte 5");
+        ppo_tokenizer_free(tok);
+    }
+}
+
+/* A small file, in which `old` is replaced. */
+static const char small[] = "\357\273\277{\"version\": \"1.0\", \"truncation\": {\"max\": [1, -2.5e1, true, "
+                            "null]}, \"added_tokens\": [{\"id\": 0, \"content\": "
+                            "\"<s>\", \"single_word\": false, \"special\": true}, {\"id\": 9, \"content\": "
+                            "\"  \", \"normalized\": true}], \"normalizer\": {\"type\": \"NFC\"}, "
+                            "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\342\226\201\", "
+                            "\"prepend_scheme\": \"first\", \"split\": true}, "
+                            "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
+                            "[{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}]}, "
+                            "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", "
+                            "\"pattern\": {\"String\": \"\342\226\201\"}, \"content\": \" \"}, "
+                            "{\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}, {\"type\": \"Strip\", "
+                            "\"content\": \" \", \"start\": 1, \"stop\": 0}]}, "
+                            "\"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": \"<s>\", "
+                            "\"fuse_unk\": true, \"byte_fallback\": false, \"vocab\": {\"<s>\": 0, "
+                            "\"a\": 1, \"b\": 2, \"\\u2581\": 3, \"ab\": 4, \"\342\226\201ab\": 5, "
+                            "\"<0x41>\": 7}, \"merges\": [\"a b\", [\"\342\226\201\", \"ab\"]]}}";
+
+static ppo_status load_changed(const char *old, const char *by) {
+    static char text[2 * sizeof small];
+    const char *at = strstr(small, old);
+    if (!at) fail_msg("there is no %s", old);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - small), small, by, at + strlen(old));
+    return load_text(text);
+}
+
+static void what_a_tokenizer_json_cannot_have_is_named(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"{\"version\"", "[\"version\"", "expected \"{\""},
+        {"\"NFC\"", "\"NFKC\"", "not supported: normalizer \"NFKC\""},
+        {"{\"type\": \"NFC\"}", "{}", "without a type"},
+        {"{\"type\": \"NFC\"}", "{\"type\": \"Sequence\"}", "an empty Sequence"},
+        {"{\"type\": \"NFC\"}",
+         "{\"type\": \"Replace\", \"content\": \"a\", \"pattern\": {\"Regex\": \"b\"}}", "a \"String\""},
+        {"{\"type\": \"NFC\"}", "{\"type\": \"Replace\", \"pattern\": {\"String\": \"b\"}}",
+         "without content"},
+        {"\"Metaspace\"", "\"Whitespace\"", "pre_tokenizer \"Whitespace\""},
+        {"\"replacement\": \"\342\226\201\"", "\"replacement\": \"_\"", "replacement \"_\""},
+        {"\"first\"", "\"last\"", "prepend_scheme \"last\""},
+        {"\"Metaspace\"", "\"Split\", \"behavior\": \"Removed\", \"pattern\": {\"Regex\": \"[a-z]+\"}",
+         "the expression \"[a-z]+\""},
+        {"\"Metaspace\"", "\"ByteLevel\"", "decoder \"Replace\""},
+        {"\"TemplateProcessing\"", "\"BertProcessing\"", "post_processor \"BertProcessing\""},
+        {"{\"id\": \"<s>\"}", "{\"id\": \"<x>\"}", "TemplateProcessing with \"<x>\""},
+        {"\"ByteFallback\"", "\"WordPiece\"", "decoder \"WordPiece\""},
+        {"{\"type\": \"Fuse\"}, ", "", "decoder \"Strip\""},
+        {"{\"type\": \"NFC\"}",
+         "{\"type\": \"Replace\", \"content\": \"\", \"pattern\": {\"String\": \" \"}}", "empties: \"  \""},
+        {"\"decoder\"", "\"other\"", "no decoder"},
+        {"\"content\": \"  \"", "\"content\": \"\"", "the added token \"\""},
+        {"\"stop\": 0", "\"stop\": 1", "Strip of"},
+        {"\"BPE\"", "\"Unigram\"", "model \"Unigram\""},
+        {"\"dropout\": null", "\"dropout\": 0.1", "dropout"},
+        {"\"dropout\": null", "\"end_of_word_suffix\": \"</w>\"", "end_of_word_suffix \"</w>\""},
+        {"\"unk_token\": \"<s>\"", "\"unk_token\": \"<t>\"", "unk_token \"<t>\""},
+        {"\"byte_fallback\": false", "\"byte_fallback\": true", "byte_fallback without \"<0x00>\""},
+        {"\"single_word\": false", "\"single_word\": true", "single_word"},
+        {"\"id\": 9", "\"id\": 300000", "the added token"},
+        {"\"id\": 9", "\"id\": 5", "names of a token"},
+        {"\"id\": 0", "\"id\": 8", "names of a token"},
+        {"\"ab\": 4", "\"ab\": 262144", "above 262143"},
+        {"\"ab\": 4", "\"ab\": 2", "there twice: \"ab\""},
+        {"\"ab\": 4", "\"a\": 4", "there twice: \"a\""},
+        {"\"ab\": 4", "\"ab\": -4", "whole number"},
+        {"\"ab\": 4", "\"ac\": 4", "a merge from or to no token of the vocabulary: \"a\""},
+        {"\"a b\"", "\"a b c\"", "not two names"},
+        {"\"a b\"", "\"ab\"", "not two names"},
+        {"\"merges\"", "\"nothing\"", "without vocab or merges"},
+        {"\"model\"", "\"no\"", "without a model"},
+        {"\"version\"", "\"model\": 1, \"version\"", "repeated member \"model\""},
+        {"]}}", "]}", "expected \"}\""},
+        {"]}}", "]}}}", "expected its end"},
+        {"null]", "nil]", "expected a value"},
+        {"\"a\": 1", "\"\377\": 1", "not UTF-8"},
+    };
+    assert_ok(load_changed("1.0", "1.0"));
+    assert_ok(load_changed("{\"id\": 9", "{\"id\": 10, \"content\": \"  \"}, {\"id\": 9")); /* a name twice */
+    for (int i = 0; i < COUNT(cases); i++)
+        assert_fails(load_changed(cases[i][0], cases[i][1]), PPO_ERROR_FILE, cases[i][2]);
+    assert_fails(load_text(""), PPO_ERROR_FILE, HUB ": byte 0: expected \"{\"");
+}
+
+static void a_damaged_tokenizer_json_is_loaded_or_refused(void **state) {
+    (void)state;
+    static unsigned char text[sizeof small];
+    const char          *count = getenv("PPO_FUZZ");
+    ppo_rng              rng = test_rng(7);
+    size_t               n = sizeof small - 1;
+    for (long i = 0, files = (long)n + (count ? atol(count) : 1000), loaded = 0; i < files; i++) {
+        heap           h = {0, 0, -1, 0};
+        ppo_tokenizer *tok = NULL;
+        size_t         length = i < (long)n ? (size_t)i : n; /* cut off at each byte, or with some changed */
+        memcpy(text, small, n);
+        for (int k = i < (long)n ? 0 : 1 + ppo_rng_below(&rng, 2); k; k--) {
+            unsigned char *at = &text[ppo_rng_below(&rng, (int)n)];
+            *at = ppo_rng_below(&rng, 2) ? (unsigned char)(*at ^ 1 << ppo_rng_below(&rng, 8))
+                                         : (unsigned char)small[ppo_rng_below(&rng, (int)n)];
+        }
+        put(HUB, text, length);
+        ppo_set_allocator(heap_hook, &h);
+        ppo_status status = ppo_tokenizer_load(HUB, &tok);
+        assert_true((tok != NULL) == !status && (!status || status == PPO_ERROR_FILE));
+        assert_true(status || length == n);
+        loaded += !status;
+        if (tok) ppo_encode_as(tok, 3, small, n, NULL, 0, NULL);
+        for (int t = 0; t < ppo_tokenizer_vocab(tok) && t < 300; t++)
+            assert_ok(ppo_decode(tok, &t, 1, NULL, 0, NULL));
+        ppo_tokenizer_free(tok);
+        ppo_set_allocator(NULL, NULL);
+        assert_int_equal(h.live, 0);
+        if (i + 1 == files && files > 2000) assert_in_range(loaded, (files - (long)n) / 50, files / 2);
+    }
+}
+
+/* Many marks must not take the square of it. */
+static void marks_are_ordered_in_time(void **state) {
+    (void)state;
+    enum { MARKS = 50000 };
+    ppo_tokenizer *tok = hub_tokenizer(hub_kind("qwen2"));
+    char          *text = (char *)malloc(2 * MARKS);
+    int            count;
+    double         start = ppo_clock();
+    assert_non_null(text);
+    for (int i = 0; i < MARKS; i++) memcpy(text + 2 * i, i % 2 ? "\314\243" : "\314\210", 2);
+    assert_ok(ppo_encode(tok, text, 2 * MARKS, NULL, 0, &count));
+    assert_true(ppo_clock() - start < 60);
+    free(text);
+    ppo_tokenizer_free(tok);
+}
+
+static ppo_status use_hub(void *user) {
+    ppo_tokenizer *tok = NULL, *read = NULL;
+    ppo_tokens     tokens = {0};
+    ppo_message    message = {"user", "e\314\201  a"};
+    const char    *text = " ab  ab\314\210 c";
+    ppo_status     status = ppo_tokenizer_load(HUB, &tok);
+    if (!status) status = ppo_encode_as(tok, 3, text, strlen(text), NULL, 0, NULL);
+    if (!status) status = ppo_tokens_add_text(&tokens, tok, -1, text, text, -1);
+    if (!status) status = ppo_tokens_add_chat(&tokens, tok, *(int *)user, &message, 1, 0);
+    if (!status) status = ppo_tokenizer_save(tok, PATH);
+    if (!status) status = ppo_tokenizer_load(PATH, &read);
+    ppo_tokens_free(&tokens);
+    ppo_tokenizer_free(tok);
+    ppo_tokenizer_free(read);
+    return status;
+}
+
+static void a_hub_file_without_memory_is_refused(void **state) {
+    (void)state;
+    int         form = PPO_CHAT_ZEPHYR;
+    char        text[sizeof small + 10];
+    const char *at = strstr(small, "\"<s>\": 0");
+    snprintf(text, sizeof text, "%s", small);
+    for (char *name = text; (name = strstr(name, "\"<s>\"")) != NULL;)
+        memmove(name + 6, name + 5, strlen(name + 5) + 1), memcpy(name, "\"</s>\"", 6);
+    assert_non_null(at);
+    put(HUB, (const unsigned char *)text, strlen(text));
+    assert_true(fail_each_allocation(use_hub, &form) >= 20);
+}
+
+static void json_is_read_value_by_value(void **state) {
+    (void)state;
+    static char text[] = " {\"a\\u0062\" : [ -0.5e1, 12 ,true,false , null], \"x\": {\"\\\"}\": [[], {}, "
+                         "\"]\"]}, \"y\": \"\\ud83d\\ude00\"} ";
+    ppo__json   json = {"x", "", text, text, text + strlen(text), PPO_OK};
+    int         n = 0;
+    assert_int_equal(ppo__json_peek(&json), '{');
+    ppo__json_expect(&json, '{');
+    assert_true(ppo__json_next(&json, '}', &n));
+    assert_string_equal(ppo__json_key(&json), "ab");
+    assert_int_equal(ppo__json_peek(&json), '[');
+    ppo__json_expect(&json, '[');
+    assert_true(ppo__json_number(&json) == -5);
+    ppo__json_expect(&json, ',');
+    assert_int_equal(ppo__json_peek(&json), '0');
+    assert_int_equal(ppo__json_whole(&json), 12);
+    ppo__json_expect(&json, ',');
+    assert_int_equal(ppo__json_bool(&json), 1);
+    ppo__json_expect(&json, ',');
+    assert_int_equal(ppo__json_bool(&json), 0);
+    ppo__json_expect(&json, ',');
+    assert_int_equal(ppo__json_peek(&json), 'n');
+    assert_true(ppo__json_word(&json, "null"));
+    ppo__json_expect(&json, ']');
+    assert_true(ppo__json_next(&json, '}', &n));
+    assert_string_equal(ppo__json_key(&json), "x");
+    char *place = json.at;
+    ppo__json_skip(&json);
+    json.at = place; /* what was skipped can still be read */
+    ppo__json_skip(&json);
+    assert_true(ppo__json_next(&json, '}', &n));
+    assert_string_equal(ppo__json_key(&json), "y");
+    assert_string_equal(ppo__json_string(&json), "\360\237\230\200");
+    assert_false(ppo__json_next(&json, '}', &n));
+    ppo__json_end(&json);
+    assert_int_equal(json.status, PPO_OK);
+
+    static const char *const bad[][2] = {{"[01]", "byte 1: expected a finite number"},
+                                         {"[1e999]", "finite number"},
+                                         {"[-]", "finite"},
+                                         {"[1 2]", "byte 3: expected \"]\""},
+                                         {"{\"a\" 1}", "expected \":\""},
+                                         {"{1:2}", "byte 1: expected"},
+                                         {"[1,]", "byte 3: expected a value"},
+                                         {"nul", "a value"},
+                                         {"\"a", "has no end"},
+                                         {"[]]", "its end"},
+                                         {"\"\\", "has no end"},
+                                         {"", "byte 0: expected a value"}};
+    for (int i = 0; i < COUNT(bad); i++) {
+        char copy[16];
+        strcpy(copy, bad[i][0]);
+        ppo__json one = {"x", "", copy, copy, copy + strlen(copy), PPO_OK};
+        assert_fails((ppo__json_skip(&one), ppo__json_end(&one), one.status), PPO_ERROR_FILE, bad[i][1]);
+    }
+    for (int depth = 64; depth <= 65; depth++) {
+        char deep[140];
+        memset(deep, '[', (size_t)depth);
+        memset(deep + depth, ']', (size_t)depth);
+        deep[2 * depth] = 0;
+        ppo__json one = {"x", "", deep, deep, deep + 2 * depth, PPO_OK};
+        ppo__json_skip(&one);
+        ppo__json_end(&one);
+        assert_int_equal(one.status, depth == 64 ? PPO_OK : PPO_ERROR_FILE);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(merges_are_those_of_hugging_faces_trainer),
@@ -980,7 +1445,7 @@ int main(void) {
         TEST(the_first_tokens_are_the_bytes_in_the_order_of_gpt2),
         TEST(any_bytes_come_back_through_bpe),
         TEST(a_word_is_joined_by_the_oldest_merge_first),
-        TEST(words_are_those_of_gpt2s_expression),
+        TEST(words_are_those_of_the_expressions),
         TEST(a_pair_that_is_there_once_is_not_joined),
         TEST(words_of_the_same_hash_are_counted_apart),
         TEST(a_token_is_no_longer_than_the_limit),
@@ -1005,6 +1470,17 @@ int main(void) {
         TEST(hostile_files_are_refused_with_the_reason),
         TEST(odd_merges_that_break_no_rule_are_followed),
         TEST(every_failing_allocation_is_reported_and_leaks_nothing),
+        TEST(json_is_read_value_by_value),
+        TEST(files_of_the_hub_give_the_tokens_of_hugging_face),
+        TEST(chats_are_those_of_the_hubs_templates),
+        TEST(a_response_continues_its_prompt),
+        TEST(a_hub_tokenizer_keeps_its_file),
+        TEST(old_files_keep_their_words),
+        TEST(special_tokens_in_a_text_are_for_those_who_ask),
+        TEST(what_a_tokenizer_json_cannot_have_is_named),
+        TEST(marks_are_ordered_in_time),
+        TEST(a_hub_file_without_memory_is_refused),
+        TEST(a_damaged_tokenizer_json_is_loaded_or_refused),
         TEST(a_damaged_file_is_loaded_or_refused),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

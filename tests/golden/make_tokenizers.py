@@ -1,21 +1,14 @@
 """Writes tokenizers.h: the merges that Hugging Face's trainer learns from a text, and encodings by them.
 
-    pip install numpy==2.4.6 tokenizers==0.20.3
+    pip install numpy==2.4.6 tokenizers==0.23.3
     python make_tokenizers.py
-
-The words are those of GPT-2's expression with the letters, numbers and spaces of ASCII, where every other
-character counts as a letter.
 """
 import json
 import random
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from golden import Header
-
-LETTER, DIGIT, SPACE = "A-Za-z\x80-\U0010ffff", "0-9", " \t-\r"
-WORDS = ("'s|'t|'re|'ve|'m|'ll|'d| ?[{L}]+| ?[{N}]+| ?[^{S}{L}{N}]+|[{S}]+(?![^{S}])|[{S}]+"
-         .format(L=LETTER, N=DIGIT, S=SPACE))
 
 LINES = """\
 The cart doesn't know the pole; the pole doesn't know the cart. They're bound, and that's all there is.
@@ -59,9 +52,7 @@ def make_text():
 
 def train(text):
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Split(Regex(WORDS), "isolated"),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train_from_iterator([text], trainers.BpeTrainer(
         vocab_size=4000, min_frequency=2, show_progress=False,
