@@ -14301,7 +14301,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     learner->micro_batch = micro;
     learner->window = c->window;
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
-    fit->best = c->patience ? PPO__ARRAY(&fit->memory, float, fit->lm->params->count) : NULL;
+    fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
     fit->best_loss = FLT_MAX;
     for (int k = 0; k < 2; ++k) {
         longest[k] = fit->set[0].longest[k];
@@ -14418,12 +14418,14 @@ static uint64_t ppo__hash_tokens(uint64_t hash, const ppo_tokens *tokens) {
     return hash;
 }
 
-/* A fact about a run as a text of its checkpoint; when loading, an error if the file has another one. */
-static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *key, const char *fact) {
+/* What a run was saved with, as a text of its checkpoint; when loading, an error if it was something else. */
+static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *name, const char *fact) {
+    char key[64];
+    snprintf(key, sizeof key, "saved_with.%s", name); /* apart from settings of the same name */
     const char *text = ppo_file_text(file, key);
     if (way == PPO__SAVE) return ppo_file_set_text(file, key, fact);
     if (text && strcmp(text, fact) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "saved with another \"%s\": %.40s, not %s", key, text ? text : "none",
+    return ppo__file_fail(file->path, "saved with another \"%s\": %.40s, not %s", name, text ? text : "none",
                           fact);
 }
 
@@ -14524,7 +14526,7 @@ static ppo_status ppo__carry_fit(ppo_file *file, int way, ppo__fit_checkpoint *k
     };
     ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
     for (int k = 0; k < 4 && !status; ++k) {
-        static const char *const names[] = {"data", "data.rejected", "held_out", "held_out.rejected"};
+        static const char *const names[] = {"data", "rejected", "held_out", "held_out_rejected"};
         if (fit->set[k / 2].data[k % 2]) status = ppo__carry_hash(file, way, names[k], fit->hash[k]);
     }
     if (status || !fit->best) return status;
@@ -16013,8 +16015,7 @@ static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint 
           {"rlhf.rate_factor", PPO_F32, 2, {1, 1}, &r->rate_factor, 0, 1},
           {"rlhf.first", PPO_F32, 2, {1, 5}, kept->first, PPO__ANY},
     };
-    ppo_status status = ppo__carry_fact(file, way, "checkpoint", "ppo_rlhf_iterate");
-    if (!status) status = ppo__params_fetch(reference);
+    ppo_status status = ppo__params_fetch(reference);
     if (!status) status = ppo__carry_fact(file, way, "critic", critic);
     if (!status) status = ppo__carry_hash(file, way, "prompts", ppo__hash_tokens(PPO__FNV1A, &r->prompts));
     if (!status && !r->own_reference)
@@ -16031,6 +16032,7 @@ static ppo_status ppo__put_rlhf(ppo_file *file, const void *object) {
     char                  text[32];
     ppo_status            status = ppo__put_trained(file, "", r->policy);
     if (!status && r->critic && r->critic != r->policy) status = ppo__put_trained(file, "critic.", r->critic);
+    if (!status) status = ppo_file_set_text(file, "checkpoint", "ppo_rlhf_save");
     if (!status) status = ppo__put_settings(file, ppo_rlhf_settings(), &r->config);
     if (!status) status = ppo__carry_rlhf(file, PPO__SAVE, kept);
     return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
@@ -16054,7 +16056,7 @@ static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
     ppo_lm *const        lm[2] = {r->policy, r->critic == r->policy ? NULL : r->critic};
     ppo_lm              *read[2] = {NULL, NULL};
     ppo_rlhf_config      own = ppo_rlhf_config_default();
-    ppo_status           status = ppo__check_checkpoint(file, "ppo_rlhf_iterate", r->policy);
+    ppo_status           status = ppo__check_checkpoint(file, "ppo_rlhf_save", r->policy);
     if (!status) status = ppo__get_settings(file, ppo_rlhf_settings(), &own);
     if (!status) status = ppo__check_kept(ppo_rlhf_settings(), "seed", &own, &r->config, "checkpoint");
     if (!status && r->own_reference) status = ppo_params_sync(r->own_reference->params);

@@ -5,6 +5,7 @@
 #include "golden/language.h"
 
 #include "test.h"
+#include "system.h"
 
 static ppo_tape *tape;
 
@@ -804,6 +805,214 @@ static void reward_models_refuse_what_they_cannot_use(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   Checkpoints
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { FIT_PAIRS = 12, FIT_STEPS = 9 };
+
+typedef struct fit_data {
+    ppo_tokens chosen, rejected, held_out, held_out_rejected;
+} fit_data;
+
+static fit_data open_fit_data(void) {
+    fit_data d;
+    comparisons(80, FIT_PAIRS, &d.chosen, &d.rejected);
+    comparisons(81, 7, &d.held_out, &d.held_out_rejected);
+    return d;
+}
+
+static void close_fit_data(fit_data *d) {
+    ppo_tokens_free(&d->chosen), ppo_tokens_free(&d->rejected);
+    ppo_tokens_free(&d->held_out), ppo_tokens_free(&d->held_out_rejected);
+}
+
+/* The kinds, and windows: all that a training remembers. */
+static ppo_fit_config fit_of_kind(int kind, const fit_data *d, int windows, const char *checkpoint) {
+    ppo_fit_config c = logged_config();
+    c.batch_size = 4, c.micro_batch = 3, c.epochs = 3, c.learning_rate = 2e-2f, c.weight_decay = 0.1f;
+    c.held_out = &d->held_out, c.held_out_rejected = kind == SFT ? NULL : &d->held_out_rejected;
+    c.evaluate_every = 2, c.patience = 100;
+    c.checkpoint = checkpoint, c.checkpoint_every = 1;
+    if (windows) c.window = 6, c.random_windows = windows - 1, c.epochs = 1, c.steps = FIT_STEPS;
+    return c;
+}
+
+static void assert_same_progress(const ppo_fit_progress *a, const ppo_fit_progress *b) {
+    ppo_fit_progress x = *a, y = *b;
+    x.seconds = y.seconds = x.tokens_per_second = y.tokens_per_second = 0;
+    assert_memory_equal(&x, &y, sizeof x);
+}
+
+static void assert_same_training(const ppo_lm *a, const ppo_lm *b) {
+    const ppo_params *x = a->params, *y = b->params;
+    assert_int_equal(x->step, y->step);
+    assert_false(bits_differ(x->data, y->data, x->count));
+    assert_false(bits_differ(x->m, y->m, x->count) || bits_differ(x->v, y->v, x->count));
+}
+
+static void a_training_that_stops_anywhere_continues_to_the_same_bits(void **state) {
+    (void)state;
+    const char   *path = scratch_path("fit");
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 8, 1, 2);
+    fit_data      d = open_fit_data();
+    for (int i = 0; i < KINDS + 2; i++) {
+        int                     kind = i < KINDS ? i : SFT, windows = i < KINDS ? 0 : i - KINDS + 1;
+        ppo_lm                 *whole = random_lm(config, 0.2f), *reference = random_lm(config, 0.1f);
+        ppo_fit_config          c = fit_of_kind(kind, &d, windows, NULL);
+        static ppo_fit_progress want[FIT_STEPS];
+        assert_ok(fit(kind, whole, reference, &d.chosen, &d.rejected, &c));
+        assert_int_equal(last_log.calls, FIT_STEPS);
+        memcpy(want, last_log.p, sizeof want);
+        assert_true(isnan(want[0].held_out_loss) && want[1].held_out_loss > 0 && want[8].held_out_loss > 0);
+        for (int stop = 0; stop < FIT_STEPS; stop++) { /* 0: after every step */
+            ppo_lm *lm = NULL;
+            int     done = 0;
+            remove(path);
+            do {
+                ppo_lm_free(lm);
+                lm = random_lm(config, 0.2f); /* as the program that was killed has it when it runs again */
+                c = fit_of_kind(kind, &d, windows, path);
+                last_log.stop_at = stop ? done ? -1 : stop : 1;
+                assert_ok(fit(kind, lm, reference, &d.chosen, &d.rejected, &c));
+                for (int k = 0; k < last_log.calls; k++)
+                    assert_same_progress(&last_log.p[k], &want[done + k]);
+                done += last_log.calls;
+            } while (done < FIT_STEPS);
+            assert_same_training(lm, whole);
+            for (size_t k = 0; k < lm->params->count; k++) lm->params->data[k] = 0;
+            c = fit_of_kind(kind, &d, windows, path); /* it is complete: only read */
+            assert_ok(fit(kind, lm, reference, &d.chosen, &d.rejected, &c));
+            assert_int_equal(last_log.calls, 0);
+            assert_same_training(lm, whole);
+            ppo_lm_free(lm);
+        }
+        ppo_lm_free(whole), ppo_lm_free(reference);
+    }
+    ppo_lm *copy = NULL;
+    assert_ok(ppo_lm_load(path, &copy)); /* a model as well */
+    ppo_lm_free(copy);
+    remove(path);
+    close_fit_data(&d);
+}
+
+/* DPO whose reference is the model itself: that of the start, also where a stopped training goes on in place. */
+static void a_reference_that_is_trained_is_remembered_by_the_checkpoint(void **state) {
+    (void)state;
+    const char   *path = scratch_path("fit");
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 8, 1, 2);
+    ppo_lm       *whole = random_lm(config, 0.2f), *lm = random_lm(config, 0.2f);
+    fit_data      d = open_fit_data();
+    remove(path);
+    for (int part = 0; part < 3; part++) {
+        ppo_lm        *to = part ? lm : whole;
+        ppo_fit_config c = fit_of_kind(DPO, &d, 0, part ? path : NULL);
+        last_log.stop_at = part == 1 ? 4 : -1;
+        assert_ok(ppo_fit_dpo(to, to, &d.chosen, &d.rejected, &c));
+    }
+    assert_same_training(lm, whole);
+    remove(path);
+    ppo_lm_free(lm), ppo_lm_free(whole);
+    close_fit_data(&d);
+}
+
+static void another_training_is_not_continued(void **state) {
+    (void)state;
+    const char    *path = scratch_path("fit");
+    ppo_lm_config  config = lm_config(VOCAB, LENGTH, 8, 1, 2), heads = config, wide = config;
+    fit_data       d = open_fit_data();
+    ppo_lm        *lm = random_lm(config, 0.2f), *before = NULL, *other[2];
+    ppo_fit_config c = fit_of_kind(SFT, &d, 0, path);
+    static const struct {
+        const char *setting, *words;
+    } settings[] = {{"epochs=4", "epochs is 3 in the checkpoint: it cannot become 4"},
+                    {"batch_size=5", "batch_size is 4"},
+                    {"learning_rate=0.1", "learning_rate is 0.02"},
+                    {"seed=2", "seed is 1"},
+                    {"patience=0", "patience is 100"}};
+    heads.heads = 4, wide.width = 16;
+    other[0] = random_lm(heads, 0.2f), other[1] = random_lm(wide, 0.2f);
+    last_log.stop_at = 2;
+    remove(path);
+    assert_ok(ppo_fit_sft(lm, &d.chosen, &c));
+    assert_ok(ppo_lm_copy(lm, 0, &before));
+    for (int i = 0; i < COUNT(settings); i++) {
+        c = fit_of_kind(SFT, &d, 0, path);
+        assert_ok(ppo_settings_set_all(ppo_fit_settings(), &c, settings[i].setting));
+        assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_ARGUMENT, settings[i].words);
+    }
+    c = fit_of_kind(SFT, &d, 0, path);
+    assert_fails(ppo_fit_sft(lm, &d.rejected, &c), PPO_ERROR_FILE, "another \"data\"");
+    c.held_out = &d.held_out_rejected;
+    assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_FILE, "another \"held_out\"");
+    c.held_out = &d.held_out;
+    assert_fails(ppo_fit_sft(other[0], &d.chosen, &c), PPO_ERROR_FILE, "n_head is 2, the model's 4");
+    assert_fails(ppo_fit_sft(other[1], &d.chosen, &c), PPO_ERROR_FILE, "is 8, the model's 16");
+    c = fit_of_kind(REWARD, &d, 0, path);
+    assert_fails(ppo_fit_reward(lm, &d.chosen, &d.rejected, &c), PPO_ERROR_FILE,
+                 "checkpoint of ppo_fit_sft(), not of ppo_fit_reward()");
+    assert_ok(ppo_lm_save(lm, NULL, path));
+    c = fit_of_kind(SFT, &d, 0, path);
+    assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_FILE, "no checkpoint of ppo_fit_sft()");
+    assert_false(bits_differ(lm->params->data, before->params->data, lm->params->count));
+    assert_int_equal(lm->params->step, 2);
+    c.checkpoint = "/dev/null/fit";
+    assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_FILE, "/dev/null/fit");
+    remove(path);
+    ppo_lm_free(lm), ppo_lm_free(before), ppo_lm_free(other[0]), ppo_lm_free(other[1]);
+    close_fit_data(&d);
+}
+
+/* Cut short, or with another byte; and with other counters under a checksum of their own. */
+static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state) {
+    (void)state;
+    static const int64_t counters[][5] = {
+        {10, 0, 2, 0, 0}, {-1, 0, 2, 0, 0}, {2, 0, -1, 0, 0}, {2, 0, 2, 1LL << 40, 0}, {2, 0, 2, 0, 2}};
+    const char    *path = scratch_path("fit");
+    ppo_lm_config  config = lm_config(VOCAB, LENGTH, 4, 1, 1);
+    fit_data       d = open_fit_data();
+    ppo_lm        *lm = random_lm(config, 0.2f), *before = NULL;
+    ppo_fit_config c = fit_of_kind(DPO, &d, 0, path);
+    last_log.stop_at = 2;
+    remove(path);
+    assert_ok(ppo_fit_dpo(lm, lm, &d.chosen, &d.rejected, &c));
+    assert_ok(ppo_lm_copy(lm, 0, &before));
+    file_bytes file = bytes_of(path);
+    for (size_t i = 0; i < file.n; i += i < 32 ? 1 : 199) {
+        put_bytes(path, file.data, i);
+        assert_fails(ppo_fit_dpo(lm, lm, &d.chosen, &d.rejected, &c), PPO_ERROR_FILE, path);
+        file.data[i] ^= 1;
+        put_bytes(path, file.data, file.n);
+        assert_fails(ppo_fit_dpo(lm, lm, &d.chosen, &d.rejected, &c), PPO_ERROR_FILE, path);
+        file.data[i] ^= 1;
+    }
+    for (int i = 0; i < COUNT(counters); i++) {
+        ppo_file     *read = NULL, *changed = NULL;
+        const int64_t shape[2] = {1, 5};
+        put_bytes(path, file.data, file.n);
+        assert_ok(ppo_file_read(path, &read));
+        assert_ok(ppo_file_create(&changed));
+        for (int k = 0; k < ppo_file_text_count(read); k++) {
+            const char *key = ppo_file_key_at(read, k);
+            if (strcmp(key, "checksum")) assert_ok(ppo_file_set_text(changed, key, ppo_file_text(read, key)));
+        }
+        for (int k = 0; k < ppo_file_count(read); k++) {
+            const ppo_array *a = ppo_file_at(read, k);
+            int              is = !strcmp(a->name, "fit.counters");
+            assert_ok(ppo_file_add(changed, a->name, a->type, is ? shape : a->shape, a->rank,
+                                   is ? (const void *)counters[i] : a->data));
+        }
+        assert_ok(ppo_file_write(changed, path)); /* a file without a checksum is not checked by it */
+        assert_fails(ppo_fit_dpo(lm, lm, &d.chosen, &d.rejected, &c), PPO_ERROR_FILE, "corrupt file");
+        ppo_file_free(read), ppo_file_free(changed);
+    }
+    assert_false(bits_differ(lm->params->data, before->params->data, lm->params->count));
+    free(file.data);
+    remove(path);
+    ppo_lm_free(lm), ppo_lm_free(before);
+    close_fit_data(&d);
+}
+
+/* --------------------------------------------------------------------------------------------------------
    Errors and memory
    -------------------------------------------------------------------------------------------------------- */
 
@@ -954,6 +1163,11 @@ static ppo_status align_once(void *user) {
     c.micro_batch = 2;
     for (int kind = 0; kind < KINDS && !status; kind++)
         status = fit(kind, j->lm, j->reference, &j->chosen, &j->rejected, &c);
+    c.checkpoint = scratch_path("job"), c.held_out = &j->chosen, c.patience = 1, c.window = 3;
+    remove(c.checkpoint);
+    for (int k = 0; k < 2 && !status; k++)
+        status = ppo_fit_sft(j->lm, &j->chosen, &c); /* the second reads it */
+    remove(c.checkpoint);
     if (!status) status = ppo_reward_model_create(&j->lm, 1, PPO_ENSEMBLE_MEAN, 2, &model);
     if (!status) status = ppo_reward_model_normalize(model, &j->chosen);
     if (!status) status = ppo_reward_model_score(model, &j->rejected, x);
@@ -1001,6 +1215,10 @@ int main(void) {
         cmocka_unit_test(a_normalization_that_fails_leaves_every_member_as_it_was),
         cmocka_unit_test(an_ensemble_with_a_nan_fails_whatever_the_others_say),
         cmocka_unit_test(reward_models_refuse_what_they_cannot_use),
+        cmocka_unit_test(a_training_that_stops_anywhere_continues_to_the_same_bits),
+        cmocka_unit_test(a_reference_that_is_trained_is_remembered_by_the_checkpoint),
+        cmocka_unit_test(another_training_is_not_continued),
+        cmocka_unit_test(a_damaged_checkpoint_is_refused_and_changes_nothing),
         cmocka_unit_test(settings_that_mean_nothing_are_refused),
         cmocka_unit_test(data_that_do_not_fit_are_refused_and_named),
         cmocka_unit_test(a_model_with_a_nan_is_not_trained),
