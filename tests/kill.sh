@@ -1,6 +1,6 @@
 #!/bin/sh
 # kill.sh [N] - kills build/train at random moments and resumes it from the last checkpoint until it is done, N times (8);
-# and a fine-tuning half as often. Each result must equal that of an uninterrupted run, byte for byte. Reports in TAP.
+# and a fine-tuning a quarter as often. Each result must equal that of an uninterrupted run, byte for byte. Reports in TAP.
 set -u
 cd "$(dirname "$0")/.."
 work=build/kill
@@ -95,7 +95,7 @@ done
 what=fit
 rm $work/whole
 seconds=$($work/compare fit $work/whole)
-for k in $(seq $(((trials + 1) / 2))); do
+for k in $(seq $(((trials + 3) / 4))); do
     trial
     report "a_fine_tuning_that_was_killed_continues_to_the_same_bytes ($k: $killed kills)" $?
 done
@@ -104,7 +104,7 @@ report some_of_the_kills_were_in_time $?
 
 sort -n $work/steps.fit | awk '
     NR == 1 { first = $1 } { last = $1 }
-    END { printf "# %d kills of a fine-tuning when %d to %d of 150 steps were saved; and\n", NR, first, last }'
+    END { printf "# %d kills of a fine-tuning when %d to %d of 60 steps were saved; and\n", NR, first, last }'
 sort -n $work/steps.train | awk -v kills=$kills -v early=$early -v left=$left '
     NR == 1 { first = $1 } { last = $1 }
     END {

@@ -2,6 +2,7 @@
    known, and against Hugging Face's and TRL's numbers. */
 #include "../ppo.h"
 
+#include "golden/fit.h"
 #include "golden/language.h"
 
 #include "test.h"
@@ -370,6 +371,301 @@ static void an_epoch_sees_each_sequence_once_in_an_order_of_its_own(void **state
         for (int j = 0; j < i; j++) assert_true(last_log.p[i].loss != last_log.p[j].loss);
     }
     ppo_tokens_free(&data);
+    ppo_lm_free(lm);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Long texts, held-out data, and what is given
+   -------------------------------------------------------------------------------------------------------- */
+
+/* One sequence in arrays of the caller. */
+static ppo_tokens one_text(const int *token, int n, int start[2]) {
+    ppo_tokens text = {1, start, NULL, (int *)(uintptr_t)token, NULL, NULL};
+    start[0] = 0, start[1] = n;
+    return text;
+}
+
+/* nanoGPT's recipe: AdamW with decay of matrices alone, a warmup, a cosine to a least rate. */
+static void a_training_on_windows_is_pytorchs_step_for_step(void **state) {
+    (void)state;
+    int            start[2][2];
+    ppo_tokens     text = one_text(g_fit_token, g_fit_text, start[0]);
+    ppo_tokens     other = one_text(g_fit_other_token, g_fit_other, start[1]);
+    ppo_lm        *lm = golden_lm();
+    ppo_fit_config c = logged_config();
+    float          kept[g_fit_kept];
+    c.window = g_fit_window, c.steps = g_fit_steps, c.warmup_steps = g_fit_warm, c.micro_batch = 3;
+    c.learning_rate = g_fit_rate, c.min_learning_rate = g_fit_least, c.max_grad_norm = g_fit_clip;
+    c.adam_beta1 = g_fit_beta1, c.adam_beta2 = g_fit_beta2, c.adam_eps = g_fit_eps,
+    c.weight_decay = g_fit_decay;
+    c.held_out = &other;
+    assert_ok(ppo_fit_sft(lm, &text, &c));
+    assert_int_equal(last_log.calls, g_fit_steps);
+    for (int i = 0; i < g_fit_steps; i++) {
+        const ppo_fit_progress *p = &last_log.p[i];
+        const float            *want = g_fit_figures + 4 * i;
+        assert_close(p->loss, want[0], 1e-5);
+        assert_close(p->grad_norm, want[1], 1e-4);
+        assert_close(p->learning_rate, want[2], 1e-6);
+        assert_close(p->perplexity, want[3], 2e-5);
+        assert_close(expf(p->held_out_loss), want[3], 2e-5);
+        assert_nan(p->held_out_accuracy);
+    }
+    for (int i = 0; i < g_fit_kept; i++)
+        kept[i] = lm->params->tensors[g_fit_kept_tensor[i]]->data[g_fit_kept_place[i]];
+    assert_close_array(kept, g_fit_kept_number, g_fit_kept, 1e-4);
+    ppo_lm_free(lm);
+}
+
+/* Sequences with prompts and marks in one text: the same loss as windows that are cut and marked by hand. */
+static void windows_learn_each_token_once_but_those_that_are_given(void **state) {
+    (void)state;
+    enum { W = 7 };
+    ppo_lm    *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.3f);
+    ppo_tokens data = {0}, windows = {0};
+    ppo_rng    rng = test_rng(90);
+    int        given[200], learned = 0;
+    for (int s = 0, at = 0; s < 12; s++) {
+        int n = 1 + ppo_rng_below(&rng, 15), prompt = ppo_rng_below(&rng, n + 1) / 2;
+        add_random(&data, &rng, VOCAB, n, prompt); /* also sequences above the context */
+        int first = ppo_rng_below(&rng, n), marked = s % 3 == 0 ? n - first : 0;
+        if (s == 3) first = 0, marked = n;
+        assert_ok(ppo_tokens_mark_given(&data, first, marked));
+        for (int i = 0; i < n; i++) given[at++] = i < prompt || (i >= first && i < first + marked);
+    }
+    const int all = data.start[data.count];
+    for (int i = 1; i < all; i++) learned += !given[i];
+    for (int at = 0; at < all - 1; at += W - 1) {
+        int n = all - at < W ? all - at : W, some = 0;
+        assert_ok(ppo_tokens_add(&windows, data.token + at, n, 1));
+        for (int i = 1; i < n; i++)
+            if (given[at + i]) assert_ok(ppo_tokens_mark_given(&windows, i, 1));
+            else some = 1;
+        if (!some) --windows.count; /* nothing to learn */
+    }
+    assert_int_equal(ppo_response_row(&windows, windows.count), learned);
+    for (int micro = 0; micro < 4; micro++) {
+        ppo_lm        *copy = NULL;
+        ppo_fit_config c = logged_config();
+        assert_ok(ppo_lm_copy(lm, 0, &copy));
+        c.window = W, c.batch_size = 1000, c.micro_batch = micro, c.held_out = &data;
+        assert_ok(ppo_fit_sft(copy, &data, &c));
+        assert_int_equal(last_log.calls, 1);
+        assert_close(last_log.p[0].loss, loss_of(lm, &windows), 1e-5);
+        assert_close(last_log.p[0].held_out_loss, loss_of(copy, &windows), 1e-5);
+        ppo_lm_free(copy);
+    }
+    ppo_tokens_free(&data), ppo_tokens_free(&windows);
+    ppo_lm_free(lm);
+}
+
+/* Two tokens of a long text are to be learned, far from each other: every window has one of them, at any place. */
+static void random_windows_begin_anywhere_and_have_something_to_learn(void **state) {
+    (void)state;
+    enum { N = 60, W = 5, STEPS = 300 };
+    ppo_lm        *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.5f);
+    ppo_tokens     data = {0};
+    ppo_rng        rng = test_rng(91);
+    ppo_fit_config c = logged_config();
+    float          logp[2 * W];
+    int            seen[2 * W] = {0}, places = 0;
+    add_random(&data, &rng, VOCAB, N, 1);
+    assert_ok(ppo_tokens_mark_given(&data, 0, N));
+    data.given[25] = data.given[N - 1] = 0;
+    for (int k = 0; k < 2 * W; k++) { /* the token is the k-th of a window */
+        int        at = (k < W ? 25 : N - 1) - k % W;
+        ppo_tokens window = {0};
+        if (k % W == 0) continue;
+        assert_ok(ppo_tokens_add(&window, data.token + at, k % W + 1, k % W));
+        assert_ok(ppo_lm_logp(lm, &window, 1, &logp[k]));
+        ppo_tokens_free(&window);
+    }
+    c.window = W, c.random_windows = 1, c.batch_size = 1, c.steps = STEPS, c.learning_rate = 1e-12f;
+    assert_ok(ppo_fit_sft(lm, &data, &c));
+    assert_int_equal(last_log.calls, STEPS);
+    for (int i = 0; i < STEPS; i++) {
+        int found = 0;
+        for (int k = 1; k < 2 * W; k++) {
+            if (k % W == 0 || fabsf(last_log.p[i].loss + logp[k]) > 1e-5f) continue;
+            found = 1, places += !seen[k], seen[k] = 1;
+        }
+        assert_true(found);
+    }
+    assert_int_equal(places, 5); /* all of the first token; the last token ends every window that has it */
+    ppo_tokens_free(&data);
+    ppo_lm_free(lm);
+}
+
+static void steps_may_end_in_the_middle_of_an_epoch_or_after_several(void **state) {
+    (void)state;
+    ppo_tokens data = sentences(92, 12, NULL);
+    for (int steps = 1; steps < 9; steps++) {
+        ppo_lm        *lm = new_lm(0);
+        ppo_fit_config c = logged_config();
+        c.batch_size = 4, c.steps = steps, c.held_out = &data;
+        assert_ok(ppo_fit_sft(lm, &data, &c));
+        assert_int_equal(last_log.calls, steps);
+        for (int i = 0; i < steps; i++) {
+            const ppo_fit_progress *p = &last_log.p[i];
+            assert_true(p->steps == steps && p->epoch == 1 + i / 3);
+            assert_int_equal(!isnan(p->held_out_loss),
+                             i % 3 == 2 || i == steps - 1); /* of an epoch, or the last */
+        }
+        ppo_lm_free(lm);
+    }
+    ppo_tokens_free(&data);
+}
+
+/* Of pairs, the losses of whole functions over arrays. */
+static void held_out_data_are_measured_after_the_step(void **state) {
+    (void)state;
+    enum { N = 9 };
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_tokens    chosen, rejected, held, held_rejected;
+    comparisons(93, 20, &chosen, &rejected), comparisons(94, N, &held, &held_rejected);
+    for (int kind = 0; kind < KINDS; kind++) {
+        ppo_lm        *lm = random_lm(config, 0.2f), *reference = random_lm(config, 0.1f);
+        ppo_fit_config c = logged_config();
+        float          x[4][N], loss = 0;
+        int            right = 0;
+        c.held_out = &held, c.held_out_rejected = kind == SFT ? NULL : &held_rejected;
+        c.batch_size = 5, c.micro_batch = 2, c.evaluate_every = 3, c.learning_rate = 1e-2f;
+        assert_ok(fit(kind, lm, reference, &chosen, &rejected, &c));
+        assert_int_equal(last_log.calls, 4);
+        assert_true(isnan(last_log.p[1].held_out_loss) && last_log.p[2].held_out_loss > 0);
+        const ppo_fit_progress *p = &last_log.p[3];
+        for (int k = 0; k < 4; k++) {
+            const ppo_tokens *data = k % 2 ? &held_rejected : &held;
+            if (kind == DPO) assert_ok(ppo_lm_logp(k < 2 ? lm : reference, data, 4, x[k]));
+            else assert_ok(ppo_lm_scores(lm, data, 4, x[k]));
+        }
+        for (int i = 0; i < N; i++)
+            right += kind == DPO ? x[0][i] - x[1][i] > x[2][i] - x[3][i] : x[0][i] > x[1][i];
+        if (kind == DPO) assert_ok(ppo_dpo_loss(x[0], x[1], x[2], x[3], N, c.beta, 0, &loss, NULL, NULL));
+        if (kind == REWARD) assert_ok(ppo_pairwise_loss(x[0], x[1], N, &loss, NULL, NULL));
+        assert_close(p->held_out_loss, kind == SFT ? loss_of(lm, &held) : (double)loss, 1e-5);
+        if (kind == SFT) assert_true(isnan(p->held_out_accuracy) && p->perplexity > 1);
+        else assert_true(isnan(p->perplexity) && fabsf(p->held_out_accuracy - (float)right / N) < 1e-6f);
+        ppo_lm_free(lm), ppo_lm_free(reference);
+    }
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_tokens_free(&held), ppo_tokens_free(&held_rejected);
+}
+
+/* Few data are learned by heart; what was best for others is what is left. */
+static void patience_ends_a_training_and_leaves_the_best_model(void **state) {
+    (void)state;
+    ppo_tokens     data = sentences(95, 4, NULL), held_out = sentences(96, 60, NULL);
+    ppo_lm        *lm = new_lm(0);
+    ppo_fit_config c = logged_config();
+    float          best = INFINITY;
+    c.epochs = 200, c.learning_rate = 2e-2f, c.held_out = &held_out, c.evaluate_every = 2, c.patience = 3;
+    assert_ok(ppo_fit_sft(lm, &data, &c));
+    assert_true(last_log.calls < 100 && last_log.calls % 2 == 0);
+    for (int i = 1, since = 0; i < last_log.calls; i += 2) {
+        since = last_log.p[i].held_out_loss < best ? 0 : since + 1;
+        best = fminf(best, last_log.p[i].held_out_loss);
+        assert_int_equal(since == 3, i == last_log.calls - 1);
+    }
+    assert_close(loss_of(lm, &held_out), best, 1e-6);
+    ppo_tokens_free(&data), ppo_tokens_free(&held_out);
+    ppo_lm_free(lm);
+}
+
+/* Another speaker's turns in the middle of a dialogue: the loss and its gradient are those of the other rows. */
+static void tokens_that_are_given_are_not_learned(void **state) {
+    (void)state;
+    enum { N = 12 };
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_tokens    bare[2], marked[2] = {{0}, {0}};
+    static int    row[2][N * LENGTH];
+    comparisons(97, N, &bare[0], &bare[1]);
+    for (int k = 0; k < 2; k++)
+        for (int s = 0; s < N; s++) {
+            int length = bare[k].start[s + 1] - bare[k].start[s];
+            assert_ok(ppo_tokens_add_from(&marked[k], &bare[k], s));
+            if (length > 4) assert_ok(ppo_tokens_mark_given(&marked[k], 2 + s % 2, 2));
+        }
+    for (int kind = 0; kind < KINDS; kind++) {
+        ppo_lm        *lm = random_lm(config, 0.3f), *reference = random_lm(config, 0.1f), *copy = NULL;
+        ppo_fit_config c = logged_config();
+        ppo_tensor    *sum[2] = {NULL, NULL};
+        float          ref[2][N], norm = 0;
+        c.micro_batch = 5, c.max_grad_norm = 0, c.learning_rate = 1e-2f;
+        assert_ok(ppo_lm_copy(lm, 0, &copy));
+        ppo_tape_reset(tape);
+        for (int k = 0; k < 2; k++) {
+            int n = 0, at = 0;
+            for (int s = 0; s < N; s++)
+                for (int i = bare[k].start[s] + 2; i < bare[k].start[s + 1]; i++, at++)
+                    if (!marked[k].given[i]) row[k][n++] = at;
+            assert_int_equal(n, ppo_response_row(&marked[k], N));
+            assert_ok(ppo_lm_logp(reference, &marked[k], 5, ref[k]));
+            ppo_tensor *logp = ppo_lm_response(tape, copy, &bare[k], 1, PPO_POLICY).logp;
+            logp = ppo_tape_embedding(tape, logp, row[k], n);
+            sum[k] = kind == SFT   ? ppo_tape_scale(tape, ppo_tape_mean(tape, logp), -1, 0)
+                     : kind == DPO ? ppo_tape_sequence_sum(tape, logp, &marked[k])
+                                   : ppo_lm_sequence_score(tape, copy, &bare[k]);
+        }
+        ppo_tensor *loss = kind == SFT ? sum[0]
+                           : kind == REWARD
+                               ? ppo_tape_pairwise_loss(tape, sum[0], sum[1])
+                               : ppo_tape_dpo_loss(tape, sum[0], sum[1], ref[0], ref[1], c.beta, 0);
+        assert_ok(ppo_tape_backward(tape, loss));
+        double want = loss->data[0];
+        for (size_t i = 0; i < copy->params->count; i++)
+            norm += copy->params->grad[i] * copy->params->grad[i];
+        assert_ok(fit(kind, lm, reference, &marked[0], &marked[1], &c));
+        assert_close(last_log.p[0].loss, want, 1e-5);
+        assert_close(last_log.p[0].grad_norm, sqrtf(norm), 1e-4);
+        ppo_lm_free(lm), ppo_lm_free(reference), ppo_lm_free(copy);
+    }
+    for (int k = 0; k < 2; k++) ppo_tokens_free(&bare[k]), ppo_tokens_free(&marked[k]);
+}
+
+static void settings_of_windows_and_held_out_data_must_fit(void **state) {
+    (void)state;
+    static const struct {
+        const char *settings;
+        int         pairs, held_out; /* 1: held_out; 2: also held_out_rejected */
+        const char *words;
+    } bad[] = {{"window=1", 0, 0, "window is 1, must be 2 to 10"},
+               {"window=11", 0, 0, "window is 11, must be 2 to 10, the context"},
+               {"window=5", 1, 0, "window is 5|pairs"},
+               {"random_windows=yes", 0, 0, "random_windows is yes, but has no effect: window is 0"},
+               {"epochs=2 steps=9", 0, 0, "epochs is 2, but has no effect: steps is 9"},
+               {"warmup=0.1 warmup_steps=2", 0, 0, "warmup is 0.1, but has no effect"},
+               {"min_learning_rate=1e-4 learning_rate_schedule=constant", 0, 0,
+                "min_learning_rate is 0.0001|effect"},
+               {"min_learning_rate=1e-2", 0, 0, "min_learning_rate is 0.01, above learning_rate"},
+               {"patience=1", 0, 0, "held_out, which is NULL"},
+               {"evaluate_every=1", 0, 0, "held_out, which is NULL"},
+               {"", 0, 2, "held_out_rejected is not NULL|none"},
+               {"", 1, 1, "held_out_rejected is NULL|pairs"}};
+    ppo_tokens chosen, rejected;
+    ppo_lm    *lm = new_lm(1);
+    comparisons(98, 5, &chosen, &rejected);
+    for (int i = 0; i < COUNT(bad); i++) {
+        ppo_fit_config c = ppo_fit_config_default();
+        assert_ok(ppo_settings_set_all(ppo_fit_settings(), &c, bad[i].settings));
+        if (bad[i].held_out) c.held_out = &chosen;
+        if (bad[i].held_out == 2) c.held_out_rejected = &rejected;
+        assert_fails(fit(bad[i].pairs ? REWARD : SFT, lm, lm, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
+                     bad[i].words);
+    }
+    ppo_fit_config c = ppo_fit_config_default();
+    c.held_out = &rejected;
+    int kept = rejected.token[1];
+    rejected.token[1] = VOCAB;
+    assert_fails(ppo_fit_sft(lm, &chosen, &c), PPO_ERROR_ARGUMENT,
+                 "held-out data: token 6 (sequence 0, position 1)");
+    rejected.token[1] = kept;
+    c.window = 4, c.held_out = NULL;
+    for (int s = 0; s < 5; s++) chosen.prompt[s] = chosen.start[s + 1] - chosen.start[s];
+    assert_fails(ppo_fit_sft(lm, &chosen, &c), PPO_ERROR_ARGUMENT, "no token after the prompts");
+    chosen.start[2] = chosen.start[1];
+    assert_fails(ppo_fit_sft(lm, &chosen, &c), PPO_ERROR_ARGUMENT, "sequence 1 has 0 tokens");
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
     ppo_lm_free(lm);
 }
 
@@ -1200,6 +1496,14 @@ int main(void) {
         cmocka_unit_test(a_new_start_forgets_all_but_the_parameters),
         cmocka_unit_test(the_same_seed_gives_the_same_bits_and_another_another_order),
         cmocka_unit_test(an_epoch_sees_each_sequence_once_in_an_order_of_its_own),
+        cmocka_unit_test(a_training_on_windows_is_pytorchs_step_for_step),
+        cmocka_unit_test(windows_learn_each_token_once_but_those_that_are_given),
+        cmocka_unit_test(random_windows_begin_anywhere_and_have_something_to_learn),
+        cmocka_unit_test(steps_may_end_in_the_middle_of_an_epoch_or_after_several),
+        cmocka_unit_test(held_out_data_are_measured_after_the_step),
+        cmocka_unit_test(patience_ends_a_training_and_leaves_the_best_model),
+        cmocka_unit_test(tokens_that_are_given_are_not_learned),
+        cmocka_unit_test(settings_of_windows_and_held_out_data_must_fit),
         cmocka_unit_test(losses_of_pairs_on_the_tape_agree_with_trl),
         cmocka_unit_test(a_reward_model_learns_a_preference_and_tells_it_of_new_pairs),
         cmocka_unit_test(dpo_raises_the_chosen_above_the_rejected_and_leaves_the_reference),
