@@ -6590,7 +6590,7 @@ static ppo_status ppo__get_settings(const ppo_file *file, const ppo_settings *se
 PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *path, void *config) {
     ppo_file *file = NULL;
     if (!ppo__given("ppo_settings_load", settings && path && config)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo_file_read(path, &file);
+    ppo_status status = ppo__file_open(path, &file);
     if (!status) status = ppo__get_settings(file, settings, config);
     ppo_file_free(file);
     return status;
@@ -12221,6 +12221,7 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
     if (!status) status = ppo__lm_visit(made, ppo__lm_measure, &room);
     if (!status) status = ppo_params_create(&made->params);
     if (!status) status = ppo_params_reserve(made->params, room);
+    if (!status) made->params->decay_matrices = 1;
     adding.params = made->params;
     if (!status) status = ppo__lm_visit(made, ppo__lm_add, &adding);
     if (!status && c->positions == PPO_ROTARY) {
@@ -14435,29 +14436,12 @@ static ppo_status ppo__carry_hash(ppo_file *file, int way, const char *key, uint
     return ppo__carry_fact(file, way, key, text);
 }
 
-/* Is it a whole checkpoint by this function, of a model of these sizes? */
-static ppo_status ppo__check_checkpoint(const ppo_file *file, const char *function, const ppo_lm *lm) {
-    const char      *by = ppo_file_text(file, "checkpoint");
-    ppo_file        *own = NULL;
-    const ppo_array *array;
+/* Is it a whole checkpoint by this function? */
+static ppo_status ppo__check_checkpoint(const ppo_file *file, const char *function) {
+    const char *by = ppo_file_text(file, "checkpoint");
     if (!by) return ppo__file_fail(file->path, "it is no checkpoint of %s()", function);
-    if (strcmp(by, function) != 0)
-        return ppo__file_fail(file->path, "it is a checkpoint of %.40s(), not of %s()", by, function);
-    ppo_status status = ppo__check_checksum(file);
-    if (!status) status = ppo_file_create(&own);
-    if (!status) status = ppo_lm_put(lm, own);
-    for (int i = 0; i < ppo_file_text_count(own) && !status; ++i) {
-        const char *key = ppo_file_key_at(own, i), *text = ppo_file_text(file, key);
-        if (text && strcmp(text, ppo_file_text(own, key)) == 0) continue;
-        status = ppo__file_fail(file->path, "its %s is %.40s, the model's %.40s", key,
-                                text ? text : "missing", ppo_file_text(own, key));
-    }
-    for (int i = 0; i < ppo_file_count(own) && !status; ++i) {
-        const ppo_array *wanted = ppo_file_at(own, i);
-        status = ppo_file_expect(file, wanted->name, wanted->type, wanted->shape, wanted->rank, &array);
-    }
-    ppo_file_free(own);
-    return status;
+    if (strcmp(by, function) == 0) return ppo__check_checksum(file);
+    return ppo__file_fail(file->path, "it is a checkpoint of %.40s(), not of %s()", by, function);
 }
 
 static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix, const ppo_params *params) {
@@ -14483,11 +14467,12 @@ static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo
 /* Reads it into a model of its own, which ppo__take_trained() copies to lm when nothing can fail any more. */
 static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo_lm *lm, ppo_lm **read) {
     ppo_status status = *prefix ? ppo_lm_copy(lm, 0, read) : ppo_lm_get(file, read);
+    for (int i = 0; i < ppo__lm_settings.count && !status; ++i)
+        if (strcmp(ppo__lm_fields[i].name, "seed") != 0)
+            status = ppo__check_kept(&ppo__lm_settings, ppo__lm_fields[i].name, &(*read)->config, &lm->config,
+                                     "checkpoint");
     if (!status && *prefix)
         status = ppo__carry_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);
-    if (!status && (*read)->params->count != lm->params->count)
-        status = ppo__file_fail(file->path, "its model has %.0f numbers, not %.0f",
-                                (double)(*read)->params->count, (double)lm->params->count);
     return status ? status : ppo__carry_moments(file, PPO__LOAD, prefix, (*read)->params);
 }
 
@@ -14555,7 +14540,7 @@ static ppo_status ppo__get_fit(ppo_file *file, ppo__fit *fit, ppo_fit_progress *
     ppo__fit_checkpoint kept = {fit, p, {0}};
     const int64_t      *counters = kept.counters;
     ppo_fit_config      own = ppo_fit_config_default();
-    ppo_status          status = ppo__check_checkpoint(file, ppo__fit_names[fit->objective], fit->lm);
+    ppo_status          status = ppo__check_checkpoint(file, ppo__fit_names[fit->objective]);
     if (!status) status = ppo__get_settings(file, settings, &own);
     for (int i = 0; i < settings->count && !status; ++i)
         if (strcmp(settings->field[i].name, "checkpoint_every") != 0)
@@ -16056,15 +16041,14 @@ static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
     ppo_lm *const        lm[2] = {r->policy, r->critic == r->policy ? NULL : r->critic};
     ppo_lm              *read[2] = {NULL, NULL};
     ppo_rlhf_config      own = ppo_rlhf_config_default();
-    ppo_status           status = ppo__check_checkpoint(file, "ppo_rlhf_save", r->policy);
+    ppo_status           status = ppo__check_checkpoint(file, "ppo_rlhf_save");
     if (!status) status = ppo__get_settings(file, ppo_rlhf_settings(), &own);
     if (!status) status = ppo__check_kept(ppo_rlhf_settings(), "seed", &own, &r->config, "checkpoint");
+    if (!status) status = ppo__get_trained(file, "", lm[0], &read[0]);
     if (!status && r->own_reference) status = ppo_params_sync(r->own_reference->params);
     if (!status) status = ppo__carry_rlhf(file, PPO__LOAD, &kept);
-    for (int k = 0; k < 2 && lm[k] && !status; ++k) {
-        status = ppo__get_trained(file, k ? "critic." : "", lm[k], &read[k]);
-        if (!status) status = ppo_params_sync(lm[k]->params);
-    }
+    if (!status && lm[1]) status = ppo__get_trained(file, "critic.", lm[1], &read[1]);
+    for (int k = 0; k < 2 && lm[k] && !status; ++k) status = ppo_params_sync(lm[k]->params);
     for (int k = 0; k < 2; ++k) {
         if (!status && lm[k]) ppo__take_trained(lm[k], read[k], n[4 + k]);
         ppo_lm_free(read[k]);

@@ -568,8 +568,24 @@ static void patience_ends_a_training_and_leaves_the_best_model(void **state) {
         assert_int_equal(since == 3, i == last_log.calls - 1);
     }
     assert_close(loss_of(lm, &held_out), best, 1e-6);
+    ppo_lm     *again = NULL; /* patience is remembered by a checkpoint */
+    const char *path = scratch_path("fit");
+    const int   calls = last_log.calls;
+    int         done = 0;
+    remove(path);
+    for (last_log.calls = 1; last_log.calls; done += last_log.calls) {
+        ppo_lm_free(again);
+        again = new_lm(0);
+        memset(&last_log, 0, sizeof last_log);
+        last_log.stop_at = 5;
+        c.checkpoint = path;
+        assert_ok(ppo_fit_sft(again, &data, &c));
+    }
+    assert_int_equal(done, calls);
+    assert_false(bits_differ(again->params->data, lm->params->data, lm->params->count));
+    remove(path);
     ppo_tokens_free(&data), ppo_tokens_free(&held_out);
-    ppo_lm_free(lm);
+    ppo_lm_free(lm), ppo_lm_free(again);
 }
 
 /* Another speaker's turns in the middle of a dialogue: the loss and its gradient are those of the other rows. */
@@ -1241,8 +1257,8 @@ static void another_training_is_not_continued(void **state) {
     c.held_out = &d.held_out_rejected;
     assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_FILE, "another \"held_out\"");
     c.held_out = &d.held_out;
-    assert_fails(ppo_fit_sft(other[0], &d.chosen, &c), PPO_ERROR_FILE, "n_head is 2, the model's 4");
-    assert_fails(ppo_fit_sft(other[1], &d.chosen, &c), PPO_ERROR_FILE, "is 8, the model's 16");
+    assert_fails(ppo_fit_sft(other[0], &d.chosen, &c), PPO_ERROR_ARGUMENT, "heads is 2 in the checkpoint|4");
+    assert_fails(ppo_fit_sft(other[1], &d.chosen, &c), PPO_ERROR_ARGUMENT, "width is 8 in the checkpoint|16");
     c = fit_of_kind(REWARD, &d, 0, path);
     assert_fails(ppo_fit_reward(lm, &d.chosen, &d.rejected, &c), PPO_ERROR_FILE,
                  "checkpoint of ppo_fit_sft(), not of ppo_fit_reward()");

@@ -2719,7 +2719,8 @@ static void a_checkpoint_of_something_else_is_not_resumed(void **state) {
     assert_fails(RESUME(r.policy, NULL, r.critic, &r.prompts), PPO_ERROR_FILE, "another \"reference\"");
     assert_fails(RESUME(r.policy, r.reference, r.policy, &r.prompts), PPO_ERROR_FILE,
                  "another \"critic\": a model, not the policy");
-    assert_fails(RESUME(large, NULL, large, &r.prompts), PPO_ERROR_FILE, "n_positions is 10, the model's 11");
+    assert_fails(RESUME(large, NULL, large, &r.prompts), PPO_ERROR_ARGUMENT,
+                 "context is 10 in the checkpoint|11");
     assert_fails(RESUME(NULL, r.reference, r.critic, &r.prompts), PPO_ERROR_ARGUMENT, "ppo_rlhf_resume|NULL");
     c.seed = 2;
     assert_fails(RESUME(r.policy, r.reference, r.critic, &r.prompts), PPO_ERROR_ARGUMENT, "seed is 1");
@@ -2789,7 +2790,7 @@ static void memory_follows_what_is_sampled_not_the_context(void **state) {
 }
 
 static ppo_status whole_job(void *user) {
-    ppo_lm_config   shape = {VOCAB, POSITIONS, 8, 1, 2, 1, 5};
+    ppo_lm_config   shape = lm_config(VOCAB, POSITIONS, 8, 1, 2);
     ppo_rlhf_config c = small_config();
     ppo_lm         *policy = NULL;
     ppo_rlhf       *r = NULL;
