@@ -1626,6 +1626,19 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    reward model from comparisons, or DPO on them
    -------------------------------------------------------------------------------------------------------- */
 
+/* Adds a sequence for each line of a file of JSON Lines, an object with the texts that data sets have:
+       {"prompt": "...", "completion": "..."}                   the prompt is given
+       {"text": "..."}                                          without a prompt
+       {"prompt": "..."}                                        nothing but a prompt
+       {"prompt": "...", "chosen": "...", "rejected": "..."}    if rejected is not NULL, which gets the second
+   The first of these that a line has counts, and other members do not. start and end: as in
+   ppo_tokens_add_text(). longest > 0: sequences are cut after so many tokens; if then nothing is left to learn
+   of a line that is more than a prompt, it is left out. Lines have up to 64 MiB, one of which is in memory at a
+   time. Errors, with the line, after which tokens and rejected are as they were: those of reading and encoding,
+   a line that is none of these. */
+PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
+                                        const ppo_tokenizer *tokenizer, int start, int end, int longest);
+
 /* A model's outputs for the n tokens that are not given: those after each sequence's prompt, or after its
    first token, if there is no prompt, but for those that ppo_tokens.given marks. */
 typedef struct ppo_response {
@@ -13856,6 +13869,116 @@ PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
     int n = 0;
     for (int s = 0; tokens && s < sequence && s < tokens->count; ++s) n += ppo__response_length(tokens, s);
     return n;
+}
+
+/* -- data in JSON Lines -- */
+
+enum { PPO__MAX_LINE = 1 << 26 };
+
+/* The members of a line that count, and the kinds of lines: which of these are the prompt, the response and the
+   rejected one, where -1 is none. The first kind is that of pairs. */
+enum { PPO__PROMPT, PPO__COMPLETION, PPO__TEXT, PPO__CHOSEN, PPO__REJECTED, PPO__MEMBERS };
+static const char *const ppo__members[] = {"prompt", "completion", "text", "chosen", "rejected"};
+static const int         ppo__line_kinds[][3] = {{PPO__PROMPT, PPO__CHOSEN, PPO__REJECTED},
+                                                 {PPO__PROMPT, PPO__COMPLETION, -1},
+                                                 {-1, PPO__TEXT, -1},
+                                                 {PPO__PROMPT, -1, -1}};
+
+/* Reads a line into an array that grows, with a 0 for its end. *more: 0 after the last. */
+static ppo_status ppo__read_line(FILE *in, const char *path, int number, char **line, int *more) {
+    int c, last;
+    if (*line) stbds_header(*line)->length = 0;
+    do {
+        c = getc(in);
+        last = c == EOF || c == '\n';
+        if (PPO__PUSH(*line, (char)(last ? 0 : c))) return PPO_ERROR_MEMORY;
+    } while (!last && stbds_arrlenu(*line) <= PPO__MAX_LINE);
+    *more = c != EOF;
+    if (ferror(in)) return ppo__file_failed(path, "read", errno);
+    return last ? PPO_OK
+                : ppo__file_fail(path, "line %d is longer than %d bytes", number, (int)PPO__MAX_LINE);
+}
+
+/* Finds the texts of a line, in the order of a kind; NULL where that has none. */
+static ppo_status ppo__parse_line(const char *path, int number, char *line, int pairs, const char *text[3]) {
+    const char *found[PPO__MEMBERS] = {NULL},
+               *wanted = pairs ? "prompt, chosen and rejected" : "prompt or text";
+    char      part[32];
+    ppo__json json = {path, part, line, line, line + stbds_arrlenu(line) - 1, PPO_OK};
+    const int mark = number == 1 && !strncmp(line, "\357\273\277", 3) ? 3 : 0; /* of UTF-8 */
+    snprintf(part, sizeof part, " of line %d", number);
+    json.at += mark;
+    ppo__json_expect(&json, '{');
+    for (int n = 0; ppo__json_next(&json, '}', &n);) {
+        const char *key = ppo__json_key(&json);
+        int         k = 0;
+        while (k < PPO__MEMBERS && strcmp(ppo__members[k], key) != 0) ++k;
+        if (k == PPO__MEMBERS || ppo__json_peek(&json) != '"') ppo__json_skip(&json);
+        else if (found[k]) ppo__json_fail(&json, "repeated member ", key);
+        else found[k] = ppo__json_string(&json);
+    }
+    ppo__json_end(&json);
+    if (json.status) return json.status;
+    for (int i = !pairs; i < (pairs ? 1 : (int)(sizeof ppo__line_kinds / sizeof *ppo__line_kinds)); ++i) {
+        int has = 1;
+        for (int k = 0; k < 3; ++k) {
+            text[k] = ppo__line_kinds[i][k] < 0 ? NULL : found[ppo__line_kinds[i][k]];
+            has &= text[k] || ppo__line_kinds[i][k] < 0;
+        }
+        if (has) return PPO_OK;
+    }
+    return ppo__file_fail(path, "line %d has no text called %s", number, wanted);
+}
+
+/* Cuts the last sequence after `longest` tokens. Returns 0 if nothing is left to learn; a prompt is not cut. */
+static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
+    int s = tokens->count - 1, *end = &tokens->start[s + 1], n = *end - tokens->start[s];
+    if (is_prompt) return !longest || n <= longest;
+    if (longest && n > longest) *end -= n - longest;
+    if (longest && tokens->prompt[s] > longest) tokens->prompt[s] = longest;
+    return ppo__response_length(tokens, s) > 0;
+}
+
+static ppo_status ppo__add_line(ppo_tokens *const tokens[2], const char *path, int number, char *line,
+                                const ppo_tokenizer *tokenizer, int start, int end, int longest) {
+    const char *text[3] = {NULL, NULL, NULL};
+    int         pairs = tokens[1] != NULL, keep = 1;
+    if (line + strspn(line, " \t\r") == line + stbds_arrlenu(line) - 1) return PPO_OK;
+    ppo_status status = ppo__parse_line(path, number, line, pairs, text);
+    for (int k = 0; k <= pairs && !status; ++k) {
+        const char *prompt = text[0] ? text[0] : "";
+        status = ppo_tokens_add_text(tokens[k], tokenizer, start, prompt, text[1 + k], end);
+        if (status == PPO_ERROR_ARGUMENT) {
+            char what[PPO__ERROR_SIZE];
+            memcpy(what, ppo__error, sizeof what);
+            status = ppo__file_fail(path, "line %d: %s", number, what);
+        }
+        if (!status) keep &= ppo__cut_last(tokens[k], longest, !text[1]);
+    }
+    for (int k = 0; k <= pairs && !status && !keep; ++k) --tokens[k]->count;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
+                                        const ppo_tokenizer *tokenizer, int start, int end, int longest) {
+    ppo_tokens *const to[2] = {tokens, rejected};
+    char             *line = NULL;
+    int               more = 1;
+    if (!ppo__given("ppo_tokens_add_lines", tokens && path && tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (tokens == rejected || longest < 0)
+        return ppo__refuse("ppo_tokens_add_lines: longest is %d, or rejected is tokens", longest);
+    const int before[2] = {tokens->count, rejected ? rejected->count : 0};
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
+    FILE      *in = fopen(path, "rb");
+    ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);
+    for (int number = 1; more && !status; ++number) {
+        status = ppo__read_line(in, path, number, &line, &more);
+        if (!status) status = ppo__add_line(to, path, number, line, tokenizer, start, end, longest);
+    }
+    if (in) fclose(in);
+    ppo__array_free(line);
+    for (int k = 0; k < 2 && to[k] && status; ++k) to[k]->count = before[k];
+    return status;
 }
 
 PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,

@@ -1117,6 +1117,160 @@ static void reward_models_refuse_what_they_cannot_use(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   JSON Lines
+   -------------------------------------------------------------------------------------------------------- */
+
+static ppo_tokenizer *byte_tokenizer(void) {
+    const char *const specials[] = {"<bos>", "<eos>"};
+    ppo_tokenizer    *tok = NULL;
+    assert_ok(ppo_tokenizer_train("the theme of the theory", 23, 270, specials, 2, &tok));
+    return tok;
+}
+
+static ppo_status add_lines(const char *text, const ppo_tokenizer *tok, int longest, ppo_tokens *tokens,
+                            ppo_tokens *rejected) {
+    const char *path = scratch_path("lines");
+    put_bytes(path, text, strlen(text));
+    ppo_status status = ppo_tokens_add_lines(tokens, rejected, path, tok, ppo_tokenizer_special(tok, "<bos>"),
+                                             ppo_tokenizer_special(tok, "<eos>"), longest);
+    remove(path);
+    return status;
+}
+
+static void assert_same_tokens(const ppo_tokens *a, const ppo_tokens *b) {
+    assert_int_equal(a->count, b->count);
+    for (int s = 0; s <= a->count; s++) assert_int_equal(a->start[s], b->start[s]);
+    assert_memory_equal(a->prompt, b->prompt, (size_t)a->count * sizeof(int));
+    assert_memory_equal(a->token, b->token, (size_t)a->start[a->count] * sizeof(int));
+}
+
+static void lines_of_data_sets_become_sequences(void **state) {
+    (void)state;
+    static const char *const texts[][2] = {{"the", " theory"},
+                                           {"2+2=", "\"4\"\n\t\\ \xc3\xa9\xf0\x9f\x99\x82 </s> <eos>"},
+                                           {"", "a tale"},
+                                           {"ask", NULL},
+                                           {"p", "q"}};
+    ppo_tokenizer           *tok = byte_tokenizer();
+    const int  bos = ppo_tokenizer_special(tok, "<bos>"), eos = ppo_tokenizer_special(tok, "<eos>");
+    ppo_tokens tokens = {0}, rejected = {0}, want = {0}, want_rejected = {0};
+    assert_ok(add_lines(
+        "\xef\xbb\xbf{\"prompt\":\"the\",\"completion\":\" theory\"}\r\n"
+        "\n  \t\n"
+        "{\"id\": [1, {\"text\": null}], \"completion\" : \"\\\"4\\\"\\n\\t\\\\ \\u00e9\\ud83d\\ude42 "
+        "<\\/s> <eos>\", \"prompt\":\"2+2=\"}\n"
+        "{\"text\": \"a tale\", \"prompt\": 7, \"chosen\": [\"no text\"]}\n"
+        "{\"prompt\": \"ask\"}\n"
+        "{\"text\": \"not this\", \"prompt\": \"p\", \"completion\": \"q\"}", /* without an end */
+        tok, 0, &tokens, NULL));
+    for (int i = 0; i < COUNT(texts); i++)
+        assert_ok(ppo_tokens_add_text(&want, tok, bos, texts[i][0], texts[i][1], eos));
+    assert_same_tokens(&tokens, &want);
+    ppo_tokens_clear(&tokens), ppo_tokens_clear(&want);
+    assert_ok(add_lines("{\"prompt\":\"the\",\"chosen\":\"me\",\"rejected\":\"theory\",\"text\":\"x\"}\n"
+                        "{\"rejected\":\"b\",\"chosen\":\"a\",\"prompt\":\"\"}\n",
+                        tok, 0, &tokens, &rejected));
+    assert_ok(ppo_tokens_add_text(&want, tok, bos, "the", "me", eos));
+    assert_ok(ppo_tokens_add_text(&want_rejected, tok, bos, "the", "theory", eos));
+    assert_ok(ppo_tokens_add_text(&want, tok, bos, "", "a", eos));
+    assert_ok(ppo_tokens_add_text(&want_rejected, tok, bos, "", "b", eos));
+    assert_same_tokens(&tokens, &want), assert_same_tokens(&rejected, &want_rejected);
+    ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
+    ppo_tokens_free(&want), ppo_tokens_free(&want_rejected);
+    ppo_tokenizer_free(tok);
+}
+
+static void long_lines_are_cut_or_left_out(void **state) {
+    (void)state;
+    ppo_tokenizer *tok = byte_tokenizer();
+    ppo_tokens     tokens = {0}, rejected = {0};
+    assert_ok(add_lines("{\"prompt\":\"zzz\",\"completion\":\"yyyyyy\"}\n"  /* bos 3 6 eos: cut */
+                        "{\"prompt\":\"zzzz\",\"completion\":\"yyyyyy\"}\n" /* nothing is left to learn */
+                        "{\"prompt\":\"zzzzz\"}\n{\"prompt\":\"zzzz\"}\n" /* prompts are whole or left out */
+                        "{\"prompt\":\"zz\",\"completion\":\"\"}\n",      /* the end is learned */
+                        tok, 5, &tokens, NULL));
+    assert_int_equal(tokens.count, 3);
+    assert_true(tokens.start[1] == 5 && tokens.start[2] == 10 && tokens.start[3] == 14);
+    assert_true(tokens.prompt[0] == 4 && tokens.prompt[1] == 5 && tokens.prompt[2] == 3);
+    ppo_tokens_clear(&tokens);
+    assert_ok(add_lines("{\"prompt\":\"zzzz\",\"chosen\":\"y\",\"rejected\":\"x\"}\n"
+                        "{\"prompt\":\"z\",\"chosen\":\"yyyyyyy\",\"rejected\":\"x\"}\n",
+                        tok, 5, &tokens, &rejected));
+    assert_true(tokens.count == 1 && tokens.start[1] == 5 && rejected.count == 1 && rejected.start[1] == 4);
+    ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
+    ppo_tokenizer_free(tok);
+}
+
+static void lines_that_are_none_are_told_by_their_number(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        int         pairs;
+        const char *words;
+    } bad[] = {{"{\"prompt\":\"a\"", 0, "of line 3: expected \"}\""},
+               {"[]", 0, "byte 0 of line 3: expected \"{\""},
+               {"{\"prompt\":\"a\"} {}", 0, "of line 3: expected its end"},
+               {"{\"prompt\":\"a\",\"prompt\":\"b\"}", 0, "of line 3: repeated member \"prompt\""},
+               {"{\"text\":\"\\u0000\"}", 0, "of line 3: an escape that stands for no character"},
+               {"{\"text\":\"\xff\"}", 0, "of line 3: a string that is not UTF-8"},
+               {"{\"completion\":\"a\"}", 0, "line 3 has no text called prompt or text"},
+               {"{\"prompt\":[],\"completion\":\"a\"}", 0, "line 3 has no text called prompt or text"},
+               {"{\"prompt\":\"a\",\"completion\":\"b\"}", 1,
+                "line 3 has no text called prompt, chosen and rejected"},
+               {"{}", 0, "line 3 has no text"}};
+    ppo_tokenizer *tok = byte_tokenizer(), *letters = NULL;
+    ppo_tokens     tokens = {0}, rejected = {0};
+    char           text[256];
+    assert_ok(add_lines("{\"text\":\"kept\"}", tok, 0, &tokens, NULL));
+    for (int i = 0; i < COUNT(bad); i++) {
+        const char *good =
+            bad[i].pairs ? "{\"prompt\":\"a\",\"chosen\":\"b\",\"rejected\":\"c\"}" : "{\"text\":\"a\"}";
+        snprintf(text, sizeof text, "%s\n\n%s\n", good, bad[i].line);
+        assert_fails(add_lines(text, tok, 0, &tokens, bad[i].pairs ? &rejected : NULL), PPO_ERROR_FILE,
+                     bad[i].words);
+        assert_true(tokens.count == 1 && tokens.start[1] == 6 && rejected.count == 0);
+    }
+    assert_ok(ppo_tokenizer_characters("ab", 2, NULL, 0, &letters));
+    assert_fails(add_lines("{\"text\":\"ab\"}\n{\"text\":\"abc\"}", letters, 0, &tokens, NULL),
+                 PPO_ERROR_FILE, "line 2: |vocabulary lacks U+0063");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/nowhere/at all", tok, -1, -1, 0), PPO_ERROR_FILE,
+                 "/nowhere/at all: cannot be opened");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/tmp", tok, -1, -1, 0), PPO_ERROR_FILE,
+                 "not a plain file");
+    assert_fails(ppo_tokens_add_lines(&tokens, &tokens, "x", tok, -1, -1, 0), PPO_ERROR_ARGUMENT, "rejected");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "x", tok, -1, -1, -1), PPO_ERROR_ARGUMENT,
+                 "longest is -1");
+    assert_fails(ppo_tokens_add_lines(NULL, NULL, "x", tok, -1, -1, 0), PPO_ERROR_ARGUMENT, "NULL");
+    ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
+    ppo_tokenizer_free(tok), ppo_tokenizer_free(letters);
+}
+
+/* Cut anywhere, and with other bytes: lines are added or refused, and what there was stays. */
+static void damaged_lines_are_added_or_refused(void **state) {
+    (void)state;
+    static const char good[] =
+        "{\"prompt\":\"th\\u00e9\",\"completion\":\" \\ud83d\\ude42\",\"n\":[-1.5e3,{\"a\":true}]}\n"
+        "{\"text\":\"two\", \"x\":null}\n";
+    ppo_tokenizer *tok = byte_tokenizer();
+    ppo_tokens     tokens = {0};
+    ppo_rng        rng = test_rng(99);
+    char           text[sizeof good];
+    int            came[2] = {0, 0};
+    for (int i = 0; i < 4 * (int)sizeof good; i++) {
+        memcpy(text, good, sizeof text);
+        if (i < (int)sizeof good) text[i] = 0;
+        else text[i % (int)(sizeof good - 1)] = (char)(1 + ppo_rng_below(&rng, 255));
+        ppo_tokens_clear(&tokens);
+        ppo_status status = add_lines(text, tok, 0, &tokens, NULL);
+        came[status != PPO_OK]++;
+        if (status) assert_true(status == PPO_ERROR_FILE && tokens.count == 0);
+    }
+    assert_true(came[0] > 10 && came[1] > 100);
+    ppo_tokens_free(&tokens);
+    ppo_tokenizer_free(tok);
+}
+
+/* --------------------------------------------------------------------------------------------------------
    Checkpoints
    -------------------------------------------------------------------------------------------------------- */
 
@@ -1462,14 +1616,16 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
 }
 
 typedef struct job {
-    ppo_lm    *lm, *reference;
-    ppo_tokens chosen, rejected;
+    ppo_lm        *lm, *reference;
+    ppo_tokens     chosen, rejected;
+    ppo_tokenizer *tok;
 } job;
 
 static ppo_status align_once(void *user) {
     job              *j = (job *)user;
     ppo_fit_config    c = ppo_fit_config_default();
     ppo_reward_model *model = NULL;
+    ppo_tokens        read = {0};
     ppo_status        status = PPO_OK;
     float             x[4];
     c.micro_batch = 2;
@@ -1484,6 +1640,8 @@ static ppo_status align_once(void *user) {
     if (!status) status = ppo_reward_model_normalize(model, &j->chosen);
     if (!status) status = ppo_reward_model_score(model, &j->rejected, x);
     if (!status) status = ppo_lm_logp(j->lm, &j->chosen, 2, x);
+    if (!status) status = add_lines("{\"prompt\":\"a\",\"completion\":\"b\"}", j->tok, 0, &read, NULL);
+    ppo_tokens_free(&read);
     ppo_reward_model_free(model);
     return status;
 }
@@ -1494,9 +1652,10 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
     ppo_lm_config config = lm_config(VOCAB, LENGTH, 4, 1, 1);
     j.lm = random_lm(config, 0.2f), j.reference = random_lm(config, 0.2f);
     comparisons(69, 4, &j.chosen, &j.rejected);
+    j.tok = byte_tokenizer();
     assert_true(fail_each_allocation(align_once, &j) > 40);
     ppo_tokens_free(&j.chosen), ppo_tokens_free(&j.rejected);
-    ppo_lm_free(j.lm), ppo_lm_free(j.reference);
+    ppo_lm_free(j.lm), ppo_lm_free(j.reference), ppo_tokenizer_free(j.tok);
 }
 
 int main(void) {
@@ -1535,6 +1694,10 @@ int main(void) {
         cmocka_unit_test(a_normalization_that_fails_leaves_every_member_as_it_was),
         cmocka_unit_test(an_ensemble_with_a_nan_fails_whatever_the_others_say),
         cmocka_unit_test(reward_models_refuse_what_they_cannot_use),
+        cmocka_unit_test(lines_of_data_sets_become_sequences),
+        cmocka_unit_test(long_lines_are_cut_or_left_out),
+        cmocka_unit_test(lines_that_are_none_are_told_by_their_number),
+        cmocka_unit_test(damaged_lines_are_added_or_refused),
         cmocka_unit_test(a_training_that_stops_anywhere_continues_to_the_same_bits),
         cmocka_unit_test(a_reference_that_is_trained_is_remembered_by_the_checkpoint),
         cmocka_unit_test(another_training_is_not_continued),
