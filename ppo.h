@@ -1639,6 +1639,12 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, int start, int end, int longest);
 
+/* Tokens in a safetensors file: "tokens" I32 (n); "tokens.start" I32 (count + 1), without which they are one
+   sequence; "tokens.prompt" I32 (count) and "tokens.given" U8 (n), where there are such. Loading adds the
+   sequences; after a failure tokens are as they were. Errors: those of the file, arrays that contradict. */
+PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path);
+PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens);
+
 /* A model's outputs for the n tokens that are not given: those after each sequence's prompt, or after its
    first token, if there is no prompt, but for those that ppo_tokens.given marks. */
 typedef struct ppo_response {
@@ -1706,7 +1712,7 @@ typedef struct ppo_fit_config { /* defaults in brackets */
                                          training ends; and the model becomes the one that was best [0] */
 
     /* a file in which the training is saved as it proceeds. If it is there at the start, the training
-       continues from it, to the same bits as if it had never stopped; if it is complete, only the model is read */
+       continues from it, to the same bits as if it had never stopped; of a complete one, the model is read */
     const char *checkpoint; /* its path; NULL: none [NULL] */
     int checkpoint_every;   /* steps between saves; also at the end, or when the callback ends it [100] */
 
@@ -13871,7 +13877,67 @@ PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
     return n;
 }
 
-/* -- data in JSON Lines -- */
+/* -- data in files -- */
+
+static ppo_status ppo__put_tokens(ppo_file *file, const void *object) {
+    const ppo_tokens *tokens = (const ppo_tokens *)object;
+    const int64_t     n = tokens->start[tokens->count], count = tokens->count, bounds = count + 1;
+    ppo_status        status = ppo_file_add(file, "tokens", PPO_I32, &n, 1, tokens->token);
+    if (!status) status = ppo_file_add(file, "tokens.start", PPO_I32, &bounds, 1, tokens->start);
+    if (!status && tokens->prompt)
+        status = ppo_file_add(file, "tokens.prompt", PPO_I32, &count, 1, tokens->prompt);
+    if (!status && tokens->given) status = ppo_file_add(file, "tokens.given", PPO_U8, &n, 1, tokens->given);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path) {
+    if (!tokens || tokens->count < 1) return ppo__refuse("ppo_tokens_save: there are no tokens");
+    return ppo__save("ppo_tokens_save", path, ppo__put_tokens, tokens);
+}
+
+static ppo_status ppo__get_tokens(const ppo_file *file, ppo_tokens *tokens) {
+    static const char *const names[] = {"tokens.start", "tokens.prompt", "tokens", "tokens.given"};
+    const ppo_array *array[4], *start = ppo_file_find(file, names[0]), *all = ppo_file_find(file, names[2]);
+    const int64_t    n = all && all->rank ? all->shape[0] : 0, m = start && start->rank ? start->shape[0] : 2;
+    const int64_t    shape[4] = {m, m ? m - 1 : 0, n, n};
+    int              bounds[2] = {0, (int)n};
+    for (int k = 0; k < 4; ++k) {
+        const int type = k == 3 ? PPO_U8 : PPO_I32, needed = k == 2;
+        array[k] = ppo_file_find(file, names[k]);
+        if ((array[k] || needed) && ppo_file_expect(file, names[k], type, &shape[k], 1, &array[k]))
+            return ppo__failed;
+    }
+    if (n < 1 || n > INT_MAX || m < 2 || m > INT_MAX)
+        return ppo__file_fail(file->path, "corrupt file: %lld tokens in %lld sequences", (long long)n,
+                              (long long)m - 1);
+    const ppo_tokens view = {(int)m - 1,
+                             array[0] ? (int *)array[0]->data : bounds,
+                             array[1] ? (int *)array[1]->data : NULL,
+                             (int *)array[2]->data,
+                             array[3] ? (unsigned char *)array[3]->data : NULL,
+                             NULL};
+    if (view.start[0] != 0 || view.start[view.count] != n)
+        return ppo__file_fail(file->path, "corrupt file: its sequences are tokens %d to %d of %lld",
+                              view.start[0], view.start[view.count], (long long)n);
+    for (int s = 0; s < view.count; ++s)
+        if (view.start[s + 1] <= view.start[s] || view.start[s + 1] > n)
+            return ppo__file_fail(file->path, "corrupt file: sequence %d is tokens %d to %d of %lld", s,
+                                  view.start[s], view.start[s + 1], (long long)n);
+    ppo_status status = PPO_OK;
+    for (int s = 0; s < view.count && !status; ++s) status = ppo_tokens_add_from(tokens, &view, s);
+    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
+}
+
+PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
+    ppo_file *file = NULL;
+    if (!ppo__given("ppo_tokens_load", path && tokens)) return PPO_ERROR_ARGUMENT;
+    const int  before = tokens->count;
+    ppo_status status = ppo_file_read(path, &file);
+    if (!status) status = ppo__get_tokens(file, tokens);
+    if (status) tokens->count = before;
+    ppo_file_free(file);
+    return status;
+}
 
 enum { PPO__MAX_LINE = 1 << 26 };
 

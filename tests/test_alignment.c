@@ -1270,6 +1270,60 @@ static void damaged_lines_are_added_or_refused(void **state) {
     ppo_tokenizer_free(tok);
 }
 
+static void tokens_come_back_from_a_file(void **state) {
+    (void)state;
+    const char *path = scratch_path("tokens");
+    ppo_rng     rng = test_rng(100);
+    ppo_tokens  plain = {0}, marked = {0}, read = {0}, none = {0};
+    for (int s = 0; s < 5; s++) add_random(&plain, &rng, VOCAB, 1 + s * 2, s);
+    for (int s = 0; s < 5; s++) assert_ok(ppo_tokens_add_from(&marked, &plain, s));
+    assert_ok(ppo_tokens_mark_given(&marked, 3, 4));
+    for (int i = 0; i < 2; i++) {
+        const ppo_tokens *from = i ? &marked : &plain;
+        ppo_tokens_clear(&read);
+        assert_ok(ppo_tokens_save(from, path));
+        assert_ok(ppo_tokens_load(path, &read));
+        assert_same_tokens(&read, from);
+        assert_int_equal(!read.given, !from->given);
+        if (i) assert_memory_equal(read.given, from->given, (size_t)from->start[5]);
+    }
+    assert_ok(ppo_tokens_load(path, &read)); /* which adds them */
+    assert_int_equal(read.count, 10);
+
+    /* as another program writes a long text; and arrays that contradict */
+    const int     token[6] = {1, 2, 3, 4, 5, 0};
+    const int64_t n = 6;
+    static const struct {
+        int         start[3], prompt[2];
+        const char *words;
+    } bad[] = {{{0, 3, 5}, {0, 0}, "tokens 0 to 5 of 6"},
+               {{1, 3, 6}, {0, 0}, "tokens 1 to 6"},
+               {{0, 0, 6}, {0, 0}, "sequence 0 is tokens 0 to 0"},
+               {{0, 7, 6}, {0, 0}, "sequence 0 is tokens 0 to 7"},
+               {{0, 3, 6}, {0, 4}, "3 tokens, 4 of them given"},
+               {{0, 3, 6}, {-1, 0}, "-1 of them given"}};
+    for (int i = -1; i < COUNT(bad); i++) {
+        ppo_file     *file = NULL;
+        const int64_t sizes[2] = {3, 2};
+        assert_ok(ppo_file_create(&file));
+        assert_ok(ppo_file_add(file, "tokens", PPO_I32, &n, 1, token));
+        if (i >= 0) assert_ok(ppo_file_add(file, "tokens.start", PPO_I32, &sizes[0], 1, bad[i].start));
+        if (i >= 0) assert_ok(ppo_file_add(file, "tokens.prompt", PPO_I32, &sizes[1], 1, bad[i].prompt));
+        assert_ok(ppo_file_write(file, path));
+        ppo_file_free(file);
+        ppo_tokens_clear(&read);
+        if (i >= 0) assert_fails(ppo_tokens_load(path, &read), PPO_ERROR_FILE, bad[i].words);
+        else assert_ok(ppo_tokens_load(path, &read));
+        assert_int_equal(read.count, i < 0);
+    }
+    put_bytes(path, "\2\0\0\0\0\0\0\0{}", 10);
+    assert_fails(ppo_tokens_load(path, &read), PPO_ERROR_FILE, "there is no \"tokens\"");
+    assert_fails(ppo_tokens_load(NULL, &read), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_tokens_save(&none, path), PPO_ERROR_ARGUMENT, "there are no tokens");
+    remove(path);
+    ppo_tokens_free(&plain), ppo_tokens_free(&marked), ppo_tokens_free(&read);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Checkpoints
    -------------------------------------------------------------------------------------------------------- */
@@ -1641,6 +1695,9 @@ static ppo_status align_once(void *user) {
     if (!status) status = ppo_reward_model_score(model, &j->rejected, x);
     if (!status) status = ppo_lm_logp(j->lm, &j->chosen, 2, x);
     if (!status) status = add_lines("{\"prompt\":\"a\",\"completion\":\"b\"}", j->tok, 0, &read, NULL);
+    if (!status) status = ppo_tokens_save(&j->chosen, c.checkpoint);
+    if (!status) status = ppo_tokens_load(c.checkpoint, &read);
+    remove(c.checkpoint);
     ppo_tokens_free(&read);
     ppo_reward_model_free(model);
     return status;
@@ -1698,6 +1755,7 @@ int main(void) {
         cmocka_unit_test(long_lines_are_cut_or_left_out),
         cmocka_unit_test(lines_that_are_none_are_told_by_their_number),
         cmocka_unit_test(damaged_lines_are_added_or_refused),
+        cmocka_unit_test(tokens_come_back_from_a_file),
         cmocka_unit_test(a_training_that_stops_anywhere_continues_to_the_same_bits),
         cmocka_unit_test(a_reference_that_is_trained_is_remembered_by_the_checkpoint),
         cmocka_unit_test(another_training_is_not_continued),
