@@ -13943,8 +13943,8 @@ enum { PPO__MAX_LINE = 1 << 26 };
 
 /* The members of a line that count, and the kinds of lines: which of these are the prompt, the response and the
    rejected one, where -1 is none. The first kind is that of pairs. */
-enum { PPO__PROMPT, PPO__COMPLETION, PPO__TEXT, PPO__CHOSEN, PPO__REJECTED, PPO__MEMBERS };
-static const char *const ppo__members[] = {"prompt", "completion", "text", "chosen", "rejected"};
+enum { PPO__PROMPT, PPO__COMPLETION, PPO__TEXT, PPO__CHOSEN, PPO__REJECTED, PPO__LINE_MEMBERS };
+static const char *const ppo__line_members[] = {"prompt", "completion", "text", "chosen", "rejected"};
 static const int         ppo__line_kinds[][3] = {{PPO__PROMPT, PPO__CHOSEN, PPO__REJECTED},
                                                  {PPO__PROMPT, PPO__COMPLETION, -1},
                                                  {-1, PPO__TEXT, -1},
@@ -13967,7 +13967,7 @@ static ppo_status ppo__read_line(FILE *in, const char *path, int number, char **
 
 /* Finds the texts of a line, in the order of a kind; NULL where that has none. */
 static ppo_status ppo__parse_line(const char *path, int number, char *line, int pairs, const char *text[3]) {
-    const char *found[PPO__MEMBERS] = {NULL},
+    const char *found[PPO__LINE_MEMBERS] = {NULL},
                *wanted = pairs ? "prompt, chosen and rejected" : "prompt or text";
     char      part[32];
     ppo__json json = {path, part, line, line, line + stbds_arrlenu(line) - 1, PPO_OK};
@@ -13978,8 +13978,8 @@ static ppo_status ppo__parse_line(const char *path, int number, char *line, int 
     for (int n = 0; ppo__json_next(&json, '}', &n);) {
         const char *key = ppo__json_key(&json);
         int         k = 0;
-        while (k < PPO__MEMBERS && strcmp(ppo__members[k], key) != 0) ++k;
-        if (k == PPO__MEMBERS || ppo__json_peek(&json) != '"') ppo__json_skip(&json);
+        while (k < PPO__LINE_MEMBERS && strcmp(ppo__line_members[k], key) != 0) ++k;
+        if (k == PPO__LINE_MEMBERS || ppo__json_peek(&json) != '"') ppo__json_skip(&json);
         else if (found[k]) ppo__json_fail(&json, "repeated member ", key);
         else found[k] = ppo__json_string(&json);
     }
