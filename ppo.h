@@ -120,7 +120,8 @@ LANGUAGE MODELS
     The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO,
     Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples (section 20).
     ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo() and ppo_best_of_n() are
-    alternatives to reinforcement learning. To understand PPO on tokens, start at ppo_rlhf_iterate() in
+    alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON Lines). A training with
+    fit.checkpoint set may be killed and run again; ppo_rlhf_save() and ppo_rlhf_resume() do it for PPO. To understand PPO on tokens, start at ppo_rlhf_iterate() in
     section 22 (search for "@@ 22"); which estimator of the KL to use, see ppo_kl_estimate() in section 9.
 
 THREE DOORS, ONE ROOM
@@ -14340,7 +14341,7 @@ typedef struct ppo__fit {
     int    over;  /* 1: the training is complete */
 } ppo__fit;
 
-/* Makes a set that from which the learner takes its items. */
+/* Makes set k that from which the learner takes its items. */
 static void ppo__fit_use(ppo__fit *fit, int k) {
     const ppo__fit_set *set = fit->now = &fit->set[k];
     fit->learner.first = set->first;
@@ -14410,9 +14411,10 @@ static ppo_status ppo__fit_cut(ppo__fit *fit, ppo__fit_set *set) {
     set->bounds[1] = n;
     set->longest[0] = width;
     set->count = 0;
-    for (int at = 0; at < n - 1; at += width - 1) {
-        int next = ppo__response_token(&set->text, 0, at + 1);
-        if (next < n && next - at < width) set->first[set->count++] = at;
+    int next = 0; /* token that is learned */
+    for (int64_t at = 0; at < n - 1; at += width - 1) {
+        if (next <= at) next = ppo__response_token(&set->text, 0, (int)at + 1);
+        if (next < n && next - at < width) set->first[set->count++] = (int)at;
     }
     return set->count ? PPO_OK : ppo__refuse("there is no token after the prompts");
 }
