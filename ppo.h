@@ -120,9 +120,10 @@ LANGUAGE MODELS
     The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO,
     Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples (section 20).
     ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo() and ppo_best_of_n() are
-    alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON Lines). A training with
-    fit.checkpoint set may be killed and run again; ppo_rlhf_save() and ppo_rlhf_resume() do it for PPO. To understand PPO on tokens, start at ppo_rlhf_iterate() in
-    section 22 (search for "@@ 22"); which estimator of the KL to use, see ppo_kl_estimate() in section 9.
+    alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON Lines). With
+    fit.checkpoint set, a program that was killed continues its training when it runs again; for PPO on tokens
+    there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens, start at ppo_rlhf_iterate()
+    in section 22 (search for "@@ 22"); which estimator of the KL to use, see ppo_kl_estimate() in section 9.
 
 THREE DOORS, ONE ROOM
 
