@@ -120,8 +120,10 @@ LANGUAGE MODELS
     The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO,
     Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples (section 20).
     ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo() and ppo_best_of_n() are
-    alternatives to reinforcement learning. To understand PPO on tokens, start at ppo_rlhf_iterate() in
-    section 22 (search for "@@ 22"); which estimator of the KL to use, see ppo_kl_estimate() in section 9.
+    alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON Lines). With
+    fit.checkpoint set, a program that was killed continues its training when it runs again; for PPO on tokens
+    there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens, start at ppo_rlhf_iterate()
+    in section 22 (search for "@@ 22"); which estimator of the KL to use, see ppo_kl_estimate() in section 9.
 
 THREE DOORS, ONE ROOM
 
@@ -326,16 +328,17 @@ typedef struct ppo_tensor {
    moments, so that clipping and Adam are one pass. Each tensor starts on a 64-byte boundary; the gaps between
    tensors hold zeros. */
 typedef struct ppo_params {
-    size_t              count;       /* floats in each block, gaps included */
-    size_t              capacity;    /* floats that each block has room for */
-    float              *data, *grad; /* the parameters, and d loss / d parameter */
-    float              *m, *v;       /* Adam's first and second moments */
-    int64_t             step;        /* optimizer steps taken */
-    int                 tensor_count;
-    ppo_tensor        **tensors;  /* [tensor_count], in the order added */
-    const char        **names;    /* [tensor_count], as "actor.0.weight"; owned by the set */
-    float              *lr_scale; /* [tensor_count]: factors of the learning rate; 1 by default */
-    struct ppo__mirror *mirror;   /* private: a copy on a GPU, or NULL */
+    size_t       count;       /* floats in each block, gaps included */
+    size_t       capacity;    /* floats that each block has room for */
+    float       *data, *grad; /* the parameters, and d loss / d parameter */
+    float       *m, *v;       /* Adam's first and second moments */
+    int64_t      step;        /* optimizer steps taken */
+    int          tensor_count;
+    ppo_tensor **tensors;        /* [tensor_count], in the order added */
+    const char **names;          /* [tensor_count], as "actor.0.weight"; owned by the set */
+    float       *lr_scale;       /* [tensor_count]: factors of the learning rate; 1 by default */
+    int          decay_matrices; /* 1: weight decay is not of rows, such as biases and norms; 0: of all */
+    struct ppo__mirror *mirror;  /* private: a copy on a GPU, or NULL */
 } ppo_params;
 
 PPO_DEF ppo_status ppo_params_create(ppo_params **params);
@@ -578,6 +581,8 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text);
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
                                     char *text, size_t size);
+/* Sets those that are among the texts of a file, such as a checkpoint. */
+PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *path, void *config);
 
 /* ========================================================================================================
    PPO'S MATHEMATICS
@@ -1670,6 +1675,25 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    reward model from comparisons, or DPO on them
    -------------------------------------------------------------------------------------------------------- */
 
+/* Adds a sequence for each line of a file of JSON Lines, an object with the texts that data sets have:
+       {"prompt": "...", "completion": "..."}                   the prompt is given
+       {"text": "..."}                                          without a prompt
+       {"prompt": "..."}                                        nothing but a prompt
+       {"prompt": "...", "chosen": "...", "rejected": "..."}    if rejected is not NULL, which gets the second
+   The first of these that a line has counts, and other members do not. start and end: as in
+   ppo_tokens_add_text(). longest > 0: sequences are cut after so many tokens; if then nothing is left to learn
+   of a line that is more than a prompt, it is left out. Lines have up to 64 MiB, one of which is in memory at a
+   time. Errors, with the line, after which tokens and rejected are as they were: those of reading and encoding,
+   a line that is none of these. */
+PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
+                                        const ppo_tokenizer *tokenizer, int start, int end, int longest);
+
+/* Tokens in a safetensors file: "tokens" I32 (n); "tokens.start" I32 (count + 1), without which they are one
+   sequence; "tokens.prompt" I32 (count) and "tokens.given" U8 (n), where there are such. Loading adds the
+   sequences; after a failure tokens are as they were. Errors: those of the file, arrays that contradict. */
+PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path);
+PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens);
+
 /* A model's outputs for the n tokens that are not given: those after each sequence's prompt, or after its
    first token, if there is no prompt, but for those that ppo_tokens.given marks. */
 typedef struct ppo_response {
@@ -1698,31 +1722,62 @@ typedef struct ppo_fit_progress {
     float   accuracy;    /* pairs: share of which the chosen one is preferred; else NaN */
     float   grad_norm, learning_rate;
     double  seconds, tokens_per_second; /* since the start */
+    /* of the held-out data, after the step; NaN where they were not measured */
+    float held_out_loss, held_out_accuracy;
+    float perplexity; /* exp(held_out_loss); of supervised fine-tuning alone */
 } ppo_fit_progress;
 typedef int (*ppo_fit_callback)(const ppo_fit_progress *progress, void *user); /* not 0: the training ends */
 
-typedef struct ppo_fit_config {     /* defaults in brackets */
-    int              epochs;        /* passes over the data [1] */
-    int              batch_size;    /* sequences, or pairs, per gradient step; at most all of them [32] */
-    int              micro_batch;   /* of these, in memory at once; gradients add up; 0: all [0] */
-    float            learning_rate; /* [1e-3] */
-    int              learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [cosine] */
-    float            warmup;          /* share of the steps in which the learning rate rises from 0 [0.05] */
-    float            weight_decay;    /* of all parameters [0] */
-    float            max_grad_norm;   /* 0: off [1] */
-    float            beta;            /* DPO: strength of the KL constraint [0.1] */
-    float            label_smoothing; /* DPO: share of comparisons that are wrong [0] */
-    uint64_t         seed;            /* of the order [1] */
-    ppo_fit_callback callback;        /* may be NULL [NULL] */
-    void            *callback_user;   /* passed to it [NULL] */
+typedef struct ppo_fit_config { /* defaults in brackets */
+    int epochs;                 /* passes over the data [1] */
+    int steps;                  /* > 0: gradient steps in all, instead of epochs [0] */
+    int batch_size;             /* sequences, windows or pairs per gradient step; at most all of them [32] */
+    int micro_batch;            /* of these, in memory at once; gradients add up; 0: all [0] */
+
+    /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is a
+       window of it, which may reach from one sequence into the next. It predicts its tokens but the first, and
+       those that are given, as in prompts */
+    int window;         /* > 0: tokens of a window, at most the context; 0: an item is a sequence [0] */
+    int random_windows; /* 1: windows begin anywhere, as many in an epoch as cover the text; 0: side by side,
+                           so that an epoch learns each token once [0] */
+
+    float    learning_rate;          /* [1e-3] */
+    int      learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [cosine] */
+    float    min_learning_rate;      /* to which the schedule falls [0] */
+    float    warmup;                 /* share of the steps in which the learning rate rises from 0 [0.05] */
+    int      warmup_steps;           /* > 0: steps in which it rises, instead of that share [0] */
+    float    adam_beta1, adam_beta2; /* [0.9, 0.999] */
+    float    adam_eps;               /* [1e-5] */
+    float    weight_decay;           /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
+    float    max_grad_norm;          /* 0: off [1] */
+    float    beta;                   /* DPO: strength of the KL constraint [0.1] */
+    float    label_smoothing;        /* DPO: share of comparisons that are wrong [0] */
+    uint64_t seed;                   /* of the order [1] */
+
+    /* the loss on other data, which are not learned; both are borrowed */
+    const ppo_tokens *held_out, *held_out_rejected; /* the second: of pairs; NULL: none [NULL] */
+    int               evaluate_every; /* steps between measuring it; 0: an epoch; the last step always [0] */
+    int               patience;       /* > 0: after so many measurements that are no better than the best the
+                                         training ends; and the model becomes the one that was best [0] */
+
+    /* a file in which the training is saved as it proceeds. If it is there at the start, the training
+       continues from it, to the same bits as if it had never stopped; of a complete one, the model is read */
+    const char *checkpoint; /* its path; NULL: none [NULL] */
+    int checkpoint_every;   /* steps between saves; also at the end, or when the callback ends it [100] */
+
+    ppo_fit_callback callback;      /* may be NULL [NULL] */
+    void            *callback_user; /* passed to it [NULL] */
 } ppo_fit_config;
 PPO_DEF ppo_fit_config ppo_fit_config_default(void);
-/* By name, for ppo_settings_set() and its like (section 6): all fields but the callback's. */
+/* By name, for ppo_settings_set() and its like (section 6): all fields that are no pointers. */
 PPO_DEF const ppo_settings *ppo_fit_settings(void);
 
-/* Each call is a complete training with a new optimizer. Errors: a setting out of range, data that does not
-   fit the model (see ppo_lm_forward()), no token after a prompt, numbers that are not finite; then the model
-   keeps the steps taken until there.
+/* Each call is a complete training with a new optimizer, or the rest of the one in the checkpoint. Errors: a
+   setting out of range, data that does not fit the model (see ppo_lm_forward()), no token after a prompt,
+   numbers that are not finite, a file that cannot be written; then the model keeps the steps taken until
+   there. A checkpoint of another kind of training, of another model's sizes, of other data or settings
+   (checkpoint_every may differ) is an error that changes nothing; delete the file to start anew.
+   ppo_lm_load() reads it as a model.
 
    Supervised fine-tuning: the mean of -logp over the tokens after the prompts, which should end with
    sampling.eos for the model to learn to end its sequences. */
@@ -1893,7 +1948,11 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     float learning_rate;          /* [3e-4] */
     float critic_learning_rate;   /* of a critic of its own; 0: learning_rate [0] */
     int   learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
-    int   iterations;             /* after which a schedule reaches 0 [0] */
+    float min_learning_rate;      /* to which the schedule falls [0] */
+    int   iterations;             /* after which a schedule ends [0] */
+    float adam_beta1, adam_beta2; /* [0.9, 0.999] */
+    float adam_eps;               /* [1e-5] */
+    float weight_decay;           /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
     /* of samples of another policy: needs samples->logp */
     float    importance_cap;   /* > 0: they count by their ratio, up to this [0] */
     float    importance_floor; /* and from this [0] */
@@ -1967,6 +2026,18 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress)
    them; where another policy or other arithmetic did, set importance_cap. */
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
+
+/* Saves a run between two iterations: the policy, as ppo_lm_load() reads it, the critic, the library's own
+   reference, both optimizers, all settings by name, and what later iterations depend on. A resumed run ends
+   with the same bits as one that never stopped. */
+PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *rlhf, const char *path);
+/* Continues it: as ppo_rlhf_create() with the same arguments, but the numbers of the policy and the critic
+   become those of the file. config: ppo_settings_load() reads the saved one; any setting but the seed may
+   change. Errors, which change no model: a file of something else, models of other sizes, other prompts,
+   another reference. */
+PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
+                                   const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
+                                   const ppo_rlhf_config *config, ppo_rlhf **rlhf);
 
 #endif /* PPO_NO_LANGUAGE */
 
@@ -6336,6 +6407,12 @@ static ppo_status ppo__carry(ppo_file *file, int way, const ppo__item *item) {
     return status ? status : ppo__check_item(file, way, item);
 }
 
+static ppo_status ppo__carry_items(ppo_file *file, int way, const ppo__item *items, size_t n) {
+    ppo_status status = PPO_OK;
+    for (size_t i = 0; i < n && !status; ++i) status = ppo__carry(file, way, &items[i]);
+    return status;
+}
+
 /* A block as large as the parameters (themselves, or a moment of Adam's), each under prefix + its name;
    rows of numbers with `row_rank` dimensions, 1 or 2. */
 static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix, const ppo_params *params,
@@ -6350,6 +6427,30 @@ static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix,
         if (ppo__carry(file, way, &item)) return ppo__failed;
     }
     return PPO_OK;
+}
+
+/* A hash of all names, texts and numbers of a file but the text that it is kept in. */
+static const char *ppo__file_checksum(const ppo_file *file, char text[32]) {
+    uint64_t hash = PPO__FNV1A;
+    for (int i = 0; i < ppo_file_text_count(file); ++i) {
+        const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
+        if (strcmp(key, "checksum") == 0) continue;
+        hash = ppo__fnv1a(ppo__fnv1a(hash, key, strlen(key) + 1), value, strlen(value) + 1);
+    }
+    for (int i = 0; i < ppo_file_count(file); ++i) {
+        const ppo_array *array = ppo_file_at(file, i);
+        hash = ppo__hash_array(ppo__fnv1a(hash, array->name, strlen(array->name) + 1), array);
+    }
+    snprintf(text, 32, "%016llx", (unsigned long long)hash);
+    return text;
+}
+
+/* Is the checksum, if it has one, its own? */
+static ppo_status ppo__check_checksum(const ppo_file *file) {
+    const char *checksum = ppo_file_text(file, "checksum");
+    char        actual[32];
+    if (!checksum || !strcmp(checksum, ppo__file_checksum(file, actual))) return PPO_OK;
+    return ppo__file_fail(file->path, "corrupt file: its checksum is %s, not %.20s", actual, checksum);
 }
 
 /* Saves an object in a file of its own: put() adds what the file is to hold. */
@@ -6585,6 +6686,26 @@ static ppo_status ppo__get_settings(const ppo_file *file, const ppo_settings *se
         if (text && ppo_settings_set(settings, config, name, text)) return ppo__file_blame(file);
     }
     return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *path, void *config) {
+    ppo_file *file = NULL;
+    if (!ppo__given("ppo_settings_load", settings && path && config)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__file_open(path, &file);
+    if (!status) status = ppo__get_settings(file, settings, config);
+    ppo_file_free(file);
+    return status;
+}
+
+/* An error if a setting differs from what it was; in: where. */
+static ppo_status ppo__check_kept(const ppo_settings *settings, const char *name, const void *was_config,
+                                  const void *config, const char *in) {
+    char was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
+    if (ppo_settings_get(settings, was_config, name, was, sizeof was) ||
+        ppo_settings_get(settings, config, name, is, sizeof is))
+        return PPO_ERROR_ARGUMENT;
+    if (strcmp(was, is) == 0) return PPO_OK;
+    return ppo__refuse("%s is %.60s in the %s: it cannot become %.60s", name, was, in, is);
 }
 
 /* ========================================================================================================
@@ -7641,8 +7762,8 @@ PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_sc
 
 /* --------------------------------------------------------------------------------------------------------
    @@ 10 Optimizer. A step clips the norm of all gradients of a set of parameters, then runs Adam over it: one
-   pass for each run of tensors that share a learning rate, divided among threads. Where the set lies on a
-   device (its mirror), the step is queued there.
+   pass for each run of tensors that share a learning rate and a decay, divided among threads. Where the set
+   lies on a device (its mirror), the step is queued there.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_adam ppo_adam_default(void) {
@@ -7718,15 +7839,22 @@ static void ppo__adam_range(void *user, int range, int begin, int end) {
                   params->step);
 }
 
-/* The tensors from i on that share a learning rate: their settings and numbers. Returns the next tensor. */
+static float ppo__decay_of(const ppo_params *params, int i, const ppo_adam *adam) {
+    return params->decay_matrices && params->tensors[i]->rows == 1 ? 0 : adam->weight_decay;
+}
+
+/* The tensors from i on that share a learning rate and a decay: their settings and numbers. Returns the next
+   tensor. */
 static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *adam, ppo_adam *scaled,
                              size_t *begin, size_t *end) {
     const float lr_scale = params->lr_scale[i];
     *scaled = *adam;
     scaled->lr *= lr_scale;
+    scaled->weight_decay = ppo__decay_of(params, i, adam);
     *begin = (size_t)(params->tensors[i]->data - params->data);
     do ++i;
-    while (i < params->tensor_count && params->lr_scale[i] == lr_scale);
+    while (i < params->tensor_count && params->lr_scale[i] == lr_scale &&
+           ppo__decay_of(params, i, adam) == scaled->weight_decay);
     *end = i < params->tensor_count ? (size_t)(params->tensors[i]->data - params->data) : params->count;
     return i;
 }
@@ -9966,20 +10094,16 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
 /* An agent keeps its network, and a run its environments: settings of them that differ are an error, and not
    ignored. `more`: a run's other settings that must agree, a list that ends with NULL; NULL: an agent's. */
 static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *const *more) {
-    for (int i = 0; i < PPO__FIELDS; ++i) {
-        char        was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
-        const char *name = ppo__fields[i].name;
-        int         must = ppo__fields[i].kind == PPO_FIELD_NETWORK;
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < PPO__FIELDS && !status; ++i) {
+        int must = ppo__fields[i].kind == PPO_FIELD_NETWORK;
         for (const char *const *other = more; other && *other && !must; ++other)
-            must = strcmp(name, *other) == 0;
-        if (!must) continue;
-        ppo_config_get(own, name, was, sizeof was);
-        ppo_config_get(config, name, is, sizeof is);
-        if (strcmp(was, is) == 0) continue;
-        return ppo__refuse("%s is %.60s in the %s: it cannot become %.60s", name, was,
-                           more ? "checkpoint" : "agent", is);
+            must = strcmp(ppo__fields[i].name, *other) == 0;
+        if (must)
+            status = ppo__check_kept(ppo_config_settings(), ppo__fields[i].name, own, config,
+                                     more ? "checkpoint" : "agent");
     }
-    return PPO_OK;
+    return status;
 }
 
 static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
@@ -10236,12 +10360,6 @@ static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
     return status;
 }
 
-static ppo_status ppo__carry_items(ppo_file *file, int way, const ppo__item *items, size_t n) {
-    ppo_status status = PPO_OK;
-    for (size_t i = 0; i < n && !status; ++i) status = ppo__carry(file, way, &items[i]);
-    return status;
-}
-
 /* What a policy's file holds besides the settings. */
 static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
     const ppo_params *params = agent->model.params;
@@ -10314,30 +10432,11 @@ static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, c
                           need, have);
 }
 
-/* A hash of all names, texts and numbers of a file but the text that it is kept in. */
-static const char *ppo__file_checksum(const ppo_file *file, char text[32]) {
-    uint64_t hash = PPO__FNV1A;
-    for (int i = 0; i < ppo_file_text_count(file); ++i) {
-        const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
-        if (strcmp(key, "checksum") == 0) continue;
-        hash = ppo__fnv1a(ppo__fnv1a(hash, key, strlen(key) + 1), value, strlen(value) + 1);
-    }
-    for (int i = 0; i < ppo_file_count(file); ++i) {
-        const ppo_array *array = ppo_file_at(file, i);
-        hash = ppo__hash_array(ppo__fnv1a(hash, array->name, strlen(array->name) + 1), array);
-    }
-    snprintf(text, 32, "%016llx", (unsigned long long)hash);
-    return text;
-}
-
 static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
-    const char *checksum = ppo_file_text(file, "checksum");
-    char        actual[32];
-    ppo_env     own;
-    ppo_config  config;
-    if (checksum && strcmp(checksum, ppo__file_checksum(file, actual)) != 0)
-        return ppo__file_fail(file->path, "corrupt file: its checksum is %s, not %.20s", actual, checksum);
-    ppo_status status = ppo__get_env(file, &own);
+    ppo_env    own;
+    ppo_config config;
+    ppo_status status = ppo__check_checksum(file);
+    if (!status) status = ppo__get_env(file, &own);
     if (!status) status = ppo__get_config(file, &config);
     if (!status) status = ppo__check_weights(file, &own, &config);
     if (status) return status;
@@ -13644,6 +13743,7 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
     if (!status) status = ppo__lm_visit(made, ppo__lm_measure, &room);
     if (!status) status = ppo_params_create(&made->params);
     if (!status) status = ppo_params_reserve(made->params, room);
+    if (!status) made->params->decay_matrices = 1;
     adding.params = made->params;
     if (!status) status = ppo__lm_visit(made, ppo__lm_add, &adding);
     if (!status && c->positions == PPO_ROTARY) {
@@ -13683,9 +13783,11 @@ static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
     return prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - prompts->start[s];
 }
 
-/* Are these sequences of the model's tokens, each within its context? Or prompts that leave room there? */
-static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *tokens, int prompts) {
-    const int context = lm->config.context, vocab = lm->config.vocab;
+/* Are these sequences of the model's tokens, each within its context? Or (1) prompts that leave room there, or
+   (PPO__ANY_LENGTH) sequences of which windows are taken? */
+enum { PPO__ANY_LENGTH = 2 };
+static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *tokens, int what) {
+    const int context = lm->config.context, vocab = lm->config.vocab, prompts = what == 1;
     if (!tokens) return ppo__refuse("the tokens are NULL");
     if (tokens->count < 1) return ppo__refuse("there are %d sequences of tokens", tokens->count);
     if (!tokens->start || !tokens->token)
@@ -13700,7 +13802,7 @@ static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *token
         if (prompts && n >= context)
             return ppo__refuse("prompt %d has %lld tokens, which leaves no room in %d", s, (long long)n,
                                context);
-        if (n < 1 || n > context)
+        if (n < 1 || (n > context && what != PPO__ANY_LENGTH))
             return ppo__refuse("sequence %d has %lld tokens, must have 1 to %d", s, (long long)n, context);
         for (int i = 0; i < n; ++i) {
             if (token[i] >= 0 && token[i] < vocab) continue;
@@ -15243,12 +15345,16 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
 /* --------------------------------------------------------------------------------------------------------
    @@ 21 Fine-tuning and reward models
 
-   ppo__fit_train() is the loop of all fine-tuning: epochs of shuffled batches, ppo__fit_step() for each. An
-   item is a sequence or a pair of sequences; a batch of items is a gradient step; a micro-batch is the part
-   of it in memory at once. ppo__gradients() adds up a batch's micro-batches, also for PPO on tokens.
+   ppo__fit_run() is the loop of all fine-tuning: epochs of shuffled batches, ppo__fit_step() for each. An item
+   is a sequence, a window of a text, or a pair of sequences; a set is the items that are learned or held out; a
+   batch of items is a gradient step; a micro-batch is the part of it in memory at once. ppo__gradients() adds
+   up a batch's micro-batches, also for PPO on tokens.
+
+   A checkpoint holds the model, its moments, and in ppo__carry_fit() what lasts beyond a step. All random
+   numbers follow from the seed, and are drawn again when a training is resumed.
 
    To add an objective: a constant beside PPO__SFT, its loss in ppo__fit_loss(), a public function that calls
-   ppo__fit_train().
+   ppo__fit_train(). To add state: a row in ppo__carry_fit().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- responses -- */
@@ -15274,6 +15380,176 @@ PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
     int n = 0;
     for (int s = 0; tokens && s < sequence && s < tokens->count; ++s) n += ppo__response_length(tokens, s);
     return n;
+}
+
+/* -- data in files -- */
+
+static ppo_status ppo__put_tokens(ppo_file *file, const void *object) {
+    const ppo_tokens *tokens = (const ppo_tokens *)object;
+    const int64_t     n = tokens->start[tokens->count], count = tokens->count, bounds = count + 1;
+    ppo_status        status = ppo_file_add(file, "tokens", PPO_I32, &n, 1, tokens->token);
+    if (!status) status = ppo_file_add(file, "tokens.start", PPO_I32, &bounds, 1, tokens->start);
+    if (!status && tokens->prompt)
+        status = ppo_file_add(file, "tokens.prompt", PPO_I32, &count, 1, tokens->prompt);
+    if (!status && tokens->given) status = ppo_file_add(file, "tokens.given", PPO_U8, &n, 1, tokens->given);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path) {
+    if (!tokens || tokens->count < 1) return ppo__refuse("ppo_tokens_save: there are no tokens");
+    return ppo__save("ppo_tokens_save", path, ppo__put_tokens, tokens);
+}
+
+static ppo_status ppo__get_tokens(const ppo_file *file, ppo_tokens *tokens) {
+    static const char *const names[] = {"tokens.start", "tokens.prompt", "tokens", "tokens.given"};
+    const ppo_array *array[4], *start = ppo_file_find(file, names[0]), *all = ppo_file_find(file, names[2]);
+    const int64_t    n = all && all->rank ? all->shape[0] : 0, m = start && start->rank ? start->shape[0] : 2;
+    const int64_t    shape[4] = {m, m ? m - 1 : 0, n, n};
+    int              bounds[2] = {0, (int)n};
+    for (int k = 0; k < 4; ++k) {
+        const int type = k == 3 ? PPO_U8 : PPO_I32, needed = k == 2;
+        array[k] = ppo_file_find(file, names[k]);
+        if ((array[k] || needed) && ppo_file_expect(file, names[k], type, &shape[k], 1, &array[k]))
+            return ppo__failed;
+    }
+    if (n < 1 || n > INT_MAX || m < 2 || m > INT_MAX)
+        return ppo__file_fail(file->path, "corrupt file: %lld tokens in %lld sequences", (long long)n,
+                              (long long)m - 1);
+    const ppo_tokens view = {(int)m - 1,
+                             array[0] ? (int *)array[0]->data : bounds,
+                             array[1] ? (int *)array[1]->data : NULL,
+                             (int *)array[2]->data,
+                             array[3] ? (unsigned char *)array[3]->data : NULL,
+                             NULL};
+    if (view.start[0] != 0 || view.start[view.count] != n)
+        return ppo__file_fail(file->path, "corrupt file: its sequences are tokens %d to %d of %lld",
+                              view.start[0], view.start[view.count], (long long)n);
+    for (int s = 0; s < view.count; ++s)
+        if (view.start[s + 1] <= view.start[s] || view.start[s + 1] > n)
+            return ppo__file_fail(file->path, "corrupt file: sequence %d is tokens %d to %d of %lld", s,
+                                  view.start[s], view.start[s + 1], (long long)n);
+    ppo_status status = PPO_OK;
+    for (int s = 0; s < view.count && !status; ++s) status = ppo_tokens_add_from(tokens, &view, s);
+    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
+}
+
+PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
+    ppo_file *file = NULL;
+    if (!ppo__given("ppo_tokens_load", path && tokens)) return PPO_ERROR_ARGUMENT;
+    const int  before = tokens->count;
+    ppo_status status = ppo_file_read(path, &file);
+    if (!status) status = ppo__get_tokens(file, tokens);
+    if (status) tokens->count = before;
+    ppo_file_free(file);
+    return status;
+}
+
+enum { PPO__MAX_LINE = 1 << 26 };
+
+/* The members of a line that count, and the kinds of lines: which of these are the prompt, the response and the
+   rejected one, where -1 is none. The first kind is that of pairs. */
+enum { PPO__PROMPT, PPO__COMPLETION, PPO__TEXT, PPO__CHOSEN, PPO__REJECTED, PPO__LINE_MEMBERS };
+static const char *const ppo__line_members[] = {"prompt", "completion", "text", "chosen", "rejected"};
+static const int         ppo__line_kinds[][3] = {{PPO__PROMPT, PPO__CHOSEN, PPO__REJECTED},
+                                                 {PPO__PROMPT, PPO__COMPLETION, -1},
+                                                 {-1, PPO__TEXT, -1},
+                                                 {PPO__PROMPT, -1, -1}};
+
+/* Reads a line into an array that grows, with a 0 for its end. *more: 0 after the last. */
+static ppo_status ppo__read_line(FILE *in, const char *path, int number, char **line, int *more) {
+    int c, last;
+    if (*line) stbds_header(*line)->length = 0;
+    do {
+        c = getc(in);
+        last = c == EOF || c == '\n';
+        if (PPO__PUSH(*line, (char)(last ? 0 : c))) return PPO_ERROR_MEMORY;
+    } while (!last && stbds_arrlenu(*line) <= PPO__MAX_LINE);
+    *more = c != EOF;
+    if (ferror(in)) return ppo__file_failed(path, "read", errno);
+    return last ? PPO_OK
+                : ppo__file_fail(path, "line %d is longer than %d bytes", number, (int)PPO__MAX_LINE);
+}
+
+/* Finds the texts of a line, in the order of a kind; NULL where that has none. */
+static ppo_status ppo__parse_line(const char *path, int number, char *line, int pairs, const char *text[3]) {
+    const char *found[PPO__LINE_MEMBERS] = {NULL},
+               *wanted = pairs ? "prompt, chosen and rejected" : "prompt or text";
+    char      part[32];
+    ppo__json json = {path, part, line, line, line + stbds_arrlenu(line) - 1, PPO_OK};
+    const int mark = number == 1 && !strncmp(line, "\357\273\277", 3) ? 3 : 0; /* of UTF-8 */
+    snprintf(part, sizeof part, " of line %d", number);
+    json.at += mark;
+    ppo__json_expect(&json, '{');
+    for (int n = 0; ppo__json_next(&json, '}', &n);) {
+        const char *key = ppo__json_key(&json);
+        int         k = 0;
+        while (k < PPO__LINE_MEMBERS && strcmp(ppo__line_members[k], key) != 0) ++k;
+        if (k == PPO__LINE_MEMBERS || ppo__json_peek(&json) != '"') ppo__json_skip(&json);
+        else if (found[k]) ppo__json_fail(&json, "repeated member ", key);
+        else found[k] = ppo__json_string(&json);
+    }
+    ppo__json_end(&json);
+    if (json.status) return json.status;
+    for (int i = !pairs; i < (pairs ? 1 : (int)(sizeof ppo__line_kinds / sizeof *ppo__line_kinds)); ++i) {
+        int has = 1;
+        for (int k = 0; k < 3; ++k) {
+            text[k] = ppo__line_kinds[i][k] < 0 ? NULL : found[ppo__line_kinds[i][k]];
+            has &= text[k] || ppo__line_kinds[i][k] < 0;
+        }
+        if (has) return PPO_OK;
+    }
+    return ppo__file_fail(path, "line %d has no text called %s", number, wanted);
+}
+
+/* Cuts the last sequence after `longest` tokens. Returns 0 if nothing is left to learn; a prompt is not cut. */
+static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
+    int s = tokens->count - 1, *end = &tokens->start[s + 1], n = *end - tokens->start[s];
+    if (is_prompt) return !longest || n <= longest;
+    if (longest && n > longest) *end -= n - longest;
+    if (longest && tokens->prompt[s] > longest) tokens->prompt[s] = longest;
+    return ppo__response_length(tokens, s) > 0;
+}
+
+static ppo_status ppo__add_line(ppo_tokens *const tokens[2], const char *path, int number, char *line,
+                                const ppo_tokenizer *tokenizer, int start, int end, int longest) {
+    const char *text[3] = {NULL, NULL, NULL};
+    int         pairs = tokens[1] != NULL, keep = 1;
+    if (line + strspn(line, " \t\r") == line + stbds_arrlenu(line) - 1) return PPO_OK;
+    ppo_status status = ppo__parse_line(path, number, line, pairs, text);
+    for (int k = 0; k <= pairs && !status; ++k) {
+        const char *prompt = text[0] ? text[0] : "";
+        status = ppo_tokens_add_text(tokens[k], tokenizer, start, prompt, text[1 + k], end);
+        if (status == PPO_ERROR_ARGUMENT) {
+            char what[PPO__ERROR_SIZE];
+            memcpy(what, ppo__error, sizeof what);
+            status = ppo__file_fail(path, "line %d: %s", number, what);
+        }
+        if (!status) keep &= ppo__cut_last(tokens[k], longest, !text[1]);
+    }
+    for (int k = 0; k <= pairs && !status && !keep; ++k) --tokens[k]->count;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
+                                        const ppo_tokenizer *tokenizer, int start, int end, int longest) {
+    ppo_tokens *const to[2] = {tokens, rejected};
+    char             *line = NULL;
+    int               more = 1;
+    if (!ppo__given("ppo_tokens_add_lines", tokens && path && tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (tokens == rejected || longest < 0)
+        return ppo__refuse("ppo_tokens_add_lines: longest is %d, or rejected is tokens", longest);
+    const int before[2] = {tokens->count, rejected ? rejected->count : 0};
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
+    FILE      *in = fopen(path, "rb");
+    ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);
+    for (int number = 1; more && !status; ++number) {
+        status = ppo__read_line(in, path, number, &line, &more);
+        if (!status) status = ppo__add_line(to, path, number, line, tokenizer, start, end, longest);
+    }
+    if (in) fclose(in);
+    ppo__array_free(line);
+    for (int k = 0; k < 2 && to[k] && status; ++k) to[k]->count = before[k];
+    return status;
 }
 
 PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
@@ -15398,12 +15674,15 @@ PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int bat
 /* -- gradients of a batch, a micro-batch at a time: for fine-tuning and for PPO -- */
 
 typedef struct ppo__learner {
-    ppo_tape         *tape;
-    const ppo_tokens *data[2]; /* an item is a sequence of data[0], with one of data[1] if that is not NULL */
-    ppo_tokens        batch[2]; /* the sequences of the micro-batch */
-    int               micro_batch;
-    int               done;   /* items of the batch that came before the micro-batch */
-    int64_t           tokens; /* trained on since the start */
+    ppo_tape *tape;
+    const ppo_tokens
+              *data[2];  /* an item is a sequence of data[0], with one of data[1] if that is not NULL; */
+    const int *first;    /* or, if this is not NULL, a window of data[0], which is one sequence: */
+    int        window;   /* `window` tokens from first[item] on, at most those that there are */
+    ppo_tokens batch[2]; /* the sequences of the micro-batch */
+    int        micro_batch;
+    int        done;   /* items of the batch that came before the micro-batch */
+    int64_t    tokens; /* trained on since the start */
     /* The loss of the micro-batch item[0 .. batch[0].count - 1]: a mean over *weight tokens or pairs. */
     ppo_tensor *(*loss)(void *user, const int *item, float *weight);
     void *user;
@@ -15418,9 +15697,16 @@ static void ppo__learner_free(ppo__learner *learner) {
 static ppo_status ppo__gather_items(ppo__learner *learner, const int *item, int n) {
     ppo_status status = PPO_OK;
     for (int k = 0; k < 2 && learner->data[k]; ++k) {
+        const ppo_tokens *data = learner->data[k];
         ppo_tokens_clear(&learner->batch[k]);
-        for (int i = 0; i < n && i < learner->micro_batch && !status; ++i)
-            status = ppo_tokens_add_from(&learner->batch[k], learner->data[k], item[i]);
+        for (int i = 0; i < n && i < learner->micro_batch && !status; ++i) {
+            int        at = learner->first ? learner->first[item[i]] : 0, prompt = 1, bounds[2] = {0, 0};
+            ppo_tokens window = {1, bounds, &prompt, data->token + at, data->given, NULL};
+            if (window.given) window.given += at;
+            bounds[1] = data->start[1] - at < learner->window ? data->start[1] - at : learner->window;
+            status = learner->first ? ppo_tokens_add_from(&learner->batch[k], &window, 0)
+                                    : ppo_tokens_add_from(&learner->batch[k], data, item[i]);
+        }
     }
     return status;
 }
@@ -15464,32 +15750,81 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, c
 /* -- fine-tuning -- */
 
 PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
-    ppo_fit_config c = {1, 32, 0, 1e-3f, PPO_COSINE, 0.05f, 0, 1, 0.1f, 0, 1, NULL, NULL};
+    ppo_fit_config c;
+    ppo_adam       adam = ppo_adam_default();
+    memset(&c, 0, sizeof c);
+    c.epochs = 1;
+    c.batch_size = 32;
+    c.learning_rate = 1e-3f;
+    c.learning_rate_schedule = PPO_COSINE;
+    c.warmup = 0.05f;
+    c.adam_beta1 = adam.beta1;
+    c.adam_beta2 = adam.beta2;
+    c.adam_eps = adam.eps;
+    c.max_grad_norm = 1;
+    c.beta = 0.1f;
+    c.seed = 1;
+    c.checkpoint_every = 100;
     return c;
 }
 
 #define PPO__FIT_FIELD(name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(ppo_fit_config, name), min, max, choices, help, 0 }
 
+/* Rows of both tables of settings in this wing. */
+#define PPO__ADAM_FIELDS(FIELD)                                                \
+    FIELD(adam_beta1, FLOAT, 0, 0.999999, NULL, "Adam's decay of the mean"),   \
+        FIELD(adam_beta2, FLOAT, 0, 0.999999, NULL, "and of the mean square"), \
+        FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),              \
+        FIELD(weight_decay, FLOAT, 0, 1e30, NULL, "decoupled weight decay (AdamW) of matrices")
+
 PPO_DEF const ppo_settings *ppo_fit_settings(void) {
     static const ppo_field fields[] = {
         PPO__FIT_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the data"),
-        PPO__FIT_FIELD(batch_size, INT, 1, INT_MAX, NULL, "sequences, or pairs, per gradient step"),
+        PPO__FIT_FIELD(steps, INT, 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
+        PPO__FIT_FIELD(batch_size, INT, 1, INT_MAX, NULL, "sequences, windows or pairs per gradient step"),
         PPO__FIT_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__FIT_FIELD(window, INT, 0, INT_MAX, NULL, "tokens of a window of the text; 0: whole sequences"),
+        PPO__FIT_FIELD(random_windows, CHOICE, 0, 1, "no|yes", "from anywhere, not side by side"),
         PPO__FIT_FIELD(learning_rate, FLOAT, 1e-30, 10, NULL, "Adam's learning rate"),
-        PPO__FIT_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls to 0"),
+        PPO__FIT_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
+        PPO__FIT_FIELD(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
         PPO__FIT_FIELD(warmup, FLOAT, 0, 0.999999, NULL, "share of the steps in which it rises from 0"),
-        PPO__FIT_FIELD(weight_decay, FLOAT, 0, 1e30, NULL, "decoupled weight decay (AdamW)"),
+        PPO__FIT_FIELD(warmup_steps, INT, 0, INT_MAX, NULL, "steps in which it rises; 0: that share"),
+        PPO__ADAM_FIELDS(PPO__FIT_FIELD),
         PPO__FIT_FIELD(max_grad_norm, FLOAT, 0, INFINITY, NULL, "gradient norms are clipped to it; 0: off"),
         PPO__FIT_FIELD(beta, FLOAT, 0, 1e30, NULL, "DPO: strength of the KL constraint"),
         PPO__FIT_FIELD(label_smoothing, FLOAT, 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
         PPO__FIT_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the order of the data"),
+        PPO__FIT_FIELD(evaluate_every, INT, 0, INT_MAX, NULL, "steps between held-out losses; 0: an epoch"),
+        PPO__FIT_FIELD(patience, INT, 0, INT_MAX, NULL, "held-out losses without a new best; 0: any number"),
+        PPO__FIT_FIELD(checkpoint_every, INT, 1, INT_MAX, NULL, "steps between checkpoints"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
 }
 
+static const ppo__need ppo__fit_needs[] = {
+    {"epochs", "steps", "0"},
+    {"random_windows", "window", NULL},
+    {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
+    {"warmup", "warmup_steps", "0"},
+};
+
 enum { PPO__SFT, PPO__REWARD, PPO__DPO };
+static const char *const ppo__fit_names[] = {"ppo_fit_sft", "ppo_fit_reward", "ppo_fit_dpo"};
+
+/* What is learned, or held out. */
+typedef struct ppo__fit_set {
+    const ppo_tokens *data[2];     /* sequences; of pairs, data[1] are the rejected ones, else it is NULL */
+    ppo_tokens        text;        /* with windows: all of data[0] as one sequence, and */
+    int               bounds[2];   /* its start; */
+    int              *first;       /* [count] where each window begins; else NULL */
+    float            *ref_logp[2]; /* DPO: [count] of the reference, else NULL */
+    int               count;       /* items */
+    int               longest[2];  /* tokens of the longest item */
+    int              *order;       /* [count] */
+} ppo__fit_set;
 
 typedef struct ppo__fit {
     ppo__learner          learner;
@@ -15497,11 +15832,26 @@ typedef struct ppo__fit {
     ppo_lm               *lm;
     const ppo_fit_config *config;
     ppo__arena            memory;
-    int                  *order, batch_size;
-    float                *ref_logp[2], *ref_batch[2]; /* DPO: of the reference; all pairs, the micro-batch */
+    ppo__fit_set          set[2]; /* what is learned; what is held out, or nothing (count 0) */
+    const ppo__fit_set   *now;    /* the one that items are of at the moment */
+    int                   batch_size;
+    uint64_t              hash[4];      /* for a checkpoint: of the data of both sets */
+    float                *ref_batch[2]; /* DPO: of the reference, the micro-batch */
     float *score[2]; /* [batch_size] pairs: the model's scores, or sums of logp, of the batch */
     float *losses;   /* (batch_size, 2) the mean of each micro-batch, and its weight */
+    float *best;     /* with patience: the parameters of the lowest held-out loss; else NULL */
+    float  best_loss;
+    int    worse; /* held-out losses since then */
+    int    over;  /* 1: the training is complete */
 } ppo__fit;
+
+/* Makes set k that from which the learner takes its items. */
+static void ppo__fit_use(ppo__fit *fit, int k) {
+    const ppo__fit_set *set = fit->now = &fit->set[k];
+    fit->learner.first = set->first;
+    fit->learner.data[0] = set->first ? &set->text : set->data[0];
+    fit->learner.data[1] = set->data[1];
+}
 
 static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
     ppo__fit         *fit = (ppo__fit *)user;
@@ -15515,8 +15865,8 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
                                               : ppo_lm_sequence_score(tape, fit->lm, &batch[k]);
         if (!score[k]) return NULL;
         ppo__tape_read(tape, score[k]->data, (size_t)batch[k].count, fit->score[k] + learner->done);
-        for (int i = 0; i < batch[k].count && fit->ref_logp[k]; ++i)
-            fit->ref_batch[k][i] = fit->ref_logp[k][item[i]];
+        for (int i = 0; i < batch[k].count && fit->now->ref_logp[k]; ++i)
+            fit->ref_batch[k][i] = fit->now->ref_logp[k][item[i]];
     }
     *weight = (float)batch[0].count;
     if (fit->objective == PPO__SFT) {
@@ -15546,76 +15896,418 @@ static ppo_status ppo__check_peer(const ppo_lm *policy, const ppo_lm *other, con
     return PPO_OK;
 }
 
-/* Checks everything, takes the memory, and computes what the reference says. */
-static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
-    const ppo_fit_config *c = fit->config;
-    ppo__learner         *learner = &fit->learner;
-    ppo_status            status = ppo_settings_check(ppo_fit_settings(), c);
-    int                   count = learner->data[0]->count, pairs = !!learner->data[1], longest[2] = {0, 0};
-    for (int k = 0; k <= pairs && !status; ++k) {
-        const ppo_tokens *data = learner->data[k];
-        status = ppo__check_sequences(fit->lm, data, 0);
-        for (int s = 0; s < data->count && !status; ++s) {
+/* Cuts a text into windows side by side: each begins with the token that the one before ended with, and does
+   not predict it. Those with nothing to learn are left out. */
+static ppo_status ppo__fit_cut(ppo__fit *fit, ppo__fit_set *set) {
+    const ppo_tokens *data = set->data[0];
+    const int         n = data->start[data->count], width = ppo__min_int(fit->config->window, n);
+    const int         marked = data->given || data->prompt;
+    unsigned char    *given = marked ? PPO__ARRAY(&fit->memory, unsigned char, n) : NULL;
+    set->first = PPO__ARRAY(&fit->memory, int, n > 1 ? ppo__divide_up(n - 1, width - 1) : 1);
+    if (ppo__arena_status(&fit->memory)) return PPO_ERROR_MEMORY;
+    for (int s = 0; s < data->count && marked; ++s) {
+        int prompt = data->prompt ? data->prompt[s] : 0;
+        for (int i = data->start[s]; i < data->start[s + 1]; ++i)
+            given[i] = i - data->start[s] < prompt || (data->given && data->given[i]);
+    }
+    const ppo_tokens text = {1, set->bounds, NULL, data->token, given, NULL};
+    set->text = text;
+    set->bounds[1] = n;
+    set->longest[0] = width;
+    set->count = 0;
+    int next = 0; /* token that is learned */
+    for (int64_t at = 0; at < n - 1; at += width - 1) {
+        if (next <= at) next = ppo__response_token(&set->text, 0, (int)at + 1);
+        if (next < n && next - at < width) set->first[set->count++] = (int)at;
+    }
+    return set->count ? PPO_OK : ppo__refuse("there is no token after the prompts");
+}
+
+/* Windows from anywhere; one with nothing to learn moves on to the next token that is learned. */
+static void ppo__fit_draw(ppo__fit_set *set, ppo_rng *rng) {
+    const int n = set->bounds[1], last = n - set->longest[0];
+    for (int i = 0; i < set->count; ++i) {
+        int at = ppo_rng_below(rng, last + 1), next = ppo__response_token(&set->text, 0, at + 1);
+        if (next == n) next = ppo__response_token(&set->text, 0, 0), at = 0;
+        set->first[i] = next - at < set->longest[0] ? at : ppo__min_int(next - 1, last);
+    }
+}
+
+/* Checks the data of a set, and finds its items. */
+static ppo_status ppo__fit_check_set(ppo__fit *fit, ppo__fit_set *set) {
+    const int  window = fit->config->window, what = window ? PPO__ANY_LENGTH : 0;
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < 2 && set->data[k] && !status; ++k) {
+        const ppo_tokens *data = set->data[k];
+        status = ppo__check_sequences(fit->lm, data, what);
+        for (int s = 0; s < data->count && !status && !window; ++s) {
             int n = data->start[s + 1] - data->start[s];
-            longest[k] = n > longest[k] ? n : longest[k];
+            set->longest[k] = n > set->longest[k] ? n : set->longest[k];
             if (fit->objective == PPO__REWARD || ppo__response_length(data, s)) continue;
             status = ppo__refuse("sequence %d has no token after its prompt", s);
         }
     }
-    if (!status && pairs && count != learner->data[1]->count)
-        status = ppo__refuse("%d chosen sequences and %d rejected ones", count, learner->data[1]->count);
-    if (!status) status = ppo__check_peer(fit->lm, reference, "reference");
     if (status) return status;
-    int batch = c->batch_size < count ? c->batch_size : count;
+    set->count = set->data[0]->count;
+    if (set->data[1] && set->count != set->data[1]->count)
+        return ppo__refuse("%d chosen sequences and %d rejected ones", set->count, set->data[1]->count);
+    if (window) status = ppo__fit_cut(fit, set);
+    set->order = PPO__ARRAY(&fit->memory, int, set->count);
+    for (int i = 0; i < set->count && set->order; ++i) set->order[i] = i;
+    return status;
+}
+
+static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
+    const ppo_fit_config *c = fit->config;
+    const ppo_fit_config  usual = ppo_fit_config_default();
+    const int             pairs = fit->objective != PPO__SFT, context = fit->lm->config.context;
+    ppo_status            status = ppo_settings_check(ppo_fit_settings(), c);
+    for (size_t k = 0; k < sizeof ppo__fit_needs / sizeof *ppo__fit_needs && !status; ++k)
+        status = ppo__check_effect(ppo_fit_settings(), c, &usual, &ppo__fit_needs[k], NULL);
+    if (status) return status;
+    if (c->min_learning_rate > c->learning_rate)
+        return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g",
+                           (double)c->min_learning_rate, (double)c->learning_rate);
+    if (c->window && pairs) return ppo__refuse("window is %d, but pairs are whole sequences", c->window);
+    if (c->window == 1 || c->window > context)
+        return ppo__refuse("window is %d, must be 2 to %d, the context", c->window, context);
+    if ((c->evaluate_every || c->patience || c->held_out_rejected) && !c->held_out)
+        return ppo__refuse("evaluate_every, patience and held_out_rejected need held_out, which is NULL");
+    if (c->held_out && pairs != (c->held_out_rejected != NULL))
+        return ppo__refuse("held_out_rejected is %sNULL, but the objective has %s", pairs ? "" : "not ",
+                           pairs ? "pairs" : "none");
+    status = ppo__fit_check_set(fit, &fit->set[0]);
+    if (!status && c->held_out && ppo__fit_check_set(fit, &fit->set[1])) {
+        char what[PPO__ERROR_SIZE];
+        memcpy(what, ppo__error, sizeof what);
+        status = ppo_fail(ppo__failed, "held-out data: %s", what);
+    }
+    return status ? status : ppo__check_peer(fit->lm, reference, "reference");
+}
+
+/* Checks everything, takes the memory, and computes what the reference says. */
+static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
+    const ppo_fit_config *c = fit->config;
+    ppo__learner         *learner = &fit->learner;
+    ppo_status            status = ppo__fit_check(fit, reference);
+    if (status) return status;
+    int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest[2];
     int micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
     fit->batch_size = batch;
     learner->micro_batch = micro;
-    fit->order = PPO__ARRAY(&fit->memory, int, count);
+    learner->window = c->window;
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
-    for (int k = 0; k < 2 && pairs; ++k) {
-        fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
-        fit->ref_logp[k] = reference ? PPO__ARRAY(&fit->memory, float, count) : NULL;
-        fit->ref_batch[k] = reference ? PPO__ARRAY(&fit->memory, float, micro) : NULL;
+    fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
+    fit->best_loss = FLT_MAX;
+    for (int k = 0; k < 2; ++k) {
+        longest[k] = fit->set[0].longest[k];
+        if (fit->set[1].longest[k] > longest[k]) longest[k] = fit->set[1].longest[k];
+        if (fit->objective != PPO__SFT) fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
+        if (reference) fit->ref_batch[k] = PPO__ARRAY(&fit->memory, float, micro);
+        for (int j = 0; j < 2 && reference; ++j)
+            if (fit->set[j].count)
+                fit->set[j].ref_logp[k] = PPO__ARRAY(&fit->memory, float, fit->set[j].count);
     }
     status = ppo__arena_status(&fit->memory);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
-    for (int s = 0; s < count && !status; ++s) fit->order[s] = s;
-    for (int k = 0; k < 2 && reference && !status; ++k)
-        status = ppo_lm_logp(reference, learner->data[k], micro, fit->ref_logp[k]);
-    return status ? status : ppo__learner_reserve(learner, fit->order, longest);
+    for (int k = 0; k < 4 && !status; ++k) {
+        const ppo__fit_set *set = &fit->set[k / 2];
+        if (set->ref_logp[k % 2])
+            status = ppo_lm_logp(reference, set->data[k % 2], micro, set->ref_logp[k % 2]);
+    }
+    ppo__fit_use(fit, 0);
+    return status ? status : ppo__learner_reserve(learner, fit->set[0].order, longest);
 }
 
 /* A linear warmup, then the schedule. */
 static float ppo__fit_rate(const ppo_fit_config *config, int64_t step, int64_t steps) {
     double warm = ceilf(config->warmup * (float)steps); /* of floats: 0.05 of 20 is 1, not a bit more */
+    if (config->warmup_steps) warm = config->warmup_steps;
     if ((double)step < warm) return (float)(config->learning_rate * (double)(step + 1) / (warm + 1));
-    return ppo_schedule(config->learning_rate_schedule, config->learning_rate,
-                        (float)(((double)step - warm) / ((double)steps - warm)));
+    float least = config->min_learning_rate;
+    return least + ppo_schedule(config->learning_rate_schedule, config->learning_rate - least,
+                                (float)(((double)step - warm) / ((double)steps - warm)));
+}
+
+/* Adds up the losses of n items by their weights, and counts the pairs of which the chosen one is preferred: by
+   more than the reference prefers it. */
+static void ppo__fit_sum_up(const ppo__fit *fit, const int *item, int n, double *sum, int *correct) {
+    float *const *ref_logp = fit->now->ref_logp;
+    for (int i = 0; i * fit->learner.micro_batch < n; ++i)
+        *sum += (double)fit->losses[2 * i] * fit->losses[2 * i + 1];
+    for (int i = 0; i < n && fit->score[0]; ++i) {
+        float ref = ref_logp[0] ? ref_logp[0][item[i]] - ref_logp[1][item[i]] : 0;
+        *correct += fit->score[0][i] - fit->score[1][i] > ref;
+    }
 }
 
 /* A gradient step on n items. */
 static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_progress *p) {
-    ppo_params *params = fit->lm->params;
-    ppo_adam    adam = ppo_adam_default();
-    double      total = 0, sum = 0;
-    int         correct = 0;
-    adam.lr = p->learning_rate = ppo__fit_rate(fit->config, p->step - 1, p->steps);
-    adam.weight_decay = fit->config->weight_decay;
+    const ppo_fit_config *c = fit->config;
+    ppo_params           *params = fit->lm->params;
+    ppo_adam              adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    double                total = 0, sum = 0;
+    int                   correct = 0;
+    adam.lr = p->learning_rate = ppo__fit_rate(c, p->step - 1, p->steps);
     ppo_params_zero_grad(params);
     ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
-    float      scale = (float)(1 / total), max_norm = fit->config->max_grad_norm;
-    if (!status) status = ppo__params_step(params, &adam, scale, max_norm, &p->grad_norm);
+    float      scale = (float)(1 / total);
+    if (!status) status = ppo__params_step(params, &adam, scale, c->max_grad_norm, &p->grad_norm);
     status = ppo__settle(fit->learner.tape->device, status);
     if (status) return status;
-    for (int i = 0; i * fit->learner.micro_batch < n; ++i)
-        sum += (double)fit->losses[2 * i] * fit->losses[2 * i + 1];
-    for (int i = 0; i < n && fit->score[0]; ++i) { /* preferred: more than by the reference */
-        float ref = fit->ref_logp[0] ? fit->ref_logp[0][item[i]] - fit->ref_logp[1][item[i]] : 0;
-        correct += fit->score[0][i] - fit->score[1][i] > ref;
-    }
+    ppo__fit_sum_up(fit, item, n, &sum, &correct);
     p->loss = (float)(sum / total);
     p->accuracy = fit->score[0] ? (float)((double)correct / n) : NAN;
     return PPO_OK;
+}
+
+/* The loss of the held-out data, and what follows from it. */
+static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
+    ppo__learner *learner = &fit->learner;
+    ppo_params   *params = fit->lm->params;
+    const int     count = fit->set[1].count, micro = learner->micro_batch;
+    double        total = 0, sum = 0;
+    int           correct = 0;
+    ppo_status    status = PPO_OK;
+    ppo__fit_use(fit, 1);
+    ppo_tape_record(learner->tape, 0);
+    learner->done = 0;
+    for (int i = 0; i < count && !status; i += micro) {
+        const int *item = fit->set[1].order + i, n = count - i < micro ? count - i : micro;
+        float      weight = 0;
+        status = ppo__gather_items(learner, item, n);
+        ppo_tape_reset(learner->tape);
+        if (!status) ppo__fit_loss(fit, item, &weight);
+        if (!status) status = ppo__tape_settle(learner->tape);
+        if (!status) ppo__fit_sum_up(fit, item, n, &sum, &correct);
+        total += weight;
+    }
+    ppo_tape_record(learner->tape, 1);
+    ppo__fit_use(fit, 0);
+    if (status) return status;
+    p->held_out_loss = (float)(sum / total);
+    if (fit->score[0]) p->held_out_accuracy = (float)((double)correct / count);
+    else p->perplexity = expf(p->held_out_loss);
+    if (!ppo__finite(p->held_out_loss))
+        return ppo_fail(PPO_ERROR_NUMERIC, "the held-out loss is %g after step %lld",
+                        (double)p->held_out_loss, (long long)p->step);
+    if (!fit->best) return PPO_OK;
+    if (p->held_out_loss >= fit->best_loss) return ++fit->worse, PPO_OK;
+    fit->best_loss = p->held_out_loss;
+    fit->worse = 0;
+    status = ppo__params_fetch(params);
+    if (!status) memcpy(fit->best, params->data, params->count * sizeof(float));
+    return status;
+}
+
+/* -- checkpoints of trainings -- */
+
+/* ppo__fnv1a() of the arrays of sequences. */
+static uint64_t ppo__hash_tokens(uint64_t hash, const ppo_tokens *tokens) {
+    const size_t    count = (size_t)tokens->count, n = (size_t)tokens->start[tokens->count];
+    const ppo_array arrays[] = {{"", PPO_I32, 0, {0}, (count + 1) * sizeof(int), tokens->start},
+                                {"", PPO_I32, 0, {0}, count * sizeof(int), tokens->prompt},
+                                {"", PPO_I32, 0, {0}, n * sizeof(int), tokens->token},
+                                {"", PPO_U8, 0, {0}, n, tokens->given}};
+    for (int k = 0; k < 4; ++k)
+        if (arrays[k].data) hash = ppo__hash_array(hash, &arrays[k]);
+    return hash;
+}
+
+/* What a run was saved with, as a text of its checkpoint; when loading, an error if it was something else. */
+static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *name, const char *fact) {
+    char key[64];
+    snprintf(key, sizeof key, "saved_with.%s", name); /* apart from settings of the same name */
+    const char *text = ppo_file_text(file, key);
+    if (way == PPO__SAVE) return ppo_file_set_text(file, key, fact);
+    if (text && strcmp(text, fact) == 0) return PPO_OK;
+    return ppo__file_fail(file->path, "saved with another \"%s\": %.40s, not %s", name, text ? text : "none",
+                          fact);
+}
+
+static ppo_status ppo__carry_hash(ppo_file *file, int way, const char *key, uint64_t hash) {
+    char text[32];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+    return ppo__carry_fact(file, way, key, text);
+}
+
+/* Is it a whole checkpoint by this function? */
+static ppo_status ppo__check_checkpoint(const ppo_file *file, const char *function) {
+    const char *by = ppo_file_text(file, "checkpoint");
+    if (!by) return ppo__file_fail(file->path, "it is no checkpoint of %s()", function);
+    if (strcmp(by, function) == 0) return ppo__check_checksum(file);
+    return ppo__file_fail(file->path, "it is a checkpoint of %.40s(), not of %s()", by, function);
+}
+
+static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix, const ppo_params *params) {
+    const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
+    char            name[32];
+    snprintf(name, sizeof name, "%sadam.m.", prefix);
+    ppo_status status = ppo__carry_params(file, way, name, params, params->m, 2);
+    snprintf(name, sizeof name, "%sadam.v.", prefix);
+    if (!status) status = ppo__carry_params(file, way, name, params, params->v, 2);
+    return status ? status : ppo__check_item(file, way, &second);
+}
+
+/* A model in the middle of its training: its parameters and moments, under a prefix; "": as a model's file. */
+static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo_lm *lm) {
+    const ppo_params *params = lm->params;
+    ppo_status        status = ppo__params_fetch(params);
+    if (!status)
+        status = *prefix ? ppo__carry_params(file, PPO__SAVE, prefix, params, params->data, 2)
+                         : ppo_lm_put(lm, file);
+    return status ? status : ppo__carry_moments(file, PPO__SAVE, prefix, params);
+}
+
+/* Reads it into a model of its own, which ppo__take_trained() copies to lm when nothing can fail any more. */
+static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo_lm *lm, ppo_lm **read) {
+    ppo_status status = *prefix ? ppo_lm_copy(lm, 0, read) : ppo_lm_get(file, read);
+    for (int i = 0; i < ppo__lm_settings.count && !status; ++i)
+        if (strcmp(ppo__lm_fields[i].name, "seed") != 0)
+            status = ppo__check_kept(&ppo__lm_settings, ppo__lm_fields[i].name, &(*read)->config, &lm->config,
+                                     "checkpoint");
+    if (!status && *prefix)
+        status = ppo__carry_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);
+    return status ? status : ppo__carry_moments(file, PPO__LOAD, prefix, (*read)->params);
+}
+
+static void ppo__take_trained(ppo_lm *lm, const ppo_lm *read, int64_t step) {
+    ppo_params       *params = lm->params;
+    const ppo_params *from = read->params;
+    memcpy(params->data, from->data, from->count * sizeof(float));
+    memcpy(params->m, from->m, from->count * sizeof(float));
+    memcpy(params->v, from->v, from->count * sizeof(float));
+    params->step = step;
+}
+
+/* -- a training -- */
+
+/* A training, and what its file holds in another form. It must exist until the file is written. */
+typedef struct ppo__fit_checkpoint {
+    ppo__fit         *fit;
+    ppo_fit_progress *progress;
+    int64_t           counters[5];
+} ppo__fit_checkpoint;
+
+/* What a checkpoint holds besides the model. */
+static ppo_status ppo__carry_fit(ppo_file *file, int way, ppo__fit_checkpoint *kept) {
+    ppo__fit           *fit = kept->fit;
+    const ppo__fit_set *learned = &fit->set[0], *held_out = &fit->set[1];
+    const int64_t       n = learned->count, held_n = held_out->count;
+    float              *best_loss = fit->best ? &fit->best_loss : NULL;
+    const ppo__item     items[] = {
+            {"fit.counters", PPO_I64, 2, {1, 5}, kept->counters, 0, 4e18},
+            {"fit.seconds", PPO_F64, 2, {1, 1}, &kept->progress->seconds, 0, 1e15},
+            {"fit.best_loss", PPO_F32, 2, {1, 1}, best_loss, PPO__ANY},
+            {"reference.chosen", PPO_F32, 1, {n, 0}, learned->ref_logp[0], PPO__ANY},
+            {"reference.rejected", PPO_F32, 1, {n, 0}, learned->ref_logp[1], PPO__ANY},
+            {"reference.held_out_chosen", PPO_F32, 1, {held_n, 0}, held_out->ref_logp[0], PPO__ANY},
+            {"reference.held_out_rejected", PPO_F32, 1, {held_n, 0}, held_out->ref_logp[1], PPO__ANY},
+    };
+    ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
+    for (int k = 0; k < 4 && !status; ++k) {
+        static const char *const names[] = {"data", "rejected", "held_out", "held_out_rejected"};
+        if (fit->set[k / 2].data[k % 2]) status = ppo__carry_hash(file, way, names[k], fit->hash[k]);
+    }
+    if (status || !fit->best) return status;
+    return ppo__carry_params(file, way, "best.", fit->lm->params, fit->best, 2);
+}
+
+static ppo_status ppo__put_fit(ppo_file *file, const void *object) {
+    ppo__fit_checkpoint *kept = (ppo__fit_checkpoint *)object;
+    const ppo__fit      *fit = kept->fit;
+    char                 text[32];
+    ppo_status           status = ppo__put_trained(file, "", fit->lm);
+    if (!status) status = ppo_file_set_text(file, "checkpoint", ppo__fit_names[fit->objective]);
+    if (!status) status = ppo__put_settings(file, ppo_fit_settings(), fit->config);
+    if (!status) status = ppo__carry_fit(file, PPO__SAVE, kept);
+    return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
+}
+
+static ppo_status ppo__fit_save(ppo__fit *fit, ppo_fit_progress *p) {
+    ppo__fit_checkpoint kept = {
+        fit, p, {p->step, fit->learner.tokens, fit->lm->params->step, fit->worse, fit->over}};
+    return ppo__save(ppo__fit_names[fit->objective], fit->config->checkpoint, ppo__put_fit, &kept);
+}
+
+static ppo_status ppo__get_fit(ppo_file *file, ppo__fit *fit, ppo_fit_progress *p, ppo_lm **read) {
+    const ppo_settings *settings = ppo_fit_settings();
+    ppo__fit_checkpoint kept = {fit, p, {0}};
+    const int64_t      *counters = kept.counters;
+    ppo_fit_config      own = ppo_fit_config_default();
+    ppo_status          status = ppo__check_checkpoint(file, ppo__fit_names[fit->objective]);
+    if (!status) status = ppo__get_settings(file, settings, &own);
+    for (int i = 0; i < settings->count && !status; ++i)
+        if (strcmp(settings->field[i].name, "checkpoint_every") != 0)
+            status = ppo__check_kept(settings, settings->field[i].name, &own, fit->config, "checkpoint");
+    if (!status) status = ppo__get_trained(file, "", fit->lm, read);
+    if (!status) status = ppo__carry_fit(file, PPO__LOAD, &kept);
+    if (!status && (counters[0] > p->steps || counters[3] > INT_MAX || counters[4] > 1))
+        status = ppo__file_fail(file->path, "corrupt file: step %lld of %lld, with %lld and %lld",
+                                (long long)counters[0], (long long)p->steps, (long long)counters[3],
+                                (long long)counters[4]);
+    if (!status) status = ppo_params_sync(fit->lm->params);
+    if (status) return status;
+    ppo__take_trained(fit->lm, *read, counters[2]);
+    p->step = counters[0];
+    fit->learner.tokens = counters[1];
+    fit->worse = (int)counters[3];
+    fit->over = (int)counters[4];
+    return PPO_OK;
+}
+
+/* Continues from the checkpoint if there is one, and restarts the optimizer otherwise. */
+static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
+    const char *path = fit->config->checkpoint;
+    ppo_file   *file = NULL;
+    ppo_lm     *read = NULL;
+    FILE       *in = path ? fopen(path, "rb") : NULL;
+    int         there = in || (path && errno != ENOENT);
+    if (in) fclose(in);
+    for (int k = 0; k < 4 && path; ++k) {
+        const ppo_tokens *data = fit->set[k / 2].data[k % 2];
+        if (data) fit->hash[k] = ppo__hash_tokens(PPO__FNV1A, data);
+    }
+    if (!there) return ppo_params_restart(fit->lm->params), PPO_OK;
+    ppo_status status = ppo_file_read(path, &file);
+    if (!status) status = ppo__get_fit(file, fit, p, &read);
+    ppo_file_free(file);
+    ppo_lm_free(read);
+    return status;
+}
+
+/* The rest of a training from p->step on. */
+static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) {
+    const ppo_fit_config *c = fit->config;
+    ppo__fit_set         *set = &fit->set[0];
+    ppo_rng               rng = ppo_rng_stream(c->seed, PPO_STREAM_SHUFFLE, 0);
+    double                began = ppo_clock() - p->seconds;
+    int                   every = c->evaluate_every ? c->evaluate_every : batches, stop = 0;
+    ppo_status            status = PPO_OK;
+    for (p->epoch = 1; !fit->over && !stop && !status; ++p->epoch) {
+        int64_t done = p->step - (int64_t)(p->epoch - 1) * batches; /* of this epoch; more: all of it */
+        if (c->random_windows) ppo__fit_draw(set, &rng);
+        ppo_rng_shuffle(&rng, set->order, set->count);
+        for (int64_t b = done; b < batches && !fit->over && !stop && !status; ++b) {
+            int begin = ppo__share(set->count, (int)b, batches),
+                end = ppo__share(set->count, (int)b + 1, batches);
+            ++p->step;
+            p->held_out_loss = p->held_out_accuracy = p->perplexity = NAN;
+            status = ppo__fit_step(fit, set->order + begin, end - begin, p);
+            int last = p->step == p->steps;
+            if (!status && c->held_out && (last || p->step % every == 0)) status = ppo__fit_evaluate(fit, p);
+            p->seconds = ppo_clock() - began;
+            p->tokens_per_second = p->seconds > 0 ? (double)fit->learner.tokens / p->seconds : 0;
+            if (!status && c->callback) stop = c->callback(p, c->callback_user);
+            fit->over = last || (c->patience && fit->worse >= c->patience);
+            if (!status && fit->over && fit->best) status = ppo_params_sync(fit->lm->params);
+            if (!status && fit->over && fit->best)
+                memcpy(fit->lm->params->data, fit->best, fit->lm->params->count * sizeof(float));
+            if (!status && c->checkpoint && (fit->over || stop || p->step % c->checkpoint_every == 0))
+                status = ppo__fit_save(fit, p);
+        }
+    }
+    return status;
 }
 
 /* rejected: of pairs, else NULL; reference: for DPO, else NULL. */
@@ -15628,27 +16320,17 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     fit.lm = lm;
     fit.config = config;
     fit.objective = objective;
-    fit.learner.data[0] = data;
-    fit.learner.data[1] = rejected;
+    fit.set[0].data[0] = data;
+    fit.set[0].data[1] = rejected;
+    fit.set[1].data[0] = config->held_out;
+    fit.set[1].data[1] = config->held_out_rejected;
     fit.learner.loss = ppo__fit_loss;
     fit.learner.user = &fit;
     ppo_status status = ppo__fit_begin(&fit, reference);
-    if (!status) ppo_params_restart(lm->params);
-    int     items = data->count, batches = status ? 0 : ppo__divide_up(items, fit.batch_size), stop = 0;
-    ppo_rng rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    double  began = ppo_clock();
-    p.steps = (int64_t)batches * config->epochs;
-    for (p.epoch = 1; p.epoch <= config->epochs && !stop && !status; ++p.epoch) {
-        ppo_rng_shuffle(&rng, fit.order, items);
-        for (int b = 0; b < batches && !stop && !status; ++b) {
-            int begin = ppo__share(items, b, batches), end = ppo__share(items, b + 1, batches);
-            ++p.step;
-            status = ppo__fit_step(&fit, fit.order + begin, end - begin, &p);
-            p.seconds = ppo_clock() - began;
-            p.tokens_per_second = p.seconds > 0 ? (double)fit.learner.tokens / p.seconds : 0;
-            if (!status && config->callback) stop = config->callback(&p, config->callback_user);
-        }
-    }
+    int        batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
+    p.steps = config->steps ? config->steps : (int64_t)batches * config->epochs;
+    if (!status) status = ppo__fit_resume(&fit, &p);
+    if (!status) status = ppo__fit_run(&fit, &p, batches);
     ppo__learner_free(&fit.learner);
     ppo__arena_free(&fit.memory);
     return status;
@@ -15918,12 +16600,14 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
 
    The machinery is elsewhere: sampling in section 20, micro-batches in section 21, memory at the end.
 
+   To add state that lasts beyond an iteration: a row in ppo__carry_rlhf().
    To add an advantage: a constant at the end of PPO_ADVANTAGE_... and a row at the end of PPO__ADVANTAGES. To
    add a token loss: a setting, and a term in ppo__token_loss(); a method: a row of PPO__RLHF_PRESETS.
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     ppo_rlhf_config c;
+    ppo_adam        adam = ppo_adam_default();
     memset(&c, 0, sizeof c);
     c.prompts = 64;
     c.samples = 1;
@@ -15946,6 +16630,9 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     c.kl_estimator = PPO_K1;
     c.kl_coef = 0.05f;
     c.kl_horizon = 10000;
+    c.adam_beta1 = adam.beta1;
+    c.adam_beta2 = adam.beta2;
+    c.adam_eps = adam.eps;
     c.seed = 1;
     return c;
 }
@@ -16026,8 +16713,10 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(max_grad_norm, FLOAT, 0, 1e30, NULL, "the gradient's norm is clipped to it; 0: off"),
         PPO__RLHF_FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
         PPO__RLHF_FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the same"),
-        PPO__RLHF_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls to 0"),
-        PPO__RLHF_FIELD(iterations, INT, 0, INT_MAX, NULL, "after which a schedule reaches 0"),
+        PPO__RLHF_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
+        PPO__RLHF_FIELD(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
+        PPO__RLHF_FIELD(iterations, INT, 0, INT_MAX, NULL, "after which a schedule ends"),
+        PPO__ADAM_FIELDS(PPO__RLHF_FIELD),
         PPO__RLHF_FIELD(importance_cap, FLOAT, 0, 1e30, NULL,
                         "samples of another policy count by their ratio, up to this; 0: off"),
         PPO__RLHF_FIELD(importance_floor, FLOAT, 0, 1e30, NULL, "and from this"),
@@ -16088,6 +16777,7 @@ static const ppo__need ppo__rlhf_needs[] = {
     {"kl_weighted", "kl_place", "loss"},
     {"importance_floor", "importance_cap", NULL},
     {"importance_mode", "importance_cap", NULL},
+    {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
 };
 
 static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy, const ppo_lm *reference,
@@ -16727,7 +17417,8 @@ static ppo_tensor *ppo__rlhf_loss(void *user, const int *item, float *weight) {
 static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
     const ppo_rlhf_config *c = &r->config;
     double                 done = r->iteration < c->iterations ? (double)r->iteration / c->iterations : 1;
-    return ppo_schedule(c->learning_rate_schedule, initial, (float)done);
+    float                  least = ppo__min(c->min_learning_rate, initial);
+    return least + ppo_schedule(c->learning_rate_schedule, initial - least, (float)done);
 }
 
 /* What turns the mean over the tokens of n sequences into their sum, divided by n and by 1 or the constant. */
@@ -16743,7 +17434,7 @@ static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
     const ppo_rlhf_config *c = &r->config;
     ppo_lm                *critic = r->critic == r->policy ? NULL : r->critic;
-    ppo_adam               adam = ppo_adam_default();
+    ppo_adam               adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
     const ppo__rlhf_stats *stats = &r->stats[r->micros];
     double                 rows, distance = 0;
     ppo_params_zero_grad(r->policy->params);
@@ -16927,11 +17618,10 @@ PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
     ppo__free(r);
 }
 
-PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
-                                   const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
-                                   const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
-    if (rlhf) *rlhf = NULL;
-    if (!ppo__given("ppo_rlhf_create", policy && prompts && config && rlhf)) return PPO_ERROR_ARGUMENT;
+/* All but the new start of the optimizers. */
+static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
+                                 const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
+                                 const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
     ppo_status status = ppo__check_rlhf(config, policy, reference, critic, prompts);
     if (status) return status;
     ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
@@ -16962,10 +17652,133 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
     }
     if (!status) status = ppo__rlhf_take(r, at);
     if (status) return ppo_rlhf_free(r), status;
-    ppo_params_restart(policy->params);
-    if (r->critic) ppo_params_restart(r->critic->params);
     *rlhf = r;
     return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
+                                   const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
+                                   const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
+    if (rlhf) *rlhf = NULL;
+    if (!ppo__given("ppo_rlhf_create", policy && prompts && config && rlhf)) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__rlhf_make(policy, reference, critic, prompts, reward, user, config, rlhf);
+    if (status) return status;
+    ppo_params_restart(policy->params);
+    if ((*rlhf)->critic) ppo_params_restart((*rlhf)->critic->params);
+    return PPO_OK;
+}
+
+/* -- checkpoints -- */
+
+/* A run, and what its file holds in another form. It must exist until the file is written. */
+typedef struct ppo__rlhf_checkpoint {
+    ppo_rlhf *rlhf;
+    int64_t   counters[6];
+    double    seconds;
+    float     first[5]; /* figures of the first iteration */
+} ppo__rlhf_checkpoint;
+
+/* What a checkpoint holds besides the models that are trained. Saving changes nothing in the run. */
+static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint *kept) {
+    ppo_rlhf         *r = kept->rlhf;
+    const double      most = 4e18;
+    const ppo_params *reference = r->reference->params;
+    const ppo_array   frozen = {"", PPO_F32, 0, {0}, reference->count * sizeof(float), reference->data};
+    const char       *critic = !r->critic ? "none" : r->critic == r->policy ? "the policy" : "a model";
+    const ppo__item   items[] = {
+          {"rlhf.counters", PPO_I64, 2, {1, 6}, kept->counters, 0, most},
+          {"rlhf.seconds", PPO_F64, 2, {1, 1}, &kept->seconds, 0, 1e15},
+          {"rlhf.reward_mean", PPO_F64, 2, {1, 1}, &r->reward_mean[0], -1e15, 1e15},
+          {"rlhf.reward_var", PPO_F64, 2, {1, 1}, &r->reward_var[0], 0, DBL_MAX},
+          {"rlhf.kl_coef", PPO_F32, 2, {1, 1}, &r->kl_coef, 0, FLT_MAX},
+          {"rlhf.entropy_coef", PPO_F32, 2, {1, 1}, &r->entropy_coef, PPO__ANY},
+          {"rlhf.rate_factor", PPO_F32, 2, {1, 1}, &r->rate_factor, 0, 1},
+          {"rlhf.first", PPO_F32, 2, {1, 5}, kept->first, PPO__ANY},
+    };
+    ppo_status status = ppo__params_fetch(reference);
+    if (!status) status = ppo__carry_fact(file, way, "critic", critic);
+    if (!status) status = ppo__carry_hash(file, way, "prompts", ppo__hash_tokens(PPO__FNV1A, &r->prompts));
+    if (!status && !r->own_reference)
+        status = ppo__carry_hash(file, way, "reference", ppo__hash_array(PPO__FNV1A, &frozen));
+    if (!status && r->own_reference) status = ppo__carry_fact(file, way, "reference", "in this file");
+    if (!status && r->own_reference)
+        status = ppo__carry_params(file, way, "reference.", reference, reference->data, 2);
+    return status ? status : ppo__carry_items(file, way, items, sizeof items / sizeof *items);
+}
+
+static ppo_status ppo__put_rlhf(ppo_file *file, const void *object) {
+    ppo__rlhf_checkpoint *kept = (ppo__rlhf_checkpoint *)object;
+    const ppo_rlhf       *r = kept->rlhf;
+    char                  text[32];
+    ppo_status            status = ppo__put_trained(file, "", r->policy);
+    if (!status && r->critic && r->critic != r->policy) status = ppo__put_trained(file, "critic.", r->critic);
+    if (!status) status = ppo_file_set_text(file, "checkpoint", "ppo_rlhf_save");
+    if (!status) status = ppo__put_settings(file, ppo_rlhf_settings(), &r->config);
+    if (!status) status = ppo__carry_rlhf(file, PPO__SAVE, kept);
+    return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
+}
+
+PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *r, const char *path) {
+    if (!ppo__given("ppo_rlhf_save", r && path)) return PPO_ERROR_ARGUMENT;
+    const ppo_rlhf_progress *first = &r->initial;
+    ppo__rlhf_checkpoint     kept = {
+            (ppo_rlhf *)r,
+            {r->iteration, r->samples, r->tokens, r->next_prompt, r->policy->params->step,
+         r->critic ? r->critic->params->step : 0},
+            ppo_clock() - r->started,
+            {first->reward, first->reward_std, first->mean_length, first->entropy, r->first_variety}};
+    return ppo__save("ppo_rlhf_save", path, ppo__put_rlhf, &kept);
+}
+
+static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
+    ppo__rlhf_checkpoint kept = {r, {0}, 0, {0}};
+    const int64_t       *n = kept.counters;
+    ppo_lm *const        lm[2] = {r->policy, r->critic == r->policy ? NULL : r->critic};
+    ppo_lm              *read[2] = {NULL, NULL};
+    ppo_rlhf_config      own = ppo_rlhf_config_default();
+    ppo_status           status = ppo__check_checkpoint(file, "ppo_rlhf_save");
+    if (!status) status = ppo__get_settings(file, ppo_rlhf_settings(), &own);
+    if (!status) status = ppo__check_kept(ppo_rlhf_settings(), "seed", &own, &r->config, "checkpoint");
+    if (!status) status = ppo__get_trained(file, "", lm[0], &read[0]);
+    if (!status && r->own_reference) status = ppo_params_sync(r->own_reference->params);
+    if (!status) status = ppo__carry_rlhf(file, PPO__LOAD, &kept);
+    if (!status && lm[1]) status = ppo__get_trained(file, "critic.", lm[1], &read[1]);
+    for (int k = 0; k < 2 && lm[k] && !status; ++k) status = ppo_params_sync(lm[k]->params);
+    for (int k = 0; k < 2; ++k) {
+        if (!status && lm[k]) ppo__take_trained(lm[k], read[k], n[4 + k]);
+        ppo_lm_free(read[k]);
+    }
+    r->iteration = n[0];
+    r->samples = n[1];
+    r->tokens = n[2];
+    r->next_prompt = n[3];
+    r->started = ppo_clock() - kept.seconds;
+    r->initial.reward = kept.first[0];
+    r->initial.reward_std = kept.first[1];
+    r->initial.mean_length = kept.first[2];
+    r->initial.entropy = kept.first[3];
+    r->first_variety = kept.first[4];
+    if (!(r->config.kl_target > 0)) r->kl_coef = r->config.kl_coef;
+    if (!(r->config.entropy_target > 0)) r->entropy_coef = r->config.entropy_coef;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
+                                   const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
+                                   const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
+    ppo_file *file = NULL;
+    if (rlhf) *rlhf = NULL;
+    if (!ppo__given("ppo_rlhf_resume", path && policy && prompts && config && rlhf))
+        return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo_file_read(path, &file);
+    if (!status) status = ppo__rlhf_make(policy, reference, critic, prompts, reward, user, config, rlhf);
+    if (!status) status = ppo__get_rlhf(file, *rlhf);
+    ppo_file_free(file);
+    if (status && *rlhf) {
+        ppo_rlhf_free(*rlhf);
+        *rlhf = NULL;
+    }
+    return status;
 }
 
 #endif /* PPO_NO_LANGUAGE */

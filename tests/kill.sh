@@ -1,6 +1,6 @@
 #!/bin/sh
-# kill.sh [N] - kills build/train at random moments and resumes it from the last checkpoint until it is done, N times (8).
-# Each result must equal that of an uninterrupted run, byte for byte. Reports in TAP.
+# kill.sh [N] - kills build/train at random moments and resumes it from the last checkpoint until it is done, N times (8);
+# and a fine-tuning a quarter as often. Each result must equal that of an uninterrupted run, byte for byte. Reports in TAP.
 set -u
 cd "$(dirname "$0")/.."
 work=build/kill
@@ -20,7 +20,7 @@ report() {
     fi
 }
 
-${CC:-cc} -O0 -w -I. tests/kill_compare.c -o $work/compare -lm >$work/log 2>&1 || {
+${CC:-cc} -O1 -w -I. tests/kill_compare.c -o $work/compare -lm >$work/log 2>&1 || {
     sed 's/^/# /' $work/log
     echo "1..0 # kill_compare.c does not compile"
     exit 1
@@ -39,14 +39,20 @@ random() { awk -v k="$1" 'BEGIN { srand(20170720); for (i = 0; i <= k; i++) x = 
 # Starts the run, or resumes it, and kills it after $1 seconds, if that is not "never". Returns its exit status: 137 if
 # it was killed in time.
 run_for() {
-    if [ -f $work/run ]; then
+    if [ $what = fit ]; then
+        set -- "$1"
+    elif [ -f $work/run ]; then
         set -- "$1" --resume $work/run
     else
         set -- "$1" $settings
     fi
     delay=$1
     shift
-    build/train "$@" --threads $((1 + kills % 2)) --save $work/run --save-every 1 --quiet >$work/out 2>$work/err &
+    if [ $what = fit ]; then
+        $work/compare fit $work/run >$work/out 2>$work/err &
+    else
+        build/train "$@" --threads $((1 + kills % 2)) --save $work/run --save-every 1 --quiet >$work/out 2>$work/err &
+    fi
     pid=$!
     [ "$delay" = never ] || { sleep "$delay"; kill -KILL $pid 2>$work/log; }
     wait $pid 2>$work/log
@@ -67,7 +73,7 @@ trial() { # kills until the run is done; after ten kills it continues undisturbe
         [ $status -eq 137 ] || return 1 # not killed, but failed
         killed=$((killed + 1)) kills=$((kills + 1))
         if [ -f $work/run ]; then
-            $work/compare $work/run >>$work/steps || return 1
+            $work/compare $work/run >>$work/steps.$what || return 1
         else
             [ $existed -eq 0 ] || return 1
             early=$((early + 1))
@@ -79,15 +85,27 @@ trial() { # kills until the run is done; after ten kills it continues undisturbe
     $work/compare $work/whole $work/run >$work/log
 }
 
-: >$work/steps
+what=train
+: >$work/steps.train
+: >$work/steps.fit
 for k in $(seq "$trials"); do
     trial
     report "a_run_that_was_killed_and_resumed_ends_with_the_same_bytes ($k: $killed kills)" $?
 done
-[ $kills -ge "$trials" ] && [ -s $work/steps ]
+what=fit
+rm $work/whole
+seconds=$($work/compare fit $work/whole)
+for k in $(seq $(((trials + 3) / 4))); do
+    trial
+    report "a_fine_tuning_that_was_killed_continues_to_the_same_bytes ($k: $killed kills)" $?
+done
+[ $kills -ge "$trials" ] && [ -s $work/steps.train ] && [ -s $work/steps.fit ]
 report some_of_the_kills_were_in_time $?
 
-sort -n $work/steps | awk -v kills=$kills -v early=$early -v left=$left '
+sort -n $work/steps.fit | awk '
+    NR == 1 { first = $1 } { last = $1 }
+    END { printf "# %d kills of a fine-tuning when %d to %d of 60 steps were saved; and\n", NR, first, last }'
+sort -n $work/steps.train | awk -v kills=$kills -v early=$early -v left=$left '
     NR == 1 { first = $1 } { last = $1 }
     END {
         printf "# %d kills: %d before the first checkpoint, the others when %d to %d of 20480 steps were saved;\n", kills, early, first, last

@@ -73,4 +73,38 @@ static inline char *mkdtemp(char *path) { return _mktemp(path) && _mkdir(path) =
 #define mkdir(path, mode)    _mkdir(path)
 #endif
 
+/* A path of this process, in memory where that can be, for a file that a test writes again and again. */
+static inline const char *scratch_path(const char *name) {
+    static char path[4][128];
+    static int  next;
+    const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    snprintf(path[next = (next + 1) % 4], sizeof path[0], "%s/ppo-test-%ld-%s", folder, (long)getpid(), name);
+    return path[next];
+}
+
+typedef struct file_bytes {
+    size_t         n;
+    unsigned char *data;
+} file_bytes;
+
+static inline file_bytes bytes_of(const char *path) {
+    file_bytes bytes = {0, NULL};
+    FILE      *in = fopen(path, "rb");
+    assert_non_null(in);
+    fseek(in, 0, SEEK_END);
+    bytes.n = (size_t)ftell(in);
+    rewind(in);
+    bytes.data = (unsigned char *)malloc(bytes.n + 1);
+    assert_int_equal(fread(bytes.data, 1, bytes.n, in), bytes.n);
+    fclose(in);
+    return bytes;
+}
+
+static inline void put_bytes(const char *path, const void *data, size_t n) {
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(data, 1, n, out), n);
+    assert_int_equal(fclose(out), 0);
+}
+
 #endif

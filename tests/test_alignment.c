@@ -2,9 +2,11 @@
    known, and against Hugging Face's and TRL's numbers. */
 #include "../ppo.h"
 
+#include "golden/fit.h"
 #include "golden/language.h"
 
 #include "test.h"
+#include "system.h"
 
 static ppo_tape *tape;
 
@@ -369,6 +371,317 @@ static void an_epoch_sees_each_sequence_once_in_an_order_of_its_own(void **state
         for (int j = 0; j < i; j++) assert_true(last_log.p[i].loss != last_log.p[j].loss);
     }
     ppo_tokens_free(&data);
+    ppo_lm_free(lm);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Long texts, held-out data, and what is given
+   -------------------------------------------------------------------------------------------------------- */
+
+/* One sequence in arrays of the caller. */
+static ppo_tokens one_text(const int *token, int n, int start[2]) {
+    ppo_tokens text = {1, start, NULL, (int *)(uintptr_t)token, NULL, NULL};
+    start[0] = 0, start[1] = n;
+    return text;
+}
+
+/* nanoGPT's recipe: AdamW with decay of matrices alone, a warmup, a cosine to a least rate. */
+static void a_training_on_windows_is_pytorchs_step_for_step(void **state) {
+    (void)state;
+    int            start[2][2];
+    ppo_tokens     text = one_text(g_fit_token, g_fit_text, start[0]);
+    ppo_tokens     other = one_text(g_fit_other_token, g_fit_other, start[1]);
+    ppo_lm        *lm = golden_lm();
+    ppo_fit_config c = logged_config();
+    float          kept[g_fit_kept];
+    c.window = g_fit_window, c.steps = g_fit_steps, c.warmup_steps = g_fit_warm, c.micro_batch = 3;
+    c.learning_rate = g_fit_rate, c.min_learning_rate = g_fit_least, c.max_grad_norm = g_fit_clip;
+    c.adam_beta1 = g_fit_beta1, c.adam_beta2 = g_fit_beta2, c.adam_eps = g_fit_eps,
+    c.weight_decay = g_fit_decay;
+    c.held_out = &other;
+    assert_ok(ppo_fit_sft(lm, &text, &c));
+    assert_int_equal(last_log.calls, g_fit_steps);
+    for (int i = 0; i < g_fit_steps; i++) {
+        const ppo_fit_progress *p = &last_log.p[i];
+        const float            *want = g_fit_figures + 4 * i;
+        assert_close(p->loss, want[0], 1e-5);
+        assert_close(p->grad_norm, want[1], 1e-4);
+        assert_close(p->learning_rate, want[2], 1e-6);
+        assert_close(p->perplexity, want[3], 2e-5);
+        assert_close(expf(p->held_out_loss), want[3], 2e-5);
+        assert_nan(p->held_out_accuracy);
+    }
+    for (int i = 0; i < g_fit_kept; i++)
+        kept[i] = lm->params->tensors[g_fit_kept_tensor[i]]->data[g_fit_kept_place[i]];
+    assert_close_array(kept, g_fit_kept_number, g_fit_kept, 1e-4);
+    ppo_lm_free(lm);
+}
+
+/* Sequences with prompts and marks in one text: the same loss as windows that are cut and marked by hand. */
+static void windows_learn_each_token_once_but_those_that_are_given(void **state) {
+    (void)state;
+    enum { W = 7 };
+    ppo_lm    *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.3f);
+    ppo_tokens data = {0}, windows = {0};
+    ppo_rng    rng = test_rng(90);
+    int        given[200], learned = 0;
+    for (int s = 0, at = 0; s < 12; s++) {
+        int n = 1 + ppo_rng_below(&rng, 15), prompt = ppo_rng_below(&rng, n + 1) / 2;
+        add_random(&data, &rng, VOCAB, n, prompt); /* also sequences above the context */
+        int first = ppo_rng_below(&rng, n), marked = s % 3 == 0 ? n - first : 0;
+        if (s == 3) first = 0, marked = n;
+        assert_ok(ppo_tokens_mark_given(&data, first, marked));
+        for (int i = 0; i < n; i++) given[at++] = i < prompt || (i >= first && i < first + marked);
+    }
+    const int all = data.start[data.count];
+    for (int i = 1; i < all; i++) learned += !given[i];
+    for (int at = 0; at < all - 1; at += W - 1) {
+        int n = all - at < W ? all - at : W, some = 0;
+        assert_ok(ppo_tokens_add(&windows, data.token + at, n, 1));
+        for (int i = 1; i < n; i++)
+            if (given[at + i]) assert_ok(ppo_tokens_mark_given(&windows, i, 1));
+            else some = 1;
+        if (!some) --windows.count; /* nothing to learn */
+    }
+    assert_int_equal(ppo_response_row(&windows, windows.count), learned);
+    for (int micro = 0; micro < 4; micro++) {
+        ppo_lm        *copy = NULL;
+        ppo_fit_config c = logged_config();
+        assert_ok(ppo_lm_copy(lm, 0, &copy));
+        c.window = W, c.batch_size = 1000, c.micro_batch = micro, c.held_out = &data;
+        assert_ok(ppo_fit_sft(copy, &data, &c));
+        assert_int_equal(last_log.calls, 1);
+        assert_close(last_log.p[0].loss, loss_of(lm, &windows), 1e-5);
+        assert_close(last_log.p[0].held_out_loss, loss_of(copy, &windows), 1e-5);
+        ppo_lm_free(copy);
+    }
+    ppo_tokens_free(&data), ppo_tokens_free(&windows);
+    ppo_lm_free(lm);
+}
+
+/* Two tokens of a long text are to be learned, far from each other: every window has one of them, at any place. */
+static void random_windows_begin_anywhere_and_have_something_to_learn(void **state) {
+    (void)state;
+    enum { N = 60, W = 5, STEPS = 300 };
+    ppo_lm        *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.5f);
+    ppo_tokens     data = {0};
+    ppo_rng        rng = test_rng(91);
+    ppo_fit_config c = logged_config();
+    float          logp[2 * W];
+    int            seen[2 * W] = {0}, places = 0;
+    add_random(&data, &rng, VOCAB, N, 1);
+    assert_ok(ppo_tokens_mark_given(&data, 0, N));
+    data.given[25] = data.given[N - 1] = 0;
+    for (int k = 0; k < 2 * W; k++) { /* the token is the k-th of a window */
+        int        at = (k < W ? 25 : N - 1) - k % W;
+        ppo_tokens window = {0};
+        if (k % W == 0) continue;
+        assert_ok(ppo_tokens_add(&window, data.token + at, k % W + 1, k % W));
+        assert_ok(ppo_lm_logp(lm, &window, 1, &logp[k]));
+        ppo_tokens_free(&window);
+    }
+    c.window = W, c.random_windows = 1, c.batch_size = 1, c.steps = STEPS, c.learning_rate = 1e-12f;
+    assert_ok(ppo_fit_sft(lm, &data, &c));
+    assert_int_equal(last_log.calls, STEPS);
+    for (int i = 0; i < STEPS; i++) {
+        int found = 0;
+        for (int k = 1; k < 2 * W; k++) {
+            if (k % W == 0 || fabsf(last_log.p[i].loss + logp[k]) > 1e-5f) continue;
+            found = 1, places += !seen[k], seen[k] = 1;
+        }
+        assert_true(found);
+    }
+    assert_int_equal(places, 5); /* all of the first token; the last token ends every window that has it */
+    ppo_tokens_free(&data);
+    ppo_lm_free(lm);
+}
+
+static void steps_may_end_in_the_middle_of_an_epoch_or_after_several(void **state) {
+    (void)state;
+    ppo_tokens data = sentences(92, 12, NULL);
+    for (int steps = 1; steps < 9; steps++) {
+        ppo_lm        *lm = new_lm(0);
+        ppo_fit_config c = logged_config();
+        c.batch_size = 4, c.steps = steps, c.held_out = &data;
+        assert_ok(ppo_fit_sft(lm, &data, &c));
+        assert_int_equal(last_log.calls, steps);
+        for (int i = 0; i < steps; i++) {
+            const ppo_fit_progress *p = &last_log.p[i];
+            assert_true(p->steps == steps && p->epoch == 1 + i / 3);
+            assert_int_equal(!isnan(p->held_out_loss),
+                             i % 3 == 2 || i == steps - 1); /* of an epoch, or the last */
+        }
+        ppo_lm_free(lm);
+    }
+    ppo_tokens_free(&data);
+}
+
+/* Of pairs, the losses of whole functions over arrays. */
+static void held_out_data_are_measured_after_the_step(void **state) {
+    (void)state;
+    enum { N = 9 };
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_tokens    chosen, rejected, held, held_rejected;
+    comparisons(93, 20, &chosen, &rejected), comparisons(94, N, &held, &held_rejected);
+    for (int kind = 0; kind < KINDS; kind++) {
+        ppo_lm        *lm = random_lm(config, 0.2f), *reference = random_lm(config, 0.1f);
+        ppo_fit_config c = logged_config();
+        float          x[4][N], loss = 0;
+        int            right = 0;
+        c.held_out = &held, c.held_out_rejected = kind == SFT ? NULL : &held_rejected;
+        c.batch_size = 5, c.micro_batch = 2, c.evaluate_every = 3, c.learning_rate = 1e-2f;
+        assert_ok(fit(kind, lm, reference, &chosen, &rejected, &c));
+        assert_int_equal(last_log.calls, 4);
+        assert_true(isnan(last_log.p[1].held_out_loss) && last_log.p[2].held_out_loss > 0);
+        const ppo_fit_progress *p = &last_log.p[3];
+        for (int k = 0; k < 4; k++) {
+            const ppo_tokens *data = k % 2 ? &held_rejected : &held;
+            if (kind == DPO) assert_ok(ppo_lm_logp(k < 2 ? lm : reference, data, 4, x[k]));
+            else assert_ok(ppo_lm_scores(lm, data, 4, x[k]));
+        }
+        for (int i = 0; i < N; i++)
+            right += kind == DPO ? x[0][i] - x[1][i] > x[2][i] - x[3][i] : x[0][i] > x[1][i];
+        if (kind == DPO) assert_ok(ppo_dpo_loss(x[0], x[1], x[2], x[3], N, c.beta, 0, &loss, NULL, NULL));
+        if (kind == REWARD) assert_ok(ppo_pairwise_loss(x[0], x[1], N, &loss, NULL, NULL));
+        assert_close(p->held_out_loss, kind == SFT ? loss_of(lm, &held) : (double)loss, 1e-5);
+        if (kind == SFT) assert_true(isnan(p->held_out_accuracy) && p->perplexity > 1);
+        else assert_true(isnan(p->perplexity) && fabsf(p->held_out_accuracy - (float)right / N) < 1e-6f);
+        ppo_lm_free(lm), ppo_lm_free(reference);
+    }
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_tokens_free(&held), ppo_tokens_free(&held_rejected);
+}
+
+/* Few data are learned by heart; what was best for others is what is left. */
+static void patience_ends_a_training_and_leaves_the_best_model(void **state) {
+    (void)state;
+    ppo_tokens     data = sentences(95, 4, NULL), held_out = sentences(96, 60, NULL);
+    ppo_lm        *lm = new_lm(0);
+    ppo_fit_config c = logged_config();
+    float          best = INFINITY;
+    c.epochs = 200, c.learning_rate = 2e-2f, c.held_out = &held_out, c.evaluate_every = 2, c.patience = 3;
+    assert_ok(ppo_fit_sft(lm, &data, &c));
+    assert_true(last_log.calls < 100 && last_log.calls % 2 == 0);
+    for (int i = 1, since = 0; i < last_log.calls; i += 2) {
+        since = last_log.p[i].held_out_loss < best ? 0 : since + 1;
+        best = fminf(best, last_log.p[i].held_out_loss);
+        assert_int_equal(since == 3, i == last_log.calls - 1);
+    }
+    assert_close(loss_of(lm, &held_out), best, 1e-6);
+    ppo_lm     *again = NULL; /* patience is remembered by a checkpoint */
+    const char *path = scratch_path("fit");
+    const int   calls = last_log.calls;
+    int         done = 0;
+    remove(path);
+    for (last_log.calls = 1; last_log.calls; done += last_log.calls) {
+        ppo_lm_free(again);
+        again = new_lm(0);
+        memset(&last_log, 0, sizeof last_log);
+        last_log.stop_at = 5;
+        c.checkpoint = path;
+        assert_ok(ppo_fit_sft(again, &data, &c));
+    }
+    assert_int_equal(done, calls);
+    assert_false(bits_differ(again->params->data, lm->params->data, lm->params->count));
+    remove(path);
+    ppo_tokens_free(&data), ppo_tokens_free(&held_out);
+    ppo_lm_free(lm), ppo_lm_free(again);
+}
+
+/* Another speaker's turns in the middle of a dialogue: the loss and its gradient are those of the other rows. */
+static void tokens_that_are_given_are_not_learned(void **state) {
+    (void)state;
+    enum { N = 12 };
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_tokens    bare[2], marked[2] = {{0}, {0}};
+    static int    row[2][N * LENGTH];
+    comparisons(97, N, &bare[0], &bare[1]);
+    for (int k = 0; k < 2; k++)
+        for (int s = 0; s < N; s++) {
+            int length = bare[k].start[s + 1] - bare[k].start[s];
+            assert_ok(ppo_tokens_add_from(&marked[k], &bare[k], s));
+            if (length > 4) assert_ok(ppo_tokens_mark_given(&marked[k], 2 + s % 2, 2));
+        }
+    for (int kind = 0; kind < KINDS; kind++) {
+        ppo_lm        *lm = random_lm(config, 0.3f), *reference = random_lm(config, 0.1f), *copy = NULL;
+        ppo_fit_config c = logged_config();
+        ppo_tensor    *sum[2] = {NULL, NULL};
+        float          ref[2][N], norm = 0;
+        c.micro_batch = 5, c.max_grad_norm = 0, c.learning_rate = 1e-2f;
+        assert_ok(ppo_lm_copy(lm, 0, &copy));
+        ppo_tape_reset(tape);
+        for (int k = 0; k < 2; k++) {
+            int n = 0, at = 0;
+            for (int s = 0; s < N; s++)
+                for (int i = bare[k].start[s] + 2; i < bare[k].start[s + 1]; i++, at++)
+                    if (!marked[k].given[i]) row[k][n++] = at;
+            assert_int_equal(n, ppo_response_row(&marked[k], N));
+            assert_ok(ppo_lm_logp(reference, &marked[k], 5, ref[k]));
+            ppo_tensor *logp = ppo_lm_response(tape, copy, &bare[k], 1, PPO_POLICY).logp;
+            logp = ppo_tape_embedding(tape, logp, row[k], n);
+            sum[k] = kind == SFT   ? ppo_tape_scale(tape, ppo_tape_mean(tape, logp), -1, 0)
+                     : kind == DPO ? ppo_tape_sequence_sum(tape, logp, &marked[k])
+                                   : ppo_lm_sequence_score(tape, copy, &bare[k]);
+        }
+        ppo_tensor *loss = kind == SFT ? sum[0]
+                           : kind == REWARD
+                               ? ppo_tape_pairwise_loss(tape, sum[0], sum[1])
+                               : ppo_tape_dpo_loss(tape, sum[0], sum[1], ref[0], ref[1], c.beta, 0);
+        assert_ok(ppo_tape_backward(tape, loss));
+        double want = loss->data[0];
+        for (size_t i = 0; i < copy->params->count; i++)
+            norm += copy->params->grad[i] * copy->params->grad[i];
+        assert_ok(fit(kind, lm, reference, &marked[0], &marked[1], &c));
+        assert_close(last_log.p[0].loss, want, 1e-5);
+        assert_close(last_log.p[0].grad_norm, sqrtf(norm), 1e-4);
+        ppo_lm_free(lm), ppo_lm_free(reference), ppo_lm_free(copy);
+    }
+    for (int k = 0; k < 2; k++) ppo_tokens_free(&bare[k]), ppo_tokens_free(&marked[k]);
+}
+
+static void settings_of_windows_and_held_out_data_must_fit(void **state) {
+    (void)state;
+    static const struct {
+        const char *settings;
+        int         pairs, held_out; /* 1: held_out; 2: also held_out_rejected */
+        const char *words;
+    } bad[] = {{"window=1", 0, 0, "window is 1, must be 2 to 10"},
+               {"window=11", 0, 0, "window is 11, must be 2 to 10, the context"},
+               {"window=5", 1, 0, "window is 5|pairs"},
+               {"random_windows=yes", 0, 0, "random_windows is yes, but has no effect: window is 0"},
+               {"epochs=2 steps=9", 0, 0, "epochs is 2, but has no effect: steps is 9"},
+               {"warmup=0.1 warmup_steps=2", 0, 0, "warmup is 0.1, but has no effect"},
+               {"min_learning_rate=1e-4 learning_rate_schedule=constant", 0, 0,
+                "min_learning_rate is 0.0001|effect"},
+               {"min_learning_rate=1e-2", 0, 0, "min_learning_rate is 0.01, above learning_rate"},
+               {"patience=1", 0, 0, "held_out, which is NULL"},
+               {"evaluate_every=1", 0, 0, "held_out, which is NULL"},
+               {"", 0, 2, "held_out_rejected is not NULL|none"},
+               {"", 1, 1, "held_out_rejected is NULL|pairs"}};
+    ppo_tokens chosen, rejected;
+    ppo_lm    *lm = new_lm(1);
+    comparisons(98, 5, &chosen, &rejected);
+    for (int i = 0; i < COUNT(bad); i++) {
+        ppo_fit_config c = ppo_fit_config_default();
+        assert_ok(ppo_settings_set_all(ppo_fit_settings(), &c, bad[i].settings));
+        if (bad[i].held_out) c.held_out = &chosen;
+        if (bad[i].held_out == 2) c.held_out_rejected = &rejected;
+        assert_fails(fit(bad[i].pairs ? REWARD : SFT, lm, lm, &chosen, &rejected, &c), PPO_ERROR_ARGUMENT,
+                     bad[i].words);
+    }
+    ppo_fit_config c = ppo_fit_config_default();
+    c.held_out = &rejected;
+    int kept = rejected.token[1];
+    rejected.token[1] = VOCAB;
+    assert_fails(ppo_fit_sft(lm, &chosen, &c), PPO_ERROR_ARGUMENT,
+                 "held-out data: token 6 (sequence 0, position 1)");
+    rejected.token[1] = kept;
+    c.window = 4, c.held_out = NULL;
+    for (int s = 0; s < 5; s++) chosen.prompt[s] = chosen.start[s + 1] - chosen.start[s];
+    assert_fails(ppo_fit_sft(lm, &chosen, &c), PPO_ERROR_ARGUMENT, "no token after the prompts");
+    chosen.start[2] = chosen.start[1];
+    assert_fails(ppo_fit_sft(lm, &chosen, &c), PPO_ERROR_ARGUMENT, "sequence 1 has 0 tokens");
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
     ppo_lm_free(lm);
 }
 
@@ -804,6 +1117,424 @@ static void reward_models_refuse_what_they_cannot_use(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   JSON Lines
+   -------------------------------------------------------------------------------------------------------- */
+
+static ppo_tokenizer *byte_tokenizer(void) {
+    const char *const specials[] = {"<bos>", "<eos>"};
+    ppo_tokenizer    *tok = NULL;
+    assert_ok(ppo_tokenizer_train("the theme of the theory", 23, 270, specials, 2, &tok));
+    return tok;
+}
+
+static ppo_status add_lines(const char *text, const ppo_tokenizer *tok, int longest, ppo_tokens *tokens,
+                            ppo_tokens *rejected) {
+    const char *path = scratch_path("lines");
+    put_bytes(path, text, strlen(text));
+    ppo_status status = ppo_tokens_add_lines(tokens, rejected, path, tok, ppo_tokenizer_special(tok, "<bos>"),
+                                             ppo_tokenizer_special(tok, "<eos>"), longest);
+    remove(path);
+    return status;
+}
+
+static void assert_same_tokens(const ppo_tokens *a, const ppo_tokens *b) {
+    assert_int_equal(a->count, b->count);
+    for (int s = 0; s <= a->count; s++) assert_int_equal(a->start[s], b->start[s]);
+    assert_memory_equal(a->prompt, b->prompt, (size_t)a->count * sizeof(int));
+    assert_memory_equal(a->token, b->token, (size_t)a->start[a->count] * sizeof(int));
+}
+
+static void lines_of_data_sets_become_sequences(void **state) {
+    (void)state;
+    static const char *const texts[][2] = {{"the", " theory"},
+                                           {"2+2=", "\"4\"\n\t\\ \xc3\xa9\xf0\x9f\x99\x82 </s> <eos>"},
+                                           {"", "a tale"},
+                                           {"ask", NULL},
+                                           {"p", "q"}};
+    ppo_tokenizer           *tok = byte_tokenizer();
+    const int  bos = ppo_tokenizer_special(tok, "<bos>"), eos = ppo_tokenizer_special(tok, "<eos>");
+    ppo_tokens tokens = {0}, rejected = {0}, want = {0}, want_rejected = {0};
+    assert_ok(add_lines(
+        "\xef\xbb\xbf{\"prompt\":\"the\",\"completion\":\" theory\"}\r\n"
+        "\n  \t\n"
+        "{\"id\": [1, {\"text\": null}], \"completion\" : \"\\\"4\\\"\\n\\t\\\\ \\u00e9\\ud83d\\ude42 "
+        "<\\/s> <eos>\", \"prompt\":\"2+2=\"}\n"
+        "{\"text\": \"a tale\", \"prompt\": 7, \"chosen\": [\"no text\"]}\n"
+        "{\"prompt\": \"ask\"}\n"
+        "{\"text\": \"not this\", \"prompt\": \"p\", \"completion\": \"q\"}", /* without an end */
+        tok, 0, &tokens, NULL));
+    for (int i = 0; i < COUNT(texts); i++)
+        assert_ok(ppo_tokens_add_text(&want, tok, bos, texts[i][0], texts[i][1], eos));
+    assert_same_tokens(&tokens, &want);
+    ppo_tokens_clear(&tokens), ppo_tokens_clear(&want);
+    assert_ok(add_lines("{\"prompt\":\"the\",\"chosen\":\"me\",\"rejected\":\"theory\",\"text\":\"x\"}\n"
+                        "{\"rejected\":\"b\",\"chosen\":\"a\",\"prompt\":\"\"}\n",
+                        tok, 0, &tokens, &rejected));
+    assert_ok(ppo_tokens_add_text(&want, tok, bos, "the", "me", eos));
+    assert_ok(ppo_tokens_add_text(&want_rejected, tok, bos, "the", "theory", eos));
+    assert_ok(ppo_tokens_add_text(&want, tok, bos, "", "a", eos));
+    assert_ok(ppo_tokens_add_text(&want_rejected, tok, bos, "", "b", eos));
+    assert_same_tokens(&tokens, &want), assert_same_tokens(&rejected, &want_rejected);
+    ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
+    ppo_tokens_free(&want), ppo_tokens_free(&want_rejected);
+    ppo_tokenizer_free(tok);
+}
+
+static void long_lines_are_cut_or_left_out(void **state) {
+    (void)state;
+    ppo_tokenizer *tok = byte_tokenizer();
+    ppo_tokens     tokens = {0}, rejected = {0};
+    assert_ok(add_lines("{\"prompt\":\"zzz\",\"completion\":\"yyyyyy\"}\n"  /* bos 3 6 eos: cut */
+                        "{\"prompt\":\"zzzz\",\"completion\":\"yyyyyy\"}\n" /* nothing is left to learn */
+                        "{\"prompt\":\"zzzzz\"}\n{\"prompt\":\"zzzz\"}\n" /* prompts are whole or left out */
+                        "{\"prompt\":\"zz\",\"completion\":\"\"}\n",      /* the end is learned */
+                        tok, 5, &tokens, NULL));
+    assert_int_equal(tokens.count, 3);
+    assert_true(tokens.start[1] == 5 && tokens.start[2] == 10 && tokens.start[3] == 14);
+    assert_true(tokens.prompt[0] == 4 && tokens.prompt[1] == 5 && tokens.prompt[2] == 3);
+    ppo_tokens_clear(&tokens);
+    assert_ok(add_lines("{\"prompt\":\"zzzz\",\"chosen\":\"y\",\"rejected\":\"x\"}\n"
+                        "{\"prompt\":\"z\",\"chosen\":\"yyyyyyy\",\"rejected\":\"x\"}\n",
+                        tok, 5, &tokens, &rejected));
+    assert_true(tokens.count == 1 && tokens.start[1] == 5 && rejected.count == 1 && rejected.start[1] == 4);
+    ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
+    ppo_tokenizer_free(tok);
+}
+
+static void lines_that_are_none_are_told_by_their_number(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        int         pairs;
+        const char *words;
+    } bad[] = {{"{\"prompt\":\"a\"", 0, "of line 3: expected \"}\""},
+               {"[]", 0, "byte 0 of line 3: expected \"{\""},
+               {"{\"prompt\":\"a\"} {}", 0, "of line 3: expected its end"},
+               {"{\"prompt\":\"a\",\"prompt\":\"b\"}", 0, "of line 3: repeated member \"prompt\""},
+               {"{\"text\":\"\\u0000\"}", 0, "of line 3: an escape that stands for no character"},
+               {"{\"text\":\"\xff\"}", 0, "of line 3: a string that is not UTF-8"},
+               {"{\"completion\":\"a\"}", 0, "line 3 has no text called prompt or text"},
+               {"{\"prompt\":[],\"completion\":\"a\"}", 0, "line 3 has no text called prompt or text"},
+               {"{\"prompt\":\"a\",\"completion\":\"b\"}", 1,
+                "line 3 has no text called prompt, chosen and rejected"},
+               {"{}", 0, "line 3 has no text"}};
+    ppo_tokenizer *tok = byte_tokenizer(), *letters = NULL;
+    ppo_tokens     tokens = {0}, rejected = {0};
+    char           text[256];
+    assert_ok(add_lines("{\"text\":\"kept\"}", tok, 0, &tokens, NULL));
+    for (int i = 0; i < COUNT(bad); i++) {
+        const char *good =
+            bad[i].pairs ? "{\"prompt\":\"a\",\"chosen\":\"b\",\"rejected\":\"c\"}" : "{\"text\":\"a\"}";
+        snprintf(text, sizeof text, "%s\n\n%s\n", good, bad[i].line);
+        assert_fails(add_lines(text, tok, 0, &tokens, bad[i].pairs ? &rejected : NULL), PPO_ERROR_FILE,
+                     bad[i].words);
+        assert_true(tokens.count == 1 && tokens.start[1] == 6 && rejected.count == 0);
+    }
+    assert_ok(ppo_tokenizer_characters("ab", 2, NULL, 0, &letters));
+    assert_fails(add_lines("{\"text\":\"ab\"}\n{\"text\":\"abc\"}", letters, 0, &tokens, NULL),
+                 PPO_ERROR_FILE, "line 2: |vocabulary lacks U+0063");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/nowhere/at all", tok, -1, -1, 0), PPO_ERROR_FILE,
+                 "/nowhere/at all: cannot be opened");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/tmp", tok, -1, -1, 0), PPO_ERROR_FILE,
+                 "not a plain file");
+    assert_fails(ppo_tokens_add_lines(&tokens, &tokens, "x", tok, -1, -1, 0), PPO_ERROR_ARGUMENT, "rejected");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "x", tok, -1, -1, -1), PPO_ERROR_ARGUMENT,
+                 "longest is -1");
+    assert_fails(ppo_tokens_add_lines(NULL, NULL, "x", tok, -1, -1, 0), PPO_ERROR_ARGUMENT, "NULL");
+    ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
+    ppo_tokenizer_free(tok), ppo_tokenizer_free(letters);
+}
+
+/* Cut anywhere, and with other bytes: lines are added or refused, and what there was stays. */
+static void damaged_lines_are_added_or_refused(void **state) {
+    (void)state;
+    static const char good[] =
+        "{\"prompt\":\"th\\u00e9\",\"completion\":\" \\ud83d\\ude42\",\"n\":[-1.5e3,{\"a\":true}]}\n"
+        "{\"text\":\"two\", \"x\":null}\n";
+    ppo_tokenizer *tok = byte_tokenizer();
+    ppo_tokens     tokens = {0};
+    ppo_rng        rng = test_rng(99);
+    char           text[sizeof good];
+    int            came[2] = {0, 0};
+    for (int i = 0; i < 4 * (int)sizeof good; i++) {
+        memcpy(text, good, sizeof text);
+        if (i < (int)sizeof good) text[i] = 0;
+        else text[i % (int)(sizeof good - 1)] = (char)(1 + ppo_rng_below(&rng, 255));
+        ppo_tokens_clear(&tokens);
+        ppo_status status = add_lines(text, tok, 0, &tokens, NULL);
+        came[status != PPO_OK]++;
+        if (status) assert_true(status == PPO_ERROR_FILE && tokens.count == 0);
+    }
+    assert_true(came[0] > 10 && came[1] > 100);
+    ppo_tokens_free(&tokens);
+    ppo_tokenizer_free(tok);
+}
+
+static void tokens_come_back_from_a_file(void **state) {
+    (void)state;
+    const char *path = scratch_path("tokens");
+    ppo_rng     rng = test_rng(100);
+    ppo_tokens  plain = {0}, marked = {0}, read = {0}, none = {0};
+    for (int s = 0; s < 5; s++) add_random(&plain, &rng, VOCAB, 1 + s * 2, s);
+    for (int s = 0; s < 5; s++) assert_ok(ppo_tokens_add_from(&marked, &plain, s));
+    assert_ok(ppo_tokens_mark_given(&marked, 3, 4));
+    for (int i = 0; i < 2; i++) {
+        const ppo_tokens *from = i ? &marked : &plain;
+        ppo_tokens_clear(&read);
+        assert_ok(ppo_tokens_save(from, path));
+        assert_ok(ppo_tokens_load(path, &read));
+        assert_same_tokens(&read, from);
+        assert_int_equal(!read.given, !from->given);
+        if (i) assert_memory_equal(read.given, from->given, (size_t)from->start[5]);
+    }
+    assert_ok(ppo_tokens_load(path, &read)); /* which adds them */
+    assert_int_equal(read.count, 10);
+
+    /* as another program writes a long text; and arrays that contradict */
+    const int     token[6] = {1, 2, 3, 4, 5, 0};
+    const int64_t n = 6;
+    static const struct {
+        int         start[3], prompt[2];
+        const char *words;
+    } bad[] = {{{0, 3, 5}, {0, 0}, "tokens 0 to 5 of 6"},
+               {{1, 3, 6}, {0, 0}, "tokens 1 to 6"},
+               {{0, 0, 6}, {0, 0}, "sequence 0 is tokens 0 to 0"},
+               {{0, 7, 6}, {0, 0}, "sequence 0 is tokens 0 to 7"},
+               {{0, 3, 6}, {0, 4}, "3 tokens, 4 of them given"},
+               {{0, 3, 6}, {-1, 0}, "-1 of them given"}};
+    for (int i = -1; i < COUNT(bad); i++) {
+        ppo_file     *file = NULL;
+        const int64_t sizes[2] = {3, 2};
+        assert_ok(ppo_file_create(&file));
+        assert_ok(ppo_file_add(file, "tokens", PPO_I32, &n, 1, token));
+        if (i >= 0) assert_ok(ppo_file_add(file, "tokens.start", PPO_I32, &sizes[0], 1, bad[i].start));
+        if (i >= 0) assert_ok(ppo_file_add(file, "tokens.prompt", PPO_I32, &sizes[1], 1, bad[i].prompt));
+        assert_ok(ppo_file_write(file, path));
+        ppo_file_free(file);
+        ppo_tokens_clear(&read);
+        if (i >= 0) assert_fails(ppo_tokens_load(path, &read), PPO_ERROR_FILE, bad[i].words);
+        else assert_ok(ppo_tokens_load(path, &read));
+        assert_int_equal(read.count, i < 0);
+    }
+    put_bytes(path, "\2\0\0\0\0\0\0\0{}", 10);
+    assert_fails(ppo_tokens_load(path, &read), PPO_ERROR_FILE, "there is no \"tokens\"");
+    assert_fails(ppo_tokens_load(NULL, &read), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_tokens_save(&none, path), PPO_ERROR_ARGUMENT, "there are no tokens");
+    remove(path);
+    ppo_tokens_free(&plain), ppo_tokens_free(&marked), ppo_tokens_free(&read);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Checkpoints
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { FIT_PAIRS = 12, FIT_STEPS = 9 };
+
+typedef struct fit_data {
+    ppo_tokens chosen, rejected, held_out, held_out_rejected;
+} fit_data;
+
+static fit_data open_fit_data(void) {
+    fit_data d;
+    comparisons(80, FIT_PAIRS, &d.chosen, &d.rejected);
+    comparisons(81, 7, &d.held_out, &d.held_out_rejected);
+    return d;
+}
+
+static void close_fit_data(fit_data *d) {
+    ppo_tokens_free(&d->chosen), ppo_tokens_free(&d->rejected);
+    ppo_tokens_free(&d->held_out), ppo_tokens_free(&d->held_out_rejected);
+}
+
+/* The kinds, and windows: all that a training remembers. */
+static ppo_fit_config fit_of_kind(int kind, const fit_data *d, int windows, const char *checkpoint) {
+    ppo_fit_config c = logged_config();
+    c.batch_size = 4, c.micro_batch = 3, c.epochs = 3, c.learning_rate = 2e-2f, c.weight_decay = 0.1f;
+    c.held_out = &d->held_out, c.held_out_rejected = kind == SFT ? NULL : &d->held_out_rejected;
+    c.evaluate_every = 2, c.patience = 100;
+    c.checkpoint = checkpoint, c.checkpoint_every = 1;
+    if (windows) c.window = 6, c.random_windows = windows - 1, c.epochs = 1, c.steps = FIT_STEPS;
+    return c;
+}
+
+static void assert_same_progress(const ppo_fit_progress *a, const ppo_fit_progress *b) {
+    ppo_fit_progress x = *a, y = *b;
+    x.seconds = y.seconds = x.tokens_per_second = y.tokens_per_second = 0;
+    assert_memory_equal(&x, &y, sizeof x);
+}
+
+static void assert_same_training(const ppo_lm *a, const ppo_lm *b) {
+    const ppo_params *x = a->params, *y = b->params;
+    assert_int_equal(x->step, y->step);
+    assert_false(bits_differ(x->data, y->data, x->count));
+    assert_false(bits_differ(x->m, y->m, x->count) || bits_differ(x->v, y->v, x->count));
+}
+
+static void a_training_that_stops_anywhere_continues_to_the_same_bits(void **state) {
+    (void)state;
+    const char   *path = scratch_path("fit");
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 8, 1, 2);
+    fit_data      d = open_fit_data();
+    for (int i = 0; i < KINDS + 2; i++) {
+        int                     kind = i < KINDS ? i : SFT, windows = i < KINDS ? 0 : i - KINDS + 1;
+        ppo_lm                 *whole = random_lm(config, 0.2f), *reference = random_lm(config, 0.1f);
+        ppo_fit_config          c = fit_of_kind(kind, &d, windows, NULL);
+        static ppo_fit_progress want[FIT_STEPS];
+        assert_ok(fit(kind, whole, reference, &d.chosen, &d.rejected, &c));
+        assert_int_equal(last_log.calls, FIT_STEPS);
+        memcpy(want, last_log.p, sizeof want);
+        assert_true(isnan(want[0].held_out_loss) && want[1].held_out_loss > 0 && want[8].held_out_loss > 0);
+        for (int stop = 0; stop < FIT_STEPS; stop++) { /* 0: after every step */
+            ppo_lm *lm = NULL;
+            int     done = 0;
+            remove(path);
+            do {
+                ppo_lm_free(lm);
+                lm = random_lm(config, 0.2f); /* as the program that was killed has it when it runs again */
+                c = fit_of_kind(kind, &d, windows, path);
+                last_log.stop_at = stop ? done ? -1 : stop : 1;
+                assert_ok(fit(kind, lm, reference, &d.chosen, &d.rejected, &c));
+                for (int k = 0; k < last_log.calls; k++)
+                    assert_same_progress(&last_log.p[k], &want[done + k]);
+                done += last_log.calls;
+            } while (done < FIT_STEPS);
+            assert_same_training(lm, whole);
+            for (size_t k = 0; k < lm->params->count; k++) lm->params->data[k] = 0;
+            c = fit_of_kind(kind, &d, windows, path); /* it is complete: only read */
+            assert_ok(fit(kind, lm, reference, &d.chosen, &d.rejected, &c));
+            assert_int_equal(last_log.calls, 0);
+            assert_same_training(lm, whole);
+            ppo_lm_free(lm);
+        }
+        ppo_lm_free(whole), ppo_lm_free(reference);
+    }
+    ppo_lm *copy = NULL;
+    assert_ok(ppo_lm_load(path, &copy)); /* a model as well */
+    ppo_lm_free(copy);
+    remove(path);
+    close_fit_data(&d);
+}
+
+/* DPO whose reference is the model itself: that of the start, also where a stopped training goes on in place. */
+static void a_reference_that_is_trained_is_remembered_by_the_checkpoint(void **state) {
+    (void)state;
+    const char   *path = scratch_path("fit");
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 8, 1, 2);
+    config.kv_heads = 1;
+    assert_ok(ppo_lm_config_family(&config, "llama")); /* and a model of another family */
+    ppo_lm  *whole = random_lm(config, 0.2f), *lm = random_lm(config, 0.2f);
+    fit_data d = open_fit_data();
+    remove(path);
+    for (int part = 0; part < 3; part++) {
+        ppo_lm        *to = part ? lm : whole;
+        ppo_fit_config c = fit_of_kind(DPO, &d, 0, part ? path : NULL);
+        last_log.stop_at = part == 1 ? 4 : -1;
+        assert_ok(ppo_fit_dpo(to, to, &d.chosen, &d.rejected, &c));
+    }
+    assert_same_training(lm, whole);
+    remove(path);
+    ppo_lm_free(lm), ppo_lm_free(whole);
+    close_fit_data(&d);
+}
+
+static void another_training_is_not_continued(void **state) {
+    (void)state;
+    const char    *path = scratch_path("fit");
+    ppo_lm_config  config = lm_config(VOCAB, LENGTH, 8, 1, 2), heads = config, wide = config;
+    fit_data       d = open_fit_data();
+    ppo_lm        *lm = random_lm(config, 0.2f), *before = NULL, *other[2];
+    ppo_fit_config c = fit_of_kind(SFT, &d, 0, path);
+    static const struct {
+        const char *setting, *words;
+    } settings[] = {{"epochs=4", "epochs is 3 in the checkpoint: it cannot become 4"},
+                    {"batch_size=5", "batch_size is 4"},
+                    {"learning_rate=0.1", "learning_rate is 0.02"},
+                    {"seed=2", "seed is 1"},
+                    {"patience=0", "patience is 100"}};
+    heads.heads = 4, wide.width = 16;
+    other[0] = random_lm(heads, 0.2f), other[1] = random_lm(wide, 0.2f);
+    last_log.stop_at = 2;
+    remove(path);
+    assert_ok(ppo_fit_sft(lm, &d.chosen, &c));
+    assert_ok(ppo_lm_copy(lm, 0, &before));
+    for (int i = 0; i < COUNT(settings); i++) {
+        c = fit_of_kind(SFT, &d, 0, path);
+        assert_ok(ppo_settings_set_all(ppo_fit_settings(), &c, settings[i].setting));
+        assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_ARGUMENT, settings[i].words);
+    }
+    c = fit_of_kind(SFT, &d, 0, path);
+    assert_fails(ppo_fit_sft(lm, &d.rejected, &c), PPO_ERROR_FILE, "another \"data\"");
+    c.held_out = &d.held_out_rejected;
+    assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_FILE, "another \"held_out\"");
+    c.held_out = &d.held_out;
+    assert_fails(ppo_fit_sft(other[0], &d.chosen, &c), PPO_ERROR_ARGUMENT, "heads is 2 in the checkpoint|4");
+    assert_fails(ppo_fit_sft(other[1], &d.chosen, &c), PPO_ERROR_ARGUMENT, "width is 8 in the checkpoint|16");
+    c = fit_of_kind(REWARD, &d, 0, path);
+    assert_fails(ppo_fit_reward(lm, &d.chosen, &d.rejected, &c), PPO_ERROR_FILE,
+                 "checkpoint of ppo_fit_sft(), not of ppo_fit_reward()");
+    assert_ok(ppo_lm_save_file(lm, NULL, path));
+    c = fit_of_kind(SFT, &d, 0, path);
+    assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_FILE, "no checkpoint of ppo_fit_sft()");
+    assert_false(bits_differ(lm->params->data, before->params->data, lm->params->count));
+    assert_int_equal(lm->params->step, 2);
+    c.checkpoint = "/dev/null/fit";
+    assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_FILE, "/dev/null/fit");
+    remove(path);
+    ppo_lm_free(lm), ppo_lm_free(before), ppo_lm_free(other[0]), ppo_lm_free(other[1]);
+    close_fit_data(&d);
+}
+
+/* Cut short, or with another byte; and with other counters under a checksum of their own. */
+static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state) {
+    (void)state;
+    static const int64_t counters[][5] = {
+        {10, 0, 2, 0, 0}, {-1, 0, 2, 0, 0}, {2, 0, -1, 0, 0}, {2, 0, 2, 1LL << 40, 0}, {2, 0, 2, 0, 2}};
+    const char    *path = scratch_path("fit");
+    ppo_lm_config  config = lm_config(VOCAB, LENGTH, 4, 1, 1);
+    fit_data       d = open_fit_data();
+    ppo_lm        *lm = random_lm(config, 0.2f), *before = NULL;
+    ppo_fit_config c = fit_of_kind(DPO, &d, 0, path);
+    last_log.stop_at = 2;
+    remove(path);
+    assert_ok(ppo_fit_dpo(lm, lm, &d.chosen, &d.rejected, &c));
+    assert_ok(ppo_lm_copy(lm, 0, &before));
+    file_bytes file = bytes_of(path);
+    for (size_t i = 0; i < file.n; i += i < 32 ? 1 : 199) {
+        put_bytes(path, file.data, i);
+        assert_fails(ppo_fit_dpo(lm, lm, &d.chosen, &d.rejected, &c), PPO_ERROR_FILE, path);
+        file.data[i] ^= 1;
+        put_bytes(path, file.data, file.n);
+        assert_fails(ppo_fit_dpo(lm, lm, &d.chosen, &d.rejected, &c), PPO_ERROR_FILE, path);
+        file.data[i] ^= 1;
+    }
+    for (int i = 0; i < COUNT(counters); i++) {
+        ppo_file     *read = NULL, *changed = NULL;
+        const int64_t shape[2] = {1, 5};
+        put_bytes(path, file.data, file.n);
+        assert_ok(ppo_file_read(path, &read));
+        assert_ok(ppo_file_create(&changed));
+        for (int k = 0; k < ppo_file_text_count(read); k++) {
+            const char *key = ppo_file_key_at(read, k);
+            if (strcmp(key, "checksum")) assert_ok(ppo_file_set_text(changed, key, ppo_file_text(read, key)));
+        }
+        for (int k = 0; k < ppo_file_count(read); k++) {
+            const ppo_array *a = ppo_file_at(read, k);
+            int              is = !strcmp(a->name, "fit.counters");
+            assert_ok(ppo_file_add(changed, a->name, a->type, is ? shape : a->shape, a->rank,
+                                   is ? (const void *)counters[i] : a->data));
+        }
+        assert_ok(ppo_file_write(changed, path)); /* a file without a checksum is not checked by it */
+        assert_fails(ppo_fit_dpo(lm, lm, &d.chosen, &d.rejected, &c), PPO_ERROR_FILE, "corrupt file");
+        ppo_file_free(read), ppo_file_free(changed);
+    }
+    assert_false(bits_differ(lm->params->data, before->params->data, lm->params->count));
+    free(file.data);
+    remove(path);
+    ppo_lm_free(lm), ppo_lm_free(before);
+    close_fit_data(&d);
+}
+
+/* --------------------------------------------------------------------------------------------------------
    Errors and memory
    -------------------------------------------------------------------------------------------------------- */
 
@@ -941,23 +1672,35 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
 }
 
 typedef struct job {
-    ppo_lm    *lm, *reference;
-    ppo_tokens chosen, rejected;
+    ppo_lm        *lm, *reference;
+    ppo_tokens     chosen, rejected;
+    ppo_tokenizer *tok;
 } job;
 
 static ppo_status align_once(void *user) {
     job              *j = (job *)user;
     ppo_fit_config    c = ppo_fit_config_default();
     ppo_reward_model *model = NULL;
+    ppo_tokens        read = {0};
     ppo_status        status = PPO_OK;
     float             x[4];
     c.micro_batch = 2;
     for (int kind = 0; kind < KINDS && !status; kind++)
         status = fit(kind, j->lm, j->reference, &j->chosen, &j->rejected, &c);
+    c.checkpoint = scratch_path("job"), c.held_out = &j->chosen, c.patience = 1, c.window = 3;
+    remove(c.checkpoint);
+    for (int k = 0; k < 2 && !status; k++)
+        status = ppo_fit_sft(j->lm, &j->chosen, &c); /* the second reads it */
+    remove(c.checkpoint);
     if (!status) status = ppo_reward_model_create(&j->lm, 1, PPO_ENSEMBLE_MEAN, 2, &model);
     if (!status) status = ppo_reward_model_normalize(model, &j->chosen);
     if (!status) status = ppo_reward_model_score(model, &j->rejected, x);
     if (!status) status = ppo_lm_logp(j->lm, &j->chosen, 2, x);
+    if (!status) status = add_lines("{\"prompt\":\"a\",\"completion\":\"b\"}", j->tok, 0, &read, NULL);
+    if (!status) status = ppo_tokens_save(&j->chosen, c.checkpoint);
+    if (!status) status = ppo_tokens_load(c.checkpoint, &read);
+    remove(c.checkpoint);
+    ppo_tokens_free(&read);
     ppo_reward_model_free(model);
     return status;
 }
@@ -968,9 +1711,10 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
     ppo_lm_config config = lm_config(VOCAB, LENGTH, 4, 1, 1);
     j.lm = random_lm(config, 0.2f), j.reference = random_lm(config, 0.2f);
     comparisons(69, 4, &j.chosen, &j.rejected);
+    j.tok = byte_tokenizer();
     assert_true(fail_each_allocation(align_once, &j) > 40);
     ppo_tokens_free(&j.chosen), ppo_tokens_free(&j.rejected);
-    ppo_lm_free(j.lm), ppo_lm_free(j.reference);
+    ppo_lm_free(j.lm), ppo_lm_free(j.reference), ppo_tokenizer_free(j.tok);
 }
 
 int main(void) {
@@ -986,6 +1730,14 @@ int main(void) {
         cmocka_unit_test(a_new_start_forgets_all_but_the_parameters),
         cmocka_unit_test(the_same_seed_gives_the_same_bits_and_another_another_order),
         cmocka_unit_test(an_epoch_sees_each_sequence_once_in_an_order_of_its_own),
+        cmocka_unit_test(a_training_on_windows_is_pytorchs_step_for_step),
+        cmocka_unit_test(windows_learn_each_token_once_but_those_that_are_given),
+        cmocka_unit_test(random_windows_begin_anywhere_and_have_something_to_learn),
+        cmocka_unit_test(steps_may_end_in_the_middle_of_an_epoch_or_after_several),
+        cmocka_unit_test(held_out_data_are_measured_after_the_step),
+        cmocka_unit_test(patience_ends_a_training_and_leaves_the_best_model),
+        cmocka_unit_test(tokens_that_are_given_are_not_learned),
+        cmocka_unit_test(settings_of_windows_and_held_out_data_must_fit),
         cmocka_unit_test(losses_of_pairs_on_the_tape_agree_with_trl),
         cmocka_unit_test(a_reward_model_learns_a_preference_and_tells_it_of_new_pairs),
         cmocka_unit_test(dpo_raises_the_chosen_above_the_rejected_and_leaves_the_reference),
@@ -1001,6 +1753,15 @@ int main(void) {
         cmocka_unit_test(a_normalization_that_fails_leaves_every_member_as_it_was),
         cmocka_unit_test(an_ensemble_with_a_nan_fails_whatever_the_others_say),
         cmocka_unit_test(reward_models_refuse_what_they_cannot_use),
+        cmocka_unit_test(lines_of_data_sets_become_sequences),
+        cmocka_unit_test(long_lines_are_cut_or_left_out),
+        cmocka_unit_test(lines_that_are_none_are_told_by_their_number),
+        cmocka_unit_test(damaged_lines_are_added_or_refused),
+        cmocka_unit_test(tokens_come_back_from_a_file),
+        cmocka_unit_test(a_training_that_stops_anywhere_continues_to_the_same_bits),
+        cmocka_unit_test(a_reference_that_is_trained_is_remembered_by_the_checkpoint),
+        cmocka_unit_test(another_training_is_not_continued),
+        cmocka_unit_test(a_damaged_checkpoint_is_refused_and_changes_nothing),
         cmocka_unit_test(settings_that_mean_nothing_are_refused),
         cmocka_unit_test(data_that_do_not_fit_are_refused_and_named),
         cmocka_unit_test(a_model_with_a_nan_is_not_trained),

@@ -247,6 +247,25 @@ static void adaptive_kl_of_2017_halves_and_doubles_outside_its_band(void **state
     assert_true(ppo_adaptive_kl_2017(0, 1, 0.01f) == 0);
 }
 
+static void decay_may_be_of_matrices_alone(void **state) {
+    (void)state;
+    for (int matrices = 0; matrices < 2; matrices++) {
+        ppo_params *params = NULL;
+        ppo_tensor *tensor[4];
+        ppo_adam    adam = ppo_adam_default();
+        adam.lr = 0.5f, adam.weight_decay = 0.1f;
+        assert_ok(ppo_params_create(&params));
+        for (int i = 0; i < 4; i++)
+            assert_non_null(ppo_params_add(params, (const char[]){(char)('a' + i), 0}, 1 + i % 2, 3));
+        memcpy(tensor, params->tensors, sizeof tensor);
+        for (int i = 0; i < 4; i++) tensor[i]->data[0] = 2;
+        params->decay_matrices = matrices;
+        assert_ok(ppo_params_step(params, &adam, 0, NULL)); /* without a gradient */
+        for (int i = 0; i < 4; i++) assert_true(tensor[i]->data[0] == (matrices && i % 2 == 0 ? 2.0f : 1.9f));
+        ppo_params_free(params);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adam_defaults_are_those_of_the_literature),
@@ -263,6 +282,7 @@ int main(void) {
         cmocka_unit_test(schedules_start_at_the_value_and_end_at_zero),
         cmocka_unit_test(adaptive_kl_agrees_with_trl),
         cmocka_unit_test(adaptive_kl_of_2017_halves_and_doubles_outside_its_band),
+        cmocka_unit_test(decay_may_be_of_matrices_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

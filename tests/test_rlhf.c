@@ -4,6 +4,7 @@
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "test.h"
+#include "system.h"
 
 #include "golden/language.h"
 #include "golden/token_losses.h"
@@ -2598,6 +2599,161 @@ static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
     }
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   Checkpoints
+   -------------------------------------------------------------------------------------------------------- */
+
+/* What a run remembers differs from one to the other. */
+static const struct saved_kind {
+    const char *settings;
+    int         critic, reference; /* 0: the library's own; 1: another model; 2: the policy */
+} saved_kinds[] = {
+    {"normalize_rewards=yes target_kl=0.01 learning_rate=0.03", 0, 0},
+    {"kl_target=0.1 kl_horizon=20 entropy_target=1.5 weight_decay=0.1 adam_beta2=0.95", 2, 0},
+    {"reference_every=2 critic_learning_rate=0.01 learning_rate_schedule=cosine iterations=7 "
+     "min_learning_rate=0.001",
+     0, 0},
+    {"advantage=group samples=3 prompts=3 refills=2", 0, 1},
+    {"whiten_rewards=yes bootstrap_truncated=yes normalize_rewards=yes", 1, 1},
+};
+
+typedef struct saved_run {
+    ppo_lm    *policy, *critic, *reference;
+    ppo_tokens prompts;
+    ppo_rlhf  *rlhf;
+} saved_run;
+
+/* Starts a run or, with a path, resumes it into models as the program has them at its start. */
+static saved_run open_run(const struct saved_kind *kind, const char *path) {
+    saved_run       r = {small_lm(VOCAB, POSITIONS, 1), NULL, NULL, some_prompts(5), NULL};
+    ppo_rlhf_config c = small_config();
+    assert_ok(ppo_settings_set_all(ppo_rlhf_settings(), &c, kind->settings));
+    if (kind->critic == 1) r.critic = small_lm(VOCAB, POSITIONS, 1);
+    if (kind->reference) r.reference = small_lm(VOCAB, POSITIONS, 0);
+    ppo_lm *critic = kind->critic == 2 ? r.policy : r.critic;
+    if (path)
+        assert_ok(
+            ppo_rlhf_resume(path, r.policy, r.reference, critic, &r.prompts, count_good, NULL, &c, &r.rlhf));
+    else assert_ok(ppo_rlhf_create(r.policy, r.reference, critic, &r.prompts, count_good, NULL, &c, &r.rlhf));
+    return r;
+}
+
+static void close_run(saved_run *r) {
+    ppo_rlhf_free(r->rlhf);
+    ppo_lm_free(r->policy), ppo_lm_free(r->critic), ppo_lm_free(r->reference);
+    ppo_tokens_free(&r->prompts);
+}
+
+/* An iteration, and all that its report says but the times. */
+static ppo_rlhf_progress report_of(saved_run *r) {
+    ppo_rlhf_progress p;
+    assert_ok(ppo_rlhf_iterate(r->rlhf, &p));
+    p.seconds = p.tokens_per_second = 0;
+    return p;
+}
+
+static void assert_same_model(const ppo_lm *a, const ppo_lm *b) {
+    const ppo_params *x = a->params, *y = b->params;
+    assert_int_equal(x->step, y->step);
+    assert_false(bits_differ(x->data, y->data, x->count));
+    assert_false(bits_differ(x->m, y->m, x->count) || bits_differ(x->v, y->v, x->count));
+}
+
+static void a_run_that_is_saved_anywhere_ends_with_the_same_bits(void **state) {
+    (void)state;
+    enum { ITERATIONS = 6 };
+    const char *path = scratch_path("rlhf");
+    for (int i = 0; i < COUNT(saved_kinds); i++) {
+        ppo_rlhf_progress want[ITERATIONS];
+        saved_run         whole = open_run(&saved_kinds[i], NULL);
+        for (int k = 0; k < ITERATIONS; k++) want[k] = report_of(&whole);
+        for (int stop = -1; stop < ITERATIONS; stop++) { /* -1: before every iteration */
+            saved_run r = open_run(&saved_kinds[i], NULL);
+            for (int k = 0; k < ITERATIONS; k++) {
+                if (stop < 0 || k == stop) {
+                    assert_ok(ppo_rlhf_save(r.rlhf, path));
+                    close_run(&r);
+                    r = open_run(&saved_kinds[i], path);
+                }
+                ppo_rlhf_progress p = report_of(&r);
+                assert_memory_equal(&p, &want[k], sizeof p);
+            }
+            assert_same_model(r.policy, whole.policy);
+            if (r.rlhf->critic) assert_same_model(r.rlhf->critic, whole.rlhf->critic);
+            const ppo_rlhf_progress *a = &r.rlhf->initial, *b = &whole.rlhf->initial; /* for warnings */
+            assert_true(a->reward == b->reward && a->reward_std == b->reward_std);
+            assert_true(a->mean_length == b->mean_length && a->entropy == b->entropy);
+            assert_true(r.rlhf->first_variety == whole.rlhf->first_variety);
+            assert_false(bits_differ(r.rlhf->reference->params->data, whole.rlhf->reference->params->data,
+                                     r.rlhf->reference->params->count));
+            close_run(&r);
+        }
+        close_run(&whole);
+    }
+    ppo_lm *copy = NULL;
+    assert_ok(ppo_lm_load(path, &copy)); /* a model as well */
+    ppo_lm_free(copy);
+    remove(path);
+}
+
+static void a_checkpoint_of_something_else_is_not_resumed(void **state) {
+    (void)state;
+    const char     *path = scratch_path("rlhf");
+    saved_run       r = open_run(&saved_kinds[4], NULL);
+    ppo_rlhf_config c = r.rlhf->config, read = ppo_rlhf_config_default();
+    ppo_rlhf       *other = NULL;
+    ppo_tokens      fewer = some_prompts(4);
+    ppo_lm *large = small_lm(VOCAB, POSITIONS + 1, 1), *plain = small_lm(VOCAB, POSITIONS, 0), *before;
+    report_of(&r);
+    assert_ok(ppo_rlhf_save(r.rlhf, path));
+    assert_ok(ppo_settings_load(ppo_rlhf_settings(), path, &read));
+    assert_true(read.whiten_rewards == 1 && read.prompts == 8 && read.learning_rate == 3e-3f);
+    assert_ok(ppo_lm_copy(r.policy, 0, &before));
+    before->params->step = r.policy->params->step;
+    plain->norm_bias->data[0] = 1;
+#define RESUME(policy, reference, critic, prompts) \
+    (other = r.rlhf, ppo_rlhf_resume(path, policy, reference, critic, prompts, count_good, NULL, &c, &other))
+    assert_fails(RESUME(r.policy, r.reference, r.critic, &fewer), PPO_ERROR_FILE, "another \"prompts\"");
+    assert_null(other);
+    assert_fails(RESUME(r.policy, plain, r.critic, &r.prompts), PPO_ERROR_FILE, "another \"reference\"");
+    assert_fails(RESUME(r.policy, NULL, r.critic, &r.prompts), PPO_ERROR_FILE, "another \"reference\"");
+    assert_fails(RESUME(r.policy, r.reference, r.policy, &r.prompts), PPO_ERROR_FILE,
+                 "another \"critic\": a model, not the policy");
+    assert_fails(RESUME(large, NULL, large, &r.prompts), PPO_ERROR_ARGUMENT,
+                 "context is 10 in the checkpoint|11");
+    assert_fails(RESUME(NULL, r.reference, r.critic, &r.prompts), PPO_ERROR_ARGUMENT, "ppo_rlhf_resume|NULL");
+    c.seed = 2;
+    assert_fails(RESUME(r.policy, r.reference, r.critic, &r.prompts), PPO_ERROR_ARGUMENT, "seed is 1");
+    c.seed = 1, c.epochs = 3, c.kl_coef = 0.5f; /* which may change */
+    assert_ok(RESUME(r.policy, r.reference, r.critic, &r.prompts));
+    assert_true(other->kl_coef == 0.5f && other->iteration == 1);
+    ppo_rlhf_free(other);
+    file_bytes file = bytes_of(path);
+    for (size_t i = 0; i < file.n; i += i < 16 ? 1 : 331) {
+        put_bytes(path, file.data, i);
+        assert_fails(RESUME(r.policy, r.reference, r.critic, &r.prompts), PPO_ERROR_FILE, path);
+        file.data[i] ^= 1;
+        put_bytes(path, file.data, file.n);
+        assert_fails(RESUME(r.policy, r.reference, r.critic, &r.prompts), PPO_ERROR_FILE, path);
+        assert_null(other);
+        file.data[i] ^= 1;
+    }
+    assert_ok(ppo_lm_save_file(r.policy, NULL, path));
+    assert_fails(RESUME(r.policy, r.reference, r.critic, &r.prompts), PPO_ERROR_FILE, "no checkpoint");
+    assert_false(bits_differ(r.policy->params->data, before->params->data, before->params->count));
+    assert_int_equal(r.policy->params->step, before->params->step);
+    assert_true(r.policy->params->m[0] != 0);
+    assert_fails(ppo_rlhf_save(NULL, path), PPO_ERROR_ARGUMENT, "ppo_rlhf_save|NULL");
+    assert_fails(ppo_rlhf_save(r.rlhf, NULL), PPO_ERROR_ARGUMENT, "ppo_rlhf_save|NULL");
+    r.policy->norm_bias->data[0] = NAN;
+    assert_fails(ppo_rlhf_save(r.rlhf, path), PPO_ERROR_NUMERIC, "ln_f.bias|nothing was saved");
+    free(file.data);
+    remove(path);
+    ppo_lm_free(large), ppo_lm_free(plain), ppo_lm_free(before);
+    ppo_tokens_free(&fewer);
+    close_run(&r);
+}
+
 /* Counts the bytes of all allocations. */
 static size_t asked_for;
 
@@ -2634,13 +2790,14 @@ static void memory_follows_what_is_sampled_not_the_context(void **state) {
 }
 
 static ppo_status whole_job(void *user) {
-    ppo_lm_config   shape = {VOCAB, POSITIONS, 8, 1, 2, 1, 5};
+    ppo_lm_config   shape = lm_config(VOCAB, POSITIONS, 8, 1, 2);
     ppo_rlhf_config c = small_config();
     ppo_lm         *policy = NULL;
     ppo_rlhf       *r = NULL;
     ppo_tokens      prompts = {0}, best = {0};
     const int       token = BOS;
     ppo_generator  *generator = NULL;
+    const char     *path = scratch_path("job");
     (void)user;
     c.prompts = c.minibatch_size = 2, c.epochs = 1, c.samples = 2, c.refills = 1,
     c.ratio = PPO_RATIO_SEQUENCE;
@@ -2648,6 +2805,11 @@ static ppo_status whole_job(void *user) {
     if (!status) status = ppo_tokens_add(&prompts, &token, 1, 1);
     if (!status) status = ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r);
     if (!status) status = ppo_rlhf_iterate(r, NULL);
+    if (!status) status = ppo_rlhf_save(r, path);
+    ppo_rlhf_free(r);
+    r = NULL;
+    if (!status) status = ppo_rlhf_resume(path, policy, NULL, NULL, &prompts, count_good, NULL, &c, &r);
+    remove(path);
     if (!status) status = ppo_generator_create(policy, 2, &generator);
     if (!status) status = ppo_best_of_n(generator, &prompts, 3, &c.sampling, count_good, NULL, &best, NULL);
     ppo_generator_free(generator);
@@ -2731,6 +2893,8 @@ int main(void) {
         cmocka_unit_test(samples_that_are_all_the_same_are_no_failure),
         cmocka_unit_test(what_cannot_work_is_refused),
         cmocka_unit_test(what_cannot_be_created_is_null),
+        cmocka_unit_test(a_run_that_is_saved_anywhere_ends_with_the_same_bits),
+        cmocka_unit_test(a_checkpoint_of_something_else_is_not_resumed),
         cmocka_unit_test(settings_are_reached_by_name),
         cmocka_unit_test(settings_that_cannot_work_are_refused_by_name),
         cmocka_unit_test_teardown(what_memory_held_before_changes_nothing, restore_allocator),
