@@ -133,7 +133,7 @@ int main(int argc, char **argv) {
     cfg.kl_coef = 0;   /* the verifier cannot be deceived, so the model may go as far as it wants to */
     cfg.target_kl = 0; /* the learning rate falls instead */
     cfg.learning_rate_schedule = PPO_LINEAR;
-    cfg.iterations = 300;
+    cfg.iterations = 600;
     cfg.sampling.eos = END;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "grpo")) cfg.advantage = PPO_ADVANTAGE_GROUP;
