@@ -730,6 +730,64 @@ static void the_device_stays_while_trainers_are_there(void **state) {
     ppo_lm_free(lm);
 }
 
+/* Stopped and continued with numbers that lie on the device, to the same bits; the best model is left. */
+static int stop_at_once(const ppo_fit_progress *p, void *) { return p->step == 2; }
+
+static void a_training_is_continued_from_its_checkpoint(void **state) {
+    (void)state;
+    const std::string path = "/tmp/ppo-cuda-fit-" + std::to_string(getpid());
+    ppo_lm           *lm[2] = {make_model(small, 1, 81), make_model(small, 1, 81)};
+    ppo_tokens        data = {0}, held_out = {0};
+    make_tokens(small, 9, 82, &data);
+    make_tokens(small, 5, 83, &held_out);
+    on_the_gpu();
+    for (int part = 0; part < 3; part++) { /* whole; the first two steps; the rest */
+        ppo_fit_config c = ppo_fit_config_default();
+        c.window = 6, c.random_windows = 1, c.steps = 4, c.batch_size = 3, c.weight_decay = 0.1f;
+        c.held_out = &held_out, c.evaluate_every = 1, c.patience = 3;
+        if (part == 1) c.callback = stop_at_once;
+        if (part) c.checkpoint = path.c_str();
+        assert_ok(ppo_fit_sft(lm[part > 0], &data, &c));
+    }
+    on_the_processor();
+    for (ppo_lm *g : lm) assert_ok(ppo_params_sync(g->params));
+    assert_int_equal(lm[0]->params->step, lm[1]->params->step);
+    assert_false(bits_differ(lm[0]->params->data, lm[1]->params->data, lm[0]->params->count));
+    assert_false(bits_differ(lm[0]->params->v, lm[1]->params->v, lm[0]->params->count));
+    unlink(path.c_str());
+    for (ppo_lm *g : lm) ppo_lm_free(g);
+    ppo_tokens_free(&data), ppo_tokens_free(&held_out);
+}
+
+static void a_run_is_resumed_from_its_checkpoint(void **state) {
+    (void)state;
+    const std::string path = "/tmp/ppo-cuda-rlhf-" + std::to_string(getpid());
+    ppo_lm           *policy[2] = {make_model(small, 0, 84), make_model(small, 0, 84)};
+    ppo_rlhf         *rlhf[2] = {NULL, NULL};
+    ppo_rlhf_config   c = rlhf_config();
+    ppo_rlhf_progress p[2];
+    ppo_tokens        prompts = {0};
+    c.reference_every = 2;
+    add_prompts(&prompts);
+    on_the_gpu();
+    assert_ok(ppo_rlhf_create(policy[0], NULL, NULL, &prompts, rule, NULL, &c, &rlhf[0]));
+    for (int i = 0; i < 4; i++) {
+        if (i == 3) assert_ok(ppo_rlhf_save(rlhf[0], path.c_str()));
+        assert_ok(ppo_rlhf_iterate(rlhf[0], &p[0]));
+    }
+    assert_ok(ppo_rlhf_resume(path.c_str(), policy[1], NULL, NULL, &prompts, rule, NULL, &c, &rlhf[1]));
+    assert_ok(ppo_rlhf_iterate(rlhf[1], &p[1]));
+    assert_true(p[0].reward == p[1].reward && p[0].kl == p[1].kl && p[0].grad_norm == p[1].grad_norm);
+    assert_true(p[0].value_loss == p[1].value_loss && p[0].iteration == p[1].iteration);
+    for (ppo_rlhf *r : rlhf) ppo_rlhf_free(r);
+    on_the_processor();
+    for (ppo_lm *g : policy) assert_ok(ppo_params_sync(g->params));
+    assert_false(bits_differ(policy[0]->params->data, policy[1]->params->data, policy[0]->params->count));
+    unlink(path.c_str());
+    for (ppo_lm *g : policy) ppo_lm_free(g);
+    ppo_tokens_free(&prompts);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Failures
    -------------------------------------------------------------------------------------------------------- */
@@ -1052,6 +1110,8 @@ int main(void) {
         on_both(a_loop_on_the_processor_may_ask_the_device_in_between),
         on_both(a_model_may_go_to_the_device_of_another_thread),
         on_both(the_device_stays_while_trainers_are_there),
+        on_both(a_training_is_continued_from_its_checkpoint),
+        on_both(a_run_is_resumed_from_its_checkpoint),
         on_both(numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them),
         on_both(a_step_counts_only_if_it_was_done),
         on_both(a_loss_that_is_not_finite_stops_the_training),
