@@ -1675,18 +1675,22 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    reward model from comparisons, or DPO on them
    -------------------------------------------------------------------------------------------------------- */
 
-/* Adds a sequence for each line of a file of JSON Lines, an object with the texts that data sets have:
+/* Adds a sequence for each line of a file of JSON Lines, an object with the members that data sets have:
+       {"messages": [{"role": "user", "content": "..."}, ...]}  a chat; a prompt if the assistant is not last
        {"prompt": "...", "completion": "..."}                   the prompt is given
        {"text": "..."}                                          without a prompt
        {"prompt": "..."}                                        nothing but a prompt
-       {"prompt": "...", "chosen": "...", "rejected": "..."}    if rejected is not NULL, which gets the second
-   The first of these that a line has counts, and other members do not. start and end: as in
-   ppo_tokens_add_text(). longest > 0: sequences are cut after so many tokens; if then nothing is left to learn
-   of a line that is more than a prompt, it is left out. Lines have up to 64 MiB, one of which is in memory at a
-   time. Errors, with the line, after which tokens and rejected are as they were: those of reading and encoding,
-   a line that is none of these. */
+   or, if rejected is not NULL, two, the second of which is added to that:
+       {"prompt": "...", "chosen": "...", "rejected": "..."}
+       {"chosen": [{...}, ...], "rejected": [{...}, ...]}       two chats
+   The first of these that a line has counts, and other members do not. form: as in ppo_tokens_add_chat(), for
+   chats; start and end: as in ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after so many
+   tokens; a line of which then nothing is left to learn is left out, as is a longer prompt. Lines have up to 64
+   MiB, one of which is in memory at a time. Errors, with the line, after which tokens and rejected are as they
+   were: those of reading and encoding, a line that is none of these. */
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
-                                        const ppo_tokenizer *tokenizer, int start, int end, int longest);
+                                        const ppo_tokenizer *tokenizer, int form, int start, int end,
+                                        int longest);
 
 /* Tokens in a safetensors file: "tokens" I32 (n); "tokens.start" I32 (count + 1), without which they are one
    sequence; "tokens.prompt" I32 (count) and "tokens.given" U8 (n), where there are such. Loading adds the
@@ -15446,59 +15450,120 @@ PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
 
 enum { PPO__MAX_LINE = 1 << 26 };
 
-/* The members of a line that count, and the kinds of lines: which of these are the prompt, the response and the
-   rejected one, where -1 is none. The first kind is that of pairs. */
-enum { PPO__PROMPT, PPO__COMPLETION, PPO__TEXT, PPO__CHOSEN, PPO__REJECTED, PPO__LINE_MEMBERS };
-static const char *const ppo__line_members[] = {"prompt", "completion", "text", "chosen", "rejected"};
-static const int         ppo__line_kinds[][3] = {{PPO__PROMPT, PPO__CHOSEN, PPO__REJECTED},
-                                                 {PPO__PROMPT, PPO__COMPLETION, -1},
-                                                 {-1, PPO__TEXT, -1},
-                                                 {PPO__PROMPT, -1, -1}};
+/* The members of a line that count. */
+enum {
+    PPO__PROMPT,
+    PPO__COMPLETION,
+    PPO__TEXT,
+    PPO__MESSAGES,
+    PPO__CHOSEN,
+    PPO__REJECTED,
+    PPO__LINE_MEMBERS
+};
+static const char *const ppo__line_members[] = {"prompt",   "completion", "text",
+                                                "messages", "chosen",     "rejected"};
 
-/* Reads a line into an array that grows, with a 0 for its end. *more: 0 after the last. */
-static ppo_status ppo__read_line(FILE *in, const char *path, int number, char **line, int *more) {
+/* The kinds of lines: which members are the prompt, the response and the rejected one, where -1 is none; chat: the
+   last two are lists of messages. */
+static const struct {
+    int pairs, chat, member[3];
+} ppo__line_kinds[] = {{1, 0, {PPO__PROMPT, PPO__CHOSEN, PPO__REJECTED}},
+                       {1, 1, {-1, PPO__CHOSEN, PPO__REJECTED}},
+                       {0, 1, {-1, PPO__MESSAGES, -1}},
+                       {0, 0, {PPO__PROMPT, PPO__COMPLETION, -1}},
+                       {0, 0, {-1, PPO__TEXT, -1}},
+                       {0, 0, {PPO__PROMPT, -1, -1}}};
+
+/* A file that is read, and its present line, whose members are texts (or NULL) or lists of messages: first .. end - 1,
+   of all. */
+typedef struct ppo__lines {
+    const char          *path;
+    const ppo_tokenizer *tokenizer;
+    ppo_tokens          *to[2];
+    int                  form, start, end, longest, number;
+    char                *line;     /* with a 0 for its end */
+    ppo_message         *messages; /* arrays that grow */
+    const char          *text[PPO__LINE_MEMBERS];
+    int                  list[PPO__LINE_MEMBERS][2];
+} ppo__lines;
+
+/* Reads a line. *more: 0 after the last. */
+static ppo_status ppo__read_line(ppo__lines *lines, FILE *in, int *more) {
     int c, last;
-    if (*line) stbds_header(*line)->length = 0;
+    if (lines->line) stbds_header(lines->line)->length = 0;
     do {
         c = getc(in);
         last = c == EOF || c == '\n';
-        if (PPO__PUSH(*line, (char)(last ? 0 : c))) return PPO_ERROR_MEMORY;
-    } while (!last && stbds_arrlenu(*line) <= PPO__MAX_LINE);
+        if (PPO__PUSH(lines->line, (char)(last ? 0 : c))) return PPO_ERROR_MEMORY;
+    } while (!last && stbds_arrlenu(lines->line) <= PPO__MAX_LINE);
+    ++lines->number;
     *more = c != EOF;
-    if (ferror(in)) return ppo__file_failed(path, "read", errno);
-    return last ? PPO_OK
-                : ppo__file_fail(path, "line %d is longer than %d bytes", number, (int)PPO__MAX_LINE);
+    if (ferror(in)) return ppo__file_failed(lines->path, "read", errno);
+    if (last) return PPO_OK;
+    return ppo__file_fail(lines->path, "line %d is longer than %d bytes", lines->number, (int)PPO__MAX_LINE);
 }
 
-/* Finds the texts of a line, in the order of a kind; NULL where that has none. */
-static ppo_status ppo__parse_line(const char *path, int number, char *line, int pairs, const char *text[3]) {
-    const char *found[PPO__LINE_MEMBERS] = {NULL},
-               *wanted = pairs ? "prompt, chosen and rejected" : "prompt or text";
-    char      part[32];
-    ppo__json json = {path, part, line, line, line + stbds_arrlenu(line) - 1, PPO_OK};
-    const int mark = number == 1 && !strncmp(line, "\357\273\277", 3) ? 3 : 0; /* of UTF-8 */
-    snprintf(part, sizeof part, " of line %d", number);
-    json.at += mark;
+/* [{"role": "user", "content": "..."}, ...] */
+static void ppo__json_messages(ppo__json *json, ppo_message **messages) {
+    ppo__json_expect(json, '[');
+    for (int n = 0; ppo__json_next(json, ']', &n);) {
+        ppo_message message = {NULL, NULL};
+        ppo__json_expect(json, '{');
+        for (int m = 0; ppo__json_next(json, '}', &m);) {
+            const char  *key = ppo__json_key(json);
+            const char **to = !strcmp(key, "role")      ? &message.role
+                              : !strcmp(key, "content") ? &message.text
+                                                        : NULL;
+            if (to && *to) ppo__json_fail(json, "repeated member ", key);
+            else if (to && ppo__json_peek(json) == '"') *to = ppo__json_string(json);
+            else ppo__json_skip(json);
+        }
+        if (!message.role || !message.text)
+            ppo__json_fail(json, "a message has no text as its role or content", NULL);
+        if (!json->status) json->status = PPO__PUSH(*messages, message);
+    }
+}
+
+/* Finds the members of the line, and of which kind it is. */
+static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
+    const int pairs = lines->to[1] != NULL;
+    char      part[32], *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
+    ppo__json json = {lines->path, part, line, line, end, PPO_OK};
+    snprintf(part, sizeof part, " of line %d", lines->number);
+    memset(lines->text, 0, sizeof lines->text);
+    memset(lines->list, 0, sizeof lines->list);
+    if (lines->messages) stbds_header(lines->messages)->length = 0;
+    if (lines->number == 1 && !strncmp(line, "\357\273\277", 3)) json.at += 3; /* UTF-8's mark */
     ppo__json_expect(&json, '{');
     for (int n = 0; ppo__json_next(&json, '}', &n);) {
         const char *key = ppo__json_key(&json);
         int         k = 0;
         while (k < PPO__LINE_MEMBERS && strcmp(ppo__line_members[k], key) != 0) ++k;
-        if (k == PPO__LINE_MEMBERS || ppo__json_peek(&json) != '"') ppo__json_skip(&json);
-        else if (found[k]) ppo__json_fail(&json, "repeated member ", key);
-        else found[k] = ppo__json_string(&json);
+        char value = k < PPO__LINE_MEMBERS ? ppo__json_peek(&json) : (char)0;
+        if (value == '[' && (pairs ? k < PPO__CHOSEN : k != PPO__MESSAGES)) value = 0;
+        if ((value == '"' || value == '[') && (lines->text[k] || lines->list[k][1]))
+            ppo__json_fail(&json, "repeated member ", key);
+        else if (value == '"') lines->text[k] = ppo__json_string(&json);
+        else if (value == '[') {
+            lines->list[k][0] = (int)stbds_arrlenu(lines->messages);
+            ppo__json_messages(&json, &lines->messages);
+            lines->list[k][1] = (int)stbds_arrlenu(lines->messages);
+        } else ppo__json_skip(&json);
     }
     ppo__json_end(&json);
     if (json.status) return json.status;
-    for (int i = !pairs; i < (pairs ? 1 : (int)(sizeof ppo__line_kinds / sizeof *ppo__line_kinds)); ++i) {
-        int has = 1;
-        for (int k = 0; k < 3; ++k) {
-            text[k] = ppo__line_kinds[i][k] < 0 ? NULL : found[ppo__line_kinds[i][k]];
-            has &= text[k] || ppo__line_kinds[i][k] < 0;
+    for (*kind = 0; *kind < (int)(sizeof ppo__line_kinds / sizeof *ppo__line_kinds); ++*kind) {
+        int has = ppo__line_kinds[*kind].pairs == pairs, chat = ppo__line_kinds[*kind].chat;
+        for (int k = 0; k < 3 && has; ++k) {
+            int member = ppo__line_kinds[*kind].member[k];
+            if (member >= 0)
+                has = chat ? lines->list[member][1] > lines->list[member][0] : !!lines->text[member];
         }
         if (has) return PPO_OK;
     }
-    return ppo__file_fail(path, "line %d has no text called %s", number, wanted);
+    return ppo__file_fail(lines->path, "line %d has no %s", lines->number,
+                          pairs ? "chosen and rejected, as texts with a prompt or as lists of messages"
+                                : "messages, prompt or text");
 }
 
 /* Cuts the last sequence after `longest` tokens. Returns 0 if nothing is left to learn; a prompt is not cut. */
@@ -15510,45 +15575,64 @@ static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
     return ppo__response_length(tokens, s) > 0;
 }
 
-static ppo_status ppo__add_line(ppo_tokens *const tokens[2], const char *path, int number, char *line,
-                                const ppo_tokenizer *tokenizer, int start, int end, int longest) {
-    const char *text[3] = {NULL, NULL, NULL};
-    int         pairs = tokens[1] != NULL, keep = 1;
-    if (line + strspn(line, " \t\r") == line + stbds_arrlenu(line) - 1) return PPO_OK;
-    ppo_status status = ppo__parse_line(path, number, line, pairs, text);
+static ppo_status ppo__add_line(ppo__lines *lines) {
+    const int pairs = lines->to[1] != NULL;
+    int       kind, keep = 1;
+    if (lines->line + strspn(lines->line, " \t\r") == lines->line + stbds_arrlenu(lines->line) - 1)
+        return PPO_OK;
+    ppo_status status = ppo__parse_line(lines, &kind);
     for (int k = 0; k <= pairs && !status; ++k) {
-        const char *prompt = text[0] ? text[0] : "";
-        status = ppo_tokens_add_text(tokens[k], tokenizer, start, prompt, text[1 + k], end);
+        const int *member = ppo__line_kinds[kind].member,
+                  *list = member[1 + k] < 0 ? NULL : lines->list[member[1 + k]];
+        const char *prompt = member[0] < 0 ? "" : lines->text[member[0]];
+        int         only_prompt = !list;
+        if (ppo__line_kinds[kind].chat) {
+            only_prompt = strcmp(lines->messages[list[1] - 1].role, "assistant") != 0;
+            status = ppo_tokens_add_chat(lines->to[k], lines->tokenizer, lines->form,
+                                         lines->messages + list[0], list[1] - list[0], only_prompt);
+        } else
+            status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start, prompt,
+                                         list ? lines->text[member[1 + k]] : NULL, lines->end);
         if (status == PPO_ERROR_ARGUMENT) {
             char what[PPO__ERROR_SIZE];
             memcpy(what, ppo__error, sizeof what);
-            status = ppo__file_fail(path, "line %d: %s", number, what);
+            status = ppo__file_fail(lines->path, "line %d: %s", lines->number, what);
         }
-        if (!status) keep &= ppo__cut_last(tokens[k], longest, !text[1]);
+        if (!status) keep &= ppo__cut_last(lines->to[k], lines->longest, only_prompt);
     }
-    for (int k = 0; k <= pairs && !status && !keep; ++k) --tokens[k]->count;
+    for (int k = 0; k <= pairs && !status && !keep; ++k) --lines->to[k]->count;
     return status;
 }
 
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
-                                        const ppo_tokenizer *tokenizer, int start, int end, int longest) {
-    ppo_tokens *const to[2] = {tokens, rejected};
-    char             *line = NULL;
-    int               more = 1;
+                                        const ppo_tokenizer *tokenizer, int form, int start, int end,
+                                        int longest) {
+    ppo__lines lines;
+    int        more = 1;
     if (!ppo__given("ppo_tokens_add_lines", tokens && path && tokenizer)) return PPO_ERROR_ARGUMENT;
     if (tokens == rejected || longest < 0)
         return ppo__refuse("ppo_tokens_add_lines: longest is %d, or rejected is tokens", longest);
     const int before[2] = {tokens->count, rejected ? rejected->count : 0};
+    memset(&lines, 0, sizeof lines);
+    lines.path = path;
+    lines.tokenizer = tokenizer;
+    lines.to[0] = tokens;
+    lines.to[1] = rejected;
+    lines.form = form;
+    lines.start = start;
+    lines.end = end;
+    lines.longest = longest;
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     FILE      *in = fopen(path, "rb");
     ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);
-    for (int number = 1; more && !status; ++number) {
-        status = ppo__read_line(in, path, number, &line, &more);
-        if (!status) status = ppo__add_line(to, path, number, line, tokenizer, start, end, longest);
+    while (more && !status) {
+        status = ppo__read_line(&lines, in, &more);
+        if (!status) status = ppo__add_line(&lines);
     }
     if (in) fclose(in);
-    ppo__array_free(line);
-    for (int k = 0; k < 2 && to[k] && status; ++k) to[k]->count = before[k];
+    ppo__array_free(lines.line);
+    ppo__array_free(lines.messages);
+    for (int k = 0; k < 2 && lines.to[k] && status; ++k) lines.to[k]->count = before[k];
     return status;
 }
 

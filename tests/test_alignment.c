@@ -1121,9 +1121,9 @@ static void reward_models_refuse_what_they_cannot_use(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 static ppo_tokenizer *byte_tokenizer(void) {
-    const char *const specials[] = {"<bos>", "<eos>"};
+    const char *const specials[] = {"<bos>", "<eos>", "<|im_start|>", "<|im_end|>"};
     ppo_tokenizer    *tok = NULL;
-    assert_ok(ppo_tokenizer_train("the theme of the theory", 23, 270, specials, 2, &tok));
+    assert_ok(ppo_tokenizer_train("the theme of the theory", 23, 270, specials, 4, &tok));
     return tok;
 }
 
@@ -1131,8 +1131,9 @@ static ppo_status add_lines(const char *text, const ppo_tokenizer *tok, int long
                             ppo_tokens *rejected) {
     const char *path = scratch_path("lines");
     put_bytes(path, text, strlen(text));
-    ppo_status status = ppo_tokens_add_lines(tokens, rejected, path, tok, ppo_tokenizer_special(tok, "<bos>"),
-                                             ppo_tokenizer_special(tok, "<eos>"), longest);
+    ppo_status status =
+        ppo_tokens_add_lines(tokens, rejected, path, tok, PPO_CHATML, ppo_tokenizer_special(tok, "<bos>"),
+                             ppo_tokenizer_special(tok, "<eos>"), longest);
     remove(path);
     return status;
 }
@@ -1180,6 +1181,53 @@ static void lines_of_data_sets_become_sequences(void **state) {
     ppo_tokenizer_free(tok);
 }
 
+/* As messages that a program adds; a chat in which the assistant is not last is a prompt. */
+static void lines_of_messages_become_chats(void **state) {
+    (void)state;
+    static const ppo_message said[] = {{"system", "be brief"},
+                                       {"user", "\"hi\"\n"},
+                                       {"assistant", "the"},
+                                       {"user", "more"},
+                                       {"assistant", "theory"}};
+    ppo_tokenizer           *tok = byte_tokenizer();
+    ppo_tokens               tokens = {0}, rejected = {0}, want = {0}, want_rejected = {0};
+    assert_ok(add_lines(
+        "{\"prompt\":\"x\",\"messages\":[{\"role\":\"system\",\"content\":\"be brief\"},{\"content\":"
+        "\"\\\"hi\\\"\\n\",\"role\":\"user\",\"id\":[1]},{\"role\":\"assistant\",\"content\":\"the\"},"
+        "{\"role\":\"user\",\"content\":\"more\"},{\"role\":\"assistant\",\"content\":\"theory\"}]}\n"
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"more\"}]}\n"
+        "{\"messages\":[],\"text\":\"a\"}",
+        tok, 0, &tokens, NULL));
+    assert_ok(ppo_tokens_add_chat(&want, tok, PPO_CHATML, said, 5, 0));
+    assert_ok(ppo_tokens_add_chat(&want, tok, PPO_CHATML, said + 3, 1, 1));
+    assert_ok(ppo_tokens_add_text(&want, tok, ppo_tokenizer_special(tok, "<bos>"), "", "a",
+                                  ppo_tokenizer_special(tok, "<eos>")));
+    assert_same_tokens(&tokens, &want);
+    assert_memory_equal(tokens.given, want.given, (size_t)want.start[want.count]);
+    int learned = ppo_response_row(&tokens, 1); /* "the", "theory" and the ends of these turns */
+    assert_true(learned >= 4 && learned < 2 + 3 + 6 + 1);
+    ppo_tokens_clear(&tokens), ppo_tokens_clear(&want);
+    assert_ok(add_lines(
+        "{\"prompt\":\"more\",\"chosen\":[{\"role\":\"user\",\"content\":\"more\"},{\"role\":\"assistant\","
+        "\"content\":\"theory\"}],\"rejected\":[{\"role\":\"assistant\",\"content\":\"the\"}],"
+        "\"messages\":[7]}\n",
+        tok, 0, &tokens, &rejected));
+    assert_ok(ppo_tokens_add_chat(&want, tok, PPO_CHATML, said + 3, 2, 0));
+    assert_ok(ppo_tokens_add_chat(&want_rejected, tok, PPO_CHATML, said + 2, 1, 0));
+    assert_same_tokens(&tokens, &want), assert_same_tokens(&rejected, &want_rejected);
+    assert_fails(add_lines("{\"messages\":[{\"role\":\"robot\",\"content\":\"a\"}]}", tok, 0, &tokens, NULL),
+                 PPO_ERROR_FILE, "line 1: |robot");
+    assert_fails(add_lines("{\"messages\":[{\"role\":\"user\"}]}", tok, 0, &tokens, NULL), PPO_ERROR_FILE,
+                 "of line 1: a message has no text");
+    assert_fails(add_lines("{\"messages\":[{\"role\":\"user\",\"content\":null}]}", tok, 0, &tokens, NULL),
+                 PPO_ERROR_FILE, "of line 1: a message has no text");
+    assert_fails(add_lines("{\"messages\":[{\"role\":\"a\",\"role\":\"b\"}]}", tok, 0, &tokens, NULL),
+                 PPO_ERROR_FILE, "of line 1: repeated member \"role\"");
+    ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
+    ppo_tokens_free(&want), ppo_tokens_free(&want_rejected);
+    ppo_tokenizer_free(tok);
+}
+
 static void long_lines_are_cut_or_left_out(void **state) {
     (void)state;
     ppo_tokenizer *tok = byte_tokenizer();
@@ -1213,11 +1261,10 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
                {"{\"prompt\":\"a\",\"prompt\":\"b\"}", 0, "of line 3: repeated member \"prompt\""},
                {"{\"text\":\"\\u0000\"}", 0, "of line 3: an escape that stands for no character"},
                {"{\"text\":\"\xff\"}", 0, "of line 3: a string that is not UTF-8"},
-               {"{\"completion\":\"a\"}", 0, "line 3 has no text called prompt or text"},
-               {"{\"prompt\":[],\"completion\":\"a\"}", 0, "line 3 has no text called prompt or text"},
-               {"{\"prompt\":\"a\",\"completion\":\"b\"}", 1,
-                "line 3 has no text called prompt, chosen and rejected"},
-               {"{}", 0, "line 3 has no text"}};
+               {"{\"completion\":\"a\"}", 0, "line 3 has no messages, prompt or text"},
+               {"{\"prompt\":[],\"completion\":\"a\"}", 0, "line 3 has no messages, prompt or text"},
+               {"{\"prompt\":\"a\",\"completion\":\"b\"}", 1, "line 3 has no chosen and rejected"},
+               {"{}", 0, "line 3 has no messages"}};
     ppo_tokenizer *tok = byte_tokenizer(), *letters = NULL;
     ppo_tokens     tokens = {0}, rejected = {0};
     char           text[256];
@@ -1233,14 +1280,16 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
     assert_ok(ppo_tokenizer_characters("ab", 2, NULL, 0, &letters));
     assert_fails(add_lines("{\"text\":\"ab\"}\n{\"text\":\"abc\"}", letters, 0, &tokens, NULL),
                  PPO_ERROR_FILE, "line 2: |vocabulary lacks U+0063");
-    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/nowhere/at all", tok, -1, -1, 0), PPO_ERROR_FILE,
-                 "/nowhere/at all: cannot be opened");
-    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/tmp", tok, -1, -1, 0), PPO_ERROR_FILE,
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/nowhere/at all", tok, PPO_CHATML, -1, -1, 0),
+                 PPO_ERROR_FILE, "/nowhere/at all: cannot be opened");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/tmp", tok, PPO_CHATML, -1, -1, 0), PPO_ERROR_FILE,
                  "not a plain file");
-    assert_fails(ppo_tokens_add_lines(&tokens, &tokens, "x", tok, -1, -1, 0), PPO_ERROR_ARGUMENT, "rejected");
-    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "x", tok, -1, -1, -1), PPO_ERROR_ARGUMENT,
+    assert_fails(ppo_tokens_add_lines(&tokens, &tokens, "x", tok, PPO_CHATML, -1, -1, 0), PPO_ERROR_ARGUMENT,
+                 "rejected");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "x", tok, PPO_CHATML, -1, -1, -1), PPO_ERROR_ARGUMENT,
                  "longest is -1");
-    assert_fails(ppo_tokens_add_lines(NULL, NULL, "x", tok, -1, -1, 0), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_tokens_add_lines(NULL, NULL, "x", tok, PPO_CHATML, -1, -1, 0), PPO_ERROR_ARGUMENT,
+                 "NULL");
     ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
     ppo_tokenizer_free(tok), ppo_tokenizer_free(letters);
 }
@@ -1250,7 +1299,7 @@ static void damaged_lines_are_added_or_refused(void **state) {
     (void)state;
     static const char good[] =
         "{\"prompt\":\"th\\u00e9\",\"completion\":\" \\ud83d\\ude42\",\"n\":[-1.5e3,{\"a\":true}]}\n"
-        "{\"text\":\"two\", \"x\":null}\n";
+        "{\"text\":\"two\", \"x\":null}\n{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}";
     ppo_tokenizer *tok = byte_tokenizer();
     ppo_tokens     tokens = {0};
     ppo_rng        rng = test_rng(99);
@@ -1696,7 +1745,9 @@ static ppo_status align_once(void *user) {
     if (!status) status = ppo_reward_model_normalize(model, &j->chosen);
     if (!status) status = ppo_reward_model_score(model, &j->rejected, x);
     if (!status) status = ppo_lm_logp(j->lm, &j->chosen, 2, x);
-    if (!status) status = add_lines("{\"prompt\":\"a\",\"completion\":\"b\"}", j->tok, 0, &read, NULL);
+    if (!status)
+        status = add_lines("{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n{\"text\":\"b\"}", j->tok,
+                           0, &read, NULL);
     if (!status) status = ppo_tokens_save(&j->chosen, c.checkpoint);
     if (!status) status = ppo_tokens_load(c.checkpoint, &read);
     remove(c.checkpoint);
@@ -1754,6 +1805,7 @@ int main(void) {
         cmocka_unit_test(an_ensemble_with_a_nan_fails_whatever_the_others_say),
         cmocka_unit_test(reward_models_refuse_what_they_cannot_use),
         cmocka_unit_test(lines_of_data_sets_become_sequences),
+        cmocka_unit_test(lines_of_messages_become_chats),
         cmocka_unit_test(long_lines_are_cut_or_left_out),
         cmocka_unit_test(lines_that_are_none_are_told_by_their_number),
         cmocka_unit_test(damaged_lines_are_added_or_refused),
