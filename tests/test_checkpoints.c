@@ -2226,7 +2226,7 @@ static double any_number(ppo_rng *rng) {
 
 /* The array, or one of its name: other numbers, another type, another shape. data: [DATA] bytes. */
 static ppo_array any_array(ppo_rng *rng, const ppo_array *old, void *data) {
-    static const int sizes[] = {1, 4, 4, 4, 8, 8, 8};
+    static const int sizes[] = {1, 1, 2, 2, 4, 4, 4, 8, 8, 8};
     ppo_array        array = *old;
     memset(data, 0, DATA);
     memcpy(data, old->data, old->bytes);
