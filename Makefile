@@ -41,9 +41,9 @@ rlhf-seeds: build/rlhf-native ## 50 seeds of rlhf on all kernels: what must hold
 verifiable: build/arithmetic build/tools ## ten seeds of arithmetic (GRPO and RLOO) and tools: least, mean and most right
 	@sh tests/verifiable.sh $(ARGS)
 
-overopt: build/overopt ## over-optimization of proxy rewards, and remedies: a table of five seeds and build/overopt-*.svg
-	@echo 1 2 3 4 5 | xargs -n 1 -P $(PROCESSORS) build/overopt trace
-	@build/overopt report 1 2 3 4 5
+overopt: build/overopt ## over-optimization of proxy rewards, and remedies: a table of six seeds and build/overopt-*.svg
+	@echo 1 2 3 4 5 6 | xargs -n 1 -P $(PROCESSORS) build/overopt trace
+	@build/overopt report 1 2 3 4 5 6
 
 lunarlander: build/lunarlander ## builds build/train with LunarLander, which needs Box2D, as build/lunarlander
 

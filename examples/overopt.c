@@ -27,11 +27,11 @@ enum { SMALL, MIDDLE, LARGE, MEAN, MINIMUM };
 
 /* Nothing is to hold these back but what they name. The proxies are normalized already. */
 #define PRESSED                                                                                         \
-    "iterations=60 prompts=64 samples=4 minibatch_size=128 epochs=2 advantage=leave-one-out kl_coef=0 " \
+    "iterations=44 prompts=64 samples=4 minibatch_size=128 epochs=2 advantage=leave-one-out kl_coef=0 " \
     "learning_rate=2e-4 missing_eos_penalty=3 normalize_rewards=no target_kl=0 "
 /* PPO as it is meant to be, for its end. */
 #define HELD                                                                                                 \
-    "iterations=40 prompts=128 minibatch_size=64 epochs=2 learning_rate=1e-3 learning_rate_schedule=linear " \
+    "iterations=32 prompts=128 minibatch_size=64 epochs=2 learning_rate=1e-3 learning_rate_schedule=linear " \
     "missing_eos_penalty=1 "
 
 static const struct experiment {
