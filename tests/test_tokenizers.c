@@ -288,6 +288,18 @@ static void a_pair_that_is_there_once_is_not_joined(void **state) {
     ppo_tokenizer_free(tok);
 }
 
+static void pieces_begin_at_spaces_or_at_runs_of_them(void **state) {
+    (void)state;
+    const char *text = "a\342\226\201\342\226\201\342\226b\342\226\201";
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_SPACES, text, 13), 1);
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_SPACES, text + 1, 12), 3);
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_SPACES, text + 4, 9), 6);
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_RUNS, text, 13), 1);
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_RUNS, text + 1, 12), 9);
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_RUNS, text + 10, 3), 3);
+    assert_int_equal(ppo__piece_length(NULL, PPO__KEEP, text, 13), 13);
+}
+
 /* FNV-1a gives these two the same 64 bits. */
 static void words_of_the_same_hash_are_counted_apart(void **state) {
     (void)state;
@@ -1448,6 +1460,7 @@ int main(void) {
         TEST(words_are_those_of_the_expressions),
         TEST(a_pair_that_is_there_once_is_not_joined),
         TEST(words_of_the_same_hash_are_counted_apart),
+        TEST(pieces_begin_at_spaces_or_at_runs_of_them),
         TEST(a_token_is_no_longer_than_the_limit),
         TEST(a_very_long_word_takes_no_long_time),
         TEST(characters_are_tokens_by_code_point),
