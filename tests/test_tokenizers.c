@@ -1077,8 +1077,8 @@ static void files_of_the_hub_give_the_tokens_of_hugging_face(void **state) {
 
 static void chats_are_those_of_the_hubs_templates(void **state) {
     (void)state;
-    static const char *const kinds[] = {"qwen2", "llama3", "first"}, *const ends[] = {"<|im_end|>",
-                                                                                      "<|eot_id|>", "</s>"};
+    static const char *const kinds[] = {"qwen2", "llama3", "llama2"}, *const ends[] = {"<|im_end|>",
+                                                                                       "<|eot_id|>", "</s>"};
     const int  *token = g_hub_chat_token;
     ppo_message messages[g_hub_messages], bad = {"tool", "4"};
     ppo_tokens  tokens = {0};

@@ -247,7 +247,7 @@ if __name__ == "__main__":
     counts, tokens = [], []
     for form, (name, bos, eos) in enumerate(
             [("qwen2", None, "<|im_end|>"), ("llama3", "<|begin_of_text|>", "<|eot_id|>"),
-             ("first", "<s>", "</s>")]):
+             ("llama2", "<s>", "</s>")]):
         t = PreTrainedTokenizerFast(
             tokenizer_object=Tokenizer.from_str(
                 whole[name]), bos_token=bos, eos_token=eos)
