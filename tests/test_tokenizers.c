@@ -1041,6 +1041,7 @@ static ppo_status load_text(const char *text) {
     put(HUB, (const unsigned char *)text, strlen(text));
     ppo_status status = ppo_tokenizer_load(HUB, &tok);
     assert_true((tok != NULL) == !status);
+    if (tok) assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, "  <s>  ab ", 10, NULL, 0, NULL));
     ppo_tokenizer_free(tok);
     return status;
 }
@@ -1165,6 +1166,24 @@ static void a_hub_tokenizer_keeps_its_file(void **state) {
     remove(HUB);
     assert_fails(ppo_tokenizer_load(".", &none), PPO_ERROR_FILE, "./tokenizer.json: |opened");
     assert_null(none);
+}
+
+/* Text is cut at spaces only where no token has one inside. */
+static void a_token_may_end_with_a_space(void **state) {
+    (void)state;
+    const char *text =
+        "{\"decoder\": {\"type\": \"Fuse\"}, \"model\": {\"vocab\": {\"a\": 0, \"\342\226\201\": 1, "
+        "\"a\342\226\201\": 2}, \"merges\": [\"a \342\226\201\"]}, \"pre_tokenizer\": {\"type\": "
+        "\"Metaspace\", "
+        "\"replacement\": \"\342\226\201\", \"prepend_scheme\": \"never\", \"split\": false}}";
+    ppo_tokenizer *tok = NULL;
+    int            tokens[3], count;
+    put(HUB, (const unsigned char *)text, strlen(text));
+    assert_ok(ppo_tokenizer_load(HUB, &tok));
+    assert_ok(ppo_encode(tok, "a a", 3, tokens, 3, &count));
+    assert_int_equal(count, 2);
+    assert_true(tokens[0] == 2 && tokens[1] == 0);
+    ppo_tokenizer_free(tok);
 }
 
 /* With old words U+00A0 is a letter, with new ones a space. */
@@ -1488,6 +1507,7 @@ int main(void) {
         TEST(chats_are_those_of_the_hubs_templates),
         TEST(a_response_continues_its_prompt),
         TEST(a_hub_tokenizer_keeps_its_file),
+        TEST(a_token_may_end_with_a_space),
         TEST(old_files_keep_their_words),
         TEST(special_tokens_in_a_text_are_for_those_who_ask),
         TEST(what_a_tokenizer_json_cannot_have_is_named),
