@@ -11495,16 +11495,15 @@ static size_t ppo__word_length(const ppo__words *words, const unsigned char *at,
 /* PIECES: a tokenizer.json whose merges begin with characters, as SentencePiece's do. */
 enum { PPO__CHARACTERS, PPO__BPE, PPO__PIECES };
 
-/* What is done with a text, step by step: the names of added tokens are found in it (FIND), what is between
-   them is rewritten, and cut. What the last step leaves becomes tokens by the merges alone. */
+/* Kinds of steps. What the last step leaves becomes tokens by the merges alone. */
 enum {
-    PPO__FIND,
-    PPO__KEEP,
-    PPO__CUT_NUMBERS,
-    PPO__CUT_DIGITS,
-    PPO__CUT_WORDS,
-    PPO__CUT_SPACES,
-    PPO__CUT_RUNS
+    PPO__FIND,        /* finds the names of added tokens; the next step has what is between them */
+    PPO__KEEP,        /* the others may rewrite the text first; this one does no more */
+    PPO__CUT_NUMBERS, /* cuts between numbers and all else, */
+    PPO__CUT_DIGITS,  /* and between the characters of a number */
+    PPO__CUT_WORDS,   /* cuts by an expression */
+    PPO__CUT_SPACES,  /* cuts before each space of SentencePiece's, */
+    PPO__CUT_RUNS     /* before each run of them */
 };
 enum { PPO__MAX_STEPS = 16, PPO__MAX_BOUNDS = 8 };
 

@@ -288,6 +288,18 @@ static void a_pair_that_is_there_once_is_not_joined(void **state) {
     ppo_tokenizer_free(tok);
 }
 
+static void pieces_begin_at_spaces_or_at_runs_of_them(void **state) {
+    (void)state;
+    const char *text = "a\342\226\201\342\226\201\342\226b\342\226\201";
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_SPACES, text, 13), 1);
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_SPACES, text + 1, 12), 3);
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_SPACES, text + 4, 9), 6);
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_RUNS, text, 13), 1);
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_RUNS, text + 1, 12), 9);
+    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_RUNS, text + 10, 3), 3);
+    assert_int_equal(ppo__piece_length(NULL, PPO__KEEP, text, 13), 13);
+}
+
 /* FNV-1a gives these two the same 64 bits. */
 static void words_of_the_same_hash_are_counted_apart(void **state) {
     (void)state;
@@ -1029,6 +1041,7 @@ static ppo_status load_text(const char *text) {
     put(HUB, (const unsigned char *)text, strlen(text));
     ppo_status status = ppo_tokenizer_load(HUB, &tok);
     assert_true((tok != NULL) == !status);
+    if (tok) assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, "  <s>  ab ", 10, NULL, 0, NULL));
     ppo_tokenizer_free(tok);
     return status;
 }
@@ -1065,8 +1078,8 @@ static void files_of_the_hub_give_the_tokens_of_hugging_face(void **state) {
 
 static void chats_are_those_of_the_hubs_templates(void **state) {
     (void)state;
-    static const char *const kinds[] = {"qwen2", "llama3", "first"}, *const ends[] = {"<|im_end|>",
-                                                                                      "<|eot_id|>", "</s>"};
+    static const char *const kinds[] = {"qwen2", "llama3", "llama2"}, *const ends[] = {"<|im_end|>",
+                                                                                       "<|eot_id|>", "</s>"};
     const int  *token = g_hub_chat_token;
     ppo_message messages[g_hub_messages], bad = {"tool", "4"};
     ppo_tokens  tokens = {0};
@@ -1153,6 +1166,24 @@ static void a_hub_tokenizer_keeps_its_file(void **state) {
     remove(HUB);
     assert_fails(ppo_tokenizer_load(".", &none), PPO_ERROR_FILE, "./tokenizer.json: |opened");
     assert_null(none);
+}
+
+/* Text is cut at spaces only where no token has one inside. */
+static void a_token_may_end_with_a_space(void **state) {
+    (void)state;
+    const char *text =
+        "{\"decoder\": {\"type\": \"Fuse\"}, \"model\": {\"vocab\": {\"a\": 0, \"\342\226\201\": 1, "
+        "\"a\342\226\201\": 2}, \"merges\": [\"a \342\226\201\"]}, \"pre_tokenizer\": {\"type\": "
+        "\"Metaspace\", "
+        "\"replacement\": \"\342\226\201\", \"prepend_scheme\": \"never\", \"split\": false}}";
+    ppo_tokenizer *tok = NULL;
+    int            tokens[3], count;
+    put(HUB, (const unsigned char *)text, strlen(text));
+    assert_ok(ppo_tokenizer_load(HUB, &tok));
+    assert_ok(ppo_encode(tok, "a a", 3, tokens, 3, &count));
+    assert_int_equal(count, 2);
+    assert_true(tokens[0] == 2 && tokens[1] == 0);
+    ppo_tokenizer_free(tok);
 }
 
 /* With old words U+00A0 is a letter, with new ones a space. */
@@ -1448,6 +1479,7 @@ int main(void) {
         TEST(words_are_those_of_the_expressions),
         TEST(a_pair_that_is_there_once_is_not_joined),
         TEST(words_of_the_same_hash_are_counted_apart),
+        TEST(pieces_begin_at_spaces_or_at_runs_of_them),
         TEST(a_token_is_no_longer_than_the_limit),
         TEST(a_very_long_word_takes_no_long_time),
         TEST(characters_are_tokens_by_code_point),
@@ -1475,6 +1507,7 @@ int main(void) {
         TEST(chats_are_those_of_the_hubs_templates),
         TEST(a_response_continues_its_prompt),
         TEST(a_hub_tokenizer_keeps_its_file),
+        TEST(a_token_may_end_with_a_space),
         TEST(old_files_keep_their_words),
         TEST(special_tokens_in_a_text_are_for_those_who_ask),
         TEST(what_a_tokenizer_json_cannot_have_is_named),

@@ -28,7 +28,7 @@ STRINGS = ["", " ", "a", "The pole doesn't know it's bound.", "  two, one \n\n  
            "tabs\tand\r\nreturns \r\n \v\f \x01\x7f", "\xa0nbsp\u2003em \u2003 ",
            " \u2581a\u2581\u2581 b \u2581 ", "<|endoftext|>", "a <|im_end|>b<tool_call> x<|im_end|",
            "<s>x</s> <s> y<0x0A><unk>", " unreachable unreachable", "reward        rewards!!!!\n\n\nlow",
-           "x\n \n\t y", "\u30cf\u309a\u30ac\u0344\ud55c\uae00", "\u2581x q\u0308\u0323\u0345\u0334", "rerewardward 's"]
+           "x\n \n\t y", "\u30cf\u309a\u30ac\u0344\ud55c\uae00", "\u2581x q\u0308\u0323\u0345\u0334", "a  x<|im_end| \n b", "y</s>z", "rerewardward 's"]
 
 CHAT = [
     ("system", "The cart doesn't know."),
@@ -247,7 +247,7 @@ if __name__ == "__main__":
     counts, tokens = [], []
     for form, (name, bos, eos) in enumerate(
             [("qwen2", None, "<|im_end|>"), ("llama3", "<|begin_of_text|>", "<|eot_id|>"),
-             ("first", "<s>", "</s>")]):
+             ("llama2", "<s>", "</s>")]):
         t = PreTrainedTokenizerFast(
             tokenizer_object=Tokenizer.from_str(
                 whole[name]), bos_token=bos, eos_token=eos)
