@@ -338,6 +338,7 @@ typedef struct ppo_params {
     const char **names;          /* [tensor_count], as "actor.0.weight"; owned by the set */
     float       *lr_scale;       /* [tensor_count]: factors of the learning rate; 1 by default */
     int          decay_matrices; /* 1: weight decay is not of rows, such as biases and norms; 0: of all */
+    int          frozen;         /* 1: grad, m and v are NULL, and so is the grad of each tensor */
     struct ppo__mirror *mirror;  /* private: a copy on a GPU, or NULL */
 } ppo_params;
 
@@ -351,7 +352,12 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
 /* Makes room for `count` floats in all, gaps included. Without it, each ppo_params_add() copies the set. */
 PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count);
 
-/* Brings the four blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls
+/* Frozen 1: frees the gradients and moments of a set that nothing trains, three quarters of its memory; 0: takes
+   new ones, zeros, if it is frozen. Language models that were loaded or copied are frozen until something trains
+   them: fits and PPO take what they need. */
+PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen);
+
+/* Brings the blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls
    of the library. Call it before you read or change them: then they are the ones that count, until a call
    uses the model again. A tape of your own computes on the processor and calls it for you; between
    such a tape's forward and backward no other call may use the model. Without a GPU it does nothing. Errors:
@@ -1578,8 +1584,8 @@ typedef struct ppo_lm {
 PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm);
 PPO_DEF void       ppo_lm_free(ppo_lm *lm);
 
-/* A model with the same weights and a new optimizer: a frozen reference, or the start of another training.
-   With `score` not 0 it gets a score head if lm has none. */
+/* A model with the same weights, frozen: a reference, or the start of another training. With `score` not 0 it
+   gets a score head if lm has none. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
 
 /* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of
@@ -1599,7 +1605,7 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
    their index; F32, F16 or BF16. Or a file of ppo_lm_save_file(). Everything is checked; what is not supported is
    refused by the key that says so, as "config.json: hidden_act "relu6" is not known". Arrays are read one after
    another into their places. A classifier of one label is a model with a score; ppo_tokenizer_load() reads the
-   folder's tokenizer. */
+   folder's tokenizer. The model is frozen: a backward of your own needs ppo_params_freeze(lm->params, 0). */
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm);
 /* Writes such a folder (config.json, model.safetensors), which AutoModelForCausalLM of transformers reads; with a
    score, AutoModelForSequenceClassification, too. dtype: PPO_F32, PPO_F16 or PPO_BF16. Errors: settings that the
@@ -4227,10 +4233,10 @@ PPO_DEF ppo_status ppo_use_kernels(const char *name) {
 PPO_DEF const char *ppo_kernels_name(void) { return ppo__k()->name; }
 
 /* --------------------------------------------------------------------------------------------------------
-   @@ 4 Tensors. The four blocks of a set of parameters (data, grad, m, v) are one allocation; a larger one
-   takes its place when the set grows, and its tensors then point into that. Where a tape computes on a
-   device, the set has a mirror there: a copy of the four blocks, of which either the host's or the device's
-   counts.
+   @@ 4 Tensors. The four blocks of a set of parameters (data, m, v, grad) are one allocation, of a frozen set the
+   first one alone; a larger one takes its place when the set grows, and its tensors then point into that. Where a
+   tape computes on a device, the set has a mirror there: a copy of the blocks, of which either the host's or the
+   device's counts.
    -------------------------------------------------------------------------------------------------------- */
 
 static size_t ppo__size(const ppo_tensor *x) { return ppo__at(x->rows, x->cols); }
@@ -4259,11 +4265,16 @@ static void ppo__mirror_free(ppo_params *params) {
     params->mirror = NULL;
 }
 
+/* The bytes of a set's blocks. */
+static size_t ppo__blocks_size(const ppo_params *params, int blocks) {
+    return (params->frozen ? 1 : (size_t)blocks) * params->capacity * sizeof(float);
+}
+
 /* Brings the host's numbers up to date; the mirror's still count. */
 static ppo_status ppo__params_fetch(const ppo_params *params) {
     ppo__mirror *mirror = ppo__mirror_of(params);
     if (!mirror || !mirror->changed) return PPO_OK;
-    mirror->device->read(mirror->device, params->data, mirror->data, 4 * params->capacity * sizeof(float));
+    mirror->device->read(mirror->device, params->data, mirror->data, ppo__blocks_size(params, 4));
     ppo_status status = mirror->device->settle(mirror->device);
     if (!status) mirror->changed = 0;
     return status;
@@ -4287,20 +4298,20 @@ static ppo_status ppo__params_place(ppo_params *params, ppo__device *device) {
     if (!mirror) {
         mirror = (ppo__mirror *)ppo__alloc(sizeof *mirror);
         if (!mirror) return PPO_ERROR_MEMORY;
-        mirror->data = (float *)device->take(device, 4 * params->capacity * sizeof(float));
+        mirror->data = (float *)device->take(device, ppo__blocks_size(params, 4));
         if (!mirror->data) {
             ppo__free(mirror);
             return ppo__failed;
         }
-        mirror->grad = mirror->data + params->capacity;
-        mirror->m = mirror->grad + params->capacity;
-        mirror->v = mirror->m + params->capacity;
+        mirror->m = params->frozen ? NULL : mirror->data + params->capacity;
+        mirror->v = params->frozen ? NULL : mirror->m + params->capacity;
+        mirror->grad = params->frozen ? NULL : mirror->v + params->capacity;
         mirror->params = params;
         mirror->device = device;
         mirror->next = device->mirrors;
         device->mirrors = params->mirror = mirror;
     }
-    status = device->write(device, mirror->data, params->data, 4 * params->capacity * sizeof(float));
+    status = device->write(device, mirror->data, params->data, ppo__blocks_size(params, 4));
     mirror->counts = !status;
     mirror->changed = 0;
     return status;
@@ -4329,30 +4340,45 @@ static size_t ppo__padded(size_t rows, size_t cols) {
     return (rows * cols + grain - 1) / grain * grain;
 }
 
-PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count) {
-    if (!ppo__given("ppo_params_reserve", params != NULL)) return PPO_ERROR_ARGUMENT;
-    if (count <= params->capacity) return PPO_OK;
+/* New blocks of `count` floats, with what the old ones have. */
+static ppo_status ppo__params_move(ppo_params *params, size_t count, int frozen) {
     ppo_status status = ppo_params_sync(params);
     if (status) return status;
     ppo__mirror_free(params);
-    const int impossible = count >= SIZE_MAX / 16;
+    const size_t blocks = frozen ? 1 : 4, kept = params->frozen ? 1 : blocks;
+    const int    impossible = count >= SIZE_MAX / 16;
     if (!impossible) count = ppo__padded(1, count);
-    float *block = (float *)ppo__alloc(impossible ? SIZE_MAX : 4 * count * sizeof(float));
+    float *block = (float *)ppo__alloc(impossible ? SIZE_MAX : blocks * count * sizeof(float));
     if (!block) return PPO_ERROR_MEMORY;
-    float **part[4] = {&params->data, &params->grad, &params->m, &params->v}, *old = params->data;
+    float **part[4] = {&params->data, &params->m, &params->v, &params->grad}, *old = params->data;
     for (int i = 0; i < params->tensor_count; ++i) {
         ppo_tensor *tensor = params->tensors[i];
         ptrdiff_t   at = tensor->data - old;
+        int         none = frozen || (!params->frozen && !tensor->grad); /* NULL: its owner wants none */
         tensor->data = block + at;
-        if (tensor->grad) tensor->grad = block + count + at; /* NULL: its owner wants none */
+        tensor->grad = none ? NULL : block + 3 * count + at;
     }
     for (size_t k = 0; k < 4; ++k) {
-        if (params->count) memcpy(block + k * count, *part[k], params->count * sizeof(float));
-        *part[k] = block + k * count;
+        if (params->count && k < kept) memcpy(block + k * count, *part[k], params->count * sizeof(float));
+        *part[k] = k < blocks ? block + k * count : NULL;
     }
+    if (frozen != params->frozen) params->step = 0;
     ppo__free(old);
     params->capacity = count;
+    params->frozen = frozen;
     return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count) {
+    if (!ppo__given("ppo_params_reserve", params != NULL)) return PPO_ERROR_ARGUMENT;
+    return count <= params->capacity ? PPO_OK : ppo__params_move(params, count, params->frozen);
+}
+
+PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen) {
+    if (!ppo__given("ppo_params_freeze", params != NULL)) return PPO_ERROR_ARGUMENT;
+    frozen = frozen != 0;
+    if (!params->capacity) return params->frozen = frozen, PPO_OK;
+    return frozen == params->frozen ? PPO_OK : ppo__params_move(params, params->capacity, frozen);
 }
 
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols) {
@@ -4374,7 +4400,7 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     tensor->rows = rows;
     tensor->cols = cols;
     tensor->data = params->data + start;
-    tensor->grad = params->grad + start;
+    tensor->grad = params->frozen ? NULL : params->grad + start;
     ppo__array_push(params->tensors, tensor);
     ppo__array_push(params->names, strcpy((char *)(tensor + 1), name));
     ppo__array_push(params->lr_scale, 1);
@@ -7809,11 +7835,11 @@ PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
     return norm;
 }
 
-/* Zeroes the first `blocks` of gradients, m and v. */
-static void ppo__params_zero(ppo_params *params, int blocks) {
-    if (!params || !params->count) return;
+/* Zeroes blocks from `first` on: 1 m, 2 v, 3 gradients. */
+static void ppo__params_zero(ppo_params *params, int first) {
+    if (!params || !params->count || params->frozen) return;
     ppo__mirror *mirror = ppo__mirror_of(params);
-    for (int k = 1; k <= blocks; ++k) {
+    for (int k = first; k < 4; ++k) {
         size_t at = (size_t)k * params->capacity, size = params->count * sizeof(float);
         if (mirror) mirror->device->zero(mirror->device, mirror->data + at, size);
         else memset(params->data + at, 0, size);
@@ -7821,10 +7847,10 @@ static void ppo__params_zero(ppo_params *params, int blocks) {
     if (mirror) mirror->changed = 1;
 }
 
-PPO_DEF void ppo_params_zero_grad(ppo_params *params) { ppo__params_zero(params, 1); }
+PPO_DEF void ppo_params_zero_grad(ppo_params *params) { ppo__params_zero(params, 3); }
 
 PPO_DEF void ppo_params_restart(ppo_params *params) {
-    ppo__params_zero(params, 3);
+    ppo__params_zero(params, 1);
     if (params) params->step = 0;
 }
 
@@ -7863,12 +7889,12 @@ static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *ad
     return i;
 }
 
-/* Copies the four blocks of a set to `copy` [4 capacity], which lies where they do, or back. */
+/* Copies the numbers and moments of a set to `copy` [3 capacity], which lies where they do, or back. */
 static void ppo__params_copy(ppo_params *params, float *copy, int back) {
     ppo__mirror *mirror = ppo__mirror_of(params);
     float       *blocks = mirror ? mirror->data : params->data, *to = back ? blocks : copy;
     const float *from = back ? copy : blocks;
-    const size_t size = 4 * params->capacity * sizeof(float);
+    const size_t size = ppo__blocks_size(params, 3);
     if (mirror) mirror->device->copy(mirror->device, to, from, size);
     else memcpy(to, from, size);
     if (mirror && back) mirror->changed = 1;
@@ -7905,6 +7931,8 @@ static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, flo
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm) {
     if (!ppo__given("ppo_params_step", params && adam)) return PPO_ERROR_ARGUMENT;
+    if (params->frozen)
+        return ppo__refuse("ppo_params_step: the parameters are frozen; see ppo_params_freeze()");
     ppo__mirror *mirror = ppo__mirror_of(params);
     ppo_status   status = ppo__params_step(params, adam, 1, max_grad_norm, grad_norm);
     return ppo__settle(mirror ? mirror->device : NULL, status);
@@ -13745,6 +13773,7 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
     ppo_status     status = ppo__complete_lm_config(c);
     if (!status) status = ppo__lm_visit(made, ppo__lm_measure, &room);
     if (!status) status = ppo_params_create(&made->params);
+    if (!status) made->params->frozen = !random;
     if (!status) status = ppo_params_reserve(made->params, room);
     if (!status) made->params->decay_matrices = 1;
     adding.params = made->params;
@@ -16251,6 +16280,7 @@ static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo
                                      "checkpoint");
     if (!status && *prefix)
         status = ppo__carry_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);
+    if (!status) status = ppo_params_freeze((*read)->params, 0);
     return status ? status : ppo__carry_moments(file, PPO__LOAD, prefix, (*read)->params);
 }
 
@@ -16409,8 +16439,9 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     fit.set[1].data[1] = config->held_out_rejected;
     fit.learner.loss = ppo__fit_loss;
     fit.learner.user = &fit;
-    ppo_status status = ppo__fit_begin(&fit, reference);
-    int        batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
+    ppo_status status = ppo_params_freeze(lm->params, 0);
+    if (!status) status = ppo__fit_begin(&fit, reference);
+    int batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
     p.steps = config->steps ? config->steps : (int64_t)batches * config->epochs;
     if (!status) status = ppo__fit_resume(&fit, &p);
     if (!status) status = ppo__fit_run(&fit, &p, batches);
@@ -17667,7 +17698,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     r->first_row = PPO__ZEROS(memory, int, (size_t)count + 1);
     r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
     r->end_value = PPO__ARRAY(memory, float, count);
-    r->kept = c->target_kl > 0 ? PPO__ARRAY(&r->numbers, float, 4 * r->policy->params->capacity) : NULL;
+    r->kept = c->target_kl > 0 ? PPO__ARRAY(&r->numbers, float, 3 * r->policy->params->capacity) : NULL;
     r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)ppo__divide_up(batch, micro));
     ppo__take_rows(r, ppo__at(count, r->longest), &r->rows);
     ppo__take_rows(r, ppo__at(micro, r->longest), &r->batch_rows);
@@ -17732,7 +17763,9 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     if (ppo__advantage_needs[config->advantage].critic) {
         if (!status && !critic) status = ppo_lm_copy(policy, 1, &r->own_critic);
         r->critic = critic ? critic : r->own_critic;
+        if (!status) status = ppo_params_freeze(r->critic->params, 0);
     }
+    if (!status) status = ppo_params_freeze(policy->params, 0);
     if (!status) status = ppo__rlhf_take(r, at);
     if (status) return ppo_rlhf_free(r), status;
     *rlhf = r;

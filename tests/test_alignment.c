@@ -205,6 +205,7 @@ static void a_step_is_adams_on_the_clipped_gradient_of_the_mean(void **state) {
     ppo_adam       adam = ppo_adam_default();
     c.weight_decay = 0.5f, c.max_grad_norm = 0.01f, c.learning_rate = 0.02f, c.warmup = 0;
     assert_ok(ppo_lm_copy(lm, 0, &copy));
+    assert_ok(ppo_params_freeze(copy->params, 0));
     assert_ok(ppo_fit_sft(lm, &data, &c));
     ppo_tape_reset(tape);
     ppo_response out = ppo_lm_response(tape, copy, &data, 1, PPO_POLICY);
@@ -306,6 +307,7 @@ static void every_training_starts_its_optimizer_afresh(void **state) {
         ppo_params_restart(a->params);
         assert_ok(ppo_lm_copy(a, 0, &b));
         assert_ok(ppo_lm_copy(a, 0, &worn));
+        assert_ok(ppo_params_freeze(worn->params, 0));
         for (size_t i = 0; i < worn->params->count; i++)
             worn->params->m[i] = worn->params->v[i] = worn->params->grad[i] = 1;
         worn->params->step = 1000;
@@ -609,6 +611,7 @@ static void tokens_that_are_given_are_not_learned(void **state) {
         float          ref[2][N], norm = 0;
         c.micro_batch = 5, c.max_grad_norm = 0, c.learning_rate = 1e-2f;
         assert_ok(ppo_lm_copy(lm, 0, &copy));
+        assert_ok(ppo_params_freeze(copy->params, 0));
         ppo_tape_reset(tape);
         for (int k = 0; k < 2; k++) {
             int n = 0, at = 0;

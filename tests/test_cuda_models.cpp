@@ -156,6 +156,7 @@ static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
         std::vector<float> data = normal_floats(&rng, 4 * (size_t)n, 1);
         for (int i = 0; i < n; i++) data[(size_t)i] -= 2; /* log-probabilities */
         assert_ok(ppo_lm_copy(lm, 1, &other));
+        assert_ok(ppo_params_freeze(other->params, 0));
         told want = pass(lm, reference, &tokens, data);
         on_the_gpu();
         told got = pass(other, reference, &tokens, data);
@@ -572,6 +573,7 @@ static void copies_and_steps_see_what_was_learned(void **state) {
     on_the_gpu();
     fit(SFT, lm, NULL, &progress);
     assert_ok(ppo_lm_copy(lm, 1, &copy));
+    assert_ok(ppo_params_freeze(copy->params, 0));
     std::vector<float> learned(copy->params->data, copy->params->data + copy->params->count);
     assert_true(lm->params->mirror->counts);
     assert_ok(ppo_params_sync(lm->params));

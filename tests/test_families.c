@@ -144,6 +144,7 @@ static void check_model(const ppo_lm *lm, int model) {
     ppo_samples      samples;
     ppo_sampling     how = ppo_sampling_default();
     int              ones[] = {1, 1};
+    assert_ok(ppo_params_freeze(lm->params, 0));
     ppo_tape_reset(tape);
     ppo_tensor *z = ppo_lm_logits(tape, lm, ppo_lm_forward(tape, lm, &tokens));
     assert_ok(ppo_tape_status(tape));

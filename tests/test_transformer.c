@@ -1169,6 +1169,7 @@ static ppo_status live_once(void *user) {
     c.score = 0;
     ppo_status status = ppo_lm_create(&c, &lm);
     if (!status) status = ppo_lm_copy(lm, 1, &copy);
+    if (!status) status = ppo_params_freeze(copy->params, 0);
     if (!status) status = ppo_tape_create(&own);
     if (!status) status = ask_all(own, copy, tokens);
     if (!status) status = ppo_file_create(&file);
