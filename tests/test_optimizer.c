@@ -266,6 +266,50 @@ static void decay_may_be_of_matrices_alone(void **state) {
     }
 }
 
+static ppo_status freeze_and_thaw(void *user) {
+    ppo_params *params = NULL;
+    ppo_status  status = ppo_params_create(&params);
+    (void)user;
+    if (!status && !ppo_params_add(params, "a", 2, 3)) status = PPO_ERROR_MEMORY;
+    if (!status) params->data[1] = 5;
+    if (!status) status = ppo_params_freeze(params, 1);
+    if (!status) status = ppo_params_freeze(params, 0);
+    if (params && params->count && params->data[1] != 0 && params->data[1] != 5) status = PPO_ERROR_NUMERIC;
+    ppo_params_free(params);
+    return status;
+}
+
+static void what_is_frozen_has_numbers_alone_and_cannot_learn(void **state) {
+    (void)state;
+    ppo_params *params = NULL;
+    ppo_adam    adam = ppo_adam_default();
+    assert_ok(ppo_params_create(&params));
+    ppo_tensor *a = ppo_params_add(params, "a", 5, 7), *b = ppo_params_add(params, "b", 1, 3);
+    for (int i = 0; i < 35; i++) a->data[i] = (float)i, a->grad[i] = 1;
+    b->data[2] = 8, b->grad = NULL; /* which its owner wants not */
+    assert_ok(ppo_params_step(params, &adam, 0, NULL));
+    float learned = a->data[34];
+    assert_ok(ppo_params_freeze(params, 1));
+    assert_true(params->frozen && !params->grad && !params->m && !params->v && !a->grad && params->step == 0);
+    assert_true(a->data[34] == learned && b->data[2] == 8);
+    ppo_params_zero_grad(params);
+    ppo_params_restart(params);
+    assert_fails(ppo_params_step(params, &adam, 0, NULL), PPO_ERROR_ARGUMENT, "frozen|ppo_params_freeze()");
+    ppo_tensor *c = ppo_params_add(params, "c", 40, 40);
+    assert_true(c && !c->grad && a->data[34] == learned);
+    assert_ok(ppo_params_freeze(params, 1));
+    assert_ok(ppo_params_freeze(params, 0));
+    assert_true(!params->frozen && a->data[34] == learned && b->data[2] == 8);
+    for (size_t i = 0; i < params->count; i++)
+        assert_true(params->grad[i] == 0 && params->m[i] == 0 && params->v[i] == 0);
+    for (int i = 0; i < 35; i++) a->grad[i] = 1;
+    assert_ok(ppo_params_step(params, &adam, 0, NULL));
+    assert_true(a->data[34] < learned && params->step == 1);
+    ppo_params_free(params);
+    assert_fails(ppo_params_freeze(NULL, 1), PPO_ERROR_ARGUMENT, "ppo_params_freeze|NULL");
+    assert_in_range(fail_each_allocation(freeze_and_thaw, NULL), 3, 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adam_defaults_are_those_of_the_literature),
@@ -283,6 +327,7 @@ int main(void) {
         cmocka_unit_test(adaptive_kl_agrees_with_trl),
         cmocka_unit_test(adaptive_kl_of_2017_halves_and_doubles_outside_its_band),
         cmocka_unit_test(decay_may_be_of_matrices_alone),
+        cmocka_unit_test(what_is_frozen_has_numbers_alone_and_cannot_learn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
