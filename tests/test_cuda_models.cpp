@@ -19,15 +19,14 @@ typedef struct model_shape {
    than a block of the scatter takes at once. */
 static const model_shape model_shapes[] = {
     {5, 7, 6, 1, 2, "gpt2", ""},
-    {11, 20, 16, 2, 2, "gpt2", ""},
     {40, 70, 33, 1, 1, "gpt2", ""},
-    {7, 40, 130, 1, 2, "gpt2", ""},
+    {7, SMALL(40, 18), 130, 1, 2, "gpt2", ""},
     {9, 18, 130, 1, 1, "gpt2", ""},
     {5, 4, 260, 1, 4, "gpt2", ""},
-    {9, 70, 10, 2, 3, "gpt_neo", "head_size=5 window=3"},
-    {9, 40, 24, 2, 2, "gpt_neox", "rotary_size=4 hidden=30"},
-    {9, 70, 12, 2, 6, "mistral", "head_size=4 kv_heads=2 window=33 hidden=17"},
-    {9, 40, 12, 2, 4, "qwen3",
+    {9, 20, 10, 2, 3, "gpt_neo", "head_size=5 window=3"},
+    {9, 20, 24, 1, 2, "gpt_neox", "rotary_size=4 hidden=30"},
+    {9, 40, 12, 1, 6, "mistral", "head_size=4 kv_heads=2 window=17 hidden=17"},
+    {9, 20, 12, 2, 4, "qwen3",
      "head_size=6 kv_heads=2 hidden=20 rope_scaling=llama3 rope_factor=4 rope_context=16"},
 };
 
