@@ -1570,7 +1570,8 @@ typedef struct ppo_lm_block {                  /* heads: heads head_size; biases
 } ppo_lm_block;
 
 typedef struct ppo_lm {
-    ppo_lm_config config; /* of which context may be lowered, to save memory in sampling */
+    ppo_lm_config config; /* as given; its context may be lowered, to save memory in sampling */
+    ppo_lm_config full;   /* the same without a 0 that stands for something else */
     ppo_params   *params;
     ppo_tensor   *token_embedding, *position_embedding; /* (vocab, width); (context, width) or NULL */
     ppo_lm_block  block[PPO_MAX_LAYERS];
@@ -13701,7 +13702,7 @@ typedef ppo_status (*ppo__lm_visit_fn)(void *user, ppo_tensor **tensor, const ch
                                        int random, float x);
 
 static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
-    const ppo_lm_config *c = &lm->config;
+    const ppo_lm_config *c = &lm->full;
     const int            w = c->width, heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
     const int            up = c->hidden * (c->gated ? 2 : 1);
     const int            sizes[] = {1, w, heads + 2 * kv_heads, heads, c->head_size, up, c->hidden};
@@ -13761,6 +13762,12 @@ PPO_DEF void ppo_lm_free(ppo_lm *lm) {
     ppo__free(lm);
 }
 
+/* Sets the two configs of a model. */
+static ppo_status ppo__lm_describe(ppo_lm *lm, const ppo_lm_config *config) {
+    lm->config = lm->full = *config;
+    return ppo__complete_lm_config(&lm->full);
+}
+
 /* random 0: with weights that will be overwritten. */
 static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm **lm) {
     ppo_rng        rng = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
@@ -13768,9 +13775,8 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
     size_t         room = 0;
     ppo_lm        *made = (ppo_lm *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
-    made->config = *config;
-    ppo_lm_config *c = &made->config;
-    ppo_status     status = ppo__complete_lm_config(c);
+    const ppo_lm_config *c = &made->full;
+    ppo_status           status = ppo__lm_describe(made, config);
     if (!status) status = ppo__lm_visit(made, ppo__lm_measure, &room);
     if (!status) status = ppo_params_create(&made->params);
     if (!status) made->params->frozen = !random;
@@ -13858,11 +13864,11 @@ static ppo_tensor *ppo__lm_norm(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x,
 
 /* The angles of the rows' positions. */
 static ppo_tensor *ppo__lm_angles(ppo_tape *tape, const ppo_lm *lm, const int *position, int rows) {
-    const int r = lm->config.rotary_size;
+    const int r = lm->full.rotary_size;
     float    *angle = (float *)ppo__tape_take(tape, ppo__at(rows, r), sizeof *angle);
     for (int i = 0; i < rows && angle; ++i) {
         if (position[i] >= PPO__KEPT_ANGLES)
-            ppo__rotary_angles(&lm->config, position[i], angle + ppo__at(i, r));
+            ppo__rotary_angles(&lm->full, position[i], angle + ppo__at(i, r));
         else memcpy(angle + ppo__at(i, r), lm->rotary + ppo__at(position[i], r), r * sizeof *angle);
     }
     return ppo_tape_constant(tape, angle, rows, r);
@@ -13883,7 +13889,7 @@ static ppo_tensor *ppo__lm_feed_forward(ppo_tape *tape, const ppo_lm *lm, const 
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
 static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *token, const int *position,
                                 int rows, ppo__attend_fn attend, const void *user) {
-    const ppo_lm_config      *c = &lm->config;
+    const ppo_lm_config      *c = &lm->full;
     const ppo__head_norm_args norm = {c->heads, c->kv_heads, c->norm_eps};
     ppo_tensor *y, *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle = NULL;
     if (c->positions == PPO_ROTARY) angle = ppo__lm_angles(tape, lm, position, rows);
@@ -13905,7 +13911,7 @@ static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *tok
 static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                      const void *user) {
     const ppo_tokens   *tokens = (const ppo_tokens *)user;
-    const ppo_attention how = ppo__lm_attention(&lm->config, k);
+    const ppo_attention how = ppo__lm_attention(&lm->full, k);
     return ppo_tape_attention(tape, qkv, &how, tokens->start, tokens->count);
 }
 
@@ -13969,8 +13975,6 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     usual.vocab = lm->config.vocab, usual.width = lm->config.width, usual.heads = lm->config.heads;
     usual.context = lm->config.context, usual.layers = lm->config.layers;
     usual.score = lm->config.score, usual.seed = lm->config.seed;
-    usual.head_size = usual.width % usual.heads != 0; /* none that is usual */
-    if (!status) status = ppo__complete_lm_config(&usual);
     for (int i = 0; i < ppo__lm_settings.count && !status; ++i) { /* what GPT-2 has otherwise */
         char        is[32], other[32], name[40];
         const char *field = ppo__lm_fields[i].name;
@@ -14009,8 +14013,9 @@ static int ppo__lm_size(const ppo_file *file, const char *name, int dimension) {
 }
 
 /* The settings, from the sizes of arrays and from texts, which must not contradict each other. */
-static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm_config *config) {
-    const char *heads = ppo_file_text(file, "n_head"), *context = ppo_file_text(file, "n_positions"),
+static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
+    ppo_lm_config *config = &likely->config, given;
+    const char    *heads = ppo_file_text(file, "n_head"), *context = ppo_file_text(file, "n_positions"),
                *rest = "";
     char name[96];
     *config = ppo_lm_config_default();
@@ -14038,7 +14043,8 @@ static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm_config *config
     config->heads = ppo__parse_count(heads, &rest);
     if (!config->heads || *rest)
         return ppo__file_fail(file->path, "corrupt file: n_head is \"%.20s\"", heads);
-    if (ppo__complete_lm_config(config)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
+    given = *config;
+    if (ppo__lm_describe(likely, &given)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
     for (int i = 0; i < ppo_file_count(file); ++i) { /* a later block: an array of this one is missing */
         const char *array = ppo_file_at(file, i)->name, *end;
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
@@ -14068,7 +14074,7 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
     ppo_lm *made = NULL;
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_get", file && lm)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo__get_lm_config(file, &likely.config);
+    ppo_status status = ppo__get_lm_config(file, &likely);
     if (!status) status = ppo__lm_visit(&likely, ppo__lm_expect, (void *)file);
     if (!status) status = ppo__lm_make(&likely.config, 0, &made);
     if (!status)
@@ -14537,7 +14543,7 @@ static ppo_status ppo__hub_load_array(ppo__hub *hub, const char *name, ppo_tenso
         for (size_t i = 0; i < count; ++i)
             if (!ppo__finite(floats[i]))
                 return ppo__file_fail(file->path, "\"%.80s\" has a number that is not finite", name);
-        ppo__hub_place(&hub->lm->config, x, how, PPO__LOAD, floats, r, n, cols);
+        ppo__hub_place(&hub->lm->full, x, how, PPO__LOAD, floats, r, n, cols);
     }
     ((ppo__entry *)(void *)array)->taken = 1;
     return PPO_OK;
@@ -14551,7 +14557,7 @@ static ppo_status ppo__hub_save_array(ppo__hub *hub, const char *name, ppo_tenso
     if (!data) return PPO_ERROR_MEMORY;
     for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
         const int n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
-        ppo__hub_place(&hub->lm->config, x, how, PPO__SAVE, floats, r, n, cols);
+        ppo__hub_place(&hub->lm->full, x, how, PPO__SAVE, floats, r, n, cols);
         for (size_t i = 0; i < ppo__at(n, cols); ++i)
             if (!(fabsf(floats[i]) <= (hub->type == PPO_F16 ? 65504 : FLT_MAX)))
                 return ppo_fail(PPO_ERROR_NUMERIC,
@@ -14574,9 +14580,9 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
     }
     float *floats = (float *)ppo__alloc_uncleared(2 * PPO__HUB_ROWS * widest * sizeof *floats);
     if (!floats) return PPO_ERROR_MEMORY;
-    for (const ppo__hub_name *name = ppo__hub_names[ppo__hub_style(&hub->lm->config)]; name->ours && !status;
+    for (const ppo__hub_name *name = ppo__hub_names[ppo__hub_style(&hub->lm->full)]; name->ours && !status;
          ++name) {
-        const int blocks = strchr(name->ours, '%') ? hub->lm->config.layers : 1;
+        const int blocks = strchr(name->ours, '%') ? hub->lm->full.layers : 1;
         for (int k = 0; k < 2 * blocks && !status; ++k) {
             char ours[96], theirs[96], base[80];
             int  i = 0, rows, cols;
@@ -14589,7 +14595,7 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
             while (i < params->tensor_count && strcmp(params->names[i], ours)) ++i;
             if (i == params->tensor_count) continue;
             ppo_tensor *x = params->tensors[i];
-            ppo__hub_shape(&hub->lm->config, x, name->how, &rows, &cols);
+            ppo__hub_shape(&hub->lm->full, x, name->how, &rows, &cols);
             const int rank = k % 2 || (name->how == PPO__SAME && x->rows == 1) ? 1 : 2;
             const int own = !strcmp(ours, "score.bias"); /* transformers has none */
             if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) continue;
@@ -14667,7 +14673,8 @@ static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
                               "score.weight has %lld rows: only models of one label are supported",
                               (long long)score->shape[0]);
     if (score && !ppo__hub_find(hub, name, &file)) c->tied = 1; /* a classifier has no head for tokens */
-    if (ppo__complete_lm_config(c)) {
+    const ppo_lm_config given = *c;
+    if (ppo__lm_describe(likely, &given)) {
         char reason[PPO__ERROR_SIZE];
         snprintf(reason, sizeof reason, "%s", ppo__error);
         return ppo__file_fail(hub->folder, "config.json: %s", reason);
@@ -14802,7 +14809,7 @@ static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
 /* config.json in the words of transformers 4, which 5 reads as well. */
 static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user) {
     const ppo__hub          *hub = (const ppo__hub *)user;
-    const ppo_lm_config     *c = &hub->lm->config;
+    const ppo_lm_config     *c = &hub->lm->full;
     const int                style = ppo__hub_style(c), sliding = c->window > 0;
     static const char *const dtypes[] = {"float16", "bfloat16", "float32"};
     ppo__header              json = {out, 0};
@@ -14872,7 +14879,7 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
     const char *model = ppo__hub_path(&hub, "model.safetensors"),
                *config = ppo__hub_path(&hub, "config.json");
     ppo_status status = ppo__arena_status(&hub.memory);
-    if (!status) status = ppo__hub_can_say(&lm->config);
+    if (!status) status = ppo__hub_can_say(&lm->full);
     if (!status) status = ppo__params_fetch(lm->params);
     if (!status) status = ppo_file_create(&file);
     if (!status && PPO__PUSH(hub.files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
@@ -15078,9 +15085,9 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
     if (!g) return PPO_ERROR_MEMORY;
     g->lm = lm;
     g->slots = slots;
-    g->slot_values = ppo__at(c->context, c->kv_heads * c->head_size);
-    g->slot_keys =
-        ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * c->kv_heads * c->head_size;
+    const int kv_width = lm->full.kv_heads * lm->full.head_size;
+    g->slot_values = ppo__at(c->context, kv_width);
+    g->slot_keys = ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * kv_width;
     g->numbers.device = ppo__device_in_use;
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
@@ -15137,7 +15144,7 @@ static void ppo__attend_row(const ppo_generator *g, const ppo_attention *how, in
 static ppo_status ppo__cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     const ppo_generator    *g = args->generator;
-    const ppo_lm_config    *c = &g->lm->config;
+    const ppo_lm_config    *c = &g->lm->full;
     const ppo_attention     how = ppo__lm_attention(c, args->block);
     const ppo_tensor       *qkv = node->in[0];
     int                     width = c->kv_heads * c->head_size, out = c->heads * c->head_size;
@@ -15159,7 +15166,7 @@ static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_lm *lm, int k, p
                                       const void *user) {
     static const ppo_op op = {"cached_attention", 1, ppo__cached_forward, NULL};
     ppo__cached_args    args = {(ppo_generator *)user, k};
-    const int           width = lm->config.heads * lm->config.head_size;
+    const int           width = lm->full.heads * lm->full.head_size;
     if (!qkv) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, width, &args, sizeof args));
 }

@@ -2814,7 +2814,7 @@ static ppo_status ppo__cuda_cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     ppo_generator          *g = args->generator;
     const ppo_tensor       *qkv = node->in[0];
-    const ppo_lm_config    *c = &g->lm->config;
+    const ppo_lm_config    *c = &g->lm->full;
     int                     size = c->head_size, width = c->kv_heads * size;
     size_t                  cache = ppo__at(args->block, g->slots);
     ppo_status              status = ppo__cuda_check_head(size);

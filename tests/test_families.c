@@ -105,7 +105,7 @@ static void check_gradients_of(const ppo_lm *lm, int model) {
         if (g_family_array[i].model != model) continue;
         for (int p = 0; p < lm->params->tensor_count; p++) {
             const char          *ours = lm->params->names[p];
-            const ppo__hub_name *name = ppo__hub_names[ppo__hub_style(&lm->config)];
+            const ppo__hub_name *name = ppo__hub_names[ppo__hub_style(&lm->full)];
             for (; name->ours; name++) {
                 ppo_tensor x = *lm->params->tensors[p];
                 int        rows, cols;
@@ -116,8 +116,8 @@ static void check_gradients_of(const ppo_lm *lm, int model) {
                         strcat(that, k % 2 ? ".bias" : ".weight");
                     if (strcmp(is, ours) || strcmp(that, g_family_array[i].name)) continue;
                     x.data = x.grad;
-                    ppo__hub_shape(&lm->config, &x, name->how, &rows, &cols);
-                    ppo__hub_place(&lm->config, &x, name->how, PPO__SAVE, floats, 0, rows, cols);
+                    ppo__hub_shape(&lm->full, &x, name->how, &rows, &cols);
+                    ppo__hub_place(&lm->full, &x, name->how, PPO__SAVE, floats, 0, rows, cols);
                     for (int way = 0; way < 2; way++) {
                         double sum = 0;
                         for (int j = 0; j < rows * cols; j++)
@@ -212,13 +212,13 @@ static void what_is_saved_is_loaded_with_the_same_bits_and_settings(void **state
         for (int k = 0; k < COUNT(types); k++) {
             assert_ok(ppo_lm_save(lm, "out", types[k]));
             back = load("out");
-            assert_same_settings(&lm->config, &back->config);
+            assert_same_settings(&lm->full, &back->full);
             assert_false(bits_differ(back->params->data, lm->params->data, lm->params->count));
             ppo_lm_free(back);
         }
         assert_ok(ppo_lm_save_file(lm, NULL, "own.safetensors"));
         back = load("own.safetensors");
-        assert_same_settings(&lm->config, &back->config);
+        assert_same_settings(&lm->full, &back->full);
         assert_false(bits_differ(back->params->data, lm->params->data, lm->params->count));
         ppo_lm_free(back);
         ppo_lm_free(lm);
@@ -244,7 +244,7 @@ static void a_model_with_a_score_is_a_classifier(void **state) {
             assert_int_equal(ppo_file_find(file, "score.bias") != NULL, with_bias);
             assert_int_equal(ppo_file_find(file, "score.weight")->shape[1], lm->config.width);
             ppo_file_free(file);
-            assert_same_settings(&scored->config, &back->config);
+            assert_same_settings(&scored->full, &back->full);
             assert_false(bits_differ(back->params->data, scored->params->data, scored->params->count));
             ppo_lm_free(back);
         }
