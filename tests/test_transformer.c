@@ -677,6 +677,21 @@ static void a_new_model_has_weights_of_gpt2s_deviations(void **state) {
     ppo_lm_free(lm), ppo_lm_free(same), ppo_lm_free(other);
 }
 
+/* What was left to follow from other settings follows from the new ones. */
+static void the_config_of_a_model_may_be_changed_for_another(void **state) {
+    (void)state;
+    ppo_lm_config c = lm_config(11, 8, 12, 2, 3);
+    ppo_lm       *lm = NULL, *other = NULL;
+    assert_ok(ppo_lm_create(&c, &lm));
+    c = lm->config;
+    c.width = 5, c.heads = 1;
+    assert_ok(ppo_lm_create(&c, &other));
+    assert_true(lm->full.kv_heads == 3 && lm->full.head_size == 4 && lm->full.hidden == 48);
+    assert_true(other->full.kv_heads == 1 && other->full.head_size == 5 && other->full.hidden == 20);
+    ppo_lm_free(lm);
+    ppo_lm_free(other);
+}
+
 static void impossible_models_are_refused_with_the_reason(void **state) {
     (void)state;
     static const struct {
@@ -1308,6 +1323,7 @@ int main(void) {
         cmocka_unit_test(a_config_has_defaults_for_all_but_the_vocabulary),
         cmocka_unit_test_teardown(a_models_parameters_are_laid_out_at_once, restore_allocator),
         cmocka_unit_test(a_new_model_has_weights_of_gpt2s_deviations),
+        cmocka_unit_test(the_config_of_a_model_may_be_changed_for_another),
         cmocka_unit_test(impossible_models_are_refused_with_the_reason),
         cmocka_unit_test_teardown(a_model_that_no_memory_can_hold_is_refused, restore_allocator),
         cmocka_unit_test(a_copy_has_the_same_weights_and_a_life_of_its_own),
