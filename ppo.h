@@ -1691,9 +1691,9 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
        {"prompt": "...", "chosen": "...", "rejected": "..."}
        {"chosen": [{...}, ...], "rejected": [{...}, ...]}       two chats
    The first of these that a line has counts, and other members do not. form: as in ppo_tokens_add_chat(), for
-   chats; start and end: as in ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after so many
-   tokens; a line of which then nothing is left to learn is left out, as is a longer prompt. Lines have up to 64
-   MiB, one of which is in memory at a time. Errors, with the line, after which tokens and rejected are as they
+   chats; start and end: as in ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after this
+   number of tokens; a line of which then nothing is left to learn is left out, as is a longer prompt. Lines
+   have up to 64 MiB, one of which is in memory at a time. Errors, with the line, after which tokens and rejected are as they
    were: those of reading and encoding, a line that is none of these. */
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, int form, int start, int end,
@@ -1768,7 +1768,7 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     /* the loss on other data, which are not learned; both are borrowed */
     const ppo_tokens *held_out, *held_out_rejected; /* the second: of pairs; NULL: none [NULL] */
     int               evaluate_every; /* steps between measuring it; 0: an epoch; the last step always [0] */
-    int               patience;       /* > 0: after so many measurements that are no better than the best the
+    int               patience;       /* > 0: after this many measurements no better than the best one, the
                                          training ends; and the model becomes the one that was best [0] */
 
     /* a file in which the training is saved as it proceeds. If it is there at the start, the training
@@ -1917,7 +1917,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
                                overlong_penalty * k / overlong_buffer in all (DAPO, Yu 2025) [0] */
     float overlong_penalty;    /* [1] */
     int   refills; /* > 0: dynamic sampling (DAPO): where all samples of a prompt earn the same, which
-                               teaches nothing, other prompts are sampled in its place, up to so many times an
+                               teaches nothing, other prompts are sampled in its place, at most this often in an
                                iteration; not by ppo_rlhf_update() [0] */
 
     /* KL to the reference */
@@ -11454,7 +11454,7 @@ static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, i
 
 /* How a text is cut into words. */
 typedef struct ppo__words {
-    int digits; /* 0: by GPT-2's expression; else by cl100k's, with at most so many digits in a word */
+    int digits; /* 0: by GPT-2's expression; else by cl100k's, with at most this many digits in a word */
     unsigned char *kinds; /* of all characters */
 } ppo__words;
 
@@ -12810,7 +12810,7 @@ static void ppo__tokfile_added(ppo__tokfile *file, char *place) {
     int            count = 0, n = 0;
     ppo__object    m;
     for (int pass = 0; pass < 2 && place && !file->json.status; ++pass, n = 0) {
-        ppo__tokfile_need(file, count <= PPO_MAX_VOCAB, "so many added tokens", NULL);
+        ppo__tokfile_need(file, count <= PPO_MAX_VOCAB, "more added tokens than PPO_MAX_VOCAB", NULL);
         if (file->json.status) return;
         if (pass) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)count);
         if (pass && !tok->added) return;
