@@ -5283,20 +5283,32 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
     return ppo__tape_layer(tape, "matmul", a, b, NULL, PPO_IDENTITY);
 }
 
-/* y = a b^T. Backward: da += dy b,  db += dy^T a. */
+/* y = a b^T. Backward: da += dy b,  db += dy^T a. Forward computes y^T = b a^T, some rows at a time, because b is
+   the larger one, as a table of tokens: scratch holds a^T, and for each range these rows. */
+enum { PPO__TRANSPOSED_ROWS = 256 };
+
 static void ppo__transposed_rows(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    ppo__k()->gemm(to - from, b->rows, a->cols, a->data + ppo__at(from, a->cols), a->cols, 1, node->scratch,
-                   b->rows, NULL, 0, node->out[0]->data + ppo__at(from, b->rows), b->rows);
+    const int         n = a->rows, inner = a->cols;
+    float            *part = node->scratch + ppo__size(a) + ppo__at(range, PPO__TRANSPOSED_ROWS) * (size_t)n;
+    for (int rows = 0; from < to; from += rows) {
+        rows = to - from < PPO__TRANSPOSED_ROWS ? to - from : (int)PPO__TRANSPOSED_ROWS;
+        ppo__k()->gemm(rows, n, inner, b->data + ppo__at(from, inner), inner, 1, node->scratch, n, NULL, 0,
+                       part, n);
+        ppo__k()->transpose(rows, n, part, n, node->out[0]->data + from, b->rows);
+    }
 }
 
 static ppo_status ppo__transposed_forward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    node->scratch = ppo_tape_alloc(node->tape, ppo__size(b));
+    const double      work = (double)ppo__size(a);
+    const int         ranges = ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
+    node->scratch =
+        ppo_tape_alloc(node->tape, ppo__size(a) + ppo__at(ranges, PPO__TRANSPOSED_ROWS) * (size_t)a->rows);
     if (!node->scratch) return PPO_ERROR_MEMORY;
-    ppo__k()->transpose(b->rows, b->cols, b->data, b->cols, node->scratch, b->rows);
-    ppo__parallel_for(a->rows, PPO__ROW_GRAIN, (double)ppo__size(b), ppo__transposed_rows, node);
+    ppo__k()->transpose(a->rows, a->cols, a->data, a->cols, node->scratch, a->rows);
+    ppo__parallel_for(b->rows, PPO__ROW_GRAIN, work, ppo__transposed_rows, node);
     return PPO_OK;
 }
 
@@ -15048,7 +15060,6 @@ struct ppo_generator {
     size_t     slot_keys, slot_values; /* floats */
     ppo__arena numbers;                /* where the tape computes: keys and values */
     float     *keys, *values;
-    float     *head;   /* (width, vocab), the model's transposed */
     float     *scores; /* (heads, context) */
     float     *p;      /* [2 vocab] */
     /* Rows that the model is run on: tokens at positions of slots; `last`: those that ask for a token. */
@@ -15091,7 +15102,6 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
     g->numbers.device = ppo__device_in_use;
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
-    g->head = PPO__ARRAY(&g->memory, float, ppo__at(c->vocab, c->width));
     g->scores = PPO__ARRAY(&g->memory, float, ppo__at(c->heads, c->context));
     g->p = PPO__ARRAY(&g->memory, float, ppo__at(2, c->vocab));
     g->row_token = PPO__ARRAY(&g->memory, int, rows);
@@ -15249,15 +15259,12 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
 /* Runs the model on the rows, and draws a token for each slot that asks. */
 static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
     static const ppo_op    op = {"sample", 2, ppo__sample_forward, NULL};
-    const ppo_lm_config   *c = &g->lm->config;
     const ppo__sample_args args = {how, g->rng, g->p};
     ppo_tape              *tape = g->tape;
     ppo_tape_reset(tape);
     ppo_tensor *x;
     x = ppo__lm_rows(tape, g->lm, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
-    x = ppo_tape_embedding(tape, x, g->last, g->asked);
-    x = tape->device ? ppo_lm_logits(tape, g->lm, x)
-                     : ppo_tape_matmul(tape, x, ppo_tape_constant(tape, g->head, c->width, c->vocab));
+    x = ppo_lm_logits(tape, g->lm, ppo_tape_embedding(tape, x, g->last, g->asked));
     ppo_node *node = x ? ppo_tape_apply(tape, &op, &x, 1, g->asked, 1, &args, sizeof args) : NULL;
     if (node) {
         ppo__tape_read(tape, node->out[0]->data, (size_t)g->asked, (float *)(void *)g->drawn);
@@ -15322,11 +15329,9 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
    context. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
     const ppo_sampling how = ppo_sampling_default();
-    const ppo_tensor  *e = g->lm->head;
     const int         *prompt = g->results[g->turn].prompt;
     ppo_status         status = ppo__params_place(g->lm->params, g->tape->device);
     if (status) return status;
-    if (!g->tape->device) ppo__k()->transpose(e->rows, e->cols, e->data, e->cols, g->head, e->rows);
     int longest = 0, slots = g->slots < count ? g->slots : count;
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
     if (tool) longest = g->lm->config.context;
