@@ -383,7 +383,10 @@ PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape);
 PPO_DEF void       ppo_tape_free(ppo_tape *tape);
 PPO_DEF void       ppo_tape_reset(ppo_tape *tape);
 PPO_DEF void       ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 1 is the default */
-PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape);   /* the first failure since the last reset */
+/* 1: of a language model, the tape keeps what goes into each block, and backward computes the block again: half
+   as much time again, a fraction of the memory, the same bits. 0 is the default. */
+PPO_DEF void       ppo_tape_recompute(ppo_tape *tape, int on);
+PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape); /* the first failure since the last reset */
 
 /* Adds d loss / d x to the grad of every parameter, and of every other tensor of yours that has one; loss is
    (1, 1). Gradients accumulate until ppo_params_zero_grad(). Those of results on the tape are undefined
@@ -4476,6 +4479,7 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
    @@ 5 Autograd. An operation takes its results from the tape's arenas and computes them at once; where an
    input has a gradient, its node is added to a list, which backward walks from the end. A tape may compute on
    a device: then data and gradients lie there, nodes on the host, and operations are the device's by name.
+   What an operation takes in backward is scratch: it lives until that operation returns.
 
    To add
        an elementwise operation   a row in ppo__binaries or ppo__unaries, its value and derivative above the
@@ -4489,13 +4493,21 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
    test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
 
+/* What a tape has recorded. */
+typedef struct ppo__record {
+    ppo__arena arena;   /* nodes, and what else only the host reads */
+    ppo__arena numbers; /* results, and what operations keep */
+    ppo__arena grads;   /* gradients of results, which backward clears first */
+    ppo_node **nodes;   /* stb_ds array: the nodes that backward visits, in order of recording */
+} ppo__record;
+
 struct ppo_tape {
-    ppo__device *device;  /* where it computes; NULL: on the processor */
-    ppo__arena   arena;   /* nodes, and what else only the host reads */
-    ppo__arena   numbers; /* results, and what operations keep */
-    ppo__arena   grads;   /* gradients of results, which backward clears first */
-    ppo_node   **nodes;   /* stb_ds array: the nodes that backward visits, in order of recording */
-    int          recording;
+    ppo__device *device; /* where it computes; NULL: on the processor */
+    ppo__record  now;
+    ppo__record  block;    /* what is computed again, while it is */
+    ppo__arena   scratch;  /* what an operation takes in its backward */
+    int          backward; /* 1: operations take from scratch */
+    int          recording, recompute;
     ppo_status   status; /* the first failure */
     char         error[PPO__ERROR_SIZE];
     /* if params is not NULL: gradients of these go to `grad`, in the same layout, instead of params->grad */
@@ -4508,28 +4520,43 @@ static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
     *tape = (ppo_tape *)ppo__alloc(sizeof **tape);
     if (!*tape) return PPO_ERROR_MEMORY;
     (*tape)->recording = 1;
-    (*tape)->device = (*tape)->numbers.device = (*tape)->grads.device = device;
+    (*tape)->device = (*tape)->now.numbers.device = (*tape)->now.grads.device = device;
+    (*tape)->block.numbers.device = (*tape)->block.grads.device = (*tape)->scratch.device = device;
     return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape) { return ppo__tape_create_on(NULL, tape); }
 
+static void ppo__record_free(ppo__record *record) {
+    ppo__arena_free(&record->arena);
+    ppo__arena_free(&record->numbers);
+    ppo__arena_free(&record->grads);
+    ppo__array_free((void *)record->nodes);
+}
+
 PPO_DEF PPO__NOINLINE void ppo_tape_free(ppo_tape *tape) {
     if (!tape) return;
-    ppo__arena_free(&tape->arena);
-    ppo__arena_free(&tape->numbers);
-    ppo__arena_free(&tape->grads);
-    ppo__array_free((void *)tape->nodes);
+    ppo__record_free(&tape->now);
+    ppo__record_free(&tape->block);
+    ppo__arena_free(&tape->scratch);
     ppo__free(tape);
+}
+
+static void ppo__record_reset(ppo__record *record) {
+    ppo__arena_reset(&record->arena);
+    ppo__arena_reset(&record->numbers);
+    ppo__arena_reset(&record->grads);
+    if (record->nodes) stbds_header(record->nodes)->length = 0;
 }
 
 PPO_DEF PPO__NOINLINE void ppo_tape_reset(ppo_tape *tape) {
     if (!tape) return;
-    ppo__arena_reset(&tape->arena);
-    ppo__arena_reset(&tape->numbers);
-    ppo__arena_reset(&tape->grads);
-    if (tape->nodes) stbds_header(tape->nodes)->length = 0;
+    ppo__record_reset(&tape->now);
     tape->status = PPO_OK;
+}
+
+PPO_DEF void ppo_tape_recompute(ppo_tape *tape, int on) {
+    if (tape) tape->recompute = on;
 }
 
 PPO_DEF void ppo_tape_record(ppo_tape *tape, int on) {
@@ -4558,17 +4585,18 @@ static PPO__NOINLINE void *ppo__tape_take_from(ppo_tape *tape, ppo__arena *arena
 
 /* Memory of the host, wherever the tape computes. */
 static void *ppo__tape_take(ppo_tape *tape, size_t n, size_t size) {
-    return ppo__tape_take_from(tape, tape ? &tape->arena : NULL, n, size);
+    return ppo__tape_take_from(tape, tape ? &tape->now.arena : NULL, n, size);
 }
 
 PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
-    return (float *)ppo__tape_take_from(tape, tape ? &tape->numbers : NULL, n, sizeof(float));
+    ppo__arena *arena = !tape ? NULL : tape->backward ? &tape->scratch : &tape->now.numbers;
+    return (float *)ppo__tape_take_from(tape, arena, n, sizeof(float));
 }
 
 /* Brings data of the host to where the tape computes. */
 static void *ppo__tape_write(ppo_tape *tape, const void *from, size_t size) {
     if (!tape->device) return (void *)from;
-    void      *to = ppo__tape_take_from(tape, &tape->numbers, size, 1);
+    void      *to = ppo__tape_take_from(tape, &tape->now.numbers, size, 1);
     ppo_status status = to ? tape->device->write(tape->device, to, from, size) : PPO_OK;
     return status ? ppo__tape_fail(tape, status) : to;
 }
@@ -4599,7 +4627,7 @@ static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with
     tensor->data = ppo_tape_alloc(tape, ppo__size(tensor));
     tensor->grad = NULL;
     if (with_grad)
-        tensor->grad = (float *)ppo__tape_take_from(tape, &tape->grads, ppo__size(tensor), sizeof(float));
+        tensor->grad = (float *)ppo__tape_take_from(tape, &tape->now.grads, ppo__size(tensor), sizeof(float));
     return tape->status ? NULL : tensor;
 }
 
@@ -4647,42 +4675,6 @@ PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int row
     return tensor->data ? tensor : NULL;
 }
 
-PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in, int rows,
-                                 int cols, const void *args, size_t args_size) {
-    if (ppo_tape_status(tape)) return NULL;
-    if (!op || !in || n_in < 0 || n_in > PPO_MAX_INPUTS || op->outputs < 1 || op->outputs > PPO_MAX_OUTPUTS ||
-        rows <= 0 || cols <= 0) {
-        return (ppo_node *)ppo__tape_fail(
-            tape, ppo__refuse("ppo_tape_apply: %d inputs, %d outputs of (%d, %d) are impossible", n_in,
-                              op ? op->outputs : 0, rows, cols));
-    }
-    ppo_node *node = (ppo_node *)ppo__tape_take(tape, 1, sizeof *node);
-    if (!node) return NULL;
-    memset(node, 0, sizeof *node);
-    node->op = tape->device ? tape->device->find(op->name) : op;
-    if (!node->op) {
-        ppo__refuse("the device does not know the operation \"%s\"", op->name);
-        return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    }
-    node->tape = tape;
-    int with_grad = 0;
-    for (int i = 0; i < n_in; ++i) {
-        node->in[i] = ppo__tape_input(tape, in[i]);
-        with_grad |= tape->recording && in[i] && in[i]->grad;
-    }
-    for (int i = 0; i < op->outputs; ++i) node->out[i] = ppo__tape_tensor(tape, rows, cols, with_grad);
-    if (args_size) node->args = ppo__tape_take(tape, 1, args_size);
-    if (tape->status) return NULL;
-    if (args_size) memcpy(node->args, args, args_size);
-
-    ppo_status status = node->op->forward(node);
-    if (status) return (ppo_node *)ppo__tape_fail(tape, status);
-    if (tape->status || !with_grad) return tape->status ? NULL : node;
-
-    if (PPO__PUSH(tape->nodes, node)) return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
-    return node;
-}
-
 /* Elementwise work on large arrays is divided into ranges of a multiple of this many floats. */
 enum { PPO__FLOAT_GRAIN = 1024 };
 
@@ -4712,25 +4704,131 @@ static void ppo__add_to(const float *x, float *y, size_t n) {
     ppo__parallel_for(ppo__grains(n), 1, 10.0 * (double)PPO__FLOAT_GRAIN, ppo__add_range, &job);
 }
 
+/* Clears the gradients of all results. */
+static void ppo__tape_clear(ppo_tape *tape) {
+    for (ppo__page *page = tape->now.grads.page; page; page = page->next) {
+        if (tape->device) tape->device->zero(tape->device, page->memory, page->used);
+        else ppo__add_to(NULL, (float *)page->memory, page->used / sizeof(float));
+    }
+}
+
+static ppo_status ppo__tape_walk_back(ppo_tape *tape) {
+    for (ptrdiff_t i = stbds_arrlen(tape->now.nodes) - 1; i >= 0; --i) {
+        tape->backward = 1;
+        tape->now.nodes[i]->op->backward(tape->now.nodes[i]);
+        tape->backward = 0;
+        ppo__arena_reset(&tape->scratch);
+    }
+    return ppo_tape_status(tape);
+}
+
+/* An operation that is made of others, which are not kept: y = build(x), of x's shape, is recorded in a place of
+   its own and forgotten; backward records it again, and goes back through that. */
+typedef struct ppo__recompute_args {
+    ppo_tensor *(*build)(ppo_tape *tape, ppo_tensor *x, const void *user);
+    const void *user;
+} ppo__recompute_args;
+
+static void ppo__tape_swap(ppo_tape *tape) {
+    const ppo__record other = tape->block;
+    tape->block = tape->now;
+    tape->now = other;
+}
+
+static ppo_tensor *ppo__recompute_build(ppo_node *node, int recording) {
+    const ppo__recompute_args *args = (const ppo__recompute_args *)node->args;
+    const int                  before = node->tape->recording;
+    node->tape->recording = recording;
+    ppo__tape_swap(node->tape);
+    ppo_tensor *y = args->build(node->tape, node->in[0], args->user);
+    node->tape->recording = before;
+    return y;
+}
+
+static void ppo__recompute_end(ppo_tape *tape) {
+    ppo__tape_swap(tape);
+    ppo__record_reset(&tape->block);
+}
+
+static ppo_status ppo__recompute_forward(ppo_node *node) {
+    const ppo_tensor *y = ppo__recompute_build(node, 0);
+    if (y) ppo__tape_copy(node->tape, y->data, ppo__size(y), node->out[0]->data);
+    ppo__recompute_end(node->tape);
+    return ppo_tape_status(node->tape);
+}
+
+static void ppo__recompute_backward(ppo_node *node) {
+    node->tape->backward = 0;
+    const ppo_tensor *y = ppo__recompute_build(node, 1);
+    ppo__tape_clear(node->tape);
+    if (y && y->grad) {
+        ppo__tape_copy(node->tape, node->out[0]->grad, ppo__size(y), y->grad);
+        ppo__tape_walk_back(node->tape);
+    }
+    ppo__recompute_end(node->tape);
+}
+
+static const ppo_op ppo__recomputed = {"recomputed", 1, ppo__recompute_forward, ppo__recompute_backward};
+
+PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in, int rows,
+                                 int cols, const void *args, size_t args_size) {
+    if (ppo_tape_status(tape)) return NULL;
+    if (!op || !in || n_in < 0 || n_in > PPO_MAX_INPUTS || op->outputs < 1 || op->outputs > PPO_MAX_OUTPUTS ||
+        rows <= 0 || cols <= 0) {
+        return (ppo_node *)ppo__tape_fail(
+            tape, ppo__refuse("ppo_tape_apply: %d inputs, %d outputs of (%d, %d) are impossible", n_in,
+                              op ? op->outputs : 0, rows, cols));
+    }
+    ppo_node *node = (ppo_node *)ppo__tape_take(tape, 1, sizeof *node);
+    if (!node) return NULL;
+    memset(node, 0, sizeof *node);
+    node->op = tape->device && op != &ppo__recomputed ? tape->device->find(op->name) : op;
+    if (!node->op) {
+        ppo__refuse("the device does not know the operation \"%s\"", op->name);
+        return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    }
+    node->tape = tape;
+    int with_grad = tape->recording && op == &ppo__recomputed; /* it may have parameters inside */
+    for (int i = 0; i < n_in; ++i) {
+        node->in[i] = ppo__tape_input(tape, in[i]);
+        with_grad |= tape->recording && in[i] && in[i]->grad;
+    }
+    for (int i = 0; i < op->outputs; ++i) node->out[i] = ppo__tape_tensor(tape, rows, cols, with_grad);
+    if (args_size) node->args = ppo__tape_take(tape, 1, args_size);
+    if (tape->status) return NULL;
+    if (args_size) memcpy(node->args, args, args_size);
+
+    ppo_status status = node->op->forward(node);
+    if (status) return (ppo_node *)ppo__tape_fail(tape, status);
+    if (tape->status || !with_grad) return tape->status ? NULL : node;
+
+    if (PPO__PUSH(tape->now.nodes, node)) return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
+    return node;
+}
+
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     static const float one = 1;
     ppo_status         status = ppo_tape_status(tape);
     if (status) return status;
     if (!loss || loss->rows != 1 || loss->cols != 1 || !loss->grad)
         return ppo__refuse("backward: the loss must be a (1, 1) result that depends on a parameter");
-    for (ppo__page *page = tape->grads.page; page; page = page->next) {
-        if (tape->device) tape->device->zero(tape->device, page->memory, page->used);
-        else ppo__add_to(NULL, (float *)page->memory, page->used / sizeof(float));
-    }
+    ppo__tape_clear(tape);
     if (tape->device) status = tape->device->write(tape->device, loss->grad, &one, sizeof one);
     else loss->grad[0] += one; /* a parameter's is not cleared */
-    if (status) return status;
-    for (ptrdiff_t i = stbds_arrlen(tape->nodes) - 1; i >= 0; --i)
-        tape->nodes[i]->op->backward(tape->nodes[i]);
-    return ppo_tape_status(tape);
+    return status ? status : ppo__tape_walk_back(tape);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node) { return node ? node->out[0] : NULL; }
+
+/* build(x); as one operation where the tape is to keep little. */
+static ppo_tensor *ppo__tape_recompute(ppo_tape *tape,
+                                       ppo_tensor *(*build)(ppo_tape *, ppo_tensor *, const void *),
+                                       ppo_tensor *x, const void *user) {
+    const ppo__recompute_args args = {build, user};
+    if (!tape->recording || !tape->recompute) return build(tape, x, user);
+    return ppo_tape_result(
+        ppo_tape_apply(tape, &ppo__recomputed, &x, 1, x->rows, x->cols, &args, sizeof args));
+}
 
 /* 1 if the operands are there and the tape has not failed; otherwise the failure is kept. */
 static PPO__NOINLINE int ppo__operands(ppo_tape *tape, const char *op, const ppo_tensor *a,
@@ -13898,24 +13996,43 @@ static ppo_tensor *ppo__lm_feed_forward(ppo_tape *tape, const ppo_lm *lm, const 
                            PPO_IDENTITY);
 }
 
+/* What a block needs besides its input. */
+typedef struct ppo__lm_block_args {
+    const ppo_lm  *lm;
+    int            k;
+    ppo_tensor    *angle; /* of the rows' positions, or NULL */
+    ppo__attend_fn attend;
+    const void    *user;
+} ppo__lm_block_args;
+
+static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user) {
+    const ppo__lm_block_args *args = (const ppo__lm_block_args *)user;
+    const ppo_lm             *lm = args->lm;
+    const ppo_lm_config      *c = &lm->full;
+    const ppo_lm_block       *b = &lm->block[args->k];
+    const ppo__head_norm_args norm = {c->heads, c->kv_heads, c->norm_eps};
+    ppo_tensor               *y = ppo__lm_norm(tape, lm, x, b->norm_weight[0], b->norm_bias[0]);
+    y = ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY);
+    if (c->head_norm) y = ppo__tape_head_norm(tape, y, b->q_norm, b->k_norm, &norm);
+    if (args->angle) y = ppo_tape_rotary(tape, y, args->angle, c->heads + c->kv_heads, c->head_size);
+    y = args->attend(tape, lm, args->k, y, args->user);
+    y = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
+    x = ppo__lm_norm(tape, lm, c->parallel ? x : y, b->norm_weight[1], b->norm_bias[1]);
+    return ppo_tape_add(tape, y, ppo__lm_feed_forward(tape, lm, b, x));
+}
+
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
 static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *token, const int *position,
                                 int rows, ppo__attend_fn attend, const void *user) {
-    const ppo_lm_config      *c = &lm->full;
-    const ppo__head_norm_args norm = {c->heads, c->kv_heads, c->norm_eps};
-    ppo_tensor *y, *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle = NULL;
+    const ppo_lm_config *c = &lm->full;
+    ppo_tensor          *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle = NULL;
     if (c->positions == PPO_ROTARY) angle = ppo__lm_angles(tape, lm, position, rows);
     else x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
-    for (int k = 0; k < c->layers; ++k) {
-        const ppo_lm_block *b = &lm->block[k];
-        y = ppo__lm_norm(tape, lm, x, b->norm_weight[0], b->norm_bias[0]);
-        y = ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY);
-        if (c->head_norm) y = ppo__tape_head_norm(tape, y, b->q_norm, b->k_norm, &norm);
-        if (angle) y = ppo_tape_rotary(tape, y, angle, c->heads + c->kv_heads, c->head_size);
-        y = attend(tape, lm, k, y, user);
-        y = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
-        x = ppo__lm_norm(tape, lm, c->parallel ? x : y, b->norm_weight[1], b->norm_bias[1]);
-        x = ppo_tape_add(tape, y, ppo__lm_feed_forward(tape, lm, b, x));
+    ppo__lm_block_args *args = (ppo__lm_block_args *)ppo__tape_take(tape, (size_t)c->layers, sizeof *args);
+    for (int k = 0; k < c->layers && x && args; ++k) {
+        const ppo__lm_block_args block = {lm, k, angle, attend, user};
+        args[k] = block;
+        x = ppo__tape_recompute(tape, ppo__lm_block, x, &args[k]);
     }
     return ppo__lm_norm(tape, lm, x, lm->norm_weight, lm->norm_bias);
 }
