@@ -1563,6 +1563,18 @@ PPO_DEF ppo_lm_config       ppo_lm_config_default(void);
 PPO_DEF ppo_status          ppo_lm_config_family(ppo_lm_config *config, const char *family);
 PPO_DEF const ppo_settings *ppo_lm_settings(void);
 
+/* LoRA (Hu 2021): what is added to a layer x W is (x A) B alpha / rank. These layers may have it; where a family
+   has one matrix for queries, keys and values, it is Q, and without a gate there is no GATE. */
+enum { PPO_LORA_Q, PPO_LORA_K, PPO_LORA_V, PPO_LORA_PROJ, PPO_LORA_GATE, PPO_LORA_UP, PPO_LORA_DOWN };
+enum { PPO_LORA_LAYERS = PPO_LORA_DOWN + 1 };
+typedef struct ppo_lora { /* defaults in brackets */
+    int         rank;     /* columns of A [8] */
+    float       alpha;    /* [16] */
+    const char *layers;   /* by their names in the family, as "q_proj v_proj"; NULL: all [NULL] */
+    uint64_t    seed;     /* of A; B begins as 0 [1] */
+} ppo_lora;
+PPO_DEF ppo_lora ppo_lora_default(void);
+
 typedef struct ppo_lm_block {                  /* heads: heads head_size; biases may be NULL */
     ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before attention, before the second half */
     ppo_tensor *qkv_weight, *qkv_bias;         /* (width, heads + 2 kv_heads head_size) */
@@ -1570,6 +1582,7 @@ typedef struct ppo_lm_block {                  /* heads: heads head_size; biases
     ppo_tensor *proj_weight, *proj_bias;       /* (heads, width): of the heads' results */
     ppo_tensor *up_weight, *up_bias;           /* (width, hidden); gated: (width, 2 hidden), W and V */
     ppo_tensor *down_weight, *down_bias;       /* (hidden, width) */
+    ppo_tensor *lora_a[PPO_LORA_LAYERS], *lora_b[PPO_LORA_LAYERS]; /* (in, rank), (rank, out), or NULL */
 } ppo_lm_block;
 
 typedef struct ppo_lm {
@@ -1582,6 +1595,9 @@ typedef struct ppo_lm {
     ppo_tensor   *head;                      /* (vocab, width): of the logits; may be token_embedding */
     ppo_tensor   *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
     float        *rotary;                    /* angles of positions for ppo_tape_rotary(), or NULL */
+    struct ppo_lm
+         *base;       /* whose weights it uses, but for params: A, B and the score; NULL: all are its own */
+    float lora_scale; /* alpha / rank */
 } ppo_lm;
 
 /* Normal weights of std 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
@@ -1591,6 +1607,14 @@ PPO_DEF void       ppo_lm_free(ppo_lm *lm);
 /* A model with the same weights, frozen: a reference, or the start of another training. With `score` not 0 it
    gets a score head if lm has none. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
+
+/* A model that shares the weights of `base`, which it freezes, and trains by LoRA: fits and PPO change A and B
+   alone. Any number of models can share a base, which must outlive them: a policy, its reference, its critic, a
+   reward model. At first it computes what the base does. With `score` not 0 it has a score head of its own.
+   Errors: the base has LoRA itself, the family has no layer of such a name. */
+PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm);
+/* A model with weights of its own, W + A B alpha / rank, frozen. */
+PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
 
 /* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of
    tokens must outlive the tape's round. Errors: a token outside the vocabulary, a sequence that is empty or
@@ -1612,9 +1636,15 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
    folder's tokenizer. The model is frozen: a backward of your own needs ppo_params_freeze(lm->params, 0). */
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm);
 /* Writes such a folder (config.json, model.safetensors), which AutoModelForCausalLM of transformers reads; with a
-   score, AutoModelForSequenceClassification, too. dtype: PPO_F32, PPO_F16 or PPO_BF16. Errors: settings that the
-   family's config.json cannot say, a number that the type cannot hold. */
+   score, AutoModelForSequenceClassification, too. dtype: PPO_F32, PPO_F16 or PPO_BF16. Of a model with LoRA, A, B
+   and the score alone. Errors: settings that the family's config.json cannot say, a number that the type cannot
+   hold. */
 PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype);
+
+/* A folder of a model with LoRA, for one that has its base's weights: adapter_config.json and
+   adapter_model.safetensors as peft writes them; ppo_lm_save() of a model with LoRA writes the same. Errors: those
+   of files, arrays that the base has no layer for, what peft has besides A, B and a score. */
+PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm);
 
 /* A language model in one file, exactly: the parameters under their names, sizes as texts "vocab_size",
    "n_positions", "n_embd", "n_layer", "n_head", other settings as "lm." and their names. The tokenizer may be NULL;
@@ -1778,6 +1808,7 @@ typedef struct ppo_fit_config { /* defaults in brackets */
        continues from it, to the same bits as if it had never stopped; of a complete one, the model is read */
     const char *checkpoint; /* its path; NULL: none [NULL] */
     int checkpoint_every;   /* steps between saves; also at the end, or when the callback ends it [100] */
+    int recompute;          /* 1: less memory for more time, see ppo_tape_recompute() [0] */
 
     ppo_fit_callback callback;      /* may be NULL [NULL] */
     void            *callback_user; /* passed to it [NULL] */
@@ -1790,7 +1821,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void);
    setting out of range, data that does not fit the model (see ppo_lm_forward()), no token after a prompt,
    numbers that are not finite, a file that cannot be written; then the model keeps the steps taken until
    there. A checkpoint of another kind of training, of another model's sizes, of other data or settings
-   (checkpoint_every may differ) is an error that changes nothing; delete the file to start anew.
+   (checkpoint_every and recompute may differ) is an error that changes nothing; delete the file to start anew.
    ppo_lm_load() reads it as a model.
 
    Supervised fine-tuning: the mean of -logp over the tokens after the prompts, which should end with
@@ -1951,6 +1982,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
                                             critic keeps what it has learned; 0: off [0.02] */
     int                  minibatch_size; /* sequences per gradient step; at most all of them [16] */
     int                  micro_batch;    /* of these, in memory at once; gradients add up; 0: all [0] */
+    int                  recompute;      /* 1: less memory for more time, see ppo_tape_recompute() [0] */
     ppo_policy_objective objective;      /* [clip, 0.2, 0.2] */
     float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
     float                entropy_coef;           /* [0] */
@@ -13621,6 +13653,127 @@ static ppo_tensor *ppo__tape_head_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, args, sizeof *args));
 }
 
+/* LoRA: out = f(y + scale sum_i (x A_i) B_i), each product in columns of its own; in: x, y, A_0, B_0, ... With z
+   what f is of: dz = dout f'(z), and for each i, of its columns, g = scale dz:
+
+       dB += (x A)^T g    u = g B^T    dA += x^T u    dx += u A^T    dy += dz
+
+   kept: each x A (rows, rank), then z if f keeps it. */
+enum { PPO__LORA_PARTS = (PPO_MAX_INPUTS - 2) / 2 };
+
+typedef struct ppo__lora_args {
+    int   parts, column[PPO__LORA_PARTS], activation;
+    float scale;
+} ppo__lora_args;
+
+static size_t ppo__lora_kept(const ppo_node *node) {
+    const ppo__lora_args *args = (const ppo__lora_args *)node->args;
+    return ppo__at(args->parts, node->in[2]->cols) * (size_t)node->in[0]->rows;
+}
+
+static void ppo__lora_rows(void *user, int range, int from, int to) {
+    const ppo_node        *node = (const ppo_node *)user;
+    const ppo__lora_args  *args = (const ppo__lora_args *)node->args;
+    const ppo__activation *f = &ppo__activations[args->activation];
+    const ppo_tensor      *x = node->in[0], *y = node->in[1];
+    const int              rows = to - from, out = y->cols, rank = node->in[2]->cols;
+    const size_t           at = ppo__at(from, out), n = ppo__at(rows, out);
+    float                 *z = node->out[0]->data + at;
+    memcpy(z, y->data + at, n * sizeof *z);
+    for (int i = 0; i < args->parts; ++i) {
+        const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
+        float            *xa = (float *)node->kept + ppo__at(i, x->rows) * (size_t)rank + ppo__at(from, rank);
+        float            *scaled = node->scratch + ppo__at(from, rank), *to_z = z + args->column[i];
+        ppo__k()->gemm(rows, rank, x->cols, x->data + ppo__at(from, x->cols), x->cols, 1, a->data, rank, NULL,
+                       0, xa, rank);
+        for (size_t k = 0; k < ppo__at(rows, rank); ++k) scaled[k] = args->scale * xa[k];
+        ppo__k()->gemm(rows, b->cols, rank, scaled, rank, 1, b->data, b->cols, to_z, out, to_z, out);
+    }
+    if (f->keeps_z) memcpy((float *)node->kept + ppo__lora_kept(node) + at, z, n * sizeof *z);
+    if (f->value) f->value(z, z, n, 0, 0);
+}
+
+static ppo_status ppo__lora_forward(ppo_node *node) {
+    const ppo__lora_args *args = (const ppo__lora_args *)node->args;
+    const ppo_tensor     *x = node->in[0], *y = node->in[1];
+    const int             rank = node->in[2]->cols;
+    const size_t          z = ppo__activations[args->activation].keeps_z ? ppo__size(y) : 0;
+    node->kept = ppo_tape_alloc(node->tape, ppo__lora_kept(node) + z);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__at(x->rows, rank));
+    if (!node->kept || !node->scratch) return PPO_ERROR_MEMORY;
+    ppo__parallel_for(x->rows, PPO__ROW_GRAIN, (double)rank * (args->parts * x->cols + y->cols),
+                      ppo__lora_rows, node);
+    return PPO_OK;
+}
+
+/* Of part i. scratch: g (rows, columns), u (rows, rank), B^T, A^T */
+typedef struct ppo__lora_back {
+    const ppo_node *node;
+    int             i, rank, out, cols; /* cols: of the part */
+    float          *g, *u, *bt, *at;
+} ppo__lora_back;
+
+static void ppo__lora_rows_backward(void *user, int range, int from, int to) {
+    const ppo__lora_back *job = (const ppo__lora_back *)user;
+    const ppo__lora_args *args = (const ppo__lora_args *)job->node->args;
+    const ppo_tensor     *x = job->node->in[0];
+    float                *g = job->g + ppo__at(from, job->cols), *u = job->u + ppo__at(from, job->rank);
+    for (int r = from; r < to; ++r) {
+        const float *dz = job->node->out[0]->grad + ppo__at(r, job->out) + args->column[job->i];
+        for (int j = 0; j < job->cols; ++j) job->g[ppo__at(r, job->cols) + j] = args->scale * dz[j];
+    }
+    ppo__k()->gemm(to - from, job->rank, job->cols, g, job->cols, 1, job->bt, job->rank, NULL, 0, u,
+                   job->rank);
+    if (!x->grad) return;
+    float *dx = x->grad + ppo__at(from, x->cols);
+    ppo__k()->gemm(to - from, x->cols, job->rank, u, job->rank, 1, job->at, x->cols, dx, x->cols, dx,
+                   x->cols);
+}
+
+/* Some rows of dA. */
+static void ppo__lora_da(void *user, int range, int from, int to) {
+    const ppo__lora_back *job = (const ppo__lora_back *)user;
+    const ppo_tensor     *x = job->node->in[0];
+    float                *da = job->node->in[2 + 2 * job->i]->grad + ppo__at(from, job->rank);
+    ppo__k()->gemm(to - from, job->rank, x->rows, x->data + from, 1, x->cols, job->u, job->rank, da,
+                   job->rank, da, job->rank);
+}
+
+/* Some columns of dB. */
+static void ppo__lora_db(void *user, int range, int from, int to) {
+    const ppo__lora_back *job = (const ppo__lora_back *)user;
+    const int             rows = job->node->in[0]->rows, rank = job->rank, cols = job->cols;
+    const float          *xa = (const float *)job->node->kept + ppo__at(job->i, rows) * (size_t)rank;
+    float                *db = job->node->in[3 + 2 * job->i]->grad + from;
+    ppo__k()->gemm(rank, to - from, rows, xa, 1, rank, job->g + from, cols, db, cols, db, cols);
+}
+
+static void ppo__lora_backward(ppo_node *node) {
+    const ppo__lora_args  *args = (const ppo__lora_args *)node->args;
+    const ppo__activation *f = &ppo__activations[args->activation];
+    const ppo_tensor      *x = node->in[0], *y = node->in[1], *out = node->out[0];
+    const int              rank = node->in[2]->cols, rows = x->rows;
+    if (f->backward)
+        f->backward(f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) : out->data, out->grad,
+                    ppo__size(out));
+    if (y->grad) ppo__add_to(out->grad, y->grad, ppo__size(y));
+    for (int i = 0; i < args->parts; ++i) {
+        const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
+        ppo__lora_back    job = {node, i, rank, y->cols, b->cols, NULL, NULL, NULL, NULL};
+        job.g = ppo_tape_alloc(node->tape, ppo__size(b) + ppo__size(a) + ppo__at(rows, b->cols + rank));
+        if (!job.g) return;
+        job.u = job.g + ppo__at(rows, b->cols);
+        job.bt = job.u + ppo__at(rows, rank);
+        job.at = job.bt + ppo__size(b);
+        ppo__k()->transpose(rank, b->cols, b->data, b->cols, job.bt, rank);
+        ppo__k()->transpose(a->rows, rank, a->data, rank, job.at, a->rows);
+        ppo__parallel_for(rows, PPO__ROW_GRAIN, (double)rank * (a->rows + b->cols), ppo__lora_rows_backward,
+                          &job);
+        if (a->grad) ppo__parallel_for(a->rows, PPO__ROW_GRAIN, (double)rank * rows, ppo__lora_da, &job);
+        if (b->grad) ppo__parallel_for(b->cols, PPO__ROW_GRAIN, (double)rank * rows, ppo__lora_db, &job);
+    }
+}
+
 /* -- a model's parameters -- */
 
 PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
@@ -13641,21 +13794,24 @@ PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
     return c;
 }
 
-/* What a family has that a model without settings has not. */
+/* What a family has that a model without settings has not; and what it calls the layers that LoRA may change. */
 #define PPO__LLAMA                                                                                      \
     "norm=rms positions=rotary activation=silu gated=yes qkv_bias=no proj_bias=no ffn_bias=no tied=no " \
     "norm_eps=1e-6 "
+#define PPO__LLAMA_LAYERS "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
 #define PPO__LM_FAMILIES(ROW)                                                                     \
-    ROW("gpt2", "")                                                                               \
-    ROW("gpt_neo", "qkv_bias=no attention_scale=1 window=256 window_layers=12297829382473034410") \
-    ROW("gpt_neox", "positions=rotary activation=gelu_erf parallel=yes tied=no")                  \
-    ROW("llama", PPO__LLAMA)                                                                      \
-    ROW("mistral", PPO__LLAMA)                                                                    \
-    ROW("qwen2", PPO__LLAMA "qkv_bias=yes")                                                       \
-    ROW("qwen3", PPO__LLAMA "head_norm=yes")
-#define PPO__FAMILY_ROW(name, settings)  {name, settings},
-#define PPO__FAMILY_WORD(name, settings) "|" name
-static const char *const ppo__lm_families[][2] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
+    ROW("gpt2", "", "c_attn - - c_proj - c_fc c_proj")                                            \
+    ROW("gpt_neo", "qkv_bias=no attention_scale=1 window=256 window_layers=12297829382473034410", \
+        "q_proj k_proj v_proj out_proj - c_fc c_proj")                                            \
+    ROW("gpt_neox", "positions=rotary activation=gelu_erf parallel=yes tied=no",                  \
+        "query_key_value - - dense - dense_h_to_4h dense_4h_to_h")                                \
+    ROW("llama", PPO__LLAMA, PPO__LLAMA_LAYERS)                                                   \
+    ROW("mistral", PPO__LLAMA, PPO__LLAMA_LAYERS)                                                 \
+    ROW("qwen2", PPO__LLAMA "qkv_bias=yes", PPO__LLAMA_LAYERS)                                    \
+    ROW("qwen3", PPO__LLAMA "head_norm=yes", PPO__LLAMA_LAYERS)
+#define PPO__FAMILY_ROW(name, settings, layers)  {name, settings, layers},
+#define PPO__FAMILY_WORD(name, settings, layers) "|" name
+static const char *const ppo__lm_families[][3] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
 
 #define PPO__LM_FIELD(name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(ppo_lm_config, name), min, max, choices, help, 0 }
@@ -13868,7 +14024,7 @@ static ppo_status ppo__lm_add(void *user, ppo_tensor **tensor, const char *name,
 PPO_DEF void ppo_lm_free(ppo_lm *lm) {
     if (!lm) return;
     ppo_params_free(lm->params);
-    ppo__free(lm->rotary);
+    if (!lm->base) ppo__free(lm->rotary);
     ppo__free(lm);
 }
 
@@ -13912,15 +14068,204 @@ PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
     return ppo__lm_make(config, 1, lm);
 }
 
+/* -- LoRA -- */
+
+/* Where LoRA's layers are: in which of the four layers of a block, and in which columns of that. */
+enum { PPO__LAYER_QKV, PPO__LAYER_PROJ, PPO__LAYER_UP, PPO__LAYER_DOWN };
+typedef struct ppo__lora_place {
+    char name[24]; /* in the family */
+    int  layer, in, column, cols;
+} ppo__lora_place;
+
+/* 0: the model has no such layer. */
+static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) {
+    static const int layers[] = {PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_PROJ,
+                                 PPO__LAYER_UP,  PPO__LAYER_UP,  PPO__LAYER_DOWN};
+    const int        heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
+    const int        column[] = {0, heads, heads + kv_heads, 0, 0, c->gated ? c->hidden : 0, 0};
+    const int        cols[] = {heads, kv_heads, kv_heads, c->width, c->hidden, c->hidden, c->width};
+    const char      *words = ppo__lm_families[c->family][2], *name[PPO_LORA_LAYERS];
+    for (int k = 0; k < PPO_LORA_LAYERS; ++k, words += strcspn(words, " "), words += *words == ' ')
+        name[k] = words;
+    snprintf(at->name, sizeof at->name, "%.*s", (int)strcspn(name[place], " "), name[place]);
+    at->layer = layers[place];
+    at->in = at->layer == PPO__LAYER_PROJ ? heads : at->layer == PPO__LAYER_DOWN ? c->hidden : c->width;
+    at->column = column[place];
+    at->cols = cols[place];
+    if (place == PPO_LORA_Q && *name[PPO_LORA_K] == '-') at->cols += 2 * kv_heads;
+    return *at->name != '-' && (place != PPO_LORA_GATE || c->gated);
+}
+
+PPO_DEF ppo_lora ppo_lora_default(void) {
+    const ppo_lora lora = {8, 16, NULL, 1};
+    return lora;
+}
+
+typedef struct ppo__adapting {
+    const ppo_lora *lora;
+    /* Whether a layer of a block gets LoRA; NULL: those of lora->layers */
+    int (*wanted)(void *user, int block, int place);
+    void *user;
+} ppo__adapting;
+
+/* Is a name one of the words of a text? */
+static int ppo__is_word(const char *name, const char *text) {
+    const size_t n = strlen(name);
+    for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
+        const size_t length = strcspn(word, " ");
+        if (length == n && !strncmp(word, name, n)) return 1;
+        word += length;
+    }
+    return 0;
+}
+
+/* Lists A and B of all layers that have LoRA, then the score, as ppo__lm_visit() does. */
+static ppo_status ppo__lora_visit(ppo_lm *lm, const ppo__adapting *how, ppo__lm_visit_fn visit, void *user) {
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < lm->full.layers * PPO_LORA_LAYERS && !status; ++i) {
+        const int       block = i / PPO_LORA_LAYERS, place = i % PPO_LORA_LAYERS;
+        ppo__lora_place at;
+        char            name[96];
+        if (!ppo__lora_at(&lm->full, place, &at)) continue;
+        if (how->wanted ? !how->wanted(how->user, block, place)
+                        : how->lora->layers && !ppo__is_word(at.name, how->lora->layers))
+            continue;
+        const char *half = at.layer < PPO__LAYER_UP ? "attn" : "mlp";
+        snprintf(name, sizeof name, "transformer.h.%d.%s.%s.lora_A", block, half, at.name);
+        status = visit(user, &lm->block[block].lora_a[place], name, at.in, how->lora->rank, 1,
+                       1 / sqrtf(3 * (float)at.in));
+        snprintf(name, sizeof name, "transformer.h.%d.%s.%s.lora_B", block, half, at.name);
+        if (!status)
+            status = visit(user, &lm->block[block].lora_b[place], name, how->lora->rank, at.cols, 0, 0);
+    }
+    lm->score_weight = lm->score_bias = NULL;
+    if (!status && lm->config.score)
+        status = visit(user, &lm->score_weight, "score.weight", lm->config.width, 1, 0, 0);
+    return status || !lm->config.score ? status : visit(user, &lm->score_bias, "score.bias", 1, 1, 0, 0);
+}
+
+/* random 0: with numbers that will be overwritten. */
+static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int score, int random, ppo_lm **lm) {
+    ppo_rng        rng = ppo_rng_stream(how->lora->seed, PPO_STREAM_INIT, 0);
+    ppo__lm_adding adding = {NULL, random ? &rng : NULL};
+    size_t         room = 0;
+    ppo_lm        *made = (ppo_lm *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    *made = *base;
+    made->base = base;
+    made->lora_scale = how->lora->alpha / (float)how->lora->rank;
+    made->config.score = made->full.score = score != 0;
+    made->params = NULL;
+    ppo_status status = ppo__lora_visit(made, how, ppo__lm_measure, &room);
+    if (!status && !room) status = ppo__refuse("no layer of the model would get LoRA");
+    if (!status) status = ppo_params_create(&made->params);
+    if (!status) made->params->decay_matrices = 1;
+    if (!status) made->params->frozen = !random;
+    if (!status) status = ppo_params_reserve(made->params, room);
+    adding.params = made->params;
+    if (!status) status = ppo__lora_visit(made, how, ppo__lm_add, &adding);
+    if (status) ppo_lm_free(made);
+    else *lm = made;
+    return status;
+}
+
+/* The score's numbers, if both have them. */
+static void ppo__copy_score(const ppo_lm *from, ppo_lm *to) {
+    if (!from->score_weight || !to->score_weight) return;
+    memcpy(to->score_weight->data, from->score_weight->data, ppo__size(from->score_weight) * sizeof(float));
+    to->score_bias->data[0] = from->score_bias->data[0];
+}
+
+PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm) {
+    if (lm) *lm = NULL;
+    if (!ppo__given("ppo_lm_adapt", base && lora && lm)) return PPO_ERROR_ARGUMENT;
+    if (base->base) return ppo__refuse("ppo_lm_adapt: the base has LoRA itself: ppo_lm_merge() it first");
+    if (lora->rank < 1 || lora->rank > base->config.width)
+        return ppo__refuse("ppo_lm_adapt: rank is %d, must be 1 to %d, the width", lora->rank,
+                           base->config.width);
+    if (!(lora->alpha > 0 && lora->alpha <= FLT_MAX))
+        return ppo__refuse("ppo_lm_adapt: alpha is %g, must be above 0", (double)lora->alpha);
+    for (const char *word = lora->layers; word && *(word += strspn(word, " ")); word += strcspn(word, " ")) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " "), word);
+        if (!ppo__is_word(name, ppo__lm_families[base->config.family][2]) || !strcmp(name, "-"))
+            return ppo__refuse("ppo_lm_adapt: there is no layer \"%s\", only %s", name,
+                               ppo__lm_families[base->config.family][2]);
+    }
+    const ppo__adapting how = {lora, NULL, NULL};
+    ppo_status          status = ppo_params_sync(base->params);
+    if (!status) status = ppo_params_freeze(base->params, 1);
+    if (!status) status = ppo__lm_adapt(base, &how, score, 1, lm);
+    if (!status) ppo__copy_score(base, *lm);
+    return status;
+}
+
+static int ppo__lora_same(void *user, int block, int place) {
+    return ((const ppo_lm *)user)->block[block].lora_a[place] != NULL;
+}
+
+/* How a model is adapted. */
+static ppo_lora ppo__lora_of(const ppo_lm *lm) {
+    ppo_lora lora = ppo_lora_default();
+    for (int i = 0; i < lm->full.layers * PPO_LORA_LAYERS; ++i) {
+        const ppo_tensor *a = lm->block[i / PPO_LORA_LAYERS].lora_a[i % PPO_LORA_LAYERS];
+        if (a) lora.rank = a->cols;
+    }
+    lora.alpha = lm->lora_scale * (float)lora.rank;
+    return lora;
+}
+
 /* The score comes last, so the parameters of both models have the same offsets. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
     if (copy) *copy = NULL;
     if (!ppo__given("ppo_lm_copy", lm && copy)) return PPO_ERROR_ARGUMENT;
     ppo_lm_config config = lm->config;
     config.score |= score != 0;
-    ppo_status status = ppo__params_fetch(lm->params);
-    if (!status) status = ppo__lm_make(&config, 0, copy);
+    const ppo_lora      lora = ppo__lora_of(lm);
+    const ppo__adapting how = {&lora, ppo__lora_same, (void *)lm};
+    ppo_status          status = ppo__params_fetch(lm->params);
+    if (!status)
+        status =
+            lm->base ? ppo__lm_adapt(lm->base, &how, config.score, 0, copy) : ppo__lm_make(&config, 0, copy);
     if (!status) memcpy((*copy)->params->data, lm->params->data, lm->params->count * sizeof(float));
+    return status;
+}
+
+PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
+    if (merged) *merged = NULL;
+    if (!ppo__given("ppo_lm_merge", lm && merged)) return PPO_ERROR_ARGUMENT;
+    if (!lm->base) return ppo__refuse("ppo_lm_merge: the model has no LoRA");
+    ppo_lm_config config = lm->base->config;
+    config.score = lm->config.score;
+    config.context = lm->config.context;
+    ppo_status status = ppo__params_fetch(lm->params);
+    if (!status) status = ppo__params_fetch(lm->base->params);
+    if (!status) status = ppo__lm_make(&config, 0, merged);
+    for (int i = 0; !status && i < (*merged)->params->tensor_count; ++i) {
+        ppo_tensor *to = (*merged)->params->tensors[i];
+        for (int k = 0; k < lm->base->params->tensor_count; ++k)
+            if (!strcmp(lm->base->params->names[k], (*merged)->params->names[i]))
+                memcpy(to->data, lm->base->params->tensors[k]->data, ppo__size(to) * sizeof(float));
+    }
+    for (int i = 0; !status && i < lm->full.layers * PPO_LORA_LAYERS; ++i) {
+        const int           place = i % PPO_LORA_LAYERS;
+        const ppo_lm_block *from = &lm->block[i / PPO_LORA_LAYERS],
+                           *b = &(*merged)->block[i / PPO_LORA_LAYERS];
+        const ppo_tensor *weights[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
+        ppo__lora_place   at;
+        if (!from->lora_a[place]) continue;
+        ppo__lora_at(&lm->full, place, &at);
+        const ppo_tensor *w = weights[at.layer], *lora_a = from->lora_a[place], *lora_b = from->lora_b[place];
+        float            *scaled = (float *)ppo__alloc_uncleared(ppo__size(lora_a) * sizeof *scaled);
+        if (!scaled) status = PPO_ERROR_MEMORY;
+        for (size_t k = 0; k < ppo__size(lora_a) && scaled; ++k) scaled[k] = lm->lora_scale * lora_a->data[k];
+        if (scaled)
+            ppo__k()->gemm(at.in, at.cols, lora_a->cols, scaled, lora_a->cols, 1, lora_b->data, at.cols,
+                           w->data + at.column, w->cols, w->data + at.column, w->cols);
+        ppo__free(scaled);
+    }
+    if (!status) ppo__copy_score(lm, *merged);
+    if (status && *merged) ppo_lm_free(*merged), *merged = NULL;
     return status;
 }
 
@@ -13984,16 +14329,39 @@ static ppo_tensor *ppo__lm_angles(ppo_tape *tape, const ppo_lm *lm, const int *p
     return ppo_tape_constant(tape, angle, rows, r);
 }
 
+/* f(x W + b) of one of the four layers of a block, with LoRA if it has that. */
+static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b, int layer,
+                                 ppo_tensor *x, int activation) {
+    ppo_tensor *const   weight[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
+    ppo_tensor *const   bias[] = {b->qkv_bias, b->proj_bias, b->up_bias, b->down_bias};
+    static const ppo_op op = {"lora", 1, ppo__lora_forward, ppo__lora_backward};
+    ppo__lora_args      args = {0, {0, 0, 0}, activation, lm->lora_scale};
+    ppo_tensor         *in[PPO_MAX_INPUTS] = {x, NULL};
+    for (int place = 0; place < PPO_LORA_LAYERS && lm->base; ++place) {
+        ppo__lora_place at;
+        if (!b->lora_a[place] || !ppo__lora_at(&lm->full, place, &at) || at.layer != layer) continue;
+        args.column[args.parts] = at.column;
+        in[2 + 2 * args.parts] = b->lora_a[place];
+        in[3 + 2 * args.parts++] = b->lora_b[place];
+    }
+    if (!args.parts) return ppo_tape_linear(tape, x, weight[layer], bias[layer], activation);
+    in[1] = ppo_tape_linear(tape, x, weight[layer], bias[layer], PPO_IDENTITY);
+    if (!in[1]) return NULL;
+    return ppo_tape_result(
+        ppo_tape_apply(tape, &op, in, 2 + 2 * args.parts, x->rows, in[1]->cols, &args, sizeof args));
+}
+
 /* The second half of a block. */
 static ppo_tensor *ppo__lm_feed_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b,
                                         ppo_tensor *x) {
     const int         activation[2] = {lm->config.activation, PPO_IDENTITY};
     ppo_tensor *const weight[2] = {b->up_weight, b->down_weight};
     ppo_tensor *const bias[2] = {b->up_bias, b->down_bias};
-    if (!lm->config.gated) return ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
-    x = ppo_tape_linear(tape, x, b->up_weight, b->up_bias, PPO_IDENTITY);
-    return ppo_tape_linear(tape, ppo_tape_gated(tape, x, activation[0]), b->down_weight, b->down_bias,
-                           PPO_IDENTITY);
+    if (!lm->config.gated && !lm->base)
+        return ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
+    x = ppo__lm_layer(tape, lm, b, PPO__LAYER_UP, x, lm->config.gated ? PPO_IDENTITY : activation[0]);
+    if (lm->config.gated) x = ppo_tape_gated(tape, x, activation[0]);
+    return ppo__lm_layer(tape, lm, b, PPO__LAYER_DOWN, x, PPO_IDENTITY);
 }
 
 /* What a block needs besides its input. */
@@ -14012,11 +14380,11 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
     const ppo_lm_block       *b = &lm->block[args->k];
     const ppo__head_norm_args norm = {c->heads, c->kv_heads, c->norm_eps};
     ppo_tensor               *y = ppo__lm_norm(tape, lm, x, b->norm_weight[0], b->norm_bias[0]);
-    y = ppo_tape_linear(tape, y, b->qkv_weight, b->qkv_bias, PPO_IDENTITY);
+    y = ppo__lm_layer(tape, lm, b, PPO__LAYER_QKV, y, PPO_IDENTITY);
     if (c->head_norm) y = ppo__tape_head_norm(tape, y, b->q_norm, b->k_norm, &norm);
     if (args->angle) y = ppo_tape_rotary(tape, y, args->angle, c->heads + c->kv_heads, c->head_size);
     y = args->attend(tape, lm, args->k, y, args->user);
-    y = ppo_tape_add(tape, x, ppo_tape_linear(tape, y, b->proj_weight, b->proj_bias, PPO_IDENTITY));
+    y = ppo_tape_add(tape, x, ppo__lm_layer(tape, lm, b, PPO__LAYER_PROJ, y, PPO_IDENTITY));
     x = ppo__lm_norm(tape, lm, c->parallel ? x : y, b->norm_weight[1], b->norm_bias[1]);
     return ppo_tape_add(tape, y, ppo__lm_feed_forward(tape, lm, b, x));
 }
@@ -14037,6 +14405,12 @@ static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *tok
     return ppo__lm_norm(tape, lm, x, lm->norm_weight, lm->norm_bias);
 }
 
+/* Brings its numbers, and those of its base, to where a tape computes. */
+static ppo_status ppo__lm_place(const ppo_lm *lm, ppo__device *device) {
+    ppo_status status = ppo__params_place(lm->params, device);
+    return status || !lm->base ? status : ppo__params_place(lm->base->params, device);
+}
+
 static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                      const void *user) {
     const ppo_tokens   *tokens = (const ppo_tokens *)user;
@@ -14048,7 +14422,7 @@ PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_t
     if (ppo_tape_status(tape)) return NULL;
     int        given = ppo__given("ppo_lm_forward", lm != NULL);
     ppo_status status = given ? ppo__check_sequences(lm, tokens, 0) : PPO_ERROR_ARGUMENT;
-    if (!status) status = ppo__params_place(lm->params, tape->device);
+    if (!status) status = ppo__lm_place(lm, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     int  rows = tokens->start[tokens->count];
     int *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
@@ -14091,6 +14465,7 @@ static const char *const ppo__lm_texts[][2] = {{"vocab", "vocab_size"},
 
 PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     if (!ppo__given("ppo_lm_put", lm && file)) return PPO_ERROR_ARGUMENT;
+    if (lm->base) return ppo__refuse("ppo_lm_put: the model has LoRA: ppo_lm_merge() it first");
     if (ppo_file_find(file, "transformer.wte.weight"))
         return ppo__refuse("ppo_lm_put: the file has a language model already");
     ppo_status status = ppo__params_fetch(lm->params);
@@ -14857,6 +15232,17 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
     return PPO_OK;
 }
 
+/* The members of a file with an object. */
+static ppo_status ppo__hub_members(const char *path, ppo__arena *memory, ppo__json *json,
+                                   ppo__members *members) {
+    ppo_status status = ppo__json_open(json, path, memory);
+    if (status) return status;
+    members->path = path;
+    ppo__read_members(json, memory, NULL, members);
+    if (!json->status) ppo__json_end(json);
+    return json->status;
+}
+
 static ppo_status ppo__load_folder(const char *folder, ppo_lm **lm) {
     ppo__hub      hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
     ppo_lm        likely;
@@ -14864,13 +15250,7 @@ static ppo_status ppo__load_folder(const char *folder, ppo_lm **lm) {
     const char   *config = ppo__hub_path(&hub, "config.json");
     ppo__json     json;
     ppo_status    status = ppo__arena_status(&hub.memory);
-    if (!status) status = ppo__json_open(&json, config, &hub.memory);
-    if (!status) {
-        members->path = config;
-        ppo__read_members(&json, &hub.memory, NULL, members);
-        if (!json.status) ppo__json_end(&json);
-        status = json.status;
-    }
+    if (!status) status = ppo__hub_members(config, &hub.memory, &json, members);
     memset(&likely, 0, sizeof likely);
     if (!status) status = ppo__hub_config(members, &likely.config);
     if (!status) status = ppo__hub_open(&hub);
@@ -14999,23 +15379,187 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
     return PPO_OK;
 }
 
+/* -- LoRA in peft's format -- */
+
+/* The layer that a row of the names is of; -1: of none that LoRA can change. */
+static int ppo__hub_lora_layer(const ppo__hub_name *name) {
+    static const struct {
+        const char *ours;
+        int         how, place;
+    } rows[] = {{"attn.c_attn", PPO__KEY, PPO_LORA_K},  {"attn.c_attn", PPO__VALUE, PPO_LORA_V},
+                {"attn.c_attn", -1, PPO_LORA_Q},        {"attn.c_proj", -1, PPO_LORA_PROJ},
+                {"mlp.c_fc", PPO__GATE, PPO_LORA_GATE}, {"mlp.c_fc", -1, PPO_LORA_UP},
+                {"mlp.c_proj", -1, PPO_LORA_DOWN}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k)
+        if (strstr(name->ours, rows[k].ours) && (rows[k].how < 0 || rows[k].how == name->how))
+            return rows[k].place;
+    return -1;
+}
+
+/* "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" */
+static void ppo__hub_lora_name(char name[128], const char *theirs, int block, const char *end) {
+    char layer[80];
+    snprintf(layer, sizeof layer, theirs, block);
+    snprintf(name, 128, "base_model.model.%s%s.weight", layer, end);
+}
+
+/* Is A of a layer in the file? */
+static int ppo__hub_lora_there(void *user, int block, int place) {
+    const ppo__hub *hub = (const ppo__hub *)user;
+    const ppo_file *file;
+    char            name[128];
+    for (const ppo__hub_name *row = ppo__hub_names[ppo__hub_style(&hub->lm->full)]; row->ours; ++row) {
+        if (ppo__hub_lora_layer(row) != place) continue;
+        ppo__hub_lora_name(name, row->theirs, block, ".lora_A");
+        return ppo__hub_find(hub, name, &file) != NULL;
+    }
+    return 0;
+}
+
+/* Matrices that are transposed there: A (rank, in), B (out, rank), of a fused layer with its heads in their order;
+   and the score. */
+static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
+    ppo_lm    *lm = hub->lm;
+    ppo_status status = PPO_OK;
+    char       name[128];
+    const int  widest = lm->full.hidden + 3 * lm->full.heads * lm->full.head_size + lm->full.width;
+    ppo_status (*const carry)(ppo__hub *, const char *, ppo_tensor *, int, float *, int, int, int) =
+        way == PPO__LOAD ? ppo__hub_load_array : ppo__hub_save_array;
+    float *floats = (float *)ppo__alloc_uncleared(2 * PPO__HUB_ROWS * (size_t)widest * sizeof *floats);
+    if (!floats) return PPO_ERROR_MEMORY;
+    for (const ppo__hub_name *row = ppo__hub_names[ppo__hub_style(&lm->full)]; row->ours; ++row) {
+        const int place = ppo__hub_lora_layer(row), how = row->how == PPO__MIXED ? PPO__MIXED : PPO__TURNED;
+        for (int k = 0; k < lm->full.layers && place >= 0 && !status; ++k) {
+            ppo_tensor *a = lm->block[k].lora_a[place], *b = lm->block[k].lora_b[place];
+            if (!a) continue;
+            ppo__hub_lora_name(name, row->theirs, k, ".lora_A");
+            status = carry(hub, name, a, PPO__TURNED, floats, a->cols, a->rows, 2);
+            ppo__hub_lora_name(name, row->theirs, k, ".lora_B");
+            if (!status) status = carry(hub, name, b, how, floats, b->cols, b->rows, 2);
+        }
+    }
+    if (!status && lm->score_weight)
+        status = carry(hub, "base_model.model.score.weight", lm->score_weight, PPO__TURNED, floats, 1,
+                       lm->config.width, 2);
+    ppo__free(floats);
+    if (!status && way == PPO__SAVE && lm->score_bias && lm->score_bias->data[0] != 0)
+        status = ppo__refuse("the score has a bias of %g, which peft's format cannot say",
+                             (double)lm->score_bias->data[0]);
+    return status;
+}
+
+static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *user) {
+    const ppo_lm  *lm = ((const ppo__hub *)user)->lm;
+    const ppo_lora lora = ppo__lora_of(lm);
+    ppo__header    json = {out, 0};
+    int            blocks = 0, written = 0;
+    ppo__put(&json,
+             "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"%s\",\n  \"base_model_name_or_path\": null,\n"
+             "  \"r\": %d,\n  \"lora_alpha\": %.9g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
+             "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": %s,\n"
+             "  \"target_modules\": [",
+             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lora.rank, (double)lora.alpha,
+             ppo__hub_style(&lm->full) == PPO__GPT2 ? "true" : "false",
+             lm->score_weight ? "[\"score\"]" : "null");
+    for (int place = 0; place < PPO_LORA_LAYERS; ++place) {
+        ppo__lora_place at;
+        int             k = 0;
+        while (k < lm->full.layers && !lm->block[k].lora_a[place]) ++k;
+        if (k == lm->full.layers || !ppo__lora_at(&lm->full, place, &at)) continue;
+        ppo__put(&json, "%s\"%s\"", written++ ? ", " : "", at.name);
+    }
+    ppo__put(&json, "],\n  \"layers_to_transform\": ");
+    for (int k = 0; k < lm->full.layers; ++k)
+        for (int place = 0; place < PPO_LORA_LAYERS; ++place)
+            if (lm->block[k].lora_a[place]) place = PPO_LORA_LAYERS, ++blocks;
+    for (int k = 0, n = 0; k < lm->full.layers && blocks < lm->full.layers; ++k)
+        for (int place = 0; place < PPO_LORA_LAYERS; ++place)
+            if (lm->block[k].lora_a[place])
+                place = PPO_LORA_LAYERS, ppo__put(&json, "%s%d", n++ ? ", " : "[", k);
+    ppo__put(&json, blocks < lm->full.layers ? "]\n}\n" : "null\n}\n");
+    return PPO_OK;
+}
+
+/* rank and alpha. What peft has besides changes what is computed, so it is refused. */
+static ppo_status ppo__hub_adapter_config(const ppo__members *m, ppo_lora *lora) {
+    static const char *const as_here[][3] = {{"peft_type", "LORA", "LORA"},
+                                             {"bias", "none", "none"},
+                                             {"use_dora", "no", "no"},
+                                             {"rank_pattern", "{}", "{}"},
+                                             {"alpha_pattern", "{}", "{}"}};
+    const char              *rank = ppo__member(m, "r"), *alpha = ppo__member(m, "lora_alpha"), *rest = "";
+    const char              *root = ppo__member(m, "use_rslora");
+    for (size_t k = 0; k < sizeof as_here / sizeof *as_here; ++k) {
+        const char *value = ppo__member(m, as_here[k][0]);
+        if (value && strcmp(value, as_here[k][1]))
+            return ppo__file_fail(m->path, "%s is %.40s, which is not supported", as_here[k][0], value);
+    }
+    lora->rank = rank ? ppo__parse_count(rank, &rest) : 0;
+    if (!lora->rank || *rest)
+        return ppo__file_fail(m->path, "r is %.20s, must be a rank", rank ? rank : "not there");
+    char *end = NULL;
+    lora->alpha = alpha ? strtof(alpha, &end) : 0;
+    if (!(lora->alpha > 0 && lora->alpha <= FLT_MAX) || *end)
+        return ppo__file_fail(m->path, "lora_alpha is %.20s, must be above 0", alpha ? alpha : "not there");
+    if (root && !strcmp(root, "yes")) lora->alpha *= sqrtf((float)lora->rank);
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
+    ppo__hub        hub = {folder, {NULL, NULL, PPO_OK}, NULL, base, 0, 0};
+    ppo_lora        lora = ppo_lora_default();
+    const ppo_file *file;
+    ppo_file       *arrays = NULL;
+    ppo_lm         *made = NULL;
+    ppo__json       json;
+    if (lm) *lm = NULL;
+    if (!ppo__given("ppo_lm_load_adapter", folder && base && lm)) return PPO_ERROR_ARGUMENT;
+    if (base->base)
+        return ppo__refuse("ppo_lm_load_adapter: the base has LoRA itself: ppo_lm_merge() it first");
+    ppo__members *members = PPO__ZEROS(&hub.memory, ppo__members, 1);
+    const char   *config = ppo__hub_path(&hub, "adapter_config.json");
+    const char   *model = ppo__hub_path(&hub, "adapter_model.safetensors");
+    ppo_status    status = ppo__arena_status(&hub.memory);
+    if (!status) status = ppo__hub_members(config, &hub.memory, &json, members);
+    if (!status) status = ppo__hub_adapter_config(members, &lora);
+    if (!status) status = ppo__file_open(model, &arrays);
+    if (!status && PPO__PUSH(hub.files, arrays)) ppo_file_free(arrays), status = PPO_ERROR_MEMORY;
+    const ppo__adapting how = {&lora, ppo__hub_lora_there, &hub};
+    if (!status && lora.rank > base->config.width)
+        status = ppo__file_fail(config, "r is %d, above the base's width, which is %d", lora.rank,
+                                base->config.width);
+    if (!status) status = ppo_params_freeze(base->params, 1);
+    if (!status)
+        status = ppo__lm_adapt(base, &how,
+                               ppo__hub_find(&hub, "base_model.model.score.weight", &file) != NULL, 0, &made);
+    hub.lm = made;
+    if (!status) status = ppo__hub_carry_lora(&hub, PPO__LOAD);
+    if (!status) status = ppo__hub_check_all(&hub);
+    if (status) ppo_lm_free(made);
+    else *lm = made;
+    ppo__hub_free(&hub);
+    return status;
+}
+
 PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
     ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype};
     if (!ppo__given("ppo_lm_save", lm && path)) return PPO_ERROR_ARGUMENT;
     if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
+    const int   lora = lm->base != NULL;
     ppo_file   *file = NULL;
-    const char *model = ppo__hub_path(&hub, "model.safetensors"),
-               *config = ppo__hub_path(&hub, "config.json");
-    ppo_status status = ppo__arena_status(&hub.memory);
-    if (!status) status = ppo__hub_can_say(&lm->full);
+    const char *model = ppo__hub_path(&hub, lora ? "adapter_model.safetensors" : "model.safetensors");
+    const char *config = ppo__hub_path(&hub, lora ? "adapter_config.json" : "config.json");
+    ppo_status  status = ppo__arena_status(&hub.memory);
+    if (!status && !lora) status = ppo__hub_can_say(&lm->full);
     if (!status) status = ppo__params_fetch(lm->params);
     if (!status) status = ppo_file_create(&file);
     if (!status && PPO__PUSH(hub.files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
     if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
-    if (!status) status = ppo__hub_carry(&hub, PPO__SAVE);
+    if (!status) status = (lora ? ppo__hub_carry_lora : ppo__hub_carry)(&hub, PPO__SAVE);
     if (!status) status = ppo_file_write(file, model);
-    if (!status) status = ppo__write_file(config, ppo__write_hub_config, &hub);
+    if (!status)
+        status = ppo__write_file(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub);
     ppo__hub_free(&hub);
     return status;
 }
@@ -15447,7 +15991,7 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
     const ppo_sampling how = ppo_sampling_default();
     const int         *prompt = g->results[g->turn].prompt;
-    ppo_status         status = ppo__params_place(g->lm->params, g->tape->device);
+    ppo_status         status = ppo__lm_place(g->lm, g->tape->device);
     if (status) return status;
     int longest = 0, slots = g->slots < count ? g->slots : count;
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
@@ -16040,6 +16584,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__FIT_FIELD(evaluate_every, INT, 0, INT_MAX, NULL, "steps between held-out losses; 0: an epoch"),
         PPO__FIT_FIELD(patience, INT, 0, INT_MAX, NULL, "held-out losses without a new best; 0: any number"),
         PPO__FIT_FIELD(checkpoint_every, INT, 1, INT_MAX, NULL, "steps between checkpoints"),
+        PPO__FIT_FIELD(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
@@ -16251,6 +16796,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     }
     status = ppo__arena_status(&fit->memory);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
+    ppo_tape_recompute(learner->tape, c->recompute);
     for (int k = 0; k < 4 && !status; ++k) {
         const ppo__fit_set *set = &fit->set[k / 2];
         if (set->ref_logp[k % 2])
@@ -16390,25 +16936,39 @@ static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix
     return status ? status : ppo__check_item(file, way, &second);
 }
 
-/* A model in the middle of its training: its parameters and moments, under a prefix; "": as a model's file. */
+/* The weights that a model with LoRA has from another. */
+static ppo_status ppo__carry_base(ppo_file *file, int way, const char *prefix, const ppo_lm *lm) {
+    const ppo_params *params = lm->base->params;
+    const ppo_array   base = {"", PPO_F32, 0, {0}, params->count * sizeof(float), params->data};
+    char              key[32];
+    snprintf(key, sizeof key, "%sbase", prefix);
+    ppo_status status = ppo__params_fetch(params);
+    return status ? status : ppo__carry_hash(file, way, key, ppo__hash_array(PPO__FNV1A, &base));
+}
+
+/* A model in the middle of its training: its parameters and moments, under a prefix; "": as a model's file, if it
+   has all weights. */
 static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo_lm *lm) {
     const ppo_params *params = lm->params;
     ppo_status        status = ppo__params_fetch(params);
-    if (!status)
-        status = *prefix ? ppo__carry_params(file, PPO__SAVE, prefix, params, params->data, 2)
-                         : ppo_lm_put(lm, file);
+    if (!status && (*prefix || lm->base))
+        status = ppo__carry_params(file, PPO__SAVE, prefix, params, params->data, 2);
+    else if (!status) status = ppo_lm_put(lm, file);
+    if (!status && lm->base) status = ppo__carry_base(file, PPO__SAVE, prefix, lm);
     return status ? status : ppo__carry_moments(file, PPO__SAVE, prefix, params);
 }
 
 /* Reads it into a model of its own, which ppo__take_trained() copies to lm when nothing can fail any more. */
 static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo_lm *lm, ppo_lm **read) {
-    ppo_status status = *prefix ? ppo_lm_copy(lm, 0, read) : ppo_lm_get(file, read);
+    const int  part = *prefix || lm->base;
+    ppo_status status = part ? ppo_lm_copy(lm, 0, read) : ppo_lm_get(file, read);
     for (int i = 0; i < ppo__lm_settings.count && !status; ++i)
         if (strcmp(ppo__lm_fields[i].name, "seed") != 0)
             status = ppo__check_kept(&ppo__lm_settings, ppo__lm_fields[i].name, &(*read)->config, &lm->config,
                                      "checkpoint");
-    if (!status && *prefix)
+    if (!status && part)
         status = ppo__carry_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);
+    if (!status && lm->base) status = ppo__carry_base(file, PPO__LOAD, prefix, lm);
     if (!status) status = ppo_params_freeze((*read)->params, 0);
     return status ? status : ppo__carry_moments(file, PPO__LOAD, prefix, (*read)->params);
 }
@@ -16480,7 +17040,8 @@ static ppo_status ppo__get_fit(ppo_file *file, ppo__fit *fit, ppo_fit_progress *
     ppo_status          status = ppo__check_checkpoint(file, ppo__fit_names[fit->objective]);
     if (!status) status = ppo__get_settings(file, settings, &own);
     for (int i = 0; i < settings->count && !status; ++i)
-        if (strcmp(settings->field[i].name, "checkpoint_every") != 0)
+        if (strcmp(settings->field[i].name, "checkpoint_every") &&
+            strcmp(settings->field[i].name, "recompute"))
             status = ppo__check_kept(settings, settings->field[i].name, &own, fit->config, "checkpoint");
     if (!status) status = ppo__get_trained(file, "", fit->lm, read);
     if (!status) status = ppo__carry_fit(file, PPO__LOAD, &kept);
@@ -16938,6 +17499,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF_FIELD(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
         PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__RLHF_FIELD(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
         PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
                         "the policy's objective, not kl-penalty"),
         PPO__RLHF_NAMED("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
@@ -17835,6 +18397,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     if (!status) status = ppo__arena_status(&r->numbers);
     if (!status && c->refills) status = ppo__tokens_fill(&r->kept_samples.tokens, count, r->longest);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
+    ppo_tape_recompute(r->learner.tape, c->recompute);
     if (!status) status = ppo_generator_create(r->policy, c->slots, &r->generator);
     if (status) return status;
     r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */

@@ -2398,3 +2398,523 @@ static const int g_family_greedy[] = {
     8, 8, 8, 8, 8, 8, 8, 8, 8, 4, 16, 7, 1, 16, 7, 4, 1, 16, 7, 4, 1, 16, 7, 0, 4, 3, 0, 4, 16, 7, 7, 7, 7,
     7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 13, 0, 14, 9, 6, 10, 1, 10, 1, 15, 14, 6, 10, 12, 6, 6,
     3, 14, 6, 10, 14, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12,};
+static const char *const g_lora_config[] = {
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": true"
+    ", \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3, "
+    "\"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \"L"
+    "ORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"targ"
+    "et_modules\": [\"transformer.h.0.attn.c_attn\", \"transformer.h.0.attn.c_proj\", \"transformer.h"
+    ".0.mlp.c_fc\", \"transformer.h.0.mlp.c_proj\", \"transformer.h.1.attn.c_attn\", \"transformer.h."
+    "1.attn.c_proj\", \"transformer.h.1.mlp.c_fc\", \"transformer.h.1.mlp.c_proj\"], \"task_type\": \"C"
+    "AUSAL_LM\", \"use_dora\": false, \"use_qalora\": false, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": true"
+    ", \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3, "
+    "\"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \"L"
+    "ORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"targ"
+    "et_modules\": [\"c_attn\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_qalora\": false,"
+    " \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"transformer.h.0.attn.attention.k_proj\", \"transformer.h.0.attn.attention.ou"
+    "t_proj\", \"transformer.h.0.attn.attention.q_proj\", \"transformer.h.0.attn.attention.v_proj\","
+    " \"transformer.h.0.mlp.c_fc\", \"transformer.h.0.mlp.c_proj\", \"transformer.h.1.attn.attention"
+    ".k_proj\", \"transformer.h.1.attn.attention.out_proj\", \"transformer.h.1.attn.attention.q_pro"
+    "j\", \"transformer.h.1.attn.attention.v_proj\", \"transformer.h.1.mlp.c_fc\", \"transformer.h.1."
+    "mlp.c_proj\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_qalora\": false, \"use_rslor"
+    "a\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"c_fc\", \"k_proj\", \"out_proj\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false,"
+    " \"use_qalora\": false, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"gpt_neox.layers.0.attention.dense\", \"gpt_neox.layers.0.attention.query_key"
+    "_value\", \"gpt_neox.layers.0.mlp.dense_4h_to_h\", \"gpt_neox.layers.0.mlp.dense_h_to_4h\"], \"t"
+    "ask_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_qalora\": false, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"dense\", \"dense_4h_to_h\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"us"
+    "e_qalora\": false, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"model.layers.0.mlp.down_proj\", \"model.layers.0.mlp.gate_proj\", \"model.laye"
+    "rs.0.mlp.up_proj\", \"model.layers.0.self_attn.k_proj\", \"model.layers.0.self_attn.o_proj\", \""
+    "model.layers.0.self_attn.q_proj\", \"model.layers.0.self_attn.v_proj\", \"model.layers.1.mlp.d"
+    "own_proj\", \"model.layers.1.mlp.gate_proj\", \"model.layers.1.mlp.up_proj\", \"model.layers.1.s"
+    "elf_attn.k_proj\", \"model.layers.1.self_attn.o_proj\", \"model.layers.1.self_attn.q_proj\", \"m"
+    "odel.layers.1.self_attn.v_proj\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_qalora"
+    "\": false, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"q_proj\", \"v_proj\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_qalo"
+    "ra\": false, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"model.layers.0.mlp.down_proj\", \"model.layers.0.mlp.gate_proj\", \"model.laye"
+    "rs.0.mlp.up_proj\", \"model.layers.0.self_attn.k_proj\", \"model.layers.0.self_attn.o_proj\", \""
+    "model.layers.0.self_attn.q_proj\", \"model.layers.0.self_attn.v_proj\", \"model.layers.1.mlp.d"
+    "own_proj\", \"model.layers.1.mlp.gate_proj\", \"model.layers.1.mlp.up_proj\", \"model.layers.1.s"
+    "elf_attn.k_proj\", \"model.layers.1.self_attn.o_proj\", \"model.layers.1.self_attn.q_proj\", \"m"
+    "odel.layers.1.self_attn.v_proj\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_qalora"
+    "\": false, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"down_proj\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_qalora\": fa"
+    "lse, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"model.layers.0.mlp.down_proj\", \"model.layers.0.mlp.gate_proj\", \"model.laye"
+    "rs.0.mlp.up_proj\", \"model.layers.0.self_attn.k_proj\", \"model.layers.0.self_attn.o_proj\", \""
+    "model.layers.0.self_attn.q_proj\", \"model.layers.0.self_attn.v_proj\"], \"task_type\": \"CAUSAL"
+    "_LM\", \"use_dora\": false, \"use_qalora\": false, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"k_proj\", \"up_proj\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_qal"
+    "ora\": false, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"model.layers.0.mlp.down_proj\", \"model.layers.0.mlp.gate_proj\", \"model.laye"
+    "rs.0.mlp.up_proj\", \"model.layers.0.self_attn.k_proj\", \"model.layers.0.self_attn.o_proj\", \""
+    "model.layers.0.self_attn.q_proj\", \"model.layers.0.self_attn.v_proj\"], \"task_type\": \"CAUSAL"
+    "_LM\", \"use_dora\": false, \"use_qalora\": false, \"use_rslora\": false}",
+    "{\"alpha_pattern\": {}, \"bias\": \"none\", \"ensure_weight_tying\": false, \"fan_in_fan_out\": fals"
+    "e, \"inference_mode\": true, \"init_lora_weights\": true, \"loftq_config\": {}, \"lora_alpha\": 3,"
+    " \"lora_bias\": false, \"lora_dropout\": 0.0, \"megatron_core\": \"megatron.core\", \"peft_type\": \""
+    "LORA\", \"peft_version\": \"0.21.2\", \"qalora_group_size\": 16, \"r\": 2, \"rank_pattern\": {}, \"tar"
+    "get_modules\": [\"gate_proj\", \"o_proj\"], \"task_type\": \"CAUSAL_LM\", \"use_dora\": false, \"use_q"
+    "alora\": false, \"use_rslora\": false}",
+};
+static const struct {
+    int         model;
+    const char *name;
+    int         rank, shape[2];
+} g_lora_array[] = {
+    {0, "base_model.model.transformer.h.0.attn.c_attn.lora_A.weight", 2, {2, 6}},
+    {0, "base_model.model.transformer.h.0.attn.c_attn.lora_B.weight", 2, {18, 2}},
+    {0, "base_model.model.transformer.h.0.attn.c_proj.lora_A.weight", 2, {2, 6}},
+    {0, "base_model.model.transformer.h.0.attn.c_proj.lora_B.weight", 2, {6, 2}},
+    {0, "base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight", 2, {2, 6}},
+    {0, "base_model.model.transformer.h.0.mlp.c_fc.lora_B.weight", 2, {24, 2}},
+    {0, "base_model.model.transformer.h.0.mlp.c_proj.lora_A.weight", 2, {2, 24}},
+    {0, "base_model.model.transformer.h.0.mlp.c_proj.lora_B.weight", 2, {6, 2}},
+    {0, "base_model.model.transformer.h.1.attn.c_attn.lora_A.weight", 2, {2, 6}},
+    {0, "base_model.model.transformer.h.1.attn.c_attn.lora_B.weight", 2, {18, 2}},
+    {0, "base_model.model.transformer.h.1.attn.c_proj.lora_A.weight", 2, {2, 6}},
+    {0, "base_model.model.transformer.h.1.attn.c_proj.lora_B.weight", 2, {6, 2}},
+    {0, "base_model.model.transformer.h.1.mlp.c_fc.lora_A.weight", 2, {2, 6}},
+    {0, "base_model.model.transformer.h.1.mlp.c_fc.lora_B.weight", 2, {24, 2}},
+    {0, "base_model.model.transformer.h.1.mlp.c_proj.lora_A.weight", 2, {2, 24}},
+    {0, "base_model.model.transformer.h.1.mlp.c_proj.lora_B.weight", 2, {6, 2}},
+    {1, "base_model.model.transformer.h.0.attn.c_attn.lora_A.weight", 2, {2, 10}},
+    {1, "base_model.model.transformer.h.0.attn.c_attn.lora_B.weight", 2, {30, 2}},
+    {2, "base_model.model.transformer.h.0.attn.attention.k_proj.lora_A.weight", 2, {2, 6}},
+    {2, "base_model.model.transformer.h.0.attn.attention.k_proj.lora_B.weight", 2, {6, 2}},
+    {2, "base_model.model.transformer.h.0.attn.attention.out_proj.lora_A.weight", 2, {2, 6}},
+    {2, "base_model.model.transformer.h.0.attn.attention.out_proj.lora_B.weight", 2, {6, 2}},
+    {2, "base_model.model.transformer.h.0.attn.attention.q_proj.lora_A.weight", 2, {2, 6}},
+    {2, "base_model.model.transformer.h.0.attn.attention.q_proj.lora_B.weight", 2, {6, 2}},
+    {2, "base_model.model.transformer.h.0.attn.attention.v_proj.lora_A.weight", 2, {2, 6}},
+    {2, "base_model.model.transformer.h.0.attn.attention.v_proj.lora_B.weight", 2, {6, 2}},
+    {2, "base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight", 2, {2, 6}},
+    {2, "base_model.model.transformer.h.0.mlp.c_fc.lora_B.weight", 2, {24, 2}},
+    {2, "base_model.model.transformer.h.0.mlp.c_proj.lora_A.weight", 2, {2, 24}},
+    {2, "base_model.model.transformer.h.0.mlp.c_proj.lora_B.weight", 2, {6, 2}},
+    {2, "base_model.model.transformer.h.1.attn.attention.k_proj.lora_A.weight", 2, {2, 6}},
+    {2, "base_model.model.transformer.h.1.attn.attention.k_proj.lora_B.weight", 2, {6, 2}},
+    {2, "base_model.model.transformer.h.1.attn.attention.out_proj.lora_A.weight", 2, {2, 6}},
+    {2, "base_model.model.transformer.h.1.attn.attention.out_proj.lora_B.weight", 2, {6, 2}},
+    {2, "base_model.model.transformer.h.1.attn.attention.q_proj.lora_A.weight", 2, {2, 6}},
+    {2, "base_model.model.transformer.h.1.attn.attention.q_proj.lora_B.weight", 2, {6, 2}},
+    {2, "base_model.model.transformer.h.1.attn.attention.v_proj.lora_A.weight", 2, {2, 6}},
+    {2, "base_model.model.transformer.h.1.attn.attention.v_proj.lora_B.weight", 2, {6, 2}},
+    {2, "base_model.model.transformer.h.1.mlp.c_fc.lora_A.weight", 2, {2, 6}},
+    {2, "base_model.model.transformer.h.1.mlp.c_fc.lora_B.weight", 2, {24, 2}},
+    {2, "base_model.model.transformer.h.1.mlp.c_proj.lora_A.weight", 2, {2, 24}},
+    {2, "base_model.model.transformer.h.1.mlp.c_proj.lora_B.weight", 2, {6, 2}},
+    {3, "base_model.model.transformer.h.0.attn.attention.k_proj.lora_A.weight", 2, {2, 9}},
+    {3, "base_model.model.transformer.h.0.attn.attention.k_proj.lora_B.weight", 2, {9, 2}},
+    {3, "base_model.model.transformer.h.0.attn.attention.out_proj.lora_A.weight", 2, {2, 9}},
+    {3, "base_model.model.transformer.h.0.attn.attention.out_proj.lora_B.weight", 2, {9, 2}},
+    {3, "base_model.model.transformer.h.0.mlp.c_fc.lora_A.weight", 2, {2, 9}},
+    {3, "base_model.model.transformer.h.0.mlp.c_fc.lora_B.weight", 2, {5, 2}},
+    {3, "base_model.model.transformer.h.1.attn.attention.k_proj.lora_A.weight", 2, {2, 9}},
+    {3, "base_model.model.transformer.h.1.attn.attention.k_proj.lora_B.weight", 2, {9, 2}},
+    {3, "base_model.model.transformer.h.1.attn.attention.out_proj.lora_A.weight", 2, {2, 9}},
+    {3, "base_model.model.transformer.h.1.attn.attention.out_proj.lora_B.weight", 2, {9, 2}},
+    {3, "base_model.model.transformer.h.1.mlp.c_fc.lora_A.weight", 2, {2, 9}},
+    {3, "base_model.model.transformer.h.1.mlp.c_fc.lora_B.weight", 2, {5, 2}},
+    {3, "base_model.model.transformer.h.2.attn.attention.k_proj.lora_A.weight", 2, {2, 9}},
+    {3, "base_model.model.transformer.h.2.attn.attention.k_proj.lora_B.weight", 2, {9, 2}},
+    {3, "base_model.model.transformer.h.2.attn.attention.out_proj.lora_A.weight", 2, {2, 9}},
+    {3, "base_model.model.transformer.h.2.attn.attention.out_proj.lora_B.weight", 2, {9, 2}},
+    {3, "base_model.model.transformer.h.2.mlp.c_fc.lora_A.weight", 2, {2, 9}},
+    {3, "base_model.model.transformer.h.2.mlp.c_fc.lora_B.weight", 2, {5, 2}},
+    {4, "base_model.model.gpt_neox.layers.0.attention.dense.lora_A.weight", 2, {2, 16}},
+    {4, "base_model.model.gpt_neox.layers.0.attention.dense.lora_B.weight", 2, {16, 2}},
+    {4, "base_model.model.gpt_neox.layers.0.attention.query_key_value.lora_A.weight", 2, {2, 16}},
+    {4, "base_model.model.gpt_neox.layers.0.attention.query_key_value.lora_B.weight", 2, {48, 2}},
+    {4, "base_model.model.gpt_neox.layers.0.mlp.dense_4h_to_h.lora_A.weight", 2, {2, 11}},
+    {4, "base_model.model.gpt_neox.layers.0.mlp.dense_4h_to_h.lora_B.weight", 2, {16, 2}},
+    {4, "base_model.model.gpt_neox.layers.0.mlp.dense_h_to_4h.lora_A.weight", 2, {2, 16}},
+    {4, "base_model.model.gpt_neox.layers.0.mlp.dense_h_to_4h.lora_B.weight", 2, {11, 2}},
+    {5, "base_model.model.gpt_neox.layers.0.attention.dense.lora_A.weight", 2, {2, 10}},
+    {5, "base_model.model.gpt_neox.layers.0.attention.dense.lora_B.weight", 2, {10, 2}},
+    {5, "base_model.model.gpt_neox.layers.0.mlp.dense_4h_to_h.lora_A.weight", 2, {2, 9}},
+    {5, "base_model.model.gpt_neox.layers.0.mlp.dense_4h_to_h.lora_B.weight", 2, {10, 2}},
+    {5, "base_model.model.gpt_neox.layers.1.attention.dense.lora_A.weight", 2, {2, 10}},
+    {5, "base_model.model.gpt_neox.layers.1.attention.dense.lora_B.weight", 2, {10, 2}},
+    {5, "base_model.model.gpt_neox.layers.1.mlp.dense_4h_to_h.lora_A.weight", 2, {2, 9}},
+    {5, "base_model.model.gpt_neox.layers.1.mlp.dense_4h_to_h.lora_B.weight", 2, {10, 2}},
+    {6, "base_model.model.model.layers.0.mlp.down_proj.lora_A.weight", 2, {2, 7}},
+    {6, "base_model.model.model.layers.0.mlp.down_proj.lora_B.weight", 2, {12, 2}},
+    {6, "base_model.model.model.layers.0.mlp.gate_proj.lora_A.weight", 2, {2, 12}},
+    {6, "base_model.model.model.layers.0.mlp.gate_proj.lora_B.weight", 2, {7, 2}},
+    {6, "base_model.model.model.layers.0.mlp.up_proj.lora_A.weight", 2, {2, 12}},
+    {6, "base_model.model.model.layers.0.mlp.up_proj.lora_B.weight", 2, {7, 2}},
+    {6, "base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight", 2, {2, 12}},
+    {6, "base_model.model.model.layers.0.self_attn.k_proj.lora_B.weight", 2, {8, 2}},
+    {6, "base_model.model.model.layers.0.self_attn.o_proj.lora_A.weight", 2, {2, 24}},
+    {6, "base_model.model.model.layers.0.self_attn.o_proj.lora_B.weight", 2, {12, 2}},
+    {6, "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", 2, {2, 12}},
+    {6, "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight", 2, {24, 2}},
+    {6, "base_model.model.model.layers.0.self_attn.v_proj.lora_A.weight", 2, {2, 12}},
+    {6, "base_model.model.model.layers.0.self_attn.v_proj.lora_B.weight", 2, {8, 2}},
+    {6, "base_model.model.model.layers.1.mlp.down_proj.lora_A.weight", 2, {2, 7}},
+    {6, "base_model.model.model.layers.1.mlp.down_proj.lora_B.weight", 2, {12, 2}},
+    {6, "base_model.model.model.layers.1.mlp.gate_proj.lora_A.weight", 2, {2, 12}},
+    {6, "base_model.model.model.layers.1.mlp.gate_proj.lora_B.weight", 2, {7, 2}},
+    {6, "base_model.model.model.layers.1.mlp.up_proj.lora_A.weight", 2, {2, 12}},
+    {6, "base_model.model.model.layers.1.mlp.up_proj.lora_B.weight", 2, {7, 2}},
+    {6, "base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight", 2, {2, 12}},
+    {6, "base_model.model.model.layers.1.self_attn.k_proj.lora_B.weight", 2, {8, 2}},
+    {6, "base_model.model.model.layers.1.self_attn.o_proj.lora_A.weight", 2, {2, 24}},
+    {6, "base_model.model.model.layers.1.self_attn.o_proj.lora_B.weight", 2, {12, 2}},
+    {6, "base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight", 2, {2, 12}},
+    {6, "base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight", 2, {24, 2}},
+    {6, "base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight", 2, {2, 12}},
+    {6, "base_model.model.model.layers.1.self_attn.v_proj.lora_B.weight", 2, {8, 2}},
+    {7, "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", 2, {2, 8}},
+    {7, "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight", 2, {24, 2}},
+    {7, "base_model.model.model.layers.0.self_attn.v_proj.lora_A.weight", 2, {2, 8}},
+    {7, "base_model.model.model.layers.0.self_attn.v_proj.lora_B.weight", 2, {6, 2}},
+    {7, "base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight", 2, {2, 8}},
+    {7, "base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight", 2, {24, 2}},
+    {7, "base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight", 2, {2, 8}},
+    {7, "base_model.model.model.layers.1.self_attn.v_proj.lora_B.weight", 2, {6, 2}},
+    {8, "base_model.model.model.layers.0.mlp.down_proj.lora_A.weight", 2, {2, 5}},
+    {8, "base_model.model.model.layers.0.mlp.down_proj.lora_B.weight", 2, {12, 2}},
+    {8, "base_model.model.model.layers.0.mlp.gate_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.0.mlp.gate_proj.lora_B.weight", 2, {5, 2}},
+    {8, "base_model.model.model.layers.0.mlp.up_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.0.mlp.up_proj.lora_B.weight", 2, {5, 2}},
+    {8, "base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.0.self_attn.k_proj.lora_B.weight", 2, {6, 2}},
+    {8, "base_model.model.model.layers.0.self_attn.o_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.0.self_attn.o_proj.lora_B.weight", 2, {12, 2}},
+    {8, "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight", 2, {12, 2}},
+    {8, "base_model.model.model.layers.0.self_attn.v_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.0.self_attn.v_proj.lora_B.weight", 2, {6, 2}},
+    {8, "base_model.model.model.layers.1.mlp.down_proj.lora_A.weight", 2, {2, 5}},
+    {8, "base_model.model.model.layers.1.mlp.down_proj.lora_B.weight", 2, {12, 2}},
+    {8, "base_model.model.model.layers.1.mlp.gate_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.1.mlp.gate_proj.lora_B.weight", 2, {5, 2}},
+    {8, "base_model.model.model.layers.1.mlp.up_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.1.mlp.up_proj.lora_B.weight", 2, {5, 2}},
+    {8, "base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.1.self_attn.k_proj.lora_B.weight", 2, {6, 2}},
+    {8, "base_model.model.model.layers.1.self_attn.o_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.1.self_attn.o_proj.lora_B.weight", 2, {12, 2}},
+    {8, "base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight", 2, {12, 2}},
+    {8, "base_model.model.model.layers.1.self_attn.v_proj.lora_A.weight", 2, {2, 12}},
+    {8, "base_model.model.model.layers.1.self_attn.v_proj.lora_B.weight", 2, {6, 2}},
+    {9, "base_model.model.model.layers.0.mlp.down_proj.lora_A.weight", 2, {2, 9}},
+    {9, "base_model.model.model.layers.0.mlp.down_proj.lora_B.weight", 2, {8, 2}},
+    {10, "base_model.model.model.layers.0.mlp.down_proj.lora_A.weight", 2, {2, 11}},
+    {10, "base_model.model.model.layers.0.mlp.down_proj.lora_B.weight", 2, {12, 2}},
+    {10, "base_model.model.model.layers.0.mlp.gate_proj.lora_A.weight", 2, {2, 12}},
+    {10, "base_model.model.model.layers.0.mlp.gate_proj.lora_B.weight", 2, {11, 2}},
+    {10, "base_model.model.model.layers.0.mlp.up_proj.lora_A.weight", 2, {2, 12}},
+    {10, "base_model.model.model.layers.0.mlp.up_proj.lora_B.weight", 2, {11, 2}},
+    {10, "base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight", 2, {2, 12}},
+    {10, "base_model.model.model.layers.0.self_attn.k_proj.lora_B.weight", 2, {4, 2}},
+    {10, "base_model.model.model.layers.0.self_attn.o_proj.lora_A.weight", 2, {2, 12}},
+    {10, "base_model.model.model.layers.0.self_attn.o_proj.lora_B.weight", 2, {12, 2}},
+    {10, "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", 2, {2, 12}},
+    {10, "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight", 2, {12, 2}},
+    {10, "base_model.model.model.layers.0.self_attn.v_proj.lora_A.weight", 2, {2, 12}},
+    {10, "base_model.model.model.layers.0.self_attn.v_proj.lora_B.weight", 2, {4, 2}},
+    {11, "base_model.model.model.layers.0.mlp.up_proj.lora_A.weight", 2, {2, 8}},
+    {11, "base_model.model.model.layers.0.mlp.up_proj.lora_B.weight", 2, {5, 2}},
+    {11, "base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight", 2, {2, 8}},
+    {11, "base_model.model.model.layers.0.self_attn.k_proj.lora_B.weight", 2, {4, 2}},
+    {11, "base_model.model.model.layers.1.mlp.up_proj.lora_A.weight", 2, {2, 8}},
+    {11, "base_model.model.model.layers.1.mlp.up_proj.lora_B.weight", 2, {5, 2}},
+    {11, "base_model.model.model.layers.1.self_attn.k_proj.lora_A.weight", 2, {2, 8}},
+    {11, "base_model.model.model.layers.1.self_attn.k_proj.lora_B.weight", 2, {4, 2}},
+    {11, "base_model.model.model.layers.2.mlp.up_proj.lora_A.weight", 2, {2, 8}},
+    {11, "base_model.model.model.layers.2.mlp.up_proj.lora_B.weight", 2, {5, 2}},
+    {11, "base_model.model.model.layers.2.self_attn.k_proj.lora_A.weight", 2, {2, 8}},
+    {11, "base_model.model.model.layers.2.self_attn.k_proj.lora_B.weight", 2, {4, 2}},
+    {12, "base_model.model.model.layers.0.mlp.down_proj.lora_A.weight", 2, {2, 9}},
+    {12, "base_model.model.model.layers.0.mlp.down_proj.lora_B.weight", 2, {12, 2}},
+    {12, "base_model.model.model.layers.0.mlp.gate_proj.lora_A.weight", 2, {2, 12}},
+    {12, "base_model.model.model.layers.0.mlp.gate_proj.lora_B.weight", 2, {9, 2}},
+    {12, "base_model.model.model.layers.0.mlp.up_proj.lora_A.weight", 2, {2, 12}},
+    {12, "base_model.model.model.layers.0.mlp.up_proj.lora_B.weight", 2, {9, 2}},
+    {12, "base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight", 2, {2, 12}},
+    {12, "base_model.model.model.layers.0.self_attn.k_proj.lora_B.weight", 2, {12, 2}},
+    {12, "base_model.model.model.layers.0.self_attn.o_proj.lora_A.weight", 2, {2, 24}},
+    {12, "base_model.model.model.layers.0.self_attn.o_proj.lora_B.weight", 2, {12, 2}},
+    {12, "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", 2, {2, 12}},
+    {12, "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight", 2, {24, 2}},
+    {12, "base_model.model.model.layers.0.self_attn.v_proj.lora_A.weight", 2, {2, 12}},
+    {12, "base_model.model.model.layers.0.self_attn.v_proj.lora_B.weight", 2, {12, 2}},
+    {13, "base_model.model.model.layers.0.mlp.gate_proj.lora_A.weight", 2, {2, 10}},
+    {13, "base_model.model.model.layers.0.mlp.gate_proj.lora_B.weight", 2, {5, 2}},
+    {13, "base_model.model.model.layers.0.self_attn.o_proj.lora_A.weight", 2, {2, 24}},
+    {13, "base_model.model.model.layers.0.self_attn.o_proj.lora_B.weight", 2, {10, 2}},
+    {13, "base_model.model.model.layers.1.mlp.gate_proj.lora_A.weight", 2, {2, 10}},
+    {13, "base_model.model.model.layers.1.mlp.gate_proj.lora_B.weight", 2, {5, 2}},
+    {13, "base_model.model.model.layers.1.self_attn.o_proj.lora_A.weight", 2, {2, 24}},
+    {13, "base_model.model.model.layers.1.self_attn.o_proj.lora_B.weight", 2, {10, 2}},
+};
+static const signed char g_lora_weight[] = {
+    -13, 14, 18, -1, -9, -8, 17, 21, -20, 9, -8, 18, -2, -5, -8, -20, -20, 20, -13, -1, -4, -22, 22, -22,
+    15, -6, 5, 0, 5, -13, -2, 4, -20, -12, -7, 1, 0, 6, -16, -6, -6, -3, -17, 9, 17, -20, 9, -13, -6, 23,
+    24, 22, 7, 16, -21, -19, -16, -13, 13, 13, 7, -22, 24, -8, 19, -17, -10, 4, 14, 22, -17, -19, -9, 7, 15,
+    -19, 22, 8, -12, 9, -14, 24, 16, 21, -11, -1, -9, -5, -7, -9, -24, -7, -17, -21, 9, -21, 21, 23, 22, 5,
+    -7, 2, 4, -20, -8, 24, 5, -19, 20, 14, 15, -1, 17, -2, -15, 8, 0, 8, 20, -7, 15, 15, -16, -11, 18, -12,
+    -9, 9, -17, 12, -3, 22, 24, 20, 18, -22, 22, -11, 20, 15, 4, 12, -5, -18, 14, -14, 2, -20, 3, -8, 1, 7,
+    24, 18, 6, -17, -6, 6, -6, 0, -8, 11, 5, -11, -23, -24, 20, -23, -10, 6, -15, 15, -5, 5, -13, 13, -24,
+    -4, -10, 22, 0, -9, -18, 7, -19, -2, 7, 11, 8, 6, 2, -15, 4, -3, 22, -14, 15, 17, -12, -19, -13, 10, 15,
+    -11, 15, 18, -12, -24, -16, -1, 10, -11, -20, 13, -23, -18, 22, -21, -7, 19, 13, 0, 11, 24, -20, 4, 16,
+    7, 23, -12, -16, 24, 12, -1, -23, 5, 23, 4, 14, -13, 19, 6, -12, -7, 10, -8, -9, 10, -13, 9, -22, -24,
+    24, 11, 3, -24, 23, 19, 20, -22, 4, 0, 16, -5, -4, 12, -21, -10, 19, 8, -19, 10, 0, 23, -19, -10, -24,
+    16, 1, 15, 0, -12, 21, -5, 3, 2, -3, 5, -12, -16, 0, -6, 2, 7, -20, -4, 3, -15, 17, 20, 8, -8, -8, 23,
+    -4, -23, 6, -7, 18, 7, -20, 5, -3, 10, 3, 24, 13, 10, -11, -22, -4, -21, 6, 3, -12, -15, 16, -21, 12,
+    -8, 7, 5, -10, -6, 5, 7, -15, -4, -20, 22, 1, 8, 3, 21, -14, 8, 5, -16, 4, -1, -1, 9, -8, -14, 22, 19,
+    -8, -14, 20, -13, -21, 6, -22, -13, -11, -24, 10, 9, 4, 19, -2, -10, 19, -7, 9, 6, -6, 13, 5, -11, 16,
+    21, -6, -23, -3, 0, 15, -21, 14, 3, -10, 9, -10, 21, 22, 24, -5, 23, 13, 9, -4, -14, -6, 19, -21, -8, 1,
+    -18, -22, 9, -5, 20, -7, -12, -24, -19, -22, 24, 13, 9, -20, -9, -13, 15, -21, -16, 5, 15, -21, -16, 8,
+    -14, 3, -15, 5, 2, -8, 16, -8, -17, -20, -22, 5, 21, 7, -13, -24, 22, -1, -8, 20, 11, -17, 5, 5, 18, -5,
+    6, -14, -9, 2, -18, 9, 17, 20, 0, 22, 6, 15, 11, 17, 9, -20, 22, 13, 14, 17, 8, 23, -9, 14, -7, 1, 12,
+    -7, 18, 19, 0, 2, -3, -22, 9, -20, 7, -6, 12, -9, -21, -23, 4, 1, -16, 12, 24, -4, 15, -13, 12, -23,
+    -19, 13, -9, 21, -5, 12, -24, -19, -3, -11, 17, -7, -9, -8, -12, 18, -17, 14, -4, 4, -22, -18, -1, 9, 6,
+    23, -18, -19, 15, -3, 19, 0, -10, 6, 7, 0, 15, -16, 2, -14, 22, -15, 7, -17, -12, -8, -16, -16, 19, -7,
+    17, -14, 24, 18, 16, 3, -18, -8, -17, 22, -20, -11, -16, 1, -11, 1, 7, 1, 3, 6, 15, 15, -23, 23, 16,
+    -20, -20, -21, 15, -17, -9, -4, -13, 13, -9, -5, -23, 18, -9, 7, 19, 8, 9, -21, 17, 23, 21, 21, 19, -12,
+    -16, -1, 24, 23, -1, 1, 14, 21, 6, 17, 12, -18, -5, -10, 16, -7, 14, 1, -19, -4, 18, -21, -20, -22, 22,
+    0, 18, -17, -16, -10, 21, -24, 9, -11, 13, -4, 12, -21, 11, -20, -23, -5, -3, -19, 18, -6, 5, -6, 3, 3,
+    -10, 11, -20, -6, 3, -3, 20, -8, -23, 7, -22, -2, -3, -8, 10, -8, -5, -21, -8, -1, 15, -17, -6, 18, -9,
+    -11, 15, -11, -1, 17, 23, 23, 15, -13, 2, -15, -11, 3, -24, 19, -18, 5, 15, 15, -23, -12, -18, 18, 24,
+    10, -15, 3, 10, -19, -17, -18, -5, 2, -9, 23, 17, 22, 17, -6, 24, 15, 15, 19, 23, -1, -7, 16, 14, 3, 4,
+    3, 3, -23, -16, -22, -5, 13, 9, -11, -1, 3, 13, -19, -21, 0, 5, 13, 9, -7, -6, -20, -7, 10, -15, 21, 10,
+    -2, 4, 21, -5, 8, -2, 5, -20, -15, 10, 21, -1, 8, 15, 8, 9, -15, 2, -24, 21, 23, -1, 5, 24, -7, 5, 10,
+    17, -5, 14, 0, -8, 20, -22, 12, -23, -16, 7, 7, -2, 10, 12, -7, 5, 0, 17, -21, 2, -17, 24, 22, 7, -22,
+    15, -15, -3, 19, -2, 1, 12, 14, 5, -15, -17, -16, 9, -22, -4, -3, -14, -15, -24, 14, -18, 9, -2, -14,
+    -6, 1, -17, -4, 10, -19, 21, -14, 22, 16, 8, -13, 4, -12, 7, 6, 18, -10, 3, -4, 3, 0, 18, 1, 8, 12, -20,
+    -19, 2, 23, 19, -3, 18, 13, 1, -14, -11, 6, 5, -20, 21, -15, 0, 9, 7, -4, 21, 4, 20, -11, 3, 19, 10,
+    -20, 23, 13, 20, -2, -20, 16, -21, 14, -13, -17, -4, -22, 1, -5, -10, 24, 24, 4, -4, -4, -22, 24, 2, 3,
+    16, 3, -4, 2, 18, -22, -15, -20, 16, -19, 13, 15, 5, -1, 23, -7, 9, -4, -1, 1, 1, 1, -8, 19, 15, -17, 2,
+    24, 17, 12, -1, 15, -7, 21, -3, 19, -5, -4, -11, 10, -2, 5, 4, 24, -17, -10, 13, 2, -4, 21, 13, 15, 24,
+    -6, 16, -9, 21, -24, -13, 20, -14, 18, -19, -21, -11, -19, -1, -20, -12, -4, 19, -9, 3, -14, -4, 5, 13,
+    -19, -24, 14, 24, -23, -7, -6, 14, 23, 22, 19, 23, 5, -23, -8, 4, 8, 16, 23, 21, 23, 14, -11, 0, 12, 13,
+    -22, 16, 21, -24, -1, -8, 4, 12, -5, -21, 20, -10, 6, -9, 2, 7, 10, 22, 24, -1, -22, 4, -10, -4, 7, -22,
+    -5, -13, -14, 4, -22, -19, 21, 18, 2, 13, -5, 5, 6, -19, 5, -7, -24, 4, -11, -13, -10, -2, -2, -7, 9, 1,
+    -7, 20, 8, -11, 4, -3, 9, 4, -2, -14, -12, -7, 21, -5, -22, -19, 5, 9, 19, 4, -12, 3, -10, 20, 12, 9, 6,
+    -23, 10, 1, 9, 22, -8, -20, -14, -1, -11, 7, 0, -4, 4, 12, -6, -21, 8, 17, 20, 21, 3, 19, 0, -14, -5,
+    -1, -2, -11, 1, -24, -1, -3, -1, -17, 24, -18, 17, 12, -10, 15, -3, -23, -22, 6, -3, 2, 6, -17, -15,
+    -16, -12, -5, 22, -8, -14, -19, -19, 12, 16, 16, 5, 20, 10, -24, 2, 3, 17, 20, 22, 0, -18, 22, -15, -24,
+    -17, -12, -14, -9, 4, -16, -17, -14, -2, 3, 9, -17, 24, -9, 10, -14, 14, -5, 3, -22, 2, 5, 2, 3, 12,
+    -21, -17, -17, -3, -17, 24, 17, 17, -22, -10, -6, 13, -9, -1, -18, -24, 11, -1, -23, -18, -18, -4, -9,
+    11, 19, -14, 20, 8, -2, -16, -3, 2, 9, -22, 5, -13, 20, -8, 2, -24, 8, -16, -12, -9, 4, 23, -20, 12,
+    -12, 5, 21, 2, 17, 7, 3, -20, 12, -20, -11, 2, 6, 16, 22, -14, -4, 23, 7, -23, -24, -22, -20, 9, 18,
+    -24, -5, 23, 20, 22, 18, 2, 18, -6, 18, -17, 17, 13, 6, 20, 9, -20, -2, 19, 17, 24, 22, 10, 5, -12, 24,
+    -4, 4, 3, 24, 15, -19, 6, 23, 14, -17, 6, 20, 7, -2, -22, -6, -20, -13, -24, -13, -21, 17, 14, -23, -17,
+    20, 14, 17, -17, -3, -8, 15, -3, 8, 11, -13, -10, 10, 6, -9, 7, 12, 9, 14, -4, -16, -19, -8, -3, -14,
+    -1, 2, -18, 8, 14, -17, -2, -3, 17, -12, 11, 8, 23, -18, -1, -19, 7, -15, -14, 18, 20, 6, -9, -23, -17,
+    -15, 15, 3, 0, 19, -22, -21, 23, 2, 18, -4, 23, 18, -17, 9, 18, -24, 11, 10, -9, 12, 14, 18, 4, -3, 2,
+    -24, -12, 15, -8, -22, -4, 5, -14, -4, -16, -2, 16, -3, -13, 1, -5, -14, 0, 9, -24, -16, -12, 20, 2,
+    -11, 10, -14, 13, -16, 22, -12, 6, -18, -24, 12, -9, -16, -13, 20, 12, -19, -19, 2, 14, -14, -7, 22, 22,
+    6, -6, -22, 16, -10, 11, 12, 17, -12, 12, -5, -17, 13, -1, -19, -4, 13, -24, 11, -19, 16, -16, 13, 20,
+    17, -1, -23, 22, -8, -23, -14, -4, 14, -4, -22, -9, -24, 9, -6, 5, 24, -23, 13, 5, -6, -2, 21, 11, 13,
+    7, 6, 19, 9, 13, -14, 10, 5, 12, 7, 23, 8, 18, -11, -6, -15, 21, -1, 22, 2, 17, 9, 0, -2, -3, -13, 19,
+    -10, 5, -7, -4, 9, 14, 2, 2, -7, 20, 16, -12, 2, 22, -17, -8, 12, -8, 10, -15, 1, 17, 16, 5, -10, 3,
+    -20, -15, 1, -7, -11, 13, 17, -23, 2, -15, 16, -12, -2, 18, 9, -16, -4, -8, -24, 10, -20, -17, -10, 20,
+    -23, -17, -4, -7, 16, -6, 0, -16, 8, 11, 18, -13, -21, -11, 18, 15, -9, -3, 23, -12, -7, -2, -8, -23, 5,
+    -6, 14, 21, -11, 15, 23, 1, -2, -5, 7, 11, 8, 7, 18, 10, 9, -14, 11, -7, 24, -20, 18, -2, -23, -24, 12,
+    6, 23, 4, -20, 24, 14, 24, 21, 17, 14, 4, -3, 9, 17, -17, -1, -12, 18, -18, -22, 2, 13, -8, -9, -18, 21,
+    -18, 23, 5, 13, 0, -13, 21, 16, 6, -12, 14, -10, -23, 7, 1, 23, 12, -17, 8, -22, -2, 3, -5, 14, 19, -17,
+    -23, 24, 18, -16, 22, 10, -24, -4, -19, -12, -18, -4, 15, -24, -4, -12, 22, -18, -19, 17, -14, -18, -3,
+    16, -24, -23, -12, 5, -16, 24, 6, 15, -4, -8, -11, 19, 17, -15, 15, 9, 13, -24, 4, -2, 22, -18, -17, 5,
+    10, -20, -23, 6, 9, 9, -7, 15, 23, 21, 24, 14, 20, 7, -21, -6, 7, -7, -5, 16, -4, 6, -2, 11, 12, 3, 0,
+    -16, 21, 14, -4, 8, -15, -17, 21, -9, -16, 0, -1, -5, 5, -16, -11, 20, -4, -8, -5, -17, -20, -1, 4, 0,
+    -12, -14, -3, -6, -23, 20, -14, 14, 14, -24, 10, -9, -1, 21, 10, 12, 22, -24, -22, -4, -17, -7, -10,
+    -11, 15, 10, -12, 15, 20, -5, 8, 13, -2, -9, -11, 20, -21, 23, -18, 22, -22, 22, -5, 19, 21, 1, 9, -11,
+    -15, 0, -3, 15, 7, 16, -3, 17, -21, 17, 9, 7, -19, -16, -8, -18, -22, 1, -20, -7, 17, 6, -9, -21, -6,
+    -4, 23, 2, -19, -11, 24, -4, 2, 0, 22, -17, 1, 20, -2, -5, 10, -13, -19, -4, -21, 20, -19, 3, -22, -17,
+    15, 11, 23, 9, -5, 0, -15, -17, 3, -13, 8, -17, -18, -13, -5, 17, -9, 6, 20, -20, 16, -22, 19, 7, -18,
+    -11, -4, 20, -20, 22, 9, -17, -3, 20, 4, 19, 14, 12, 2, -17, -21, 16, -10, -7, 24, -6, 8, -9, 4, -21,
+    17, -8, 14, 5, 4, -20, -6, 18, 18, 22, 16, -20, -10, -1, -1, -10, 13, 19, 13, 24, 24, 10, -11, 15, 22,
+    22, 3, -11, -9, -8, 21, 8, 21, 14, 22, -18, -2, 16, 8, 5, 3, -10, -13, 19, 9, 11, -4, 19, 22, -1, 6,
+    -19, 21, -8, -19, 12, 18, 6, 10, -19, -7, 2, -2, 13, 10, 22, -20, 21, -11, 22, -22, 2, -6, 22, 16, 15,
+    -8, -23, -23, -6, 6, -10, -15, -22, 6, 20, 17, 15, -9, -9, -20, 0, -14, -8, 0, -22, -24, -20, 16, -10,
+    -24, 23, -14, 9, 4, -12, 15, -10, 24, -5, -10, -17, -16, -5, 13, -18, -8, 1, -12, -16, -2, -17, -10,
+    -12, -23, 21, 20, -13, -6, 4, -23, 23, -16, -24, 14, -11, -11, -9, -16, -14, 17, -18, -10, -20, -10,
+    -21, -6, 15, 0, 7, -22, 19, 9, 16, 22, 24, 9, 4, -10, 1, 16, 16, -4, 9, 6, -18, 23, -24, -8, 17, 24, 19,
+    23, 15, -2, -15, 16, 13, 5, -23, -2, -9, -1, -13, -22, 21, 18, -16, 19, -5, 19, -22, 9, -23, -3, -6, 6,
+    13, 15, 11, -20, -8, -13, -16, -6, 22, -18, -13, 24, 8, -8, 12, -6, 23, 23, -1, 19, 19, 17, 7, -14, -21,
+    17, 23, 3, 13, 5, -21, 19, -10, 13, -8, 24, 10, -7, -9, 0, -10, -9, -10, 22, -11, -2, 5, 11, 13, -15,
+    -8, 10, 1, 23, -22, -22, 7, -23, -15, -12, 5, -12, 23, 14, -7, 17, -23, 24, 8, 6, -11, -24, 11, 13, -12,
+    -9, 7, 20, -9, -22, -1, -7, 23, -5, 3, 3, -21, -17, -1, 18, 23, -15, 15, 12, 8, 4, 18, -6, 9, 8, 21, 21,
+    -22, -14, 22, 5, -23, 16, -5, 3, -12, -19, -19, -11, -16, 21, -21, -23, 13, 6, 15, -11, -13, -4, 14, 21,
+    11, -8, 24, -20, -10, -22, 13, 6, -10, 1, -1, -19, 9, -24, -2, 16, -22, 3, 0, -13, 9, 18, 2, -23, -19,
+    17, -6, 6, 2, 17, -8, 2, -2, -23, 3, 19, -24, 4, 6, -10, 8, -18, -5, 22, -8, -2, 17, 1, 19, -10, 6, -10,
+    -4, 1, -6, 14, 6, -13, -2, -11, 10, -5, -8, -24, -19, -19, -17, 3, 1, 15, 10, 15, -4, 15, -15, -23, 14,
+    -2, -24, 22, -15, -19, -21, -5, -18, -4, -9, -23, 1, 17, 12, -14, -7, -14, 17, -8, 12, -8, -16, 11, -21,
+    6, -9, 6, -7, 21, -21, -14, -22, -3, -21, 7, 21, -23, -5, -21, -5, -22, 22, -21, -1, 17, -14, 5, 11, 4,
+    -14, -23, -12, -16, -12, 15, 23, 5, 0, -2, 13, -4, 3, -12, 23, 15, -8, -11, -17, -16, -14, -5, 10, 22,
+    -4, -14, 10, 14, -22, 20, -8, -2, 12, 2, 8, -11, 8, 13, 5, 5, 13, 23, 5, 13, 11, -10, 22, -24, 2, -4,
+    -2, 21, -21, 13, 16, 12, -8, 11, 17, -2, 18, -21, -13, -17, 5, -3, 12, -5, 9, 14, 22, -3, 21, 2, 8, 20,
+    23, 23, -1, 20, 22, -18, -19, 15, -13, 6, -19, -18, 11, 0, -13, -24, 24, -17, 3, 18, 0, 20, -16, 3, -24,
+    -5, -14, -6, -2, 4, -3, -18, -13, -11, 0, -24, -2, -8, 22, 10, -14, 11, 24, 4, 3, 2, 15, 20, -20, -1,
+    21, -5, 23, 13, 24, -10, 9, 14, 23, 4, 5, 14, 13, -5, 18, -1, -2, -19, 16, 12, 21, 1, -6, 13, 4, -16,
+    19, -16, -3, 11, 0, -19, -19, -13, -3, -14, -3, -21, 19, -22, -8, 10, 23, -10, -21, 22, 17, 8, -4, -19,
+    -24, -16, -13, 22, -9, -9, -22, -15, -4, 15, -2, 0, -23, -24, 0, 11, 4, 5, -18, -5, 18, 21, 7, 15, 12,
+    23, 15, -2, 1, 21, 14, 19, 18, 24, 6, -22, 23, -22, 18, -16, -5, -1, 19, 0, -12, 0, 21, 3, 3, -5, -23,
+    -16, -19, 19, -21, 9, -7, -17, 14, -9, -17, -5, -2, -8, -13, -14, -8, -19, 6, -3, 11, -15, 14, 24, 24,
+    -13, -17, 16, 22, -13, 8, -2, 2, -4, -22, -1, -19, -16, 18, 24, 4, 14, 16, 24, -2, 2, -19, -4, 3, -9,
+    23, -9, 18, -7, -21, 6, 5, 15, -5, -19, -12, -10, 15, 4, -16, -11, 1, 8, 13, 2, -4, -8, 15, 17, -6, -14,
+    19, -6, 3, 1, -16, 11, -14, -3, -16, -16, -14, -19, -23, -1, -5, -11, -9, 22, -11, -15, -4, -9, -11,
+    -13, 4, -23, -19, 14, 6, 24, 8, 13, -23, 22, -4, -4, 11, -9, 3, 22, -7, 13, -9, 11, 23, -3, -18, -22,
+    -20, -4, 0, 2, 11, -13, 23, 21, 18, -11, -5, 23, -14, -15, -1, 14, -9, -21, 0, 19, -14, -14, -12, -9, 8,
+    -16, 3, 23, -20, 15, -13, 15, 8, 4, -3, -17, 24, -21, 24, -3, -2, -13, 17, 11, -14, -8, 16, -19, -23,
+    11, 11, -22, -15, 18, -17, 11, -3, -17, 23, -24, 24, 5, 24, -15, 14, -8, 0, 22, 20, -23, -2, 2, 0, -14,
+    2, 10, 21, 0, -5, -23, 20, -5, 4, 6, -17, 1, 14, -11, 10, 14, 9, 12, 22, -5, -19, -15, -24, -22, -22,
+    -1, 21, 13, -13, -10, 14, 13, 9, 22, 1, -6, 17, 2, 19, 7, 18, 15, -15, 17, -22, -17, -20, 21, 13, 17, 3,
+    -2, -20, 12, -3, 13, 5, 20, -5, 14, -1, 1, 23, -24, -23, -24, 23, -11, 14, -20, 12, 24, -17, 23, 1, 11,
+    4, -5, -14, 18, 24, -4, 13, -2, -18, -4, 18, 8, 21, 15, -1, -19, 22, -18, 1, 22, -4, -7, 15, 17, 19, 18,
+    21, 21, 8, -13, 1, -8, 20, -17, 6, -7, -14, 1, -15, 24, 18, 23, -6, 18, 2, 10, -20, 4, -19, -17, -11, 0,
+    6, -21, 9, -9, 19, 21, -16, -24, -9, -21, 17, 12, 23, -24, -9, 6, 24, 0, -11, -11, 19, -6, -17, -9, -19,
+    -20, 14, -3, 17, -6, 3, 16, -13, -19, 0, -5, -23, 4, 5, -17, 13, -18, 2, 13, -22, 7, 21, 2, 7, 9, 22,
+    -19, -17, -1, -23, 24, -5, 24, -22, -15, 0, 2, -10, -19, 19, 17, -24, -9, -21, 17, 22, 1, 11, -22, 1,
+    22, -13, -21, 19, 21, -11, -17, 3, -17, -11, 15, 12, 21, 16, 18, 7, -14, 11, -21, -23, -2, 15, 0, -24,
+    -22, 13, 24, -9, -21, -16, -5, -6, -18, 10, 7, 8, -19, 5, 3, 2, 6, -22, 15, -17, 2, 20, -4, 24, 2, -1,
+    17, -11, 20, 7, 15, -5, 9, -6, -6, 14, 21, 21, -4, -17, 24, 18, -9, 22, 13, 16, 19, 7, -20, -11, -5, 23,
+    10, -16, 5, -5, 13, -3, -4, 21, -3, -16, -22, -9, 11, -10, 5, -18, -9, -15, -20, -13, -13, 14, -24, 8,
+    -14, 11, -12, -24, -13, 1, -11, 5, 20, 6, -2, -4, -7, -7, -6, -16, -17, 2, -16, 0, 0, -3, 16, -12, 17,
+    -14, -19, 11, 16, -21, 11, -15, -7, -3, 23, 13, -11, 24, 2, -2, -5, -24, 2, -14, 15, -23, -17, 8, -24,
+    12, -17, 21, 16, -23, 12, 1, 19, -23, 3, -20, 24, 11, 8, 1, -2, 0, 19, -8, 13, -7, -16, 22, -3, 3, -2,
+    5, 21, 14, 24, -18, -18, -2, 2, 6, -8, -12, -21, 11, -15, 0, 6, 19, -19, 3, 14, 22, -6, -20, -23, -9,
+    10, 12, 23, 0, -15, 10, 19, -9, -10, 3, 13, -13, -15, -12, 3, 19, 2, 20, 20, 13, 16, -21, -11, 18, -12,
+    -2, -1, 11, 7, 7, 21, 19, -7, -6, -12, -7, 15, 12, -14, -11, 11, -7, 19, -16, 1, -22, 5, -9, 17, 16,
+    -11, 8, 6, -3, 8, -2, 20, -17, -11, -17, 16, 17, 24, 0, 10, 21, -14, 15, 5, 13, 18, -9, 15, 3, 9, -19,
+    -2, -11, 22, 18, -13, 13, -9, -11, -24, -15, -1, -23, 8, 7, -1, 2, 2, 15, 6, 1, -10, 16, -14, -15, -7,
+    21, 12, 2, -22, -11, 13, 11, 15, -16, -8, 1, 15, -10, -20, -22, -4, 11, -19, 15, -1, 15, -1, 6, -12,
+    -22, -8, -23, 16, 11, -20, 13, 17, -9, 7, -9, 6, 3, 20, -14, 19, 18, 17, -6, -17, 0, 5, 20, -24, 2, -14,
+    4, -3, 20, 21, -7, 16, -15, -20, 13, 10, 6, 4, -20, 12, -4, 13, -9, 15, -20, -11, -3, -6, -6, -11, -12,
+    21, 23, -18, 13, -17, 11, 14, 10, 1, -16, -22, -20, 8, 1, -17, 24, -19, 4, 3, 5, -1, 1, 20, -22, -22,
+    15, 12, -7, 7, -22, -23, -10, -21, -3, 21, 10, -13, 13, -3, -20, 21, 21, 20, 14, 14, -23, -5, -4, 9, -8,
+    17, -16, 1, 17, 19, 9, 16, -20, 20, 20, 11, 9, 11, -5, -20, -14, -1, 15, -13, -4, -20, 15, -7, 13, -9,
+    7, 24, -17, 9, 11, 16, 3, 7, 13, -6, 8, -3, -16, -9, -24, 10, -11, -20, -23, -4, -7, -14, -4, -6, 17,
+    15, -14, 7, 6, -1, 21, -17, -1, -23, -8, -21, 23, -1, -12, 20, -6, -17, 7, -14, 16, 9, 11, 18, 15, -1,
+    0, -10, 22, -10, -14, -14, -12, 1, 3, -18, 22, -21, 6, 0, -6, -5, 9, 7, 0, 2, -6, 0, 10, 4, -12, -14,
+    -12, 8, -6, -24, -10, 15, 21, 19, -22, -11, -16, 7, 20, 20, 14, -11, 17, 9, -8, 17, 14, -10, -2, -24,
+    20, -23, -3, -11, 12, 13, -15, 11, -6, -6, 2, 20, 21, -20, -9, 14, 0, 0, -3, -20, -21, -1, 18, 17, -13,
+    -3, 16, -13, 3, -17, -12, 23, 3, -21, 8, -8, -7, 13, -23, 1, -18, 1, -20, -16, -15, 22, -21, -22, -19,
+    -13, -8, -14, 7, -24, 13, -5, -20, -16, 12, -18, -10, 5, 10, -4, 12, 11, 0, -9, -6, -12, -19, 7, 9, -5,
+    0, 3, -6, -1, -7, 0, 1, -16, -7, 14, 17, 16, -11, -9, 22, 14, -24, 9, 13, 21, -4, -18, 0, 22, 19, 7, 14,
+    8, 11, -22, -11, -9, -23, -9, 6, -8, -8, -19, -19, 16, 1, -16, 21, -4, 4, 14, 22, -6, -20, -1, 5, -17,
+    -6, 11, -2, 22, 4, 4, -20, -13, -21, 23, -17, 15, -19, -16, 20, 5, 9, 21, -23, 18, 11, -11, -1, -16,
+    -10, 21, 1, 9, 10, 22, -9, 20, -2, -13, -15, 0, 11, 20, -22, 9, 18, 5, -21, -3, 1, -22, -13, 15, 12, -1,
+    -16, -1, -21, 6, -24, 20, -16, -22, -20, -24, -13, -5, -4, 19, -2, 19, -19, -18, 7, 17, 11, 1, 8, 18,
+    -22, 0, 21, -17, -23, 1, 22, -19, -5, -12, -11, 21, 15, -6, -6, -8, -7, -14, 0, 12, 7, 12, 9, -5, 2, -9,
+    -4, 14, 19, -8, 17, -19, -17, 24, -22, 10, -17, -20, -11, -6, 5, 24, 9, -9, -4, -7, -21, 7, -17, 9, -23,
+    -18, -9, -1, 17, -4, -1, -6, -10, 11, 17, 23, -15, -22, 20, -5, 15, -19, -18, -14, 22, 11, 18, 7, -24,
+    -6, -11, 14, 17, 8, 21, 20, 12, -1, 2, -17, -24, -14, -19, 19, -16, -7, 22, -12, -7, -14, -22, 18, 9,
+    -24, -19, -11, -2, -16, 15, -22, -15, 6, -23, 22, 11, 9, 13, -3, 16, 12, 9, 0, -23, -24, -8, 12, -15,
+    19, -12, 19, 11, 18, 18, -14, -23, 10, 11, -22, 16, -21, 17, -10, 2, 13, -17, 11, -1, 10, 15, 21, 17, 1,
+    18, 11, -3, -18, 4, -14, -20, -16, 6, 14, -15, 19, -8, -21, 5, -5, 8, 9, 1, -19, 16, 7, 11, -9, -21, 6,
+    15, 12, -22, -24, 17, -15, 23, 21, -1, -14, 0, -20, 21, -9, -14, 5, -22, 4, -17, 15, -20, 24, 23, 13,
+    -19, -13, 13, 23, -6, -6, -14, 1, 13, -6, -5, 24, -13, 1, 24, 11, -4, -5, 6, 8, 12, 23, 21, 22, 13, 3,
+    -12, 6, -21, -5, -21, 11, -12, 1, -20, 6, 23, 7, -10, 3, 4, 14, 13, 16, -23, 3, 21, 14, 4, -24, 9, -2,
+    -3, -6, -15, 5, -2, -9, -8, 20, -14, -13, 17, 0, 19, 24, -9, 18, -4, -14, 14, 23, -12, -8, 13, -17, -4,
+    15, -5, -16, -4, -6, 22, -10, -21, -21, 20, 2, 1, -18, 21, 16, 11, -14, 11, -16, 7, -20, -12, 1, 24,
+    -15, -13, 23, -11, -24, 23, -17, 18, 5, 19, -14, -16, 21, -22, -8, -24, 21, 15, 22, 16, 1, 16, 19, -13,
+    3, -12, 9, 12, 11, 13, -16, -2, -20, -7, -4, -8, -7, 23, -18, -18, 11, -1, -14, -23, 8, 10, 6, 7,};
+static const double g_lora_loss[] = {
+    3.047000828, 3.194039727, 2.879277032, 2.834133563, 3.260224294, 3.14079407, 3.251524616, 2.78867982,
+    2.926376377, 3.076899902, 3.273663642, 2.589690767, 3.025334629, 3.263461358,};
+static const double g_lora_gradient[] = {
+    -0.17017823, 0.5298741, 0.69924504, 0.79484714, -0.23637766, 0.10084009, 0.31897379, -0.2073964,
+    -0.0040701813, 0.21523122, -0.57062284, -1.6299403, 0.3099399, -0.0043858898, -0.10788444, 0.77914509,
+    -0.027930589, 0.10703948, 0.008814551, -0.17630474, -0.38648541, -0.14858176, -0.36467956, -0.83331238,
+    0.03184899, 1.0338376, -0.49952766, 0.7122777, -0.20420953, 0.11673042, -0.65541479, 0.10006891,
+    0.89820433, 1.0111132, 2.0145111, -0.46606852, 0.53732786, 0.52793111, 0.20354655, 0.094106484,
+    -0.10662381, 0.039191792, 0.39724951, -0.17500276, 0.12820236, 0.015846015, 0.18159801, -0.23044305,
+    -0.40569495, -0.49009947, 0.25820687, -0.24895603, 1.1590017, 0.24055275, 0.25298294, -0.6973004,
+    -0.0435829, 0.65246346, -0.45454178, -0.3646776, 0.01663252, 0.059836223, 0.053540509, 0.044209543,
+    -0.12159075, 0.49771204, 0.22121895, -0.81818832, -0.069823371, -0.031904574, 0.017194552, -0.054398375,
+    0.012787225, 0.093466532, 0.057121705, 0.088414363, 0.077370021, 0.14454955, -0.25078691, -0.23958318,
+    0.13515141, 0.37886514, -0.027316154, -0.17408779, 0.22327363, -0.019709251, -0.011361051, 0.27376812,
+    -2.0676857, 0.82995726, -0.29184489, 1.1127473, -0.22132201, 0.28591858, 0.17209583, -0.10223128,
+    0.093459898, 0.21974399, 0.23082804, 0.17516509, -0.80324051, -0.41998545, 0.94594315, 0.10922126,
+    -0.38816531, -0.859591, -0.23517547, 0.277875, -0.073819596, -0.051315926, -0.048691105, -0.085392037,
+    0.21152324, -0.5439991, 0.024133643, 1.0654235, -0.063245024, -0.11824552, 0.028064021, -0.066363685,
+    0.23401343, -0.1780537, -0.08744952, 1.1598553, -1.4816673, -1.7839332, -0.23641115, -0.50839583,
+    0.18199252, 0.082374966, 0.44315676, -0.25985167, -0.50469063, -0.32515843, -0.19319486, -0.83745047,
+    0.44471292, 0.070716642, 0.43286747, 0.55107758, -0.12313258, -0.08503796, -0.20328638, -0.39061283,
+    0.34859286, -0.55037241, -1.5607129, 0.33417091, -0.026626552, 0.29736596, 1.6625886, 1.284005,
+    0.44122853, 0.63378002, 0.2439235, -0.0032627318, 0.66035635, -0.07400933, -0.021309419, 0.64467668,
+    -0.12081674, -0.1025796, -0.11109703, -0.30457667, 0.18016406, 0.15133015, -0.74468738, 0.15300103,
+    0.30008795, 0.32530411, 0.94713448, 1.1320816, -0.091919548, -0.011748631, 0.3536841, 0.25549556,
+    4.0616559, -1.0258137, -3.4854535, -3.5698505, -0.45632853, 0.35384614, 0.60911314, -0.023108538,
+    -0.23681826, -0.037987373, 0.13627168, -0.039962931, -0.043637534, -0.063950702, 0.17030808,
+    -0.052015933, -0.3321808, 0.054026309, 0.25973925, 0.21569164, -3.2498119, -1.0781411, 1.0858198,
+    0.3696938, 0.23571204, 0.009359016, 0.07155766, -0.14735674, 1.9584194, 0.66515945, 0.62255574,
+    0.36230301, 0.1462846, -0.042355254, -0.24710163, 0.026322069, 0.13372074, -0.086301563, -0.048541138,
+    -0.12100151, 0.034205815, 0.0039641297, 0.014754093, 0.0037484429, -0.075312332, 0.17074669, 0.41844302,
+    0.47554764, 0.65910192, 0.45736382, 0.51277882, 0.015511546, 0.0069132807, -0.022849298, 0.031577975,
+    0.019075007, -0.032891072, -0.14237799, 0.24258134, 0.096479706, 0.36786866, -0.08003418, 0.16017682,
+    -0.38225036, 1.2347431, 1.1925722, -0.20871266, -0.33121286, 0.28677486, 0.43744395, -0.073148671,
+    0.088744005, -1.2857226, -0.43534187, 0.49353971, -0.44586959, -0.078977232, -0.59853384, 0.20483935,
+    0.64881169, -0.36958451, 0.090365979, -0.090180785, -0.29713762, -0.37488889, 0.5405221, -0.030335282,
+    0.043148754, 0.15635545, 0.41997113, 0.28876438, 0.45851694, -2.2379068, -1.7321003, -0.27490508,
+    0.35426765, 0.19002271, 0.31586551, -0.12601501, -0.28048151, -0.71226352, -1.0831887, 0.2189593,
+    1.1402195, -0.22661485, -0.58627013, 0.48369246, 0.69721411, 0.12229585, 0.88296439, 0.83488326,
+    0.23253076, -2.5842202, -0.77242847, -0.73586521, 1.0412697, 0.45199245, 0.29038968, -0.018804995,
+    0.11248219, -0.59078616, -0.26768676, -0.27614008, 0.38281832, -0.078899927, -0.74719487, -1.7613477,
+    -0.86285012, -1.2498275, 0.15351498, -0.42576261, 0.11613124, -1.7138247, -1.5809857, 0.82207629,
+    -1.0477607, 0.36651028, 0.044985131, -0.31513976, -0.57554955, 1.073574, -0.38157076, -0.11637619,
+    0.05517435, 0.34635254, -0.090741168, 0.16271026, 0.0055792805, 0.053359678, 0.038622479, -0.010201384,
+    0.18616411, 0.084906253, -0.00093945054, 0.083232408, 0.039417058, 0.022680038, -0.03500943,
+    0.018935026, -0.020210322, -0.1236875, -0.45284102, 0.19729047, -0.14941324, -0.45042963, -0.085456594,
+    0.17141502, 0.18760947, 0.072505378, 0.27055548, -0.15039868, -0.13968905, 1.3831445, 0.022362573,
+    0.26078252, -0.083593226, -2.3889712, -0.99830547, -0.53085795, 0.25162006, -0.26836156, 0.58723291,
+    -0.49194027, -0.081715652, -0.32999406, -1.9081306, -1.8045573, -0.3770213, -0.42637527, -0.036336745,
+    0.98733405, 0.56083264, -0.085982115, -2.1848541, 1.0487104, 1.112575, -0.15767095, 0.43279027,
+    -0.40384604, 0.026163973, -0.96369177, -0.40059205, 0.909949, 0.1265301,};

@@ -1,13 +1,15 @@
 """Writes families.h: two small models of each family of language models, with numbers of Hugging Face's transformers.
 
-    python make_families.py > families.h        (needs torch and transformers; made with transformers 5.23)
+    python make_families.py > families.h    (needs torch, transformers, peft; made with transformers 5.23, peft 0.21)
 
 Every weight is a multiple of 1/64, so that floats of two bytes hold it exactly. Logits, loss and gradients are
-computed in float64; of each gradient the header has two sums, weighted by numbers that depend on the place."""
+computed in float64; of each gradient the header has two sums, weighted by numbers that depend on the place. The same
+for each model with LoRA by peft, on all of its layers or on some."""
 import json
 import sys
 import tempfile
 
+import peft
 import torch
 import transformers
 from transformers import (GPT2Config, GPT2LMHeadModel, GPTNeoConfig, GPTNeoForCausalLM, GPTNeoXConfig,
@@ -57,6 +59,63 @@ MODELS = [
 ]
 
 
+SOME = {"gpt2": ["c_attn"], "gpt_neo": ["k_proj", "out_proj", "c_fc"], "gpt_neox": ["dense", "dense_4h_to_h"],
+        "llama": ["q_proj", "v_proj"], "mistral": ["down_proj"], "qwen2": ["k_proj", "up_proj"],
+        "qwen3": ["o_proj", "gate_proj"]}
+
+
+def sums_of(gradient):
+    g = gradient.flatten()
+    i = torch.arange(g.numel())
+    return [(g * ((i * (7 + 4 * k)) % 13 - 6)).sum().item() for k in (0, 1)]
+
+
+def loss_of(model, tokens):
+    total = 0
+    for begin, n in zip((0, LENGTHS[0]), LENGTHS):
+        z = model(torch.tensor([tokens[begin:begin + n]])).logits[0]
+        total = total + torch.nn.functional.cross_entropy(z[:-1], torch.tensor(tokens[begin + 1:begin + n]),
+                                                          reduction="sum")
+    return total / (sum(LENGTHS) - len(LENGTHS))
+
+
+def with_lora(model, number, tokens):
+    """Its config, arrays [(name, numbers, sums of the gradient)] and loss."""
+    kind, generator = model.config.model_type, torch.Generator().manual_seed(number)
+    with torch.random.fork_rng():
+        lora = peft.get_peft_model(model, peft.LoraConfig(
+            r=2, lora_alpha=3, target_modules=SOME[kind] if number % 2 else "all-linear", task_type="CAUSAL_LM",
+            fan_in_fan_out=kind == "gpt2"))
+    own = {name: p for name, p in lora.named_parameters() if "lora_" in name}
+    with torch.no_grad():
+        for p in own.values():
+            p.copy_(torch.randint(-24, 25, p.shape, generator=generator) / 64.0)
+    lora.double()
+    loss = loss_of(lora, tokens)
+    loss.backward()
+    with tempfile.TemporaryDirectory() as folder:
+        lora.save_pretrained(folder)
+        text = json.load(open(folder + "/adapter_config.json"))
+    text["target_modules"] = sorted(text["target_modules"])
+    arrays = [(name.replace(".default", ""), p, sums_of(p.grad)) for name, p in sorted(own.items())]
+    return json.dumps({k: v for k, v in text.items() if v is not None}, sort_keys=True), arrays, loss.item()
+
+
+def texts(name, values):
+    print(f"static const char *const {name}[] = {{")
+    for c in values:
+        print("\n".join("    " + json.dumps(c[k:k + 90]) for k in range(0, len(c), 90)) + ",")
+    print("};")
+
+
+def table(name, arrays):
+    print("static const struct {\n    int         model;\n    const char *name;\n    int         rank, shape[2];\n}"
+          f" {name}[] = {{")
+    for model, array, shape in arrays:
+        print(f'    {{{model}, "{array}", {len(shape)}, {{{shape[0]}, {shape[1] if len(shape) > 1 else 0}}}}},')
+    print("};")
+
+
 def numbers(name, kind, values, form):
     print(f"static const {kind} {name}[] = {{")
     line = "   "
@@ -74,6 +133,7 @@ def main():
     torch.manual_seed(7)
     tokens = torch.randint(1, VOCAB, (sum(LENGTHS),)).tolist()
     configs, arrays, weights, logits, losses, sums, greedy = [], [], [], [], [], [], []
+    loras, lora_arrays, lora_weights, lora_losses, lora_sums = [], [], [], [], []
     for model_class, config in MODELS:
         config._attn_implementation = "eager"
         model = model_class(config)
@@ -87,13 +147,9 @@ def main():
         known = {k: v for k, v in text.items() if k not in ("transformers_version", "initializer_range")}
         configs.append(json.dumps(known, sort_keys=True))
         model = model.double().eval()
-        total = 0
         for begin, n in zip((0, LENGTHS[0]), LENGTHS):
-            z = model(torch.tensor([tokens[begin:begin + n]])).logits[0]
-            logits += z.flatten().tolist()
-            total = total + torch.nn.functional.cross_entropy(z[:-1], torch.tensor(tokens[begin + 1:begin + n]),
-                                                              reduction="sum")
-        loss = total / (sum(LENGTHS) - len(LENGTHS))
+            logits += model(torch.tensor([tokens[begin:begin + n]])).logits[0].flatten().tolist()
+        loss = loss_of(model, tokens)
         loss.backward()
         losses.append(loss.item())
         prompt = torch.tensor([tokens[:PROMPT]])
@@ -106,21 +162,17 @@ def main():
             saved = name.replace("lm_head", "embed_out") if model_class is GPTNeoXForCausalLM else name
             arrays.append((len(configs) - 1, saved, list(p.shape)))
             weights += (p * 64).round().long().flatten().tolist()
-            g = p.grad.flatten()
-            i = torch.arange(g.numel())
-            for k in (0, 1):
-                sums.append((g * ((i * (7 + 4 * k)) % 13 - 6)).sum().item())
+            sums += sums_of(p.grad)
+        config_of_lora, its_arrays, its_loss = with_lora(model, len(configs) - 1, tokens)
+        loras.append(config_of_lora)
+        lora_losses.append(its_loss)
+        for name, p, its_sums in its_arrays:
+            lora_arrays.append((len(configs) - 1, name, list(p.shape)))
+            lora_weights += (p * 64).round().long().flatten().tolist()
+            lora_sums += its_sums
     print(f"enum {{ FAMILY_MODELS = {len(configs)}, FAMILY_VOCAB = {VOCAB}, FAMILY_PROMPT = {PROMPT}, FAMILY_NEW = {NEW} }};")
-    print("static const char *const g_family_config[] = {")
-    for c in configs:
-        parts = [c[k:k + 90] for k in range(0, len(c), 90)]
-        print("\n".join("    " + json.dumps(p) for p in parts) + ",")
-    print("};")
-    print("static const struct {\n    int         model;\n    const char *name;\n    int         rank, shape[2];\n}"
-          " g_family_array[] = {")
-    for model, name, shape in arrays:
-        print(f'    {{{model}, "{name}", {len(shape)}, {{{shape[0]}, {shape[1] if len(shape) > 1 else 0}}}}},')
-    print("};")
+    texts("g_family_config", configs)
+    table("g_family_array", arrays)
     numbers("g_family_start", "int", (0, LENGTHS[0], sum(LENGTHS)), "%d")
     numbers("g_family_token", "int", tokens, "%d")
     numbers("g_family_weight", "signed char", weights, "%d")
@@ -128,6 +180,11 @@ def main():
     numbers("g_family_loss", "double", losses, "%.10g")
     numbers("g_family_gradient", "double", sums, "%.8g")
     numbers("g_family_greedy", "int", greedy, "%d")
+    texts("g_lora_config", loras)
+    table("g_lora_array", lora_arrays)
+    numbers("g_lora_weight", "signed char", lora_weights, "%d")
+    numbers("g_lora_loss", "double", lora_losses, "%.10g")
+    numbers("g_lora_gradient", "double", lora_sums, "%.8g")
 
 
 main()
