@@ -13666,6 +13666,11 @@ typedef struct ppo__lora_args {
     float scale;
 } ppo__lora_args;
 
+static int ppo__lora_keeps_z(const ppo__lora_args *args) {
+    return ppo__activations[args->activation].keeps_z;
+}
+
+/* Floats of all x A. */
 static size_t ppo__lora_kept(const ppo_node *node) {
     const ppo__lora_args *args = (const ppo__lora_args *)node->args;
     return ppo__at(args->parts, node->in[2]->cols) * (size_t)node->in[0]->rows;
@@ -13697,7 +13702,7 @@ static ppo_status ppo__lora_forward(ppo_node *node) {
     const ppo__lora_args *args = (const ppo__lora_args *)node->args;
     const ppo_tensor     *x = node->in[0], *y = node->in[1];
     const int             rank = node->in[2]->cols;
-    const size_t          z = ppo__activations[args->activation].keeps_z ? ppo__size(y) : 0;
+    const size_t          z = ppo__lora_keeps_z(args) ? ppo__size(y) : 0;
     node->kept = ppo_tape_alloc(node->tape, ppo__lora_kept(node) + z);
     node->scratch = ppo_tape_alloc(node->tape, ppo__at(x->rows, rank));
     if (!node->kept || !node->scratch) return PPO_ERROR_MEMORY;

@@ -2304,6 +2304,67 @@ static void ppo__cuda_chain_backward(ppo_node *node) {
     ppo__cuda_keep(node, status);
 }
 
+struct ppo__cuda_lora { /* some columns of y += scale part; or, backward, part = scale these columns */
+    float *y, *part;
+    int    out, column, cols, backward;
+    float  scale;
+
+    __device__ void operator()(size_t i) const {
+        float *const at = y + i / cols * out + column + i % cols;
+        if (backward) part[i] = scale * *at;
+        else *at += scale * part[i];
+    }
+};
+
+static ppo_status ppo__cuda_lora_forward(ppo_node *node) {
+    const ppo__lora_args *args = (const ppo__lora_args *)node->args;
+    const ppo_tensor     *x = node->in[0], *out = node->out[0];
+    ppo_cuda             *cuda = ppo__cuda_of(node);
+    const int             rows = x->rows, rank = node->in[2]->cols, keeps = ppo__lora_keeps_z(args);
+    float *kept = ppo_tape_alloc(node->tape, ppo__lora_kept(node) + (keeps ? ppo__size(out) : 0));
+    float *part = ppo_tape_alloc(node->tape, ppo__size(out));
+    node->kept = kept;
+    if (!kept || !part) return PPO_ERROR_MEMORY;
+    ppo__tape_copy(node->tape, node->in[1]->data, ppo__size(out), out->data);
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < args->parts && !status; ++i, kept += ppo__at(rows, rank)) {
+        const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
+        ppo__cuda_lora    job = {out->data, part, out->cols, args->column[i], b->cols, 0, args->scale};
+        status = ppo__cuda_gemm(cuda, rows, rank, x->cols, x->data, 0, a->data, 0, 0, kept);
+        if (!status) status = ppo__cuda_gemm(cuda, rows, b->cols, rank, kept, 0, b->data, 0, 0, part);
+        if (!status) status = ppo__cuda_for(cuda, "lora", job, ppo__at(rows, b->cols));
+    }
+    ppo__cuda_activate f = {out->data, keeps ? kept : NULL, NULL, out->cols, args->activation};
+    return status || !args->activation ? status : ppo__cuda_for(cuda, "lora", f, ppo__size(out));
+}
+
+static void ppo__cuda_lora_backward(ppo_node *node) {
+    const ppo__lora_args *args = (const ppo__lora_args *)node->args;
+    const ppo_tensor     *x = node->in[0], *y = node->in[1], *out = node->out[0];
+    ppo_cuda             *cuda = ppo__cuda_of(node);
+    const int             rows = x->rows, rank = node->in[2]->cols;
+    float                *kept = (float *)node->kept;
+    float     *g = ppo_tape_alloc(node->tape, ppo__size(out) + ppo__at(rows, rank)), *u = g + ppo__size(out);
+    ppo_status status = g ? PPO_OK : PPO_ERROR_MEMORY;
+    ppo__cuda_activate_backward f = {out->data, kept + ppo__lora_kept(node), out->grad, args->activation};
+    ppo__cuda_add_derivatives   add = {out->grad, y->grad, NULL};
+    if (!status && args->activation) status = ppo__cuda_for(cuda, "lora", f, ppo__size(out));
+    if (!status && y->grad) status = ppo__cuda_for(cuda, "lora", add, ppo__size(out));
+    for (int i = 0; i < args->parts && !status; ++i, kept += ppo__at(rows, rank)) {
+        const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
+        const int         cols = b->cols;
+        ppo__cuda_lora    job = {out->grad, g, out->cols, args->column[i], cols, 1, args->scale};
+        status = ppo__cuda_for(cuda, "lora", job, ppo__at(rows, cols));
+        if (!status && b->grad) status = ppo__cuda_gemm(cuda, rank, cols, rows, kept, 1, g, 0, 1, b->grad);
+        if (!status) status = ppo__cuda_gemm(cuda, rows, rank, cols, g, 0, b->data, 1, 0, u);
+        if (!status && a->grad)
+            status = ppo__cuda_gemm(cuda, x->cols, rank, rows, x->data, 1, u, 0, 1, a->grad);
+        if (!status && x->grad)
+            status = ppo__cuda_gemm(cuda, rows, x->cols, rank, u, 0, a->data, 1, 1, x->grad);
+    }
+    ppo__cuda_keep(node, status);
+}
+
 static ppo_status ppo__cuda_transposed_forward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
     return ppo__cuda_gemm(ppo__cuda_of(node), a->rows, b->rows, a->cols, a->data, 0, b->data, 1, 0,
@@ -3241,6 +3302,7 @@ static const ppo_op *ppo__cuda_find(const char *name) {
         {"unary", 1, ppo__cuda_unary_forward, ppo__cuda_unary_backward},
         {"sum", 1, ppo__cuda_sum_forward, ppo__cuda_sum_backward},
         {"linear", 1, ppo__cuda_chain_forward, ppo__cuda_chain_backward},
+        {"lora", 1, ppo__cuda_lora_forward, ppo__cuda_lora_backward},
         {"matmul_transposed", 1, ppo__cuda_transposed_forward, ppo__cuda_transposed_backward},
         {"embedding", 1, ppo__cuda_embedding_forward, ppo__cuda_embedding_backward},
         {"norm", 1, ppo__cuda_norm_forward, ppo__cuda_norm_backward},

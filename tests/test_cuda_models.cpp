@@ -102,6 +102,8 @@ typedef struct told { /* the results of a pass */
     float              loss;
 } told;
 
+static int recompute; /* 1: on the device, blocks are computed again in backward */
+
 /* A loss with all operations: of log-probabilities, entropies, values and scores. */
 static told pass(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *tokens,
                  const std::vector<float> &data) {
@@ -110,6 +112,7 @@ static told pass(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *tokens,
     size_t    n = (size_t)ppo_response_row(tokens, tokens->count);
     t.logp.resize(n), t.entropy.resize(n), t.value.resize(n);
     assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
+    ppo_tape_recompute(tape, recompute && ppo__device_in_use);
     ppo_response         out = ppo_lm_response(tape, lm, tokens, 0.8f, PPO_POLICY | PPO_VALUE);
     ppo_policy_objective objective = ppo_policy_objective_default();
     objective.clip_low = objective.clip_high = 3;
@@ -143,33 +146,59 @@ static told pass(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *tokens,
     return t;
 }
 
+/* `other`, of the same numbers, gives on the device what lm gives on the processor. */
+static void check_pass(const model_shape &s, ppo_lm *lm, ppo_lm *other) {
+    ppo_lm    *reference = make_model(s, 0, 9);
+    ppo_tokens tokens = {0};
+    make_tokens(s, 4, 4, &tokens);
+    ppo_rng            rng = test_rng(5);
+    int                n = ppo_response_row(&tokens, tokens.count);
+    std::vector<float> data = normal_floats(&rng, 4 * (size_t)n, 1);
+    for (int i = 0; i < n; i++) data[(size_t)i] -= 2; /* log-probabilities */
+    assert_ok(ppo_params_freeze(other->params, 0));
+    told want = pass(lm, reference, &tokens, data);
+    on_the_gpu();
+    told got = pass(other, reference, &tokens, data);
+    assert_ok(ppo_params_sync(other->params));
+    assert_close_each(got.logp.data(), want.logp.data(), n, 1e-5);
+    assert_close_each(got.entropy.data(), want.entropy.data(), n, 1e-5);
+    assert_close_each(got.value.data(), want.value.data(), n, 1e-5);
+    assert_close(got.loss, want.loss, 1e-5);
+    check_params(other->params, lm->params, 1, 1e-5);
+    on_the_processor();
+    ppo_lm_free(reference);
+    ppo_tokens_free(&tokens);
+}
+
 static void a_pass_gives_what_it_gives_on_the_processor(void **state) {
     (void)state;
-    for (int k = 0; k < COUNT(model_shapes); k++) {
-        ppo_lm    *lm = make_model(model_shapes[k], 1, 3), *other = NULL;
-        ppo_lm    *reference = make_model(model_shapes[k], 0, 9);
-        ppo_tokens tokens = {0};
-        make_tokens(model_shapes[k], 4, 4, &tokens);
-        ppo_rng            rng = test_rng(5);
-        int                n = ppo_response_row(&tokens, tokens.count);
-        std::vector<float> data = normal_floats(&rng, 4 * (size_t)n, 1);
-        for (int i = 0; i < n; i++) data[(size_t)i] -= 2; /* log-probabilities */
+    for (const model_shape &s : model_shapes) {
+        ppo_lm *lm = make_model(s, 1, 3), *other = NULL;
         assert_ok(ppo_lm_copy(lm, 1, &other));
-        assert_ok(ppo_params_freeze(other->params, 0));
-        told want = pass(lm, reference, &tokens, data);
-        on_the_gpu();
-        told got = pass(other, reference, &tokens, data);
-        assert_ok(ppo_params_sync(other->params));
-        assert_close_each(got.logp.data(), want.logp.data(), n, 1e-5);
-        assert_close_each(got.entropy.data(), want.entropy.data(), n, 1e-5);
-        assert_close_each(got.value.data(), want.value.data(), n, 1e-5);
-        assert_close(got.loss, want.loss, 1e-5);
-        check_params(other->params, lm->params, 1, 1e-5);
-        on_the_processor();
-        ppo_lm_free(reference);
+        check_pass(s, lm, other);
         ppo_lm_free(other);
         ppo_lm_free(lm);
-        ppo_tokens_free(&tokens);
+    }
+}
+
+/* With blocks that are computed again, on the device. */
+static void models_with_lora_pass_as_on_the_processor(void **state) {
+    (void)state;
+    for (int k : {0, 6, 8}) {
+        const model_shape &s = model_shapes[k];
+        ppo_lm            *base = make_model(s, 0, 3), *lm = NULL, *other = NULL;
+        ppo_lora           lora = ppo_lora_default();
+        ppo_rng            rng = test_rng(6);
+        lora.rank = 3;
+        assert_ok(ppo_lm_adapt(base, &lora, 1, &lm));
+        for (size_t k = 0; k < lm->params->count; k++) lm->params->data[k] += 0.1f * ppo_rng_normal(&rng);
+        assert_ok(ppo_lm_copy(lm, 1, &other));
+        recompute = 1;
+        check_pass(s, lm, other);
+        recompute = 0;
+        ppo_lm_free(other);
+        ppo_lm_free(lm);
+        ppo_lm_free(base);
     }
 }
 
@@ -1095,6 +1124,7 @@ static void a_call_that_fails_is_a_status_and_the_processor_goes_on(void **state
 int main(void) {
     const struct CMUnitTest tests[] = {
         on_both(a_pass_gives_what_it_gives_on_the_processor),
+        on_both(models_with_lora_pass_as_on_the_processor),
         on_both(layers_are_those_of_the_processor_whatever_their_activation),
         on_both(attentions_to_the_same_rows_add_their_gradients),
         on_both(exact_kl_is_never_below_0_also_with_forbidden_tokens),
