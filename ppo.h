@@ -2033,7 +2033,7 @@ typedef struct ppo_rlhf_progress {
     float   reward, reward_std;    /* as the function gave them */
     float   kl;                    /* to the reference, summed over a sequence: mean of k1, may be negative */
     float   kl_coef;               /* as used */
-    float   kl_k3;                 /* the same by k3, never negative */
+    float   kl_k3;                 /* the same by k3, never negative; both NaN without a reference */
     float   entropy, entropy_coef; /* the coefficient as used */
     float   mean_length, ended;    /* sampled tokens; share of sequences that ended by eos */
     int     refilled;              /* prompts that were replaced, whose samples no other figure counts */
@@ -2053,9 +2053,10 @@ typedef struct ppo_rlhf_progress {
 } ppo_rlhf_progress;
 
 /* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of
-   the policy as it is now; otherwise another model, borrowed. critic NULL: another copy, which learns to give
-   values; otherwise a model with a score, borrowed and trained. It may be the policy: that takes less memory
-   and time, but learning values also changes the policy, at random. Only GAE and SEQUENCE need a critic.
+   the policy as it is now or, if kl_coef is 0, none; otherwise another model, borrowed. critic NULL: another
+   copy, which learns to give values; otherwise a model with a score, borrowed and trained. It may be the policy:
+   that takes less memory and time, but learning values also changes the policy, at random. Only GAE and SEQUENCE
+   need a critic. Copies of a model with LoRA share its base.
    The prompts are copied: whole sequences, or their first prompt[s] tokens. reward may be NULL if only
    ppo_rlhf_update() is called. */
 typedef struct ppo_rlhf ppo_rlhf;
@@ -2063,6 +2064,15 @@ PPO_DEF ppo_status      ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference,
                                         const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                         const ppo_rlhf_config *config, ppo_rlhf **rlhf);
 PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
+/* The bytes of a run, all of which ppo_rlhf_create() took. Models count once, with those that they share. */
+typedef struct ppo_memory {
+    double weights;     /* of the policy, the reference and the critic, and their base */
+    double training;    /* gradients, Adam's moments, and what target_kl returns to */
+    double activations; /* of a micro-batch */
+    double sampling;    /* keys and values, and what the slots compute */
+    double samples;     /* prompts, and the numbers of each token */
+} ppo_memory;
+PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *rlhf);
 /* Samples, calls the reward function, and updates. progress may be NULL. A failure before the first gradient
    step changes nothing: the next call does the same iteration. After a later one (numbers that are not
    finite) the models keep the steps taken until there. */
@@ -4852,12 +4862,14 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
 
 PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node) { return node ? node->out[0] : NULL; }
 
-/* build(x); as one operation where the tape is to keep little. */
+/* build(x): as one operation, unless backward will need what it is made of, or it is small. */
+enum { PPO__RECOMPUTE_LEAST = 1 << 16 };
 static ppo_tensor *ppo__tape_recompute(ppo_tape *tape,
                                        ppo_tensor *(*build)(ppo_tape *, ppo_tensor *, const void *),
                                        ppo_tensor *x, const void *user) {
     const ppo__recompute_args args = {build, user};
-    if (!tape->recording || !tape->recompute) return build(tape, x, user);
+    const int                 little = !tape->recording && ppo__size(x) < PPO__RECOMPUTE_LEAST;
+    if (little || (tape->recording && !tape->recompute)) return build(tape, x, user);
     return ppo_tape_result(
         ppo_tape_apply(tape, &ppo__recomputed, &x, 1, x->rows, x->cols, &args, sizeof args));
 }
@@ -16941,14 +16953,17 @@ static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix
     return status ? status : ppo__check_item(file, way, &second);
 }
 
+static uint64_t ppo__hash_params(const ppo_params *params) {
+    const ppo_array numbers = {"", PPO_F32, 0, {0}, params->count * sizeof(float), params->data};
+    return ppo__hash_array(PPO__FNV1A, &numbers);
+}
+
 /* The weights that a model with LoRA has from another. */
 static ppo_status ppo__carry_base(ppo_file *file, int way, const char *prefix, const ppo_lm *lm) {
-    const ppo_params *params = lm->base->params;
-    const ppo_array   base = {"", PPO_F32, 0, {0}, params->count * sizeof(float), params->data};
-    char              key[32];
+    char key[32];
     snprintf(key, sizeof key, "%sbase", prefix);
-    ppo_status status = ppo__params_fetch(params);
-    return status ? status : ppo__carry_hash(file, way, key, ppo__hash_array(PPO__FNV1A, &base));
+    ppo_status status = ppo__params_fetch(lm->base->params);
+    return status ? status : ppo__carry_hash(file, way, key, ppo__hash_params(lm->base->params));
 }
 
 /* A model in the middle of its training: its parameters and moments, under a prefix; "": as a model's file, if it
@@ -17584,6 +17599,7 @@ static const ppo__need ppo__rlhf_needs[] = {
     {"objective_kl_coef", "objective", "k3-penalty"},
     {"overlong_penalty", "overlong_buffer", NULL},
     {"kl_target", "kl_coef", NULL},
+    {"reference_every", "kl_coef", NULL},
     {"kl_weighted", "kl_place", "loss"},
     {"importance_floor", "importance_cap", NULL},
     {"importance_mode", "importance_cap", NULL},
@@ -17778,8 +17794,8 @@ static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const fl
     }
     p->reward = (float)(sum / count);
     p->reward_std = (float)sqrt(squares / count);
-    p->kl = (float)(k1 / count);
-    p->kl_k3 = (float)(k3 / count);
+    p->kl = r->reference ? (float)(k1 / count) : NAN;
+    p->kl_k3 = r->reference ? (float)(k3 / count) : NAN;
     p->kl_coef = r->kl_coef;
     p->entropy = (float)(entropy / rows);
     r->entropy_used = p->entropy_coef = r->config.entropy_target > 0 && p->entropy > r->config.entropy_target
@@ -17949,13 +17965,14 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     float                     temperature = c->sampling.temperature;
     ppo_tape_reset(tape);
     ppo_response out = ppo__rlhf_forward(r);
-    ppo_response ref = ppo_lm_response(tape, r->reference, batch, temperature, PPO_POLICY);
+    ppo_response ref = {NULL, NULL, NULL, NULL};
     ppo_tensor  *end = NULL;
+    if (r->reference) ref = ppo_lm_response(tape, r->reference, batch, temperature, PPO_POLICY);
     if (c->bootstrap_truncated && out.value) end = ppo_lm_sequence_score(tape, r->critic, batch);
     if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
     size_t n = (size_t)out.logp->rows;
     ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
-    ppo__tape_read(tape, ref.logp->data, n, rows->ref_logp + row);
+    if (ref.logp) ppo__tape_read(tape, ref.logp->data, n, rows->ref_logp + row);
     ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
     if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
     if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value + s);
@@ -18455,7 +18472,7 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
         status = ppo__add_prompt(&r->prompts, prompts, s, 1);
     }
     r->longest = max_new && max_new < context - longest ? longest + max_new : context;
-    if (!status && !reference) status = ppo_lm_copy(policy, 0, &r->own_reference);
+    if (!status && !reference && config->kl_coef > 0) status = ppo_lm_copy(policy, 0, &r->own_reference);
     r->reference = reference ? reference : r->own_reference;
     if (ppo__advantage_needs[config->advantage].critic) {
         if (!status && !critic) status = ppo_lm_copy(policy, 1, &r->own_critic);
@@ -18481,6 +18498,43 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
     return PPO_OK;
 }
 
+static double ppo__arena_bytes(const ppo__arena *arena) {
+    double bytes = 0;
+    for (const ppo__page *page = arena->page; page; page = page->next) bytes += (double)page->size;
+    return bytes;
+}
+
+static double ppo__tape_bytes(const ppo_tape *tape) {
+    const ppo__record *records[] = {&tape->now, &tape->block};
+    double             bytes = ppo__arena_bytes(&tape->scratch);
+    for (int k = 0; k < 2; ++k)
+        bytes += ppo__arena_bytes(&records[k]->arena) + ppo__arena_bytes(&records[k]->numbers) +
+                 ppo__arena_bytes(&records[k]->grads);
+    return bytes;
+}
+
+PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
+    ppo_memory m = {0, 0, 0, 0, 0};
+    if (!ppo__given("ppo_rlhf_memory", r != NULL)) return m;
+    const ppo_lm *lm[6] = {r->policy, r->reference, r->critic, NULL, NULL, NULL};
+    for (int k = 0; k < 3; ++k) lm[3 + k] = lm[k] ? lm[k]->base : NULL;
+    for (int k = 0; k < 6; ++k) {
+        int before = 0;
+        while (before < k && lm[before] != lm[k]) ++before;
+        if (!lm[k] || before < k) continue;
+        const double one = (double)lm[k]->params->capacity * sizeof(float);
+        m.weights += one;
+        m.training += (double)ppo__blocks_size(lm[k]->params, 4) - one;
+    }
+    m.training += r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0;
+    m.activations = ppo__tape_bytes(r->learner.tape);
+    m.sampling = ppo__tape_bytes(r->generator->tape) + ppo__arena_bytes(&r->generator->memory) +
+                 ppo__arena_bytes(&r->generator->numbers) + ppo__arena_bytes(&r->generator->results_memory);
+    m.samples = ppo__arena_bytes(&r->memory) + ppo__arena_bytes(&r->numbers) -
+                (r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0);
+    return m;
+}
+
 /* -- checkpoints -- */
 
 /* A run, and what its file holds in another form. It must exist until the file is written. */
@@ -18495,8 +18549,7 @@ typedef struct ppo__rlhf_checkpoint {
 static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint *kept) {
     ppo_rlhf         *r = kept->rlhf;
     const double      most = 4e18;
-    const ppo_params *reference = r->reference->params;
-    const ppo_array   frozen = {"", PPO_F32, 0, {0}, reference->count * sizeof(float), reference->data};
+    const ppo_params *reference = r->reference ? r->reference->params : NULL;
     const char       *critic = !r->critic ? "none" : r->critic == r->policy ? "the policy" : "a model";
     const ppo__item   items[] = {
           {"rlhf.counters", PPO_I64, 2, {1, 6}, kept->counters, 0, most},
@@ -18508,12 +18561,13 @@ static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint 
           {"rlhf.rate_factor", PPO_F32, 2, {1, 1}, &r->rate_factor, 0, 1},
           {"rlhf.first", PPO_F32, 2, {1, 5}, kept->first, PPO__ANY},
     };
-    ppo_status status = ppo__params_fetch(reference);
+    ppo_status status = reference ? ppo__params_fetch(reference) : PPO_OK;
     if (!status) status = ppo__carry_fact(file, way, "critic", critic);
     if (!status) status = ppo__carry_hash(file, way, "prompts", ppo__hash_tokens(PPO__FNV1A, &r->prompts));
-    if (!status && !r->own_reference)
-        status = ppo__carry_hash(file, way, "reference", ppo__hash_array(PPO__FNV1A, &frozen));
-    if (!status && r->own_reference) status = ppo__carry_fact(file, way, "reference", "in this file");
+    if (!status && reference && !r->own_reference)
+        status = ppo__carry_hash(file, way, "reference", ppo__hash_params(reference));
+    if (!status && !(reference && !r->own_reference))
+        status = ppo__carry_fact(file, way, "reference", reference ? "in this file" : "none");
     if (!status && r->own_reference)
         status = ppo__carry_params(file, way, "reference.", reference, reference->data, 2);
     return status ? status : ppo__carry_items(file, way, items, sizeof items / sizeof *items);

@@ -414,6 +414,35 @@ static void ppo_trains_adapters_of_one_base(void **state) {
     ppo_lm_free(base);
 }
 
+/* What it says is what the hook gave: for a whole model, and for LoRA. */
+static void a_run_knows_the_memory_that_it_takes(void **state) {
+    (void)state;
+    ppo_set_allocator(counting_hook, NULL);
+    for (int k = 0; k < 3; k++) {
+        const size_t    before = now_live;
+        ppo_rlhf_config c = ppo_rlhf_config_default();
+        ppo_lm         *base = new_base("llama"), *policy = k ? new_adapted(base, NULL, 0) : base;
+        ppo_rlhf       *rlhf = NULL;
+        ppo_tokens      prompts = {0};
+        for (int s = 0; s < 4; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
+        c.prompts = 32, c.minibatch_size = 16, c.micro_batch = k == 2 ? 4 : 0, c.recompute = k == 2;
+        assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
+        const ppo_memory m = ppo_rlhf_memory(rlhf);
+        const double     all = m.weights + m.training + m.activations + m.sampling + m.samples;
+        assert_close(all, (double)(now_live - before), 0.04);
+        assert_ok(ppo_rlhf_iterate(rlhf, NULL));
+        largest = 0;
+        const size_t first = now_live;
+        for (int i = 0; i < 2; i++) assert_ok(ppo_rlhf_iterate(rlhf, NULL));
+        assert_true(now_live == first && largest == 0); /* after the first iteration nothing is taken */
+        ppo_rlhf_free(rlhf);
+        ppo_tokens_free(&prompts);
+        if (k) ppo_lm_free(policy);
+        ppo_lm_free(base);
+    }
+    ppo_set_allocator(NULL, NULL);
+}
+
 /* A config of an adapter with another value of one member. */
 static const struct {
     const char *from, *to, *words;
@@ -511,8 +540,9 @@ int main(void) {
         cmocka_unit_test(at_first_it_computes_what_the_base_computes),
         cmocka_unit_test(a_fit_changes_the_adapter_and_not_the_base),
         cmocka_unit_test(blocks_that_are_computed_again_have_the_same_gradients),
-        cmocka_unit_test(computing_blocks_again_takes_less_memory),
+        cmocka_unit_test_teardown(computing_blocks_again_takes_less_memory, restore_allocator),
         cmocka_unit_test(ppo_trains_adapters_of_one_base),
+        cmocka_unit_test_teardown(a_run_knows_the_memory_that_it_takes, restore_allocator),
         cmocka_unit_test(what_cannot_be_computed_is_refused),
         cmocka_unit_test_teardown(an_allocation_that_fails_is_reported_and_leaves_nothing, restore_allocator),
     };

@@ -718,15 +718,29 @@ static void variety_is_that_of_the_samples_of_a_prompt(void **state) {
     ppo_tokens_free(&tokens);
 }
 
-static void k1_in_the_loss_may_be_measured_where_it_does_not_count(void **state) {
+/* The KL of a run without one can be measured; a copy of the policy would only take memory and time. */
+static void without_a_kl_there_is_no_reference_but_the_callers(void **state) {
     (void)state;
     ppo_rlhf_config   c = small_config();
     ppo_rlhf_progress p;
+    ppo_lm           *reference = NULL, *policy = NULL;
     c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K1, c.kl_coef = 0;
     bench b = begin(&c);
+    assert_ok(ppo_lm_copy(b.policy, 0, &reference));
+    assert_ok(ppo_lm_copy(b.policy, 0, &policy));
+    for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+    assert_nan(p.kl);
+    assert_nan(p.kl_k3);
+    assert_true(ppo_rlhf_memory(b.rlhf).weights == 4.0 * (double)b.policy->params->capacity);
+    ppo_rlhf_free(b.rlhf);
+    assert_ok(ppo_rlhf_create(policy, reference, policy, &b.prompts, count_good, NULL, &c, &b.rlhf));
     for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
     assert_true(p.kl_k3 > 0);
+    assert_false(bits_differ(policy->params->data, b.policy->params->data, policy->params->count));
+    assert_true(ppo_rlhf_memory(b.rlhf).weights == 8.0 * (double)policy->params->capacity);
     end(&b);
+    ppo_lm_free(policy);
+    ppo_lm_free(reference);
 }
 
 static void the_learning_rate_follows_its_schedule_by_iterations(void **state) {
@@ -2876,7 +2890,7 @@ int main(void) {
         cmocka_unit_test(a_step_too_far_is_taken_back),
         cmocka_unit_test(a_collapse_is_told),
         cmocka_unit_test(variety_is_that_of_the_samples_of_a_prompt),
-        cmocka_unit_test(k1_in_the_loss_may_be_measured_where_it_does_not_count),
+        cmocka_unit_test(without_a_kl_there_is_no_reference_but_the_callers),
         cmocka_unit_test(the_learning_rate_follows_its_schedule_by_iterations),
         cmocka_unit_test(a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own),
         cmocka_unit_test(log_probabilities_that_are_not_given_are_those_of_sampling),
