@@ -31,6 +31,45 @@ static int is_beginning(const ppo_samples *a, const ppo_samples *b, int s, int n
            !bits_differ(a->logp + i, b->logp + k, (size_t)n);
 }
 
+enum { CALL = 4 };
+
+/* What a watch saw, and when it ends a sequence. */
+typedef struct witness {
+    ppo_tokens prompts;
+    int        seen[PROMPTS]; /* tokens of each sequence */
+    int        text[PROMPTS][CONTEXT];
+    int        ends, fails, tools, samples;
+} witness;
+
+static ppo_status see(const ppo_tokens *so_far, int s, int *end, void *user) {
+    witness *w = (witness *)user;
+    int      n = so_far->start[1], given = so_far->prompt[0], before = w->seen[s] ? w->seen[s] : given;
+    assert_true(so_far->count == 1 && so_far->start[0] == 0 && *end == 0);
+    assert_int_equal(given, w->prompts.start[s + 1] - w->prompts.start[s]);
+    assert_memory_equal(so_far->token, w->seen[s] ? w->text[s] : w->prompts.token + w->prompts.start[s],
+                        (size_t)before * sizeof(int));
+    assert_int_equal(so_far->given != NULL, w->tools >= 0);
+    for (int i = given; i < n && so_far->given; i++) /* what is new is a tool's, but for the last */
+        if (i >= before) assert_int_equal(so_far->given[i], i < n - 1);
+    if (!so_far->given) assert_int_equal(n, before + 1);
+    memcpy(w->text[s], so_far->token, (size_t)n * sizeof(int));
+    w->seen[s] = n;
+    w->samples++;
+    if (w->fails == 1 && w->samples == 9) return ppo_fail(PPO_ERROR_FILE, "the screen is full");
+    if (w->fails == 2) return PPO_ERROR_ARGUMENT;
+    *end = w->ends && n >= given + 1 + s % 5;
+    return PPO_OK;
+}
+
+static ppo_status use_tool(const int *token, int n, int *answer, int room, int *count, void *user) {
+    witness *w = (witness *)user;
+    assert_int_equal(token[n - 1], CALL);
+    w->tools++;
+    *count = room < 3 ? room : 3;
+    for (int i = 0; i < *count; i++) answer[i] = i ? CALL : 5; /* calls of a tool are none */
+    return PPO_OK;
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Ends
    -------------------------------------------------------------------------------------------------------- */
@@ -87,7 +126,9 @@ static void ends_that_mean_nothing_are_refused(void **state) {
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "end_count is 1|ends is NULL");
     how.ends = below;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ends[0] is -1");
-    how.ends = bad, how.reuse = 2;
+    how.ends = bad, how.call = 3, how.tool = use_tool;
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call|one of ends|both 3");
+    how.call = -1, how.tool = NULL, how.reuse = 2;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "reuse is 2");
     how.reuse = 0;
     assert_ok(ppo_generate(g, &prompts, &how, &x));
@@ -110,45 +151,6 @@ static void settings_of_sampling_have_names(void **state) {
 /* --------------------------------------------------------------------------------------------------------
    The watch
    -------------------------------------------------------------------------------------------------------- */
-
-enum { CALL = 4 };
-
-/* What a watch saw, and when it ends a sequence. */
-typedef struct witness {
-    ppo_tokens prompts;
-    int        seen[PROMPTS]; /* tokens of each sequence */
-    int        text[PROMPTS][CONTEXT];
-    int        ends, fails, tools, samples;
-} witness;
-
-static ppo_status see(const ppo_tokens *so_far, int s, int *end, void *user) {
-    witness *w = (witness *)user;
-    int      n = so_far->start[1], given = so_far->prompt[0], before = w->seen[s] ? w->seen[s] : given;
-    assert_true(so_far->count == 1 && so_far->start[0] == 0 && *end == 0);
-    assert_int_equal(given, w->prompts.start[s + 1] - w->prompts.start[s]);
-    assert_memory_equal(so_far->token, w->seen[s] ? w->text[s] : w->prompts.token + w->prompts.start[s],
-                        (size_t)before * sizeof(int));
-    assert_int_equal(so_far->given != NULL, w->tools >= 0);
-    for (int i = given; i < n && so_far->given; i++) /* what is new is a tool's, but for the last */
-        if (i >= before) assert_int_equal(so_far->given[i], i < n - 1);
-    if (!so_far->given) assert_int_equal(n, before + 1);
-    memcpy(w->text[s], so_far->token, (size_t)n * sizeof(int));
-    w->seen[s] = n;
-    w->samples++;
-    if (w->fails == 1 && w->samples == 9) return ppo_fail(PPO_ERROR_FILE, "the screen is full");
-    if (w->fails == 2) return PPO_ERROR_ARGUMENT;
-    *end = w->ends && n >= given + 1 + s % 5;
-    return PPO_OK;
-}
-
-static ppo_status use_tool(const int *token, int n, int *answer, int room, int *count, void *user) {
-    witness *w = (witness *)user;
-    assert_int_equal(token[n - 1], CALL);
-    w->tools++;
-    *count = room < 3 ? room : 3;
-    for (int i = 0; i < *count; i++) answer[i] = i ? CALL : 5; /* calls of a tool are none */
-    return PPO_OK;
-}
 
 static void a_watch_sees_every_token_in_its_order_and_may_end_the_sequence(void **state) {
     (void)state;
