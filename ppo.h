@@ -118,12 +118,12 @@ LANGUAGE MODELS
         ppo_lm_save(lm, tok, "model.safetensors");                 // also for Hugging Face's transformers
 
     The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO,
-    Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples (section 20).
-    ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo() and ppo_best_of_n() are
-    alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON Lines). With
-    fit.checkpoint set, a program that was killed continues its training when it runs again; for PPO on tokens
-    there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens, start at ppo_rlhf_iterate()
-    in section 22 (search for "@@ 22"); which estimator of the KL to use, see ppo_kl_estimate() in section 9.
+    Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples, and a watch sees
+    each token (section 20). ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo()
+    and ppo_best_of_n() are alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON
+    Lines). With fit.checkpoint set, a program that was killed continues its training when it runs again; for
+    PPO on tokens there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens, start at
+    ppo_rlhf_iterate() in section 22 (search for "@@ 22"); which estimator of the KL to use, see ppo_kl_estimate() in section 9.
 
 THREE DOORS, ONE ROOM
 
@@ -14957,7 +14957,8 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
    ppo_generate(), at the end, is the loop: ppo__list_rows() gives free slots to waiting prompts and lists the
    tokens that the model has not seen; ppo__ask() runs the model on these rows and draws a token for each
    slot; the slots append them. Keys and values of earlier tokens are cached: keys in pages of PPO__KEY_PAGE
-   positions. The arithmetic of a row is that of training (section 18), so the bits are the same.
+   positions. They stay after their sequence, and the next one in the slot uses those of the tokens with which
+   both begin. The arithmetic of a row is that of training (section 18), so the bits are the same.
 
    To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_FIELDS, its lines in
    ppo__probabilities() (and in the sampler of ppo_cuda.cuh, which is tested against it).
