@@ -123,7 +123,8 @@ LANGUAGE MODELS
     and ppo_best_of_n() are alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON
     Lines). With fit.checkpoint set, a program that was killed continues its training when it runs again; for
     PPO on tokens there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens, start at
-    ppo_rlhf_iterate() in section 22 (search for "@@ 22"); which estimator of the KL to use, see ppo_kl_estimate() in section 9.
+    ppo_rlhf_iterate() in section 22 (search for "@@ 22"); which estimator of the KL to use, see
+    ppo_kl_estimate() in section 9.
 
 THREE DOORS, ONE ROOM
 
