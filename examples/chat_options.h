@@ -108,7 +108,8 @@ static ppo_status prepare(chat *c) {
     c->how.ends = c->ends;
     c->how.end_count = n;
     c->start = first[0];
-    if (c->form == AUTO) c->form = found[1] >= 0 ? PPO_CHAT_LLAMA3 : found[0] >= 0 ? PPO_CHATML : RAW;
+    if (c->form == AUTO && found[0] >= 0) c->form = PPO_CHATML;
+    if (c->form == AUTO) c->form = found[1] >= 0 ? (int)PPO_CHAT_LLAMA3 : (int)RAW;
     return status;
 }
 
