@@ -15502,13 +15502,19 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
 
 /* -- stops -- */
 
+/* The text of a token, and its length; 0: it has none. */
+static const char *ppo__stop_text(const ppo_tokenizer *tok, int token, int *length) {
+    const int known = token >= 0 && token < tok->vocab;
+    *length = known ? ppo__token_length(tok, token) : 0;
+    return tok->bytes + (known ? tok->start[token] : 0);
+}
+
 /* Do the tokens end, without the last `but` bytes of their text, with this text of n bytes? */
-static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int *last, size_t but,
+static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int *last, int but,
                           const char *text, size_t n) {
-    for (size_t length; n && last > first; but = 0) {
-        const char *token = ppo__token_text(tok, *--last, &length);
-        if (!token) return 0;
-        for (length -= but; length && n; --length)
+    for (int length; n && last > first; but = 0) {
+        const char *token = ppo__stop_text(tok, *--last, &length);
+        for (length -= but; length > 0 && n; --length)
             if (token[length - 1] != text[--n]) return 0;
     }
     return !n;
@@ -15516,18 +15522,18 @@ static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int 
 
 PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops) {
     const ppo_stops *all = (const ppo_stops *)stops;
-    size_t           length;
+    int              length = 0;
     (void)s;
     if (!ppo__given("ppo_stop_at", so_far && so_far->count == 1 && end && all && all->tokenizer &&
                                        (all->text || all->count <= 0)))
         return PPO_ERROR_ARGUMENT;
     const int *first = so_far->token + ppo__prompt_end(so_far, 0), *last = so_far->token + so_far->start[1];
-    if (last == first || !ppo__token_text(all->tokenizer, last[-1], &length)) return PPO_OK;
+    if (last > first) ppo__stop_text(all->tokenizer, last[-1], &length);
     for (int k = 0; k < all->count; ++k) {
         if (!all->text[k] || !*all->text[k])
             return ppo__refuse("ppo_stop_at: text %d is %s", k, all->text[k] ? "empty" : "NULL");
         const size_t n = strlen(all->text[k]);
-        for (size_t but = 0; but < length && !*end; ++but)
+        for (int but = 0; but < length && !*end; ++but)
             *end = ppo__ends_with(all->tokenizer, first, last, but, all->text[k], n);
     }
     return PPO_OK;
@@ -18088,9 +18094,10 @@ static void ppo__print_tokens(FILE *file, const ppo_tokenizer *tokenizer, const 
         if (now != given) putc(now ? '[' : ']', file);
         given = now;
         if (i >= end || !ppo__is_ordinary(tokenizer, tokens->token[i])) continue;
-        size_t      n;
-        const char *text = ppo__token_text(tokenizer, tokens->token[i], &n);
-        for (; n; --n, ++text) putc((unsigned char)*text < 32 || *text == 127 ? ' ' : *text, file);
+        const unsigned char *text =
+            (const unsigned char *)tokenizer->bytes + tokenizer->start[tokens->token[i]];
+        for (int n = ppo__token_length(tokenizer, tokens->token[i]); n > 0; --n, ++text)
+            putc(*text < 32 || *text == 127 ? ' ' : *text, file);
     }
 }
 
