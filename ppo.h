@@ -1660,8 +1660,9 @@ typedef struct ppo_sampling {
     int          reuse;      /* 1: lm has the weights of the generator's call before, whose cached keys and
                              values are used where a prompt begins alike, as in a chat; same results [0] */
 } ppo_sampling;
-PPO_DEF ppo_sampling        ppo_sampling_default(void);
-PPO_DEF const ppo_settings *ppo_sampling_settings(void); /* all but pointers and end_count */
+PPO_DEF ppo_sampling ppo_sampling_default(void);
+/* By name, for ppo_settings_set() and its like (section 6): the numbers of ppo_sampling but seed and reuse. */
+PPO_DEF const ppo_settings *ppo_sampling_settings(void);
 
 /* A ppo_watch_fn that ends a sequence when its response contains one of some texts, which then is a part of
    it; watch_user points to a ppo_stops. A stop may begin and end within a token, and contain the names of
@@ -14984,10 +14985,7 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
         PPO__SAMPLING_FIELD(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
 PPO_DEF const ppo_settings *ppo_sampling_settings(void) {
-    static const ppo_field fields[] = {
-        PPO__SAMPLING_FIELDS(0),
-        PPO__SAMPLING_FIELD(0, seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
-        PPO__SAMPLING_FIELD(0, reuse, CHOICE, 0, 1, "no|yes", "the weights are those of the call before")};
+    static const ppo_field    fields[] = {PPO__SAMPLING_FIELDS(0)};
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
 }

@@ -128,9 +128,7 @@ static void ends_that_mean_nothing_are_refused(void **state) {
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ends[0] is -1");
     how.ends = bad, how.call = 3, how.tool = use_tool;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call|one of ends|both 3");
-    how.call = -1, how.tool = NULL, how.reuse = 2;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "reuse is 2");
-    how.reuse = 0;
+    how.call = -1, how.tool = NULL;
     assert_ok(ppo_generate(g, &prompts, &how, &x));
     ppo_generator_free(g);
     ppo_tokens_free(&prompts);
@@ -141,11 +139,10 @@ static void settings_of_sampling_have_names(void **state) {
     (void)state;
     ppo_sampling how = ppo_sampling_default();
     char         text[32];
-    assert_ok(
-        ppo_settings_set_all(ppo_sampling_settings(), &how, "temperature=0.5 reuse=yes seed=7 max-new=3"));
-    assert_true(how.temperature == 0.5f && how.reuse == 1 && how.seed == 7 && how.max_new == 3);
-    assert_fails(ppo_settings_get(ppo_rlhf_settings(), &how, "reuse", text, sizeof text), PPO_ERROR_ARGUMENT,
-                 "reuse");
+    assert_ok(ppo_settings_set_all(ppo_sampling_settings(), &how, "temperature=0.5 top_p=0.75 max-new=3"));
+    assert_true(how.temperature == 0.5f && how.top_p == 0.75f && how.eos == -1 && how.max_new == 3);
+    assert_fails(ppo_settings_get(ppo_sampling_settings(), &how, "seed", text, sizeof text),
+                 PPO_ERROR_ARGUMENT, "seed");
 }
 
 /* --------------------------------------------------------------------------------------------------------
