@@ -266,7 +266,7 @@ static void a_stop_ends_a_response_with_the_token_that_completes_it(void **state
             usable[count++] = t;
     }
     assert_true(count > 6);
-    for (int round = 0; round < 6000; round++) {
+    for (int round = 0; round < SMALL(6000, 1500); round++) {
         const int  which = round % COUNT(texts), prompt = ppo_rng_below(&rng, 4);
         int        token[24], start[2] = {0, 0}, given = prompt, number = 0;
         ppo_stops  stops = {tokenizer, texts[which], 0};
