@@ -118,12 +118,13 @@ LANGUAGE MODELS
         ppo_lm_save(lm, tok, "model.safetensors");                 // also for Hugging Face's transformers
 
     The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO,
-    Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples (section 20).
-    ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo() and ppo_best_of_n() are
-    alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON Lines). With
-    fit.checkpoint set, a program that was killed continues its training when it runs again; for PPO on tokens
-    there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens, start at ppo_rlhf_iterate()
-    in section 22 (search for "@@ 22"); which estimator of the KL to use, see ppo_kl_estimate() in section 9.
+    Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples, and a watch sees
+    each token (section 20). ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo()
+    and ppo_best_of_n() are alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON
+    Lines). With fit.checkpoint set, a program that was killed continues its training when it runs again; for
+    PPO on tokens there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens, start at
+    ppo_rlhf_iterate() in section 22 (search for "@@ 22"); which estimator of the KL to use, see
+    ppo_kl_estimate() in section 9.
 
 THREE DOORS, ONE ROOM
 
@@ -1635,6 +1636,9 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
    another into their places. A classifier of one label is a model with a score; ppo_tokenizer_load() reads the
    folder's tokenizer. The model is frozen: a backward of your own needs ppo_params_freeze(lm->params, 0). */
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm);
+/* The tokens that end a text, for ppo_sampling.ends: eos_token_id of the folder's generation_config.json or else
+   of its config.json. *count may exceed `room`, which end[] has room for; 0: neither file says any. */
+PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *count);
 /* Writes such a folder (config.json, model.safetensors), which AutoModelForCausalLM of transformers reads; with a
    score, AutoModelForSequenceClassification, too. dtype: PPO_F32, PPO_F16 or PPO_BF16. Of a model with LoRA, A, B
    and the score alone. Errors: settings that the family's config.json cannot say, a number that the type cannot
@@ -1661,9 +1665,14 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm);
 /* A tool that a sampled sequence calls: token [n] is the sequence so far, with the prompt and, at its end, the
    token ppo_sampling.call. Writes what follows to answer, at most `room` tokens (1 or more: what max_new and
    the context leave), and how many to *count, which is 0 before. The sequence then continues; the answer is
-   given, not sampled: calls and an eos in it mean nothing. On failure it returns a status, after ppo_fail()
+   given, not sampled: calls and ends in it mean nothing. On failure it returns a status, after ppo_fail()
    with the reason. It runs on the caller's thread and must not use the same generator. */
 typedef ppo_status (*ppo_tool_fn)(const int *token, int n, int *answer, int room, int *count, void *user);
+
+/* Watches the sampling, to show a text while it is written or to end it: called after each sampled token of
+   sequence s, in the order of its tokens. so_far is one sequence that ends with this token. Writing 1 to *end,
+   which is 0 before, ends the sequence here, as an eos does. Failures and threads: as above. */
+typedef ppo_status (*ppo_watch_fn)(const ppo_tokens *so_far, int s, int *end, void *user);
 
 typedef struct ppo_sampling {
     float       temperature; /* logits are divided by it; above 0 [1] */
@@ -1676,8 +1685,27 @@ typedef struct ppo_sampling {
     int         call;      /* this token calls the tool; -1: none does [-1] */
     ppo_tool_fn tool;      /* [NULL] */
     void       *tool_user; /* passed to it [NULL] */
+
+    const int   *ends; /* [end_count] further tokens that end a sequence, see ppo_lm_load_ends() [NULL] */
+    int          end_count;  /* [0] */
+    ppo_watch_fn watch;      /* [NULL] */
+    void        *watch_user; /* passed to it [NULL] */
+    int          reuse;      /* 1: lm has the weights of the generator's call before, whose cached keys and
+                             values are used where a prompt begins alike, as in a chat; same results [0] */
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
+/* By name, for ppo_settings_set() and its like (section 6): the numbers of ppo_sampling but seed and reuse. */
+PPO_DEF const ppo_settings *ppo_sampling_settings(void);
+
+/* A ppo_watch_fn that ends a sequence when its response contains one of some texts, which then is a part of
+   it; watch_user points to a ppo_stops. A stop may begin and end within a token, and contain the names of
+   special tokens. Errors: a NULL, an empty text. */
+typedef struct ppo_stops {
+    const ppo_tokenizer *tokenizer;
+    const char *const   *text; /* [count] */
+    int                  count;
+} ppo_stops;
+PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops);
 
 /* The probabilities of the next token under these settings, p [vocab], from a row of logits. Of equally
    likely tokens, all are kept or none. scratch [vocab]. Temperature comes first, then top_k, then top_p, as
@@ -1689,7 +1717,7 @@ PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const flo
 typedef struct ppo_samples {
     ppo_tokens     tokens; /* tokens.prompt[s] is the length of prompt s; tokens.given: what a tool wrote */
     float         *logp;   /* [start[count]] of each sampled token; 0 for those that were given */
-    unsigned char *ended;  /* [count] 1: by the token eos; 0: cut off by max_new or the context */
+    unsigned char *ended;  /* [count] 1: by eos, ends or watch; 0: cut off by max_new or the context */
 } ppo_samples;
 
 /* Samples up to `slots` sequences side by side, with cached keys and values; a sequence that ends gives its
@@ -1888,7 +1916,7 @@ typedef struct ppo_lm_evaluation {
                                   those for which it earns the same; NaN without a reference or a reward */
     float  kl;                 /* to the reference, summed over a sequence: mean of k1; NaN without one */
     float  entropy;            /* per sampled token: mean of -logp */
-    float  mean_length, ended; /* sampled tokens; share of sequences that ended by eos */
+    float  mean_length, ended; /* sampled tokens; share of sequences that were not cut off */
     double tokens_per_second;  /* of sampling */
 } ppo_lm_evaluation;
 /* reference and reward may be NULL. Both models sample with the same random numbers. */
@@ -1945,7 +1973,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int   normalize_rewards; /* 1: less the mean of all rewards so far, divided by their std, so that whatever
                                   follows is in units of that std, and no setting depends on their scale [1] */
     float reward_clip;       /* > 0: rewards are clipped to +- this [0] */
-    float missing_eos_penalty; /* subtracted where no eos ended the sequence [0] */
+    float missing_eos_penalty; /* subtracted where the sequence was cut off [0] */
     float length_penalty;      /* subtracted for every sampled token [0] */
     int   overlong_buffer;     /* > 0: the k-th of the last overlong_buffer tokens before the limit costs
                                overlong_penalty * k / overlong_buffer in all (DAPO, Yu 2025) [0] */
@@ -2035,7 +2063,7 @@ typedef struct ppo_rlhf_progress {
     float   kl_coef;               /* as used */
     float   kl_k3;                 /* the same by k3, never negative; both NaN without a reference */
     float   entropy, entropy_coef; /* the coefficient as used */
-    float   mean_length, ended;    /* sampled tokens; share of sequences that ended by eos */
+    float   mean_length, ended;    /* sampled tokens; share of sequences that ended, not cut off */
     int     refilled;              /* prompts that were replaced, whose samples no other figure counts */
     float   distinct; /* share of samples that (prompt and all) equal no earlier one of the iteration */
     float   policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
@@ -2124,7 +2152,8 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 
 #ifndef PPO_NO_LANGUAGE
 /* Prints the first `count` samples as lines: the reward (reward NULL: none), the prompt, " | ", what was
-   sampled, and "..." where it was cut off. Line ends and other control characters print as spaces. */
+   sampled, with what a tool wrote in [brackets], and "..." where it was cut off. Line ends and other control
+   characters print as spaces. */
 PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const ppo_samples *samples,
                                const float *reward, int count);
 #endif
@@ -15303,6 +15332,39 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
     return status;
 }
 
+PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *count) {
+    static const char *const names[] = {"generation_config.json", "config.json"};
+    if (count) *count = 0;
+    if (!ppo__given("ppo_lm_load_ends", path && count && (end || room <= 0))) return PPO_ERROR_ARGUMENT;
+    ppo__hub  hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
+    ppo__json json;
+    json.status = PPO_OK;
+    for (int i = 0; i < 2 && !*count && !json.status; ++i) {
+        const char *name = ppo__hub_path(&hub, names[i]);
+        FILE       *exists = name ? fopen(name, "rb") : NULL;
+        json.status = ppo__arena_status(&hub.memory);
+        if (!exists) continue;
+        fclose(exists);
+        if (ppo__json_open(&json, name, &hub.memory)) break;
+        ppo__json_expect(&json, '{');
+        for (int n = 0; ppo__json_next(&json, '}', &n);) {
+            const int  wanted = !strcmp(ppo__json_key(&json), "eos_token_id");
+            const char kind = wanted ? ppo__json_peek(&json) : (char)0;
+            if (kind == '[') ppo__json_expect(&json, kind);
+            else if (kind != '0') ppo__json_skip(&json);
+            for (int k = 0; kind == '[' ? ppo__json_next(&json, ']', &k) : kind == '0' && !k++;) {
+                const int64_t token = ppo__json_whole(&json);
+                if (token > INT_MAX) ppo__json_fail(&json, "eos_token_id is too large", NULL);
+                if (!json.status && (*count)++ < room) end[*count - 1] = (int)token;
+            }
+        }
+        if (!json.status) ppo__json_end(&json);
+    }
+    ppo__hub_free(&hub);
+    if (json.status) *count = 0;
+    return json.status;
+}
+
 /* Can the family's config.json say all of these settings? Those that it cannot must be the family's. */
 static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     ppo_lm_config            family = *c;
@@ -15587,14 +15649,15 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
    ppo_generate(), at the end, is the loop: ppo__list_rows() gives free slots to waiting prompts and lists the
    tokens that the model has not seen; ppo__ask() runs the model on these rows and draws a token for each
    slot; the slots append them. Keys and values of earlier tokens are cached: keys in pages of PPO__KEY_PAGE
-   positions. The arithmetic of a row is that of training (section 18), so the bits are the same.
+   positions. They stay after their sequence, and the next one in the slot uses those of the tokens with which
+   both begin. The arithmetic of a row is that of training (section 18), so the bits are the same.
 
    To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_FIELDS, its lines in
    ppo__probabilities() (and in the sampler of ppo_cuda.cuh, which is tested against it).
    -------------------------------------------------------------------------------------------------------- */
 
 PPO_DEF ppo_sampling ppo_sampling_default(void) {
-    ppo_sampling how = {1, 0, 0, 1, -1, 0, 1, -1, NULL, NULL};
+    ppo_sampling how = {1, 0, 0, 1, -1, 0, 1, -1, NULL, NULL, NULL, 0, NULL, NULL, 0};
     return how;
 }
 
@@ -15611,10 +15674,25 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
                             "tokens after the prompt at most; 0: the context"),                           \
         PPO__SAMPLING_FIELD(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
-static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
+PPO_DEF const ppo_settings *ppo_sampling_settings(void) {
     static const ppo_field    fields[] = {PPO__SAMPLING_FIELDS(0)};
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
-    ppo_status                status = ppo_settings_check(&settings, how);
+    return &settings;
+}
+
+static int ppo__ends(const ppo_sampling *how, int token) {
+    int k = 0;
+    while (k < how->end_count && how->ends[k] != token) ++k;
+    return token == how->eos || k < how->end_count;
+}
+
+/* Can a sequence end before it is cut off? */
+static int ppo__may_end(const ppo_sampling *how) {
+    return how->eos >= 0 || how->end_count > 0 || how->watch != NULL;
+}
+
+static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
+    ppo_status status = ppo_settings_check(ppo_sampling_settings(), how);
     if (status) return status;
     if (how->eos >= vocab)
         return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", how->eos, vocab - 1);
@@ -15623,7 +15701,14 @@ static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
     if ((how->call >= 0) != (how->tool != NULL))
         return ppo__refuse("call is %d, but tool is %sNULL: both or none", how->call,
                            how->tool ? "not " : "");
-    if (how->call >= 0 && how->call == how->eos) return ppo__refuse("call and eos are both %d", how->call);
+    if (how->end_count < 0 || (how->end_count > 0 && !how->ends))
+        return ppo__refuse("end_count is %d%s", how->end_count, how->ends ? "" : ", but ends is NULL");
+    for (int k = 0; k < how->end_count; ++k)
+        if (how->ends[k] < 0 || how->ends[k] >= vocab)
+            return ppo__refuse("ends[%d] is %d, outside 0 .. %d", k, how->ends[k], vocab - 1);
+    if (how->call >= 0 && ppo__ends(how, how->call))
+        return ppo__refuse("call and %s are both %d", how->call == how->eos ? "eos" : "one of ends",
+                           how->call);
     return PPO_OK;
 }
 
@@ -15716,6 +15801,7 @@ typedef struct ppo__slot { /* the place of one sequence while it is sampled */
     int     sequence;      /* -1: free */
     int     length, end;   /* tokens so far, and at most */
     int     seen;          /* of these, how many the model was run on */
+    int    *cached;        /* [context] the first `seen` are these tokens, also after the sequence */
     ppo_rng rng;
 } ppo__slot;
 
@@ -15751,7 +15837,7 @@ struct ppo_generator {
     ppo__arena  results_memory;
     ppo__result results[2]; /* of this call, and of the previous one, which may be its prompts */
     int         room, turn; /* sequences that they have room for; which of them is this call's */
-    int         busy;       /* 1: a tool or a reward function is called meanwhile */
+    int         busy;       /* 1: a tool, a watch or a reward function may be called meanwhile */
 };
 
 PPO_DEF void ppo_generator_free(ppo_generator *g) {
@@ -15785,7 +15871,8 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
     g->row_token = PPO__ARRAY(&g->memory, int, rows);
     g->row_position = PPO__ARRAY(&g->memory, int, rows);
     g->row_slot = PPO__ARRAY(&g->memory, int, rows);
-    g->slot = PPO__ARRAY(&g->memory, ppo__slot, slots);
+    int *cached = PPO__ARRAY(&g->memory, int, rows);
+    g->slot = PPO__ZEROS(&g->memory, ppo__slot, slots);
     g->last = PPO__ARRAY(&g->memory, int, slots);
     g->rng = PPO__ZEROS(&g->memory, ppo_rng, slots);
     g->drawn = PPO__ARRAY(&g->memory, int, slots);
@@ -15794,6 +15881,7 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
     if (!status) status = ppo__arena_status(&g->memory);
     if (!status) status = ppo__tape_create_on(g->numbers.device, &g->tape);
     if (status) return ppo_generator_free(g), status;
+    for (int k = 0; k < slots; ++k) g->slot[k].cached = cached + ppo__at(k, c->context);
     ppo_tape_record(g->tape, 0);
     *generator = g;
     return PPO_OK;
@@ -15911,8 +15999,8 @@ static void ppo__add_row(ppo_generator *g, int token, int position, int k) {
     g->row_slot[g->rows++] = k;
 }
 
-/* Gives free slots to waiting prompts, and lists each slot's rows: a whole prompt, or the last token with what
-   a tool answered. */
+/* Gives free slots to waiting prompts, and lists each slot's rows: of a prompt, what differs from the sequence
+   before it, with the last token at least; then the last token with what a tool answered. */
 static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count, int *waiting) {
     const ppo__result *out = &g->results[g->turn];
     int                context = g->lm->config.context;
@@ -15924,11 +16012,16 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
             slot->sequence = (*waiting)++;
             slot->end = how->max_new && how->max_new < context - n ? n + how->max_new : context;
             slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)slot->sequence);
-            slot->seen = 0;
+            const int *text = out->text + ppo__at(slot->sequence, context);
+            int        same = 0, most = slot->seen < n - 1 ? slot->seen : n - 1;
+            while (same < most && slot->cached[same] == text[same]) ++same;
+            slot->seen = same;
         }
         if (slot->sequence < 0) continue;
-        for (; slot->seen < slot->length; ++slot->seen)
-            ppo__add_row(g, out->text[ppo__at(slot->sequence, context) + slot->seen], slot->seen, k);
+        for (; slot->seen < slot->length; ++slot->seen) {
+            slot->cached[slot->seen] = out->text[ppo__at(slot->sequence, context) + slot->seen];
+            ppo__add_row(g, slot->cached[slot->seen], slot->seen, k);
+        }
         g->rng[g->asked] = slot->rng;
         g->last[g->asked++] = g->rows - 1;
     }
@@ -15949,6 +16042,23 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
         ppo__tape_read(tape, node->out[1]->data, (size_t)g->asked, g->drawn_logp);
     }
     return ppo__tape_settle(tape);
+}
+
+/* Shows the watch a slot's sequence, which it may end. */
+static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, const ppo__slot *slot) {
+    const ppo__result *out = &g->results[g->turn];
+    const size_t       first = ppo__at(slot->sequence, g->lm->config.context);
+    int                start[2] = {0, slot->length}, end = 0;
+    unsigned char     *given = how->call >= 0 ? out->given + first : NULL;
+    const ppo_tokens   so_far = {1, start, out->prompt + slot->sequence, out->text + first, given, NULL};
+    char               before[PPO__ERROR_SIZE];
+    memcpy(before, ppo__error, sizeof before);
+    ppo__refuse("the watch failed and gave no reason");
+    ppo_status status = how->watch(&so_far, slot->sequence, &end, how->watch_user);
+    if (status) return status;
+    memcpy(ppo__error, before, sizeof before);
+    if (end) out->ended[slot->sequence] = 1;
+    return PPO_OK;
 }
 
 /* Adds what the tool answers to the slot's sequence. */
@@ -15991,12 +16101,12 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
         ppo_rng_u32(&slot->rng); /* which the operation drew from a copy */
         out->text[at] = g->drawn[i];
         out->logp[at] = g->drawn_logp[i];
-        out->ended[s] = g->drawn[i] == how->eos;
+        out->ended[s] = (unsigned char)ppo__ends(how, g->drawn[i]);
         out->length[s] = ++slot->length;
-        if (g->drawn[i] == how->call && slot->length < slot->end) {
-            ppo_status answered = ppo__call_tool(g, how, slot);
-            if (answered) return answered;
-        }
+        ppo_status called = how->watch ? ppo__call_watch(g, how, slot) : PPO_OK;
+        if (!called && g->drawn[i] == how->call && !out->ended[s] && slot->length < slot->end)
+            called = ppo__call_tool(g, how, slot);
+        if (called) return called;
         if (out->ended[s] || slot->length == slot->end) slot->sequence = -1;
     }
     return status;
@@ -16014,6 +16124,7 @@ static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) 
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
     if (tool) longest = g->lm->config.context;
     if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
+    for (int k = 0; k < g->slots; ++k) g->slot[k].seen = 0;
     g->rows = 0;
     g->asked = slots;
     for (int k = 0; k < slots; ++k) {
@@ -16030,15 +16141,20 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
                                 ppo_samples *samples) {
     if (!ppo__given("ppo_generate", g && prompts && how && samples)) return PPO_ERROR_ARGUMENT;
     if (g->busy)
-        return ppo__refuse("ppo_generate: the generator is in use; a tool or a reward needs another one");
+        return ppo__refuse(
+            "ppo_generate: the generator is in use; a tool, a watch or a reward needs another one");
     const ppo_lm_config *c = &g->lm->config;
     const int            count = prompts->count;
     ppo_status           status = ppo__check_sampling(how, c->vocab);
     if (!status) status = ppo__check_sequences(g->lm, prompts, 1);
     if (!status) status = ppo__begin_results(g, prompts);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
-    if (!status) status = ppo__generator_prepare(g, count, how->call >= 0);
-    for (int k = 0; k < g->slots; ++k) g->slot[k].sequence = -1;
+    for (int k = 0; k < g->slots; ++k) {
+        g->slot[k].sequence = -1;
+        if (!how->reuse) g->slot[k].seen = 0;
+    }
+    const int tool = how->call >= 0, first = !tool && (count == 1 || how->reuse); /* its rows are the most */
+    if (!status) status = ppo__generator_prepare(g, first ? 0 : count, tool);
     g->busy = 1;
     for (int waiting = 0; !status;) {
         ppo__list_rows(g, how, count, &waiting);
@@ -16046,6 +16162,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
         status = ppo__sample_step(g, how);
     }
     g->busy = 0;
+    for (int k = 0; k < g->slots && status; ++k) g->slot[k].seen = 0;
     if (status) return ppo__settle(g->tape->device, status);
     const ppo__result out = g->results[g->turn];
     int               at = 0;
@@ -16061,6 +16178,45 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     unsigned char *given = how->call >= 0 ? out.given : NULL;
     ppo_samples    packed = {{count, out.length, out.prompt, out.text, given, NULL}, out.logp, out.ended};
     *samples = packed;
+    return PPO_OK;
+}
+
+/* -- stops -- */
+
+/* The text of a token, and its length; 0: it has none. */
+static const char *ppo__stop_text(const ppo_tokenizer *tok, int token, int *length) {
+    const int known = token >= 0 && token < tok->vocab;
+    *length = known ? ppo__token_length(tok, token) : 0;
+    return tok->bytes + (known ? tok->start[token] : 0);
+}
+
+/* Do the tokens end, without the last `but` bytes of their text, with this text of n bytes? */
+static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int *last, int but,
+                          const char *text, size_t n) {
+    for (int length; n && last > first; but = 0) {
+        const char *token = ppo__stop_text(tok, *--last, &length);
+        for (length -= but; length > 0 && n; --length)
+            if (token[length - 1] != text[--n]) return 0;
+    }
+    return !n;
+}
+
+PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops) {
+    const ppo_stops *all = (const ppo_stops *)stops;
+    int              length = 0;
+    (void)s;
+    if (!ppo__given("ppo_stop_at", so_far && so_far->count == 1 && end && all && all->tokenizer &&
+                                       (all->text || all->count <= 0)))
+        return PPO_ERROR_ARGUMENT;
+    const int *first = so_far->token + ppo__prompt_end(so_far, 0), *last = so_far->token + so_far->start[1];
+    if (last > first) ppo__stop_text(all->tokenizer, last[-1], &length);
+    for (int k = 0; k < all->count; ++k) {
+        if (!all->text[k] || !*all->text[k])
+            return ppo__refuse("ppo_stop_at: text %d is %s", k, all->text[k] ? "empty" : "NULL");
+        const size_t n = strlen(all->text[k]);
+        for (int but = 0; but < length && !*end; ++but)
+            *end = ppo__ends_with(all->tokenizer, first, last, but, all->text[k], n);
+    }
     return PPO_OK;
 }
 
@@ -17493,7 +17649,8 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__SAMPLING_FIELDS(offsetof(ppo_rlhf_config, sampling)),
         PPO__RLHF_FIELD(normalize_rewards, CHOICE, 0, 1, "no|yes", "to mean 0, std 1 over all so far"),
         PPO__RLHF_FIELD(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
-        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted where no eos came"),
+        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL,
+                        "subtracted where a sequence was cut off"),
         PPO__RLHF_FIELD(length_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted for every sampled token"),
         PPO__RLHF_FIELD(overlong_buffer, INT, 0, INT_MAX, NULL, "last tokens before the limit, which cost"),
         PPO__RLHF_FIELD(overlong_penalty, FLOAT, 0, 1e15, NULL, "cost of the last of these"),
@@ -17632,7 +17789,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (reference && c->reference_every)
         return ppo__refuse("reference_every is %d, but has no effect: the reference is the caller's",
                            c->reference_every);
-    if (c->missing_eos_penalty != 0 && c->sampling.eos < 0)
+    if (c->sampling.reuse) return ppo__refuse("sampling.reuse is yes, but the weights change");
+    if (c->missing_eos_penalty != 0 && !ppo__may_end(&c->sampling))
         return ppo__refuse("missing_eos_penalty is %g, but eos is -1: every sample would pay it",
                            (double)c->missing_eos_penalty);
     if (ppo__advantage_needs[c->advantage].group && c->samples < 2)
@@ -17655,7 +17813,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
             "objective is k3-penalty, whose KL is a mean over tokens: aggregation must be tokens");
     if (c->aggregation == PPO_AGGREGATE_CONSTANT && !c->sampling.max_new)
         return ppo__refuse("aggregation is constant, which divides by max_new: max_new is 0");
-    if (c->mask_truncated && c->sampling.eos < 0)
+    if (c->mask_truncated && !ppo__may_end(&c->sampling))
         return ppo__refuse("mask_truncated is yes, but eos is -1: no sequence would be learned");
     if (c->refills && c->samples < 2)
         return ppo__refuse("refills is %d, but a prompt has one sample: no rewards to compare", c->refills);
@@ -17711,6 +17869,7 @@ struct ppo_rlhf {
     float             *total, *earned;  /* [sequences], sums of the tokens' rewards; and without the KL */
     unsigned char     *learns;          /* [sequences] 1: the epochs train on it */
     int               *order, trained;  /* [sequences]; how many the epochs train on */
+    uint64_t          *hash;            /* [sequences] scratch of ppo__distinct() */
     int               *first_row;       /* [sequences + 1], of each sequence in rows */
     ppo__response_rows rows;            /* [sequences * longest] */
     ppo__response_rows batch_rows;      /* those of the micro-batch */
@@ -17757,18 +17916,22 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
     return status;
 }
 
-/* The share of samples that equal no earlier one of their group. */
-static float ppo__distinct(const ppo_tokens *tokens, int group) {
-    int distinct = 0;
-    for (int s = 0; s < tokens->count; ++s) {
-        const int *token = tokens->token + tokens->start[s], n = tokens->start[s + 1] - tokens->start[s];
-        int        t = s / group * group;
-        while (t < s && (tokens->start[t + 1] - tokens->start[t] != n ||
-                         memcmp(token, tokens->token + tokens->start[t], n * sizeof(int))))
-            ++t;
-        distinct += t == s;
+static int ppo__ascending(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The share of samples that equal no earlier one of their group, by their hashes [count], of 64 bits. */
+static float ppo__distinct(const ppo_tokens *tokens, int group, uint64_t *hash) {
+    int distinct = 0, count = tokens->count;
+    for (int s = 0; s < count; ++s) {
+        const int in = s / group, *token = tokens->token + tokens->start[s];
+        hash[s] = ppo__fnv1a(ppo__fnv1a(PPO__FNV1A, &in, sizeof in), token,
+                             (size_t)(tokens->start[s + 1] - tokens->start[s]) * sizeof *token);
     }
-    return (float)distinct / (float)tokens->count;
+    qsort(hash, (size_t)count, sizeof *hash, ppo__ascending);
+    for (int s = 0; s < count; ++s) distinct += s == 0 || hash[s] != hash[s - 1];
+    return (float)distinct / (float)count;
 }
 
 /* The coefficient of the entropy, after samples of this entropy. */
@@ -17803,8 +17966,9 @@ static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const fl
                                             : ppo__rlhf_entropy_coef(r, p->entropy);
     p->mean_length = (float)rows / (float)count;
     p->ended = (float)ended / (float)count;
-    p->distinct = ppo__distinct(&samples->tokens, count);
-    r->variety = r->config.samples > 1 ? ppo__distinct(&samples->tokens, r->config.samples) : p->distinct;
+    p->distinct = ppo__distinct(&samples->tokens, count, r->hash);
+    r->variety = p->distinct;
+    if (r->config.samples > 1) r->variety = ppo__distinct(&samples->tokens, r->config.samples, r->hash);
     p->explained_variance =
         r->critic ? ppo_explained_variance(r->rows.value, r->rows.value_target, rows) : NAN;
     p->samples = r->samples + count;
@@ -18407,6 +18571,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
         r->kept_samples.logp = PPO__ARRAY(memory, float, ppo__at(count, r->longest));
     }
     r->learns = PPO__ARRAY(memory, unsigned char, count);
+    r->hash = PPO__ARRAY(memory, uint64_t, count);
     r->order = PPO__ZEROS(memory, int, count);
     r->first_row = PPO__ZEROS(memory, int, (size_t)count + 1);
     r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
@@ -18663,12 +18828,17 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
    -------------------------------------------------------------------------------------------------------- */
 
 #ifndef PPO_NO_LANGUAGE
-/* The ordinary tokens from `from` to `to`. */
-static void ppo__print_tokens(FILE *file, const ppo_tokenizer *tokenizer, const int *from, const int *to) {
-    for (; from < to; ++from) {
-        if (!ppo__is_ordinary(tokenizer, *from)) continue;
-        const unsigned char *text = (const unsigned char *)tokenizer->bytes + tokenizer->start[*from];
-        for (int n = ppo__token_length(tokenizer, *from); n > 0; --n, ++text)
+/* The ordinary tokens i to end - 1, those that a tool wrote in brackets. */
+static void ppo__print_tokens(FILE *file, const ppo_tokenizer *tokenizer, const ppo_tokens *tokens, int i,
+                              int end) {
+    for (int given = 0; i < end || given; ++i) {
+        const int now = i < end && tokens->given && tokens->given[i];
+        if (now != given) putc(now ? '[' : ']', file);
+        given = now;
+        if (i >= end || !ppo__is_ordinary(tokenizer, tokens->token[i])) continue;
+        const unsigned char *text =
+            (const unsigned char *)tokenizer->bytes + tokenizer->start[tokens->token[i]];
+        for (int n = ppo__token_length(tokenizer, tokens->token[i]); n > 0; --n, ++text)
             putc(*text < 32 || *text == 127 ? ' ' : *text, file);
     }
 }
@@ -18677,12 +18847,11 @@ PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const
                                const float *reward, int count) {
     for (int s = 0; file && tokenizer && samples && s < count && s < samples->tokens.count; ++s) {
         const ppo_tokens *tokens = &samples->tokens;
-        const int        *from = tokens->token + tokens->start[s], *to = tokens->token + tokens->start[s + 1];
-        const int        *sampled = tokens->token + ppo__prompt_end(tokens, s);
+        const int         sampled = ppo__prompt_end(tokens, s);
         if (reward) fprintf(file, "%8.2f  ", (double)reward[s]);
-        ppo__print_tokens(file, tokenizer, from, sampled);
+        ppo__print_tokens(file, tokenizer, tokens, tokens->start[s], sampled);
         fprintf(file, " | ");
-        ppo__print_tokens(file, tokenizer, sampled, to);
+        ppo__print_tokens(file, tokenizer, tokens, sampled, tokens->start[s + 1]);
         fprintf(file, "%s\n", samples->ended && !samples->ended[s] ? "..." : "");
     }
 }

@@ -9,6 +9,10 @@
 
 #include "test.h"
 
+/* Settings without a tool and what follows it. */
+#define HOW(temperature, greedy, top_k, top_p, eos, max_new, seed) \
+    { temperature, greedy, top_k, top_p, eos, max_new, seed, -1, NULL, NULL, NULL, 0, NULL, NULL, 0 }
+
 static ppo_tape *tape;
 
 static int open_tape(void **state) {
@@ -121,13 +125,11 @@ static void probabilities_of_what_means_nothing_are_refused(void **state) {
     static const struct {
         ppo_sampling how;
         const char  *words;
-    } bad[] = {{{0, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is 0"},
-               {{NAN, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is"},
-               {{1, 0, -1, 1, -1, 0, 1, -1, NULL, NULL}, "top_k is -1"},
-               {{1, 0, 0, NAN, -1, 0, 1, -1, NULL, NULL}, "top_p is"},
-               {{1, 0, 0, 1, N, 0, 1, -1, NULL, NULL}, "eos is 4|0 .. 3"},
-               {{1, 0, 0, 1, -2, 0, 1, -1, NULL, NULL}, "eos is -2"},
-               {{1, 1, 0, 1, -1, -1, 1, -1, NULL, NULL}, "max_new is -1"}};
+    } bad[] = {
+        {HOW(0, 0, 0, 1, -1, 0, 1), "temperature is 0"}, {HOW(NAN, 0, 0, 1, -1, 0, 1), "temperature is"},
+        {HOW(1, 0, -1, 1, -1, 0, 1), "top_k is -1"},     {HOW(1, 0, 0, NAN, -1, 0, 1), "top_p is"},
+        {HOW(1, 0, 0, 1, N, 0, 1), "eos is 4|0 .. 3"},   {HOW(1, 0, 0, 1, -2, 0, 1), "eos is -2"},
+        {HOW(1, 1, 0, 1, -1, -1, 1), "max_new is -1"}};
     const float  logits[N] = {1, 3, 3, 2};
     ppo_sampling how = ppo_sampling_default();
     float        p[N], scratch[N];
@@ -331,14 +333,13 @@ static double chi_square(const int *observed, const double *p, int cells, int n)
 static void pairs_of_tokens_come_as_often_as_their_probability_says(void **state) {
     (void)state;
     enum { VOCAB = 5, N = 6000 };
-    static const ppo_sampling settings[] = {
-        {1, 0, 0, 1, -1, 2, 1, -1, NULL, NULL},    {0.5f, 0, 0, 1, -1, 2, 2, -1, NULL, NULL},
-        {2, 0, 0, 1, -1, 2, 3, -1, NULL, NULL},    {1, 0, 3, 1, -1, 2, 4, -1, NULL, NULL},
-        {1, 0, 0, 0.7f, -1, 2, 5, -1, NULL, NULL}, {1.5f, 0, 4, 0.8f, -1, 2, 6, -1, NULL, NULL}};
-    ppo_lm        *lm = random_lm(lm_config(VOCAB, 6, 12, 1, 2), 0.4f);
-    ppo_generator *generator = generator_of(lm, 64);
-    ppo_tokens     prompts = {0}, asked = {0};
-    const int      prompt[] = {3, 0, 1};
+    static const ppo_sampling settings[] = {HOW(1, 0, 0, 1, -1, 2, 1),    HOW(0.5f, 0, 0, 1, -1, 2, 2),
+                                            HOW(2, 0, 0, 1, -1, 2, 3),    HOW(1, 0, 3, 1, -1, 2, 4),
+                                            HOW(1, 0, 0, 0.7f, -1, 2, 5), HOW(1.5f, 0, 4, 0.8f, -1, 2, 6)};
+    ppo_lm                   *lm = random_lm(lm_config(VOCAB, 6, 12, 1, 2), 0.4f);
+    ppo_generator            *generator = generator_of(lm, 64);
+    ppo_tokens                prompts = {0}, asked = {0};
+    const int                 prompt[] = {3, 0, 1};
     for (int s = 0; s < N; s++) assert_ok(ppo_tokens_add(&prompts, prompt, 3, 3));
     for (int a = 0; a < VOCAB; a++) assert_ok(ppo_tokens_add(&asked, (const int[]){3, 0, 1, a}, 4, 0));
     for (int k = 0; k < COUNT(settings); k++) {
@@ -653,18 +654,18 @@ static void settings_that_mean_nothing_are_refused(void **state) {
     static const struct {
         ppo_sampling how;
         const char  *words;
-    } bad[] = {{{0, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is 0"},
-               {{-1, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is -1"},
-               {{NAN, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is"},
-               {{INFINITY, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is inf"},
-               {{1e-40f, 0, 0, 1, -1, 0, 1, -1, NULL, NULL}, "temperature is"},
-               {{1, 0, -1, 1, -1, 0, 1, -1, NULL, NULL}, "top_k is -1"},
-               {{1, 0, 0, 0, -1, 0, 1, -1, NULL, NULL}, "top_p is 0"},
-               {{1, 0, 0, 1.01f, -1, 0, 1, -1, NULL, NULL}, "top_p is 1.01"},
-               {{1, 0, 0, NAN, -1, 0, 1, -1, NULL, NULL}, "top_p is"},
-               {{1, 0, 0, 1, -1, -3, 1, -1, NULL, NULL}, "max_new is -3"},
-               {{1, 0, 0, 1, S_VOCAB, 0, 1, -1, NULL, NULL}, "eos is 9|0 .. 8"},
-               {{1, 0, 0, 1, -2, 0, 1, -1, NULL, NULL}, "eos is -2"}};
+    } bad[] = {{HOW(0, 0, 0, 1, -1, 0, 1), "temperature is 0"},
+               {HOW(-1, 0, 0, 1, -1, 0, 1), "temperature is -1"},
+               {HOW(NAN, 0, 0, 1, -1, 0, 1), "temperature is"},
+               {HOW(INFINITY, 0, 0, 1, -1, 0, 1), "temperature is inf"},
+               {HOW(1e-40f, 0, 0, 1, -1, 0, 1), "temperature is"},
+               {HOW(1, 0, -1, 1, -1, 0, 1), "top_k is -1"},
+               {HOW(1, 0, 0, 0, -1, 0, 1), "top_p is 0"},
+               {HOW(1, 0, 0, 1.01f, -1, 0, 1), "top_p is 1.01"},
+               {HOW(1, 0, 0, NAN, -1, 0, 1), "top_p is"},
+               {HOW(1, 0, 0, 1, -1, -3, 1), "max_new is -3"},
+               {HOW(1, 0, 0, 1, S_VOCAB, 0, 1), "eos is 9|0 .. 8"},
+               {HOW(1, 0, 0, 1, -2, 0, 1), "eos is -2"}};
     for (int i = 0; i < COUNT(bad); i++)
         assert_fails(ppo_generate(generator, &prompts, &bad[i].how, &x), PPO_ERROR_ARGUMENT, bad[i].words);
     ppo_tokens_free(&prompts);

@@ -1352,9 +1352,22 @@ static void samples_print_as_lines(void **state) {
     ppo_print_samples(file, tok, NULL, NULL, 9);
     ppo_print_samples(NULL, tok, &samples, NULL, 9);
     ppo_print_samples(file, NULL, &samples, NULL, 9);
+    assert_ok(ppo_tokens_add_text(&tokens, tok, -1, "a", "b", -1));
+    assert_ok(ppo_tokens_append_text(&tokens, tok, "ca", 1)); /* what a tool wrote */
+    assert_ok(ppo_tokens_append_text(&tokens, tok, "b", 0));
+    assert_ok(ppo_tokens_append_text(&tokens, tok, "c", 1));
+    samples.tokens = tokens;
+    ppo_print_samples(file, tok, &samples, NULL, 9);
     read_back(file);
-    static const char *const want[] = {"    1.50  ab |  c c", "  -20.00  b | aaa...", "ab |  c c", "b | aaa",
-                                       "c | c"};
+    static const char *const want[] = {"    1.50  ab |  c c",
+                                       "  -20.00  b | aaa...",
+                                       "ab |  c c",
+                                       "b | aaa",
+                                       "c | c",
+                                       "ab |  c c",
+                                       "b | aaa",
+                                       "c | c",
+                                       "a | b[ca]b[c]"};
     assert_int_equal(p.lines, COUNT(want));
     for (int i = 0; i < COUNT(want); i++) assert_string_equal(p.line[i], want[i]);
     ppo_tokens_free(&tokens);

@@ -713,8 +713,27 @@ static void variety_is_that_of_the_samples_of_a_prompt(void **state) {
         const int token[2] = {BOS, s % 3 == 2};
         assert_ok(ppo_tokens_add(&tokens, token, 2, 1));
     }
-    assert_close(ppo__distinct(&tokens, 3), 4.0 / 6, 1e-6);
-    assert_close(ppo__distinct(&tokens, 6), 2.0 / 6, 1e-6);
+    uint64_t hash[300];
+    assert_close(ppo__distinct(&tokens, 3, hash), 4.0 / 6, 1e-6);
+    assert_close(ppo__distinct(&tokens, 6, hash), 2.0 / 6, 1e-6);
+    ppo_rng rng = test_rng(60);
+    ppo_tokens_clear(&tokens);
+    for (int s = 0; s < 300; s++) { /* against a comparison of all pairs */
+        int n = 1 + ppo_rng_below(&rng, 3);
+        add_random(&tokens, &rng, 3, n, 1);
+    }
+    for (int group = 1; group <= 300; group *= 10) {
+        int distinct = 0;
+        for (int s = 0; s < 300; s++) {
+            int t = s / group * group, n = tokens.start[s + 1] - tokens.start[s];
+            while (t < s && (tokens.start[t + 1] - tokens.start[t] != n ||
+                             memcmp(tokens.token + tokens.start[t], tokens.token + tokens.start[s],
+                                    (size_t)n * sizeof(int)) != 0))
+                t++;
+            distinct += t == s;
+        }
+        assert_true(ppo__distinct(&tokens, group, hash) == (float)distinct / 300);
+    }
     ppo_tokens_free(&tokens);
 }
 
@@ -1075,7 +1094,8 @@ static void the_best_of_n_is_the_best_of_these_samples(void **state) {
     for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add(&same, &token, 1, 1));
     ppo_tokens_clear(&best);
     assert_ok(ppo_best_of_n(generator, &same, 1, &how, count_good, NULL, &best, NULL));
-    assert_true(ppo__distinct(&best, best.count) > 0.5f); /* the same prompt twice is sampled twice */
+    uint64_t hash[8];
+    assert_true(ppo__distinct(&best, best.count, hash) > 0.5f); /* the same prompt twice is sampled twice */
     ppo_tokens_free(&same);
     assert_close(ppo_best_of_n_kl(1), 0, 1e-7);
     assert_close(ppo_best_of_n_kl(16), log(16) - 15.0 / 16, 1e-6);

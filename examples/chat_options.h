@@ -1,0 +1,133 @@
+/* chat_options.h - what chat.c reads: its command line, with the settings of ppo_sampling_settings() and of the table
+   `own`; what the folder says of chats, in prepare(); and the lines of stdin. */
+#ifndef CHAT_OPTIONS_H
+#define CHAT_OPTIONS_H
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RAW = -1, AUTO = -2, ANSWER = 1 << 20, TURNS = 4096, ENDS = 32 };
+
+typedef struct chat {
+    ppo_sampling   how;
+    int            form, context, threads; /* form: RAW, AUTO or one of ppo_tokens_add_chat() */
+    const char    *folder, *system;
+    ppo_lm        *lm;
+    ppo_tokenizer *tokenizer;
+    ppo_generator *generator;
+    int            ends[ENDS], start; /* tokens that end an answer; the one that starts a raw text, or -1 */
+    ppo_message    turns[TURNS];      /* the first may be the system's */
+    int            count;
+    ppo_tokens     tokens; /* of all turns */
+    char   answer[ANSWER]; /* `bytes` of it are there, `shown` of them on the screen: whole characters */
+    size_t bytes, shown;
+} chat;
+
+static const ppo_field own[] = {
+    {"form", PPO_FIELD_CHOICE, offsetof(chat, form), AUTO, PPO_CHAT_ZEPHYR, "auto|raw|chatml|llama3|zephyr",
+     "of the chat; raw: continues your text", 0},
+    {"context", PPO_FIELD_INT, offsetof(chat, context), 2, 1e9, NULL, "tokens that it remembers", 0},
+    {"seed", PPO_FIELD_U64, offsetof(chat, how.seed), 0, 1.8446744073709552e19, NULL, "of all random numbers",
+     0},
+    {"threads", PPO_FIELD_INT, offsetof(chat, threads), 1, 1024, NULL, "to compute with", 0}};
+static const ppo_settings own_settings = {own, sizeof own / sizeof *own};
+
+/* The tokenizer and chat.c choose these. */
+static int is_ours(const char *name) { return !strcmp(name, "eos") || !strcmp(name, "call"); }
+
+static void print_settings(const ppo_settings *settings, const void *config) {
+    for (int i = 0; i < settings->count; i++) {
+        const ppo_field *field = &settings->field[i];
+        char             name[64], value[64] = "";
+        if (is_ours(field->name)) continue;
+        snprintf(name, sizeof name, "%s", field->name);
+        for (char *at = name; *at; at++) *at = *at == '_' ? '-' : *at;
+        ppo_settings_get(settings, config, field->name, value, sizeof value);
+        printf("  --%-24s %s [%s%s%s]\n", name, field->help, value, field->choices ? "; " : "",
+               field->choices ? field->choices : "");
+    }
+}
+
+static int usage(const chat *c) {
+    printf(
+        "usage: chat FOLDER [--name value | --name=value | name=value] ...       in brackets: the default\n\n"
+        "  --system TEXT              what the system says first\n"
+        "  --raw                      the same as --form raw\n");
+    print_settings(&own_settings, c);
+    print_settings(ppo_sampling_settings(), &c->how);
+    return 0;
+}
+
+static ppo_status set(chat *c, const char *name, const char *value) {
+    const ppo_settings *all = ppo_sampling_settings();
+    char                text[64];
+    if (!strcmp(name, "raw")) return c->form = RAW, PPO_OK;
+    if (!strcmp(name, "system")) return c->system = value, PPO_OK;
+    if (is_ours(name)) return ppo_fail(PPO_ERROR_ARGUMENT, "--%s is not for you to choose", name);
+    if (!ppo_settings_get(&own_settings, c, name, text, sizeof text))
+        return ppo_settings_set(&own_settings, c, name, value);
+    return ppo_settings_set(all, &c->how, name, value);
+}
+
+/* The folder and the settings; "yes" is the value of a flag without one. */
+static ppo_status read_options(chat *c, int argc, char **argv) {
+    ppo_status status = PPO_OK;
+    for (int i = 1; i < argc && !status; i++) {
+        const char *text = argv[i], *equals = strchr(text, '='), *value = "yes";
+        const int   dashes = !strncmp(text, "--", 2);
+        char        name[64];
+        if (!dashes && !equals) {
+            if (c->folder) return ppo_fail(PPO_ERROR_ARGUMENT, "two folders: %s and %s", c->folder, text);
+            c->folder = text;
+            continue;
+        }
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(text + 2 * dashes, "="), text + 2 * dashes);
+        if (equals) value = equals + 1;
+        else if (strcmp(name, "raw") && i + 1 < argc && strncmp(argv[i + 1], "--", 2)) value = argv[++i];
+        status = set(c, name, value);
+    }
+    return status;
+}
+
+/* The form of the chat, if it was not given, and the tokens that end an answer: those that the folder says, and
+   those with the usual names, for not every folder says them. */
+static ppo_status prepare(chat *c) {
+    static const char *const names[] = {"<|im_end|>", "<|eot_id|>", "</s>", "<|endoftext|>",
+                                        "<|end_of_text|>"};
+    enum { NAMES = sizeof names / sizeof *names };
+    int        first[8] = {-1}, n = 0, found[NAMES];
+    ppo_status status = ppo_lm_load_ends(c->folder, c->ends, ENDS - NAMES, &n);
+    if (!status) status = ppo_encode_as(c->tokenizer, PPO_ENCODE_BOUNDS, "", 0, first, 8, NULL);
+    if (n > ENDS - NAMES) n = ENDS - NAMES;
+    for (int k = 0; k < NAMES; k++) {
+        found[k] = ppo_tokenizer_special(c->tokenizer, names[k]);
+        if (found[k] >= 0 && found[k] < c->lm->config.vocab) c->ends[n++] = found[k];
+    }
+    c->how.ends = c->ends;
+    c->how.end_count = n;
+    c->start = first[0];
+    if (c->form == AUTO && found[0] >= 0) c->form = PPO_CHATML;
+    if (c->form == AUTO) c->form = found[1] >= 0 ? (int)PPO_CHAT_LLAMA3 : (int)RAW;
+    return status;
+}
+
+/* The next line of stdin, which the caller frees; NULL after the last. */
+static char *read_line(void) {
+    size_t n = 0, room = 1024;
+    char  *line = (char *)malloc(room), *more = line;
+    fprintf(stderr, "> ");
+    while (more && fgets(line + n, (int)(room - n), stdin)) {
+        n += strlen(line + n);
+        if (n && line[n - 1] == '\n') break;
+        if (n + 1 < room) continue;
+        more = (char *)realloc(line, room *= 2);
+        if (more) line = more;
+    }
+    if (more && n) return line[strcspn(line, "\r\n")] = 0, line;
+    free(line);
+    return NULL;
+}
+
+#endif
