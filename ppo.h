@@ -115,7 +115,7 @@ LANGUAGE MODELS
         ppo_rlhf_create(lm, NULL, NULL, &prompts, ppo_reward_by_model, model, &cfg, &rlhf);
         ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
         ppo_lm_evaluate(lm, before, &held_out, &cfg.sampling, ppo_reward_by_model, model, &evaluation);
-        ppo_lm_save(lm, tok, "model.safetensors");                 // also for Hugging Face's transformers
+        ppo_lm_save_file(lm, tok, "model.safetensors");            // or a folder, for transformers: ppo_lm_save()
 
     The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO,
     Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples, and a watch sees
@@ -15815,6 +15815,7 @@ enum { PPO__KEY_PAGE = 64, PPO__MOST_SLOTS = 65536 };
 
 struct ppo_generator {
     const ppo_lm *lm;
+    int           context; /* tokens of the longest sequence: the model's, or fewer */
     ppo__arena    memory;
     ppo_tape     *tape;
     int           slots;
@@ -15849,24 +15850,24 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
     ppo__free(g);
 }
 
-PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator) {
-    if (generator) *generator = NULL;
-    if (!ppo__given("ppo_generator_create", lm && generator)) return PPO_ERROR_ARGUMENT;
+/* context: of the longest sequence. */
+static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, ppo_generator **generator) {
     if (slots < 1 || slots > PPO__MOST_SLOTS)
         return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, (int)PPO__MOST_SLOTS);
     const ppo_lm_config *c = &lm->config;
-    const size_t         rows = ppo__at(slots, c->context), caches = ppo__at(slots, c->layers);
+    const size_t         rows = ppo__at(slots, context), caches = ppo__at(slots, c->layers);
     ppo_generator       *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
     g->lm = lm;
+    g->context = context;
     g->slots = slots;
     const int kv_width = lm->full.kv_heads * lm->full.head_size;
-    g->slot_values = ppo__at(c->context, kv_width);
-    g->slot_keys = ppo__at(ppo__divide_up(c->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * kv_width;
+    g->slot_values = ppo__at(g->context, kv_width);
+    g->slot_keys = ppo__at(ppo__divide_up(g->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * kv_width;
     g->numbers.device = ppo__device_in_use;
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
-    g->scores = PPO__ARRAY(&g->memory, float, ppo__at(c->heads, c->context));
+    g->scores = PPO__ARRAY(&g->memory, float, ppo__at(c->heads, g->context));
     g->p = PPO__ARRAY(&g->memory, float, ppo__at(2, c->vocab));
     g->row_token = PPO__ARRAY(&g->memory, int, rows);
     g->row_position = PPO__ARRAY(&g->memory, int, rows);
@@ -15881,10 +15882,16 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
     if (!status) status = ppo__arena_status(&g->memory);
     if (!status) status = ppo__tape_create_on(g->numbers.device, &g->tape);
     if (status) return ppo_generator_free(g), status;
-    for (int k = 0; k < slots; ++k) g->slot[k].cached = cached + ppo__at(k, c->context);
+    for (int k = 0; k < slots; ++k) g->slot[k].cached = cached + ppo__at(k, g->context);
     ppo_tape_record(g->tape, 0);
     *generator = g;
     return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator) {
+    if (generator) *generator = NULL;
+    if (!ppo__given("ppo_generator_create", lm && generator)) return PPO_ERROR_ARGUMENT;
+    return ppo__generator_make(lm, slots, lm->config.context, generator);
 }
 
 /* -- attention of rows to what their slots keep, after adding their own keys and values -- */
@@ -15961,7 +15968,7 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
 /* Starts the sequences with their prompts. These may be results of the previous call, whose memory therefore
    lasts until they are copied. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
-    const int   context = g->lm->config.context, count = prompts->count;
+    const int   context = g->context, count = prompts->count;
     ppo__arena  grown = {NULL, NULL, PPO_OK};
     ppo__result results[2] = {g->results[0], g->results[1]};
     for (int k = 0; k < 2 && count > g->room; ++k) {
@@ -16003,7 +16010,7 @@ static void ppo__add_row(ppo_generator *g, int token, int position, int k) {
    before it, with the last token at least; then the last token with what a tool answered. */
 static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count, int *waiting) {
     const ppo__result *out = &g->results[g->turn];
-    int                context = g->lm->config.context;
+    int                context = g->context;
     g->rows = g->asked = 0;
     for (int k = 0; k < g->slots; ++k) {
         ppo__slot *slot = &g->slot[k];
@@ -16047,7 +16054,7 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
 /* Shows the watch a slot's sequence, which it may end. */
 static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, const ppo__slot *slot) {
     const ppo__result *out = &g->results[g->turn];
-    const size_t       first = ppo__at(slot->sequence, g->lm->config.context);
+    const size_t       first = ppo__at(slot->sequence, g->context);
     int                start[2] = {0, slot->length}, end = 0;
     unsigned char     *given = how->call >= 0 ? out->given + first : NULL;
     const ppo_tokens   so_far = {1, start, out->prompt + slot->sequence, out->text + first, given, NULL};
@@ -16064,7 +16071,7 @@ static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, con
 /* Adds what the tool answers to the slot's sequence. */
 static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo__slot *slot) {
     const ppo__result *out = &g->results[g->turn];
-    const int          context = g->lm->config.context, room = slot->end - slot->length;
+    const int          context = g->context, room = slot->end - slot->length;
     const size_t       first = ppo__at(slot->sequence, context), at = first + (size_t)slot->length;
     int                count = 0;
     char               before[PPO__ERROR_SIZE];
@@ -16094,7 +16101,7 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     for (int i = 0; i < g->asked; ++i) {
         ppo__slot *slot = &g->slot[g->row_slot[g->last[i]]];
         int        s = slot->sequence;
-        size_t     at = ppo__at(s, g->lm->config.context) + slot->length;
+        size_t     at = ppo__at(s, g->context) + slot->length;
         if (!ppo__finite(g->drawn_logp[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)", s,
                             slot->length - 1);
@@ -16122,7 +16129,7 @@ static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) 
     if (status) return status;
     int longest = 0, slots = g->slots < count ? g->slots : count;
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
-    if (tool) longest = g->lm->config.context;
+    if (tool) longest = g->context;
     if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
     for (int k = 0; k < g->slots; ++k) g->slot[k].seen = 0;
     g->rows = 0;
@@ -16168,9 +16175,9 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     int               at = 0;
     for (int s = 0; s < count; ++s) { /* packs them: they move to the left only */
         int n = out.length[s];
-        memmove(out.text + at, out.text + ppo__at(s, c->context), n * sizeof(int));
-        memmove(out.logp + at, out.logp + ppo__at(s, c->context), n * sizeof(float));
-        memmove(out.given + at, out.given + ppo__at(s, c->context), n);
+        memmove(out.text + at, out.text + ppo__at(s, g->context), n * sizeof(int));
+        memmove(out.logp + at, out.logp + ppo__at(s, g->context), n * sizeof(float));
+        memmove(out.given + at, out.given + ppo__at(s, g->context), n);
         out.length[s] = at;
         at += n;
     }
@@ -18585,7 +18592,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     if (!status && c->refills) status = ppo__tokens_fill(&r->kept_samples.tokens, count, r->longest);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
     ppo_tape_recompute(r->learner.tape, c->recompute);
-    if (!status) status = ppo_generator_create(r->policy, c->slots, &r->generator);
+    if (!status) status = ppo__generator_make(r->policy, c->slots, r->longest, &r->generator);
     if (status) return status;
     r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */
     status = ppo__learner_reserve(&r->learner, r->order, longest);
