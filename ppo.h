@@ -6119,18 +6119,31 @@ static void ppo__json_skip_string(ppo__json *json) {
     else ppo__json_fail(json, "a string has no end", NULL);
 }
 
-/* Takes any value and changes none of its bytes. Its strings are not decoded, nor checked. */
-static void ppo__json_skip(ppo__json *json) {
+/* A value of a text that is read as a whole. They are in one array: after each list its elements. */
+typedef struct ppo__value {
+    char       *at;          /* where it begins */
+    const char *key;         /* of a member of an object */
+    int         size, count; /* values that it is, with those in it; its elements */
+    char        kind;        /* as of ppo__json_peek(); 's': a string that was decoded */
+} ppo__value;
+
+/* Takes any value and changes none of its bytes: its strings are not decoded, nor checked. With `values`, which
+   has room for all, it lists them and decodes the keys. */
+static void ppo__json_walk(ppo__json *json, ppo__value *values) {
     enum { DEPTH = 64 };
-    char close[DEPTH];
-    int  count[DEPTH], depth = 0;
+    char        close[DEPTH];
+    int         count[DEPTH], first[DEPTH], depth = 0, n = 0;
+    const char *key = NULL;
     do {
-        char kind = ppo__json_peek(json);
+        char             kind = ppo__json_peek(json);
+        const ppo__value value = {json->at, key, 1, 0, kind};
+        if (values) values[n++] = value;
         if (kind == '{' || kind == '[') {
             if (depth == DEPTH) ppo__json_fail(json, "lists within more than 64 others", NULL);
             if (json->status) return;
             ++json->at;
             close[depth] = (char)(kind + 2); /* in ASCII */
+            first[depth] = n - 1;
             count[depth++] = 0;
         } else if (kind == '"') {
             ppo__json_skip_string(json);
@@ -6139,49 +6152,89 @@ static void ppo__json_skip(ppo__json *json) {
         } else if (!ppo__json_word(json, "null") && !ppo__json_word(json, "true")) {
             if (!ppo__json_word(json, "false")) ppo__json_fail(json, "expected a value", NULL);
         }
-        while (depth && !ppo__json_next(json, close[depth - 1], &count[depth - 1])) --depth;
+        for (; depth && !ppo__json_next(json, close[depth - 1], &count[depth - 1]); --depth) {
+            ppo__value *list = values ? &values[first[depth - 1]] : NULL;
+            if (list) list->size = n - first[depth - 1], list->count = count[depth - 1];
+        }
         if (depth && close[depth - 1] == '}') {
-            ppo__json_skip_string(json);
+            if (values) key = ppo__json_string(json);
+            else ppo__json_skip_string(json);
             ppo__json_expect(json, ':');
         }
     } while (depth && !json->status);
 }
 
-/* An object whose members are looked up; those that are null are not there. */
-typedef struct ppo__object {
-    const char *key[24];
-    char       *place[24]; /* where the value begins, to which `at` may be set back */
-    int         count;
-} ppo__object;
-
-/* Takes an object. */
-static void ppo__json_object(ppo__json *json, ppo__object *object) {
-    object->count = 0;
-    ppo__json_expect(json, '{');
-    for (int n = 0; ppo__json_next(json, '}', &n);) {
-        const char *key = ppo__json_key(json);
-        for (int k = 0; k < object->count; ++k)
-            if (strcmp(key, object->key[k]) == 0) ppo__json_fail(json, "repeated member ", key);
-        if (object->count == 24) ppo__json_fail(json, "an object of more than 24 members", NULL);
-        if (ppo__json_peek(json) != 'n' && !json->status) {
-            object->key[object->count] = key;
-            object->place[object->count++] = json->at;
-        }
-        ppo__json_skip(json);
-    }
-}
-
-/* Where the value of a member begins, or NULL. */
-static char *ppo__json_member(const ppo__object *object, const char *key) {
-    for (int k = 0; k < object->count; ++k)
-        if (strcmp(key, object->key[k]) == 0) return object->place[k];
-    return NULL;
-}
+static void ppo__json_skip(ppo__json *json) { ppo__json_walk(json, NULL); }
 
 /* Expects nothing but spaces up to the end of the text. */
 static void ppo__json_end(ppo__json *json) {
     ppo__json_skip_space(json);
     if (json->at != json->end) ppo__json_fail(json, "expected its end", NULL);
+}
+
+/* The values of the whole text, which is an object; NULL after a failure. */
+static ppo__value *ppo__json_tree(ppo__json *json, ppo__arena *memory) {
+    size_t most = 1; /* all others come after one of these characters */
+    if (ppo__json_peek(json) != '{') ppo__json_expect(json, '{');
+    if (json->status) return NULL;
+    for (const char *c = json->at; c < json->end; ++c) most += *c == ',' || *c == '[' || *c == '{';
+    ppo__value *values = PPO__ARRAY(memory, ppo__value, most);
+    if (!values) return json->status = PPO_ERROR_MEMORY, (ppo__value *)NULL;
+    ppo__json_walk(json, values);
+    ppo__json_end(json);
+    return json->status ? NULL : values;
+}
+
+/* Steps through a list, '[' or '{'; list NULL: an empty one. *item is NULL at first. Sets `at` to it. */
+static int ppo__json_each(ppo__json *json, ppo__value *list, char kind, ppo__value **item) {
+    if (!list || json->status) return 0;
+    json->at = list->at;
+    if (list->kind != kind) return ppo__json_expect(json, kind), 0;
+    *item = *item ? *item + (*item)->size : list + 1;
+    if (*item < list + list->size) json->at = (*item)->at;
+    return *item < list + list->size;
+}
+
+/* A member of an object, and `at` is set to it; NULL: it is not there, or null, or the object is NULL. */
+static ppo__value *ppo__json_get(ppo__json *json, ppo__value *object, const char *key) {
+    ppo__value *found = NULL, *item = NULL;
+    while (ppo__json_each(json, object, '{', &item)) {
+        if (strcmp(item->key, key) != 0) continue;
+        if (found) ppo__json_fail(json, "repeated member ", key);
+        found = item;
+    }
+    if (!found || found->kind == 'n' || json->status) return NULL;
+    json->at = found->at;
+    return found;
+}
+
+/* ppo__json_whole() of all of a number. */
+static int64_t ppo__json_integer(ppo__json *json) {
+    int64_t number = ppo__json_whole(json);
+    if (*json->at && strchr(".eE", *json->at)) ppo__json_fail(json, "expected a whole number", NULL);
+    return number;
+}
+
+/* The text of a value, decoded once. */
+static char *ppo__json_decode(ppo__json *json, ppo__value *value) {
+    json->at = value->at;
+    if (value->kind != 's') value->at = (char *)ppo__json_string(json);
+    value->kind = 's';
+    return value->at;
+}
+
+/* Members, or what they are if they are not there: NULL, `otherwise`. */
+static char *ppo__json_text(ppo__json *json, ppo__value *object, const char *key) {
+    ppo__value *value = ppo__json_get(json, object, key);
+    return value ? ppo__json_decode(json, value) : NULL;
+}
+
+static int64_t ppo__json_count(ppo__json *json, ppo__value *object, const char *key) {
+    return ppo__json_get(json, object, key) ? ppo__json_integer(json) : 0;
+}
+
+static int ppo__json_flag(ppo__json *json, ppo__value *object, const char *key, int otherwise) {
+    return ppo__json_get(json, object, key) ? ppo__json_bool(json) : otherwise;
 }
 
 static ppo_status ppo__read_bytes(const char *path, FILE *in, void *to, size_t n) {
@@ -12535,8 +12588,6 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
 
 #define PPO__METASPACE "\342\226\201" /* SentencePiece's */
 
-enum { PPO__MAX_PARTS = 5 }; /* of a Sequence */
-
 /* What cuts a text into words, as files spell it. */
 static const struct {
     const char *regex;
@@ -12555,7 +12606,7 @@ static const struct {
      1, PPO__LETTER}, /* Qwen 3.5 */
 };
 
-/* A tokenizer.json while it is read. A `place` is where the value of a member begins, or NULL. */
+/* A tokenizer.json while it is read. */
 typedef struct ppo__tokfile {
     ppo__json      json; /* of a copy of the file, in the tokenizer's memory */
     ppo_tokenizer *tok;
@@ -12567,37 +12618,6 @@ typedef struct ppo__tokfile {
     size_t         join_room;
 } ppo__tokfile;
 
-/* A component of it. */
-typedef struct ppo__component {
-    ppo__object of;
-    const char *type;
-} ppo__component;
-
-static void ppo__tokfile_members(ppo__tokfile *file, char *place, ppo__object *members) {
-    file->json.at = place;
-    ppo__json_object(&file->json, members);
-}
-
-/* A text, NULL if it is not there. */
-static const char *ppo__tokfile_text(ppo__tokfile *file, const ppo__object *object, const char *key) {
-    char *place = ppo__json_member(object, key);
-    if (place) file->json.at = place;
-    return place ? ppo__json_string(&file->json) : NULL;
-}
-
-static int ppo__tokfile_bool(ppo__tokfile *file, const ppo__object *object, const char *key, int otherwise) {
-    char *place = ppo__json_member(object, key);
-    if (place) file->json.at = place;
-    return place ? ppo__json_bool(&file->json) : otherwise;
-}
-
-/* A number, 0 if it is not there. */
-static int64_t ppo__tokfile_whole(ppo__tokfile *file, const ppo__object *object, const char *key) {
-    char *place = ppo__json_member(object, key);
-    if (place) file->json.at = place;
-    return place ? ppo__json_whole(&file->json) : 0;
-}
-
 /* Refuses the file unless this holds. what: the member that is not supported. */
 static void ppo__tokfile_need(ppo__tokfile *file, int holds, const char *what, const char *value) {
     char text[160];
@@ -12606,55 +12626,42 @@ static void ppo__tokfile_need(ppo__tokfile *file, int holds, const char *what, c
 }
 
 /* "pattern": {"String": text} or {"Regex": text}: only the one that is wanted is there. */
-static const char *ppo__tokfile_pattern(ppo__tokfile *file, const ppo__object *object, const char *wanted) {
-    ppo__object m;
-    char       *place = ppo__json_member(object, "pattern");
-    if (place) ppo__tokfile_members(file, place, &m);
-    const char *text = place ? ppo__tokfile_text(file, &m, wanted) : NULL;
+static const char *ppo__tokfile_pattern(ppo__tokfile *file, ppo__value *object, const char *wanted) {
+    const char *text = ppo__json_text(&file->json, ppo__json_get(&file->json, object, "pattern"), wanted);
     ppo__tokfile_need(file, text && *text, "pattern without a", wanted);
     return text ? text : "";
 }
 
-/* Reads a component of the file, or those of a "Sequence" under the name `list`, and returns how many there are. */
-static int ppo__tokfile_components(ppo__tokfile *file, char *place, const char *list,
-                                   ppo__component m[PPO__MAX_PARTS]) {
-    ppo__json *json = &file->json;
-    int        count = 1, n = 0;
-    if (!place || json->status) return 0;
-    ppo__tokfile_members(file, place, &m[0].of);
-    for (int k = 0; k < count && !json->status; ++k) {
-        m[k].type = ppo__tokfile_text(file, &m[k].of, "type");
-        ppo__tokfile_need(file, m[k].type != NULL, "a component without a type", NULL);
-        if (json->status || n || strcmp(m[0].type, "Sequence") != 0) continue;
-        place = ppo__json_member(&m[0].of, list);
-        ppo__tokfile_need(file, place != NULL, "an empty Sequence", NULL);
-        if (json->status) return 0;
-        json->at = place;
-        ppo__json_expect(json, '[');
-        while (ppo__json_next(json, ']', &n)) {
-            ppo__tokfile_need(file, n <= PPO__MAX_PARTS, "a Sequence of more than 5", NULL);
-            if (json->status) return 0;
-            ppo__tokfile_members(file, json->at, &m[n - 1].of);
-        }
-        count = n;
-        k = -1;
-        if (!n) return 0;
-    }
-    return json->status ? 0 : count;
+/* Steps through the components in a member of `whole`: that one, or those of a "Sequence" under the name `list`.
+   The type of the next one, or NULL; *part is NULL at first. */
+static const char *ppo__tokfile_next(ppo__tokfile *file, ppo__value *whole, const char *name,
+                                     const char *list, ppo__value **part) {
+    ppo__json  *json = &file->json;
+    ppo__value *all = ppo__json_get(json, whole, name);
+    const char *type = ppo__json_text(json, all, "type");
+    ppo__tokfile_need(file, type || !all, "a component without a type", NULL);
+    if (type && !json->status && strcmp(type, "Sequence") == 0) {
+        ppo__value *parts = ppo__json_get(json, all, list);
+        ppo__tokfile_need(file, parts != NULL, "an empty Sequence", NULL);
+        ppo__tokfile_need(file, !parts || parts->count <= 5, "a Sequence of more than 5", NULL);
+        if (!ppo__json_each(json, parts, '[', part)) return NULL;
+        type = ppo__json_text(json, *part, "type");
+        ppo__tokfile_need(file, type != NULL, "a component without a type", NULL);
+    } else if (*part) return NULL;
+    else *part = all;
+    return json->status ? NULL : type;
 }
 
-static void ppo__tokfile_normalizer(ppo__tokfile *file, char *place) {
-    ppo__component m[PPO__MAX_PARTS];
-    int            count = ppo__tokfile_components(file, place, "normalizers", m);
-    for (int k = 0; k < count && !file->json.status; ++k) {
-        const char *type = m[k].type;
-        ppo__step  *step = ppo__add_step(file->tok, PPO__KEEP);
+static void ppo__tokfile_normalizer(ppo__tokfile *file, ppo__value *whole) {
+    ppo__value *part = NULL;
+    for (const char *type; (type = ppo__tokfile_next(file, whole, "normalizer", "normalizers", &part));) {
+        ppo__step *step = ppo__add_step(file->tok, PPO__KEEP);
         if (strcmp(type, "Prepend") == 0) {
-            step->prefix = ppo__tokfile_text(file, &m[k].of, "prepend");
+            step->prefix = ppo__json_text(&file->json, part, "prepend");
             step->always = 1;
         } else if (strcmp(type, "Replace") == 0) {
-            step->from = ppo__tokfile_pattern(file, &m[k].of, "String");
-            step->to = ppo__tokfile_text(file, &m[k].of, "content");
+            step->from = ppo__tokfile_pattern(file, part, "String");
+            step->to = ppo__json_text(&file->json, part, "content");
             ppo__tokfile_need(file, step->to != NULL, "Replace without content", NULL);
         } else if (strcmp(type, "NFC") == 0) {
             step->nfc = 1;
@@ -12663,109 +12670,101 @@ static void ppo__tokfile_normalizer(ppo__tokfile *file, char *place) {
     }
 }
 
-/* Returns 1 if it makes words of bytes. */
-static int ppo__tokfile_cutter(ppo__tokfile *file, char *place) {
-    ppo__component m[PPO__MAX_PARTS];
+static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
+    const size_t   known = sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words;
     ppo_tokenizer *tok = file->tok;
-    int count = ppo__tokfile_components(file, place, "pretokenizers", m), of_bytes = 0, has_words = 0, w = 0;
-    for (int k = 0; k < count && !file->json.status; ++k) {
-        const char *type = m[k].type;
-        ppo__tokfile_need(file, !of_bytes, "what comes after ByteLevel:", type);
+    ppo__json     *json = &file->json;
+    ppo__value    *part = NULL;
+    int            has_words = 0;
+    tok->kind = PPO__PIECES;
+    for (const char *type;
+         (type = ppo__tokfile_next(file, whole, "pre_tokenizer", "pretokenizers", &part));) {
+        ppo__tokfile_need(file, tok->kind == PPO__PIECES, "what comes after ByteLevel:", type);
         if (strcmp(type, "Split") == 0) {
-            const int   known = (int)(sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words);
-            const char *regex = ppo__tokfile_pattern(file, &m[k].of, "Regex");
-            const char *behavior = ppo__tokfile_text(file, &m[k].of, "behavior");
-            for (w = 0; w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0;) ++w;
+            const char *regex = ppo__tokfile_pattern(file, part, "Regex");
+            const char *behavior = ppo__json_text(json, part, "behavior");
+            size_t      w = 0;
+            while (w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0) ++w;
             ppo__tokfile_need(file, w < known && !has_words++, "the expression", regex);
             ppo__tokfile_need(file, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
-            ppo__tokfile_need(file, !ppo__tokfile_bool(file, &m[k].of, "invert", 0), "invert", NULL);
-            if (!file->json.status) ppo__add_step(tok, PPO__CUT_WORDS);
-            if (!file->json.status)
-                tok->words.digits = ppo__tokfile_words[w].digits, file->mark = ppo__tokfile_words[w].mark;
+            ppo__tokfile_need(file, !ppo__json_flag(json, part, "invert", 0), "invert", NULL);
+            if (json->status) return;
+            ppo__add_step(tok, PPO__CUT_WORDS);
+            tok->words.digits = ppo__tokfile_words[w].digits, file->mark = ppo__tokfile_words[w].mark;
         } else if (strcmp(type, "Digits") == 0) {
-            int each = ppo__tokfile_bool(file, &m[k].of, "individual_digits", 0);
+            int each = ppo__json_flag(json, part, "individual_digits", 0);
             ppo__add_step(tok, each ? PPO__CUT_DIGITS : PPO__CUT_NUMBERS);
         } else if (strcmp(type, "ByteLevel") == 0) {
-            int words = ppo__tokfile_bool(file, &m[k].of, "use_regex", 1);
-            of_bytes = 1;
+            int words = ppo__json_flag(json, part, "use_regex", 1);
+            tok->kind = PPO__BPE;
             ppo__tokfile_need(file, !words || !has_words, "two expressions", NULL);
-            if (ppo__tokfile_bool(file, &m[k].of, "add_prefix_space", 1))
+            if (ppo__json_flag(json, part, "add_prefix_space", 1))
                 ppo__add_step(tok, PPO__KEEP)->prefix = " ";
             if (words) ppo__add_step(tok, PPO__CUT_WORDS);
         } else if (strcmp(type, "Metaspace") == 0) {
-            const char *space = ppo__tokfile_text(file, &m[k].of, "replacement");
-            const char *scheme = ppo__tokfile_text(file, &m[k].of, "prepend_scheme");
+            const char *space = ppo__json_text(json, part, "replacement");
+            const char *scheme = ppo__json_text(json, part, "prepend_scheme");
             int never = scheme && !strcmp(scheme, "never"), first = scheme && !strcmp(scheme, "first");
             ppo__tokfile_need(file, space && !strcmp(space, PPO__METASPACE), "replacement", space);
             ppo__tokfile_need(file, never || first || (scheme && !strcmp(scheme, "always")), "prepend_scheme",
                               scheme);
             ppo__step *step = ppo__add_step(tok, PPO__KEEP);
-            if (ppo__tokfile_bool(file, &m[k].of, "split", 1)) step->kind = PPO__CUT_SPACES;
+            if (ppo__json_flag(json, part, "split", 1)) step->kind = PPO__CUT_SPACES;
             step->from = " ";
             step->to = PPO__METASPACE;
             step->prefix = never ? NULL : PPO__METASPACE;
             step->once = first;
         } else ppo__tokfile_need(file, 0, "pre_tokenizer", type);
     }
-    return of_bytes;
 }
 
-static void ppo__tokfile_decoder(ppo__tokfile *file, char *place) {
+static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
     static const char *const order[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
-    ppo__component           m[PPO__MAX_PARTS];
-    int                      count = ppo__tokfile_components(file, place, "decoders", m), last = -1,
-        of_bytes = file->tok->kind == PPO__BPE;
-    for (int k = 0; k < count && !file->json.status; ++k) {
-        const char *type = m[k].type;
-        int         at = 0;
+    ppo__json               *json = &file->json;
+    ppo__value              *part = NULL;
+    int                      last = -1, of_bytes = file->tok->kind == PPO__BPE;
+    for (const char *type; (type = ppo__tokfile_next(file, whole, "decoder", "decoders", &part));) {
+        int at = 0;
         while (at < 5 && strcmp(type, order[at]) != 0) ++at;
         ppo__tokfile_need(file, at < 5 && at > last && (of_bytes == !at) && (at != 4 || last == 3), "decoder",
                           type);
         last = at;
         if (at == 1) {
-            const char *from = ppo__tokfile_pattern(file, &m[k].of, "String");
-            const char *to = ppo__tokfile_text(file, &m[k].of, "content");
+            const char *from = ppo__tokfile_pattern(file, part, "String");
+            const char *to = ppo__json_text(json, part, "content");
             file->spaces = to && !strcmp(from, PPO__METASPACE) && !strcmp(to, " ");
             ppo__tokfile_need(file, file->spaces, "Replace of", from);
         }
         if (at == 2) file->bytes = 1;
         if (at == 4) {
-            const char *what = ppo__tokfile_text(file, &m[k].of, "content");
-            int64_t     start = ppo__tokfile_whole(file, &m[k].of, "start"),
-                    stop = ppo__tokfile_whole(file, &m[k].of, "stop");
+            const char *what = ppo__json_text(json, part, "content");
+            int64_t start = ppo__json_count(json, part, "start"), stop = ppo__json_count(json, part, "stop");
             ppo__tokfile_need(file, what && !strcmp(what, " ") && start <= 64 && !stop, "Strip of", what);
             file->tok->strip = (int)start;
         }
     }
-    ppo__tokfile_need(file, count == 1 || (count && !of_bytes), "no decoder", NULL);
+    ppo__tokfile_need(file, last >= 0, "no decoder", NULL);
 }
 
 /* What is put before and after a text. */
-static void ppo__tokfile_ends(ppo__tokfile *file, char *place) {
-    ppo__component m[PPO__MAX_PARTS];
-    ppo__object    item;
+static void ppo__tokfile_ends(ppo__tokfile *file, ppo__value *whole) {
     ppo_tokenizer *tok = file->tok;
-    int            count = ppo__tokfile_components(file, place, "processors", m);
-    for (int k = 0, n = 0, side = 0; k < count && !file->json.status; ++k, n = 0) {
-        if (strcmp(m[k].type, "ByteLevel") == 0) continue;
-        ppo__tokfile_need(
-            file, !strcmp(m[k].type, "TemplateProcessing") && ppo__json_member(&m[k].of, "single") && !side,
-            "post_processor", m[k].type);
-        if (file->json.status) return;
-        file->json.at = ppo__json_member(&m[k].of, "single");
-        ppo__json_expect(&file->json, '[');
-        while (ppo__json_next(&file->json, ']', &n)) {
-            ppo__tokfile_members(file, file->json.at, &item);
-            char *after = file->json.at, *token = ppo__json_member(&item, "SpecialToken");
-            side += ppo__json_member(&item, "Sequence") != NULL;
-            if (token) ppo__tokfile_members(file, token, &item);
-            const char *name = token ? ppo__tokfile_text(file, &item, "id") : NULL;
+    ppo__json     *json = &file->json;
+    ppo__value    *part = NULL;
+    int            side = 0;
+    for (const char *type; (type = ppo__tokfile_next(file, whole, "post_processor", "processors", &part));) {
+        if (strcmp(type, "ByteLevel") == 0) continue;
+        ppo__value *single = ppo__json_get(json, part, "single"), *item = NULL;
+        ppo__tokfile_need(file, !strcmp(type, "TemplateProcessing") && single && !side, "post_processor",
+                          type);
+        while (ppo__json_each(json, single, '[', &item)) {
+            ppo__value *token = ppo__json_get(json, item, "SpecialToken");
+            const char *name = ppo__json_text(json, token, "id");
             int         id = ppo_tokenizer_special(tok, name);
+            side += ppo__json_get(json, item, "Sequence") != NULL;
             ppo__tokfile_need(file, side < 2 && (!token || (id >= 0 && tok->bounds[side] < PPO__MAX_BOUNDS)),
                               "TemplateProcessing with", name);
-            if (file->json.status) return;
-            if (token) tok->bound[side][tok->bounds[side]++] = id;
-            file->json.at = after;
+            if (token && !json->status) tok->bound[side][tok->bounds[side]++] = id;
         }
     }
 }
@@ -12797,137 +12796,99 @@ static char *ppo__tokfile_join(ppo__tokfile *file, const char *a, size_t a_bytes
     return file->join;
 }
 
+/* The length of a name, which becomes bytes if the tokenizer is of bytes. -1: it is of others. */
+static int ppo__tokfile_name(const ppo__tokfile *file, char *name) {
+    return file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
+}
+
 /* The token that the vocabulary has under this name, whose text is changed; -1: none. Its length becomes
    *bytes. */
 static int ppo__tokfile_find(const ppo__tokfile *file, char *name, int *bytes) {
     uint64_t slot;
-    *bytes = file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
+    *bytes = ppo__tokfile_name(file, name);
     return *bytes < 0 ? -1 : ppo__find_key(file->tok, name, (size_t)*bytes, &slot);
 }
 
-static void ppo__tokfile_added(ppo__tokfile *file, char *place) {
-    ppo_tokenizer *tok = file->tok;
-    int            count = 0, n = 0;
-    ppo__object    m;
-    for (int pass = 0; pass < 2 && place && !file->json.status; ++pass, n = 0) {
-        ppo__tokfile_need(file, count <= PPO_MAX_VOCAB, "more added tokens than PPO_MAX_VOCAB", NULL);
-        if (file->json.status) return;
-        if (pass) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)count);
-        if (pass && !tok->added) return;
-        file->json.at = place;
-        ppo__json_expect(&file->json, '[');
-        while (ppo__json_next(&file->json, ']', &n)) {
-            if (!pass) {
-                ++count;
-                ppo__json_skip(&file->json);
-                continue;
-            }
-            char *object = file->json.at, *after;
-            ppo__tokfile_members(file, object, &m);
-            after = file->json.at;
-            ppo__tokfile_need(file, ppo__json_member(&m, "id") && ppo__json_member(&m, "content"),
-                              "an added token without id or content", NULL);
-            if (file->json.status) return;
-            ppo__added *added = &tok->added[n - 1];
-            int64_t     id = ppo__tokfile_whole(file, &m, "id");
-            added->name = added->pattern = ppo__tokfile_text(file, &m, "content");
-            added->name_bytes = added->bytes = (int)strlen(added->name);
-            added->special = ppo__tokfile_bool(file, &m, "special", 0);
-            added->left = ppo__tokfile_bool(file, &m, "lstrip", 0);
-            added->right = ppo__tokfile_bool(file, &m, "rstrip", 0);
-            added->normalized = ppo__tokfile_bool(file, &m, "normalized", !added->special);
-            ppo__tokfile_need(file, !ppo__tokfile_bool(file, &m, "single_word", 0), "single_word", NULL);
-            ppo__tokfile_need(file, id >= 0 && id < PPO_MAX_VOCAB && added->bytes, "the added token",
-                              added->name);
-            if (file->json.status) return;
-            added->token = (int)id;
-            if (tok->vocab <= id) tok->vocab = (int)id + 1;
-            file->json.at = after;
-        }
-    }
-    if (!file->json.status) tok->added_count = count;
-}
-
-/* Reads {"a": 0, ...}: how the merges call tokens. */
-static void ppo__tokfile_vocab(ppo__tokfile *file, char *place) {
-    ppo_tokenizer *tok = file->tok;
-    uint64_t       slot;
-    for (int pass = 0; pass < 2 && !file->json.status; ++pass) {
-        if (pass) tok->key = PPO__ZEROS(&tok->memory, const char *, (size_t)tok->vocab);
-        if (pass) tok->key_bytes = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab);
-        if (tok->memory.failed) return;
-        file->json.at = place;
-        ppo__json_expect(&file->json, '{');
-        for (int n = 0; ppo__json_next(&file->json, '}', &n);) {
-            char *name = NULL;
-            if (pass) name = (char *)ppo__json_string(&file->json);
-            else ppo__json_skip_string(&file->json);
-            ppo__json_expect(&file->json, ':');
-            int64_t id = ppo__json_whole(&file->json);
-            if (id >= PPO_MAX_VOCAB) ppo__json_fail(&file->json, "a token above 262143", NULL);
-            if (file->json.status) return;
-            if (tok->vocab <= id) tok->vocab = (int)id + 1;
-            if (!pass) continue;
-            if (tok->key[id]) ppo__json_fail(&file->json, "a token that is there twice: ", name);
-            tok->key[id] = name;
-            tok->key_bytes[id] = tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
-            if (tok->key_bytes[id] < 0) { /* no text of bytes is called so, so nothing needs to find it */
-                tok->key_bytes[id] = (int)strlen(name);
-                continue;
-            }
-            if (ppo__find_key(tok, name, (size_t)tok->key_bytes[id], &slot) >= 0)
-                ppo__json_fail(&file->json, "a name that is there twice: ", name);
-            ppo__map_put(&tok->by_key, &tok->memory, slot, (int)id);
-            if (tok->memory.failed) return;
-        }
-    }
-}
-
-/* Reads ["a b", ...] or [["a", "b"], ...]. */
-static void ppo__tokfile_merges(ppo__tokfile *file, char *place) {
+static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
     ppo_tokenizer *tok = file->tok;
     ppo__json     *json = &file->json;
-    for (int pass = 0, n = 0; pass < 2 && !json->status; ++pass, n = 0) {
-        if (pass) tok->units = PPO__ARRAY(&tok->memory, int32_t, 2 * (size_t)tok->unit_count);
-        if (pass) tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)tok->unit_count);
-        if (tok->memory.failed) return;
-        json->at = place;
-        ppo__json_expect(json, '[');
-        while (ppo__json_next(json, ']', &n)) {
-            if (!pass) {
-                tok->unit_count = n;
-                ppo__json_skip(json);
-                continue;
-            }
-            char *left, *right, *joined;
-            int   bytes[3] = {0, 0, 0}, is_list = ppo__json_take(json, '['), token[3] = {-1, -1, -1};
-            left = (char *)ppo__json_string(json);
-            if (is_list) {
-                ppo__json_expect(json, ',');
-                right = (char *)ppo__json_string(json);
-                ppo__json_expect(json, ']');
-            } else {
-                right = strchr(left, ' ');
-                if (!right || strchr(right + 1, ' ')) ppo__json_fail(json, "not two names: ", left);
-                else *right++ = 0;
-            }
-            if (json->status) return;
-            token[0] = ppo__tokfile_find(file, left, &bytes[0]);
-            token[1] = ppo__tokfile_find(file, right, &bytes[1]);
-            if (token[0] >= 0 && token[1] >= 0) {
-                uint64_t slot;
-                size_t   length = (size_t)bytes[0] + (size_t)bytes[1];
-                joined = ppo__tokfile_join(file, left, (size_t)bytes[0], right, (size_t)bytes[1]);
-                if (!joined) return;
-                token[2] = ppo__find_key(tok, joined, length, &slot);
-            }
-            if (token[2] < 0) ppo__json_fail(json, "a merge from or to no token of the vocabulary: ", left);
-            tok->units[2 * n - 2] = token[0];
-            tok->units[2 * n - 1] = token[1];
-            tok->joined[n - 1] = token[2];
-            ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(token[0], token[1]), n - 1);
-            if (json->status || tok->memory.failed) return;
+    ppo__value    *item = NULL;
+    if (!list) return;
+    ppo__tokfile_need(file, list->count <= PPO_MAX_VOCAB, "more added tokens than PPO_MAX_VOCAB", NULL);
+    if (!json->status) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)list->count);
+    while (tok->added && ppo__json_each(json, list, '[', &item)) {
+        ppo__added *added = &tok->added[tok->added_count];
+        int64_t     id = ppo__json_count(json, item, "id");
+        added->name = added->pattern = ppo__json_text(json, item, "content");
+        ppo__tokfile_need(file, added->name && ppo__json_get(json, item, "id"),
+                          "an added token without id or content", NULL);
+        if (json->status) return;
+        added->name_bytes = added->bytes = (int)strlen(added->name);
+        added->special = ppo__json_flag(json, item, "special", 0);
+        added->left = ppo__json_flag(json, item, "lstrip", 0);
+        added->right = ppo__json_flag(json, item, "rstrip", 0);
+        added->normalized = ppo__json_flag(json, item, "normalized", !added->special);
+        ppo__tokfile_need(file, !ppo__json_flag(json, item, "single_word", 0), "single_word", NULL);
+        ppo__tokfile_need(file, id < PPO_MAX_VOCAB && added->bytes, "the added token", added->name);
+        if (json->status) return;
+        added->token = (int)id;
+        if (tok->vocab <= id) tok->vocab = (int)id + 1;
+        ++tok->added_count;
+    }
+}
+
+/* {"a": 0, ...}: how the merges call tokens. */
+static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json     *json = &file->json;
+    ppo__value    *item = NULL;
+    uint64_t       slot;
+    while (ppo__json_each(json, vocab, '{', &item)) {
+        int64_t id = ppo__json_integer(json);
+        if (id >= PPO_MAX_VOCAB) ppo__json_fail(json, "a token above 262143", NULL);
+        else if (tok->vocab <= id) tok->vocab = (int)id + 1;
+    }
+    tok->key = PPO__ZEROS(&tok->memory, const char *, (size_t)tok->vocab);
+    tok->key_bytes = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab);
+    for (item = NULL; !tok->memory.failed && ppo__json_each(json, vocab, '{', &item);) {
+        char *name = (char *)item->key;
+        int   id = (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
+        if (tok->key[id]) ppo__json_fail(json, "a token that is there twice: ", name);
+        tok->key[id] = name;
+        tok->key_bytes[id] = bytes < 0 ? (int)strlen(name) : bytes;
+        if (bytes < 0) continue; /* no text of bytes is called so, so nothing needs to find it */
+        if (ppo__find_key(tok, name, (size_t)bytes, &slot) >= 0)
+            ppo__json_fail(json, "a name that is there twice: ", name);
+        ppo__map_put(&tok->by_key, &tok->memory, slot, id);
+    }
+}
+
+/* ["a b", ...] or [["a", "b"], ...]. */
+static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json     *json = &file->json;
+    ppo__value    *item = NULL;
+    tok->units = PPO__ARRAY(&tok->memory, int32_t, 2 * (size_t)merges->count);
+    tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)merges->count);
+    while (!tok->memory.failed && ppo__json_each(json, merges, '[', &item)) {
+        int      is_list = item->kind == '[' && item->size == 3, n = tok->unit_count++, token = -1, bytes[2];
+        char    *left = ppo__json_decode(json, item + is_list), *space = strchr(left, ' ');
+        char    *right = is_list ? ppo__json_decode(json, item + 2) : space ? space + 1 : NULL;
+        int32_t *unit = &tok->units[2 * n];
+        uint64_t slot;
+        if (!right || (!is_list && strchr(right, ' '))) ppo__json_fail(json, "not two names: ", left);
+        if (json->status) return;
+        if (!is_list) *space = 0;
+        unit[0] = ppo__tokfile_find(file, left, &bytes[0]);
+        unit[1] = ppo__tokfile_find(file, right, &bytes[1]);
+        if (unit[0] >= 0 && unit[1] >= 0) {
+            char *joined = ppo__tokfile_join(file, left, (size_t)bytes[0], right, (size_t)bytes[1]);
+            if (!joined) return;
+            token = ppo__find_key(tok, joined, (size_t)bytes[0] + (size_t)bytes[1], &slot);
         }
+        if (token < 0) ppo__json_fail(json, "a merge from or to no token of the vocabulary: ", left);
+        tok->joined[n] = token;
+        ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(unit[0], unit[1]), n);
     }
 }
 
@@ -12989,36 +12950,33 @@ static int ppo__tokfile_may_cut(const ppo_tokenizer *tok) {
     return ppo__find_key(tok, PPO__METASPACE, 3, &slot) >= 0;
 }
 
-static void ppo__tokfile_model(ppo__tokfile *file, char *place) {
+static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
     static const char *const strange[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     ppo_tokenizer           *tok = file->tok;
-    ppo__object              m;
+    ppo__json               *json = &file->json;
+    const char              *type = ppo__json_text(json, model, "type");
     uint64_t                 slot;
     char                     name[8];
-    int                      length = 0;
-    ppo__tokfile_members(file, place, &m);
-    const char *type = ppo__tokfile_text(file, &m, "type");
+    int                      length = 0, fallback;
     ppo__tokfile_need(file, !type || strcmp(type, "BPE") == 0, "model", type);
-    ppo__tokfile_need(file, ppo__json_member(&m, "vocab") && ppo__json_member(&m, "merges"),
-                      "a model without vocab or merges", NULL);
+    ppo__value *vocab = ppo__json_get(json, model, "vocab"), *merges = ppo__json_get(json, model, "merges");
+    ppo__tokfile_need(file, vocab && merges, "a model without vocab or merges", NULL);
     for (int k = 0; k < 2; ++k) {
-        const char *text = ppo__tokfile_text(file, &m, strange[k]);
+        const char *text = ppo__json_text(json, model, strange[k]);
         ppo__tokfile_need(file, !text || !*text, strange[k], text);
     }
-    if (ppo__json_member(&m, "dropout")) file->json.at = ppo__json_member(&m, "dropout");
-    ppo__tokfile_need(file, !ppo__json_member(&m, "dropout") || ppo__json_number(&file->json) == 0, "dropout",
+    ppo__tokfile_need(file, !ppo__json_get(json, model, "dropout") || ppo__json_number(json) == 0, "dropout",
                       NULL);
-    if (file->json.status) return;
-    ppo__tokfile_vocab(file, ppo__json_member(&m, "vocab"));
-    if (!file->json.status && !tok->memory.failed) ppo__tokfile_merges(file, ppo__json_member(&m, "merges"));
-    if (!file->json.status && !tok->memory.failed) ppo__tokfile_spell(file);
-    if (file->json.status || tok->memory.failed || file->memory.failed) return;
-    char *unknown = (char *)ppo__tokfile_text(file, &m, "unk_token");
+    if (!json->status) ppo__tokfile_vocab(file, vocab);
+    if (!json->status && !tok->memory.failed) ppo__tokfile_merges(file, merges);
+    if (!json->status && !tok->memory.failed) ppo__tokfile_spell(file);
+    if (json->status || tok->memory.failed || file->memory.failed) return;
+    char *unknown = ppo__json_text(json, model, "unk_token");
     tok->unknown = unknown ? ppo__tokfile_find(file, unknown, &length) : -1;
     ppo__tokfile_need(file, !unknown || tok->unknown >= 0, "unk_token", unknown);
-    tok->fuse = ppo__tokfile_bool(file, &m, "fuse_unk", 0);
-    tok->whole = ppo__tokfile_bool(file, &m, "ignore_merges", 0);
-    int fallback = ppo__tokfile_bool(file, &m, "byte_fallback", 0);
+    tok->fuse = ppo__json_flag(json, model, "fuse_unk", 0);
+    tok->whole = ppo__json_flag(json, model, "ignore_merges", 0);
+    fallback = ppo__json_flag(json, model, "byte_fallback", 0);
     for (int byte = 0; byte < 256; ++byte) {
         name[0] = (char)byte;
         tok->of_byte[byte] = tok->kind == PPO__BPE || byte < 128 ? ppo__find_key(tok, name, 1, &slot) : -1;
@@ -13028,9 +12986,30 @@ static void ppo__tokfile_model(ppo__tokfile *file, char *place) {
     }
 }
 
+/* Those of the added tokens that are found after the rewriting, from `raw` on, are found as it makes them. */
+static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__encoder   encoder;
+    memset(&encoder, 0, sizeof encoder);
+    encoder.tok = tok;
+    for (int k = raw; k < tok->added_count && !tok->memory.failed && !file->json.status; ++k) {
+        ppo__added *added = &tok->added[k];
+        size_t      bytes = (size_t)added->bytes;
+        const char *pattern = added->name;
+        for (int i = 1; i < tok->step_count; ++i) pattern = ppo__rewrite(&encoder, i, pattern, &bytes, 1);
+        char *kept = PPO__ARRAY(&tok->memory, char, bytes);
+        if (kept) memcpy(kept, pattern, bytes);
+        added->pattern = kept;
+        added->bytes = (int)bytes;
+        ppo__tokfile_need(file, bytes > 0, "a name that the normalizer empties:", added->name);
+    }
+    ppo_status status = ppo__encoder_end(&encoder);
+    if (status && !tok->memory.failed) tok->memory.failed = status;
+    if (!tok->memory.failed && !file->json.status) ppo__add_find(tok, raw, tok->added_count);
+}
+
 /* Makes tok of the bytes tok->json, which are its own. Errors say "path: byte n" + part. */
 static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const char *part) {
-    ppo__object  m;
     ppo__tokfile file;
     int          order[256], raw = 0;
     memset(&file, 0, sizeof file);
@@ -13046,11 +13025,10 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const 
     memcpy(copy, tok->json, tok->json_bytes);
     copy[tok->json_bytes] = 0;
     if (strncmp(copy, "\357\273\277", 3) == 0) file.json.at += 3;
-    ppo__json_object(&file.json, &m);
-    ppo__json_end(&file.json);
-    ppo__tokfile_need(&file, ppo__json_member(&m, "model") != NULL, "a tokenizer without a model", NULL);
-    if (file.json.status) return file.json.status;
-    ppo__tokfile_added(&file, ppo__json_member(&m, "added_tokens"));
+    ppo__value *whole = ppo__json_tree(&file.json, &file.memory);
+    ppo__value *model = ppo__json_get(&file.json, whole, "model");
+    ppo__tokfile_need(&file, model != NULL, "a tokenizer without a model", NULL);
+    ppo__tokfile_added(&file, ppo__json_get(&file.json, whole, "added_tokens"));
     /* Those that are found in the text itself come first. */
     for (int k = 0; k < tok->added_count && !tok->memory.failed; ++k) {
         ppo__added swap = tok->added[k];
@@ -13058,36 +13036,18 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const 
         tok->added[k] = tok->added[raw];
         tok->added[raw++] = swap;
     }
-    ppo__add_find(tok, 0, tok->memory.failed ? 0 : raw);
-    ppo__tokfile_normalizer(&file, ppo__json_member(&m, "normalizer"));
-    ppo__encoder encoder;
-    memset(&encoder, 0, sizeof encoder);
-    encoder.tok = tok;
-    for (int k = raw; k < tok->added_count && !tok->memory.failed && !file.json.status; ++k) {
-        ppo__added *added = &tok->added[k];
-        size_t      bytes = (size_t)added->bytes;
-        const char *pattern = added->name;
-        for (int i = 1; i < tok->step_count; ++i) pattern = ppo__rewrite(&encoder, i, pattern, &bytes, 1);
-        char *kept = PPO__ARRAY(&tok->memory, char, bytes);
-        if (kept) memcpy(kept, pattern, bytes);
-        added->pattern = kept;
-        added->bytes = (int)bytes;
-        ppo__tokfile_need(&file, bytes > 0, "a name that the normalizer empties:", added->name);
-    }
-    ppo_status status = ppo__encoder_end(&encoder);
-    if (!status) status = tok->memory.failed;
-    if (!status && !file.json.status) ppo__add_find(tok, raw, tok->added_count);
-    if (!status)
-        tok->kind =
-            ppo__tokfile_cutter(&file, ppo__json_member(&m, "pre_tokenizer")) ? PPO__BPE : PPO__PIECES;
+    ppo__add_find(tok, 0, raw);
+    ppo__tokfile_normalizer(&file, whole);
+    if (!file.json.status) ppo__tokfile_rewrite(&file, raw);
+    ppo__tokfile_cutter(&file, whole);
     tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark, 0);
-    if (!status) ppo__tokfile_decoder(&file, ppo__json_member(&m, "decoder"));
-    if (!status && !file.json.status) ppo__tokfile_model(&file, ppo__json_member(&m, "model"));
-    if (!status && !file.json.status && !tok->memory.failed && !file.memory.failed) {
-        ppo__tokfile_ends(&file, ppo__json_member(&m, "post_processor"));
+    ppo__tokfile_decoder(&file, whole);
+    if (!file.json.status && !tok->memory.failed) ppo__tokfile_model(&file, model);
+    if (!file.json.status && !tok->memory.failed && !file.memory.failed) {
+        ppo__tokfile_ends(&file, whole);
         if (tok->kind == PPO__PIECES && ppo__tokfile_may_cut(tok)) ppo__add_step(tok, PPO__CUT_RUNS);
     }
-    if (!status) status = file.json.status;
+    ppo_status status = file.json.status;
     if (!status) status = ppo__arena_status(&tok->memory);
     if (!status) status = ppo__arena_status(&file.memory);
     ppo__arena_free(&file.memory);
