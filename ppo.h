@@ -11065,7 +11065,7 @@ static int ppo__more_room(int room, int need) {
 }
 
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt) {
-    if (!ppo__given("ppo_tokens_add", tokens && token)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_tokens_add", tokens && (token || n <= 0))) return PPO_ERROR_ARGUMENT;
     struct ppo__token_memory *old = tokens->memory;
     if (n <= 0 || prompt < 0 || prompt > n)
         return ppo__refuse("ppo_tokens_add: %d tokens, %d of them given", n, prompt);
@@ -11220,177 +11220,141 @@ enum { PPO__OTHER, PPO__LETTER, PPO__NUMBER, PPO__SPACE, PPO__MARK, PPO__CODES =
 /* The categories L, N and M and the property White_Space of Unicode 16: runs of characters, each the number 5
    times its length plus the kind. Made by tests/golden/make_unicode.py. */
 static const char ppo__unicode_kinds[] =
-    "AjyBweBhAqA`D`{D`AoeD_eAjcA`ibcldcbnbCqbDybBOpqAzBcwA`cbcBrQqwbhgrbc{cbmbcbCbbM]bUubAdY|bE|gc{FkAeGbbf"
-    "bkbkbfAeDeqrDnAxvFuCjAqqhfOmbcAdgA_hkbuhAqmgcBmcfDtDhgM{AxcBcAqEcAnhqcgfgClucAncpczBwC{pqAuvCvb|AeAnFp"
-    "CybEfHlpcB{cAdApkgAqbBnpbAfghgClbAabclrgfcAdgkgpcAefqhbmkgAqhgA]gcbfgpb|qhgClbAabhbhbhgfbzqkgplfA`rbcA"
-    "`AqkmfAtpbAkbmbClbAabhbwgfcAibpbpgcBhhkgAqAjcA_bpbAfghgClbAabhbwgfcAdgkgpA`pqhbmkgAqbcA]Aofcb|lmbrlhbc"
-    "bhlhlmlAzqzlpbugc{fBcB`B^zAfbmbCqbBngfcAdbpbuA`kbmgcghkgAqAeAbbcpbAfbmbCqbApbwgfcAdbpbuA`k{hbhkgAqbhfA"
-    "yuAkbmbFkkcAdbpbucvmfAbmkgC^b|bpbBxlCvbAkbcgAalfqA_bfbAi{AqgkB^GnfhAdvAaAibAqF`hbcbwbCvbcbApfhAncgwbcb"
-    "AdbAqgrE]cCpk{CcbfbfbfqkAfbErqCebkwAxbEuAjfHzFuCecAq{|urpcphAdmuB_B]cfAqugE|bcvcgFubAX_brgAabcbrgFkbrg"
-    "EcbrgAabcbrgBibH{brgJmgpAjCclBnBmMlg|lCLzgBseD`vKulnAfA`BxuAjC]pAtBxkAyB_bmbkAyHbEalcqcfgAq{AqBrpbfAq{"
-    "M{A`wkEhfcvJ|AoDybB]qB]AoAqDtgwAtFzqD`{AvEvCqzqHgAsbDrgfAq{AqB^cAeD|GrzGiBvAflAqBrAnAypDtBbhAqFzBgAyEr"
-    "CeAeAqlmAqErgAuvFugmBmpbCjrf|fhpcvAB^JaAOlg|gE|g|gAfbcbcbcbDygHgbAabclmbAalrg|qB_vmbAalAwDnjveGheBmdcg"
-    "A]vcAq{B_G|EfBrcqcgApbclw{cbcbcbrbAugrvwqcbH^hxDAkIkLcCmCNkDuFHyAGw{rphAjdgE|bcvcgHvA`cBhfCqAjAabAabAa"
-    "bAabAabAabAabAabEaGhcBPmeqhdCzAlA_bwgnhqMlgkgmbN`brvFubNtlsAoE^GmBnE]AqDsAgbBjE]AqF`BjAV]AHV^J]DKR_JlG"
-    "dgAN_lBnAqhCaGiubAsbDykJ|AqkEvAkgPagJmghbcbAfCfBnfmfrfCqzqflA]AoHbAykGxB{AoAq{B{|lcbhfAqDjAigCqBbAyDol"
-    "uGiBgBccAq{wfApAqwbFkBgAjmfAfkgAq{CqlcpGxfcphkwkcfcCumgAuzgmkAo|g|g|AjAabAabFubBd{R]AibkgAq{BFIrAyCqqG"
-    "sASDqBAdgPpE{AaAywvcfApbB_bwbcbhbhbPzEbB@uBwJ^gHlFeAzqBqBmBqJ]wbUaB|AqA`D`{D`AtM{l|g|g|gmElAzbD`bC]bhb"
-    "BigBdEgSeAyG`AyH|BriQrfTgDolGsBhfDfqE^sAjCbdAfdvE|zvDtgErqAfbxFoXtgAq{ErqErqFfAeHbAyAubBibAabhbAubBibA"
-    "abhlHbAyATqAjClAoAfCu|bFpbAkJv|gcbFzbhlcgCqgAgCqgAbDyAeAlGmC]bhvxClA]qD`J{HvqihBogGecpbkvurbmbDogpqfAl"
-    "CpDoibDonE]AfbDjkqxBmHlAoClgAgC]vAgBxCpAbLmKkHpH]B^H]A`A]EruAeAq{AqDjlzbCqAF_DzbFpbklhBmmHpuDoAqcAeClA"
-    "xsDdBxuFoCgAbCaCqAjpHgBlAtDufhkcAjuG_AxA`fB^C{A`Aq{pErBgbAqqckcAeEmfgcAjpGnBgrqubkAqcbcqCcAtBxbC{B]{fh"
-    "fIsAabcbrbBibApA`GiB]vAq{ubAfghgClbAabhbwbkcAdgkgpgc{fvwkgAdlzAtApbcgcbE|bcAnbfgfbubzcfcB^kDnHgB{rvAqq"
-    "fmDsGnCehbcAeAqY{GiAdgAnCprkEgGnBvlcAtAqE{FuBbcA`Aq{CcDiDegBlqA{qAaA@zFzBlOvJ^C^AyAfgcgAfbhbCvA_bkgucf"
-    "ckAyAqJ{AfgFaAdgAdcbcfDdcAsFfAdcuAefAecAxGdBqlcBwKkAC`EcBhAq{AkbEwAibAicBhDpvDtgCobBgKjAabhbE|A_lfbkbA"
-    "dcfAeAq{|bhbE^zbkbzcA`AqATkC]uAjkcfB_bEhAdlzB^AqfMfcBhChFtED`O{QjBrABrNSyOcBhE[nBmf|BlAoVHevCGaAJDzDtB"
-    "{AqIR{CD{A`DybAq{LibAq{DtgzAtGnAdAjrAyAqbAbbCgvC]BKmG_lAqAB{J^CrPjKuqfcHtA`uB_J]hbcfAtkBcAFFvAeFYlFjAp"
-    "AUX`rbAabhbAQmBhcDnmgcBcrAeBEzLXqPuvB_lAkA`AplkWHrAqBX{GggCtC@szlA_AeAigAdDsuWapSdCcAyCcPyC|U`MgbKabhg"
-    "cghgrbAzbcbAabJcbrgAfbAabDjbrbwbclAabAYbgC{bC{bDybC{bDybC{bDybC{bDybC{bAfgGyBX]HtqG{AefBcfCkzbBlFDmDy{"
-    "|AEfAdbBvgAdbkbzvItEbfQmG_lAdAagAqqcAVbDtfBrFzuAqBQkDjuAqAEkDtkcAqBSvAabrbhbBibABwgAlAdFjJrAdcqAqDKpIf"
-    "bnbsKyG`bBjABgrbDebhbcgcbApbrbcbc{cqcbcbcbmbhbcgcbcbcbcbcbhbcgrbAabrbrbcbApbBsvmbwbBsCFqB`OOlAqET{HNK^"
-    "E]WE`{AFtgADDhBcAMSsBhCMdMUgC@tHKg[OuvWK^EAYHmAIq";
+    "$hy%se%d$o$^&z{&z$me&ye$hc$^ibcldcbnb&kb'qb$-jq$x%_w$^cbc%n3qwbhgrbc{cbmbcb%~b/eb7mb$b;lb(rgc{)_$c)vbfbk"
+    "bkbf$c']qr'f$vv)i&d$oqhf1qbc$bg$]hkbuh$omgc%icf'l'`g0a$vc%_$o'{$lhqcgfg&fuc$lcpcz%s&upq$sv&pb|$c$l)d&sb'"
+    "~*~pc%wc$b$nkg$ob%jpb$dghg&fb$_bclrgfc$bgkgpc$cfqhbmkg$ohg}gcbfgpb|qhg&fb$_bhbhbhgfbzqkgplf$^rbc$^$okmf$"
+    "rpb$ibmb&fb$_bhbwgfc$gbpbpgc%dhkg$o$hc$]bpb$dghg&fb$_bhbwgfc$bgkgp$^pqhbmkg$obc}$mfcb|lmbrlhbcbhlhlml$xq"
+    "zlpbugc{f%_$~$|z$dbmb&kb%jgfc$bbpbu$^kbmgcghkg$o$c$`bcpb$dbmb&kb$nbwgfc$bbpbu$^k{hbhkg$obhf$wu$ibmb)_kc$"
+    "bbpbucvmf$`mkg%zb|bpb%tl&pb$ibcg$_lfq$]bfb$g{$ogk$|*`fh$bv$_$gb$o(vhbcbwb&pbcb$nfh$lcgwbcb$bb$ogr'uc&jk{"
+    "&]bfbfbfqk$db(hq&_bkw$vb(k$hf+j)i&_c$o{|urpcph$bmu$}${cf$oug(rbcvcg)ibT]brg$_bcbrg)_brg'{brg$_bcbrg%eb+k"
+    "brg,{gp$h&]l%j%i/tg|l$Edg%oe&zv._ln$d$^%tu$h%yp$r%tk$w$}bmbk$w*t'ylcqcfg$o{$o%npbf$o{0a$^wk(^fcv-h$m'qb$"
+    "{q${$m$o'lgw$r)nq&z{$t(l&kzq*y$qb'jgf$o{$o$|c$c't*dz)}%r$dl$o%n$l$wp'l%^h$o)n%c$w(h&_$c$olm$o(hg$sv)igm%"
+    "ipb&drf|fhpcv?f,oK|g|g(rg|g$dbcbcbcb'qg*yb$_bclmb$_lrg|q$}vmb$_l$u'fjve)|e%idcg}vc$o{$}*n'~%ncqcg$nbclw{"
+    "cbcbcbrb$sgrvwqcb*phx$Tw+{.m&g$Fs'm%WmDu{rph$hdg(rbcvcg+f$^c%df&k$h$_b$_b$_b$_b$_b$_b$_b$_b'y)|c$.eeqhd&"
+    "t$j$]bwgnhq/tgkgmb0fbrv)ib0zls$m'v*_%j'u$o'k$eb%f'u$o(v%fR_4#l,k$#,k,z)xgJql%j$oh%})}ub$qb'qk-h$ok(l$ig2"
+    "cg,{ghbcb$d&`%jfmfrf&kzqfl}$m*t$wk*j%w$m$o{%w|lcbhf$o'b$gg&k%^$w'glu)}%c%_c$o{wf$n$owb)_%c$hmf$dkg$o{&kl"
+    "cp*jfcphkwkcfc&omg$szgmk$m|g|g|$h$_b$_b)ib%`{3}$gbkg$o{?Q~$w&kq*e8P}Xzg2r(q$_$wwvcf$nb$}bwbcbhbhb2|'zXk%"
+    "s,lg*~({$xq%m%i%m,kwb6{%x$o$^&z{&z$r0al|g|g|gm(b$xb&zb%ybhb%eg%`(]5a$w)t$w+l%ni3rf6a'gl*e%df'^q'vs$h%~d$"
+    "ddv(rzv'lg(hq$dbx)c:fg$o{(hq(hq(|$c*t$w$sb%eb$_bhb$sb%eb$_bhl*t$wPw$h&f$m$d&o|b)db$i-b|gcb)nbhlcg&kg$e&k"
+    "g$`'q$c$j*_%ybhvx&f}q&z-g+fqih%kg)ycpbkvurbmb'ggpqf$j&j'gib'gn'u$db'bkqx%i*~$m&fg$e%yv$e%t&j$`.w-w+`*o$|"
+    "*o$^}(hu$c$o{$o'blzb&kC_'rb)dbklh%im+`u'g$oc$c&f$vs&~%tu)c&a$`%}&k$hp*y%h$r'mfhkc$hu)s$v$^f$|&u$^$o{p(h%"
+    "cb$oqckc$c(cfgc$hp*`%crqubk$ocbcq&]$r%tb&u${{fhf,a$_bcbrb%eb$n$^)}${v$o{ub$dghg&fb$_bhbwbkc$bgkgpgc{fvwk"
+    "g$blz$r$nbcgcb(rbc$lbfgfbubzcfc$|k'f*y%wrv$oqfm'k*`&_hbc$c$o;k)}$bg$l&jrk(]*`%rlc$r$o(q)i%^c$^$o{&]'a']g"
+    "%hq$yq$_>d)n%h1z,l%z$w$dgcg$dbhb&p$]bkgucfck$w$o-g$dg(w$bg$bcbcf&~c$q(|$bcu$cf$cc$v)x%mlc%s-w@f'{%d$o{$i"
+    "b(m$gb$gc%d'hv'lg&ib%c-v$_bhb(r$]lfbkb$bcf$c$o{|bhb'vzbkbzc$^$oPq%yu$hkcf$}b(^$blz$|$of/nc%d&b)h%8r2]3j%"
+    "n?z)Ps1g%d%Nt%if|%h$m-4ov$?w4H^'l%w$o'>]$=u$^'qb$o{.sb$o{'lgz$r*`$b$hr$w$ob$`b&av%y$)o)sl$o@a,l&l2l._qfc"
+    "+d$^u$},khbcf$rk%_2Rj$c&.`)^$n:%~rb$_bhbMy%dc'fmgc%_r$c$$f(Yk2wv$}l$i$^$nlk-Of$o$6c){g&n$9uzl$]$c$gg$b'k"
+    "u8wp5`&]$w&]2{&v6z/ob-mbhgcghgrb$xbcb$_b,qbrg$db$_b'bbrbwbcl$_bU^g&ub&ub'qb&ub'qb&ub'qb&ub'qb&ub$dg*k$5g"
+    "+dq*m$cf%_f&ezb%h%Si'q{|Bh$bb%rg$bbkbzv,b'zf3m)sl$b$_g$oqcRd'lf%n)nu$o$/a'bu$oBm'lkc$o$1h$_brbhb%eb@]g$j"
+    "$b)^-^$bcq$o%%h+vbnbs.c)tb%f?orb']bhbcgcb$nbrbcbc{cqcbcbcbmbhbcgcbcbcbcbcbhbcgrb$_brbrbcb$nb%ovmbwb%o$?g"
+    "$~*-z$o%Hm$X/j'u-K|{Ctg1Tj%_63]%d$En)7s$9v&Um/Miv-QnC/[eFk";
 
-/* Takes a number from such a table: digits of 28 values, from '@', and a last one of 32, from ']'. */
+/* Takes a number from such a table: digits of 57 values, from '#', and a last one of 34, from ']'. */
 static int32_t ppo__table_number(const char **at) {
     int32_t n = 0;
-    for (; **at < ']'; ++*at) n = n * 28 + (**at - '@');
-    return n * 32 + (*(*at)++ - ']');
+    for (; **at < ']'; ++*at) n = n * 57 + (**at - '#');
+    return n * 34 + (*(*at)++ - ']');
 }
 
-/* The characters that NFC changes or makes, ascending: each 3 times the distance to the previous one, plus 1
-   if it is only taken apart, or 2 if it becomes a single other one; then the two, or the one. Of the Unicode
-   that Hugging Face's tokenizers have (about 9), as are the classes: runs of characters whose combining class
-   is not 0, each the distance to the end of the previous run, the length, the class. */
+/* The characters that NFC changes or makes, ascending: each 3 times the distance to the previous one, plus 1 if it is
+   only taken apart, or 2 if it becomes a single other one; then the two, or the one, as distances to those before
+   (2 d, or -2 d - 1 if it is negative). Of the Unicode that Hugging Face's tokenizers have (about 9), as are the
+   classes: runs of characters whose combining class is not 0, each the distance to the end of the previous run, the
+   length, the class. */
 static const char *const ppo__unicode_parts[] = {
-    "R]B^X]`B^X^`B^X_`B^X``B^Xe`B^XgcB`Yd`BbX]`BbX^`BbX_`BbXe`BfX]`BfX^`BfX_`BfXecBkX``BlX]`BlX^`BlX_`BlX``"
-    "BlXefBrX]`BrX^`BrX_`BrXe`BvX^fC^X]`C^X^`C^X_`C^X``C^Xe`C^XgcC`Yd`CbX]`CbX^`CbX_`CbXe`CfX]`CfX^`CfX_`Cf"
-    "XecCkX``ClX]`ClX^`ClX_`ClX``ClXefCrX]`CrX^`CrX_`CrXe`CvX^cCvXe`B^Xa`C^Xa`B^Xc`C^Xc`B^Ye`C^Ye`B`X^`C`X^"
-    "`B`X_`C`X_`B`Xd`C`Xd`B`Xi`C`Xi`BaXi`CaXifBbXa`CbXa`BbXc`CbXc`BbXd`CbXd`BbYe`CbYe`BbXi`CbXi`BdX_`CdX_`B"
-    "dXc`CdXc`BdXd`CdXd`BdYd`CdYd`BeX_`CeX_fBfX``CfX``BfXa`CfXa`BfXc`CfXc`BfYe`CfYe`BfXdiBgX_`CgX_`BhYd`ChY"
-    "dcBiX^`CiX^`BiYd`CiYd`BiXi`CiXilBkX^`CkX^`BkYd`CkYd`BkXi`CkXiiBlXa`ClXa`BlXc`ClXc`BlXh`ClXhfBoX^`CoX^`"
-    "BoYd`CoYd`BoXi`CoXi`BpX^`CpX^`BpX_`CpX_`BpYd`CpYd`BpXi`CpXi`BqYd`CqYd`BqXi`CqXifBrX``CrX``BrXa`CrXa`Br"
-    "Xc`CrXc`BrXg`CrXg`BrXh`CrXh`BrYe`CrYe`BtX_`CtX_`BvX_`CvX_`BvXe`BwX^`CwX^`BwXd`CwXd`BwXi`CwXiCcBlXx`ClX"
-    "xAgBrXx`CrXxBtB^Xi`C^Xi`BfXi`CfXi`BlXi`ClXi`BrXi`CrXi`FyXa`GyXa`FyX^`GyX^`FyXi`GyXi`FyX]`GyX]cFaXa`GaX"
-    "a`QcXa`QdXa`FcXa`GcXafBdXi`CdXi`BhXi`ChXi`BlYe`ClYe`OgXa`OhXa`MtXi`ToXi`CgXiiBdX^`CdX^fBkX]`CkX]`FbX^`"
-    "GbX^`FcX^`GcX^`FuX^`GuX^`B^Xl`C^Xl`B^Xn`C^Xn`BbXl`CbXl`BbXn`CbXn`BfXl`CfXl`BfXn`CfXn`BlXl`ClXl`BlXn`Cl"
-    "Xn`BoXl`CoXl`BoXn`CoXn`BrXl`CrXl`BrXn`CrXn`BpYc`CpYc`BqYc`CqYcfBeXi`CeXirB^Xd`C^Xd`BbYd`CbYd`FsXa`GsXa"
-    "`FrXa`GrXa`BlXd`ClXd`QkXa`QlXa`BvXa`CvXaYfX]bX^eXpaXeX^DoUvA]AxrEeX^`A@nX^bEt`A@rX^`A@tX^`A@vX^cA@|X^c"
-    "AAbX^`AAfX^`ABgX^BkA@vXe`AAbXe`AAnX^`AArX^`AAtX^`AAvX^`ABhX^BkAAvXe`ABbXe`AA|X^`ABbX^`ABfX^lABoX^`ABoX"
-    "eDaADrX]`ADrXecADpX^iADcXelADwX^`ADuX]`AE`XcA^ADuXcC]AEuXcBbAErX]`AErXecAEpX^iAFsXelAEwX^`AEuX]`AF`XcB"
-    "eAGqXl`AGrXlF{ADsXc`AEsXcAgADmXc`AEmXc`ADmXe`AEmXefADrXc`AErXcfAJuXe`AJvXe`ADsXe`AEsXe`ADtXe`AEtXefADu"
-    "Xa`AEuXa`ADuXe`AEuXe`AD{Xe`AE{XefAKeXe`AKfXe`AEjXe`AFjXe`AE`Xa`AF`Xa`AE`Xe`AF`Xe`AE`Xh`AF`Xh`AEdXe`AFd"
-    "XefAEhXe`AFhXe[xAUdAVp`AUdAVq`AVeAVq`AUdAVr`AVgAVqNkAZrAVqcAZ^AVqApAZoAVqB@_BQeBQyuBQmBQyfBQpBQyCjBPrB"
-    "QyaBPsBQyaBPtBQyaBPyBQyaBQ^BQyaBQ_BQyaBQhBQyaBQlBQyJaBVdBU{`BVdBVtAnBU^BUyaBU_BUydBUlBUyGzBYoBYygBYuBY"
-    "yCgBXsBYyaBXtBYyaBXyBYygBYhBYyU{CFdCFsfCFdCE{`CFdCFtAnCE^CEyaCE_CEyEbCHoCJtE_CJcCI{`CJdCI{`CJcCJtKqCNc"
-    "CNsKeCQ|CRrrCRcCRr`CRcCRscCRcCR_`CRgCRrKzCVcCU{`CVdCU{`CVcCVtMgCZvCZgcCZvCZl`CZyCZg`CZvCZ|AEmDJ_DMt|DJ"
-    "iDMtmDJnDMtmDJsDMtmDJxDMtAeDJ]DMr|DKnDKodDKnDKqaDMoDL]dDMpDL]yDKnDL]AtDLoDMt|DLyDMtmDM^DMtmDMcDMtmDMhD"
-    "MtAeDLmDMrJdDQbDQkII]GTbGUrcGTdGUrcGTfGUrcGThGUrcGTjGUriGTnGUrCxGUwGUrcGUyGUrfGU{GUr`GU|GUrcGV_GUrBItB"
-    "^Yb`C^Yb`B_Xd`C_Xd`B_Y``C_Y``B_Yn`C_Yn`FdX^`GdX^`BaXd`CaXd`BaY``CaY``BaYn`CaYn`BaYd`CaYd`BaYj`CaYj`HoX"
-    "]`HpX]`HoX^`HpX^`BbYj`CbYj`BbYm`CbYm`QeXc`QfXc`BcXd`CcXd`BdXa`CdXa`BeXd`CeXd`BeY``CeY``BeXe`CeXe`BeYd`"
-    "CeYd`BeYk`CeYk`BfYm`CfYm`FlX^`GlX^`BhX^`ChX^`BhY``ChY``BhYn`ChYn`BiY``CiY``HQsXa`HQtXa`BiYn`CiYn`BiYj`"
-    "CiYj`BjX^`CjX^`BjXd`CjXd`BjY``CjY``BkXd`CkXd`BkY``CkY``BkYn`CkYn`BkYj`CkYj`FrX^`GrX^`FrXe`GrXe`JiX]`Jj"
-    "X]`JiX^`JjX^`BmX^`CmX^`BmXd`CmXd`BoXd`CoXd`BoY``CoY``HRwXa`HRxXa`BoYn`CoYn`BpXd`CpXd`BpY``CpY``JwXd`Jx"
-    "Xd`K]Xd`K^Xd`HS_Xd`HS`Xd`BqXd`CqXd`BqY``CqY``BqYn`CqYn`BqYj`CqYj`BrYa`CrYa`BrYm`CrYm`BrYj`CrYj`KeX^`Kf"
-    "X^`KgXe`KhXe`BsX``CsX``BsY``CsY``BtX]`CtX]`BtX^`CtX^`BtXe`CtXe`BtXd`CtXd`BtY``CtY``BuXd`CuXd`BuXe`CuXe"
-    "`BvXd`CvXd`BwX_`CwX_`BwY``CwY``BwYn`CwYn`CeYn`CqXe`CtXg`CvXgcK|XdlB^Y``C^Y``B^Xf`C^Xf`F_X^`G_X^`F_X]`G"
-    "_X]`F_Xf`G_Xf`F_X``G_X``HU]X_`HU^X_`H_X^`H`X^`H_X]`H`X]`H_Xf`H`Xf`H_X``H`X``HU]Xc`HU^Xc`BbY``CbY``BbXf"
-    "`CbXf`BbX``CbX``FgX^`GgX^`FgX]`GgX]`FgXf`GgXf`FgX``GgX``HUuX_`HUvX_`BfXf`CfXf`BfY``CfY``BlY``ClY``BlXf"
-    "`ClXf`FqX^`GqX^`FqX]`GqX]`FqXf`GqXf`FqX``GqX``HViX_`HVjX_`M]X^`M^X^`M]X]`M^X]`M]Xf`M^Xf`M]X``M^X``M]Y`"
-    "`M^Y``BrY``CrY``BrXf`CrXf`MlX^`MmX^`MlX]`MmX]`MlXf`MmXf`MlX``MmX``MlY``MmY``BvX]`CvX]`BvY``CvY``BvXf`C"
-    "vXf`BvX``CvX`rAAnXp`AAnXq`HX]X]`HX^X]`HX]X^`HX^X^`HX]Z_`HX^Z_`A@nXp`A@nXq`HXeX]`HXfX]`HXeX^`HXfX^`HXeZ"
-    "_`HXfZ_`AArXp`AArXq`HXmX]`HXnX]`HXmX^`HXnX^fA@rXp`A@rXq`HXuX]`HXvX]`HXuX^`HXvX^fAAtXp`AAtXq`HY]X]`HY^X"
-    "]`HY]X^`HY^X^`HY]Z_`HY^Z_`A@tXp`A@tXq`HYeX]`HYfX]`HYeX^`HYfX^`HYeZ_`HYfZ_`AAvXp`AAvXq`HYmX]`HYnX]`HYmX"
-    "^`HYnX^`HYmZ_`HYnZ_`A@vXp`A@vXq`HYuX]`HYvX]`HYuX^`HYvX^`HYuZ_`HYvZ_`AA|Xp`AA|Xq`HZ]X]`HZ^X]`HZ]X^`HZ^X"
-    "^fA@|Xp`A@|Xq`HZeX]",
-    "`HZfX]`HZeX^`HZfX^fABbXp`ABbXq`HZmX]`HZnX]`HZmX^`HZnX^`HZmZ_`HZnZ_cAAbXqcHZvX]cHZvX^cHZvZ_`ABfXp`ABfXq"
-    "`H[]X]`H[^X]`H[]X^`H[^X^`H[]Z_`H[^Z_`AAfXp`AAfXq`H[eX]`H[fX]`H[eX^`H[fX^`H[eZ_`H[fZ_`AAnX]bAAi`AArX]bA"
-    "Aj`AAtX]bAAk`AAvX]bAAl`AA|X]bABi`ABbX]bABj`ABfX]bABkfHX]Zb`HX^Zb`HX_Zb`HX`Zb`HXaZb`HXbZb`HXcZb`HXdZb`H"
-    "XeZb`HXfZb`HXgZb`HXhZb`HXiZb`HXjZb`HXkZb`HXlZb`HY]Zb`HY^Zb`HY_Zb`HY`Zb`HYaZb`HYbZb`HYcZb`HYdZb`HYeZb`H"
-    "YfZb`HYgZb`HYhZb`HYiZb`HYjZb`HYkZb`HYlZb`H[]Zb`H[^Zb`H[_Zb`H[`Zb`H[aZb`H[bZb`H[cZb`H[dZb`H[eZb`H[fZb`H"
-    "[gZb`H[hZb`H[iZb`H[jZb`H[kZb`H[lZb`AAnXc`AAnXa`H[mZb`AAnZb`AAiZbcAAnZ_`IAsZb`A@nXc`A@nXa`A@nX]bA@c`A@n"
-    "ZbeAAvfEeZ_`H[qZb`AAtZb`AAkZbcAAtZ_`IBcZb`A@rX]bA@e`A@tX]bA@f`A@tZb`IA|X]`IA|X^`IA|Z_`AAvXc`AAvXa`ABgX"
-    "]bA@mfAAvZ_`ABgZ_`A@vXc`A@vXa`A@vX]bA@gcIC{X]`IC{X^`IC{Z_`ABbXc`ABbXa`ABhX]bAAm`AB^Xp`AB^Xq`ABbZ_`ABhZ"
-    "_`AAbXc`AAbXa`AAbX]bA@k`AA^Xq`EeX]bA@bbC]fH[yZb`ABfZb`ABkZbcABfZ_`ICsZb`A@|X]bA@i`AAfX]bA@l`AAfZbbEqhI"
-    "D_bID`[nAAfkBhbFbJjIPmYu`IPoYuAvIPqYuBzIRmYu`IRqYu`IRoYuD|IT`YulITeYufIThYuBeIU`YucIUbYuBnIUyYufIV`Yuf"
-    "IVbYucIVeYuBbAzYucIW^YuA^IVjYu`AyYu`A{Yu`IWaYu`IWbYufIWoYu`IWpYufIWsYu`IWtYurIWwYu`IWxYufIX_Yu`IX`YufI"
-    "XcYu`IXdYuCfIY_Yu`IYeYu`IYfYu`IYhYuDpIWyYu`IWzYu`IXnYu`IXoYurIYoYu`IYpYu`IYqYu`IYrYuEsMTebMTfFPtLFzYuD"
-    "RmMVhMXvcMVjMXvcMVlMXvcMVnMXvcMVpMXvcMVrMXvcMVtMXvcMVvMXvcMVxMXvcMVzMXvcMV|MXvcMW^MXvfMWaMXvcMWcMXvcMW"
-    "eMXvrMWlMXv`MWlMXwcMWoMXv`MWoMXwcMWrMXv`MWrMXwcMWuMXv`MWuMXwcMWxMXv`MWxMXwBbMVcMXv{MXzMXvAgMYhMXvcMYjM"
-    "XvcMYlMXvcMYnMXvcMYpMXvcMYrMXvcMYtMXvcMYvMXvcMYxMXvcMYzMXvcMY|MXvcMZ^MXvfMZaMXvcMZcMXvcMZeMXvrMZlMXv`M"
-    "ZlMXwcMZoMXv`MZoMXwcMZrMXv`MZrMXwcMZuMXv`MZuMXwcMZxMXv`MZxMXwBbMYcMXvfM[lMXv`M[mMXv`M[nMXv`M[oMXviM[zM"
-    "XvFCLeALBebAAKqbALVgbALFebACRnbVIobW[bbAQPybAQPybYNnbAMRnbXLdbYNeb[[sbAEWfbAHLbbAJI|bAJUwbAKCubAMHlbAB"
-    "H_bACDxbADFvbAEB{bAIUzbAMOgbAO[nbVL_bWWrbABPabADPxbAJIjbAQD{bZRmbAC[hbAJFjbAKGabA@FfbAIBubAJX|b[BgbAAL"
-    "tbACGgbADWybAMJkbVTcbWItbWR{bA@VabABNpbADPmbAE[dbAHP^bAJHcbAJJybALOlbAOEobAPKlbAQCwbAFLibAFS|bAGY]bAIR"
-    "fbAN@abAQG|bAKRsbYJ|b[DabAGO]bAHS{bADS_bAFNgbALF_bAOCtbYJubZK_bABHpbACJwbACTlbAGUlbAHAtbANZhbWRobAHThb"
-    "WJybWJibAFXybAGY{bAISnbAN[rbAKX]bA@FlbABH_bAKS{bVIvbZGdb[LobAE@dbAEOmbWTtbAFOxbVU|b[IfbVHjbACBibA@[ubA"
-    "GU_bWZ`bYF{bAF@^bAIVfbAKQgbABUwbAMAmbAC@ebA@G{bAIKbbA@M]bAEObbVMkbWGfbWJfbAAX^bAGSdbAIGlbAKRobAMRlbWSr"
-    "bXB_bYOpb[CibAABbbAC[{bAFQgbANUjbAPCgbAQHtbAQJkbWPxbAAJcbABStbAL[_bZ[qb[XmbA@@]bA@TwbACU`bADJfbAEHfbAF"
-    "VgbAG[qbAHSlbALYcbAI[kbAME`bANBgbWLtbWQ`bXEzbADFebAKB_bAKQgb[Bfb[KrbA@KxbABUkbAGM{bAD[rbVOabXWvbZGdbZU"
-    "wb[LybAEAobAEGfbAHLwbAHRcbAMUqbAOCsbAOFebAOLubVThbAFUkbAMQqbAOAub[S^bVLcbWBwbZGkbZI|bAA@vbABH_bADNkbAE"
-    "V_bAI[ybAMGybAQPjbAAHebANYkbWPfbAAOxbAASpbACF^bACPybAEDfbAENvbAFKhbAGTmbAON{bWGjbA@AkbAN[ubVYhbZPvbACK"
-    "gbALYgb[Hhb[VabAATtbAE@dbAO@cbWMfbX@lbZKbbAADpbAANkbAAYebACCbbAEDcbAES_bAHKvbAKBlbAKC^bAMRibAOC_bWU|bA"
-    "CQwbX@zbADNmbAEHubAJGwbAOA`bAPRtbAQH|bAAPtbACJhbAICebAGBhbAGE]bAGPobADV]bADDvbAKVubVN]bAIMsbWMwbWLdb[A"
-    "cbA@FpbAGRsbZDbbACD{bAAIqbALYxbAJZibANZjbAKHhb[BpbWF]bXN]hYFweAAGqhWJ{bADYgbAEZgbAFQybAFR{bAFSbbAFTlbA"
-    "OFsbAGQ{bAHMzeAJHoeAKSuhAMEubAMKzkAOSlbAOSybAOUebAQAqbAMJ{bAOAtbVUkbWCdbWFjbWRfbWSabWVnbXLzbXPcbXSebYF"
-    "]bYIebZKabZKkb[Pqb[Web[Xkb[[obA@ZlbAAC_bAAHnbAAXbbACGtbACLwbACU_bADKkbADQhbAEE_bAFLnbAFQ{bAFRfbAFRebAF"
-    "RmbAFRsbAFRzbAFTjbAFTkbAFZ]bAG@^bAGJ]bAG[qbAH@fbAHB^bAHKobAHPbbAICjbAIGvbAIGvbAIVtbAKDmbAKHsbAKT^bAKUv"
-    "bALFpbALHebAMAsbAMEubAOC`bAOK|bAOMxb[OrbEYKkbAIDuhVIcbWIrbWGebVT]bWFbbWH]bWRdbWSwbXLzbXJrbXLvbXO_bYFwb"
-    "YIpbYNabYNqbYW_bZAeb[Bob[Bvb[Gfb[Ijb[Rub[Vkb[Teb[Xkb[W]b[[obA@AqbA@NabA@PybA@RobA@ZsbAAGqbAALtbAALxbAA"
-    "NsbABSvbABUwbACF^bACRxbACRhbACU_bAD@{bADKkbAFEdbADQrbADUlbADYgbAEGnbAELcbAEMxbAETzbAET|bAEZgbAEZxbAE[q"
-    "bAFBgbAFB]bAFNibAGAnbAGJ]bAGOxbAGVxbAG[qbAHI{bAHPbbAINobAISlbAJSvbAKF^bAKHcbAKHsbAKQ|bAKSubAKRhbAKT^bA"
-    "KS{bAKSjbAKUvbAKXgbALHebALYubAMGobAMPvbAMWsbAN[ybAOC`bAOFsbAOJxbAOK|bAOLhbAOMxbAPHobAQPybEQVgbEQVabEUB"
-    "rbQ@zbRHubRIvbFAVfbFDVmbFNNpbAQN`bAQPkFjARvAQqdASoAQtA_ASfAR^aASfAR_aBOVfAR^aBOVfAR_aARmAQtaARmAQuaARm"
-    "AQyaARnAQyaARoAQyaARpAQyaARqAQyaARrAQyaARsAQydARuAQyaARvAQyaARwAQyaARxAQyaARyAQydAR{AQydAS]AQyaAS^AQyd"
-    "AS`AQyaASaAQydAScAQy",
-    "aASdAQyaASeAQyaASfAQyaASgAQyaARrAQvaARnAQ|aARxAQ|aASaAQ|RGaBUXvBUYwcBUXxBUYwAjBUYbBUYwLfBVAnBVAd`BVAoB"
-    "VAdAVqBVRdBVQ{`BVRdBVRtAFjBWAvBWAw`BWAvBWAmcBWAvBWAzWqBWIuBWIl`BWIvBWIlETWgDTZtDT[baDTZuDT[baDTZ|DT[ka"
-    "DTZ|DT[laDTZ|DT[maDTZ|DT[naDTZ|DT[oHcDUAvDT[baDUAwDT[baDUAxDT[kaDUAyDT[kaDUAxDT[laDUAyDT[lI@F_VIzbVIub"
-    "VJ^bEFQ_bVS]bVUkbVUxbVX_bV[wbW@vbWCdbWBlbO@{bEHAwbWFjbWFqbWGabWGtbEGTybOAvbWGdbWHjbEGVhbWHtbWIabVNibWI"
-    "ibWIrbFSZ|bWKrbWL`bOB|bWMxbWNcbWOobWOtbODrbWRdbWRfbWSabWSwbWTbbWTcbWTtbWVfbWVnbWVwbWWpbWWzbWW|bWW|bWW|"
-    "bEIEibADCmbWZgbWZ|bEIO`bW[hbW[nbX@cbXD{bXAubXBebXCebXE_bXGsbXHmbXJpbXK`bXLabXLabXLvbXMhbXMpbXN_bXXsbXP"
-    "cbXXtbXRnbXSqbWLdbYKkbYBkbYCqbYDjbY@hbYEobYEnbYIibELGabYKobYKtbYLcbYLwbYM_bYO_bELUebELWgbYSibYTxbYUdbY"
-    "RubYWcbOSkbOSybZ@ebZA{bZA{bEMRebZF`bZFubZGdbZGpbEN@ubZG|bZHcb[FpbZI_bOX^bZK]bZKkbZN]bZLjbENWabZR`bENWc"
-    "bZSkbZShbZSybZW^bZW_bPAlbZWzbZYebZYzbZ[fbPC_bEOX`bPCyb[Amb[Apb[Asb[BgbFY@ob[C{bEPInbEPInbAID^b[E_b[E_b"
-    "PFdbETUubFFFwb[G_b[GhbPG`b[Hwb[Jjb[Jtb[Kvb[P^bPIwbPHyb[PqbEQJqb[Rdb[Veb[Vib[Vkb[Vib[Wwb[Xkb[Yob[Yab[Yl"
-    "b[Z{b[[ob[[sbA@@mbA@@xbA@BzbA@EnbA@FqbA@JmbERPibA@IzbA@GybA@KebA@L`bA@OabERWnbA@Q_bA@NbbA@MfbPQkbA@Sfb"
-    "A@S{bA@TzbA@StbPSibA@ZlbA@[ibET@gbAAC`bAAKubAAFfbPXvbAAHnbPXebPWabWHobWHrbAAL]bAAHybAHUjbSJvbAALtbAALx"
-    "bAAM^bAAN{bAANpbEUB`bPZfbAASwbAAPbbAAVobAAXbbEUGjbAAXkbAAT|bAB@qbQ@zbABB_bABE`bABGgbABMebEUY`bABNxbQDu"
-    "bABQ^bEVMdbABRqbQFkbABSobABT|bABUwbABUxbEW@jbENPhbEWCwbABZkbEWQybACA|bACBjbAB[dbACDsbACE{bACGtbACF^bAC"
-    "GfbACGubACHbbEWT{bACEqbACMlbACOkbQMpbACRhbACRdbEXFnbACKvbACWkbEXJ{bEXLkbACZcbADAvbAD@{bAD@xbQPsbADBgbA"
-    "DCzbADCtbADEjbEGUbbADJbbEYG`bADLybEYQhbADQebADQrbADRmbEZHebADT]bADTrbEZQrbEZXqbAD[wbAE@hbQYibAEAbbQYub"
-    "QYubAEFdbAEFybAEGnbAEHbbAEJgbR@xbAEMabF@AsbAEM{bF@DobAEOmbEOX|bAETmbFAA^bFAAubFAFabRGybRHebAE[qbFAKpbF"
-    "AKobFALvbFAMpbAF@{bAF@|bAF@|bAFBgbRIvbAFDhbRJcbRLsbFBHzbAFJkbAFLibAFNibRO`bFBYcbAFRsbFC@wbFCBbbAFTlbAF"
-    "WhbRQlbAFZ]bAFZgbAFZlbFCWybFDEdbFDEdbAGCkbRX_bFDMhbAGJcbAGJfbRYdbFDT]bAGRobSA]bAGSebAGS`bAGT]bFEPcbAGW"
-    "`bSD^bAGZdbAH@_bAHBbbSEqbFFIebFFJdbSFvbFFNvbAHKwbFFQ{bAHLrbAHOwbAHPbbFGBwbFGE`bAHS]bFGIebAHSmbETZ|bSJr"
-    "bAHUobAHX`bSLhbAHY{bYYrbFGYdbFGYrbEU@pbEU@ybAID^bAIDabAM@{bSOhbAIHnbAIHhbAIHzbWQpbAIInbAIIpbAIIzbAIKcb"
-    "FHYybAIKbbAILzbAIO`bAIQjbAIM`bAIQzbAISdbAIVtbAINpbAIRgbAIRibAIRybFIEsbFIOhbFIJrbSUhbAI[nbAI[pbAJ@sbFKJ"
-    "gbAJCabFJAibSVzbSW^bFJEnbFJNobSWhbAJJmbAJJybAJKdbAJKfbAJMfbAJLebAJPkbAJO_bAJSvbAJQebAJShbAJTcbSZtbAJW^"
-    "bAJX^bS[vbAJ[]bAJ[`bFLCdbAKBtbAKB{bTArbAKCwbOAxbFLUkbFL[cbTE{bTFdbAKQ]bAKSjbAKXgbALBrbFMYebALEhbALF^bA"
-    "LHxbALKtbFNQlbEHPabALNhbALMybALOmbEHV{bALVqbALYubFPNobFPOjbAMHqbAMKnbAMLnbFPYkbAMLxbAMUubAMZtbAMZubAMW"
-    "ybANGvbANHrbFRGwbANThbU@rbANUtbFRStbUCcbAOB`bZUobAOE`bFSVbbFT@wbUGkbUGsbAOK]bFTPgbUIobFTTsbAOLhbAOLhbA"
-    "OMfbFUAsbAOS_bUMpbAOUfbAOYdbAOZ_bAO[{bURkbFVQmbAPHobAPR]bAPWzbUZkbU[jbAP[dbFXFkbU[ubFXHbbFXPkbFXTnbAQI"
-    "xbVBsbAQKvbAQK{bAQLbbAQLlbAQLsbAQMxbFYT]"};
-static const char *const ppo__unicode_classes[] = {
-    "X]rGc]^Ge]aFy]^Ge]^Fu]bFy]_Fg]aFy]_Fg]hFy]b^]aFy]`Gc_^Gc_^Gm]^Gc]`Fy]`Gc]_Fy^`Gc]aFy]^Gc]^Ge]_Fy]^Gc]^"
-    "Gf]_Gg]^Gf]_Gg]^Gf]jGcHpbGcHf^Fy]aGc]^Fy]`Gc]^F{]^Fy]cGc]cFy]_Gc]^Fy]_Gc]^F{]^Ga]^Gc]^g]^h]^i]^j]^k]^l"
-    "]^m]^n]^o]_p]^q]^r]^s^^t^^u]^v^^Gc]^Fy^^oBeeGc]^{]^|]^A]Am^x]^y]^z]^{]^|]^A]]^A^]^A_]_Gc]_Fy]bGc]^Fy]_"
-    "Gc]^Fym^A`CbdGc_aGc]^Fy]^Gc__Gc^^Fy]_Gc]^FyA`^Aa{^Gc]^Fy]_Gc]^Fy]_Gc]`Fy]^Gc]_Fy]^Gc]^Fy]`Gc]^Fy]^Gc]^"
-    "Fy]^Gc]^Fy]^Gc]^Fy]_GcE]dGc]^Fy]^GcA_aGc^fGc^`Gc^bGcAh`FyCukGc^^Fy]_Gc]^Fy]_Gc]^Fy]`Gc]`Fy]^x]^y]^z]`G"
-    "c]^Fy]_Gc]_Fy]bGcAy^dm^f`^Gc]^Fy]_GcCd^dm^fCk^dm^fCk^dm^fCk^dm^fC|^fC|^fd^Bq]^BxCb^dm^fC|^fCy^fCj_Cd]^"
-    "fjaChCi_CskaCwBi_Fyx^Fy^^Fy^^FuAt^D^]^D_^^DabaD__^D_^_Gc]^f^_GcA{^FyCm^d^_fBo^FyVl`GcAAq^f|^fDz^fg^GcF"
-    "h^GaDl^F{]^Gc]^FyFx^Gc]^FyBd^fqeGc_^FyAmbGc]cFy]_Gc]^FyCs^dl^fAc^Gc]^Fy]dGcAs_fAw^dh_fB`^dDu`Gc^^^]bFy"
-    "]_Gc]aFy]^Gc^d^a^Fyc^Gc`_GcFc_Gc]^Fy]dGc]^Fy]_Gc]^Gg]^Fs]^Fy]^Fg]AbGcb^Gc]^Gf]^Fy]^Gc]^FyVm_Gc]_^]aGc]"
-    "`^]_Gca^Gc`_^]^Gc]^Fy]^Gc]_^]aFy]^GcCK{`GcDj^fC]A]GcQg^Fw]^Ga]^Ge]^F{]_G]Cf_eAERq^GcagGcA]_GcBm_GcHq^f"
-    "Ez^fxoGcAv`FyAb^fB|^di^fGl^Gc^_Gc]^Fy__Gcb_Gc^^GcAq^fGs^fVQm^wX^dGc]dFy]_GcABj^FyG_^FyDrbGcAXo^Fy^^GcA"
-    "e^Gc]^^]^Fya^fEb^Gc]^FyAN|^fAu^fAv^f]^dBb`GcAm_fA{^dBi^ff^dCg^f]^dEo^d]^fBn^dm^fudGc`bGcFj^f`^dCx^f]^d"
-    "Gx^f]^dC{^fCs^f]^dCp^fALp^fVMmb^AxdGcWGd^^EZc_Fu]`^`^G_]bFueeFy_bGc]_Fy{aGcDq`GcCYxdGc^nGc_dGc^_Gc^bGc"
-    "BMbdFyCjcGc]^d"};
+    "3}&yPc`]_`]_`]_`]g`]aca$u`a%f`]_`]_`]i`el`]_`]_`]icgf`_b`]_`]_`]_`]gfil`]_`]_`]i`ejfm^`]_`]_`]_`]g`]aca$"
+    "u`a%f`]_`]_`]i`el`]_`]_`]icgf`_b`]_`]_`]_`]gfil`]_`]_`]i`ejc]k`&fd`${]`$za`${]`$z%]`${]`$v%f`${]`$z_`${]"
+    "`$zg`${]`$zg`${]`$x]`${]f$xl`${]`$za`${]`$z_`${]`$z$}`${]`$z$r`${]`$vp`${]`$ze`${]`$z_`${]`$z${`${]`$x%b"
+    "`${]f$x_`${]`$z_`${]`$za`${]`$z%]`${]`$z$|i_f`${]`$x%c`${]c$x%d`${]`$z%e`${]`$z$p`${]l$vr`${]`$z%e`${]`$"
+    "z$p`${]i$xl`${]`$za`${]`$zg`${]f$tp`${]`$z%e`${]`$z$p`${]`$xr`${]`$z_`${]`$z%c`${]`$z$p`${]`$x$q`${]`$z$"
+    "p`${]f$xn`${]`$z_`${]`$za`${]`$ze`${]`$z_`${]`$z$u`${]`$v%d`${]`$v]`${]`$zi`_j`${]`$zi`${]`$zg`${]&]%n{`"
+    "${]$e$n]`${]%p&^z`${]`$j]`${]`$n]`${]`$n]`${]`)_l`${]`$zb`${]`$zs`${]`$zt`${]c&fe`${]`5}]`_]`7v]`${]f,hm"
+    "`${]`$r]`${]`$r$s`${]`9g%``_]`&^m`/{]`Cl]i%^r`${]f$l^`${]`(a_`${]`$x]`${]`x]`${]`-vy`${]`$za`${]`$r``${]"
+    "`$za`${]`$r``${]`$za`${]`$n``${]`$za`${]`$t``${]`$za`${]`$t``${]`$za`${]`$~$e`${]`$x]`${]f%p$n`${]r%ff`$"
+    "{]`$r${`${]`)s%^`${]`$|]`${]`,vc`${]`=gb`_]`>r]`${]:xPcb_e$_aIob'g(f}HnrFv]`Ny]b*g`e]`a]`a]ci]ci]`e]`$}]"
+    "%g%zk`u]`uj`e]`a]`a]`$_]%g$^k`u]`hj`i]`e]lo]`]k&{&}l`]mc`jivkl$cj``^`si~r]%y${]%^bh`]mc`ji%_kl$rj``^`si%"
+    "a%{o`_])o(pn`${]$e%d]`${]`$za`${]f$p``${]f,qa`_]`.l]`${]`$x]`${]f$xd`${]`$ze`${]`$n]`${]f-]]`_]`.^]`${]`"
+    "%ld`${]`$ze`${]`$zc`${]`$rb`${]f$r]`${]=d?]Tq`]_`$}]`$|_`%_^0q+c]c$b]$n$]]WwFcNwum]fc]&d$v]a_]a_]ag]ag]a"
+    "_]ao]ae],o+}*s`]$m$l%d$pa_]dw]*l*u*ogi]&a$~]a_]ag]g{]7s3u3qf]$j`]$m$l%d$pa_]'z)q,a'w&_$l`_]`^$m-}*o*m-q*"
+    "a*mrk]`]_c]$b`e$a.d*g)c`_]`^$m/o+s)wc]g`cf`b$eBo8e>w|q]mg]mg]mg]$c$p`|%{&|d]aa&yud_]y&z]$r$}&e|q]mg]mg]m"
+    "g]$c$p`,r+w*a'4s%Tw%W_ca]ca]ca]ca]ie]&r%k]ca]fa]`_]cc]$'z**r)7h`${]`$x$v`${]`$z$s`${]`$zy`${]`(}%x`${]`,"
+    "pi`${]`$z$s`${]`$zy`${]`$zp`${]`$zi`${]`-e%r`_]`^_`_]`/`%q`${]`$zc`${]`=o%l`_]`?j_`${]`$xb`${]`$xc`${]`$"
+    "z$s`${]`$z$p`${]`$z$y`${]`$zk`${]`$xa`${]`)]%v`${]`,r]`${]`$z%]`${]`$zy`${]`$xx`${]`*Tq$x`_]`*Vn%s`${]`$"
+    "zd`${]`$x%p`${]`$zi`${]`$z$s`${]`$x$r`${]`$z$s`${]`$zy`${]`$zd`${]`)_%p`${]`$zk`${]`(al`_]`^_`_]`1z]`${]"
+    "`$zi`${]`$v]`${]`$z$s`${]`*Vi$x`_]`*Xf%s`${]`$x%l`${]`$z$s`${]`0q$r`_]`g]`_]`*Hw]`_]`*Xr]`${]`$z$s`${]`$"
+    "zy`${]`$zd`${]`$xn`${]`$zu`${]`$zb`${]`1g%p`_]`_k`_]`3ff`${]`$z${`${]`$x%^`${]`$z_`${]`$zk`${]`$z^`${]`$"
+    "z$s`${]`$x$r`${]`$z_`${]`$x^`${]`$xf`${]`$z$}`${]`$zy`${]`$^]`u%j`ca`a]c2kbl5t$s`${]`$z$n`${]`(ul`${]`$z"
+    "^`${]`$zo`${]`$zh`${]`*S{^`_]`*R^^`_]`^^`_]`^o`_]`^h`_]`*Q}c`_]`+$b$u`${]`$z$n`${]`$zh`${]`(}``${]`$z^`$"
+    "{]`$zo`${]`$zh`${]`*Ty^`_]`+%hk`${]`$z$o`${]`$n]`${]`$z$n`${]`(}l`${]`$z^`${]`$zo`${]`$zh`${]`*Uk^`_]`*K"
+    "h^`_]`^^`_]`^o`_]`^h`_]`^${`_]`6n]`${]`$z$n`${]`5ml`_]`^^`_]`^o`_]`^h`_]`^${`_]`7b%^`${]`$z%_`${]`$z$n`$"
+    "{]`$zh`${]rSm}`]_`*/e$b`_]`^_`_]`^&y`_]`*1b%v`]_`*1q$b`_]`^_`_]`^&y`_]`*/n%v`]_`*/}$b`_]`^_`_]f*1z$_`]_`"
+    "*2g$b`_]`^_`_]f*0h$_`]_`*0w$b`_]`^_`_]`^&y`_]`*2t%v`]_`*3a$b`_]`^_`_]`^&y`_]`*1b%v`]_`*1q$b`_]`^_`_]`^&y"
+    "`_]`*3n%v`]_`*3}$b`_]`^_`_]`^&y`_]`*1v%v`]_`*2c$b`_]`^_`_]f*4`$_`]_`*4o$b`_]`^_`_]f*2h$_`]_`*2w$b`_]`^_`"
+    "_]`^&y`_]c*4t%tc*5c$bc]_c]&y`*3^%v`]_`*3m$b`_]`^_`_]`^&y`_]`*5j%v`]_`*5y$b`_]`^_`_]`^&y`_]`*5j&zbOo`e]b_"
+    "`a]b_`a]b_`i]b$u`i]b_`e]b_f*-y'_`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`$]]`_]`_]`_]`_]`_]`_]`_]`_"
+    "]`_]`_]`_]`_]`_]`_]`_]`%{]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`*5v&t`]``*5y&y`*5x]`f]cgb`*9}c`*"
+    ";x&t`]``]db'd`]'_e&]fNxb`+*wc`*5t]`n]cob`*:oc`*<n'^b%z`a]b_`]'_`*<]'^`]_`]&y`*9~&n`]``$]dbkf~&{`$]]`%z&n"
+    "`]``]dbhc*?q]`]_`]&y`*<~&n`]``idb%e`p$a`]_`e%u`i]`%d&n`]``]db$~`d$c`Ov$bbnbRhf++e'_`*5`]`g]cfb`*<gc`*>v'"
+    "^bRw`q]bc`]'_bM~h+2kb_<|*>|kUtb*c,x*Vgv`a]$ta]%v&o]`e]``]'t%{]lg]fc]%a$k]ca]%j$i]fk]fa]cc]%^+[r]c,$a]~$b"
+    "]`+[~]`a]`,$e]`_]fw]`_]fc]`_]rc]`_]fk]`_]fc]`_]&`$q]`i]`_]`a]'h%v]`_]`$c]`_]r${]`_]`_]`_](i/>ub_&%z%+y]%"
+    "+y$;w.[ica]ca]ca]ca]ca]ca]ca]ca]ca]ca]ca]fc]ca]ca]rk]`]_cc^`]_cc^`]_cc^`]_cc^`]_%^&`^{(a]$ey]ca]ca]ca]ca"
+    "]ca]ca]ca]ca]ca]ca]ca]fc]ca]ca]rk]`]_cc^`]_cc^`]_cc^`]_cc^`]_%^&`^f'g]`_]`_]`_]is]$91{;8ab,T`b-@{bAdb*Wd"
+    "b+Fdb$?yb7#cb]b5Cnb1Wyb2Wzb[ob%3ub(9}b%:cb$Ogb9gb5ub%#gb--nbQsb[ibPmb'5ob&>kb%1kb6W|b$4ob)/wb$Twb(4eb)5o"
+    "b4)zb'Wcb(OobY_b-.hb+.ub$Hob-Wjb%.]b$Ieb$={b*U_",
+    "b41^bD]b4ib'Lob$Eeb$W]b$2{b%:_b$Dsb(_b%#_b%<mb$)ybIgb,Urb1gb$(cb$Fwb'$ib&${b(.^b0.jb$Fob*Nab$(]b&Llb$Jmb"
+    "(2ub%Jub3:lbXgb&Fcb[{b5cb&Lub2ob)7qb4R^b/'ob/5~b|b-H_bYub$Gib'Uyb%U~b-Mvb$Vkb+Kub3&`b&F]b$(wb(+]b?wb,'db"
+    "-#qb-U|b'.sb'Hbb+*]b$Xhb)1ib-W~b$/ib+(ib&@]b$J_b+,zb,?ob,3jb%@rb+;kb+1zb'Jqb-/~bLab(sb)#ab(9cb$=gb%/gb$S"
+    "eb3Elb6qb$8cb$<kb$Qab%J}b%;ab*Aib$1ib$({b&eb7*lb(5ub$0sb,>{b/WxbQyb)qbJcb%OsbCibS}b$9ab$(ubHib&Uqb%Jzb%Y"
+    "wbRmb4/xb+ebBsb*:gb)6_b?ub.Dvb4sbX_b%,mb'8kb%5fb,Hrb%*ub$4eb>mbF{b(,}b-wb%Yob-ab'M]b$1sb'yb/eb6,nb.*ob)6"
+    "wb$5ob1/vb'SjbF_b%Wyb'wb%=yb$,kb%&kb$-_b&Uwb&%cb&Z{b2&rb/Dob4Trb(Akb*_b$9{b7kb$;ub6wbQeb$/}b*/cb5Mfb';gb"
+    "0Qkb5Crb&:ub'<eb+Oub/D`b<}b$Pwb&$eb,1]b5&lb?qb%.ob%Bwb5ob7ib$)yb$Uib?]b%Akb%=qb$_b%7gb$6qb4Tnb*1yb*$vb*S"
+    "ebL{b'Dwb'9{b$?{bEib1Atb$Gkb(4{b$U`b(]b8wb%DzbCjb*&wb3#lb0T]b/Xrb%~b&6_b$({b)Tub+Ptb'H]b$Jpb-Kgb$Rjb&J{b"
+    "&8`b.3fb&Djb$-whJce&Lih(;~b+PkbYqbGyb%]bkb%mb*Tkb*$lbPae$Iie$3wh$9_b.qk%(sbwb%qb$.mb&9fb$B_b5Ntb5kb)]b9i"
+    "b$qb)kbEqb)cb(wb>wb)ab[ebqb$(mb/mb%eb({bUsb+sb-gb@kb$4mb,qb2obEqb.ab@qb$,wb-cbsb^bmbibkb%yb_b-mb&yb5wbDc"
+    "b$eb&gb4}b+sb?ub+eb]b?ab$1ab*{b8ib&gb;ab&abKib*sb$Nkb3ub&ob1Lzb%0=mb%'C|h0LdbXqb'nb?tb=sb&mb6eb&]bJub'db"
+    "']b'gbHcb(eb+ob}b2{b.sbZcbkb+mb']b4qb)}b'`b*{b%tb+qb&{b:ob(cb&cb2gb3yb,qbeb&mb$(gb&yb:]b;ab|b(ab1yb6wb$G"
+    "ub$;~b*cb*eb6eb+wb&ab0gbab-_b$]b$mb(_bpb:gb?ob2}b.]b0cb,]b6kb.ubTub,ebXgb=yb'_b}b4mb&ib%rb&cbbb~b'mb'wb9"
+    "mbC}b5mb4ib0]b$&qb)_b)wb*yb%abub%ybMwb$.ib$QMgbhb&&cb%6.|b$-mb$}b%=%ab%Oob+[cb%/Jrb'k)^.9r.5|d$mc$]nqa]_"
+    "a$*R_^a]_a$*Snra]_a]ea_]a_]a_]a_]a_]a_]da]a_]a_]a_]a_]da]da]a_]da]a_]da]a_]a_]a_]a_]a$dbadiaq]ao]+<_$0=g"
+    "$0Akca]$hq].p+e)k`_]RsBiBm`]$mCj8w7{`]pc]w9e2]1e`_]$47kTCgTDua_]akoa]_a]_a]_a]_*u(gva_]a_oa_]a^_a_]%%Es8"
+    ">nbfbob%#Uwb%#Dzb'qbwb'cb*_b$yb'qb$jb*<nb%,#ob%$;pbkb}b$ab%$(gb%+J`b*C{b%eb%$)wb%$)bbwbMxbNgbob%I/ib%I+p"
+    "byb*Jxb*Nabsb%qbgb*Nlb*Scbab$qb$gbsb_b$]b%}bmbob$mbqbab]b]b%$U}b$V1`b*Cjb$eb%%)qb%%(zbib$eb+}b(~b}b${b&k"
+    "b'}b$ob&}b}b$}b]b$eb$_bmb{b7]b2~b3_b.rb%_b$,rb$Q}b3|b%eb$mb*rb,yb^b*eb%&7kb%&3fbgb{b$cbmb&wb%&Ggb&{b%&C^"
+    "b%wbub'rb+ib,8`byb,@yb&cb]b%&Zib%&Rnb$eb{bub%'*mb%')vbkbTubS^b,Ipb,Mebyb'yb%~b%'Kob%'@xb%'@}b%'>jbbb$]b("
+    "}b_b,Ytb,[gb%ob$eb%qb-%rb%2/ub%2.bb-(gbcbcb$cb%J;{b%J8xb%(=qb]b$X/hb,/`b]b-*pb%6H{b/<wb%8Wfbob--db-0]b&]"
+    "bqb%]b+]b-8lb$vb-;ib%)#mb%(Ylb*qbebab`b%ub$cb%abxbsb%wb$cbeb$obsb&{b'}b%_b*gb%)9yb%):|b&xb)ib$qb(ub%)>qb"
+    "%):|b(lb$rb-Yrb.+}b$eb$yb%db.)`b.5yb$ub%*,eb%*%db3gb-fb.:hb.>qb.?pb%`b([obcb(Hob(zb)Uob3&~b,4ubebib&qbrb"
+    "%*Gsb%62xb.Q]b)zb/_b&]b%*?sb%*?`b)nb1kb/#rb/&ib(ub'cb.cb%*@wb%*=vb/7bb/;gb%*X]b%*T~b/;`b/<{b%sb$qb_b%+2o"
+    "b*Phb*Vwb%+0fb%+Jwb%+D`byb(~b-gb%ib&ib&bb%ib{bwb%+>eb%+B~b1wb&ub0#hb0(ybdb%+D{b%+P~b8}b%+Cib%yb%+@~b)wb$"
+    "pbbb06vb09ob&]bhb&cb$TSyb$TJzb%+Uab%+O~b%,*gb%+[^bwb$qb%,Cgb%,@lb$eb%,P}b0ab%,Ppb$]b0Zbb0[ub0Z~b]b1+ob$e"
+    "b$eb$cb'_b1-jb12ub%-<wb%-;db%-@sb%-=tb$[)}b$ZYnb%.)ib$ib+eb%<Cfbub1@_b%./yb^b%gb$ob%.1`b_b]b%ob1Bdb1F_b1"
+    "Efb'ub%=;cb%.K`b&sb&wb1N|b%=Ugb%.Zdb%/(_b%ob%/'db(kb1[hb2'ibqbgb%/Dyb4qb]b%/M^b2%bb%?%ob%/Orbcb2/zb%?/{b"
+    "%/Ljb28hb29sbfb$ub%0>eb%08jb2;bb2A_b&mb&}b2Elb%@<eb$yb%@;zb%@Dmb%0J~b%0P}b%0Ohb(}bsb%1(]b'gb%1&|b%1.wb%1"
+    "-xb%#Vqb%3Wdb3'ob'wb3)`b3,qb--fb%;J_byb0O^bob%#Bpbcb&Dyb6Tjb3:{bhb$_b/Hnb/Iubabqb%kb%2#wb%2#xb&gb'ab'ib+"
+    "`b,_b%mb)qb2fb*]bab}b%2$]b5cb+xb%BMjb3Sibab%_b%3Jsb%3F^b%29ob%C4tbeb%C<gb4]b%CLtb4+ebubsbab&wb$|b*{b%pb+"
+    "{b'vb&}b$qb47`b4<mb${b4<hb4A}bcb%3@gb%39lbkb4Exb4Gmb91rb%J/ib-yb%EG|bob4Wub'ob,eb.}b%4*_b%4$~b$gb(gb(kb%"
+    "4?_bB>nb$MWpbzb&_b$N)eb$MTxb({b%5Oqb$qb%5<tb(mb${b%5Heb%5Grb3wb,ib_b(jb9kb$sb%6*_b%5M^b7&zb7)mb%6'{b%J)p"
+    "b74mb2'hb2-]b%6Kwb/ob%K.jbmb7<wb%71ib%KGpb%KOyb%77^b]b$wb%7Feb%7;hb7@xb7E]b*kb$qb&ob7Hjb%M0ob%83zb4wb.ab"
+    "8-lb$yb81{b%9,ib%N:pb%N=yb2qb*ub%92zb8?tb8Cibgbkbqbkb%cb%:&_"};
+static const char ppo__unicode_classes[] =
+    "9qr)w]^)y]a)m]^)y]^)i]b)m]_(}]a)m]_(}]h)m]b^]a)m]`)w_^)w_^*_]^)w]`)m]`)w]_)m^`)w]a)m]^)w]^)y]_)m]^)w]^)z"
+    "]_){]^)z]_){]^)z]j)w+`b)w*x^)m]a)w]^)m]`)w]^)o]^)m]c)w]c)m]_)w]^)m]_)w]^)o]^)u]^)w]^g]^h]^i]^j]^k]^l]^m]"
+    "^n]^o]_p]^q]^r]^s^^t^^u]^v^^)w]^)m^^o%ae)w]^{]^|]^}$k^x]^y]^z]^{]^|]^}]^~]^$]]_)w]_)m]b)w]^)m]_)w]^)mm^$"
+    "^%~d)w_a)w]^)m]^)w__)w^^)m]_)w]^)m$^^$_{^)w]^)m]_)w]^)m]_)w]`)m]^)w]_)m]^)w]^)m]`)w]^)m]^)w]^)m]^)w]^)m]"
+    "^)w]^)m]_)w'ud)w]^)m]^)w$]a)w^f)w^`)w^b)w$f`)m&ok)w^^)m]_)w]^)m]_)w]^)m]`)w]`)m]^x]^y]^z]`)w]^)m]_)w]_)m"
+    "]b)w$w^dm^f`^)w]^)m]_)w&^^dm^f&e^dm^f&e^dm^f&e^dm^f&v^f&v^fd^%m]^%t%~^dm^f&v^f&s^f&d_&^]^fja&b&c_&mka&q%"
+    "e_)mx^)m^^)m^^)i$r^&x]^&y^^&{ba&y_^&y^_)w]^f^_)w$y^)m&g^d^_f%k^)m8b`)w>{^f|^f'r^fg^)w(~^)u'd^)o]^)w]^)m)"
+    "l^)w]^)m%`^fqe)w_^)m$kb)w]c)m]_)w]^)m&m^dl^f$a^)w]^)m]d)w$q_f$u^dh_f$~^d'm`)w^^^]b)m]_)w]a)m]^)w^d^a^)mc"
+    "^)w`_)w(y_)w]^)m]d)w]^)m]_)w]^){]^)g]^)m]^(}]$`)wb^)w]^)z]^)m]^)w]^)m8c_)w]_^]a)w]`^]_)wa^)w`_^]^)w]^)m]"
+    "^)w]_^]a)m]^)w$Dg`)w'b^f%y})w3g^)k]^)u]^)y]^)o]_)q&`_e2Cc^)wag)w}_)w%i_)w+a^f(p^fxo)w$t`)m$`^f%x^di^f*^^"
+    ")w^_)w]^)m__)wb_)w^^)w$o^f*e^f-=e^w9rd)w]d)m]_)w?r^)m)s^)m'jb)wTm^)m^^)w$c^)w]^^]^)ma^f'z^)w]^)mKl^f$s^f"
+    "$t^f]^d%^`)w$k_f$y^d%e^ff^d&a^f]^d(e^d]^f%j^dm^fud)w`b)w)^^f`^d&r^f]^d*j^f]^d&u^f&m^f]^d&j^fId^f-9mb^$vd"
+    ")w-M|^^%Mk_)i]`^`^)s]b)iee)m_b)w]_)m{a)w'i`)w$Qjd)w^n)w_d)w^_)w^b)w$+`d)m&dc)w]^d";
 
-/* NFC (Unicode Standard Annex 15). */
+/* NFC (Unicode Standard Annex 15). A pair of characters is a number, under which the map has the one that they make;
+   and with a character, PPO__PARTS has the index of its parts, and PPO__CLASS its combining class, if not 0. */
 typedef struct ppo__nfc {
-    ppo__map parted;   /* of a character, the index of its parts */
-    ppo__map composed; /* of two parts, the character */
-    ppo__map classes;  /* of a character, its combining class; 0 if it is not there */
+    ppo__map facts;
     int32_t (*parts)[2];
 } ppo__nfc;
 
@@ -11399,7 +11363,8 @@ enum {
     PPO__JAMO_L = 0x1100,
     PPO__JAMO_V = 0x1161,
     PPO__JAMO_T = 0x11a7,
-    PPO__NFC_FROM = 0x300,
+    PPO__PARTS = PPO__CODES,
+    PPO__CLASS,
     PPO__NFC_LEAD = 0xcc /* below it all is NFC; the first byte of its UTF-8 */
 };
 
@@ -11409,59 +11374,42 @@ static uint64_t ppo__pair_key(int left, int right) { return (uint64_t)left << 32
 static void ppo__make_nfc(ppo__nfc *nfc, ppo__arena *memory) {
     enum { MOST = 2200 };
     int     n = 0;
-    int32_t code = 0;
+    int32_t code = 0, last[3] = {0, 0, 0};
     nfc->parts = (int32_t(*)[2])ppo__arena_zeros(memory, MOST, sizeof *nfc->parts);
     if (!nfc->parts) return;
     for (size_t k = 0; k < sizeof ppo__unicode_parts / sizeof *ppo__unicode_parts; ++k)
         for (const char *at = ppo__unicode_parts[k]; *at; ++n) {
-            int32_t number = ppo__table_number(&at), *parts = nfc->parts[n];
+            int32_t number = ppo__table_number(&at), kind = number % 3, *parts = nfc->parts[n];
             code += number / 3;
-            for (int i = 0; i < 2 - (number % 3 == 2); ++i) parts[i] = ppo__table_number(&at);
-            ppo__map_put(&nfc->parted, memory, (uint64_t)code, n);
-            if (number % 3 == 0)
-                ppo__map_put(&nfc->composed, memory, ppo__pair_key(parts[0], parts[1]), code);
+            for (int i = 0; i < 2 - (kind == 2); ++i) {
+                int32_t step = ppo__table_number(&at), *now = &last[kind == 2 ? 2 : i];
+                parts[i] = *now += step % 2 ? -(step + 1) / 2 : step / 2;
+            }
+            ppo__map_put(&nfc->facts, memory, ppo__pair_key(code, PPO__PARTS), n);
+            if (!kind) ppo__map_put(&nfc->facts, memory, ppo__pair_key(parts[0], parts[1]), code);
         }
     code = 0;
-    for (const char *at = ppo__unicode_classes[0]; *at;) {
+    for (const char *at = ppo__unicode_classes; *at;) {
         code += ppo__table_number(&at);
         int32_t end = code + ppo__table_number(&at), k = ppo__table_number(&at);
-        for (; code < end; ++code) ppo__map_put(&nfc->classes, memory, (uint64_t)code, k);
+        for (; code < end; ++code) ppo__map_put(&nfc->facts, memory, ppo__pair_key(code, PPO__CLASS), k);
     }
 }
 
-static int ppo__class_of(const ppo__nfc *nfc, int32_t code) {
-    int found = code < PPO__NFC_FROM ? -1 : ppo__map_find(&nfc->classes, (uint64_t)code);
-    return found < 0 ? 0 : found;
-}
-
 /* Writes what a character is made of, at most 4 others, and returns how many. */
-static size_t ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t *out) {
-    int32_t rest[4], hangul = code - PPO__HANGUL;
-    int     waiting = 0, index;
-    size_t  n = 0;
+static int ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t out[4]) {
+    int32_t hangul = code - PPO__HANGUL;
+    int     index = ppo__map_find(&nfc->facts, ppo__pair_key(code, PPO__PARTS));
     if (hangul >= 0 && hangul < 11172) {
         out[0] = PPO__JAMO_L + hangul / 588;
         out[1] = PPO__JAMO_V + hangul / 28 % 21;
         out[2] = PPO__JAMO_T + hangul % 28;
         return hangul % 28 ? 3 : 2;
     }
-    while (waiting < 4 && (index = ppo__map_find(&nfc->parted, (uint64_t)code)) >= 0) {
-        code = nfc->parts[index][0];
-        if (nfc->parts[index][1]) rest[waiting++] = nfc->parts[index][1];
-    }
-    for (out[n++] = code; waiting;) out[n++] = rest[--waiting];
+    if (index < 0) return *out = code, 1;
+    int n = ppo__take_apart(nfc, nfc->parts[index][0], out);
+    if (nfc->parts[index][1]) out[n++] = nfc->parts[index][1];
     return n;
-}
-
-/* Sorts n characters of classes above 0 by their classes; equal ones keep their order. */
-static void ppo__order_marks(const ppo__nfc *nfc, int32_t *codes, size_t n, int32_t *scratch) {
-    size_t sorted = 1, m = 0;
-    while (sorted < n && ppo__class_of(nfc, codes[sorted - 1]) <= ppo__class_of(nfc, codes[sorted])) ++sorted;
-    if (sorted >= n) return;
-    for (int k = 1; k < 256; ++k)
-        for (size_t i = 0; i < n; ++i)
-            if (ppo__class_of(nfc, codes[i]) == k) scratch[m++] = codes[i];
-    memcpy(codes, scratch, n * sizeof *codes);
 }
 
 /* The character that two make, or -1. */
@@ -11470,37 +11418,46 @@ static int32_t ppo__put_together(const ppo__nfc *nfc, int32_t first, int32_t sec
         hangul = first - PPO__HANGUL;
     if (l >= 0 && l < 19 && v >= 0 && v < 21) return PPO__HANGUL + (l * 21 + v) * 28;
     if (hangul >= 0 && hangul < 11172 && hangul % 28 == 0 && t > 0 && t < 28) return first + t;
-    return ppo__map_find(&nfc->composed, ppo__pair_key(first, second));
+    return ppo__map_find(&nfc->facts, ppo__pair_key(first, second));
 }
 
-/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes: room
-   for 4 numbers a byte and 8 more. Bytes that are not UTF-8 stay. */
-static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, int32_t *codes, char *out) {
-    size_t   count = 0, kept = 0, starter = 0, written = 0, marks = 0;
-    int      length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
-    int32_t *scratch = codes + 2 * bytes + 4;
+static int ppo__by_number(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes: room for 2
+   numbers a byte and 4 more, each a class, a place and a character. Bytes that are not UTF-8 stay. */
+static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, uint64_t *codes, char *out) {
+    size_t count = 0, kept = 0, starter = 0, written = 0, marks = 0;
+    int    length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
     for (size_t at = 0; at < bytes; at += (size_t)length) {
-        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
+        int32_t code = ppo__utf8_get(text + at, bytes - at, &length), parts[4];
         if (code < 0) code = PPO__CODES + (unsigned char)text[at], length = 1;
-        count += ppo__take_apart(nfc, code, codes + count);
+        for (int k = 0, n = ppo__take_apart(nfc, code, parts); k < n; ++k, ++count) {
+            int rank = ppo__map_find(&nfc->facts, ppo__pair_key(parts[k], PPO__CLASS));
+            codes[count] = (uint64_t)(rank < 0 ? 0 : rank) << 56 | (uint64_t)count << 24 | (uint64_t)parts[k];
+        }
     }
-    for (size_t i = 0; i <= count; ++i) {
-        if (i < count && ppo__class_of(nfc, codes[i]) && ++marks) continue;
-        if (marks > 1) ppo__order_marks(nfc, codes + i - marks, marks, scratch);
+    for (size_t i = 0; i <= count;
+         ++i) { /* each run of marks by their classes; equal ones keep their order */
+        if (i < count && codes[i] >> 56 && ++marks) continue;
+        if (marks > 1) qsort(codes + i - marks, marks, sizeof *codes, ppo__by_number);
         marks = 0;
     }
     for (size_t i = 0; i < count; ++i) {
-        int     rank = ppo__class_of(nfc, codes[i]);
-        int32_t joined = last < rank ? ppo__put_together(nfc, codes[starter], codes[i]) : -1;
-        if (joined >= 0) codes[starter] = joined;
+        int     rank = (int)(codes[i] >> 56);
+        int32_t code = codes[i] & 0xffffff;
+        int32_t joined = last < rank ? ppo__put_together(nfc, (int32_t)codes[starter], code) : -1;
+        if (joined >= 0) codes[starter] = (uint64_t)joined;
         if (joined >= 0) continue;
         if (!rank) starter = kept, last = -1;
         else if (last != INT_MAX) last = rank;
-        codes[kept++] = codes[i];
+        codes[kept++] = (uint64_t)code;
     }
     for (size_t i = 0; i < kept; ++i) {
         if (codes[i] >= PPO__CODES) out[written++] = (char)(codes[i] - PPO__CODES);
-        else written += (size_t)ppo__utf8_put(codes[i], out + written);
+        else written += (size_t)ppo__utf8_put((int32_t)codes[i], out + written);
     }
     return written;
 }
@@ -12024,8 +11981,9 @@ typedef struct ppo__encoder {
     const ppo_tokenizer *tok;
     int                  flags;  /* PPO_ENCODE_... */
     const char          *text;   /* all of it, for messages */
-    int                 *tokens; /* [capacity]; those beyond are only counted */
+    int                 *tokens; /* [capacity]; those beyond are only counted, */
     int                  capacity, count;
+    int                  grows;   /* 1: or get room in the encoder's memory */
     ppo__arena           memory;  /* of all but the queue; it remembers what failed */
     ppo__symbol         *symbols; /* [room] */
     size_t               room;
@@ -12035,8 +11993,17 @@ typedef struct ppo__encoder {
 } ppo__encoder;
 
 static void ppo__emit(ppo__encoder *encoder, int token) {
+    if (encoder->grows && encoder->count == encoder->capacity) {
+        int  room = ppo__more_room(encoder->capacity, encoder->count + 1);
+        int *more = PPO__ARRAY(&encoder->memory, int, (size_t)room);
+        if (!more) return;
+        if (encoder->count) memcpy(more, encoder->tokens, (size_t)encoder->count * sizeof *more);
+        encoder->tokens = more;
+        encoder->capacity = room;
+    }
     if (encoder->count < encoder->capacity) encoder->tokens[encoder->count] = token;
-    ++encoder->count;
+    if (encoder->count < INT_MAX - 1) ++encoder->count;
+    else encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", INT_MAX - 1);
 }
 
 /* The token that merges call so, or -1; then *slot is where ppo__map_put() can put it. */
@@ -12156,8 +12123,8 @@ static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, 
     if (step->nfc) {
         while (n < *bytes && (unsigned char)text[n] < PPO__NFC_LEAD) ++n;
         if (n == *bytes) return text;
-        char    *out = ppo__rewrite_room(encoder, k, 3 * (double)*bytes);
-        int32_t *codes = out ? PPO__ARRAY(&encoder->memory, int32_t, 4 * *bytes + 8) : NULL;
+        char     *out = ppo__rewrite_room(encoder, k, 3 * (double)*bytes);
+        uint64_t *codes = out ? PPO__ARRAY(&encoder->memory, uint64_t, 2 * *bytes + 4) : NULL;
         if (codes) *bytes = ppo__to_nfc(&encoder->tok->nfc, text, *bytes, codes, out);
         return codes ? out : text;
     }
@@ -12261,9 +12228,21 @@ static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, siz
     if (bytes > done) ppo__encode_from(encoder, k + 1, text + done, bytes - done, is_start && !done);
 }
 
-/* Adds the tokens of a text to those of an encoder, which is zeros but for tok and the room for tokens. */
+/* An encoder of several texts, with the memory of their tokens. */
+static ppo__encoder ppo__encoder_start(const ppo_tokenizer *tok) {
+    ppo__encoder encoder;
+    memset(&encoder, 0, sizeof encoder);
+    encoder.tok = tok;
+    encoder.grows = 1;
+    return encoder;
+}
+
+/* Adds the tokens of a text to those of an encoder. */
 static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text, size_t bytes, int is_start) {
     const ppo_tokenizer *tok = encoder->tok;
+    if (bytes > INT_MAX && !encoder->memory.failed)
+        encoder->memory.failed =
+            ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
     encoder->flags = flags;
     encoder->text = text;
     for (int i = 0; i < tok->bounds[0] && flags & PPO_ENCODE_BOUNDS; ++i)
@@ -12273,6 +12252,7 @@ static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text,
         ppo__emit(encoder, tok->bound[1][i]);
 }
 
+/* The status of all of it. */
 static ppo_status ppo__encoder_end(ppo__encoder *encoder) {
     ppo_status status = ppo__arena_status(&encoder->memory);
     ppo__arena_free(&encoder->memory);
@@ -12286,11 +12266,8 @@ PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, cons
     if (flags & ~(PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS | PPO_ENCODE_CONTINUES))
         return ppo__refuse("ppo_encode_as: flags are %d, which has unknown ones", flags);
     if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
-    if (bytes > INT_MAX)
-        return ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
-    ppo__encoder encoder;
-    memset(&encoder, 0, sizeof encoder);
-    encoder.tok = tokenizer;
+    ppo__encoder encoder = ppo__encoder_start(tokenizer);
+    encoder.grows = 0;
     encoder.tokens = tokens;
     encoder.capacity = tokens ? capacity : 0;
     ppo__encode_text(&encoder, flags, text, bytes, 1);
@@ -12349,39 +12326,21 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
     return PPO_OK;
 }
 
-/* The tokens of a text, in memory that the caller frees, after room for `before` others and with room for one
-   more. */
-static ppo_status ppo__encode_new(const ppo_tokenizer *tok, int flags, const char *text, int before,
-                                  int **tokens, int *count) {
-    size_t bytes = strlen(text);
-    *tokens = NULL;
-    ppo_status status = ppo_encode_as(tok, flags, text, bytes, NULL, 0, count);
-    if (!status && *count > INT_MAX - before - 1) status = ppo__refuse("a text of %d tokens", *count);
-    if (!status) *tokens = (int *)ppo__alloc(((size_t)before + (size_t)*count + 1) * sizeof(int));
-    if (!status && !*tokens) status = PPO_ERROR_MEMORY;
-    return status ? status : ppo_encode_as(tok, flags, text, bytes, *tokens + before, *count + 1, count);
-}
-
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
                                        const char *prompt, const char *response, int end) {
     if (!ppo__given("ppo_tokens_add_text", tokens && tokenizer && prompt)) return PPO_ERROR_ARGUMENT;
     if (start >= tokenizer->vocab || end >= tokenizer->vocab)
         return ppo__refuse("ppo_tokens_add_text: start is %d and end %d, tokens are 0 .. %d", start, end,
                            tokenizer->vocab - 1);
-    int       *given = NULL, *token = NULL, n = 0, more = 0, begin = start >= 0;
-    ppo_status status = ppo__encode_new(tokenizer, 0, prompt, begin, &given, &n);
-    n += begin;
-    if (!status && response)
-        status = ppo__encode_new(tokenizer, PPO_ENCODE_CONTINUES, response, n, &token, &more);
-    if (!status && begin) *given = start;
-    if (!status && response) {
-        memcpy(token, given, (size_t)n * sizeof(int));
-        if (end >= 0) token[n + more++] = end;
-    }
-    if (!status) status = ppo_tokens_add(tokens, response ? token : given, n + more, n);
-    ppo__free(given);
-    ppo__free(token);
-    return status;
+    ppo__encoder encoder = ppo__encoder_start(tokenizer);
+    if (start >= 0) ppo__emit(&encoder, start);
+    ppo__encode_text(&encoder, 0, prompt, strlen(prompt), 1);
+    int given = encoder.count;
+    if (response) ppo__encode_text(&encoder, PPO_ENCODE_CONTINUES, response, strlen(response), 1);
+    if (response && end >= 0) ppo__emit(&encoder, end);
+    if (!encoder.memory.failed)
+        encoder.memory.failed = ppo_tokens_add(tokens, encoder.tokens, encoder.count, given);
+    return ppo__encoder_end(&encoder);
 }
 
 PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
@@ -12389,23 +12348,17 @@ PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenize
     if (!ppo__given("ppo_tokens_append_text", tokens && tokenizer && text)) return PPO_ERROR_ARGUMENT;
     if (!tokens->memory || !tokens->count)
         return ppo__refuse("ppo_tokens_append_text: the arrays are not the library's, or hold no sequence");
-    ppo_tokens last = {0,    NULL, NULL,
-                       NULL, NULL, NULL}; /* the last sequence, which is taken off and added again */
-    int        n = 0, s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s], *token;
-    ppo_status status = ppo__encode_new(tokenizer, PPO_ENCODE_CONTINUES, text, length, &token, &n);
-    if (!status) memcpy(token, tokens->token + tokens->start[s], length * sizeof(int));
-    if (!status) status = ppo_tokens_add_from(&last, tokens, s);
-    if (!status) {
+    int          s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s];
+    ppo__encoder encoder = ppo__encoder_start(tokenizer);
+    ppo__encode_text(&encoder, PPO_ENCODE_CONTINUES, text, strlen(text), 1);
+    if (encoder.count && !encoder.memory.failed)
+        encoder.memory.failed = ppo_tokens_add(tokens, encoder.tokens, encoder.count, 0);
+    if (tokens->count > s + 1) { /* the two sequences, which are side by side, become one */
+        tokens->start[s + 1] = tokens->start[s + 2];
         --tokens->count;
-        status = ppo_tokens_add(tokens, token, length + n, tokens->prompt[s]);
-        if (status) ++tokens->count;
+        if (given) ppo_tokens_mark_given(tokens, length, encoder.count);
     }
-    for (int i = 0; i < length && last.given && !status; ++i)
-        if (last.given[i]) status = ppo_tokens_mark_given(tokens, i, 1);
-    if (!status && given) status = ppo_tokens_mark_given(tokens, length, n);
-    ppo_tokens_free(&last);
-    ppo__free(token);
-    return status;
+    return ppo__encoder_end(&encoder);
 }
 
 /* Where the tokens after the prompt begin. */
@@ -12447,16 +12400,15 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
 
 /* -- chats -- */
 
-/* What stands around a message: special tokens by their names (NULL: none), and texts. */
+/* What stands before the first message and around each one: {} has the name of a special token, % is the role. The
+   token that ends a turn is learned. */
 static const struct {
-    const char *start, *open;              /* tokens: before the first message, before each one */
-    const char *before, *role_end, *after; /* a text before the role; a token, then a text after it */
-    const char *close, *end;               /* a token, then a text after the message */
-    int         trim;                      /* 1: without the spaces at the ends of the message */
+    const char *start, *before, *close, *after;
+    int         trim; /* 1: without the spaces at the ends of the message */
 } ppo__chat_forms[] = {
-    {NULL, "<|im_start|>", "", NULL, "\n", "<|im_end|>", "\n", 0},
-    {"<|begin_of_text|>", "<|start_header_id|>", "", "<|end_header_id|>", "\n\n", "<|eot_id|>", "", 1},
-    {NULL, NULL, "<|", NULL, "|>\n", "</s>", "\n", 0},
+    {"", "{<|im_start|>}%\n", "{<|im_end|>}", "\n", 0},
+    {"{<|begin_of_text|>}", "{<|start_header_id|>}%{<|end_header_id|>}\n\n", "{<|eot_id|>}", "", 1},
+    {"", "<|%|>\n", "{</s>}", "\n", 0},
 };
 
 /* A chat while it is encoded. What it has between two special tokens is encoded as one text. */
@@ -12468,7 +12420,7 @@ typedef struct ppo__chat {
 } ppo__chat;
 
 static void ppo__chat_encode(ppo__chat *chat, int flags) {
-    if (!chat->bytes) return;
+    if (!chat->bytes || chat->encoder.memory.failed) return;
     ppo__encode_text(&chat->encoder, flags, chat->text, chat->bytes, chat->is_start || flags);
     chat->bytes = chat->is_start = 0;
 }
@@ -12478,15 +12430,25 @@ static void ppo__chat_text(ppo__chat *chat, const char *text, size_t bytes) {
     chat->bytes += bytes;
 }
 
-static void ppo__chat_token(ppo__chat *chat, const char *name) {
-    if (!name) return;
-    int token = ppo_tokenizer_special(chat->encoder.tok, name);
-    ppo__chat_encode(chat, 0);
-    chat->is_start = 0;
-    if (token >= 0) ppo__emit(&chat->encoder, token);
-    else
-        chat->encoder.memory.failed =
-            ppo__refuse("ppo_tokens_add_chat: the tokenizer has no token \"%s\"", name);
+/* Adds a part of a form. */
+static void ppo__chat_form(ppo__chat *chat, const char *form, const char *role) {
+    for (char name[32]; *form && !chat->encoder.memory.failed; ++form) {
+        if (*form == '%') ppo__chat_text(chat, role, strlen(role));
+        else if (*form != '{') ppo__chat_text(chat, form, 1);
+        else {
+            size_t n = strcspn(form, "}");
+            snprintf(name, sizeof name, "%.*s", (int)n - 1, form + 1);
+            int token = ppo_tokenizer_special(chat->encoder.tok, name);
+            form += n;
+            ppo__chat_encode(chat, 0);
+            chat->is_start = 0;
+            if (chat->encoder.memory.failed) return;
+            if (token >= 0) ppo__emit(&chat->encoder, token);
+            else
+                chat->encoder.memory.failed =
+                    ppo__refuse("ppo_tokens_add_chat: the tokenizer has no token \"%s\"", name);
+        }
+    }
 }
 
 /* Leaves out the spaces at the ends of a text, as Python does. */
@@ -12501,41 +12463,49 @@ static const char *ppo__trim(const ppo_tokenizer *tok, const char *text, size_t 
     return text + begin;
 }
 
-/* Encodes the messages, and last the beginning of a reply if one is asked for. learned [count + 1][2]: where
-   what an assistant says begins and ends. */
+/* Encodes the messages, and last the beginning of a reply if one is asked for, and adds the tokens. */
 static void ppo__encode_chat(ppo__chat *chat, int form, const ppo_message *messages, int count, int reply,
-                             int (*learned)[2]) {
+                             ppo_tokens *tokens) {
     static const ppo_message asked = {"assistant", ""};
-    const char              *before = ppo__chat_forms[form].before, *after = ppo__chat_forms[form].after;
-    const char              *end = ppo__chat_forms[form].end;
-    if (count) ppo__chat_token(chat, ppo__chat_forms[form].start);
-    for (int m = 0; m < count + reply; ++m) {
+    ppo__encoder            *encoder = &chat->encoder;
+    int                      prompt = -1,
+        (*learned)[2] = (int(*)[2])ppo__arena_array(&encoder->memory, (size_t)count + 1, 2 * sizeof(int));
+    if (count && learned) ppo__chat_form(chat, ppo__chat_forms[form].start, "");
+    for (int m = 0; m < count + reply && !encoder->memory.failed; ++m) {
         const ppo_message *message = m < count ? &messages[m] : &asked;
         const char        *text = message->text;
         size_t             bytes = strlen(text);
         int                is_answer = strcmp(message->role, asked.role) == 0;
-        if (ppo__chat_forms[form].trim) text = ppo__trim(chat->encoder.tok, text, &bytes);
-        ppo__chat_token(chat, ppo__chat_forms[form].open);
-        ppo__chat_text(chat, before, strlen(before));
-        ppo__chat_text(chat, message->role, strlen(message->role));
-        ppo__chat_token(chat, ppo__chat_forms[form].role_end);
-        ppo__chat_text(chat, after, strlen(after));
+        if (ppo__chat_forms[form].trim) text = ppo__trim(encoder->tok, text, &bytes);
+        ppo__chat_form(chat, ppo__chat_forms[form].before, message->role);
         if (is_answer) ppo__chat_encode(chat, 0);
-        learned[m][0] = learned[m][1] = chat->encoder.count;
-        if (m == count || chat->encoder.memory.failed) break;
+        learned[m][0] = learned[m][1] = encoder->count;
+        if (m == count || encoder->memory.failed) break;
         ppo__chat_text(chat, text, bytes);
         if (is_answer) ppo__chat_encode(chat, PPO_ENCODE_CONTINUES);
-        ppo__chat_token(chat, ppo__chat_forms[form].close);
-        if (is_answer) learned[m][1] = chat->encoder.count;
-        ppo__chat_text(chat, end, strlen(end));
+        ppo__chat_form(chat, ppo__chat_forms[form].close, "");
+        if (is_answer) learned[m][1] = encoder->count;
+        ppo__chat_form(chat, ppo__chat_forms[form].after, "");
     }
-    if (!chat->encoder.memory.failed) ppo__chat_encode(chat, 0);
+    ppo__chat_encode(chat, 0);
+    if (encoder->memory.failed) return;
+    int n = encoder->count;
+    for (int m = 0; m < count && prompt < 0; ++m)
+        if (learned[m][1] > learned[m][0]) prompt = learned[m][0];
+    encoder->memory.failed = ppo_tokens_add(tokens, encoder->tokens, n, reply || prompt < 0 ? n : prompt);
+    learned[count][1] = (learned[count][0] = n) + 1;
+    for (int m = 0, done = prompt; m <= count && !encoder->memory.failed && !reply && prompt >= 0; ++m) {
+        if (learned[m][1] == learned[m][0]) continue;
+        if (learned[m][0] > done) ppo_tokens_mark_given(tokens, done, learned[m][0] - done);
+        done = learned[m][1];
+    }
 }
 
 PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
                                        const ppo_message *messages, int count, int reply) {
     static const char *const roles[] = {"system", "user", "assistant"};
     size_t                   most = 64; /* bytes of a message and of what stands around it */
+    ppo__chat                chat;
     if (!ppo__given("ppo_tokens_add_chat", tokens && tokenizer && (messages || !count)))
         return PPO_ERROR_ARGUMENT;
     if (form < PPO_CHATML || form > PPO_CHAT_ZEPHYR || count < 0)
@@ -12553,35 +12523,12 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
         if (most < strlen(messages[m].text) + 64) most = strlen(messages[m].text) + 64;
     }
     if (most > INT_MAX) return ppo__refuse("ppo_tokens_add_chat: a message of %.0f bytes", (double)most);
-    int(*learned)[2] = (int(*)[2])ppo__alloc(((size_t)count + 1) * sizeof *learned);
-    int       *token = NULL, n = 0, prompt = -1;
-    ppo_status status = learned ? PPO_OK : PPO_ERROR_MEMORY;
-    for (int pass = 0; pass < 2 && !status; ++pass) { /* the first only counts */
-        ppo__chat chat;
-        memset(&chat, 0, sizeof chat);
-        chat.is_start = 1;
-        chat.encoder.tok = tokenizer;
-        chat.encoder.tokens = token;
-        chat.encoder.capacity = pass ? n : 0;
-        chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
-        if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, learned);
-        n = chat.encoder.count;
-        status = ppo__encoder_end(&chat.encoder);
-        if (!status && !pass) token = (int *)ppo__alloc(((size_t)n + 1) * sizeof(int));
-        if (!status && !token) status = PPO_ERROR_MEMORY;
-    }
-    for (int m = 0; m < count && !status && prompt < 0; ++m)
-        if (learned[m][1] > learned[m][0]) prompt = learned[m][0];
-    if (!status) status = ppo_tokens_add(tokens, token, n, reply || prompt < 0 ? n : prompt);
-    for (int m = 0, done = prompt; m <= count && !status && !reply && prompt >= 0; ++m) {
-        int begin = m < count ? learned[m][0] : n;
-        if (m < count && learned[m][1] == begin) continue;
-        status = begin > done ? ppo_tokens_mark_given(tokens, done, begin - done) : PPO_OK;
-        if (m < count) done = learned[m][1];
-    }
-    ppo__free(learned);
-    ppo__free(token);
-    return status;
+    memset(&chat, 0, sizeof chat);
+    chat.is_start = 1;
+    chat.encoder = ppo__encoder_start(tokenizer);
+    chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
+    if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, tokens);
+    return ppo__encoder_end(&chat.encoder);
 }
 
 /* -- tokenizer.json -- */
@@ -12989,9 +12936,7 @@ static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
 /* Those of the added tokens that are found after the rewriting, from `raw` on, are found as it makes them. */
 static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
     ppo_tokenizer *tok = file->tok;
-    ppo__encoder   encoder;
-    memset(&encoder, 0, sizeof encoder);
-    encoder.tok = tok;
+    ppo__encoder   encoder = ppo__encoder_start(tok);
     for (int k = raw; k < tok->added_count && !tok->memory.failed && !file->json.status; ++k) {
         ppo__added *added = &tok->added[k];
         size_t      bytes = (size_t)added->bytes;
