@@ -14008,38 +14008,74 @@ static int ppo__hub_style(const ppo_lm_config *c) {
 static const char *const ppo__hub_classes[] = {"GPT2",    "GPTNeo", "GPTNeoX", "Llama",
                                                "Mistral", "Qwen2",  "Qwen3"};
 
+/* Settings, and their keys there: "" is the key of the style before, NULL that there is none; a|b the one or the other,
+   of which the last is written; a.b is b in the object a. Those of rotary positions are read from what transformers 5
+   (rope_parameters) and 4 (rope_scaling) write. The first five must be there. */
 static const struct {
     const char *name, *key[PPO__HUB_STYLES];
 } ppo__hub_settings[] = {
-    {"vocab", {"vocab_size", "vocab_size", "vocab_size", "vocab_size"}},
-    {"context",
-     {"n_positions", "max_position_embeddings", "max_position_embeddings", "max_position_embeddings"}},
-    {"width", {"n_embd", "hidden_size", "hidden_size", "hidden_size"}},
-    {"layers", {"n_layer", "num_layers", "num_hidden_layers", "num_hidden_layers"}},
-    {"heads", {"n_head", "num_heads", "num_attention_heads", "num_attention_heads"}},
+    {"vocab", {"vocab_size", "", "", ""}},
+    {"context", {"n_positions", "max_position_embeddings", "", ""}},
+    {"width", {"n_embd", "hidden_size", "", ""}},
+    {"layers", {"n_layer", "num_layers", "num_hidden_layers", ""}},
+    {"heads", {"n_head", "num_heads", "num_attention_heads", ""}},
     {"kv_heads", {NULL, NULL, NULL, "num_key_value_heads"}},
     {"head_size", {NULL, NULL, NULL, "head_dim"}},
-    {"hidden", {"n_inner", "intermediate_size", "intermediate_size", "intermediate_size"}},
-    {"activation", {"activation_function", "activation_function", "hidden_act", "hidden_act"}},
-    {"norm_eps", {"layer_norm_epsilon", "layer_norm_epsilon", "layer_norm_eps", "rms_norm_eps"}},
+    {"hidden", {"n_inner", "intermediate_size", "", ""}},
+    {"activation", {"activation_function", "", "hidden_act", ""}},
+    {"norm_eps", {"layer_norm_epsilon", "", "layer_norm_eps", "rms_norm_eps"}},
     {"window", {NULL, "window_size", NULL, "sliding_window"}},
     {"parallel", {NULL, NULL, "use_parallel_residual", NULL}},
-    {"qkv_bias", {NULL, NULL, "attention_bias", "attention_bias"}},
-    {"proj_bias", {NULL, NULL, "attention_bias", "attention_bias"}},
+    {"qkv_bias", {NULL, NULL, "attention_bias", ""}},
+    {"proj_bias", {NULL, NULL, "attention_bias", ""}},
     {"ffn_bias", {NULL, NULL, NULL, "mlp_bias"}},
-    {"rope_theta", {NULL, NULL, "rotary_emb_base", "rope_theta"}},
-    {"tied", {"tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings"}},
+    {"rope_theta",
+     {NULL, NULL, "rope_parameters.rope_theta|rotary_emb_base", "rope_parameters.rope_theta|rope_theta"}},
+    {"tied", {"tie_word_embeddings", "", "", ""}},
+    {"rope_scaling", {NULL, NULL, "rope_parameters.rope_type|rope_scaling.rope_type", ""}},
+    {"rope_factor", {NULL, NULL, "rope_parameters.factor|rope_scaling.factor", ""}},
+    {"rope_low", {NULL, NULL, "rope_parameters.low_freq_factor|rope_scaling.low_freq_factor", ""}},
+    {"rope_high", {NULL, NULL, "rope_parameters.high_freq_factor|rope_scaling.high_freq_factor", ""}},
+    {"rope_context",
+     {NULL, NULL,
+      "rope_parameters.original_max_position_embeddings|rope_scaling.original_max_position_embeddings", ""}},
 };
 enum { PPO__HUB_SETTINGS = sizeof ppo__hub_settings / sizeof *ppo__hub_settings };
 
-/* Words there, words here; of several, the first is written. */
-static const char *const ppo__hub_activations[][2] = {
-    {"gelu_new", "gelu"},  {"gelu_pytorch_tanh", "gelu"},
-    {"gelu_fast", "gelu"}, {"gelu", "gelu_erf"},
-    {"silu", "silu"},      {"swish", "silu"},
-    {"relu", "relu"},      {"tanh", "tanh"},
+static const char *ppo__hub_key(int k, int style) {
+    const char *const *key = ppo__hub_settings[k].key;
+    while (key[style] && !*key[style]) --style;
+    return key[style];
+}
+
+/* Has a setting a meaning with these others? */
+static int ppo__hub_applies(const ppo_lm_config *c, const char *name) {
+    if (!strcmp(name, "rope_factor")) return c->rope_scaling != PPO_ROPE_PLAIN;
+    return c->rope_scaling == PPO_ROPE_LLAMA3 ||
+           (strcmp(name, "rope_low") && strcmp(name, "rope_high") && strcmp(name, "rope_context"));
+}
+
+/* Words of settings there and here; of several, the first is written. */
+static const char *const ppo__hub_words[][3] = {
+    {"activation", "gelu_new", "gelu"},   {"activation", "gelu_pytorch_tanh", "gelu"},
+    {"activation", "gelu_fast", "gelu"},  {"activation", "gelu", "gelu_erf"},
+    {"activation", "silu", "silu"},       {"activation", "swish", "silu"},
+    {"activation", "relu", "relu"},       {"activation", "tanh", "tanh"},
+    {"rope_scaling", "default", "plain"}, {"rope_scaling", "linear", "linear"},
+    {"rope_scaling", "llama3", "llama3"},
 };
-enum { PPO__HUB_ACTIVATIONS = sizeof ppo__hub_activations / sizeof *ppo__hub_activations };
+
+/* The other word for that of a setting, whose kind is in column `from`; the same one for a setting without words,
+   NULL for an unknown one. */
+static const char *ppo__hub_word(const char *name, const char *word, int from) {
+    const char *same = word;
+    for (size_t k = 0; k < sizeof ppo__hub_words / sizeof *ppo__hub_words; ++k) {
+        if (strcmp(ppo__hub_words[k][0], name)) continue;
+        if (!strcmp(ppo__hub_words[k][from], word)) return ppo__hub_words[k][3 - from];
+        same = NULL;
+    }
+    return same;
+}
 
 /* How the numbers of an array there lie in a parameter here: the same; transposed (there (out, in)); transposed into
    some of the columns; or, with the queries, keys and values of each head side by side, into all. */
@@ -14117,198 +14153,146 @@ static const ppo__hub_name *const ppo__hub_names[] = {ppo__hub_gpt2, ppo__hub_gp
 static const char *const ppo__hub_buffers[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
                                                ".attention.masked_bias", ".rotary_emb.inv_freq"};
 
-/* -- config.json as a list of members: "rope_scaling.factor" and the text of its value; what is null is left out -- */
+/* -- config.json -- */
 
-enum { PPO__MEMBERS = 256 };
-typedef struct ppo__members {
-    const char *path;
-    int         count;
-    const char *key[PPO__MEMBERS], *value[PPO__MEMBERS];
-} ppo__members;
+typedef struct ppo__hub_json {
+    ppo__json   json;
+    ppo__value *all;     /* of it */
+    char        key[64]; /* what was found last */
+} ppo__hub_json;
 
-/* The value of a member, or NULL. */
-static const char *ppo__member(const ppo__members *m, const char *key) {
-    for (int i = 0; i < m->count; ++i)
-        if (!strcmp(m->key[i], key)) return m->value[i];
-    return NULL;
-}
-
-/* Members of an object, and of those in it that are about rotary positions. */
-static void ppo__read_members(ppo__json *json, ppo__arena *memory, const char *within, ppo__members *m) {
-    ppo__json_expect(json, '{');
-    for (int n = 0; ppo__json_next(json, '}', &n);) {
-        const char *name = ppo__json_key(json), *value;
-        char        kind = ppo__json_peek(json);
-        if (kind == '{' && !within && !strncmp(name, "rope_", 5)) {
-            ppo__read_members(json, memory, name, m);
-            continue;
-        }
-        char *key = PPO__ARRAY(memory, char, strlen(name) + (within ? strlen(within) : 0) + 2);
-        if (!key) json->status = PPO_ERROR_MEMORY;
-        if (json->status) return;
-        sprintf(key, "%s%s%s", within ? within : "", within ? "." : "", name);
-        if (kind == '"') {
-            value = ppo__json_string(json);
-        } else {
-            const char *start = json->at;
-            ppo__json_skip(json);
-            char *copy = PPO__ARRAY(memory, char, (size_t)(json->at - start) + 1);
-            if (!copy) json->status = PPO_ERROR_MEMORY;
-            else sprintf(copy, "%.*s", (int)(json->at - start), start);
-            value = kind == 't' ? "yes" : kind == 'f' ? "no" : copy;
-        }
-        if (kind == 'n' || json->status) continue;
-        if (m->count == PPO__MEMBERS) ppo__json_fail(json, "more than 256 members", NULL);
-        else if (ppo__member(m, key)) ppo__json_fail(json, "repeated member ", key);
-        else m->key[m->count] = key, m->value[m->count++] = value;
+/* The first of "a.b|c" that is there, or NULL. */
+static ppo__value *ppo__hub_get(ppo__hub_json *hub, const char *keys) {
+    ppo__value *value = NULL;
+    for (size_t n; !value && *keys; keys += n + (keys[n] == '|')) {
+        char first[64];
+        n = strcspn(keys, "|");
+        snprintf(hub->key, sizeof hub->key, "%.*s", (int)n, keys);
+        char *dot = strchr(strcpy(first, hub->key), '.');
+        if (dot) *dot = 0;
+        value = ppo__json_get(&hub->json, hub->all, first);
+        if (value && dot) value = value->kind == '{' ? ppo__json_get(&hub->json, value, dot + 1) : NULL;
     }
+    return value;
 }
 
-static ppo_status ppo__hub_unknown(const ppo__members *m, const char *key) {
-    return ppo__file_fail(m->path, "%s \"%.60s\" is not known", key, ppo__member(m, key));
+/* The same as the text of a setting. */
+static const char *ppo__hub_text(ppo__hub_json *hub, const char *keys) {
+    ppo__value *value = ppo__hub_get(hub, keys);
+    if (!value) return NULL;
+    if (value->kind == '"' || value->kind == 's') return ppo__json_decode(&hub->json, value);
+    if (value->kind == 't' || value->kind == 'f') return value->kind == 't' ? "yes" : "no";
+    ppo__json_skip(&hub->json);
+    *hub->json.at = 0; /* a character that was taken already */
+    return value->at;
 }
 
-static ppo_status ppo__hub_set(const ppo__members *m, const char *key, ppo_lm_config *c, const char *name,
-                               const char *value) {
-    if (!ppo_settings_set(&ppo__lm_settings, c, name, value)) return PPO_OK;
-    char reason[PPO__ERROR_SIZE];
-    snprintf(reason, sizeof reason, "%s", ppo__error);
-    return ppo__file_fail(m->path, "%s: %s", key, reason);
+static int ppo__hub_is(ppo__hub_json *hub, const char *key, const char *text) {
+    const char *is = ppo__hub_text(hub, key);
+    return is && !strcmp(is, text);
+}
+
+static ppo_status ppo__hub_unknown(const ppo__hub_json *hub, const char *text) {
+    return ppo__file_fail(hub->json.path, "%s \"%.60s\" is not known", hub->key, text);
 }
 
 /* The bits of the layers that have a window, from a list of words, the windowed one of which is `local`; or from
    pairs of a list and how often it is repeated, as GPT-Neo's [[["global", "local"], 6]]. */
-static ppo_status ppo__hub_layers(const ppo__members *m, const char *key, const char *text, const char *local,
-                                  const char *global, ppo_lm_config *c) {
-    char     *copy = (char *)ppo__alloc(strlen(text) + 1);
-    ppo__json json = {m->path, " of a list of layers", copy, copy, NULL, PPO_OK};
-    int       layer = 0, nested, done = 0;
-    if (!copy) return PPO_ERROR_MEMORY;
-    strcpy(copy, text);
+static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const char *local, const char *global,
+                                  ppo_lm_config *c) {
+    ppo__json  *json = &hub->json;
+    ppo__value *item = NULL;
+    const int   pairs = list->count && list[1].kind == '[';
+    int         layer = 0;
     c->window_layers = 0;
-    ppo__json_expect(&json, '[');
-    nested = ppo__json_peek(&json) == '[';
-    for (int n = 0; done || ppo__json_next(&json, ']', &n); done = 0) {
-        int      first = layer;
-        uint64_t bits = 0;
-        if (nested) ppo__json_expect(&json, '['), ppo__json_expect(&json, '[');
-        for (int k = 0; nested ? ppo__json_next(&json, ']', &k) : !k++;) {
-            const char *word = ppo__json_string(&json);
-            if (!json.status && strcmp(word, local) && strcmp(word, global))
-                json.status = ppo__file_fail(m->path, "%s \"%.40s\" is not known", key, word);
-            if (json.status || layer >= PPO_MAX_LAYERS) break;
-            bits |= (uint64_t)!strcmp(word, local) << layer++;
+    if (list->kind != '[') ppo__json_expect(json, '[');
+    while (pairs ? ppo__json_each(json, list, '[', &item) : !item) {
+        ppo__value *words = pairs ? item + 1 : list, *word = NULL;
+        int64_t     times = 1;
+        if (pairs && (item->count != 2 || words->kind != '['))
+            ppo__json_fail(json, "expected a list of words and a number", NULL);
+        else if (pairs) {
+            json->at = words[words->size].at;
+            times = ppo__json_integer(json);
+        } else item = list;
+        for (; times > 0 && words->count && layer <= PPO_MAX_LAYERS && !json->status; --times, word = NULL) {
+            while (layer <= PPO_MAX_LAYERS && ppo__json_each(json, words, '[', &word)) {
+                const char *text = ppo__json_decode(json, word);
+                if (!json->status && strcmp(text, local) && strcmp(text, global))
+                    return ppo__hub_unknown(hub, text);
+                if (layer < PPO_MAX_LAYERS) c->window_layers |= (uint64_t)!strcmp(text, local) << layer;
+                ++layer;
+            }
         }
-        c->window_layers |= bits;
-        if (!nested) continue;
-        ppo__json_expect(&json, ',');
-        int64_t times = ppo__json_whole(&json), length = layer - first;
-        ppo__json_expect(&json, ']');
-        for (; times > 1 && layer + length <= PPO_MAX_LAYERS && !json.status; --times, layer += (int)length)
-            c->window_layers |= bits << (layer - first);
     }
-    ppo__free(copy);
     if (!c->window_layers) c->window = 0;
-    if (layer && c->window_layers == UINT64_MAX >> (64 - layer)) c->window_layers = 0; /* all of them */
-    if (json.status || layer == c->layers) return json.status;
-    return ppo__file_fail(m->path, "%s lists %d layers of %d", key, layer, c->layers);
+    if (layer == c->layers && c->window_layers == UINT64_MAX >> (64 - layer))
+        c->window_layers = 0; /* all of them */
+    if (json->status || layer == c->layers) return json->status;
+    return ppo__file_fail(json->path, "%s lists %d layers of %d", hub->key, layer, c->layers);
 }
 
 /* Which layers have a window; c->window is set. */
-static ppo_status ppo__hub_window(const ppo__members *m, ppo_lm_config *c) {
-    const char *types = ppo__member(m, "layer_types"), *layers = ppo__member(m, "attention_layers");
-    const char *use = ppo__member(m, "use_sliding_window"), *from = ppo__member(m, "max_window_layers");
-    if (c->family == PPO__GPT_NEO && layers)
-        return ppo__hub_layers(m, "attention_layers", layers, "local", "global", c);
-    layers = ppo__member(m, "attention_types");
-    if (c->family == PPO__GPT_NEO && layers)
-        return ppo__hub_layers(m, "attention_types", layers, "local", "global", c);
-    if (c->family <= PPO__LLAMAS) return PPO_OK;
-    if (strcmp(ppo__lm_families[c->family][0], "mistral") && (!use || strcmp(use, "yes"))) c->window = 0;
-    if (types && c->window)
-        return ppo__hub_layers(m, "layer_types", types, "sliding_attention", "full_attention", c);
+static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
+    const int   mistral = !strcmp(ppo__lm_families[c->family][0], "mistral");
     const char *rest = "";
-    int         first = from && c->window && strcmp(ppo__lm_families[c->family][0], "mistral")
-                            ? ppo__parse_count(from, &rest)
-                            : 0;
-    if (*rest) return ppo__hub_unknown(m, "max_window_layers");
+    ppo__value *list =
+        c->family == PPO__GPT_NEO ? ppo__hub_get(hub, "attention_layers|attention_types") : NULL;
+    if (list) return ppo__hub_layers(hub, list, "local", "global", c);
+    if (c->family <= PPO__LLAMAS) return PPO_OK;
+    if (!mistral && !ppo__hub_is(hub, "use_sliding_window", "yes")) c->window = 0;
+    list = c->window ? ppo__hub_get(hub, "layer_types") : NULL;
+    if (list) return ppo__hub_layers(hub, list, "sliding_attention", "full_attention", c);
+    const char *from = c->window && !mistral ? ppo__hub_text(hub, "max_window_layers") : NULL;
+    int         first = from ? ppo__parse_count(from, &rest) : 0;
+    if (*rest) return ppo__hub_unknown(hub, from);
     if (first >= c->layers) c->window = 0;
     for (int k = first; k < c->layers && first && k < 64; ++k) c->window_layers |= (uint64_t)1 << k;
     return PPO_OK;
 }
 
-/* Rotary positions, as transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters) describe them. */
-static ppo_status ppo__hub_rope(const ppo__members *m, ppo_lm_config *c) {
-    static const char *const names[][2] = {{"rope_theta", "rope_theta"},
-                                           {"factor", "rope_factor"},
-                                           {"low_freq_factor", "rope_low"},
-                                           {"high_freq_factor", "rope_high"},
-                                           {"original_max_position_embeddings", "rope_context"}};
-    static const char *const types[][2] = {{"default", "plain"}, {"linear", "linear"}, {"llama3", "llama3"}};
-    static const char *const shares[] = {"rope_parameters.partial_rotary_factor", "partial_rotary_factor",
-                                         "rotary_pct"};
-    const char *within = ppo__member(m, "rope_parameters.rope_type") ? "rope_parameters" : "rope_scaling";
-    const char *share = NULL, *type = NULL;
-    char        key[64] = "";
-    ppo_status  status = PPO_OK;
-    for (int k = 0; k < 2 && !type; ++k) {
-        snprintf(key, sizeof key, "%s.%s", within, k ? "type" : "rope_type");
-        type = ppo__member(m, key);
-    }
-    for (size_t k = 0; k < 3 && type; ++k) {
-        if (strcmp(type, types[k][0])) continue;
-        status = ppo__hub_set(m, key, c, "rope_scaling", types[k][1]);
-        type = NULL;
-    }
-    if (type) return ppo__hub_unknown(m, key);
-    for (size_t k = 0; k < sizeof names / sizeof *names && !status; ++k) {
-        const int used =
-            k == 0 || c->rope_scaling == PPO_ROPE_LLAMA3 || (k == 1 && c->rope_scaling == PPO_ROPE_LINEAR);
-        snprintf(key, sizeof key, "%s.%s", k ? within : "rope_parameters", names[k][0]);
-        const char *value = ppo__member(m, key);
-        if (value && used) status = ppo__hub_set(m, key, c, names[k][1], value);
-    }
-    for (size_t k = 0; k < 3 && !share; ++k) share = ppo__member(m, strcpy(key, shares[k]));
-    if (!share && c->family == PPO__GPT_NEOX) share = "0.25";
-    double part = 1;
-    if (status || !share) return status;
-    if (!ppo__parse_number(share, &part) || !(part > 0 && part <= 1)) return ppo__hub_unknown(m, key);
-    c->rotary_size = (int)(part * (c->head_size ? c->head_size : c->heads ? c->width / c->heads : 0));
-    return PPO_OK;
-}
-
-static ppo_status ppo__hub_config(const ppo__members *m, ppo_lm_config *c) {
+static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
     static const char *const refused[] = {"quantization_config", "scale_attn_by_inverse_layer_idx",
                                           "add_cross_attention", "is_encoder_decoder"};
-    const char *family = ppo__member(m, "model_type"), *scale = ppo__member(m, "scale_attn_weights");
+    const char              *path = hub->json.path, *family = ppo__hub_text(hub, "model_type");
+    double                   share = 1;
     *c = ppo_lm_config_default();
-    if (!family) return ppo__file_fail(m->path, "there is no model_type");
+    if (hub->json.status) return hub->json.status;
+    if (!family) return ppo__file_fail(path, "there is no model_type");
     if (ppo_lm_config_family(c, family))
-        return ppo__file_fail(m->path, "model_type \"%.40s\" is not known, only %s", family,
+        return ppo__file_fail(path, "model_type \"%.40s\" is not known, only %s", family,
                               &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1]);
-    for (size_t k = 0; k < sizeof refused / sizeof *refused; ++k) {
-        const char *value = ppo__member(m, refused[k]);
-        if (value && strcmp(value, "no"))
-            return ppo__file_fail(m->path, "%s is there, which is not supported", refused[k]);
-    }
+    for (size_t k = 0; k < sizeof refused / sizeof *refused; ++k)
+        if (ppo__hub_get(hub, refused[k]) && !ppo__hub_is(hub, refused[k], "no"))
+            return ppo__file_fail(path, "%s is there, which is not supported", refused[k]);
     const int style = ppo__hub_style(c);
     if (!strcmp(family, "qwen3")) c->head_size = 128;
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
-        const char *name = ppo__hub_settings[k].name, *key = ppo__hub_settings[k].key[style];
-        const char *value = key ? ppo__member(m, key) : NULL;
-        if (!value && key && k != 5 && k < 5) return ppo__file_fail(m->path, "there is no %s", key);
-        if (!value || (!strcmp(family, "qwen2") && !strcmp(key, "attention_bias"))) continue;
-        if (!strcmp(name, "activation")) {
-            int known = 0;
-            while (known < PPO__HUB_ACTIVATIONS && strcmp(ppo__hub_activations[known][0], value)) ++known;
-            if (known == PPO__HUB_ACTIVATIONS) return ppo__hub_unknown(m, key);
-            value = ppo__hub_activations[known][1];
-        }
-        if (ppo__hub_set(m, key, c, name, value)) return PPO_ERROR_FILE;
+        const char *name = ppo__hub_settings[k].name, *key = ppo__hub_key(k, style);
+        if (!key || !ppo__hub_applies(c, name)) continue;
+        if (!strcmp(family, "qwen2") && !strcmp(key, "attention_bias")) continue;
+        const char *text = ppo__hub_text(hub, key), *value;
+        if (!text && !strcmp(name, "rope_scaling")) text = ppo__hub_text(hub, "rope_scaling.type");
+        if (hub->json.status) return hub->json.status;
+        if (!text && k < 5) return ppo__file_fail(path, "there is no %s", key);
+        if (!text) continue;
+        value = ppo__hub_word(name, text, 1);
+        if (!value) return ppo__hub_unknown(hub, text);
+        if (!ppo_settings_set(&ppo__lm_settings, c, name, value)) continue;
+        char reason[PPO__ERROR_SIZE];
+        snprintf(reason, sizeof reason, "%s", ppo__error);
+        return ppo__file_fail(path, "%s: %s", hub->key, reason);
     }
-    if (scale && !strcmp(scale, "no")) c->attention_scale = 1;
-    ppo_status status = ppo__hub_window(m, c);
-    return status || c->positions != PPO_ROTARY ? status : ppo__hub_rope(m, c);
+    if (ppo__hub_is(hub, "scale_attn_weights", "no")) c->attention_scale = 1;
+    ppo_status status = ppo__hub_window(hub, c);
+    if (status || hub->json.status || c->positions != PPO_ROTARY) return status ? status : hub->json.status;
+    const char *part =
+        ppo__hub_text(hub, "rope_parameters.partial_rotary_factor|partial_rotary_factor|rotary_pct");
+    if (!part && style != PPO__GPT_NEOX) return PPO_OK;
+    if (!ppo__parse_number(part ? part : "0.25", &share) || !(share > 0 && share <= 1))
+        return ppo__hub_unknown(hub, part);
+    c->rotary_size = (int)(share * (c->head_size ? c->head_size : c->heads ? c->width / c->heads : 0));
+    return PPO_OK;
 }
 
 /* -- arrays -- */
@@ -14512,43 +14496,34 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
     return status;
 }
 
+static ppo_status ppo__hub_add(ppo__hub *hub, const char *path) {
+    ppo_file  *file = NULL;
+    ppo_status status = ppo__file_open(path, &file);
+    if (!status && PPO__PUSH(hub->files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
+    return status;
+}
+
 /* The arrays' files: model.safetensors, or those that model.safetensors.index.json names. */
 static ppo_status ppo__hub_open(ppo__hub *hub) {
     ppo__json   json;
-    ppo_file   *file = NULL;
+    ppo__value *item = NULL;
     const char *whole = ppo__hub_path(hub, "model.safetensors");
     const char *index = ppo__hub_path(hub, "model.safetensors.index.json");
     if (!whole || !index) return PPO_ERROR_MEMORY;
     FILE *exists = fopen(whole, "rb");
     if (exists) fclose(exists);
-    if (exists || ppo__json_open(&json, index, &hub->memory)) {
-        ppo_status status = ppo__file_open(whole, &file);
-        if (!status && PPO__PUSH(hub->files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
-        return status;
-    }
-    ppo__json_expect(&json, '{');
-    for (int n = 0; ppo__json_next(&json, '}', &n);) {
-        if (strcmp(ppo__json_key(&json), "weight_map")) {
-            ppo__json_skip(&json);
-            continue;
-        }
-        const char *last = "";
-        ppo__json_expect(&json, '{');
-        for (int k = 0; ppo__json_next(&json, '}', &k);) {
-            ppo__json_key(&json);
-            const char *name = ppo__json_string(&json), *path;
-            size_t      known = 0;
-            if (json.status || !strcmp(name, last)) continue;
-            if (strpbrk(name, "/\\:") || !*name) ppo__json_fail(&json, "no name of a file: ", name);
-            if (json.status) break;
-            path = ppo__hub_path(hub, last = name);
-            if (!path) return PPO_ERROR_MEMORY;
-            while (known < stbds_arrlenu(hub->files) && strcmp(hub->files[known]->path, path)) ++known;
-            if (known < stbds_arrlenu(hub->files)) continue;
-            json.status = ppo__file_open(path, &file);
-            if (!json.status && PPO__PUSH(hub->files, file))
-                ppo_file_free(file), json.status = PPO_ERROR_MEMORY;
-        }
+    if (exists || ppo__json_open(&json, index, &hub->memory)) return ppo__hub_add(hub, whole);
+    ppo__value *names = ppo__json_get(&json, ppo__json_tree(&json, &hub->memory), "weight_map");
+    for (const char *last = ""; ppo__json_each(&json, names, '{', &item);) {
+        const char *name = ppo__json_decode(&json, item), *path;
+        size_t      known = 0;
+        if (json.status || !strcmp(name, last)) continue;
+        if (strpbrk(name, "/\\:") || !*name) ppo__json_fail(&json, "no name of a file: ", name);
+        if (json.status) break;
+        path = ppo__hub_path(hub, last = name);
+        if (!path) return PPO_ERROR_MEMORY;
+        while (known < stbds_arrlenu(hub->files) && strcmp(hub->files[known]->path, path)) ++known;
+        if (known == stbds_arrlenu(hub->files)) json.status = ppo__hub_add(hub, path);
     }
     if (!json.status && !stbds_arrlenu(hub->files)) return ppo__file_fail(index, "it names no file");
     return json.status;
@@ -14633,34 +14608,21 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
     return PPO_OK;
 }
 
-static ppo_status ppo__load_folder(const char *folder, ppo_lm **lm) {
-    ppo__hub      hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
+static ppo_status ppo__load_folder(ppo__hub *hub, const char *config) {
+    ppo__hub_json read;
     ppo_lm        likely;
-    ppo__members *members = PPO__ZEROS(&hub.memory, ppo__members, 1);
-    const char   *config = ppo__hub_path(&hub, "config.json");
-    ppo__json     json;
-    ppo_status    status = ppo__arena_status(&hub.memory);
-    if (!status) status = ppo__json_open(&json, config, &hub.memory);
-    if (!status) {
-        members->path = config;
-        ppo__read_members(&json, &hub.memory, NULL, members);
-        if (!json.status) ppo__json_end(&json);
-        status = json.status;
-    }
     memset(&likely, 0, sizeof likely);
-    if (!status) status = ppo__hub_config(members, &likely.config);
-    if (!status) status = ppo__hub_open(&hub);
-    if (!status) status = ppo__hub_check(&hub, &likely);
-    if (!status) status = ppo__lm_make(&likely.config, 0, &hub.lm);
-    if (!status) status = ppo__hub_carry(&hub, PPO__LOAD);
+    ppo_status status = ppo__json_open(&read.json, config, &hub->memory);
+    if (!status) read.all = ppo__json_tree(&read.json, &hub->memory), status = read.json.status;
+    if (!status) status = ppo__hub_config(&read, &likely.config);
+    if (!status) status = ppo__hub_open(hub);
+    if (!status) status = ppo__hub_check(hub, &likely);
+    if (!status) status = ppo__lm_make(&likely.config, 0, &hub->lm);
+    if (!status) status = ppo__hub_carry(hub, PPO__LOAD);
     if (!status)
-        status = ppo__hub_check_tied(&hub, likely.config.family == PPO__GPT_NEOX ? "embed_out.weight"
-                                                                                 : "lm_head.weight");
-    if (!status) status = ppo__hub_check_all(&hub);
-    if (status) ppo_lm_free(hub.lm);
-    else *lm = hub.lm;
-    ppo__hub_free(&hub);
-    return status;
+        status = ppo__hub_check_tied(hub, likely.config.family == PPO__GPT_NEOX ? "embed_out.weight"
+                                                                                : "lm_head.weight");
+    return status ? status : ppo__hub_check_all(hub);
 }
 
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
@@ -14671,34 +14633,33 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
     const char *config = ppo__hub_path(&hub, "config.json");
     FILE       *folder = config ? fopen(config, "rb") : NULL;
     ppo_status  status = ppo__arena_status(&hub.memory);
-    if (folder) fclose(folder);
-    ppo__hub_free(&hub);
-    if (status || folder) return status ? status : ppo__load_folder(path, lm);
-    if (ppo__is_special(path))
-        return ppo__file_fail(path, "it is neither a file nor a folder with a config.json");
-    status = ppo__file_open(path, &file);
-    if (!status) status = ppo_lm_get(file, lm);
+    if (folder) {
+        fclose(folder);
+        status = ppo__load_folder(&hub, config);
+    } else if (!status && ppo__is_special(path))
+        status = ppo__file_fail(path, "it is neither a file nor a folder with a config.json");
+    else if (!status && !(status = ppo__file_open(path, &file))) status = ppo_lm_get(file, &hub.lm);
+    if (status) ppo_lm_free(hub.lm);
+    else *lm = hub.lm;
     ppo_file_free(file);
+    ppo__hub_free(&hub);
     return status;
 }
 
 /* Can the family's config.json say all of these settings? Those that it cannot must be the family's. */
 static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
-    ppo_lm_config            family = *c;
-    const int                style = ppo__hub_style(c);
-    const char              *name = ppo__lm_families[c->family][0];
-    static const char *const rope[] = {"rotary_size", "rope_scaling", "rope_factor",
-                                       "rope_low",    "rope_high",    "rope_context"};
+    ppo_lm_config family = *c;
+    const int     style = ppo__hub_style(c);
+    const char   *name = ppo__lm_families[c->family][0];
     ppo_lm_config_family(&family, name);
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
         char        is[32], other[32];
         int said = !strcmp(field, "score") || !strcmp(field, "seed") || !strcmp(field, "attention_scale");
-        for (int k = 0; k < PPO__HUB_SETTINGS; ++k)
-            said |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_settings[k].key[style];
-        for (size_t k = 0; k < sizeof rope / sizeof *rope; ++k)
-            said |= !strcmp(rope[k], field) && c->positions == PPO_ROTARY && family.positions == PPO_ROTARY;
+        said |= !strcmp(field, "rotary_size") && c->positions == PPO_ROTARY && family.positions == PPO_ROTARY;
         said |= !strcmp(field, "window_layers") && style != PPO__GPT2 && style != PPO__GPT_NEOX;
+        for (int k = 0; k < PPO__HUB_SETTINGS; ++k)
+            said |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_key(k, style);
         ppo_settings_get(&ppo__lm_settings, c, field, is, sizeof is);
         ppo_settings_get(&ppo__lm_settings, &family, field, other, sizeof other);
         if (said || !strcmp(is, other)) continue;
@@ -14711,13 +14672,21 @@ static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     return PPO_OK;
 }
 
+/* One of two words for each layer. */
+static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const char *local,
+                            const char *global) {
+    for (int k = 0; k < c->layers; ++k)
+        ppo__put(json, "%s\"%s\"", k ? ", " : "",
+                 c->window && (!c->window_layers || c->window_layers >> k & 1) ? local : global);
+}
+
 /* config.json in the words of transformers 4, which 5 reads as well. */
 static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user) {
-    const ppo__hub          *hub = (const ppo__hub *)user;
-    const ppo_lm_config     *c = &hub->lm->full;
-    const int                style = ppo__hub_style(c), sliding = c->window > 0;
-    static const char *const dtypes[] = {"float16", "bfloat16", "float32"};
-    ppo__header              json = {out, 0};
+    const ppo__hub      *hub = (const ppo__hub *)user;
+    const ppo_lm_config *c = &hub->lm->full;
+    const int            style = ppo__hub_style(c);
+    const char          *within = ""; /* the object that is open */
+    ppo__header          json = {out, 0};
     ppo__put(&json,
              "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
              ppo__hub_classes[c->family],
@@ -14725,51 +14694,39 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
              : style == PPO__GPT2 ? "LMHeadModel"
                                   : "ForCausalLM",
              ppo__lm_families[c->family][0],
-             dtypes[hub->type == PPO_F16    ? 0
-                    : hub->type == PPO_BF16 ? 1
-                                            : 2]);
+             hub->type == PPO_F16    ? "float16"
+             : hub->type == PPO_BF16 ? "bfloat16"
+                                     : "float32");
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
-        const char *key = ppo__hub_settings[k].key[style], *name = ppo__hub_settings[k].name;
+        const char *key = ppo__hub_key(k, style), *name = ppo__hub_settings[k].name;
         char        value[32];
-        if (!key || !strcmp(name, "proj_bias") || (!strcmp(name, "window") && !c->window)) continue;
         ppo_settings_get(&ppo__lm_settings, c, name, value, sizeof value);
-        if (!strcmp(name, "activation")) {
-            int known = 0;
-            while (strcmp(ppo__hub_activations[known][1], value)) ++known;
-            ppo__put(&json, ",\n  \"%s\": \"%s\"", key, ppo__hub_activations[known][0]);
-        } else {
-            ppo__put(&json, ",\n  \"%s\": %s", key,
-                     !strcmp(value, "yes")  ? "true"
-                     : !strcmp(value, "no") ? "false"
-                                            : value);
-        }
+        if (!key || !strcmp(name, "proj_bias") || !ppo__hub_applies(c, name) ||
+            (!strcmp(name, "window") && !c->window) || !strcmp(value, "plain"))
+            continue;
+        const char *word = ppo__hub_word(name, value, 2), *quote = word == value ? "" : "\"";
+        if (!strcmp(value, "yes")) word = "true";
+        if (!strcmp(value, "no")) word = "false";
+        key = strrchr(key, '|') ? strrchr(key, '|') + 1 : key;
+        const int dot = (int)strcspn(key, ".");
+        ppo__put(&json, ",%s", *within ? " " : "\n  ");
+        if (key[dot] && !*within) ppo__put(&json, "\"%.*s\": {", dot, within = key);
+        ppo__put(&json, "\"%s\": %s%s%s", key[dot] ? key + dot + 1 : key, quote, word, quote);
     }
+    if (*within) ppo__put(&json, "}");
     if (style == PPO__GPT_NEO) {
         ppo__put(&json, ",\n  \"attention_types\": [[[");
-        for (int k = 0; k < c->layers; ++k)
-            ppo__put(&json, "%s\"%s\"", k ? ", " : "",
-                     c->window && (!c->window_layers || c->window_layers >> k & 1) ? "local" : "global");
+        ppo__put_layers(&json, c, "local", "global");
         ppo__put(&json, "], 1]]");
-    } else if (style == PPO__LLAMAS && sliding) {
+    } else if (style == PPO__LLAMAS && c->window > 0) {
         ppo__put(&json, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [");
-        for (int k = 0; k < c->layers; ++k)
-            ppo__put(&json, "%s\"%s_attention\"", k ? ", " : "",
-                     !c->window_layers || c->window_layers >> k & 1 ? "sliding" : "full");
+        ppo__put_layers(&json, c, "sliding_attention", "full_attention");
         ppo__put(&json, "]");
     }
     if (c->positions == PPO_ROTARY && c->rotary_size != c->head_size)
         ppo__put(&json, ",\n  \"%s\": %.9g", style == PPO__GPT_NEOX ? "rotary_pct" : "partial_rotary_factor",
                  (double)c->rotary_size / c->head_size);
     else if (style == PPO__GPT_NEOX) ppo__put(&json, ",\n  \"rotary_pct\": 1.0");
-    if (c->rope_scaling == PPO_ROPE_LINEAR)
-        ppo__put(&json, ",\n  \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": %.9g}",
-                 (double)c->rope_factor);
-    if (c->rope_scaling == PPO_ROPE_LLAMA3)
-        ppo__put(
-            &json,
-            ",\n  \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": %.9g, \"low_freq_factor\": %.9g, "
-            "\"high_freq_factor\": %.9g, \"original_max_position_embeddings\": %d}",
-            (double)c->rope_factor, (double)c->rope_low, (double)c->rope_high, c->rope_context);
     if (c->score) ppo__put(&json, ",\n  \"id2label\": {\"0\": \"reward\"},\n  \"label2id\": {\"reward\": 0}");
     ppo__put(&json, "\n}\n");
     return PPO_OK;
