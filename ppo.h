@@ -11256,86 +11256,72 @@ static int32_t ppo__table_number(const char **at) {
     return n * 34 + (*(*at)++ - ']');
 }
 
-/* The characters that NFC changes or makes, ascending: each 3 times the distance to the previous one, plus 1 if it is
-   only taken apart, or 2 if it becomes a single other one; then the two, or the one, as distances to those before
-   (2 d, or -2 d - 1 if it is negative). Of the Unicode that Hugging Face's tokenizers have (about 9), as are the
-   classes: runs of characters whose combining class is not 0, each the distance to the end of the previous run, the
-   length, the class. */
+/* The characters that NFC changes or makes, ascending. Each is: the distance from the first part of the last one to its
+   own, or to what it becomes (2 d, or -2 d - 1 if it is negative), times 2, plus 1 if another step follows; the step: 3
+   times the distance to the last character, plus 1 if it is only taken apart, or 2 if it becomes a single other one; if
+   it does not, the distance between the second parts. Of the Unicode that Hugging Face's tokenizers have (about 9), as
+   are the classes: runs of characters whose combining class is not 0, each the distance to the end of the previous run,
+   the length, the class. */
 static const char *const ppo__unicode_parts[] = {
-    "3}&yPc`]_`]_`]_`]g`]aca$u`a%f`]_`]_`]i`el`]_`]_`]icgf`_b`]_`]_`]_`]gfil`]_`]_`]i`ejfm^`]_`]_`]_`]g`]aca$"
-    "u`a%f`]_`]_`]i`el`]_`]_`]icgf`_b`]_`]_`]_`]gfil`]_`]_`]i`ejc]k`&fd`${]`$za`${]`$z%]`${]`$v%f`${]`$z_`${]"
-    "`$zg`${]`$zg`${]`$x]`${]f$xl`${]`$za`${]`$z_`${]`$z$}`${]`$z$r`${]`$vp`${]`$ze`${]`$z_`${]`$z${`${]`$x%b"
-    "`${]f$x_`${]`$z_`${]`$za`${]`$z%]`${]`$z$|i_f`${]`$x%c`${]c$x%d`${]`$z%e`${]`$z$p`${]l$vr`${]`$z%e`${]`$"
-    "z$p`${]i$xl`${]`$za`${]`$zg`${]f$tp`${]`$z%e`${]`$z$p`${]`$xr`${]`$z_`${]`$z%c`${]`$z$p`${]`$x$q`${]`$z$"
-    "p`${]f$xn`${]`$z_`${]`$za`${]`$ze`${]`$z_`${]`$z$u`${]`$v%d`${]`$v]`${]`$zi`_j`${]`$zi`${]`$zg`${]&]%n{`"
-    "${]$e$n]`${]%p&^z`${]`$j]`${]`$n]`${]`$n]`${]`)_l`${]`$zb`${]`$zs`${]`$zt`${]c&fe`${]`5}]`_]`7v]`${]f,hm"
-    "`${]`$r]`${]`$r$s`${]`9g%``_]`&^m`/{]`Cl]i%^r`${]f$l^`${]`(a_`${]`$x]`${]`x]`${]`-vy`${]`$za`${]`$r``${]"
-    "`$za`${]`$r``${]`$za`${]`$n``${]`$za`${]`$t``${]`$za`${]`$t``${]`$za`${]`$~$e`${]`$x]`${]f%p$n`${]r%ff`$"
-    "{]`$r${`${]`)s%^`${]`$|]`${]`,vc`${]`=gb`_]`>r]`${]:xPcb_e$_aIob'g(f}HnrFv]`Ny]b*g`e]`a]`a]ci]ci]`e]`$}]"
-    "%g%zk`u]`uj`e]`a]`a]`$_]%g$^k`u]`hj`i]`e]lo]`]k&{&}l`]mc`jivkl$cj``^`si~r]%y${]%^bh`]mc`ji%_kl$rj``^`si%"
-    "a%{o`_])o(pn`${]$e%d]`${]`$za`${]f$p``${]f,qa`_]`.l]`${]`$x]`${]f$xd`${]`$ze`${]`$n]`${]f-]]`_]`.^]`${]`"
-    "%ld`${]`$ze`${]`$zc`${]`$rb`${]f$r]`${]=d?]Tq`]_`$}]`$|_`%_^0q+c]c$b]$n$]]WwFcNwum]fc]&d$v]a_]a_]ag]ag]a"
-    "_]ao]ae],o+}*s`]$m$l%d$pa_]dw]*l*u*ogi]&a$~]a_]ag]g{]7s3u3qf]$j`]$m$l%d$pa_]'z)q,a'w&_$l`_]`^$m-}*o*m-q*"
-    "a*mrk]`]_c]$b`e$a.d*g)c`_]`^$m/o+s)wc]g`cf`b$eBo8e>w|q]mg]mg]mg]$c$p`|%{&|d]aa&yud_]y&z]$r$}&e|q]mg]mg]m"
-    "g]$c$p`,r+w*a'4s%Tw%W_ca]ca]ca]ca]ie]&r%k]ca]fa]`_]cc]$'z**r)7h`${]`$x$v`${]`$z$s`${]`$zy`${]`(}%x`${]`,"
-    "pi`${]`$z$s`${]`$zy`${]`$zp`${]`$zi`${]`-e%r`_]`^_`_]`/`%q`${]`$zc`${]`=o%l`_]`?j_`${]`$xb`${]`$xc`${]`$"
-    "z$s`${]`$z$p`${]`$z$y`${]`$zk`${]`$xa`${]`)]%v`${]`,r]`${]`$z%]`${]`$zy`${]`$xx`${]`*Tq$x`_]`*Vn%s`${]`$"
-    "zd`${]`$x%p`${]`$zi`${]`$z$s`${]`$x$r`${]`$z$s`${]`$zy`${]`$zd`${]`)_%p`${]`$zk`${]`(al`_]`^_`_]`1z]`${]"
-    "`$zi`${]`$v]`${]`$z$s`${]`*Vi$x`_]`*Xf%s`${]`$x%l`${]`$z$s`${]`0q$r`_]`g]`_]`*Hw]`_]`*Xr]`${]`$z$s`${]`$"
-    "zy`${]`$zd`${]`$xn`${]`$zu`${]`$zb`${]`1g%p`_]`_k`_]`3ff`${]`$z${`${]`$x%^`${]`$z_`${]`$zk`${]`$z^`${]`$"
-    "z$s`${]`$x$r`${]`$z_`${]`$x^`${]`$xf`${]`$z$}`${]`$zy`${]`$^]`u%j`ca`a]c2kbl5t$s`${]`$z$n`${]`(ul`${]`$z"
-    "^`${]`$zo`${]`$zh`${]`*S{^`_]`*R^^`_]`^^`_]`^o`_]`^h`_]`*Q}c`_]`+$b$u`${]`$z$n`${]`$zh`${]`(}``${]`$z^`$"
-    "{]`$zo`${]`$zh`${]`*Ty^`_]`+%hk`${]`$z$o`${]`$n]`${]`$z$n`${]`(}l`${]`$z^`${]`$zo`${]`$zh`${]`*Uk^`_]`*K"
-    "h^`_]`^^`_]`^o`_]`^h`_]`^${`_]`6n]`${]`$z$n`${]`5ml`_]`^^`_]`^o`_]`^h`_]`^${`_]`7b%^`${]`$z%_`${]`$z$n`$"
-    "{]`$zh`${]rSm}`]_`*/e$b`_]`^_`_]`^&y`_]`*1b%v`]_`*1q$b`_]`^_`_]`^&y`_]`*/n%v`]_`*/}$b`_]`^_`_]f*1z$_`]_`"
-    "*2g$b`_]`^_`_]f*0h$_`]_`*0w$b`_]`^_`_]`^&y`_]`*2t%v`]_`*3a$b`_]`^_`_]`^&y`_]`*1b%v`]_`*1q$b`_]`^_`_]`^&y"
-    "`_]`*3n%v`]_`*3}$b`_]`^_`_]`^&y`_]`*1v%v`]_`*2c$b`_]`^_`_]f*4`$_`]_`*4o$b`_]`^_`_]f*2h$_`]_`*2w$b`_]`^_`"
-    "_]`^&y`_]c*4t%tc*5c$bc]_c]&y`*3^%v`]_`*3m$b`_]`^_`_]`^&y`_]`*5j%v`]_`*5y$b`_]`^_`_]`^&y`_]`*5j&zbOo`e]b_"
-    "`a]b_`a]b_`i]b$u`i]b_`e]b_f*-y'_`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`$]]`_]`_]`_]`_]`_]`_]`_]`_"
-    "]`_]`_]`_]`_]`_]`_]`_]`%{]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`_]`*5v&t`]``*5y&y`*5x]`f]cgb`*9}c`*"
-    ";x&t`]``]db'd`]'_e&]fNxb`+*wc`*5t]`n]cob`*:oc`*<n'^b%z`a]b_`]'_`*<]'^`]_`]&y`*9~&n`]``$]dbkf~&{`$]]`%z&n"
-    "`]``]dbhc*?q]`]_`]&y`*<~&n`]``idb%e`p$a`]_`e%u`i]`%d&n`]``]db$~`d$c`Ov$bbnbRhf++e'_`*5`]`g]cfb`*<gc`*>v'"
-    "^bRw`q]bc`]'_bM~h+2kb_<|*>|kUtb*c,x*Vgv`a]$ta]%v&o]`e]``]'t%{]lg]fc]%a$k]ca]%j$i]fk]fa]cc]%^+[r]c,$a]~$b"
-    "]`+[~]`a]`,$e]`_]fw]`_]fc]`_]rc]`_]fk]`_]fc]`_]&`$q]`i]`_]`a]'h%v]`_]`$c]`_]r${]`_]`_]`_](i/>ub_&%z%+y]%"
-    "+y$;w.[ica]ca]ca]ca]ca]ca]ca]ca]ca]ca]ca]fc]ca]ca]rk]`]_cc^`]_cc^`]_cc^`]_cc^`]_%^&`^{(a]$ey]ca]ca]ca]ca"
-    "]ca]ca]ca]ca]ca]ca]ca]fc]ca]ca]rk]`]_cc^`]_cc^`]_cc^`]_cc^`]_%^&`^f'g]`_]`_]`_]is]$91{;8ab,T`b-@{bAdb*Wd"
-    "b+Fdb$?yb7#cb]b5Cnb1Wyb2Wzb[ob%3ub(9}b%:cb$Ogb9gb5ub%#gb--nbQsb[ibPmb'5ob&>kb%1kb6W|b$4ob)/wb$Twb(4eb)5o"
-    "b4)zb'Wcb(OobY_b-.hb+.ub$Hob-Wjb%.]b$Ieb$={b*U_",
-    "b41^bD]b4ib'Lob$Eeb$W]b$2{b%:_b$Dsb(_b%#_b%<mb$)ybIgb,Urb1gb$(cb$Fwb'$ib&${b(.^b0.jb$Fob*Nab$(]b&Llb$Jmb"
-    "(2ub%Jub3:lbXgb&Fcb[{b5cb&Lub2ob)7qb4R^b/'ob/5~b|b-H_bYub$Gib'Uyb%U~b-Mvb$Vkb+Kub3&`b&F]b$(wb(+]b?wb,'db"
-    "-#qb-U|b'.sb'Hbb+*]b$Xhb)1ib-W~b$/ib+(ib&@]b$J_b+,zb,?ob,3jb%@rb+;kb+1zb'Jqb-/~bLab(sb)#ab(9cb$=gb%/gb$S"
-    "eb3Elb6qb$8cb$<kb$Qab%J}b%;ab*Aib$1ib$({b&eb7*lb(5ub$0sb,>{b/WxbQyb)qbJcb%OsbCibS}b$9ab$(ubHib&Uqb%Jzb%Y"
-    "wbRmb4/xb+ebBsb*:gb)6_b?ub.Dvb4sbX_b%,mb'8kb%5fb,Hrb%*ub$4eb>mbF{b(,}b-wb%Yob-ab'M]b$1sb'yb/eb6,nb.*ob)6"
-    "wb$5ob1/vb'SjbF_b%Wyb'wb%=yb$,kb%&kb$-_b&Uwb&%cb&Z{b2&rb/Dob4Trb(Akb*_b$9{b7kb$;ub6wbQeb$/}b*/cb5Mfb';gb"
-    "0Qkb5Crb&:ub'<eb+Oub/D`b<}b$Pwb&$eb,1]b5&lb?qb%.ob%Bwb5ob7ib$)yb$Uib?]b%Akb%=qb$_b%7gb$6qb4Tnb*1yb*$vb*S"
-    "ebL{b'Dwb'9{b$?{bEib1Atb$Gkb(4{b$U`b(]b8wb%DzbCjb*&wb3#lb0T]b/Xrb%~b&6_b$({b)Tub+Ptb'H]b$Jpb-Kgb$Rjb&J{b"
-    "&8`b.3fb&Djb$-whJce&Lih(;~b+PkbYqbGyb%]bkb%mb*Tkb*$lbPae$Iie$3wh$9_b.qk%(sbwb%qb$.mb&9fb$B_b5Ntb5kb)]b9i"
-    "b$qb)kbEqb)cb(wb>wb)ab[ebqb$(mb/mb%eb({bUsb+sb-gb@kb$4mb,qb2obEqb.ab@qb$,wb-cbsb^bmbibkb%yb_b-mb&yb5wbDc"
-    "b$eb&gb4}b+sb?ub+eb]b?ab$1ab*{b8ib&gb;ab&abKib*sb$Nkb3ub&ob1Lzb%0=mb%'C|h0LdbXqb'nb?tb=sb&mb6eb&]bJub'db"
-    "']b'gbHcb(eb+ob}b2{b.sbZcbkb+mb']b4qb)}b'`b*{b%tb+qb&{b:ob(cb&cb2gb3yb,qbeb&mb$(gb&yb:]b;ab|b(ab1yb6wb$G"
-    "ub$;~b*cb*eb6eb+wb&ab0gbab-_b$]b$mb(_bpb:gb?ob2}b.]b0cb,]b6kb.ubTub,ebXgb=yb'_b}b4mb&ib%rb&cbbb~b'mb'wb9"
-    "mbC}b5mb4ib0]b$&qb)_b)wb*yb%abub%ybMwb$.ib$QMgbhb&&cb%6.|b$-mb$}b%=%ab%Oob+[cb%/Jrb'k)^.9r.5|d$mc$]nqa]_"
-    "a$*R_^a]_a$*Snra]_a]ea_]a_]a_]a_]a_]a_]da]a_]a_]a_]a_]da]da]a_]da]a_]da]a_]a_]a_]a_]a$dbadiaq]ao]+<_$0=g"
-    "$0Akca]$hq].p+e)k`_]RsBiBm`]$mCj8w7{`]pc]w9e2]1e`_]$47kTCgTDua_]akoa]_a]_a]_a]_*u(gva_]a_oa_]a^_a_]%%Es8"
-    ">nbfbob%#Uwb%#Dzb'qbwb'cb*_b$yb'qb$jb*<nb%,#ob%$;pbkb}b$ab%$(gb%+J`b*C{b%eb%$)wb%$)bbwbMxbNgbob%I/ib%I+p"
-    "byb*Jxb*Nabsb%qbgb*Nlb*Scbab$qb$gbsb_b$]b%}bmbob$mbqbab]b]b%$U}b$V1`b*Cjb$eb%%)qb%%(zbib$eb+}b(~b}b${b&k"
-    "b'}b$ob&}b}b$}b]b$eb$_bmb{b7]b2~b3_b.rb%_b$,rb$Q}b3|b%eb$mb*rb,yb^b*eb%&7kb%&3fbgb{b$cbmb&wb%&Ggb&{b%&C^"
-    "b%wbub'rb+ib,8`byb,@yb&cb]b%&Zib%&Rnb$eb{bub%'*mb%')vbkbTubS^b,Ipb,Mebyb'yb%~b%'Kob%'@xb%'@}b%'>jbbb$]b("
-    "}b_b,Ytb,[gb%ob$eb%qb-%rb%2/ub%2.bb-(gbcbcb$cb%J;{b%J8xb%(=qb]b$X/hb,/`b]b-*pb%6H{b/<wb%8Wfbob--db-0]b&]"
-    "bqb%]b+]b-8lb$vb-;ib%)#mb%(Ylb*qbebab`b%ub$cb%abxbsb%wb$cbeb$obsb&{b'}b%_b*gb%)9yb%):|b&xb)ib$qb(ub%)>qb"
-    "%):|b(lb$rb-Yrb.+}b$eb$yb%db.)`b.5yb$ub%*,eb%*%db3gb-fb.:hb.>qb.?pb%`b([obcb(Hob(zb)Uob3&~b,4ubebib&qbrb"
-    "%*Gsb%62xb.Q]b)zb/_b&]b%*?sb%*?`b)nb1kb/#rb/&ib(ub'cb.cb%*@wb%*=vb/7bb/;gb%*X]b%*T~b/;`b/<{b%sb$qb_b%+2o"
-    "b*Phb*Vwb%+0fb%+Jwb%+D`byb(~b-gb%ib&ib&bb%ib{bwb%+>eb%+B~b1wb&ub0#hb0(ybdb%+D{b%+P~b8}b%+Cib%yb%+@~b)wb$"
-    "pbbb06vb09ob&]bhb&cb$TSyb$TJzb%+Uab%+O~b%,*gb%+[^bwb$qb%,Cgb%,@lb$eb%,P}b0ab%,Ppb$]b0Zbb0[ub0Z~b]b1+ob$e"
-    "b$eb$cb'_b1-jb12ub%-<wb%-;db%-@sb%-=tb$[)}b$ZYnb%.)ib$ib+eb%<Cfbub1@_b%./yb^b%gb$ob%.1`b_b]b%ob1Bdb1F_b1"
-    "Efb'ub%=;cb%.K`b&sb&wb1N|b%=Ugb%.Zdb%/(_b%ob%/'db(kb1[hb2'ibqbgb%/Dyb4qb]b%/M^b2%bb%?%ob%/Orbcb2/zb%?/{b"
-    "%/Ljb28hb29sbfb$ub%0>eb%08jb2;bb2A_b&mb&}b2Elb%@<eb$yb%@;zb%@Dmb%0J~b%0P}b%0Ohb(}bsb%1(]b'gb%1&|b%1.wb%1"
-    "-xb%#Vqb%3Wdb3'ob'wb3)`b3,qb--fb%;J_byb0O^bob%#Bpbcb&Dyb6Tjb3:{bhb$_b/Hnb/Iubabqb%kb%2#wb%2#xb&gb'ab'ib+"
-    "`b,_b%mb)qb2fb*]bab}b%2$]b5cb+xb%BMjb3Sibab%_b%3Jsb%3F^b%29ob%C4tbeb%C<gb4]b%CLtb4+ebubsbab&wb$|b*{b%pb+"
-    "{b'vb&}b$qb47`b4<mb${b4<hb4A}bcb%3@gb%39lbkb4Exb4Gmb91rb%J/ib-yb%EG|bob4Wub'ob,eb.}b%4*_b%4$~b$gb(gb(kb%"
-    "4?_bB>nb$MWpbzb&_b$N)eb$MTxb({b%5Oqb$qb%5<tb(mb${b%5Heb%5Grb3wb,ib_b(jb9kb$sb%6*_b%5M^b7&zb7)mb%6'{b%J)p"
-    "b74mb2'hb2-]b%6Kwb/ob%K.jbmb7<wb%71ib%KGpb%KOyb%77^b]b$wb%7Feb%7;hb7@xb7E]b*kb$qb&ob7Hjb%M0ob%83zb4wb.ab"
-    "8-lb$yb81{b%9,ib%N:pb%N=yb2qb*ub%92zb8?tb8Cibgbkbqbkb%cb%:&_"};
+    "*t3}Pc^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircfb`b]_]_]_]gvfl^`_]_]imj~f^^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircf"
+    "b`b]_]_]_]gvfl^`_]_]imj^ck)p`d&w]&ua&w]&u%]&w]&m%f&w]&u_&w]&ug&w]&ug&w]&q]&w]&rfl&x`]&ua&w]&u_&w]&u$}&w]"
+    "&u$r&w]&mp&w]&ue&w]&u_&w]&u${&w]&q%b&w]&rf_&x`]&u_&w]&ua&w]&u%]&w]&u$|bif&x`]&q%c&w]&rc%d&x`]&u%e&w]&u$p"
+    "&w]&nlr&x`]&u%e&w]&u$p&w]&ril&x`]&ua&w]&ug&w]&jfp&x`]&u%e&w]&u$p&w]&qr&w]&u_&w]&u%c&w]&u$p&w]&q$q&w]&u$p"
+    "&w]&rfn&x`]&u_&w]&ua&w]&ue&w]&u_&w]&u$u&w]&m%d&w]&m]&w]&uiaj&w]&ui&w]&ug&w](^&]{&x`]&^$e]&x`])`%pz&x`]%w"
+    "]&w]&]]&w]&]]&w]/al&w]&ub&w]&us&w]&ut&w])pce&x`]H{]a]Lm]&w]5tfm&x`]&e]&w]&e$s&w]Oq%`a])_m<w]$*{]'`ir&x`]"
+    "%|f^&x`]-e_&w]&q]&w]$q]&w]8my&w]&ua&w]&e`&w]&ua&w]&e`&w]&ua&w]&]`&w]&ua&w]&i`&w]&ua&w]&i`&w]&ua&w]&}$e&w"
+    "]&q]&w](bf$n&x`]'prf&x`]&e${&w]0g%^&w]&y]&w]6mc&w]Wqba]Ze]&w]$Dj:xbb%be$7`ab-p'g$5^}$1nr]$At`]1rbn`]e]e]"
+    "vc]u]n`]&{](v%gk$l`]$kjm]e]e]%a]%`%gk$l`]sju]m]$`l]^`k*|&{l^`mdcj$nik%jljd`^$gi$f~]&x%y]h%^h^`mdcj'bik&f"
+    "ljd`^$gi(x%aob`].b)on&x`]'l$e]&x`]&ua&w]&bf`&x`]6dfab`]9{]&w]&q]&w]&rfd&x`]&ue&w]&]]&w]7^f]b`]9_]&w]'{d&"
+    "w]&ue&w]&uc&w]&eb&w]&ff]&x`][^=dTq^`_&{]&y_'a^3j0q]%hc]%^$n]$0jWwNw~u]jf]&n&d]ba]a]q]q]a]$_]m]4|,o*s^`$m"
+    "'l$l$pba]$pd]2l*l*ovg]&~&a]ba]q]$xg]Dl7s3q^f$j^`$m'l$l$pba]0d'z,a)b'w$lb`]_$m2`-}*m1f-q*mzr]^`_^c$bn`$a1"
+    "r.d)cb`]_$m4h/o)w^cgj`fg$eMnBo>w$d|]rm]q]q]&b$c`(x|&|^da*taubd]*vy]&|$r&e$d|]rm]q]q]&b$c`4p,r*a(Mp'4s%W_"
+    "fc]e]e]e]ni]'z&r]fc]ff]b`]jc]12f$'z)7h&x`]&q$v&w]&u$s&w]&uy&w].{%x&w]6ai&w]&u$s&w]&uy&w]&up&w]&ui&w]7m%r"
+    "a]__a];c%q&w]&uc&w]X_%la][w_&w]&qb&w]&qc&w]&u$s&w]&u$p&w]&u$y&w]&uk&w]&qa&w]/]%v&w]6e]&w]&u%]&w]&uy&w]&q"
+    "x&w]2Mc$xa]2Q]%s&w]&ud&w]&q%p&w]&ui&w]&u$s&w]&q$r&w]&u$s&w]&uy&w]&ud&w]/a%p&w]&uk&w]-ela]__a]@u]&w]&ui&w"
+    "]&m]&w]&u$s&w]2Pu$xa]2To%s&w]&q%l&w]&u$s&w]>c$ra]q]a]25o]a]2Ue]&w]&u$s&w]&uy&w]&ud&w]&qn&w]&uu&w]&ub&w]?"
+    "q%pa]aka]Cof&w]&u${&w]&q%^&w]&u_&w]&uk&w]&u^&w]&u$s&w]&q$r&w]&u_&w]&q^&w]&qf&w]&u$}&w]&uy&w]%_]$k%jiae]A"
+    "zcbHjl$s&x`]&u$n&w].kl&w]&u^&w]&uo&w]&uh&w]2Kw^a]2H_^a]_^a]_oa]_ha]2G{ca]3%g$u&w]&u$n&w]&uh&w].{`&w]&u^&"
+    "w]&uo&w]&uh&w]2Ms^a]3'sk&w]&u$o&w]&]]&w]&u$n&w].{l&w]&u^&w]&uo&w]&uh&w]2Ny^a]2:s^a]_^a]_oa]_ha]_${a]J]]&"
+    "w]&u$n&w]G}la]_^a]_oa]_ha]_${a]Kg%^&w]&u%_&w]&u$n&w]&uh&w]$J~r}^`_1;m$ba]__a]_&ya]1?g%v]_1@c$ba]__a]_&ya"
+    "]1<]%v]_1<{$ba]__a]1@vf$_^`_1Aq$ba]__a]1=tf$_^`_1>o$ba]__a]_&ya]1Bi%v]_1Ce$ba]__a]_&ya]1?g%v]_1@c$ba]__a"
+    "]_&ya]1D]%v]_1D{$ba]__a]_&ya]1@m%v]_1Ai$ba]__a]1Edf$_^`_1F_$ba]__a]1Atf$_^`_1Bo$ba]__a]_&ya]1Fjc%t1Gi$b]"
+    "_]&y1C``%v]_1C}$ba]__a]_&ya]1Gw%v]_1Hs$ba]__a]_&ya]1Gw&z$C`bn`]bbf`]bbf`]bbv`]&lbv`]bbn`]bb18tf'_b`]a]a]"
+    "a]a]a]a]a]a]a]a]a]a]a]a]%]]a]a]a]a]a]a]a]a]a]a]a]a]a]a]a](w]a]a]a]a]a]a]a]a]a]a]a]a]a]a]a]1Hm&t]`1Hs&y1H"
+    "q]o]rcb1P|`c1Tq&t]`]d+lb^`'_)^e$Arfb32p`c1Hi]$]]$`cb1R``c1V]'^(vbf`]bb^`'_1U]'^]_]&y1P}&n]`%]dzb$~f&{%^`"
+    "](u&n]`]dtb2#dc]^`_]&y1V}&n]`ud'nb$b`$a]_m%uu]'k&n]`]d&~bl`$c$Cm$b$^b$Hs33nf'_1Gd`]q]pcb1Ur`c1Zm'^$Ipb$d"
+    "`]jb^`'_$?~b3Azhbb1Zz<|$Ojk1jb2Pr,xvf`]f$t]*`%v]n`]c](x't]rl]jf]%z%a]fc]%v%j]zf]e]jc]4[f%^]5%fc]%h~]4[~`"
+    "]e]5%m]a]$pf]b`]jf]b`]jr]b`]zf]b`]jf]b`]&d&`]v`]a]e](n'h]b`]%i]a]&xr]b`]a]a];Zl(ibb'4t&%z]%Tp%+y.[ifc]e]"
+    "e]e]e]e]e]e]e]e]e]jf]fc]e]zr]^`_jc^^`_jc^^`_jc^^`_jc^^`_)d%^^-f{]$t$e]fc]e]e]e]e]e]e]e]e]e]e]jf]fc]e]zr]"
+    "^`_jc^^`_jc^^`_jc^^`_jc^^`_)d%^^+rf]b`]a]a]$hi]SMf$91{6Ldb8%w$&k2Rk40k&#sK#i]H+]@SsBSu$[_'Dk-P{'Qi&BqOqH"
+    "k'#q78]$Gg$Zu$D}+H_)Yy'?yJSy%F_/<o&Mo-Em/H_E0u,Ri.C_$Va79s3:k&5_8Rw'9]&6m%Xw2NaE?_$,]Eu,=_&.m&R]%Bw'Qa&-"
+    "g-a'#a'U}%0s$6q6Oe?q%-i&1o+%u)&w-9_=9w&1_2@e%-]*<{&8}-Bk(9kCQ{$Tq*0i$[wGi*=kB_/LcFH_;,_;H}$y84a$Wk&2u,Os"
+    "(O}8?m&Py4;kC)c*0]%.o-3]$#o5+k7$c8Oy+:g,4g31]&Ts/?u8S}%;u3-u*$]&8a36u6#_5Cw(%e3Sy3@u,9c7<}$<e.g/#e-Oi%Wq"
+    "';q&JmD.{Jc%Mi%Uy&Fe(9{'Se2&u%?u%.w)mK1{-Hk%>g5Zw<Sq$Gs0c$8i(Cg$*u$K{%Oe%.k$4u*Oc(9u(Wo$H}E<q3m$)g1Qq/Ia"
+    "$#k:-mFg$Ta'5}+My'Go65e'2k%EmY}$1w-6{8o(W_7e,>]%@g,s;mI6]92_/Jo%H_?<m,Jw$0a(Ss,o'Xs%5y')y%7a*Oo)'i*YwA*e"
+    "<-_FMe.&y1a%PwKy%TkJo$Fm%<{1;iH>o+Sq>FyH+e)Rk+Um4Ck<,cV{&Eo)%m5?]G){$#c':_()oH_Ku%0s&Nu[](&y'Xc%a'Kq%JcF"
+    "M]1@s1&m2Jm$=w,-o+Pw&#w$.u@'i&2y-Fw&Nc-]No(-u$*w1*oC#{>L]<Ue(})Ia%.w0Mk4Ei,4]&9a8:q&Hw*9w)Mc9Co*,w%8o$8j"
+    "h*<ve-T~h4Dzb$Wc$3s']y'}2Ly1%{$De&6ve%Do%Obh:db",
+    "'.hk$pb(c%9})Oo&(aHAiGy/]Ou&c/y$/c/i.oZo/e$Zm$c%-};}'m.w$Og4g7q$$y%E}6cB_$/c9e$%c%6o7i$g_}uy(sa7}*sHo$,i"
+    "%m)qF{4g$#k3m][e%?e2wMu)qSe)e$:u2g&@yDk*_@=u'=W}',+y><lh$Udb,]$#iXg)}Im)]$9k+k+]+q$4i-m4_${Bw:g$Xiy3}+]F"
+    "c0{+c2w(i4c*wR_-i)iAqDs6cm)}%-q*sQ]Se$y-e@sJo&3k%T}1i1mIm4o)e=qe7a%]%}-a$aQq$#_B{9]=i5]Iy:k$Mk5m$TqXs+a$"
+    "{E})u(e)ig$}+},oO}$+{G}Eu=]%*c/a0o2s'e$k(s$?o%9u&G>qs))i'I:y%7}&{'W'e(C_4Zi'<9e+y9Pf)^.5|%~dc$^$]q^a_%2H"
+    "a^]_%2K]r]_]ea]a]a]a]a]a]fd]ba]a]a]a]fd]e]ba]fd]ba]fd]ba]a]a]a]%kbki$c]$_]%=Wr+<_$0Akfc]$d$h]3n.p)kb`]$("
+    "vRsBm^`$mNpCj7{^`p^cwA^9e1eb`]$M*r$47kTDuba]yo]_]_]_]_-r*uvba]aoa]__a]MZ^%%Espb$_'$Oo'$-u,c$o+i1a&s,c%w1"
+    "V]'5$_'%Tay${%e'%-q'48c2+w'm'%0o'%/g$o$?q$@q$_(6;u(64a$s29q2@e$g(cq2@{2Jie&c%q$ga%]({}$_%}$ce]]'&O{&P?c2"
+    "*w%m''0c''.uu%m4{.}${&w)y,{&_*{${&{]%m%a}$wK]B}Ca:e'a%6e&G{Dy'm%}2e6s_1m')Ky')Coq$w%i}*o'*2q*w'**_(o$k,e"
+    "3u5Mc$s6%s)i]'*Xu'*I]%m$w$k'+1}'+0my$Mk$J_67a6>m$s,s(}',;_',%q',%{'+Ywg%].{a6Wi6Zq(_%m(c7(e'A<k'A9g7-qii"
+    "%i(8Tw(8Nq'-Xc]&T;s5;c]72a'J5w;Vo'NRo$_77k7=])]$c']3]7M{&m7Su'/#}'.V{2cmec(k%i'e$q$g(o%im&_$g*w,{'a1q'/P"
+    "s'/Ry*q/u&c.k'/Zc'/Ry-{&e8We94{%m&s'k9/c9Hs&k'15m'1'kCq7o9Qs9Zc:#a'c.[_i.5_.u0O_C*}5Fkmu*c$e'23g'IBq:F]0"
+    "u;a)]'2#g'1[c0]?y;$e;)u.k+i9i'2%o'1Xm;Kg;Sq'2T]'2M};Sc;Vw(g&ca'3B_2Ds2Qo'3=o'49o'4,c$s.}7q'u)u)g'u$w$o'3"
+    "Ym'4)}@o*k=#s=.sk'4-w'4E}N{'4*u(s'4%}0o&ag=Jm=P_)]s)i&MKs&M9u'4Ne'4C}'51q'4Z_$o&c'6*q'6${%m'6E{=e'6Ea%]>"
+    "Xg>[k>Y}]?4_%m%m%i+a?7w?Bk'7Vo'7Sk'8%g'7Xi&Z0{&YW]'9/u%u3m'V*o$k@$a'9<s_'q&_'9?ca](_@(k@0a@.o,k'WSi'::c*"
+    "g*o@Ay'XNq':Xk';-a(_';+k-y@ZsA+u$cq'<-sFc]'<>_A'g'[(_'<CeiA<u'[<w'<<wAMsAPgo&k'=Ym'=MwASgB&a)}*{B.{($Um&"
+    "s($Tu(%,}'>9}'>E{'>Bs.{$g'?-]+q'?*y'?:o'?8q'$Qc'DRkC,_,oC/cC6c77o'T8a$s>B_$_'$)ai*-sJLwCRws%a<5]<7ke$c'y"
+    "'A$o'A$q)q+e+u3c5a'}0cAo1]e${'A%]Gi4q()>wDJue'a'D9g'D0_'AP_(*Fim(*UqE](+=iE3m$k$ge*o&y2w(a4w,m*{&cEKcEU}"
+    "&wEUsF'{i'D$q'CO{yF/qF2}O@e(8;u8s(/3y$_FSk,_5m:{'E1a'E&}%q-q-y'E[a$(Z]&?Sa$u)a&@/m&?Mq.w'HCc&c'GVi-}&w'H"
+    "4m'H3eDo5ua-wOy&g'I1a'H>_K*uK/}'I,w(80aKE}A+sA7]'J;o<_(:9w}KVo'K?u(;3a(;Cs'KK_]&o'L0m'KSsL%qL.]1y&c*_L4w"
+    "(>>_'MDuFo9eM7{&sM@w'O5u(@Ra(@XsBc2k'OBuN#iN*uqy$cy'i'Q)a"};
 static const char ppo__unicode_classes[] =
     "9qr)w]^)y]a)m]^)y]^)i]b)m]_(}]a)m]_(}]h)m]b^]a)m]`)w_^)w_^*_]^)w]`)m]`)w]_)m^`)w]a)m]^)w]^)y]_)m]^)w]^)z"
     "]_){]^)z]_){]^)z]j)w+`b)w*x^)m]a)w]^)m]`)w]^)o]^)m]c)w]c)m]_)w]^)m]_)w]^)o]^)u]^)w]^g]^h]^i]^j]^k]^l]^m]"
@@ -11371,22 +11357,23 @@ enum {
 /* Two characters as one number. */
 static uint64_t ppo__pair_key(int left, int right) { return (uint64_t)left << 32 | (uint64_t)right; }
 
+static int32_t ppo__signed(int32_t n) { return n % 2 ? -(n + 1) / 2 : n / 2; }
+
 static void ppo__make_nfc(ppo__nfc *nfc, ppo__arena *memory) {
     enum { MOST = 2200 };
     int     n = 0;
-    int32_t code = 0, last[3] = {0, 0, 0};
+    int32_t code = 0, step = 0, last[3] = {0, 0, 0}; /* first parts, single ones, second parts */
     nfc->parts = (int32_t(*)[2])ppo__arena_zeros(memory, MOST, sizeof *nfc->parts);
     if (!nfc->parts) return;
     for (size_t k = 0; k < sizeof ppo__unicode_parts / sizeof *ppo__unicode_parts; ++k)
         for (const char *at = ppo__unicode_parts[k]; *at; ++n) {
-            int32_t number = ppo__table_number(&at), kind = number % 3, *parts = nfc->parts[n];
-            code += number / 3;
-            for (int i = 0; i < 2 - (kind == 2); ++i) {
-                int32_t step = ppo__table_number(&at), *now = &last[kind == 2 ? 2 : i];
-                parts[i] = *now += step % 2 ? -(step + 1) / 2 : step / 2;
-            }
+            int32_t number = ppo__table_number(&at), *parts = nfc->parts[n];
+            if (number % 2) step = ppo__table_number(&at);
+            code += step / 3;
+            parts[0] = last[step % 3 == 2] += ppo__signed(number / 2);
+            if (step % 3 < 2) parts[1] = last[2] += ppo__signed(ppo__table_number(&at));
             ppo__map_put(&nfc->facts, memory, ppo__pair_key(code, PPO__PARTS), n);
-            if (!kind) ppo__map_put(&nfc->facts, memory, ppo__pair_key(parts[0], parts[1]), code);
+            if (step % 3 == 0) ppo__map_put(&nfc->facts, memory, ppo__pair_key(parts[0], parts[1]), code);
         }
     code = 0;
     for (const char *at = ppo__unicode_classes; *at;) {
@@ -14409,52 +14396,47 @@ static void ppo__hub_place(const ppo_lm_config *c, ppo_tensor *x, int how, int w
 
 enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
 
-static ppo_status ppo__hub_load_array(ppo__hub *hub, const char *name, ppo_tensor *x, int how, float *floats,
-                                      int rows, int cols, int rank) {
-    char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
+/* Carries an array there, some rows at a time. floats: room for twice as many numbers. */
+static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how,
+                                 float *floats, int rows, int cols, int rank) {
+    char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
     const int64_t    shape[2] = {rows, cols};
     const ppo_file  *file = NULL;
-    const ppo_array *array = ppo__hub_find(hub, name, &file);
-    if (!array) return ppo__file_fail(hub->folder, "there is no \"%.80s\"", name);
-    if (array->type != PPO_F32 && array->type != PPO_F16 && array->type != PPO_BF16)
+    const ppo_array *array = way == PPO__LOAD ? ppo__hub_find(hub, name, &file) : NULL;
+    const int        type = array ? array->type : hub->type;
+    const size_t     row = ppo__at(cols, ppo__types[type].size);
+    const float      most = type == PPO_F16 ? 65504 : FLT_MAX;
+    void            *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
+    if (way == PPO__SAVE) {
+        data = (char *)ppo__arena_array(&hub->memory, (size_t)rows, row);
+        if (!data) return PPO_ERROR_MEMORY;
+    } else if (!array) {
+        return ppo__file_fail(hub->folder, "there is no \"%.80s\"", name);
+    } else if (type != PPO_F32 && type != PPO_F16 && type != PPO_BF16) {
         return ppo__file_fail(file->path, "\"%.80s\" is %s, not F32, F16 or BF16", name,
-                              ppo__types[array->type].name);
-    ppo__shape_text(wanted, array->type, shape, rank);
-    if (strcmp(ppo__shape_text(is, array->type, array->shape, array->rank), wanted))
-        return ppo__file_fail(file->path, "\"%.80s\" is %s, not %s", name, is, wanted);
-    const size_t row = ppo__at(cols, ppo__types[array->type].size);
-    void        *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
+                              ppo__types[type].name);
+    } else {
+        ppo__shape_text(wanted, type, shape, rank);
+        if (strcmp(ppo__shape_text(is, type, array->shape, array->rank), wanted))
+            return ppo__file_fail(file->path, "\"%.80s\" is %s, not %s", name, is, wanted);
+        ((ppo__entry *)(void *)array)->taken = 1;
+    }
     for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
         const int    n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
-        const size_t count = ppo__at(n, cols);
-        if (ppo__file_fetch(file, array, (size_t)r * row, (size_t)n * row, raw)) return PPO_ERROR_FILE;
-        ppo__to_floats(array->type, raw, count, floats);
-        for (size_t i = 0; i < count; ++i)
-            if (!ppo__finite(floats[i]))
-                return ppo__file_fail(file->path, "\"%.80s\" has a number that is not finite", name);
-        ppo__hub_place(&hub->lm->full, x, how, PPO__LOAD, floats, r, n, cols);
+        const size_t count = ppo__at(n, cols), at = (size_t)r * row;
+        if (array && ppo__file_fetch(file, array, at, (size_t)n * row, raw)) return PPO_ERROR_FILE;
+        if (array) ppo__to_floats(type, raw, count, floats);
+        else ppo__hub_place(&hub->lm->full, x, how, way, floats, r, n, cols);
+        for (size_t i = 0; i < count; ++i) {
+            if (fabsf(floats[i]) <= most) continue;
+            if (array) return ppo__file_fail(file->path, "\"%.80s\" has a number that is not finite", name);
+            return ppo_fail(PPO_ERROR_NUMERIC, "\"%.80s\" has %g, which %s cannot hold: nothing was saved",
+                            name, (double)floats[i], ppo__types[type].name);
+        }
+        if (array) ppo__hub_place(&hub->lm->full, x, how, way, floats, r, n, cols);
+        else ppo__from_floats(type, floats, count, data + at);
     }
-    ((ppo__entry *)(void *)array)->taken = 1;
-    return PPO_OK;
-}
-
-static ppo_status ppo__hub_save_array(ppo__hub *hub, const char *name, ppo_tensor *x, int how, float *floats,
-                                      int rows, int cols, int rank) {
-    const int64_t shape[2] = {rows, cols};
-    const size_t  row = ppo__at(cols, ppo__types[hub->type].size);
-    char         *data = (char *)ppo__arena_array(&hub->memory, (size_t)rows, row);
-    if (!data) return PPO_ERROR_MEMORY;
-    for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
-        const int n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
-        ppo__hub_place(&hub->lm->full, x, how, PPO__SAVE, floats, r, n, cols);
-        for (size_t i = 0; i < ppo__at(n, cols); ++i)
-            if (!(fabsf(floats[i]) <= (hub->type == PPO_F16 ? 65504 : FLT_MAX)))
-                return ppo_fail(PPO_ERROR_NUMERIC,
-                                "\"%.80s\" has %g, which %s cannot hold: nothing was saved", name,
-                                (double)floats[i], ppo__types[hub->type].name);
-        ppo__from_floats(hub->type, floats, ppo__at(n, cols), data + (size_t)r * row);
-    }
-    return ppo_file_add(hub->files[0], name, hub->type, shape, rank, data);
+    return array ? PPO_OK : ppo_file_add(hub->files[0], name, type, shape, rank, data);
 }
 
 /* All parameters, by the family's names. */
@@ -14488,8 +14470,7 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
             const int rank = k % 2 || (name->how == PPO__SAME && x->rows == 1) ? 1 : 2;
             const int own = !strcmp(ours, "score.bias"); /* transformers has none */
             if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) continue;
-            status = (way == PPO__LOAD ? ppo__hub_load_array : ppo__hub_save_array)(hub, theirs, x, name->how,
-                                                                                    floats, rows, cols, rank);
+            status = ppo__hub_array(hub, way, theirs, x, name->how, floats, rows, cols, rank);
         }
     }
     ppo__free(floats);
@@ -14580,7 +14561,8 @@ static ppo_status ppo__hub_check_tied(ppo__hub *hub, const char *name) {
     float *floats = (float *)ppo__alloc_uncleared(2 * PPO__HUB_ROWS * ppo__at(1, copy.cols) * sizeof *floats);
     copy.data = (float *)ppo__alloc_uncleared(ppo__size(embedding) * sizeof *copy.data);
     ppo_status status = copy.data && floats ? PPO_OK : PPO_ERROR_MEMORY;
-    if (!status) status = ppo__hub_load_array(hub, name, &copy, PPO__SAME, floats, copy.rows, copy.cols, 2);
+    if (!status)
+        status = ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__SAME, floats, copy.rows, copy.cols, 2);
     if (!status && memcmp(copy.data, embedding->data, ppo__size(embedding) * sizeof *copy.data))
         status =
             ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);

@@ -36,7 +36,7 @@ def number(n):
 
 
 def signed(n):
-    return number(2 * n if n >= 0 else -2 * n - 1)
+    return 2 * n if n >= 0 else -2 * n - 1
 
 
 def table():
@@ -53,9 +53,9 @@ def table():
 
 
 def parts():
-    """Characters that NFD takes apart, ascending: 3 times the distance to the previous one, plus 1 if NFC does
-    not put it together again, or 2 if it becomes only one; then the one or two, as distances to those before."""
-    nfc, entries, last, before = normalizers.NFC().normalize_str, [], 0, [0, 0, 0]
+    """Characters that NFD takes apart, ascending, as ppo.h describes them: a step is 3 times the distance to the
+    previous one, plus 1 if NFC does not put it together again, or 2 if it becomes only one."""
+    nfc, entries, last, last_step, before = normalizers.NFC().normalize_str, [], 0, 0, [0, 0, 0]
     for code in CODES:
         whole = unicodedata.decomposition(chr(code))
         if not whole or whole[0] == "<":
@@ -65,13 +65,15 @@ def parts():
         if nfc(chr(code)) == chr(code) and together != chr(code):
             continue
         kind = 2 if len(pieces) == 1 else together != chr(code)
-        text = number((code - last) * 3 + kind)
-        for i, piece in enumerate(pieces):
-            i = 2 if kind == 2 else i
-            text += signed(piece - before[i])
-            before[i] = piece
+        step, single = (code - last) * 3 + kind, kind == 2
+        text = number(2 * signed(pieces[0] - before[single]) + (step != last_step))
+        text += number(step) if step != last_step else ""
+        before[single] = pieces[0]
+        if not single:
+            text += number(signed(pieces[1] - before[2]))
+            before[2] = pieces[1]
         entries.append(text)
-        last = code
+        last, last_step = code, step
     return entries
 
 
