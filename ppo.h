@@ -12270,47 +12270,44 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
     return ppo_encode_as(tokenizer, 0, text, bytes, tokens, capacity, count);
 }
 
-/* The text of a token and its length; of a tokenizer.json "" for one that is not in it. NULL: there is no
-   such. */
-static const char *ppo__token_text(const ppo_tokenizer *tok, int token, size_t *length) {
-    int known = token >= 0 && token < tok->vocab;
-    *length = known ? (size_t)ppo__token_length(tok, token) : 0;
-    return known ? tok->bytes + tok->start[token] : tok->json && token >= 0 ? "" : NULL;
-}
-
 static int ppo__is_ordinary(const ppo_tokenizer *tok, int token) {
     return token >= 0 && token < tok->vocab && !tok->special[token];
 }
 
-/* Appends a token to a text, without the spaces that a text does not begin with. */
-static void ppo__append_token(const char *token, size_t bytes, int *strip, char *text, size_t capacity,
-                              size_t *length) {
-    for (; bytes && *strip && *token == ' '; --*strip) ++token, --bytes;
-    if (bytes) *strip = 0;
-    if (*length + bytes < capacity) memcpy(text + *length, token, bytes);
-    *length += bytes;
+/* The text of tokens first .. end - 1 as far as there is room, without the first spaces that a text drops; its length.
+   *unknown: a token that there is not, or `end`. Of a tokenizer.json, those above its own have no text. */
+static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int first, int end, int strip,
+                              int ordinary, char *text, size_t capacity, int *unknown) {
+    size_t length = 0;
+    for (*unknown = first; *unknown < end; ++*unknown) {
+        const int token = tokens[*unknown], known = token >= 0 && token < tok->vocab;
+        if (!known && !(tok->json && token >= 0)) break;
+        if (!known || (ordinary && tok->special[token])) continue;
+        const char *word = tok->bytes + tok->start[token];
+        size_t      bytes = (size_t)ppo__token_length(tok, token);
+        for (; bytes && strip && *word == ' '; --strip) ++word, --bytes;
+        if (bytes) strip = 0;
+        if (length + bytes < capacity) memcpy(text + length, word, bytes);
+        length += bytes;
+    }
+    if (length < capacity) text[length] = 0;
+    return length;
 }
 
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes) {
-    size_t length = 0, more;
+    int unknown;
     if (!ppo__given("ppo_decode", tokenizer && (tokens || !n))) return PPO_ERROR_ARGUMENT;
     if (n < 0) return ppo__refuse("ppo_decode: %d tokens", n);
     if (!text) capacity = 0;
-    for (int i = 0, strip = tokenizer->strip; i < n; ++i) {
-        const char *token = ppo__token_text(tokenizer, tokens[i], &more);
-        if (!token)
-            return ppo__refuse("ppo_decode: token %d at position %d is not in 0 .. %d", tokens[i], i,
-                               tokenizer->vocab - 1);
-        ppo__append_token(token, more, &strip, text, capacity, &length);
-    }
+    size_t length = ppo__token_text(tokenizer, tokens, 0, n, tokenizer->strip, 0, text, capacity, &unknown);
+    if (unknown < n)
+        return ppo__refuse("ppo_decode: token %d at position %d is not in 0 .. %d", tokens[unknown], unknown,
+                           tokenizer->vocab - 1);
     if (bytes) *bytes = length;
-    if (capacity == 0) return PPO_OK;
-    if (length >= capacity)
-        return ppo__refuse("ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
-                           (double)capacity, (double)length + 1);
-    text[length] = 0;
-    return PPO_OK;
+    if (capacity == 0 || length < capacity) return PPO_OK;
+    return ppo__refuse("ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
+                       (double)capacity, (double)length + 1);
 }
 
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
@@ -12366,23 +12363,16 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
     int i = tokens->start[s], end = tokens->start[s + 1], prompt = ppo__prompt_end(tokens, s);
     if (what == PPO_RESPONSE_TEXT) i = prompt;
     if (what == PPO_PROMPT_TEXT) end = prompt;
-    size_t at = 0, more;
-    int    strip = what == PPO_RESPONSE_TEXT ? 0 : tokenizer->strip;
-    for (; i < end; ++i) {
-        int         token = tokens->token[i];
-        const char *word = ppo__token_text(tokenizer, token, &more);
-        if (!word)
-            return *text = 0, ppo__refuse("ppo_tokens_text: token %d of sequence %d is not in 0 .. %d", token,
-                                          s, tokenizer->vocab - 1);
-        if (ppo__is_ordinary(tokenizer, token)) ppo__append_token(word, more, &strip, text, capacity, &at);
-        if (at >= capacity)
-            return *text = 0,
-                   ppo__refuse("ppo_tokens_text: the text of sequence %d has more than the %.0f bytes "
-                               "there is room for",
-                               s, (double)capacity - 1);
-    }
-    text[at] = 0;
-    return PPO_OK;
+    int    unknown, strip = what == PPO_RESPONSE_TEXT ? 0 : tokenizer->strip;
+    size_t length = ppo__token_text(tokenizer, tokens->token, i, end, strip, 1, text, capacity, &unknown);
+    if (unknown == end && length < capacity) return PPO_OK;
+    *text = 0;
+    if (unknown < end)
+        return ppo__refuse("ppo_tokens_text: token %d of sequence %d is not in 0 .. %d",
+                           tokens->token[unknown], s, tokenizer->vocab - 1);
+    return ppo__refuse(
+        "ppo_tokens_text: the text of sequence %d has more than the %.0f bytes there is room for", s,
+        (double)capacity - 1);
 }
 
 /* -- chats -- */
@@ -12542,7 +12532,7 @@ static const struct {
 
 /* A tokenizer.json while it is read. */
 typedef struct ppo__tokfile {
-    ppo__json      json; /* of a copy of the file, in the tokenizer's memory */
+    ppo__json      json; /* in the tokenizer's memory */
     ppo_tokenizer *tok;
     ppo__arena     memory;
     short          byte_of[512];  /* the byte that a character of GPT-2's stands for, or -1 */
@@ -12940,23 +12930,22 @@ static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
     if (!tok->memory.failed && !file->json.status) ppo__add_find(tok, raw, tok->added_count);
 }
 
-/* Makes tok of the bytes tok->json, which are its own. Errors say "path: byte n" + part. */
-static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const char *part) {
+/* Makes tok of a text in its memory, of which it keeps a copy as it is. */
+static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     ppo__tokfile file;
     int          order[256], raw = 0;
+    tok->json_bytes = (size_t)(json->end - json->start);
+    tok->json = PPO__ARRAY(&tok->memory, char, tok->json_bytes + 1);
+    if (!tok->json) return PPO_ERROR_MEMORY;
+    memcpy(tok->json, json->start, tok->json_bytes + 1);
     memset(&file, 0, sizeof file);
     file.tok = tok;
     file.mark = PPO__OTHER;
+    file.json = *json;
+    file.json.at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3);
     memset(file.byte_of, -1, sizeof file.byte_of);
     ppo__order_bytes(order);
     for (int b = 0; b < 256; ++b) file.byte_of[order[b] < 188 ? b : order[b] + 68] = (short)b;
-    char           *copy = PPO__ARRAY(&tok->memory, char, tok->json_bytes + 1);
-    const ppo__json json = {path, part, copy, copy, copy ? copy + tok->json_bytes : NULL, PPO_OK};
-    file.json = json;
-    if (!copy) return ppo__arena_status(&tok->memory);
-    memcpy(copy, tok->json, tok->json_bytes);
-    copy[tok->json_bytes] = 0;
-    if (strncmp(copy, "\357\273\277", 3) == 0) file.json.at += 3;
     ppo__value *whole = ppo__json_tree(&file.json, &file.memory);
     ppo__value *model = ppo__json_get(&file.json, whole, "model");
     ppo__tokfile_need(&file, model != NULL, "a tokenizer without a model", NULL);
@@ -12997,45 +12986,39 @@ static const struct {
 
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file) {
     if (!ppo__given("ppo_tokenizer_put", tokenizer && file)) return PPO_ERROR_ARGUMENT;
-    int     kind = tokenizer->json ? 2 : tokenizer->kind, first = tokenizer->vocab - tokenizer->added_count;
-    int     end = tokenizer->json ? first : tokenizer->vocab;
-    int64_t shape[2] = {tokenizer->json ? (int64_t)tokenizer->json_bytes : tokenizer->unit_count, 2};
-    const void *data = tokenizer->json ? (const void *)tokenizer->json : tokenizer->units;
-    size_t      bytes = (size_t)(tokenizer->start[end] - tokenizer->start[first] + end - first);
-    char       *names = (char *)ppo__alloc(bytes + 1), *out = names;
+    const int     json = tokenizer->json != NULL, kind = json ? 2 : tokenizer->kind;
+    const int     first = tokenizer->vocab - tokenizer->added_count;
+    const int64_t shape[2] = {json ? (int64_t)tokenizer->json_bytes : tokenizer->unit_count, 2};
+    const void   *data = json ? (const void *)tokenizer->json : tokenizer->units;
+    if (ppo_file_add(file, ppo__tokenizer_kinds[kind].array, ppo__tokenizer_kinds[kind].type, shape,
+                     ppo__tokenizer_kinds[kind].rank, data) ||
+        ppo_file_set_text(file, "tokenizer", ppo__tokenizer_kinds[kind].name))
+        return ppo__failed;
+    if (json) return PPO_OK;
+    const size_t bytes = (size_t)(tokenizer->start[tokenizer->vocab] - tokenizer->start[first]);
+    char        *names = PPO__ARRAY(&file->memory, char, bytes + (size_t)tokenizer->added_count + 1);
     if (!names) return PPO_ERROR_MEMORY;
-    for (int t = first; t < end; ++t) {
-        size_t length = (size_t)ppo__token_length(tokenizer, t);
-        if (t > first) *out++ = '\n';
-        memcpy(out, tokenizer->bytes + tokenizer->start[t], length);
-        out += length;
-    }
-    ppo_status status = ppo_file_add(file, ppo__tokenizer_kinds[kind].array, ppo__tokenizer_kinds[kind].type,
-                                     shape, ppo__tokenizer_kinds[kind].rank, data);
-    if (!status && !tokenizer->json) status = ppo_file_set_text(file, "tokenizer.specials", names);
-    if (!status && kind == PPO__BPE && !tokenizer->is_old)
-        status = ppo_file_set_text(file, "tokenizer.words", "gpt2");
-    if (!status) status = ppo_file_set_text(file, "tokenizer", ppo__tokenizer_kinds[kind].name);
-    ppo__free(names);
-    return status;
+    *names = 0;
+    for (int t = first, at = 0; t < tokenizer->vocab; ++t)
+        at += sprintf(names + at, "%s%.*s", t > first ? "\n" : "", ppo__token_length(tokenizer, t),
+                      tokenizer->bytes + tokenizer->start[t]);
+    if (kind == PPO__BPE && !tokenizer->is_old && ppo_file_set_text(file, "tokenizer.words", "gpt2"))
+        return ppo__failed;
+    return ppo_file_set_text(file, "tokenizer.specials", names);
 }
 
 /* Makes a tokenizer of the bytes of a tokenizer.json, or of the file at path. */
 static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer) {
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
+    ppo__json      json = {path, " of \"tokenizer.json\"", NULL, NULL, NULL, PPO_OK};
     if (!tok) return PPO_ERROR_MEMORY;
-    ppo__json  json;
-    ppo_status status = PPO_OK;
-    if (array) {
-        tok->json_bytes = array->bytes;
-        tok->json = PPO__ARRAY(&tok->memory, char, array->bytes);
-        if (tok->json && array->bytes) memcpy(tok->json, array->data, array->bytes);
-        status = ppo__arena_status(&tok->memory);
-    } else if (!(status = ppo__json_open(&json, path, &tok->memory))) {
-        tok->json = json.start;
-        tok->json_bytes = (size_t)(json.end - json.start);
-    }
-    if (!status) status = ppo__tokfile_read(tok, path, array ? " of \"tokenizer.json\"" : "");
+    if (!array) ppo__json_open(&json, path, &tok->memory);
+    else if ((json.start = PPO__ARRAY(&tok->memory, char, array->bytes + 1)) != NULL) {
+        json.end = json.start + array->bytes;
+        if (array->bytes) memcpy(json.start, array->data, array->bytes);
+        *json.end = 0;
+    } else json.status = PPO_ERROR_MEMORY;
+    ppo_status status = json.status ? json.status : ppo__tokfile_read(tok, &json);
     if (status) ppo_tokenizer_free(tok);
     else *tokenizer = tok;
     return status;
@@ -13060,20 +13043,19 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     const char      *name = ppo__tokenizer_kinds[kind].array;
     const ppo_array *array = ppo_file_find(file, name);
     int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
-    ppo_status       status = ppo_file_expect(file, name, ppo__tokenizer_kinds[kind].type, shape,
-                                              ppo__tokenizer_kinds[kind].rank, &array);
-    if (status) return status;
+    if (ppo_file_expect(file, name, ppo__tokenizer_kinds[kind].type, shape, ppo__tokenizer_kinds[kind].rank,
+                        &array))
+        return ppo__failed;
     if (kind == 2) return ppo__tokfile_load(file->path, array, tokenizer);
     if (shape[0] > PPO_MAX_VOCAB)
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
                               (long long)shape[0], (int)PPO_MAX_VOCAB);
     ppo__arena   memory = {NULL, NULL, PPO_OK};
     int          count = 0; /* of the names, which may be too many */
-    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1), *end;
+    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1);
     const char **names = PPO__ARRAY(&memory, const char *, PPO_MAX_SPECIALS);
-    status = ppo__arena_status(&memory);
-    if (!status) strcpy(copy, lines);
-    for (char *line = status || !*copy ? NULL : copy; line; line = end, ++count) {
+    ppo_status   status = ppo__arena_status(&memory);
+    for (char *line = status || !*lines ? NULL : strcpy(copy, lines), *end; line; line = end, ++count) {
         end = strchr(line, '\n');
         if (count < PPO_MAX_SPECIALS) names[count] = line;
         if (end) *end++ = 0;
@@ -13090,7 +13072,6 @@ static ppo_status ppo__put_tokenizer(ppo_file *file, const void *tokenizer) {
 
 static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
-    (void)path;
     fwrite(tok->json, 1, tok->json_bytes, out); /* failures stay in `out` */
     return PPO_OK;
 }
