@@ -5594,9 +5594,7 @@ static ppo_status ppo__file_failed(const char *path, const char *done, int reaso
 
 /* Puts the file's name before the sentence of the last failure. */
 static PPO__NOINLINE ppo_status ppo__file_blame(const ppo_file *file) {
-    char what[PPO__ERROR_SIZE];
-    memcpy(what, ppo__error, sizeof what);
-    return ppo__file_fail(file->path, "%s", what);
+    return ppo__file_fail(file->path, "%s", ppo__error);
 }
 
 static int ppo__by_name(const void *a, const void *b) {
@@ -14048,74 +14046,67 @@ static const char *ppo__hub_word(const char *name, const char *word, int from) {
 /* How the numbers of an array there lie in a parameter here: the same; transposed (there (out, in)); transposed into
    some of the columns; or, with the queries, keys and values of each head side by side, into all. */
 enum { PPO__SAME, PPO__TURNED, PPO__QUERY, PPO__KEY, PPO__VALUE, PPO__MIXED, PPO__GATE, PPO__GATED };
+static const char ppo__hub_hows[] = "=tqkvmgu"; /* the same, as letters */
+
+/* Parameters, without ".weight" and ".bias", and what they are there: how, and the name, or several. A name begins with
+   '.' in the model, and with '#' in block %d of it. */
+static const char *const ppo__hub_within[PPO__HUB_STYLES][2] = {{"transformer.", "transformer.h.%d."},
+                                                                {"transformer.", "transformer.h.%d."},
+                                                                {"gpt_neox.", "gpt_neox.layers.%d."},
+                                                                {"model.", "model.layers.%d."}};
+static const struct {
+    const char *ours, *theirs[PPO__HUB_STYLES];
+} ppo__hub_names[] = {
+    {".wte", {"=.wte", "=.wte", "=.embed_in", "=.embed_tokens"}},
+    {".wpe", {"=.wpe", "=.wpe", "", ""}},
+    {"#ln_1", {"=#ln_1", "=#ln_1", "=#input_layernorm", "=#input_layernorm"}},
+    {"#attn.c_attn",
+     {"=#attn.c_attn", "q#attn.attention.q_proj k#attn.attention.k_proj v#attn.attention.v_proj",
+      "m#attention.query_key_value", "q#self_attn.q_proj k#self_attn.k_proj v#self_attn.v_proj"}},
+    {"#attn.q_norm", {"", "", "", "=#self_attn.q_norm"}},
+    {"#attn.k_norm", {"", "", "", "=#self_attn.k_norm"}},
+    {"#attn.c_proj",
+     {"=#attn.c_proj", "t#attn.attention.out_proj", "t#attention.dense", "t#self_attn.o_proj"}},
+    {"#ln_2", {"=#ln_2", "=#ln_2", "=#post_attention_layernorm", "=#post_attention_layernorm"}},
+    {"#mlp.c_fc", {"=#mlp.c_fc", "t#mlp.c_fc", "t#mlp.dense_h_to_4h", "g#mlp.gate_proj u#mlp.up_proj"}},
+    {"#mlp.c_proj", {"=#mlp.c_proj", "t#mlp.c_proj", "t#mlp.dense_4h_to_h", "t#mlp.down_proj"}},
+    {".ln_f", {"=.ln_f", "=.ln_f", "=.final_layer_norm", "=.norm"}},
+    {"lm_head", {"=lm_head", "=lm_head", "=embed_out", "=lm_head"}},
+    {"score", {"tscore", "tscore", "tscore", "tscore"}},
+};
+
 typedef struct ppo__hub_name {
-    const char *ours, *theirs; /* without ".weight" and ".bias"; %d: the block */
-    int         how;
+    char ours[64], theirs[64]; /* %d: the block */
+    int  how;
 } ppo__hub_name;
 
-static const ppo__hub_name ppo__hub_gpt2[] = {
-    {"transformer.wte", "transformer.wte", PPO__SAME},
-    {"transformer.wpe", "transformer.wpe", PPO__SAME},
-    {"transformer.h.%d.ln_1", "transformer.h.%d.ln_1", PPO__SAME},
-    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.c_attn", PPO__SAME},
-    {"transformer.h.%d.attn.c_proj", "transformer.h.%d.attn.c_proj", PPO__SAME},
-    {"transformer.h.%d.ln_2", "transformer.h.%d.ln_2", PPO__SAME},
-    {"transformer.h.%d.mlp.c_fc", "transformer.h.%d.mlp.c_fc", PPO__SAME},
-    {"transformer.h.%d.mlp.c_proj", "transformer.h.%d.mlp.c_proj", PPO__SAME},
-    {"transformer.ln_f", "transformer.ln_f", PPO__SAME},
-    {"lm_head", "lm_head", PPO__SAME},
-    {"score", "score", PPO__TURNED},
-    {NULL, NULL, 0},
-};
-static const ppo__hub_name ppo__hub_gpt_neo[] = {
-    {"transformer.wte", "transformer.wte", PPO__SAME},
-    {"transformer.wpe", "transformer.wpe", PPO__SAME},
-    {"transformer.h.%d.ln_1", "transformer.h.%d.ln_1", PPO__SAME},
-    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.attention.q_proj", PPO__QUERY},
-    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.attention.k_proj", PPO__KEY},
-    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.attention.v_proj", PPO__VALUE},
-    {"transformer.h.%d.attn.c_proj", "transformer.h.%d.attn.attention.out_proj", PPO__TURNED},
-    {"transformer.h.%d.ln_2", "transformer.h.%d.ln_2", PPO__SAME},
-    {"transformer.h.%d.mlp.c_fc", "transformer.h.%d.mlp.c_fc", PPO__TURNED},
-    {"transformer.h.%d.mlp.c_proj", "transformer.h.%d.mlp.c_proj", PPO__TURNED},
-    {"transformer.ln_f", "transformer.ln_f", PPO__SAME},
-    {"lm_head", "lm_head", PPO__SAME},
-    {"score", "score", PPO__TURNED},
-    {NULL, NULL, 0},
-};
-static const ppo__hub_name ppo__hub_gpt_neox[] = {
-    {"transformer.wte", "gpt_neox.embed_in", PPO__SAME},
-    {"transformer.h.%d.ln_1", "gpt_neox.layers.%d.input_layernorm", PPO__SAME},
-    {"transformer.h.%d.attn.c_attn", "gpt_neox.layers.%d.attention.query_key_value", PPO__MIXED},
-    {"transformer.h.%d.attn.c_proj", "gpt_neox.layers.%d.attention.dense", PPO__TURNED},
-    {"transformer.h.%d.ln_2", "gpt_neox.layers.%d.post_attention_layernorm", PPO__SAME},
-    {"transformer.h.%d.mlp.c_fc", "gpt_neox.layers.%d.mlp.dense_h_to_4h", PPO__TURNED},
-    {"transformer.h.%d.mlp.c_proj", "gpt_neox.layers.%d.mlp.dense_4h_to_h", PPO__TURNED},
-    {"transformer.ln_f", "gpt_neox.final_layer_norm", PPO__SAME},
-    {"lm_head", "embed_out", PPO__SAME},
-    {"score", "score", PPO__TURNED},
-    {NULL, NULL, 0},
-};
-static const ppo__hub_name ppo__hub_llamas[] = {
-    {"transformer.wte", "model.embed_tokens", PPO__SAME},
-    {"transformer.h.%d.ln_1", "model.layers.%d.input_layernorm", PPO__SAME},
-    {"transformer.h.%d.attn.c_attn", "model.layers.%d.self_attn.q_proj", PPO__QUERY},
-    {"transformer.h.%d.attn.c_attn", "model.layers.%d.self_attn.k_proj", PPO__KEY},
-    {"transformer.h.%d.attn.c_attn", "model.layers.%d.self_attn.v_proj", PPO__VALUE},
-    {"transformer.h.%d.attn.q_norm", "model.layers.%d.self_attn.q_norm", PPO__SAME},
-    {"transformer.h.%d.attn.k_norm", "model.layers.%d.self_attn.k_norm", PPO__SAME},
-    {"transformer.h.%d.attn.c_proj", "model.layers.%d.self_attn.o_proj", PPO__TURNED},
-    {"transformer.h.%d.ln_2", "model.layers.%d.post_attention_layernorm", PPO__SAME},
-    {"transformer.h.%d.mlp.c_fc", "model.layers.%d.mlp.gate_proj", PPO__GATE},
-    {"transformer.h.%d.mlp.c_fc", "model.layers.%d.mlp.up_proj", PPO__GATED},
-    {"transformer.h.%d.mlp.c_proj", "model.layers.%d.mlp.down_proj", PPO__TURNED},
-    {"transformer.ln_f", "model.norm", PPO__SAME},
-    {"lm_head", "lm_head", PPO__SAME},
-    {"score", "score", PPO__TURNED},
-    {NULL, NULL, 0},
-};
-static const ppo__hub_name *const ppo__hub_names[] = {ppo__hub_gpt2, ppo__hub_gpt_neo, ppo__hub_gpt_neox,
-                                                      ppo__hub_llamas};
+static void ppo__hub_spell(char text[64], int style, const char *name) {
+    const char *within = *name == '.' || *name == '#' ? ppo__hub_within[style][*name == '#'] : "";
+    snprintf(text, 64, "%s%.*s", within, (int)strcspn(name, " ") - !!*within, name + !!*within);
+}
+
+/* The name there of a matrix that every style has. */
+static const char *ppo__hub_weight(const ppo_lm_config *c, const char *ours, char text[80]) {
+    int row = 0;
+    while (strcmp(ppo__hub_names[row].ours, ours)) ++row;
+    ppo__hub_spell(text, ppo__hub_style(c), ppo__hub_names[row].theirs[ppo__hub_style(c)] + 1);
+    return strcat(text, ".weight");
+}
+
+/* The k-th array of a style; 0: there is none. */
+static int ppo__hub_name_at(int style, int k, ppo__hub_name *name) {
+    for (size_t row = 0; row < sizeof ppo__hub_names / sizeof *ppo__hub_names; ++row)
+        for (const char *at = ppo__hub_names[row].theirs[style]; *at; at += *at == ' ') {
+            if (k-- == 0) {
+                name->how = (int)(strchr(ppo__hub_hows, *at) - ppo__hub_hows);
+                ppo__hub_spell(name->ours, PPO__GPT2, ppo__hub_names[row].ours);
+                ppo__hub_spell(name->theirs, style, at + 1);
+                return 1;
+            }
+            at += strcspn(at, " ");
+        }
+    return 0;
+}
 
 /* Arrays with these ends are no parameters: causal masks, and what rotary positions are computed from. */
 static const char *const ppo__hub_buffers[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
@@ -14246,10 +14237,8 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
         if (!text) continue;
         value = ppo__hub_word(name, text, 1);
         if (!value) return ppo__hub_unknown(hub, text);
-        if (!ppo_settings_set(&ppo__lm_settings, c, name, value)) continue;
-        char reason[PPO__ERROR_SIZE];
-        snprintf(reason, sizeof reason, "%s", ppo__error);
-        return ppo__file_fail(path, "%s: %s", hub->key, reason);
+        if (ppo_settings_set(&ppo__lm_settings, c, name, value))
+            return ppo__file_fail(path, "%s: %s", hub->key, ppo__error);
     }
     if (ppo__hub_is(hub, "scale_attn_weights", "no")) c->attention_scale = 1;
     ppo_status status = ppo__hub_window(hub, c);
@@ -14425,36 +14414,35 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
     const ppo_params *params = hub->lm->params;
     size_t            widest = 0;
     ppo_status        status = PPO_OK;
+    ppo__hub_name     name;
     for (int i = 0; i < params->tensor_count; ++i) {
         const ppo_tensor *x = params->tensors[i];
         const size_t      cols = (size_t)(x->rows > x->cols ? x->rows : x->cols);
         widest = cols > widest ? cols : widest;
     }
-    float *floats = (float *)ppo__alloc_uncleared(2 * PPO__HUB_ROWS * widest * sizeof *floats);
+    float *floats = PPO__ARRAY(&hub->memory, float, 2 * PPO__HUB_ROWS * widest);
     if (!floats) return PPO_ERROR_MEMORY;
-    for (const ppo__hub_name *name = ppo__hub_names[ppo__hub_style(&hub->lm->full)]; name->ours && !status;
-         ++name) {
-        const int blocks = strchr(name->ours, '%') ? hub->lm->full.layers : 1;
+    for (int a = 0; !status && ppo__hub_name_at(ppo__hub_style(&hub->lm->full), a, &name); ++a) {
+        const int blocks = strchr(name.ours, '%') ? hub->lm->full.layers : 1;
         for (int k = 0; k < 2 * blocks && !status; ++k) {
             char ours[96], theirs[96], base[80];
             int  i = 0, rows, cols;
 
             const ppo_file *file;
-            snprintf(base, sizeof base, name->ours, k / 2);
+            snprintf(base, sizeof base, name.ours, k / 2);
             snprintf(ours, sizeof ours, "%s.%s", base, k % 2 ? "bias" : "weight");
-            snprintf(base, sizeof base, name->theirs, k / 2);
+            snprintf(base, sizeof base, name.theirs, k / 2);
             snprintf(theirs, sizeof theirs, "%s.%s", base, k % 2 ? "bias" : "weight");
             while (i < params->tensor_count && strcmp(params->names[i], ours)) ++i;
             if (i == params->tensor_count) continue;
             ppo_tensor *x = params->tensors[i];
-            ppo__hub_shape(&hub->lm->full, x, name->how, &rows, &cols);
-            const int rank = k % 2 || (name->how == PPO__SAME && x->rows == 1) ? 1 : 2;
+            ppo__hub_shape(&hub->lm->full, x, name.how, &rows, &cols);
+            const int rank = k % 2 || (name.how == PPO__SAME && x->rows == 1) ? 1 : 2;
             const int own = !strcmp(ours, "score.bias"); /* transformers has none */
             if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) continue;
-            status = ppo__hub_array(hub, way, theirs, x, name->how, floats, rows, cols, rank);
+            status = ppo__hub_array(hub, way, theirs, x, name.how, floats, rows, cols, rank);
         }
     }
-    ppo__free(floats);
     return status;
 }
 
@@ -14499,28 +14487,21 @@ static ppo_status ppo__lm_count(void *user, ppo_tensor **tensor, const char *nam
 
 /* What the arrays say of the settings; and enough numbers for a model of these must be there before it is created. */
 static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
-    ppo_lm_config       *c = &likely->config;
-    const ppo__hub_name *names = ppo__hub_names[ppo__hub_style(c)], *head = names;
-    const ppo_file      *file;
-    char                 name[96];
-    double               there = 0, here = 0;
-    snprintf(name, sizeof name, "%s.weight", names[0].theirs);
-    hub->bare = !ppo__hub_find(hub, name, &file);
-    while (strcmp(head->ours, "lm_head")) ++head;
-    snprintf(name, sizeof name, "%s.weight", head->theirs);
+    ppo_lm_config  *c = &likely->config;
+    const ppo_file *file;
+    char            name[80];
+    double          there = 0, here = 0;
+    hub->bare = !ppo__hub_find(hub, ppo__hub_weight(c, ".wte", name), &file);
     const ppo_array *score = ppo__hub_find(hub, "score.weight", &file);
     c->score = score != NULL;
     if (score && score->rank == 2 && score->shape[0] != 1)
         return ppo__file_fail(file->path,
                               "score.weight has %lld rows: only models of one label are supported",
                               (long long)score->shape[0]);
-    if (score && !ppo__hub_find(hub, name, &file)) c->tied = 1; /* a classifier has no head for tokens */
+    if (score && !ppo__hub_find(hub, ppo__hub_weight(c, "lm_head", name), &file))
+        c->tied = 1; /* a classifier has no head for tokens */
     const ppo_lm_config given = *c;
-    if (ppo__lm_describe(likely, &given)) {
-        char reason[PPO__ERROR_SIZE];
-        snprintf(reason, sizeof reason, "%s", ppo__error);
-        return ppo__file_fail(hub->folder, "config.json: %s", reason);
-    }
+    if (ppo__lm_describe(likely, &given)) return ppo__file_fail(hub->folder, "config.json: %s", ppo__error);
     for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i)
         for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
             const ppo_array *array = ppo_file_at(hub->files[i], k);
@@ -14534,22 +14515,21 @@ static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
 }
 
 /* A head of its own, in the file of a model that is to have none, must be the embedding. */
-static ppo_status ppo__hub_check_tied(ppo__hub *hub, const char *name) {
+static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
     const ppo_tensor *embedding = hub->lm->token_embedding;
+    const size_t      bytes = ppo__size(embedding) * sizeof(float);
     const ppo_file   *file = NULL;
+    char              text[80];
+    const char       *name = ppo__hub_weight(&hub->lm->config, "lm_head", text);
     if (!hub->lm->config.tied || !ppo__hub_find(hub, name, &file)) return PPO_OK;
     ppo_tensor copy = *embedding;
-    float *floats = (float *)ppo__alloc_uncleared(2 * PPO__HUB_ROWS * ppo__at(1, copy.cols) * sizeof *floats);
-    copy.data = (float *)ppo__alloc_uncleared(ppo__size(embedding) * sizeof *copy.data);
-    ppo_status status = copy.data && floats ? PPO_OK : PPO_ERROR_MEMORY;
-    if (!status)
-        status = ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__SAME, floats, copy.rows, copy.cols, 2);
-    if (!status && memcmp(copy.data, embedding->data, ppo__size(embedding) * sizeof *copy.data))
-        status =
-            ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);
-    ppo__free(copy.data);
-    ppo__free(floats);
-    return status;
+    float     *floats = PPO__ARRAY(&hub->memory, float, 2 * PPO__HUB_ROWS * (size_t)copy.cols);
+    copy.data = (float *)ppo__arena_array(&hub->memory, bytes, 1);
+    if (!floats || !copy.data) return PPO_ERROR_MEMORY;
+    if (ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__SAME, floats, copy.rows, copy.cols, 2))
+        return ppo__failed;
+    if (!memcmp(copy.data, embedding->data, bytes)) return PPO_OK;
+    return ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);
 }
 
 /* Every array must have been read, but for known buffers: one that is not would be missing in what is computed. */
@@ -14582,9 +14562,7 @@ static ppo_status ppo__load_folder(ppo__hub *hub, const char *config) {
     if (!status) status = ppo__hub_check(hub, &likely);
     if (!status) status = ppo__lm_make(&likely.config, 0, &hub->lm);
     if (!status) status = ppo__hub_carry(hub, PPO__LOAD);
-    if (!status)
-        status = ppo__hub_check_tied(hub, likely.config.family == PPO__GPT_NEOX ? "embed_out.weight"
-                                                                                : "lm_head.weight");
+    if (!status) status = ppo__hub_check_tied(hub);
     return status ? status : ppo__hub_check_all(hub);
 }
 
