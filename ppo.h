@@ -6240,23 +6240,30 @@ static ppo_status ppo__read_bytes(const char *path, FILE *in, void *to, size_t n
     return ppo__file_fail(path, "cannot be read: %s", ferror(in) ? strerror(errno) : "it became shorter");
 }
 
+/* Opens a plain file to be read, and finds its size; NULL on failure. */
+static FILE *ppo__open_old(const char *path, int64_t *size) {
+    if (ppo__is_special(path))
+        return ppo__file_fail(path, "cannot be read: it is not a plain file"), (FILE *)NULL;
+    FILE *in = fopen(path, "rb");
+    *size = !in || PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
+    if (*size >= 0 && !PPO__SEEK(in, 0, SEEK_SET)) return in;
+    ppo__file_failed(path, in ? "read" : "opened", errno);
+    if (in) fclose(in);
+    return NULL;
+}
+
 /* Starts to read a file of JSON in UTF-8, whose text is kept in memory. */
 static ppo_status ppo__json_open(ppo__json *json, const char *path, ppo__arena *memory) {
     const ppo__json opened = {path, "", NULL, NULL, NULL, PPO_OK};
+    int64_t         size;
+    FILE           *in = ppo__open_old(path, &size);
     *json = opened;
-    if (ppo__is_special(path))
-        return json->status = ppo__file_fail(path, "cannot be read: it is not a plain file");
-    FILE   *in = fopen(path, "rb");
-    int64_t size = !in || PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
-    if (size < 0 || PPO__SEEK(in, 0, SEEK_SET))
-        json->status = ppo__file_failed(path, in ? "read" : "opened", errno);
-    else if (size > PPO__MAX_HEADER)
-        json->status =
-            ppo__file_fail(path, "it has %lld bytes, more than %d", (long long)size, (int)PPO__MAX_HEADER);
+    if (!in) return json->status = ppo__failed;
+    if (size > PPO__MAX_HEADER)
+        ppo__file_fail(path, "it has %lld bytes, more than %d", (long long)size, (int)PPO__MAX_HEADER);
     else json->start = PPO__ARRAY(memory, char, (size_t)size + 1);
-    if (!json->status) json->status = ppo__arena_status(memory);
-    if (!json->status) json->status = ppo__read_bytes(path, in, json->start, (size_t)size);
-    if (in) fclose(in);
+    json->status = json->start ? ppo__read_bytes(path, in, json->start, (size_t)size) : ppo__failed;
+    fclose(in);
     if (json->status) return json->status;
     json->end = json->start + size;
     *json->end = 0;
@@ -6364,13 +6371,11 @@ static ppo_status ppo__check_places(ppo_file *file, int64_t size) {
     return ppo__file_fail(file->path, "%lld bytes at its end belong to no array", (long long)(size - at));
 }
 
-static ppo_status ppo__read_header(ppo_file *file, FILE *in) {
+static ppo_status ppo__read_header(ppo_file *file, int64_t size) {
     unsigned char bytes[8];
     uint64_t      length = 0;
-    int64_t       size = PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
-    if (size < 0 || PPO__SEEK(in, 0, SEEK_SET)) return ppo__file_failed(file->path, "read", errno);
     if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
-    if (ppo__read_bytes(file->path, in, bytes, 8)) return PPO_ERROR_FILE;
+    if (ppo__read_bytes(file->path, file->in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
     if (length > PPO__MAX_HEADER) return ppo__file_fail(file->path, "not a safetensors file");
     if (length > (uint64_t)size - 8)
@@ -6378,29 +6383,24 @@ static ppo_status ppo__read_header(ppo_file *file, FILE *in) {
                               "not a safetensors file, or truncated: a header of %d in %lld bytes",
                               (int)length, (long long)size);
     char *header = PPO__ARRAY(&file->memory, char, (size_t)length + 1);
-    if (!header) return PPO_ERROR_MEMORY;
+    if (!header || ppo__read_bytes(file->path, file->in, header, (size_t)length)) return ppo__failed;
     header[length] = 0;
     file->data = 8 + (int64_t)length;
-    ppo_status status = ppo__read_bytes(file->path, in, header, (size_t)length);
-    if (!status) status = ppo__parse_header(file, header, (size_t)length);
-    if (!status) status = ppo__sort_by_name(file, file->texts);
-    if (!status) status = ppo__check_places(file, size - file->data);
-    if (!status) status = ppo__sort_by_name(file, file->arrays);
-    return status;
+    if (ppo__parse_header(file, header, (size_t)length) || ppo__sort_by_name(file, file->texts) ||
+        ppo__check_places(file, size - file->data))
+        return ppo__failed;
+    return ppo__sort_by_name(file, file->arrays);
 }
 
 /* Opens a file of which arrays are read when they are needed. */
 static ppo_status ppo__file_open(const char *path, ppo_file **file) {
     ppo_file *made = NULL;
-    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
+    int64_t   size;
     if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
     made->path = ppo__copy_text(made, path);
-    ppo_status status = made->path ? PPO_OK : PPO_ERROR_MEMORY;
-    if (!status && !(made->in = fopen(path, "rb"))) status = ppo__file_failed(path, "opened", errno);
-    if (!status) status = ppo__read_header(made, made->in);
-    if (status) ppo_file_free(made);
-    else *file = made;
-    return status;
+    if (made->path && (made->in = ppo__open_old(path, &size)) != NULL && !ppo__read_header(made, size))
+        return *file = made, PPO_OK;
+    return ppo_file_free(made), ppo__failed;
 }
 
 /* Bytes begin .. begin + n - 1 of an array, which start and end with an element. */
@@ -11597,11 +11597,9 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
         return ppo__refuse("%d special tokens, or names that are NULL", count);
     for (int i = 0; i < count; ++i) {
         size_t bytes = names[i] ? strlen(names[i]) : 0;
-        int    length, good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES;
-        for (size_t at = 0; good && at < bytes; at += (size_t)length) {
-            int32_t code = ppo__utf8_get(names[i] + at, bytes - at, &length);
-            good = code >= ' ' && code != 127;
-        }
+        int    good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES && ppo__is_utf8(names[i]);
+        for (size_t at = 0; good && at < bytes; ++at)
+            good = (unsigned char)names[i][at] >= ' ' && names[i][at] != 127;
         if (!good)
             return ppo__refuse("the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 "
                                "or has control characters",
@@ -11783,7 +11781,6 @@ typedef struct ppo__word {
     uint16_t            *symbols;       /* [length]: its tokens at present */
     int                  bytes, length; /* of text and symbols */
     int                  count;         /* in the text */
-    int                  next;          /* another word with the same hash, or -1 */
 } ppo__word;
 
 typedef struct ppo__pair {
@@ -11809,18 +11806,15 @@ typedef struct ppo__bpe_trainer {
 } ppo__bpe_trainer;
 
 static void ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
-    uint64_t hash = ppo__fnv1a(PPO__FNV1A, text, (size_t)bytes);
-    int      first = ppo__map_find(&trainer->by_hash, hash), w = first;
-    while (w >= 0 &&
-           (trainer->words[w].bytes != bytes || memcmp(trainer->words[w].text, text, (size_t)bytes)))
-        w = trainer->words[w].next;
-    if (w >= 0) {
-        ++trainer->words[w].count;
-        return;
-    }
-    ppo__word word = {text, NULL, bytes, bytes, 1, first};
+    uint64_t  slot = ppo__fnv1a(PPO__FNV1A, text, (size_t)bytes);
+    ppo__word word = {text, NULL, bytes, bytes, 1};
+    for (int w; (w = ppo__map_find(&trainer->by_hash, slot)) >= 0; ++slot)
+        if (trainer->words[w].bytes == bytes && !memcmp(trainer->words[w].text, text, (size_t)bytes)) {
+            ++trainer->words[w].count;
+            return;
+        }
     if (PPO__PUSH(trainer->words, word)) trainer->memory.failed = PPO_ERROR_MEMORY;
-    else ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(trainer->words) - 1);
+    else ppo__map_put(&trainer->by_hash, &trainer->memory, slot, (int)stbds_arrlenu(trainer->words) - 1);
 }
 
 /* A pair of tokens as one number; smaller tokens give a smaller one. */
@@ -13825,37 +13819,34 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
    -------------------------------------------------------------------------------------------------------- */
 
 /* Sizes that other programs read, by their names there. */
-static const char *const ppo__lm_texts[][2] = {{"vocab", "vocab_size"},
-                                               {"context", "n_positions"},
-                                               {"width", "n_embd"},
-                                               {"layers", "n_layer"},
-                                               {"heads", "n_head"}};
+enum { PPO__LM_TEXTS = 5 };
+static const char *const ppo__lm_texts[PPO__LM_TEXTS][2] = {{"vocab", "vocab_size"},
+                                                            {"context", "n_positions"},
+                                                            {"width", "n_embd"},
+                                                            {"layers", "n_layer"},
+                                                            {"heads", "n_head"}};
 
 PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
+    const ppo_lm_config usual = ppo_lm_config_default();
     if (!ppo__given("ppo_lm_put", lm && file)) return PPO_ERROR_ARGUMENT;
     if (ppo_file_find(file, "transformer.wte.weight"))
         return ppo__refuse("ppo_lm_put: the file has a language model already");
-    ppo_status status = ppo__params_fetch(lm->params);
-    if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
-    for (size_t i = 0; i < sizeof ppo__lm_texts / sizeof *ppo__lm_texts && !status; ++i) {
-        char number[32];
-        status = ppo_settings_get(&ppo__lm_settings, &lm->config, ppo__lm_texts[i][0], number, sizeof number);
-        if (!status) status = ppo_file_set_text(file, ppo__lm_texts[i][1], number);
-    }
-    ppo_lm_config usual = ppo_lm_config_default();
-    usual.vocab = lm->config.vocab, usual.width = lm->config.width, usual.heads = lm->config.heads;
-    usual.context = lm->config.context, usual.layers = lm->config.layers;
-    usual.score = lm->config.score, usual.seed = lm->config.seed;
-    for (int i = 0; i < ppo__lm_settings.count && !status; ++i) { /* what GPT-2 has otherwise */
-        char        is[32], other[32], name[40];
+    if (ppo__params_fetch(lm->params) || ppo_file_set_text(file, "format", "pt")) /* transformers needs it */
+        return ppo__failed;
+    for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
-        status = ppo_settings_get(&ppo__lm_settings, &lm->config, field, is, sizeof is);
-        if (!status) status = ppo_settings_get(&ppo__lm_settings, &usual, field, other, sizeof other);
-        if (status || !strcmp(is, other)) continue;
-        snprintf(name, sizeof name, "lm.%s", field);
-        status = ppo_file_set_text(file, name, is);
+        char        is[32], other[32], name[40];
+        int         k = 0;
+        while (k < PPO__LM_TEXTS && strcmp(field, ppo__lm_texts[k][0])) ++k;
+        const int known = k < PPO__LM_TEXTS; /* it is written always */
+        snprintf(name, sizeof name, "%s%s", known ? "" : "lm.", known ? ppo__lm_texts[k][1] : field);
+        if (ppo_settings_get(&ppo__lm_settings, &lm->config, field, is, sizeof is) ||
+            ppo_settings_get(&ppo__lm_settings, &usual, field, other, sizeof other))
+            return ppo__failed;
+        if (!known && (!strcmp(is, other) || !strcmp(field, "score") || !strcmp(field, "seed"))) continue;
+        if (ppo_file_set_text(file, name, is)) return ppo__failed;
     }
-    return status ? status : ppo__carry_params(file, PPO__SAVE, "", lm->params, lm->params->data, 1);
+    return ppo__carry_params(file, PPO__SAVE, "", lm->params, lm->params->data, 1);
 }
 
 typedef struct ppo__saved_lm {
@@ -13921,7 +13912,7 @@ static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
             return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
     }
-    for (size_t i = 0; i < sizeof ppo__lm_texts / sizeof *ppo__lm_texts; ++i) {
+    for (int i = 0; i < PPO__LM_TEXTS; ++i) {
         const char *text = ppo_file_text(file, ppo__lm_texts[i][1]);
         ppo_settings_get(&ppo__lm_settings, config, ppo__lm_texts[i][0], name, sizeof name);
         if (text && strcmp(text, name))
@@ -14555,15 +14546,13 @@ static ppo_status ppo__load_folder(ppo__hub *hub, const char *config) {
     ppo__hub_json read;
     ppo_lm        likely;
     memset(&likely, 0, sizeof likely);
-    ppo_status status = ppo__json_open(&read.json, config, &hub->memory);
-    if (!status) read.all = ppo__json_tree(&read.json, &hub->memory), status = read.json.status;
-    if (!status) status = ppo__hub_config(&read, &likely.config);
-    if (!status) status = ppo__hub_open(hub);
-    if (!status) status = ppo__hub_check(hub, &likely);
-    if (!status) status = ppo__lm_make(&likely.config, 0, &hub->lm);
-    if (!status) status = ppo__hub_carry(hub, PPO__LOAD);
-    if (!status) status = ppo__hub_check_tied(hub);
-    return status ? status : ppo__hub_check_all(hub);
+    if (ppo__json_open(&read.json, config, &hub->memory) ||
+        (read.all = ppo__json_tree(&read.json, &hub->memory)) == NULL ||
+        ppo__hub_config(&read, &likely.config) || ppo__hub_open(hub) || ppo__hub_check(hub, &likely) ||
+        ppo__lm_make(&likely.config, 0, &hub->lm) || ppo__hub_carry(hub, PPO__LOAD) ||
+        ppo__hub_check_tied(hub))
+        return ppo__failed;
+    return ppo__hub_check_all(hub);
 }
 
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
@@ -14679,17 +14668,16 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
     if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
     ppo_file   *file = NULL;
-    const char *model = ppo__hub_path(&hub, "model.safetensors"),
-               *config = ppo__hub_path(&hub, "config.json");
-    ppo_status status = ppo__arena_status(&hub.memory);
-    if (!status) status = ppo__hub_can_say(&lm->full);
-    if (!status) status = ppo__params_fetch(lm->params);
+    const char *model = ppo__hub_path(&hub, "model.safetensors");
+    const char *config = ppo__hub_path(&hub, "config.json");
+    ppo_status  status = ppo__arena_status(&hub.memory);
     if (!status) status = ppo_file_create(&file);
     if (!status && PPO__PUSH(hub.files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
-    if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
-    if (!status) status = ppo__hub_carry(&hub, PPO__SAVE);
-    if (!status) status = ppo_file_write(file, model);
-    if (!status) status = ppo__write_file(config, ppo__write_hub_config, &hub);
+    if (!status && (ppo__hub_can_say(&lm->full) || ppo__params_fetch(lm->params) ||
+                    ppo_file_set_text(file, "format", "pt") || /* transformers refuses files without it */
+                    ppo__hub_carry(&hub, PPO__SAVE) || ppo_file_write(file, model) ||
+                    ppo__write_file(config, ppo__write_hub_config, &hub)))
+        status = ppo__failed;
     ppo__hub_free(&hub);
     return status;
 }
