@@ -11985,12 +11985,20 @@ static void ppo__emit(ppo__encoder *encoder, int token) {
     else encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", INT_MAX - 1);
 }
 
-/* The token that merges call so, or -1; then *slot is where ppo__map_put() can put it. */
-static int ppo__find_key(const ppo_tokenizer *tok, const char *key, size_t bytes, uint64_t *slot) {
+/* The token that merges call by these two texts together, or -1; then *slot is where ppo__map_put() can put it. */
+static int ppo__find_joined(const ppo_tokenizer *tok, const char *a, size_t a_bytes, const char *b,
+                            size_t b_bytes, uint64_t *slot) {
     int t;
-    for (*slot = ppo__fnv1a(PPO__FNV1A, key, bytes); (t = ppo__map_find(&tok->by_key, *slot)) >= 0; ++*slot)
-        if ((size_t)tok->key_bytes[t] == bytes && memcmp(tok->key[t], key, bytes) == 0) break;
+    *slot = ppo__fnv1a(ppo__fnv1a(PPO__FNV1A, a, a_bytes), b, b_bytes);
+    for (; (t = ppo__map_find(&tok->by_key, *slot)) >= 0; ++*slot)
+        if ((size_t)tok->key_bytes[t] == a_bytes + b_bytes && !memcmp(tok->key[t], a, a_bytes) &&
+            !memcmp(tok->key[t] + a_bytes, b, b_bytes))
+            break;
     return t;
+}
+
+static int ppo__find_key(const ppo_tokenizer *tok, const char *key, size_t bytes, uint64_t *slot) {
+    return ppo__find_joined(tok, key, bytes, "", 0, slot);
 }
 
 /* Queues the merge of this symbol and the next, if there is one. */
@@ -12530,8 +12538,6 @@ typedef struct ppo__tokfile {
     short          byte_of[512];  /* the byte that a character of GPT-2's stands for, or -1 */
     int            mark;          /* as what marks count */
     int            spaces, bytes; /* 1: a decoder makes spaces of SentencePiece's, bytes of <0x0A> */
-    char          *join;          /* [join_room] */
-    size_t         join_room;
 } ppo__tokfile;
 
 /* Refuses the file unless this holds. what: the member that is not supported. */
@@ -12698,20 +12704,6 @@ static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
     return n;
 }
 
-/* A copy of text a, then b, in memory for one at a time. */
-static char *ppo__tokfile_join(ppo__tokfile *file, const char *a, size_t a_bytes, const char *b,
-                               size_t b_bytes) {
-    if (a_bytes + b_bytes >= file->join_room) {
-        file->join_room = 2 * (a_bytes + b_bytes) + 64;
-        file->join = PPO__ARRAY(&file->memory, char, file->join_room);
-    }
-    if (!file->join) return NULL;
-    memcpy(file->join, a, a_bytes);
-    memcpy(file->join + a_bytes, b, b_bytes);
-    file->join[a_bytes + b_bytes] = 0;
-    return file->join;
-}
-
 /* The length of a name, which becomes bytes if the tokenizer is of bytes. -1: it is of others. */
 static int ppo__tokfile_name(const ppo__tokfile *file, char *name) {
     return file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
@@ -12797,11 +12789,8 @@ static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
         if (!is_list) *space = 0;
         unit[0] = ppo__tokfile_find(file, left, &bytes[0]);
         unit[1] = ppo__tokfile_find(file, right, &bytes[1]);
-        if (unit[0] >= 0 && unit[1] >= 0) {
-            char *joined = ppo__tokfile_join(file, left, (size_t)bytes[0], right, (size_t)bytes[1]);
-            if (!joined) return;
-            token = ppo__find_key(tok, joined, (size_t)bytes[0] + (size_t)bytes[1], &slot);
-        }
+        if (unit[0] >= 0 && unit[1] >= 0)
+            token = ppo__find_joined(tok, left, (size_t)bytes[0], right, (size_t)bytes[1], &slot);
         if (token < 0) ppo__json_fail(json, "a merge from or to no token of the vocabulary: ", left);
         tok->joined[n] = token;
         ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(unit[0], unit[1]), n);
@@ -12819,8 +12808,9 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
     for (int k = 0; k < tok->added_count; ++k) {
         const ppo__added *one = &tok->added[k];
         int               t = one->token, bytes;
-        char             *copy = ppo__tokfile_join(file, one->name, (size_t)one->name_bytes, "", 0);
+        char             *copy = PPO__ARRAY(&file->memory, char, (size_t)one->name_bytes + 1);
         if (!copy) return;
+        strcpy(copy, one->name);
         int found = ppo__tokfile_find(file, copy, &bytes);
         if (bytes < 0) bytes = one->name_bytes;
         int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, (size_t)bytes) == 0;
@@ -14150,36 +14140,34 @@ static ppo_status ppo__hub_unknown(const ppo__hub_json *hub, const char *text) {
    pairs of a list and how often it is repeated, as GPT-Neo's [[["global", "local"], 6]]. */
 static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const char *local, const char *global,
                                   ppo_lm_config *c) {
-    ppo__json  *json = &hub->json;
-    ppo__value *item = NULL;
-    const int   pairs = list->count && list[1].kind == '[';
-    int         layer = 0;
-    c->window_layers = 0;
+    ppo__json *json = &hub->json;
+    uint64_t   bits = 0;
+    int        layer = 0, first = 0; /* of the list of words */
     if (list->kind != '[') ppo__json_expect(json, '[');
-    while (pairs ? ppo__json_each(json, list, '[', &item) : !item) {
-        ppo__value *words = pairs ? item + 1 : list, *word = NULL;
-        int64_t     times = 1;
-        if (pairs && (item->count != 2 || words->kind != '['))
-            ppo__json_fail(json, "expected a list of words and a number", NULL);
-        else if (pairs) {
-            json->at = words[words->size].at;
-            times = ppo__json_integer(json);
-        } else item = list;
-        for (; times > 0 && words->count && layer <= PPO_MAX_LAYERS && !json->status; --times, word = NULL) {
-            while (layer <= PPO_MAX_LAYERS && ppo__json_each(json, words, '[', &word)) {
-                const char *text = ppo__json_decode(json, word);
-                if (!json->status && strcmp(text, local) && strcmp(text, global))
-                    return ppo__hub_unknown(hub, text);
-                if (layer < PPO_MAX_LAYERS) c->window_layers |= (uint64_t)!strcmp(text, local) << layer;
-                ++layer;
-            }
+    for (ppo__value *v = list + 1; v < list + list->size && !json->status; ++v) {
+        json->at = v->at;
+        if (v->kind == '[') first = layer;
+        else if (v->kind == '0') {
+            const int64_t times = ppo__json_integer(json);
+            const int     n = layer - first,
+                      end = first + n * (int)(times < PPO_MAX_LAYERS ? times : PPO_MAX_LAYERS);
+            for (; layer < end && layer < PPO_MAX_LAYERS; ++layer) bits |= (bits >> (layer - n) & 1) << layer;
+            if (layer < end) layer = end;
+        } else {
+            const char *word = ppo__json_decode(json, v);
+            const int   is_local = !strcmp(word, local);
+            if (json->status) break;
+            if (!is_local && strcmp(word, global)) return ppo__hub_unknown(hub, word);
+            if (layer < PPO_MAX_LAYERS) bits |= (uint64_t)is_local << layer;
+            ++layer;
         }
     }
-    if (!c->window_layers) c->window = 0;
-    if (layer == c->layers && c->window_layers == UINT64_MAX >> (64 - layer))
-        c->window_layers = 0; /* all of them */
-    if (json->status || layer == c->layers) return json->status;
-    return ppo__file_fail(json->path, "%s lists %d layers of %d", hub->key, layer, c->layers);
+    if (json->status) return json->status;
+    if (layer != c->layers)
+        return ppo__file_fail(json->path, "%s lists %d layers of %d", hub->key, layer, c->layers);
+    if (!bits) c->window = 0;
+    c->window_layers = bits == UINT64_MAX >> (64 - layer) ? 0 : bits; /* 0: all of them */
+    return PPO_OK;
 }
 
 /* Which layers have a window; c->window is set. */
