@@ -11972,17 +11972,19 @@ typedef struct ppo__encoder {
 } ppo__encoder;
 
 static void ppo__emit(ppo__encoder *encoder, int token) {
-    if (encoder->grows && encoder->count == encoder->capacity) {
+    if (encoder->count == INT_MAX - 1)
+        encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", INT_MAX - 1);
+    else if (encoder->count < encoder->capacity) encoder->tokens[encoder->count++] = token;
+    else if (!encoder->grows) ++encoder->count;
+    else {
         int  room = ppo__more_room(encoder->capacity, encoder->count + 1);
         int *more = PPO__ARRAY(&encoder->memory, int, (size_t)room);
         if (!more) return;
         if (encoder->count) memcpy(more, encoder->tokens, (size_t)encoder->count * sizeof *more);
         encoder->tokens = more;
         encoder->capacity = room;
+        encoder->tokens[encoder->count++] = token;
     }
-    if (encoder->count < encoder->capacity) encoder->tokens[encoder->count] = token;
-    if (encoder->count < INT_MAX - 1) ++encoder->count;
-    else encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", INT_MAX - 1);
 }
 
 /* The token that merges call by these two texts together, or -1; then *slot is where ppo__map_put() can put it. */
@@ -14150,7 +14152,7 @@ static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const ch
         else if (v->kind == '0') {
             const int64_t times = ppo__json_integer(json);
             const int     n = layer - first,
-                      end = first + n * (int)(times < PPO_MAX_LAYERS ? times : PPO_MAX_LAYERS);
+                      end = first + n * (times < PPO_MAX_LAYERS ? (int)times : (int)PPO_MAX_LAYERS);
             for (; layer < end && layer < PPO_MAX_LAYERS; ++layer) bits |= (bits >> (layer - n) & 1) << layer;
             if (layer < end) layer = end;
         } else {
