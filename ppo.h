@@ -11971,36 +11971,30 @@ typedef struct ppo__encoder {
     size_t               rewritten_room[PPO__MAX_STEPS];
 } ppo__encoder;
 
+static PPO__NOINLINE ppo_status ppo__more_tokens(ppo__encoder *encoder) {
+    int  room = encoder->capacity < INT_MAX / 2 - 64 ? 2 * encoder->capacity + 64 : INT_MAX;
+    int *more = room > encoder->count ? PPO__ARRAY(&encoder->memory, int, (size_t)room) : NULL;
+    if (room == encoder->count)
+        encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
+    if (!more) return encoder->memory.failed;
+    if (encoder->count) memcpy(more, encoder->tokens, (size_t)encoder->count * sizeof *more);
+    encoder->tokens = more;
+    encoder->capacity = room;
+    return PPO_OK;
+}
+
 static void ppo__emit(ppo__encoder *encoder, int token) {
-    if (encoder->count == INT_MAX - 1)
-        encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", INT_MAX - 1);
-    else if (encoder->count < encoder->capacity) encoder->tokens[encoder->count++] = token;
-    else if (!encoder->grows) ++encoder->count;
-    else {
-        int  room = ppo__more_room(encoder->capacity, encoder->count + 1);
-        int *more = PPO__ARRAY(&encoder->memory, int, (size_t)room);
-        if (!more) return;
-        if (encoder->count) memcpy(more, encoder->tokens, (size_t)encoder->count * sizeof *more);
-        encoder->tokens = more;
-        encoder->capacity = room;
-        encoder->tokens[encoder->count++] = token;
-    }
+    if (encoder->grows && encoder->count == encoder->capacity && ppo__more_tokens(encoder)) return;
+    if (encoder->count < encoder->capacity) encoder->tokens[encoder->count] = token;
+    ++encoder->count;
 }
 
-/* The token that merges call by these two texts together, or -1; then *slot is where ppo__map_put() can put it. */
-static int ppo__find_joined(const ppo_tokenizer *tok, const char *a, size_t a_bytes, const char *b,
-                            size_t b_bytes, uint64_t *slot) {
-    int t;
-    *slot = ppo__fnv1a(ppo__fnv1a(PPO__FNV1A, a, a_bytes), b, b_bytes);
-    for (; (t = ppo__map_find(&tok->by_key, *slot)) >= 0; ++*slot)
-        if ((size_t)tok->key_bytes[t] == a_bytes + b_bytes && !memcmp(tok->key[t], a, a_bytes) &&
-            !memcmp(tok->key[t] + a_bytes, b, b_bytes))
-            break;
-    return t;
-}
-
+/* The token that merges call so, or -1; then *slot is where ppo__map_put() can put it. */
 static int ppo__find_key(const ppo_tokenizer *tok, const char *key, size_t bytes, uint64_t *slot) {
-    return ppo__find_joined(tok, key, bytes, "", 0, slot);
+    int t;
+    for (*slot = ppo__fnv1a(PPO__FNV1A, key, bytes); (t = ppo__map_find(&tok->by_key, *slot)) >= 0; ++*slot)
+        if ((size_t)tok->key_bytes[t] == bytes && memcmp(tok->key[t], key, bytes) == 0) break;
+    return t;
 }
 
 /* Queues the merge of this symbol and the next, if there is one. */
@@ -12791,8 +12785,11 @@ static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
         if (!is_list) *space = 0;
         unit[0] = ppo__tokfile_find(file, left, &bytes[0]);
         unit[1] = ppo__tokfile_find(file, right, &bytes[1]);
-        if (unit[0] >= 0 && unit[1] >= 0)
-            token = ppo__find_joined(tok, left, (size_t)bytes[0], right, (size_t)bytes[1], &slot);
+        if (unit[0] >= 0 && unit[1] >= 0) {
+            memmove(left + bytes[0], right, (size_t)bytes[1]); /* what was between is not needed */
+            token = ppo__find_key(tok, left, (size_t)bytes[0] + (size_t)bytes[1], &slot);
+            left[bytes[0]] = 0;
+        }
         if (token < 0) ppo__json_fail(json, "a merge from or to no token of the vocabulary: ", left);
         tok->joined[n] = token;
         ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(unit[0], unit[1]), n);
