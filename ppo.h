@@ -5777,9 +5777,7 @@ static ppo_status ppo__file_failed(const char *path, const char *done, int reaso
 
 /* Puts the file's name before the sentence of the last failure. */
 static PPO__NOINLINE ppo_status ppo__file_blame(const ppo_file *file) {
-    char what[PPO__ERROR_SIZE];
-    memcpy(what, ppo__error, sizeof what);
-    return ppo__file_fail(file->path, "%s", what);
+    return ppo__file_fail(file->path, "%s", ppo__error);
 }
 
 static int ppo__by_name(const void *a, const void *b) {
@@ -6302,18 +6300,31 @@ static void ppo__json_skip_string(ppo__json *json) {
     else ppo__json_fail(json, "a string has no end", NULL);
 }
 
-/* Takes any value and changes none of its bytes. Its strings are not decoded, nor checked. */
-static void ppo__json_skip(ppo__json *json) {
+/* A value of a text that is read as a whole. They are in one array: after each list its elements. */
+typedef struct ppo__value {
+    char       *at;          /* where it begins */
+    const char *key;         /* of a member of an object */
+    int         size, count; /* values that it is, with those in it; its elements */
+    char        kind;        /* as of ppo__json_peek(); 's': a string that was decoded */
+} ppo__value;
+
+/* Takes any value and changes none of its bytes: its strings are not decoded, nor checked. With `values`, which
+   has room for all, it lists them and decodes the keys. */
+static void ppo__json_walk(ppo__json *json, ppo__value *values) {
     enum { DEPTH = 64 };
-    char close[DEPTH];
-    int  count[DEPTH], depth = 0;
+    char        close[DEPTH];
+    int         count[DEPTH], first[DEPTH], depth = 0, n = 0;
+    const char *key = NULL;
     do {
-        char kind = ppo__json_peek(json);
+        char             kind = ppo__json_peek(json);
+        const ppo__value value = {json->at, key, 1, 0, kind};
+        if (values) values[n++] = value;
         if (kind == '{' || kind == '[') {
             if (depth == DEPTH) ppo__json_fail(json, "lists within more than 64 others", NULL);
             if (json->status) return;
             ++json->at;
             close[depth] = (char)(kind + 2); /* in ASCII */
+            first[depth] = n - 1;
             count[depth++] = 0;
         } else if (kind == '"') {
             ppo__json_skip_string(json);
@@ -6322,44 +6333,19 @@ static void ppo__json_skip(ppo__json *json) {
         } else if (!ppo__json_word(json, "null") && !ppo__json_word(json, "true")) {
             if (!ppo__json_word(json, "false")) ppo__json_fail(json, "expected a value", NULL);
         }
-        while (depth && !ppo__json_next(json, close[depth - 1], &count[depth - 1])) --depth;
+        for (; depth && !ppo__json_next(json, close[depth - 1], &count[depth - 1]); --depth) {
+            ppo__value *list = values ? &values[first[depth - 1]] : NULL;
+            if (list) list->size = n - first[depth - 1], list->count = count[depth - 1];
+        }
         if (depth && close[depth - 1] == '}') {
-            ppo__json_skip_string(json);
+            if (values) key = ppo__json_string(json);
+            else ppo__json_skip_string(json);
             ppo__json_expect(json, ':');
         }
     } while (depth && !json->status);
 }
 
-/* An object whose members are looked up; those that are null are not there. */
-typedef struct ppo__object {
-    const char *key[24];
-    char       *place[24]; /* where the value begins, to which `at` may be set back */
-    int         count;
-} ppo__object;
-
-/* Takes an object. */
-static void ppo__json_object(ppo__json *json, ppo__object *object) {
-    object->count = 0;
-    ppo__json_expect(json, '{');
-    for (int n = 0; ppo__json_next(json, '}', &n);) {
-        const char *key = ppo__json_key(json);
-        for (int k = 0; k < object->count; ++k)
-            if (strcmp(key, object->key[k]) == 0) ppo__json_fail(json, "repeated member ", key);
-        if (object->count == 24) ppo__json_fail(json, "an object of more than 24 members", NULL);
-        if (ppo__json_peek(json) != 'n' && !json->status) {
-            object->key[object->count] = key;
-            object->place[object->count++] = json->at;
-        }
-        ppo__json_skip(json);
-    }
-}
-
-/* Where the value of a member begins, or NULL. */
-static char *ppo__json_member(const ppo__object *object, const char *key) {
-    for (int k = 0; k < object->count; ++k)
-        if (strcmp(key, object->key[k]) == 0) return object->place[k];
-    return NULL;
-}
+static void ppo__json_skip(ppo__json *json) { ppo__json_walk(json, NULL); }
 
 /* Expects nothing but spaces up to the end of the text. */
 static void ppo__json_end(ppo__json *json) {
@@ -6367,28 +6353,100 @@ static void ppo__json_end(ppo__json *json) {
     if (json->at != json->end) ppo__json_fail(json, "expected its end", NULL);
 }
 
+/* The values of the whole text, which is an object; NULL after a failure. */
+static ppo__value *ppo__json_tree(ppo__json *json, ppo__arena *memory) {
+    size_t most = 1; /* all others come after one of these characters */
+    if (ppo__json_peek(json) != '{') ppo__json_expect(json, '{');
+    if (json->status) return NULL;
+    for (const char *c = json->at; c < json->end; ++c) most += *c == ',' || *c == '[' || *c == '{';
+    ppo__value *values = PPO__ARRAY(memory, ppo__value, most);
+    if (!values) return json->status = PPO_ERROR_MEMORY, (ppo__value *)NULL;
+    ppo__json_walk(json, values);
+    ppo__json_end(json);
+    return json->status ? NULL : values;
+}
+
+/* Steps through a list, '[' or '{'; list NULL: an empty one. *item is NULL at first. Sets `at` to it. */
+static int ppo__json_each(ppo__json *json, ppo__value *list, char kind, ppo__value **item) {
+    if (!list || json->status) return 0;
+    json->at = list->at;
+    if (list->kind != kind) return ppo__json_expect(json, kind), 0;
+    *item = *item ? *item + (*item)->size : list + 1;
+    if (*item < list + list->size) json->at = (*item)->at;
+    return *item < list + list->size;
+}
+
+/* A member of an object, and `at` is set to it; NULL: it is not there, or null, or the object is NULL. */
+static ppo__value *ppo__json_get(ppo__json *json, ppo__value *object, const char *key) {
+    ppo__value *found = NULL, *item = NULL;
+    while (ppo__json_each(json, object, '{', &item)) {
+        if (strcmp(item->key, key) != 0) continue;
+        if (found) ppo__json_fail(json, "repeated member ", key);
+        found = item;
+    }
+    if (!found || found->kind == 'n' || json->status) return NULL;
+    json->at = found->at;
+    return found;
+}
+
+/* ppo__json_whole() of all of a number. */
+static int64_t ppo__json_integer(ppo__json *json) {
+    int64_t number = ppo__json_whole(json);
+    if (*json->at && strchr(".eE", *json->at)) ppo__json_fail(json, "expected a whole number", NULL);
+    return number;
+}
+
+/* The text of a value, decoded once. */
+static char *ppo__json_decode(ppo__json *json, ppo__value *value) {
+    json->at = value->at;
+    if (value->kind != 's') value->at = (char *)ppo__json_string(json);
+    value->kind = 's';
+    return value->at;
+}
+
+/* Members, or what they are if they are not there: NULL, `otherwise`. */
+static char *ppo__json_text(ppo__json *json, ppo__value *object, const char *key) {
+    ppo__value *value = ppo__json_get(json, object, key);
+    return value ? ppo__json_decode(json, value) : NULL;
+}
+
+static int64_t ppo__json_count(ppo__json *json, ppo__value *object, const char *key) {
+    return ppo__json_get(json, object, key) ? ppo__json_integer(json) : 0;
+}
+
+static int ppo__json_flag(ppo__json *json, ppo__value *object, const char *key, int otherwise) {
+    return ppo__json_get(json, object, key) ? ppo__json_bool(json) : otherwise;
+}
+
 static ppo_status ppo__read_bytes(const char *path, FILE *in, void *to, size_t n) {
     if (fread(to, 1, n, in) == n) return PPO_OK;
     return ppo__file_fail(path, "cannot be read: %s", ferror(in) ? strerror(errno) : "it became shorter");
 }
 
+/* Opens a plain file to be read, and finds its size; NULL on failure. */
+static FILE *ppo__open_old(const char *path, int64_t *size) {
+    if (ppo__is_special(path))
+        return ppo__file_fail(path, "cannot be read: it is not a plain file"), (FILE *)NULL;
+    FILE *in = fopen(path, "rb");
+    *size = !in || PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
+    if (*size >= 0 && !PPO__SEEK(in, 0, SEEK_SET)) return in;
+    ppo__file_failed(path, in ? "read" : "opened", errno);
+    if (in) fclose(in);
+    return NULL;
+}
+
 /* Starts to read a file of JSON in UTF-8, whose text is kept in memory. */
 static ppo_status ppo__json_open(ppo__json *json, const char *path, ppo__arena *memory) {
     const ppo__json opened = {path, "", NULL, NULL, NULL, PPO_OK};
+    int64_t         size;
+    FILE           *in = ppo__open_old(path, &size);
     *json = opened;
-    if (ppo__is_special(path))
-        return json->status = ppo__file_fail(path, "cannot be read: it is not a plain file");
-    FILE   *in = fopen(path, "rb");
-    int64_t size = !in || PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
-    if (size < 0 || PPO__SEEK(in, 0, SEEK_SET))
-        json->status = ppo__file_failed(path, in ? "read" : "opened", errno);
-    else if (size > PPO__MAX_HEADER)
-        json->status =
-            ppo__file_fail(path, "it has %lld bytes, more than %d", (long long)size, (int)PPO__MAX_HEADER);
+    if (!in) return json->status = ppo__failed;
+    if (size > PPO__MAX_HEADER)
+        ppo__file_fail(path, "it has %lld bytes, more than %d", (long long)size, (int)PPO__MAX_HEADER);
     else json->start = PPO__ARRAY(memory, char, (size_t)size + 1);
-    if (!json->status) json->status = ppo__arena_status(memory);
-    if (!json->status) json->status = ppo__read_bytes(path, in, json->start, (size_t)size);
-    if (in) fclose(in);
+    json->status = json->start ? ppo__read_bytes(path, in, json->start, (size_t)size) : ppo__failed;
+    fclose(in);
     if (json->status) return json->status;
     json->end = json->start + size;
     *json->end = 0;
@@ -6496,13 +6554,11 @@ static ppo_status ppo__check_places(ppo_file *file, int64_t size) {
     return ppo__file_fail(file->path, "%lld bytes at its end belong to no array", (long long)(size - at));
 }
 
-static ppo_status ppo__read_header(ppo_file *file, FILE *in) {
+static ppo_status ppo__read_header(ppo_file *file, int64_t size) {
     unsigned char bytes[8];
     uint64_t      length = 0;
-    int64_t       size = PPO__SEEK(in, 0, SEEK_END) ? -1 : PPO__TELL(in);
-    if (size < 0 || PPO__SEEK(in, 0, SEEK_SET)) return ppo__file_failed(file->path, "read", errno);
     if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
-    if (ppo__read_bytes(file->path, in, bytes, 8)) return PPO_ERROR_FILE;
+    if (ppo__read_bytes(file->path, file->in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
     if (length > PPO__MAX_HEADER) return ppo__file_fail(file->path, "not a safetensors file");
     if (length > (uint64_t)size - 8)
@@ -6510,29 +6566,24 @@ static ppo_status ppo__read_header(ppo_file *file, FILE *in) {
                               "not a safetensors file, or truncated: a header of %d in %lld bytes",
                               (int)length, (long long)size);
     char *header = PPO__ARRAY(&file->memory, char, (size_t)length + 1);
-    if (!header) return PPO_ERROR_MEMORY;
+    if (!header || ppo__read_bytes(file->path, file->in, header, (size_t)length)) return ppo__failed;
     header[length] = 0;
     file->data = 8 + (int64_t)length;
-    ppo_status status = ppo__read_bytes(file->path, in, header, (size_t)length);
-    if (!status) status = ppo__parse_header(file, header, (size_t)length);
-    if (!status) status = ppo__sort_by_name(file, file->texts);
-    if (!status) status = ppo__check_places(file, size - file->data);
-    if (!status) status = ppo__sort_by_name(file, file->arrays);
-    return status;
+    if (ppo__parse_header(file, header, (size_t)length) || ppo__sort_by_name(file, file->texts) ||
+        ppo__check_places(file, size - file->data))
+        return ppo__failed;
+    return ppo__sort_by_name(file, file->arrays);
 }
 
 /* Opens a file of which arrays are read when they are needed. */
 static ppo_status ppo__file_open(const char *path, ppo_file **file) {
     ppo_file *made = NULL;
-    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
+    int64_t   size;
     if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
     made->path = ppo__copy_text(made, path);
-    ppo_status status = made->path ? PPO_OK : PPO_ERROR_MEMORY;
-    if (!status && !(made->in = fopen(path, "rb"))) status = ppo__file_failed(path, "opened", errno);
-    if (!status) status = ppo__read_header(made, made->in);
-    if (status) ppo_file_free(made);
-    else *file = made;
-    return status;
+    if (made->path && (made->in = ppo__open_old(path, &size)) != NULL && !ppo__read_header(made, size))
+        return *file = made, PPO_OK;
+    return ppo_file_free(made), ppo__failed;
 }
 
 /* Bytes begin .. begin + n - 1 of an array, which start and end with an element. */
@@ -11195,7 +11246,7 @@ static int ppo__more_room(int room, int need) {
 }
 
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt) {
-    if (!ppo__given("ppo_tokens_add", tokens && token)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_tokens_add", tokens && (token || n <= 0))) return PPO_ERROR_ARGUMENT;
     struct ppo__token_memory *old = tokens->memory;
     if (n <= 0 || prompt < 0 || prompt > n)
         return ppo__refuse("ppo_tokens_add: %d tokens, %d of them given", n, prompt);
@@ -11350,177 +11401,127 @@ enum { PPO__OTHER, PPO__LETTER, PPO__NUMBER, PPO__SPACE, PPO__MARK, PPO__CODES =
 /* The categories L, N and M and the property White_Space of Unicode 16: runs of characters, each the number 5
    times its length plus the kind. Made by tests/golden/make_unicode.py. */
 static const char ppo__unicode_kinds[] =
-    "AjyBweBhAqA`D`{D`AoeD_eAjcA`ibcldcbnbCqbDybBOpqAzBcwA`cbcBrQqwbhgrbc{cbmbcbCbbM]bUubAdY|bE|gc{FkAeGbbf"
-    "bkbkbfAeDeqrDnAxvFuCjAqqhfOmbcAdgA_hkbuhAqmgcBmcfDtDhgM{AxcBcAqEcAnhqcgfgClucAncpczBwC{pqAuvCvb|AeAnFp"
-    "CybEfHlpcB{cAdApkgAqbBnpbAfghgClbAabclrgfcAdgkgpcAefqhbmkgAqhgA]gcbfgpb|qhgClbAabhbhbhgfbzqkgplfA`rbcA"
-    "`AqkmfAtpbAkbmbClbAabhbwgfcAibpbpgcBhhkgAqAjcA_bpbAfghgClbAabhbwgfcAdgkgpA`pqhbmkgAqbcA]Aofcb|lmbrlhbc"
-    "bhlhlmlAzqzlpbugc{fBcB`B^zAfbmbCqbBngfcAdbpbuA`kbmgcghkgAqAeAbbcpbAfbmbCqbApbwgfcAdbpbuA`k{hbhkgAqbhfA"
-    "yuAkbmbFkkcAdbpbucvmfAbmkgC^b|bpbBxlCvbAkbcgAalfqA_bfbAi{AqgkB^GnfhAdvAaAibAqF`hbcbwbCvbcbApfhAncgwbcb"
-    "AdbAqgrE]cCpk{CcbfbfbfqkAfbErqCebkwAxbEuAjfHzFuCecAq{|urpcphAdmuB_B]cfAqugE|bcvcgFubAX_brgAabcbrgFkbrg"
-    "EcbrgAabcbrgBibH{brgJmgpAjCclBnBmMlg|lCLzgBseD`vKulnAfA`BxuAjC]pAtBxkAyB_bmbkAyHbEalcqcfgAq{AqBrpbfAq{"
-    "M{A`wkEhfcvJ|AoDybB]qB]AoAqDtgwAtFzqD`{AvEvCqzqHgAsbDrgfAq{AqB^cAeD|GrzGiBvAflAqBrAnAypDtBbhAqFzBgAyEr"
-    "CeAeAqlmAqErgAuvFugmBmpbCjrf|fhpcvAB^JaAOlg|gE|g|gAfbcbcbcbDygHgbAabclmbAalrg|qB_vmbAalAwDnjveGheBmdcg"
-    "A]vcAq{B_G|EfBrcqcgApbclw{cbcbcbrbAugrvwqcbH^hxDAkIkLcCmCNkDuFHyAGw{rphAjdgE|bcvcgHvA`cBhfCqAjAabAabAa"
-    "bAabAabAabAabAabEaGhcBPmeqhdCzAlA_bwgnhqMlgkgmbN`brvFubNtlsAoE^GmBnE]AqDsAgbBjE]AqF`BjAV]AHV^J]DKR_JlG"
-    "dgAN_lBnAqhCaGiubAsbDykJ|AqkEvAkgPagJmghbcbAfCfBnfmfrfCqzqflA]AoHbAykGxB{AoAq{B{|lcbhfAqDjAigCqBbAyDol"
-    "uGiBgBccAq{wfApAqwbFkBgAjmfAfkgAq{CqlcpGxfcphkwkcfcCumgAuzgmkAo|g|g|AjAabAabFubBd{R]AibkgAq{BFIrAyCqqG"
-    "sASDqBAdgPpE{AaAywvcfApbB_bwbcbhbhbPzEbB@uBwJ^gHlFeAzqBqBmBqJ]wbUaB|AqA`D`{D`AtM{l|g|g|gmElAzbD`bC]bhb"
-    "BigBdEgSeAyG`AyH|BriQrfTgDolGsBhfDfqE^sAjCbdAfdvE|zvDtgErqAfbxFoXtgAq{ErqErqFfAeHbAyAubBibAabhbAubBibA"
-    "abhlHbAyATqAjClAoAfCu|bFpbAkJv|gcbFzbhlcgCqgAgCqgAbDyAeAlGmC]bhvxClA]qD`J{HvqihBogGecpbkvurbmbDogpqfAl"
-    "CpDoibDonE]AfbDjkqxBmHlAoClgAgC]vAgBxCpAbLmKkHpH]B^H]A`A]EruAeAq{AqDjlzbCqAF_DzbFpbklhBmmHpuDoAqcAeClA"
-    "xsDdBxuFoCgAbCaCqAjpHgBlAtDufhkcAjuG_AxA`fB^C{A`Aq{pErBgbAqqckcAeEmfgcAjpGnBgrqubkAqcbcqCcAtBxbC{B]{fh"
-    "fIsAabcbrbBibApA`GiB]vAq{ubAfghgClbAabhbwbkcAdgkgpgc{fvwkgAdlzAtApbcgcbE|bcAnbfgfbubzcfcB^kDnHgB{rvAqq"
-    "fmDsGnCehbcAeAqY{GiAdgAnCprkEgGnBvlcAtAqE{FuBbcA`Aq{CcDiDegBlqA{qAaA@zFzBlOvJ^C^AyAfgcgAfbhbCvA_bkgucf"
-    "ckAyAqJ{AfgFaAdgAdcbcfDdcAsFfAdcuAefAecAxGdBqlcBwKkAC`EcBhAq{AkbEwAibAicBhDpvDtgCobBgKjAabhbE|A_lfbkbA"
-    "dcfAeAq{|bhbE^zbkbzcA`AqATkC]uAjkcfB_bEhAdlzB^AqfMfcBhChFtED`O{QjBrABrNSyOcBhE[nBmf|BlAoVHevCGaAJDzDtB"
-    "{AqIR{CD{A`DybAq{LibAq{DtgzAtGnAdAjrAyAqbAbbCgvC]BKmG_lAqAB{J^CrPjKuqfcHtA`uB_J]hbcfAtkBcAFFvAeFYlFjAp"
-    "AUX`rbAabhbAQmBhcDnmgcBcrAeBEzLXqPuvB_lAkA`AplkWHrAqBX{GggCtC@szlA_AeAigAdDsuWapSdCcAyCcPyC|U`MgbKabhg"
-    "cghgrbAzbcbAabJcbrgAfbAabDjbrbwbclAabAYbgC{bC{bDybC{bDybC{bDybC{bDybC{bAfgGyBX]HtqG{AefBcfCkzbBlFDmDy{"
-    "|AEfAdbBvgAdbkbzvItEbfQmG_lAdAagAqqcAVbDtfBrFzuAqBQkDjuAqAEkDtkcAqBSvAabrbhbBibABwgAlAdFjJrAdcqAqDKpIf"
-    "bnbsKyG`bBjABgrbDebhbcgcbApbrbcbc{cqcbcbcbmbhbcgcbcbcbcbcbhbcgrbAabrbrbcbApbBsvmbwbBsCFqB`OOlAqET{HNK^"
-    "E]WE`{AFtgADDhBcAMSsBhCMdMUgC@tHKg[OuvWK^EAYHmAIq";
+    "$hy%se%d$o$^&z{&z$me&ye$hc$^ibcldcbnb&kb'qb$-jq$x%_w$^cbc%n3qwbhgrbc{cbmbcb%~b/eb7mb$b;lb(rgc{)_$c)vbfbk"
+    "bkbf$c']qr'f$vv)i&d$oqhf1qbc$bg$]hkbuh$omgc%icf'l'`g0a$vc%_$o'{$lhqcgfg&fuc$lcpcz%s&upq$sv&pb|$c$l)d&sb'"
+    "~*~pc%wc$b$nkg$ob%jpb$dghg&fb$_bclrgfc$bgkgpc$cfqhbmkg$ohg}gcbfgpb|qhg&fb$_bhbhbhgfbzqkgplf$^rbc$^$okmf$"
+    "rpb$ibmb&fb$_bhbwgfc$gbpbpgc%dhkg$o$hc$]bpb$dghg&fb$_bhbwgfc$bgkgp$^pqhbmkg$obc}$mfcb|lmbrlhbcbhlhlml$xq"
+    "zlpbugc{f%_$~$|z$dbmb&kb%jgfc$bbpbu$^kbmgcghkg$o$c$`bcpb$dbmb&kb$nbwgfc$bbpbu$^k{hbhkg$obhf$wu$ibmb)_kc$"
+    "bbpbucvmf$`mkg%zb|bpb%tl&pb$ibcg$_lfq$]bfb$g{$ogk$|*`fh$bv$_$gb$o(vhbcbwb&pbcb$nfh$lcgwbcb$bb$ogr'uc&jk{"
+    "&]bfbfbfqk$db(hq&_bkw$vb(k$hf+j)i&_c$o{|urpcph$bmu$}${cf$oug(rbcvcg)ibT]brg$_bcbrg)_brg'{brg$_bcbrg%eb+k"
+    "brg,{gp$h&]l%j%i/tg|l$Edg%oe&zv._ln$d$^%tu$h%yp$r%tk$w$}bmbk$w*t'ylcqcfg$o{$o%npbf$o{0a$^wk(^fcv-h$m'qb$"
+    "{q${$m$o'lgw$r)nq&z{$t(l&kzq*y$qb'jgf$o{$o$|c$c't*dz)}%r$dl$o%n$l$wp'l%^h$o)n%c$w(h&_$c$olm$o(hg$sv)igm%"
+    "ipb&drf|fhpcv?f,oK|g|g(rg|g$dbcbcbcb'qg*yb$_bclmb$_lrg|q$}vmb$_l$u'fjve)|e%idcg}vc$o{$}*n'~%ncqcg$nbclw{"
+    "cbcbcbrb$sgrvwqcb*phx$Tw+{.m&g$Fs'm%WmDu{rph$hdg(rbcvcg+f$^c%df&k$h$_b$_b$_b$_b$_b$_b$_b$_b'y)|c$.eeqhd&"
+    "t$j$]bwgnhq/tgkgmb0fbrv)ib0zls$m'v*_%j'u$o'k$eb%f'u$o(v%fR_4#l,k$#,k,z)xgJql%j$oh%})}ub$qb'qk-h$ok(l$ig2"
+    "cg,{ghbcb$d&`%jfmfrf&kzqfl}$m*t$wk*j%w$m$o{%w|lcbhf$o'b$gg&k%^$w'glu)}%c%_c$o{wf$n$owb)_%c$hmf$dkg$o{&kl"
+    "cp*jfcphkwkcfc&omg$szgmk$m|g|g|$h$_b$_b)ib%`{3}$gbkg$o{?Q~$w&kq*e8P}Xzg2r(q$_$wwvcf$nb$}bwbcbhbhb2|'zXk%"
+    "s,lg*~({$xq%m%i%m,kwb6{%x$o$^&z{&z$r0al|g|g|gm(b$xb&zb%ybhb%eg%`(]5a$w)t$w+l%ni3rf6a'gl*e%df'^q'vs$h%~d$"
+    "ddv(rzv'lg(hq$dbx)c:fg$o{(hq(hq(|$c*t$w$sb%eb$_bhb$sb%eb$_bhl*t$wPw$h&f$m$d&o|b)db$i-b|gcb)nbhlcg&kg$e&k"
+    "g$`'q$c$j*_%ybhvx&f}q&z-g+fqih%kg)ycpbkvurbmb'ggpqf$j&j'gib'gn'u$db'bkqx%i*~$m&fg$e%yv$e%t&j$`.w-w+`*o$|"
+    "*o$^}(hu$c$o{$o'blzb&kC_'rb)dbklh%im+`u'g$oc$c&f$vs&~%tu)c&a$`%}&k$hp*y%h$r'mfhkc$hu)s$v$^f$|&u$^$o{p(h%"
+    "cb$oqckc$c(cfgc$hp*`%crqubk$ocbcq&]$r%tb&u${{fhf,a$_bcbrb%eb$n$^)}${v$o{ub$dghg&fb$_bhbwbkc$bgkgpgc{fvwk"
+    "g$blz$r$nbcgcb(rbc$lbfgfbubzcfc$|k'f*y%wrv$oqfm'k*`&_hbc$c$o;k)}$bg$l&jrk(]*`%rlc$r$o(q)i%^c$^$o{&]'a']g"
+    "%hq$yq$_>d)n%h1z,l%z$w$dgcg$dbhb&p$]bkgucfck$w$o-g$dg(w$bg$bcbcf&~c$q(|$bcu$cf$cc$v)x%mlc%s-w@f'{%d$o{$i"
+    "b(m$gb$gc%d'hv'lg&ib%c-v$_bhb(r$]lfbkb$bcf$c$o{|bhb'vzbkbzc$^$oPq%yu$hkcf$}b(^$blz$|$of/nc%d&b)h%8r2]3j%"
+    "n?z)Ps1g%d%Nt%if|%h$m-4ov$?w4H^'l%w$o'>]$=u$^'qb$o{.sb$o{'lgz$r*`$b$hr$w$ob$`b&av%y$)o)sl$o@a,l&l2l._qfc"
+    "+d$^u$},khbcf$rk%_2Rj$c&.`)^$n:%~rb$_bhbMy%dc'fmgc%_r$c$$f(Yk2wv$}l$i$^$nlk-Of$o$6c){g&n$9uzl$]$c$gg$b'k"
+    "u8wp5`&]$w&]2{&v6z/ob-mbhgcghgrb$xbcb$_b,qbrg$db$_b'bbrbwbcl$_bU^g&ub&ub'qb&ub'qb&ub'qb&ub'qb&ub$dg*k$5g"
+    "+dq*m$cf%_f&ezb%h%Si'q{|Bh$bb%rg$bbkbzv,b'zf3m)sl$b$_g$oqcRd'lf%n)nu$o$/a'bu$oBm'lkc$o$1h$_brbhb%eb@]g$j"
+    "$b)^-^$bcq$o%%h+vbnbs.c)tb%f?orb']bhbcgcb$nbrbcbc{cqcbcbcbmbhbcgcbcbcbcbcbhbcgrb$_brbrbcb$nb%ovmbwb%o$?g"
+    "$~*-z$o%Hm$X/j'u-K|{Ctg1Tj%_63]%d$En)7s$9v&Um/Miv-QnC/[eFk";
 
-/* Takes a number from such a table: digits of 28 values, from '@', and a last one of 32, from ']'. */
+/* Takes a number from such a table: digits of 57 values, from '#', and a last one of 34, from ']'. */
 static int32_t ppo__table_number(const char **at) {
     int32_t n = 0;
-    for (; **at < ']'; ++*at) n = n * 28 + (**at - '@');
-    return n * 32 + (*(*at)++ - ']');
+    for (; **at < ']'; ++*at) n = n * 57 + (**at - '#');
+    return n * 34 + (*(*at)++ - ']');
 }
 
-/* The characters that NFC changes or makes, ascending: each 3 times the distance to the previous one, plus 1
-   if it is only taken apart, or 2 if it becomes a single other one; then the two, or the one. Of the Unicode
-   that Hugging Face's tokenizers have (about 9), as are the classes: runs of characters whose combining class
-   is not 0, each the distance to the end of the previous run, the length, the class. */
+/* The characters that NFC changes or makes, ascending. Each is: the distance from the first part of the last one to its
+   own, or to what it becomes (2 d, or -2 d - 1 if it is negative), times 2, plus 1 if another step follows; the step: 3
+   times the distance to the last character, plus 1 if it is only taken apart, or 2 if it becomes a single other one; if
+   it does not, the distance between the second parts. Of the Unicode that Hugging Face's tokenizers have (about 9), as
+   are the classes: runs of characters whose combining class is not 0, each the distance to the end of the previous run,
+   the length, the class. */
 static const char *const ppo__unicode_parts[] = {
-    "R]B^X]`B^X^`B^X_`B^X``B^Xe`B^XgcB`Yd`BbX]`BbX^`BbX_`BbXe`BfX]`BfX^`BfX_`BfXecBkX``BlX]`BlX^`BlX_`BlX``"
-    "BlXefBrX]`BrX^`BrX_`BrXe`BvX^fC^X]`C^X^`C^X_`C^X``C^Xe`C^XgcC`Yd`CbX]`CbX^`CbX_`CbXe`CfX]`CfX^`CfX_`Cf"
-    "XecCkX``ClX]`ClX^`ClX_`ClX``ClXefCrX]`CrX^`CrX_`CrXe`CvX^cCvXe`B^Xa`C^Xa`B^Xc`C^Xc`B^Ye`C^Ye`B`X^`C`X^"
-    "`B`X_`C`X_`B`Xd`C`Xd`B`Xi`C`Xi`BaXi`CaXifBbXa`CbXa`BbXc`CbXc`BbXd`CbXd`BbYe`CbYe`BbXi`CbXi`BdX_`CdX_`B"
-    "dXc`CdXc`BdXd`CdXd`BdYd`CdYd`BeX_`CeX_fBfX``CfX``BfXa`CfXa`BfXc`CfXc`BfYe`CfYe`BfXdiBgX_`CgX_`BhYd`ChY"
-    "dcBiX^`CiX^`BiYd`CiYd`BiXi`CiXilBkX^`CkX^`BkYd`CkYd`BkXi`CkXiiBlXa`ClXa`BlXc`ClXc`BlXh`ClXhfBoX^`CoX^`"
-    "BoYd`CoYd`BoXi`CoXi`BpX^`CpX^`BpX_`CpX_`BpYd`CpYd`BpXi`CpXi`BqYd`CqYd`BqXi`CqXifBrX``CrX``BrXa`CrXa`Br"
-    "Xc`CrXc`BrXg`CrXg`BrXh`CrXh`BrYe`CrYe`BtX_`CtX_`BvX_`CvX_`BvXe`BwX^`CwX^`BwXd`CwXd`BwXi`CwXiCcBlXx`ClX"
-    "xAgBrXx`CrXxBtB^Xi`C^Xi`BfXi`CfXi`BlXi`ClXi`BrXi`CrXi`FyXa`GyXa`FyX^`GyX^`FyXi`GyXi`FyX]`GyX]cFaXa`GaX"
-    "a`QcXa`QdXa`FcXa`GcXafBdXi`CdXi`BhXi`ChXi`BlYe`ClYe`OgXa`OhXa`MtXi`ToXi`CgXiiBdX^`CdX^fBkX]`CkX]`FbX^`"
-    "GbX^`FcX^`GcX^`FuX^`GuX^`B^Xl`C^Xl`B^Xn`C^Xn`BbXl`CbXl`BbXn`CbXn`BfXl`CfXl`BfXn`CfXn`BlXl`ClXl`BlXn`Cl"
-    "Xn`BoXl`CoXl`BoXn`CoXn`BrXl`CrXl`BrXn`CrXn`BpYc`CpYc`BqYc`CqYcfBeXi`CeXirB^Xd`C^Xd`BbYd`CbYd`FsXa`GsXa"
-    "`FrXa`GrXa`BlXd`ClXd`QkXa`QlXa`BvXa`CvXaYfX]bX^eXpaXeX^DoUvA]AxrEeX^`A@nX^bEt`A@rX^`A@tX^`A@vX^cA@|X^c"
-    "AAbX^`AAfX^`ABgX^BkA@vXe`AAbXe`AAnX^`AArX^`AAtX^`AAvX^`ABhX^BkAAvXe`ABbXe`AA|X^`ABbX^`ABfX^lABoX^`ABoX"
-    "eDaADrX]`ADrXecADpX^iADcXelADwX^`ADuX]`AE`XcA^ADuXcC]AEuXcBbAErX]`AErXecAEpX^iAFsXelAEwX^`AEuX]`AF`XcB"
-    "eAGqXl`AGrXlF{ADsXc`AEsXcAgADmXc`AEmXc`ADmXe`AEmXefADrXc`AErXcfAJuXe`AJvXe`ADsXe`AEsXe`ADtXe`AEtXefADu"
-    "Xa`AEuXa`ADuXe`AEuXe`AD{Xe`AE{XefAKeXe`AKfXe`AEjXe`AFjXe`AE`Xa`AF`Xa`AE`Xe`AF`Xe`AE`Xh`AF`Xh`AEdXe`AFd"
-    "XefAEhXe`AFhXe[xAUdAVp`AUdAVq`AVeAVq`AUdAVr`AVgAVqNkAZrAVqcAZ^AVqApAZoAVqB@_BQeBQyuBQmBQyfBQpBQyCjBPrB"
-    "QyaBPsBQyaBPtBQyaBPyBQyaBQ^BQyaBQ_BQyaBQhBQyaBQlBQyJaBVdBU{`BVdBVtAnBU^BUyaBU_BUydBUlBUyGzBYoBYygBYuBY"
-    "yCgBXsBYyaBXtBYyaBXyBYygBYhBYyU{CFdCFsfCFdCE{`CFdCFtAnCE^CEyaCE_CEyEbCHoCJtE_CJcCI{`CJdCI{`CJcCJtKqCNc"
-    "CNsKeCQ|CRrrCRcCRr`CRcCRscCRcCR_`CRgCRrKzCVcCU{`CVdCU{`CVcCVtMgCZvCZgcCZvCZl`CZyCZg`CZvCZ|AEmDJ_DMt|DJ"
-    "iDMtmDJnDMtmDJsDMtmDJxDMtAeDJ]DMr|DKnDKodDKnDKqaDMoDL]dDMpDL]yDKnDL]AtDLoDMt|DLyDMtmDM^DMtmDMcDMtmDMhD"
-    "MtAeDLmDMrJdDQbDQkII]GTbGUrcGTdGUrcGTfGUrcGThGUrcGTjGUriGTnGUrCxGUwGUrcGUyGUrfGU{GUr`GU|GUrcGV_GUrBItB"
-    "^Yb`C^Yb`B_Xd`C_Xd`B_Y``C_Y``B_Yn`C_Yn`FdX^`GdX^`BaXd`CaXd`BaY``CaY``BaYn`CaYn`BaYd`CaYd`BaYj`CaYj`HoX"
-    "]`HpX]`HoX^`HpX^`BbYj`CbYj`BbYm`CbYm`QeXc`QfXc`BcXd`CcXd`BdXa`CdXa`BeXd`CeXd`BeY``CeY``BeXe`CeXe`BeYd`"
-    "CeYd`BeYk`CeYk`BfYm`CfYm`FlX^`GlX^`BhX^`ChX^`BhY``ChY``BhYn`ChYn`BiY``CiY``HQsXa`HQtXa`BiYn`CiYn`BiYj`"
-    "CiYj`BjX^`CjX^`BjXd`CjXd`BjY``CjY``BkXd`CkXd`BkY``CkY``BkYn`CkYn`BkYj`CkYj`FrX^`GrX^`FrXe`GrXe`JiX]`Jj"
-    "X]`JiX^`JjX^`BmX^`CmX^`BmXd`CmXd`BoXd`CoXd`BoY``CoY``HRwXa`HRxXa`BoYn`CoYn`BpXd`CpXd`BpY``CpY``JwXd`Jx"
-    "Xd`K]Xd`K^Xd`HS_Xd`HS`Xd`BqXd`CqXd`BqY``CqY``BqYn`CqYn`BqYj`CqYj`BrYa`CrYa`BrYm`CrYm`BrYj`CrYj`KeX^`Kf"
-    "X^`KgXe`KhXe`BsX``CsX``BsY``CsY``BtX]`CtX]`BtX^`CtX^`BtXe`CtXe`BtXd`CtXd`BtY``CtY``BuXd`CuXd`BuXe`CuXe"
-    "`BvXd`CvXd`BwX_`CwX_`BwY``CwY``BwYn`CwYn`CeYn`CqXe`CtXg`CvXgcK|XdlB^Y``C^Y``B^Xf`C^Xf`F_X^`G_X^`F_X]`G"
-    "_X]`F_Xf`G_Xf`F_X``G_X``HU]X_`HU^X_`H_X^`H`X^`H_X]`H`X]`H_Xf`H`Xf`H_X``H`X``HU]Xc`HU^Xc`BbY``CbY``BbXf"
-    "`CbXf`BbX``CbX``FgX^`GgX^`FgX]`GgX]`FgXf`GgXf`FgX``GgX``HUuX_`HUvX_`BfXf`CfXf`BfY``CfY``BlY``ClY``BlXf"
-    "`ClXf`FqX^`GqX^`FqX]`GqX]`FqXf`GqXf`FqX``GqX``HViX_`HVjX_`M]X^`M^X^`M]X]`M^X]`M]Xf`M^Xf`M]X``M^X``M]Y`"
-    "`M^Y``BrY``CrY``BrXf`CrXf`MlX^`MmX^`MlX]`MmX]`MlXf`MmXf`MlX``MmX``MlY``MmY``BvX]`CvX]`BvY``CvY``BvXf`C"
-    "vXf`BvX``CvX`rAAnXp`AAnXq`HX]X]`HX^X]`HX]X^`HX^X^`HX]Z_`HX^Z_`A@nXp`A@nXq`HXeX]`HXfX]`HXeX^`HXfX^`HXeZ"
-    "_`HXfZ_`AArXp`AArXq`HXmX]`HXnX]`HXmX^`HXnX^fA@rXp`A@rXq`HXuX]`HXvX]`HXuX^`HXvX^fAAtXp`AAtXq`HY]X]`HY^X"
-    "]`HY]X^`HY^X^`HY]Z_`HY^Z_`A@tXp`A@tXq`HYeX]`HYfX]`HYeX^`HYfX^`HYeZ_`HYfZ_`AAvXp`AAvXq`HYmX]`HYnX]`HYmX"
-    "^`HYnX^`HYmZ_`HYnZ_`A@vXp`A@vXq`HYuX]`HYvX]`HYuX^`HYvX^`HYuZ_`HYvZ_`AA|Xp`AA|Xq`HZ]X]`HZ^X]`HZ]X^`HZ^X"
-    "^fA@|Xp`A@|Xq`HZeX]",
-    "`HZfX]`HZeX^`HZfX^fABbXp`ABbXq`HZmX]`HZnX]`HZmX^`HZnX^`HZmZ_`HZnZ_cAAbXqcHZvX]cHZvX^cHZvZ_`ABfXp`ABfXq"
-    "`H[]X]`H[^X]`H[]X^`H[^X^`H[]Z_`H[^Z_`AAfXp`AAfXq`H[eX]`H[fX]`H[eX^`H[fX^`H[eZ_`H[fZ_`AAnX]bAAi`AArX]bA"
-    "Aj`AAtX]bAAk`AAvX]bAAl`AA|X]bABi`ABbX]bABj`ABfX]bABkfHX]Zb`HX^Zb`HX_Zb`HX`Zb`HXaZb`HXbZb`HXcZb`HXdZb`H"
-    "XeZb`HXfZb`HXgZb`HXhZb`HXiZb`HXjZb`HXkZb`HXlZb`HY]Zb`HY^Zb`HY_Zb`HY`Zb`HYaZb`HYbZb`HYcZb`HYdZb`HYeZb`H"
-    "YfZb`HYgZb`HYhZb`HYiZb`HYjZb`HYkZb`HYlZb`H[]Zb`H[^Zb`H[_Zb`H[`Zb`H[aZb`H[bZb`H[cZb`H[dZb`H[eZb`H[fZb`H"
-    "[gZb`H[hZb`H[iZb`H[jZb`H[kZb`H[lZb`AAnXc`AAnXa`H[mZb`AAnZb`AAiZbcAAnZ_`IAsZb`A@nXc`A@nXa`A@nX]bA@c`A@n"
-    "ZbeAAvfEeZ_`H[qZb`AAtZb`AAkZbcAAtZ_`IBcZb`A@rX]bA@e`A@tX]bA@f`A@tZb`IA|X]`IA|X^`IA|Z_`AAvXc`AAvXa`ABgX"
-    "]bA@mfAAvZ_`ABgZ_`A@vXc`A@vXa`A@vX]bA@gcIC{X]`IC{X^`IC{Z_`ABbXc`ABbXa`ABhX]bAAm`AB^Xp`AB^Xq`ABbZ_`ABhZ"
-    "_`AAbXc`AAbXa`AAbX]bA@k`AA^Xq`EeX]bA@bbC]fH[yZb`ABfZb`ABkZbcABfZ_`ICsZb`A@|X]bA@i`AAfX]bA@l`AAfZbbEqhI"
-    "D_bID`[nAAfkBhbFbJjIPmYu`IPoYuAvIPqYuBzIRmYu`IRqYu`IRoYuD|IT`YulITeYufIThYuBeIU`YucIUbYuBnIUyYufIV`Yuf"
-    "IVbYucIVeYuBbAzYucIW^YuA^IVjYu`AyYu`A{Yu`IWaYu`IWbYufIWoYu`IWpYufIWsYu`IWtYurIWwYu`IWxYufIX_Yu`IX`YufI"
-    "XcYu`IXdYuCfIY_Yu`IYeYu`IYfYu`IYhYuDpIWyYu`IWzYu`IXnYu`IXoYurIYoYu`IYpYu`IYqYu`IYrYuEsMTebMTfFPtLFzYuD"
-    "RmMVhMXvcMVjMXvcMVlMXvcMVnMXvcMVpMXvcMVrMXvcMVtMXvcMVvMXvcMVxMXvcMVzMXvcMV|MXvcMW^MXvfMWaMXvcMWcMXvcMW"
-    "eMXvrMWlMXv`MWlMXwcMWoMXv`MWoMXwcMWrMXv`MWrMXwcMWuMXv`MWuMXwcMWxMXv`MWxMXwBbMVcMXv{MXzMXvAgMYhMXvcMYjM"
-    "XvcMYlMXvcMYnMXvcMYpMXvcMYrMXvcMYtMXvcMYvMXvcMYxMXvcMYzMXvcMY|MXvcMZ^MXvfMZaMXvcMZcMXvcMZeMXvrMZlMXv`M"
-    "ZlMXwcMZoMXv`MZoMXwcMZrMXv`MZrMXwcMZuMXv`MZuMXwcMZxMXv`MZxMXwBbMYcMXvfM[lMXv`M[mMXv`M[nMXv`M[oMXviM[zM"
-    "XvFCLeALBebAAKqbALVgbALFebACRnbVIobW[bbAQPybAQPybYNnbAMRnbXLdbYNeb[[sbAEWfbAHLbbAJI|bAJUwbAKCubAMHlbAB"
-    "H_bACDxbADFvbAEB{bAIUzbAMOgbAO[nbVL_bWWrbABPabADPxbAJIjbAQD{bZRmbAC[hbAJFjbAKGabA@FfbAIBubAJX|b[BgbAAL"
-    "tbACGgbADWybAMJkbVTcbWItbWR{bA@VabABNpbADPmbAE[dbAHP^bAJHcbAJJybALOlbAOEobAPKlbAQCwbAFLibAFS|bAGY]bAIR"
-    "fbAN@abAQG|bAKRsbYJ|b[DabAGO]bAHS{bADS_bAFNgbALF_bAOCtbYJubZK_bABHpbACJwbACTlbAGUlbAHAtbANZhbWRobAHThb"
-    "WJybWJibAFXybAGY{bAISnbAN[rbAKX]bA@FlbABH_bAKS{bVIvbZGdb[LobAE@dbAEOmbWTtbAFOxbVU|b[IfbVHjbACBibA@[ubA"
-    "GU_bWZ`bYF{bAF@^bAIVfbAKQgbABUwbAMAmbAC@ebA@G{bAIKbbA@M]bAEObbVMkbWGfbWJfbAAX^bAGSdbAIGlbAKRobAMRlbWSr"
-    "bXB_bYOpb[CibAABbbAC[{bAFQgbANUjbAPCgbAQHtbAQJkbWPxbAAJcbABStbAL[_bZ[qb[XmbA@@]bA@TwbACU`bADJfbAEHfbAF"
-    "VgbAG[qbAHSlbALYcbAI[kbAME`bANBgbWLtbWQ`bXEzbADFebAKB_bAKQgb[Bfb[KrbA@KxbABUkbAGM{bAD[rbVOabXWvbZGdbZU"
-    "wb[LybAEAobAEGfbAHLwbAHRcbAMUqbAOCsbAOFebAOLubVThbAFUkbAMQqbAOAub[S^bVLcbWBwbZGkbZI|bAA@vbABH_bADNkbAE"
-    "V_bAI[ybAMGybAQPjbAAHebANYkbWPfbAAOxbAASpbACF^bACPybAEDfbAENvbAFKhbAGTmbAON{bWGjbA@AkbAN[ubVYhbZPvbACK"
-    "gbALYgb[Hhb[VabAATtbAE@dbAO@cbWMfbX@lbZKbbAADpbAANkbAAYebACCbbAEDcbAES_bAHKvbAKBlbAKC^bAMRibAOC_bWU|bA"
-    "CQwbX@zbADNmbAEHubAJGwbAOA`bAPRtbAQH|bAAPtbACJhbAICebAGBhbAGE]bAGPobADV]bADDvbAKVubVN]bAIMsbWMwbWLdb[A"
-    "cbA@FpbAGRsbZDbbACD{bAAIqbALYxbAJZibANZjbAKHhb[BpbWF]bXN]hYFweAAGqhWJ{bADYgbAEZgbAFQybAFR{bAFSbbAFTlbA"
-    "OFsbAGQ{bAHMzeAJHoeAKSuhAMEubAMKzkAOSlbAOSybAOUebAQAqbAMJ{bAOAtbVUkbWCdbWFjbWRfbWSabWVnbXLzbXPcbXSebYF"
-    "]bYIebZKabZKkb[Pqb[Web[Xkb[[obA@ZlbAAC_bAAHnbAAXbbACGtbACLwbACU_bADKkbADQhbAEE_bAFLnbAFQ{bAFRfbAFRebAF"
-    "RmbAFRsbAFRzbAFTjbAFTkbAFZ]bAG@^bAGJ]bAG[qbAH@fbAHB^bAHKobAHPbbAICjbAIGvbAIGvbAIVtbAKDmbAKHsbAKT^bAKUv"
-    "bALFpbALHebAMAsbAMEubAOC`bAOK|bAOMxb[OrbEYKkbAIDuhVIcbWIrbWGebVT]bWFbbWH]bWRdbWSwbXLzbXJrbXLvbXO_bYFwb"
-    "YIpbYNabYNqbYW_bZAeb[Bob[Bvb[Gfb[Ijb[Rub[Vkb[Teb[Xkb[W]b[[obA@AqbA@NabA@PybA@RobA@ZsbAAGqbAALtbAALxbAA"
-    "NsbABSvbABUwbACF^bACRxbACRhbACU_bAD@{bADKkbAFEdbADQrbADUlbADYgbAEGnbAELcbAEMxbAETzbAET|bAEZgbAEZxbAE[q"
-    "bAFBgbAFB]bAFNibAGAnbAGJ]bAGOxbAGVxbAG[qbAHI{bAHPbbAINobAISlbAJSvbAKF^bAKHcbAKHsbAKQ|bAKSubAKRhbAKT^bA"
-    "KS{bAKSjbAKUvbAKXgbALHebALYubAMGobAMPvbAMWsbAN[ybAOC`bAOFsbAOJxbAOK|bAOLhbAOMxbAPHobAQPybEQVgbEQVabEUB"
-    "rbQ@zbRHubRIvbFAVfbFDVmbFNNpbAQN`bAQPkFjARvAQqdASoAQtA_ASfAR^aASfAR_aBOVfAR^aBOVfAR_aARmAQtaARmAQuaARm"
-    "AQyaARnAQyaARoAQyaARpAQyaARqAQyaARrAQyaARsAQydARuAQyaARvAQyaARwAQyaARxAQyaARyAQydAR{AQydAS]AQyaAS^AQyd"
-    "AS`AQyaASaAQydAScAQy",
-    "aASdAQyaASeAQyaASfAQyaASgAQyaARrAQvaARnAQ|aARxAQ|aASaAQ|RGaBUXvBUYwcBUXxBUYwAjBUYbBUYwLfBVAnBVAd`BVAoB"
-    "VAdAVqBVRdBVQ{`BVRdBVRtAFjBWAvBWAw`BWAvBWAmcBWAvBWAzWqBWIuBWIl`BWIvBWIlETWgDTZtDT[baDTZuDT[baDTZ|DT[ka"
-    "DTZ|DT[laDTZ|DT[maDTZ|DT[naDTZ|DT[oHcDUAvDT[baDUAwDT[baDUAxDT[kaDUAyDT[kaDUAxDT[laDUAyDT[lI@F_VIzbVIub"
-    "VJ^bEFQ_bVS]bVUkbVUxbVX_bV[wbW@vbWCdbWBlbO@{bEHAwbWFjbWFqbWGabWGtbEGTybOAvbWGdbWHjbEGVhbWHtbWIabVNibWI"
-    "ibWIrbFSZ|bWKrbWL`bOB|bWMxbWNcbWOobWOtbODrbWRdbWRfbWSabWSwbWTbbWTcbWTtbWVfbWVnbWVwbWWpbWWzbWW|bWW|bWW|"
-    "bEIEibADCmbWZgbWZ|bEIO`bW[hbW[nbX@cbXD{bXAubXBebXCebXE_bXGsbXHmbXJpbXK`bXLabXLabXLvbXMhbXMpbXN_bXXsbXP"
-    "cbXXtbXRnbXSqbWLdbYKkbYBkbYCqbYDjbY@hbYEobYEnbYIibELGabYKobYKtbYLcbYLwbYM_bYO_bELUebELWgbYSibYTxbYUdbY"
-    "RubYWcbOSkbOSybZ@ebZA{bZA{bEMRebZF`bZFubZGdbZGpbEN@ubZG|bZHcb[FpbZI_bOX^bZK]bZKkbZN]bZLjbENWabZR`bENWc"
-    "bZSkbZShbZSybZW^bZW_bPAlbZWzbZYebZYzbZ[fbPC_bEOX`bPCyb[Amb[Apb[Asb[BgbFY@ob[C{bEPInbEPInbAID^b[E_b[E_b"
-    "PFdbETUubFFFwb[G_b[GhbPG`b[Hwb[Jjb[Jtb[Kvb[P^bPIwbPHyb[PqbEQJqb[Rdb[Veb[Vib[Vkb[Vib[Wwb[Xkb[Yob[Yab[Yl"
-    "b[Z{b[[ob[[sbA@@mbA@@xbA@BzbA@EnbA@FqbA@JmbERPibA@IzbA@GybA@KebA@L`bA@OabERWnbA@Q_bA@NbbA@MfbPQkbA@Sfb"
-    "A@S{bA@TzbA@StbPSibA@ZlbA@[ibET@gbAAC`bAAKubAAFfbPXvbAAHnbPXebPWabWHobWHrbAAL]bAAHybAHUjbSJvbAALtbAALx"
-    "bAAM^bAAN{bAANpbEUB`bPZfbAASwbAAPbbAAVobAAXbbEUGjbAAXkbAAT|bAB@qbQ@zbABB_bABE`bABGgbABMebEUY`bABNxbQDu"
-    "bABQ^bEVMdbABRqbQFkbABSobABT|bABUwbABUxbEW@jbENPhbEWCwbABZkbEWQybACA|bACBjbAB[dbACDsbACE{bACGtbACF^bAC"
-    "GfbACGubACHbbEWT{bACEqbACMlbACOkbQMpbACRhbACRdbEXFnbACKvbACWkbEXJ{bEXLkbACZcbADAvbAD@{bAD@xbQPsbADBgbA"
-    "DCzbADCtbADEjbEGUbbADJbbEYG`bADLybEYQhbADQebADQrbADRmbEZHebADT]bADTrbEZQrbEZXqbAD[wbAE@hbQYibAEAbbQYub"
-    "QYubAEFdbAEFybAEGnbAEHbbAEJgbR@xbAEMabF@AsbAEM{bF@DobAEOmbEOX|bAETmbFAA^bFAAubFAFabRGybRHebAE[qbFAKpbF"
-    "AKobFALvbFAMpbAF@{bAF@|bAF@|bAFBgbRIvbAFDhbRJcbRLsbFBHzbAFJkbAFLibAFNibRO`bFBYcbAFRsbFC@wbFCBbbAFTlbAF"
-    "WhbRQlbAFZ]bAFZgbAFZlbFCWybFDEdbFDEdbAGCkbRX_bFDMhbAGJcbAGJfbRYdbFDT]bAGRobSA]bAGSebAGS`bAGT]bFEPcbAGW"
-    "`bSD^bAGZdbAH@_bAHBbbSEqbFFIebFFJdbSFvbFFNvbAHKwbFFQ{bAHLrbAHOwbAHPbbFGBwbFGE`bAHS]bFGIebAHSmbETZ|bSJr"
-    "bAHUobAHX`bSLhbAHY{bYYrbFGYdbFGYrbEU@pbEU@ybAID^bAIDabAM@{bSOhbAIHnbAIHhbAIHzbWQpbAIInbAIIpbAIIzbAIKcb"
-    "FHYybAIKbbAILzbAIO`bAIQjbAIM`bAIQzbAISdbAIVtbAINpbAIRgbAIRibAIRybFIEsbFIOhbFIJrbSUhbAI[nbAI[pbAJ@sbFKJ"
-    "gbAJCabFJAibSVzbSW^bFJEnbFJNobSWhbAJJmbAJJybAJKdbAJKfbAJMfbAJLebAJPkbAJO_bAJSvbAJQebAJShbAJTcbSZtbAJW^"
-    "bAJX^bS[vbAJ[]bAJ[`bFLCdbAKBtbAKB{bTArbAKCwbOAxbFLUkbFL[cbTE{bTFdbAKQ]bAKSjbAKXgbALBrbFMYebALEhbALF^bA"
-    "LHxbALKtbFNQlbEHPabALNhbALMybALOmbEHV{bALVqbALYubFPNobFPOjbAMHqbAMKnbAMLnbFPYkbAMLxbAMUubAMZtbAMZubAMW"
-    "ybANGvbANHrbFRGwbANThbU@rbANUtbFRStbUCcbAOB`bZUobAOE`bFSVbbFT@wbUGkbUGsbAOK]bFTPgbUIobFTTsbAOLhbAOLhbA"
-    "OMfbFUAsbAOS_bUMpbAOUfbAOYdbAOZ_bAO[{bURkbFVQmbAPHobAPR]bAPWzbUZkbU[jbAP[dbFXFkbU[ubFXHbbFXPkbFXTnbAQI"
-    "xbVBsbAQKvbAQK{bAQLbbAQLlbAQLsbAQMxbFYT]"};
-static const char *const ppo__unicode_classes[] = {
-    "X]rGc]^Ge]aFy]^Ge]^Fu]bFy]_Fg]aFy]_Fg]hFy]b^]aFy]`Gc_^Gc_^Gm]^Gc]`Fy]`Gc]_Fy^`Gc]aFy]^Gc]^Ge]_Fy]^Gc]^"
-    "Gf]_Gg]^Gf]_Gg]^Gf]jGcHpbGcHf^Fy]aGc]^Fy]`Gc]^F{]^Fy]cGc]cFy]_Gc]^Fy]_Gc]^F{]^Ga]^Gc]^g]^h]^i]^j]^k]^l"
-    "]^m]^n]^o]_p]^q]^r]^s^^t^^u]^v^^Gc]^Fy^^oBeeGc]^{]^|]^A]Am^x]^y]^z]^{]^|]^A]]^A^]^A_]_Gc]_Fy]bGc]^Fy]_"
-    "Gc]^Fym^A`CbdGc_aGc]^Fy]^Gc__Gc^^Fy]_Gc]^FyA`^Aa{^Gc]^Fy]_Gc]^Fy]_Gc]`Fy]^Gc]_Fy]^Gc]^Fy]`Gc]^Fy]^Gc]^"
-    "Fy]^Gc]^Fy]^Gc]^Fy]_GcE]dGc]^Fy]^GcA_aGc^fGc^`Gc^bGcAh`FyCukGc^^Fy]_Gc]^Fy]_Gc]^Fy]`Gc]`Fy]^x]^y]^z]`G"
-    "c]^Fy]_Gc]_Fy]bGcAy^dm^f`^Gc]^Fy]_GcCd^dm^fCk^dm^fCk^dm^fCk^dm^fC|^fC|^fd^Bq]^BxCb^dm^fC|^fCy^fCj_Cd]^"
-    "fjaChCi_CskaCwBi_Fyx^Fy^^Fy^^FuAt^D^]^D_^^DabaD__^D_^_Gc]^f^_GcA{^FyCm^d^_fBo^FyVl`GcAAq^f|^fDz^fg^GcF"
-    "h^GaDl^F{]^Gc]^FyFx^Gc]^FyBd^fqeGc_^FyAmbGc]cFy]_Gc]^FyCs^dl^fAc^Gc]^Fy]dGcAs_fAw^dh_fB`^dDu`Gc^^^]bFy"
-    "]_Gc]aFy]^Gc^d^a^Fyc^Gc`_GcFc_Gc]^Fy]dGc]^Fy]_Gc]^Gg]^Fs]^Fy]^Fg]AbGcb^Gc]^Gf]^Fy]^Gc]^FyVm_Gc]_^]aGc]"
-    "`^]_Gca^Gc`_^]^Gc]^Fy]^Gc]_^]aFy]^GcCK{`GcDj^fC]A]GcQg^Fw]^Ga]^Ge]^F{]_G]Cf_eAERq^GcagGcA]_GcBm_GcHq^f"
-    "Ez^fxoGcAv`FyAb^fB|^di^fGl^Gc^_Gc]^Fy__Gcb_Gc^^GcAq^fGs^fVQm^wX^dGc]dFy]_GcABj^FyG_^FyDrbGcAXo^Fy^^GcA"
-    "e^Gc]^^]^Fya^fEb^Gc]^FyAN|^fAu^fAv^f]^dBb`GcAm_fA{^dBi^ff^dCg^f]^dEo^d]^fBn^dm^fudGc`bGcFj^f`^dCx^f]^d"
-    "Gx^f]^dC{^fCs^f]^dCp^fALp^fVMmb^AxdGcWGd^^EZc_Fu]`^`^G_]bFueeFy_bGc]_Fy{aGcDq`GcCYxdGc^nGc_dGc^_Gc^bGc"
-    "BMbdFyCjcGc]^d"};
+    "*t3}Pc^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircfb`b]_]_]_]gvfl^`_]_]imj~f^^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircf"
+    "b`b]_]_]_]gvfl^`_]_]imj^ck)p`d&w]&ua&w]&u%]&w]&m%f&w]&u_&w]&ug&w]&ug&w]&q]&w]&rfl&x`]&ua&w]&u_&w]&u$}&w]"
+    "&u$r&w]&mp&w]&ue&w]&u_&w]&u${&w]&q%b&w]&rf_&x`]&u_&w]&ua&w]&u%]&w]&u$|bif&x`]&q%c&w]&rc%d&x`]&u%e&w]&u$p"
+    "&w]&nlr&x`]&u%e&w]&u$p&w]&ril&x`]&ua&w]&ug&w]&jfp&x`]&u%e&w]&u$p&w]&qr&w]&u_&w]&u%c&w]&u$p&w]&q$q&w]&u$p"
+    "&w]&rfn&x`]&u_&w]&ua&w]&ue&w]&u_&w]&u$u&w]&m%d&w]&m]&w]&uiaj&w]&ui&w]&ug&w](^&]{&x`]&^$e]&x`])`%pz&x`]%w"
+    "]&w]&]]&w]&]]&w]/al&w]&ub&w]&us&w]&ut&w])pce&x`]H{]a]Lm]&w]5tfm&x`]&e]&w]&e$s&w]Oq%`a])_m<w]$*{]'`ir&x`]"
+    "%|f^&x`]-e_&w]&q]&w]$q]&w]8my&w]&ua&w]&e`&w]&ua&w]&e`&w]&ua&w]&]`&w]&ua&w]&i`&w]&ua&w]&i`&w]&ua&w]&}$e&w"
+    "]&q]&w](bf$n&x`]'prf&x`]&e${&w]0g%^&w]&y]&w]6mc&w]Wqba]Ze]&w]$Dj:xbb%be$7`ab-p'g$5^}$1nr]$At`]1rbn`]e]e]"
+    "vc]u]n`]&{](v%gk$l`]$kjm]e]e]%a]%`%gk$l`]sju]m]$`l]^`k*|&{l^`mdcj$nik%jljd`^$gi$f~]&x%y]h%^h^`mdcj'bik&f"
+    "ljd`^$gi(x%aob`].b)on&x`]'l$e]&x`]&ua&w]&bf`&x`]6dfab`]9{]&w]&q]&w]&rfd&x`]&ue&w]&]]&w]7^f]b`]9_]&w]'{d&"
+    "w]&ue&w]&uc&w]&eb&w]&ff]&x`][^=dTq^`_&{]&y_'a^3j0q]%hc]%^$n]$0jWwNw~u]jf]&n&d]ba]a]q]q]a]$_]m]4|,o*s^`$m"
+    "'l$l$pba]$pd]2l*l*ovg]&~&a]ba]q]$xg]Dl7s3q^f$j^`$m'l$l$pba]0d'z,a)b'w$lb`]_$m2`-}*m1f-q*mzr]^`_^c$bn`$a1"
+    "r.d)cb`]_$m4h/o)w^cgj`fg$eMnBo>w$d|]rm]q]q]&b$c`(x|&|^da*taubd]*vy]&|$r&e$d|]rm]q]q]&b$c`4p,r*a(Mp'4s%W_"
+    "fc]e]e]e]ni]'z&r]fc]ff]b`]jc]12f$'z)7h&x`]&q$v&w]&u$s&w]&uy&w].{%x&w]6ai&w]&u$s&w]&uy&w]&up&w]&ui&w]7m%r"
+    "a]__a];c%q&w]&uc&w]X_%la][w_&w]&qb&w]&qc&w]&u$s&w]&u$p&w]&u$y&w]&uk&w]&qa&w]/]%v&w]6e]&w]&u%]&w]&uy&w]&q"
+    "x&w]2Mc$xa]2Q]%s&w]&ud&w]&q%p&w]&ui&w]&u$s&w]&q$r&w]&u$s&w]&uy&w]&ud&w]/a%p&w]&uk&w]-ela]__a]@u]&w]&ui&w"
+    "]&m]&w]&u$s&w]2Pu$xa]2To%s&w]&q%l&w]&u$s&w]>c$ra]q]a]25o]a]2Ue]&w]&u$s&w]&uy&w]&ud&w]&qn&w]&uu&w]&ub&w]?"
+    "q%pa]aka]Cof&w]&u${&w]&q%^&w]&u_&w]&uk&w]&u^&w]&u$s&w]&q$r&w]&u_&w]&q^&w]&qf&w]&u$}&w]&uy&w]%_]$k%jiae]A"
+    "zcbHjl$s&x`]&u$n&w].kl&w]&u^&w]&uo&w]&uh&w]2Kw^a]2H_^a]_^a]_oa]_ha]2G{ca]3%g$u&w]&u$n&w]&uh&w].{`&w]&u^&"
+    "w]&uo&w]&uh&w]2Ms^a]3'sk&w]&u$o&w]&]]&w]&u$n&w].{l&w]&u^&w]&uo&w]&uh&w]2Ny^a]2:s^a]_^a]_oa]_ha]_${a]J]]&"
+    "w]&u$n&w]G}la]_^a]_oa]_ha]_${a]Kg%^&w]&u%_&w]&u$n&w]&uh&w]$J~r}^`_1;m$ba]__a]_&ya]1?g%v]_1@c$ba]__a]_&ya"
+    "]1<]%v]_1<{$ba]__a]1@vf$_^`_1Aq$ba]__a]1=tf$_^`_1>o$ba]__a]_&ya]1Bi%v]_1Ce$ba]__a]_&ya]1?g%v]_1@c$ba]__a"
+    "]_&ya]1D]%v]_1D{$ba]__a]_&ya]1@m%v]_1Ai$ba]__a]1Edf$_^`_1F_$ba]__a]1Atf$_^`_1Bo$ba]__a]_&ya]1Fjc%t1Gi$b]"
+    "_]&y1C``%v]_1C}$ba]__a]_&ya]1Gw%v]_1Hs$ba]__a]_&ya]1Gw&z$C`bn`]bbf`]bbf`]bbv`]&lbv`]bbn`]bb18tf'_b`]a]a]"
+    "a]a]a]a]a]a]a]a]a]a]a]a]%]]a]a]a]a]a]a]a]a]a]a]a]a]a]a]a](w]a]a]a]a]a]a]a]a]a]a]a]a]a]a]a]1Hm&t]`1Hs&y1H"
+    "q]o]rcb1P|`c1Tq&t]`]d+lb^`'_)^e$Arfb32p`c1Hi]$]]$`cb1R``c1V]'^(vbf`]bb^`'_1U]'^]_]&y1P}&n]`%]dzb$~f&{%^`"
+    "](u&n]`]dtb2#dc]^`_]&y1V}&n]`ud'nb$b`$a]_m%uu]'k&n]`]d&~bl`$c$Cm$b$^b$Hs33nf'_1Gd`]q]pcb1Ur`c1Zm'^$Ipb$d"
+    "`]jb^`'_$?~b3Azhbb1Zz<|$Ojk1jb2Pr,xvf`]f$t]*`%v]n`]c](x't]rl]jf]%z%a]fc]%v%j]zf]e]jc]4[f%^]5%fc]%h~]4[~`"
+    "]e]5%m]a]$pf]b`]jf]b`]jr]b`]zf]b`]jf]b`]&d&`]v`]a]e](n'h]b`]%i]a]&xr]b`]a]a];Zl(ibb'4t&%z]%Tp%+y.[ifc]e]"
+    "e]e]e]e]e]e]e]e]e]jf]fc]e]zr]^`_jc^^`_jc^^`_jc^^`_jc^^`_)d%^^-f{]$t$e]fc]e]e]e]e]e]e]e]e]e]e]jf]fc]e]zr]"
+    "^`_jc^^`_jc^^`_jc^^`_jc^^`_)d%^^+rf]b`]a]a]$hi]SMf$91{6Ldb8%w$&k2Rk40k&#sK#i]H+]@SsBSu$[_'Dk-P{'Qi&BqOqH"
+    "k'#q78]$Gg$Zu$D}+H_)Yy'?yJSy%F_/<o&Mo-Em/H_E0u,Ri.C_$Va79s3:k&5_8Rw'9]&6m%Xw2NaE?_$,]Eu,=_&.m&R]%Bw'Qa&-"
+    "g-a'#a'U}%0s$6q6Oe?q%-i&1o+%u)&w-9_=9w&1_2@e%-]*<{&8}-Bk(9kCQ{$Tq*0i$[wGi*=kB_/LcFH_;,_;H}$y84a$Wk&2u,Os"
+    "(O}8?m&Py4;kC)c*0]%.o-3]$#o5+k7$c8Oy+:g,4g31]&Ts/?u8S}%;u3-u*$]&8a36u6#_5Cw(%e3Sy3@u,9c7<}$<e.g/#e-Oi%Wq"
+    "';q&JmD.{Jc%Mi%Uy&Fe(9{'Se2&u%?u%.w)mK1{-Hk%>g5Zw<Sq$Gs0c$8i(Cg$*u$K{%Oe%.k$4u*Oc(9u(Wo$H}E<q3m$)g1Qq/Ia"
+    "$#k:-mFg$Ta'5}+My'Go65e'2k%EmY}$1w-6{8o(W_7e,>]%@g,s;mI6]92_/Jo%H_?<m,Jw$0a(Ss,o'Xs%5y')y%7a*Oo)'i*YwA*e"
+    "<-_FMe.&y1a%PwKy%TkJo$Fm%<{1;iH>o+Sq>FyH+e)Rk+Um4Ck<,cV{&Eo)%m5?]G){$#c':_()oH_Ku%0s&Nu[](&y'Xc%a'Kq%JcF"
+    "M]1@s1&m2Jm$=w,-o+Pw&#w$.u@'i&2y-Fw&Nc-]No(-u$*w1*oC#{>L]<Ue(})Ia%.w0Mk4Ei,4]&9a8:q&Hw*9w)Mc9Co*,w%8o$8j"
+    "h*<ve-T~h4Dzb$Wc$3s']y'}2Ly1%{$De&6ve%Do%Obh:db",
+    "'.hk$pb(c%9})Oo&(aHAiGy/]Ou&c/y$/c/i.oZo/e$Zm$c%-};}'m.w$Og4g7q$$y%E}6cB_$/c9e$%c%6o7i$g_}uy(sa7}*sHo$,i"
+    "%m)qF{4g$#k3m][e%?e2wMu)qSe)e$:u2g&@yDk*_@=u'=W}',+y><lh$Udb,]$#iXg)}Im)]$9k+k+]+q$4i-m4_${Bw:g$Xiy3}+]F"
+    "c0{+c2w(i4c*wR_-i)iAqDs6cm)}%-q*sQ]Se$y-e@sJo&3k%T}1i1mIm4o)e=qe7a%]%}-a$aQq$#_B{9]=i5]Iy:k$Mk5m$TqXs+a$"
+    "{E})u(e)ig$}+},oO}$+{G}Eu=]%*c/a0o2s'e$k(s$?o%9u&G>qs))i'I:y%7}&{'W'e(C_4Zi'<9e+y9Pf)^.5|%~dc$^$]q^a_%2H"
+    "a^]_%2K]r]_]ea]a]a]a]a]a]fd]ba]a]a]a]fd]e]ba]fd]ba]fd]ba]a]a]a]%kbki$c]$_]%=Wr+<_$0Akfc]$d$h]3n.p)kb`]$("
+    "vRsBm^`$mNpCj7{^`p^cwA^9e1eb`]$M*r$47kTDuba]yo]_]_]_]_-r*uvba]aoa]__a]MZ^%%Espb$_'$Oo'$-u,c$o+i1a&s,c%w1"
+    "V]'5$_'%Tay${%e'%-q'48c2+w'm'%0o'%/g$o$?q$@q$_(6;u(64a$s29q2@e$g(cq2@{2Jie&c%q$ga%]({}$_%}$ce]]'&O{&P?c2"
+    "*w%m''0c''.uu%m4{.}${&w)y,{&_*{${&{]%m%a}$wK]B}Ca:e'a%6e&G{Dy'm%}2e6s_1m')Ky')Coq$w%i}*o'*2q*w'**_(o$k,e"
+    "3u5Mc$s6%s)i]'*Xu'*I]%m$w$k'+1}'+0my$Mk$J_67a6>m$s,s(}',;_',%q',%{'+Ywg%].{a6Wi6Zq(_%m(c7(e'A<k'A9g7-qii"
+    "%i(8Tw(8Nq'-Xc]&T;s5;c]72a'J5w;Vo'NRo$_77k7=])]$c']3]7M{&m7Su'/#}'.V{2cmec(k%i'e$q$g(o%im&_$g*w,{'a1q'/P"
+    "s'/Ry*q/u&c.k'/Zc'/Ry-{&e8We94{%m&s'k9/c9Hs&k'15m'1'kCq7o9Qs9Zc:#a'c.[_i.5_.u0O_C*}5Fkmu*c$e'23g'IBq:F]0"
+    "u;a)]'2#g'1[c0]?y;$e;)u.k+i9i'2%o'1Xm;Kg;Sq'2T]'2M};Sc;Vw(g&ca'3B_2Ds2Qo'3=o'49o'4,c$s.}7q'u)u)g'u$w$o'3"
+    "Ym'4)}@o*k=#s=.sk'4-w'4E}N{'4*u(s'4%}0o&ag=Jm=P_)]s)i&MKs&M9u'4Ne'4C}'51q'4Z_$o&c'6*q'6${%m'6E{=e'6Ea%]>"
+    "Xg>[k>Y}]?4_%m%m%i+a?7w?Bk'7Vo'7Sk'8%g'7Xi&Z0{&YW]'9/u%u3m'V*o$k@$a'9<s_'q&_'9?ca](_@(k@0a@.o,k'WSi'::c*"
+    "g*o@Ay'XNq':Xk';-a(_';+k-y@ZsA+u$cq'<-sFc]'<>_A'g'[(_'<CeiA<u'[<w'<<wAMsAPgo&k'=Ym'=MwASgB&a)}*{B.{($Um&"
+    "s($Tu(%,}'>9}'>E{'>Bs.{$g'?-]+q'?*y'?:o'?8q'$Qc'DRkC,_,oC/cC6c77o'T8a$s>B_$_'$)ai*-sJLwCRws%a<5]<7ke$c'y"
+    "'A$o'A$q)q+e+u3c5a'}0cAo1]e${'A%]Gi4q()>wDJue'a'D9g'D0_'AP_(*Fim(*UqE](+=iE3m$k$ge*o&y2w(a4w,m*{&cEKcEU}"
+    "&wEUsF'{i'D$q'CO{yF/qF2}O@e(8;u8s(/3y$_FSk,_5m:{'E1a'E&}%q-q-y'E[a$(Z]&?Sa$u)a&@/m&?Mq.w'HCc&c'GVi-}&w'H"
+    "4m'H3eDo5ua-wOy&g'I1a'H>_K*uK/}'I,w(80aKE}A+sA7]'J;o<_(:9w}KVo'K?u(;3a(;Cs'KK_]&o'L0m'KSsL%qL.]1y&c*_L4w"
+    "(>>_'MDuFo9eM7{&sM@w'O5u(@Ra(@XsBc2k'OBuN#iN*uqy$cy'i'Q)a"};
+static const char ppo__unicode_classes[] =
+    "9qr)w]^)y]a)m]^)y]^)i]b)m]_(}]a)m]_(}]h)m]b^]a)m]`)w_^)w_^*_]^)w]`)m]`)w]_)m^`)w]a)m]^)w]^)y]_)m]^)w]^)z"
+    "]_){]^)z]_){]^)z]j)w+`b)w*x^)m]a)w]^)m]`)w]^)o]^)m]c)w]c)m]_)w]^)m]_)w]^)o]^)u]^)w]^g]^h]^i]^j]^k]^l]^m]"
+    "^n]^o]_p]^q]^r]^s^^t^^u]^v^^)w]^)m^^o%ae)w]^{]^|]^}$k^x]^y]^z]^{]^|]^}]^~]^$]]_)w]_)m]b)w]^)m]_)w]^)mm^$"
+    "^%~d)w_a)w]^)m]^)w__)w^^)m]_)w]^)m$^^$_{^)w]^)m]_)w]^)m]_)w]`)m]^)w]_)m]^)w]^)m]`)w]^)m]^)w]^)m]^)w]^)m]"
+    "^)w]^)m]_)w'ud)w]^)m]^)w$]a)w^f)w^`)w^b)w$f`)m&ok)w^^)m]_)w]^)m]_)w]^)m]`)w]`)m]^x]^y]^z]`)w]^)m]_)w]_)m"
+    "]b)w$w^dm^f`^)w]^)m]_)w&^^dm^f&e^dm^f&e^dm^f&e^dm^f&v^f&v^fd^%m]^%t%~^dm^f&v^f&s^f&d_&^]^fja&b&c_&mka&q%"
+    "e_)mx^)m^^)m^^)i$r^&x]^&y^^&{ba&y_^&y^_)w]^f^_)w$y^)m&g^d^_f%k^)m8b`)w>{^f|^f'r^fg^)w(~^)u'd^)o]^)w]^)m)"
+    "l^)w]^)m%`^fqe)w_^)m$kb)w]c)m]_)w]^)m&m^dl^f$a^)w]^)m]d)w$q_f$u^dh_f$~^d'm`)w^^^]b)m]_)w]a)m]^)w^d^a^)mc"
+    "^)w`_)w(y_)w]^)m]d)w]^)m]_)w]^){]^)g]^)m]^(}]$`)wb^)w]^)z]^)m]^)w]^)m8c_)w]_^]a)w]`^]_)wa^)w`_^]^)w]^)m]"
+    "^)w]_^]a)m]^)w$Dg`)w'b^f%y})w3g^)k]^)u]^)y]^)o]_)q&`_e2Cc^)wag)w}_)w%i_)w+a^f(p^fxo)w$t`)m$`^f%x^di^f*^^"
+    ")w^_)w]^)m__)wb_)w^^)w$o^f*e^f-=e^w9rd)w]d)m]_)w?r^)m)s^)m'jb)wTm^)m^^)w$c^)w]^^]^)ma^f'z^)w]^)mKl^f$s^f"
+    "$t^f]^d%^`)w$k_f$y^d%e^ff^d&a^f]^d(e^d]^f%j^dm^fud)w`b)w)^^f`^d&r^f]^d*j^f]^d&u^f&m^f]^d&j^fId^f-9mb^$vd"
+    ")w-M|^^%Mk_)i]`^`^)s]b)iee)m_b)w]_)m{a)w'i`)w$Qjd)w^n)w_d)w^_)w^b)w$+`d)m&dc)w]^d";
 
-/* NFC (Unicode Standard Annex 15). */
+/* NFC (Unicode Standard Annex 15). A pair of characters is a number, under which the map has the one that they make;
+   and with a character, PPO__PARTS has the index of its parts, and PPO__CLASS its combining class, if not 0. */
 typedef struct ppo__nfc {
-    ppo__map parted;   /* of a character, the index of its parts */
-    ppo__map composed; /* of two parts, the character */
-    ppo__map classes;  /* of a character, its combining class; 0 if it is not there */
+    ppo__map facts;
     int32_t (*parts)[2];
 } ppo__nfc;
 
@@ -11529,69 +11530,54 @@ enum {
     PPO__JAMO_L = 0x1100,
     PPO__JAMO_V = 0x1161,
     PPO__JAMO_T = 0x11a7,
-    PPO__NFC_FROM = 0x300,
+    PPO__PARTS = PPO__CODES,
+    PPO__CLASS,
     PPO__NFC_LEAD = 0xcc /* below it all is NFC; the first byte of its UTF-8 */
 };
 
 /* Two characters as one number. */
 static uint64_t ppo__pair_key(int left, int right) { return (uint64_t)left << 32 | (uint64_t)right; }
 
+static int32_t ppo__signed(int32_t n) { return n % 2 ? -(n + 1) / 2 : n / 2; }
+
 static void ppo__make_nfc(ppo__nfc *nfc, ppo__arena *memory) {
     enum { MOST = 2200 };
     int     n = 0;
-    int32_t code = 0;
+    int32_t code = 0, step = 0, last[3] = {0, 0, 0}; /* first parts, single ones, second parts */
     nfc->parts = (int32_t(*)[2])ppo__arena_zeros(memory, MOST, sizeof *nfc->parts);
     if (!nfc->parts) return;
     for (size_t k = 0; k < sizeof ppo__unicode_parts / sizeof *ppo__unicode_parts; ++k)
         for (const char *at = ppo__unicode_parts[k]; *at; ++n) {
             int32_t number = ppo__table_number(&at), *parts = nfc->parts[n];
-            code += number / 3;
-            for (int i = 0; i < 2 - (number % 3 == 2); ++i) parts[i] = ppo__table_number(&at);
-            ppo__map_put(&nfc->parted, memory, (uint64_t)code, n);
-            if (number % 3 == 0)
-                ppo__map_put(&nfc->composed, memory, ppo__pair_key(parts[0], parts[1]), code);
+            if (number % 2) step = ppo__table_number(&at);
+            code += step / 3;
+            parts[0] = last[step % 3 == 2] += ppo__signed(number / 2);
+            if (step % 3 < 2) parts[1] = last[2] += ppo__signed(ppo__table_number(&at));
+            ppo__map_put(&nfc->facts, memory, ppo__pair_key(code, PPO__PARTS), n);
+            if (step % 3 == 0) ppo__map_put(&nfc->facts, memory, ppo__pair_key(parts[0], parts[1]), code);
         }
     code = 0;
-    for (const char *at = ppo__unicode_classes[0]; *at;) {
+    for (const char *at = ppo__unicode_classes; *at;) {
         code += ppo__table_number(&at);
         int32_t end = code + ppo__table_number(&at), k = ppo__table_number(&at);
-        for (; code < end; ++code) ppo__map_put(&nfc->classes, memory, (uint64_t)code, k);
+        for (; code < end; ++code) ppo__map_put(&nfc->facts, memory, ppo__pair_key(code, PPO__CLASS), k);
     }
 }
 
-static int ppo__class_of(const ppo__nfc *nfc, int32_t code) {
-    int found = code < PPO__NFC_FROM ? -1 : ppo__map_find(&nfc->classes, (uint64_t)code);
-    return found < 0 ? 0 : found;
-}
-
 /* Writes what a character is made of, at most 4 others, and returns how many. */
-static size_t ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t *out) {
-    int32_t rest[4], hangul = code - PPO__HANGUL;
-    int     waiting = 0, index;
-    size_t  n = 0;
+static int ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t out[4]) {
+    int32_t hangul = code - PPO__HANGUL;
+    int     index = ppo__map_find(&nfc->facts, ppo__pair_key(code, PPO__PARTS));
     if (hangul >= 0 && hangul < 11172) {
         out[0] = PPO__JAMO_L + hangul / 588;
         out[1] = PPO__JAMO_V + hangul / 28 % 21;
         out[2] = PPO__JAMO_T + hangul % 28;
         return hangul % 28 ? 3 : 2;
     }
-    while (waiting < 4 && (index = ppo__map_find(&nfc->parted, (uint64_t)code)) >= 0) {
-        code = nfc->parts[index][0];
-        if (nfc->parts[index][1]) rest[waiting++] = nfc->parts[index][1];
-    }
-    for (out[n++] = code; waiting;) out[n++] = rest[--waiting];
+    if (index < 0) return *out = code, 1;
+    int n = ppo__take_apart(nfc, nfc->parts[index][0], out);
+    if (nfc->parts[index][1]) out[n++] = nfc->parts[index][1];
     return n;
-}
-
-/* Sorts n characters of classes above 0 by their classes; equal ones keep their order. */
-static void ppo__order_marks(const ppo__nfc *nfc, int32_t *codes, size_t n, int32_t *scratch) {
-    size_t sorted = 1, m = 0;
-    while (sorted < n && ppo__class_of(nfc, codes[sorted - 1]) <= ppo__class_of(nfc, codes[sorted])) ++sorted;
-    if (sorted >= n) return;
-    for (int k = 1; k < 256; ++k)
-        for (size_t i = 0; i < n; ++i)
-            if (ppo__class_of(nfc, codes[i]) == k) scratch[m++] = codes[i];
-    memcpy(codes, scratch, n * sizeof *codes);
 }
 
 /* The character that two make, or -1. */
@@ -11600,37 +11586,46 @@ static int32_t ppo__put_together(const ppo__nfc *nfc, int32_t first, int32_t sec
         hangul = first - PPO__HANGUL;
     if (l >= 0 && l < 19 && v >= 0 && v < 21) return PPO__HANGUL + (l * 21 + v) * 28;
     if (hangul >= 0 && hangul < 11172 && hangul % 28 == 0 && t > 0 && t < 28) return first + t;
-    return ppo__map_find(&nfc->composed, ppo__pair_key(first, second));
+    return ppo__map_find(&nfc->facts, ppo__pair_key(first, second));
 }
 
-/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes: room
-   for 4 numbers a byte and 8 more. Bytes that are not UTF-8 stay. */
-static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, int32_t *codes, char *out) {
-    size_t   count = 0, kept = 0, starter = 0, written = 0, marks = 0;
-    int      length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
-    int32_t *scratch = codes + 2 * bytes + 4;
+static int ppo__by_number(const void *a, const void *b) {
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes: room for 2
+   numbers a byte and 4 more, each a class, a place and a character. Bytes that are not UTF-8 stay. */
+static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, uint64_t *codes, char *out) {
+    size_t count = 0, kept = 0, starter = 0, written = 0, marks = 0;
+    int    length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
     for (size_t at = 0; at < bytes; at += (size_t)length) {
-        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
+        int32_t code = ppo__utf8_get(text + at, bytes - at, &length), parts[4];
         if (code < 0) code = PPO__CODES + (unsigned char)text[at], length = 1;
-        count += ppo__take_apart(nfc, code, codes + count);
+        for (int k = 0, n = ppo__take_apart(nfc, code, parts); k < n; ++k, ++count) {
+            int rank = ppo__map_find(&nfc->facts, ppo__pair_key(parts[k], PPO__CLASS));
+            codes[count] = (uint64_t)(rank < 0 ? 0 : rank) << 56 | (uint64_t)count << 24 | (uint64_t)parts[k];
+        }
     }
-    for (size_t i = 0; i <= count; ++i) {
-        if (i < count && ppo__class_of(nfc, codes[i]) && ++marks) continue;
-        if (marks > 1) ppo__order_marks(nfc, codes + i - marks, marks, scratch);
+    for (size_t i = 0; i <= count;
+         ++i) { /* each run of marks by their classes; equal ones keep their order */
+        if (i < count && codes[i] >> 56 && ++marks) continue;
+        if (marks > 1) qsort(codes + i - marks, marks, sizeof *codes, ppo__by_number);
         marks = 0;
     }
     for (size_t i = 0; i < count; ++i) {
-        int     rank = ppo__class_of(nfc, codes[i]);
-        int32_t joined = last < rank ? ppo__put_together(nfc, codes[starter], codes[i]) : -1;
-        if (joined >= 0) codes[starter] = joined;
+        int     rank = (int)(codes[i] >> 56);
+        int32_t code = codes[i] & 0xffffff;
+        int32_t joined = last < rank ? ppo__put_together(nfc, (int32_t)codes[starter], code) : -1;
+        if (joined >= 0) codes[starter] = (uint64_t)joined;
         if (joined >= 0) continue;
         if (!rank) starter = kept, last = -1;
         else if (last != INT_MAX) last = rank;
-        codes[kept++] = codes[i];
+        codes[kept++] = (uint64_t)code;
     }
     for (size_t i = 0; i < kept; ++i) {
         if (codes[i] >= PPO__CODES) out[written++] = (char)(codes[i] - PPO__CODES);
-        else written += (size_t)ppo__utf8_put(codes[i], out + written);
+        else written += (size_t)ppo__utf8_put((int32_t)codes[i], out + written);
     }
     return written;
 }
@@ -11785,11 +11780,9 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
         return ppo__refuse("%d special tokens, or names that are NULL", count);
     for (int i = 0; i < count; ++i) {
         size_t bytes = names[i] ? strlen(names[i]) : 0;
-        int    length, good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES;
-        for (size_t at = 0; good && at < bytes; at += (size_t)length) {
-            int32_t code = ppo__utf8_get(names[i] + at, bytes - at, &length);
-            good = code >= ' ' && code != 127;
-        }
+        int    good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES && ppo__is_utf8(names[i]);
+        for (size_t at = 0; good && at < bytes; ++at)
+            good = (unsigned char)names[i][at] >= ' ' && names[i][at] != 127;
         if (!good)
             return ppo__refuse("the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 "
                                "or has control characters",
@@ -11971,7 +11964,6 @@ typedef struct ppo__word {
     uint16_t            *symbols;       /* [length]: its tokens at present */
     int                  bytes, length; /* of text and symbols */
     int                  count;         /* in the text */
-    int                  next;          /* another word with the same hash, or -1 */
 } ppo__word;
 
 typedef struct ppo__pair {
@@ -11997,18 +11989,15 @@ typedef struct ppo__bpe_trainer {
 } ppo__bpe_trainer;
 
 static void ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
-    uint64_t hash = ppo__fnv1a(PPO__FNV1A, text, (size_t)bytes);
-    int      first = ppo__map_find(&trainer->by_hash, hash), w = first;
-    while (w >= 0 &&
-           (trainer->words[w].bytes != bytes || memcmp(trainer->words[w].text, text, (size_t)bytes)))
-        w = trainer->words[w].next;
-    if (w >= 0) {
-        ++trainer->words[w].count;
-        return;
-    }
-    ppo__word word = {text, NULL, bytes, bytes, 1, first};
+    uint64_t  slot = ppo__fnv1a(PPO__FNV1A, text, (size_t)bytes);
+    ppo__word word = {text, NULL, bytes, bytes, 1};
+    for (int w; (w = ppo__map_find(&trainer->by_hash, slot)) >= 0; ++slot)
+        if (trainer->words[w].bytes == bytes && !memcmp(trainer->words[w].text, text, (size_t)bytes)) {
+            ++trainer->words[w].count;
+            return;
+        }
     if (PPO__PUSH(trainer->words, word)) trainer->memory.failed = PPO_ERROR_MEMORY;
-    else ppo__map_put(&trainer->by_hash, &trainer->memory, hash, (int)stbds_arrlenu(trainer->words) - 1);
+    else ppo__map_put(&trainer->by_hash, &trainer->memory, slot, (int)stbds_arrlenu(trainer->words) - 1);
 }
 
 /* A pair of tokens as one number; smaller tokens give a smaller one. */
@@ -12154,8 +12143,9 @@ typedef struct ppo__encoder {
     const ppo_tokenizer *tok;
     int                  flags;  /* PPO_ENCODE_... */
     const char          *text;   /* all of it, for messages */
-    int                 *tokens; /* [capacity]; those beyond are only counted */
+    int                 *tokens; /* [capacity]; those beyond are only counted, */
     int                  capacity, count;
+    int                  grows;   /* 1: or get room in the encoder's memory */
     ppo__arena           memory;  /* of all but the queue; it remembers what failed */
     ppo__symbol         *symbols; /* [room] */
     size_t               room;
@@ -12164,7 +12154,20 @@ typedef struct ppo__encoder {
     size_t               rewritten_room[PPO__MAX_STEPS];
 } ppo__encoder;
 
+static PPO__NOINLINE ppo_status ppo__more_tokens(ppo__encoder *encoder) {
+    int  room = encoder->capacity < INT_MAX / 2 - 64 ? 2 * encoder->capacity + 64 : INT_MAX;
+    int *more = room > encoder->count ? PPO__ARRAY(&encoder->memory, int, (size_t)room) : NULL;
+    if (room == encoder->count)
+        encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
+    if (!more) return encoder->memory.failed;
+    if (encoder->count) memcpy(more, encoder->tokens, (size_t)encoder->count * sizeof *more);
+    encoder->tokens = more;
+    encoder->capacity = room;
+    return PPO_OK;
+}
+
 static void ppo__emit(ppo__encoder *encoder, int token) {
+    if (encoder->grows && encoder->count == encoder->capacity && ppo__more_tokens(encoder)) return;
     if (encoder->count < encoder->capacity) encoder->tokens[encoder->count] = token;
     ++encoder->count;
 }
@@ -12286,8 +12289,8 @@ static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, 
     if (step->nfc) {
         while (n < *bytes && (unsigned char)text[n] < PPO__NFC_LEAD) ++n;
         if (n == *bytes) return text;
-        char    *out = ppo__rewrite_room(encoder, k, 3 * (double)*bytes);
-        int32_t *codes = out ? PPO__ARRAY(&encoder->memory, int32_t, 4 * *bytes + 8) : NULL;
+        char     *out = ppo__rewrite_room(encoder, k, 3 * (double)*bytes);
+        uint64_t *codes = out ? PPO__ARRAY(&encoder->memory, uint64_t, 2 * *bytes + 4) : NULL;
         if (codes) *bytes = ppo__to_nfc(&encoder->tok->nfc, text, *bytes, codes, out);
         return codes ? out : text;
     }
@@ -12391,9 +12394,21 @@ static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, siz
     if (bytes > done) ppo__encode_from(encoder, k + 1, text + done, bytes - done, is_start && !done);
 }
 
-/* Adds the tokens of a text to those of an encoder, which is zeros but for tok and the room for tokens. */
+/* An encoder of several texts, with the memory of their tokens. */
+static ppo__encoder ppo__encoder_start(const ppo_tokenizer *tok) {
+    ppo__encoder encoder;
+    memset(&encoder, 0, sizeof encoder);
+    encoder.tok = tok;
+    encoder.grows = 1;
+    return encoder;
+}
+
+/* Adds the tokens of a text to those of an encoder. */
 static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text, size_t bytes, int is_start) {
     const ppo_tokenizer *tok = encoder->tok;
+    if (bytes > INT_MAX && !encoder->memory.failed)
+        encoder->memory.failed =
+            ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
     encoder->flags = flags;
     encoder->text = text;
     for (int i = 0; i < tok->bounds[0] && flags & PPO_ENCODE_BOUNDS; ++i)
@@ -12403,6 +12418,7 @@ static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text,
         ppo__emit(encoder, tok->bound[1][i]);
 }
 
+/* The status of all of it. */
 static ppo_status ppo__encoder_end(ppo__encoder *encoder) {
     ppo_status status = ppo__arena_status(&encoder->memory);
     ppo__arena_free(&encoder->memory);
@@ -12416,11 +12432,8 @@ PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, cons
     if (flags & ~(PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS | PPO_ENCODE_CONTINUES))
         return ppo__refuse("ppo_encode_as: flags are %d, which has unknown ones", flags);
     if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
-    if (bytes > INT_MAX)
-        return ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
-    ppo__encoder encoder;
-    memset(&encoder, 0, sizeof encoder);
-    encoder.tok = tokenizer;
+    ppo__encoder encoder = ppo__encoder_start(tokenizer);
+    encoder.grows = 0;
     encoder.tokens = tokens;
     encoder.capacity = tokens ? capacity : 0;
     ppo__encode_text(&encoder, flags, text, bytes, 1);
@@ -12436,60 +12449,44 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
     return ppo_encode_as(tokenizer, 0, text, bytes, tokens, capacity, count);
 }
 
-/* The text of a token and its length; of a tokenizer.json "" for one that is not in it. NULL: there is no
-   such. */
-static const char *ppo__token_text(const ppo_tokenizer *tok, int token, size_t *length) {
-    int known = token >= 0 && token < tok->vocab;
-    *length = known ? (size_t)ppo__token_length(tok, token) : 0;
-    return known ? tok->bytes + tok->start[token] : tok->json && token >= 0 ? "" : NULL;
-}
-
 static int ppo__is_ordinary(const ppo_tokenizer *tok, int token) {
     return token >= 0 && token < tok->vocab && !tok->special[token];
 }
 
-/* Appends a token to a text, without the spaces that a text does not begin with. */
-static void ppo__append_token(const char *token, size_t bytes, int *strip, char *text, size_t capacity,
-                              size_t *length) {
-    for (; bytes && *strip && *token == ' '; --*strip) ++token, --bytes;
-    if (bytes) *strip = 0;
-    if (*length + bytes < capacity) memcpy(text + *length, token, bytes);
-    *length += bytes;
+/* The text of tokens first .. end - 1 as far as there is room, without the first spaces that a text drops; its length.
+   *unknown: a token that there is not, or `end`. Of a tokenizer.json, those above its own have no text. */
+static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int first, int end, int strip,
+                              int ordinary, char *text, size_t capacity, int *unknown) {
+    size_t length = 0;
+    for (*unknown = first; *unknown < end; ++*unknown) {
+        const int token = tokens[*unknown], known = token >= 0 && token < tok->vocab;
+        if (!known && !(tok->json && token >= 0)) break;
+        if (!known || (ordinary && tok->special[token])) continue;
+        const char *word = tok->bytes + tok->start[token];
+        size_t      bytes = (size_t)ppo__token_length(tok, token);
+        for (; bytes && strip && *word == ' '; --strip) ++word, --bytes;
+        if (bytes) strip = 0;
+        if (length + bytes < capacity) memcpy(text + length, word, bytes);
+        length += bytes;
+    }
+    if (length < capacity) text[length] = 0;
+    return length;
 }
 
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes) {
-    size_t length = 0, more;
+    int unknown;
     if (!ppo__given("ppo_decode", tokenizer && (tokens || !n))) return PPO_ERROR_ARGUMENT;
     if (n < 0) return ppo__refuse("ppo_decode: %d tokens", n);
     if (!text) capacity = 0;
-    for (int i = 0, strip = tokenizer->strip; i < n; ++i) {
-        const char *token = ppo__token_text(tokenizer, tokens[i], &more);
-        if (!token)
-            return ppo__refuse("ppo_decode: token %d at position %d is not in 0 .. %d", tokens[i], i,
-                               tokenizer->vocab - 1);
-        ppo__append_token(token, more, &strip, text, capacity, &length);
-    }
+    size_t length = ppo__token_text(tokenizer, tokens, 0, n, tokenizer->strip, 0, text, capacity, &unknown);
+    if (unknown < n)
+        return ppo__refuse("ppo_decode: token %d at position %d is not in 0 .. %d", tokens[unknown], unknown,
+                           tokenizer->vocab - 1);
     if (bytes) *bytes = length;
-    if (capacity == 0) return PPO_OK;
-    if (length >= capacity)
-        return ppo__refuse("ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
-                           (double)capacity, (double)length + 1);
-    text[length] = 0;
-    return PPO_OK;
-}
-
-/* The tokens of a text, in memory that the caller frees, after room for `before` others and with room for one
-   more. */
-static ppo_status ppo__encode_new(const ppo_tokenizer *tok, int flags, const char *text, int before,
-                                  int **tokens, int *count) {
-    size_t bytes = strlen(text);
-    *tokens = NULL;
-    ppo_status status = ppo_encode_as(tok, flags, text, bytes, NULL, 0, count);
-    if (!status && *count > INT_MAX - before - 1) status = ppo__refuse("a text of %d tokens", *count);
-    if (!status) *tokens = (int *)ppo__alloc(((size_t)before + (size_t)*count + 1) * sizeof(int));
-    if (!status && !*tokens) status = PPO_ERROR_MEMORY;
-    return status ? status : ppo_encode_as(tok, flags, text, bytes, *tokens + before, *count + 1, count);
+    if (capacity == 0 || length < capacity) return PPO_OK;
+    return ppo__refuse("ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
+                       (double)capacity, (double)length + 1);
 }
 
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
@@ -12498,20 +12495,15 @@ PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *
     if (start >= tokenizer->vocab || end >= tokenizer->vocab)
         return ppo__refuse("ppo_tokens_add_text: start is %d and end %d, tokens are 0 .. %d", start, end,
                            tokenizer->vocab - 1);
-    int       *given = NULL, *token = NULL, n = 0, more = 0, begin = start >= 0;
-    ppo_status status = ppo__encode_new(tokenizer, 0, prompt, begin, &given, &n);
-    n += begin;
-    if (!status && response)
-        status = ppo__encode_new(tokenizer, PPO_ENCODE_CONTINUES, response, n, &token, &more);
-    if (!status && begin) *given = start;
-    if (!status && response) {
-        memcpy(token, given, (size_t)n * sizeof(int));
-        if (end >= 0) token[n + more++] = end;
-    }
-    if (!status) status = ppo_tokens_add(tokens, response ? token : given, n + more, n);
-    ppo__free(given);
-    ppo__free(token);
-    return status;
+    ppo__encoder encoder = ppo__encoder_start(tokenizer);
+    if (start >= 0) ppo__emit(&encoder, start);
+    ppo__encode_text(&encoder, 0, prompt, strlen(prompt), 1);
+    int given = encoder.count;
+    if (response) ppo__encode_text(&encoder, PPO_ENCODE_CONTINUES, response, strlen(response), 1);
+    if (response && end >= 0) ppo__emit(&encoder, end);
+    if (!encoder.memory.failed)
+        encoder.memory.failed = ppo_tokens_add(tokens, encoder.tokens, encoder.count, given);
+    return ppo__encoder_end(&encoder);
 }
 
 PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
@@ -12519,23 +12511,17 @@ PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenize
     if (!ppo__given("ppo_tokens_append_text", tokens && tokenizer && text)) return PPO_ERROR_ARGUMENT;
     if (!tokens->memory || !tokens->count)
         return ppo__refuse("ppo_tokens_append_text: the arrays are not the library's, or hold no sequence");
-    ppo_tokens last = {0,    NULL, NULL,
-                       NULL, NULL, NULL}; /* the last sequence, which is taken off and added again */
-    int        n = 0, s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s], *token;
-    ppo_status status = ppo__encode_new(tokenizer, PPO_ENCODE_CONTINUES, text, length, &token, &n);
-    if (!status) memcpy(token, tokens->token + tokens->start[s], length * sizeof(int));
-    if (!status) status = ppo_tokens_add_from(&last, tokens, s);
-    if (!status) {
+    int          s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s];
+    ppo__encoder encoder = ppo__encoder_start(tokenizer);
+    ppo__encode_text(&encoder, PPO_ENCODE_CONTINUES, text, strlen(text), 1);
+    if (encoder.count && !encoder.memory.failed)
+        encoder.memory.failed = ppo_tokens_add(tokens, encoder.tokens, encoder.count, 0);
+    if (tokens->count > s + 1) { /* the two sequences, which are side by side, become one */
+        tokens->start[s + 1] = tokens->start[s + 2];
         --tokens->count;
-        status = ppo_tokens_add(tokens, token, length + n, tokens->prompt[s]);
-        if (status) ++tokens->count;
+        if (given) ppo_tokens_mark_given(tokens, length, encoder.count);
     }
-    for (int i = 0; i < length && last.given && !status; ++i)
-        if (last.given[i]) status = ppo_tokens_mark_given(tokens, i, 1);
-    if (!status && given) status = ppo_tokens_mark_given(tokens, length, n);
-    ppo_tokens_free(&last);
-    ppo__free(token);
-    return status;
+    return ppo__encoder_end(&encoder);
 }
 
 /* Where the tokens after the prompt begin. */
@@ -12556,37 +12542,29 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
     int i = tokens->start[s], end = tokens->start[s + 1], prompt = ppo__prompt_end(tokens, s);
     if (what == PPO_RESPONSE_TEXT) i = prompt;
     if (what == PPO_PROMPT_TEXT) end = prompt;
-    size_t at = 0, more;
-    int    strip = what == PPO_RESPONSE_TEXT ? 0 : tokenizer->strip;
-    for (; i < end; ++i) {
-        int         token = tokens->token[i];
-        const char *word = ppo__token_text(tokenizer, token, &more);
-        if (!word)
-            return *text = 0, ppo__refuse("ppo_tokens_text: token %d of sequence %d is not in 0 .. %d", token,
-                                          s, tokenizer->vocab - 1);
-        if (ppo__is_ordinary(tokenizer, token)) ppo__append_token(word, more, &strip, text, capacity, &at);
-        if (at >= capacity)
-            return *text = 0,
-                   ppo__refuse("ppo_tokens_text: the text of sequence %d has more than the %.0f bytes "
-                               "there is room for",
-                               s, (double)capacity - 1);
-    }
-    text[at] = 0;
-    return PPO_OK;
+    int    unknown, strip = what == PPO_RESPONSE_TEXT ? 0 : tokenizer->strip;
+    size_t length = ppo__token_text(tokenizer, tokens->token, i, end, strip, 1, text, capacity, &unknown);
+    if (unknown == end && length < capacity) return PPO_OK;
+    *text = 0;
+    if (unknown < end)
+        return ppo__refuse("ppo_tokens_text: token %d of sequence %d is not in 0 .. %d",
+                           tokens->token[unknown], s, tokenizer->vocab - 1);
+    return ppo__refuse(
+        "ppo_tokens_text: the text of sequence %d has more than the %.0f bytes there is room for", s,
+        (double)capacity - 1);
 }
 
 /* -- chats -- */
 
-/* What stands around a message: special tokens by their names (NULL: none), and texts. */
+/* What stands before the first message and around each one: {} has the name of a special token, % is the role. The
+   token that ends a turn is learned. */
 static const struct {
-    const char *start, *open;              /* tokens: before the first message, before each one */
-    const char *before, *role_end, *after; /* a text before the role; a token, then a text after it */
-    const char *close, *end;               /* a token, then a text after the message */
-    int         trim;                      /* 1: without the spaces at the ends of the message */
+    const char *start, *before, *close, *after;
+    int         trim; /* 1: without the spaces at the ends of the message */
 } ppo__chat_forms[] = {
-    {NULL, "<|im_start|>", "", NULL, "\n", "<|im_end|>", "\n", 0},
-    {"<|begin_of_text|>", "<|start_header_id|>", "", "<|end_header_id|>", "\n\n", "<|eot_id|>", "", 1},
-    {NULL, NULL, "<|", NULL, "|>\n", "</s>", "\n", 0},
+    {"", "{<|im_start|>}%\n", "{<|im_end|>}", "\n", 0},
+    {"{<|begin_of_text|>}", "{<|start_header_id|>}%{<|end_header_id|>}\n\n", "{<|eot_id|>}", "", 1},
+    {"", "<|%|>\n", "{</s>}", "\n", 0},
 };
 
 /* A chat while it is encoded. What it has between two special tokens is encoded as one text. */
@@ -12598,7 +12576,7 @@ typedef struct ppo__chat {
 } ppo__chat;
 
 static void ppo__chat_encode(ppo__chat *chat, int flags) {
-    if (!chat->bytes) return;
+    if (!chat->bytes || chat->encoder.memory.failed) return;
     ppo__encode_text(&chat->encoder, flags, chat->text, chat->bytes, chat->is_start || flags);
     chat->bytes = chat->is_start = 0;
 }
@@ -12608,15 +12586,25 @@ static void ppo__chat_text(ppo__chat *chat, const char *text, size_t bytes) {
     chat->bytes += bytes;
 }
 
-static void ppo__chat_token(ppo__chat *chat, const char *name) {
-    if (!name) return;
-    int token = ppo_tokenizer_special(chat->encoder.tok, name);
-    ppo__chat_encode(chat, 0);
-    chat->is_start = 0;
-    if (token >= 0) ppo__emit(&chat->encoder, token);
-    else
-        chat->encoder.memory.failed =
-            ppo__refuse("ppo_tokens_add_chat: the tokenizer has no token \"%s\"", name);
+/* Adds a part of a form. */
+static void ppo__chat_form(ppo__chat *chat, const char *form, const char *role) {
+    for (char name[32]; *form && !chat->encoder.memory.failed; ++form) {
+        if (*form == '%') ppo__chat_text(chat, role, strlen(role));
+        else if (*form != '{') ppo__chat_text(chat, form, 1);
+        else {
+            size_t n = strcspn(form, "}");
+            snprintf(name, sizeof name, "%.*s", (int)n - 1, form + 1);
+            int token = ppo_tokenizer_special(chat->encoder.tok, name);
+            form += n;
+            ppo__chat_encode(chat, 0);
+            chat->is_start = 0;
+            if (chat->encoder.memory.failed) return;
+            if (token >= 0) ppo__emit(&chat->encoder, token);
+            else
+                chat->encoder.memory.failed =
+                    ppo__refuse("ppo_tokens_add_chat: the tokenizer has no token \"%s\"", name);
+        }
+    }
 }
 
 /* Leaves out the spaces at the ends of a text, as Python does. */
@@ -12631,41 +12619,49 @@ static const char *ppo__trim(const ppo_tokenizer *tok, const char *text, size_t 
     return text + begin;
 }
 
-/* Encodes the messages, and last the beginning of a reply if one is asked for. learned [count + 1][2]: where
-   what an assistant says begins and ends. */
+/* Encodes the messages, and last the beginning of a reply if one is asked for, and adds the tokens. */
 static void ppo__encode_chat(ppo__chat *chat, int form, const ppo_message *messages, int count, int reply,
-                             int (*learned)[2]) {
+                             ppo_tokens *tokens) {
     static const ppo_message asked = {"assistant", ""};
-    const char              *before = ppo__chat_forms[form].before, *after = ppo__chat_forms[form].after;
-    const char              *end = ppo__chat_forms[form].end;
-    if (count) ppo__chat_token(chat, ppo__chat_forms[form].start);
-    for (int m = 0; m < count + reply; ++m) {
+    ppo__encoder            *encoder = &chat->encoder;
+    int                      prompt = -1,
+        (*learned)[2] = (int(*)[2])ppo__arena_array(&encoder->memory, (size_t)count + 1, 2 * sizeof(int));
+    if (count && learned) ppo__chat_form(chat, ppo__chat_forms[form].start, "");
+    for (int m = 0; m < count + reply && !encoder->memory.failed; ++m) {
         const ppo_message *message = m < count ? &messages[m] : &asked;
         const char        *text = message->text;
         size_t             bytes = strlen(text);
         int                is_answer = strcmp(message->role, asked.role) == 0;
-        if (ppo__chat_forms[form].trim) text = ppo__trim(chat->encoder.tok, text, &bytes);
-        ppo__chat_token(chat, ppo__chat_forms[form].open);
-        ppo__chat_text(chat, before, strlen(before));
-        ppo__chat_text(chat, message->role, strlen(message->role));
-        ppo__chat_token(chat, ppo__chat_forms[form].role_end);
-        ppo__chat_text(chat, after, strlen(after));
+        if (ppo__chat_forms[form].trim) text = ppo__trim(encoder->tok, text, &bytes);
+        ppo__chat_form(chat, ppo__chat_forms[form].before, message->role);
         if (is_answer) ppo__chat_encode(chat, 0);
-        learned[m][0] = learned[m][1] = chat->encoder.count;
-        if (m == count || chat->encoder.memory.failed) break;
+        learned[m][0] = learned[m][1] = encoder->count;
+        if (m == count || encoder->memory.failed) break;
         ppo__chat_text(chat, text, bytes);
         if (is_answer) ppo__chat_encode(chat, PPO_ENCODE_CONTINUES);
-        ppo__chat_token(chat, ppo__chat_forms[form].close);
-        if (is_answer) learned[m][1] = chat->encoder.count;
-        ppo__chat_text(chat, end, strlen(end));
+        ppo__chat_form(chat, ppo__chat_forms[form].close, "");
+        if (is_answer) learned[m][1] = encoder->count;
+        ppo__chat_form(chat, ppo__chat_forms[form].after, "");
     }
-    if (!chat->encoder.memory.failed) ppo__chat_encode(chat, 0);
+    ppo__chat_encode(chat, 0);
+    if (encoder->memory.failed) return;
+    int n = encoder->count;
+    for (int m = 0; m < count && prompt < 0; ++m)
+        if (learned[m][1] > learned[m][0]) prompt = learned[m][0];
+    encoder->memory.failed = ppo_tokens_add(tokens, encoder->tokens, n, reply || prompt < 0 ? n : prompt);
+    learned[count][1] = (learned[count][0] = n) + 1;
+    for (int m = 0, done = prompt; m <= count && !encoder->memory.failed && !reply && prompt >= 0; ++m) {
+        if (learned[m][1] == learned[m][0]) continue;
+        if (learned[m][0] > done) ppo_tokens_mark_given(tokens, done, learned[m][0] - done);
+        done = learned[m][1];
+    }
 }
 
 PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
                                        const ppo_message *messages, int count, int reply) {
     static const char *const roles[] = {"system", "user", "assistant"};
     size_t                   most = 64; /* bytes of a message and of what stands around it */
+    ppo__chat                chat;
     if (!ppo__given("ppo_tokens_add_chat", tokens && tokenizer && (messages || !count)))
         return PPO_ERROR_ARGUMENT;
     if (form < PPO_CHATML || form > PPO_CHAT_ZEPHYR || count < 0)
@@ -12683,42 +12679,17 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
         if (most < strlen(messages[m].text) + 64) most = strlen(messages[m].text) + 64;
     }
     if (most > INT_MAX) return ppo__refuse("ppo_tokens_add_chat: a message of %.0f bytes", (double)most);
-    int(*learned)[2] = (int(*)[2])ppo__alloc(((size_t)count + 1) * sizeof *learned);
-    int       *token = NULL, n = 0, prompt = -1;
-    ppo_status status = learned ? PPO_OK : PPO_ERROR_MEMORY;
-    for (int pass = 0; pass < 2 && !status; ++pass) { /* the first only counts */
-        ppo__chat chat;
-        memset(&chat, 0, sizeof chat);
-        chat.is_start = 1;
-        chat.encoder.tok = tokenizer;
-        chat.encoder.tokens = token;
-        chat.encoder.capacity = pass ? n : 0;
-        chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
-        if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, learned);
-        n = chat.encoder.count;
-        status = ppo__encoder_end(&chat.encoder);
-        if (!status && !pass) token = (int *)ppo__alloc(((size_t)n + 1) * sizeof(int));
-        if (!status && !token) status = PPO_ERROR_MEMORY;
-    }
-    for (int m = 0; m < count && !status && prompt < 0; ++m)
-        if (learned[m][1] > learned[m][0]) prompt = learned[m][0];
-    if (!status) status = ppo_tokens_add(tokens, token, n, reply || prompt < 0 ? n : prompt);
-    for (int m = 0, done = prompt; m <= count && !status && !reply && prompt >= 0; ++m) {
-        int begin = m < count ? learned[m][0] : n;
-        if (m < count && learned[m][1] == begin) continue;
-        status = begin > done ? ppo_tokens_mark_given(tokens, done, begin - done) : PPO_OK;
-        if (m < count) done = learned[m][1];
-    }
-    ppo__free(learned);
-    ppo__free(token);
-    return status;
+    memset(&chat, 0, sizeof chat);
+    chat.is_start = 1;
+    chat.encoder = ppo__encoder_start(tokenizer);
+    chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
+    if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, tokens);
+    return ppo__encoder_end(&chat.encoder);
 }
 
 /* -- tokenizer.json -- */
 
 #define PPO__METASPACE "\342\226\201" /* SentencePiece's */
-
-enum { PPO__MAX_PARTS = 5 }; /* of a Sequence */
 
 /* What cuts a text into words, as files spell it. */
 static const struct {
@@ -12738,48 +12709,15 @@ static const struct {
      1, PPO__LETTER}, /* Qwen 3.5 */
 };
 
-/* A tokenizer.json while it is read. A `place` is where the value of a member begins, or NULL. */
+/* A tokenizer.json while it is read. */
 typedef struct ppo__tokfile {
-    ppo__json      json; /* of a copy of the file, in the tokenizer's memory */
+    ppo__json      json; /* in the tokenizer's memory */
     ppo_tokenizer *tok;
     ppo__arena     memory;
     short          byte_of[512];  /* the byte that a character of GPT-2's stands for, or -1 */
     int            mark;          /* as what marks count */
     int            spaces, bytes; /* 1: a decoder makes spaces of SentencePiece's, bytes of <0x0A> */
-    char          *join;          /* [join_room] */
-    size_t         join_room;
 } ppo__tokfile;
-
-/* A component of it. */
-typedef struct ppo__component {
-    ppo__object of;
-    const char *type;
-} ppo__component;
-
-static void ppo__tokfile_members(ppo__tokfile *file, char *place, ppo__object *members) {
-    file->json.at = place;
-    ppo__json_object(&file->json, members);
-}
-
-/* A text, NULL if it is not there. */
-static const char *ppo__tokfile_text(ppo__tokfile *file, const ppo__object *object, const char *key) {
-    char *place = ppo__json_member(object, key);
-    if (place) file->json.at = place;
-    return place ? ppo__json_string(&file->json) : NULL;
-}
-
-static int ppo__tokfile_bool(ppo__tokfile *file, const ppo__object *object, const char *key, int otherwise) {
-    char *place = ppo__json_member(object, key);
-    if (place) file->json.at = place;
-    return place ? ppo__json_bool(&file->json) : otherwise;
-}
-
-/* A number, 0 if it is not there. */
-static int64_t ppo__tokfile_whole(ppo__tokfile *file, const ppo__object *object, const char *key) {
-    char *place = ppo__json_member(object, key);
-    if (place) file->json.at = place;
-    return place ? ppo__json_whole(&file->json) : 0;
-}
 
 /* Refuses the file unless this holds. what: the member that is not supported. */
 static void ppo__tokfile_need(ppo__tokfile *file, int holds, const char *what, const char *value) {
@@ -12789,55 +12727,42 @@ static void ppo__tokfile_need(ppo__tokfile *file, int holds, const char *what, c
 }
 
 /* "pattern": {"String": text} or {"Regex": text}: only the one that is wanted is there. */
-static const char *ppo__tokfile_pattern(ppo__tokfile *file, const ppo__object *object, const char *wanted) {
-    ppo__object m;
-    char       *place = ppo__json_member(object, "pattern");
-    if (place) ppo__tokfile_members(file, place, &m);
-    const char *text = place ? ppo__tokfile_text(file, &m, wanted) : NULL;
+static const char *ppo__tokfile_pattern(ppo__tokfile *file, ppo__value *object, const char *wanted) {
+    const char *text = ppo__json_text(&file->json, ppo__json_get(&file->json, object, "pattern"), wanted);
     ppo__tokfile_need(file, text && *text, "pattern without a", wanted);
     return text ? text : "";
 }
 
-/* Reads a component of the file, or those of a "Sequence" under the name `list`, and returns how many there are. */
-static int ppo__tokfile_components(ppo__tokfile *file, char *place, const char *list,
-                                   ppo__component m[PPO__MAX_PARTS]) {
-    ppo__json *json = &file->json;
-    int        count = 1, n = 0;
-    if (!place || json->status) return 0;
-    ppo__tokfile_members(file, place, &m[0].of);
-    for (int k = 0; k < count && !json->status; ++k) {
-        m[k].type = ppo__tokfile_text(file, &m[k].of, "type");
-        ppo__tokfile_need(file, m[k].type != NULL, "a component without a type", NULL);
-        if (json->status || n || strcmp(m[0].type, "Sequence") != 0) continue;
-        place = ppo__json_member(&m[0].of, list);
-        ppo__tokfile_need(file, place != NULL, "an empty Sequence", NULL);
-        if (json->status) return 0;
-        json->at = place;
-        ppo__json_expect(json, '[');
-        while (ppo__json_next(json, ']', &n)) {
-            ppo__tokfile_need(file, n <= PPO__MAX_PARTS, "a Sequence of more than 5", NULL);
-            if (json->status) return 0;
-            ppo__tokfile_members(file, json->at, &m[n - 1].of);
-        }
-        count = n;
-        k = -1;
-        if (!n) return 0;
-    }
-    return json->status ? 0 : count;
+/* Steps through the components in a member of `whole`: that one, or those of a "Sequence" under the name `list`.
+   The type of the next one, or NULL; *part is NULL at first. */
+static const char *ppo__tokfile_next(ppo__tokfile *file, ppo__value *whole, const char *name,
+                                     const char *list, ppo__value **part) {
+    ppo__json  *json = &file->json;
+    ppo__value *all = ppo__json_get(json, whole, name);
+    const char *type = ppo__json_text(json, all, "type");
+    ppo__tokfile_need(file, type || !all, "a component without a type", NULL);
+    if (type && !json->status && strcmp(type, "Sequence") == 0) {
+        ppo__value *parts = ppo__json_get(json, all, list);
+        ppo__tokfile_need(file, parts != NULL, "an empty Sequence", NULL);
+        ppo__tokfile_need(file, !parts || parts->count <= 5, "a Sequence of more than 5", NULL);
+        if (!ppo__json_each(json, parts, '[', part)) return NULL;
+        type = ppo__json_text(json, *part, "type");
+        ppo__tokfile_need(file, type != NULL, "a component without a type", NULL);
+    } else if (*part) return NULL;
+    else *part = all;
+    return json->status ? NULL : type;
 }
 
-static void ppo__tokfile_normalizer(ppo__tokfile *file, char *place) {
-    ppo__component m[PPO__MAX_PARTS];
-    int            count = ppo__tokfile_components(file, place, "normalizers", m);
-    for (int k = 0; k < count && !file->json.status; ++k) {
-        const char *type = m[k].type;
-        ppo__step  *step = ppo__add_step(file->tok, PPO__KEEP);
+static void ppo__tokfile_normalizer(ppo__tokfile *file, ppo__value *whole) {
+    ppo__value *part = NULL;
+    for (const char *type; (type = ppo__tokfile_next(file, whole, "normalizer", "normalizers", &part));) {
+        ppo__step *step = ppo__add_step(file->tok, PPO__KEEP);
         if (strcmp(type, "Prepend") == 0) {
-            step->prefix = ppo__tokfile_text(file, &m[k].of, "prepend");
+            step->prefix = ppo__json_text(&file->json, part, "prepend");
             step->always = 1;
         } else if (strcmp(type, "Replace") == 0) {
-            step->from = ppo__tokfile_pattern(file, &m[k].of, "String");
-            step->to = ppo__tokfile_text(file, &m[k].of, "content");
+            step->from = ppo__tokfile_pattern(file, part, "String");
+            step->to = ppo__json_text(&file->json, part, "content");
             ppo__tokfile_need(file, step->to != NULL, "Replace without content", NULL);
         } else if (strcmp(type, "NFC") == 0) {
             step->nfc = 1;
@@ -12846,109 +12771,101 @@ static void ppo__tokfile_normalizer(ppo__tokfile *file, char *place) {
     }
 }
 
-/* Returns 1 if it makes words of bytes. */
-static int ppo__tokfile_cutter(ppo__tokfile *file, char *place) {
-    ppo__component m[PPO__MAX_PARTS];
+static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
+    const size_t   known = sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words;
     ppo_tokenizer *tok = file->tok;
-    int count = ppo__tokfile_components(file, place, "pretokenizers", m), of_bytes = 0, has_words = 0, w = 0;
-    for (int k = 0; k < count && !file->json.status; ++k) {
-        const char *type = m[k].type;
-        ppo__tokfile_need(file, !of_bytes, "what comes after ByteLevel:", type);
+    ppo__json     *json = &file->json;
+    ppo__value    *part = NULL;
+    int            has_words = 0;
+    tok->kind = PPO__PIECES;
+    for (const char *type;
+         (type = ppo__tokfile_next(file, whole, "pre_tokenizer", "pretokenizers", &part));) {
+        ppo__tokfile_need(file, tok->kind == PPO__PIECES, "what comes after ByteLevel:", type);
         if (strcmp(type, "Split") == 0) {
-            const int   known = (int)(sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words);
-            const char *regex = ppo__tokfile_pattern(file, &m[k].of, "Regex");
-            const char *behavior = ppo__tokfile_text(file, &m[k].of, "behavior");
-            for (w = 0; w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0;) ++w;
+            const char *regex = ppo__tokfile_pattern(file, part, "Regex");
+            const char *behavior = ppo__json_text(json, part, "behavior");
+            size_t      w = 0;
+            while (w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0) ++w;
             ppo__tokfile_need(file, w < known && !has_words++, "the expression", regex);
             ppo__tokfile_need(file, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
-            ppo__tokfile_need(file, !ppo__tokfile_bool(file, &m[k].of, "invert", 0), "invert", NULL);
-            if (!file->json.status) ppo__add_step(tok, PPO__CUT_WORDS);
-            if (!file->json.status)
-                tok->words.digits = ppo__tokfile_words[w].digits, file->mark = ppo__tokfile_words[w].mark;
+            ppo__tokfile_need(file, !ppo__json_flag(json, part, "invert", 0), "invert", NULL);
+            if (json->status) return;
+            ppo__add_step(tok, PPO__CUT_WORDS);
+            tok->words.digits = ppo__tokfile_words[w].digits, file->mark = ppo__tokfile_words[w].mark;
         } else if (strcmp(type, "Digits") == 0) {
-            int each = ppo__tokfile_bool(file, &m[k].of, "individual_digits", 0);
+            int each = ppo__json_flag(json, part, "individual_digits", 0);
             ppo__add_step(tok, each ? PPO__CUT_DIGITS : PPO__CUT_NUMBERS);
         } else if (strcmp(type, "ByteLevel") == 0) {
-            int words = ppo__tokfile_bool(file, &m[k].of, "use_regex", 1);
-            of_bytes = 1;
+            int words = ppo__json_flag(json, part, "use_regex", 1);
+            tok->kind = PPO__BPE;
             ppo__tokfile_need(file, !words || !has_words, "two expressions", NULL);
-            if (ppo__tokfile_bool(file, &m[k].of, "add_prefix_space", 1))
+            if (ppo__json_flag(json, part, "add_prefix_space", 1))
                 ppo__add_step(tok, PPO__KEEP)->prefix = " ";
             if (words) ppo__add_step(tok, PPO__CUT_WORDS);
         } else if (strcmp(type, "Metaspace") == 0) {
-            const char *space = ppo__tokfile_text(file, &m[k].of, "replacement");
-            const char *scheme = ppo__tokfile_text(file, &m[k].of, "prepend_scheme");
+            const char *space = ppo__json_text(json, part, "replacement");
+            const char *scheme = ppo__json_text(json, part, "prepend_scheme");
             int never = scheme && !strcmp(scheme, "never"), first = scheme && !strcmp(scheme, "first");
             ppo__tokfile_need(file, space && !strcmp(space, PPO__METASPACE), "replacement", space);
             ppo__tokfile_need(file, never || first || (scheme && !strcmp(scheme, "always")), "prepend_scheme",
                               scheme);
             ppo__step *step = ppo__add_step(tok, PPO__KEEP);
-            if (ppo__tokfile_bool(file, &m[k].of, "split", 1)) step->kind = PPO__CUT_SPACES;
+            if (ppo__json_flag(json, part, "split", 1)) step->kind = PPO__CUT_SPACES;
             step->from = " ";
             step->to = PPO__METASPACE;
             step->prefix = never ? NULL : PPO__METASPACE;
             step->once = first;
         } else ppo__tokfile_need(file, 0, "pre_tokenizer", type);
     }
-    return of_bytes;
 }
 
-static void ppo__tokfile_decoder(ppo__tokfile *file, char *place) {
+static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
     static const char *const order[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
-    ppo__component           m[PPO__MAX_PARTS];
-    int                      count = ppo__tokfile_components(file, place, "decoders", m), last = -1,
-        of_bytes = file->tok->kind == PPO__BPE;
-    for (int k = 0; k < count && !file->json.status; ++k) {
-        const char *type = m[k].type;
-        int         at = 0;
+    ppo__json               *json = &file->json;
+    ppo__value              *part = NULL;
+    int                      last = -1, of_bytes = file->tok->kind == PPO__BPE;
+    for (const char *type; (type = ppo__tokfile_next(file, whole, "decoder", "decoders", &part));) {
+        int at = 0;
         while (at < 5 && strcmp(type, order[at]) != 0) ++at;
         ppo__tokfile_need(file, at < 5 && at > last && (of_bytes == !at) && (at != 4 || last == 3), "decoder",
                           type);
         last = at;
         if (at == 1) {
-            const char *from = ppo__tokfile_pattern(file, &m[k].of, "String");
-            const char *to = ppo__tokfile_text(file, &m[k].of, "content");
+            const char *from = ppo__tokfile_pattern(file, part, "String");
+            const char *to = ppo__json_text(json, part, "content");
             file->spaces = to && !strcmp(from, PPO__METASPACE) && !strcmp(to, " ");
             ppo__tokfile_need(file, file->spaces, "Replace of", from);
         }
         if (at == 2) file->bytes = 1;
         if (at == 4) {
-            const char *what = ppo__tokfile_text(file, &m[k].of, "content");
-            int64_t     start = ppo__tokfile_whole(file, &m[k].of, "start"),
-                    stop = ppo__tokfile_whole(file, &m[k].of, "stop");
+            const char *what = ppo__json_text(json, part, "content");
+            int64_t start = ppo__json_count(json, part, "start"), stop = ppo__json_count(json, part, "stop");
             ppo__tokfile_need(file, what && !strcmp(what, " ") && start <= 64 && !stop, "Strip of", what);
             file->tok->strip = (int)start;
         }
     }
-    ppo__tokfile_need(file, count == 1 || (count && !of_bytes), "no decoder", NULL);
+    ppo__tokfile_need(file, last >= 0, "no decoder", NULL);
 }
 
 /* What is put before and after a text. */
-static void ppo__tokfile_ends(ppo__tokfile *file, char *place) {
-    ppo__component m[PPO__MAX_PARTS];
-    ppo__object    item;
+static void ppo__tokfile_ends(ppo__tokfile *file, ppo__value *whole) {
     ppo_tokenizer *tok = file->tok;
-    int            count = ppo__tokfile_components(file, place, "processors", m);
-    for (int k = 0, n = 0, side = 0; k < count && !file->json.status; ++k, n = 0) {
-        if (strcmp(m[k].type, "ByteLevel") == 0) continue;
-        ppo__tokfile_need(
-            file, !strcmp(m[k].type, "TemplateProcessing") && ppo__json_member(&m[k].of, "single") && !side,
-            "post_processor", m[k].type);
-        if (file->json.status) return;
-        file->json.at = ppo__json_member(&m[k].of, "single");
-        ppo__json_expect(&file->json, '[');
-        while (ppo__json_next(&file->json, ']', &n)) {
-            ppo__tokfile_members(file, file->json.at, &item);
-            char *after = file->json.at, *token = ppo__json_member(&item, "SpecialToken");
-            side += ppo__json_member(&item, "Sequence") != NULL;
-            if (token) ppo__tokfile_members(file, token, &item);
-            const char *name = token ? ppo__tokfile_text(file, &item, "id") : NULL;
+    ppo__json     *json = &file->json;
+    ppo__value    *part = NULL;
+    int            side = 0;
+    for (const char *type; (type = ppo__tokfile_next(file, whole, "post_processor", "processors", &part));) {
+        if (strcmp(type, "ByteLevel") == 0) continue;
+        ppo__value *single = ppo__json_get(json, part, "single"), *item = NULL;
+        ppo__tokfile_need(file, !strcmp(type, "TemplateProcessing") && single && !side, "post_processor",
+                          type);
+        while (ppo__json_each(json, single, '[', &item)) {
+            ppo__value *token = ppo__json_get(json, item, "SpecialToken");
+            const char *name = ppo__json_text(json, token, "id");
             int         id = ppo_tokenizer_special(tok, name);
+            side += ppo__json_get(json, item, "Sequence") != NULL;
             ppo__tokfile_need(file, side < 2 && (!token || (id >= 0 && tok->bounds[side] < PPO__MAX_BOUNDS)),
                               "TemplateProcessing with", name);
-            if (file->json.status) return;
-            if (token) tok->bound[side][tok->bounds[side]++] = id;
-            file->json.at = after;
+            if (token && !json->status) tok->bound[side][tok->bounds[side]++] = id;
         }
     }
 }
@@ -12966,151 +12883,99 @@ static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
     return n;
 }
 
-/* A copy of text a, then b, in memory for one at a time. */
-static char *ppo__tokfile_join(ppo__tokfile *file, const char *a, size_t a_bytes, const char *b,
-                               size_t b_bytes) {
-    if (a_bytes + b_bytes >= file->join_room) {
-        file->join_room = 2 * (a_bytes + b_bytes) + 64;
-        file->join = PPO__ARRAY(&file->memory, char, file->join_room);
-    }
-    if (!file->join) return NULL;
-    memcpy(file->join, a, a_bytes);
-    memcpy(file->join + a_bytes, b, b_bytes);
-    file->join[a_bytes + b_bytes] = 0;
-    return file->join;
+/* The length of a name, which becomes bytes if the tokenizer is of bytes. -1: it is of others. */
+static int ppo__tokfile_name(const ppo__tokfile *file, char *name) {
+    return file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
 }
 
 /* The token that the vocabulary has under this name, whose text is changed; -1: none. Its length becomes
    *bytes. */
 static int ppo__tokfile_find(const ppo__tokfile *file, char *name, int *bytes) {
     uint64_t slot;
-    *bytes = file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
+    *bytes = ppo__tokfile_name(file, name);
     return *bytes < 0 ? -1 : ppo__find_key(file->tok, name, (size_t)*bytes, &slot);
 }
 
-static void ppo__tokfile_added(ppo__tokfile *file, char *place) {
-    ppo_tokenizer *tok = file->tok;
-    int            count = 0, n = 0;
-    ppo__object    m;
-    for (int pass = 0; pass < 2 && place && !file->json.status; ++pass, n = 0) {
-        ppo__tokfile_need(file, count <= PPO_MAX_VOCAB, "more added tokens than PPO_MAX_VOCAB", NULL);
-        if (file->json.status) return;
-        if (pass) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)count);
-        if (pass && !tok->added) return;
-        file->json.at = place;
-        ppo__json_expect(&file->json, '[');
-        while (ppo__json_next(&file->json, ']', &n)) {
-            if (!pass) {
-                ++count;
-                ppo__json_skip(&file->json);
-                continue;
-            }
-            char *object = file->json.at, *after;
-            ppo__tokfile_members(file, object, &m);
-            after = file->json.at;
-            ppo__tokfile_need(file, ppo__json_member(&m, "id") && ppo__json_member(&m, "content"),
-                              "an added token without id or content", NULL);
-            if (file->json.status) return;
-            ppo__added *added = &tok->added[n - 1];
-            int64_t     id = ppo__tokfile_whole(file, &m, "id");
-            added->name = added->pattern = ppo__tokfile_text(file, &m, "content");
-            added->name_bytes = added->bytes = (int)strlen(added->name);
-            added->special = ppo__tokfile_bool(file, &m, "special", 0);
-            added->left = ppo__tokfile_bool(file, &m, "lstrip", 0);
-            added->right = ppo__tokfile_bool(file, &m, "rstrip", 0);
-            added->normalized = ppo__tokfile_bool(file, &m, "normalized", !added->special);
-            ppo__tokfile_need(file, !ppo__tokfile_bool(file, &m, "single_word", 0), "single_word", NULL);
-            ppo__tokfile_need(file, id >= 0 && id < PPO_MAX_VOCAB && added->bytes, "the added token",
-                              added->name);
-            if (file->json.status) return;
-            added->token = (int)id;
-            if (tok->vocab <= id) tok->vocab = (int)id + 1;
-            file->json.at = after;
-        }
-    }
-    if (!file->json.status) tok->added_count = count;
-}
-
-/* Reads {"a": 0, ...}: how the merges call tokens. */
-static void ppo__tokfile_vocab(ppo__tokfile *file, char *place) {
-    ppo_tokenizer *tok = file->tok;
-    uint64_t       slot;
-    for (int pass = 0; pass < 2 && !file->json.status; ++pass) {
-        if (pass) tok->key = PPO__ZEROS(&tok->memory, const char *, (size_t)tok->vocab);
-        if (pass) tok->key_bytes = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab);
-        if (tok->memory.failed) return;
-        file->json.at = place;
-        ppo__json_expect(&file->json, '{');
-        for (int n = 0; ppo__json_next(&file->json, '}', &n);) {
-            char *name = NULL;
-            if (pass) name = (char *)ppo__json_string(&file->json);
-            else ppo__json_skip_string(&file->json);
-            ppo__json_expect(&file->json, ':');
-            int64_t id = ppo__json_whole(&file->json);
-            if (id >= PPO_MAX_VOCAB) ppo__json_fail(&file->json, "a token above 262143", NULL);
-            if (file->json.status) return;
-            if (tok->vocab <= id) tok->vocab = (int)id + 1;
-            if (!pass) continue;
-            if (tok->key[id]) ppo__json_fail(&file->json, "a token that is there twice: ", name);
-            tok->key[id] = name;
-            tok->key_bytes[id] = tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
-            if (tok->key_bytes[id] < 0) { /* no text of bytes is called so, so nothing needs to find it */
-                tok->key_bytes[id] = (int)strlen(name);
-                continue;
-            }
-            if (ppo__find_key(tok, name, (size_t)tok->key_bytes[id], &slot) >= 0)
-                ppo__json_fail(&file->json, "a name that is there twice: ", name);
-            ppo__map_put(&tok->by_key, &tok->memory, slot, (int)id);
-            if (tok->memory.failed) return;
-        }
-    }
-}
-
-/* Reads ["a b", ...] or [["a", "b"], ...]. */
-static void ppo__tokfile_merges(ppo__tokfile *file, char *place) {
+static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
     ppo_tokenizer *tok = file->tok;
     ppo__json     *json = &file->json;
-    for (int pass = 0, n = 0; pass < 2 && !json->status; ++pass, n = 0) {
-        if (pass) tok->units = PPO__ARRAY(&tok->memory, int32_t, 2 * (size_t)tok->unit_count);
-        if (pass) tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)tok->unit_count);
-        if (tok->memory.failed) return;
-        json->at = place;
-        ppo__json_expect(json, '[');
-        while (ppo__json_next(json, ']', &n)) {
-            if (!pass) {
-                tok->unit_count = n;
-                ppo__json_skip(json);
-                continue;
-            }
-            char *left, *right, *joined;
-            int   bytes[3] = {0, 0, 0}, is_list = ppo__json_take(json, '['), token[3] = {-1, -1, -1};
-            left = (char *)ppo__json_string(json);
-            if (is_list) {
-                ppo__json_expect(json, ',');
-                right = (char *)ppo__json_string(json);
-                ppo__json_expect(json, ']');
-            } else {
-                right = strchr(left, ' ');
-                if (!right || strchr(right + 1, ' ')) ppo__json_fail(json, "not two names: ", left);
-                else *right++ = 0;
-            }
-            if (json->status) return;
-            token[0] = ppo__tokfile_find(file, left, &bytes[0]);
-            token[1] = ppo__tokfile_find(file, right, &bytes[1]);
-            if (token[0] >= 0 && token[1] >= 0) {
-                uint64_t slot;
-                size_t   length = (size_t)bytes[0] + (size_t)bytes[1];
-                joined = ppo__tokfile_join(file, left, (size_t)bytes[0], right, (size_t)bytes[1]);
-                if (!joined) return;
-                token[2] = ppo__find_key(tok, joined, length, &slot);
-            }
-            if (token[2] < 0) ppo__json_fail(json, "a merge from or to no token of the vocabulary: ", left);
-            tok->units[2 * n - 2] = token[0];
-            tok->units[2 * n - 1] = token[1];
-            tok->joined[n - 1] = token[2];
-            ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(token[0], token[1]), n - 1);
-            if (json->status || tok->memory.failed) return;
+    ppo__value    *item = NULL;
+    if (!list) return;
+    ppo__tokfile_need(file, list->count <= PPO_MAX_VOCAB, "more added tokens than PPO_MAX_VOCAB", NULL);
+    if (!json->status) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)list->count);
+    while (tok->added && ppo__json_each(json, list, '[', &item)) {
+        ppo__added *added = &tok->added[tok->added_count];
+        int64_t     id = ppo__json_count(json, item, "id");
+        added->name = added->pattern = ppo__json_text(json, item, "content");
+        ppo__tokfile_need(file, added->name && ppo__json_get(json, item, "id"),
+                          "an added token without id or content", NULL);
+        if (json->status) return;
+        added->name_bytes = added->bytes = (int)strlen(added->name);
+        added->special = ppo__json_flag(json, item, "special", 0);
+        added->left = ppo__json_flag(json, item, "lstrip", 0);
+        added->right = ppo__json_flag(json, item, "rstrip", 0);
+        added->normalized = ppo__json_flag(json, item, "normalized", !added->special);
+        ppo__tokfile_need(file, !ppo__json_flag(json, item, "single_word", 0), "single_word", NULL);
+        ppo__tokfile_need(file, id < PPO_MAX_VOCAB && added->bytes, "the added token", added->name);
+        if (json->status) return;
+        added->token = (int)id;
+        if (tok->vocab <= id) tok->vocab = (int)id + 1;
+        ++tok->added_count;
+    }
+}
+
+/* {"a": 0, ...}: how the merges call tokens. */
+static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json     *json = &file->json;
+    ppo__value    *item = NULL;
+    uint64_t       slot;
+    while (ppo__json_each(json, vocab, '{', &item)) {
+        int64_t id = ppo__json_integer(json);
+        if (id >= PPO_MAX_VOCAB) ppo__json_fail(json, "a token above 262143", NULL);
+        else if (tok->vocab <= id) tok->vocab = (int)id + 1;
+    }
+    tok->key = PPO__ZEROS(&tok->memory, const char *, (size_t)tok->vocab);
+    tok->key_bytes = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab);
+    for (item = NULL; !tok->memory.failed && ppo__json_each(json, vocab, '{', &item);) {
+        char *name = (char *)item->key;
+        int   id = (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
+        if (tok->key[id]) ppo__json_fail(json, "a token that is there twice: ", name);
+        tok->key[id] = name;
+        tok->key_bytes[id] = bytes < 0 ? (int)strlen(name) : bytes;
+        if (bytes < 0) continue; /* no text of bytes is called so, so nothing needs to find it */
+        if (ppo__find_key(tok, name, (size_t)bytes, &slot) >= 0)
+            ppo__json_fail(json, "a name that is there twice: ", name);
+        ppo__map_put(&tok->by_key, &tok->memory, slot, id);
+    }
+}
+
+/* ["a b", ...] or [["a", "b"], ...]. */
+static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json     *json = &file->json;
+    ppo__value    *item = NULL;
+    tok->units = PPO__ARRAY(&tok->memory, int32_t, 2 * (size_t)merges->count);
+    tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)merges->count);
+    while (!tok->memory.failed && ppo__json_each(json, merges, '[', &item)) {
+        int      is_list = item->kind == '[' && item->size == 3, n = tok->unit_count++, token = -1, bytes[2];
+        char    *left = ppo__json_decode(json, item + is_list), *space = strchr(left, ' ');
+        char    *right = is_list ? ppo__json_decode(json, item + 2) : space ? space + 1 : NULL;
+        int32_t *unit = &tok->units[2 * n];
+        uint64_t slot;
+        if (!right || (!is_list && strchr(right, ' '))) ppo__json_fail(json, "not two names: ", left);
+        if (json->status) return;
+        if (!is_list) *space = 0;
+        unit[0] = ppo__tokfile_find(file, left, &bytes[0]);
+        unit[1] = ppo__tokfile_find(file, right, &bytes[1]);
+        if (unit[0] >= 0 && unit[1] >= 0) {
+            memmove(left + bytes[0], right, (size_t)bytes[1]); /* what was between is not needed */
+            token = ppo__find_key(tok, left, (size_t)bytes[0] + (size_t)bytes[1], &slot);
+            left[bytes[0]] = 0;
         }
+        if (token < 0) ppo__json_fail(json, "a merge from or to no token of the vocabulary: ", left);
+        tok->joined[n] = token;
+        ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(unit[0], unit[1]), n);
     }
 }
 
@@ -13125,8 +12990,9 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
     for (int k = 0; k < tok->added_count; ++k) {
         const ppo__added *one = &tok->added[k];
         int               t = one->token, bytes;
-        char             *copy = ppo__tokfile_join(file, one->name, (size_t)one->name_bytes, "", 0);
+        char             *copy = PPO__ARRAY(&file->memory, char, (size_t)one->name_bytes + 1);
         if (!copy) return;
+        strcpy(copy, one->name);
         int found = ppo__tokfile_find(file, copy, &bytes);
         if (bytes < 0) bytes = one->name_bytes;
         int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, (size_t)bytes) == 0;
@@ -13172,36 +13038,33 @@ static int ppo__tokfile_may_cut(const ppo_tokenizer *tok) {
     return ppo__find_key(tok, PPO__METASPACE, 3, &slot) >= 0;
 }
 
-static void ppo__tokfile_model(ppo__tokfile *file, char *place) {
+static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
     static const char *const strange[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     ppo_tokenizer           *tok = file->tok;
-    ppo__object              m;
+    ppo__json               *json = &file->json;
+    const char              *type = ppo__json_text(json, model, "type");
     uint64_t                 slot;
     char                     name[8];
-    int                      length = 0;
-    ppo__tokfile_members(file, place, &m);
-    const char *type = ppo__tokfile_text(file, &m, "type");
+    int                      length = 0, fallback;
     ppo__tokfile_need(file, !type || strcmp(type, "BPE") == 0, "model", type);
-    ppo__tokfile_need(file, ppo__json_member(&m, "vocab") && ppo__json_member(&m, "merges"),
-                      "a model without vocab or merges", NULL);
+    ppo__value *vocab = ppo__json_get(json, model, "vocab"), *merges = ppo__json_get(json, model, "merges");
+    ppo__tokfile_need(file, vocab && merges, "a model without vocab or merges", NULL);
     for (int k = 0; k < 2; ++k) {
-        const char *text = ppo__tokfile_text(file, &m, strange[k]);
+        const char *text = ppo__json_text(json, model, strange[k]);
         ppo__tokfile_need(file, !text || !*text, strange[k], text);
     }
-    if (ppo__json_member(&m, "dropout")) file->json.at = ppo__json_member(&m, "dropout");
-    ppo__tokfile_need(file, !ppo__json_member(&m, "dropout") || ppo__json_number(&file->json) == 0, "dropout",
+    ppo__tokfile_need(file, !ppo__json_get(json, model, "dropout") || ppo__json_number(json) == 0, "dropout",
                       NULL);
-    if (file->json.status) return;
-    ppo__tokfile_vocab(file, ppo__json_member(&m, "vocab"));
-    if (!file->json.status && !tok->memory.failed) ppo__tokfile_merges(file, ppo__json_member(&m, "merges"));
-    if (!file->json.status && !tok->memory.failed) ppo__tokfile_spell(file);
-    if (file->json.status || tok->memory.failed || file->memory.failed) return;
-    char *unknown = (char *)ppo__tokfile_text(file, &m, "unk_token");
+    if (!json->status) ppo__tokfile_vocab(file, vocab);
+    if (!json->status && !tok->memory.failed) ppo__tokfile_merges(file, merges);
+    if (!json->status && !tok->memory.failed) ppo__tokfile_spell(file);
+    if (json->status || tok->memory.failed || file->memory.failed) return;
+    char *unknown = ppo__json_text(json, model, "unk_token");
     tok->unknown = unknown ? ppo__tokfile_find(file, unknown, &length) : -1;
     ppo__tokfile_need(file, !unknown || tok->unknown >= 0, "unk_token", unknown);
-    tok->fuse = ppo__tokfile_bool(file, &m, "fuse_unk", 0);
-    tok->whole = ppo__tokfile_bool(file, &m, "ignore_merges", 0);
-    int fallback = ppo__tokfile_bool(file, &m, "byte_fallback", 0);
+    tok->fuse = ppo__json_flag(json, model, "fuse_unk", 0);
+    tok->whole = ppo__json_flag(json, model, "ignore_merges", 0);
+    fallback = ppo__json_flag(json, model, "byte_fallback", 0);
     for (int byte = 0; byte < 256; ++byte) {
         name[0] = (char)byte;
         tok->of_byte[byte] = tok->kind == PPO__BPE || byte < 128 ? ppo__find_key(tok, name, 1, &slot) : -1;
@@ -13211,42 +13074,11 @@ static void ppo__tokfile_model(ppo__tokfile *file, char *place) {
     }
 }
 
-/* Makes tok of the bytes tok->json, which are its own. Errors say "path: byte n" + part. */
-static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const char *part) {
-    ppo__object  m;
-    ppo__tokfile file;
-    int          order[256], raw = 0;
-    memset(&file, 0, sizeof file);
-    file.tok = tok;
-    file.mark = PPO__OTHER;
-    memset(file.byte_of, -1, sizeof file.byte_of);
-    ppo__order_bytes(order);
-    for (int b = 0; b < 256; ++b) file.byte_of[order[b] < 188 ? b : order[b] + 68] = (short)b;
-    char           *copy = PPO__ARRAY(&tok->memory, char, tok->json_bytes + 1);
-    const ppo__json json = {path, part, copy, copy, copy ? copy + tok->json_bytes : NULL, PPO_OK};
-    file.json = json;
-    if (!copy) return ppo__arena_status(&tok->memory);
-    memcpy(copy, tok->json, tok->json_bytes);
-    copy[tok->json_bytes] = 0;
-    if (strncmp(copy, "\357\273\277", 3) == 0) file.json.at += 3;
-    ppo__json_object(&file.json, &m);
-    ppo__json_end(&file.json);
-    ppo__tokfile_need(&file, ppo__json_member(&m, "model") != NULL, "a tokenizer without a model", NULL);
-    if (file.json.status) return file.json.status;
-    ppo__tokfile_added(&file, ppo__json_member(&m, "added_tokens"));
-    /* Those that are found in the text itself come first. */
-    for (int k = 0; k < tok->added_count && !tok->memory.failed; ++k) {
-        ppo__added swap = tok->added[k];
-        if (swap.normalized) continue;
-        tok->added[k] = tok->added[raw];
-        tok->added[raw++] = swap;
-    }
-    ppo__add_find(tok, 0, tok->memory.failed ? 0 : raw);
-    ppo__tokfile_normalizer(&file, ppo__json_member(&m, "normalizer"));
-    ppo__encoder encoder;
-    memset(&encoder, 0, sizeof encoder);
-    encoder.tok = tok;
-    for (int k = raw; k < tok->added_count && !tok->memory.failed && !file.json.status; ++k) {
+/* Those of the added tokens that are found after the rewriting, from `raw` on, are found as it makes them. */
+static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__encoder   encoder = ppo__encoder_start(tok);
+    for (int k = raw; k < tok->added_count && !tok->memory.failed && !file->json.status; ++k) {
         ppo__added *added = &tok->added[k];
         size_t      bytes = (size_t)added->bytes;
         const char *pattern = added->name;
@@ -13255,22 +13087,52 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const char *path, const 
         if (kept) memcpy(kept, pattern, bytes);
         added->pattern = kept;
         added->bytes = (int)bytes;
-        ppo__tokfile_need(&file, bytes > 0, "a name that the normalizer empties:", added->name);
+        ppo__tokfile_need(file, bytes > 0, "a name that the normalizer empties:", added->name);
     }
     ppo_status status = ppo__encoder_end(&encoder);
-    if (!status) status = tok->memory.failed;
-    if (!status && !file.json.status) ppo__add_find(tok, raw, tok->added_count);
-    if (!status)
-        tok->kind =
-            ppo__tokfile_cutter(&file, ppo__json_member(&m, "pre_tokenizer")) ? PPO__BPE : PPO__PIECES;
+    if (status && !tok->memory.failed) tok->memory.failed = status;
+    if (!tok->memory.failed && !file->json.status) ppo__add_find(tok, raw, tok->added_count);
+}
+
+/* Makes tok of a text in its memory, of which it keeps a copy as it is. */
+static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
+    ppo__tokfile file;
+    int          order[256], raw = 0;
+    tok->json_bytes = (size_t)(json->end - json->start);
+    tok->json = PPO__ARRAY(&tok->memory, char, tok->json_bytes + 1);
+    if (!tok->json) return PPO_ERROR_MEMORY;
+    memcpy(tok->json, json->start, tok->json_bytes + 1);
+    memset(&file, 0, sizeof file);
+    file.tok = tok;
+    file.mark = PPO__OTHER;
+    file.json = *json;
+    file.json.at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3);
+    memset(file.byte_of, -1, sizeof file.byte_of);
+    ppo__order_bytes(order);
+    for (int b = 0; b < 256; ++b) file.byte_of[order[b] < 188 ? b : order[b] + 68] = (short)b;
+    ppo__value *whole = ppo__json_tree(&file.json, &file.memory);
+    ppo__value *model = ppo__json_get(&file.json, whole, "model");
+    ppo__tokfile_need(&file, model != NULL, "a tokenizer without a model", NULL);
+    ppo__tokfile_added(&file, ppo__json_get(&file.json, whole, "added_tokens"));
+    /* Those that are found in the text itself come first. */
+    for (int k = 0; k < tok->added_count && !tok->memory.failed; ++k) {
+        ppo__added swap = tok->added[k];
+        if (swap.normalized) continue;
+        tok->added[k] = tok->added[raw];
+        tok->added[raw++] = swap;
+    }
+    ppo__add_find(tok, 0, raw);
+    ppo__tokfile_normalizer(&file, whole);
+    if (!file.json.status) ppo__tokfile_rewrite(&file, raw);
+    ppo__tokfile_cutter(&file, whole);
     tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark, 0);
-    if (!status) ppo__tokfile_decoder(&file, ppo__json_member(&m, "decoder"));
-    if (!status && !file.json.status) ppo__tokfile_model(&file, ppo__json_member(&m, "model"));
-    if (!status && !file.json.status && !tok->memory.failed && !file.memory.failed) {
-        ppo__tokfile_ends(&file, ppo__json_member(&m, "post_processor"));
+    ppo__tokfile_decoder(&file, whole);
+    if (!file.json.status && !tok->memory.failed) ppo__tokfile_model(&file, model);
+    if (!file.json.status && !tok->memory.failed && !file.memory.failed) {
+        ppo__tokfile_ends(&file, whole);
         if (tok->kind == PPO__PIECES && ppo__tokfile_may_cut(tok)) ppo__add_step(tok, PPO__CUT_RUNS);
     }
-    if (!status) status = file.json.status;
+    ppo_status status = file.json.status;
     if (!status) status = ppo__arena_status(&tok->memory);
     if (!status) status = ppo__arena_status(&file.memory);
     ppo__arena_free(&file.memory);
@@ -13288,45 +13150,39 @@ static const struct {
 
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file) {
     if (!ppo__given("ppo_tokenizer_put", tokenizer && file)) return PPO_ERROR_ARGUMENT;
-    int     kind = tokenizer->json ? 2 : tokenizer->kind, first = tokenizer->vocab - tokenizer->added_count;
-    int     end = tokenizer->json ? first : tokenizer->vocab;
-    int64_t shape[2] = {tokenizer->json ? (int64_t)tokenizer->json_bytes : tokenizer->unit_count, 2};
-    const void *data = tokenizer->json ? (const void *)tokenizer->json : tokenizer->units;
-    size_t      bytes = (size_t)(tokenizer->start[end] - tokenizer->start[first] + end - first);
-    char       *names = (char *)ppo__alloc(bytes + 1), *out = names;
+    const int     json = tokenizer->json != NULL, kind = json ? 2 : tokenizer->kind;
+    const int     first = tokenizer->vocab - tokenizer->added_count;
+    const int64_t shape[2] = {json ? (int64_t)tokenizer->json_bytes : tokenizer->unit_count, 2};
+    const void   *data = json ? (const void *)tokenizer->json : tokenizer->units;
+    if (ppo_file_add(file, ppo__tokenizer_kinds[kind].array, ppo__tokenizer_kinds[kind].type, shape,
+                     ppo__tokenizer_kinds[kind].rank, data) ||
+        ppo_file_set_text(file, "tokenizer", ppo__tokenizer_kinds[kind].name))
+        return ppo__failed;
+    if (json) return PPO_OK;
+    const size_t bytes = (size_t)(tokenizer->start[tokenizer->vocab] - tokenizer->start[first]);
+    char        *names = PPO__ARRAY(&file->memory, char, bytes + (size_t)tokenizer->added_count + 1);
     if (!names) return PPO_ERROR_MEMORY;
-    for (int t = first; t < end; ++t) {
-        size_t length = (size_t)ppo__token_length(tokenizer, t);
-        if (t > first) *out++ = '\n';
-        memcpy(out, tokenizer->bytes + tokenizer->start[t], length);
-        out += length;
-    }
-    ppo_status status = ppo_file_add(file, ppo__tokenizer_kinds[kind].array, ppo__tokenizer_kinds[kind].type,
-                                     shape, ppo__tokenizer_kinds[kind].rank, data);
-    if (!status && !tokenizer->json) status = ppo_file_set_text(file, "tokenizer.specials", names);
-    if (!status && kind == PPO__BPE && !tokenizer->is_old)
-        status = ppo_file_set_text(file, "tokenizer.words", "gpt2");
-    if (!status) status = ppo_file_set_text(file, "tokenizer", ppo__tokenizer_kinds[kind].name);
-    ppo__free(names);
-    return status;
+    *names = 0;
+    for (int t = first, at = 0; t < tokenizer->vocab; ++t)
+        at += sprintf(names + at, "%s%.*s", t > first ? "\n" : "", ppo__token_length(tokenizer, t),
+                      tokenizer->bytes + tokenizer->start[t]);
+    if (kind == PPO__BPE && !tokenizer->is_old && ppo_file_set_text(file, "tokenizer.words", "gpt2"))
+        return ppo__failed;
+    return ppo_file_set_text(file, "tokenizer.specials", names);
 }
 
 /* Makes a tokenizer of the bytes of a tokenizer.json, or of the file at path. */
 static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer) {
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
+    ppo__json      json = {path, " of \"tokenizer.json\"", NULL, NULL, NULL, PPO_OK};
     if (!tok) return PPO_ERROR_MEMORY;
-    ppo__json  json;
-    ppo_status status = PPO_OK;
-    if (array) {
-        tok->json_bytes = array->bytes;
-        tok->json = PPO__ARRAY(&tok->memory, char, array->bytes);
-        if (tok->json && array->bytes) memcpy(tok->json, array->data, array->bytes);
-        status = ppo__arena_status(&tok->memory);
-    } else if (!(status = ppo__json_open(&json, path, &tok->memory))) {
-        tok->json = json.start;
-        tok->json_bytes = (size_t)(json.end - json.start);
-    }
-    if (!status) status = ppo__tokfile_read(tok, path, array ? " of \"tokenizer.json\"" : "");
+    if (!array) ppo__json_open(&json, path, &tok->memory);
+    else if ((json.start = PPO__ARRAY(&tok->memory, char, array->bytes + 1)) != NULL) {
+        json.end = json.start + array->bytes;
+        if (array->bytes) memcpy(json.start, array->data, array->bytes);
+        *json.end = 0;
+    } else json.status = PPO_ERROR_MEMORY;
+    ppo_status status = json.status ? json.status : ppo__tokfile_read(tok, &json);
     if (status) ppo_tokenizer_free(tok);
     else *tokenizer = tok;
     return status;
@@ -13351,20 +13207,19 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     const char      *name = ppo__tokenizer_kinds[kind].array;
     const ppo_array *array = ppo_file_find(file, name);
     int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
-    ppo_status       status = ppo_file_expect(file, name, ppo__tokenizer_kinds[kind].type, shape,
-                                              ppo__tokenizer_kinds[kind].rank, &array);
-    if (status) return status;
+    if (ppo_file_expect(file, name, ppo__tokenizer_kinds[kind].type, shape, ppo__tokenizer_kinds[kind].rank,
+                        &array))
+        return ppo__failed;
     if (kind == 2) return ppo__tokfile_load(file->path, array, tokenizer);
     if (shape[0] > PPO_MAX_VOCAB)
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
                               (long long)shape[0], (int)PPO_MAX_VOCAB);
     ppo__arena   memory = {NULL, NULL, PPO_OK};
     int          count = 0; /* of the names, which may be too many */
-    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1), *end;
+    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1);
     const char **names = PPO__ARRAY(&memory, const char *, PPO_MAX_SPECIALS);
-    status = ppo__arena_status(&memory);
-    if (!status) strcpy(copy, lines);
-    for (char *line = status || !*copy ? NULL : copy; line; line = end, ++count) {
+    ppo_status   status = ppo__arena_status(&memory);
+    for (char *line = status || !*lines ? NULL : strcpy(copy, lines), *end; line; line = end, ++count) {
         end = strchr(line, '\n');
         if (count < PPO_MAX_SPECIALS) names[count] = line;
         if (end) *end++ = 0;
@@ -13381,7 +13236,6 @@ static ppo_status ppo__put_tokenizer(ppo_file *file, const void *tokenizer) {
 
 static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
-    (void)path;
     fwrite(tok->json, 1, tok->json_bytes, out); /* failures stay in `out` */
     return PPO_OK;
 }
@@ -14503,38 +14357,35 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
    -------------------------------------------------------------------------------------------------------- */
 
 /* Sizes that other programs read, by their names there. */
-static const char *const ppo__lm_texts[][2] = {{"vocab", "vocab_size"},
-                                               {"context", "n_positions"},
-                                               {"width", "n_embd"},
-                                               {"layers", "n_layer"},
-                                               {"heads", "n_head"}};
+enum { PPO__LM_TEXTS = 5 };
+static const char *const ppo__lm_texts[PPO__LM_TEXTS][2] = {{"vocab", "vocab_size"},
+                                                            {"context", "n_positions"},
+                                                            {"width", "n_embd"},
+                                                            {"layers", "n_layer"},
+                                                            {"heads", "n_head"}};
 
 PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
+    const ppo_lm_config usual = ppo_lm_config_default();
     if (!ppo__given("ppo_lm_put", lm && file)) return PPO_ERROR_ARGUMENT;
     if (lm->base) return ppo__refuse("ppo_lm_put: the model has LoRA: ppo_lm_merge() it first");
     if (ppo_file_find(file, "transformer.wte.weight"))
         return ppo__refuse("ppo_lm_put: the file has a language model already");
-    ppo_status status = ppo__params_fetch(lm->params);
-    if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
-    for (size_t i = 0; i < sizeof ppo__lm_texts / sizeof *ppo__lm_texts && !status; ++i) {
-        char number[32];
-        status = ppo_settings_get(&ppo__lm_settings, &lm->config, ppo__lm_texts[i][0], number, sizeof number);
-        if (!status) status = ppo_file_set_text(file, ppo__lm_texts[i][1], number);
-    }
-    ppo_lm_config usual = ppo_lm_config_default();
-    usual.vocab = lm->config.vocab, usual.width = lm->config.width, usual.heads = lm->config.heads;
-    usual.context = lm->config.context, usual.layers = lm->config.layers;
-    usual.score = lm->config.score, usual.seed = lm->config.seed;
-    for (int i = 0; i < ppo__lm_settings.count && !status; ++i) { /* what GPT-2 has otherwise */
-        char        is[32], other[32], name[40];
+    if (ppo__params_fetch(lm->params) || ppo_file_set_text(file, "format", "pt")) /* transformers needs it */
+        return ppo__failed;
+    for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
-        status = ppo_settings_get(&ppo__lm_settings, &lm->config, field, is, sizeof is);
-        if (!status) status = ppo_settings_get(&ppo__lm_settings, &usual, field, other, sizeof other);
-        if (status || !strcmp(is, other)) continue;
-        snprintf(name, sizeof name, "lm.%s", field);
-        status = ppo_file_set_text(file, name, is);
+        char        is[32], other[32], name[40];
+        int         k = 0;
+        while (k < PPO__LM_TEXTS && strcmp(field, ppo__lm_texts[k][0])) ++k;
+        const int known = k < PPO__LM_TEXTS; /* it is written always */
+        snprintf(name, sizeof name, "%s%s", known ? "" : "lm.", known ? ppo__lm_texts[k][1] : field);
+        if (ppo_settings_get(&ppo__lm_settings, &lm->config, field, is, sizeof is) ||
+            ppo_settings_get(&ppo__lm_settings, &usual, field, other, sizeof other))
+            return ppo__failed;
+        if (!known && (!strcmp(is, other) || !strcmp(field, "score") || !strcmp(field, "seed"))) continue;
+        if (ppo_file_set_text(file, name, is)) return ppo__failed;
     }
-    return status ? status : ppo__carry_params(file, PPO__SAVE, "", lm->params, lm->params->data, 1);
+    return ppo__carry_params(file, PPO__SAVE, "", lm->params, lm->params->data, 1);
 }
 
 typedef struct ppo__saved_lm {
@@ -14600,7 +14451,7 @@ static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
             return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
     }
-    for (size_t i = 0; i < sizeof ppo__lm_texts / sizeof *ppo__lm_texts; ++i) {
+    for (int i = 0; i < PPO__LM_TEXTS; ++i) {
         const char *text = ppo_file_text(file, ppo__lm_texts[i][1]);
         ppo_settings_get(&ppo__lm_settings, config, ppo__lm_texts[i][0], name, sizeof name);
         if (text && strcmp(text, name))
@@ -14653,307 +14504,280 @@ static int ppo__hub_style(const ppo_lm_config *c) {
 static const char *const ppo__hub_classes[] = {"GPT2",    "GPTNeo", "GPTNeoX", "Llama",
                                                "Mistral", "Qwen2",  "Qwen3"};
 
+/* Settings, and their keys there: "" is the key of the style before, NULL that there is none; a|b the one or the other,
+   of which the last is written; a.b is b in the object a. Those of rotary positions are read from what transformers 5
+   (rope_parameters) and 4 (rope_scaling) write. The first five must be there. */
 static const struct {
     const char *name, *key[PPO__HUB_STYLES];
 } ppo__hub_settings[] = {
-    {"vocab", {"vocab_size", "vocab_size", "vocab_size", "vocab_size"}},
-    {"context",
-     {"n_positions", "max_position_embeddings", "max_position_embeddings", "max_position_embeddings"}},
-    {"width", {"n_embd", "hidden_size", "hidden_size", "hidden_size"}},
-    {"layers", {"n_layer", "num_layers", "num_hidden_layers", "num_hidden_layers"}},
-    {"heads", {"n_head", "num_heads", "num_attention_heads", "num_attention_heads"}},
+    {"vocab", {"vocab_size", "", "", ""}},
+    {"context", {"n_positions", "max_position_embeddings", "", ""}},
+    {"width", {"n_embd", "hidden_size", "", ""}},
+    {"layers", {"n_layer", "num_layers", "num_hidden_layers", ""}},
+    {"heads", {"n_head", "num_heads", "num_attention_heads", ""}},
     {"kv_heads", {NULL, NULL, NULL, "num_key_value_heads"}},
     {"head_size", {NULL, NULL, NULL, "head_dim"}},
-    {"hidden", {"n_inner", "intermediate_size", "intermediate_size", "intermediate_size"}},
-    {"activation", {"activation_function", "activation_function", "hidden_act", "hidden_act"}},
-    {"norm_eps", {"layer_norm_epsilon", "layer_norm_epsilon", "layer_norm_eps", "rms_norm_eps"}},
+    {"hidden", {"n_inner", "intermediate_size", "", ""}},
+    {"activation", {"activation_function", "", "hidden_act", ""}},
+    {"norm_eps", {"layer_norm_epsilon", "", "layer_norm_eps", "rms_norm_eps"}},
     {"window", {NULL, "window_size", NULL, "sliding_window"}},
     {"parallel", {NULL, NULL, "use_parallel_residual", NULL}},
-    {"qkv_bias", {NULL, NULL, "attention_bias", "attention_bias"}},
-    {"proj_bias", {NULL, NULL, "attention_bias", "attention_bias"}},
+    {"qkv_bias", {NULL, NULL, "attention_bias", ""}},
+    {"proj_bias", {NULL, NULL, "attention_bias", ""}},
     {"ffn_bias", {NULL, NULL, NULL, "mlp_bias"}},
-    {"rope_theta", {NULL, NULL, "rotary_emb_base", "rope_theta"}},
-    {"tied", {"tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings"}},
+    {"rope_theta",
+     {NULL, NULL, "rope_parameters.rope_theta|rotary_emb_base", "rope_parameters.rope_theta|rope_theta"}},
+    {"tied", {"tie_word_embeddings", "", "", ""}},
+    {"rope_scaling", {NULL, NULL, "rope_parameters.rope_type|rope_scaling.rope_type", ""}},
+    {"rope_factor", {NULL, NULL, "rope_parameters.factor|rope_scaling.factor", ""}},
+    {"rope_low", {NULL, NULL, "rope_parameters.low_freq_factor|rope_scaling.low_freq_factor", ""}},
+    {"rope_high", {NULL, NULL, "rope_parameters.high_freq_factor|rope_scaling.high_freq_factor", ""}},
+    {"rope_context",
+     {NULL, NULL,
+      "rope_parameters.original_max_position_embeddings|rope_scaling.original_max_position_embeddings", ""}},
 };
 enum { PPO__HUB_SETTINGS = sizeof ppo__hub_settings / sizeof *ppo__hub_settings };
 
-/* Words there, words here; of several, the first is written. */
-static const char *const ppo__hub_activations[][2] = {
-    {"gelu_new", "gelu"},  {"gelu_pytorch_tanh", "gelu"},
-    {"gelu_fast", "gelu"}, {"gelu", "gelu_erf"},
-    {"silu", "silu"},      {"swish", "silu"},
-    {"relu", "relu"},      {"tanh", "tanh"},
+static const char *ppo__hub_key(int k, int style) {
+    const char *const *key = ppo__hub_settings[k].key;
+    while (key[style] && !*key[style]) --style;
+    return key[style];
+}
+
+/* Has a setting a meaning with these others? */
+static int ppo__hub_applies(const ppo_lm_config *c, const char *name) {
+    if (!strcmp(name, "rope_factor")) return c->rope_scaling != PPO_ROPE_PLAIN;
+    return c->rope_scaling == PPO_ROPE_LLAMA3 ||
+           (strcmp(name, "rope_low") && strcmp(name, "rope_high") && strcmp(name, "rope_context"));
+}
+
+/* Words of settings there and here; of several, the first is written. */
+static const char *const ppo__hub_words[][3] = {
+    {"activation", "gelu_new", "gelu"},   {"activation", "gelu_pytorch_tanh", "gelu"},
+    {"activation", "gelu_fast", "gelu"},  {"activation", "gelu", "gelu_erf"},
+    {"activation", "silu", "silu"},       {"activation", "swish", "silu"},
+    {"activation", "relu", "relu"},       {"activation", "tanh", "tanh"},
+    {"rope_scaling", "default", "plain"}, {"rope_scaling", "linear", "linear"},
+    {"rope_scaling", "llama3", "llama3"},
 };
-enum { PPO__HUB_ACTIVATIONS = sizeof ppo__hub_activations / sizeof *ppo__hub_activations };
+
+/* The other word for that of a setting, whose kind is in column `from`; the same one for a setting without words,
+   NULL for an unknown one. */
+static const char *ppo__hub_word(const char *name, const char *word, int from) {
+    const char *same = word;
+    for (size_t k = 0; k < sizeof ppo__hub_words / sizeof *ppo__hub_words; ++k) {
+        if (strcmp(ppo__hub_words[k][0], name)) continue;
+        if (!strcmp(ppo__hub_words[k][from], word)) return ppo__hub_words[k][3 - from];
+        same = NULL;
+    }
+    return same;
+}
 
 /* How the numbers of an array there lie in a parameter here: the same; transposed (there (out, in)); transposed into
    some of the columns; or, with the queries, keys and values of each head side by side, into all. */
 enum { PPO__SAME, PPO__TURNED, PPO__QUERY, PPO__KEY, PPO__VALUE, PPO__MIXED, PPO__GATE, PPO__GATED };
+static const char ppo__hub_hows[] = "=tqkvmgu"; /* the same, as letters */
+
+/* Parameters, without ".weight" and ".bias", and what they are there: how, and the name, or several. A name begins with
+   '.' in the model, and with '#' in block %d of it. */
+static const char *const ppo__hub_within[PPO__HUB_STYLES][2] = {{"transformer.", "transformer.h.%d."},
+                                                                {"transformer.", "transformer.h.%d."},
+                                                                {"gpt_neox.", "gpt_neox.layers.%d."},
+                                                                {"model.", "model.layers.%d."}};
+static const struct {
+    const char *ours, *theirs[PPO__HUB_STYLES];
+} ppo__hub_names[] = {
+    {".wte", {"=.wte", "=.wte", "=.embed_in", "=.embed_tokens"}},
+    {".wpe", {"=.wpe", "=.wpe", "", ""}},
+    {"#ln_1", {"=#ln_1", "=#ln_1", "=#input_layernorm", "=#input_layernorm"}},
+    {"#attn.c_attn",
+     {"=#attn.c_attn", "q#attn.attention.q_proj k#attn.attention.k_proj v#attn.attention.v_proj",
+      "m#attention.query_key_value", "q#self_attn.q_proj k#self_attn.k_proj v#self_attn.v_proj"}},
+    {"#attn.q_norm", {"", "", "", "=#self_attn.q_norm"}},
+    {"#attn.k_norm", {"", "", "", "=#self_attn.k_norm"}},
+    {"#attn.c_proj",
+     {"=#attn.c_proj", "t#attn.attention.out_proj", "t#attention.dense", "t#self_attn.o_proj"}},
+    {"#ln_2", {"=#ln_2", "=#ln_2", "=#post_attention_layernorm", "=#post_attention_layernorm"}},
+    {"#mlp.c_fc", {"=#mlp.c_fc", "t#mlp.c_fc", "t#mlp.dense_h_to_4h", "g#mlp.gate_proj u#mlp.up_proj"}},
+    {"#mlp.c_proj", {"=#mlp.c_proj", "t#mlp.c_proj", "t#mlp.dense_4h_to_h", "t#mlp.down_proj"}},
+    {".ln_f", {"=.ln_f", "=.ln_f", "=.final_layer_norm", "=.norm"}},
+    {"lm_head", {"=lm_head", "=lm_head", "=embed_out", "=lm_head"}},
+    {"score", {"tscore", "tscore", "tscore", "tscore"}},
+};
+
 typedef struct ppo__hub_name {
-    const char *ours, *theirs; /* without ".weight" and ".bias"; %d: the block */
-    int         how;
+    char ours[64], theirs[64]; /* %d: the block */
+    int  how;
 } ppo__hub_name;
 
-static const ppo__hub_name ppo__hub_gpt2[] = {
-    {"transformer.wte", "transformer.wte", PPO__SAME},
-    {"transformer.wpe", "transformer.wpe", PPO__SAME},
-    {"transformer.h.%d.ln_1", "transformer.h.%d.ln_1", PPO__SAME},
-    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.c_attn", PPO__SAME},
-    {"transformer.h.%d.attn.c_proj", "transformer.h.%d.attn.c_proj", PPO__SAME},
-    {"transformer.h.%d.ln_2", "transformer.h.%d.ln_2", PPO__SAME},
-    {"transformer.h.%d.mlp.c_fc", "transformer.h.%d.mlp.c_fc", PPO__SAME},
-    {"transformer.h.%d.mlp.c_proj", "transformer.h.%d.mlp.c_proj", PPO__SAME},
-    {"transformer.ln_f", "transformer.ln_f", PPO__SAME},
-    {"lm_head", "lm_head", PPO__SAME},
-    {"score", "score", PPO__TURNED},
-    {NULL, NULL, 0},
-};
-static const ppo__hub_name ppo__hub_gpt_neo[] = {
-    {"transformer.wte", "transformer.wte", PPO__SAME},
-    {"transformer.wpe", "transformer.wpe", PPO__SAME},
-    {"transformer.h.%d.ln_1", "transformer.h.%d.ln_1", PPO__SAME},
-    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.attention.q_proj", PPO__QUERY},
-    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.attention.k_proj", PPO__KEY},
-    {"transformer.h.%d.attn.c_attn", "transformer.h.%d.attn.attention.v_proj", PPO__VALUE},
-    {"transformer.h.%d.attn.c_proj", "transformer.h.%d.attn.attention.out_proj", PPO__TURNED},
-    {"transformer.h.%d.ln_2", "transformer.h.%d.ln_2", PPO__SAME},
-    {"transformer.h.%d.mlp.c_fc", "transformer.h.%d.mlp.c_fc", PPO__TURNED},
-    {"transformer.h.%d.mlp.c_proj", "transformer.h.%d.mlp.c_proj", PPO__TURNED},
-    {"transformer.ln_f", "transformer.ln_f", PPO__SAME},
-    {"lm_head", "lm_head", PPO__SAME},
-    {"score", "score", PPO__TURNED},
-    {NULL, NULL, 0},
-};
-static const ppo__hub_name ppo__hub_gpt_neox[] = {
-    {"transformer.wte", "gpt_neox.embed_in", PPO__SAME},
-    {"transformer.h.%d.ln_1", "gpt_neox.layers.%d.input_layernorm", PPO__SAME},
-    {"transformer.h.%d.attn.c_attn", "gpt_neox.layers.%d.attention.query_key_value", PPO__MIXED},
-    {"transformer.h.%d.attn.c_proj", "gpt_neox.layers.%d.attention.dense", PPO__TURNED},
-    {"transformer.h.%d.ln_2", "gpt_neox.layers.%d.post_attention_layernorm", PPO__SAME},
-    {"transformer.h.%d.mlp.c_fc", "gpt_neox.layers.%d.mlp.dense_h_to_4h", PPO__TURNED},
-    {"transformer.h.%d.mlp.c_proj", "gpt_neox.layers.%d.mlp.dense_4h_to_h", PPO__TURNED},
-    {"transformer.ln_f", "gpt_neox.final_layer_norm", PPO__SAME},
-    {"lm_head", "embed_out", PPO__SAME},
-    {"score", "score", PPO__TURNED},
-    {NULL, NULL, 0},
-};
-static const ppo__hub_name ppo__hub_llamas[] = {
-    {"transformer.wte", "model.embed_tokens", PPO__SAME},
-    {"transformer.h.%d.ln_1", "model.layers.%d.input_layernorm", PPO__SAME},
-    {"transformer.h.%d.attn.c_attn", "model.layers.%d.self_attn.q_proj", PPO__QUERY},
-    {"transformer.h.%d.attn.c_attn", "model.layers.%d.self_attn.k_proj", PPO__KEY},
-    {"transformer.h.%d.attn.c_attn", "model.layers.%d.self_attn.v_proj", PPO__VALUE},
-    {"transformer.h.%d.attn.q_norm", "model.layers.%d.self_attn.q_norm", PPO__SAME},
-    {"transformer.h.%d.attn.k_norm", "model.layers.%d.self_attn.k_norm", PPO__SAME},
-    {"transformer.h.%d.attn.c_proj", "model.layers.%d.self_attn.o_proj", PPO__TURNED},
-    {"transformer.h.%d.ln_2", "model.layers.%d.post_attention_layernorm", PPO__SAME},
-    {"transformer.h.%d.mlp.c_fc", "model.layers.%d.mlp.gate_proj", PPO__GATE},
-    {"transformer.h.%d.mlp.c_fc", "model.layers.%d.mlp.up_proj", PPO__GATED},
-    {"transformer.h.%d.mlp.c_proj", "model.layers.%d.mlp.down_proj", PPO__TURNED},
-    {"transformer.ln_f", "model.norm", PPO__SAME},
-    {"lm_head", "lm_head", PPO__SAME},
-    {"score", "score", PPO__TURNED},
-    {NULL, NULL, 0},
-};
-static const ppo__hub_name *const ppo__hub_names[] = {ppo__hub_gpt2, ppo__hub_gpt_neo, ppo__hub_gpt_neox,
-                                                      ppo__hub_llamas};
+static void ppo__hub_spell(char text[64], int style, const char *name) {
+    const char *within = *name == '.' || *name == '#' ? ppo__hub_within[style][*name == '#'] : "";
+    snprintf(text, 64, "%s%.*s", within, (int)strcspn(name, " ") - !!*within, name + !!*within);
+}
+
+/* The name there of a matrix that every style has. */
+static const char *ppo__hub_weight(const ppo_lm_config *c, const char *ours, char text[80]) {
+    int row = 0;
+    while (strcmp(ppo__hub_names[row].ours, ours)) ++row;
+    ppo__hub_spell(text, ppo__hub_style(c), ppo__hub_names[row].theirs[ppo__hub_style(c)] + 1);
+    return strcat(text, ".weight");
+}
+
+/* The k-th array of a style; 0: there is none. */
+static int ppo__hub_name_at(int style, int k, ppo__hub_name *name) {
+    for (size_t row = 0; row < sizeof ppo__hub_names / sizeof *ppo__hub_names; ++row)
+        for (const char *at = ppo__hub_names[row].theirs[style]; *at; at += *at == ' ') {
+            if (k-- == 0) {
+                name->how = (int)(strchr(ppo__hub_hows, *at) - ppo__hub_hows);
+                ppo__hub_spell(name->ours, PPO__GPT2, ppo__hub_names[row].ours);
+                ppo__hub_spell(name->theirs, style, at + 1);
+                return 1;
+            }
+            at += strcspn(at, " ");
+        }
+    return 0;
+}
 
 /* Arrays with these ends are no parameters: causal masks, and what rotary positions are computed from. */
 static const char *const ppo__hub_buffers[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
                                                ".attention.masked_bias", ".rotary_emb.inv_freq"};
 
-/* -- config.json as a list of members: "rope_scaling.factor" and the text of its value; what is null is left out -- */
+/* -- config.json -- */
 
-enum { PPO__MEMBERS = 256 };
-typedef struct ppo__members {
-    const char *path;
-    int         count;
-    const char *key[PPO__MEMBERS], *value[PPO__MEMBERS];
-} ppo__members;
+typedef struct ppo__hub_json {
+    ppo__json   json;
+    ppo__value *all;     /* of it */
+    char        key[64]; /* what was found last */
+} ppo__hub_json;
 
-/* The value of a member, or NULL. */
-static const char *ppo__member(const ppo__members *m, const char *key) {
-    for (int i = 0; i < m->count; ++i)
-        if (!strcmp(m->key[i], key)) return m->value[i];
-    return NULL;
-}
-
-/* Members of an object, and of those in it that are about rotary positions. */
-static void ppo__read_members(ppo__json *json, ppo__arena *memory, const char *within, ppo__members *m) {
-    ppo__json_expect(json, '{');
-    for (int n = 0; ppo__json_next(json, '}', &n);) {
-        const char *name = ppo__json_key(json), *value;
-        char        kind = ppo__json_peek(json);
-        if (kind == '{' && !within && !strncmp(name, "rope_", 5)) {
-            ppo__read_members(json, memory, name, m);
-            continue;
-        }
-        char *key = PPO__ARRAY(memory, char, strlen(name) + (within ? strlen(within) : 0) + 2);
-        if (!key) json->status = PPO_ERROR_MEMORY;
-        if (json->status) return;
-        sprintf(key, "%s%s%s", within ? within : "", within ? "." : "", name);
-        if (kind == '"') {
-            value = ppo__json_string(json);
-        } else {
-            const char *start = json->at;
-            ppo__json_skip(json);
-            char *copy = PPO__ARRAY(memory, char, (size_t)(json->at - start) + 1);
-            if (!copy) json->status = PPO_ERROR_MEMORY;
-            else sprintf(copy, "%.*s", (int)(json->at - start), start);
-            value = kind == 't' ? "yes" : kind == 'f' ? "no" : copy;
-        }
-        if (kind == 'n' || json->status) continue;
-        if (m->count == PPO__MEMBERS) ppo__json_fail(json, "more than 256 members", NULL);
-        else if (ppo__member(m, key)) ppo__json_fail(json, "repeated member ", key);
-        else m->key[m->count] = key, m->value[m->count++] = value;
+/* The first of "a.b|c" that is there, or NULL. */
+static ppo__value *ppo__hub_get(ppo__hub_json *hub, const char *keys) {
+    ppo__value *value = NULL;
+    for (size_t n; !value && *keys; keys += n + (keys[n] == '|')) {
+        char first[64];
+        n = strcspn(keys, "|");
+        snprintf(hub->key, sizeof hub->key, "%.*s", (int)n, keys);
+        char *dot = strchr(strcpy(first, hub->key), '.');
+        if (dot) *dot = 0;
+        value = ppo__json_get(&hub->json, hub->all, first);
+        if (value && dot) value = value->kind == '{' ? ppo__json_get(&hub->json, value, dot + 1) : NULL;
     }
+    return value;
 }
 
-static ppo_status ppo__hub_unknown(const ppo__members *m, const char *key) {
-    return ppo__file_fail(m->path, "%s \"%.60s\" is not known", key, ppo__member(m, key));
+/* The same as the text of a setting. */
+static const char *ppo__hub_text(ppo__hub_json *hub, const char *keys) {
+    ppo__value *value = ppo__hub_get(hub, keys);
+    if (!value) return NULL;
+    if (value->kind == '"' || value->kind == 's') return ppo__json_decode(&hub->json, value);
+    if (value->kind == 't' || value->kind == 'f') return value->kind == 't' ? "yes" : "no";
+    ppo__json_skip(&hub->json);
+    *hub->json.at = 0; /* a character that was taken already */
+    return value->at;
 }
 
-static ppo_status ppo__hub_set(const ppo__members *m, const char *key, ppo_lm_config *c, const char *name,
-                               const char *value) {
-    if (!ppo_settings_set(&ppo__lm_settings, c, name, value)) return PPO_OK;
-    char reason[PPO__ERROR_SIZE];
-    snprintf(reason, sizeof reason, "%s", ppo__error);
-    return ppo__file_fail(m->path, "%s: %s", key, reason);
+static int ppo__hub_is(ppo__hub_json *hub, const char *key, const char *text) {
+    const char *is = ppo__hub_text(hub, key);
+    return is && !strcmp(is, text);
+}
+
+static ppo_status ppo__hub_unknown(const ppo__hub_json *hub, const char *text) {
+    return ppo__file_fail(hub->json.path, "%s \"%.60s\" is not known", hub->key, text);
 }
 
 /* The bits of the layers that have a window, from a list of words, the windowed one of which is `local`; or from
    pairs of a list and how often it is repeated, as GPT-Neo's [[["global", "local"], 6]]. */
-static ppo_status ppo__hub_layers(const ppo__members *m, const char *key, const char *text, const char *local,
-                                  const char *global, ppo_lm_config *c) {
-    char     *copy = (char *)ppo__alloc(strlen(text) + 1);
-    ppo__json json = {m->path, " of a list of layers", copy, copy, NULL, PPO_OK};
-    int       layer = 0, nested, done = 0;
-    if (!copy) return PPO_ERROR_MEMORY;
-    strcpy(copy, text);
-    c->window_layers = 0;
-    ppo__json_expect(&json, '[');
-    nested = ppo__json_peek(&json) == '[';
-    for (int n = 0; done || ppo__json_next(&json, ']', &n); done = 0) {
-        int      first = layer;
-        uint64_t bits = 0;
-        if (nested) ppo__json_expect(&json, '['), ppo__json_expect(&json, '[');
-        for (int k = 0; nested ? ppo__json_next(&json, ']', &k) : !k++;) {
-            const char *word = ppo__json_string(&json);
-            if (!json.status && strcmp(word, local) && strcmp(word, global))
-                json.status = ppo__file_fail(m->path, "%s \"%.40s\" is not known", key, word);
-            if (json.status || layer >= PPO_MAX_LAYERS) break;
-            bits |= (uint64_t)!strcmp(word, local) << layer++;
+static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const char *local, const char *global,
+                                  ppo_lm_config *c) {
+    ppo__json *json = &hub->json;
+    uint64_t   bits = 0;
+    int        layer = 0, first = 0; /* of the list of words */
+    if (list->kind != '[') ppo__json_expect(json, '[');
+    for (ppo__value *v = list + 1; v < list + list->size && !json->status; ++v) {
+        json->at = v->at;
+        if (v->kind == '[') first = layer;
+        else if (v->kind == '0') {
+            const int64_t times = ppo__json_integer(json);
+            const int     n = layer - first,
+                      end = first + n * (times < PPO_MAX_LAYERS ? (int)times : (int)PPO_MAX_LAYERS);
+            for (; layer < end && layer < PPO_MAX_LAYERS; ++layer) bits |= (bits >> (layer - n) & 1) << layer;
+            if (layer < end) layer = end;
+        } else {
+            const char *word = ppo__json_decode(json, v);
+            const int   is_local = !strcmp(word, local);
+            if (json->status) break;
+            if (!is_local && strcmp(word, global)) return ppo__hub_unknown(hub, word);
+            if (layer < PPO_MAX_LAYERS) bits |= (uint64_t)is_local << layer;
+            ++layer;
         }
-        c->window_layers |= bits;
-        if (!nested) continue;
-        ppo__json_expect(&json, ',');
-        int64_t times = ppo__json_whole(&json), length = layer - first;
-        ppo__json_expect(&json, ']');
-        for (; times > 1 && layer + length <= PPO_MAX_LAYERS && !json.status; --times, layer += (int)length)
-            c->window_layers |= bits << (layer - first);
     }
-    ppo__free(copy);
-    if (!c->window_layers) c->window = 0;
-    if (layer && c->window_layers == UINT64_MAX >> (64 - layer)) c->window_layers = 0; /* all of them */
-    if (json.status || layer == c->layers) return json.status;
-    return ppo__file_fail(m->path, "%s lists %d layers of %d", key, layer, c->layers);
+    if (json->status) return json->status;
+    if (layer != c->layers)
+        return ppo__file_fail(json->path, "%s lists %d layers of %d", hub->key, layer, c->layers);
+    if (!bits) c->window = 0;
+    c->window_layers = bits == UINT64_MAX >> (64 - layer) ? 0 : bits; /* 0: all of them */
+    return PPO_OK;
 }
 
 /* Which layers have a window; c->window is set. */
-static ppo_status ppo__hub_window(const ppo__members *m, ppo_lm_config *c) {
-    const char *types = ppo__member(m, "layer_types"), *layers = ppo__member(m, "attention_layers");
-    const char *use = ppo__member(m, "use_sliding_window"), *from = ppo__member(m, "max_window_layers");
-    if (c->family == PPO__GPT_NEO && layers)
-        return ppo__hub_layers(m, "attention_layers", layers, "local", "global", c);
-    layers = ppo__member(m, "attention_types");
-    if (c->family == PPO__GPT_NEO && layers)
-        return ppo__hub_layers(m, "attention_types", layers, "local", "global", c);
-    if (c->family <= PPO__LLAMAS) return PPO_OK;
-    if (strcmp(ppo__lm_families[c->family][0], "mistral") && (!use || strcmp(use, "yes"))) c->window = 0;
-    if (types && c->window)
-        return ppo__hub_layers(m, "layer_types", types, "sliding_attention", "full_attention", c);
+static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
+    const int   mistral = !strcmp(ppo__lm_families[c->family][0], "mistral");
     const char *rest = "";
-    int         first = from && c->window && strcmp(ppo__lm_families[c->family][0], "mistral")
-                            ? ppo__parse_count(from, &rest)
-                            : 0;
-    if (*rest) return ppo__hub_unknown(m, "max_window_layers");
+    ppo__value *list =
+        c->family == PPO__GPT_NEO ? ppo__hub_get(hub, "attention_layers|attention_types") : NULL;
+    if (list) return ppo__hub_layers(hub, list, "local", "global", c);
+    if (c->family <= PPO__LLAMAS) return PPO_OK;
+    if (!mistral && !ppo__hub_is(hub, "use_sliding_window", "yes")) c->window = 0;
+    list = c->window ? ppo__hub_get(hub, "layer_types") : NULL;
+    if (list) return ppo__hub_layers(hub, list, "sliding_attention", "full_attention", c);
+    const char *from = c->window && !mistral ? ppo__hub_text(hub, "max_window_layers") : NULL;
+    int         first = from ? ppo__parse_count(from, &rest) : 0;
+    if (*rest) return ppo__hub_unknown(hub, from);
     if (first >= c->layers) c->window = 0;
     for (int k = first; k < c->layers && first && k < 64; ++k) c->window_layers |= (uint64_t)1 << k;
     return PPO_OK;
 }
 
-/* Rotary positions, as transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters) describe them. */
-static ppo_status ppo__hub_rope(const ppo__members *m, ppo_lm_config *c) {
-    static const char *const names[][2] = {{"rope_theta", "rope_theta"},
-                                           {"factor", "rope_factor"},
-                                           {"low_freq_factor", "rope_low"},
-                                           {"high_freq_factor", "rope_high"},
-                                           {"original_max_position_embeddings", "rope_context"}};
-    static const char *const types[][2] = {{"default", "plain"}, {"linear", "linear"}, {"llama3", "llama3"}};
-    static const char *const shares[] = {"rope_parameters.partial_rotary_factor", "partial_rotary_factor",
-                                         "rotary_pct"};
-    const char *within = ppo__member(m, "rope_parameters.rope_type") ? "rope_parameters" : "rope_scaling";
-    const char *share = NULL, *type = NULL;
-    char        key[64] = "";
-    ppo_status  status = PPO_OK;
-    for (int k = 0; k < 2 && !type; ++k) {
-        snprintf(key, sizeof key, "%s.%s", within, k ? "type" : "rope_type");
-        type = ppo__member(m, key);
-    }
-    for (size_t k = 0; k < 3 && type; ++k) {
-        if (strcmp(type, types[k][0])) continue;
-        status = ppo__hub_set(m, key, c, "rope_scaling", types[k][1]);
-        type = NULL;
-    }
-    if (type) return ppo__hub_unknown(m, key);
-    for (size_t k = 0; k < sizeof names / sizeof *names && !status; ++k) {
-        const int used =
-            k == 0 || c->rope_scaling == PPO_ROPE_LLAMA3 || (k == 1 && c->rope_scaling == PPO_ROPE_LINEAR);
-        snprintf(key, sizeof key, "%s.%s", k ? within : "rope_parameters", names[k][0]);
-        const char *value = ppo__member(m, key);
-        if (value && used) status = ppo__hub_set(m, key, c, names[k][1], value);
-    }
-    for (size_t k = 0; k < 3 && !share; ++k) share = ppo__member(m, strcpy(key, shares[k]));
-    if (!share && c->family == PPO__GPT_NEOX) share = "0.25";
-    double part = 1;
-    if (status || !share) return status;
-    if (!ppo__parse_number(share, &part) || !(part > 0 && part <= 1)) return ppo__hub_unknown(m, key);
-    c->rotary_size = (int)(part * (c->head_size ? c->head_size : c->heads ? c->width / c->heads : 0));
-    return PPO_OK;
-}
-
-static ppo_status ppo__hub_config(const ppo__members *m, ppo_lm_config *c) {
+static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
     static const char *const refused[] = {"quantization_config", "scale_attn_by_inverse_layer_idx",
                                           "add_cross_attention", "is_encoder_decoder"};
-    const char *family = ppo__member(m, "model_type"), *scale = ppo__member(m, "scale_attn_weights");
+    const char              *path = hub->json.path, *family = ppo__hub_text(hub, "model_type");
+    double                   share = 1;
     *c = ppo_lm_config_default();
-    if (!family) return ppo__file_fail(m->path, "there is no model_type");
+    if (hub->json.status) return hub->json.status;
+    if (!family) return ppo__file_fail(path, "there is no model_type");
     if (ppo_lm_config_family(c, family))
-        return ppo__file_fail(m->path, "model_type \"%.40s\" is not known, only %s", family,
+        return ppo__file_fail(path, "model_type \"%.40s\" is not known, only %s", family,
                               &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1]);
-    for (size_t k = 0; k < sizeof refused / sizeof *refused; ++k) {
-        const char *value = ppo__member(m, refused[k]);
-        if (value && strcmp(value, "no"))
-            return ppo__file_fail(m->path, "%s is there, which is not supported", refused[k]);
-    }
+    for (size_t k = 0; k < sizeof refused / sizeof *refused; ++k)
+        if (ppo__hub_get(hub, refused[k]) && !ppo__hub_is(hub, refused[k], "no"))
+            return ppo__file_fail(path, "%s is there, which is not supported", refused[k]);
     const int style = ppo__hub_style(c);
     if (!strcmp(family, "qwen3")) c->head_size = 128;
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
-        const char *name = ppo__hub_settings[k].name, *key = ppo__hub_settings[k].key[style];
-        const char *value = key ? ppo__member(m, key) : NULL;
-        if (!value && key && k != 5 && k < 5) return ppo__file_fail(m->path, "there is no %s", key);
-        if (!value || (!strcmp(family, "qwen2") && !strcmp(key, "attention_bias"))) continue;
-        if (!strcmp(name, "activation")) {
-            int known = 0;
-            while (known < PPO__HUB_ACTIVATIONS && strcmp(ppo__hub_activations[known][0], value)) ++known;
-            if (known == PPO__HUB_ACTIVATIONS) return ppo__hub_unknown(m, key);
-            value = ppo__hub_activations[known][1];
-        }
-        if (ppo__hub_set(m, key, c, name, value)) return PPO_ERROR_FILE;
+        const char *name = ppo__hub_settings[k].name, *key = ppo__hub_key(k, style);
+        if (!key || !ppo__hub_applies(c, name)) continue;
+        if (!strcmp(family, "qwen2") && !strcmp(key, "attention_bias")) continue;
+        const char *text = ppo__hub_text(hub, key), *value;
+        if (!text && !strcmp(name, "rope_scaling")) text = ppo__hub_text(hub, "rope_scaling.type");
+        if (hub->json.status) return hub->json.status;
+        if (!text && k < 5) return ppo__file_fail(path, "there is no %s", key);
+        if (!text) continue;
+        value = ppo__hub_word(name, text, 1);
+        if (!value) return ppo__hub_unknown(hub, text);
+        if (ppo_settings_set(&ppo__lm_settings, c, name, value))
+            return ppo__file_fail(path, "%s: %s", hub->key, ppo__error);
     }
-    if (scale && !strcmp(scale, "no")) c->attention_scale = 1;
-    ppo_status status = ppo__hub_window(m, c);
-    return status || c->positions != PPO_ROTARY ? status : ppo__hub_rope(m, c);
+    if (ppo__hub_is(hub, "scale_attn_weights", "no")) c->attention_scale = 1;
+    ppo_status status = ppo__hub_window(hub, c);
+    if (status || hub->json.status || c->positions != PPO_ROTARY) return status ? status : hub->json.status;
+    const char *part =
+        ppo__hub_text(hub, "rope_parameters.partial_rotary_factor|partial_rotary_factor|rotary_pct");
+    if (!part && style != PPO__GPT_NEOX) return PPO_OK;
+    if (!ppo__parse_number(part ? part : "0.25", &share) || !(share > 0 && share <= 1))
+        return ppo__hub_unknown(hub, part);
+    c->rotary_size = (int)(share * (c->head_size ? c->head_size : c->heads ? c->width / c->heads : 0));
+    return PPO_OK;
 }
 
 /* -- arrays -- */
@@ -15070,52 +14894,47 @@ static void ppo__hub_place(const ppo_lm_config *c, ppo_tensor *x, int how, int w
 
 enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
 
-static ppo_status ppo__hub_load_array(ppo__hub *hub, const char *name, ppo_tensor *x, int how, float *floats,
-                                      int rows, int cols, int rank) {
-    char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
+/* Carries an array there, some rows at a time. floats: room for twice as many numbers. */
+static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how,
+                                 float *floats, int rows, int cols, int rank) {
+    char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
     const int64_t    shape[2] = {rows, cols};
     const ppo_file  *file = NULL;
-    const ppo_array *array = ppo__hub_find(hub, name, &file);
-    if (!array) return ppo__file_fail(hub->folder, "there is no \"%.80s\"", name);
-    if (array->type != PPO_F32 && array->type != PPO_F16 && array->type != PPO_BF16)
+    const ppo_array *array = way == PPO__LOAD ? ppo__hub_find(hub, name, &file) : NULL;
+    const int        type = array ? array->type : hub->type;
+    const size_t     row = ppo__at(cols, ppo__types[type].size);
+    const float      most = type == PPO_F16 ? 65504 : FLT_MAX;
+    void            *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
+    if (way == PPO__SAVE) {
+        data = (char *)ppo__arena_array(&hub->memory, (size_t)rows, row);
+        if (!data) return PPO_ERROR_MEMORY;
+    } else if (!array) {
+        return ppo__file_fail(hub->folder, "there is no \"%.80s\"", name);
+    } else if (type != PPO_F32 && type != PPO_F16 && type != PPO_BF16) {
         return ppo__file_fail(file->path, "\"%.80s\" is %s, not F32, F16 or BF16", name,
-                              ppo__types[array->type].name);
-    ppo__shape_text(wanted, array->type, shape, rank);
-    if (strcmp(ppo__shape_text(is, array->type, array->shape, array->rank), wanted))
-        return ppo__file_fail(file->path, "\"%.80s\" is %s, not %s", name, is, wanted);
-    const size_t row = ppo__at(cols, ppo__types[array->type].size);
-    void        *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
+                              ppo__types[type].name);
+    } else {
+        ppo__shape_text(wanted, type, shape, rank);
+        if (strcmp(ppo__shape_text(is, type, array->shape, array->rank), wanted))
+            return ppo__file_fail(file->path, "\"%.80s\" is %s, not %s", name, is, wanted);
+        ((ppo__entry *)(void *)array)->taken = 1;
+    }
     for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
         const int    n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
-        const size_t count = ppo__at(n, cols);
-        if (ppo__file_fetch(file, array, (size_t)r * row, (size_t)n * row, raw)) return PPO_ERROR_FILE;
-        ppo__to_floats(array->type, raw, count, floats);
-        for (size_t i = 0; i < count; ++i)
-            if (!ppo__finite(floats[i]))
-                return ppo__file_fail(file->path, "\"%.80s\" has a number that is not finite", name);
-        ppo__hub_place(&hub->lm->full, x, how, PPO__LOAD, floats, r, n, cols);
+        const size_t count = ppo__at(n, cols), at = (size_t)r * row;
+        if (array && ppo__file_fetch(file, array, at, (size_t)n * row, raw)) return PPO_ERROR_FILE;
+        if (array) ppo__to_floats(type, raw, count, floats);
+        else ppo__hub_place(&hub->lm->full, x, how, way, floats, r, n, cols);
+        for (size_t i = 0; i < count; ++i) {
+            if (fabsf(floats[i]) <= most) continue;
+            if (array) return ppo__file_fail(file->path, "\"%.80s\" has a number that is not finite", name);
+            return ppo_fail(PPO_ERROR_NUMERIC, "\"%.80s\" has %g, which %s cannot hold: nothing was saved",
+                            name, (double)floats[i], ppo__types[type].name);
+        }
+        if (array) ppo__hub_place(&hub->lm->full, x, how, way, floats, r, n, cols);
+        else ppo__from_floats(type, floats, count, data + at);
     }
-    ((ppo__entry *)(void *)array)->taken = 1;
-    return PPO_OK;
-}
-
-static ppo_status ppo__hub_save_array(ppo__hub *hub, const char *name, ppo_tensor *x, int how, float *floats,
-                                      int rows, int cols, int rank) {
-    const int64_t shape[2] = {rows, cols};
-    const size_t  row = ppo__at(cols, ppo__types[hub->type].size);
-    char         *data = (char *)ppo__arena_array(&hub->memory, (size_t)rows, row);
-    if (!data) return PPO_ERROR_MEMORY;
-    for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
-        const int n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
-        ppo__hub_place(&hub->lm->full, x, how, PPO__SAVE, floats, r, n, cols);
-        for (size_t i = 0; i < ppo__at(n, cols); ++i)
-            if (!(fabsf(floats[i]) <= (hub->type == PPO_F16 ? 65504 : FLT_MAX)))
-                return ppo_fail(PPO_ERROR_NUMERIC,
-                                "\"%.80s\" has %g, which %s cannot hold: nothing was saved", name,
-                                (double)floats[i], ppo__types[hub->type].name);
-        ppo__from_floats(hub->type, floats, ppo__at(n, cols), data + (size_t)r * row);
-    }
-    return ppo_file_add(hub->files[0], name, hub->type, shape, rank, data);
+    return array ? PPO_OK : ppo_file_add(hub->files[0], name, type, shape, rank, data);
 }
 
 /* All parameters, by the family's names. */
@@ -15123,77 +14942,66 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
     const ppo_params *params = hub->lm->params;
     size_t            widest = 0;
     ppo_status        status = PPO_OK;
+    ppo__hub_name     name;
     for (int i = 0; i < params->tensor_count; ++i) {
         const ppo_tensor *x = params->tensors[i];
         const size_t      cols = (size_t)(x->rows > x->cols ? x->rows : x->cols);
         widest = cols > widest ? cols : widest;
     }
-    float *floats = (float *)ppo__alloc_uncleared(2 * PPO__HUB_ROWS * widest * sizeof *floats);
+    float *floats = PPO__ARRAY(&hub->memory, float, 2 * PPO__HUB_ROWS * widest);
     if (!floats) return PPO_ERROR_MEMORY;
-    for (const ppo__hub_name *name = ppo__hub_names[ppo__hub_style(&hub->lm->full)]; name->ours && !status;
-         ++name) {
-        const int blocks = strchr(name->ours, '%') ? hub->lm->full.layers : 1;
+    for (int a = 0; !status && ppo__hub_name_at(ppo__hub_style(&hub->lm->full), a, &name); ++a) {
+        const int blocks = strchr(name.ours, '%') ? hub->lm->full.layers : 1;
         for (int k = 0; k < 2 * blocks && !status; ++k) {
             char ours[96], theirs[96], base[80];
             int  i = 0, rows, cols;
 
             const ppo_file *file;
-            snprintf(base, sizeof base, name->ours, k / 2);
+            snprintf(base, sizeof base, name.ours, k / 2);
             snprintf(ours, sizeof ours, "%s.%s", base, k % 2 ? "bias" : "weight");
-            snprintf(base, sizeof base, name->theirs, k / 2);
+            snprintf(base, sizeof base, name.theirs, k / 2);
             snprintf(theirs, sizeof theirs, "%s.%s", base, k % 2 ? "bias" : "weight");
             while (i < params->tensor_count && strcmp(params->names[i], ours)) ++i;
             if (i == params->tensor_count) continue;
             ppo_tensor *x = params->tensors[i];
-            ppo__hub_shape(&hub->lm->full, x, name->how, &rows, &cols);
-            const int rank = k % 2 || (name->how == PPO__SAME && x->rows == 1) ? 1 : 2;
+            ppo__hub_shape(&hub->lm->full, x, name.how, &rows, &cols);
+            const int rank = k % 2 || (name.how == PPO__SAME && x->rows == 1) ? 1 : 2;
             const int own = !strcmp(ours, "score.bias"); /* transformers has none */
             if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) continue;
-            status = (way == PPO__LOAD ? ppo__hub_load_array : ppo__hub_save_array)(hub, theirs, x, name->how,
-                                                                                    floats, rows, cols, rank);
+            status = ppo__hub_array(hub, way, theirs, x, name.how, floats, rows, cols, rank);
         }
     }
-    ppo__free(floats);
+    return status;
+}
+
+static ppo_status ppo__hub_add(ppo__hub *hub, const char *path) {
+    ppo_file  *file = NULL;
+    ppo_status status = ppo__file_open(path, &file);
+    if (!status && PPO__PUSH(hub->files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
     return status;
 }
 
 /* The arrays' files: model.safetensors, or those that model.safetensors.index.json names. */
 static ppo_status ppo__hub_open(ppo__hub *hub) {
     ppo__json   json;
-    ppo_file   *file = NULL;
+    ppo__value *item = NULL;
     const char *whole = ppo__hub_path(hub, "model.safetensors");
     const char *index = ppo__hub_path(hub, "model.safetensors.index.json");
     if (!whole || !index) return PPO_ERROR_MEMORY;
     FILE *exists = fopen(whole, "rb");
     if (exists) fclose(exists);
-    if (exists || ppo__json_open(&json, index, &hub->memory)) {
-        ppo_status status = ppo__file_open(whole, &file);
-        if (!status && PPO__PUSH(hub->files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
-        return status;
-    }
-    ppo__json_expect(&json, '{');
-    for (int n = 0; ppo__json_next(&json, '}', &n);) {
-        if (strcmp(ppo__json_key(&json), "weight_map")) {
-            ppo__json_skip(&json);
-            continue;
-        }
-        const char *last = "";
-        ppo__json_expect(&json, '{');
-        for (int k = 0; ppo__json_next(&json, '}', &k);) {
-            ppo__json_key(&json);
-            const char *name = ppo__json_string(&json), *path;
-            size_t      known = 0;
-            if (json.status || !strcmp(name, last)) continue;
-            if (strpbrk(name, "/\\:") || !*name) ppo__json_fail(&json, "no name of a file: ", name);
-            if (json.status) break;
-            path = ppo__hub_path(hub, last = name);
-            if (!path) return PPO_ERROR_MEMORY;
-            while (known < stbds_arrlenu(hub->files) && strcmp(hub->files[known]->path, path)) ++known;
-            if (known < stbds_arrlenu(hub->files)) continue;
-            json.status = ppo__file_open(path, &file);
-            if (!json.status && PPO__PUSH(hub->files, file))
-                ppo_file_free(file), json.status = PPO_ERROR_MEMORY;
-        }
+    if (exists || ppo__json_open(&json, index, &hub->memory)) return ppo__hub_add(hub, whole);
+    ppo__value *names = ppo__json_get(&json, ppo__json_tree(&json, &hub->memory), "weight_map");
+    for (const char *last = ""; ppo__json_each(&json, names, '{', &item);) {
+        const char *name = ppo__json_decode(&json, item), *path;
+        size_t      known = 0;
+        if (json.status || !strcmp(name, last)) continue;
+        if (strpbrk(name, "/\\:") || !*name) ppo__json_fail(&json, "no name of a file: ", name);
+        if (json.status) break;
+        path = ppo__hub_path(hub, last = name);
+        if (!path) return PPO_ERROR_MEMORY;
+        while (known < stbds_arrlenu(hub->files) && strcmp(hub->files[known]->path, path)) ++known;
+        if (known == stbds_arrlenu(hub->files)) json.status = ppo__hub_add(hub, path);
     }
     if (!json.status && !stbds_arrlenu(hub->files)) return ppo__file_fail(index, "it names no file");
     return json.status;
@@ -15207,28 +15015,21 @@ static ppo_status ppo__lm_count(void *user, ppo_tensor **tensor, const char *nam
 
 /* What the arrays say of the settings; and enough numbers for a model of these must be there before it is created. */
 static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
-    ppo_lm_config       *c = &likely->config;
-    const ppo__hub_name *names = ppo__hub_names[ppo__hub_style(c)], *head = names;
-    const ppo_file      *file;
-    char                 name[96];
-    double               there = 0, here = 0;
-    snprintf(name, sizeof name, "%s.weight", names[0].theirs);
-    hub->bare = !ppo__hub_find(hub, name, &file);
-    while (strcmp(head->ours, "lm_head")) ++head;
-    snprintf(name, sizeof name, "%s.weight", head->theirs);
+    ppo_lm_config  *c = &likely->config;
+    const ppo_file *file;
+    char            name[80];
+    double          there = 0, here = 0;
+    hub->bare = !ppo__hub_find(hub, ppo__hub_weight(c, ".wte", name), &file);
     const ppo_array *score = ppo__hub_find(hub, "score.weight", &file);
     c->score = score != NULL;
     if (score && score->rank == 2 && score->shape[0] != 1)
         return ppo__file_fail(file->path,
                               "score.weight has %lld rows: only models of one label are supported",
                               (long long)score->shape[0]);
-    if (score && !ppo__hub_find(hub, name, &file)) c->tied = 1; /* a classifier has no head for tokens */
+    if (score && !ppo__hub_find(hub, ppo__hub_weight(c, "lm_head", name), &file))
+        c->tied = 1; /* a classifier has no head for tokens */
     const ppo_lm_config given = *c;
-    if (ppo__lm_describe(likely, &given)) {
-        char reason[PPO__ERROR_SIZE];
-        snprintf(reason, sizeof reason, "%s", ppo__error);
-        return ppo__file_fail(hub->folder, "config.json: %s", reason);
-    }
+    if (ppo__lm_describe(likely, &given)) return ppo__file_fail(hub->folder, "config.json: %s", ppo__error);
     for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i)
         for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
             const ppo_array *array = ppo_file_at(hub->files[i], k);
@@ -15242,21 +15043,21 @@ static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
 }
 
 /* A head of its own, in the file of a model that is to have none, must be the embedding. */
-static ppo_status ppo__hub_check_tied(ppo__hub *hub, const char *name) {
+static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
     const ppo_tensor *embedding = hub->lm->token_embedding;
+    const size_t      bytes = ppo__size(embedding) * sizeof(float);
     const ppo_file   *file = NULL;
+    char              text[80];
+    const char       *name = ppo__hub_weight(&hub->lm->config, "lm_head", text);
     if (!hub->lm->config.tied || !ppo__hub_find(hub, name, &file)) return PPO_OK;
     ppo_tensor copy = *embedding;
-    float *floats = (float *)ppo__alloc_uncleared(2 * PPO__HUB_ROWS * ppo__at(1, copy.cols) * sizeof *floats);
-    copy.data = (float *)ppo__alloc_uncleared(ppo__size(embedding) * sizeof *copy.data);
-    ppo_status status = copy.data && floats ? PPO_OK : PPO_ERROR_MEMORY;
-    if (!status) status = ppo__hub_load_array(hub, name, &copy, PPO__SAME, floats, copy.rows, copy.cols, 2);
-    if (!status && memcmp(copy.data, embedding->data, ppo__size(embedding) * sizeof *copy.data))
-        status =
-            ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);
-    ppo__free(copy.data);
-    ppo__free(floats);
-    return status;
+    float     *floats = PPO__ARRAY(&hub->memory, float, 2 * PPO__HUB_ROWS * (size_t)copy.cols);
+    copy.data = (float *)ppo__arena_array(&hub->memory, bytes, 1);
+    if (!floats || !copy.data) return PPO_ERROR_MEMORY;
+    if (ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__SAME, floats, copy.rows, copy.cols, 2))
+        return ppo__failed;
+    if (!memcmp(copy.data, embedding->data, bytes)) return PPO_OK;
+    return ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);
 }
 
 /* Every array must have been read, but for known buffers: one that is not would be missing in what is computed. */
@@ -15278,39 +15079,17 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
     return PPO_OK;
 }
 
-/* The members of a file with an object. */
-static ppo_status ppo__hub_members(const char *path, ppo__arena *memory, ppo__json *json,
-                                   ppo__members *members) {
-    ppo_status status = ppo__json_open(json, path, memory);
-    if (status) return status;
-    members->path = path;
-    ppo__read_members(json, memory, NULL, members);
-    if (!json->status) ppo__json_end(json);
-    return json->status;
-}
-
-static ppo_status ppo__load_folder(const char *folder, ppo_lm **lm) {
-    ppo__hub      hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
+static ppo_status ppo__load_folder(ppo__hub *hub, const char *config) {
+    ppo__hub_json read;
     ppo_lm        likely;
-    ppo__members *members = PPO__ZEROS(&hub.memory, ppo__members, 1);
-    const char   *config = ppo__hub_path(&hub, "config.json");
-    ppo__json     json;
-    ppo_status    status = ppo__arena_status(&hub.memory);
-    if (!status) status = ppo__hub_members(config, &hub.memory, &json, members);
     memset(&likely, 0, sizeof likely);
-    if (!status) status = ppo__hub_config(members, &likely.config);
-    if (!status) status = ppo__hub_open(&hub);
-    if (!status) status = ppo__hub_check(&hub, &likely);
-    if (!status) status = ppo__lm_make(&likely.config, 0, &hub.lm);
-    if (!status) status = ppo__hub_carry(&hub, PPO__LOAD);
-    if (!status)
-        status = ppo__hub_check_tied(&hub, likely.config.family == PPO__GPT_NEOX ? "embed_out.weight"
-                                                                                 : "lm_head.weight");
-    if (!status) status = ppo__hub_check_all(&hub);
-    if (status) ppo_lm_free(hub.lm);
-    else *lm = hub.lm;
-    ppo__hub_free(&hub);
-    return status;
+    if (ppo__json_open(&read.json, config, &hub->memory) ||
+        (read.all = ppo__json_tree(&read.json, &hub->memory)) == NULL ||
+        ppo__hub_config(&read, &likely.config) || ppo__hub_open(hub) || ppo__hub_check(hub, &likely) ||
+        ppo__lm_make(&likely.config, 0, &hub->lm) || ppo__hub_carry(hub, PPO__LOAD) ||
+        ppo__hub_check_tied(hub))
+        return ppo__failed;
+    return ppo__hub_check_all(hub);
 }
 
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
@@ -15321,14 +15100,16 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
     const char *config = ppo__hub_path(&hub, "config.json");
     FILE       *folder = config ? fopen(config, "rb") : NULL;
     ppo_status  status = ppo__arena_status(&hub.memory);
-    if (folder) fclose(folder);
-    ppo__hub_free(&hub);
-    if (status || folder) return status ? status : ppo__load_folder(path, lm);
-    if (ppo__is_special(path))
-        return ppo__file_fail(path, "it is neither a file nor a folder with a config.json");
-    status = ppo__file_open(path, &file);
-    if (!status) status = ppo_lm_get(file, lm);
+    if (folder) {
+        fclose(folder);
+        status = ppo__load_folder(&hub, config);
+    } else if (!status && ppo__is_special(path))
+        status = ppo__file_fail(path, "it is neither a file nor a folder with a config.json");
+    else if (!status && !(status = ppo__file_open(path, &file))) status = ppo_lm_get(file, &hub.lm);
+    if (status) ppo_lm_free(hub.lm);
+    else *lm = hub.lm;
     ppo_file_free(file);
+    ppo__hub_free(&hub);
     return status;
 }
 
@@ -15367,21 +15148,18 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
 
 /* Can the family's config.json say all of these settings? Those that it cannot must be the family's. */
 static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
-    ppo_lm_config            family = *c;
-    const int                style = ppo__hub_style(c);
-    const char              *name = ppo__lm_families[c->family][0];
-    static const char *const rope[] = {"rotary_size", "rope_scaling", "rope_factor",
-                                       "rope_low",    "rope_high",    "rope_context"};
+    ppo_lm_config family = *c;
+    const int     style = ppo__hub_style(c);
+    const char   *name = ppo__lm_families[c->family][0];
     ppo_lm_config_family(&family, name);
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
         char        is[32], other[32];
         int said = !strcmp(field, "score") || !strcmp(field, "seed") || !strcmp(field, "attention_scale");
-        for (int k = 0; k < PPO__HUB_SETTINGS; ++k)
-            said |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_settings[k].key[style];
-        for (size_t k = 0; k < sizeof rope / sizeof *rope; ++k)
-            said |= !strcmp(rope[k], field) && c->positions == PPO_ROTARY && family.positions == PPO_ROTARY;
+        said |= !strcmp(field, "rotary_size") && c->positions == PPO_ROTARY && family.positions == PPO_ROTARY;
         said |= !strcmp(field, "window_layers") && style != PPO__GPT2 && style != PPO__GPT_NEOX;
+        for (int k = 0; k < PPO__HUB_SETTINGS; ++k)
+            said |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_key(k, style);
         ppo_settings_get(&ppo__lm_settings, c, field, is, sizeof is);
         ppo_settings_get(&ppo__lm_settings, &family, field, other, sizeof other);
         if (said || !strcmp(is, other)) continue;
@@ -15394,13 +15172,21 @@ static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     return PPO_OK;
 }
 
+/* One of two words for each layer. */
+static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const char *local,
+                            const char *global) {
+    for (int k = 0; k < c->layers; ++k)
+        ppo__put(json, "%s\"%s\"", k ? ", " : "",
+                 c->window && (!c->window_layers || c->window_layers >> k & 1) ? local : global);
+}
+
 /* config.json in the words of transformers 4, which 5 reads as well. */
 static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user) {
-    const ppo__hub          *hub = (const ppo__hub *)user;
-    const ppo_lm_config     *c = &hub->lm->full;
-    const int                style = ppo__hub_style(c), sliding = c->window > 0;
-    static const char *const dtypes[] = {"float16", "bfloat16", "float32"};
-    ppo__header              json = {out, 0};
+    const ppo__hub      *hub = (const ppo__hub *)user;
+    const ppo_lm_config *c = &hub->lm->full;
+    const int            style = ppo__hub_style(c);
+    const char          *within = ""; /* the object that is open */
+    ppo__header          json = {out, 0};
     ppo__put(&json,
              "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
              ppo__hub_classes[c->family],
@@ -15408,51 +15194,39 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
              : style == PPO__GPT2 ? "LMHeadModel"
                                   : "ForCausalLM",
              ppo__lm_families[c->family][0],
-             dtypes[hub->type == PPO_F16    ? 0
-                    : hub->type == PPO_BF16 ? 1
-                                            : 2]);
+             hub->type == PPO_F16    ? "float16"
+             : hub->type == PPO_BF16 ? "bfloat16"
+                                     : "float32");
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
-        const char *key = ppo__hub_settings[k].key[style], *name = ppo__hub_settings[k].name;
+        const char *key = ppo__hub_key(k, style), *name = ppo__hub_settings[k].name;
         char        value[32];
-        if (!key || !strcmp(name, "proj_bias") || (!strcmp(name, "window") && !c->window)) continue;
         ppo_settings_get(&ppo__lm_settings, c, name, value, sizeof value);
-        if (!strcmp(name, "activation")) {
-            int known = 0;
-            while (strcmp(ppo__hub_activations[known][1], value)) ++known;
-            ppo__put(&json, ",\n  \"%s\": \"%s\"", key, ppo__hub_activations[known][0]);
-        } else {
-            ppo__put(&json, ",\n  \"%s\": %s", key,
-                     !strcmp(value, "yes")  ? "true"
-                     : !strcmp(value, "no") ? "false"
-                                            : value);
-        }
+        if (!key || !strcmp(name, "proj_bias") || !ppo__hub_applies(c, name) ||
+            (!strcmp(name, "window") && !c->window) || !strcmp(value, "plain"))
+            continue;
+        const char *word = ppo__hub_word(name, value, 2), *quote = word == value ? "" : "\"";
+        if (!strcmp(value, "yes")) word = "true";
+        if (!strcmp(value, "no")) word = "false";
+        key = strrchr(key, '|') ? strrchr(key, '|') + 1 : key;
+        const int dot = (int)strcspn(key, ".");
+        ppo__put(&json, ",%s", *within ? " " : "\n  ");
+        if (key[dot] && !*within) ppo__put(&json, "\"%.*s\": {", dot, within = key);
+        ppo__put(&json, "\"%s\": %s%s%s", key[dot] ? key + dot + 1 : key, quote, word, quote);
     }
+    if (*within) ppo__put(&json, "}");
     if (style == PPO__GPT_NEO) {
         ppo__put(&json, ",\n  \"attention_types\": [[[");
-        for (int k = 0; k < c->layers; ++k)
-            ppo__put(&json, "%s\"%s\"", k ? ", " : "",
-                     c->window && (!c->window_layers || c->window_layers >> k & 1) ? "local" : "global");
+        ppo__put_layers(&json, c, "local", "global");
         ppo__put(&json, "], 1]]");
-    } else if (style == PPO__LLAMAS && sliding) {
+    } else if (style == PPO__LLAMAS && c->window > 0) {
         ppo__put(&json, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [");
-        for (int k = 0; k < c->layers; ++k)
-            ppo__put(&json, "%s\"%s_attention\"", k ? ", " : "",
-                     !c->window_layers || c->window_layers >> k & 1 ? "sliding" : "full");
+        ppo__put_layers(&json, c, "sliding_attention", "full_attention");
         ppo__put(&json, "]");
     }
     if (c->positions == PPO_ROTARY && c->rotary_size != c->head_size)
         ppo__put(&json, ",\n  \"%s\": %.9g", style == PPO__GPT_NEOX ? "rotary_pct" : "partial_rotary_factor",
                  (double)c->rotary_size / c->head_size);
     else if (style == PPO__GPT_NEOX) ppo__put(&json, ",\n  \"rotary_pct\": 1.0");
-    if (c->rope_scaling == PPO_ROPE_LINEAR)
-        ppo__put(&json, ",\n  \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": %.9g}",
-                 (double)c->rope_factor);
-    if (c->rope_scaling == PPO_ROPE_LLAMA3)
-        ppo__put(
-            &json,
-            ",\n  \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": %.9g, \"low_freq_factor\": %.9g, "
-            "\"high_freq_factor\": %.9g, \"original_max_position_embeddings\": %d}",
-            (double)c->rope_factor, (double)c->rope_low, (double)c->rope_high, c->rope_context);
     if (c->score) ppo__put(&json, ",\n  \"id2label\": {\"0\": \"reward\"},\n  \"label2id\": {\"reward\": 0}");
     ppo__put(&json, "\n}\n");
     return PPO_OK;
@@ -15486,10 +15260,11 @@ static void ppo__hub_lora_name(char name[128], const char *theirs, int block, co
 static int ppo__hub_lora_there(void *user, int block, int place) {
     const ppo__hub *hub = (const ppo__hub *)user;
     const ppo_file *file;
+    ppo__hub_name   row;
     char            name[128];
-    for (const ppo__hub_name *row = ppo__hub_names[ppo__hub_style(&hub->lm->full)]; row->ours; ++row) {
-        if (ppo__hub_lora_layer(row) != place) continue;
-        ppo__hub_lora_name(name, row->theirs, block, ".lora_A");
+    for (int k = 0; ppo__hub_name_at(ppo__hub_style(&hub->lm->full), k, &row); ++k) {
+        if (ppo__hub_lora_layer(&row) != place) continue;
+        ppo__hub_lora_name(name, row.theirs, block, ".lora_A");
         return ppo__hub_find(hub, name, &file) != NULL;
     }
     return 0;
@@ -15498,33 +15273,30 @@ static int ppo__hub_lora_there(void *user, int block, int place) {
 /* Matrices that are transposed there: A (rank, in), B (out, rank), of a fused layer with its heads in their order;
    and the score. */
 static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
-    ppo_lm    *lm = hub->lm;
-    ppo_status status = PPO_OK;
-    char       name[128];
-    const int  widest = lm->full.hidden + 3 * lm->full.heads * lm->full.head_size + lm->full.width;
-    ppo_status (*const carry)(ppo__hub *, const char *, ppo_tensor *, int, float *, int, int, int) =
-        way == PPO__LOAD ? ppo__hub_load_array : ppo__hub_save_array;
-    float *floats = (float *)ppo__alloc_uncleared(2 * PPO__HUB_ROWS * (size_t)widest * sizeof *floats);
+    ppo_lm       *lm = hub->lm;
+    ppo_status    status = PPO_OK;
+    ppo__hub_name row;
+    char          name[128];
+    const int     widest = lm->full.hidden + 3 * lm->full.heads * lm->full.head_size + lm->full.width;
+    float        *floats = PPO__ARRAY(&hub->memory, float, ppo__at(2 * PPO__HUB_ROWS, widest));
     if (!floats) return PPO_ERROR_MEMORY;
-    for (const ppo__hub_name *row = ppo__hub_names[ppo__hub_style(&lm->full)]; row->ours; ++row) {
-        const int place = ppo__hub_lora_layer(row), how = row->how == PPO__MIXED ? PPO__MIXED : PPO__TURNED;
+    for (int r = 0; !status && ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
+        const int place = ppo__hub_lora_layer(&row), how = row.how == PPO__MIXED ? PPO__MIXED : PPO__TURNED;
         for (int k = 0; k < lm->full.layers && place >= 0 && !status; ++k) {
             ppo_tensor *a = lm->block[k].lora_a[place], *b = lm->block[k].lora_b[place];
             if (!a) continue;
-            ppo__hub_lora_name(name, row->theirs, k, ".lora_A");
-            status = carry(hub, name, a, PPO__TURNED, floats, a->cols, a->rows, 2);
-            ppo__hub_lora_name(name, row->theirs, k, ".lora_B");
-            if (!status) status = carry(hub, name, b, how, floats, b->cols, b->rows, 2);
+            ppo__hub_lora_name(name, row.theirs, k, ".lora_A");
+            status = ppo__hub_array(hub, way, name, a, PPO__TURNED, floats, a->cols, a->rows, 2);
+            ppo__hub_lora_name(name, row.theirs, k, ".lora_B");
+            if (!status) status = ppo__hub_array(hub, way, name, b, how, floats, b->cols, b->rows, 2);
         }
     }
-    if (!status && lm->score_weight)
-        status = carry(hub, "base_model.model.score.weight", lm->score_weight, PPO__TURNED, floats, 1,
-                       lm->config.width, 2);
-    ppo__free(floats);
-    if (!status && way == PPO__SAVE && lm->score_bias && lm->score_bias->data[0] != 0)
-        status = ppo__refuse("the score has a bias of %g, which peft's format cannot say",
-                             (double)lm->score_bias->data[0]);
-    return status;
+    if (status || !lm->score_weight) return status;
+    if (way == PPO__SAVE && lm->score_bias->data[0] != 0)
+        return ppo__refuse("the score has a bias of %g, which peft's format cannot say",
+                           (double)lm->score_bias->data[0]);
+    return ppo__hub_array(hub, way, "base_model.model.score.weight", lm->score_weight, PPO__TURNED, floats, 1,
+                          lm->config.width, 2);
 }
 
 static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *user) {
@@ -15560,62 +15332,65 @@ static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *u
 }
 
 /* rank and alpha. What peft has besides changes what is computed, so it is refused. */
-static ppo_status ppo__hub_adapter_config(const ppo__members *m, ppo_lora *lora) {
-    static const char *const as_here[][3] = {{"peft_type", "LORA", "LORA"},
-                                             {"bias", "none", "none"},
-                                             {"use_dora", "no", "no"},
-                                             {"rank_pattern", "{}", "{}"},
-                                             {"alpha_pattern", "{}", "{}"}};
-    const char              *rank = ppo__member(m, "r"), *alpha = ppo__member(m, "lora_alpha"), *rest = "";
-    const char              *root = ppo__member(m, "use_rslora");
+static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
+    static const char *const as_here[][2] = {{"peft_type", "LORA"},
+                                             {"bias", "none"},
+                                             {"use_dora", "no"},
+                                             {"rank_pattern", "{}"},
+                                             {"alpha_pattern", "{}"}};
+    const char              *path = hub->json.path, *rest = "";
+    double                   alpha = 0;
     for (size_t k = 0; k < sizeof as_here / sizeof *as_here; ++k) {
-        const char *value = ppo__member(m, as_here[k][0]);
+        const char *value = ppo__hub_text(hub, as_here[k][0]);
         if (value && strcmp(value, as_here[k][1]))
-            return ppo__file_fail(m->path, "%s is %.40s, which is not supported", as_here[k][0], value);
+            return ppo__file_fail(path, "%s is %.40s, which is not supported", as_here[k][0], value);
     }
+    const char *rank = ppo__hub_text(hub, "r"), *scale = ppo__hub_text(hub, "lora_alpha");
+    if (hub->json.status) return hub->json.status;
     lora->rank = rank ? ppo__parse_count(rank, &rest) : 0;
     if (!lora->rank || *rest)
-        return ppo__file_fail(m->path, "r is %.20s, must be a rank", rank ? rank : "not there");
-    char *end = NULL;
-    lora->alpha = alpha ? strtof(alpha, &end) : 0;
-    if (!(lora->alpha > 0 && lora->alpha <= FLT_MAX) || *end)
-        return ppo__file_fail(m->path, "lora_alpha is %.20s, must be above 0", alpha ? alpha : "not there");
-    if (root && !strcmp(root, "yes")) lora->alpha *= sqrtf((float)lora->rank);
-    return PPO_OK;
+        return ppo__file_fail(path, "r is %.20s, must be a rank", rank ? rank : "not there");
+    if (!scale || !ppo__parse_number(scale, &alpha) || !(alpha > 0 && alpha <= (double)FLT_MAX))
+        return ppo__file_fail(path, "lora_alpha is %.20s, must be above 0", scale ? scale : "not there");
+    if (ppo__hub_is(hub, "use_rslora", "yes")) alpha *= sqrt((double)lora->rank);
+    lora->alpha = (float)alpha;
+    return hub->json.status;
+}
+
+static ppo_status ppo__load_adapter(ppo__hub *hub, ppo_lm *base) {
+    ppo__hub_json       read;
+    ppo_lora            lora = ppo_lora_default();
+    const ppo__adapting how = {&lora, ppo__hub_lora_there, hub};
+    const ppo_file     *file;
+    const char         *config = ppo__hub_path(hub, "adapter_config.json");
+    const char         *model = ppo__hub_path(hub, "adapter_model.safetensors");
+    ppo_lm             *made = NULL;
+    ppo_status          status = ppo__arena_status(&hub->memory);
+    if (status || ppo__json_open(&read.json, config, &hub->memory) ||
+        (read.all = ppo__json_tree(&read.json, &hub->memory)) == NULL ||
+        ppo__hub_adapter_config(&read, &lora) || ppo__hub_add(hub, model))
+        return ppo__failed;
+    if (lora.rank > base->config.width)
+        return ppo__file_fail(config, "r is %d, above the base's width, which is %d", lora.rank,
+                              base->config.width);
+    const int score = ppo__hub_find(hub, "base_model.model.score.weight", &file) != NULL;
+    hub->lm = base;
+    status = ppo_params_freeze(base->params, 1);
+    if (!status) status = ppo__lm_adapt(base, &how, score, 0, &made);
+    hub->lm = made;
+    if (!status) status = ppo__hub_carry_lora(hub, PPO__LOAD);
+    return status ? status : ppo__hub_check_all(hub);
 }
 
 PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
-    ppo__hub        hub = {folder, {NULL, NULL, PPO_OK}, NULL, base, 0, 0};
-    ppo_lora        lora = ppo_lora_default();
-    const ppo_file *file;
-    ppo_file       *arrays = NULL;
-    ppo_lm         *made = NULL;
-    ppo__json       json;
+    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_load_adapter", folder && base && lm)) return PPO_ERROR_ARGUMENT;
     if (base->base)
         return ppo__refuse("ppo_lm_load_adapter: the base has LoRA itself: ppo_lm_merge() it first");
-    ppo__members *members = PPO__ZEROS(&hub.memory, ppo__members, 1);
-    const char   *config = ppo__hub_path(&hub, "adapter_config.json");
-    const char   *model = ppo__hub_path(&hub, "adapter_model.safetensors");
-    ppo_status    status = ppo__arena_status(&hub.memory);
-    if (!status) status = ppo__hub_members(config, &hub.memory, &json, members);
-    if (!status) status = ppo__hub_adapter_config(members, &lora);
-    if (!status) status = ppo__file_open(model, &arrays);
-    if (!status && PPO__PUSH(hub.files, arrays)) ppo_file_free(arrays), status = PPO_ERROR_MEMORY;
-    const ppo__adapting how = {&lora, ppo__hub_lora_there, &hub};
-    if (!status && lora.rank > base->config.width)
-        status = ppo__file_fail(config, "r is %d, above the base's width, which is %d", lora.rank,
-                                base->config.width);
-    if (!status) status = ppo_params_freeze(base->params, 1);
-    if (!status)
-        status = ppo__lm_adapt(base, &how,
-                               ppo__hub_find(&hub, "base_model.model.score.weight", &file) != NULL, 0, &made);
-    hub.lm = made;
-    if (!status) status = ppo__hub_carry_lora(&hub, PPO__LOAD);
-    if (!status) status = ppo__hub_check_all(&hub);
-    if (status) ppo_lm_free(made);
-    else *lm = made;
+    ppo_status status = ppo__load_adapter(&hub, base);
+    if (status) ppo_lm_free(hub.lm);
+    else *lm = hub.lm;
     ppo__hub_free(&hub);
     return status;
 }
@@ -15630,15 +15405,14 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
     const char *model = ppo__hub_path(&hub, lora ? "adapter_model.safetensors" : "model.safetensors");
     const char *config = ppo__hub_path(&hub, lora ? "adapter_config.json" : "config.json");
     ppo_status  status = ppo__arena_status(&hub.memory);
-    if (!status && !lora) status = ppo__hub_can_say(&lm->full);
-    if (!status) status = ppo__params_fetch(lm->params);
     if (!status) status = ppo_file_create(&file);
     if (!status && PPO__PUSH(hub.files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
-    if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
-    if (!status) status = (lora ? ppo__hub_carry_lora : ppo__hub_carry)(&hub, PPO__SAVE);
-    if (!status) status = ppo_file_write(file, model);
-    if (!status)
-        status = ppo__write_file(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub);
+    if (!status &&
+        ((!lora && ppo__hub_can_say(&lm->full)) || ppo__params_fetch(lm->params) ||
+         ppo_file_set_text(file, "format", "pt") || /* transformers refuses files without it */
+         (lora ? ppo__hub_carry_lora : ppo__hub_carry)(&hub, PPO__SAVE) || ppo_file_write(file, model) ||
+         ppo__write_file(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub)))
+        status = ppo__failed;
     ppo__hub_free(&hub);
     return status;
 }

@@ -104,20 +104,20 @@ static void check_gradients_of(const ppo_lm *lm, int model) {
     for (int i = 0; i < COUNT(g_family_array); i++) {
         if (g_family_array[i].model != model) continue;
         for (int p = 0; p < lm->params->tensor_count; p++) {
-            const char          *ours = lm->params->names[p];
-            const ppo__hub_name *name = ppo__hub_names[ppo__hub_style(&lm->full)];
-            for (; name->ours; name++) {
+            const char   *ours = lm->params->names[p];
+            ppo__hub_name name;
+            for (int a = 0; ppo__hub_name_at(ppo__hub_style(&lm->full), a, &name); a++) {
                 ppo_tensor x = *lm->params->tensors[p];
                 int        rows, cols;
                 for (int k = 0; k < 2 * lm->config.layers; k++) {
                     char is[96], that[96];
-                    snprintf(is, sizeof is, name->ours, k / 2), strcat(is, k % 2 ? ".bias" : ".weight");
-                    snprintf(that, sizeof that, name->theirs, k / 2),
+                    snprintf(is, sizeof is, name.ours, k / 2), strcat(is, k % 2 ? ".bias" : ".weight");
+                    snprintf(that, sizeof that, name.theirs, k / 2),
                         strcat(that, k % 2 ? ".bias" : ".weight");
                     if (strcmp(is, ours) || strcmp(that, g_family_array[i].name)) continue;
                     x.data = x.grad;
-                    ppo__hub_shape(&lm->full, &x, name->how, &rows, &cols);
-                    ppo__hub_place(&lm->full, &x, name->how, PPO__SAVE, floats, 0, rows, cols);
+                    ppo__hub_shape(&lm->full, &x, name.how, &rows, &cols);
+                    ppo__hub_place(&lm->full, &x, name.how, PPO__SAVE, floats, 0, rows, cols);
                     for (int way = 0; way < 2; way++) {
                         double sum = 0;
                         for (int j = 0; j < rows * cols; j++)

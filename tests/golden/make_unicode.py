@@ -13,7 +13,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 
 KINDS = [r"\p{L}", r"\p{N}", r"\s", r"\p{M}"]  # 1, 2, 3, 4; all else is 0
 CODES = [c for c in range(0x110000) if not 0xd800 <= c < 0xe000]
-DIGITS, LAST = [chr(c) for c in range(64, 92)], [chr(c) for c in range(93, 125)]
+DIGITS, LAST = [chr(c) for c in range(35, 92)], [chr(c) for c in range(93, 127)]
 
 
 def members(expression):
@@ -26,13 +26,17 @@ def members(expression):
 
 
 def number(n):
-    """Digits of 28 values, from "@", and a last one of 32, from "]": none of them needs a backslash in C."""
-    last, text = LAST[n % 32], ""
-    n //= 32
+    """Digits of 57 values, from "#", and a last one of 34, from "]": none of them needs a backslash in C."""
+    last, text = LAST[n % 34], ""
+    n //= 34
     while n:
-        text = DIGITS[n % 28] + text
-        n //= 28
+        text = DIGITS[n % 57] + text
+        n //= 57
     return text + last
+
+
+def signed(n):
+    return 2 * n if n >= 0 else -2 * n - 1
 
 
 def table():
@@ -49,9 +53,9 @@ def table():
 
 
 def parts():
-    """Characters that NFD takes apart, ascending: 3 times the distance to the previous one, plus 1 if NFC does
-    not put it together again, or 2 if it becomes only one; then the one or two."""
-    nfc, entries, last = normalizers.NFC().normalize_str, [], 0
+    """Characters that NFD takes apart, ascending, as ppo.h describes them: a step is 3 times the distance to the
+    previous one, plus 1 if NFC does not put it together again, or 2 if it becomes only one."""
+    nfc, entries, last, last_step, before = normalizers.NFC().normalize_str, [], 0, 0, [0, 0, 0]
     for code in CODES:
         whole = unicodedata.decomposition(chr(code))
         if not whole or whole[0] == "<":
@@ -61,8 +65,15 @@ def parts():
         if nfc(chr(code)) == chr(code) and together != chr(code):
             continue
         kind = 2 if len(pieces) == 1 else together != chr(code)
-        entries.append(number((code - last) * 3 + kind) + "".join(map(number, pieces)))
-        last = code
+        step, single = (code - last) * 3 + kind, kind == 2
+        text = number(2 * signed(pieces[0] - before[single]) + (step != last_step))
+        text += number(step) if step != last_step else ""
+        before[single] = pieces[0]
+        if not single:
+            text += number(signed(pieces[1] - before[2]))
+            before[2] = pieces[1]
+        entries.append(text)
+        last, last_step = code, step
     return entries
 
 
@@ -102,8 +113,9 @@ def print_entries(entries):
             strings.append("")
         strings[-1] += entry
     for s in strings:
-        for i in range(0, len(s), 102):
-            print('    "%s"%s' % (s[i:i + 102], "," if i + 102 >= len(s) else ""))
+        assert "??" not in s  # C99 has trigraphs
+        for i in range(0, len(s), 104):
+            print('    "%s"%s' % (s[i:i + 104], "," if i + 104 >= len(s) else ""))
     print()
 
 
