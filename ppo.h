@@ -1535,16 +1535,17 @@ typedef struct ppo_lm_config {     /* defaults in brackets */
     int      vocab;                /* tokens are 0 .. vocab-1; the one setting without a default */
     int      context;              /* tokens of the longest sequence, 2 or more [64] */
     int      width, layers, heads; /* [64, 2, 4] */
-    int      score;      /* 1: also a head with one number per token, initially 0: a value, or a reward [0] */
-    uint64_t seed;       /* [1] */
-    int      family;     /* whose names and layout a saved folder has [gpt2] */
-    int      kv_heads;   /* see ppo_attention; 0: heads [0] */
-    int      head_size;  /* 0: width / heads, which must be a whole number [0] */
-    int      hidden;     /* width of the feed-forward layers; 0: 4 width [0] */
-    int      norm;       /* PPO_LAYER_NORM or PPO_RMS_NORM [PPO_LAYER_NORM] */
-    float    norm_eps;   /* [1e-5] */
-    int      activation; /* any of section 5 [PPO_GELU] */
-    int      gated;      /* [0] */
+    int      score;     /* 1: also a head with one number per token, initially 0: a value, or a reward [0] */
+    uint64_t seed;      /* [1] */
+    int      eos;       /* the token that ends a text, for programs that read a saved folder; -1: none [-1] */
+    int      family;    /* whose names and layout a saved folder has [gpt2] */
+    int      kv_heads;  /* see ppo_attention; 0: heads [0] */
+    int      head_size; /* 0: width / heads, which must be a whole number [0] */
+    int      hidden;    /* width of the feed-forward layers; 0: 4 width [0] */
+    int      norm;      /* PPO_LAYER_NORM or PPO_RMS_NORM [PPO_LAYER_NORM] */
+    float    norm_eps;  /* [1e-5] */
+    int      activation;                    /* any of section 5 [PPO_GELU] */
+    int      gated;                         /* [0] */
     int      qkv_bias, proj_bias, ffn_bias; /* [1, 1, 1] */
     int      head_norm;           /* 1: RMS norms of queries and keys, before rotary positions [0] */
     int      parallel;            /* 1: both branches start from the same x [0] */
@@ -13691,6 +13692,7 @@ PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
     c.rope_factor = c.rope_low = 1;
     c.rope_high = 4;
     c.rope_context = 8192;
+    c.eos = -1;
     return c;
 }
 
@@ -13750,6 +13752,7 @@ static const ppo_field ppo__lm_fields[] = {
     PPO__LM_FIELD(rope_context, INT, 1, INT_MAX, NULL, "Llama 3: the context before scaling"),
     PPO__LM_FIELD(score, CHOICE, 0, 1, "no|yes", "a head with a number per token"),
     PPO__LM_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the first weights"),
+    PPO__LM_FIELD(eos, INT, -1, INT_MAX, NULL, "token that ends a text; -1: none"),
 };
 static const ppo_settings ppo__lm_settings = {ppo__lm_fields, sizeof ppo__lm_fields / sizeof *ppo__lm_fields};
 
@@ -13763,7 +13766,7 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
         return PPO_ERROR_ARGUMENT;
     c.vocab = config->vocab, c.context = config->context, c.width = config->width, c.layers = config->layers;
     c.heads = config->heads, c.kv_heads = config->kv_heads, c.head_size = config->head_size;
-    c.hidden = config->hidden, c.score = config->score, c.seed = config->seed;
+    c.hidden = config->hidden, c.score = config->score, c.seed = config->seed, c.eos = config->eos;
     *config = c;
     return PPO_OK;
 }
@@ -13781,6 +13784,7 @@ static ppo_status ppo__complete_lm_config(ppo_lm_config *c) {
     for (size_t k = 0; k < sizeof needs / sizeof *needs && !status; ++k)
         status = ppo__check_effect(&ppo__lm_settings, c, &usual, &needs[k], NULL);
     if (status) return status;
+    if (c->eos >= c->vocab) return ppo__refuse("eos is %d, outside 0 .. %d (-1: none)", c->eos, c->vocab - 1);
     if (!c->head_size && c->width % c->heads)
         return ppo__refuse("width is %d, which %d heads cannot share", c->width, c->heads);
     if (!c->head_size) c->head_size = c->width / c->heads;
@@ -14528,6 +14532,7 @@ static const struct {
     {"rope_theta",
      {NULL, NULL, "rope_parameters.rope_theta|rotary_emb_base", "rope_parameters.rope_theta|rope_theta"}},
     {"tied", {"tie_word_embeddings", "", "", ""}},
+    {"eos", {"eos_token_id", "", "", ""}},
     {"rope_scaling", {NULL, NULL, "rope_parameters.rope_type|rope_scaling.rope_type", ""}},
     {"rope_factor", {NULL, NULL, "rope_parameters.factor|rope_scaling.factor", ""}},
     {"rope_low", {NULL, NULL, "rope_parameters.low_freq_factor|rope_scaling.low_freq_factor", ""}},
@@ -14763,6 +14768,13 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
         if (hub->json.status) return hub->json.status;
         if (!text && k < 5) return ppo__file_fail(path, "there is no %s", key);
         if (!text) continue;
+        if (!strcmp(name,
+                    "eos")) { /* of several the first; one that GPT-2 has, but not this vocabulary, is none */
+            text += *text == '[';
+            const int token = ppo__parse_count(text, &value);
+            if (value > text && token < c->vocab) c->eos = token;
+            continue;
+        }
         value = ppo__hub_word(name, text, 1);
         if (!value) return ppo__hub_unknown(hub, text);
         if (ppo_settings_set(&ppo__lm_settings, c, name, value))
@@ -15207,6 +15219,7 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
         const char *word = ppo__hub_word(name, value, 2), *quote = word == value ? "" : "\"";
         if (!strcmp(value, "yes")) word = "true";
         if (!strcmp(value, "no")) word = "false";
+        if (!strcmp(name, "eos") && c->eos < 0) word = "null";
         key = strrchr(key, '|') ? strrchr(key, '|') + 1 : key;
         const int dot = (int)strcspn(key, ".");
         ppo__put(&json, ",%s", *within ? " " : "\n  ");

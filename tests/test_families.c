@@ -316,6 +316,33 @@ static void what_is_not_supported_is_refused_by_its_key(void **state) {
     }
 }
 
+/* The first of several; none if it is not of this vocabulary. A saved folder says it. */
+static void the_token_that_ends_a_text_is_kept(void **state) {
+    (void)state;
+    static const struct {
+        const char *there, *saved;
+        int         eos;
+    } cases[] = {{"16", "16", 16},   {"0", "0", 0},        {"[3, 5]", "3", 3}, {"17", "null", -1},
+                 {"[]", "null", -1}, {"null", "null", -1}, {"-1", "null", -1}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const char *old = g_family_config[0], *at = strstr(old, "\"eos_token_id\": 50256");
+        char        text[4000], config[4000] = "", wanted[64];
+        assert_non_null(at);
+        sprintf(text, "%.*s\"eos_token_id\": %s%s", (int)(at - old), old, cases[i].there, strchr(at, ','));
+        write_folder_with(0, text, PPO_F32, 1, NULL, NULL);
+        ppo_lm *lm = load("in");
+        assert_int_equal(lm->config.eos, cases[i].eos);
+        assert_ok(ppo_lm_save(lm, "out", PPO_F32));
+        FILE *in = fopen("out/config.json", "r");
+        assert_non_null(in);
+        config[fread(config, 1, sizeof config - 1, in)] = 0;
+        fclose(in);
+        sprintf(wanted, "\"eos_token_id\": %s\n", cases[i].saved);
+        assert_non_null(strstr(config, wanted));
+        ppo_lm_free(lm);
+    }
+}
+
 static void every_array_must_be_there_and_have_a_place(void **state) {
     (void)state;
     ppo_lm *lm = NULL;
@@ -451,6 +478,7 @@ int main(void) {
         cmocka_unit_test(what_is_saved_is_loaded_with_the_same_bits_and_settings),
         cmocka_unit_test(a_model_with_a_score_is_a_classifier),
         cmocka_unit_test(what_is_not_supported_is_refused_by_its_key),
+        cmocka_unit_test(the_token_that_ends_a_text_is_kept),
         cmocka_unit_test(every_array_must_be_there_and_have_a_place),
         cmocka_unit_test(settings_that_a_folder_cannot_say_are_refused),
         cmocka_unit_test(floats_of_two_bytes_are_rounded_to_nearest),
