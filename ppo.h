@@ -13860,12 +13860,15 @@ PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
     if (copy) *copy = NULL;
     if (!ppo__given("ppo_lm_copy", lm && copy)) return PPO_ERROR_ARGUMENT;
-    ppo_lm_config config = lm->config;
-    config.score |= score != 0;
+    ppo_lm_config whole = lm->full; /* whose context was not lowered */
+    whole.score |= score != 0;
     ppo_status status = ppo__params_fetch(lm->params);
-    if (!status) status = ppo__lm_make(&config, 0, copy);
-    if (!status) memcpy((*copy)->params->data, lm->params->data, lm->params->count * sizeof(float));
-    return status;
+    if (!status) status = ppo__lm_make(&whole, 0, copy);
+    if (status) return status;
+    memcpy((*copy)->params->data, lm->params->data, lm->params->count * sizeof(float));
+    (*copy)->config = lm->config;
+    (*copy)->config.score = whole.score;
+    return PPO_OK;
 }
 
 /* -- forward -- */
@@ -14022,7 +14025,7 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     if (!status) status = ppo_file_set_text(file, "format", "pt"); /* transformers refuses files without it */
     for (size_t i = 0; i < sizeof ppo__lm_texts / sizeof *ppo__lm_texts && !status; ++i) {
         char number[32];
-        status = ppo_settings_get(&ppo__lm_settings, &lm->config, ppo__lm_texts[i][0], number, sizeof number);
+        status = ppo_settings_get(&ppo__lm_settings, &lm->full, ppo__lm_texts[i][0], number, sizeof number);
         if (!status) status = ppo_file_set_text(file, ppo__lm_texts[i][1], number);
     }
     ppo_lm_config usual = ppo_lm_config_default();
@@ -16427,7 +16430,7 @@ static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo
     ppo_status status = *prefix ? ppo_lm_copy(lm, 0, read) : ppo_lm_get(file, read);
     for (int i = 0; i < ppo__lm_settings.count && !status; ++i)
         if (strcmp(ppo__lm_fields[i].name, "seed") != 0)
-            status = ppo__check_kept(&ppo__lm_settings, ppo__lm_fields[i].name, &(*read)->config, &lm->config,
+            status = ppo__check_kept(&ppo__lm_settings, ppo__lm_fields[i].name, &(*read)->full, &lm->full,
                                      "checkpoint");
     if (!status && *prefix)
         status = ppo__carry_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);

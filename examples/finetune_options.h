@@ -3,26 +3,21 @@
 #ifndef FINETUNE_OPTIONS_H
 #define FINETUNE_OPTIONS_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENIZER, NEW, TEXT, ANSWERS, PAIRS, RL }; /* what kind of data a method learns from, if any */
-enum { RUN_SFT = 1, RUN_REWARD, RUN_DPO };
+enum { TOKENIZER, NEW, TEXT, SFT, REWARD, DPO, RL };
 
 typedef struct method {
     const char *name;
-    int         kind, run;
+    int         kind;
 } method;
 
 /* All others are presets of PPO on tokens. */
-static const method methods[] = {{"tokenizer", TOKENIZER, 0},
-                                 {"new", NEW, 0},
-                                 {"text", TEXT, RUN_SFT},
-                                 {"sft", ANSWERS, RUN_SFT},
-                                 {"reward", PAIRS, RUN_REWARD},
-                                 {"dpo", PAIRS, RUN_DPO},
-                                 {"ppo", RL, 0}};
+static const method methods[] = {{"tokenizer", TOKENIZER}, {"new", NEW}, {"text", TEXT}, {"sft", SFT},
+                                 {"reward", REWARD},       {"dpo", DPO}, {"ppo", RL}};
 enum { METHODS = sizeof methods / sizeof *methods };
 
 typedef struct job {
@@ -30,7 +25,7 @@ typedef struct job {
     const char   *model, *out, *data_path, *held_out_path, *reward_path, *judge, *log,
         *specials; /* NULL: not given */
     const char     *start_name, *end_name, *kernels;
-    int             form, dtype, vocab, context, show, threads, save_every, help;
+    int             form, dtype, vocab, context, show, threads, checkpoint_every, help;
     ppo_lm_config   shape;
     ppo_fit_config  fit;
     ppo_rlhf_config rlhf; /* its sampling is that of all methods */
@@ -41,7 +36,8 @@ typedef struct job {
     int            start, end;           /* tokens around a text; -1: none */
     ppo_reward_fn  give;                 /* the reward */
     void          *give_user;
-    FILE          *rows; /* of the log */
+    FILE          *rows;   /* of the log */
+    ppo_status     failed; /* to write it */
     char           checkpoint[512];
 } job;
 
@@ -75,7 +71,7 @@ static const ppo_settings *own_settings(void) {
         OWN(context, INT, 0, 1 << 30, NULL, "longest sequence, to save memory; 0: the model's"),
         OWN(show, INT, 0, 1000, NULL, "samples to print"),
         OWN(threads, INT, 1, 1024, NULL, "to compute with; the results are the same for any number"),
-        OWN(save_every, INT, 1, 1 << 30, NULL, "iterations between checkpoints of ppo and its presets"),
+        OWN(checkpoint_every, INT, 1, 1 << 30, NULL, "iterations between checkpoints of ppo and its presets"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
@@ -86,11 +82,15 @@ static int tables_of(job *j, const ppo_settings *table[3], void *config[3]) {
     int n = 0;
     if (j->method->kind == NEW) table[n] = ppo_lm_settings(), config[n++] = &j->shape;
     if (j->method->kind == RL) table[n] = ppo_rlhf_settings(), config[n++] = &j->rlhf;
-    if (j->method->run) table[n] = ppo_fit_settings(), config[n++] = &j->fit;
-    if (j->method->run) table[n] = ppo_sampling_settings(), config[n++] = &j->rlhf.sampling;
+    if (j->method->kind >= TEXT && j->method->kind < RL) table[n] = ppo_fit_settings(), config[n++] = &j->fit;
+    if (j->method->kind >= TEXT && j->method->kind < RL)
+        table[n] = ppo_sampling_settings(), config[n++] = &j->rlhf.sampling;
     table[n] = own_settings(), config[n++] = j;
     return n;
 }
+
+/* A model in one file, instead of a folder. */
+static int is_file(const char *path) { return strstr(path, ".safetensors") != NULL; }
 
 static int is_set_by_the_tokenizer(const char *name) { return !strcmp(name, "eos") || !strcmp(name, "call"); }
 
@@ -148,13 +148,13 @@ static ppo_status check(const job *j) {
 
 /* Everything from the command line. */
 static ppo_status read_options(job *j, int argc, char **argv) {
-    static method preset = {NULL, RL, 0};
+    static method preset = {NULL, RL};
     ppo_status    status = PPO_OK;
     memset(j, 0, sizeof *j);
     j->vocab = 4096;
     j->show = 4;
     j->threads = 1;
-    j->save_every = 10;
+    j->checkpoint_every = 10;
     j->specials = "<|endoftext|>,<|im_start|>,<|im_end|>";
     j->shape = ppo_lm_config_default();
     j->fit = ppo_fit_config_default();
