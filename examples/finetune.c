@@ -26,30 +26,21 @@
 
 /* -- data -- */
 
-/* Appends a file to a text of `bytes` bytes, and a 0; NULL if it cannot be read. */
-static char *read_file(const char *path, char *text, size_t *bytes) {
+/* A whole file, with a 0 behind it; NULL if it cannot be read. */
+static char *read_file(const char *path, size_t *bytes) {
     FILE  *in = fopen(path, "rb");
+    char  *text = NULL;
     size_t n = in != NULL;
-    while (n && (text = (char *)realloc(text, *bytes + 65537)) != NULL)
-        *bytes += n = fread(text + *bytes, 1, 65536, in);
-    if (in && text) return text[*bytes] = 0, fclose(in), text;
-    free(text);
-    return NULL;
+    for (*bytes = 0; n && (text = (char *)realloc(text, *bytes + 65537)) != NULL; *bytes += n)
+        n = fread(text + *bytes, 1, 65536, in);
+    if (in) fclose(in);
+    if (text) text[*bytes] = 0;
+    return text;
 }
 
-/* The text of the files "a.txt,b.txt". */
-static ppo_status read_texts(const char *paths, char **text, size_t *bytes) {
-    *text = NULL;
-    *bytes = 0;
-    do {
-        char path[512];
-        snprintf(path, sizeof path, "%.*s", (int)strcspn(paths, ","), paths);
-        paths += strcspn(paths, ",");
-        if ((*text = read_file(path, *text, bytes)) == NULL)
-            return ppo_fail(PPO_ERROR_FILE, "%s: cannot be read", path);
-        if (strlen(*text) < *bytes) return ppo_fail(PPO_ERROR_FILE, "%s: no text, a byte is 0", path);
-    } while (*paths++);
-    return PPO_OK;
+static ppo_status read_text(const char *path, char **text, size_t *bytes) {
+    if (!(*text = read_file(path, bytes))) return ppo_fail(PPO_ERROR_FILE, "%s: it cannot be read", path);
+    return strlen(*text) == *bytes ? PPO_OK : ppo_fail(PPO_ERROR_FILE, "%s: no text, a byte is 0", path);
 }
 
 /* What the method learns from, or is measured with. */
@@ -62,7 +53,7 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
     if (kind != TEXT || strstr(paths, ".json"))
         status = ppo_tokens_add_lines(tokens, pairs ? rejected : NULL, paths, j->tokenizer,
                                       j->form ? j->form - 1 : PPO_CHATML, j->start, j->end, longest);
-    else if (!(status = read_texts(paths, &text, &bytes)))
+    else if (!(status = read_text(paths, &text, &bytes)))
         status = ppo_tokens_add_text(tokens, j->tokenizer, j->start, "", text, j->end);
     free(text);
     if (!status && !tokens->count) status = ppo_fail(PPO_ERROR_FILE, "%s: there is nothing in it", paths);
@@ -111,7 +102,7 @@ typedef struct figure {
 /* The log of a run that continues keeps its rows from before this step. */
 static ppo_status open_log(job *j, int64_t step, const figure *f, int n) {
     size_t bytes = 0;
-    char  *old = step > 1 ? read_file(j->log, NULL, &bytes) : NULL, *row = old;
+    char  *old = step > 1 ? read_file(j->log, &bytes) : NULL, *row = old;
     j->rows = fopen(j->log, "wb");
     if (j->rows) fprintf(j->rows, "step");
     for (int k = 0; k < n && j->rows; k++) fprintf(j->rows, ",%s", f[k].name);
@@ -215,7 +206,7 @@ static ppo_status make_tokenizer(job *j) {
     snprintf(names, sizeof names, "%s", j->specials);
     for (char *name = strtok(names, ","); name && count < 64; name = strtok(NULL, ","))
         special[count++] = name;
-    ppo_status status = read_texts(j->data_path, &text, &bytes);
+    ppo_status status = read_text(j->data_path, &text, &bytes);
     if (!status && j->vocab)
         status = ppo_tokenizer_train(text, bytes, j->vocab, special, count, &j->tokenizer);
     else if (!status) status = ppo_tokenizer_characters(text, bytes, special, count, &j->tokenizer);

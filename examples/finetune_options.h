@@ -48,8 +48,7 @@ static const struct {
 } texts[] = {
     {"model", offsetof(job, model), "the folder (or file) to start from; of `new`, where the tokenizer is"},
     {"out", offsetof(job, out), "the folder to write; a name with .safetensors: one file"},
-    {"data", offsetof(job, data_path),
-     "a file of JSON Lines; of `tokenizer` and `text` also texts, as a.txt,b.txt"},
+    {"data", offsetof(job, data_path), "a file of JSON Lines; of `tokenizer` a text, and of `text` either"},
     {"held_out", offsetof(job, held_out_path), "the same, not to learn from, but to measure with"},
     {"judge", offsetof(job, judge), "a command that gives the rewards, a number per line"},
     {"reward", offsetof(job, reward_path), "a folder with a reward model of the same tokenizer instead"},
