@@ -272,9 +272,10 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
     return status;
 }
 
-/* Opens the model and the data, trains a copy of the model, and saves that. */
+/* Opens the model and the data, trains, and saves. */
 static ppo_status train(job *j) {
-    ppo_lm    *lm = NULL; /* what is trained */
+    const int  kind = j->method->kind, keeps = kind == RL || kind == REWARD;
+    ppo_lm    *lm = NULL; /* what is trained: the model, or a copy, so that it stays as it was */
     ppo_status status = ppo_lm_load(j->model, &j->lm);
     if (!status && j->context && j->context < j->lm->config.context) j->lm->config.context = j->context;
     if (!status) status = find_ends(j);
@@ -286,11 +287,12 @@ static ppo_status train(job *j) {
         printf("%s: %.2f million parameters; %s: %d sequences, %d tokens\n", j->model,
                1e-6 * (double)j->lm->params->count, j->data_path, j->data[0].count,
                j->data[0].start[j->data[0].count]);
-    if (!status) status = ppo_lm_copy(j->lm, j->method->kind == REWARD, &lm);
-    if (!status) status = j->method->kind == RL ? reinforce(j, lm) : fit(j, lm);
+    if (!status && keeps) status = ppo_lm_copy(j->lm, kind == REWARD, &lm);
+    if (!keeps) lm = j->lm;
+    if (!status) status = kind == RL ? reinforce(j, lm) : fit(j, lm);
     if (!status) status = save_model(j, lm);
     if (!status) remove(j->checkpoint);
-    ppo_lm_free(lm);
+    if (keeps) ppo_lm_free(lm);
     return status;
 }
 
