@@ -123,8 +123,8 @@ static ppo_status report(job *j, int64_t step, int64_t steps, int now, const fig
             if (!isnan(f[k].value)) printf("  %s %.4g", f[k].name, f[k].value);
         printf("\n");
         fflush(stdout);
-        if (j->rows) fflush(j->rows);
     }
+    if (j->rows) fflush(j->rows); /* before a checkpoint */
     return status;
 }
 
