@@ -1483,12 +1483,12 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
    which is "gpt2". Without it, in files of earlier versions, every byte above 127 counts as a letter of
    GPT-2's expression.
 
-   Save and load take also the path of a tokenizer.json, or of a folder that has it. One that was read is saved
-   as it was, a trained one as Hugging Face's tokenizers read it; not characters. From it the model BPE is read: of bytes, with the expressions of GPT-2, Llama 3
-   (cl100k), Qwen 2, Qwen 3.5, and Digits; or as transformers convert SentencePiece's (Llama 2, TinyLlama,
-   Mistral), with byte_fallback; normalizers NFC, Prepend, Replace; TemplateProcessing. Tokens are those of
-   Hugging Face's tokenizers. PPO_ERROR_FILE if a file breaks any of these rules, or has what is not
-   supported, which is named. */
+   Save and load take also the path of a tokenizer.json, or of a folder that has it. One that was read is
+   saved as it was, a trained one as Hugging Face's tokenizers read it; not characters. From it the model
+   BPE is read: of bytes, with the expressions of GPT-2, Llama 3 (cl100k), Qwen 2, Qwen 3.5, and Digits; or
+   as transformers convert SentencePiece's (Llama 2, TinyLlama, Mistral), with byte_fallback; normalizers
+   NFC, Prepend, Replace; TemplateProcessing. Tokens are those of Hugging Face's tokenizers. PPO_ERROR_FILE
+   if a file breaks any of these rules, or has what is not supported, which is named. */
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file);
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer);
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path);
@@ -1692,12 +1692,13 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    or, if rejected is not NULL, two, the second of which is added to that:
        {"prompt": "...", "chosen": "...", "rejected": "..."}
        {"chosen": [{...}, ...], "rejected": [{...}, ...]}       two chats
-   A prompt may be the messages of a chat, too: all of them are given, and what follows is the assistant's text, or
-   messages that begin with the assistant's. The first of these forms that a line has counts, and other members do not. form: as in ppo_tokens_add_chat(), for
-   chats; start and end: as in ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after this
-   number of tokens; a line of which then nothing is left to learn is left out, as is a longer prompt. Lines
-   have up to 64 MiB, one of which is in memory at a time. Errors, with the line, after which tokens and rejected are as they
-   were: those of reading and encoding, a line that is none of these. */
+   A prompt may be the messages of a chat, too: all of them are given, and what follows is the assistant's
+   text, or messages that begin with the assistant's. The first of these forms that a line has counts, and
+   other members do not. form: as in ppo_tokens_add_chat(), for chats; start and end: as in
+   ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after this number of tokens; a line of
+   which then nothing is left to learn is left out, as is a longer prompt. Lines have up to 64 MiB, one of
+   which is in memory at a time. Errors, with the line, after which tokens and rejected are as they were:
+   those of reading and encoding, a line that is none of these. */
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, int form, int start, int end,
                                         int longest);
