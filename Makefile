@@ -99,7 +99,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
-	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/rlhf.sh tests/chat.sh $(CUDA) $(PLAIN) $(ASAN) \
+	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/rlhf.sh tests/chat.sh tests/finetune.sh $(CUDA) $(PLAIN) $(ASAN) \
 	    $(TSAN) $(LUNAR_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/install.sh tests/systems.sh
 
 test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers

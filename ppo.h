@@ -1487,12 +1487,12 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
    which is "gpt2". Without it, in files of earlier versions, every byte above 127 counts as a letter of
    GPT-2's expression.
 
-   Save and load take also the path of a tokenizer.json, or of a folder that has it; it is saved as it was
-   read, and only if it was. From it the model BPE is read: of bytes, with the expressions of GPT-2, Llama 3
-   (cl100k), Qwen 2, Qwen 3.5, and Digits; or as transformers convert SentencePiece's (Llama 2, TinyLlama,
-   Mistral), with byte_fallback; normalizers NFC, Prepend, Replace; TemplateProcessing. Tokens are those of
-   Hugging Face's tokenizers. PPO_ERROR_FILE if a file breaks any of these rules, or has what is not
-   supported, which is named. */
+   Save and load take also the path of a tokenizer.json, or of a folder that has it. One that was read is
+   saved as it was, a trained one as Hugging Face's tokenizers read it; not characters. From it the model
+   BPE is read: of bytes, with the expressions of GPT-2, Llama 3 (cl100k), Qwen 2, Qwen 3.5, and Digits; or
+   as transformers convert SentencePiece's (Llama 2, TinyLlama, Mistral), with byte_fallback; normalizers
+   NFC, Prepend, Replace; TemplateProcessing. Tokens are those of Hugging Face's tokenizers. PPO_ERROR_FILE
+   if a file breaks any of these rules, or has what is not supported, which is named. */
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file);
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer);
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path);
@@ -1752,14 +1752,21 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    or, if rejected is not NULL, two, the second of which is added to that:
        {"prompt": "...", "chosen": "...", "rejected": "..."}
        {"chosen": [{...}, ...], "rejected": [{...}, ...]}       two chats
-   The first of these that a line has counts, and other members do not. form: as in ppo_tokens_add_chat(), for
-   chats; start and end: as in ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after this
-   number of tokens; a line of which then nothing is left to learn is left out, as is a longer prompt. Lines
-   have up to 64 MiB, one of which is in memory at a time. Errors, with the line, after which tokens and rejected are as they
-   were: those of reading and encoding, a line that is none of these. */
+   A prompt may be the messages of a chat, too: all of them are given, and what follows is the assistant's
+   text, or messages that begin with the assistant's. The first of these forms that a line has counts, and
+   other members do not. form: as in ppo_tokens_add_chat(), for chats; start and end: as in
+   ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after this number of tokens; a line of
+   which then nothing is left to learn is left out, as is a longer prompt. Lines have up to 64 MiB, one of
+   which is in memory at a time. Errors, with the line, after which tokens and rejected are as they were:
+   those of reading and encoding, a line that is none of these. */
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, int form, int start, int end,
                                         int longest);
+
+/* The other way round: a line {"prompt": "...", "completion": "..."} for each sequence, without special tokens.
+   Bytes that are no UTF-8, such as half a character, become U+FFFD. */
+PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
+                                         const char *path);
 
 /* Tokens in a safetensors file: "tokens" I32 (n); "tokens.start" I32 (count + 1), without which they are one
    sequence; "tokens.prompt" I32 (count) and "tokens.given" U8 (n), where there are such. Loading adds the
@@ -1789,7 +1796,7 @@ PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, cons
 
 /* One gradient step of fine-tuning. */
 typedef struct ppo_fit_progress {
-    int64_t step, steps; /* 1, 2, ... steps */
+    int64_t step, steps; /* 1, 2, ... steps; 0: see evaluate_first */
     int     epoch;       /* 1, 2, ... */
     float   loss;        /* of this step's batch, before the step */
     float   accuracy;    /* pairs: share of which the chosen one is preferred; else NaN */
@@ -1830,6 +1837,7 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     /* the loss on other data, which are not learned; both are borrowed */
     const ppo_tokens *held_out, *held_out_rejected; /* the second: of pairs; NULL: none [NULL] */
     int               evaluate_every; /* steps between measuring it; 0: an epoch; the last step always [0] */
+    int               evaluate_first; /* 1: also before the first step, as step 0 of the progress [0] */
     int               patience;       /* > 0: after this many measurements no better than the best one, the
                                          training ends; and the model becomes the one that was best [0] */
 
@@ -13235,9 +13243,55 @@ static ppo_status ppo__put_tokenizer(ppo_file *file, const void *tokenizer) {
     return ppo_tokenizer_put((const ppo_tokenizer *)tokenizer, file);
 }
 
+/* A token of bytes, in GPT-2's characters. */
+static void ppo__put_token(ppo__header *json, const ppo_tokenizer *tok, int token) {
+    char name[2 * PPO_MAX_TOKEN_BYTES + 1], *out = name;
+    for (int i = tok->start[token]; i < tok->start[token + 1]; ++i) {
+        const unsigned char byte = (unsigned char)tok->bytes[i];
+        out += ppo__utf8_put(tok->of_byte[byte] < 188 ? byte : tok->of_byte[byte] + 68, out);
+    }
+    *out = 0;
+    ppo__put_string(json, name);
+}
+
+/* A tokenizer.json: as it was read, or of what was trained. Failures stay in `out`. */
 static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
-    fwrite(tok->json, 1, tok->json_bytes, out); /* failures stay in `out` */
+    const int            ordinary = tok->vocab - tok->added_count;
+    ppo__header          json = {out, 0};
+    (void)path;
+    if (tok->json) return fwrite(tok->json, 1, tok->json_bytes, out), PPO_OK;
+    ppo__put(&json, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
+                    "  \"added_tokens\": [");
+    for (int t = ordinary; t < tok->vocab; ++t)
+        for (int k = 0; k < tok->added_count; ++k) {
+            if (tok->added[k].token != t) continue;
+            char name[PPO_MAX_TOKEN_BYTES + 1];
+            snprintf(name, sizeof name, "%.*s", tok->added[k].name_bytes, tok->added[k].name);
+            ppo__put(&json, "%s\n    {\"id\": %d, \"content\": ", t > ordinary ? "," : "", t);
+            ppo__put_string(&json, name);
+            ppo__put(&json, ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+                            "\"normalized\": false, \"special\": true}");
+        }
+    ppo__put(&json, "],\n  \"normalizer\": null,\n  \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+                    "\"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true},\n"
+                    "  \"post_processor\": null,\n  \"decoder\": {\"type\": \"ByteLevel\", "
+                    "\"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true},\n"
+                    "  \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
+                    "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, \"fuse_unk\": false, "
+                    "\"byte_fallback\": false, \"ignore_merges\": false, \"vocab\": {");
+    for (int t = 0; t < ordinary; ++t) {
+        if (t) ppo__put(&json, ",");
+        ppo__put_token(&json, tok, t);
+        ppo__put(&json, ":%d", t);
+    }
+    ppo__put(&json, "}, \"merges\": [");
+    for (int k = 0; k < 2 * tok->unit_count; ++k) {
+        ppo__put(&json, "%s", k % 2 ? "," : k ? ",[" : "[");
+        ppo__put_token(&json, tok, tok->units[k]);
+        if (k % 2) ppo__put(&json, "]");
+    }
+    ppo__put(&json, "]}\n}\n");
     return PPO_OK;
 }
 
@@ -13261,10 +13315,10 @@ PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char
     if (!whole) return PPO_ERROR_MEMORY;
     ppo_status status;
     if (!is_json) status = ppo__save("ppo_tokenizer_save", whole, ppo__put_tokenizer, tokenizer);
-    else if (tokenizer->json) status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
-    else
-        status = ppo__refuse(
-            "ppo_tokenizer_save: \"%.60s\", but the tokenizer was not read from a tokenizer.json", path);
+    else if (!tokenizer->json && (tokenizer->kind != PPO__BPE || tokenizer->is_old))
+        status = ppo__refuse("ppo_tokenizer_save: \"%.60s\", but it is a tokenizer of %s", path,
+                             tokenizer->is_old ? "an earlier version" : "characters");
+    else status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
     ppo__free(whole);
     return status;
 }
@@ -14123,28 +14177,31 @@ static ppo_lora ppo__lora_of(const ppo_lm *lm) {
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
     if (copy) *copy = NULL;
     if (!ppo__given("ppo_lm_copy", lm && copy)) return PPO_ERROR_ARGUMENT;
-    ppo_lm_config config = lm->config;
-    config.score |= score != 0;
+    ppo_lm_config whole = lm->full; /* whose context was not lowered */
+    whole.score |= score != 0;
     const ppo_lora      lora = ppo__lora_of(lm);
     const ppo__adapting how = {&lora, ppo__lora_same, (void *)lm};
     ppo_status          status = ppo__params_fetch(lm->params);
     if (!status)
         status =
-            lm->base ? ppo__lm_adapt(lm->base, &how, config.score, 0, copy) : ppo__lm_make(&config, 0, copy);
-    if (!status) memcpy((*copy)->params->data, lm->params->data, lm->params->count * sizeof(float));
-    return status;
+            lm->base ? ppo__lm_adapt(lm->base, &how, whole.score, 0, copy) : ppo__lm_make(&whole, 0, copy);
+    if (status) return status;
+    memcpy((*copy)->params->data, lm->params->data, lm->params->count * sizeof(float));
+    (*copy)->config = lm->config;
+    (*copy)->config.score = whole.score;
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
     if (merged) *merged = NULL;
     if (!ppo__given("ppo_lm_merge", lm && merged)) return PPO_ERROR_ARGUMENT;
     if (!lm->base) return ppo__refuse("ppo_lm_merge: the model has no LoRA");
-    ppo_lm_config config = lm->base->config;
-    config.score = lm->config.score;
-    config.context = lm->config.context;
+    ppo_lm_config whole = lm->base->full;
+    whole.score = lm->config.score;
     ppo_status status = ppo__params_fetch(lm->params);
     if (!status) status = ppo__params_fetch(lm->base->params);
-    if (!status) status = ppo__lm_make(&config, 0, merged);
+    if (!status) status = ppo__lm_make(&whole, 0, merged);
+    if (!status) (*merged)->config = lm->config;
     for (int i = 0; !status && i < (*merged)->params->tensor_count; ++i) {
         ppo_tensor *to = (*merged)->params->tensors[i];
         for (int k = 0; k < lm->base->params->tensor_count; ++k)
@@ -14374,6 +14431,8 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     if (lm->base) return ppo__refuse("ppo_lm_put: the model has LoRA: ppo_lm_merge() it first");
     if (ppo_file_find(file, "transformer.wte.weight"))
         return ppo__refuse("ppo_lm_put: the file has a language model already");
+    ppo_lm_config own = lm->config;
+    own.context = lm->full.context; /* that of positions, where the other was lowered */
     if (ppo__params_fetch(lm->params) || ppo_file_set_text(file, "format", "pt")) /* transformers needs it */
         return ppo__failed;
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
@@ -14383,7 +14442,7 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
         while (k < PPO__LM_TEXTS && strcmp(field, ppo__lm_texts[k][0])) ++k;
         const int known = k < PPO__LM_TEXTS; /* it is written always */
         snprintf(name, sizeof name, "%s%s", known ? "" : "lm.", known ? ppo__lm_texts[k][1] : field);
-        if (ppo_settings_get(&ppo__lm_settings, &lm->config, field, is, sizeof is) ||
+        if (ppo_settings_get(&ppo__lm_settings, &own, field, is, sizeof is) ||
             ppo_settings_get(&ppo__lm_settings, &usual, field, other, sizeof other))
             return ppo__failed;
         if (!known && (!strcmp(is, other) || !strcmp(field, "score") || !strcmp(field, "seed"))) continue;
@@ -16132,7 +16191,7 @@ static const char *const ppo__line_members[] = {"prompt",   "completion", "text"
                                                 "messages", "chosen",     "rejected"};
 
 /* The kinds of lines: which members are the prompt, the response and the rejected one, where -1 is none; chat: the
-   last two are lists of messages. */
+   last two must be lists of messages. Otherwise they may be if the prompt is one. */
 static const struct {
     int pairs, chat, member[3];
 } ppo__line_kinds[] = {{1, 0, {PPO__PROMPT, PPO__CHOSEN, PPO__REJECTED}},
@@ -16150,7 +16209,8 @@ typedef struct ppo__lines {
     ppo_tokens          *to[2];
     int                  form, start, end, longest, number;
     char                *line;     /* with a 0 for its end */
-    ppo_message         *messages; /* arrays that grow */
+    ppo_message         *messages; /* arrays that grow: of the line, */
+    ppo_message         *chat;     /* and of a prompt and what follows it */
     const char          *text[PPO__LINE_MEMBERS];
     int                  list[PPO__LINE_MEMBERS][2];
 } ppo__lines;
@@ -16208,7 +16268,9 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
         int         k = 0;
         while (k < PPO__LINE_MEMBERS && strcmp(ppo__line_members[k], key) != 0) ++k;
         char value = k < PPO__LINE_MEMBERS ? ppo__json_peek(&json) : (char)0;
-        if (value == '[' && (pairs ? k < PPO__CHOSEN : k != PPO__MESSAGES)) value = 0;
+        if (value == '[' &&
+            (k == PPO__TEXT || (pairs ? k == PPO__COMPLETION || k == PPO__MESSAGES : k >= PPO__CHOSEN)))
+            value = 0;
         if ((value == '"' || value == '[') && (lines->text[k] || lines->list[k][1]))
             ppo__json_fail(&json, "repeated member ", key);
         else if (value == '"') lines->text[k] = ppo__json_string(&json);
@@ -16221,11 +16283,13 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
     ppo__json_end(&json);
     if (json.status) return json.status;
     for (*kind = 0; *kind < (int)(sizeof ppo__line_kinds / sizeof *ppo__line_kinds); ++*kind) {
-        int has = ppo__line_kinds[*kind].pairs == pairs, chat = ppo__line_kinds[*kind].chat;
+        int has = ppo__line_kinds[*kind].pairs == pairs, lists = ppo__line_kinds[*kind].chat, texts = 0;
         for (int k = 0; k < 3 && has; ++k) {
             int member = ppo__line_kinds[*kind].member[k];
-            if (member >= 0)
-                has = chat ? lines->list[member][1] > lines->list[member][0] : !!lines->text[member];
+            if (member < 0) continue;
+            int is_list = lines->list[member][1] > lines->list[member][0];
+            has = is_list ? !texts : lines->text[member] && !lists;
+            texts |= !k && !is_list; /* what follows a text is a text */
         }
         if (has) return PPO_OK;
     }
@@ -16243,6 +16307,40 @@ static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
     return ppo__response_length(tokens, s) > 0;
 }
 
+static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
+    static const char assistant[] = "assistant";
+    ppo_status        status = PPO_OK;
+    for (int m = lines->list[member][0]; m < lines->list[member][1] && !status; ++m)
+        status = PPO__PUSH(lines->chat, lines->messages[m]);
+    const ppo_message reply = {assistant, lines->text[member]};
+    return status || !reply.text ? status : PPO__PUSH(lines->chat, reply);
+}
+
+/* Adds a chat: the prompt's messages, all of them given, and those of the response; -1: there is none. */
+static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prompt, int response,
+                                     int *only_prompt) {
+    int        count = 0, given = 0;
+    ppo_status status = PPO_OK;
+    if (lines->chat) stbds_header(lines->chat)->length = 0;
+    if (prompt >= 0) status = ppo__add_messages(lines, prompt), count = (int)stbds_arrlenu(lines->chat);
+    if (!status && response >= 0) status = ppo__add_messages(lines, response);
+    if (status) return status;
+    const int all = (int)stbds_arrlenu(lines->chat);
+    if (count && all > count) {
+        if (strcmp(lines->chat[count].role, "assistant") != 0)
+            return ppo__refuse("what follows the prompt begins with the role \"%.40s\"",
+                               lines->chat[count].role);
+        status = ppo_tokens_add_chat(to, lines->tokenizer, lines->form, lines->chat, count, 1);
+        if (status) return status;
+        given = to->start[to->count] - to->start[to->count - 1];
+        --to->count;
+    }
+    *only_prompt = strcmp(lines->chat[all - 1].role, "assistant") != 0;
+    status = ppo_tokens_add_chat(to, lines->tokenizer, lines->form, lines->chat, all, *only_prompt);
+    if (!status && given && !*only_prompt) to->prompt[to->count - 1] = given;
+    return status;
+}
+
 static ppo_status ppo__add_line(ppo__lines *lines) {
     const int pairs = lines->to[1] != NULL;
     int       kind, keep = 1;
@@ -16250,17 +16348,14 @@ static ppo_status ppo__add_line(ppo__lines *lines) {
         return PPO_OK;
     ppo_status status = ppo__parse_line(lines, &kind);
     for (int k = 0; k <= pairs && !status; ++k) {
-        const int *member = ppo__line_kinds[kind].member,
-                  *list = member[1 + k] < 0 ? NULL : lines->list[member[1 + k]];
-        const char *prompt = member[0] < 0 ? "" : lines->text[member[0]];
-        int         only_prompt = !list;
-        if (ppo__line_kinds[kind].chat) {
-            only_prompt = strcmp(lines->messages[list[1] - 1].role, "assistant") != 0;
-            status = ppo_tokens_add_chat(lines->to[k], lines->tokenizer, lines->form,
-                                         lines->messages + list[0], list[1] - list[0], only_prompt);
-        } else
-            status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start, prompt,
-                                         list ? lines->text[member[1 + k]] : NULL, lines->end);
+        const int prompt = ppo__line_kinds[kind].member[0], response = ppo__line_kinds[kind].member[1 + k];
+        int       only_prompt = response < 0;
+        if (ppo__line_kinds[kind].chat || (prompt >= 0 && !lines->text[prompt]))
+            status = ppo__add_chat_line(lines, lines->to[k], prompt, response, &only_prompt);
+        else
+            status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start,
+                                         prompt < 0 ? "" : lines->text[prompt],
+                                         response < 0 ? NULL : lines->text[response], lines->end);
         if (status == PPO_ERROR_ARGUMENT) {
             char what[PPO__ERROR_SIZE];
             memcpy(what, ppo__error, sizeof what);
@@ -16300,7 +16395,55 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
     if (in) fclose(in);
     ppo__array_free(lines.line);
     ppo__array_free(lines.messages);
+    ppo__array_free(lines.chat);
     for (int k = 0; k < 2 && lines.to[k] && status; ++k) lines.to[k]->count = before[k];
+    return status;
+}
+
+typedef struct ppo__line_writer {
+    const ppo_tokens    *tokens;
+    const ppo_tokenizer *tokenizer;
+    char                *text; /* [room] of one sequence */
+    size_t               room;
+} ppo__line_writer;
+
+static ppo_status ppo__write_lines(FILE *out, const char *path, void *user) {
+    const ppo__line_writer *w = (const ppo__line_writer *)user;
+    ppo__header             json = {out, 0};
+    (void)path;
+    for (int s = 0; s < w->tokens->count; ++s) {
+        for (int what = PPO_PROMPT_TEXT; what <= PPO_RESPONSE_TEXT; ++what) {
+            char *mended = w->text + w->room, *to = mended;
+            if (ppo_tokens_text(w->tokens, s, what, w->tokenizer, w->text, w->room)) return ppo__failed;
+            for (const char *at = w->text; *at;) {
+                int     length;
+                int32_t code = ppo__utf8_get(at, 4, &length);
+                to += ppo__utf8_put(code < 0 ? 0xfffd : code, to);
+                at += code < 0 ? 1 : length;
+            }
+            *to = 0;
+            ppo__put(&json, what == PPO_PROMPT_TEXT ? "{\"prompt\": " : ", \"completion\": ");
+            ppo__put_string(&json, mended);
+        }
+        ppo__put(&json, "}\n");
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
+                                         const char *path) {
+    if (!ppo__given("ppo_tokens_save_lines", tokens && tokenizer && path)) return PPO_ERROR_ARGUMENT;
+    ppo__line_writer writer = {tokens, tokenizer, NULL, 1};
+    for (int s = 0; s < tokens->count; ++s) {
+        const int *token = tokens->token + tokens->start[s], n = tokens->start[s + 1] - tokens->start[s];
+        size_t     bytes;
+        if (ppo_decode(tokenizer, token, n, NULL, 0, &bytes)) return ppo__failed;
+        bytes += (size_t)tokenizer->strip + 1; /* which a response keeps */
+        if (bytes > writer.room) writer.room = bytes;
+    }
+    if (!(writer.text = (char *)ppo__alloc(4 * writer.room))) return PPO_ERROR_MEMORY;
+    ppo_status status = ppo__write_file(path, ppo__write_lines, &writer);
+    ppo__free(writer.text);
     return status;
 }
 
@@ -16549,6 +16692,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__FIT_FIELD(label_smoothing, FLOAT, 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
         PPO__FIT_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the order of the data"),
         PPO__FIT_FIELD(evaluate_every, INT, 0, INT_MAX, NULL, "steps between held-out losses; 0: an epoch"),
+        PPO__FIT_FIELD(evaluate_first, CHOICE, 0, 1, "no|yes", "also before the first step"),
         PPO__FIT_FIELD(patience, INT, 0, INT_MAX, NULL, "held-out losses without a new best; 0: any number"),
         PPO__FIT_FIELD(checkpoint_every, INT, 1, INT_MAX, NULL, "steps between checkpoints"),
         PPO__FIT_FIELD(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
@@ -16724,8 +16868,9 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
     if (c->window && pairs) return ppo__refuse("window is %d, but pairs are whole sequences", c->window);
     if (c->window == 1 || c->window > context)
         return ppo__refuse("window is %d, must be 2 to %d, the context", c->window, context);
-    if ((c->evaluate_every || c->patience || c->held_out_rejected) && !c->held_out)
-        return ppo__refuse("evaluate_every, patience and held_out_rejected need held_out, which is NULL");
+    if ((c->evaluate_every || c->evaluate_first || c->patience || c->held_out_rejected) && !c->held_out)
+        return ppo__refuse(
+            "evaluate_every, evaluate_first, patience and held_out_rejected need held_out, which is NULL");
     if (c->held_out && pairs != (c->held_out_rejected != NULL))
         return ppo__refuse("held_out_rejected is %sNULL, but the objective has %s", pairs ? "" : "not ",
                            pairs ? "pairs" : "none");
@@ -16934,7 +17079,7 @@ static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo
     ppo_status status = part ? ppo_lm_copy(lm, 0, read) : ppo_lm_get(file, read);
     for (int i = 0; i < ppo__lm_settings.count && !status; ++i)
         if (strcmp(ppo__lm_fields[i].name, "seed") != 0)
-            status = ppo__check_kept(&ppo__lm_settings, ppo__lm_fields[i].name, &(*read)->config, &lm->config,
+            status = ppo__check_kept(&ppo__lm_settings, ppo__lm_fields[i].name, &(*read)->full, &lm->full,
                                      "checkpoint");
     if (!status && part)
         status = ppo__carry_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);
@@ -17057,6 +17202,11 @@ static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) 
     double                began = ppo_clock() - p->seconds;
     int                   every = c->evaluate_every ? c->evaluate_every : batches, stop = 0;
     ppo_status            status = PPO_OK;
+    if (c->evaluate_first && !p->step) {
+        p->loss = p->accuracy = p->grad_norm = p->held_out_accuracy = p->perplexity = NAN;
+        status = ppo__fit_evaluate(fit, p);
+        if (!status && c->callback) stop = c->callback(p, c->callback_user);
+    }
     for (p->epoch = 1; !fit->over && !stop && !status; ++p->epoch) {
         int64_t done = p->step - (int64_t)(p->epoch - 1) * batches; /* of this epoch; more: all of it */
         if (c->random_windows) ppo__fit_draw(set, &rng);

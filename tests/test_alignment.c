@@ -545,9 +545,17 @@ static void held_out_data_are_measured_after_the_step(void **state) {
             right += kind == DPO ? x[0][i] - x[1][i] > x[2][i] - x[3][i] : x[0][i] > x[1][i];
         if (kind == DPO) assert_ok(ppo_dpo_loss(x[0], x[1], x[2], x[3], N, c.beta, 0, &loss, NULL, NULL));
         if (kind == REWARD) assert_ok(ppo_pairwise_loss(x[0], x[1], N, &loss, NULL, NULL));
-        assert_close(p->held_out_loss, kind == SFT ? loss_of(lm, &held) : (double)loss, 1e-5);
-        if (kind == SFT) assert_true(isnan(p->held_out_accuracy) && p->perplexity > 1);
-        else assert_true(isnan(p->perplexity) && fabsf(p->held_out_accuracy - (float)right / N) < 1e-6f);
+        const float held_out_loss = p->held_out_loss, accuracy = p->held_out_accuracy;
+        assert_close(held_out_loss, kind == SFT ? loss_of(lm, &held) : (double)loss, 1e-5);
+        if (kind == SFT) assert_true(isnan(accuracy) && p->perplexity > 1);
+        else assert_true(isnan(p->perplexity) && fabsf(accuracy - (float)right / N) < 1e-6f);
+        c.evaluate_first = 1, last_log.calls = 0;
+        assert_ok(fit(kind, lm, reference, &chosen, &rejected, &c));
+        assert_int_equal(last_log.calls, 5);
+        p = &last_log.p[0];
+        assert_true(p->step == 0 && isnan(p->loss) && isnan(p->accuracy) && isnan(p->grad_norm));
+        assert_true(p->held_out_loss == held_out_loss && last_log.p[1].step == 1);
+        assert_true(kind == SFT ? p->perplexity > 1 : p->held_out_accuracy == accuracy);
         ppo_lm_free(lm), ppo_lm_free(reference);
     }
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
@@ -659,6 +667,7 @@ static void settings_of_windows_and_held_out_data_must_fit(void **state) {
                {"min_learning_rate=1e-2", 0, 0, "min_learning_rate is 0.01, above learning_rate"},
                {"patience=1", 0, 0, "held_out, which is NULL"},
                {"evaluate_every=1", 0, 0, "held_out, which is NULL"},
+               {"evaluate_first=yes", 0, 0, "held_out, which is NULL"},
                {"", 0, 2, "held_out_rejected is not NULL|none"},
                {"", 1, 1, "held_out_rejected is NULL|pairs"}};
     ppo_tokens chosen, rejected;
@@ -1228,6 +1237,82 @@ static void lines_of_messages_become_chats(void **state) {
                  PPO_ERROR_FILE, "of line 1: repeated member \"role\"");
     ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
     ppo_tokens_free(&want), ppo_tokens_free(&want_rejected);
+    ppo_tokenizer_free(tok);
+}
+
+/* TRL's conversational data: what the prompt's messages say is given, also by the assistant. */
+static void a_prompt_may_be_messages(void **state) {
+    (void)state;
+    static const ppo_message said[] = {{"user", "hi"},          {"assistant", "the"}, {"user", "more"},
+                                       {"assistant", "theory"}, {"user", "a"},        {"assistant", "b"}};
+#define TURN(role, text) "{\"role\":\"" role "\",\"content\":\"" text "\"}"
+#define PROMPT           "\"prompt\":[" TURN("user", "hi") "," TURN("assistant", "the") "," TURN("user", "more") "]"
+    ppo_tokenizer *tok = byte_tokenizer();
+    ppo_tokens     tokens = {0}, rejected = {0}, want = {0}, prompt = {0};
+    assert_ok(add_lines("{" PROMPT ",\"completion\":[" TURN(
+                            "assistant", "theory") "]}\n"
+                                                   "{\"completion\":\"theory\"," PROMPT "}\n{" PROMPT "}\n"
+                                                   "{\"completion\":[" TURN("assistant", "theory") "," TURN(
+                                                       "user", "a") "," TURN("assistant", "b") "]," PROMPT
+                                                                                               "}\n",
+                        tok, 0, &tokens, NULL));
+    for (int k = 0; k < 4; k++)
+        assert_ok(ppo_tokens_add_chat(&want, tok, PPO_CHATML, said, k == 2 ? 3 : k == 3 ? 6 : 4, k == 2));
+    assert_ok(ppo_tokens_add_chat(&prompt, tok, PPO_CHATML, said, 3, 1));
+    for (int k = 0; k < 4; k++) want.prompt[k] = prompt.start[1];
+    assert_same_tokens(&tokens, &want);
+    assert_memory_equal(tokens.given, want.given, (size_t)want.start[4]);
+    ppo_tokens_clear(&tokens), ppo_tokens_clear(&want);
+    assert_ok(add_lines("{" PROMPT ",\"chosen\":[" TURN("assistant", "theory") "],\"rejected\":\"b\"}", tok,
+                        0, &tokens, &rejected));
+    assert_ok(ppo_tokens_add_chat(&want, tok, PPO_CHATML, said, 4, 0));
+    want.prompt[0] = prompt.start[1];
+    assert_same_tokens(&tokens, &want);
+    assert_int_equal(rejected.prompt[0], prompt.start[1]);
+    assert_int_equal(rejected.start[1], prompt.start[1] + 3); /* b, <|im_end|>, a line break */
+    ppo_tokens_clear(&tokens);
+    assert_fails(add_lines("{" PROMPT ",\"completion\":[" TURN("user", "a") "]}", tok, 0, &tokens, NULL),
+                 PPO_ERROR_FILE, "line 1: |begins with the role \"user\"");
+    assert_fails(add_lines("{" PROMPT ",\"chosen\":\"a\"}", tok, 0, &tokens, &rejected), PPO_ERROR_FILE,
+                 "line 1 has no chosen and rejected");
+    assert_ok(add_lines("{\"prompt\":\"p\",\"completion\":[" TURN("assistant", "theory") "]}", tok, 0,
+                        &tokens, NULL)); /* a prompt alone: what follows a text is a text */
+    assert_int_equal(tokens.prompt[0], tokens.start[1]);
+    ppo_tokens_free(&tokens), ppo_tokens_free(&rejected), ppo_tokens_free(&want), ppo_tokens_free(&prompt);
+    ppo_tokenizer_free(tok);
+}
+
+/* What was read comes back; half a character becomes U+FFFD. */
+static void sequences_become_lines(void **state) {
+    (void)state;
+    const char    *path = scratch_path("written"), *half = "\303";
+    const char    *text = "{\"prompt\": \"the \\\"\\n\", \"completion\": \"\303\251 theory\"}\n"
+                          "{\"prompt\": \"\", \"completion\": \"a\\u0001\"}\n";
+    ppo_tokenizer *tok = byte_tokenizer();
+    ppo_tokens     tokens = {0};
+    file_bytes     read;
+    assert_ok(add_lines(text, tok, 0, &tokens, NULL));
+    assert_ok(ppo_tokens_save_lines(&tokens, tok, path));
+    read = bytes_of(path);
+    assert_int_equal(read.n, strlen(text));
+    assert_memory_equal(read.data, text, read.n);
+    free(read.data);
+    ppo_tokens_clear(&tokens);
+    assert_ok(ppo_tokens_add_text(&tokens, tok, -1, half, half, -1));
+    assert_ok(ppo_tokens_save_lines(&tokens, tok, path));
+    text = "{\"prompt\": \"\357\277\275\", \"completion\": \"\357\277\275\"}\n";
+    read = bytes_of(path);
+    assert_int_equal(read.n, strlen(text));
+    assert_memory_equal(read.data, text, read.n);
+    free(read.data);
+    tokens.token[0] = 4000;
+    assert_fails(ppo_tokens_save_lines(&tokens, tok, path), PPO_ERROR_ARGUMENT, "token 4000");
+    assert_fails(ppo_tokens_save_lines(NULL, tok, path), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_tokens_save_lines(&tokens, NULL, path), PPO_ERROR_ARGUMENT, "NULL");
+    tokens.token[0] = 1;
+    assert_fails(ppo_tokens_save_lines(&tokens, tok, "/proc/none/x"), PPO_ERROR_FILE, "/proc/none/x: ");
+    remove(path);
+    ppo_tokens_free(&tokens);
     ppo_tokenizer_free(tok);
 }
 
@@ -1809,6 +1894,8 @@ int main(void) {
         cmocka_unit_test(reward_models_refuse_what_they_cannot_use),
         cmocka_unit_test(lines_of_data_sets_become_sequences),
         cmocka_unit_test(lines_of_messages_become_chats),
+        cmocka_unit_test(a_prompt_may_be_messages),
+        cmocka_unit_test(sequences_become_lines),
         cmocka_unit_test(long_lines_are_cut_or_left_out),
         cmocka_unit_test(lines_that_are_none_are_told_by_their_number),
         cmocka_unit_test(damaged_lines_are_added_or_refused),

@@ -1161,11 +1161,42 @@ static void a_hub_tokenizer_keeps_its_file(void **state) {
         ppo_tokenizer_free(again);
     }
     ppo_tokenizer *tok = characters_of("a"), *none = tok;
-    assert_fails(ppo_tokenizer_save(tok, HUB), PPO_ERROR_ARGUMENT, "not read from a tokenizer.json");
+    assert_fails(ppo_tokenizer_save(tok, HUB), PPO_ERROR_ARGUMENT, "tokenizer of characters");
     ppo_tokenizer_free(tok);
     remove(HUB);
     assert_fails(ppo_tokenizer_load(".", &none), PPO_ERROR_FILE, "./tokenizer.json: |opened");
     assert_null(none);
+}
+
+/* The same tokens, specials among them, as tokenizer.json. */
+static void a_trained_tokenizer_becomes_a_tokenizer_json(void **state) {
+    (void)state;
+    const char *const names[] = {"<eos>", "<a\"\\>", "<eos"};
+    const char       *text = (const char *)g_bpe_text, *asked = "<eos>the <a\"\\>. the<eos\r\n 12";
+    int               want[200], tokens[200], n, count;
+    ppo_tokenizer    *tok = NULL, *read = NULL;
+    assert_ok(ppo_tokenizer_train(text, sizeof g_bpe_text, 700, names, 3, &tok));
+    assert_ok(ppo_tokenizer_save(tok, HUB));
+    assert_ok(ppo_tokenizer_load(".", &read));
+    assert_int_equal(ppo_tokenizer_vocab(read), ppo_tokenizer_vocab(tok));
+    for (int k = 0; k < 3; k++)
+        assert_int_equal(ppo_tokenizer_special(read, names[k]), ppo_tokenizer_special(tok, names[k]));
+    for (int k = 0; k < 50; k++) {
+        const char *from = k ? text + 61 * k % (sizeof g_bpe_text - 100) : asked;
+        size_t      bytes = k ? 100 : strlen(asked);
+        assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, from, bytes, want, 200, &n));
+        assert_ok(ppo_encode_as(read, PPO_ENCODE_SPECIALS, from, bytes, tokens, 200, &count));
+        assert_int_equal(count, n);
+        assert_memory_equal(tokens, want, (size_t)n * sizeof *want);
+    }
+    for (int t = 0; t < ppo_tokenizer_vocab(tok); t++) {
+        char a[300], b[300];
+        assert_ok(ppo_decode(tok, &t, 1, a, sizeof a, NULL));
+        assert_ok(ppo_decode(read, &t, 1, b, sizeof b, NULL));
+        assert_string_equal(a, b);
+    }
+    ppo_tokenizer_free(read);
+    ppo_tokenizer_free(tok);
 }
 
 /* Text is cut at spaces only where no token has one inside. */
@@ -1214,6 +1245,8 @@ static void old_files_keep_their_words(void **state) {
             assert_int_equal(count, 1 + is_new);
             assert_int_equal(tokens[0], is_new ? 256 : 257);
         }
+        if (is_new) assert_ok(ppo_tokenizer_save(tok, HUB));
+        else assert_fails(ppo_tokenizer_save(tok, HUB), PPO_ERROR_ARGUMENT, "of an earlier version");
         ppo_tokenizer_free(tok);
         ppo_tokenizer_free(again);
     }
@@ -1507,6 +1540,7 @@ int main(void) {
         TEST(chats_are_those_of_the_hubs_templates),
         TEST(a_response_continues_its_prompt),
         TEST(a_hub_tokenizer_keeps_its_file),
+        TEST(a_trained_tokenizer_becomes_a_tokenizer_json),
         TEST(a_token_may_end_with_a_space),
         TEST(old_files_keep_their_words),
         TEST(special_tokens_in_a_text_are_for_those_who_ask),

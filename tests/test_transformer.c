@@ -745,6 +745,36 @@ static void a_model_that_no_memory_can_hold_is_refused(void **state) {
     }
 }
 
+/* Its positions stay, and files have them. */
+static void a_lowered_context_lasts_in_copies_but_not_in_files(void **state) {
+    (void)state;
+    ppo_lm_config c = small_config();
+    for (int rotary = 0; rotary < 2; rotary++) {
+        c.positions = rotary ? PPO_ROTARY : PPO_LEARNED_POSITIONS;
+        const char    *path = scratch_path("lowered"), *checkpoint = scratch_path("checkpoint");
+        ppo_lm        *lm = random_lm(c, 0.3f), *copy = NULL, *read = NULL;
+        ppo_rng        rng = test_rng(13);
+        ppo_tokens     tokens = {0};
+        ppo_fit_config fit = ppo_fit_config_default();
+        lm->config.context = 4;
+        assert_ok(ppo_lm_copy(lm, 1, &copy));
+        assert_true(copy->config.context == 4 && copy->config.score == 1 && copy->full.context == c.context);
+        assert_false(bits_differ(lm->params->data, copy->params->data, lm->params->count));
+        assert_ok(ppo_lm_save_file(copy, NULL, path));
+        assert_ok(ppo_lm_load(path, &read));
+        assert_int_equal(read->config.context, c.context);
+        assert_false(bits_differ(read->params->data, copy->params->data, copy->params->count));
+        add_random(&tokens, &rng, c.vocab, 4, 0);
+        fit.checkpoint = checkpoint;
+        assert_ok(ppo_fit_sft(copy, &tokens, &fit));
+        assert_ok(ppo_fit_sft(copy, &tokens, &fit)); /* of a complete one, the model is read */
+        assert_int_equal(copy->config.context, 4);
+        remove(path), remove(checkpoint);
+        ppo_tokens_free(&tokens);
+        ppo_lm_free(lm), ppo_lm_free(copy), ppo_lm_free(read);
+    }
+}
+
 static void a_copy_has_the_same_weights_and_a_life_of_its_own(void **state) {
     (void)state;
     ppo_lm_config c = small_config();
@@ -1327,6 +1357,7 @@ int main(void) {
         cmocka_unit_test(impossible_models_are_refused_with_the_reason),
         cmocka_unit_test_teardown(a_model_that_no_memory_can_hold_is_refused, restore_allocator),
         cmocka_unit_test(a_copy_has_the_same_weights_and_a_life_of_its_own),
+        cmocka_unit_test(a_lowered_context_lasts_in_copies_but_not_in_files),
         cmocka_unit_test(operations_refuse_operands_that_do_not_fit_and_name_themselves),
         cmocka_unit_test(a_nan_among_logits_is_not_hidden_by_their_kl),
         cmocka_unit_test(the_model_refuses_tokens_that_it_cannot_take_and_says_where),

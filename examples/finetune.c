@@ -1,0 +1,320 @@
+/* finetune.c - trains a language model from the command line: a folder and a file of data in, a folder out.
+
+       build/finetune tokenizer out=tok data=book.txt vocab=1024          byte-level BPE of a text
+       build/finetune new    model=tok out=base family=llama width=192    random weights for that tokenizer
+       build/finetune text   model=base out=read data=book.txt            learns to continue texts
+       build/finetune sft    model=read out=chat data=answers.jsonl       learns to answer as in the data
+       build/finetune reward model=chat out=score data=pairs.jsonl        learns what people prefer
+       build/finetune dpo    model=chat out=better data=pairs.jsonl       learns to write that, without a reward
+       build/finetune grpo   model=chat out=best data=prompts.jsonl judge="awk -f rule.awk"    or reward=score
+
+   A folder is one of the model hub, or one of these. Data are lines as ppo_tokens_add_lines() reads them. A run
+   that was killed and is started again continues from OUT.checkpoint, to the same result.
+
+   The judge is a command: your rule, in any language. It reads a line {"prompt": "...", "completion": "..."} for
+   each sample (they are in OUT.samples.jsonl) and writes a number for each, the reward. You will see what it gave
+   before and after. */
+#if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
+#define _POSIX_C_SOURCE 200809L /* popen() */
+#endif
+#define PPO_IMPLEMENTATION
+#include "ppo.h"
+
+#include <time.h>
+
+#include "finetune_options.h"
+
+/* -- data -- */
+
+/* A whole file, with a 0 behind it; NULL if it cannot be read. */
+static char *read_file(const char *path, size_t *bytes) {
+    FILE  *in = fopen(path, "rb");
+    char  *text = NULL;
+    size_t n = in != NULL;
+    for (*bytes = 0; n && (text = (char *)realloc(text, *bytes + 65537)) != NULL; *bytes += n)
+        n = fread(text + *bytes, 1, 65536, in);
+    if (in) fclose(in);
+    if (text) text[*bytes] = 0;
+    return text;
+}
+
+static ppo_status read_text(const char *path, char **text, size_t *bytes) {
+    if (!(*text = read_file(path, bytes))) return ppo_fail(PPO_ERROR_FILE, "%s: it cannot be read", path);
+    return strlen(*text) == *bytes ? PPO_OK : ppo_fail(PPO_ERROR_FILE, "%s: no text, a byte is 0", path);
+}
+
+/* What the method learns from, or is measured with. */
+static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens, ppo_tokens *rejected) {
+    char      *text = NULL;
+    size_t     bytes;
+    const int  kind = j->method->kind, pairs = kind == REWARD || kind == DPO;
+    const int  longest = kind == TEXT ? 0 : j->lm->config.context - (kind == RL); /* room for a reply */
+    ppo_status status;
+    if (kind != TEXT || strstr(paths, ".json"))
+        status = ppo_tokens_add_lines(tokens, pairs ? rejected : NULL, paths, j->tokenizer,
+                                      j->form ? j->form - 1 : PPO_CHATML, j->start, j->end, longest);
+    else if (!(status = read_text(paths, &text, &bytes)))
+        status = ppo_tokens_add_text(tokens, j->tokenizer, j->start, "", text, j->end);
+    free(text);
+    if (!status && !tokens->count) status = ppo_fail(PPO_ERROR_FILE, "%s: there is nothing in it", paths);
+    return status;
+}
+
+/* -- the reward by a command -- */
+
+#ifdef _WIN32
+#define popen  _popen
+#define pclose _pclose
+#endif
+
+/* A ppo_reward_fn: the samples go to a file, which the command reads. */
+static ppo_status ask_judge(const ppo_samples *samples, float *reward, void *user) {
+    const job *j = (const job *)user;
+    char       path[512], command[2048], line[256] = "", *end = NULL;
+    const int  count = samples->tokens.count;
+    int        n = 0;
+    snprintf(path, sizeof path, "%s.samples.jsonl", j->out);
+    snprintf(command, sizeof command, "( %s ) < \"%s\"", j->judge, path);
+    ppo_status status = ppo_tokens_save_lines(&samples->tokens, j->tokenizer, path);
+    FILE      *answers = status ? NULL : popen(command, "r");
+    if (!answers)
+        return status ? status : ppo_fail(PPO_ERROR_FILE, "judge: it cannot be started: %s", j->judge);
+    for (; n <= count && end != line && fgets(line, sizeof line, answers); n++) {
+        float number = strtof(line, &end);
+        if (n < count) reward[n] = number;
+    }
+    int is_number = end != line, result = pclose(answers);
+    if (n == count && is_number && !result) return PPO_OK;
+    if (!is_number)
+        return ppo_fail(PPO_ERROR_FILE, "judge: line %d is no number: %.*s", n, (int)strcspn(line, "\r\n"),
+                        line);
+    return ppo_fail(PPO_ERROR_FILE, "judge: %s%d numbers for %d samples, exit status %d: %s",
+                    n > count ? "more than " : "", n > count ? count : n, count, result, j->judge);
+}
+
+/* -- progress: a line now and then, and a row of a CSV file at every step -- */
+
+typedef struct figure {
+    const char *name;
+    double      value; /* NaN: not known */
+} figure;
+
+/* The log of a run that continues keeps its rows from before this step. */
+static ppo_status open_log(job *j, int64_t step, const figure *f, int n) {
+    size_t bytes = 0;
+    char  *old = step > 1 ? read_file(j->log, &bytes) : NULL, *row = old;
+    j->rows = fopen(j->log, "wb");
+    if (j->rows) fprintf(j->rows, "step");
+    for (int k = 0; k < n && j->rows; k++) fprintf(j->rows, ",%s", f[k].name);
+    while (j->rows && row && (row = strchr(row, '\n')) != NULL)
+        if (*++row && strtoll(row, NULL, 10) < step) fprintf(j->rows, "\n%.*s", (int)strcspn(row, "\n"), row);
+    free(old);
+    return j->rows ? PPO_OK : ppo_fail(PPO_ERROR_FILE, "%s: cannot be written", j->log);
+}
+
+static ppo_status report(job *j, int64_t step, int64_t steps, int now, const figure *f, int n) {
+    ppo_status status = j->log && !j->rows ? open_log(j, step, f, n) : PPO_OK;
+    if (j->rows && !status) fprintf(j->rows, "\n%lld", (long long)step);
+    for (int k = 0; k < n && j->rows && !status; k++)
+        fprintf(j->rows, isnan(f[k].value) ? "," : ",%.6g", f[k].value);
+    if (now || step == steps || step % (steps / 20 + 1) == 0) {
+        printf("%5lld of %lld", (long long)step, (long long)steps);
+        for (int k = 0; k < n; k++)
+            if (!isnan(f[k].value)) printf("  %s %.4g", f[k].name, f[k].value);
+        printf("\n");
+        fflush(stdout);
+    }
+    if (j->rows) fflush(j->rows); /* before a checkpoint */
+    return status;
+}
+
+static int on_step(const ppo_fit_progress *p, void *user) {
+    job         *j = (job *)user;
+    const figure f[] = {{"loss", p->loss},
+                        {"accuracy", p->accuracy},
+                        {"held_out_loss", p->held_out_loss},
+                        {"perplexity", p->perplexity},
+                        {"held_out_accuracy", p->held_out_accuracy},
+                        {"grad_norm", p->grad_norm},
+                        {"tokens_per_second", p->tokens_per_second},
+                        {"seconds", p->seconds}};
+    return j->failed = report(j, p->step, p->steps, !isnan(p->held_out_loss), f, sizeof f / sizeof *f);
+}
+
+static ppo_status on_iteration(job *j, const ppo_rlhf_progress *p) {
+    const figure f[] = {{"reward", p->reward},       {"kl", p->kl},
+                        {"entropy", p->entropy},     {"length", p->mean_length},
+                        {"ended", p->ended},         {"clip_fraction", p->clip_fraction},
+                        {"grad_norm", p->grad_norm}, {"seconds", p->seconds}};
+    if (*p->warning) printf("%s\n", p->warning);
+    return report(j, p->iteration, j->rlhf.iterations, 0, f, sizeof f / sizeof *f);
+}
+
+/* -- what a model writes, and what that is worth -- */
+
+/* Continues the first prompts; pieces of the text, where there are none. */
+static ppo_status show_samples(const job *j, const ppo_lm *lm) {
+    const ppo_tokens *data = &j->held_out[0];
+    ppo_generator    *generator = NULL;
+    ppo_tokens        prompts = {0};
+    ppo_samples       samples;
+    const int         all = data->start[data->count], piece = all < 8 ? all : 8;
+    float            *reward = (float *)calloc((size_t)j->show + 1, sizeof(float));
+    ppo_status        status = reward ? PPO_OK : PPO_ERROR_MEMORY;
+    for (int s = 0; s < j->show && !status; s++)
+        if (j->method->kind == TEXT)
+            status =
+                ppo_tokens_add(&prompts, data->token + (int64_t)(all - piece) * s / j->show, piece, piece);
+        else if (s < data->count) status = ppo_tokens_add_from(&prompts, data, s);
+    if (!status && j->show) status = ppo_generator_create(lm, 16, &generator);
+    if (!status && j->show) status = ppo_generate(generator, &prompts, &j->rlhf.sampling, &samples);
+    if (!status && j->show && j->give) status = j->give(&samples, reward, j->give_user);
+    if (!status && j->show)
+        ppo_print_samples(stdout, j->tokenizer, &samples, j->give ? reward : NULL, j->show);
+    fflush(stdout);
+    ppo_generator_free(generator);
+    ppo_tokens_free(&prompts);
+    free(reward);
+    return status;
+}
+
+static ppo_status measure(const job *j, const ppo_lm *lm, const char *when) {
+    ppo_lm_evaluation e;
+    ppo_status status = ppo_lm_evaluate(lm, lm == j->lm ? NULL : j->lm, &j->held_out[0], &j->rlhf.sampling,
+                                        j->give, j->give_user, &e);
+    if (status) return status;
+    printf("%s: mean reward %.4f of %d prompts", when, e.reward, j->held_out[0].count);
+    if (!isnan(e.kl)) printf("  kl %.2f", e.kl);
+    printf("  entropy %.2f  length %.1f  ended %.2f\n", e.entropy, e.mean_length, e.ended);
+    return show_samples(j, lm);
+}
+
+/* -- the methods -- */
+
+static ppo_status save_model(const job *j, const ppo_lm *lm) {
+    static const int types[] = {PPO_F32, PPO_F16, PPO_BF16};
+    if (is_file(j->out)) return ppo_lm_save_file(lm, j->tokenizer, j->out);
+    ppo_status status = ppo_lm_save(lm, j->out, types[j->dtype]);
+    return status ? status : ppo_tokenizer_save(j->tokenizer, j->out);
+}
+
+static ppo_status make_tokenizer(job *j) {
+    char       *text = NULL, names[1024], path[512];
+    size_t      bytes;
+    const char *special[64];
+    int         count = 0;
+    snprintf(names, sizeof names, "%s", j->specials);
+    for (char *name = strtok(names, ","); name && count < 64; name = strtok(NULL, ","))
+        special[count++] = name;
+    ppo_status status = read_text(j->data_path, &text, &bytes);
+    if (!status && j->vocab)
+        status = ppo_tokenizer_train(text, bytes, j->vocab, special, count, &j->tokenizer);
+    else if (!status) status = ppo_tokenizer_characters(text, bytes, special, count, &j->tokenizer);
+    snprintf(path, sizeof path, is_file(j->out) ? "%s" : "%s/tokenizer.json", j->out);
+    if (!status) status = ppo_tokenizer_save(j->tokenizer, path);
+    if (!status) printf("%s: %d tokens\n", path, ppo_tokenizer_vocab(j->tokenizer));
+    free(text);
+    return status;
+}
+
+static ppo_status make_model(job *j) {
+    if (!j->shape.vocab) j->shape.vocab = ppo_tokenizer_vocab(j->tokenizer);
+    ppo_status status = ppo_lm_create(&j->shape, &j->lm);
+    if (!status) printf("%s: %.2f million parameters\n", j->out, 1e-6 * (double)j->lm->params->count);
+    return status ? status : save_model(j, j->lm);
+}
+
+/* Texts, answers, or comparisons. */
+static ppo_status fit(job *j, ppo_lm *lm) {
+    const int kind = j->method->kind;
+    j->fit.checkpoint = j->checkpoint;
+    j->fit.callback = on_step;
+    j->fit.callback_user = j;
+    if (kind == TEXT && !j->fit.window) j->fit.window = lm->config.context;
+    if (j->held_out_path) {
+        j->fit.evaluate_first = 1;
+        j->fit.held_out = &j->held_out[0];
+        if (kind == REWARD || kind == DPO) j->fit.held_out_rejected = &j->held_out[1];
+    }
+    ppo_status status = kind == REWARD ? ppo_fit_reward(lm, &j->data[0], &j->data[1], &j->fit)
+                        : kind == DPO  ? ppo_fit_dpo(lm, j->lm, &j->data[0], &j->data[1], &j->fit)
+                                       : ppo_fit_sft(lm, &j->data[0], &j->fit);
+    if (!status) status = j->failed;
+    return status || kind == REWARD ? status : show_samples(j, lm);
+}
+
+/* PPO and its relatives: the model samples, the reward function judges, the model learns. */
+static ppo_status reinforce(job *j, ppo_lm *lm) {
+    ppo_rlhf         *rlhf = NULL;
+    ppo_reward_model *model = NULL;
+    ppo_rlhf_progress p = {0};
+    ppo_status        status = j->reward_path ? ppo_lm_load(j->reward_path, &j->scorer) : PPO_OK;
+    if (!status && j->scorer) status = ppo_reward_model_create(&j->scorer, 1, PPO_ENSEMBLE_MEAN, 16, &model);
+    j->give = model ? ppo_reward_by_model : ask_judge;
+    j->give_user = model ? (void *)model : (void *)j;
+    if (!status) status = measure(j, j->lm, "before");
+    FILE *saved = fopen(j->checkpoint, "rb");
+    if (saved) fclose(saved);
+    if (!status && saved)
+        status = ppo_rlhf_resume(j->checkpoint, lm, j->lm, NULL, &j->data[0], j->give, j->give_user, &j->rlhf,
+                                 &rlhf);
+    else if (!status)
+        status = ppo_rlhf_create(lm, j->lm, NULL, &j->data[0], j->give, j->give_user, &j->rlhf, &rlhf);
+    while (!status && p.iteration < j->rlhf.iterations) {
+        status = ppo_rlhf_iterate(rlhf, &p);
+        if (!status) status = on_iteration(j, &p);
+        if (!status && p.iteration % j->checkpoint_every == 0 && p.iteration < j->rlhf.iterations)
+            status = ppo_rlhf_save(rlhf, j->checkpoint);
+    }
+    if (!status) status = measure(j, lm, "after");
+    ppo_rlhf_free(rlhf);
+    ppo_reward_model_free(model);
+    return status;
+}
+
+/* Opens the model and the data, trains, and saves. */
+static ppo_status train(job *j) {
+    const int  kind = j->method->kind, keeps = kind == RL || kind == REWARD;
+    ppo_lm    *lm = NULL; /* what is trained: the model, or a copy, so that it stays as it was */
+    ppo_status status = ppo_lm_load(j->model, &j->lm);
+    if (!status && j->context && j->context < j->lm->config.context) j->lm->config.context = j->context;
+    if (!status) status = find_ends(j);
+    if (!status) status = read_data(j, j->data_path, &j->data[0], &j->data[1]);
+    if (!status)
+        status = read_data(j, j->held_out_path ? j->held_out_path : j->data_path, &j->held_out[0],
+                           &j->held_out[1]);
+    if (!status)
+        printf("%s: %.2f million parameters; %s: %d sequences, %d tokens\n", j->model,
+               1e-6 * (double)j->lm->params->count, j->data_path, j->data[0].count,
+               j->data[0].start[j->data[0].count]);
+    if (!status && keeps) status = ppo_lm_copy(j->lm, kind == REWARD, &lm);
+    if (!keeps) lm = j->lm;
+    if (!status) status = kind == RL ? reinforce(j, lm) : fit(j, lm);
+    if (!status) status = save_model(j, lm);
+    if (!status) remove(j->checkpoint);
+    if (keeps) ppo_lm_free(lm);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    job        j;
+    double     began = ppo_clock();
+    ppo_status status = read_options(&j, argc, argv);
+    if (j.help) return 0;
+    if (!status && j.model) status = ppo_tokenizer_load(j.model, &j.tokenizer);
+    if (!status)
+        status = j.method->kind == TOKENIZER ? make_tokenizer(&j)
+                 : j.method->kind == NEW     ? make_model(&j)
+                                             : train(&j);
+    if (!status)
+        printf("%s is written: %.0f s, %.0f s of a processor\n", j.out, ppo_clock() - began,
+               (double)clock() / CLOCKS_PER_SEC);
+    if (status) fflush(stdout), fprintf(stderr, "finetune: %s\n", ppo_last_error());
+    if (j.rows) fprintf(j.rows, "\n"), fclose(j.rows);
+    for (int k = 0; k < 2; k++) ppo_tokens_free(&j.data[k]), ppo_tokens_free(&j.held_out[k]);
+    ppo_lm_free(j.scorer);
+    ppo_lm_free(j.lm);
+    ppo_tokenizer_free(j.tokenizer);
+    ppo_set_threads(1);
+    return status != PPO_OK;
+}

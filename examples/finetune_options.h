@@ -1,0 +1,203 @@
+/* finetune_options.h - the command line of finetune.c: name=value. Settings of the library go by the names of its
+   tables (ppo_fit_settings(), ppo_rlhf_settings(), ppo_lm_settings(), ppo_sampling_settings()); the others are below. */
+#ifndef FINETUNE_OPTIONS_H
+#define FINETUNE_OPTIONS_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TOKENIZER, NEW, TEXT, SFT, REWARD, DPO, RL };
+
+typedef struct method {
+    const char *name;
+    int         kind;
+} method;
+
+/* All others are presets of PPO on tokens. */
+static const method methods[] = {{"tokenizer", TOKENIZER}, {"new", NEW}, {"text", TEXT}, {"sft", SFT},
+                                 {"reward", REWARD},       {"dpo", DPO}, {"ppo", RL}};
+enum { METHODS = sizeof methods / sizeof *methods };
+
+typedef struct job {
+    const method *method;
+    const char   *model, *out, *data_path, *held_out_path, *reward_path, *judge, *log,
+        *specials; /* NULL: not given */
+    const char     *start_name, *end_name, *kernels;
+    int             form, dtype, vocab, context, show, threads, checkpoint_every, help;
+    ppo_lm_config   shape;
+    ppo_fit_config  fit;
+    ppo_rlhf_config rlhf; /* its sampling is that of all methods */
+
+    ppo_tokenizer *tokenizer;
+    ppo_lm        *lm, *scorer;          /* the model as it was, and that of the reward */
+    ppo_tokens     data[2], held_out[2]; /* [1]: the rejected ones, of pairs */
+    int            start, end;           /* tokens around a text; -1: none */
+    ppo_reward_fn  give;                 /* the reward */
+    void          *give_user;
+    FILE          *rows;   /* of the log */
+    ppo_status     failed; /* to write it */
+    char           checkpoint[512];
+} job;
+
+static const struct {
+    const char *name;
+    size_t      offset;
+    const char *help;
+} texts[] = {
+    {"model", offsetof(job, model), "the folder (or file) to start from; of `new`, where the tokenizer is"},
+    {"out", offsetof(job, out), "the folder to write; a name with .safetensors: one file"},
+    {"data", offsetof(job, data_path), "a file of JSON Lines; of `tokenizer` a text, and of `text` either"},
+    {"held_out", offsetof(job, held_out_path), "the same, not to learn from, but to measure with"},
+    {"judge", offsetof(job, judge), "a command that gives the rewards, a number per line"},
+    {"reward", offsetof(job, reward_path), "a folder with a reward model of the same tokenizer instead"},
+    {"log", offsetof(job, log), "a CSV file"},
+    {"start", offsetof(job, start_name), "token before a text [what tokenizer.json says]"},
+    {"end", offsetof(job, end_name), "token that ends a text [that of the form, <|endoftext|>, or </s>]"},
+    {"specials", offsetof(job, specials), "special tokens of `tokenizer`"},
+    {"kernels", offsetof(job, kernels), "plain or a set like avx2; else the best here"},
+};
+enum { TEXTS = sizeof texts / sizeof *texts };
+
+static const ppo_settings *own_settings(void) {
+#define OWN(name, type, min, max, choices, help) \
+    { #name, PPO_FIELD_##type, offsetof(job, name), min, max, choices, help, 0 }
+    static const ppo_field fields[] = {
+        OWN(form, CHOICE, 0, 3, "none|chatml|llama3|zephyr", "of chats"),
+        OWN(dtype, CHOICE, 0, 2, "f32|f16|bf16", "of the numbers in the folder"),
+        OWN(vocab, INT, 0, 65536, NULL, "tokens of `tokenizer`; 0: one per character, only in a file"),
+        OWN(context, INT, 0, 1 << 30, NULL, "longest sequence, to save memory; 0: the model's"),
+        OWN(show, INT, 0, 1000, NULL, "samples to print"),
+        OWN(threads, INT, 1, 1024, NULL, "to compute with; the results are the same for any number"),
+        OWN(checkpoint_every, INT, 1, 1 << 30, NULL, "iterations between checkpoints of ppo and its presets"),
+    };
+    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
+    return &settings;
+}
+
+/* The tables that a method has, and what they fill: the first that knows a name counts. */
+static int tables_of(job *j, const ppo_settings *table[3], void *config[3]) {
+    int n = 0;
+    if (j->method->kind == NEW) table[n] = ppo_lm_settings(), config[n++] = &j->shape;
+    if (j->method->kind == RL) table[n] = ppo_rlhf_settings(), config[n++] = &j->rlhf;
+    if (j->method->kind >= TEXT && j->method->kind < RL) table[n] = ppo_fit_settings(), config[n++] = &j->fit;
+    if (j->method->kind >= TEXT && j->method->kind < RL)
+        table[n] = ppo_sampling_settings(), config[n++] = &j->rlhf.sampling;
+    table[n] = own_settings(), config[n++] = j;
+    return n;
+}
+
+/* A model in one file, instead of a folder. */
+static int is_file(const char *path) { return strstr(path, ".safetensors") != NULL; }
+
+static int is_set_by_the_tokenizer(const char *name) { return !strcmp(name, "eos") || !strcmp(name, "call"); }
+
+static int usage(job *j) {
+    const ppo_settings *table[3];
+    void               *config[3];
+    printf("usage: finetune METHOD model=FOLDER data=FILE out=FOLDER [name=value ...]\n"
+           "methods: tokenizer new text sft reward dpo ppo %s\n\n",
+           ppo_rlhf_config_presets());
+    for (int k = 0; k < TEXTS; k++) printf("  %-24s %s\n", texts[k].name, texts[k].help);
+    for (int t = 0, n = tables_of(j, table, config); t < n; t++)
+        for (int i = 0; i < table[t]->count; i++) {
+            const ppo_field *field = &table[t]->field[i];
+            char             value[64] = "";
+            if (is_set_by_the_tokenizer(field->name)) continue;
+            ppo_settings_get(table[t], config[t], field->name, value, sizeof value);
+            printf("  %-24s %s [%s%s%s]\n", field->name, field->help, value, field->choices ? "; " : "",
+                   field->choices ? field->choices : "");
+        }
+    return j->help = 1;
+}
+
+static ppo_status take(job *j, const char *argument) {
+    const ppo_settings *table[3];
+    void               *config[3];
+    char                name[64], is[64];
+    const char         *equals = strchr(argument, '=');
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
+    if (!equals) return ppo_fail(PPO_ERROR_ARGUMENT, "%s is not name=value", argument);
+    for (int k = 0; k < TEXTS; k++)
+        if (!strcmp(name, texts[k].name)) {
+            *(const char **)((char *)j + texts[k].offset) = equals + 1;
+            return PPO_OK;
+        }
+    for (int t = 0, n = tables_of(j, table, config); t < n && !is_set_by_the_tokenizer(name); t++)
+        if (!ppo_settings_get(table[t], config[t], name, is, sizeof is))
+            return ppo_settings_set(table[t], config[t], name, equals + 1);
+    return ppo_fail(PPO_ERROR_ARGUMENT, "%s has no setting %s, see finetune %s help", j->method->name, name,
+                    j->method->name);
+}
+
+/* What the method needs must be there. */
+static ppo_status check(const job *j) {
+    const int   kind = j->method->kind;
+    const char *missing = !j->out                                      ? "out"
+                          : !j->model && kind != TOKENIZER             ? "model"
+                          : !j->data_path && kind != NEW               ? "data"
+                          : kind == RL && !j->judge && !j->reward_path ? "judge or reward"
+                                                                       : NULL;
+    if (missing) return ppo_fail(PPO_ERROR_ARGUMENT, "%s needs %s=...", j->method->name, missing);
+    if (kind == RL ? j->judge && j->reward_path : j->judge || j->reward_path)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "judge or reward: one of them, and not of %s", methods[0].name);
+    return PPO_OK;
+}
+
+/* Everything from the command line. */
+static ppo_status read_options(job *j, int argc, char **argv) {
+    static method preset = {NULL, RL};
+    ppo_status    status = PPO_OK;
+    memset(j, 0, sizeof *j);
+    j->vocab = 4096;
+    j->show = 4;
+    j->threads = 1;
+    j->checkpoint_every = 10;
+    j->specials = "<|endoftext|>,<|im_start|>,<|im_end|>";
+    j->shape = ppo_lm_config_default();
+    j->fit = ppo_fit_config_default();
+    j->rlhf = ppo_rlhf_config_default();
+    j->rlhf.iterations = 100;
+    j->rlhf.sampling.max_new = 64;
+    for (int k = 0; k < METHODS && argc > 1; k++)
+        if (!strcmp(argv[1], methods[k].name)) j->method = &methods[k];
+    if (!j->method && argc > 1 && strcmp(argv[1], "help") && strcmp(argv[1], "--help")) {
+        status = ppo_rlhf_config_preset(&j->rlhf, preset.name = argv[1]);
+        if (status) return ppo_fail(status, "there is no method %.60s, see finetune help", argv[1]);
+        j->method = &preset;
+    }
+    if (!j->method) return j->method = &methods[0], usage(j), PPO_OK;
+    for (int i = 2; i < argc; i++)
+        if (!strcmp(argv[i], "help") || !strcmp(argv[i], "--help")) return usage(j), PPO_OK;
+    for (int i = 2; i < argc && !status; i++) /* the family first: it resets others */
+        if (j->method->kind == NEW && !strncmp(argv[i], "family=", 7))
+            status = ppo_lm_config_family(&j->shape, argv[i] + 7);
+    for (int i = 2; i < argc && !status; i++) status = take(j, argv[i]);
+    if (!status) status = check(j);
+    if (!status && j->kernels) status = ppo_use_kernels(j->kernels);
+    if (!status) status = ppo_set_threads(j->threads);
+    snprintf(j->checkpoint, sizeof j->checkpoint, "%s.checkpoint", j->out ? j->out : "");
+    return status;
+}
+
+/* The tokens around a text, or the one that ends the assistant's turn. */
+static ppo_status find_ends(job *j) {
+    static const char *const ends[] = {"<|endoftext|>", "</s>", "<|end_of_text|>"};
+    static const char *const turns[] = {"<|im_end|>", "<|eot_id|>", "</s>"};
+    const char              *end = j->end_name ? j->end_name : j->form ? turns[j->form - 1] : NULL;
+    int                      bounds[8], count = 0;
+    ppo_status status = ppo_encode_as(j->tokenizer, PPO_ENCODE_BOUNDS, "", 0, bounds, 8, &count);
+    j->start = j->start_name      ? ppo_tokenizer_special(j->tokenizer, j->start_name)
+               : !status && count ? bounds[0]
+                                  : -1;
+    for (int k = 0; k < 3 && !end; k++)
+        if (ppo_tokenizer_special(j->tokenizer, ends[k]) >= 0) end = ends[k];
+    j->end = j->rlhf.sampling.eos = ppo_tokenizer_special(j->tokenizer, end);
+    if (j->start_name && j->start < 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", j->start_name);
+    if (end && j->end < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", end);
+    return PPO_OK;
+}
+
+#endif

@@ -1,0 +1,135 @@
+#!/bin/sh
+# finetune.sh - build/finetune: each method once with tiny models, runs that are interrupted, and what it refuses.
+# Reports in TAP.
+set -u
+cd "$(dirname "$0")/.."
+work=build/finetune-test
+rm -rf $work
+mkdir -p $work
+number=0 failures=0
+
+# check NAME COMMAND... - passes if the command returns 0
+check() {
+    name=$1
+    shift
+    number=$((number + 1))
+    if "$@" >$work/check.log 2>&1; then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        sed 's/^/# /' $work/check.log $work/out $work/err | tail -n 20
+        failures=$((failures + 1))
+    fi
+}
+
+# finetune ARGUMENT... - the exit status goes to $status, what it prints to $work/out and $work/err
+finetune() {
+    build/finetune "$@" >$work/out 2>$work/err
+    status=$?
+}
+good() { finetune "$@" && [ $status -eq 0 ] && [ ! -s $work/err ]; }
+
+is_refused() { # WORD ARGUMENT... - exit status 1, one sentence with the word, no model
+    word=$1
+    shift
+    finetune "$@" out=$work/none
+    [ $status -eq 1 ] && [ "$(wc -l <$work/err)" -eq 1 ] && grep -q -e "$word" $work/err && [ ! -e $work/none ]
+}
+
+# figure NAME - its first and its last value among what was printed
+figure() { awk -v name="$1" '{ for (i = 1; i < NF; i++) if ($i == name) { if (!n++) first = $(i + 1); last = $(i + 1) } }
+                             END { print first, last }' $work/out; }
+rises() { figure "$1" | awk '{ exit !($2 > $1) }'; }
+falls() { figure "$1" | awk '{ exit !($2 < $1) }'; }
+
+awk 'BEGIN { srand(7); for (i = 0; i < 300; i++) printf "the %s %s a %s.\n", i % 2 ? "cat" : "dog", i % 3 ? "sees" : "has",
+             i % 5 ? "bird" : "mouse" }' >$work/text.txt
+awk '{ printf "{\"prompt\": \"%s %s\", \"completion\": \" %s a %s\"}\n", $1, $2, $3, $5 }' $work/text.txt |
+    head -n 64 >$work/sft.jsonl
+awk '{ printf "{\"prompt\": \"%s %s\", \"chosen\": \" has\", \"rejected\": \" sees\"}\n", $1, $2 }' $work/text.txt |
+    head -n 64 >$work/pairs.jsonl
+echo '{"messages": [{"role": "user", "content": "the"}, {"role": "assistant", "content": "cat"}]}' >$work/chat.jsonl
+judge='awk "{ print / a mouse/ }"' # in the completion alone
+
+finetune tokenizer data=$work/text.txt vocab=300 out=$work/tok
+check a_tokenizer_is_made [ -s $work/tok/tokenizer.json ]
+check a_model_is_made good new model=$work/tok out=$work/new family=llama width=16 layers=1 heads=2 context=32
+check text_is_learned good text model=$work/new out=$work/base data=$work/text.txt held_out=$work/text.txt window=16 \
+    epochs=8 learning_rate=1e-2 log=$work/text.csv
+check its_loss_falls falls held_out_loss
+rows() { [ "$(wc -l <$work/text.csv)" -eq $(($1 + 2)) ] && head -n 1 $work/text.csv | grep -q '^step,loss,.*held_out_loss'; }
+check a_row_per_step_and_one_before rows "$(sed -n 's/^ *\([0-9]*\) of.*/\1/p' $work/out | tail -n 1)"
+check a_model_is_a_folder_of_the_hub [ -s $work/base/config.json -a -s $work/base/model.safetensors -a -s $work/base/tokenizer.json ]
+check no_checkpoint_is_left [ ! -e $work/base.checkpoint ]
+check answers_are_learned good sft model=$work/base out=$work/sft data=$work/sft.jsonl held_out=$work/sft.jsonl epochs=4
+check its_loss_falls falls held_out_loss
+samples() { [ "$(grep -c ' | ' $work/out)" -eq 4 ] && grep -q '^the [a-z]* | ' $work/out; }
+check samples_are_shown samples
+check chats_are_learned good sft model=$work/base out=$work/chat data=$work/chat.jsonl form=chatml dtype=bf16
+check comparisons_are_learned good reward model=$work/sft out=$work/score data=$work/pairs.jsonl held_out=$work/pairs.jsonl \
+    epochs=4 learning_rate=1e-2
+check its_accuracy_rises rises held_out_accuracy
+check dpo_learns_them_without_a_reward good dpo model=$work/sft out=$work/dpo data=$work/pairs.jsonl held_out=$work/pairs.jsonl
+check its_loss_falls falls held_out_loss
+check ppo_with_a_reward_model good ppo model=$work/sft reward=$work/score out=$work/ppo data=$work/sft.jsonl iterations=2 \
+    prompts=8 max_new=8
+rl="data=$work/sft.jsonl held_out=$work/sft.jsonl prompts=8 max_new=8 minibatch_size=32 learning_rate=3e-3 checkpoint_every=2"
+check grpo_with_a_judge good grpo model=$work/sft judge="$judge" out=$work/grpo $rl iterations=8 log=$work/grpo.csv
+check its_reward_rises rises reward
+check the_judge_read_what_was_written grep -q '^{"prompt": "the [a-z]*", "completion": ".*"}$' $work/grpo.samples.jsonl
+for preset in $(build/finetune help | sed -n 's/^methods:.* ppo //p' | tr '|' ' '); do
+    check preset_$preset good $preset model=$work/sft judge="$judge" out=$work/preset data=$work/sft.jsonl iterations=1 \
+        prompts=4 max_new=4 show=0
+done
+
+# Interrupted runs end with the same bytes: the judge fails at its sixth call, and a killed program
+calls="n=\$(cat $work/calls); echo \$((n + 1)) >$work/calls; [ \$n -ne 5 ] && $judge"
+echo 0 >$work/calls
+finetune grpo model=$work/sft judge="$calls" out=$work/again $rl iterations=8 log=$work/again.csv
+check a_judge_that_fails_is_told grep -q '^finetune: judge: 0 numbers for 64 samples' $work/err
+check it_leaves_a_checkpoint [ -s $work/again.checkpoint ]
+finetune grpo model=$work/sft judge="$judge" out=$work/again $rl iterations=8 log=$work/again.csv
+check grpo_continues cmp $work/grpo/model.safetensors $work/again/model.safetensors
+same_log() { [ "$(cut -d, -f1-4 $work/grpo.csv)" = "$(cut -d, -f1-4 $work/again.csv)" ]; }
+check its_log_continues same_log
+long="sft model=$work/base data=$work/sft.jsonl epochs=150 batch_size=16 show=0 checkpoint_every=20"
+finetune $long out=$work/long
+build/finetune $long out=$work/killed >/dev/null 2>&1 &
+until [ -s $work/killed.checkpoint ]; do kill -0 $! 2>/dev/null || break; done
+kill -9 $! 2>/dev/null && wait $! 2>/dev/null
+finetune $long out=$work/killed
+check a_killed_training_continues cmp $work/long/model.safetensors $work/killed/model.safetensors
+
+one_file() {
+    good tokenizer data=$work/text.txt vocab=0 out=$work/chars.safetensors &&
+        good new model=$work/chars.safetensors out=$work/chars-model.safetensors width=16 layers=1 heads=2 context=32 &&
+        good text model=$work/chars-model.safetensors data=$work/text.txt out=$work/chars-2.safetensors context=16 steps=2
+}
+check characters_are_tokens_in_one_file one_file
+
+check help_lists_the_settings good grpo help
+listed() { grep -q '^  kl_coef .*\[0.04\]' $work/out && grep -q '^  judge ' $work/out && ! grep -q '^  eos ' $work/out; }
+check with_their_defaults listed
+sft="sft model=$work/base data=$work/sft.jsonl"
+check refuses_an_unknown_method  is_refused nonsense nonsense
+check refuses_what_is_no_setting is_refused kl_coef $sft kl_coef=1
+check refuses_an_argument        is_refused name=value $sft fast
+check refuses_a_value            is_refused epochs $sft epochs=0
+check refuses_no_data            is_refused data= sft model=$work/base
+check refuses_no_model           is_refused model= sft data=$work/sft.jsonl
+check refuses_no_reward          is_refused judge grpo model=$work/sft data=$work/sft.jsonl
+check refuses_two_rewards        is_refused judge grpo model=$work/sft data=$work/sft.jsonl judge=cat reward=$work/score
+check refuses_a_judge_of_sft     is_refused judge $sft judge=cat
+check refuses_a_missing_model    is_refused nowhere sft model=$work/nowhere data=$work/sft.jsonl
+check refuses_missing_data       is_refused nowhere sft model=$work/base data=$work/nowhere.jsonl
+check refuses_missing_text       is_refused nowhere text model=$work/base data=$work/nowhere.txt
+check refuses_data_of_another_kind is_refused "line 1" dpo model=$work/sft data=$work/sft.jsonl
+check refuses_a_setting_of_the_tokenizer is_refused eos $sft eos=3
+check refuses_a_token_that_is_not_there is_refused '<none>' $sft end='<none>'
+check refuses_a_chat_without_its_tokens is_refused eot_id sft model=$work/base data=$work/chat.jsonl form=llama3
+check refuses_a_judge_of_words   is_refused 'no number: hello' grpo model=$work/sft data=$work/sft.jsonl judge='echo hello'
+check refuses_too_many_numbers   is_refused 'more than' grpo model=$work/sft data=$work/sft.jsonl judge='yes 1 | head -n 9999'
+check refuses_kernels_that_are_not_there is_refused abacus $sft kernels=abacus
+check refuses_a_log_that_cannot_be_written is_refused nowhere $sft log=$work/nowhere/log.csv
+echo "1..$number"
+[ $failures -eq 0 ]
