@@ -6828,19 +6828,6 @@ static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, in
     return PPO_OK;
 }
 
-/* One of the words, or its number. */
-static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, int *value) {
-    for (int k = (int)field->min; k <= (int)field->max; ++k) {
-        char word[64], number[16];
-        snprintf(number, sizeof number, "%d", k);
-        ppo__choice(field->choices, k - (int)field->min, word);
-        if (strcmp(text, number) && strcmp(text, word)) continue;
-        *value = k;
-        return PPO_OK;
-    }
-    return ppo__refuse("%s: \"%.60s\" is none of %s", field->name, text, field->choices);
-}
-
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value) {
     if (!ppo__given("ppo_settings_set", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
@@ -6849,7 +6836,16 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
     void  *at = (char *)config + field->offset;
     double number = 0;
     if (field->type == PPO_FIELD_WIDTHS) return ppo__parse_widths(field, value, (int *)at);
-    if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, value, (int *)at);
+    for (int k = (int)field->min; field->type == PPO_FIELD_CHOICE;
+         ++k) { /* one of the words, or its number */
+        char word[64], digits[16];
+        if (k > (int)field->max)
+            return ppo__refuse("%s: \"%.60s\" is none of %s", field->name, value, field->choices);
+        snprintf(digits, sizeof digits, "%d", k);
+        if (strcmp(value, digits) && strcmp(value, ppo__choice(field->choices, k - (int)field->min, word)))
+            continue;
+        return *(int *)at = k, PPO_OK;
+    }
     if (field->type == PPO_FIELD_U64) {
         char *stop;
         errno = 0;
@@ -12668,23 +12664,20 @@ static void ppo__encode_chat(ppo__chat *chat, int form, const ppo_message *messa
 
 PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
                                        const ppo_message *messages, int count, int reply) {
-    static const char *const roles[] = {"system", "user", "assistant"};
-    size_t                   most = 64; /* bytes of a message and of what stands around it */
-    ppo__chat                chat;
+    size_t    most = 64; /* bytes of a message and of what stands around it */
+    ppo__chat chat;
     if (!ppo__given("ppo_tokens_add_chat", tokens && tokenizer && (messages || !count)))
         return PPO_ERROR_ARGUMENT;
     if (form < PPO_CHATML || form > PPO_CHAT_ZEPHYR || count < 0)
         return ppo__refuse("ppo_tokens_add_chat: form %d, %d messages", form, count);
     if (!tokenizer->words.kinds) return ppo__refuse("ppo_tokens_add_chat: a tokenizer of characters");
     for (int m = 0; m < count; ++m) {
-        int r = 0;
-        if (!ppo__given("ppo_tokens_add_chat", messages[m].role && messages[m].text))
-            return PPO_ERROR_ARGUMENT;
-        while (r < 3 && strcmp(messages[m].role, roles[r]) != 0) ++r;
-        if (r == 3)
+        const char *role = messages[m].role;
+        if (!ppo__given("ppo_tokens_add_chat", role && messages[m].text)) return PPO_ERROR_ARGUMENT;
+        if (strcmp(role, "system") && strcmp(role, "user") && strcmp(role, "assistant"))
             return ppo__refuse("ppo_tokens_add_chat: the role of message %d is \"%.40s\", none of system, "
                                "user and assistant",
-                               m, messages[m].role);
+                               m, role);
         if (most < strlen(messages[m].text) + 64) most = strlen(messages[m].text) + 64;
     }
     if (most > INT_MAX) return ppo__refuse("ppo_tokens_add_chat: a message of %.0f bytes", (double)most);
@@ -15010,39 +15003,37 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
 
 /* All parameters, by the family's names. */
 static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
-    const ppo_params *params = hub->lm->params;
-    size_t            widest = 0;
-    ppo_status        status = PPO_OK;
-    ppo__hub_name     name;
+    const ppo_lm_config *c = &hub->lm->full;
+    const ppo_params    *params = hub->lm->params;
+    const ppo_file      *file;
+    int                  widest = 0, rows, cols;
+    ppo__hub_name        name;
     for (int i = 0; i < params->tensor_count; ++i) {
         const ppo_tensor *x = params->tensors[i];
-        const size_t      cols = (size_t)(x->rows > x->cols ? x->rows : x->cols);
-        widest = cols > widest ? cols : widest;
+        if (x->rows > widest) widest = x->rows;
+        if (x->cols > widest) widest = x->cols;
     }
-    float *floats = PPO__ARRAY(&hub->memory, float, 2 * PPO__HUB_ROWS * widest);
+    float *floats = PPO__ARRAY(&hub->memory, float, 2 * PPO__HUB_ROWS * (size_t)widest);
     if (!floats) return PPO_ERROR_MEMORY;
-    for (int a = 0; !status && ppo__hub_name_at(ppo__hub_style(&hub->lm->full), a, &name); ++a) {
-        const int blocks = strchr(name.ours, '%') ? hub->lm->full.layers : 1;
-        for (int k = 0; k < 2 * blocks && !status; ++k) {
-            char ours[96], theirs[96], base[80];
-            int  i = 0, rows, cols;
-
-            const ppo_file *file;
-            snprintf(base, sizeof base, name.ours, k / 2);
-            snprintf(ours, sizeof ours, "%s.%s", base, k % 2 ? "bias" : "weight");
-            snprintf(base, sizeof base, name.theirs, k / 2);
-            snprintf(theirs, sizeof theirs, "%s.%s", base, k % 2 ? "bias" : "weight");
+    for (int a = 0; ppo__hub_name_at(ppo__hub_style(c), a, &name); ++a) {
+        for (int k = 0; k < 2 * (strchr(name.ours, '%') ? c->layers : 1); ++k) {
+            char ours[96], theirs[96];
+            int  i = 0;
+            snprintf(ours, 80, name.ours, k / 2);
+            snprintf(theirs, 80, name.theirs, k / 2);
+            strcat(ours, k % 2 ? ".bias" : ".weight");
+            strcat(theirs, k % 2 ? ".bias" : ".weight");
             while (i < params->tensor_count && strcmp(params->names[i], ours)) ++i;
             if (i == params->tensor_count) continue;
             ppo_tensor *x = params->tensors[i];
-            ppo__hub_shape(&hub->lm->full, x, name.how, &rows, &cols);
+            ppo__hub_shape(c, x, name.how, &rows, &cols);
             const int rank = k % 2 || (name.how == PPO__SAME && x->rows == 1) ? 1 : 2;
             const int own = !strcmp(ours, "score.bias"); /* transformers has none */
             if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) continue;
-            status = ppo__hub_array(hub, way, theirs, x, name.how, floats, rows, cols, rank);
+            if (ppo__hub_array(hub, way, theirs, x, name.how, floats, rows, cols, rank)) return ppo__failed;
         }
     }
-    return status;
+    return PPO_OK;
 }
 
 static ppo_status ppo__hub_add(ppo__hub *hub, const char *path) {
