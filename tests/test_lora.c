@@ -268,6 +268,34 @@ static void at_first_it_computes_what_the_base_computes(void **state) {
     }
 }
 
+/* A classifier's score is where its adapted model's begins; a context that was lowered stays so in all models. */
+static void the_score_and_the_context_are_those_of_the_base(void **state) {
+    (void)state;
+    ppo_lm *first = new_base("gpt2"), *base = NULL, *lm = NULL, *copy = NULL, *merged = NULL;
+    assert_ok(ppo_lm_copy(first, 1, &base));
+    for (int k = 0; k < 24; k++) base->score_weight->data[k] = (float)k;
+    base->score_bias->data[0] = -3;
+    base->config.context = 20;
+    lm = new_adapted(base, NULL, 1);
+    assert_false(bits_differ(lm->score_weight->data, base->score_weight->data, 24));
+    assert_true(lm->score_bias->data[0] == -3 && lm->score_weight != base->score_weight);
+    lm->score_weight->data[5] = 50;
+    assert_ok(ppo_lm_copy(lm, 0, &copy));
+    assert_ok(ppo_lm_merge(lm, &merged));
+    assert_true(copy->score_weight->data[5] == 50 && merged->score_weight->data[5] == 50);
+    assert_true(merged->score_bias->data[0] == -3 && base->score_weight->data[5] == 5);
+    assert_true(lm->config.context == 20 && copy->config.context == 20 && merged->config.context == 20);
+    assert_int_equal(merged->position_embedding->rows, 30);
+    ppo_lm_free(merged);
+    ppo_lm_free(copy);
+    ppo_lm_free(lm);
+    lm = new_adapted(base, NULL, 0);
+    assert_null(lm->score_weight);
+    ppo_lm_free(lm);
+    ppo_lm_free(base);
+    ppo_lm_free(first);
+}
+
 static void a_fit_changes_the_adapter_and_not_the_base(void **state) {
     (void)state;
     ppo_lm *base = new_base("llama"), *lm = new_adapted(base, "q_proj v_proj", 0), *again, *copy = NULL;
@@ -538,6 +566,7 @@ int main(void) {
         cmocka_unit_test(a_saved_adapter_has_the_same_bits_when_it_is_loaded),
         cmocka_unit_test(sampling_has_the_bits_of_training),
         cmocka_unit_test(at_first_it_computes_what_the_base_computes),
+        cmocka_unit_test(the_score_and_the_context_are_those_of_the_base),
         cmocka_unit_test(a_fit_changes_the_adapter_and_not_the_base),
         cmocka_unit_test(blocks_that_are_computed_again_have_the_same_gradients),
         cmocka_unit_test_teardown(computing_blocks_again_takes_less_memory, restore_allocator),
