@@ -49,7 +49,7 @@ END
 
 # step OUT ARGUMENT... - runs finetune if its result is not there
 step() {
-    [ -e "$1" ] && return
+    [ ! -e "$1" ] || return 0
     out=$1
     shift
     echo "finetune $* out=$out"

@@ -10,19 +10,19 @@
 
 enum { TOKENIZER, NEW, TEXT, SFT, REWARD, DPO, RL };
 
-typedef struct method {
+typedef struct training {
     const char *name;
     int         kind;
-} method;
+} training;
 
 /* All others are presets of PPO on tokens. */
-static const method methods[] = {{"tokenizer", TOKENIZER}, {"new", NEW}, {"text", TEXT}, {"sft", SFT},
-                                 {"reward", REWARD},       {"dpo", DPO}, {"ppo", RL}};
+static const training methods[] = {{"tokenizer", TOKENIZER}, {"new", NEW}, {"text", TEXT}, {"sft", SFT},
+                                   {"reward", REWARD},       {"dpo", DPO}, {"ppo", RL}};
 enum { METHODS = sizeof methods / sizeof *methods };
 
 typedef struct job {
-    const method *method;
-    const char   *model, *out, *data_path, *held_out_path, *reward_path, *judge, *log,
+    const training *method;
+    const char     *model, *out, *data_path, *held_out_path, *reward_path, *judge, *log,
         *specials; /* NULL: not given */
     const char     *start_name, *end_name, *kernels;
     int             form, dtype, vocab, context, show, threads, checkpoint_every, help;
@@ -147,8 +147,8 @@ static ppo_status check(const job *j) {
 
 /* Everything from the command line. */
 static ppo_status read_options(job *j, int argc, char **argv) {
-    static method preset = {NULL, RL};
-    ppo_status    status = PPO_OK;
+    static training preset = {NULL, RL};
+    ppo_status      status = PPO_OK;
     memset(j, 0, sizeof *j);
     j->vocab = 4096;
     j->show = 4;

@@ -1387,7 +1387,8 @@ static void damaged_lines_are_added_or_refused(void **state) {
     (void)state;
     static const char good[] =
         "{\"prompt\":\"th\\u00e9\",\"completion\":\" \\ud83d\\ude42\",\"n\":[-1.5e3,{\"a\":true}]}\n"
-        "{\"text\":\"two\", \"x\":null}\n{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}";
+        "{\"text\":\"two\", \"x\":null}\n{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n"
+        "{\"completion\":\"b\",\"prompt\":[{\"role\":\"user\",\"content\":\"a\"}]}";
     ppo_tokenizer *tok = byte_tokenizer();
     ppo_tokens     tokens = {0};
     ppo_rng        rng = test_rng(99);
@@ -1834,8 +1835,10 @@ static ppo_status align_once(void *user) {
     if (!status) status = ppo_reward_model_score(model, &j->rejected, x);
     if (!status) status = ppo_lm_logp(j->lm, &j->chosen, 2, x);
     if (!status)
-        status = add_lines("{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n{\"text\":\"b\"}", j->tok,
-                           0, &read, NULL);
+        status = add_lines("{\"prompt\":[{\"role\":\"user\",\"content\":\"a\"}],\"completion\":\"b\"}\n"
+                           "{\"text\":\"b\"}",
+                           j->tok, 0, &read, NULL);
+    if (!status) status = ppo_tokens_save_lines(&read, j->tok, c.checkpoint);
     if (!status) status = ppo_tokens_save(&j->chosen, c.checkpoint);
     if (!status) status = ppo_tokens_load(c.checkpoint, &read);
     remove(c.checkpoint);

@@ -927,6 +927,7 @@ static ppo_status use_all(void *user) {
                  : ppo_tokenizer_characters(text, sizeof g_bpe_text, specials, COUNT(specials), &tok);
     if (status) assert_null(tok);
     if (!status) status = ppo_encode(tok, text, sizeof g_bpe_text, NULL, 0, &count);
+    if (!status && kind) status = ppo_tokenizer_save(tok, HUB);
     if (!status) status = ppo_tokenizer_save(tok, PATH);
     if (!status) status = ppo_tokenizer_load(PATH, &read);
     if (status) assert_null(read);
