@@ -1588,8 +1588,9 @@ typedef struct ppo_lm_block {                  /* heads: heads head_size; biases
 } ppo_lm_block;
 
 typedef struct ppo_lm {
-    ppo_lm_config config; /* as given; its context may be lowered, to save memory in sampling */
-    ppo_lm_config full;   /* the same without a 0 that stands for something else */
+    ppo_lm_config
+        config; /* as given; its context may be lowered, to save memory in sampling, and its eos set */
+    ppo_lm_config full; /* the same without a 0 that stands for something else */
     ppo_params   *params;
     ppo_tensor   *token_embedding, *position_embedding; /* (vocab, width); (context, width) or NULL */
     ppo_lm_block  block[PPO_MAX_LAYERS];
@@ -15262,14 +15263,15 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
         const char *key = ppo__hub_key(k, style), *name = ppo__hub_settings[k].name;
         char        value[32];
-        ppo_settings_get(&ppo__lm_settings, c, name, value, sizeof value);
+        ppo_settings_get(&ppo__lm_settings, strcmp(name, "eos") ? c : &hub->lm->config, name, value,
+                         sizeof value);
         if (!key || !strcmp(name, "proj_bias") || !ppo__hub_applies(c, name) ||
             (!strcmp(name, "window") && !c->window) || !strcmp(value, "plain"))
             continue;
         const char *word = ppo__hub_word(name, value, 2), *quote = word == value ? "" : "\"";
         if (!strcmp(value, "yes")) word = "true";
         if (!strcmp(value, "no")) word = "false";
-        if (!strcmp(name, "eos") && c->eos < 0) word = "null";
+        if (!strcmp(name, "eos") && hub->lm->config.eos < 0) word = "null";
         key = strrchr(key, '|') ? strrchr(key, '|') + 1 : key;
         const int dot = (int)strcspn(key, ".");
         ppo__put(&json, ",%s", *within ? " " : "\n  ");

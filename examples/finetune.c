@@ -7,6 +7,8 @@
        build/finetune reward model=chat out=score data=pairs.jsonl        learns what people prefer
        build/finetune dpo    model=chat out=better data=pairs.jsonl       learns to write that, without a reward
        build/finetune grpo   model=chat out=best data=prompts.jsonl judge="awk -f rule.awk"    or reward=score
+       build/finetune sft    model=base out=mine data=answers.jsonl lora=8    trains LoRA and writes that alone
+       build/finetune merge  model=base out=whole adapter=mine                makes one model of both
 
    A folder is one of the model hub, or one of these. Data are lines as ppo_tokens_add_lines() reads them. A run
    that was killed and is started again continues from OUT.checkpoint, to the same result.
@@ -193,9 +195,28 @@ static ppo_status measure(const job *j, const ppo_lm *lm, const char *when) {
 
 static ppo_status save_model(const job *j, const ppo_lm *lm) {
     static const int types[] = {PPO_F32, PPO_F16, PPO_BF16};
-    if (is_file(j->out)) return ppo_lm_save_file(lm, j->tokenizer, j->out);
-    ppo_status status = ppo_lm_save(lm, j->out, types[j->dtype]);
-    return status ? status : ppo_tokenizer_save(j->tokenizer, j->out);
+    ppo_lm          *merged = NULL;
+    const int  file = is_file(j->out), whole = lm->base && (file || j->merge || j->method->kind == MERGE);
+    ppo_status status = whole ? ppo_lm_merge(lm, &merged) : PPO_OK;
+    if (whole) lm = merged;
+    if (!status && file) status = ppo_lm_save_file(lm, j->tokenizer, j->out);
+    if (!status && !file) status = ppo_lm_save(lm, j->out, types[j->dtype]);
+    if (!status && !file) status = ppo_tokenizer_save(j->tokenizer, j->out);
+    ppo_lm_free(merged);
+    return status;
+}
+
+/* Loads the model, with LoRA on it if there is to be any. */
+static ppo_status load_model(job *j) {
+    ppo_status status = ppo_lm_load(j->model, &j->base);
+    if (status) return status;
+    if (j->context && j->context < j->base->config.context) j->base->config.context = j->context;
+    status = find_ends(j);
+    if (j->end >= 0) j->base->config.eos = j->end;
+    if (!status && j->adapter) status = ppo_lm_load_adapter(j->adapter, j->base, &j->lm);
+    else if (!status && j->lora.rank) status = ppo_lm_adapt(j->base, &j->lora, 0, &j->lm);
+    else j->lm = j->base;
+    return status;
 }
 
 static ppo_status make_tokenizer(job *j) {
@@ -219,7 +240,9 @@ static ppo_status make_tokenizer(job *j) {
 
 static ppo_status make_model(job *j) {
     if (!j->shape.vocab) j->shape.vocab = ppo_tokenizer_vocab(j->tokenizer);
-    ppo_status status = ppo_lm_create(&j->shape, &j->lm);
+    ppo_status status = find_ends(j);
+    j->shape.eos = j->end;
+    if (!status) status = ppo_lm_create(&j->shape, &j->lm);
     if (!status) printf("%s: %.2f million parameters\n", j->out, 1e-6 * (double)j->lm->params->count);
     return status ? status : save_model(j, j->lm);
 }
@@ -260,6 +283,13 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
                                  &rlhf);
     else if (!status)
         status = ppo_rlhf_create(lm, j->lm, NULL, &j->data[0], j->give, j->give_user, &j->rlhf, &rlhf);
+    if (!status) {
+        const ppo_memory m = ppo_rlhf_memory(rlhf);
+        printf(
+            "memory in MiB: %.0f for weights, %.0f to train them, %.0f for activations, %.0f for sampling\n",
+            m.weights / 1048576, m.training / 1048576, m.activations / 1048576,
+            (m.sampling + m.samples) / 1048576);
+    }
     while (!status && p.iteration < j->rlhf.iterations) {
         status = ppo_rlhf_iterate(rlhf, &p);
         if (!status) status = on_iteration(j, &p);
@@ -276,17 +306,15 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
 static ppo_status train(job *j) {
     const int  kind = j->method->kind, keeps = kind == RL || kind == REWARD;
     ppo_lm    *lm = NULL; /* what is trained: the model, or a copy, so that it stays as it was */
-    ppo_status status = ppo_lm_load(j->model, &j->lm);
-    if (!status && j->context && j->context < j->lm->config.context) j->lm->config.context = j->context;
-    if (!status) status = find_ends(j);
+    ppo_status status = load_model(j);
     if (!status) status = read_data(j, j->data_path, &j->data[0], &j->data[1]);
     if (!status)
         status = read_data(j, j->held_out_path ? j->held_out_path : j->data_path, &j->held_out[0],
                            &j->held_out[1]);
     if (!status)
-        printf("%s: %.2f million parameters; %s: %d sequences, %d tokens\n", j->model,
-               1e-6 * (double)j->lm->params->count, j->data_path, j->data[0].count,
-               j->data[0].start[j->data[0].count]);
+        printf("%s: %.2f million parameters, %.2f of them to train; %s: %d sequences, %d tokens\n", j->model,
+               1e-6 * (double)j->base->params->count, 1e-6 * (double)j->lm->params->count, j->data_path,
+               j->data[0].count, j->data[0].start[j->data[0].count]);
     if (!status && keeps) status = ppo_lm_copy(j->lm, kind == REWARD, &lm);
     if (!keeps) lm = j->lm;
     if (!status) status = kind == RL ? reinforce(j, lm) : fit(j, lm);
@@ -294,6 +322,11 @@ static ppo_status train(job *j) {
     if (!status) remove(j->checkpoint);
     if (keeps) ppo_lm_free(lm);
     return status;
+}
+
+static ppo_status merge(job *j) {
+    ppo_status status = load_model(j);
+    return status ? status : save_model(j, j->lm);
 }
 
 int main(int argc, char **argv) {
@@ -305,6 +338,7 @@ int main(int argc, char **argv) {
     if (!status)
         status = j.method->kind == TOKENIZER ? make_tokenizer(&j)
                  : j.method->kind == NEW     ? make_model(&j)
+                 : j.method->kind == MERGE   ? merge(&j)
                                              : train(&j);
     if (!status)
         printf("%s is written: %.0f s, %.0f s of a processor\n", j.out, ppo_clock() - began,
@@ -313,7 +347,8 @@ int main(int argc, char **argv) {
     if (j.rows) fprintf(j.rows, "\n"), fclose(j.rows);
     for (int k = 0; k < 2; k++) ppo_tokens_free(&j.data[k]), ppo_tokens_free(&j.held_out[k]);
     ppo_lm_free(j.scorer);
-    ppo_lm_free(j.lm);
+    if (j.lm != j.base) ppo_lm_free(j.lm);
+    ppo_lm_free(j.base);
     ppo_tokenizer_free(j.tokenizer);
     ppo_set_threads(1);
     return status != PPO_OK;

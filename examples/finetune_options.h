@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKENIZER, NEW, TEXT, SFT, REWARD, DPO, RL };
+enum { TOKENIZER, NEW, MERGE, TEXT, SFT, REWARD, DPO, RL };
 
 typedef struct training {
     const char *name;
@@ -16,24 +16,28 @@ typedef struct training {
 } training;
 
 /* All others are presets of PPO on tokens. */
-static const training methods[] = {{"tokenizer", TOKENIZER}, {"new", NEW}, {"text", TEXT}, {"sft", SFT},
-                                   {"reward", REWARD},       {"dpo", DPO}, {"ppo", RL}};
+static const training methods[] = {
+    {"tokenizer", TOKENIZER}, {"new", NEW}, {"merge", MERGE}, {"text", TEXT}, {"sft", SFT},
+    {"reward", REWARD},       {"dpo", DPO}, {"ppo", RL}};
 enum { METHODS = sizeof methods / sizeof *methods };
 
 typedef struct job {
     const training *method;
     const char     *model, *out, *data_path, *held_out_path, *reward_path, *judge, *log,
         *specials; /* NULL: not given */
-    const char     *start_name, *end_name, *kernels;
-    int             form, dtype, vocab, context, show, threads, checkpoint_every, help;
+    const char     *start_name, *end_name, *kernels, *adapter;
+    int             form, dtype, vocab, context, show, threads, checkpoint_every, merge, help;
+    ppo_lora        lora;
     ppo_lm_config   shape;
     ppo_fit_config  fit;
     ppo_rlhf_config rlhf; /* its sampling is that of all methods */
 
     ppo_tokenizer *tokenizer;
-    ppo_lm        *lm, *scorer;          /* the model as it was, and that of the reward */
+    ppo_lm        *base;                 /* the model that was loaded */
+    ppo_lm        *lm, *scorer;          /* the same, or with LoRA on it, as it was; and that of the reward */
     ppo_tokens     data[2], held_out[2]; /* [1]: the rejected ones, of pairs */
     int            start, end;           /* tokens around a text; -1: none */
+    int            ends[8];              /* more that end one, by the folder */
     ppo_reward_fn  give;                 /* the reward */
     void          *give_user;
     FILE          *rows;   /* of the log */
@@ -56,17 +60,23 @@ static const struct {
     {"start", offsetof(job, start_name), "token before a text [what tokenizer.json says]"},
     {"end", offsetof(job, end_name), "token that ends a text [that of the form, <|endoftext|>, or </s>]"},
     {"specials", offsetof(job, specials), "special tokens of `tokenizer`"},
+    {"adapter", offsetof(job, adapter), "a folder with LoRA for the model, to train further, or to merge"},
+    {"lora_layers", offsetof(job, lora.layers), "those beside which LoRA trains, as \"q_proj v_proj\" [all]"},
     {"kernels", offsetof(job, kernels), "plain or a set like avx2; else the best here"},
 };
 enum { TEXTS = sizeof texts / sizeof *texts };
 
 static const ppo_settings *own_settings(void) {
-#define OWN(name, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, offsetof(job, name), min, max, choices, help, 0 }
+#define OWN_AT(name, place, type, min, max, choices, help) \
+    { #name, PPO_FIELD_##type, offsetof(job, place), min, max, choices, help, 0 }
+#define OWN(name, type, min, max, choices, help) OWN_AT(name, name, type, min, max, choices, help)
     static const ppo_field fields[] = {
         OWN(form, CHOICE, 0, 3, "none|chatml|llama3|zephyr", "of chats"),
         OWN(dtype, CHOICE, 0, 2, "f32|f16|bf16", "of the numbers in the folder"),
         OWN(vocab, INT, 0, 65536, NULL, "tokens of `tokenizer`; 0: one per character, only in a file"),
+        OWN_AT(lora, lora.rank, INT, 0, 65536, NULL, "rank of LoRA; 0: all weights are trained"),
+        OWN_AT(lora_alpha, lora.alpha, FLOAT, 1e-30, 1e30, NULL, "LoRA counts alpha / rank times"),
+        OWN(merge, CHOICE, 0, 1, "no|yes", "write a whole model, not LoRA for one"),
         OWN(context, INT, 0, 1 << 30, NULL, "longest sequence, to save memory; 0: the model's"),
         OWN(show, INT, 0, 1000, NULL, "samples to print"),
         OWN(threads, INT, 1, 1024, NULL, "to compute with; the results are the same for any number"),
@@ -97,7 +107,7 @@ static int usage(job *j) {
     const ppo_settings *table[3];
     void               *config[3];
     printf("usage: finetune METHOD model=FOLDER data=FILE out=FOLDER [name=value ...]\n"
-           "methods: tokenizer new text sft reward dpo ppo %s\n\n",
+           "methods: tokenizer new merge text sft reward dpo ppo %s\n\n",
            ppo_rlhf_config_presets());
     for (int k = 0; k < TEXTS; k++) printf("  %-24s %s\n", texts[k].name, texts[k].help);
     for (int t = 0, n = tables_of(j, table, config); t < n; t++)
@@ -134,12 +144,15 @@ static ppo_status take(job *j, const char *argument) {
 /* What the method needs must be there. */
 static ppo_status check(const job *j) {
     const int   kind = j->method->kind;
-    const char *missing = !j->out                                      ? "out"
-                          : !j->model && kind != TOKENIZER             ? "model"
-                          : !j->data_path && kind != NEW               ? "data"
-                          : kind == RL && !j->judge && !j->reward_path ? "judge or reward"
-                                                                       : NULL;
+    const char *missing = !j->out                                         ? "out"
+                          : !j->model && kind != TOKENIZER                ? "model"
+                          : !j->adapter && kind == MERGE                  ? "adapter"
+                          : !j->data_path && kind != NEW && kind != MERGE ? "data"
+                          : kind == RL && !j->judge && !j->reward_path    ? "judge or reward"
+                                                                          : NULL;
     if (missing) return ppo_fail(PPO_ERROR_ARGUMENT, "%s needs %s=...", j->method->name, missing);
+    if (j->adapter && j->lora.rank)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "adapter or lora: one of them, the adapter has its rank");
     if (kind == RL ? j->judge && j->reward_path : j->judge || j->reward_path)
         return ppo_fail(PPO_ERROR_ARGUMENT, "judge or reward: one of them, and not of %s", methods[0].name);
     return PPO_OK;
@@ -151,6 +164,8 @@ static ppo_status read_options(job *j, int argc, char **argv) {
     ppo_status      status = PPO_OK;
     memset(j, 0, sizeof *j);
     j->vocab = 4096;
+    j->lora = ppo_lora_default();
+    j->lora.rank = 0;
     j->show = 4;
     j->threads = 1;
     j->checkpoint_every = 10;
@@ -181,23 +196,30 @@ static ppo_status read_options(job *j, int argc, char **argv) {
     return status;
 }
 
-/* The tokens around a text, or the one that ends the assistant's turn. */
+/* The tokens around a text, or the one that ends the assistant's turn; and others that the folder says end one. */
 static ppo_status find_ends(job *j) {
     static const char *const ends[] = {"<|endoftext|>", "</s>", "<|end_of_text|>"};
     static const char *const turns[] = {"<|im_end|>", "<|eot_id|>", "</s>"};
     const char              *end = j->end_name ? j->end_name : j->form ? turns[j->form - 1] : NULL;
+    ppo_sampling            *how = &j->rlhf.sampling;
     int                      bounds[8], count = 0;
     ppo_status status = ppo_encode_as(j->tokenizer, PPO_ENCODE_BOUNDS, "", 0, bounds, 8, &count);
     j->start = j->start_name      ? ppo_tokenizer_special(j->tokenizer, j->start_name)
                : !status && count ? bounds[0]
                                   : -1;
-    for (int k = 0; k < 3 && !end; k++)
-        if (ppo_tokenizer_special(j->tokenizer, ends[k]) >= 0) end = ends[k];
-    j->end = j->rlhf.sampling.eos = ppo_tokenizer_special(j->tokenizer, end);
     if (j->start_name && j->start < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", j->start_name);
+    how->ends = j->ends;
+    status = is_file(j->model) ? PPO_OK : ppo_lm_load_ends(j->model, j->ends, 8, &how->end_count);
+    if (how->end_count > 8) how->end_count = 8;
+    for (int k = how->end_count; k > 0; k--) /* that of another tokenizer's default */
+        if (j->ends[k - 1] >= ppo_tokenizer_vocab(j->tokenizer)) how->end_count = k - 1;
+    for (int k = 0; k < 3 && !end; k++)
+        if (ppo_tokenizer_special(j->tokenizer, ends[k]) >= 0) end = ends[k];
+    j->end = end ? ppo_tokenizer_special(j->tokenizer, end) : how->end_count ? j->ends[0] : -1;
     if (end && j->end < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", end);
-    return PPO_OK;
+    how->eos = j->end;
+    return status;
 }
 
 #endif

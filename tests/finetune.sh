@@ -82,6 +82,24 @@ for preset in $(build/finetune help | sed -n 's/^methods:.* ppo //p' | tr '|' ' 
         prompts=4 max_new=4 show=0
 done
 
+# LoRA: a folder with that alone, which can be trained further and merged
+lora="data=$work/sft.jsonl held_out=$work/sft.jsonl epochs=4 learning_rate=1e-2"
+check lora_is_learned good sft model=$work/base out=$work/lora $lora lora=4
+check its_loss_falls falls held_out_loss
+check lora_is_all_that_is_written [ -s $work/lora/adapter_config.json -a ! -e $work/lora/model.safetensors ]
+check lora_is_trained_further good sft model=$work/base adapter=$work/lora out=$work/lora-2 $lora
+check its_loss_falls falls held_out_loss
+check lora_is_merged good merge model=$work/base adapter=$work/lora out=$work/merged
+after=$(build/finetune sft model=$work/base adapter=$work/lora out=$work/none $lora steps=1 epochs=1 | sed -n 's/.*held_out_loss \([0-9.]*\).*/\1/p' | head -n 1)
+merged_has_its_loss() { good sft model=$work/merged out=$work/none $lora steps=1 epochs=1 && grep -q "held_out_loss $after" $work/out; }
+check the_merged_model_has_its_loss merged_has_its_loss
+rm -rf $work/none
+check ppo_trains_lora good ppo model=$work/sft reward=$work/score out=$work/lora-ppo data=$work/sft.jsonl iterations=2 \
+    prompts=8 max_new=8 lora=2 merge=yes
+check its_memory_is_told grep -q '^memory in MiB: .* for weights' $work/out
+check a_whole_model_is_written [ -s $work/lora-ppo/model.safetensors -a ! -e $work/lora-ppo/adapter_config.json ]
+check the_end_of_a_text_is_written grep -q '"eos_token_id": [0-9]' $work/new/config.json $work/base/config.json $work/lora-ppo/config.json
+
 # Interrupted runs end with the same bytes: the judge fails at its sixth call, and a killed program
 calls="n=\$(cat $work/calls); echo \$((n + 1)) >$work/calls; [ \$n -ne 5 ] && $judge"
 echo 0 >$work/calls
@@ -129,6 +147,9 @@ check refuses_a_token_that_is_not_there is_refused '<none>' $sft end='<none>'
 check refuses_a_chat_without_its_tokens is_refused eot_id sft model=$work/base data=$work/chat.jsonl form=llama3
 check refuses_a_judge_of_words   is_refused 'no number: hello' grpo model=$work/sft data=$work/sft.jsonl judge='echo hello'
 check refuses_too_many_numbers   is_refused 'more than' grpo model=$work/sft data=$work/sft.jsonl judge='yes 1 | head -n 9999'
+check refuses_two_kinds_of_lora is_refused adapter $sft adapter=$work/lora lora=4
+check refuses_to_merge_nothing   is_refused adapter= merge model=$work/base
+check refuses_a_layer_that_is_not_there is_refused '"c_attn"' $sft lora=4 lora_layers=c_attn
 check refuses_kernels_that_are_not_there is_refused abacus $sft kernels=abacus
 check refuses_a_log_that_cannot_be_written is_refused nowhere $sft log=$work/nowhere/log.csv
 echo "1..$number"
