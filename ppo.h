@@ -121,7 +121,8 @@ LANGUAGE MODELS
     Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples, and a watch sees
     each token (section 20). ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo()
     and ppo_best_of_n() are alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON
-    Lines). With fit.checkpoint set, a program that was killed continues its training when it runs again; for
+    Lines). ppo_lm_load() opens a downloaded model, and ppo_lm_adapt() makes models that share its weights and
+    train by LoRA. With fit.checkpoint set, a program that was killed continues its training when it runs again; for
     PPO on tokens there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens, start at
     ppo_rlhf_iterate() in section 22 (search for "@@ 22"); which estimator of the KL to use, see
     ppo_kl_estimate() in section 9.
