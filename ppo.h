@@ -13339,11 +13339,14 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    position; what a row attends to is left to a callback, because training attends within whole sequences, and
    sampling (section 20) to cached keys and values.
 
-   To add a model family: a row of PPO__LM_FAMILIES with its settings; in section 19 its class, and its names of
-   settings and parameters where they differ from llama's. To add something that a family computes otherwise: a
-   field of ppo_lm_config, its row in ppo__lm_fields, its lines in ppo__lm_rows(); for parameters, rows of
-   ppo__lm_layers; an operation also in ppo_cuda.cuh. Everything else uses ppo_lm_forward(), ppo_lm_logits(),
-   ppo_lm_score().
+   A model with LoRA is another ppo_lm, whose blocks point to the weights of its base and to A and B of its own,
+   which are all that its params hold.
+
+   To add a model family: a row of PPO__LM_FAMILIES with its settings and its names of the layers that LoRA may
+   change; in section 19 its class, and its names of settings and parameters where they differ from llama's. To
+   add something that a family computes otherwise: a field of ppo_lm_config, its row in ppo__lm_fields, its lines
+   in ppo__lm_block(); for parameters, rows of ppo__lm_layers; an operation also in ppo_cuda.cuh. Everything else
+   uses ppo_lm_forward(), ppo_lm_logits(), ppo_lm_score().
    -------------------------------------------------------------------------------------------------------- */
 
 /* Attention takes each head of each sequence separately, as matrices Q, K, V of (n, size):
@@ -14191,18 +14194,9 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
     if (merged) *merged = NULL;
     if (!ppo__given("ppo_lm_merge", lm && merged)) return PPO_ERROR_ARGUMENT;
     if (!lm->base) return ppo__refuse("ppo_lm_merge: the model has no LoRA");
-    ppo_lm_config whole = lm->base->full;
-    whole.score = lm->config.score;
     ppo_status status = ppo__params_fetch(lm->params);
-    if (!status) status = ppo__params_fetch(lm->base->params);
-    if (!status) status = ppo__lm_make(&whole, 0, merged);
-    if (!status) (*merged)->config = lm->config;
-    for (int i = 0; !status && i < (*merged)->params->tensor_count; ++i) {
-        ppo_tensor *to = (*merged)->params->tensors[i];
-        for (int k = 0; k < lm->base->params->tensor_count; ++k)
-            if (!strcmp(lm->base->params->names[k], (*merged)->params->names[i]))
-                memcpy(to->data, lm->base->params->tensors[k]->data, ppo__size(to) * sizeof(float));
-    }
+    if (!status) status = ppo_lm_copy(lm->base, lm->config.score, merged);
+    if (!status) (*merged)->config.context = lm->config.context;
     for (int i = 0; !status && i < lm->full.layers * PPO_LORA_LAYERS; ++i) {
         const int           place = i % PPO_LORA_LAYERS;
         const ppo_lm_block *from = &lm->block[i / PPO_LORA_LAYERS],
