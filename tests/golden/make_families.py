@@ -17,14 +17,14 @@ from transformers import (GPT2Config, GPT2LMHeadModel, GPTNeoConfig, GPTNeoForCa
                           Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
 
 transformers.logging.set_verbosity_error()
-VOCAB, LENGTHS, PROMPT, NEW = 17, (9, 14), 4, 20
+VOCAB, LENGTHS, PROMPT, NEW = 17, (9, 14), 4, 32
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16, rope_theta=100.0)
-BIG = dict(vocab_size=VOCAB, max_position_embeddings=30)
+BIG = dict(vocab_size=VOCAB, max_position_embeddings=40)
 
 MODELS = [
-    (GPT2LMHeadModel, GPT2Config(vocab_size=VOCAB, n_positions=30, n_embd=6, n_layer=2, n_head=3)),
-    (GPT2LMHeadModel, GPT2Config(vocab_size=VOCAB, n_positions=30, n_embd=10, n_layer=1, n_head=2, n_inner=7,
+    (GPT2LMHeadModel, GPT2Config(vocab_size=VOCAB, n_positions=40, n_embd=6, n_layer=2, n_head=3)),
+    (GPT2LMHeadModel, GPT2Config(vocab_size=VOCAB, n_positions=40, n_embd=10, n_layer=1, n_head=2, n_inner=7,
                                  activation_function="gelu", layer_norm_epsilon=1e-3, tie_word_embeddings=False)),
     (GPTNeoForCausalLM, GPTNeoConfig(**BIG, hidden_size=6, num_layers=2, num_heads=2, window_size=5,
                                      attention_types=[[["global", "local"], 1]])),
