@@ -297,7 +297,8 @@ static ppo_status sum_of_tokens(const ppo_samples *samples, float *reward, void 
     return PPO_OK;
 }
 
-/* Supervised, then PPO: forward, backward, sampling, Adam. */
+/* Supervised, then PPO: forward, backward, sampling, Adam; of GPT-2, and of Qwen 3 with LoRA, whose blocks are computed
+   again. */
 static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     (void)state;
     enum { VOCAB = 40, CONTEXT = 24, COUNT_OF = 24 };
@@ -305,22 +306,32 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     ppo_rng    rng = test_rng(9);
     float     *first = NULL;
     for (int s = 0; s < COUNT_OF; s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
-    for (int threads = 1; threads <= 3; threads++) {
-        ppo_lm         *lm = random_lm(lm_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4), 0.02f);
+    for (int run = 0; run < 6; run++) {
+        const int       with_lora = run / 3, threads = run % 3 + 1;
+        ppo_lm_config   shape = lm_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4);
+        ppo_lora        lora = ppo_lora_default();
         ppo_rlhf       *rlhf = NULL;
         ppo_fit_config  fit = ppo_fit_config_default();
         ppo_rlhf_config c = ppo_rlhf_config_default();
-        size_t          bytes = lm->params->count * sizeof(float);
-        c.prompts = 24, c.slots = 16;
+        if (with_lora) assert_ok(ppo_lm_config_family(&shape, "qwen3"));
+        if (with_lora) shape.kv_heads = 2;
+        ppo_lm *base = random_lm(shape, 0.02f), *lm = base;
+        if (with_lora) assert_ok(ppo_lm_adapt(base, &lora, 0, &lm));
+        const size_t bytes = lm->params->count * sizeof(float);
+        c.prompts = 24, c.slots = 16, c.recompute = fit.recompute = with_lora;
         assert_ok(ppo_set_threads(threads));
         assert_ok(ppo_fit_sft(lm, &data, &fit));
         assert_ok(ppo_rlhf_create(lm, NULL, NULL, &data, sum_of_tokens, NULL, &c, &rlhf));
         for (int i = 0; i < 2; i++) assert_ok(ppo_rlhf_iterate(rlhf, NULL));
         assert_ok(ppo_set_threads(1));
-        if (!first) first = (float *)memcpy(malloc(bytes), lm->params->data, bytes);
+        if (threads == 1) {
+            free(first);
+            first = (float *)memcpy(malloc(bytes), lm->params->data, bytes);
+        }
         assert_memory_equal(first, lm->params->data, bytes);
         ppo_rlhf_free(rlhf);
-        ppo_lm_free(lm);
+        if (lm != base) ppo_lm_free(lm);
+        ppo_lm_free(base);
     }
     free(first);
     ppo_tokens_free(&data);
