@@ -341,6 +341,7 @@ typedef struct ppo_params {
     float       *lr_scale;       /* [tensor_count]: factors of the learning rate; 1 by default */
     int          decay_matrices; /* 1: weight decay is not of rows, such as biases and norms; 0: of all */
     int          frozen;         /* 1: grad, m and v are NULL, and so is the grad of each tensor */
+    uint16_t    *packed;         /* instead of data, which then is NULL, too */
     struct ppo__mirror *mirror;  /* private: a copy on a GPU, or NULL */
 } ppo_params;
 
@@ -358,6 +359,12 @@ PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count);
    new ones, zeros, if it is frozen. Language models that were loaded or copied are frozen until something trains
    them: fits and PPO take what they need. */
 PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen);
+
+/* Rounds the parameters to BF16, in which they take half the memory, and freezes them for good: the base of models
+   with LoRA, a reference, a reward model. Data is NULL from then on. Operations on the processor convert what they
+   read, a block of a language model at a time, which takes longer where few tokens are computed at once. Copies
+   have floats of four bytes; a tape on a GPU refuses the model. */
+PPO_DEF ppo_status ppo_params_pack(ppo_params *params);
 
 /* Brings the blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls
    of the library. Call it before you read or change them: then they are the ones that count, until a call
@@ -4351,8 +4358,41 @@ static void ppo__mirror_free(ppo_params *params) {
     params->mirror = NULL;
 }
 
+static void ppo__widen(const uint16_t *from, size_t n, float *to) {
+    for (size_t i = 0; i < n; ++i) {
+        const uint32_t bits = (uint32_t)from[i] << 16;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
+/* To the nearest, of two the even one. */
+static void ppo__narrow(const float *from, size_t n, uint16_t *to) {
+    for (size_t i = 0; i < n; ++i) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        to[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+}
+
+/* A parameter, in memory that ends with its name. */
+typedef struct ppo__param {
+    ppo_tensor tensor;
+    uint16_t  *packed; /* its numbers, if tensor.data is NULL */
+} ppo__param;
+
+static uint16_t *ppo__packed(const ppo_tensor *x) {
+    return x->data ? NULL : ((const ppo__param *)(const void *)x)->packed;
+}
+
+/* The numbers of a parameter, wherever they are. */
+static void ppo__tensor_read(const ppo_tensor *x, float *to) {
+    if (!x->data) ppo__widen(ppo__packed(x), ppo__size(x), to);
+    else memcpy(to, x->data, ppo__size(x) * sizeof *to);
+}
+
 /* The bytes of a set's blocks. */
 static size_t ppo__blocks_size(const ppo_params *params, int blocks) {
+    if (params->packed) return params->capacity * sizeof *params->packed;
     return (params->frozen ? 1 : (size_t)blocks) * params->capacity * sizeof(float);
 }
 
@@ -4379,6 +4419,7 @@ static ppo_status ppo__params_place(ppo_params *params, ppo__device *device) {
     if (device && mirror && mirror->device == device) return PPO_OK;
     ppo_status status = ppo_params_sync(params);
     if (status || !device) return status;
+    if (params->packed) return ppo__refuse("parameters that ppo_params_pack() packed are for the processor");
     if (params->mirror && params->mirror->device != device) ppo__mirror_free(params);
     mirror = params->mirror;
     if (!mirror) {
@@ -4417,6 +4458,7 @@ PPO_DEF void ppo_params_free(ppo_params *params) {
     ppo__array_free((void *)params->names);
     ppo__array_free(params->lr_scale);
     ppo__free(params->data);
+    ppo__free(params->packed);
     ppo__free(params);
 }
 
@@ -4429,6 +4471,8 @@ static size_t ppo__padded(size_t rows, size_t cols) {
 /* New blocks of `count` floats, with what the old ones have. */
 static ppo_status ppo__params_move(ppo_params *params, size_t count, int frozen) {
     ppo_status status = ppo_params_sync(params);
+    if (!status && params->packed)
+        status = ppo__refuse("parameters that ppo_params_pack() packed cannot be trained, a copy can");
     if (status) return status;
     ppo__mirror_free(params);
     const size_t blocks = frozen ? 1 : 4, kept = params->frozen ? 1 : blocks;
@@ -4467,20 +4511,43 @@ PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen) {
     return frozen == params->frozen ? PPO_OK : ppo__params_move(params, params->capacity, frozen);
 }
 
+PPO_DEF ppo_status ppo_params_pack(ppo_params *params) {
+    if (!ppo__given("ppo_params_pack", params != NULL)) return PPO_ERROR_ARGUMENT;
+    if (params->packed || !params->capacity) return PPO_OK;
+    ppo_status status = ppo_params_freeze(params, 1);
+    if (!status) status = ppo_params_sync(params);
+    if (status) return status;
+    uint16_t *packed = (uint16_t *)ppo__alloc_uncleared(params->capacity * sizeof *packed);
+    if (!packed) return PPO_ERROR_MEMORY;
+    ppo__mirror_free(params);
+    ppo__narrow(params->data, params->count, packed);
+    for (int i = 0; i < params->tensor_count; ++i) {
+        ppo__param *param = (ppo__param *)(void *)params->tensors[i];
+        param->packed = packed + (param->tensor.data - params->data);
+        param->tensor.data = NULL;
+    }
+    ppo__free(params->data);
+    params->data = NULL;
+    params->packed = packed;
+    return PPO_OK;
+}
+
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols) {
     if (!ppo__given("ppo_params_add", params && name)) return NULL;
     ppo_status status = PPO_OK;
-    if (rows <= 0 || cols <= 0)
+    if (params->packed) status = ppo__refuse("ppo_params_add: the parameters are packed");
+    else if (rows <= 0 || cols <= 0)
         status = ppo__refuse("ppo_params_add: \"%s\" is %d x %d: both must be above 0", name, rows, cols);
     for (int i = 0; i < params->tensor_count; ++i)
         if (!strcmp(params->names[i], name))
             status = ppo__refuse("ppo_params_add: there is a parameter \"%s\" already", name);
     if (status) return NULL;
     if (PPO__ROOM(params->tensors) || PPO__ROOM(params->names) || PPO__ROOM(params->lr_scale)) return NULL;
-    ppo_tensor *tensor = (ppo_tensor *)ppo__alloc(sizeof *tensor + strlen(name) + 1);
+    ppo__param *param = (ppo__param *)ppo__alloc(sizeof *param + strlen(name) + 1);
+    ppo_tensor *tensor = (ppo_tensor *)(void *)param;
     size_t      start = params->count, end = start + ppo__padded((size_t)rows, (size_t)cols);
-    if (!tensor || ppo_params_sync(params) || ppo_params_reserve(params, end)) {
-        ppo__free(tensor);
+    if (!param || ppo_params_sync(params) || ppo_params_reserve(params, end)) {
+        ppo__free(param);
         return NULL;
     }
     tensor->rows = rows;
@@ -4488,7 +4555,7 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     tensor->data = params->data + start;
     tensor->grad = params->frozen ? NULL : params->grad + start;
     ppo__array_push(params->tensors, tensor);
-    ppo__array_push(params->names, strcpy((char *)(tensor + 1), name));
+    ppo__array_push(params->names, strcpy((char *)(param + 1), name));
     ppo__array_push(params->lr_scale, 1);
     ++params->tensor_count;
     params->count = end;
@@ -4723,7 +4790,11 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
     const ppo_params *params = tape->params;
     ppo__mirror      *mirror = tape->device ? tape->device->mirrors : NULL;
     float            *data = NULL, *grad = NULL;
-    if (!x || (!params && !mirror)) return x;
+    if (!x || (!params && !mirror && x->data)) return x;
+    if (!x->data) {
+        data = ppo_tape_alloc(tape, ppo__size(x));
+        if (data) ppo__tensor_read(x, data);
+    }
     for (; mirror && !data; mirror = mirror->next) {
         size_t at = ppo__place_in(mirror->params->data, x->data);
         if (at >= mirror->params->count) continue;
@@ -4902,14 +4973,14 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
 
 PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node) { return node ? node->out[0] : NULL; }
 
-/* build(x): as one operation, unless backward will need what it is made of, or it is small. */
+/* build(x): as one operation, unless backward will need what it is made of, or it is small. always: in any case. */
 enum { PPO__RECOMPUTE_LEAST = 1 << 16 };
 static ppo_tensor *ppo__tape_recompute(ppo_tape *tape,
                                        ppo_tensor *(*build)(ppo_tape *, ppo_tensor *, const void *),
-                                       ppo_tensor *x, const void *user) {
+                                       ppo_tensor *x, const void *user, int always) {
     const ppo__recompute_args args = {build, user};
-    const int                 little = !tape->recording && ppo__size(x) < PPO__RECOMPUTE_LEAST;
-    if (little || (tape->recording && !tape->recompute)) return build(tape, x, user);
+    const int whole = tape->recording ? !tape->recompute : ppo__size(x) < PPO__RECOMPUTE_LEAST;
+    if (whole && !always) return build(tape, x, user);
     return ppo_tape_result(
         ppo_tape_apply(tape, &ppo__recomputed, &x, 1, x->rows, x->cols, &args, sizeof args));
 }
@@ -5465,42 +5536,71 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
     return ppo__tape_layer(tape, "matmul", a, b, NULL, PPO_IDENTITY);
 }
 
+/* A large table as an operand: its packed rows are converted as they are needed. */
+static ppo_tensor *ppo__tape_table(ppo_tape *tape, ppo_tensor *table) {
+    if (table->data) return table;
+    ppo_tensor *hidden = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *hidden);
+    if (!hidden) return NULL;
+    *hidden = *table;
+    hidden->data = (float *)(void *)ppo__packed(table); /* which is not read as floats */
+    return hidden;
+}
+
+static const float *ppo__table_rows(const ppo_tensor *table, const uint16_t *packed, int from, int rows,
+                                    float *scratch) {
+    const size_t at = ppo__at(from, table->cols);
+    if (!packed) return table->data + at;
+    ppo__widen(packed + at, ppo__at(rows, table->cols), scratch);
+    return scratch;
+}
+
 /* y = a b^T. Backward: da += dy b,  db += dy^T a. Forward computes y^T = b a^T, some rows at a time, because b is
-   the larger one, as a table of tokens: scratch holds a^T, and for each range these rows. */
+   the larger one, as a table of tokens: scratch holds a^T, and for each range these rows, and b's if it is packed.
+   args: b's packed numbers, or NULL */
 enum { PPO__TRANSPOSED_ROWS = 256 };
 
 static void ppo__transposed_rows(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
+    const uint16_t   *packed = *(const uint16_t *const *)node->args;
     const int         n = a->rows, inner = a->cols;
-    float            *part = node->scratch + ppo__size(a) + ppo__at(range, PPO__TRANSPOSED_ROWS) * (size_t)n;
+    const size_t      own = ppo__at(PPO__TRANSPOSED_ROWS, n + (packed ? inner : 0));
+    float            *part = node->scratch + ppo__size(a) + (size_t)range * own;
     for (int rows = 0; from < to; from += rows) {
         rows = to - from < PPO__TRANSPOSED_ROWS ? to - from : (int)PPO__TRANSPOSED_ROWS;
-        ppo__k()->gemm(rows, n, inner, b->data + ppo__at(from, inner), inner, 1, node->scratch, n, NULL, 0,
-                       part, n);
+        const float *there = ppo__table_rows(b, packed, from, rows, part + ppo__at(PPO__TRANSPOSED_ROWS, n));
+        ppo__k()->gemm(rows, n, inner, there, inner, 1, node->scratch, n, NULL, 0, part, n);
         ppo__k()->transpose(rows, n, part, n, node->out[0]->data + from, b->rows);
     }
 }
 
 static ppo_status ppo__transposed_forward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
+    const uint16_t   *packed = *(const uint16_t *const *)node->args;
     const double      work = (double)ppo__size(a);
     const int         ranges = ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
-    node->scratch =
-        ppo_tape_alloc(node->tape, ppo__size(a) + ppo__at(ranges, PPO__TRANSPOSED_ROWS) * (size_t)a->rows);
+    const size_t      own = ppo__at(PPO__TRANSPOSED_ROWS, a->rows + (packed ? a->cols : 0));
+    node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + (size_t)ranges * own);
     if (!node->scratch) return PPO_ERROR_MEMORY;
     ppo__k()->transpose(a->rows, a->cols, a->data, a->cols, node->scratch, a->rows);
     ppo__parallel_for(b->rows, PPO__ROW_GRAIN, work, ppo__transposed_rows, node);
     return PPO_OK;
 }
 
+/* scratch, if b is packed: for each range some of its rows */
 static void ppo__transposed_da(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    int               inner = a->cols, out = b->rows;
+    const uint16_t   *packed = *(const uint16_t *const *)node->args;
+    const int         inner = a->cols, out = b->rows, most = packed ? (int)PPO__TRANSPOSED_ROWS : out;
+    const float      *dy = node->out[0]->grad + ppo__at(from, out);
     float            *da = a->grad + ppo__at(from, inner);
-    ppo__k()->gemm(to - from, inner, out, node->out[0]->grad + ppo__at(from, out), out, 1, b->data, inner, da,
-                   inner, da, inner);
+    for (int row = 0, rows; row < out; row += rows) {
+        rows = out - row < most ? out - row : most;
+        const float *there =
+            ppo__table_rows(b, packed, row, rows, node->scratch + ppo__at(range, most) * (size_t)inner);
+        ppo__k()->gemm(to - from, inner, rows, dy + row, out, 1, there, inner, da, inner, da, inner);
+    }
 }
 
 static void ppo__transposed_db(void *user, int range, int from, int to) {
@@ -5514,7 +5614,13 @@ static void ppo__transposed_db(void *user, int range, int from, int to) {
 
 static void ppo__transposed_backward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    if (a->grad) ppo__parallel_for(a->rows, PPO__ROW_GRAIN, (double)ppo__size(b), ppo__transposed_da, node);
+    const double      work = (double)ppo__size(b);
+    const int         ranges = ppo__range_count(a->rows, PPO__ROW_GRAIN, work);
+    if (*(const uint16_t *const *)node->args) {
+        node->scratch = ppo_tape_alloc(node->tape, ppo__at(ranges, PPO__TRANSPOSED_ROWS) * (size_t)b->cols);
+        if (!node->scratch) return;
+    }
+    if (a->grad) ppo__parallel_for(a->rows, PPO__ROW_GRAIN, work, ppo__transposed_da, node);
     if (b->grad) ppo__parallel_for(b->rows, PPO__ROW_GRAIN, (double)ppo__size(a), ppo__transposed_db, node);
 }
 
@@ -5522,23 +5628,32 @@ PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, pp
     static const ppo_op op = {"matmul_transposed", 1, ppo__transposed_forward, ppo__transposed_backward};
     if (!ppo__operands(tape, op.name, a, b)) return NULL;
     if (a->cols != b->cols) return ppo__shape_error(tape, op.name, a, b);
-    ppo_tensor *in[2] = {a, b};
-    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, NULL, 0));
+    const uint16_t *packed = ppo__packed(b);
+    ppo_tensor     *in[2] = {a, ppo__tape_table(tape, b)};
+    if (!in[1]) return NULL;
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, &packed, sizeof packed));
 }
 
+typedef struct ppo__embedding_args {
+    const int      *index;
+    const uint16_t *packed; /* the table's numbers, or NULL */
+} ppo__embedding_args;
+
 static ppo_status ppo__embedding_forward(ppo_node *node) {
-    const int        *index = *(const int *const *)node->args;
-    const ppo_tensor *table = node->in[0];
-    ppo_tensor       *out = node->out[0];
-    ppo_status        status = ppo__check_index("embedding", index, out->rows, table->rows);
-    for (int i = 0; i < out->rows && !status; ++i)
-        memcpy(out->data + ppo__at(i, out->cols), table->data + ppo__at(index[i], out->cols),
-               out->cols * sizeof(float));
+    const ppo__embedding_args *args = (const ppo__embedding_args *)node->args;
+    const ppo_tensor          *table = node->in[0];
+    ppo_tensor                *out = node->out[0];
+    ppo_status                 status = ppo__check_index("embedding", args->index, out->rows, table->rows);
+    for (int i = 0; i < out->rows && !status; ++i) {
+        float *row = out->data + ppo__at(i, out->cols);
+        if (args->packed) ppo__table_rows(table, args->packed, args->index[i], 1, row);
+        else memcpy(row, table->data + ppo__at(args->index[i], out->cols), out->cols * sizeof(float));
+    }
     return status;
 }
 
 static void ppo__embedding_backward(ppo_node *node) {
-    const int        *index = *(const int *const *)node->args;
+    const int        *index = ((const ppo__embedding_args *)node->args)->index;
     const ppo_tensor *out = node->out[0];
     for (int i = 0; i < out->rows && node->in[0]->grad; ++i)
         ppo__k()->add(out->grad + ppo__at(i, out->cols), node->in[0]->grad + ppo__at(index[i], out->cols),
@@ -5548,7 +5663,9 @@ static void ppo__embedding_backward(ppo_node *node) {
 PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const int *index, int n) {
     static const ppo_op op = {"embedding", 1, ppo__embedding_forward, ppo__embedding_backward};
     if (!ppo__operands(tape, op.name, table, index ? table : NULL)) return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, &table, 1, n, table->cols, &index, sizeof index));
+    const ppo__embedding_args args = {index, ppo__packed(table)};
+    if ((table = ppo__tape_table(tape, table)) == NULL) return NULL;
+    return ppo_tape_result(ppo_tape_apply(tape, &op, &table, 1, n, table->cols, &args, sizeof args));
 }
 
 /* Layer norm, or RMS norm: not centred. kept: mean and 1 / standard deviation of each row */
@@ -14128,8 +14245,8 @@ static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int scor
 /* The score's numbers, if both have them. */
 static void ppo__copy_score(const ppo_lm *from, ppo_lm *to) {
     if (!from->score_weight || !to->score_weight) return;
-    memcpy(to->score_weight->data, from->score_weight->data, ppo__size(from->score_weight) * sizeof(float));
-    to->score_bias->data[0] = from->score_bias->data[0];
+    ppo__tensor_read(from->score_weight, to->score_weight->data);
+    ppo__tensor_read(from->score_bias, to->score_bias->data);
 }
 
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm) {
@@ -14184,7 +14301,8 @@ PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
         status =
             lm->base ? ppo__lm_adapt(lm->base, &how, whole.score, 0, copy) : ppo__lm_make(&whole, 0, copy);
     if (status) return status;
-    memcpy((*copy)->params->data, lm->params->data, lm->params->count * sizeof(float));
+    if (lm->params->packed) ppo__widen(lm->params->packed, lm->params->count, (*copy)->params->data);
+    else memcpy((*copy)->params->data, lm->params->data, lm->params->count * sizeof(float));
     (*copy)->config = lm->config;
     (*copy)->config.score = whole.score;
     return PPO_OK;
@@ -14350,7 +14468,7 @@ static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *tok
     for (int k = 0; k < c->layers && x && args; ++k) {
         const ppo__lm_block_args block = {lm, k, angle, attend, user};
         args[k] = block;
-        x = ppo__tape_recompute(tape, ppo__lm_block, x, &args[k]);
+        x = ppo__tape_recompute(tape, ppo__lm_block, x, &args[k], lm->token_embedding->data == NULL);
     }
     return ppo__lm_norm(tape, lm, x, lm->norm_weight, lm->norm_bias);
 }
@@ -14418,6 +14536,7 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     const ppo_lm_config usual = ppo_lm_config_default();
     if (!ppo__given("ppo_lm_put", lm && file)) return PPO_ERROR_ARGUMENT;
     if (lm->base) return ppo__refuse("ppo_lm_put: the model has LoRA: ppo_lm_merge() it first");
+    if (lm->params->packed) return ppo__refuse("ppo_lm_put: the model is packed: ppo_lm_copy() it first");
     if (ppo_file_find(file, "transformer.wte.weight"))
         return ppo__refuse("ppo_lm_put: the file has a language model already");
     ppo_lm_config own = lm->config;
@@ -14866,21 +14985,14 @@ static void ppo__to_floats(int type, const void *from, size_t n, float *to) {
     const uint16_t *two = (const uint16_t *)from;
     if (type == PPO_F32) memcpy(to, from, n * sizeof *to);
     for (size_t i = 0; i < n && type == PPO_F16; ++i) to[i] = ppo__half_float(two[i]);
-    for (size_t i = 0; i < n && type == PPO_BF16; ++i) {
-        const uint32_t bits = (uint32_t)two[i] << 16;
-        memcpy(&to[i], &bits, sizeof bits);
-    }
+    if (type == PPO_BF16) ppo__widen(two, n, to);
 }
 
 static void ppo__from_floats(int type, const float *from, size_t n, void *to) {
     uint16_t *two = (uint16_t *)to;
     if (type == PPO_F32) memcpy(to, from, n * sizeof *from);
     for (size_t i = 0; i < n && type == PPO_F16; ++i) two[i] = ppo__float_half(from[i]);
-    for (size_t i = 0; i < n && type == PPO_BF16; ++i) {
-        uint32_t bits;
-        memcpy(&bits, &from[i], sizeof bits);
-        two[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    }
+    if (type == PPO_BF16) ppo__narrow(from, n, two);
 }
 
 typedef struct ppo__hub {
@@ -15460,6 +15572,7 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
     if (!ppo__given("ppo_lm_save", lm && path)) return PPO_ERROR_ARGUMENT;
     if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
+    if (lm->params->packed) return ppo__refuse("ppo_lm_save: the model is packed: ppo_lm_copy() it first");
     const int   lora = lm->base != NULL;
     ppo_file   *file = NULL;
     const char *model = ppo__hub_path(&hub, lora ? "adapter_model.safetensors" : "model.safetensors");
@@ -17037,8 +17150,9 @@ static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix
 }
 
 static uint64_t ppo__hash_params(const ppo_params *params) {
-    const ppo_array numbers = {"", PPO_F32, 0, {0}, params->count * sizeof(float), params->data};
-    return ppo__hash_array(PPO__FNV1A, &numbers);
+    const ppo_array floats = {"", PPO_F32, 0, {0}, params->count * sizeof(float), params->data};
+    const ppo_array packed = {"", PPO_BF16, 0, {0}, params->count * sizeof *params->packed, params->packed};
+    return ppo__hash_array(PPO__FNV1A, params->packed ? &packed : &floats);
 }
 
 /* The weights that a model with LoRA has from another. */
@@ -18619,7 +18733,7 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
         int before = 0;
         while (before < k && lm[before] != lm[k]) ++before;
         if (!lm[k] || before < k) continue;
-        const double one = (double)lm[k]->params->capacity * sizeof(float);
+        const double one = (double)ppo__blocks_size(lm[k]->params, 1);
         m.weights += one;
         m.training += (double)ppo__blocks_size(lm[k]->params, 4) - one;
     }

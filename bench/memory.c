@@ -26,12 +26,14 @@ static const struct model {
 
 static const struct way {
     const char *name, *preset;
-    int         lora;
-    double      weights; /* about how many times the weights it takes */
-} ways[] = {{"GRPO, LoRA", "grpo", 1, 1.3},
-            {"PPO, LoRA", NULL, 1, 1.3},
-            {"GRPO", "grpo", 0, 8},
-            {"PPO", NULL, 0, 12}};
+    int         lora, packed; /* packed: the base in BF16 */
+    double      weights;      /* about how many times the weights it takes */
+} ways[] = {{"GRPO, LoRA", "grpo", 1, 0, 1.3},
+            {"PPO, LoRA", NULL, 1, 0, 1.3},
+            {"PPO, BF16", NULL, 1, 1, 1.3},
+            {"GRPO", "grpo", 0, 0, 8},
+            {"PPO", NULL, 0, 0, 12}};
+enum { WAYS = sizeof ways / sizeof *ways };
 
 enum { PROMPT = 64, SAMPLES = 16 };
 
@@ -64,6 +66,7 @@ static int measure(const struct model *m, const struct way *w, int length) {
     shape.context = length;
     ppo_status status = ppo_lm_create(&shape, &base);
     if (!status) status = ppo_params_freeze(base->params, 1); /* as a model that is loaded */
+    if (!status && w->packed) status = ppo_params_pack(base->params);
     forget_peak();
     if (!status && w->lora) status = ppo_lm_adapt(base, &lora, 0, &lm);
     if (!status) status = ppo_tokens_add(&prompts, token, PROMPT, PROMPT);
@@ -100,19 +103,19 @@ int main(int argc, char **argv) {
     const int    length = argc > 3 ? atoi(argv[3]) : 512;
     if (argc > 2 && argv[1][0] == '-') {
         const int k = atoi(argv[2]);
-        return measure(&models[k / 4], &ways[k % 4], length);
+        return measure(&models[k / WAYS], &ways[k % WAYS], length);
     }
     printf("GiB              way          weights  training  activations  sampling      all    peak\n");
     fflush(stdout);
-    for (int k = 0; k < 4 * (int)(sizeof models / sizeof *models); k++) {
+    for (int k = 0; k < WAYS * (int)(sizeof models / sizeof *models); k++) {
         ppo_lm_config shape;
         char          command[600];
-        if (argc > 1 && !strstr(models[k / 4].name, argv[1])) continue;
-        if (argc > 2 && !strstr(ways[k % 4].name, argv[2])) continue;
-        if (shape_of(&models[k / 4], &shape)) return fail();
-        const double least = ways[k % 4].weights * weights_of(&shape);
+        if (argc > 1 && !strstr(models[k / WAYS].name, argv[1])) continue;
+        if (argc > 2 && !strstr(ways[k % WAYS].name, argv[2])) continue;
+        if (shape_of(&models[k / WAYS], &shape)) return fail();
+        const double least = ways[k % WAYS].weights * weights_of(&shape);
         if (least > most) {
-            printf("%-16s %-11s more than 20: some %.0f\n", models[k / 4].name, ways[k % 4].name,
+            printf("%-16s %-11s more than 20: some %.0f\n", models[k / WAYS].name, ways[k % WAYS].name,
                    least / most * 20);
             continue;
         }

@@ -213,6 +213,7 @@ static ppo_status load_model(job *j) {
     if (j->context && j->context < j->base->config.context) j->base->config.context = j->context;
     status = find_ends(j);
     if (j->end >= 0) j->base->config.eos = j->end;
+    if (!status && j->pack) status = ppo_params_pack(j->base->params);
     if (!status && j->adapter) status = ppo_lm_load_adapter(j->adapter, j->base, &j->lm);
     else if (!status && j->lora.rank) status = ppo_lm_adapt(j->base, &j->lora, 0, &j->lm);
     else j->lm = j->base;

@@ -26,7 +26,7 @@ typedef struct job {
     const char     *model, *out, *data_path, *held_out_path, *reward_path, *judge, *log,
         *specials; /* NULL: not given */
     const char     *start_name, *end_name, *kernels, *adapter;
-    int             form, dtype, vocab, context, show, threads, checkpoint_every, merge, help;
+    int             form, dtype, vocab, context, show, threads, checkpoint_every, merge, pack, help;
     ppo_lora        lora;
     ppo_lm_config   shape;
     ppo_fit_config  fit;
@@ -77,6 +77,7 @@ static const ppo_settings *own_settings(void) {
         OWN_AT(lora, lora.rank, INT, 0, 65536, NULL, "rank of LoRA; 0: all weights are trained"),
         OWN_AT(lora_alpha, lora.alpha, FLOAT, 1e-30, 1e30, NULL, "LoRA counts alpha / rank times"),
         OWN(merge, CHOICE, 0, 1, "no|yes", "write a whole model, not LoRA for one"),
+        OWN(pack, CHOICE, 0, 1, "no|yes", "keep the weights below LoRA in BF16: half the memory"),
         OWN(context, INT, 0, 1 << 30, NULL, "longest sequence, to save memory; 0: the model's"),
         OWN(show, INT, 0, 1000, NULL, "samples to print"),
         OWN(threads, INT, 1, 1024, NULL, "to compute with; the results are the same for any number"),

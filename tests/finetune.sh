@@ -95,7 +95,7 @@ merged_has_its_loss() { good sft model=$work/merged out=$work/none $lora steps=1
 check the_merged_model_has_its_loss merged_has_its_loss
 rm -rf $work/none
 check ppo_trains_lora good ppo model=$work/sft reward=$work/score out=$work/lora-ppo data=$work/sft.jsonl iterations=2 \
-    prompts=8 max_new=8 lora=2 merge=yes
+    prompts=8 max_new=8 lora=2 merge=yes pack=yes
 check its_memory_is_told grep -q '^memory in MiB: .* for weights' $work/out
 check a_whole_model_is_written [ -s $work/lora-ppo/model.safetensors -a ! -e $work/lora-ppo/adapter_config.json ]
 check the_end_of_a_text_is_written grep -q '"eos_token_id": [0-9]' $work/new/config.json $work/base/config.json $work/lora-ppo/config.json
@@ -148,6 +148,7 @@ check refuses_a_chat_without_its_tokens is_refused eot_id sft model=$work/base d
 check refuses_a_judge_of_words   is_refused 'no number: hello' grpo model=$work/sft data=$work/sft.jsonl judge='echo hello'
 check refuses_too_many_numbers   is_refused 'more than' grpo model=$work/sft data=$work/sft.jsonl judge='yes 1 | head -n 9999'
 check refuses_two_kinds_of_lora is_refused adapter $sft adapter=$work/lora lora=4
+check refuses_to_train_packed_weights is_refused packed $sft pack=yes
 check refuses_to_merge_nothing   is_refused adapter= merge model=$work/base
 check refuses_a_layer_that_is_not_there is_refused '"c_attn"' $sft lora=4 lora_layers=c_attn
 check refuses_kernels_that_are_not_there is_refused abacus $sft kernels=abacus

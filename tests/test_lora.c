@@ -465,6 +465,58 @@ static void a_run_knows_the_memory_that_it_takes(void **state) {
     ppo_set_allocator(NULL, NULL);
 }
 
+/* What a packed model computes has the bits of its rounded weights, as floats of four bytes: alone, as a base in
+   training and in sampling, and in copies. */
+static void packed_weights_compute_as_rounded_ones(void **state) {
+    (void)state;
+    static const char *const families[] = {"gpt2", "gpt_neox", "llama", "qwen3"};
+    for (int k = 0; k < COUNT(families); k++) {
+        ppo_lm *packed = new_base(families[k]), *rounded = NULL, *lm[2], *copy = NULL,
+               *merged[2] = {NULL, NULL};
+        ppo_generator   *generator[2] = {NULL, NULL};
+        ppo_samples      samples[2];
+        ppo_tokens       prompts = {0};
+        ppo_fit_config   fit = ppo_fit_config_default();
+        const ppo_tokens data = golden_tokens();
+        assert_ok(ppo_lm_save(packed, "out", PPO_BF16));
+        assert_ok(ppo_lm_load("out", &rounded));
+        assert_ok(ppo_params_pack(packed->params));
+        assert_ok(ppo_params_pack(packed->params));
+        assert_true(packed->params->data == NULL && packed->head->data == NULL);
+        assert_true(loss_of(packed, 0) == loss_of(rounded, 0));
+        assert_ok(ppo_lm_copy(packed, 0, &copy));
+        assert_false(bits_differ(copy->params->data, rounded->params->data, rounded->params->count));
+        lm[0] = new_adapted(packed, NULL, 1), lm[1] = new_adapted(rounded, NULL, 1);
+        fit.epochs = 3;
+        for (int i = 0; i < 2; i++) {
+            assert_ok(ppo_fit_sft(lm[i], &data, &fit));
+            assert_ok(ppo_lm_merge(lm[i], &merged[i]));
+            assert_ok(ppo_generator_create(lm[i], 2, &generator[i]));
+            if (i == 0)
+                for (int s = 0; s < 3; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
+            const ppo_sampling how = ppo_sampling_default();
+            assert_ok(ppo_generate(generator[i], &prompts, &how, &samples[i]));
+        }
+        assert_false(bits_differ(lm[0]->params->data, lm[1]->params->data, lm[0]->params->count));
+        assert_false(bits_differ(merged[0]->params->data, merged[1]->params->data, merged[0]->params->count));
+        assert_false(bits_differ(samples[0].logp, samples[1].logp, (size_t)samples[1].tokens.start[3]));
+        assert_fails(ppo_params_freeze(packed->params, 0), PPO_ERROR_ARGUMENT, "packed|copy");
+        assert_fails(ppo_fit_sft(packed, &data, &fit), PPO_ERROR_ARGUMENT, "packed|copy");
+        assert_fails(ppo_lm_save(packed, "out", PPO_F32), PPO_ERROR_ARGUMENT, "packed|ppo_lm_copy");
+        assert_fails(ppo_lm_save_file(packed, NULL, "run.safetensors"), PPO_ERROR_ARGUMENT, "packed");
+        assert_null(ppo_params_add(packed->params, "more", 1, 1));
+        for (int i = 0; i < 2; i++) {
+            ppo_generator_free(generator[i]);
+            ppo_lm_free(merged[i]);
+            ppo_lm_free(lm[i]);
+        }
+        ppo_tokens_free(&prompts);
+        ppo_lm_free(copy);
+        ppo_lm_free(rounded);
+        ppo_lm_free(packed);
+    }
+}
+
 /* A config of an adapter with another value of one member. */
 static const struct {
     const char *from, *to, *words;
@@ -537,6 +589,7 @@ static ppo_status adapt_all(void *user) {
     if (!status) status = ppo_lm_copy(lm, 1, &copy);
     if (!status) status = ppo_lm_merge(lm, &merged);
     if (!status) status = ppo_lm_save(lm, "out", PPO_BF16);
+    if (!status) status = ppo_params_pack(merged->params);
     ppo_lm_free(lm), lm = NULL;
     if (!status) status = ppo_lm_adapt(base, &lora, 1, &lm);
     ppo_lm_free(lm);
@@ -566,6 +619,7 @@ int main(void) {
         cmocka_unit_test_teardown(computing_blocks_again_takes_less_memory, restore_allocator),
         cmocka_unit_test(ppo_trains_adapters_of_one_base),
         cmocka_unit_test_teardown(a_run_knows_the_memory_that_it_takes, restore_allocator),
+        cmocka_unit_test(packed_weights_compute_as_rounded_ones),
         cmocka_unit_test(what_cannot_be_computed_is_refused),
         cmocka_unit_test_teardown(an_allocation_that_fails_is_reported_and_leaves_nothing, restore_allocator),
     };
