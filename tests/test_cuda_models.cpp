@@ -196,6 +196,15 @@ static void models_with_lora_pass_as_on_the_processor(void **state) {
         recompute = 1;
         check_pass(s, lm, other);
         recompute = 0;
+        ppo_tokens tokens = {0};
+        float      logp[4];
+        make_tokens(s, 4, 4, &tokens);
+        assert_ok(ppo_params_pack(base->params));
+        assert_ok(ppo_lm_logp(lm, &tokens, 4, logp));
+        on_the_gpu();
+        assert_fails(ppo_lm_logp(lm, &tokens, 4, logp), PPO_ERROR_ARGUMENT, "packed|processor");
+        on_the_processor();
+        ppo_tokens_free(&tokens);
         ppo_lm_free(other);
         ppo_lm_free(lm);
         ppo_lm_free(base);
