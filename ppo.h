@@ -392,7 +392,7 @@ PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape);
 PPO_DEF void       ppo_tape_free(ppo_tape *tape);
 PPO_DEF void       ppo_tape_reset(ppo_tape *tape);
 PPO_DEF void       ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 1 is the default */
-/* 1: of a language model, the tape keeps only the input of each block, and backward computes the block again. That
+/* Gradient checkpointing. 1: of a language model, the tape keeps only the input of each block, and backward computes the block again. That
    takes a third to a half more time and a fraction of the memory, and gives the same bits. 0 is the default. */
 PPO_DEF void       ppo_tape_recompute(ppo_tape *tape, int on);
 PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape); /* the first failure since the last reset */
@@ -1580,7 +1580,7 @@ enum { PPO_LORA_LAYERS = PPO_LORA_DOWN + 1 };
 typedef struct ppo_lora { /* defaults in brackets */
     int         rank;     /* columns of A [8] */
     float       alpha;    /* [16] */
-    const char *layers;   /* by their names in the family, as "q_proj v_proj"; NULL: all [NULL] */
+    const char *layers;   /* by their names in the family, as "q_proj,v_proj"; NULL: all [NULL] */
     uint64_t    seed;     /* of A; B begins as 0 [1] */
 } ppo_lora;
 PPO_DEF ppo_lora ppo_lora_default(void);
@@ -1598,17 +1598,16 @@ typedef struct ppo_lm_block {                  /* heads: heads head_size; biases
 typedef struct ppo_lm {
     ppo_lm_config
         config; /* as given; its context may be lowered, to save memory in sampling, and its eos set */
-    ppo_lm_config full; /* the same without a 0 that stands for something else */
-    ppo_params   *params;
-    ppo_tensor   *token_embedding, *position_embedding; /* (vocab, width); (context, width) or NULL */
-    ppo_lm_block  block[PPO_MAX_LAYERS];
-    ppo_tensor   *norm_weight, *norm_bias;   /* (1, width) */
-    ppo_tensor   *head;                      /* (vocab, width): of the logits; may be token_embedding */
-    ppo_tensor   *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
-    float        *rotary;                    /* angles of positions for ppo_tape_rotary(), or NULL */
-    struct ppo_lm
-         *base;       /* whose weights it uses, but for params: A, B and the score; NULL: all are its own */
-    float lora_scale; /* alpha / rank */
+    ppo_lm_config  full; /* the same without a 0 that stands for something else */
+    ppo_params    *params;
+    ppo_tensor    *token_embedding, *position_embedding; /* (vocab, width); (context, width) or NULL */
+    ppo_lm_block   block[PPO_MAX_LAYERS];
+    ppo_tensor    *norm_weight, *norm_bias;   /* (1, width) */
+    ppo_tensor    *head;                      /* (vocab, width): of the logits; may be token_embedding */
+    ppo_tensor    *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
+    float         *rotary;                    /* angles of positions for ppo_tape_rotary(), or NULL */
+    struct ppo_lm *base; /* with LoRA: whose weights it uses, and params holds A, B and the score; or NULL */
+    ppo_lora       lora; /* of such a model; layers is NULL */
 } ppo_lm;
 
 /* Normal weights of std 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
@@ -1621,7 +1620,7 @@ PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
 
 /* A model that shares the weights of `base`, which it freezes, and trains by LoRA: fits and PPO change A and B
    alone. Any number of models can share a base, which must outlive them: a policy, its reference, its critic, a
-   reward model. At first it computes what the base does. With `score` not 0 it has a score head of its own.
+   reward model. Training the base changes all of them. At first it computes what the base does. With `score` not 0 it has a score head of its own.
    Errors: the base has LoRA itself, the family has no layer of such a name. */
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm);
 /* A model with weights of its own, W + A B alpha / rank, frozen. */
@@ -1650,14 +1649,14 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm);
    of its config.json. *count may exceed `room`, which end[] has room for; 0: neither file says any. */
 PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *count);
 /* Writes such a folder (config.json, model.safetensors), which AutoModelForCausalLM of transformers reads; with a
-   score, AutoModelForSequenceClassification, too. dtype: PPO_F32, PPO_F16 or PPO_BF16. Of a model with LoRA, A, B
-   and the score alone. Errors: settings that the family's config.json cannot say, a number that the type cannot
-   hold. */
+   score, AutoModelForSequenceClassification, too. dtype: PPO_F32, PPO_F16 or PPO_BF16. Of a model with LoRA it
+   writes only the adapter: A, B and the score. Errors: settings that the family's config.json cannot say, a number
+   that the type cannot hold, a folder with a model of the other kind. */
 PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype);
 
-/* A folder of a model with LoRA, for one that has its base's weights: adapter_config.json and
-   adapter_model.safetensors as peft writes them; ppo_lm_save() of a model with LoRA writes the same. Errors: those
-   of files, arrays that the base has no layer for, what peft has besides A, B and a score. */
+/* Loads LoRA in peft's format (adapter_config.json, adapter_model.safetensors), as ppo_lm_save() writes it, onto
+   `base`, which must have the weights that it was trained on, and which it freezes. Errors: those of files, arrays
+   that the base has no layer for, what peft has besides A, B and a score. */
 PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm);
 
 /* A language model in one file, exactly: the parameters under their names, sizes as texts "vocab_size",
@@ -1868,7 +1867,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void);
    numbers that are not finite, a file that cannot be written; then the model keeps the steps taken until
    there. A checkpoint of another kind of training, of another model's sizes, of other data or settings
    (checkpoint_every and recompute may differ) is an error that changes nothing; delete the file to start anew.
-   ppo_lm_load() reads it as a model.
+   ppo_lm_load() reads it as a model, unless it has LoRA.
 
    Supervised fine-tuning: the mean of -logp over the tokens after the prompts, which should end with
    sampling.eos for the model to learn to end its sequences. */
@@ -2129,7 +2128,7 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress)
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
 
-/* Saves a run between two iterations: the policy, as ppo_lm_load() reads it, the critic, the library's own
+/* Saves a run between two iterations: the policy, as ppo_lm_load() reads it if it has no LoRA, the critic, the library's own
    reference, both optimizers, all settings by name, and what later iterations depend on. A resumed run ends
    with the same bits as one that never stopped. */
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *rlhf, const char *path);
@@ -4979,7 +4978,7 @@ static ppo_tensor *ppo__tape_recompute(ppo_tape *tape,
                                        ppo_tensor *(*build)(ppo_tape *, ppo_tensor *, const void *),
                                        ppo_tensor *x, const void *user, int always) {
     const ppo__recompute_args args = {build, user};
-    const int whole = tape->recording ? !tape->recompute : ppo__size(x) < PPO__RECOMPUTE_LEAST;
+    const int whole = !tape->recompute && (tape->recording || ppo__size(x) < PPO__RECOMPUTE_LEAST);
     if (whole && !always) return build(tape, x, user);
     return ppo_tape_result(
         ppo_tape_apply(tape, &ppo__recomputed, &x, 1, x->rows, x->cols, &args, sizeof args));
@@ -14184,8 +14183,8 @@ typedef struct ppo__adapting {
 /* Is a name one of the words of a text? */
 static int ppo__is_word(const char *name, const char *text) {
     const size_t n = strlen(name);
-    for (const char *word = text + strspn(text, " "); *word; word += strspn(word, " ")) {
-        const size_t length = strcspn(word, " ");
+    for (const char *word = text + strspn(text, " ,"); *word; word += strspn(word, " ,")) {
+        const size_t length = strcspn(word, " ,");
         if (length == n && !strncmp(word, name, n)) return 1;
         word += length;
     }
@@ -14217,7 +14216,7 @@ static ppo_status ppo__lora_visit(ppo_lm *lm, const ppo__adapting *how, ppo__lm_
     return status || !lm->config.score ? status : visit(user, &lm->score_bias, "score.bias", 1, 1, 0, 0);
 }
 
-/* random 0: with numbers that will be overwritten. */
+/* random 0: A and B are left at 0, to be overwritten. */
 static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int score, int random, ppo_lm **lm) {
     ppo_rng        rng = ppo_rng_stream(how->lora->seed, PPO_STREAM_INIT, 0);
     ppo__lm_adding adding = {NULL, random ? &rng : NULL};
@@ -14226,7 +14225,8 @@ static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int scor
     if (!made) return PPO_ERROR_MEMORY;
     *made = *base;
     made->base = base;
-    made->lora_scale = how->lora->alpha / (float)how->lora->rank;
+    made->lora = *how->lora;
+    made->lora.layers = NULL;
     made->config.score = made->full.score = score != 0;
     made->params = NULL;
     ppo_status status = ppo__lora_visit(made, how, ppo__lm_measure, &room);
@@ -14258,9 +14258,10 @@ PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, p
                            base->config.width);
     if (!(lora->alpha > 0 && lora->alpha <= FLT_MAX))
         return ppo__refuse("ppo_lm_adapt: alpha is %g, must be above 0", (double)lora->alpha);
-    for (const char *word = lora->layers; word && *(word += strspn(word, " ")); word += strcspn(word, " ")) {
+    for (const char *word = lora->layers; word && *(word += strspn(word, " ,"));
+         word += strcspn(word, " ,")) {
         char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " "), word);
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " ,"), word);
         if (!ppo__is_word(name, ppo__lm_families[base->config.family][2]) || !strcmp(name, "-"))
             return ppo__refuse("ppo_lm_adapt: there is no layer \"%s\", only %s", name,
                                ppo__lm_families[base->config.family][2]);
@@ -14277,16 +14278,7 @@ static int ppo__lora_same(void *user, int block, int place) {
     return ((const ppo_lm *)user)->block[block].lora_a[place] != NULL;
 }
 
-/* How a model is adapted. */
-static ppo_lora ppo__lora_of(const ppo_lm *lm) {
-    ppo_lora lora = ppo_lora_default();
-    for (int i = 0; i < lm->full.layers * PPO_LORA_LAYERS; ++i) {
-        const ppo_tensor *a = lm->block[i / PPO_LORA_LAYERS].lora_a[i % PPO_LORA_LAYERS];
-        if (a) lora.rank = a->cols;
-    }
-    lora.alpha = lm->lora_scale * (float)lora.rank;
-    return lora;
-}
+static float ppo__lora_scale(const ppo_lm *lm) { return lm->lora.alpha / (float)lm->lora.rank; }
 
 /* The score comes last, so the parameters of both models have the same offsets. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
@@ -14294,8 +14286,7 @@ PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
     if (!ppo__given("ppo_lm_copy", lm && copy)) return PPO_ERROR_ARGUMENT;
     ppo_lm_config whole = lm->full; /* whose context was not lowered */
     whole.score |= score != 0;
-    const ppo_lora      lora = ppo__lora_of(lm);
-    const ppo__adapting how = {&lora, ppo__lora_same, (void *)lm};
+    const ppo__adapting how = {&lm->lora, ppo__lora_same, (void *)lm};
     ppo_status          status = ppo__params_fetch(lm->params);
     if (!status)
         status =
@@ -14326,7 +14317,8 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
         const ppo_tensor *w = weights[at.layer], *lora_a = from->lora_a[place], *lora_b = from->lora_b[place];
         float            *scaled = (float *)ppo__alloc_uncleared(ppo__size(lora_a) * sizeof *scaled);
         if (!scaled) status = PPO_ERROR_MEMORY;
-        for (size_t k = 0; k < ppo__size(lora_a) && scaled; ++k) scaled[k] = lm->lora_scale * lora_a->data[k];
+        for (size_t k = 0; k < ppo__size(lora_a) && scaled; ++k)
+            scaled[k] = ppo__lora_scale(lm) * lora_a->data[k];
         if (scaled)
             ppo__k()->gemm(at.in, at.cols, lora_a->cols, scaled, lora_a->cols, 1, lora_b->data, at.cols,
                            w->data + at.column, w->cols, w->data + at.column, w->cols);
@@ -14403,7 +14395,7 @@ static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_
     ppo_tensor *const   weight[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
     ppo_tensor *const   bias[] = {b->qkv_bias, b->proj_bias, b->up_bias, b->down_bias};
     static const ppo_op op = {"lora", 1, ppo__lora_forward, ppo__lora_backward};
-    ppo__lora_args      args = {0, {0, 0, 0}, activation, lm->lora_scale};
+    ppo__lora_args      args = {0, {0, 0, 0}, activation, lm->base ? ppo__lora_scale(lm) : 0};
     ppo_tensor         *in[PPO_MAX_INPUTS] = {x, NULL};
     for (int place = 0; place < PPO_LORA_LAYERS && lm->base; ++place) {
         ppo__lora_place at;
@@ -15274,7 +15266,8 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
         fclose(folder);
         status = ppo__load_folder(&hub, config);
     } else if (!status && ppo__is_special(path))
-        status = ppo__file_fail(path, "it is neither a file nor a folder with a config.json");
+        status = ppo__file_fail(path, "it is neither a file nor a folder with a config.json; a folder with "
+                                      "adapter_config.json is LoRA for a model: ppo_lm_load_adapter()");
     else if (!status && !(status = ppo__file_open(path, &file))) status = ppo_lm_get(file, &hub.lm);
     if (status) ppo_lm_free(hub.lm);
     else *lm = hub.lm;
@@ -15473,7 +15466,7 @@ static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
 
 static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *user) {
     const ppo_lm  *lm = ((const ppo__hub *)user)->lm;
-    const ppo_lora lora = ppo__lora_of(lm);
+    const ppo_lora lora = lm->lora;
     ppo__header    json = {out, 0};
     int            blocks = 0, written = 0;
     ppo__put(&json,
@@ -15509,7 +15502,13 @@ static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
                                              {"bias", "none"},
                                              {"use_dora", "no"},
                                              {"rank_pattern", "{}"},
-                                             {"alpha_pattern", "{}"}};
+                                             {"alpha_pattern", "{}"},
+                                             {"lora_bias", "no"},
+                                             {"use_qalora", "no"},
+                                             {"layer_replication", ""},
+                                             {"alora_invocation_tokens", ""},
+                                             {"target_parameters", ""},
+                                             {"trainable_token_indices", ""}};
     const char              *path = hub->json.path, *rest = "";
     double                   alpha = 0;
     for (size_t k = 0; k < sizeof as_here / sizeof *as_here; ++k) {
@@ -15550,6 +15549,8 @@ static ppo_status ppo__load_adapter(ppo__hub *hub, ppo_lm *base) {
     status = ppo_params_freeze(base->params, 1);
     if (!status) status = ppo__lm_adapt(base, &how, score, 0, &made);
     hub->lm = made;
+    if (status == PPO_ERROR_ARGUMENT)
+        status = ppo__file_fail(hub->folder, "it has no LoRA for layers of this base");
     if (!status) status = ppo__hub_carry_lora(hub, PPO__LOAD);
     return status ? status : ppo__hub_check_all(hub);
 }
@@ -15573,7 +15574,17 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
     if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
     if (lm->params->packed) return ppo__refuse("ppo_lm_save: the model is packed: ppo_lm_copy() it first");
+    if (!*path) return ppo__refuse("ppo_lm_save: the path is empty");
     const int   lora = lm->base != NULL;
+    const char *other = ppo__hub_path(&hub, lora ? "config.json" : "adapter_config.json");
+    FILE       *exists = other ? fopen(other, "rb") : NULL;
+    if (exists) {
+        fclose(exists);
+        ppo__hub_free(&hub);
+        return ppo__file_fail(
+            path, lora ? "it has a whole model, not LoRA: choose another folder"
+                       : "it has LoRA, which would be added to this model: choose another folder");
+    }
     ppo_file   *file = NULL;
     const char *model = ppo__hub_path(&hub, lora ? "adapter_model.safetensors" : "model.safetensors");
     const char *config = ppo__hub_path(&hub, lora ? "adapter_config.json" : "config.json");
@@ -16885,6 +16896,8 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
 /* Whether another model can score the sequences of the policy. */
 static ppo_status ppo__check_peer(const ppo_lm *policy, const ppo_lm *other, const char *name) {
     if (!other) return PPO_OK;
+    if (other->base == policy)
+        return ppo__refuse("the %s shares the weights of the policy, which would change it", name);
     if (other->config.vocab != policy->config.vocab)
         return ppo__refuse("the policy has a vocabulary of %d tokens, the %s one of %d", policy->config.vocab,
                            name, other->config.vocab);
@@ -18635,6 +18648,10 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     if (status) return status;
     r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */
     status = ppo__learner_reserve(&r->learner, r->order, longest);
+    ppo_tape_record(r->learner.tape, 0);
+    if (!status) status = ppo__rlhf_judge_batch(r, 0);
+    ppo_tape_record(r->learner.tape, 1);
+    ppo_tape_reset(r->learner.tape);
     for (int i = 0; i < c->prompts && !status; ++i)
         status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, c->samples);
     if (!status) status = ppo__begin_results(r->generator, &r->asked);

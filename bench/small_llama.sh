@@ -55,7 +55,7 @@ step() {
     echo "finetune $* out=$out"
     "$root/build/finetune" "$@" out="$out"
 }
-step tok tokenizer data=train.txt vocab=1024
+step tok tokenizer data=train.txt vocab=1024 'specials=<|endoftext|>,<|im_start|>,<|im_end|>'
 step new new model=tok family=llama width=192 layers=6 heads=6 kv_heads=3 hidden=576 context=256
 step base text model=new data=train.txt held_out=held_out.txt threads="$threads" window=128 batch_size=16 epochs=3 \
     learning_rate=2e-3 min_learning_rate=1e-4 adam_beta2=0.99 adam_eps=1e-8 weight_decay=0.1

@@ -76,13 +76,15 @@ static ppo_status ask_judge(const ppo_samples *samples, float *reward, void *use
     const int  count = samples->tokens.count;
     int        n = 0;
     snprintf(path, sizeof path, "%s.samples.jsonl", j->out);
-    snprintf(command, sizeof command, "( %s ) < \"%s\"", j->judge, path);
+    if (snprintf(command, sizeof command, "( %s\n) < \"%s\"", j->judge, path) >= (int)sizeof command)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "judge: the command is too long");
     ppo_status status = ppo_tokens_save_lines(&samples->tokens, j->tokenizer, path);
     FILE      *answers = status ? NULL : popen(command, "r");
     if (!answers)
         return status ? status : ppo_fail(PPO_ERROR_FILE, "judge: it cannot be started: %s", j->judge);
     for (; n <= count && end != line && fgets(line, sizeof line, answers); n++) {
         float number = strtof(line, &end);
+        if (!isfinite(number)) end = line;
         if (n < count) reward[n] = number;
     }
     int is_number = end != line, result = pclose(answers);
@@ -91,7 +93,8 @@ static ppo_status ask_judge(const ppo_samples *samples, float *reward, void *use
         return ppo_fail(PPO_ERROR_FILE, "judge: line %d is no number: %.*s", n, (int)strcspn(line, "\r\n"),
                         line);
     return ppo_fail(PPO_ERROR_FILE, "judge: %s%d numbers for %d samples, exit status %d: %s",
-                    n > count ? "more than " : "", n > count ? count : n, count, result, j->judge);
+                    n > count ? "more than " : "", n > count ? count : n, count,
+                    result > 255 ? result >> 8 : result, j->judge);
 }
 
 /* -- progress: a line now and then, and a row of a CSV file at every step -- */
@@ -167,7 +170,12 @@ static ppo_status show_samples(const job *j, const ppo_lm *lm) {
         if (j->method->kind == TEXT)
             status =
                 ppo_tokens_add(&prompts, data->token + (int64_t)(all - piece) * s / j->show, piece, piece);
-        else if (s < data->count) status = ppo_tokens_add_from(&prompts, data, s);
+        else if (s < data->count && data->prompt && data->prompt[s])
+            status = ppo_tokens_add_from(&prompts, data, s);
+        else if (s < data->count) { /* a text: its beginning */
+            const int n = data->start[s + 1] - data->start[s];
+            status = ppo_tokens_add(&prompts, data->token + data->start[s], n < 4 ? n : 4, n < 4 ? n : 4);
+        }
     if (!status && j->show) status = ppo_generator_create(lm, 16, &generator);
     if (!status && j->show) status = ppo_generate(generator, &prompts, &j->rlhf.sampling, &samples);
     if (!status && j->show && j->give) status = j->give(&samples, reward, j->give_user);
@@ -193,11 +201,23 @@ static ppo_status measure(const job *j, const ppo_lm *lm, const char *when) {
 
 /* -- the methods -- */
 
+static int writes_whole(const job *j) { return j->merge || j->method->kind == MERGE; }
+
+/* A folder has a whole model or LoRA, not both: better told before the training than after it. */
+static ppo_status check_out(const job *j, int lora) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", j->out, lora ? "config.json" : "adapter_config.json");
+    FILE *other = fopen(path, "rb");
+    if (!other) return PPO_OK;
+    fclose(other);
+    return ppo_fail(PPO_ERROR_FILE, "%s is there, of a model of another kind: choose another folder", path);
+}
+
 static ppo_status save_model(const job *j, const ppo_lm *lm) {
     static const int types[] = {PPO_F32, PPO_F16, PPO_BF16};
     ppo_lm          *merged = NULL;
-    const int  file = is_file(j->out), whole = lm->base && (file || j->merge || j->method->kind == MERGE);
-    ppo_status status = whole ? ppo_lm_merge(lm, &merged) : PPO_OK;
+    const int        file = is_file(j->out), whole = lm->base && (file || writes_whole(j));
+    ppo_status       status = whole ? ppo_lm_merge(lm, &merged) : PPO_OK;
     if (whole) lm = merged;
     if (!status && file) status = ppo_lm_save_file(lm, j->tokenizer, j->out);
     if (!status && !file) status = ppo_lm_save(lm, j->out, types[j->dtype]);
@@ -217,7 +237,7 @@ static ppo_status load_model(job *j) {
     if (!status && j->adapter) status = ppo_lm_load_adapter(j->adapter, j->base, &j->lm);
     else if (!status && j->lora.rank) status = ppo_lm_adapt(j->base, &j->lora, 0, &j->lm);
     else j->lm = j->base;
-    return status;
+    return status || is_file(j->out) ? status : check_out(j, j->lm != j->base && !writes_whole(j));
 }
 
 static ppo_status make_tokenizer(job *j) {
@@ -264,6 +284,7 @@ static ppo_status fit(job *j, ppo_lm *lm) {
                         : kind == DPO  ? ppo_fit_dpo(lm, j->lm, &j->data[0], &j->data[1], &j->fit)
                                        : ppo_fit_sft(lm, &j->data[0], &j->fit);
     if (!status) status = j->failed;
+    if (!status) status = save_model(j, lm);
     return status || kind == REWARD ? status : show_samples(j, lm);
 }
 
@@ -297,6 +318,7 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
         if (!status && p.iteration % j->checkpoint_every == 0 && p.iteration < j->rlhf.iterations)
             status = ppo_rlhf_save(rlhf, j->checkpoint);
     }
+    if (!status) status = save_model(j, lm);
     if (!status) status = measure(j, lm, "after");
     ppo_rlhf_free(rlhf);
     ppo_reward_model_free(model);
@@ -319,7 +341,6 @@ static ppo_status train(job *j) {
     if (!status && keeps) status = ppo_lm_copy(j->lm, kind == REWARD, &lm);
     if (!keeps) lm = j->lm;
     if (!status) status = kind == RL ? reinforce(j, lm) : fit(j, lm);
-    if (!status) status = save_model(j, lm);
     if (!status) remove(j->checkpoint);
     if (keeps) ppo_lm_free(lm);
     return status;

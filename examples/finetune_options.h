@@ -34,7 +34,8 @@ typedef struct job {
 
     ppo_tokenizer *tokenizer;
     ppo_lm        *base;                 /* the model that was loaded */
-    ppo_lm        *lm, *scorer;          /* the same, or with LoRA on it, as it was; and that of the reward */
+    ppo_lm        *lm;                   /* the same, or LoRA on it, as it was before */
+    ppo_lm        *scorer;               /* that of the reward */
     ppo_tokens     data[2], held_out[2]; /* [1]: the rejected ones, of pairs */
     int            start, end;           /* tokens around a text; -1: none */
     int            ends[8];              /* more that end one, by the folder */
@@ -61,7 +62,8 @@ static const struct {
     {"end", offsetof(job, end_name), "token that ends a text [that of the form, <|endoftext|>, or </s>]"},
     {"specials", offsetof(job, specials), "special tokens of `tokenizer`"},
     {"adapter", offsetof(job, adapter), "a folder with LoRA for the model, to train further, or to merge"},
-    {"lora_layers", offsetof(job, lora.layers), "those beside which LoRA trains, as \"q_proj v_proj\" [all]"},
+    {"lora_layers", offsetof(job, lora.layers),
+     "layers that get LoRA, as q_proj,v_proj (peft: target_modules) [all]"},
     {"kernels", offsetof(job, kernels), "plain or a set like avx2; else the best here"},
 };
 enum { TEXTS = sizeof texts / sizeof *texts };
@@ -75,7 +77,8 @@ static const ppo_settings *own_settings(void) {
         OWN(dtype, CHOICE, 0, 2, "f32|f16|bf16", "of the numbers in the folder"),
         OWN(vocab, INT, 0, 65536, NULL, "tokens of `tokenizer`; 0: one per character, only in a file"),
         OWN_AT(lora, lora.rank, INT, 0, 65536, NULL, "rank of LoRA; 0: all weights are trained"),
-        OWN_AT(lora_alpha, lora.alpha, FLOAT, 1e-30, 1e30, NULL, "LoRA counts alpha / rank times"),
+        OWN_AT(lora_alpha, lora.alpha, FLOAT, 1e-30, 1e30, NULL,
+               "the output of LoRA is scaled by lora_alpha / lora"),
         OWN(merge, CHOICE, 0, 1, "no|yes", "write a whole model, not LoRA for one"),
         OWN(pack, CHOICE, 0, 1, "no|yes", "keep the weights below LoRA in BF16: half the memory"),
         OWN(context, INT, 0, 1 << 30, NULL, "longest sequence, to save memory; 0: the model's"),
@@ -87,7 +90,7 @@ static const ppo_settings *own_settings(void) {
     return &settings;
 }
 
-/* The tables that a method has, and what they fill: the first that knows a name counts. */
+/* The tables that a method has, and what they fill. A name is looked up in this order. */
 static int tables_of(job *j, const ppo_settings *table[3], void *config[3]) {
     int n = 0;
     if (j->method->kind == NEW) table[n] = ppo_lm_settings(), config[n++] = &j->shape;
@@ -152,10 +155,15 @@ static ppo_status check(const job *j) {
                           : kind == RL && !j->judge && !j->reward_path    ? "judge or reward"
                                                                           : NULL;
     if (missing) return ppo_fail(PPO_ERROR_ARGUMENT, "%s needs %s=...", j->method->name, missing);
+    if (!*j->out) return ppo_fail(PPO_ERROR_ARGUMENT, "out is empty");
     if (j->adapter && j->lora.rank)
         return ppo_fail(PPO_ERROR_ARGUMENT, "adapter or lora: one of them, the adapter has its rank");
-    if (kind == RL ? j->judge && j->reward_path : j->judge || j->reward_path)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "judge or reward: one of them, and not of %s", methods[0].name);
+    if ((j->lora.layers || j->merge) && !j->lora.rank && !j->adapter)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "lora_layers and merge need lora or adapter");
+    if (kind != RL && (j->judge || j->reward_path))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s has no judge and no reward", j->method->name);
+    if (j->judge && j->reward_path)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s needs judge or reward, not both", j->method->name);
     return PPO_OK;
 }
 
@@ -170,7 +178,7 @@ static ppo_status read_options(job *j, int argc, char **argv) {
     j->show = 4;
     j->threads = 1;
     j->checkpoint_every = 10;
-    j->specials = "<|endoftext|>,<|im_start|>,<|im_end|>";
+    j->specials = "<|endoftext|>";
     j->shape = ppo_lm_config_default();
     j->fit = ppo_fit_config_default();
     j->rlhf = ppo_rlhf_config_default();

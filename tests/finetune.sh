@@ -51,7 +51,7 @@ awk '{ printf "{\"prompt\": \"%s %s\", \"chosen\": \" has\", \"rejected\": \" se
 echo '{"messages": [{"role": "user", "content": "the"}, {"role": "assistant", "content": "cat"}]}' >$work/chat.jsonl
 judge='awk "{ print / a mouse/ }"' # in the completion alone
 
-finetune tokenizer data=$work/text.txt vocab=300 out=$work/tok
+finetune tokenizer data=$work/text.txt vocab=300 out=$work/tok 'specials=<|endoftext|>,<|im_start|>,<|im_end|>'
 check a_tokenizer_is_made [ -s $work/tok/tokenizer.json ]
 check a_model_is_made good new model=$work/tok out=$work/new family=llama width=16 layers=1 heads=2 context=32
 check text_is_learned good text model=$work/new out=$work/base data=$work/text.txt held_out=$work/text.txt window=16 \
@@ -65,6 +65,9 @@ check answers_are_learned good sft model=$work/base out=$work/sft data=$work/sft
 check its_loss_falls falls held_out_loss
 samples() { [ "$(grep -c ' | ' $work/out)" -eq 4 ] && grep -q '^the [a-z]* | ' $work/out; }
 check samples_are_shown samples
+echo '{"text": "the cat sees a bird"}' >$work/lines.jsonl
+check lines_of_text_are_learned good sft model=$work/base out=$work/lines data=$work/lines.jsonl
+check samples_continue_them grep -q '^the cat.* | ' $work/out
 check chats_are_learned good sft model=$work/base out=$work/chat data=$work/chat.jsonl form=chatml dtype=bf16
 check comparisons_are_learned good reward model=$work/sft out=$work/score data=$work/pairs.jsonl held_out=$work/pairs.jsonl \
     epochs=4 learning_rate=1e-2
@@ -91,12 +94,16 @@ check lora_is_trained_further good sft model=$work/base adapter=$work/lora out=$
 check its_loss_falls falls held_out_loss
 check lora_is_merged good merge model=$work/base adapter=$work/lora out=$work/merged
 after=$(build/finetune sft model=$work/base adapter=$work/lora out=$work/none $lora steps=1 epochs=1 | sed -n 's/.*held_out_loss \([0-9.]*\).*/\1/p' | head -n 1)
-merged_has_its_loss() { good sft model=$work/merged out=$work/none $lora steps=1 epochs=1 && grep -q "held_out_loss $after" $work/out; }
+merged_has_its_loss() { good sft model=$work/merged out=$work/none-2 $lora steps=1 epochs=1 && grep -q "held_out_loss $after" $work/out; }
 check the_merged_model_has_its_loss merged_has_its_loss
-rm -rf $work/none
+rm -rf $work/none $work/none.checkpoint
 check ppo_trains_lora good ppo model=$work/sft reward=$work/score out=$work/lora-ppo data=$work/sft.jsonl iterations=2 \
     prompts=8 max_new=8 lora=2 merge=yes pack=yes
 check its_memory_is_told grep -q '^memory in MiB: .* for weights' $work/out
+finetune merge model=$work/base adapter=$work/lora out=$work/lora
+check lora_and_a_model_have_folders_of_their_own grep -q 'adapter_config.json is there' $work/err
+finetune sft model=$work/base data=$work/sft.jsonl out=
+check an_empty_name_is_refused grep -q 'out is empty' $work/err
 check a_whole_model_is_written [ -s $work/lora-ppo/model.safetensors -a ! -e $work/lora-ppo/adapter_config.json ]
 check the_end_of_a_text_is_written grep -q '"eos_token_id": [0-9]' $work/new/config.json $work/base/config.json $work/lora-ppo/config.json
 

@@ -16,15 +16,19 @@ static int begin(void **state) {
     return !mkdtemp(home) || chdir(home) || ppo_tape_create(&tape);
 }
 
-static int end(void **state) {
+static void empty(const char *folder) {
     static const char *const files[] = {"config.json", "model.safetensors", "adapter_config.json",
                                         "adapter_model.safetensors"};
+    for (int i = 0; i < COUNT(files); i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]), remove(path);
+    }
+}
+
+static int end(void **state) {
     (void)state;
     ppo_tape_free(tape);
-    for (int i = 0; i < 2 * COUNT(files); i++) {
-        char path[64];
-        snprintf(path, sizeof path, "%s/%s", i % 2 ? "in" : "out", files[i / 2]), remove(path);
-    }
+    empty("in"), empty("out");
     remove("run.safetensors");
     rmdir("in"), rmdir("out");
     return ppo_use_kernels(NULL) || chdir("/") || rmdir(home);
@@ -189,7 +193,7 @@ static void a_saved_adapter_has_the_same_bits_when_it_is_loaded(void **state) {
             assert_ok(ppo_lm_load_adapter("out", base, &back));
             assert_int_equal(back->params->count, from->params->count);
             assert_false(bits_differ(back->params->data, from->params->data, from->params->count));
-            assert_close(back->lora_scale, 1.5, 1e-7);
+            assert_close((double)back->lora.alpha / back->lora.rank, 1.5, 1e-7);
             ppo_lm_free(back);
         }
         scored->score_bias->data[0] = 1;
@@ -448,11 +452,13 @@ static void a_run_knows_the_memory_that_it_takes(void **state) {
         ppo_tokens      prompts = {0};
         for (int s = 0; s < 4; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
         c.prompts = 32, c.minibatch_size = 16, c.micro_batch = k == 2 ? 4 : 0, c.recompute = k == 2;
+        c.sampling.max_new = 24;
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
         const ppo_memory m = ppo_rlhf_memory(rlhf);
         const double     all = m.weights + m.training + m.activations + m.sampling + m.samples;
         assert_close(all, (double)(now_live - before), 0.04);
         assert_ok(ppo_rlhf_iterate(rlhf, NULL));
+        assert_close(all, (double)(now_live - before), 0.04);
         largest = 0;
         const size_t first = now_live;
         for (int i = 0; i < 2; i++) assert_ok(ppo_rlhf_iterate(rlhf, NULL));
@@ -478,6 +484,7 @@ static void packed_weights_compute_as_rounded_ones(void **state) {
         ppo_tokens       prompts = {0};
         ppo_fit_config   fit = ppo_fit_config_default();
         const ppo_tokens data = golden_tokens();
+        empty("out");
         assert_ok(ppo_lm_save(packed, "out", PPO_BF16));
         assert_ok(ppo_lm_load("out", &rounded));
         assert_ok(ppo_params_pack(packed->params));
@@ -537,7 +544,7 @@ static const struct {
 static void what_cannot_be_computed_is_refused(void **state) {
     (void)state;
     enum { LLAMA = 6 };
-    ppo_lm *base = base_model(LLAMA), *lm = NULL, *other = NULL;
+    ppo_lm *base = base_model(LLAMA), *lm = NULL, *lm_2 = NULL, *other = NULL;
     for (int i = 0; i < COUNT(odd_adapters); i++) {
         const char *old = g_lora_config[LLAMA], *at = strstr(old, odd_adapters[i].from);
         char        text[4000];
@@ -555,12 +562,19 @@ static void what_cannot_be_computed_is_refused(void **state) {
         assert_null(lm);
     }
     write_adapter(0, g_lora_config[0], NULL); /* of another family */
-    assert_fails(ppo_lm_load_adapter("in", base, &lm), PPO_ERROR_ARGUMENT,
-                 "no layer of the model would get LoRA");
+    assert_fails(ppo_lm_load_adapter("in", base, &lm), PPO_ERROR_FILE, "in|no LoRA for layers of this base");
     assert_fails(ppo_lm_load_adapter("nowhere", base, &lm), PPO_ERROR_FILE, "nowhere/adapter_config.json");
     assert_fails(ppo_lm_load_adapter("in", NULL, &lm), PPO_ERROR_ARGUMENT, "ppo_lm_load_adapter|NULL");
     lm = adapted_model(LLAMA, base);
     ppo_lora lora = ppo_lora_default();
+    assert_fails(ppo_lm_save(lm, "", PPO_F32), PPO_ERROR_ARGUMENT, "path is empty");
+    assert_fails(ppo_lm_save(lm, "in", PPO_F32), PPO_ERROR_FILE, "in|whole model|another folder");
+    assert_ok(ppo_lm_merge(lm, &other));
+    empty("out");
+    assert_ok(ppo_lm_save(lm, "out", PPO_F32));
+    assert_fails(ppo_lm_save(other, "out", PPO_F32), PPO_ERROR_FILE, "out|it has LoRA|another folder");
+    assert_fails(ppo_lm_load("out", &lm_2), PPO_ERROR_FILE, "out|adapter_config.json|ppo_lm_load_adapter");
+    ppo_lm_free(other), other = NULL;
     assert_fails(ppo_lm_load_adapter("in", lm, &other), PPO_ERROR_ARGUMENT, "LoRA itself");
     assert_fails(ppo_lm_adapt(lm, &lora, 0, &other), PPO_ERROR_ARGUMENT, "LoRA itself");
     assert_fails(ppo_lm_merge(base, &other), PPO_ERROR_ARGUMENT, "no LoRA");
@@ -604,6 +618,7 @@ static void an_allocation_that_fails_is_reported_and_leaves_nothing(void **state
     ppo_lm *base = base_model(9);
     write_adapter(9, g_lora_config[9], NULL);
     ppo_lm_free(base);
+    empty("out");
     assert_true(fail_each_allocation(adapt_all, NULL) > 20);
 }
 
