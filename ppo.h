@@ -18188,17 +18188,20 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     float                     temperature = c->sampling.temperature;
     ppo_tape_reset(tape);
     ppo_response out = ppo__rlhf_forward(r);
-    ppo_response ref = {NULL, NULL, NULL, NULL};
     ppo_tensor  *end = NULL;
-    if (r->reference) ref = ppo_lm_response(tape, r->reference, batch, temperature, PPO_POLICY);
     if (c->bootstrap_truncated && out.value) end = ppo_lm_sequence_score(tape, r->critic, batch);
     if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
-    size_t n = (size_t)out.logp->rows;
+    const size_t n = (size_t)out.logp->rows;
     ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
-    if (ref.logp) ppo__tape_read(tape, ref.logp->data, n, rows->ref_logp + row);
     ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
     if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
     if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value + s);
+    ppo_status status = ppo__tape_settle(tape);
+    if (status || !r->reference) return status;
+    ppo_tape_reset(tape);
+    ppo_response ref = ppo_lm_response(tape, r->reference, batch, temperature, PPO_POLICY);
+    if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
+    ppo__tape_read(tape, ref.logp->data, n, rows->ref_logp + row);
     if (rows->ref_logits)
         ppo__tape_copy(tape, ref.logits->data, n * (size_t)vocab, rows->ref_logits + ppo__at(row, vocab));
     return ppo__tape_settle(tape);
