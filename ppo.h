@@ -287,6 +287,7 @@ enum {
     PPO_STREAM_SHUFFLE,  /* index: 0 */
     PPO_STREAM_EVALUATE, /* index: episode */
     PPO_STREAM_TOKEN,    /* index: sequence */
+    PPO_STREAM_MATCH,    /* index: environment; who plays whom */
     PPO_STREAM_USER = 1024
 };
 
@@ -1051,6 +1052,9 @@ typedef struct ppo_outcome { /* zeroed before every step */
     int   terminated; /* 1: the task ended, no reward would follow */
     int   truncated;  /* 1: cut short by something outside the task; max_steps does this by itself. Ignored
                          where terminated is 1 */
+    int   waits;      /* 1: the agent does not act in the next step, as when it is another one's turn. Its
+                    observation is not read; rewards until it acts again count for its latest action */
+    int   joins; /* 1: an agent that is out, or whose episode has just terminated, begins a new one here */
 } ppo_outcome;
 
 typedef struct ppo_env {
@@ -1062,6 +1066,15 @@ typedef struct ppo_env {
     int         max_steps;    /* time limit of an episode; 0: none, it must end by itself */
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
+    /* Several agents in one world, all with the policy that is trained: these two instead of reset and step,
+       with arrays [agents], obs [agents][obs_size], and the mask [agents][options]. ppo_config.num_envs counts
+       agents. An agent is out once its episode has ended, until it joins again; its action and observation mean
+       nothing then. reset_all may let agents out (terminated) or wait. A world in which all are out is reset;
+       max_steps is its time limit, which truncates those that are in. */
+    int agents;
+    int teams; /* for self_play: agents 0 .. agents/teams-1 are one team, and so on; 0: none */
+    void (*reset_all)(void *state, ppo_rng *rng, float *obs, ppo_outcome *out);
+    void (*step_all)(void *state, ppo_rng *rng, const ppo_action *actions, float *obs, ppo_outcome *out);
     /* Sets mask to 0 for illegal actions; NULL: all are legal. mask is filled with 1 before the call, a byte
        per option: [n] for PPO_DISCRETE; the options of choice 0, then those of choice 1, ... for
        PPO_MULTI_... At least one per choice must stay. Unused for PPO_BOX. */
@@ -1079,9 +1092,12 @@ typedef struct ppo_env {
 /* Errors: a function is missing, a size or the action space is invalid. */
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env);
 
-/* What `envs` environments did in `steps` steps, time-major: [steps][envs], or [steps][envs][size]. */
+/* What `envs` agents did in `steps` steps, time-major: [steps][envs], or [steps][envs][size]. Row t is what an
+   agent did when it acted for the t-th time: agents that wait, are out, or are played by an earlier policy,
+   have fewer rows than `steps`, and zeros below. */
 typedef struct ppo_rollout {
     int            steps, envs;
+    int           *recorded;            /* [envs] rows of each agent */
     float         *obs;                 /* [][][obs_size], as the policy saw them (normalized) */
     ppo_actions    actions;             /* [][][1 or n], before clipping to the box or squashing */
     unsigned char *mask;                /* [][][logits], or NULL: all were legal */
@@ -1181,6 +1197,9 @@ typedef struct ppo_config {  /* defaults in brackets */
     int      normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
     float    clip_obs;         /* normalized observations are clipped to +- this [10] */
     float    clip_reward;      /* normalized rewards are clipped to +- this [10] */
+    int      self_play;        /* > 0: earlier policies that are kept as opponents; see env.teams [0] */
+    int      snapshot_every;   /* self_play: iterations from one to the next [10] */
+    float    self_play_latest; /* share of the episodes that the latest policy plays against itself [0.5] */
     uint64_t seed;             /* [1] */
     int      threads;         /* to step environments and to compute; any number gives the same results [1] */
     ppo_callback    callback; /* may be NULL [NULL] */
@@ -1231,12 +1250,20 @@ typedef struct ppo_agent {
     ppo_config       config;          /* the settings it was made with, or last trained with */
     char             environment[64]; /* env.name of the one it was made for or last trained on; NULL: "" */
     ppo_tape        *tape;            /* for ppo_act() */
-    float           *scratch;         /* for ppo_act() */
+    float           *scratch;         /* for ppo_act(): an action */
     float           *state;           /* recurrent: [width], of the episode so far, for ppo_act() */
 } ppo_agent;
 
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
 PPO_DEF void       ppo_agent_free(ppo_agent *agent);
+
+/* A second agent with the same network, weights and statistics, which the caller frees; *to is NULL on failure.
+   An agent may be used by one thread at a time. To act in one thread while another one trains, act with a
+   copy, and bring it up to date by ppo_agent_assign() between two iterations. */
+PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to);
+/* Gives `to` the weights and statistics of `from`, and nothing else: the optimizer's state and the state of an
+   episode stay. Allocates nothing. Error: their networks differ. */
+PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from);
 
 /* The action for one observation [obs_size]: sampled with rng, or the most likely one if rng is NULL.
    action->box and ->choices point into the agent and are valid until its next call. A recurrent agent keeps a
@@ -1246,6 +1273,13 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action);
 PPO_DEF void       ppo_agent_reset(ppo_agent *agent);
+
+/* The actions of n characters at once: obs [n][obs_size], mask [n][options] or NULL, actions as the environment
+   sees them, [n] or [n][choices] or [n][numbers] in the array that the action space uses. A recurrent agent
+   needs state [n][config.recurrent], which is read and written: set a character's to zeros where its episode
+   begins; NULL otherwise. Allocates nothing, once it was called with as many. */
+PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsigned char *mask, int n,
+                                float *state, ppo_rng *rng, const ppo_actions *actions);
 
 /* Trains until total_steps are done. *agent NULL: a new agent, which the caller frees; on failure it stays
    NULL. Otherwise that agent is trained further. It keeps its network, so start from agent->config and change
@@ -1274,6 +1308,30 @@ PPO_DEF void       ppo_trainer_free(ppo_trainer *trainer);
 
 PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
 
+/* A program that steps its own world pushes what happens instead. env describes its agents, with no functions;
+   num_envs is the number of sources of experience, such as characters, 0 .. num_envs-1; each goes its own
+   pace. For each step of a source:
+
+       ppo_trainer_observe(trainer, source, obs, mask, &outcome);    what it sees, and what its action brought
+       ppo_trainer_act(trainer, source, &action);                    what it does
+
+   outcome is NULL where an episode begins. An outcome that is terminated or truncated ends it: obs may then be
+   NULL unless it is truncated, and the next call begins the next one. Where outcome->waits is 1, obs may be
+   NULL, and no action follows. mask [options] may be NULL. action's numbers are valid until the source's next
+   call.
+
+   Call ppo_trainer_learn() once per round. It returns at once unless every source that is in an episode has
+   done rollout_steps steps. Then it learns, for about so many milliseconds, but at least one minibatch; 0: all
+   of it. progress->iteration is 0 unless the iteration is complete. In between, sources act with the weights
+   as they are, and what they do is not recorded. Learning at once, after all sources were observed, gives the
+   bits of ppo_trainer_iterate() for the same experience. ppo_trainer_ready(): 1 if there is something to learn.
+   To learn in another thread, see ppo_agent_copy(): call nothing else with the trainer or its agent meanwhile. */
+PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
+                                       const unsigned char *mask, const ppo_outcome *outcome);
+PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action);
+PPO_DEF int        ppo_trainer_ready(const ppo_trainer *trainer);
+PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, ppo_progress *progress);
+
 typedef struct ppo_evaluation {
     ppo_status status; /* not PPO_OK: the figures are NaN and ppo_last_error() says why */
     int        episodes;
@@ -1301,8 +1359,15 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 
 /* Plays new episodes with the most likely actions, frozen statistics and raw rewards. Each has a copy of the
    environment, of which up to 32 are open at once, and its own random stream; "environment 3" in an error is
-   episode 3. Errors: episodes outside 1 to 1000000; without max_steps, an episode of over a million steps. */
+   episode 3. Of several agents, the return is their mean, and the length that of the world's episode. Errors: episodes outside 1 to 1000000; without max_steps, an episode of over a million steps. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
+/* The same with sampled actions. */
+PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
+                                            uint64_t seed);
+/* The same of a match: the agent plays one team, each in turn, and the opponent, which may be the same agent,
+   the others. The figures are the agent's. */
+PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent, const ppo_env *env,
+                                          int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
    16 Policies in files: save, checkpoint, export
@@ -7787,18 +7852,30 @@ PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int sh
     return PPO_OK;
 }
 
-PPO_DEF float ppo_explained_variance(const float *value, const float *target, int n) {
+/* Of (rows, columns) numbers, column c of which has only its first recorded[c] rows; NULL: all. */
+static float ppo__explained_variance(const float *value, const float *target, int n, const int *recorded,
+                                     int columns) {
     double target_sum = 0, error_sum = 0, target_squares = 0, error_squares = 0;
-    for (int i = 0; i < n; ++i) {
-        target_sum += target[i];
-        error_sum += (double)target[i] - value[i];
-    }
-    for (int i = 0; i < n; ++i) {
-        double t = target[i] - target_sum / n, e = (double)target[i] - value[i] - error_sum / n;
-        target_squares += t * t;
-        error_squares += e * e;
+    int    count = 0;
+    for (int pass = 0; pass < 2; ++pass) {
+        for (int i = 0; i < n; ++i) {
+            if (recorded && i / columns >= recorded[i % columns]) continue;
+            double t = target[i], e = (double)target[i] - value[i];
+            if (!pass) {
+                target_sum += t;
+                error_sum += e;
+                ++count;
+            } else {
+                target_squares += (t - target_sum / count) * (t - target_sum / count);
+                error_squares += (e - error_sum / count) * (e - error_sum / count);
+            }
+        }
     }
     return target_squares > 0 ? (float)(1 - error_squares / target_squares) : NAN;
+}
+
+PPO_DEF float ppo_explained_variance(const float *value, const float *target, int n) {
+    return ppo__explained_variance(value, target, n, NULL, 1);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -9051,10 +9128,22 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
    a row in examples/options.h. To record something more per step: a field of ppo_rollout and a PPO__COLUMN.
    -------------------------------------------------------------------------------------------------------- */
 
-PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
+enum { PPO__MOST_AGENTS = 65536 };
+
+static int ppo__agents(const ppo_env *env) { return env->agents > 1 ? env->agents : 1; }
+
+/* 1: the program steps its own world, and pushes what its agents see and earn. */
+static int ppo__is_pushed(const ppo_env *env) {
+    return !env->reset && !env->step && !env->reset_all && !env->step_all;
+}
+
+/* Of an environment whose functions are not called. */
+static ppo_status ppo__check_env_sizes(const ppo_env *env) {
     if (!env) return ppo__refuse("the environment is NULL");
-    if (!env->reset) return ppo__refuse("env.reset is NULL");
-    if (!env->step) return ppo__refuse("env.step is NULL");
+    if (env->agents < 0 || env->agents > PPO__MOST_AGENTS)
+        return ppo__refuse("env.agents is %d, outside 0 to %d", env->agents, (int)PPO__MOST_AGENTS);
+    if (env->teams < 0 || env->teams > env->agents)
+        return ppo__refuse("env.teams is %d, outside 0 to env.agents, %d", env->teams, env->agents);
     if (env->obs_size <= 0) return ppo__refuse("env.obs_size is %d, must be above 0", env->obs_size);
     if (env->state_size > SIZE_MAX / 8)
         return ppo__refuse("env.state_size is %llu bytes, which is too large",
@@ -9065,37 +9154,73 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     return ppo__check_space(&env->action_space);
 }
 
+PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
+    ppo_status status = ppo__check_env_sizes(env);
+    if (status) return status;
+    const int all = env->reset_all || env->step_all || env->agents > 1;
+    if (!(all ? env->reset_all != NULL : env->reset != NULL))
+        return ppo__refuse("env.%s is NULL", all ? "reset_all" : "reset");
+    if (!(all ? env->step_all != NULL : env->step != NULL))
+        return ppo__refuse("env.%s is NULL", all ? "step_all" : "step");
+    return PPO_OK;
+}
+
+/* The same, or the description of what a program steps itself: sizes without functions. */
+static ppo_status ppo__check_functions(const ppo_env *env) {
+    if (!env || !ppo__is_pushed(env)) return ppo_env_check(env);
+    if (env->agents > 1 || env->max_steps || env->open || env->action_mask)
+        return ppo__refuse(
+            "an environment without reset and step has no agents, max_steps, open or action_mask");
+    return ppo__check_env_sizes(env);
+}
+
 /* -- copies of an environment -- */
 
+/* An agent is in no episode; in one, but it is not its turn; or about to act on its latest observation. */
+enum { PPO__OUT, PPO__WAITS, PPO__ACTS };
+
+/* Copies of an environment with one agent or several in each, or the agents of a program that steps its own
+   world, each a copy without functions. Agents are counted through all copies: agent e is in copy e / agents. */
 typedef struct ppo__envs {
-    ppo_env        env;
-    int            count, opened;
-    int            first; /* the number of copy 0, for streams and messages */
-    ppo__arena     memory;
-    size_t         stride; /* from state to state */
-    char          *state;
-    ppo_rng       *rng;            /* [count] */
+    ppo_env    env;
+    int        agents;         /* in each copy */
+    int        copies, opened; /* how many, and how many of them are open */
+    int        first;          /* the number of copy 0, for streams and messages */
+    ppo__arena memory;
+    size_t     stride; /* from state to state */
+    char      *state;
+    ppo_rng   *rng; /* [copies] */
+    int       *age; /* [copies] steps since the reset */
+
+    int            count;          /* of agents */
+    unsigned char *turn;           /* [count] PPO__OUT, PPO__WAITS or PPO__ACTS */
     float         *obs;            /* [count][obs_size], the latest, as the environment gave it */
-    float         *own_obs;        /* [count][obs_size and guard], where it writes them */
+    unsigned char *mask;           /* [count][outputs] for the next action */
+    ppo_action    *action;         /* [count] the latest, as the environment sees it */
+    float         *box;            /* [count][n] its numbers */
+    ppo_outcome   *outcome;        /* [count] of the latest step */
     double        *episode_return; /* [count], so far */
     int           *length;         /* [count], steps so far in the episode */
     int64_t       *steps;          /* [count], since the start; counted for error messages */
-    unsigned char *mask;           /* [count][outputs and guard], as env.action_mask fills it */
+
+    float         *own_obs;  /* [copies][agents * obs_size and guard], where the environment writes them */
+    unsigned char *own_mask; /* [copies][agents * outputs and guard], likewise */
     /* An environment with outside resources cannot be saved as bytes: a checkpoint restores it by playing its
        episode again. NULL if env.open is NULL, or max_steps is 0 or too large. */
-    ppo_rng  *episode_rng; /* [count], as they were before the reset */
-    uint32_t *played;      /* [count][max_steps][width]: the episode's actions, as the environment saw them */
+    ppo_rng  *episode_rng; /* [copies], as they were before the reset */
+    uint32_t *played;      /* [copies][max_steps][agents][width]: the episode's actions */
 } ppo__envs;
 
 static void ppo__envs_free(ppo__envs *envs) {
-    for (int e = 0; e < envs->opened && envs->env.close; ++e) envs->env.close(envs->state + e * envs->stride);
+    for (int c = 0; c < envs->opened && envs->env.close; ++c) envs->env.close(envs->state + c * envs->stride);
     ppo__arena_free(&envs->memory);
 }
 
 enum { PPO__MOST_PLAYED = 1 << 24 }; /* numbers that are kept of all environments together: 64 MB */
 
+/* Numbers in the actions of a whole episode. */
 static size_t ppo__played_words(const ppo_env *env) {
-    return (size_t)env->max_steps * (size_t)ppo__space_width(&env->action_space);
+    return (size_t)env->max_steps * (size_t)ppo__agents(env) * (size_t)ppo__space_width(&env->action_space);
 }
 
 /* Guard bytes after each state, observation and mask reveal who writes beyond. */
@@ -9107,154 +9232,260 @@ static int ppo__guard_holds(const void *guard) {
     return memcmp(guard, whole, sizeof whole) == 0;
 }
 
-/* The row in which environment e writes its observation. ppo__check_env() copies it to envs->obs. */
-static float *ppo__own_obs(const ppo__envs *envs, int e) {
-    return envs->own_obs + e * (envs->env.obs_size + PPO__GUARD / sizeof(float));
+/* Numbers in the observations of copy c's agents, and the rows in which the environment writes them, from
+   where ppo__check_env() takes them to envs->obs. */
+static size_t ppo__obs_block(const ppo__envs *envs) { return (size_t)envs->agents * envs->env.obs_size; }
+
+static float *ppo__own_obs(const ppo__envs *envs, int c) {
+    return envs->own_obs + c * (ppo__obs_block(envs) + PPO__GUARD / sizeof(float));
 }
+
+static float *ppo__obs(const ppo__envs *envs, int e) { return envs->obs + ppo__at(e, envs->env.obs_size); }
 
 /* After states and observations were set from outside. */
 static void ppo__envs_guard(ppo__envs *envs) {
-    const size_t size = (size_t)envs->env.obs_size;
-    for (int e = 0; e < envs->count; ++e) {
-        memset(envs->state + e * envs->stride + envs->env.state_size, PPO__GUARD_BYTE, PPO__GUARD);
-        memcpy(ppo__own_obs(envs, e), envs->obs + e * size, size * sizeof(float));
-        memset(ppo__own_obs(envs, e) + size, PPO__GUARD_BYTE, PPO__GUARD);
+    const size_t size = ppo__obs_block(envs);
+    for (int c = 0; c < envs->copies; ++c) {
+        float *own = ppo__own_obs(envs, c);
+        memset(envs->state + c * envs->stride + envs->env.state_size, PPO__GUARD_BYTE, PPO__GUARD);
+        memcpy(own, ppo__obs(envs, c * envs->agents), size * sizeof(float));
+        memset(own + size, PPO__GUARD_BYTE, PPO__GUARD);
     }
 }
 
-/* Calls env.open for copy e. The reason that it may give by ppo_fail() becomes part of the error; success
+/* Who is meant, for messages. */
+typedef struct ppo__who {
+    char text[64];
+} ppo__who;
+
+static ppo__who ppo__who_is(const ppo__envs *envs, int e) {
+    ppo__who place;
+    int      c = envs->first + e / envs->agents, used;
+    used = snprintf(place.text, sizeof place.text, "%s %d",
+                    ppo__is_pushed(&envs->env) ? "source" : "environment", c);
+    if (envs->agents > 1)
+        snprintf(place.text + used, sizeof place.text - used, ", agent %d", e % envs->agents);
+    return place;
+}
+
+/* Calls env.open for copy c. The reason that it may give by ppo_fail() becomes part of the error; success
    leaves the last error as it was. */
-static ppo_status ppo__env_open(ppo__envs *envs, int e) {
+static ppo_status ppo__env_open(ppo__envs *envs, int c) {
     char before[PPO__ERROR_SIZE], reason[PPO__ERROR_SIZE];
     if (!envs->env.open) return PPO_OK;
     memcpy(before, ppo__error, sizeof before);
     ppo__refuse("no reason given");
-    if (!envs->env.open(envs->state + e * envs->stride, envs->env.user, e)) {
+    if (!envs->env.open(envs->state + c * envs->stride, envs->env.user, c)) {
         memcpy(ppo__error, before, sizeof before);
         return PPO_OK;
     }
     memcpy(reason, ppo__error, sizeof reason);
-    return ppo__refuse("env.open failed (environment %d): %.180s", envs->first + e, reason);
+    return ppo__refuse("env.open failed (environment %d): %.180s", envs->first + c, reason);
 }
 
-/* Copy e draws from the stream (seed, purpose, first + e). Call ppo__envs_free() even after a failure. */
-static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int count, uint64_t seed,
+/* Copy c draws from the stream (seed, purpose, first + c). Call ppo__envs_free() even after a failure. */
+static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int copies, uint64_t seed,
                                  uint32_t purpose, int first) {
-    ppo__arena *memory = &envs->memory;
+    ppo__arena  *memory = &envs->memory;
+    const int    agents = ppo__agents(env), count = copies * agents;
+    const size_t obs = ppo__at(agents, env->obs_size) * sizeof(float);
+    const size_t outputs = (size_t)ppo__space_outputs(&env->action_space);
+    const int    masked = env->action_mask && !ppo__kind(&env->action_space)->continuous;
     memset(envs, 0, sizeof *envs);
     envs->env = *env;
+    envs->agents = agents;
+    envs->copies = copies;
     envs->count = count;
     envs->first = first;
     envs->stride = ((env->state_size + PPO__GUARD) / PPO__ALIGN + 1) * PPO__ALIGN;
-    envs->state = (char *)ppo__arena_zeros(memory, count, envs->stride);
-    envs->rng = PPO__ARRAY(memory, ppo_rng, count);
+    envs->state = (char *)ppo__arena_zeros(memory, copies, envs->stride);
+    envs->rng = PPO__ARRAY(memory, ppo_rng, copies);
+    envs->age = PPO__ZEROS(memory, int, copies);
+    envs->turn = PPO__ZEROS(memory, unsigned char, count);
     envs->obs = PPO__ZEROS(memory, float, ppo__at(count, env->obs_size));
-    envs->own_obs =
-        (float *)ppo__arena_array(memory, count, (size_t)env->obs_size * sizeof(float) + PPO__GUARD);
+    envs->action = PPO__ZEROS(memory, ppo_action, count);
+    envs->box = PPO__ARRAY(memory, float, ppo__at(count, env->action_space.n));
+    envs->outcome = PPO__ZEROS(memory, ppo_outcome, count);
     envs->episode_return = PPO__ZEROS(memory, double, count);
     envs->length = PPO__ZEROS(memory, int, count);
     envs->steps = PPO__ZEROS(memory, int64_t, count);
-    if (env->action_mask)
-        envs->mask = (unsigned char *)ppo__arena_array(
-            memory, count, (size_t)ppo__space_outputs(&env->action_space) + PPO__GUARD);
+    envs->own_obs = (float *)ppo__arena_array(memory, copies, obs + PPO__GUARD);
+    if (masked || ppo__is_pushed(env)) envs->mask = PPO__ARRAY(memory, unsigned char, outputs *count);
+    if (masked)
+        envs->own_mask = (unsigned char *)ppo__arena_array(memory, copies, outputs * agents + PPO__GUARD);
     ppo_status status = ppo__arena_status(memory);
     if (!status) ppo__envs_guard(envs);
-    for (int e = 0; e < count && !status; ++e) {
-        envs->rng[e] = ppo_rng_stream(seed, purpose, (uint32_t)(first + e));
-        status = ppo__env_open(envs, e);
+    for (int c = 0; c < copies && !status; ++c) {
+        envs->rng[c] = ppo_rng_stream(seed, purpose, (uint32_t)(first + c));
+        status = ppo__env_open(envs, c);
         envs->opened += !status;
     }
     return status;
 }
 
-/* x [n] must be finite numbers. n 0: it is a single number, which the error names without an index. */
-static ppo_status ppo__check_numbers(const float *x, int n, const char *what, int env, int64_t step) {
+/* x [n] must be finite numbers. n 0: it is a single number, which the error names without an index. envs
+   NULL: they are nobody's. */
+static ppo_status ppo__check_numbers(const float *x, int n, const char *what, const ppo__envs *envs, int e,
+                                     int64_t step) {
     for (int j = 0; j < n || j == 0; ++j) {
         if (ppo__finite(x[j])) continue;
         char        index[16] = "";
         const char *is = x[j] != x[j] ? "NaN" : x[j] > 0 ? "infinite" : "-infinite";
         if (n) snprintf(index, sizeof index, "[%d]", j);
-        return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s (environment %d, step %lld)", what, index, is, env,
-                        (long long)step);
+        if (!envs) return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s", what, index, is);
+        return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s (%s, step %lld)", what, index, is,
+                        ppo__who_is(envs, e).text, (long long)step);
     }
     return PPO_OK;
 }
 
-/* After a call of reset or step: the guards are whole, the observation is numbers. */
-static ppo_status ppo__check_env(ppo__envs *envs, int e) {
+/* After a call of reset or step: the guards are whole, and what agents observe is numbers. */
+static ppo_status ppo__check_env(ppo__envs *envs, int c) {
     const ppo_env *env = &envs->env;
-    const float   *own = ppo__own_obs(envs, e);
-    if (!ppo__guard_holds(envs->state + e * envs->stride + env->state_size))
+    const float   *own = ppo__own_obs(envs, c);
+    const int      from = c * envs->agents;
+    ppo_status     status = PPO_OK;
+    if (!ppo__guard_holds(envs->state + c * envs->stride + env->state_size))
         return ppo__refuse("environment %d wrote beyond its state: env.state_size is %.0f bytes",
-                           envs->first + e, (double)env->state_size);
-    if (!ppo__guard_holds(own + env->obs_size))
+                           envs->first + c, (double)env->state_size);
+    if (!ppo__guard_holds(own + ppo__obs_block(envs)))
         return ppo__refuse("environment %d wrote beyond its observation: env.obs_size is %d numbers",
-                           envs->first + e, env->obs_size);
-    memcpy(envs->obs + ppo__at(e, env->obs_size), own, (size_t)env->obs_size * sizeof(float));
-    return ppo__check_numbers(own, env->obs_size, "observation", envs->first + e, envs->steps[e]);
+                           envs->first + c, env->obs_size);
+    memcpy(ppo__obs(envs, from), own, ppo__obs_block(envs) * sizeof(float));
+    for (int e = from; e < from + envs->agents && !status; ++e)
+        if (envs->turn[e] == PPO__ACTS || envs->outcome[e].truncated)
+            status =
+                ppo__check_numbers(ppo__obs(envs, e), env->obs_size, "observation", envs, e, envs->steps[e]);
+    return status;
 }
 
-static ppo_status ppo__env_reset(ppo__envs *envs, int e) {
+/* An agent's episode begins. */
+static void ppo__agent_begins(ppo__envs *envs, int e) {
     envs->length[e] = 0;
     envs->episode_return[e] = 0;
-    if (envs->episode_rng) envs->episode_rng[e] = envs->rng[e];
-    envs->env.reset(envs->state + e * envs->stride, &envs->rng[e], ppo__own_obs(envs, e));
-    return ppo__check_env(envs, e);
 }
 
-/* One step, the time limit and the checks; out->terminated wins over out->truncated. */
-static ppo_status ppo__env_step(ppo__envs *envs, int e, const ppo_action *action, ppo_outcome *out) {
+static ppo_status ppo__env_reset(ppo__envs *envs, int c) {
     const ppo_env *env = &envs->env;
-    size_t         width = (size_t)ppo__space_width(&env->action_space);
-    memset(out, 0, sizeof *out);
-    if (envs->played)
-        memcpy(envs->played + (size_t)e * ppo__played_words(env) + (size_t)envs->length[e] * width,
-               action->box ? (const void *)action->box : (const void *)action->choices,
-               width * sizeof(uint32_t));
-    env->step(envs->state + e * envs->stride, &envs->rng[e], action, ppo__own_obs(envs, e), out);
+    const int      from = c * envs->agents, end = from + envs->agents;
+    int            in = 0;
+    envs->age[c] = 0;
+    if (envs->episode_rng) envs->episode_rng[c] = envs->rng[c];
+    memset(envs->outcome + from, 0, envs->agents * sizeof *envs->outcome);
+    void *state = envs->state + c * envs->stride;
+    if (env->reset_all) env->reset_all(state, &envs->rng[c], ppo__own_obs(envs, c), envs->outcome + from);
+    else env->reset(state, &envs->rng[c], ppo__own_obs(envs, c));
+    for (int e = from; e < end; ++e) {
+        const ppo_outcome *out = &envs->outcome[e];
+        envs->turn[e] = out->terminated || out->truncated ? PPO__OUT : out->waits ? PPO__WAITS : PPO__ACTS;
+        in |= envs->turn[e];
+        ppo__agent_begins(envs, e);
+    }
+    if (!in) return ppo__refuse("env.reset_all left every agent out (environment %d)", envs->first + c);
+    return ppo__check_env(envs, c);
+}
+
+/* Counts what followed agent e's latest action; terminated wins over truncated. */
+static ppo_status ppo__count_outcome(ppo__envs *envs, int e, ppo_outcome *out) {
     ++envs->steps[e];
     if (envs->length[e] < INT_MAX) ++envs->length[e];
     envs->episode_return[e] += out->reward;
-    if (env->max_steps && envs->length[e] >= env->max_steps) out->truncated = 1;
     if (out->terminated) out->truncated = 0;
-    ppo_status status = ppo__check_numbers(&out->reward, 0, "reward", envs->first + e, envs->steps[e]);
+    ppo_status status = ppo__check_numbers(&out->reward, 0, "reward", envs, e, envs->steps[e]);
     if (!status && fabs(envs->episode_return[e]) > (double)FLT_MAX)
-        status = ppo_fail(PPO_ERROR_NUMERIC,
-                          "reward %g is too large: the episode's return is %g (environment %d, step %lld)",
-                          (double)out->reward, envs->episode_return[e], envs->first + e,
-                          (long long)envs->steps[e]);
-    return status ? status : ppo__check_env(envs, e);
+        status =
+            ppo_fail(PPO_ERROR_NUMERIC, "reward %g is too large: the episode's return is %g (%s, step %lld)",
+                     (double)out->reward, envs->episode_return[e], ppo__who_is(envs, e).text,
+                     (long long)envs->steps[e]);
+    return status;
 }
 
-/* Which actions are legal for environment e, a byte per output of the policy. */
-static ppo_status ppo__env_mask(const ppo__envs *envs, int e, unsigned char *mask) {
+/* One step with the actions in envs->action, the time limit and the checks. The outcomes of agents that were
+   out say only whether they join. */
+static ppo_status ppo__env_step(ppo__envs *envs, int c) {
+    const ppo_env *env = &envs->env;
+    const int      from = c * envs->agents, end = from + envs->agents;
+    const size_t   width = (size_t)ppo__space_width(&env->action_space);
+    ppo_status     status = PPO_OK;
+    memset(envs->outcome + from, 0, envs->agents * sizeof *envs->outcome);
+    for (int e = from; e < end; ++e) {
+        ppo_action *action = &envs->action[e];
+        if (envs->turn[e] != PPO__ACTS) memset(action, 0, sizeof *action);
+        const void *numbers = action->box ? (const void *)action->box : (const void *)action->choices;
+        uint32_t   *played = NULL;
+        if (envs->played)
+            played = envs->played + (size_t)c * ppo__played_words(env) +
+                     ((size_t)envs->age[c] * envs->agents + (e - from)) * width;
+        if (played && numbers) memcpy(played, numbers, width * sizeof(uint32_t));
+        else if (played) memset(played, 0, width * sizeof(uint32_t));
+    }
+    void *state = envs->state + c * envs->stride;
+    if (env->step_all)
+        env->step_all(state, &envs->rng[c], envs->action + from, ppo__own_obs(envs, c), envs->outcome + from);
+    else env->step(state, &envs->rng[c], envs->action + from, ppo__own_obs(envs, c), envs->outcome + from);
+    if (envs->age[c] < INT_MAX) ++envs->age[c];
+    for (int e = from; e < end && !status; ++e) {
+        ppo_outcome *out = &envs->outcome[e];
+        const int    was_out = envs->turn[e] == PPO__OUT, waits = out->waits ? PPO__WAITS : PPO__ACTS;
+        if (was_out) {
+            const ppo_outcome joins = {0, 0, 0, out->waits, out->joins};
+            *out = joins;
+            envs->turn[e] = (unsigned char)(out->joins ? waits : (int)PPO__OUT);
+            continue;
+        }
+        if (env->max_steps && envs->age[c] >= env->max_steps) out->truncated = 1;
+        status = ppo__count_outcome(envs, e, out);
+        out->joins = out->joins && out->terminated; /* a new episode at once */
+        envs->turn[e] =
+            (unsigned char)((out->terminated || out->truncated) && !out->joins ? (int)PPO__OUT : waits);
+    }
+    return status ? status : ppo__check_env(envs, c);
+}
+
+/* 1: every agent of copy c is out, so it must be reset. */
+static int ppo__env_is_over(const ppo__envs *envs, int c) {
+    int in = 0;
+    for (int e = c * envs->agents; e < (c + 1) * envs->agents; ++e) in |= envs->turn[e];
+    return !in;
+}
+
+/* Which actions are legal for the agents of copy c, a byte per output of the policy. */
+static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
+    const int      agents = envs->agents;
     const size_t   n = (size_t)ppo__space_outputs(&envs->env.action_space);
-    unsigned char *own = envs->mask + e * (n + PPO__GUARD);
-    memset(own, 1, n);
-    memset(own + n, PPO__GUARD_BYTE, PPO__GUARD);
-    envs->env.action_mask(envs->state + e * envs->stride, own);
-    if (!ppo__guard_holds(own + n))
+    unsigned char *own = envs->own_mask + c * (agents * n + PPO__GUARD);
+    memset(own, 1, agents * n);
+    memset(own + agents * n, PPO__GUARD_BYTE, PPO__GUARD);
+    envs->env.action_mask(envs->state + c * envs->stride, own);
+    if (!ppo__guard_holds(own + agents * n))
         return ppo__refuse("env.action_mask wrote beyond its mask of %.0f options (environment %d)",
-                           (double)n, envs->first + e);
-    memcpy(mask, own, n);
-    int choice = ppo__choice_without_action(&envs->env.action_space, mask);
-    if (choice < 0) return PPO_OK;
-    return ppo__refuse("env.action_mask leaves no action (choice %d, environment %d, step %lld)", choice,
-                       envs->first + e, (long long)envs->steps[e]);
+                           (double)(agents * n), envs->first + c);
+    memcpy(envs->mask + c * agents * n, own, agents * n);
+    for (int e = c * agents; e < (c + 1) * agents; ++e) {
+        if (envs->turn[e] != PPO__ACTS) continue;
+        int choice = ppo__choice_without_action(&envs->env.action_space, envs->mask + e * n);
+        if (choice >= 0)
+            return ppo__refuse("env.action_mask leaves no action (choice %d, %s, step %lld)", choice,
+                               ppo__who_is(envs, e).text, (long long)envs->steps[e]);
+    }
+    return PPO_OK;
 }
 
 /* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, whose "environments"
    are its samples -- */
 
+/* What a column is for: what an agent saw and did, and what a gradient needs. */
+enum { PPO__FOR_ACTING = 1, PPO__FOR_LEARNING = 2, PPO__FOR_BOTH = 3, PPO__FOR_ALL = 0 };
+
 enum { PPO__COLUMNS = 18 };
 typedef struct ppo__column {
     size_t pointer; /* where the pointer is in ppo_rollout */
     size_t bytes;   /* per sample; 0: the column is not kept */
-    int    in_minibatch;
+    int    uses;
 } ppo__column;
 
-#define PPO__COLUMN(name, count, in_minibatch) \
-    { offsetof(ppo_rollout, name), (size_t)(count) * sizeof(*((ppo_rollout *)0)->name), in_minibatch }
+#define PPO__COLUMN(name, count, uses) \
+    { offsetof(ppo_rollout, name), (size_t)(count) * sizeof(*((ppo_rollout *)0)->name), uses }
 
 /* keep_policy: its outputs are wanted afterwards. */
 static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int keep_policy,
@@ -9262,24 +9493,25 @@ static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int 
     const ppo_space  *space = &model->action_space;
     int               floats = ppo__kind(space)->continuous, width = ppo__space_width(space);
     int               outputs = ppo__space_outputs(space), recurrent = model->core.width;
-    const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size, 1),
-                               PPO__COLUMN(actions.discrete, floats ? 0 : width, 1),
-                               PPO__COLUMN(actions.box, floats ? width : 0, 1),
-                               PPO__COLUMN(mask, env->action_mask && !floats ? outputs : 0, 1),
-                               PPO__COLUMN(logp, 1, 1),
-                               PPO__COLUMN(value, 1, 1),
-                               PPO__COLUMN(policy, keep_policy ? outputs : 0, 1),
-                               PPO__COLUMN(log_std, keep_policy && floats ? width : 0, 1),
-                               PPO__COLUMN(state, recurrent, 1),
-                               PPO__COLUMN(start, recurrent ? 1 : 0, 1),
+    int               masked = env->action_mask || ppo__is_pushed(env);
+    const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size, PPO__FOR_BOTH),
+                               PPO__COLUMN(actions.discrete, floats ? 0 : width, PPO__FOR_BOTH),
+                               PPO__COLUMN(actions.box, floats ? width : 0, PPO__FOR_BOTH),
+                               PPO__COLUMN(mask, masked && !floats ? outputs : 0, PPO__FOR_BOTH),
+                               PPO__COLUMN(logp, 1, PPO__FOR_BOTH),
+                               PPO__COLUMN(value, 1, PPO__FOR_LEARNING),
+                               PPO__COLUMN(policy, keep_policy ? outputs : 0, PPO__FOR_BOTH),
+                               PPO__COLUMN(log_std, keep_policy && floats ? width : 0, PPO__FOR_BOTH),
+                               PPO__COLUMN(state, recurrent, PPO__FOR_BOTH),
+                               PPO__COLUMN(start, recurrent ? 1 : 0, PPO__FOR_BOTH),
                                PPO__COLUMN(reward, 1, 0),
                                PPO__COLUMN(next_value, 1, 0),
                                PPO__COLUMN(terminated, 1, 0),
                                PPO__COLUMN(truncated, 1, 0),
                                PPO__COLUMN(episode_return, 1, 0),
                                PPO__COLUMN(episode_length, 1, 0),
-                               PPO__COLUMN(advantage, 1, 1),
-                               PPO__COLUMN(value_target, 1, 1)};
+                               PPO__COLUMN(advantage, 1, PPO__FOR_LEARNING),
+                               PPO__COLUMN(value_target, 1, PPO__FOR_LEARNING)};
     PPO__ASSERT(sizeof all == PPO__COLUMNS * sizeof *all);
     memcpy(columns, all, sizeof all);
 }
@@ -9290,14 +9522,14 @@ static char *ppo__column_data(const ppo_rollout *rollout, const ppo__column *col
     return data;
 }
 
-/* Room for steps * envs samples; only the columns of a minibatch, if it is one. See ppo__arena_status(). */
+/* Room for steps * envs samples; uses: of the columns for this; PPO__FOR_ALL. See ppo__arena_status(). */
 static void ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns, int steps,
-                              int envs, int minibatch) {
+                              int envs, int uses) {
     memset(rollout, 0, sizeof *rollout);
     rollout->steps = steps;
     rollout->envs = envs;
     for (int i = 0; i < PPO__COLUMNS; ++i) {
-        if (!columns[i].bytes || (minibatch && !columns[i].in_minibatch)) continue;
+        if (!columns[i].bytes || (uses && !(columns[i].uses & uses))) continue;
         void *data = ppo__arena_array(memory, ppo__at(steps, envs), columns[i].bytes);
         memcpy((char *)rollout + columns[i].pointer, &data, sizeof data);
     }
@@ -9310,7 +9542,7 @@ static void ppo__gather(const ppo_rollout *rollout, const ppo__column *columns, 
     minibatch->envs = n;
     for (int c = 0; c < PPO__COLUMNS; ++c) {
         size_t bytes = columns[c].bytes;
-        if (!bytes || !columns[c].in_minibatch) continue;
+        if (!bytes || !(columns[c].uses & PPO__FOR_LEARNING)) continue;
         const char *from = ppo__column_data(rollout, &columns[c]);
         char       *to = ppo__column_data(minibatch, &columns[c]);
         if (bytes == sizeof(float)) { /* most columns; a copy of known size is one instruction */
@@ -9319,6 +9551,17 @@ static void ppo__gather(const ppo_rollout *rollout, const ppo__column *columns, 
         } else {
             for (int i = 0; i < n; ++i) memcpy(to + i * bytes, from + picked[i] * bytes, bytes);
         }
+    }
+}
+
+/* Copies what was decided in row `from` of one into row `to` of the other. */
+static void ppo__copy_decided(const ppo_rollout *rows, int from, const ppo__column *columns,
+                              ppo_rollout *rollout, size_t to) {
+    for (int c = 0; c < PPO__COLUMNS; ++c) {
+        size_t bytes = columns[c].bytes;
+        if (bytes && columns[c].uses & PPO__FOR_ACTING)
+            memcpy(ppo__column_data(rollout, &columns[c]) + to * bytes,
+                   ppo__column_data(rows, &columns[c]) + from * bytes, bytes);
     }
 }
 
@@ -9341,9 +9584,10 @@ typedef struct ppo__collector ppo__collector;
 
 typedef struct ppo__worker {
     ppo__collector *collector;
-    int             first, count; /* its environments */
+    int             first, count; /* its agents: all of some copies */
     ppo_tape       *tape;
-    float          *box;    /* [n]: one clipped action */
+    ppo_rollout     rows;   /* [1][count] the samples of one step, side by side */
+    int            *acting; /* [count] the agents that act now */
     ppo_status      status; /* its first failure */
     int             moment; /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
     char            error[PPO__ERROR_SIZE];
@@ -9366,23 +9610,63 @@ struct ppo__collector {
     unsigned char  *start;       /* [envs] 1: the next step is the first of an episode */
     float          *noise;       /* gsde: [envs][features][n], the exploration matrices */
     float          *discounted;  /* [envs]: running discounted return */
+    float          *earned;      /* [envs]: since the latest action */
+    unsigned char  *open;        /* [envs] 1: the outcome of the latest row in its column is still to come */
     ppo_normalizer *seen_obs;    /* [envs] if obs_norm: of this rollout; merged into it afterwards */
     ppo_normalizer *seen_return; /* [envs] if return_norm, likewise */
     ppo__column     columns[PPO__COLUMNS];
     ppo_rollout     rollout;
-    int             fresh; /* 1: every environment has to be reset before it is stepped */
+    int             fresh;  /* 1: every environment has to be reset before it is stepped */
+    int             closed; /* 1: the rollout is complete: what happens is not recorded */
     ppo__pool      *pool;
     ppo__worker    *workers; /* [worker_count] */
     int             worker_count;
     ppo_status (*task)(ppo__worker *worker); /* what they do now */
+
+    /* self-play: earlier policies play some teams in some episodes; these are not learned from */
+    ppo_agent **snapshots;      /* [snapshot_room], the latest snapshot_count that were taken */
+    int         snapshot_room;  /* 0: no self-play */
+    int64_t     snapshot_count; /* taken so far */
+    float       latest;         /* share of the episodes in which all teams are the learner's */
+    ppo_rng    *match_rng;      /* [copies] */
+    int        *player;         /* [envs] number of the snapshot; -1: the learner */
 };
 
-/* Environment e's latest observation as the policy sees it, into out. is_new: counted in the statistics. */
-static void ppo__observe(ppo__collector *collector, int e, int is_new, float *out) {
-    int          size = collector->envs.env.obs_size;
-    const float *obs = collector->envs.obs + ppo__at(e, size);
-    if (is_new && collector->obs_norm) ppo_normalizer_update(&collector->seen_obs[e], obs, 1);
-    ppo__normalized(collector->obs_norm, collector->clip_obs, obs, 1, size, out);
+static int ppo__learns(const ppo__collector *c, int e) { return !c->player || c->player[e] < 0; }
+
+/* Agent e's latest observation as its policy sees it, into out. is_new: counted in the statistics. */
+static void ppo__observe(ppo__collector *c, int e, int is_new, float *out) {
+    const float          *obs = ppo__obs(&c->envs, e);
+    const ppo_normalizer *norm = ppo__learns(c, e) ? c->obs_norm : &c->snapshots[c->player[e]]->obs_norm;
+    if (is_new && c->obs_norm && ppo__learns(c, e)) ppo_normalizer_update(&c->seen_obs[e], obs, 1);
+    ppo__normalized(norm, c->clip_obs, obs, 1, c->envs.env.obs_size, out);
+}
+
+/* Agent e's episode begins, in which it may have to wait first. */
+static void ppo__begin_episode(ppo__collector *c, int e) {
+    ppo__agent_begins(&c->envs, e);
+    c->start[e] = 1;
+    c->discounted[e] = c->earned[e] = 0;
+    if (c->envs.turn[e] == PPO__ACTS) ppo__observe(c, e, 1, c->view + ppo__at(e, c->model->obs_size));
+}
+
+/* Resets copy k. With self-play, either all its agents are the learner's, or those of one team are, and an
+   earlier policy plays the others. */
+static ppo_status ppo__begin_copy(ppo__collector *c, int k) {
+    const int  agents = c->envs.agents, teams = c->envs.env.teams;
+    ppo_status status = ppo__env_reset(&c->envs, k);
+    int        opponent = -1, team = 0;
+    if (c->player && ppo_rng_uniform(&c->match_rng[k]) >= c->latest && c->snapshot_count) {
+        opponent =
+            ppo_rng_below(&c->match_rng[k],
+                          c->snapshot_count < c->snapshot_room ? (int)c->snapshot_count : c->snapshot_room);
+        team = ppo_rng_below(&c->match_rng[k], teams);
+    }
+    for (int i = 0; i < agents && !status; ++i) {
+        if (c->player) c->player[k * agents + i] = i * teams / agents == team ? -1 : opponent;
+        ppo__begin_episode(c, k * agents + i);
+    }
+    return status;
 }
 
 static void ppo__worker_run(void *user, int k) {
@@ -9406,121 +9690,184 @@ static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)
     return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
 }
 
-/* Step t up to the actions, into the rollout: what the policy sees, with masks and the state of a recurrent
-   one; the actions that it chooses, and their log-probabilities. */
-static ppo_status ppo__decide(ppo__worker *worker, int t) {
+/* A new exploration matrix for agent e. */
+static void ppo__renew_noise(ppo__collector *c, int e) {
+    const ppo_tensor *log_std = c->model->log_std;
+    for (size_t j = 0; j < ppo__size(log_std); ++j)
+        c->noise[e * ppo__size(log_std) + j] = expf(log_std->data[j]) * ppo_rng_normal(&c->action_rng[e]);
+}
+
+/* Asks a policy, the learner's (player -1) or that of a snapshot, for the actions of n agents, in rows `from`
+   and on of the worker's. What the learner sees and does, and its log-probabilities, are recorded while its
+   column has room. */
+static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *agent, int n, int from) {
     ppo__collector         *c = worker->collector;
-    const ppo_actor_critic *model = c->model;
-    size_t      first = (size_t)worker->first, count = (size_t)worker->count, size = (size_t)model->obs_size;
-    size_t      n = (size_t)ppo__space_outputs(&model->action_space), width = (size_t)model->core.width;
-    ppo_rollout now =
-        ppo__some_samples(&c->rollout, c->columns, ppo__at(t, c->rollout.envs) + first, worker->count);
-    ppo_tensor *logp = NULL;
-    ppo_status  status = PPO_OK;
-    worker->moment = 4 * t;
-    memcpy(now.obs, c->view + first * size, count * size * sizeof(float));
-    if (width) {
-        memcpy(now.state, c->state + first * width, count * width * sizeof(float));
-        memcpy(now.start, c->start + first, count);
+    ppo__envs              *envs = &c->envs;
+    const ppo_actor_critic *model = player < 0 ? c->model : &c->snapshots[player]->model;
+    const size_t            size = (size_t)model->obs_size, width = (size_t)model->core.width;
+    const size_t            outputs = (size_t)ppo__space_outputs(&model->action_space);
+    ppo_rollout             rows = ppo__some_samples(&worker->rows, c->columns, (size_t)from, n);
+    ppo_tensor             *logp = NULL;
+    const int               moment = worker->moment & ~3;
+    for (int i = 0; i < n; ++i) {
+        int e = agent[i];
+        memcpy(rows.obs + i * size, c->view + e * size, size * sizeof(float));
+        if (rows.mask) memcpy(rows.mask + i * outputs, envs->mask + e * outputs, outputs);
+        if (!width) continue;
+        memcpy(rows.state + i * width, c->state + e * width, width * sizeof(float));
+        rows.start[i] = c->start[e];
     }
-    for (size_t i = 0; i < count && now.mask && !status; ++i)
-        status = ppo__env_mask(&c->envs, (int)(first + i), now.mask + i * n);
-    if (status) return status;
 
-    ++worker->moment;
-    ppo_outputs out = ppo__forward_rows(worker->tape, model, worker->count, now.obs, now.mask, now.state,
-                                        now.start, PPO_POLICY);
-    status = ppo_tape_status(worker->tape);
-    for (int i = 0; i < worker->count && !status; ++i) {
-        int    e = worker->first + i, renew = c->gsde_steps ? t % c->gsde_steps == 0 : t == 0;
+    worker->moment = moment + 1;
+    ppo_outputs out =
+        ppo__forward_rows(worker->tape, model, n, rows.obs, rows.mask, rows.state, rows.start, PPO_POLICY);
+    ppo_status status = ppo_tape_status(worker->tape);
+    for (int i = 0; i < n && !status; ++i) {
+        int    e = agent[i], t = c->rollout.recorded[e];
         float *noise = c->noise ? c->noise + e * ppo__size(model->log_std) : NULL;
-        for (size_t j = 0; noise && renew && j < ppo__size(model->log_std); ++j)
-            noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(&c->action_rng[e]);
-        status = ppo__check_numbers(out.policy->data + i * n, (int)n, "policy output", e, c->envs.steps[e]);
+        status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output", envs, e,
+                                    envs->steps[e]);
         if (status) return status;
-        if (noise) ppo__explore(&out, i, noise, now.actions.box + i * n);
-        else ppo__choose_action(model, &out, i, &c->action_rng[e], &now.actions, (size_t)i);
-    }
-    if (status) return status;
-
-    ++worker->moment;
-    ppo_actor_critic_logp(worker->tape, model, &out, &now.actions, &logp, NULL);
-    status = ppo_tape_status(worker->tape);
-    for (int i = 0; i < worker->count && !status; ++i) {
-        int e = worker->first + i;
-        now.logp[i] = logp->data[i];
-        if (now.policy) memcpy(now.policy + i * n, out.policy->data + i * n, n * sizeof(float));
-        if (now.log_std) memcpy(now.log_std + i * n, ppo__log_std_row(out.log_std, i), n * sizeof(float));
+        if (noise && (c->gsde_steps ? t % c->gsde_steps == 0 : t == 0)) ppo__renew_noise(c, e);
+        if (noise) ppo__explore(&out, i, noise, rows.actions.box + i * outputs);
+        else ppo__choose_action(model, &out, i, &c->action_rng[e], &rows.actions, (size_t)i);
+        envs->action[e] = ppo__action_for_env(model, &rows.actions, (size_t)i,
+                                              envs->box + ppo__at(e, model->action_space.n));
         if (width) memcpy(c->state + e * width, out.state->data + i * width, width * sizeof(float));
-        status = ppo__check_numbers(&logp->data[i], 0, "log-probability", e, c->envs.steps[e]);
+        c->start[e] = 0;
     }
-    worker->moment += !status;
+    if (status || player >= 0) return status;
+
+    worker->moment = moment + 2;
+    ppo_actor_critic_logp(worker->tape, model, &out, &rows.actions, &logp, NULL);
+    status = ppo_tape_status(worker->tape);
+    for (int i = 0; i < n && !status; ++i) {
+        int e = agent[i], *recorded = &c->rollout.recorded[e];
+        rows.logp[i] = logp->data[i];
+        if (rows.policy)
+            memcpy(rows.policy + i * outputs, out.policy->data + i * outputs, outputs * sizeof(float));
+        if (rows.log_std)
+            memcpy(rows.log_std + i * outputs, ppo__log_std_row(out.log_std, i), outputs * sizeof(float));
+        status = ppo__check_numbers(&logp->data[i], 0, "log-probability", envs, e, envs->steps[e]);
+        if (status || c->closed || *recorded == c->rollout.steps) continue;
+        ppo__copy_decided(&rows, i, c->columns, &c->rollout, ppo__at((*recorded)++, c->rollout.envs) + e);
+        c->open[e] = 1;
+    }
     return status;
 }
 
-/* Takes the actions of step t in the environments and writes what they answered into the rollout: the reward
-   as the critic sees it, flags, and where the episode was truncated V of the observation that its reset
-   replaces. An episode that ends is noted, and the next one begins. */
-static ppo_status ppo__act(ppo__worker *worker, int t) {
+/* The agents of the worker whose turn it is choose their actions. */
+static ppo_status ppo__decide(ppo__worker *worker) {
     ppo__collector *c = worker->collector;
-    ppo_rollout    *rollout = &c->rollout;
     ppo__envs      *envs = &c->envs;
+    const int       end = worker->first + worker->count;
     ppo_status      status = PPO_OK;
-    for (int e = worker->first; e < worker->first + worker->count && !status; ++e) {
-        size_t      at = ppo__at(t, rollout->envs) + e;
-        float      *view = c->view + ppo__at(e, c->model->obs_size);
-        ppo_action  action = ppo__action_for_env(c->model, &rollout->actions, at, worker->box);
-        ppo_outcome out;
-        status = ppo__env_step(envs, e, &action, &out);
-        if (status) break;
-        int done = out.terminated || out.truncated;
-        rollout->reward[at] = out.reward;
-        rollout->terminated[at] = out.terminated != 0;
-        rollout->truncated[at] = out.truncated != 0;
-        rollout->next_value[at] = 0;
-        rollout->episode_return[at] = (float)envs->episode_return[e];
-        rollout->episode_length[at] = done ? envs->length[e] : 0;
-        c->start[e] = done != 0;
-        if (c->return_norm) {
-            double std = sqrt(c->return_norm->var[0] + 1e-8);
-            c->discounted[e] = c->discounted[e] * c->gamma + out.reward;
-            ppo_normalizer_update(&c->seen_return[e], &c->discounted[e], 1);
-            if (done) c->discounted[e] = 0;
-            rollout->reward[at] = ppo__clamp((float)(out.reward / std), -c->clip_reward, c->clip_reward);
-        }
-        if (out.truncated && c->critic) {
-            ppo__observe(c, e, 0, view);
-            const float *state = c->state + ppo__at(e, c->model->core.width);
-            ppo_outputs  last =
-                ppo__forward_rows(worker->tape, c->model, 1, view, NULL, state, NULL, PPO_VALUE);
-            if (!last.value) return ppo_tape_status(worker->tape);
-            rollout->next_value[at] = last.value->data[0];
-        }
-        if (done) status = ppo__env_reset(envs, e);
-        if (!status) ppo__observe(c, e, 1, view);
+    for (int e = worker->first; e < end && envs->own_mask && !status; e += envs->agents)
+        status = ppo__env_mask(envs, e / envs->agents);
+    for (int player = -1, from = 0; player < c->snapshot_room && !status; ++player) {
+        int n = 0;
+        for (int e = worker->first; e < end; ++e)
+            if (envs->turn[e] == PPO__ACTS && (c->player ? c->player[e] : -1) == player)
+                worker->acting[n++] = e;
+        if (n) status = ppo__ask_policy(worker, player, worker->acting, n, from);
+        from += n;
     }
     return status;
 }
 
-/* Takes a worker's environments through the rollout. Before it begins: fresh episodes where they are due, the
-   latest observations by the latest statistics, and no samples in those of this rollout. */
-static ppo_status ppo__collect_steps(ppo__worker *worker) {
+/* V of agent e's latest observation becomes the next value of its latest row. */
+static ppo_status ppo__value_next(ppo__worker *worker, int e) {
     ppo__collector *c = worker->collector;
+    const float    *view = c->view + ppo__at(e, c->model->obs_size);
+    const float    *state = c->state + ppo__at(e, c->model->core.width);
+    if (!c->critic) return PPO_OK;
+    ppo_outputs out = ppo__forward_rows(worker->tape, c->model, 1, view, NULL, state, NULL, PPO_VALUE);
+    if (!out.value) return ppo_tape_status(worker->tape);
+    c->rollout.next_value[ppo__at(c->rollout.recorded[e] - 1, c->rollout.envs) + e] = out.value->data[0];
+    return PPO_OK;
+}
+
+/* What agent e earned in the latest step, and whether its episode ended. Once it acts again or its episode is
+   over, that completes the row of its latest action: the reward as the critic sees it, flags, and where the
+   episode was truncated V of the last observation. */
+static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out) {
+    ppo__collector *c = worker->collector;
+    ppo__envs      *envs = &c->envs;
+    ppo_rollout    *rollout = &c->rollout;
+    const int       done = out->terminated || out->truncated, open = c->open[e];
+    float           reward = c->earned[e] += out->reward;
+    if (out->waits && !done) return PPO_OK;
+    c->earned[e] = 0;
+    c->open[e] = 0;
+    if (c->return_norm && ppo__learns(c, e)) {
+        double std = sqrt(c->return_norm->var[0] + 1e-8);
+        c->discounted[e] = c->discounted[e] * c->gamma + reward;
+        if (open) ppo_normalizer_update(&c->seen_return[e], &c->discounted[e], 1);
+        if (done) c->discounted[e] = 0;
+        reward = ppo__clamp((float)(reward / std), -c->clip_reward, c->clip_reward);
+    }
+    if (!open) return PPO_OK;
+    size_t at = ppo__at(rollout->recorded[e] - 1, rollout->envs) + e;
+    rollout->reward[at] = reward;
+    rollout->terminated[at] = out->terminated != 0;
+    rollout->truncated[at] = out->truncated != 0;
+    rollout->next_value[at] = 0;
+    rollout->episode_return[at] = (float)envs->episode_return[e];
+    rollout->episode_length[at] = done ? envs->length[e] : 0;
+    if (!out->truncated) return PPO_OK;
+    ppo__observe(c, e, 0, c->view + ppo__at(e, c->model->obs_size));
+    return ppo__value_next(worker, e);
+}
+
+/* Takes the actions in the environments, and writes down what they answered. Where all agents of a copy are
+   out, it is reset. */
+static ppo_status ppo__act(ppo__worker *worker) {
+    ppo__collector *c = worker->collector;
+    ppo__envs      *envs = &c->envs;
+    const int       agents = envs->agents, first = worker->first / agents;
     ppo_status      status = PPO_OK;
-    worker->moment = -1;
-    for (int e = worker->first; e < worker->first + worker->count && !status; ++e) {
+    worker->moment = (worker->moment & ~3) + 3;
+    for (int k = first; k < first + worker->count / agents && !status; ++k) {
+        status = ppo__env_step(envs, k);
+        for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
+            const ppo_outcome *out = &envs->outcome[e];
+            if (envs->length[e]) status = ppo__answer(worker, e, out);
+            if (out->joins) ppo__begin_episode(c, e);
+            else if (envs->turn[e] == PPO__OUT) envs->length[e] = 0;
+            else if (envs->turn[e] == PPO__ACTS)
+                ppo__observe(c, e, 1, c->view + ppo__at(e, envs->env.obs_size));
+        }
+        if (!status && ppo__env_is_over(envs, k)) status = ppo__begin_copy(c, k);
+    }
+    return status;
+}
+
+/* Before a rollout of `steps` steps: empty columns, and the latest observations by the latest statistics. */
+static void ppo__rollout_begin(ppo__collector *c, int steps) {
+    c->rollout.steps = steps;
+    c->closed = 0;
+    for (int e = 0; e < c->envs.count; ++e) {
+        c->rollout.recorded[e] = 0;
+        c->open[e] = 0;
         if (c->obs_norm) ppo__normalizer_reset(&c->seen_obs[e], 0);
         if (c->return_norm) ppo__normalizer_reset(&c->seen_return[e], 0);
-        if (c->fresh) {
-            status = ppo__env_reset(&c->envs, e);
-            c->start[e] = 1;
-            c->discounted[e] = 0;
-        }
-        if (!status) ppo__observe(c, e, c->fresh, c->view + ppo__at(e, c->envs.env.obs_size));
+        if (c->envs.turn[e] == PPO__ACTS && !c->fresh)
+            ppo__observe(c, e, 0, c->view + ppo__at(e, c->envs.env.obs_size));
     }
+}
+
+/* Takes a worker's environments through the rollout; before that to new episodes where these are due. */
+static ppo_status ppo__collect_steps(ppo__worker *worker) {
+    ppo__collector *c = worker->collector;
+    const int       agents = c->envs.agents, first = worker->first / agents;
+    ppo_status      status = PPO_OK;
+    worker->moment = -1;
+    for (int k = first; k < first + worker->count / agents && c->fresh && !status; ++k)
+        status = ppo__begin_copy(c, k);
     for (int t = 0; t < c->rollout.steps && !status; ++t) {
-        status = ppo__decide(worker, t);
-        if (!status) status = ppo__act(worker, t);
+        worker->moment = 4 * t;
+        status = ppo__decide(worker);
+        if (!status) status = ppo__act(worker);
     }
     return status;
 }
@@ -9544,43 +9891,75 @@ static ppo_status ppo__value_samples(ppo__worker *worker) {
             int e = i % rollout->envs;
             rollout->value[i] = out.value->data[i - from];
             worker->moment = i;
-            status = ppo__check_numbers(&rollout->value[i], 0, "critic's value", e,
-                                        c->envs.steps[e] - rollout->steps + i / rollout->envs);
+            status = ppo__check_numbers(&rollout->value[i], 0, "critic's value", &c->envs, e,
+                                        c->envs.steps[e] - rollout->recorded[e] + i / rollout->envs);
         }
     }
     return status;
 }
 
-/* One rollout of `steps` steps of every environment; the advantages are left to do. V of every step, and
-   next_value where the episode continues: V in the next step, or for the last step of the latest observation.
-   Without a critic both are 0. */
-static ppo_status ppo__collect(ppo__collector *collector, int steps) {
-    ppo_rollout *rollout = &collector->rollout;
-    int          samples = steps * rollout->envs, last = samples - rollout->envs;
-    rollout->steps = steps;
-    ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
-    if (!status && collector->critic) status = ppo__workers_run(collector, ppo__value_samples);
-    if (status) return status;
-    if (collector->critic) {
-        ppo_tape   *tape = collector->workers[0].tape;
-        ppo_outputs latest = ppo__forward_rows(tape, collector->model, rollout->envs, collector->view, NULL,
-                                               collector->state, NULL, PPO_VALUE);
-        if (!latest.value) return ppo_tape_status(tape);
-        for (int i = 0; i < samples; ++i)
-            if (!rollout->terminated[i] && !rollout->truncated[i])
-                rollout->next_value[i] =
-                    i < last ? rollout->value[i + rollout->envs] : latest.value->data[i - last];
-    } else {
-        memset(rollout->value, 0, samples * sizeof(float)); /* ppo__act() has set next_value */
+/* Rows that are not recorded are zeros, and cut the recursion of the advantages. */
+static void ppo__blank(ppo__collector *c, int e, int first) {
+    for (int t = first; t < c->rollout.steps; ++t) {
+        size_t at = ppo__at(t, c->rollout.envs) + e;
+        for (int i = 0; i < PPO__COLUMNS; ++i) {
+            char *data = ppo__column_data(&c->rollout, &c->columns[i]);
+            if (data) memset(data + at * c->columns[i].bytes, 0, c->columns[i].bytes);
+        }
+        c->rollout.terminated[at] = 1;
     }
-    collector->fresh = 0;
+}
+
+/* Completes a rollout, up to the advantages: V of every row, and next_value where the episode continues: V in
+   the next row, or for the last row of the latest observation. Without a critic both are 0. A row whose
+   outcome has not come by now is left out; its value has served the row before it. */
+static ppo_status ppo__rollout_end(ppo__collector *c) {
+    ppo_rollout *rollout = &c->rollout;
+    ppo_status   status = PPO_OK;
+    const float *latest = NULL;
+    int          samples = 0;
     for (int e = 0; e < rollout->envs; ++e) {
-        if (collector->obs_norm) ppo_normalizer_merge(collector->obs_norm, &collector->seen_obs[e]);
-        if (collector->return_norm) ppo_normalizer_merge(collector->return_norm, &collector->seen_return[e]);
+        ppo__blank(c, e, rollout->recorded[e]);
+        samples += rollout->recorded[e] - c->open[e];
     }
+    if (!samples) return ppo__refuse("no agent completed a step in a rollout of %d steps", rollout->steps);
+    if (c->critic) {
+        status = ppo__workers_run(c, ppo__value_samples);
+        if (status) return status;
+        ppo_tape   *tape = c->workers[0].tape;
+        ppo_outputs out =
+            ppo__forward_rows(tape, c->model, rollout->envs, c->view, NULL, c->state, NULL, PPO_VALUE);
+        if (!out.value) return ppo_tape_status(tape);
+        latest = out.value->data;
+    } else {
+        memset(rollout->value, 0, ppo__at(rollout->steps, rollout->envs) * sizeof(float));
+    }
+    for (int e = 0; e < rollout->envs; ++e) {
+        int rows = rollout->recorded[e];
+        for (int t = 0; t < rows - c->open[e] && c->critic; ++t) {
+            size_t at = ppo__at(t, rollout->envs) + e;
+            if (rollout->terminated[at] || rollout->truncated[at]) continue;
+            if (t + 1 == rows && ppo__is_pushed(&c->envs.env)) continue; /* it is there: time went on */
+            rollout->next_value[at] = t + 1 < rows ? rollout->value[at + rollout->envs] : latest[e];
+        }
+        rollout->recorded[e] = rows -= c->open[e];
+        ppo__blank(c, e, rows);
+        c->open[e] = 0;
+        if (c->obs_norm) ppo_normalizer_merge(c->obs_norm, &c->seen_obs[e]);
+        if (c->return_norm) ppo_normalizer_merge(c->return_norm, &c->seen_return[e]);
+    }
+    c->fresh = 0;
+    c->closed = 1;
     /* the tapes take their lasting shape in the first rollout */
-    for (int k = 0; k < collector->worker_count; ++k) ppo_tape_reset(collector->workers[k].tape);
+    for (int k = 0; k < c->worker_count; ++k) ppo_tape_reset(c->workers[k].tape);
     return PPO_OK;
+}
+
+/* One rollout of `steps` steps of every environment; the advantages are left to do. */
+static ppo_status ppo__collect(ppo__collector *collector, int steps) {
+    ppo__rollout_begin(collector, steps);
+    ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
+    return status ? status : ppo__rollout_end(collector);
 }
 
 /* After a failure every episode begins anew, and nothing of the old ones, like a NaN, gets into a file. How
@@ -9592,11 +9971,13 @@ static void ppo__forget_episodes(ppo__collector *collector) {
     memset(envs->obs, 0, ppo__at(envs->count, envs->env.obs_size) * sizeof(float));
     ppo__envs_guard(envs);
     for (int e = 0; e < envs->count; ++e) {
-        envs->episode_return[e] = 0;
-        envs->length[e] = 0;
-        collector->discounted[e] = 0;
-        for (int k = 0; k < 2; ++k) {
-            ppo_rng *rng = k ? &collector->action_rng[e] : &envs->rng[e];
+        ppo__agent_begins(envs, e);
+        collector->discounted[e] = collector->earned[e] = 0;
+        for (int k = 0; k < 3; ++k) {
+            ppo_rng *const rngs[] = {&collector->action_rng[e], &envs->rng[e / envs->agents],
+                                     collector->match_rng ? &collector->match_rng[e / envs->agents] : NULL};
+            ppo_rng       *rng = k && e % envs->agents ? NULL : rngs[k]; /* those of a copy once */
+            if (!rng) continue;
             ++rng->counter[1];
             rng->counter[0] = 0;
             rng->used = 4;
@@ -9612,6 +9993,8 @@ static void ppo__collector_free(ppo__collector *collector) {
         if (collector->seen_obs) ppo_normalizer_free(&collector->seen_obs[e]);
         if (collector->seen_return) ppo_normalizer_free(&collector->seen_return[e]);
     }
+    for (int k = 0; k < collector->snapshot_room && collector->snapshots; ++k)
+        ppo_agent_free(collector->snapshots[k]);
     ppo__envs_free(&collector->envs);
     ppo__arena_free(&collector->memory);
 }
@@ -9621,15 +10004,19 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
                                       int threads, uint64_t seed) {
     ppo__arena             *memory = &collector->memory;
     const ppo_actor_critic *model = collector->model;
-    const int               workers = ppo__min_int(threads, envs);
+    const int               agents = ppo__agents(env), copies = envs / agents;
+    const int               workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, copies);
     ppo__columns(model, env, collector->keep_policy, collector->columns);
-    ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, 0);
-    collector->fresh = 1;
+    ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, PPO__FOR_ALL);
+    collector->fresh = !ppo__is_pushed(env);
+    collector->rollout.recorded = PPO__ZEROS(memory, int, envs);
     collector->action_rng = PPO__ARRAY(memory, ppo_rng, envs);
-    collector->view = PPO__ARRAY(memory, float, ppo__at(envs, env->obs_size));
+    collector->view = PPO__ZEROS(memory, float, ppo__at(envs, env->obs_size));
     collector->state = PPO__ZEROS(memory, float, ppo__at(envs, model->core.width));
     collector->start = PPO__ZEROS(memory, unsigned char, envs);
     collector->discounted = PPO__ZEROS(memory, float, envs);
+    collector->earned = PPO__ZEROS(memory, float, envs);
+    collector->open = PPO__ZEROS(memory, unsigned char, envs);
     if (model->gsde) collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
     if (collector->obs_norm) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
     if (collector->return_norm) collector->seen_return = PPO__ZEROS(memory, ppo_normalizer, envs);
@@ -9643,20 +10030,21 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     for (int k = 0; k < workers && !status; ++k) {
         ppo__worker *worker = &collector->workers[k];
         worker->collector = collector;
-        worker->first = ppo__share(envs, k, workers);
-        worker->count = ppo__share(envs, k + 1, workers) - worker->first;
-        worker->box = PPO__ARRAY(memory, float, env->action_space.n);
+        worker->first = ppo__share(copies, k, workers) * agents;
+        worker->count = ppo__share(copies, k + 1, workers) * agents - worker->first;
+        worker->acting = PPO__ARRAY(memory, int, worker->count);
+        ppo__rollout_take(&worker->rows, memory, collector->columns, 1, worker->count, PPO__FOR_ACTING);
         status = ppo__arena_status(memory);
         if (!status) status = ppo_tape_create(&worker->tape);
         if (status) break;
         ppo_tape_record(worker->tape, 0);
         collector->worker_count = k + 1;
     }
-    if (!status) status = ppo__envs_open(&collector->envs, env, envs, seed, PPO_STREAM_ENV, 0);
+    if (!status) status = ppo__envs_open(&collector->envs, env, copies, seed, PPO_STREAM_ENV, 0);
     size_t words = ppo__played_words(env); /* room to replay episodes */
-    if (!status && env->open && words && words <= PPO__MOST_PLAYED / (size_t)envs) {
-        collector->envs.episode_rng = PPO__ZEROS(&collector->envs.memory, ppo_rng, envs);
-        collector->envs.played = PPO__ZEROS(&collector->envs.memory, uint32_t, envs * words);
+    if (!status && env->open && words && words <= PPO__MOST_PLAYED / (size_t)copies) {
+        collector->envs.episode_rng = PPO__ZEROS(&collector->envs.memory, ppo_rng, copies);
+        collector->envs.played = PPO__ZEROS(&collector->envs.memory, uint32_t, copies * words);
         status = ppo__arena_status(&collector->envs.memory);
     }
     return status ? status : ppo__pool_create(threads, &collector->pool);
@@ -9737,6 +10125,10 @@ static const ppo_field ppo__fields[] = {
                "rewards divided by the std of the discounted return"),
     PPO__NETWORK(clip_obs, FLOAT, 1e-6, 1e6, NULL, "normalized observations are clipped to +- this"),
     PPO__FIELD(clip_reward, FLOAT, 1e-6, 1e6, NULL, "normalized rewards are clipped to +- this"),
+    PPO__FIELD(self_play, INT, 0, 1024, NULL, "earlier policies kept as opponents; 0: all agents learn"),
+    PPO__FIELD(snapshot_every, INT, 1, 1000000000, NULL, "self-play: iterations until the next opponent"),
+    PPO__FIELD(self_play_latest, FLOAT, 0, 1, NULL,
+               "self-play: share of episodes of the latest policy alone"),
     PPO__FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
     PPO__FIELD(threads, INT, 1, 1024, NULL,
                "threads that step environments and compute; the results do not depend on it"),
@@ -9756,7 +10148,7 @@ PPO_DEF ppo_config ppo_config_default(void) {
         "learning_rate_schedule=linear gamma=0.99 gae_lambda=0.95 objective=clip clip_low=0.2 clip_high=0.2 "
         "kl_coef=1 value_coef=0.5 baseline=yes normalize_advantage=yes max_grad_norm=0.5 adam_beta1=0.9 "
         "adam_beta2=0.999 adam_eps=1e-5 hidden=64,64 activation=tanh sequence_steps=32 clip_obs=10 "
-        "clip_reward=10 seed=1 threads=1");
+        "clip_reward=10 snapshot_every=10 self_play_latest=0.5 seed=1 threads=1");
     return config;
 }
 
@@ -9794,6 +10186,8 @@ static const ppo__need ppo__config_needs[] = {
     {"gsde_steps", "gsde", "yes"},
     {"clip_obs", "normalize_obs", "yes"},
     {"clip_reward", "normalize_reward", "yes"},
+    {"snapshot_every", "self_play", NULL},
+    {"self_play_latest", "self_play", NULL},
 };
 
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name) {
@@ -9925,8 +10319,7 @@ static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, 
     if (!status) status = ppo_tape_create(&agent->tape);
     if (!status) {
         ppo_tape_record(agent->tape, 0);
-        agent->scratch =
-            (float *)ppo__alloc(((size_t)env->obs_size + 2 * (size_t)env->action_space.n) * sizeof(float));
+        agent->scratch = (float *)ppo__alloc((size_t)env->action_space.n * sizeof(float));
         agent->state = (float *)ppo__alloc((size_t)config->recurrent * sizeof(float));
         if (!agent->scratch || !agent->state) status = PPO_ERROR_MEMORY;
     }
@@ -9938,7 +10331,7 @@ static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, 
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
     if (!ppo__given("ppo_agent_create", agent != NULL)) return PPO_ERROR_ARGUMENT;
     *agent = NULL;
-    ppo_status status = ppo_env_check(env);
+    ppo_status status = ppo__check_functions(env);
     if (!status) status = ppo_config_check(config);
     if (!status) status = ppo_config_check_effect(config, env, NULL);
     return status ? status : ppo__agent_make(env, config, agent);
@@ -9948,29 +10341,106 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
     if (agent) memset(agent->state, 0, agent->model.core.width * sizeof(float));
 }
 
-/* scratch: the observation as the policy sees it, the action's n numbers or choices, n numbers in the box. */
+/* Weights and statistics, from one agent with this network to another. */
+static ppo_status ppo__agent_assign(ppo_agent *to, const ppo_agent *from) {
+    ppo_normalizer       *norms[] = {&to->obs_norm, &to->return_norm};
+    const ppo_normalizer *froms[] = {&from->obs_norm, &from->return_norm};
+    memcpy(to->model.params->data, from->model.params->data, from->model.params->count * sizeof(float));
+    for (int k = 0; k < 2; ++k) {
+        if (!froms[k]->size) continue;
+        memcpy(norms[k]->mean, froms[k]->mean, 2 * (size_t)froms[k]->size * sizeof(double)); /* and var */
+        norms[k]->count = froms[k]->count;
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
+    ppo_env    env;
+    ppo_config config;
+    if (to) *to = NULL;
+    if (!ppo__given("ppo_agent_copy", from && to)) return PPO_ERROR_ARGUMENT;
+    memset(&env, 0, sizeof env);
+    env.name = from->environment;
+    env.obs_size = from->model.obs_size;
+    env.action_space = from->model.action_space;
+    config = from->config;
+    config.init = PPO_ZEROS;
+    ppo_status status = ppo__agent_make(&env, &config, to);
+    if (status) return status;
+    (*to)->config = from->config;
+    if (from->return_norm.size) status = ppo_normalizer_init(&(*to)->return_norm, 1);
+    if (!status) status = ppo__agent_assign(*to, from);
+    if (!status) status = ppo_params_freeze((*to)->model.params, 1); /* until it is trained */
+    if (!status) return PPO_OK;
+    ppo_agent_free(*to);
+    *to = NULL;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
+    if (!ppo__given("ppo_agent_assign", to && from)) return PPO_ERROR_ARGUMENT;
+    char       is[PPO__SPACE_SIZE], wanted[PPO__SPACE_SIZE];
+    ppo_status status = PPO_OK;
+    ppo__space_text(&to->model.action_space, is);
+    ppo__space_text(&from->model.action_space, wanted);
+    if (to->model.obs_size != from->model.obs_size || strcmp(is, wanted))
+        return ppo__refuse("ppo_agent_assign: the agents observe %d and %d numbers, and act %.40s and %.40s",
+                           to->model.obs_size, from->model.obs_size, is, wanted);
+    for (int i = 0; i < PPO__FIELDS && !status; ++i)
+        if (ppo__fields[i].kind == PPO_FIELD_NETWORK)
+            status = ppo__check_kept(ppo_config_settings(), ppo__fields[i].name, &to->config, &from->config,
+                                     "agent");
+    /* the statistics of rewards come with training: they are of no use to one who only acts */
+    return status ? status : ppo__agent_assign(to, from);
+}
+
+PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsigned char *mask, int n,
+                                float *state, ppo_rng *rng, const ppo_actions *actions) {
+    if (!ppo__given("ppo_act_many", agent && obs && actions)) return PPO_ERROR_ARGUMENT;
+    const ppo_actor_critic *model = &agent->model;
+    const int               floats = ppo__kind(&model->action_space)->continuous;
+    const int               size = model->obs_size, width = model->core.width;
+    const int               outputs = ppo__space_outputs(&model->action_space);
+    if (!ppo__given("ppo_act_many",
+                    (floats ? actions->box != NULL : actions->discrete != NULL) && (state || !width)))
+        return PPO_ERROR_ARGUMENT;
+    if (n < 0) return ppo__refuse("ppo_act_many: n is %d, must not be below 0", n);
+    if (floats) mask = NULL;
+    for (int i = 0; i < n; ++i) {
+        ppo_status status = ppo__check_numbers(obs + ppo__at(i, size), size, "observation", NULL, 0, 0);
+        if (status) return status;
+        int choice = mask ? ppo__choice_without_action(&model->action_space, mask + ppo__at(i, outputs)) : -1;
+        if (choice >= 0) return ppo__refuse("the mask leaves no action (choice %d)", choice);
+    }
+    if (!n) return PPO_OK;
+    ppo_tape_reset(agent->tape);
+    float *view = ppo_tape_alloc(agent->tape, ppo__at(n, size));
+    if (!view) return ppo_tape_status(agent->tape);
+    ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, n, size, view);
+    const ppo_inputs inputs = {n, view, mask, {0, NULL, state, NULL}};
+    ppo_outputs      out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
+    if (!out.policy) return ppo_tape_status(agent->tape);
+    ppo_status status =
+        ppo__check_numbers(out.policy->data, (int)ppo__size(out.policy), "policy output", NULL, 0, 0);
+    if (status) return status;
+    if (width) memcpy(state, out.state->data, ppo__at(n, width) * sizeof(float));
+    for (int i = 0; i < n; ++i) {
+        ppo__choose_action(model, &out, i, rng, actions, (size_t)i);
+        if (floats) ppo__action_for_env(model, actions, (size_t)i, actions->box + ppo__at(i, outputs));
+    }
+    return ppo_tape_status(agent->tape);
+}
+
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action) {
     if (!ppo__given("ppo_act_masked", agent && obs && action)) return PPO_ERROR_ARGUMENT;
-    const ppo_actor_critic *model = &agent->model;
-    float                  *number = agent->scratch + model->obs_size;
-    ppo_actions             actions = {(int *)(void *)number, number};
-    for (int j = 0; j < model->obs_size; ++j)
-        if (!ppo__finite(obs[j])) return ppo_fail(PPO_ERROR_NUMERIC, "observation[%d] is not finite", j);
-    if (ppo__kind(&model->action_space)->continuous) mask = NULL;
-    int choice = mask ? ppo__choice_without_action(&model->action_space, mask) : -1;
-    if (choice >= 0) return ppo__refuse("the mask leaves no action (choice %d)", choice);
-    ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, model->obs_size, agent->scratch);
-    ppo_outputs out =
-        ppo__forward_rows(agent->tape, model, 1, agent->scratch, mask, agent->state, NULL, PPO_POLICY);
-    if (!out.policy) return ppo_tape_status(agent->tape);
-    for (int j = 0; j < out.policy->cols; ++j)
-        if (!ppo__finite(out.policy->data[j]))
-            return ppo_fail(PPO_ERROR_NUMERIC, "the policy's output %d is not finite", j);
-    if (out.state) memcpy(agent->state, out.state->data, model->core.width * sizeof(float));
-    ppo__choose_action(model, &out, 0, rng, &actions, 0);
-    *action = ppo__action_for_env(model, &actions, 0, number + model->action_space.n);
-    return ppo_tape_status(agent->tape);
+    const ppo_actions actions = {(int *)(void *)agent->scratch, agent->scratch};
+    const int         floats = ppo__kind(&agent->model.action_space)->continuous;
+    ppo_status        status = ppo_act_many(agent, obs, mask, 1, agent->state, rng, &actions);
+    ppo_action        taken = {floats ? 0 : *actions.discrete, floats ? NULL : actions.discrete,
+                        floats ? actions.box : NULL};
+    if (!status) *action = taken;
+    return status;
 }
 
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action) {
@@ -10029,6 +10499,10 @@ struct ppo_trainer {
     int                  last_length[PPO__LAST_EPISODES];
     int64_t              episodes, steps, iteration, updates;
     double               started;
+    ppo_progress         progress;                 /* of this iteration, so far */
+    int                  learning;                 /* 1: the rollout is complete, and being learned from */
+    int                  batch, batches, segments; /* the next minibatch of this epoch; of how many */
+    int                  gradients;                /* minibatches of this iteration so far */
 };
 
 /* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of a
@@ -10049,7 +10523,8 @@ static int ppo__cut(ppo_trainer *trainer, int whole, int *segments) {
     *segments = 0;
     for (int e = 0; e < rollout->envs; ++e) {
         int *usable = &trainer->usable[e];
-        for (*usable = rollout->steps; !trainer->config.baseline && !whole && *usable; --*usable) {
+        *usable = whole ? rollout->steps : rollout->recorded[e];
+        for (; !trainer->config.baseline && !whole && *usable; --*usable) {
             size_t last = ppo__at(*usable - 1, rollout->envs) + e;
             if (rollout->terminated[last] || rollout->truncated[last]) break;
         }
@@ -10318,9 +10793,10 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
 static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     const ppo_actor_critic *model = &trainer->agent->model;
     const ppo_rollout      *rollout = &trainer->collector.rollout;
-    int                     samples = rollout->steps * rollout->envs;
+    int                     rows = rollout->steps * rollout->envs, samples = 0;
     double                  returns = 0, lengths = 0, std = 0;
-    for (int i = 0; i < samples; ++i) {
+    for (int e = 0; e < rollout->envs; ++e) samples += rollout->recorded[e];
+    for (int i = 0; i < rows; ++i) {
         if (!rollout->episode_length[i]) continue;
         trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_return[i];
         trainer->last_length[trainer->episodes++ % PPO__LAST_EPISODES] = rollout->episode_length[i];
@@ -10344,36 +10820,51 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     progress->gradient_steps = model->params->step;
     progress->std = model->log_std ? (float)(std / (double)ppo__size(model->log_std)) : 0;
     progress->value_clip = trainer->config.value_clip;
-    progress->explained_variance = ppo_explained_variance(rollout->value, rollout->value_target, samples);
+    progress->explained_variance = ppo__explained_variance(rollout->value, rollout->value_target, rows,
+                                                           rollout->recorded, rollout->envs);
+}
+
+/* Self-play: every snapshot_every iterations the policy becomes an opponent, in place of the oldest one. */
+static ppo_status ppo__take_snapshot(ppo_trainer *trainer) {
+    ppo__collector *c = &trainer->collector;
+    if (!c->snapshot_room || trainer->iteration % trainer->config.snapshot_every) return PPO_OK;
+    return ppo__agent_assign(c->snapshots[c->snapshot_count++ % c->snapshot_room], trainer->agent);
 }
 
 /* -- training: read it from ppo_trainer_iterate() upwards -- */
 
-/* Learns from the rollout: every sample once per epoch, in a new order. */
-static ppo_status ppo__epochs(ppo_trainer *trainer, ppo_progress *progress) {
+/* Learns from the rollout: every sample once per epoch, in a new order. May pause after a minibatch once it is
+   `until` (ppo_clock(); INFINITY: never), and continues where it was; *done 1: there is no more to do. */
+static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
     const ppo_config *config = &trainer->config;
+    ppo_progress     *progress = &trainer->progress;
     ppo_rollout      *minibatch = &trainer->minibatch.samples;
-    ppo_params       *params = trainer->agent->model.params;
-    int               segments, count = 0;
-    for (; progress->epochs < config->epochs; ++progress->epochs) {
-        int batches = ppo__cut(trainer, 0, &segments);
-        if (!batches) return PPO_OK; /* without a critic: no episode has ended */
-        ++trainer->updates;
-        ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, segments);
-        for (int b = 0; b < batches; ++b) {
+    for (*done = 1; progress->epochs < config->epochs; ++progress->epochs, trainer->batch = 0) {
+        if (!trainer->batch) {
+            trainer->batches = ppo__cut(trainer, 0, &trainer->segments);
+            if (!trainer->batches) return PPO_OK; /* without a critic: no episode has ended */
+            ++trainer->updates;
+            ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, trainer->segments);
+        }
+        while (trainer->batch < trainer->batches) {
+            const int       b = trainer->batch++;
             ppo__step_stats stats;
             ppo_status      status = PPO_OK;
-            ppo__gather_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
+            ppo__gather_minibatch(trainer, trainer->segments, b, trainer->batches,
+                                  trainer->minibatch.most_shards);
             if (config->normalize_advantage)
                 status = ppo_whiten(minibatch->advantage, NULL, minibatch->envs, 1);
             if (!status) status = ppo__gradient(trainer, &stats);
             if (status) return status;
-            ppo__add_stats(progress, &stats, ++count, b);
+            ppo__add_stats(progress, &stats, ++trainer->gradients, b);
             /* target_kl: the policy is too far from the one that acted, so this minibatch changes nothing */
             if (config->target_kl > 0 && stats.policy.approx_kl > 1.5f * config->target_kl) return PPO_OK;
-            status = ppo_params_step(params, &trainer->adam, config->max_grad_norm, &stats.grad_norm);
+            status = ppo_params_step(trainer->agent->model.params, &trainer->adam, config->max_grad_norm,
+                                     &stats.grad_norm);
             if (status) return status;
-            ppo__average(&progress->grad_norm, stats.grad_norm, count);
+            ppo__average(&progress->grad_norm, stats.grad_norm, trainer->gradients);
+            const int last = trainer->batch == trainer->batches && progress->epochs + 1 == config->epochs;
+            if (!last && ppo_clock() >= until) return *done = 0, PPO_OK;
         }
     }
     return PPO_OK;
@@ -10400,36 +10891,174 @@ PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
     return !trainer || trainer->steps >= trainer->config.total_steps;
 }
 
+/* Steps of the next rollout: fewer at the end of the run. */
+static int ppo__next_steps(const ppo_trainer *trainer) {
+    const ppo_config *config = &trainer->config;
+    int64_t           left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
+    return left < config->rollout_steps ? (int)left : config->rollout_steps;
+}
+
+/* Begins an iteration: its settings, an empty report. */
+static ppo_status ppo__iteration_begin(ppo_trainer *trainer) {
+    memset(&trainer->progress, 0, sizeof trainer->progress);
+    trainer->progress.kl = NAN;
+    trainer->learning = trainer->batch = trainer->gradients = 0;
+    return ppo__apply_schedules(trainer, &trainer->progress);
+}
+
+/* Learns from a complete rollout, until the iteration is over (*done 1) or the time is. */
+static ppo_status ppo__learn(ppo_trainer *trainer, double until, int *done) {
+    ppo_status status = PPO_OK;
+    if (!trainer->learning) {
+        status = ppo__advantages(trainer);
+        if (!status) status = ppo__reserve_tapes(trainer);
+        trainer->learning = 1;
+    }
+    if (!status) status = ppo__epochs(trainer, until, done);
+    if (status || !*done) return status;
+    if (ppo__adapts_kl(&trainer->config)) status = ppo__adapt_kl(trainer, &trainer->progress);
+    for (int k = 0; k < PPO__SHARDS && trainer->tapes[k]; ++k)
+        ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
+    trainer->learning = 0;
+    if (!status) ppo__report(trainer, &trainer->progress);
+    if (!status) status = ppo__take_snapshot(trainer);
+    return status;
+}
+
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
     if (!ppo__given("ppo_trainer_iterate", trainer != NULL)) return PPO_ERROR_ARGUMENT;
     const ppo_config *config = &trainer->config;
     ppo__pool        *before = ppo__arithmetic_pool;
-    ppo_progress      mine;
-    memset(&mine, 0, sizeof mine);
-    mine.kl = NAN;
+    int               done;
     if (ppo_trainer_done(trainer))
         return ppo__refuse("all %lld steps are done", (long long)config->total_steps);
-    int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
-    int     steps = left < config->rollout_steps ? (int)left : config->rollout_steps;
+    if (ppo__is_pushed(&trainer->collector.envs.env))
+        return ppo__refuse(
+            "env.step is NULL: use ppo_trainer_observe(), ppo_trainer_act() and ppo_trainer_learn()");
 
-    ppo_status status = ppo__apply_schedules(trainer, &mine);
+    ppo_status status = ppo__iteration_begin(trainer);
     if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool; /* divides all that follows */
-    if (!status) status = ppo__collect(&trainer->collector, steps);
-    if (!status) status = ppo__advantages(trainer);
-    if (!status) status = ppo__reserve_tapes(trainer);
-    if (!status) status = ppo__epochs(trainer, &mine);
-    if (!status && ppo__adapts_kl(config)) status = ppo__adapt_kl(trainer, &mine);
+    if (!status) status = ppo__collect(&trainer->collector, ppo__next_steps(trainer));
+    if (!status) status = ppo__learn(trainer, INFINITY, &done);
     ppo__arithmetic_pool = before;
 
-    for (int k = 0; k < PPO__SHARDS && trainer->tapes[k]; ++k)
-        ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
-    if (status) {
-        ppo__forget_episodes(&trainer->collector);
-        return status;
+    if (status) ppo__forget_episodes(&trainer->collector);
+    else if (progress) *progress = trainer->progress;
+    return status;
+}
+
+/* -- a program that steps its own world -- */
+
+/* The agent of a source that may be pushed to; -1 after an error. */
+static int ppo__source(const ppo_trainer *trainer, const char *function, int source) {
+    const ppo__envs *envs = &trainer->collector.envs;
+    if (!ppo__is_pushed(&envs->env))
+        ppo__refuse("%s: the environment has functions, use ppo_trainer_iterate()", function);
+    else if (source < 0 || source >= envs->count)
+        ppo__refuse("%s: source %d, outside 0 to num_envs - 1, %d", function, source, envs->count - 1);
+    else return source;
+    return -1;
+}
+
+PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
+                                       const unsigned char *mask, const ppo_outcome *outcome) {
+    if (!ppo__given("ppo_trainer_observe", trainer && (obs || (outcome && !outcome->truncated))))
+        return PPO_ERROR_ARGUMENT;
+    ppo__collector  *c = &trainer->collector;
+    ppo__envs       *envs = &c->envs;
+    const int        e = ppo__source(trainer, "ppo_trainer_observe", source);
+    const int        ends = outcome && (outcome->terminated || outcome->truncated);
+    const int        acts = !outcome || (!ends && !outcome->waits);
+    const ppo_space *space = &envs->env.action_space;
+    ppo_status       status = PPO_OK;
+    if (e < 0) return PPO_ERROR_ARGUMENT;
+    if (outcome && envs->turn[e] != PPO__WAITS)
+        return ppo__refuse("source %d has not acted since its last observation", source);
+    if (!outcome && envs->turn[e] != PPO__OUT)
+        return ppo__refuse("source %d is in an episode: its outcome is needed", source);
+    if (!obs && acts) return ppo__refuse("ppo_trainer_observe: an argument is NULL");
+    if (obs) status = ppo__check_numbers(obs, envs->env.obs_size, "observation", envs, e, envs->steps[e]);
+    int choice = acts && mask && !ppo__kind(space)->continuous ? ppo__choice_without_action(space, mask) : -1;
+    if (!status && choice >= 0)
+        status = ppo__refuse("the mask leaves no action (choice %d, source %d)", choice, source);
+    if (status) return status;
+
+    ppo_outcome out;
+    size_t      outputs = (size_t)ppo__space_outputs(space);
+    const int   full = c->rollout.recorded[e] == c->rollout.steps && !c->open[e]; /* it was before */
+    if (obs) memcpy(ppo__obs(envs, e), obs, (size_t)envs->env.obs_size * sizeof(float));
+    if (mask) memcpy(envs->mask + e * outputs, mask, outputs);
+    else memset(envs->mask + e * outputs, 1, outputs);
+    if (outcome) {
+        out = *outcome;
+        status = ppo__count_outcome(envs, e, &out);
+        if (!status) status = ppo__answer(&c->workers[0], e, &out);
     }
-    ppo__report(trainer, &mine);
-    if (progress) *progress = mine;
+    envs->turn[e] = acts ? PPO__ACTS : ends || status ? PPO__OUT : PPO__WAITS;
+    if (status) { /* what it did last is left out, and a new episode begins */
+        c->rollout.recorded[e] -= c->open[e];
+        c->open[e] = 0;
+        envs->turn[e] = PPO__OUT;
+    } else if (!outcome) ppo__begin_episode(c, e);
+    else if (acts) {
+        ppo__observe(c, e, !c->closed && !full, c->view + ppo__at(e, envs->env.obs_size));
+        if (!c->closed && c->rollout.recorded[e] == c->rollout.steps && !full)
+            status = ppo__value_next(&c->workers[0], e);
+    }
+    return status;
+}
+
+PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action) {
+    if (!ppo__given("ppo_trainer_act", trainer && action)) return PPO_ERROR_ARGUMENT;
+    ppo__envs *envs = &trainer->collector.envs;
+    const int  e = ppo__source(trainer, "ppo_trainer_act", source);
+    if (e < 0) return PPO_ERROR_ARGUMENT;
+    if (envs->turn[e] != PPO__ACTS)
+        return ppo__refuse("source %d has nothing to act on: call ppo_trainer_observe() first", source);
+    ppo__worker *worker = &trainer->collector.workers[0];
+    worker->moment = 0;
+    ppo_status status = ppo__ask_policy(worker, -1, &e, 1, e);
+    if (status) return status;
+    envs->turn[e] = PPO__WAITS;
+    *action = envs->action[e];
     return PPO_OK;
+}
+
+PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer) {
+    int full = 0;
+    if (!trainer || !ppo__is_pushed(&trainer->collector.envs.env) || ppo_trainer_done(trainer)) return 0;
+    if (trainer->learning) return 1;
+    const ppo__collector *c = &trainer->collector;
+    for (int e = 0; e < c->envs.count; ++e) {
+        if (c->rollout.recorded[e] - c->open[e] == c->rollout.steps) full = 1;
+        else if (c->envs.turn[e] != PPO__OUT) return 0;
+    }
+    return full;
+}
+
+PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, ppo_progress *progress) {
+    if (!ppo__given("ppo_trainer_learn", trainer != NULL)) return PPO_ERROR_ARGUMENT;
+    if (progress) memset(progress, 0, sizeof *progress);
+    if (ppo__source(trainer, "ppo_trainer_learn", 0) < 0) return PPO_ERROR_ARGUMENT;
+    if (!ppo_trainer_ready(trainer)) return PPO_OK;
+    ppo__collector *c = &trainer->collector;
+    ppo__pool      *before = ppo__arithmetic_pool;
+    const double    until = milliseconds > 0 ? ppo_clock() + 1e-3 * milliseconds : INFINITY;
+    ppo_status      status = PPO_OK;
+    int             done = 1;
+    if (trainer->config.threads > 1) ppo__arithmetic_pool = c->pool;
+    if (!trainer->learning) {
+        status = ppo__iteration_begin(trainer);
+        if (!status) status = ppo__rollout_end(c);
+    }
+    if (!status) status = ppo__learn(trainer, until, &done);
+    ppo__arithmetic_pool = before;
+    if (status || done) {
+        trainer->learning = 0;
+        ppo__rollout_begin(c, ppo_trainer_done(trainer) ? 0 : ppo__next_steps(trainer));
+    }
+    if (!status && done && progress) *progress = trainer->progress;
+    return status;
 }
 
 /* -- making a trainer -- */
@@ -10464,7 +11093,8 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     batch->picked = PPO__ARRAY(memory, int, ppo__at(batch->segments, steps));
     trainer->order = PPO__ARRAY(memory, int, samples);
     trainer->usable = PPO__ARRAY(memory, int, config->num_envs);
-    ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->segments, 1);
+    ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->segments,
+                      PPO__FOR_LEARNING);
     ppo_status status = ppo__arena_status(memory);
 
     int shards = (int)(ppo__at(batch->segments, steps) / PPO__SHARD_SAMPLES);
@@ -10506,6 +11136,36 @@ static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
                        agent->model.obs_size, is, env->obs_size, wanted);
 }
 
+/* Room for the opponents of self-play, which are copies of the agent. */
+static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
+    ppo__collector *c = &trainer->collector;
+    const int       n = trainer->config.self_play;
+    c->latest = trainer->config.self_play_latest;
+    c->snapshots = PPO__ZEROS(&c->memory, ppo_agent *, n);
+    c->player = PPO__ARRAY(&c->memory, int, c->envs.count);
+    c->match_rng = PPO__ARRAY(&c->memory, ppo_rng, c->envs.copies);
+    ppo_status status = ppo__arena_status(&c->memory);
+    if (status) return status;
+    c->snapshot_room = n;
+    for (int e = 0; e < c->envs.count; ++e) c->player[e] = -1;
+    for (int k = 0; k < c->envs.copies; ++k)
+        c->match_rng[k] = ppo_rng_stream(trainer->config.seed, PPO_STREAM_MATCH, (uint32_t)k);
+    for (int k = 0; k < n && !status; ++k) status = ppo_agent_copy(trainer->agent, &c->snapshots[k]);
+    return status;
+}
+
+/* num_envs agents fill copies of the environment, and self-play has teams. */
+static ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *config) {
+    const int agents = ppo__agents(env);
+    if (config->num_envs % agents)
+        return ppo__refuse("num_envs is %d: it counts agents, and must be a multiple of env.agents, %d",
+                           config->num_envs, agents);
+    if (config->self_play && env->teams < 2)
+        return ppo__refuse("self_play is %d, but env.teams is %d: it needs 2 or more", config->self_play,
+                           env->teams);
+    return PPO_OK;
+}
+
 /* For an environment, settings and an agent that have been checked. The agent remembers what it is trained
    with, and on which environment. */
 static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
@@ -10520,7 +11180,8 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     trainer->agent = agent;
     trainer->kl_coef = config->kl_coef;
     trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    trainer->reserved = !agent->model.core.width && config->baseline;
+    trainer->reserved =
+        !agent->model.core.width && config->baseline && ppo__agents(env) == 1 && !ppo__is_pushed(env);
     collector->model = &agent->model;
     collector->obs_norm = config->normalize_obs ? &agent->obs_norm : NULL;
     collector->return_norm = config->normalize_reward ? &agent->return_norm : NULL;
@@ -10530,12 +11191,14 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     collector->gsde_steps = config->gsde_steps;
     collector->keep_policy = config->objective == PPO_KL_PENALTY;
     collector->critic = config->baseline;
-    if (config->normalize_reward && !agent->return_norm.size)
+    status = ppo_params_freeze(params, 0);
+    if (!status && config->normalize_reward && !agent->return_norm.size)
         status = ppo_normalizer_init(&agent->return_norm, 1);
     if (!status)
         status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
                                      config->seed);
     if (!status) status = ppo__minibatch_room(trainer);
+    if (!status && config->self_play) status = ppo__snapshot_room(trainer);
     if (status) {
         ppo_trainer_free(trainer);
         return status;
@@ -10549,6 +11212,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
         params->lr_scale[i] =
             critic > 0 && strncmp(params->names[i], "critic.", 7) == 0 ? critic / config->learning_rate : 1;
     trainer->started = ppo_clock();
+    if (ppo__is_pushed(env)) ppo__rollout_begin(collector, ppo__next_steps(trainer));
     *out = trainer;
     return PPO_OK;
 }
@@ -10557,8 +11221,9 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
                                       ppo_trainer **trainer) {
     if (!ppo__given("ppo_trainer_create", trainer != NULL)) return PPO_ERROR_ARGUMENT;
     *trainer = NULL;
-    ppo_status status = ppo_env_check(env);
+    ppo_status status = ppo__check_functions(env);
     if (!status) status = ppo_config_check(config);
+    if (!status) status = ppo__check_copies(env, config);
     if (!status) status = ppo__check_agent(agent, env);
     if (!status) status = ppo__check_same(&agent->config, config, NULL);
     for (int i = 0; i < PPO__FIELDS && !status; ++i)
@@ -10588,89 +11253,137 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
 
 enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000, PPO__EVAL_EPISODES = 1000000 };
 
-/* Plays an episode in each of up to PPO__EVAL_ENVS environments, to its end. Row i of `rows` is environment
-   active[i]; those whose episodes are over drop out. watch is for a single environment. */
-static ppo_status ppo__play_envs(ppo_agent *agent, ppo__envs *envs, ppo_rollout *rows, float *box,
-                                 ppo_rng *rng, ppo_watcher watch, void *user) {
+/* What it takes to play episodes side by side. */
+typedef struct ppo__match {
+    ppo_agent  *player[2]; /* the one that is judged, and its opponent; the same: there is none */
+    int         sample;    /* 1: actions are sampled */
+    ppo_watcher watch;     /* of a single episode */
+    void       *user;
+    ppo__envs   envs;
+    ppo__column columns[PPO__COLUMNS];
+    ppo_rollout rows;   /* [1][agents of all copies] */
+    int        *acting; /* and for each of these agents: those that act now, */
+    float      *state;  /* the recurrent state, */
+    ppo_rng    *rng;    /* what it samples with, */
+    double     *total;  /* and what it has earned */
+} ppo__match;
+
+/* Who plays agent e: team (episode mod teams) is the first player's. */
+static int ppo__player(const ppo__match *m, int e) {
+    const int agents = m->envs.agents, teams = m->envs.env.teams, episode = m->envs.first + e / agents;
+    return m->player[0] != m->player[1] && e % agents * teams / agents != episode % teams;
+}
+
+/* The actions of one player's agents, n of which act, in rows `from` and on. */
+static ppo_status ppo__play_actions(ppo__match *m, ppo_agent *agent, int n, int from) {
     const ppo_actor_critic *model = &agent->model;
-    size_t     width = (size_t)model->core.width, outputs = (size_t)ppo__space_outputs(&model->action_space);
-    int        size = model->obs_size, active[PPO__EVAL_ENVS], n = envs->count;
-    ppo_action action;
-    ppo_frame  frame = {0, envs->state, envs->obs, NULL, 0, 0, 0, 0};
-    ppo_status status = PPO_OK;
-    if (width) memset(rows->state, 0, n * width * sizeof(float));
-    for (int e = 0; e < n && !status; ++e) {
-        active[e] = e;
-        status = ppo__env_reset(envs, e);
+    const size_t            size = (size_t)model->obs_size, width = (size_t)model->core.width;
+    const size_t            outputs = (size_t)ppo__space_outputs(&model->action_space);
+    ppo__envs              *envs = &m->envs;
+    ppo_rollout             rows = ppo__some_samples(&m->rows, m->columns, (size_t)from, n);
+    for (int i = 0; i < n; ++i) {
+        int e = m->acting[i];
+        ppo__normalized(&agent->obs_norm, agent->clip_obs, ppo__obs(envs, e), 1, (int)size,
+                        rows.obs + i * size);
+        if (rows.mask) memcpy(rows.mask + i * outputs, envs->mask + e * outputs, outputs);
+        if (width) memcpy(rows.state + i * width, m->state + e * width, width * sizeof(float));
     }
-    while (n && !status) {
-        if (watch && watch(&frame, user)) return PPO_OK;
-        for (int i = 0; i < n && !status; ++i) {
-            ppo__normalized(&agent->obs_norm, agent->clip_obs, envs->obs + ppo__at(active[i], size), 1, size,
-                            rows->obs + ppo__at(i, size));
-            if (rows->mask) status = ppo__env_mask(envs, active[i], rows->mask + i * outputs);
-        }
+    ppo_outputs out =
+        ppo__forward_rows(agent->tape, model, n, rows.obs, rows.mask, rows.state, NULL, PPO_POLICY);
+    ppo_status status = ppo_tape_status(agent->tape);
+    for (int i = 0; i < n && !status; ++i) {
+        int e = m->acting[i];
+        status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output", envs, e,
+                                    envs->steps[e]);
         if (status) return status;
+        ppo__choose_action(model, &out, i, m->sample ? &m->rng[e] : NULL, &rows.actions, (size_t)i);
+        envs->action[e] = ppo__action_for_env(model, &rows.actions, (size_t)i,
+                                              envs->box + ppo__at(e, model->action_space.n));
+        if (width) memcpy(m->state + e * width, out.state->data + i * width, width * sizeof(float));
+    }
+    return status;
+}
 
+/* Plays an episode in each copy, to its end: until all its agents are out. */
+static ppo_status ppo__play_envs(ppo__match *m) {
+    ppo__envs   *envs = &m->envs;
+    const int    agents = envs->agents;
+    const size_t width = (size_t)m->player[0]->model.core.width;
+    ppo_frame    frame = {0, envs->state, envs->obs, NULL, 0, 0, 0, 0};
+    ppo_status   status = PPO_OK;
+    int          left = envs->copies;
+    for (int k = 0; k < envs->copies && !status; ++k) status = ppo__env_reset(envs, k);
+    for (int e = 0; e < envs->count; ++e) m->total[e] = 0;
+    if (width) memset(m->state, 0, envs->count * width * sizeof(float));
+    while (left && !status) {
+        if (m->watch && m->watch(&frame, m->user)) return PPO_OK;
+        for (int k = 0; k < envs->copies && envs->own_mask && !status; ++k)
+            if (!ppo__env_is_over(envs, k)) status = ppo__env_mask(envs, k);
         /* all actions are chosen before any is taken: an environment may itself ask the agent */
-        ppo_outputs out =
-            ppo__forward_rows(agent->tape, model, n, rows->obs, rows->mask, rows->state, NULL, PPO_POLICY);
-        status = ppo_tape_status(agent->tape);
-        for (int i = 0; i < n && !status; ++i) {
-            status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output",
-                                        envs->first + active[i], envs->steps[active[i]]);
-            if (!status) ppo__choose_action(model, &out, i, rng, &rows->actions, (size_t)i);
+        for (int p = 0, from = 0; p < 2 && !status; ++p) {
+            int n = 0;
+            for (int e = 0; e < envs->count; ++e)
+                if (envs->turn[e] == PPO__ACTS && ppo__player(m, e) == p) m->acting[n++] = e;
+            if (n) status = ppo__play_actions(m, m->player[p], n, from);
+            from += n;
         }
-        if (!status && width) memcpy(rows->state, out.state->data, n * width * sizeof(float));
-
-        int still = 0;
-        for (int i = 0; i < n && !status; ++i) {
-            int         e = active[i];
-            ppo_outcome outcome;
-            action = ppo__action_for_env(model, &rows->actions, (size_t)i, box);
-            status = ppo__env_step(envs, e, &action, &outcome);
-            const ppo_frame now = {envs->length[e],    envs->state,
-                                   envs->obs,          &action,
-                                   outcome.reward,     (float)envs->episode_return[e],
-                                   outcome.terminated, outcome.truncated};
-            frame = now;
-            if (status || outcome.terminated || outcome.truncated) continue;
-            if (!envs->env.max_steps && envs->length[e] >= PPO__EVAL_STEPS)
+        for (int k = 0; k < envs->copies && !status; ++k) {
+            if (ppo__env_is_over(envs, k)) continue;
+            status = ppo__env_step(envs, k);
+            for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
+                m->total[e] += envs->outcome[e].reward;
+                if (!envs->outcome[e].joins) continue;
+                ppo__agent_begins(envs, e);
+                if (width) memset(m->state + e * width, 0, width * sizeof(float));
+            }
+            left -= ppo__env_is_over(envs, k);
+            if (!status && !envs->env.max_steps && envs->age[k] >= PPO__EVAL_STEPS)
                 status = ppo__refuse("an episode has not ended after %d steps: set env.max_steps",
                                      (int)PPO__EVAL_STEPS);
-            if (width) memmove(rows->state + still * width, rows->state + i * width, width * sizeof(float));
-            active[still++] = e;
         }
-        n = still;
+        const ppo_outcome *first = envs->outcome;
+        const ppo_frame    now = {envs->age[0],  envs->state,        envs->obs,         envs->action,
+                                  first->reward, (float)m->total[0], first->terminated, first->truncated};
+        frame = now;
     }
-    if (!status && watch) watch(&frame, user);
+    if (!status && m->watch) m->watch(&frame, m->user);
     return status;
 }
 
 /* Plays `episodes` episodes, in groups; their returns and lengths. */
-static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed,
-                                ppo_rng *rng, ppo_watcher watch, void *user, float *returns, float *lengths) {
-    ppo__column columns[PPO__COLUMNS];
-    ppo__arena  memory;
-    ppo_rollout rows;
-    ppo_status  status = ppo_env_check(env);
-    if (!status) status = ppo__check_agent(agent, env);
+static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes, uint64_t seed,
+                                float *returns, float *lengths) {
+    ppo__arena memory;
+    ppo_status status = ppo_env_check(env);
+    for (int p = 0; p < 2 && !status; ++p) status = ppo__check_agent(m->player[p], env);
     if (status) return status;
+    const ppo_actor_critic *model = &m->player[0]->model;
+    const int               agents = ppo__agents(env), n = PPO__EVAL_ENVS * agents;
+    if (m->player[0] != m->player[1] && env->teams < 2)
+        return ppo__refuse("a match needs env.teams of 2 or more, not %d", env->teams);
     memset(&memory, 0, sizeof memory);
-    ppo__columns(&agent->model, env, 0, columns);
-    ppo__rollout_take(&rows, &memory, columns, 1, PPO__EVAL_ENVS, 1);
-    float *box = PPO__ARRAY(&memory, float, env->action_space.n);
+    ppo__columns(model, env, 0, m->columns);
+    ppo__rollout_take(&m->rows, &memory, m->columns, 1, n, PPO__FOR_ACTING);
+    m->acting = PPO__ARRAY(&memory, int, n);
+    m->state = PPO__ARRAY(&memory, float, ppo__at(n, model->core.width));
+    m->rng = PPO__ARRAY(&memory, ppo_rng, n);
+    m->total = PPO__ARRAY(&memory, double, n);
     status = ppo__arena_status(&memory);
     for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
-        int       count = ppo__min_int(episodes - first, PPO__EVAL_ENVS);
-        ppo__envs envs;
-        status = ppo__envs_open(&envs, env, count, seed, PPO_STREAM_EVALUATE, first);
-        if (!status) status = ppo__play_envs(agent, &envs, &rows, box, rng, watch, user);
-        for (int e = 0; e < count && !status; ++e) {
-            returns[first + e] = (float)envs.episode_return[e];
-            lengths[first + e] = (float)envs.length[e];
+        int count = ppo__min_int(episodes - first, PPO__EVAL_ENVS);
+        for (int e = 0; e < n; ++e)
+            m->rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)(first * agents + e));
+        status = ppo__envs_open(&m->envs, env, count, seed, PPO_STREAM_EVALUATE, first);
+        if (!status) status = ppo__play_envs(m);
+        for (int k = 0; k < count && !status; ++k) {
+            double sum = 0;
+            int    judged = 0;
+            for (int e = k * agents; e < (k + 1) * agents; ++e)
+                if (!ppo__player(m, e)) sum += m->total[e], ++judged;
+            returns[first + k] = (float)(sum / judged);
+            lengths[first + k] = (float)m->envs.age[k];
         }
-        ppo__envs_free(&envs);
+        ppo__envs_free(&m->envs);
     }
     ppo__arena_free(&memory);
     return status;
@@ -10678,24 +11391,32 @@ static ppo_status ppo__play_all(ppo_agent *agent, const ppo_env *env, int episod
 
 PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
                             ppo_watcher watch, void *user, float *total) {
-    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
-    float   none, length;
-    return ppo__play_all(agent, env, 1, seed, sample ? &rng : NULL, watch, user, total ? total : &none,
-                         &length);
+    ppo__match match;
+    float      none, length;
+    memset(&match, 0, sizeof match);
+    match.player[0] = match.player[1] = agent;
+    match.sample = sample;
+    match.watch = watch;
+    match.user = user;
+    return ppo__play_all(&match, env, 1, seed, total ? total : &none, &length);
 }
 
-PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
+static ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, int sample, const ppo_env *env,
+                                    int episodes, uint64_t seed) {
     ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
     double         mean = 0, var = 0, length = 0, n = episodes;
     float         *returns = NULL;
+    ppo__match     match;
+    memset(&match, 0, sizeof match);
+    match.player[0] = agent;
+    match.player[1] = opponent;
+    match.sample = sample;
     if (episodes <= 0 || episodes > PPO__EVAL_EPISODES)
         result.status =
             ppo__refuse("ppo_evaluate: %d episodes, outside 1 to %d", episodes, (int)PPO__EVAL_EPISODES);
     else if (!(returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)))))
         result.status = PPO_ERROR_MEMORY;
-    else
-        result.status =
-            ppo__play_all(agent, env, episodes, seed, NULL, NULL, NULL, returns, returns + episodes);
+    else result.status = ppo__play_all(&match, env, episodes, seed, returns, returns + episodes);
     if (!result.status) {
         result.min_return = result.max_return = returns[0];
         for (int i = 0; i < episodes; ++i) {
@@ -10712,6 +11433,20 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
     }
     ppo__free(returns);
     return result;
+}
+
+PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
+    return ppo__evaluate(agent, agent, 0, env, episodes, seed);
+}
+
+PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
+                                            uint64_t seed) {
+    return ppo__evaluate(agent, agent, 1, env, episodes, seed);
+}
+
+PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent, const ppo_env *env,
+                                          int episodes, uint64_t seed) {
+    return ppo__evaluate(agent, opponent, 1, env, episodes, seed);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -10750,8 +11485,8 @@ static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
     return status;
 }
 
-/* What a policy's file holds besides the settings. */
-static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
+/* What a policy's file holds besides the settings; names begin with the prefix. */
+static ppo_status ppo__carry_agent(ppo_file *file, int way, const char *prefix, ppo_agent *agent) {
     const ppo_params *params = agent->model.params;
     ppo_normalizer   *obs = &agent->obs_norm, *ret = &agent->return_norm;
     double           *obs_count = obs->size ? &obs->count : NULL, *ret_count = ret->size ? &ret->count : NULL;
@@ -10763,8 +11498,14 @@ static ppo_status ppo__carry_agent(ppo_file *file, int way, ppo_agent *agent) {
           {"return_norm.var", PPO_F64, 1, {ret->size, 0}, ret->var, 0, DBL_MAX},
           {"return_norm.count", PPO_F64, 0, {0, 0}, ret_count, DBL_MIN, DBL_MAX},
     };
-    ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
-    return status ? status : ppo__carry_params(file, way, "", params, params->data, 2);
+    for (size_t i = 0; i < sizeof items / sizeof *items; ++i) {
+        char      name[64];
+        ppo__item item = items[i];
+        snprintf(name, sizeof name, "%s%s", prefix, item.name);
+        item.name = name;
+        if (ppo__carry(file, way, &item)) return ppo__failed;
+    }
+    return ppo__carry_params(file, way, prefix, params, params->data, 2);
 }
 
 /* Saving only reads the agent: the cast is for the list that loading shares. */
@@ -10777,7 +11518,7 @@ static ppo_status ppo__put_agent(ppo_file *file, const void *object) {
     if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
     if (!status) status = ppo_file_set_text(file, "observation_size", number);
     if (!status) status = ppo_file_set_text(file, "action_space", space);
-    return status ? status : ppo__carry_agent(file, PPO__SAVE, agent);
+    return status ? status : ppo__carry_agent(file, PPO__SAVE, "", agent);
 }
 
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
@@ -10838,7 +11579,7 @@ static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent *
     if (status == PPO_ERROR_ARGUMENT) status = ppo__file_blame(file);
     if (!status && ppo_file_find(file, "return_norm.mean"))
         status = ppo_normalizer_init(&(*agent)->return_norm, 1);
-    return status ? status : ppo__carry_agent(file, PPO__LOAD, *agent);
+    return status ? status : ppo__carry_agent(file, PPO__LOAD, "", *agent);
 }
 
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent) {
@@ -10886,11 +11627,13 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     ppo__collector *collector = &trainer->collector;
     ppo__envs      *envs = &collector->envs;
     ppo_params     *params = trainer->agent->model.params;
-    const int64_t   n = envs->count, width = collector->model->core.width, obs = envs->env.obs_size;
-    const int64_t   words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0;
-    const double    most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
-    char           *bytes = envs->env.open ? NULL : envs->state;
-    ppo_rng *const  streams[] = {envs->rng, collector->action_rng, envs->episode_rng, &trainer->shuffle_rng};
+    const int64_t   n = envs->count, copies = envs->copies, width = collector->model->core.width;
+    const int64_t words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0, obs = envs->env.obs_size;
+    const double  most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
+    const int     several = envs->agents > 1, rivals = collector->snapshot_room;
+    char         *bytes = envs->env.open ? NULL : envs->state;
+    ppo_rng *const streams[] = {envs->rng, envs->episode_rng, collector->match_rng, collector->action_rng,
+                                &trainer->shuffle_rng};
     int64_t *const counters[5] = {&trainer->iteration, &trainer->steps, &trainer->episodes, &trainer->updates,
                                   &params->step};
     const ppo__item items[] = {
@@ -10901,7 +11644,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"trainer.last_length", PPO_I32, 2, {1, EPISODES}, trainer->last_length, 0, INT_MAX},
         {"trainer.shuffle_rng", PPO_U32, 2, {1, RNG}, &trainer->shuffle_rng, PPO__ANY},
         {"environments.fresh", PPO_I32, 2, {1, 1}, &collector->fresh, 0, 1},
-        {"environments.rng", PPO_U32, 2, {n, RNG}, envs->rng, PPO__ANY},
+        {"environments.rng", PPO_U32, 2, {copies, RNG}, envs->rng, PPO__ANY},
         {"environments.action_rng", PPO_U32, 2, {n, RNG}, collector->action_rng, PPO__ANY},
         {"environments.observation", PPO_F32, 2, {n, obs}, envs->obs, PPO__ANY},
         {"environments.return", PPO_F64, 2, {n, 1}, envs->episode_return, PPO__ANY},
@@ -10910,9 +11653,14 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"environments.discounted", PPO_F32, 2, {n, 1}, collector->discounted, PPO__ANY},
         {"environments.start", PPO_U8, 2, {n, 1}, collector->start, 0, 1},
         {"environments.recurrent_state", PPO_F32, 2, {n, width}, width ? collector->state : NULL, PPO__ANY},
-        {"environments.episode_rng", PPO_U32, 2, {n, RNG}, envs->episode_rng, PPO__ANY},
-        {"environments.played", PPO_U32, 2, {n, words}, envs->played, PPO__ANY},
-        {"environments.state", PPO_U8, 2, {n, (int64_t)envs->stride}, bytes, PPO__ANY},
+        {"environments.episode_rng", PPO_U32, 2, {copies, RNG}, envs->episode_rng, PPO__ANY},
+        {"environments.played", PPO_U32, 2, {copies, words}, envs->played, PPO__ANY},
+        {"environments.state", PPO_U8, 2, {copies, (int64_t)envs->stride}, bytes, PPO__ANY},
+        {"environments.age", PPO_I32, 2, {copies, 1}, several ? envs->age : NULL, 0, most_length},
+        {"environments.turn", PPO_U8, 2, {n, 1}, several ? envs->turn : NULL, 0, PPO__ACTS},
+        {"environments.player", PPO_I32, 2, {n, 1}, collector->player, -1, 1023},
+        {"environments.match_rng", PPO_U32, 2, {copies, RNG}, collector->match_rng, PPO__ANY},
+        {"trainer.snapshots", PPO_I64, 2, {1, 1}, rivals ? &collector->snapshot_count : NULL, 0, most},
     };
     const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
     for (int k = 0; k < 5; ++k) kept->counters[k] = *counters[k];
@@ -10920,9 +11668,14 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m, 2);
     if (!status) status = ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
     if (!status) status = ppo__check_item(file, way, &second);
+    for (int k = 0; k < rivals && !status; ++k) {
+        char prefix[32];
+        snprintf(prefix, sizeof prefix, "snapshot.%d.", k);
+        status = ppo__carry_agent(file, way, prefix, collector->snapshots[k]);
+    }
     if (status || way == PPO__SAVE) return status;
-    for (int k = 0; k < 4; ++k)
-        for (int64_t e = 0; e < (k < 3 ? n : 1) && streams[k]; ++e)
+    for (int k = 0; k < 5; ++k)
+        for (int64_t e = 0; e < (k < 3 ? copies : k < 4 ? n : 1) && streams[k]; ++e)
             if (streams[k][e].used > 4)
                 return ppo__file_fail(file->path, "corrupt file: invalid state of a random stream");
     for (int k = 0; k < 5; ++k) *counters[k] = kept->counters[k];
@@ -10960,29 +11713,41 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
     return ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
 }
 
-/* Brings environment e back to where it was: the same episode from the same random numbers. */
-static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int e) {
-    const ppo_space       *space = &envs->env.action_space;
-    const ppo__space_kind *kind = ppo__kind(space);
-    uint32_t              *played = envs->played + (size_t)e * ppo__played_words(&envs->env);
-    const float           *saved = envs->obs + ppo__at(e, envs->env.obs_size);
-    float                 *obs = ppo__own_obs(envs, e);
-    void                  *state = envs->state + (size_t)e * envs->stride;
-    ppo_rng                rng = envs->episode_rng[e];
+/* Brings copy k back to where it was: the same episode from the same random numbers. */
+static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
+    const ppo_env         *env = &envs->env;
+    const ppo__space_kind *kind = ppo__kind(&env->action_space);
+    const int              agents = envs->agents, width = ppo__space_width(&env->action_space);
+    const uint32_t        *played = envs->played + (size_t)k * ppo__played_words(env);
+    const float           *saved = ppo__obs(envs, k * agents);
+    float                 *obs = ppo__own_obs(envs, k);
+    ppo_action            *action = envs->action + k * agents;
+    ppo_outcome           *out = envs->outcome + k * agents;
+    void                  *state = envs->state + (size_t)k * envs->stride;
+    ppo_rng                rng = envs->episode_rng[k];
     int                    same = 1;
-    envs->env.reset(state, &rng, obs);
-    for (int t = 0; t < envs->length[e] && same; ++t, played += ppo__space_width(space)) {
-        ppo_action  action = {0, NULL, NULL};
-        ppo_outcome out;
-        if (kind->continuous) action.box = (const float *)(const void *)played;
-        else action.choices = (const int *)(const void *)played, action.discrete = action.choices[0];
-        memset(&out, 0, sizeof out);
-        same = kind->valid(space, played);
-        if (same) envs->env.step(state, &rng, &action, obs, &out);
+    memset(out, 0, agents * sizeof *out);
+    if (env->reset_all) env->reset_all(state, &rng, obs, out);
+    else env->reset(state, &rng, obs);
+    for (int t = 0; t < envs->age[k] && same; ++t) {
+        for (int i = 0; i < agents; ++i, played += width) {
+            const ppo_action none = {0, NULL, NULL};
+            action[i] = none;
+            if (kind->continuous) action[i].box = (const float *)(const void *)played;
+            else
+                action[i].choices = (const int *)(const void *)played,
+                action[i].discrete = action[i].choices[0];
+            int idle = agents > 1; /* of agents that did not act there are zeros */
+            for (int j = 0; j < width; ++j) idle &= !played[j];
+            same &= idle || kind->valid(&env->action_space, played);
+        }
+        memset(out, 0, agents * sizeof *out);
+        if (same && env->step_all) env->step_all(state, &rng, action, obs, out);
+        else if (same) env->step(state, &rng, action, obs, out);
     }
-    same = same && memcmp(saved, obs, (size_t)envs->env.obs_size * sizeof(float)) == 0;
-    if (same && memcmp(&rng, &envs->rng[e], sizeof rng) == 0) return ppo__check_env(envs, e);
-    return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", e);
+    same = same && memcmp(saved, obs, ppo__obs_block(envs) * sizeof(float)) == 0;
+    if (same && memcmp(&rng, &envs->rng[k], sizeof rng) == 0) return ppo__check_env(envs, k);
+    return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", k);
 }
 
 /* About the bytes that a trainer needs for these settings: the rollout, a minibatch, the environments'
@@ -11008,7 +11773,7 @@ static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, con
 
 static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
                               ppo_trainer **trainer) {
-    static const char *const fixed[] = {"num_envs", "seed", NULL};
+    static const char *const fixed[] = {"num_envs", "seed", "self_play", NULL};
     const char *name = ppo_file_text(file, "environment"), *size = ppo_file_text(file, "state_size");
     char        wanted_name[64], wanted_size[32];
     if (!ppo_file_text(file, "checksum"))
@@ -11036,6 +11801,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     if (!status && !config && need > 256e6 && need > 1024 * have)
         status = ppo__file_fail(file->path,
                                 "its settings ask for %.0f bytes: pass a configuration to resume it", need);
+    if (!status && ppo__check_copies(env, config ? config : &own)) status = ppo__file_blame(file);
     if (!status) status = ppo__trainer_make(env, config ? config : &own, *agent, trainer);
     if (status) return status;
 
@@ -11044,10 +11810,19 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     ppo__checkpoint kept = {made, {0}, 0};
     status = ppo__carry_trainer(file, PPO__LOAD, &kept);
     if (status) return status;
+    for (int e = 0; e < envs->count && made->collector.player; ++e)
+        if (made->collector.player[e] >= made->collector.snapshot_room)
+            return ppo__file_fail(file->path, "corrupt file: there is no snapshot %d",
+                                  made->collector.player[e]);
+    if (ppo__is_pushed(env)) ppo__rollout_begin(&made->collector, ppo__next_steps(made)); /* new episodes */
+    else if (envs->agents == 1) {
+        memset(envs->turn, PPO__ACTS, (size_t)envs->count);
+        memcpy(envs->age, envs->length, envs->count * sizeof(int));
+    }
     ppo__envs_guard(envs);
     if (!ppo__adapts_kl(&made->config)) made->kl_coef = made->config.kl_coef;
-    for (int e = 0; envs->env.open && !made->collector.fresh && e < envs->count && !status; ++e)
-        status = ppo__replay(file, envs, e);
+    for (int k = 0; envs->env.open && !made->collector.fresh && k < envs->copies && !status; ++k)
+        status = ppo__replay(file, envs, k);
     return status;
 }
 
@@ -11057,7 +11832,7 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
     if (agent) *agent = NULL;
     if (trainer) *trainer = NULL;
     if (!ppo__given("ppo_trainer_resume", path && agent && trainer)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo_env_check(env);
+    ppo_status status = ppo__check_functions(env);
     if (!status) status = ppo_file_read(path, &file);
     if (!status) status = ppo__resume(file, env, config, agent, trainer);
     ppo_file_free(file);

@@ -1132,6 +1132,9 @@ static void all_settings_come_back(void **state) {
         assert_string_not_equal(before, after);
     }
     cfg.dual_clip = 1.25f; /* not every number will do */
+    cfg.self_play = 0; /* needs an environment with teams */
+    cfg.snapshot_every = ppo_config_default().snapshot_every;
+    cfg.self_play_latest = ppo_config_default().self_play_latest;
     if (cfg.threads > sysconf(_SC_NPROCESSORS_ONLN)) cfg.threads = 1;
     settings_come_back(cfg);
     cfg.objective = PPO_CLIP, cfg.baseline = 1;
