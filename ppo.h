@@ -9351,11 +9351,12 @@ static ppo_status ppo__check_env(ppo__envs *envs, int c) {
     if (!ppo__guard_holds(own + ppo__obs_block(envs)))
         return ppo__refuse("environment %d wrote beyond its observation: env.obs_size is %d numbers",
                            envs->first + c, env->obs_size);
-    memcpy(ppo__obs(envs, from), own, ppo__obs_block(envs) * sizeof(float));
-    for (int e = from; e < from + envs->agents && !status; ++e)
-        if (envs->turn[e] == PPO__ACTS || envs->outcome[e].truncated)
-            status =
-                ppo__check_numbers(ppo__obs(envs, e), env->obs_size, "observation", envs, e, envs->steps[e]);
+    for (int e = from; e < from + envs->agents && !status; ++e, own += env->obs_size) {
+        if (envs->turn[e] != PPO__ACTS && !envs->outcome[e].truncated && envs->agents > 1)
+            continue; /* not read */
+        memcpy(ppo__obs(envs, e), own, (size_t)env->obs_size * sizeof(float));
+        status = ppo__check_numbers(own, env->obs_size, "observation", envs, e, envs->steps[e]);
+    }
     return status;
 }
 
@@ -10891,11 +10892,12 @@ PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
     return !trainer || trainer->steps >= trainer->config.total_steps;
 }
 
-/* Steps of the next rollout: fewer at the end of the run. */
+/* Steps of the next rollout: fewer at the end of the run, but where agents wait, each needs time to act. */
 static int ppo__next_steps(const ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
     int64_t           left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
-    return left < config->rollout_steps ? (int)left : config->rollout_steps;
+    const int         shortens = trainer->collector.envs.agents == 1 && left < config->rollout_steps;
+    return shortens ? (int)left : config->rollout_steps;
 }
 
 /* Begins an iteration: its settings, an empty report. */
@@ -11745,7 +11747,8 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
         if (same && env->step_all) env->step_all(state, &rng, action, obs, out);
         else if (same) env->step(state, &rng, action, obs, out);
     }
-    same = same && memcmp(saved, obs, ppo__obs_block(envs) * sizeof(float)) == 0;
+    for (int e = k * agents, size = env->obs_size; e < (k + 1) * agents; ++e, saved += size, obs += size)
+        same = same && (envs->turn[e] != PPO__ACTS || memcmp(saved, obs, size * sizeof(float)) == 0);
     if (same && memcmp(&rng, &envs->rng[k], sizeof rng) == 0) return ppo__check_env(envs, k);
     return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", k);
 }

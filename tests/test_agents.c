@@ -251,6 +251,328 @@ static void pushed_experience_trains_to_the_same_bits(void **state) {
     }
 }
 
+static void what_is_pushed_in_the_wrong_order_is_refused(void **state) {
+    (void)state;
+    ppo_env      env = cartpole_env(), described = {.obs_size = 4, .action_space = ppo_discrete(2)};
+    ppo_config   cfg = config_of("num_envs=2 rollout_steps=8 minibatch_size=8 total_steps=64");
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL, *pulled = NULL;
+    ppo_action   action;
+    ppo_outcome  out = {1, 0, 0, 0, 0}, bad = {NAN, 0, 0, 0, 0}, ends = {1, 1, 0, 0, 0},
+                waits = {1, 0, 0, 1, 0};
+    const float         obs[4] = {0.1f, 0, 0, 0}, nan[4] = {0, NAN, 0, 0};
+    const unsigned char none[2] = {0, 0}, second[2] = {0, 1};
+    assert_ok(ppo_agent_create(&described, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&described, &cfg, agent, &trainer));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &pulled));
+    assert_fails(ppo_trainer_iterate(trainer, NULL), PPO_ERROR_ARGUMENT, "ppo_trainer_observe");
+    assert_fails(ppo_trainer_act(pulled, 0, &action), PPO_ERROR_ARGUMENT, "ppo_trainer_iterate");
+    assert_fails(ppo_trainer_learn(pulled, 0, NULL), PPO_ERROR_ARGUMENT, "ppo_trainer_iterate");
+    assert_fails(ppo_trainer_act(trainer, 0, &action), PPO_ERROR_ARGUMENT, "source 0|ppo_trainer_observe");
+    assert_fails(ppo_trainer_act(trainer, 2, &action), PPO_ERROR_ARGUMENT, "source 2|1");
+    assert_fails(ppo_trainer_observe(trainer, -1, obs, NULL, NULL), PPO_ERROR_ARGUMENT, "source -1");
+    assert_fails(ppo_trainer_observe(trainer, 0, obs, NULL, &out), PPO_ERROR_ARGUMENT,
+                 "source 0|has not acted");
+    assert_fails(ppo_trainer_observe(trainer, 0, NULL, NULL, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_trainer_observe(trainer, 0, nan, NULL, NULL), PPO_ERROR_NUMERIC,
+                 "observation[1]|NaN|source 0");
+    assert_fails(ppo_trainer_observe(trainer, 0, obs, none, NULL), PPO_ERROR_ARGUMENT, "mask|source 0");
+    assert_ok(ppo_trainer_observe(trainer, 0, obs, second, NULL));
+    assert_fails(ppo_trainer_observe(trainer, 0, obs, NULL, NULL), PPO_ERROR_ARGUMENT,
+                 "source 0|in an episode");
+    assert_ok(ppo_trainer_act(trainer, 0, &action));
+    assert_int_equal(action.discrete, 1); /* the mask left no other */
+    assert_fails(ppo_trainer_act(trainer, 0, &action), PPO_ERROR_ARGUMENT, "source 0");
+    assert_fails(ppo_trainer_observe(trainer, 0, NULL, NULL, &out), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_trainer_observe(trainer, 0, obs, NULL, &bad), PPO_ERROR_NUMERIC, "reward|NaN|source 0");
+    assert_ok(ppo_trainer_observe(trainer, 0, obs, NULL, NULL)); /* its episode is over */
+    assert_ok(ppo_trainer_learn(trainer, 0, NULL));              /* nothing to do yet */
+    for (int t = 0; t < 8; t++) {
+        assert_false(ppo_trainer_ready(trainer));
+        assert_ok(ppo_trainer_act(trainer, 0, &action));
+        assert_ok(ppo_trainer_observe(trainer, 0, NULL, NULL, &waits));
+        assert_ok(ppo_trainer_observe(trainer, 0, NULL, NULL, &waits));
+        assert_ok(ppo_trainer_observe(trainer, 0, t == 4 ? NULL : obs, NULL, t == 4 ? &ends : &out));
+        if (t == 4) assert_ok(ppo_trainer_observe(trainer, 0, obs, NULL, NULL));
+    }
+    assert_true(ppo_trainer_ready(trainer)); /* source 1 has never been there */
+    ppo_progress progress;
+    assert_ok(ppo_trainer_learn(trainer, 0, &progress));
+    assert_int_equal(progress.iteration_steps, 8);
+    assert_int_equal(progress.episodes, 1);
+    assert_true(progress.mean_return == 15 && progress.mean_length == 15);
+    const ppo_rollout *r = ppo_trainer_rollout(trainer);
+    for (int t = 0; t < 8; t++) assert_true(r->reward[2 * t] == 3 && r->reward[2 * t + 1] == 0);
+    ppo_trainer_free(pulled);
+    assert_fails(ppo_train(&described, &cfg, &agent), PPO_ERROR_ARGUMENT,
+                 "ppo_trainer_observe"); /* has no world */
+    assert_ok(ppo_trainer_save(trainer, "pushed.tmp"));
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    assert_ok(ppo_trainer_resume("pushed.tmp", &described, NULL, &agent, &trainer));
+    assert_int_equal(ppo_trainer_steps(trainer), 8);
+    assert_ok(ppo_trainer_observe(trainer, 1, obs, NULL, NULL)); /* new episodes */
+    assert_ok(ppo_trainer_act(trainer, 1, &action));
+    remove("pushed.tmp");
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Several agents in one world
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Agent k observes where it is on a way of k + 3 steps, on which it is paid for going right. */
+typedef struct way {
+    int copy, at[4];
+} way;
+
+static int way_open(void *state, void *user, int copy) { return (void)user, ((way *)state)->copy = copy, 0; }
+
+static void way_observe(const way *w, int k, int number, float *obs) {
+    obs[0] = (float)w->at[k] / 8;
+    obs[1] = number % 3 == 1 ? 0.5f : 0;
+}
+
+static void way_go(way *w, int k, int number, int right, float *obs, ppo_outcome *out) {
+    w->at[k]++;
+    out->reward = right ? 1 : -0.25f * (float)(number + 1);
+    out->terminated = w->at[k] == number + 3;
+    way_observe(w, k, number, obs);
+}
+
+static void way_reset(void *state, ppo_rng *rng, float *obs) {
+    (void)rng;
+    ((way *)state)->at[0] = 0;
+    way_observe((way *)state, 0, ((way *)state)->copy, obs);
+}
+
+static void way_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)rng;
+    way_go((way *)state, 0, ((way *)state)->copy, action->discrete, obs, out);
+}
+
+static void ways_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
+    (void)rng, (void)out;
+    way *w = (way *)state;
+    for (int k = 0; k < 3; k++) w->at[k] = 0, way_observe(w, k, 3 * w->copy + k, obs + 2 * k);
+}
+
+/* Who has arrived begins anew at once. */
+static void ways_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)rng;
+    way *w = (way *)state;
+    for (int k = 0; k < 3; k++) {
+        int number = 3 * w->copy + k;
+        way_go(w, k, number, action[k].discrete, obs + 2 * k, &out[k]);
+        if (!out[k].terminated) continue;
+        out[k].joins = 1;
+        w->at[k] = 0;
+        way_observe(w, k, number, obs + 2 * k);
+    }
+}
+
+static void agents_that_do_not_meet_train_as_in_worlds_of_their_own(void **state) {
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        ppo_env single = {.obs_size = 2,
+                          .action_space = ppo_discrete(2),
+                          .state_size = sizeof(way),
+                          .reset = way_reset,
+                          .step = way_step,
+                          .open = way_open};
+        ppo_env several = single;
+        several.agents = 3;
+        several.reset = NULL, several.step = NULL;
+        several.reset_all = ways_reset, several.step_all = ways_step;
+        ppo_config cfg =
+            config_of("num_envs=6 rollout_steps=40 minibatch_size=60 total_steps=1200 hidden=16");
+        if (k) assert_ok(ppo_config_set_all(&cfg, "normalize_obs=yes normalize_reward=yes threads=2"));
+        if (k == 2) assert_ok(ppo_config_set_all(&cfg, "recurrent=4 sequence_steps=7"));
+        ppo_agent *a = NULL, *b = NULL;
+        assert_ok(ppo_train(&single, &cfg, &a));
+        assert_ok(ppo_train(&several, &cfg, &b));
+        assert_true(same_policy(a, b));
+        ppo_agent_free(a);
+        ppo_agent_free(b);
+    }
+}
+
+/* Two take turns in naming a bit; after six, the one whose bits agree more often with its number wins. The
+   one who is not at turn waits. The third agent watches, and joins after two steps. */
+typedef struct turns {
+    int step, score[2];
+} turns;
+
+static void turns_observe(const turns *w, float *obs, ppo_outcome *out) {
+    for (int k = 0; k < 2; k++) {
+        obs[2 * k] = k ? 1 : -1;
+        obs[2 * k + 1] = (float)w->step / 6;
+        out[k].waits = w->step % 2 != k;
+        if (out[k].waits) obs[2 * k] = NAN; /* is not read */
+    }
+}
+
+static void turns_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
+    turns *w = (turns *)state;
+    memset(w, 0, sizeof *w);
+    (void)rng;
+    turns_observe(w, obs, out);
+}
+
+static void turns_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    turns *w = (turns *)state;
+    int    k = w->step % 2;
+    (void)rng;
+    if (action[!k].choices) out[k].reward = 1000; /* who waits has no action */
+    w->score[k] += action[k].discrete == k;
+    out[k].reward += 0.5f;   /* for the one who moved, */
+    out[!k].reward = -0.25f; /* and for the one who waits */
+    w->step++;
+    turns_observe(w, obs, out);
+    if (w->step < 6) return;
+    for (int i = 0; i < 2; i++) {
+        out[i].terminated = 1;
+        out[i].reward += (float)(w->score[i] - w->score[!i]);
+    }
+}
+
+static ppo_env turns_env(void) {
+    ppo_env env = {.name = "turns",
+                   .obs_size = 2,
+                   .action_space = ppo_discrete(2),
+                   .state_size = sizeof(turns),
+                   .agents = 2,
+                   .teams = 2,
+                   .reset_all = turns_reset,
+                   .step_all = turns_step};
+    return env;
+}
+
+static void what_an_agent_earns_while_it_waits_counts_for_its_latest_action(void **state) {
+    (void)state;
+    ppo_env    env = turns_env();
+    ppo_config cfg = config_of(
+        "num_envs=2 rollout_steps=15 minibatch_size=0 total_steps=100 hidden=8 gamma=0.5 gae_lambda=1");
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_progress progress;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_ok(ppo_trainer_iterate(trainer, &progress));
+    const ppo_rollout *r = ppo_trainer_rollout(trainer);
+    /* 15 steps: two games of six moves, and three moves. The first player moves 8 times, but at the end it waits
+       for the answer to its latest move: 3 + 3 + 2 and, since no outcome has come, one less; the second 7 */
+    assert_int_equal(r->recorded[0], 7);
+    assert_int_equal(r->recorded[1], 7);
+    assert_int_equal(progress.iteration_steps, 14);
+    assert_int_equal(progress.episodes, 4);
+    assert_true(fabsf(progress.mean_return - 0.75f) < 1e-6f &&
+                progress.mean_length == 6); /* zero-sum but for tips */
+    for (int k = 0; k < 2; k++) {
+        for (int t = 0; t < 15; t++) {
+            int at = 2 * t + k, last = t == 2 || t == 5;
+            if (t >= 7) {
+                assert_true(r->reward[at] == 0 && r->value[at] == 0 && r->advantage[at] == 0 &&
+                            r->terminated[at]);
+                continue;
+            }
+            assert_true(r->obs[2 * at] == (k ? 1 : -1));
+            assert_true(r->obs[2 * at + 1] == (float)(2 * (t % 3) + k) / 6);
+            assert_int_equal(r->terminated[at], last);
+            if (!last) assert_true(r->reward[at] == 0.25f);
+            assert_int_equal(r->episode_length[at], last ? 6 : 0);
+            if (t < 6) assert_true(r->next_value[at] == (last ? 0 : r->value[at + 2]));
+        }
+        float v = r->value[2 * 4 + k], target = r->reward[2 * 4 + k] + 0.5f * r->reward[2 * 5 + k];
+        assert_close(r->advantage[2 * 4 + k], target - v, 1e-5);
+    }
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Self-play
+   -------------------------------------------------------------------------------------------------------- */
+
+static void earlier_policies_play_and_are_not_learned_from(void **state) {
+    (void)state;
+    ppo_env    env = turns_env();
+    ppo_config cfg =
+        config_of("num_envs=8 rollout_steps=12 minibatch_size=32 total_steps=1500 hidden=8 "
+                  "learning_rate=3e-3 self_play=2 snapshot_every=2 self_play_latest=0.25 normalize_obs=yes");
+    ppo_agent *kept = NULL;
+    for (int threads = 1; threads <= 2; threads++) {
+        ppo_agent   *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        int          fewer = 0, i = 0;
+        cfg.threads = threads;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        for (; !ppo_trainer_done(trainer); i++) {
+            ppo_progress       progress;
+            const ppo_rollout *r = ppo_trainer_rollout(trainer);
+            heap               h = {0, 0, -1, 0};
+            if (i > 3) ppo_set_allocator(heap_hook, &h);
+            assert_ok(ppo_trainer_iterate(trainer, &progress));
+            ppo_set_allocator(NULL, NULL);
+            assert_int_equal(h.calls, 0);
+            for (int w = 0; w < 4; w++) {
+                int rows = r->recorded[2 * w] + r->recorded[2 * w + 1];
+                assert_true((rows >= 5 || r->steps < 12) && rows <= 12);
+                if (i < 2) assert_int_equal(rows, 12); /* there is no snapshot yet */
+                fewer += rows < 12;
+            }
+            if (threads == 2 && i % 5 == 4) { /* goes on with the same bits */
+                assert_ok(ppo_trainer_save(trainer, "match.tmp"));
+                ppo_trainer_free(trainer);
+                ppo_agent_free(agent);
+                assert_ok(ppo_trainer_resume("match.tmp", &env, NULL, &agent, &trainer));
+            }
+        }
+        assert_true(fewer > i);
+        if (kept) assert_true(same_policy(agent, kept));
+        ppo_trainer_free(trainer);
+        if (kept) ppo_agent_free(agent);
+        else kept = agent;
+    }
+    remove("match.tmp");
+
+    ppo_agent *weak = NULL;
+    assert_ok(ppo_agent_create(&env, &cfg, &weak));
+    ppo_evaluation won = ppo_evaluate_match(kept, weak, &env, 101, 1),
+                   lost = ppo_evaluate_match(weak, kept, &env, 101, 1);
+    ppo_evaluation even = ppo_evaluate_match(kept, kept, &env, 64, 1),
+                   greedy = ppo_evaluate(kept, &env, 64, 1);
+    assert_ok(won.status);
+    assert_true(won.mean_return > 1 && lost.mean_return < 0.5f && won.mean_length == 6);
+    assert_true(even.mean_return == 0.75f && greedy.mean_return == 0.75f && greedy.std_return == 0);
+    ppo_agent_free(weak);
+    ppo_agent_free(kept);
+}
+
+static void worlds_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    ppo_env    env = turns_env(), lonely = turns_env(), single = cartpole_env();
+    ppo_config cfg = config_of("num_envs=3"), match = config_of("self_play=2");
+    ppo_agent *agent = NULL;
+    assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "num_envs is 3|env.agents|2");
+    lonely.teams = 1;
+    assert_fails(ppo_train(&lonely, &match, &agent), PPO_ERROR_ARGUMENT, "self_play|env.teams is 1");
+    lonely.teams = 3;
+    assert_fails(ppo_train(&lonely, &match, &agent), PPO_ERROR_ARGUMENT, "env.teams is 3|2");
+    env.step_all = NULL;
+    assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "env.step_all is NULL");
+    single.reset = NULL;
+    assert_fails(ppo_train(&single, &cfg, &agent), PPO_ERROR_ARGUMENT, "env.reset is NULL");
+    single.step = NULL;
+    assert_fails(ppo_train(&single, &cfg, &agent), PPO_ERROR_ARGUMENT, "without reset and step|max_steps");
+    env = turns_env();
+    match.snapshot_every = 3, match.self_play = 0;
+    assert_fails(ppo_train(&env, &match, &agent), PPO_ERROR_ARGUMENT, "snapshot_every|self_play");
+    assert_null(agent);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_stays_as_it_was_until_it_is_assigned),
@@ -258,6 +580,11 @@ int main(void) {
         cmocka_unit_test_teardown(a_copy_survives_every_failed_allocation, restore_allocator),
         cmocka_unit_test_teardown(many_act_as_each_by_itself, restore_allocator),
         cmocka_unit_test(pushed_experience_trains_to_the_same_bits),
+        cmocka_unit_test(what_is_pushed_in_the_wrong_order_is_refused),
+        cmocka_unit_test(agents_that_do_not_meet_train_as_in_worlds_of_their_own),
+        cmocka_unit_test(what_an_agent_earns_while_it_waits_counts_for_its_latest_action),
+        cmocka_unit_test_teardown(earlier_policies_play_and_are_not_learned_from, restore_allocator),
+        cmocka_unit_test(worlds_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
