@@ -1047,6 +1047,7 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
    14 Environments and rollouts: the interface of an environment, and the record of what many of them did
    -------------------------------------------------------------------------------------------------------- */
 
+enum { PPO_MAX_FIGURES = 8 };
 typedef struct ppo_outcome { /* zeroed before every step */
     float reward;
     int   terminated; /* 1: the task ended, no reward would follow */
@@ -1055,6 +1056,7 @@ typedef struct ppo_outcome { /* zeroed before every step */
     int   waits;      /* 1: the agent does not act in the next step, as when it is another one's turn. Its
                     observation is not read; rewards until it acts again count for its latest action */
     int   joins; /* 1: an agent that is out, or whose episode has just terminated, begins a new one here */
+    float figures[PPO_MAX_FIGURES]; /* read where an episode ends: see env.figures */
 } ppo_outcome;
 
 typedef struct ppo_env {
@@ -1086,8 +1088,18 @@ typedef struct ppo_env {
        reason by ppo_fail(). close releases the resources; it is not called for a copy whose open failed. */
     int (*open)(void *state, void *user, int copy);
     void (*close)(void *state);
-    void *user;
+    void *user; /* for open, and for all other functions by ppo_env_user() */
+    /* Names of figures of its own, like "goals", up to 40 letters, digits, _, - and .; NULL ends the list. Their
+       means over the last 100 episodes are in ppo_progress and in logs, there as "env/goals". */
+    const char *figures[PPO_MAX_FIGURES];
 } ppo_env;
+
+/* For an environment's functions: the `user` of the environment whose function is running in this thread, NULL
+   if none is. */
+PPO_DEF void *ppo_env_user(void);
+/* For reset, step and action_mask: the call failed, for this reason. What led to it ends with PPO_ERROR_ARGUMENT,
+   and with the reason in its sentence; a trainer's next iteration begins new episodes. */
+PPO_DEF void ppo_env_fail(const char *format, ...);
 
 /* Errors: a function is missing, a size or the action space is invalid. */
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env);
@@ -1108,6 +1120,7 @@ typedef struct ppo_rollout {
     float         *reward, *next_value; /* reward as the critic sees it (normalized) */
     unsigned char *terminated, *truncated;
     float         *episode_return;           /* of the episode that ended here, raw rewards */
+    float         *figures;                  /* [][][env.figures], of that episode; NULL: it has none */
     int           *episode_length;           /* likewise; 0: none ended */
     float         *advantage, *value_target; /* by ppo_gae() */
 } ppo_rollout;
@@ -1143,6 +1156,10 @@ typedef struct ppo_progress {
     float   last_approx_kl; /* mean over the last epoch alone [train/approx_kl] */
     float   std;            /* PPO_BOX: the policy's mean standard deviation; else 0 [train/std] */
     float   value_clip;     /* 0: off [train/clip_range_vf] */
+    /* those of the environment, of the last 100 finished episodes; the names are valid while the trainer is */
+    const char *const *figure_names; /* [PPO_MAX_FIGURES], as env.figures */
+    float              figures[PPO_MAX_FIGURES];
+    char               warning[160]; /* "", or a sentence: what seems to go wrong, and what to try */
 } ppo_progress;
 
 /* Called after every iteration. Return 0 to continue; anything else ends training, without an error. */
@@ -2256,7 +2273,7 @@ PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 
    train/value_loss is the mean squared error, twice ours; train/n_updates counts epochs; train/approx_kl is
    that of the last epoch. Without a finished episode, value_clip or a Gaussian their fields of the CSV are
-   empty, and TensorBoard gets no point. TensorBoard does not get train/n_updates and the counts under time/.
+   empty, and TensorBoard gets no point. Figures of the environment follow as env/NAME. TensorBoard does not get train/n_updates and the counts under time/.
    One difference: a row here has the update of its own iteration, there that of the iteration before.
 
        static int on_iteration(const ppo_progress *progress, void *log) {
@@ -9132,6 +9149,12 @@ enum { PPO__MOST_AGENTS = 65536 };
 
 static int ppo__agents(const ppo_env *env) { return env->agents > 1 ? env->agents : 1; }
 
+static int ppo__figures(const ppo_env *env) {
+    int n = 0;
+    while (n < PPO_MAX_FIGURES && env->figures[n]) ++n;
+    return n;
+}
+
 /* 1: the program steps its own world, and pushes what its agents see and earn. */
 static int ppo__is_pushed(const ppo_env *env) {
     return !env->reset && !env->step && !env->reset_all && !env->step_all;
@@ -9151,6 +9174,13 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
     if (env->max_steps < 0) return ppo__refuse("env.max_steps is %d, must not be below 0", env->max_steps);
     if (env->name && !ppo__is_utf8(env->name))
         return ppo__refuse("env.name is not UTF-8: no file could hold it");
+    for (int k = 0; k < PPO_MAX_FIGURES && env->figures[k]; ++k) {
+        const char  *name = env->figures[k];
+        const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
+        if (name[n] || !n || n > 40)
+            return ppo__refuse("env.figures[%d] is \"%.60s\", not 1 to 40 letters, digits, _, - and .", k,
+                               name);
+    }
     return ppo__check_space(&env->action_space);
 }
 
@@ -9268,6 +9298,41 @@ static ppo__who ppo__who_is(const ppo__envs *envs, int e) {
     return place;
 }
 
+/* A call of an environment's function in this thread. Calls may be nested: an environment may train an agent. */
+typedef struct ppo__call {
+    const ppo_env    *env;
+    int               failed;
+    char              reason[200];
+    struct ppo__call *outer;
+} ppo__call;
+
+static PPO__THREAD_LOCAL ppo__call *ppo__running;
+
+PPO_DEF void *ppo_env_user(void) { return ppo__running ? ppo__running->env->user : NULL; }
+
+PPO_DEF PPO__PRINTF(1, 2) void ppo_env_fail(const char *format, ...) {
+    va_list args;
+    if (!ppo__running || ppo__running->failed) return; /* the first reason counts */
+    va_start(args, format);
+    vsnprintf(ppo__running->reason, sizeof ppo__running->reason, format, args);
+    va_end(args);
+    ppo__running->failed = 1;
+}
+
+static void ppo__call_begin(ppo__call *call, const ppo_env *env) {
+    call->env = env;
+    call->failed = 0;
+    call->outer = ppo__running;
+    ppo__running = call;
+}
+
+static ppo_status ppo__call_end(const ppo__call *call, const ppo__envs *envs, int c, const char *function) {
+    ppo__running = call->outer;
+    if (!call->failed) return PPO_OK;
+    return ppo__refuse("env.%s failed (environment %d, step %d): %s", function, envs->first + c, envs->age[c],
+                       call->reason);
+}
+
 /* Calls env.open for copy c. The reason that it may give by ppo_fail() becomes part of the error; success
    leaves the last error as it was. */
 static ppo_status ppo__env_open(ppo__envs *envs, int c) {
@@ -9370,12 +9435,15 @@ static ppo_status ppo__env_reset(ppo__envs *envs, int c) {
     const ppo_env *env = &envs->env;
     const int      from = c * envs->agents, end = from + envs->agents;
     int            in = 0;
+    ppo__call      call;
     envs->age[c] = 0;
     if (envs->episode_rng) envs->episode_rng[c] = envs->rng[c];
     memset(envs->outcome + from, 0, envs->agents * sizeof *envs->outcome);
     void *state = envs->state + c * envs->stride;
+    ppo__call_begin(&call, env);
     if (env->reset_all) env->reset_all(state, &envs->rng[c], ppo__own_obs(envs, c), envs->outcome + from);
     else env->reset(state, &envs->rng[c], ppo__own_obs(envs, c));
+    if (ppo__call_end(&call, envs, c, env->reset_all ? "reset_all" : "reset")) return PPO_ERROR_ARGUMENT;
     for (int e = from; e < end; ++e) {
         const ppo_outcome *out = &envs->outcome[e];
         envs->turn[e] = out->terminated || out->truncated ? PPO__OUT : out->waits ? PPO__WAITS : PPO__ACTS;
@@ -9408,6 +9476,7 @@ static ppo_status ppo__env_step(ppo__envs *envs, int c) {
     const int      from = c * envs->agents, end = from + envs->agents;
     const size_t   width = (size_t)ppo__space_width(&env->action_space);
     ppo_status     status = PPO_OK;
+    ppo__call      call;
     memset(envs->outcome + from, 0, envs->agents * sizeof *envs->outcome);
     for (int e = from; e < end; ++e) {
         ppo_action *action = &envs->action[e];
@@ -9421,15 +9490,17 @@ static ppo_status ppo__env_step(ppo__envs *envs, int c) {
         else if (played) memset(played, 0, width * sizeof(uint32_t));
     }
     void *state = envs->state + c * envs->stride;
+    ppo__call_begin(&call, env);
     if (env->step_all)
         env->step_all(state, &envs->rng[c], envs->action + from, ppo__own_obs(envs, c), envs->outcome + from);
     else env->step(state, &envs->rng[c], envs->action + from, ppo__own_obs(envs, c), envs->outcome + from);
+    status = ppo__call_end(&call, envs, c, env->step_all ? "step_all" : "step");
     if (envs->age[c] < INT_MAX) ++envs->age[c];
     for (int e = from; e < end && !status; ++e) {
         ppo_outcome *out = &envs->outcome[e];
         const int    was_out = envs->turn[e] == PPO__OUT, waits = out->waits ? PPO__WAITS : PPO__ACTS;
         if (was_out) {
-            const ppo_outcome joins = {0, 0, 0, out->waits, out->joins};
+            const ppo_outcome joins = {0, 0, 0, out->waits, out->joins, {0}};
             *out = joins;
             envs->turn[e] = (unsigned char)(out->joins ? waits : (int)PPO__OUT);
             continue;
@@ -9455,9 +9526,12 @@ static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
     const int      agents = envs->agents;
     const size_t   n = (size_t)ppo__space_outputs(&envs->env.action_space);
     unsigned char *own = envs->own_mask + c * (agents * n + PPO__GUARD);
+    ppo__call      call;
     memset(own, 1, agents * n);
     memset(own + agents * n, PPO__GUARD_BYTE, PPO__GUARD);
+    ppo__call_begin(&call, &envs->env);
     envs->env.action_mask(envs->state + c * envs->stride, own);
+    if (ppo__call_end(&call, envs, c, "action_mask")) return PPO_ERROR_ARGUMENT;
     if (!ppo__guard_holds(own + agents * n))
         return ppo__refuse("env.action_mask wrote beyond its mask of %.0f options (environment %d)",
                            (double)(agents * n), envs->first + c);
@@ -9478,7 +9552,7 @@ static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
 /* What a column is for: what an agent saw and did, and what a gradient needs. */
 enum { PPO__FOR_ACTING = 1, PPO__FOR_LEARNING = 2, PPO__FOR_BOTH = 3, PPO__FOR_ALL = 0 };
 
-enum { PPO__COLUMNS = 18 };
+enum { PPO__COLUMNS = 19 };
 typedef struct ppo__column {
     size_t pointer; /* where the pointer is in ppo_rollout */
     size_t bytes;   /* per sample; 0: the column is not kept */
@@ -9511,6 +9585,7 @@ static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int 
                                PPO__COLUMN(truncated, 1, 0),
                                PPO__COLUMN(episode_return, 1, 0),
                                PPO__COLUMN(episode_length, 1, 0),
+                               PPO__COLUMN(figures, ppo__figures(env), 0),
                                PPO__COLUMN(advantage, 1, PPO__FOR_LEARNING),
                                PPO__COLUMN(value_target, 1, PPO__FOR_LEARNING)};
     PPO__ASSERT(sizeof all == PPO__COLUMNS * sizeof *all);
@@ -9815,6 +9890,7 @@ static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out
     rollout->next_value[at] = 0;
     rollout->episode_return[at] = (float)envs->episode_return[e];
     rollout->episode_length[at] = done ? envs->length[e] : 0;
+    for (int k = 0, n = ppo__figures(&envs->env); k < n; ++k) rollout->figures[at * n + k] = out->figures[k];
     if (!out->truncated) return PPO_OK;
     ppo__observe(c, e, 0, c->view + ppo__at(e, c->model->obs_size));
     return ppo__value_next(worker, e);
@@ -10498,6 +10574,7 @@ struct ppo_trainer {
     float                kl_coef; /* of this iteration */
     float                last_return[PPO__LAST_EPISODES];
     int                  last_length[PPO__LAST_EPISODES];
+    float                last_figures[PPO_MAX_FIGURES][PPO__LAST_EPISODES];
     int64_t              episodes, steps, iteration, updates;
     double               started;
     ppo_progress         progress;                 /* of this iteration, so far */
@@ -10790,17 +10867,53 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
     return PPO_OK;
 }
 
+/* The usual ways in which a run fails in silence, the most certain first. */
+static void ppo__warn(const ppo_trainer *trainer, ppo_progress *p) {
+    const ppo_space *space = &trainer->agent->model.action_space;
+    int              heads;
+    const int       *sizes = ppo__space_heads(space, &heads);
+    double           most = 0; /* the entropy of a policy that acts at random */
+    for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) most += log((double)sizes[h]);
+    if (p->grad_norm > 1e6f || fabsf(p->loss) > 1e12f)
+        snprintf(
+            p->warning, sizeof p->warning,
+            "the loss is %.2g, its gradient %.2g: near overflow. Try normalize_reward=yes, normalize_obs=yes",
+            (double)p->loss, (double)p->grad_norm);
+    else if (p->explained_variance < -5)
+        snprintf(
+            p->warning, sizeof p->warning,
+            "the critic's error is %.0f times the variance of its targets: try normalize_reward=yes, a lower "
+            "learning_rate",
+            1 - (double)p->explained_variance);
+    else if (p->clip_fraction > 0.5f)
+        snprintf(p->warning, sizeof p->warning,
+                 "%.0f %% of the ratios left the clip range: try a lower learning_rate, fewer epochs, or "
+                 "target_kl",
+                 100 * (double)p->clip_fraction);
+    else if (most > 0 && p->iteration >= 10 && p->entropy > 0.995 * most && p->approx_kl < 1e-4f)
+        snprintf(p->warning, sizeof p->warning,
+                 "the policy still acts at random (entropy %.3f of %.3f, KL %.1g): try normalize_obs=yes, a "
+                 "higher "
+                 "learning_rate",
+                 (double)p->entropy, most, (double)p->approx_kl);
+}
+
 /* Counts the iteration, and the episodes that ended in it, in the order of their ends. */
 static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     const ppo_actor_critic *model = &trainer->agent->model;
     const ppo_rollout      *rollout = &trainer->collector.rollout;
     int                     rows = rollout->steps * rollout->envs, samples = 0;
+    const int               figures = ppo__figures(&trainer->collector.envs.env);
     double                  returns = 0, lengths = 0, std = 0;
     for (int e = 0; e < rollout->envs; ++e) samples += rollout->recorded[e];
     for (int i = 0; i < rows; ++i) {
         if (!rollout->episode_length[i]) continue;
         trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_return[i];
-        trainer->last_length[trainer->episodes++ % PPO__LAST_EPISODES] = rollout->episode_length[i];
+        trainer->last_length[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_length[i];
+        for (int k = 0; k < figures; ++k)
+            trainer->last_figures[k][trainer->episodes % PPO__LAST_EPISODES] =
+                rollout->figures[i * figures + k];
+        ++trainer->episodes;
     }
     int recent = trainer->episodes < PPO__LAST_EPISODES ? (int)trainer->episodes : (int)PPO__LAST_EPISODES;
     for (int i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
@@ -10817,6 +10930,12 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
     progress->episodes = trainer->episodes;
     progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
     progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
+    progress->figure_names = trainer->collector.envs.env.figures;
+    for (int k = 0; k < figures; ++k) {
+        double sum = 0;
+        for (int i = 0; i < recent; ++i) sum += trainer->last_figures[k][i];
+        progress->figures[k] = recent ? (float)(sum / recent) : NAN;
+    }
     progress->updates = trainer->updates;
     progress->gradient_steps = model->params->step;
     progress->std = model->log_std ? (float)(std / (double)ppo__size(model->log_std)) : 0;
@@ -10923,6 +11042,7 @@ static ppo_status ppo__learn(ppo_trainer *trainer, double until, int *done) {
         ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
     trainer->learning = 0;
     if (!status) ppo__report(trainer, &trainer->progress);
+    if (!status) ppo__warn(trainer, &trainer->progress);
     if (!status) status = ppo__take_snapshot(trainer);
     return status;
 }
@@ -11624,7 +11744,11 @@ typedef struct ppo__checkpoint {
 
 /* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
 static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
-    enum { EPISODES = PPO__LAST_EPISODES, RNG = sizeof(ppo_rng) / sizeof(uint32_t) };
+    enum {
+        EPISODES = PPO__LAST_EPISODES,
+        FIGURES = PPO_MAX_FIGURES,
+        RNG = sizeof(ppo_rng) / sizeof(uint32_t)
+    };
     ppo_trainer    *trainer = kept->trainer;
     ppo__collector *collector = &trainer->collector;
     ppo__envs      *envs = &collector->envs;
@@ -11633,7 +11757,9 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     const int64_t words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0, obs = envs->env.obs_size;
     const double  most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
     const int     several = envs->agents > 1, rivals = collector->snapshot_room;
-    char         *bytes = envs->env.open ? NULL : envs->state;
+    const int     figures =
+        ppo__figures(&envs->env) && (way == PPO__SAVE || ppo_file_find(file, "trainer.last_figures"));
+    char          *bytes = envs->env.open ? NULL : envs->state;
     ppo_rng *const streams[] = {envs->rng, envs->episode_rng, collector->match_rng, collector->action_rng,
                                 &trainer->shuffle_rng};
     int64_t *const counters[5] = {&trainer->iteration, &trainer->steps, &trainer->episodes, &trainer->updates,
@@ -11644,6 +11770,12 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"trainer.kl_coef", PPO_F32, 2, {1, 1}, &trainer->kl_coef, 0, FLT_MAX},
         {"trainer.last_return", PPO_F32, 2, {1, EPISODES}, trainer->last_return, PPO__ANY},
         {"trainer.last_length", PPO_I32, 2, {1, EPISODES}, trainer->last_length, 0, INT_MAX},
+        {"trainer.last_figures",
+         PPO_F32,
+         2,
+         {FIGURES, EPISODES},
+         figures ? trainer->last_figures : NULL,
+         PPO__ANY},
         {"trainer.shuffle_rng", PPO_U32, 2, {1, RNG}, &trainer->shuffle_rng, PPO__ANY},
         {"environments.fresh", PPO_I32, 2, {1, 1}, &collector->fresh, 0, 1},
         {"environments.rng", PPO_U32, 2, {copies, RNG}, envs->rng, PPO__ANY},
@@ -19947,7 +20079,8 @@ PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
 #ifdef PPO__UNIX
     terminal = (out == stdout && isatty(1)) || (out == stderr && isatty(2));
 #endif
-    if (!terminal && !last && p->steps / twentieth == (p->steps - p->iteration_steps) / twentieth) return 0;
+    const int due = last || p->steps / twentieth != (p->steps - p->iteration_steps) / twentieth;
+    if (!terminal && !due) return 0;
     if (p->mean_return == p->mean_return)
         snprintf(mean_return, sizeof mean_return, fabsf(p->mean_return) < 1e9f ? "%.2f" : "%g",
                  (double)p->mean_return);
@@ -19955,7 +20088,8 @@ PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
             terminal ? "\r" : "", (long long)p->steps, (long long)p->total_steps, p->steps_per_second,
             mean_return, (double)p->approx_kl, (double)p->entropy, left / 60, left % 60,
             terminal ? "\033[K" : "\n");
-    if (terminal && last) fputc('\n', out);
+    if (terminal && (last || (due && p->warning[0]))) fputc('\n', out);
+    if (due && p->warning[0]) fprintf(out, "warning: %s\n", p->warning);
     fflush(out);
     return 0;
 }
@@ -19971,8 +20105,11 @@ typedef struct ppo__log_file {
     char  path[PPO__PATH + 129];
 } ppo__log_file;
 
+enum { PPO__CSV_LINE = 2048 };
+
 struct ppo_log {
     ppo__log_file csv, events;
+    char          header[PPO__CSV_LINE]; /* of the CSV; "": none yet */
 };
 
 static ppo_status ppo__log_create(ppo__log_file *log) {
@@ -19995,17 +20132,18 @@ static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size)
     return PPO_OK;
 }
 
-enum { PPO__REAL, PPO__WHOLE, PPO__COUNT }; /* the last: an integer that TensorBoard does not get */
+/* PPO__COUNT: an integer that TensorBoard does not get; PPO__FIGURE: its key follows "env/" */
+enum { PPO__REAL, PPO__FIGURE, PPO__WHOLE, PPO__COUNT };
 typedef struct ppo__metric {
     const char *key;
     double      value;
     int         kind, present; /* present 0: not in this iteration */
 } ppo__metric;
 
-enum { PPO__METRICS = 18, PPO__TOTAL_TIMESTEPS = 5, PPO__CSV_LINE = 1024 };
+enum { PPO__METRICS = 18, PPO__TOTAL_TIMESTEPS = 5 };
 
-/* What a log reports of an iteration, sorted by key. */
-static void ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__METRICS]) {
+/* What a log reports of an iteration, sorted by key, then the environment's own figures. Returns how many. */
+static int ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__METRICS + PPO_MAX_FIGURES]) {
     const ppo__metric all[] = {
         {"rollout/ep_len_mean", p->mean_length, PPO__REAL, p->episodes > 0},
         {"rollout/ep_rew_mean", p->mean_return, PPO__REAL, p->episodes > 0},
@@ -20028,23 +20166,28 @@ static void ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__METRICS
     };
     PPO__ASSERT(sizeof all == PPO__METRICS * sizeof *all);
     memcpy(metrics, all, sizeof all);
+    int n = PPO__METRICS;
+    for (int k = 0; k < PPO_MAX_FIGURES && p->figure_names && p->figure_names[k]; ++k) {
+        const ppo__metric figure = {p->figure_names[k], p->figures[k], PPO__FIGURE, p->episodes > 0};
+        metrics[n++] = figure;
+    }
+    return n;
 }
 
 /* -- CSV -- */
 
-/* A row, or, for progress NULL, the header; returns its length. */
-static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progress) {
-    ppo_progress none;
-    ppo__metric  metrics[PPO__METRICS];
-    size_t       n = 0;
-    memset(&none, 0, sizeof none);
-    ppo__metrics(progress ? progress : &none, metrics);
-    for (int i = 0; i < PPO__METRICS; ++i) {
+/* A row, or the header of such rows; returns its length. */
+static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progress, int header) {
+    ppo__metric metrics[PPO__METRICS + PPO_MAX_FIGURES];
+    const int   count = ppo__metrics(progress, metrics);
+    size_t      n = 0;
+    for (int i = 0; i < count; ++i) {
         const ppo__metric *m = &metrics[i];
-        char               text[64];
-        const char        *field = progress ? "" : m->key;
-        if (progress && m->present) field = ppo__number(text, m->kind ? "%.0f" : NULL, m->value);
-        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", field, i < PPO__METRICS - 1 ? "," : "\n");
+        char               text[64] = "";
+        if (header) snprintf(text, sizeof text, "%s%s", m->kind == PPO__FIGURE ? "env/" : "", m->key);
+        const char *field = text;
+        if (!header && m->present) field = ppo__number(text, m->kind >= PPO__WHOLE ? "%.0f" : NULL, m->value);
+        n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", field, i < count - 1 ? "," : "\n");
     }
     return n;
 }
@@ -20057,41 +20200,41 @@ static int64_t ppo__csv_steps(const char *line) {
         if (*c == ',' && ++commas == PPO__TOTAL_TIMESTEPS) field = c + 1;
     char   *end;
     int64_t steps = strtoll(field, &end, 10);
-    return commas == PPO__METRICS - 1 && end > field && *end == ',' ? steps : -1;
+    return commas >= PPO__METRICS - 1 && end > field && *end == ',' ? steps : -1;
 }
 
 typedef struct ppo__csv_old {
     FILE   *file;
     int64_t steps;
+    char   *header; /* [PPO__CSV_LINE] receives its own, which may have figures of the environment, too */
 } ppo__csv_old;
 
 /* Copies the header and the rows up to `steps`. A killed run may leave a last line without a newline. */
 static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     const ppo__csv_old *old = (const ppo__csv_old *)user;
     char                header[PPO__CSV_LINE], line[PPO__CSV_LINE];
-    ppo__csv_line(header, NULL);
-    fputs(header, to);
+    ppo_progress        none;
+    memset(&none, 0, sizeof none);
+    size_t usual = ppo__csv_line(header, &none, 1) - 1;
     for (int64_t number = 1; fgets(line, sizeof line, old->file); ++number) {
         int64_t at = ppo__csv_steps(line);
         if (!strchr(line, '\n') && feof(old->file)) break;
-        if (number == 1 && strcmp(line, header) != 0)
+        if (number == 1 && (memcmp(line, header, usual) || (line[usual] != '\n' && line[usual] != ',')))
             return ppo__file_fail(path, "its columns are not those of this log");
         if (number > 1 && at < 0)
             return ppo__file_fail(path, "line %lld is not a row of this log", (long long)number);
-        if (number > 1 && at <= old->steps) fputs(line, to);
+        if (number == 1) strcpy(old->header, line);
+        if (number == 1 || at <= old->steps) fputs(line, to);
     }
     return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
 }
 
-static ppo_status ppo__csv_open(ppo__log_file *csv, const char *path, int64_t steps) {
-    ppo__csv_old old = {steps > 0 ? fopen(path, "rb") : NULL, steps};
+/* Of a new file the header comes with the first row. */
+static ppo_status ppo__csv_open(ppo__log_file *csv, const char *path, int64_t steps, char *header) {
+    ppo__csv_old old = {steps > 0 ? fopen(path, "rb") : NULL, steps, header};
     strcpy(csv->path, path);
     if (!old.file && steps > 0 && errno != ENOENT) return ppo__file_failed(csv->path, "read", errno);
-    if (!old.file) {
-        char       header[PPO__CSV_LINE];
-        ppo_status status = ppo__log_create(csv);
-        return status ? status : ppo__append(csv, header, ppo__csv_line(header, NULL));
-    }
+    if (!old.file) return ppo__log_create(csv);
     ppo_status status = ppo__write_file(csv->path, ppo__csv_copy, &old);
     fclose(old.file);
     if (status) return status;
@@ -20220,7 +20363,7 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
     if (!made) return PPO_ERROR_MEMORY;
     ppo_status status = PPO_OK;
     if (tensorboard_dir) status = ppo__events_open(&made->events, tensorboard_dir, steps);
-    if (!status && csv_path) status = ppo__csv_open(&made->csv, csv_path, steps);
+    if (!status && csv_path) status = ppo__csv_open(&made->csv, csv_path, steps, made->header);
     if (status && made->events.file) {
         fclose(made->events.file);
         made->events.file = NULL;
@@ -20232,18 +20375,28 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
 }
 
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
-    ppo__metric metrics[PPO__METRICS];
+    ppo__metric metrics[PPO__METRICS + PPO_MAX_FIGURES];
     ppo__bytes  summary;
     char        row[PPO__CSV_LINE];
     ppo_status  status = PPO_OK;
     if (!ppo__given("ppo_log_write", log && progress)) return PPO_ERROR_ARGUMENT;
-    if (log->csv.file) status = ppo__append(&log->csv, row, ppo__csv_line(row, progress));
+    size_t n = ppo__csv_line(row, progress, 1);
+    if (log->csv.file && log->header[0] && strcmp(row, log->header))
+        return ppo__file_fail(log->csv.path, "its columns are not those of this log");
+    if (log->csv.file && !log->header[0]) {
+        status = ppo__append(&log->csv, row, n);
+        if (!status) strcpy(log->header, row);
+    }
+    if (!status && log->csv.file) status = ppo__append(&log->csv, row, ppo__csv_line(row, progress, 0));
     if (status || !log->events.file) return status;
     summary.n = 0;
-    ppo__metrics(progress, metrics);
-    for (int i = 0; i < PPO__METRICS; ++i)
+    int count = ppo__metrics(progress, metrics);
+    for (int i = 0; i < count; ++i) {
+        char key[64];
+        snprintf(key, sizeof key, "%s%s", metrics[i].kind == PPO__FIGURE ? "env/" : "", metrics[i].key);
         if (metrics[i].present && metrics[i].kind != PPO__COUNT)
-            ppo__put_scalar(&summary, metrics[i].key, (float)metrics[i].value);
+            ppo__put_scalar(&summary, key, (float)metrics[i].value);
+    }
     return ppo__append_event(&log->events, progress->steps, 5, summary.data, summary.n);
 }
 

@@ -177,7 +177,7 @@ typedef struct pushed {
 
 /* What ppo_trainer_iterate() does with each CartPole, in a loop of our own: to the next observation. */
 static void push_a_step(pushed *p, int s, int limit) {
-    ppo_outcome out = {0, 0, 0, 0, 0};
+    ppo_outcome out = {0};
     assert_ok(ppo_trainer_act(p->trainer, s, &p->action));
     p->env.step(&p->world[s], &p->rng[s], &p->action, p->obs[s], &out);
     if (++p->age[s] >= limit && !out.terminated) out.truncated = 1;
@@ -258,8 +258,8 @@ static void what_is_pushed_in_the_wrong_order_is_refused(void **state) {
     ppo_agent   *agent = NULL;
     ppo_trainer *trainer = NULL, *pulled = NULL;
     ppo_action   action;
-    ppo_outcome  out = {1, 0, 0, 0, 0}, bad = {NAN, 0, 0, 0, 0}, ends = {1, 1, 0, 0, 0},
-                waits = {1, 0, 0, 1, 0};
+    ppo_outcome  out = {.reward = 1, .terminated = 0, .waits = 0}, bad = {.reward = NAN, .terminated = 0, .waits = 0}, ends = {.reward = 1, .terminated = 1, .waits = 0},
+                waits = {.reward = 1, .terminated = 0, .waits = 1};
     const float         obs[4] = {0.1f, 0, 0, 0}, nan[4] = {0, NAN, 0, 0};
     const unsigned char none[2] = {0, 0}, second[2] = {0, 1};
     assert_ok(ppo_agent_create(&described, &cfg, &agent));

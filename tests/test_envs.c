@@ -87,7 +87,7 @@ static void assert_plays_as_recorded(const recording *r, int free, double absolu
         any_state s;
         for (int t = 0; t < r->length[i]; t++, at++) {
             ppo_action  action = choose(r->discrete ? r->discrete[at] : 0);
-            ppo_outcome out = {0, 0, 0, 0, 0};
+            ppo_outcome out = {0};
             float       obs[MAX_OBS];
             if (r->box) action.box = r->box + r->action_size * at;
             if (t % g_envs_every == 0) {
@@ -278,7 +278,7 @@ static void gridworld_moves_slips_pays_and_ends_as_it_states(void **state) {
             for (int i = 0; i < N; i++) {
                 gridworld   s = {cell};
                 ppo_action  action = choose(way);
-                ppo_outcome out = {0, 0, 0, 0, 0};
+                ppo_outcome out = {0};
                 float       obs[MAX_OBS];
                 env.step(&s, &rng, &action, obs, &out);
                 count[s.cell]++;
@@ -317,7 +317,7 @@ static void the_best_policy_of_gridworld_gets_the_return_it_states(void **state)
     world_solve(value, best);
     for (int i = 0; i < N; i++) {
         gridworld   s;
-        ppo_outcome out = {0, 0, 0, 0, 0};
+        ppo_outcome out = {0};
         float       obs[MAX_OBS];
         double      total = 0;
         env.reset(&s, &rng, obs);
@@ -363,7 +363,7 @@ static void nothing_seen_after_the_first_step_of_memory_tells_the_cue_or_the_pla
     for (int i = 0; i < 200; i++) {
         memory      left, right;
         float       seen_left[3], seen_right[3];
-        ppo_outcome out = {0, 0, 0, 0, 0};
+        ppo_outcome out = {0};
         start_memory(&left, &rng, -1, seen_left);
         start_memory(&right, &rng, 1, seen_right);
         for (int t = 0; t < 50 && !out.terminated; t++) {
@@ -389,7 +389,7 @@ static double memory_return(const int action_for[4], int cue, int memory_of_cue,
     for (*length = 0; *length < env.max_steps; ++*length) {
         int         seen = obs[0] < 0 ? 0 : obs[0] > 0 ? 1 : obs[1] > 0 ? 2 : 3;
         ppo_action  action = choose(action_for[seen]);
-        ppo_outcome out = {0, 0, 0, 0, 0};
+        ppo_outcome out = {0};
         if (seen == 3 && memory_of_cue) action.discrete = cue < 0 ? 1 : 2;
         env.step(&s, &rng, &action, obs, &out);
         total += out.reward;
@@ -501,7 +501,7 @@ static void assert_masked_as(const tictactoe *s, const board *b) {
 static int check_move(const board *b, int cell, ppo_rng *rng, int *over) {
     tictactoe   s = state_of(b);
     ppo_action  action = choose(cell);
-    ppo_outcome out = {0, 0, 0, 0, 0};
+    ppo_outcome out = {0};
     float       obs[MAX_OBS];
     board       mine = with(*b, cell, 'X'), after;
     int         reply = -1;
@@ -526,7 +526,7 @@ static int check_move(const board *b, int cell, ppo_rng *rng, int *over) {
 static void assert_illegal_move_loses(const board *b, int cell, ppo_rng *rng) {
     tictactoe   s = state_of(b);
     ppo_action  action = choose(cell);
-    ppo_outcome out = {0, 0, 0, 0, 0};
+    ppo_outcome out = {0};
     float       obs[MAX_OBS];
     tictactoe_step(&s, rng, &action, obs, &out);
     board after = board_of(&s);
@@ -656,7 +656,7 @@ static double play_tictactoe(const solution *s, uint32_t stream) {
     double  sum = 0;
     for (int i = 0; i < GAMES; i++) {
         tictactoe   game;
-        ppo_outcome out = {0, 0, 0, 0, 0};
+        ppo_outcome out = {0};
         float       obs[MAX_OBS];
         env.reset(&game, &rng, obs);
         while (!out.terminated) {
@@ -712,7 +712,7 @@ static double play_at_random(const ppo_env *env, uint32_t stream, int n,
                              void (*visit)(const ppo_env *env, const void *state)) {
     ppo_rng     env_rng = test_rng(stream), rng = test_rng(stream + 1);
     any_state   s;
-    ppo_outcome out = {0, 1, 0, 0, 0};
+    ppo_outcome out = {.terminated = 1};
     float       obs[MAX_OBS], box;
     double      sum = 0;
     assert_true(env->state_size <= sizeof s && env->obs_size <= MAX_OBS);

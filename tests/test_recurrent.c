@@ -602,7 +602,7 @@ static double play_by_hand(ppo_agent *agent, const ppo_env *env, uint64_t seed, 
     float       obs[2];
     double      sum = 0;
     ppo_rng     rng = ppo_rng_stream(seed, PPO_STREAM_EVALUATE, (uint32_t)k);
-    ppo_outcome out = {0, 0, 0, 0, 0};
+    ppo_outcome out = {0};
     env->reset(&w, &rng, obs);
     for (int t = 0; t < env->max_steps && !out.terminated; t++) {
         ppo_action action;

@@ -29,7 +29,7 @@ static int first_step_of(int episode) {
 static void assert_step_as_recorded(cartpole *s, int at) {
     ppo_env     env = cartpole_env();
     ppo_action  action = {.discrete = g_cartpole_action[at]};
-    ppo_outcome out = {0, 0, 0, 0, 0};
+    ppo_outcome out = {0};
     float       obs[4];
     env.step(s, NULL, &action, obs, &out);
     for (int j = 0; j < 4; j++)
