@@ -1764,12 +1764,12 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    text, or messages that begin with the assistant's. The first of these forms that a line has counts, and
    other members do not. form: as in ppo_tokens_add_chat(), for chats; start and end: as in
    ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after this number of tokens; a line of
-   which then nothing is left to learn is left out, as is a longer prompt. Lines have up to 64 MiB, one of
-   which is in memory at a time. Errors, with the line, after which tokens and rejected are as they were:
-   those of reading and encoding, a line that is none of these. */
+   which then nothing is left to learn is left out, as is a longer prompt; *left_out (may be NULL) counts
+   them. Lines have up to 64 MiB, one of which is in memory at a time. Errors, with the line, after which
+   tokens and rejected are as they were: those of reading and encoding, a line that is none of these. */
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, int form, int start, int end,
-                                        int longest);
+                                        int longest, int *left_out);
 
 /* The other way round: a line {"prompt": "...", "completion": "..."} for each sequence, without special tokens.
    Bytes that are no UTF-8, such as half a character, become U+FFFD. */
@@ -2118,6 +2118,7 @@ typedef struct ppo_memory {
     double samples;     /* prompts, and the numbers of each token */
 } ppo_memory;
 PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *rlhf);
+PPO_DEF int64_t    ppo_rlhf_iterations(const ppo_rlhf *rlhf); /* done, also before a resume; 0 for NULL */
 /* Samples, calls the reward function, and updates. progress may be NULL. A failure before the first gradient
    step changes nothing: the next call does the same iteration. After a later one (numbers that are not
    finite) the models keep the steps taken until there. */
@@ -16319,7 +16320,7 @@ typedef struct ppo__lines {
     const char          *path;
     const ppo_tokenizer *tokenizer;
     ppo_tokens          *to[2];
-    int                  form, start, end, longest, number;
+    int                  form, start, end, longest, number, left_out;
     char                *line;     /* with a 0 for its end */
     ppo_message         *messages; /* arrays that grow: of the line, */
     ppo_message         *chat;     /* and of a prompt and what follows it */
@@ -16476,14 +16477,16 @@ static ppo_status ppo__add_line(ppo__lines *lines) {
         if (!status) keep &= ppo__cut_last(lines->to[k], lines->longest, only_prompt);
     }
     for (int k = 0; k <= pairs && !status && !keep; ++k) --lines->to[k]->count;
+    lines->left_out += !keep;
     return status;
 }
 
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, int form, int start, int end,
-                                        int longest) {
+                                        int longest, int *left_out) {
     ppo__lines lines;
     int        more = 1;
+    if (left_out) *left_out = 0;
     if (!ppo__given("ppo_tokens_add_lines", tokens && path && tokenizer)) return PPO_ERROR_ARGUMENT;
     if (tokens == rejected || longest < 0)
         return ppo__refuse("ppo_tokens_add_lines: longest is %d, or rejected is tokens", longest);
@@ -16509,6 +16512,7 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
     ppo__array_free(lines.messages);
     ppo__array_free(lines.chat);
     for (int k = 0; k < 2 && lines.to[k] && status; ++k) lines.to[k]->count = before[k];
+    if (left_out && !status) *left_out = lines.left_out;
     return status;
 }
 
@@ -17134,8 +17138,9 @@ static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *name, con
     const char *text = ppo_file_text(file, key);
     if (way == PPO__SAVE) return ppo_file_set_text(file, key, fact);
     if (text && strcmp(text, fact) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "saved with another \"%s\": %.40s, not %s", name, text ? text : "none",
-                          fact);
+    return ppo__file_fail(file->path,
+                          "saved with another \"%s\": give the same again, or begin a new run without this file",
+                          name);
 }
 
 static ppo_status ppo__carry_hash(ppo_file *file, int way, const char *key, uint64_t hash) {
@@ -18743,6 +18748,8 @@ static double ppo__tape_bytes(const ppo_tape *tape) {
                  ppo__arena_bytes(&records[k]->grads);
     return bytes;
 }
+
+PPO_DEF int64_t ppo_rlhf_iterations(const ppo_rlhf *r) { return r ? r->iteration : 0; }
 
 PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
     ppo_memory m = {0, 0, 0, 0, 0};
