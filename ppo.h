@@ -15466,34 +15466,73 @@ static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
 }
 
 static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *user) {
-    const ppo_lm  *lm = ((const ppo__hub *)user)->lm;
-    const ppo_lora lora = lm->lora;
-    ppo__header    json = {out, 0};
-    int            blocks = 0, written = 0;
+    const ppo_lm *lm = ((const ppo__hub *)user)->lm;
+    const int     style = ppo__hub_style(&lm->full);
+    ppo__header   json = {out, 0};
+    ppo__hub_name row;
+    int           written = 0;
     ppo__put(&json,
              "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"%s\",\n  \"base_model_name_or_path\": null,\n"
              "  \"r\": %d,\n  \"lora_alpha\": %.9g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
              "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": %s,\n"
              "  \"target_modules\": [",
-             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lora.rank, (double)lora.alpha,
-             ppo__hub_style(&lm->full) == PPO__GPT2 ? "true" : "false",
-             lm->score_weight ? "[\"score\"]" : "null");
-    for (int place = 0; place < PPO_LORA_LAYERS; ++place) {
-        ppo__lora_place at;
-        int             k = 0;
-        while (k < lm->full.layers && !lm->block[k].lora_a[place]) ++k;
-        if (k == lm->full.layers || !ppo__lora_at(&lm->full, place, &at)) continue;
-        ppo__put(&json, "%s\"%s\"", written++ ? ", " : "", at.name);
+             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lm->lora.rank, (double)lm->lora.alpha,
+             style == PPO__GPT2 ? "true" : "false", lm->score_weight ? "[\"score\"]" : "null");
+    for (int r = 0; ppo__hub_name_at(style, r, &row); ++r) {
+        const int place = ppo__hub_lora_layer(&row);
+        for (int k = 0; k < lm->full.layers && place >= 0; ++k) {
+            if (!lm->block[k].lora_a[place]) continue;
+            ppo__put(&json, "%s\n    \"", written++ ? "," : "");
+            ppo__put(&json, row.theirs, k);
+            ppo__put(&json, "\"");
+        }
     }
-    ppo__put(&json, "],\n  \"layers_to_transform\": ");
-    for (int k = 0; k < lm->full.layers; ++k)
-        for (int place = 0; place < PPO_LORA_LAYERS; ++place)
-            if (lm->block[k].lora_a[place]) place = PPO_LORA_LAYERS, ++blocks;
-    for (int k = 0, n = 0; k < lm->full.layers && blocks < lm->full.layers; ++k)
-        for (int place = 0; place < PPO_LORA_LAYERS; ++place)
-            if (lm->block[k].lora_a[place])
-                place = PPO_LORA_LAYERS, ppo__put(&json, "%s%d", n++ ? ", " : "[", k);
-    ppo__put(&json, blocks < lm->full.layers ? "]\n}\n" : "null\n}\n");
+    ppo__put(&json, "\n  ]\n}\n");
+    return PPO_OK;
+}
+
+/* Is a layer by this path said to have LoRA? It is named by the end of its path; blocks: NULL, or the number of one, or a
+   list of them. */
+static int ppo__hub_lora_said(ppo__json *json, ppo__value *names, ppo__value *blocks, const char *path,
+                              int block) {
+    ppo__value  *item = NULL;
+    const size_t length = strlen(path);
+    int          said = 0, in = !blocks || (blocks->kind == '[' && !blocks->count);
+    while (ppo__json_each(json, names, '[', &item)) {
+        const char  *name = ppo__json_decode(json, item);
+        const size_t n = strlen(name);
+        said |=
+            n <= length && !strcmp(path + length - n, name) && (n == length || path[length - n - 1] == '.');
+    }
+    item = NULL;
+    while (!in && blocks->kind == '[' && ppo__json_each(json, blocks, '[', &item))
+        in = ppo__json_integer(json) == block;
+    if (!in && blocks->kind != '[') json->at = blocks->at, in = ppo__json_integer(json) == block;
+    return said && in;
+}
+
+/* The file must have LoRA for the layers that the config names; an expression for their names is not read. */
+static ppo_status ppo__hub_check_lora(ppo__hub_json *hub, const ppo_lm *lm) {
+    ppo__json  *json = &hub->json;
+    ppo__value *names = ppo__hub_get(hub, "target_modules"),
+               *blocks = ppo__hub_get(hub, "layers_to_transform");
+    ppo__hub_name row;
+    if (!names || names->kind != '[' || ppo__hub_get(hub, "exclude_modules")) return json->status;
+    for (int r = 0; ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
+        ppo__lora_place at;
+        const int       place = ppo__hub_lora_layer(&row);
+        for (int k = 0; k < lm->full.layers && place >= 0 && ppo__lora_at(&lm->full, place, &at); ++k) {
+            char path[80];
+            snprintf(path, sizeof path, row.theirs, k);
+            const int said = ppo__hub_lora_said(json, names, blocks, path, k),
+                      has = lm->block[k].lora_a[place] != NULL;
+            if (json->status) return json->status;
+            if (said != has)
+                return ppo__file_fail(json->path,
+                                      "it says that \"%s\" has %sLoRA, unlike adapter_model.safetensors",
+                                      path, said ? "" : "no ");
+        }
+    }
     return PPO_OK;
 }
 
@@ -15552,6 +15591,7 @@ static ppo_status ppo__load_adapter(ppo__hub *hub, ppo_lm *base) {
     hub->lm = made;
     if (status == PPO_ERROR_ARGUMENT)
         status = ppo__file_fail(hub->folder, "it has no LoRA for layers of this base");
+    if (!status) status = ppo__hub_check_lora(&read, made);
     if (!status) status = ppo__hub_carry_lora(hub, PPO__LOAD);
     return status ? status : ppo__hub_check_all(hub);
 }
@@ -17138,9 +17178,9 @@ static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *name, con
     const char *text = ppo_file_text(file, key);
     if (way == PPO__SAVE) return ppo_file_set_text(file, key, fact);
     if (text && strcmp(text, fact) == 0) return PPO_OK;
-    return ppo__file_fail(file->path,
-                          "saved with another \"%s\": give the same again, or begin a new run without this file",
-                          name);
+    return ppo__file_fail(
+        file->path, "saved with another \"%s\": give the same again, or begin a new run without this file",
+        name);
 }
 
 static ppo_status ppo__carry_hash(ppo_file *file, int way, const char *key, uint64_t hash) {

@@ -539,6 +539,13 @@ static const struct {
     {"\"lora_alpha\": 3", "\"lora_alpha\": -1", "lora_alpha is -1"},
     {"\"lora_alpha\": 3", "\"lora_alpha\": null", "lora_alpha is not there"},
     {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 4}", "rank_pattern"},
+    {"\"r\": 2", "\"r\": 2, \"layers_to_transform\": [1]",
+     "model.layers.0.self_attn.q_proj\" has no LoRA, unlike"},
+    {"\"r\": 2", "\"r\": 2, \"layers_to_transform\": 0",
+     "model.layers.1.self_attn.q_proj\" has no LoRA, unlike"},
+    {"\"r\": 2", "\"r\": 2, \"layers_to_transform\": [\"0\"]", "expected a whole number"},
+    {"\"target_modules\": [", "\"target_modules\": [3, ", "adapter_config.json"},
+    {"_modules\": [", "_modules\": [\"q_proj\"], \"_modules\": [", "k_proj\" has no LoRA, unlike"},
 };
 
 static void what_cannot_be_computed_is_refused(void **state) {
@@ -579,6 +586,18 @@ static void what_cannot_be_computed_is_refused(void **state) {
     assert_fails(ppo_lm_adapt(lm, &lora, 0, &other), PPO_ERROR_ARGUMENT, "LoRA itself");
     assert_fails(ppo_lm_merge(base, &other), PPO_ERROR_ARGUMENT, "no LoRA");
     assert_fails(ppo_lm_save_file(lm, NULL, "own.safetensors"), PPO_ERROR_ARGUMENT, "LoRA|ppo_lm_merge");
+    lora.layers = "q_proj";
+    empty("out");
+    assert_ok(ppo_lm_adapt(base, &lora, 0, &other));
+    assert_ok(ppo_lm_save(other, "out", PPO_F32));
+    ppo_lm_free(other), other = NULL;
+#define TARGETS(list) "{\"r\": 8, \"lora_alpha\": 16, \"target_modules\": " list "}"
+    write_text("out/adapter_config.json", TARGETS("[\"q_proj\", \"self_attn.k_proj\"]"));
+    assert_fails(ppo_lm_load_adapter("out", base, &other), PPO_ERROR_FILE,
+                 "says that \"model.layers.0.self_attn.k_proj\" has LoRA, unlike");
+    write_text("out/adapter_config.json", TARGETS("[\"proj\", \"self_attn.q_proj\"]"));
+    assert_ok(ppo_lm_load_adapter("out", base, &other)); /* no module is called proj */
+    ppo_lm_free(other), other = NULL;
     lora.layers = "q_proj c_attn";
     assert_fails(ppo_lm_adapt(base, &lora, 0, &other), PPO_ERROR_ARGUMENT,
                  "no layer \"c_attn\"|q_proj k_proj");
