@@ -1492,8 +1492,7 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
        "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
        "tokenizer.json"        U8 (n)       the bytes of that file
    and, of the first two, a text "tokenizer.specials", their names by line; of bpe a text "tokenizer.words",
-   which is "gpt2". Without it, in files of earlier versions, every byte above 127 counts as a letter of
-   GPT-2's expression.
+   which is "gpt2".
 
    Save and load take also the path of a tokenizer.json, or of a folder that has it. One that was read is
    saved as it was, a trained one as Hugging Face's tokenizers read it; not characters. From it the model
@@ -1596,9 +1595,8 @@ typedef struct ppo_lm_block {                  /* heads: heads head_size; biases
 } ppo_lm_block;
 
 typedef struct ppo_lm {
-    ppo_lm_config
-        config; /* as given; its context may be lowered, to save memory in sampling, and its eos set */
-    ppo_lm_config  full; /* the same without a 0 that stands for something else */
+    ppo_lm_config  config; /* as given; to save memory, its context may be lowered; its eos may be set */
+    ppo_lm_config  full;   /* the same without a 0 that stands for something else */
     ppo_params    *params;
     ppo_tensor    *token_embedding, *position_embedding; /* (vocab, width); (context, width) or NULL */
     ppo_lm_block   block[PPO_MAX_LAYERS];
@@ -1620,8 +1618,8 @@ PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
 
 /* A model that shares the weights of `base`, which it freezes, and trains by LoRA: fits and PPO change A and B
    alone. Any number of models can share a base, which must outlive them: a policy, its reference, its critic, a
-   reward model. Training the base changes all of them. At first it computes what the base does. With `score` not 0 it has a score head of its own.
-   Errors: the base has LoRA itself, the family has no layer of such a name. */
+   reward model. Training the base changes all of them. At first it computes what the base does. With `score`
+   not 0 it has a score head of its own. Errors: the base has LoRA itself, the family has no layer of such a name. */
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm);
 /* A model with weights of its own, W + A B alpha / rank, frozen. */
 PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
@@ -2351,15 +2349,19 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
 static PPO__THREAD_LOCAL char       ppo__error[PPO__ERROR_SIZE];
-static PPO__THREAD_LOCAL ppo_status ppo__failed; /* of the last ppo_fail(), for callers that got NULL */
+static PPO__THREAD_LOCAL ppo_status ppo__failed;   /* of the last ppo_fail(), for callers that got NULL */
+static PPO__THREAD_LOCAL unsigned   ppo__failures; /* how many there were */
 
 PPO_DEF const char *ppo_last_error(void) { return ppo__error; }
 
 PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *format, ...) {
+    char    text[PPO__ERROR_SIZE]; /* the last error may be a part of this one */
     va_list args;
     va_start(args, format);
-    vsnprintf(ppo__error, sizeof ppo__error, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    memcpy(ppo__error, text, sizeof text);
+    ++ppo__failures;
     return ppo__failed = status;
 }
 
@@ -2369,6 +2371,11 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 static PPO__NOINLINE int ppo__given(const char *function, int given) {
     if (!given) ppo__refuse("%s: an argument is NULL", function);
     return given;
+}
+
+/* The status of a user's function that failed. If nothing failed since there were this many failures, it gave no reason. */
+static ppo_status ppo__user_failed(ppo_status status, unsigned before, const char *what) {
+    return ppo__failures != before ? status : ppo_fail(status, "the %s failed and gave no reason", what);
 }
 
 /* Not by isfinite(), which -ffast-math turns into 1. */
@@ -11731,8 +11738,7 @@ static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, u
             codes[count] = (uint64_t)(rank < 0 ? 0 : rank) << 56 | (uint64_t)count << 24 | (uint64_t)parts[k];
         }
     }
-    for (size_t i = 0; i <= count;
-         ++i) { /* each run of marks by their classes; equal ones keep their order */
+    for (size_t i = 0; i <= count; ++i) { /* runs of marks by their classes; equal ones keep their order */
         if (i < count && codes[i] >> 56 && ++marks) continue;
         if (marks > 1) qsort(codes + i - marks, marks, sizeof *codes, ppo__by_number);
         marks = 0;
@@ -11760,15 +11766,14 @@ typedef struct ppo__words {
     unsigned char *kinds; /* of all characters */
 } ppo__words;
 
-/* Kinds, with `mark` as that of marks. Old files count every character above ASCII as a letter. */
-static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark, int is_old) {
+/* Kinds, with `mark` as that of marks. */
+static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark) {
     unsigned char *kinds = PPO__ZEROS(memory, unsigned char, PPO__CODES), *at = kinds;
     for (const char *table = ppo__unicode_kinds; kinds && *table;) {
         int32_t run = ppo__table_number(&table), kind = run % 5;
         memset(at, kind == PPO__MARK ? mark : kind, (size_t)(run / 5));
         at += run / 5;
     }
-    if (kinds && is_old) memset(kinds + 128, PPO__LETTER, PPO__CODES - 128);
     return kinds;
 }
 
@@ -11867,7 +11872,6 @@ struct ppo_tokenizer {
     char       *bytes;        /* the texts of all tokens */
     char       *special;      /* [vocab] 1: a special token */
     int         of_byte[256]; /* the token of a byte; PIECES: of a character of ASCII; -1: none */
-    int         is_old;       /* 1: trained when words had only letters of ASCII */
     ppo__words  words;
     ppo__nfc    nfc;
     ppo__added *added; /* [added_count] */
@@ -11993,7 +11997,7 @@ static void ppo__add_find(ppo_tokenizer *tok, int first, int end) {
 }
 
 /* A tokenizer of these units, which are copied and checked: they may come from a file. */
-static ppo_status ppo__tokenizer_make(int kind, int is_old, const int32_t *units, int unit_count,
+static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_count,
                                       const char *const *specials, int special_count, ppo_tokenizer **out) {
     int bytes = kind == PPO__BPE ? 256 : 0, ordinary = unit_count + bytes, vocab = ordinary + special_count;
     size_t numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
@@ -12006,14 +12010,13 @@ static ppo_status ppo__tokenizer_make(int kind, int is_old, const int32_t *units
     tok->unit_count = unit_count;
     tok->vocab = vocab;
     tok->unknown = -1;
-    tok->is_old = is_old;
     tok->added_count = special_count;
     tok->units = PPO__ARRAY(&tok->memory, int32_t, numbers);
     tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)unit_count);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)vocab + 1);
     tok->special = PPO__ZEROS(&tok->memory, char, (size_t)vocab);
     tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)special_count);
-    if (kind == PPO__BPE) tok->words.kinds = ppo__make_kinds(&tok->memory, PPO__OTHER, is_old);
+    if (kind == PPO__BPE) tok->words.kinds = ppo__make_kinds(&tok->memory, PPO__OTHER);
     ppo_status status = ppo__arena_status(&tok->memory);
     if (!status && numbers) memcpy(tok->units, units, numbers * sizeof *units);
     ppo__order_bytes(tok->of_byte);
@@ -12073,7 +12076,7 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
         status =
             ppo__refuse("ppo_tokenizer_characters: more than %d different characters", (int)PPO_MAX_VOCAB);
     if (!status)
-        status = ppo__tokenizer_make(PPO__CHARACTERS, 0, units, count, specials, special_count, tokenizer);
+        status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
     ppo__arena_free(&memory);
     return status;
 }
@@ -12239,14 +12242,14 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     int merges = vocab - 256 - special_count;
     trainer.merges = PPO__ARRAY(&trainer.memory, int32_t, 2 * (size_t)merges);
     trainer.length = PPO__ARRAY(&trainer.memory, int, 256 + (size_t)merges);
-    trainer.rule.kinds = ppo__make_kinds(&trainer.memory, PPO__OTHER, 0);
+    trainer.rule.kinds = ppo__make_kinds(&trainer.memory, PPO__OTHER);
     for (int t = 0; t < 256 && trainer.length; ++t) trainer.length[t] = 1;
     if (!trainer.memory.failed) ppo__count_text(&trainer, (const unsigned char *)text, bytes);
     if (!trainer.memory.failed) ppo__learn_merges(&trainer, merges);
     ppo_status status = ppo__arena_status(&trainer.memory);
     if (!status)
-        status = ppo__tokenizer_make(PPO__BPE, 0, trainer.merges, trainer.merged, specials, special_count,
-                                     tokenizer);
+        status =
+            ppo__tokenizer_make(PPO__BPE, trainer.merges, trainer.merged, specials, special_count, tokenizer);
     ppo__arena_free(&trainer.memory);
     ppo__array_free(trainer.words);
     ppo__array_free(trainer.pairs);
@@ -13246,7 +13249,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     ppo__tokfile_normalizer(&file, whole);
     if (!file.json.status) ppo__tokfile_rewrite(&file, raw);
     ppo__tokfile_cutter(&file, whole);
-    tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark, 0);
+    tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark);
     ppo__tokfile_decoder(&file, whole);
     if (!file.json.status && !tok->memory.failed) ppo__tokfile_model(&file, model);
     if (!file.json.status && !tok->memory.failed && !file.memory.failed) {
@@ -13287,8 +13290,7 @@ PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *f
     for (int t = first, at = 0; t < tokenizer->vocab; ++t)
         at += sprintf(names + at, "%s%.*s", t > first ? "\n" : "", ppo__token_length(tokenizer, t),
                       tokenizer->bytes + tokenizer->start[t]);
-    if (kind == PPO__BPE && !tokenizer->is_old && ppo_file_set_text(file, "tokenizer.words", "gpt2"))
-        return ppo__failed;
+    if (kind == PPO__BPE && ppo_file_set_text(file, "tokenizer.words", "gpt2")) return ppo__failed;
     return ppo_file_set_text(file, "tokenizer.specials", names);
 }
 
@@ -13322,9 +13324,9 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
             file->path, "corrupt file: the tokenizer is \"%.60s\", not \"characters\", \"bpe\" or \"json\"",
             word);
     if (!lines && kind < 2) return ppo__file_fail(file->path, "there is no text \"tokenizer.specials\"");
-    if (words && strcmp(words, "gpt2") != 0)
-        return ppo__file_fail(file->path, "corrupt file: \"tokenizer.words\" is \"%.60s\", not \"gpt2\"",
-                              words);
+    if (kind == PPO__BPE && (!words || strcmp(words, "gpt2") != 0))
+        return ppo__file_fail(file->path, "\"tokenizer.words\" is \"%.60s\", not \"gpt2\"",
+                              words ? words : "");
     const char      *name = ppo__tokenizer_kinds[kind].array;
     const ppo_array *array = ppo_file_find(file, name);
     int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
@@ -13346,7 +13348,7 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
         if (end) *end++ = 0;
     }
     const int32_t *units = (const int32_t *)array->data;
-    if (!status) status = ppo__tokenizer_make(kind, !words, units, (int)shape[0], names, count, tokenizer);
+    if (!status) status = ppo__tokenizer_make(kind, units, (int)shape[0], names, count, tokenizer);
     ppo__arena_free(&memory);
     return status == PPO_ERROR_ARGUMENT ? ppo__file_fail(file->path, "corrupt file: %s", ppo__error) : status;
 }
@@ -13427,9 +13429,8 @@ PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char
     if (!whole) return PPO_ERROR_MEMORY;
     ppo_status status;
     if (!is_json) status = ppo__save("ppo_tokenizer_save", whole, ppo__put_tokenizer, tokenizer);
-    else if (!tokenizer->json && (tokenizer->kind != PPO__BPE || tokenizer->is_old))
-        status = ppo__refuse("ppo_tokenizer_save: \"%.60s\", but it is a tokenizer of %s", path,
-                             tokenizer->is_old ? "an earlier version" : "characters");
+    else if (!tokenizer->json && tokenizer->kind != PPO__BPE)
+        status = ppo__refuse("ppo_tokenizer_save: \"%.60s\", but it is a tokenizer of characters", path);
     else status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
     ppo__free(whole);
     return status;
@@ -16057,12 +16058,9 @@ static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, con
     int                start[2] = {0, slot->length}, end = 0;
     unsigned char     *given = how->call >= 0 ? out->given + first : NULL;
     const ppo_tokens   so_far = {1, start, out->prompt + slot->sequence, out->text + first, given, NULL};
-    char               before[PPO__ERROR_SIZE];
-    memcpy(before, ppo__error, sizeof before);
-    ppo__refuse("the watch failed and gave no reason");
-    ppo_status status = how->watch(&so_far, slot->sequence, &end, how->watch_user);
-    if (status) return status;
-    memcpy(ppo__error, before, sizeof before);
+    const unsigned     failures = ppo__failures;
+    ppo_status         status = how->watch(&so_far, slot->sequence, &end, how->watch_user);
+    if (status) return ppo__user_failed(status, failures, "watch");
     if (end) out->ended[slot->sequence] = 1;
     return PPO_OK;
 }
@@ -16073,13 +16071,10 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo_
     const int          context = g->context, room = slot->end - slot->length;
     const size_t       first = ppo__at(slot->sequence, context), at = first + (size_t)slot->length;
     int                count = 0;
-    char               before[PPO__ERROR_SIZE];
-    memcpy(before, ppo__error, sizeof before);
-    ppo__refuse("the tool failed and gave no reason");
-    ppo_status status =
+    const unsigned     failures = ppo__failures;
+    ppo_status         status =
         how->tool(out->text + first, slot->length, out->text + at, room, &count, how->tool_user);
-    if (status) return status;
-    memcpy(ppo__error, before, sizeof before);
+    if (status) return ppo__user_failed(status, failures, "tool");
     if (count < 0 || count > room)
         return ppo__refuse("the tool answers %d tokens, has room for %d (sequence %d)", count, room,
                            slot->sequence);
@@ -16509,11 +16504,8 @@ static ppo_status ppo__add_line(ppo__lines *lines) {
             status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start,
                                          prompt < 0 ? "" : lines->text[prompt],
                                          response < 0 ? NULL : lines->text[response], lines->end);
-        if (status == PPO_ERROR_ARGUMENT) {
-            char what[PPO__ERROR_SIZE];
-            memcpy(what, ppo__error, sizeof what);
-            status = ppo__file_fail(lines->path, "line %d: %s", lines->number, what);
-        }
+        if (status == PPO_ERROR_ARGUMENT)
+            status = ppo__file_fail(lines->path, "line %d: %s", lines->number, ppo__error);
         if (!status) keep &= ppo__cut_last(lines->to[k], lines->longest, only_prompt);
     }
     for (int k = 0; k <= pairs && !status && !keep; ++k) --lines->to[k]->count;
@@ -17033,11 +17025,8 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
         return ppo__refuse("held_out_rejected is %sNULL, but the objective has %s", pairs ? "" : "not ",
                            pairs ? "pairs" : "none");
     status = ppo__fit_check_set(fit, &fit->set[0]);
-    if (!status && c->held_out && ppo__fit_check_set(fit, &fit->set[1])) {
-        char what[PPO__ERROR_SIZE];
-        memcpy(what, ppo__error, sizeof what);
-        status = ppo_fail(ppo__failed, "held-out data: %s", what);
-    }
+    if (!status && c->held_out && ppo__fit_check_set(fit, &fit->set[1]))
+        status = ppo_fail(ppo__failed, "held-out data: %s", ppo__error);
     return status ? status : ppo__check_peer(fit->lm, reference, "reference");
 }
 
@@ -17519,14 +17508,11 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 /* Calls a reward function; one that fails without ppo_fail() gets a sentence. */
 static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_samples *samples,
                                   float *score) {
-    char before[PPO__ERROR_SIZE];
+    const unsigned failures = ppo__failures;
     if (!reward) return ppo__refuse("there is no reward function");
     for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
-    memcpy(before, ppo__error, sizeof before);
-    ppo__refuse("the reward function failed and gave no reason");
     ppo_status status = reward(samples, score, user);
-    if (!status) memcpy(ppo__error, before, sizeof before);
-    return status;
+    return status ? ppo__user_failed(status, failures, "reward function") : PPO_OK;
 }
 
 /* The same for samples that are a generator's, which must not sample meanwhile. */

@@ -443,19 +443,22 @@ static void ppo_trains_adapters_of_one_base(void **state) {
 /* What it says is what the hook gave: for a whole model, and for LoRA. */
 static void a_run_knows_the_memory_that_it_takes(void **state) {
     (void)state;
+    double weights[4], numbers = 0;
     ppo_set_allocator(counting_hook, NULL);
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) { /* all weights, LoRA, in parts, packed */
         const size_t    before = now_live;
         ppo_rlhf_config c = ppo_rlhf_config_default();
         ppo_lm         *base = new_base("llama"), *policy = k ? new_adapted(base, NULL, 0) : base;
         ppo_rlhf       *rlhf = NULL;
         ppo_tokens      prompts = {0};
+        if (k == 3) assert_ok(ppo_params_pack(base->params));
         for (int s = 0; s < 4; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
         c.prompts = 32, c.minibatch_size = 16, c.micro_batch = k == 2 ? 4 : 0, c.recompute = k == 2;
         c.sampling.max_new = 24;
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
         const ppo_memory m = ppo_rlhf_memory(rlhf);
         const double     all = m.weights + m.training + m.activations + m.sampling + m.samples;
+        weights[k] = m.weights, numbers = (double)base->params->capacity;
         assert_close(all, (double)(now_live - before), 0.04);
         assert_ok(ppo_rlhf_iterate(rlhf, NULL));
         assert_close(all, (double)(now_live - before), 0.04);
@@ -468,6 +471,7 @@ static void a_run_knows_the_memory_that_it_takes(void **state) {
         if (k) ppo_lm_free(policy);
         ppo_lm_free(base);
     }
+    assert_true(weights[3] == weights[1] - 2 * numbers);
     ppo_set_allocator(NULL, NULL);
 }
 
