@@ -95,21 +95,19 @@ static ppo_status prepare(chat *c) {
     return status;
 }
 
-/* The next line of stdin, which the caller frees; NULL after the last. */
+/* The next line of stdin, which the caller frees; NULL after the last. A byte 0, which no text has, becomes a space. */
 static char *read_line(void) {
     size_t n = 0, room = 1024;
     char  *line = (char *)malloc(room), *more = line;
+    int    c = 0;
     fprintf(stderr, "> ");
-    while (more && fgets(line + n, (int)(room - n), stdin)) {
-        n += strlen(line + n);
-        if (n && line[n - 1] == '\n') break;
-        if (n + 1 < room) continue;
-        more = (char *)realloc(line, room *= 2);
-        if (more) line = more;
+    while (more && (c = getchar()) != EOF && c != '\n') {
+        line[n++] = (char)(c ? c : ' ');
+        if (n == room && (more = (char *)realloc(line, room *= 2)) != NULL) line = more;
     }
-    if (more && n) return line[strcspn(line, "\r\n")] = 0, line;
-    free(line);
-    return NULL;
+    if (!more || (c == EOF && !n)) return free(line), (char *)NULL;
+    line[n] = 0;
+    return line[strcspn(line, "\r")] = 0, line;
 }
 
 #endif

@@ -74,6 +74,8 @@ echo '{"text": "the cat sees a bird"}' >$work/lines.jsonl
 check lines_of_text_are_learned good sft model=$work/base out=$work/lines data=$work/lines.jsonl
 check samples_continue_them grep -q '^the cat.* | ' $work/out
 check chats_are_learned good sft model=$work/base out=$work/chat data=$work/chat.jsonl form=chatml dtype=bf16
+other_end() { ! grep -q "\"eos_token_id\": $end\\b" $work/chat/config.json; }
+check another_token_ends_them other_end
 check unless_another_token_ends_it_now [ -e $work/chat/tokenizer_config.json -a ! -e $work/chat/generation_config.json ]
 (cat $work/sft.jsonl && awk 'BEGIN { printf "{\"prompt\": \""; for (; n++ < 99;) printf "cat "; print "\", \"completion\": \"a\"}" }') >$work/long.jsonl
 finetune sft model=$work/base out=$work/long data=$work/long.jsonl held_out=$work/sft.jsonl steps=1
@@ -115,7 +117,8 @@ check lora_and_a_model_have_folders_of_their_own grep -q 'adapter_config.json is
 finetune sft model=$work/base data=$work/sft.jsonl out=
 check an_empty_name_is_refused grep -q 'out is empty' $work/err
 check a_whole_model_is_written [ -s $work/lora-ppo/model.safetensors -a ! -e $work/lora-ppo/adapter_config.json ]
-check the_end_of_a_text_is_written grep -q '"eos_token_id": [0-9]' $work/new/config.json $work/base/config.json $work/lora-ppo/config.json
+ends() { [ "$(cat $work/new/config.json $work/base/config.json $work/lora-ppo/config.json | grep -c '"eos_token_id": [0-9]')" -eq 3 ]; }
+check the_end_of_a_text_is_written ends
 
 # Interrupted runs end with the same bytes: the judge fails at its sixth call, and a killed program
 calls="n=\$(cat $work/calls); echo \$((n + 1)) >$work/calls; [ \$n -ne 5 ] && $judge"
@@ -132,6 +135,7 @@ head -n 9 $work/sft.jsonl >$work/few.jsonl
 finetune grpo model=$work/sft judge="$judge" out=$work/other $rl data=$work/few.jsonl iterations=8
 check other_prompts_are_told grep -q 'other.checkpoint: saved with another "prompts": give the same again' $work/err
 finetune grpo model=$work/sft judge="$judge" out=$work/again $rl iterations=8 log=$work/again.csv
+check it_is_told_where_a_run_continues grep -q 'again.checkpoint: 2 of 8 iterations are done$' $work/out
 check grpo_continues cmp $work/grpo/model.safetensors $work/again/model.safetensors
 same_log() { [ "$(cut -d, -f1-4 $work/grpo.csv)" = "$(cut -d, -f1-4 $work/again.csv)" ]; }
 check its_log_continues same_log
@@ -140,6 +144,9 @@ finetune $long out=$work/long
 build/finetune $long out=$work/killed >/dev/null 2>&1 &
 until [ -s $work/killed.checkpoint ]; do kill -0 $! 2>/dev/null || break; done
 kill -9 $! 2>/dev/null && wait $! 2>/dev/null
+cp $work/killed.checkpoint $work/other.checkpoint
+finetune $long data=$work/few.jsonl out=$work/other
+check other_data_is_told grep -q 'other.checkpoint: saved with another "data": give the same again' $work/err
 finetune $long out=$work/killed
 check a_killed_training_continues cmp $work/long/model.safetensors $work/killed/model.safetensors
 
@@ -172,6 +179,7 @@ check refuses_a_token_that_is_not_there is_refused '<none>' $sft end='<none>'
 check refuses_a_chat_without_its_tokens is_refused eot_id sft model=$work/base data=$work/chat.jsonl form=llama3
 check refuses_a_judge_of_words   is_refused 'no number: hello' grpo model=$work/sft data=$work/sft.jsonl judge='echo hello'
 check refuses_too_many_numbers   is_refused 'more than' grpo model=$work/sft data=$work/sft.jsonl judge='yes 1 | head -n 9999'
+check refuses_a_judge_that_fails is_refused 'exit status 3' grpo model=$work/sft data=$work/sft.jsonl judge="$judge; exit 3"
 check refuses_two_kinds_of_lora is_refused adapter $sft adapter=$work/lora lora=4
 check refuses_to_train_packed_weights is_refused packed $sft pack=yes
 check refuses_to_merge_nothing   is_refused adapter= merge model=$work/base

@@ -360,6 +360,12 @@ static void a_large_packed_table_is_converted_in_parts(void **state) {
         assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, ppo_tape_square(tape, y))));
         memcpy(logits[packed], y->data, sizeof *logits);
         memcpy(grad[packed], a->grad, sizeof *grad);
+        for (int i = 0; i < N * ROWS && !packed; i++) {
+            double sum = 0;
+            for (int c = 0; c < COLS; c++)
+                sum += (double)a->data[i / ROWS * COLS + c] * (double)b->data[i % ROWS * COLS + c];
+            assert_close(y->data[i], sum, 1e-3);
+        }
         ppo_tape_free(tape);
         ppo_params_free(table), ppo_params_free(other);
     }
