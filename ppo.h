@@ -16349,18 +16349,18 @@ static const struct {
                        {0, 0, {-1, PPO__TEXT, -1}},
                        {0, 0, {PPO__PROMPT, -1, -1}}};
 
-/* A file that is read, and its present line, whose members are texts (or NULL) or lists of messages: first .. end - 1,
-   of all. */
+/* A file that is read, and its present line. */
 typedef struct ppo__lines {
     const char          *path;
     const ppo_tokenizer *tokenizer;
     ppo_tokens          *to[2];
     int                  form, start, end, longest, number, left_out;
-    char                *line;     /* with a 0 for its end */
-    ppo_message         *messages; /* arrays that grow: of the line, */
-    ppo_message         *chat;     /* and of a prompt and what follows it */
-    const char          *text[PPO__LINE_MEMBERS];
-    int                  list[PPO__LINE_MEMBERS][2];
+    char                *line; /* an array that grows, with a 0 for its end */
+    char                 part[32];
+    ppo__json            json;
+    ppo__arena           memory;                   /* of its values */
+    ppo__value          *value[PPO__LINE_MEMBERS]; /* texts, or lists that are not empty, or NULL */
+    ppo_message         *chat;                     /* an array that grows: a prompt and what follows it */
 } ppo__lines;
 
 /* Reads a line. *more: 0 after the last. */
@@ -16379,65 +16379,32 @@ static ppo_status ppo__read_line(ppo__lines *lines, FILE *in, int *more) {
     return ppo__file_fail(lines->path, "line %d is longer than %d bytes", lines->number, (int)PPO__MAX_LINE);
 }
 
-/* [{"role": "user", "content": "..."}, ...] */
-static void ppo__json_messages(ppo__json *json, ppo_message **messages) {
-    ppo__json_expect(json, '[');
-    for (int n = 0; ppo__json_next(json, ']', &n);) {
-        ppo_message message = {NULL, NULL};
-        ppo__json_expect(json, '{');
-        for (int m = 0; ppo__json_next(json, '}', &m);) {
-            const char  *key = ppo__json_key(json);
-            const char **to = !strcmp(key, "role")      ? &message.role
-                              : !strcmp(key, "content") ? &message.text
-                                                        : NULL;
-            if (to && *to) ppo__json_fail(json, "repeated member ", key);
-            else if (to && ppo__json_peek(json) == '"') *to = ppo__json_string(json);
-            else ppo__json_skip(json);
-        }
-        if (!message.role || !message.text)
-            ppo__json_fail(json, "a message has no text as its role or content", NULL);
-        if (!json->status) json->status = PPO__PUSH(*messages, message);
-    }
-}
-
 /* Finds the members of the line, and of which kind it is. */
 static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
-    const int pairs = lines->to[1] != NULL;
-    char      part[32], *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
-    ppo__json json = {lines->path, part, line, line, end, PPO_OK};
-    snprintf(part, sizeof part, " of line %d", lines->number);
-    memset(lines->text, 0, sizeof lines->text);
-    memset(lines->list, 0, sizeof lines->list);
-    if (lines->messages) stbds_header(lines->messages)->length = 0;
-    if (lines->number == 1 && !strncmp(line, "\357\273\277", 3)) json.at += 3; /* UTF-8's mark */
-    ppo__json_expect(&json, '{');
-    for (int n = 0; ppo__json_next(&json, '}', &n);) {
-        const char *key = ppo__json_key(&json);
-        int         k = 0;
-        while (k < PPO__LINE_MEMBERS && strcmp(ppo__line_members[k], key) != 0) ++k;
-        char value = k < PPO__LINE_MEMBERS ? ppo__json_peek(&json) : (char)0;
-        if (value == '[' &&
-            (k == PPO__TEXT || (pairs ? k == PPO__COMPLETION || k == PPO__MESSAGES : k >= PPO__CHOSEN)))
-            value = 0;
-        if ((value == '"' || value == '[') && (lines->text[k] || lines->list[k][1]))
-            ppo__json_fail(&json, "repeated member ", key);
-        else if (value == '"') lines->text[k] = ppo__json_string(&json);
-        else if (value == '[') {
-            lines->list[k][0] = (int)stbds_arrlenu(lines->messages);
-            ppo__json_messages(&json, &lines->messages);
-            lines->list[k][1] = (int)stbds_arrlenu(lines->messages);
-        } else ppo__json_skip(&json);
+    const int       pairs = lines->to[1] != NULL;
+    char           *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
+    const ppo__json json = {lines->path, lines->part, line, line, end, PPO_OK};
+    snprintf(lines->part, sizeof lines->part, " of line %d", lines->number);
+    lines->json = json;
+    if (lines->number == 1 && !strncmp(line, "\357\273\277", 3)) lines->json.at += 3; /* UTF-8's mark */
+    ppo__arena_reset(&lines->memory);
+    ppo__value *all = ppo__json_tree(&lines->json, &lines->memory);
+    for (int k = 0; k < PPO__LINE_MEMBERS; ++k) {
+        const int list =
+            k != PPO__TEXT && (pairs ? k != PPO__COMPLETION && k != PPO__MESSAGES : k < PPO__CHOSEN);
+        ppo__value *value = ppo__json_get(&lines->json, all, ppo__line_members[k]);
+        if (value && value->kind != '"' && !(value->kind == '[' && value->count && list)) value = NULL;
+        lines->value[k] = value;
     }
-    ppo__json_end(&json);
-    if (json.status) return json.status;
+    if (lines->json.status) return lines->json.status;
     for (*kind = 0; *kind < (int)(sizeof ppo__line_kinds / sizeof *ppo__line_kinds); ++*kind) {
         int has = ppo__line_kinds[*kind].pairs == pairs, lists = ppo__line_kinds[*kind].chat, texts = 0;
         for (int k = 0; k < 3 && has; ++k) {
-            int member = ppo__line_kinds[*kind].member[k];
+            const int member = ppo__line_kinds[*kind].member[k];
             if (member < 0) continue;
-            int is_list = lines->list[member][1] > lines->list[member][0];
-            has = is_list ? !texts : lines->text[member] && !lists;
-            texts |= !k && !is_list; /* what follows a text is a text */
+            const ppo__value *value = lines->value[member];
+            has = value && !(value->kind == '[' ? texts : lists);
+            texts |= !k && has && value->kind != '['; /* what follows a text is a text */
         }
         if (has) return PPO_OK;
     }
@@ -16455,13 +16422,22 @@ static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
     return ppo__response_length(tokens, s) > 0;
 }
 
+/* Adds the messages of a member to the chat, [{"role": "user", "content": "..."}, ...], or what the assistant says. */
 static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
-    static const char assistant[] = "assistant";
-    ppo_status        status = PPO_OK;
-    for (int m = lines->list[member][0]; m < lines->list[member][1] && !status; ++m)
-        status = PPO__PUSH(lines->chat, lines->messages[m]);
-    const ppo_message reply = {assistant, lines->text[member]};
-    return status || !reply.text ? status : PPO__PUSH(lines->chat, reply);
+    ppo__json  *json = &lines->json;
+    ppo__value *value = lines->value[member], *item = NULL;
+    ppo_message message = {"assistant", value->kind == '[' ? NULL : ppo__json_decode(json, value)};
+    if (message.text && !json->status) return PPO__PUSH(lines->chat, message);
+    while (ppo__json_each(json, value, '[', &item)) {
+        ppo__value *role = ppo__json_get(json, item, "role"), *text = ppo__json_get(json, item, "content");
+        const int   both = role && text && strchr("\"s", role->kind) && strchr("\"s", text->kind);
+        if (!both) ppo__json_fail(json, "a message has no text as its role or content", NULL);
+        if (json->status) return json->status;
+        message.role = ppo__json_decode(json, role);
+        message.text = ppo__json_decode(json, text);
+        if (!json->status) json->status = PPO__PUSH(lines->chat, message);
+    }
+    return json->status;
 }
 
 /* Adds a chat: the prompt's messages, all of them given, and those of the response; -1: there is none. */
@@ -16491,19 +16467,24 @@ static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prom
 
 static ppo_status ppo__add_line(ppo__lines *lines) {
     const int pairs = lines->to[1] != NULL;
-    int       kind, keep = 1;
+    int       kind = 0, keep = 1;
     if (lines->line + strspn(lines->line, " \t\r") == lines->line + stbds_arrlenu(lines->line) - 1)
         return PPO_OK;
     ppo_status status = ppo__parse_line(lines, &kind);
     for (int k = 0; k <= pairs && !status; ++k) {
         const int prompt = ppo__line_kinds[kind].member[0], response = ppo__line_kinds[kind].member[1 + k];
         int       only_prompt = response < 0;
-        if (ppo__line_kinds[kind].chat || (prompt >= 0 && !lines->text[prompt]))
+        if (ppo__line_kinds[kind].chat || (prompt >= 0 && lines->value[prompt]->kind == '['))
             status = ppo__add_chat_line(lines, lines->to[k], prompt, response, &only_prompt);
-        else
-            status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start,
-                                         prompt < 0 ? "" : lines->text[prompt],
-                                         response < 0 ? NULL : lines->text[response], lines->end);
+        else {
+            const char *given = prompt < 0 ? "" : ppo__json_decode(&lines->json, lines->value[prompt]);
+            const char *learned =
+                response < 0 ? NULL : ppo__json_decode(&lines->json, lines->value[response]);
+            status = lines->json.status;
+            if (!status)
+                status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start, given, learned,
+                                             lines->end);
+        }
         if (status == PPO_ERROR_ARGUMENT)
             status = ppo__file_fail(lines->path, "line %d: %s", lines->number, ppo__error);
         if (!status) keep &= ppo__cut_last(lines->to[k], lines->longest, only_prompt);
@@ -16541,8 +16522,8 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
     }
     if (in) fclose(in);
     ppo__array_free(lines.line);
-    ppo__array_free(lines.messages);
     ppo__array_free(lines.chat);
+    ppo__arena_free(&lines.memory);
     for (int k = 0; k < 2 && lines.to[k] && status; ++k) lines.to[k]->count = before[k];
     if (left_out && !status) *left_out = lines.left_out;
     return status;

@@ -191,6 +191,8 @@ for set in vocab=5 lora_alpha=8 lora_layers=q_proj merge=yes beta=1 patience=2 j
     check "refuses_${set%=*}_without_effect" is_refused "${set%=*}" $sft $set
 done
 check refuses_lora_of_a_new_model is_refused "no setting lora" new model=$work/tok lora=4
+check refuses_dtype_of_a_single_file finetune $sft dtype=bf16 out=$work/none.safetensors
+check which_is_exact grep -q 'dtype has no effect on a single file' $work/err
 check refuses_dtype_of_a_tokenizer is_refused "no setting dtype" tokenizer data=$work/text.txt dtype=bf16
 check refuses_layers_of_an_adapter is_refused "lora_layers has no effect without lora" $sft adapter=$work/lora lora_layers=q_proj
 check refuses_a_log_that_cannot_be_written is_refused nowhere $sft log=$work/nowhere/log.csv
