@@ -1619,7 +1619,8 @@ PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
 /* A model that shares the weights of `base`, which it freezes, and trains by LoRA: fits and PPO change A and B
    alone. Any number of models can share a base, which must outlive them: a policy, its reference, its critic, a
    reward model. Training the base changes all of them. At first it computes what the base does. With `score`
-   not 0 it has a score head of its own. Errors: the base has LoRA itself, the family has no layer of such a name. */
+   not 0 it has a score head of its own. Errors: the base has LoRA itself, the family has no layer of such a
+   name. */
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm);
 /* A model with weights of its own, W + A B alpha / rank, frozen. */
 PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
@@ -2373,7 +2374,7 @@ static PPO__NOINLINE int ppo__given(const char *function, int given) {
     return given;
 }
 
-/* The status of a user's function that failed. If nothing failed since there were this many failures, it gave no reason. */
+/* The status of a user's function that failed. It gave no reason if there are as many failures as before. */
 static ppo_status ppo__user_failed(ppo_status status, unsigned before, const char *what) {
     return ppo__failures != before ? status : ppo_fail(status, "the %s failed and gave no reason", what);
 }
@@ -15492,8 +15493,8 @@ static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *u
     return PPO_OK;
 }
 
-/* Is a layer by this path said to have LoRA? It is named by the end of its path; blocks: NULL, or the number of one, or a
-   list of them. */
+/* Is a layer by this path said to have LoRA? It is named by the end of its path; blocks: NULL, or the number of
+   one, or a list of them. */
 static int ppo__hub_lora_said(ppo__json *json, ppo__value *names, ppo__value *blocks, const char *path,
                               int block) {
     ppo__value  *item = NULL;
@@ -16422,7 +16423,8 @@ static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
     return ppo__response_length(tokens, s) > 0;
 }
 
-/* Adds the messages of a member to the chat, [{"role": "user", "content": "..."}, ...], or what the assistant says. */
+/* Adds the messages of a member, [{"role": "user", "content": "..."}, ...], or what the assistant says to the
+   chat. */
 static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
     ppo__json  *json = &lines->json;
     ppo__value *value = lines->value[member], *item = NULL;

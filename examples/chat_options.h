@@ -95,7 +95,8 @@ static ppo_status prepare(chat *c) {
     return status;
 }
 
-/* The next line of stdin, which the caller frees; NULL after the last. A byte 0, which no text has, becomes a space. */
+/* The next line of stdin, which the caller frees; NULL after the last. A byte 0, which no text has, becomes a
+   space. */
 static char *read_line(void) {
     size_t n = 0, room = 1024;
     char  *line = (char *)malloc(room), *more = line;

@@ -215,8 +215,8 @@ static int exists(const char *path) {
     return file != NULL;
 }
 
-/* Better told before the training than after it: a folder has a whole model or LoRA, not both; and it, and the place of
-   its checkpoint, can be written. */
+/* Checked before the training: the folder does not have a model of the other kind, whole or LoRA; it, and the place
+   of the checkpoint, can be written. */
 static ppo_status check_out(const job *j, int lora) {
     char       path[512];
     ppo_file  *empty = NULL;
@@ -236,8 +236,8 @@ static ppo_status check_out(const job *j, int lora) {
     return status;
 }
 
-/* What Python's transformers reads beside the tokenizer, as the folder of the model has it; but not settings of a text's
-   end that name other tokens than the one that was learned. */
+/* Copies what Python's transformers reads beside the tokenizer from the folder of the model; generation_config.json
+   only if the token that was learned to end a text is among those that it names. */
 static ppo_status copy_others(const job *j) {
     static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json",
                                         "chat_template.jinja", "generation_config.json"};

@@ -193,6 +193,9 @@ done
 check refuses_lora_of_a_new_model is_refused "no setting lora" new model=$work/tok lora=4
 check refuses_dtype_of_a_single_file finetune $sft dtype=bf16 out=$work/none.safetensors
 check which_is_exact grep -q 'dtype has no effect on a single file' $work/err
+check a_dash_stands_for_an_underscore is_refused "lora_alpha has no effect" $sft lora-alpha=8
+check refuses_a_model_of_a_tokenizer is_refused "no setting model" tokenizer data=$work/text.txt model=$work/base
+check refuses_another_token_that_is_not_there is_refused '<none>' $sft start='<none>'
 check refuses_dtype_of_a_tokenizer is_refused "no setting dtype" tokenizer data=$work/text.txt dtype=bf16
 check refuses_layers_of_an_adapter is_refused "lora_layers has no effect without lora" $sft adapter=$work/lora lora_layers=q_proj
 check refuses_a_log_that_cannot_be_written is_refused nowhere $sft log=$work/nowhere/log.csv
