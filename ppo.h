@@ -15293,19 +15293,14 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
         if (!exists) continue;
         fclose(exists);
         if (ppo__json_open(&json, name, &hub.memory)) break;
-        ppo__json_expect(&json, '{');
-        for (int n = 0; ppo__json_next(&json, '}', &n);) {
-            const int  wanted = !strcmp(ppo__json_key(&json), "eos_token_id");
-            const char kind = wanted ? ppo__json_peek(&json) : (char)0;
-            if (kind == '[') ppo__json_expect(&json, kind);
-            else if (kind != '0') ppo__json_skip(&json);
-            for (int k = 0; kind == '[' ? ppo__json_next(&json, ']', &k) : kind == '0' && !k++;) {
-                const int64_t token = ppo__json_whole(&json);
-                if (token > INT_MAX) ppo__json_fail(&json, "eos_token_id is too large", NULL);
-                if (!json.status && (*count)++ < room) end[*count - 1] = (int)token;
-            }
+        ppo__value *all = ppo__json_tree(&json, &hub.memory), *item = NULL;
+        ppo__value *ends = ppo__json_get(&json, all, "eos_token_id");
+        const char  kind = ends ? ends->kind : (char)0;
+        for (int k = 0; kind == '[' ? ppo__json_each(&json, ends, kind, &item) : kind == '0' && !k++;) {
+            const int64_t token = ppo__json_integer(&json);
+            if (token > INT_MAX) ppo__json_fail(&json, "eos_token_id is too large", NULL);
+            if (!json.status && (*count)++ < room) end[*count - 1] = (int)token;
         }
-        if (!json.status) ppo__json_end(&json);
     }
     ppo__hub_free(&hub);
     if (json.status) *count = 0;
@@ -16267,12 +16262,12 @@ PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
 static ppo_status ppo__put_tokens(ppo_file *file, const void *object) {
     const ppo_tokens *tokens = (const ppo_tokens *)object;
     const int64_t     n = tokens->start[tokens->count], count = tokens->count, bounds = count + 1;
-    ppo_status        status = ppo_file_add(file, "tokens", PPO_I32, &n, 1, tokens->token);
-    if (!status) status = ppo_file_add(file, "tokens.start", PPO_I32, &bounds, 1, tokens->start);
-    if (!status && tokens->prompt)
-        status = ppo_file_add(file, "tokens.prompt", PPO_I32, &count, 1, tokens->prompt);
-    if (!status && tokens->given) status = ppo_file_add(file, "tokens.given", PPO_U8, &n, 1, tokens->given);
-    return status;
+    if (ppo_file_add(file, "tokens", PPO_I32, &n, 1, tokens->token) ||
+        ppo_file_add(file, "tokens.start", PPO_I32, &bounds, 1, tokens->start) ||
+        (tokens->prompt && ppo_file_add(file, "tokens.prompt", PPO_I32, &count, 1, tokens->prompt)) ||
+        (tokens->given && ppo_file_add(file, "tokens.given", PPO_U8, &n, 1, tokens->given)))
+        return ppo__failed;
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path) {
@@ -17266,11 +17261,11 @@ static ppo_status ppo__put_fit(ppo_file *file, const void *object) {
     ppo__fit_checkpoint *kept = (ppo__fit_checkpoint *)object;
     const ppo__fit      *fit = kept->fit;
     char                 text[32];
-    ppo_status           status = ppo__put_trained(file, "", fit->lm);
-    if (!status) status = ppo_file_set_text(file, "checkpoint", ppo__fit_names[fit->objective]);
-    if (!status) status = ppo__put_settings(file, ppo_fit_settings(), fit->config);
-    if (!status) status = ppo__carry_fit(file, PPO__SAVE, kept);
-    return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
+    if (ppo__put_trained(file, "", fit->lm) ||
+        ppo_file_set_text(file, "checkpoint", ppo__fit_names[fit->objective]) ||
+        ppo__put_settings(file, ppo_fit_settings(), fit->config) || ppo__carry_fit(file, PPO__SAVE, kept))
+        return ppo__failed;
+    return ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
 }
 
 static ppo_status ppo__fit_save(ppo__fit *fit, ppo_fit_progress *p) {
@@ -17989,11 +17984,6 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
     return status;
 }
 
-static int ppo__ascending(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The share of samples that equal no earlier one of their group, by their hashes [count], of 64 bits. */
 static float ppo__distinct(const ppo_tokens *tokens, int group, uint64_t *hash) {
     int distinct = 0, count = tokens->count;
@@ -18002,7 +17992,7 @@ static float ppo__distinct(const ppo_tokens *tokens, int group, uint64_t *hash) 
         hash[s] = ppo__fnv1a(ppo__fnv1a(PPO__FNV1A, &in, sizeof in), token,
                              (size_t)(tokens->start[s + 1] - tokens->start[s]) * sizeof *token);
     }
-    qsort(hash, (size_t)count, sizeof *hash, ppo__ascending);
+    qsort(hash, (size_t)count, sizeof *hash, ppo__by_number);
     for (int s = 0; s < count; ++s) distinct += s == 0 || hash[s] != hash[s - 1];
     return (float)distinct / (float)count;
 }
@@ -18824,12 +18814,12 @@ static ppo_status ppo__put_rlhf(ppo_file *file, const void *object) {
     ppo__rlhf_checkpoint *kept = (ppo__rlhf_checkpoint *)object;
     const ppo_rlhf       *r = kept->rlhf;
     char                  text[32];
-    ppo_status            status = ppo__put_trained(file, "", r->policy);
-    if (!status && r->critic && r->critic != r->policy) status = ppo__put_trained(file, "critic.", r->critic);
-    if (!status) status = ppo_file_set_text(file, "checkpoint", "ppo_rlhf_save");
-    if (!status) status = ppo__put_settings(file, ppo_rlhf_settings(), &r->config);
-    if (!status) status = ppo__carry_rlhf(file, PPO__SAVE, kept);
-    return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
+    if (ppo__put_trained(file, "", r->policy) ||
+        (r->critic && r->critic != r->policy && ppo__put_trained(file, "critic.", r->critic)) ||
+        ppo_file_set_text(file, "checkpoint", "ppo_rlhf_save") ||
+        ppo__put_settings(file, ppo_rlhf_settings(), &r->config) || ppo__carry_rlhf(file, PPO__SAVE, kept))
+        return ppo__failed;
+    return ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
 }
 
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *r, const char *path) {
