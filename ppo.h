@@ -1574,8 +1574,7 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
        "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
        "tokenizer.json"        U8 (n)       the bytes of that file
    and, of the first two, a text "tokenizer.specials", their names by line; of bpe a text "tokenizer.words",
-   which is "gpt2". Without it, in files of earlier versions, every byte above 127 counts as a letter of
-   GPT-2's expression.
+   which is "gpt2".
 
    Save and load take also the path of a tokenizer.json, or of a folder that has it. One that was read is
    saved as it was, a trained one as Hugging Face's tokenizers read it; not characters. From it the model
@@ -1678,9 +1677,8 @@ typedef struct ppo_lm_block {                  /* heads: heads head_size; biases
 } ppo_lm_block;
 
 typedef struct ppo_lm {
-    ppo_lm_config
-        config; /* as given; its context may be lowered, to save memory in sampling, and its eos set */
-    ppo_lm_config  full; /* the same without a 0 that stands for something else */
+    ppo_lm_config  config; /* as given; to save memory, its context may be lowered; its eos may be set */
+    ppo_lm_config  full;   /* the same without a 0 that stands for something else */
     ppo_params    *params;
     ppo_tensor    *token_embedding, *position_embedding; /* (vocab, width); (context, width) or NULL */
     ppo_lm_block   block[PPO_MAX_LAYERS];
@@ -1702,8 +1700,9 @@ PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
 
 /* A model that shares the weights of `base`, which it freezes, and trains by LoRA: fits and PPO change A and B
    alone. Any number of models can share a base, which must outlive them: a policy, its reference, its critic, a
-   reward model. Training the base changes all of them. At first it computes what the base does. With `score` not 0 it has a score head of its own.
-   Errors: the base has LoRA itself, the family has no layer of such a name. */
+   reward model. Training the base changes all of them. At first it computes what the base does. With `score`
+   not 0 it has a score head of its own. Errors: the base has LoRA itself, the family has no layer of such a
+   name. */
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm);
 /* A model with weights of its own, W + A B alpha / rank, frozen. */
 PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
@@ -1846,12 +1845,12 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    text, or messages that begin with the assistant's. The first of these forms that a line has counts, and
    other members do not. form: as in ppo_tokens_add_chat(), for chats; start and end: as in
    ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after this number of tokens; a line of
-   which then nothing is left to learn is left out, as is a longer prompt. Lines have up to 64 MiB, one of
-   which is in memory at a time. Errors, with the line, after which tokens and rejected are as they were:
-   those of reading and encoding, a line that is none of these. */
+   which then nothing is left to learn is left out, as is a longer prompt; *left_out (may be NULL) counts
+   them. Lines have up to 64 MiB, one of which is in memory at a time. Errors, with the line, after which
+   tokens and rejected are as they were: those of reading and encoding, a line that is none of these. */
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, int form, int start, int end,
-                                        int longest);
+                                        int longest, int *left_out);
 
 /* The other way round: a line {"prompt": "...", "completion": "..."} for each sequence, without special tokens.
    Bytes that are no UTF-8, such as half a character, become U+FFFD. */
@@ -2200,6 +2199,7 @@ typedef struct ppo_memory {
     double samples;     /* prompts, and the numbers of each token */
 } ppo_memory;
 PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *rlhf);
+PPO_DEF int64_t    ppo_rlhf_iterations(const ppo_rlhf *rlhf); /* done, also before a resume; 0 for NULL */
 /* Samples, calls the reward function, and updates. progress may be NULL. A failure before the first gradient
    step changes nothing: the next call does the same iteration. After a later one (numbers that are not
    finite) the models keep the steps taken until there. */
@@ -2432,15 +2432,19 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
 static PPO__THREAD_LOCAL char       ppo__error[PPO__ERROR_SIZE];
-static PPO__THREAD_LOCAL ppo_status ppo__failed; /* of the last ppo_fail(), for callers that got NULL */
+static PPO__THREAD_LOCAL ppo_status ppo__failed;   /* of the last ppo_fail(), for callers that got NULL */
+static PPO__THREAD_LOCAL unsigned   ppo__failures; /* how many there were */
 
 PPO_DEF const char *ppo_last_error(void) { return ppo__error; }
 
 PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *format, ...) {
+    char    text[PPO__ERROR_SIZE]; /* the last error may be a part of this one */
     va_list args;
     va_start(args, format);
-    vsnprintf(ppo__error, sizeof ppo__error, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    memcpy(ppo__error, text, sizeof text);
+    ++ppo__failures;
     return ppo__failed = status;
 }
 
@@ -2450,6 +2454,11 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 static PPO__NOINLINE int ppo__given(const char *function, int given) {
     if (!given) ppo__refuse("%s: an argument is NULL", function);
     return given;
+}
+
+/* The status of a user's function that failed. It gave no reason if there are as many failures as before. */
+static ppo_status ppo__user_failed(ppo_status status, unsigned before, const char *what) {
+    return ppo__failures != before ? status : ppo_fail(status, "the %s failed and gave no reason", what);
 }
 
 /* Not by isfinite(), which -ffast-math turns into 1. */
@@ -12640,8 +12649,7 @@ static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, u
             codes[count] = (uint64_t)(rank < 0 ? 0 : rank) << 56 | (uint64_t)count << 24 | (uint64_t)parts[k];
         }
     }
-    for (size_t i = 0; i <= count;
-         ++i) { /* each run of marks by their classes; equal ones keep their order */
+    for (size_t i = 0; i <= count; ++i) { /* runs of marks by their classes; equal ones keep their order */
         if (i < count && codes[i] >> 56 && ++marks) continue;
         if (marks > 1) qsort(codes + i - marks, marks, sizeof *codes, ppo__by_number);
         marks = 0;
@@ -12669,15 +12677,14 @@ typedef struct ppo__words {
     unsigned char *kinds; /* of all characters */
 } ppo__words;
 
-/* Kinds, with `mark` as that of marks. Old files count every character above ASCII as a letter. */
-static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark, int is_old) {
+/* Kinds, with `mark` as that of marks. */
+static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark) {
     unsigned char *kinds = PPO__ZEROS(memory, unsigned char, PPO__CODES), *at = kinds;
     for (const char *table = ppo__unicode_kinds; kinds && *table;) {
         int32_t run = ppo__table_number(&table), kind = run % 5;
         memset(at, kind == PPO__MARK ? mark : kind, (size_t)(run / 5));
         at += run / 5;
     }
-    if (kinds && is_old) memset(kinds + 128, PPO__LETTER, PPO__CODES - 128);
     return kinds;
 }
 
@@ -12776,7 +12783,6 @@ struct ppo_tokenizer {
     char       *bytes;        /* the texts of all tokens */
     char       *special;      /* [vocab] 1: a special token */
     int         of_byte[256]; /* the token of a byte; PIECES: of a character of ASCII; -1: none */
-    int         is_old;       /* 1: trained when words had only letters of ASCII */
     ppo__words  words;
     ppo__nfc    nfc;
     ppo__added *added; /* [added_count] */
@@ -12902,7 +12908,7 @@ static void ppo__add_find(ppo_tokenizer *tok, int first, int end) {
 }
 
 /* A tokenizer of these units, which are copied and checked: they may come from a file. */
-static ppo_status ppo__tokenizer_make(int kind, int is_old, const int32_t *units, int unit_count,
+static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_count,
                                       const char *const *specials, int special_count, ppo_tokenizer **out) {
     int bytes = kind == PPO__BPE ? 256 : 0, ordinary = unit_count + bytes, vocab = ordinary + special_count;
     size_t numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
@@ -12915,14 +12921,13 @@ static ppo_status ppo__tokenizer_make(int kind, int is_old, const int32_t *units
     tok->unit_count = unit_count;
     tok->vocab = vocab;
     tok->unknown = -1;
-    tok->is_old = is_old;
     tok->added_count = special_count;
     tok->units = PPO__ARRAY(&tok->memory, int32_t, numbers);
     tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)unit_count);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)vocab + 1);
     tok->special = PPO__ZEROS(&tok->memory, char, (size_t)vocab);
     tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)special_count);
-    if (kind == PPO__BPE) tok->words.kinds = ppo__make_kinds(&tok->memory, PPO__OTHER, is_old);
+    if (kind == PPO__BPE) tok->words.kinds = ppo__make_kinds(&tok->memory, PPO__OTHER);
     ppo_status status = ppo__arena_status(&tok->memory);
     if (!status && numbers) memcpy(tok->units, units, numbers * sizeof *units);
     ppo__order_bytes(tok->of_byte);
@@ -12982,7 +12987,7 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
         status =
             ppo__refuse("ppo_tokenizer_characters: more than %d different characters", (int)PPO_MAX_VOCAB);
     if (!status)
-        status = ppo__tokenizer_make(PPO__CHARACTERS, 0, units, count, specials, special_count, tokenizer);
+        status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
     ppo__arena_free(&memory);
     return status;
 }
@@ -13148,14 +13153,14 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     int merges = vocab - 256 - special_count;
     trainer.merges = PPO__ARRAY(&trainer.memory, int32_t, 2 * (size_t)merges);
     trainer.length = PPO__ARRAY(&trainer.memory, int, 256 + (size_t)merges);
-    trainer.rule.kinds = ppo__make_kinds(&trainer.memory, PPO__OTHER, 0);
+    trainer.rule.kinds = ppo__make_kinds(&trainer.memory, PPO__OTHER);
     for (int t = 0; t < 256 && trainer.length; ++t) trainer.length[t] = 1;
     if (!trainer.memory.failed) ppo__count_text(&trainer, (const unsigned char *)text, bytes);
     if (!trainer.memory.failed) ppo__learn_merges(&trainer, merges);
     ppo_status status = ppo__arena_status(&trainer.memory);
     if (!status)
-        status = ppo__tokenizer_make(PPO__BPE, 0, trainer.merges, trainer.merged, specials, special_count,
-                                     tokenizer);
+        status =
+            ppo__tokenizer_make(PPO__BPE, trainer.merges, trainer.merged, specials, special_count, tokenizer);
     ppo__arena_free(&trainer.memory);
     ppo__array_free(trainer.words);
     ppo__array_free(trainer.pairs);
@@ -14155,7 +14160,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     ppo__tokfile_normalizer(&file, whole);
     if (!file.json.status) ppo__tokfile_rewrite(&file, raw);
     ppo__tokfile_cutter(&file, whole);
-    tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark, 0);
+    tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark);
     ppo__tokfile_decoder(&file, whole);
     if (!file.json.status && !tok->memory.failed) ppo__tokfile_model(&file, model);
     if (!file.json.status && !tok->memory.failed && !file.memory.failed) {
@@ -14196,8 +14201,7 @@ PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *f
     for (int t = first, at = 0; t < tokenizer->vocab; ++t)
         at += sprintf(names + at, "%s%.*s", t > first ? "\n" : "", ppo__token_length(tokenizer, t),
                       tokenizer->bytes + tokenizer->start[t]);
-    if (kind == PPO__BPE && !tokenizer->is_old && ppo_file_set_text(file, "tokenizer.words", "gpt2"))
-        return ppo__failed;
+    if (kind == PPO__BPE && ppo_file_set_text(file, "tokenizer.words", "gpt2")) return ppo__failed;
     return ppo_file_set_text(file, "tokenizer.specials", names);
 }
 
@@ -14231,9 +14235,9 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
             file->path, "corrupt file: the tokenizer is \"%.60s\", not \"characters\", \"bpe\" or \"json\"",
             word);
     if (!lines && kind < 2) return ppo__file_fail(file->path, "there is no text \"tokenizer.specials\"");
-    if (words && strcmp(words, "gpt2") != 0)
-        return ppo__file_fail(file->path, "corrupt file: \"tokenizer.words\" is \"%.60s\", not \"gpt2\"",
-                              words);
+    if (kind == PPO__BPE && (!words || strcmp(words, "gpt2") != 0))
+        return ppo__file_fail(file->path, "\"tokenizer.words\" is \"%.60s\", not \"gpt2\"",
+                              words ? words : "");
     const char      *name = ppo__tokenizer_kinds[kind].array;
     const ppo_array *array = ppo_file_find(file, name);
     int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
@@ -14255,7 +14259,7 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
         if (end) *end++ = 0;
     }
     const int32_t *units = (const int32_t *)array->data;
-    if (!status) status = ppo__tokenizer_make(kind, !words, units, (int)shape[0], names, count, tokenizer);
+    if (!status) status = ppo__tokenizer_make(kind, units, (int)shape[0], names, count, tokenizer);
     ppo__arena_free(&memory);
     return status == PPO_ERROR_ARGUMENT ? ppo__file_fail(file->path, "corrupt file: %s", ppo__error) : status;
 }
@@ -14336,9 +14340,8 @@ PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char
     if (!whole) return PPO_ERROR_MEMORY;
     ppo_status status;
     if (!is_json) status = ppo__save("ppo_tokenizer_save", whole, ppo__put_tokenizer, tokenizer);
-    else if (!tokenizer->json && (tokenizer->kind != PPO__BPE || tokenizer->is_old))
-        status = ppo__refuse("ppo_tokenizer_save: \"%.60s\", but it is a tokenizer of %s", path,
-                             tokenizer->is_old ? "an earlier version" : "characters");
+    else if (!tokenizer->json && tokenizer->kind != PPO__BPE)
+        status = ppo__refuse("ppo_tokenizer_save: \"%.60s\", but it is a tokenizer of characters", path);
     else status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
     ppo__free(whole);
     return status;
@@ -16200,19 +16203,14 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
         if (!exists) continue;
         fclose(exists);
         if (ppo__json_open(&json, name, &hub.memory)) break;
-        ppo__json_expect(&json, '{');
-        for (int n = 0; ppo__json_next(&json, '}', &n);) {
-            const int  wanted = !strcmp(ppo__json_key(&json), "eos_token_id");
-            const char kind = wanted ? ppo__json_peek(&json) : (char)0;
-            if (kind == '[') ppo__json_expect(&json, kind);
-            else if (kind != '0') ppo__json_skip(&json);
-            for (int k = 0; kind == '[' ? ppo__json_next(&json, ']', &k) : kind == '0' && !k++;) {
-                const int64_t token = ppo__json_whole(&json);
-                if (token > INT_MAX) ppo__json_fail(&json, "eos_token_id is too large", NULL);
-                if (!json.status && (*count)++ < room) end[*count - 1] = (int)token;
-            }
+        ppo__value *all = ppo__json_tree(&json, &hub.memory), *item = NULL;
+        ppo__value *ends = ppo__json_get(&json, all, "eos_token_id");
+        const char  kind = ends ? ends->kind : (char)0;
+        for (int k = 0; kind == '[' ? ppo__json_each(&json, ends, kind, &item) : kind == '0' && !k++;) {
+            const int64_t token = ppo__json_integer(&json);
+            if (token > INT_MAX) ppo__json_fail(&json, "eos_token_id is too large", NULL);
+            if (!json.status && (*count)++ < room) end[*count - 1] = (int)token;
         }
-        if (!json.status) ppo__json_end(&json);
     }
     ppo__hub_free(&hub);
     if (json.status) *count = 0;
@@ -16375,34 +16373,73 @@ static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
 }
 
 static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *user) {
-    const ppo_lm  *lm = ((const ppo__hub *)user)->lm;
-    const ppo_lora lora = lm->lora;
-    ppo__header    json = {out, 0};
-    int            blocks = 0, written = 0;
+    const ppo_lm *lm = ((const ppo__hub *)user)->lm;
+    const int     style = ppo__hub_style(&lm->full);
+    ppo__header   json = {out, 0};
+    ppo__hub_name row;
+    int           written = 0;
     ppo__put(&json,
              "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"%s\",\n  \"base_model_name_or_path\": null,\n"
              "  \"r\": %d,\n  \"lora_alpha\": %.9g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
              "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": %s,\n"
              "  \"target_modules\": [",
-             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lora.rank, (double)lora.alpha,
-             ppo__hub_style(&lm->full) == PPO__GPT2 ? "true" : "false",
-             lm->score_weight ? "[\"score\"]" : "null");
-    for (int place = 0; place < PPO_LORA_LAYERS; ++place) {
-        ppo__lora_place at;
-        int             k = 0;
-        while (k < lm->full.layers && !lm->block[k].lora_a[place]) ++k;
-        if (k == lm->full.layers || !ppo__lora_at(&lm->full, place, &at)) continue;
-        ppo__put(&json, "%s\"%s\"", written++ ? ", " : "", at.name);
+             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lm->lora.rank, (double)lm->lora.alpha,
+             style == PPO__GPT2 ? "true" : "false", lm->score_weight ? "[\"score\"]" : "null");
+    for (int r = 0; ppo__hub_name_at(style, r, &row); ++r) {
+        const int place = ppo__hub_lora_layer(&row);
+        for (int k = 0; k < lm->full.layers && place >= 0; ++k) {
+            if (!lm->block[k].lora_a[place]) continue;
+            ppo__put(&json, "%s\n    \"", written++ ? "," : "");
+            ppo__put(&json, row.theirs, k);
+            ppo__put(&json, "\"");
+        }
     }
-    ppo__put(&json, "],\n  \"layers_to_transform\": ");
-    for (int k = 0; k < lm->full.layers; ++k)
-        for (int place = 0; place < PPO_LORA_LAYERS; ++place)
-            if (lm->block[k].lora_a[place]) place = PPO_LORA_LAYERS, ++blocks;
-    for (int k = 0, n = 0; k < lm->full.layers && blocks < lm->full.layers; ++k)
-        for (int place = 0; place < PPO_LORA_LAYERS; ++place)
-            if (lm->block[k].lora_a[place])
-                place = PPO_LORA_LAYERS, ppo__put(&json, "%s%d", n++ ? ", " : "[", k);
-    ppo__put(&json, blocks < lm->full.layers ? "]\n}\n" : "null\n}\n");
+    ppo__put(&json, "\n  ]\n}\n");
+    return PPO_OK;
+}
+
+/* Is a layer by this path said to have LoRA? It is named by the end of its path; blocks: NULL, or the number of
+   one, or a list of them. */
+static int ppo__hub_lora_said(ppo__json *json, ppo__value *names, ppo__value *blocks, const char *path,
+                              int block) {
+    ppo__value  *item = NULL;
+    const size_t length = strlen(path);
+    int          said = 0, in = !blocks || (blocks->kind == '[' && !blocks->count);
+    while (ppo__json_each(json, names, '[', &item)) {
+        const char  *name = ppo__json_decode(json, item);
+        const size_t n = strlen(name);
+        said |=
+            n <= length && !strcmp(path + length - n, name) && (n == length || path[length - n - 1] == '.');
+    }
+    item = NULL;
+    while (!in && blocks->kind == '[' && ppo__json_each(json, blocks, '[', &item))
+        in = ppo__json_integer(json) == block;
+    if (!in && blocks->kind != '[') json->at = blocks->at, in = ppo__json_integer(json) == block;
+    return said && in;
+}
+
+/* The file must have LoRA for the layers that the config names; an expression for their names is not read. */
+static ppo_status ppo__hub_check_lora(ppo__hub_json *hub, const ppo_lm *lm) {
+    ppo__json  *json = &hub->json;
+    ppo__value *names = ppo__hub_get(hub, "target_modules"),
+               *blocks = ppo__hub_get(hub, "layers_to_transform");
+    ppo__hub_name row;
+    if (!names || names->kind != '[' || ppo__hub_get(hub, "exclude_modules")) return json->status;
+    for (int r = 0; ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
+        ppo__lora_place at;
+        const int       place = ppo__hub_lora_layer(&row);
+        for (int k = 0; k < lm->full.layers && place >= 0 && ppo__lora_at(&lm->full, place, &at); ++k) {
+            char path[80];
+            snprintf(path, sizeof path, row.theirs, k);
+            const int said = ppo__hub_lora_said(json, names, blocks, path, k),
+                      has = lm->block[k].lora_a[place] != NULL;
+            if (json->status) return json->status;
+            if (said != has)
+                return ppo__file_fail(json->path,
+                                      "it says that \"%s\" has %sLoRA, unlike adapter_model.safetensors",
+                                      path, said ? "" : "no ");
+        }
+    }
     return PPO_OK;
 }
 
@@ -16461,6 +16498,7 @@ static ppo_status ppo__load_adapter(ppo__hub *hub, ppo_lm *base) {
     hub->lm = made;
     if (status == PPO_ERROR_ARGUMENT)
         status = ppo__file_fail(hub->folder, "it has no LoRA for layers of this base");
+    if (!status) status = ppo__hub_check_lora(&read, made);
     if (!status) status = ppo__hub_carry_lora(hub, PPO__LOAD);
     return status ? status : ppo__hub_check_all(hub);
 }
@@ -16926,12 +16964,9 @@ static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, con
     int                start[2] = {0, slot->length}, end = 0;
     unsigned char     *given = how->call >= 0 ? out->given + first : NULL;
     const ppo_tokens   so_far = {1, start, out->prompt + slot->sequence, out->text + first, given, NULL};
-    char               before[PPO__ERROR_SIZE];
-    memcpy(before, ppo__error, sizeof before);
-    ppo__refuse("the watch failed and gave no reason");
-    ppo_status status = how->watch(&so_far, slot->sequence, &end, how->watch_user);
-    if (status) return status;
-    memcpy(ppo__error, before, sizeof before);
+    const unsigned     failures = ppo__failures;
+    ppo_status         status = how->watch(&so_far, slot->sequence, &end, how->watch_user);
+    if (status) return ppo__user_failed(status, failures, "watch");
     if (end) out->ended[slot->sequence] = 1;
     return PPO_OK;
 }
@@ -16942,13 +16977,10 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo_
     const int          context = g->context, room = slot->end - slot->length;
     const size_t       first = ppo__at(slot->sequence, context), at = first + (size_t)slot->length;
     int                count = 0;
-    char               before[PPO__ERROR_SIZE];
-    memcpy(before, ppo__error, sizeof before);
-    ppo__refuse("the tool failed and gave no reason");
-    ppo_status status =
+    const unsigned     failures = ppo__failures;
+    ppo_status         status =
         how->tool(out->text + first, slot->length, out->text + at, room, &count, how->tool_user);
-    if (status) return status;
-    memcpy(ppo__error, before, sizeof before);
+    if (status) return ppo__user_failed(status, failures, "tool");
     if (count < 0 || count > room)
         return ppo__refuse("the tool answers %d tokens, has room for %d (sequence %d)", count, room,
                            slot->sequence);
@@ -17140,12 +17172,12 @@ PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
 static ppo_status ppo__put_tokens(ppo_file *file, const void *object) {
     const ppo_tokens *tokens = (const ppo_tokens *)object;
     const int64_t     n = tokens->start[tokens->count], count = tokens->count, bounds = count + 1;
-    ppo_status        status = ppo_file_add(file, "tokens", PPO_I32, &n, 1, tokens->token);
-    if (!status) status = ppo_file_add(file, "tokens.start", PPO_I32, &bounds, 1, tokens->start);
-    if (!status && tokens->prompt)
-        status = ppo_file_add(file, "tokens.prompt", PPO_I32, &count, 1, tokens->prompt);
-    if (!status && tokens->given) status = ppo_file_add(file, "tokens.given", PPO_U8, &n, 1, tokens->given);
-    return status;
+    if (ppo_file_add(file, "tokens", PPO_I32, &n, 1, tokens->token) ||
+        ppo_file_add(file, "tokens.start", PPO_I32, &bounds, 1, tokens->start) ||
+        (tokens->prompt && ppo_file_add(file, "tokens.prompt", PPO_I32, &count, 1, tokens->prompt)) ||
+        (tokens->given && ppo_file_add(file, "tokens.given", PPO_U8, &n, 1, tokens->given)))
+        return ppo__failed;
+    return PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path) {
@@ -17223,18 +17255,18 @@ static const struct {
                        {0, 0, {-1, PPO__TEXT, -1}},
                        {0, 0, {PPO__PROMPT, -1, -1}}};
 
-/* A file that is read, and its present line, whose members are texts (or NULL) or lists of messages: first .. end - 1,
-   of all. */
+/* A file that is read, and its present line. */
 typedef struct ppo__lines {
     const char          *path;
     const ppo_tokenizer *tokenizer;
     ppo_tokens          *to[2];
-    int                  form, start, end, longest, number;
-    char                *line;     /* with a 0 for its end */
-    ppo_message         *messages; /* arrays that grow: of the line, */
-    ppo_message         *chat;     /* and of a prompt and what follows it */
-    const char          *text[PPO__LINE_MEMBERS];
-    int                  list[PPO__LINE_MEMBERS][2];
+    int                  form, start, end, longest, number, left_out;
+    char                *line; /* an array that grows, with a 0 for its end */
+    char                 part[32];
+    ppo__json            json;
+    ppo__arena           memory;                   /* of its values */
+    ppo__value          *value[PPO__LINE_MEMBERS]; /* texts, or lists that are not empty, or NULL */
+    ppo_message         *chat;                     /* an array that grows: a prompt and what follows it */
 } ppo__lines;
 
 /* Reads a line. *more: 0 after the last. */
@@ -17253,65 +17285,32 @@ static ppo_status ppo__read_line(ppo__lines *lines, FILE *in, int *more) {
     return ppo__file_fail(lines->path, "line %d is longer than %d bytes", lines->number, (int)PPO__MAX_LINE);
 }
 
-/* [{"role": "user", "content": "..."}, ...] */
-static void ppo__json_messages(ppo__json *json, ppo_message **messages) {
-    ppo__json_expect(json, '[');
-    for (int n = 0; ppo__json_next(json, ']', &n);) {
-        ppo_message message = {NULL, NULL};
-        ppo__json_expect(json, '{');
-        for (int m = 0; ppo__json_next(json, '}', &m);) {
-            const char  *key = ppo__json_key(json);
-            const char **to = !strcmp(key, "role")      ? &message.role
-                              : !strcmp(key, "content") ? &message.text
-                                                        : NULL;
-            if (to && *to) ppo__json_fail(json, "repeated member ", key);
-            else if (to && ppo__json_peek(json) == '"') *to = ppo__json_string(json);
-            else ppo__json_skip(json);
-        }
-        if (!message.role || !message.text)
-            ppo__json_fail(json, "a message has no text as its role or content", NULL);
-        if (!json->status) json->status = PPO__PUSH(*messages, message);
-    }
-}
-
 /* Finds the members of the line, and of which kind it is. */
 static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
-    const int pairs = lines->to[1] != NULL;
-    char      part[32], *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
-    ppo__json json = {lines->path, part, line, line, end, PPO_OK};
-    snprintf(part, sizeof part, " of line %d", lines->number);
-    memset(lines->text, 0, sizeof lines->text);
-    memset(lines->list, 0, sizeof lines->list);
-    if (lines->messages) stbds_header(lines->messages)->length = 0;
-    if (lines->number == 1 && !strncmp(line, "\357\273\277", 3)) json.at += 3; /* UTF-8's mark */
-    ppo__json_expect(&json, '{');
-    for (int n = 0; ppo__json_next(&json, '}', &n);) {
-        const char *key = ppo__json_key(&json);
-        int         k = 0;
-        while (k < PPO__LINE_MEMBERS && strcmp(ppo__line_members[k], key) != 0) ++k;
-        char value = k < PPO__LINE_MEMBERS ? ppo__json_peek(&json) : (char)0;
-        if (value == '[' &&
-            (k == PPO__TEXT || (pairs ? k == PPO__COMPLETION || k == PPO__MESSAGES : k >= PPO__CHOSEN)))
-            value = 0;
-        if ((value == '"' || value == '[') && (lines->text[k] || lines->list[k][1]))
-            ppo__json_fail(&json, "repeated member ", key);
-        else if (value == '"') lines->text[k] = ppo__json_string(&json);
-        else if (value == '[') {
-            lines->list[k][0] = (int)stbds_arrlenu(lines->messages);
-            ppo__json_messages(&json, &lines->messages);
-            lines->list[k][1] = (int)stbds_arrlenu(lines->messages);
-        } else ppo__json_skip(&json);
+    const int       pairs = lines->to[1] != NULL;
+    char           *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
+    const ppo__json json = {lines->path, lines->part, line, line, end, PPO_OK};
+    snprintf(lines->part, sizeof lines->part, " of line %d", lines->number);
+    lines->json = json;
+    if (lines->number == 1 && !strncmp(line, "\357\273\277", 3)) lines->json.at += 3; /* UTF-8's mark */
+    ppo__arena_reset(&lines->memory);
+    ppo__value *all = ppo__json_tree(&lines->json, &lines->memory);
+    for (int k = 0; k < PPO__LINE_MEMBERS; ++k) {
+        const int list =
+            k != PPO__TEXT && (pairs ? k != PPO__COMPLETION && k != PPO__MESSAGES : k < PPO__CHOSEN);
+        ppo__value *value = ppo__json_get(&lines->json, all, ppo__line_members[k]);
+        if (value && value->kind != '"' && !(value->kind == '[' && value->count && list)) value = NULL;
+        lines->value[k] = value;
     }
-    ppo__json_end(&json);
-    if (json.status) return json.status;
+    if (lines->json.status) return lines->json.status;
     for (*kind = 0; *kind < (int)(sizeof ppo__line_kinds / sizeof *ppo__line_kinds); ++*kind) {
         int has = ppo__line_kinds[*kind].pairs == pairs, lists = ppo__line_kinds[*kind].chat, texts = 0;
         for (int k = 0; k < 3 && has; ++k) {
-            int member = ppo__line_kinds[*kind].member[k];
+            const int member = ppo__line_kinds[*kind].member[k];
             if (member < 0) continue;
-            int is_list = lines->list[member][1] > lines->list[member][0];
-            has = is_list ? !texts : lines->text[member] && !lists;
-            texts |= !k && !is_list; /* what follows a text is a text */
+            const ppo__value *value = lines->value[member];
+            has = value && !(value->kind == '[' ? texts : lists);
+            texts |= !k && has && value->kind != '['; /* what follows a text is a text */
         }
         if (has) return PPO_OK;
     }
@@ -17329,13 +17328,23 @@ static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
     return ppo__response_length(tokens, s) > 0;
 }
 
+/* Adds the messages of a member, [{"role": "user", "content": "..."}, ...], or what the assistant says to the
+   chat. */
 static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
-    static const char assistant[] = "assistant";
-    ppo_status        status = PPO_OK;
-    for (int m = lines->list[member][0]; m < lines->list[member][1] && !status; ++m)
-        status = PPO__PUSH(lines->chat, lines->messages[m]);
-    const ppo_message reply = {assistant, lines->text[member]};
-    return status || !reply.text ? status : PPO__PUSH(lines->chat, reply);
+    ppo__json  *json = &lines->json;
+    ppo__value *value = lines->value[member], *item = NULL;
+    ppo_message message = {"assistant", value->kind == '[' ? NULL : ppo__json_decode(json, value)};
+    if (message.text && !json->status) return PPO__PUSH(lines->chat, message);
+    while (ppo__json_each(json, value, '[', &item)) {
+        ppo__value *role = ppo__json_get(json, item, "role"), *text = ppo__json_get(json, item, "content");
+        const int   both = role && text && strchr("\"s", role->kind) && strchr("\"s", text->kind);
+        if (!both) ppo__json_fail(json, "a message has no text as its role or content", NULL);
+        if (json->status) return json->status;
+        message.role = ppo__json_decode(json, role);
+        message.text = ppo__json_decode(json, text);
+        if (!json->status) json->status = PPO__PUSH(lines->chat, message);
+    }
+    return json->status;
 }
 
 /* Adds a chat: the prompt's messages, all of them given, and those of the response; -1: there is none. */
@@ -17365,35 +17374,39 @@ static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prom
 
 static ppo_status ppo__add_line(ppo__lines *lines) {
     const int pairs = lines->to[1] != NULL;
-    int       kind, keep = 1;
+    int       kind = 0, keep = 1;
     if (lines->line + strspn(lines->line, " \t\r") == lines->line + stbds_arrlenu(lines->line) - 1)
         return PPO_OK;
     ppo_status status = ppo__parse_line(lines, &kind);
     for (int k = 0; k <= pairs && !status; ++k) {
         const int prompt = ppo__line_kinds[kind].member[0], response = ppo__line_kinds[kind].member[1 + k];
         int       only_prompt = response < 0;
-        if (ppo__line_kinds[kind].chat || (prompt >= 0 && !lines->text[prompt]))
+        if (ppo__line_kinds[kind].chat || (prompt >= 0 && lines->value[prompt]->kind == '['))
             status = ppo__add_chat_line(lines, lines->to[k], prompt, response, &only_prompt);
-        else
-            status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start,
-                                         prompt < 0 ? "" : lines->text[prompt],
-                                         response < 0 ? NULL : lines->text[response], lines->end);
-        if (status == PPO_ERROR_ARGUMENT) {
-            char what[PPO__ERROR_SIZE];
-            memcpy(what, ppo__error, sizeof what);
-            status = ppo__file_fail(lines->path, "line %d: %s", lines->number, what);
+        else {
+            const char *given = prompt < 0 ? "" : ppo__json_decode(&lines->json, lines->value[prompt]);
+            const char *learned =
+                response < 0 ? NULL : ppo__json_decode(&lines->json, lines->value[response]);
+            status = lines->json.status;
+            if (!status)
+                status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start, given, learned,
+                                             lines->end);
         }
+        if (status == PPO_ERROR_ARGUMENT)
+            status = ppo__file_fail(lines->path, "line %d: %s", lines->number, ppo__error);
         if (!status) keep &= ppo__cut_last(lines->to[k], lines->longest, only_prompt);
     }
     for (int k = 0; k <= pairs && !status && !keep; ++k) --lines->to[k]->count;
+    lines->left_out += !keep;
     return status;
 }
 
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, int form, int start, int end,
-                                        int longest) {
+                                        int longest, int *left_out) {
     ppo__lines lines;
     int        more = 1;
+    if (left_out) *left_out = 0;
     if (!ppo__given("ppo_tokens_add_lines", tokens && path && tokenizer)) return PPO_ERROR_ARGUMENT;
     if (tokens == rejected || longest < 0)
         return ppo__refuse("ppo_tokens_add_lines: longest is %d, or rejected is tokens", longest);
@@ -17416,9 +17429,10 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
     }
     if (in) fclose(in);
     ppo__array_free(lines.line);
-    ppo__array_free(lines.messages);
     ppo__array_free(lines.chat);
+    ppo__arena_free(&lines.memory);
     for (int k = 0; k < 2 && lines.to[k] && status; ++k) lines.to[k]->count = before[k];
+    if (left_out && !status) *left_out = lines.left_out;
     return status;
 }
 
@@ -17899,11 +17913,8 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
         return ppo__refuse("held_out_rejected is %sNULL, but the objective has %s", pairs ? "" : "not ",
                            pairs ? "pairs" : "none");
     status = ppo__fit_check_set(fit, &fit->set[0]);
-    if (!status && c->held_out && ppo__fit_check_set(fit, &fit->set[1])) {
-        char what[PPO__ERROR_SIZE];
-        memcpy(what, ppo__error, sizeof what);
-        status = ppo_fail(ppo__failed, "held-out data: %s", what);
-    }
+    if (!status && c->held_out && ppo__fit_check_set(fit, &fit->set[1]))
+        status = ppo_fail(ppo__failed, "held-out data: %s", ppo__error);
     return status ? status : ppo__check_peer(fit->lm, reference, "reference");
 }
 
@@ -18044,8 +18055,9 @@ static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *name, con
     const char *text = ppo_file_text(file, key);
     if (way == PPO__SAVE) return ppo_file_set_text(file, key, fact);
     if (text && strcmp(text, fact) == 0) return PPO_OK;
-    return ppo__file_fail(file->path, "saved with another \"%s\": %.40s, not %s", name, text ? text : "none",
-                          fact);
+    return ppo__file_fail(
+        file->path, "saved with another \"%s\": give the same again, or begin a new run without this file",
+        name);
 }
 
 static ppo_status ppo__carry_hash(ppo_file *file, int way, const char *key, uint64_t hash) {
@@ -18159,11 +18171,11 @@ static ppo_status ppo__put_fit(ppo_file *file, const void *object) {
     ppo__fit_checkpoint *kept = (ppo__fit_checkpoint *)object;
     const ppo__fit      *fit = kept->fit;
     char                 text[32];
-    ppo_status           status = ppo__put_trained(file, "", fit->lm);
-    if (!status) status = ppo_file_set_text(file, "checkpoint", ppo__fit_names[fit->objective]);
-    if (!status) status = ppo__put_settings(file, ppo_fit_settings(), fit->config);
-    if (!status) status = ppo__carry_fit(file, PPO__SAVE, kept);
-    return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
+    if (ppo__put_trained(file, "", fit->lm) ||
+        ppo_file_set_text(file, "checkpoint", ppo__fit_names[fit->objective]) ||
+        ppo__put_settings(file, ppo_fit_settings(), fit->config) || ppo__carry_fit(file, PPO__SAVE, kept))
+        return ppo__failed;
+    return ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
 }
 
 static ppo_status ppo__fit_save(ppo__fit *fit, ppo_fit_progress *p) {
@@ -18384,14 +18396,11 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 /* Calls a reward function; one that fails without ppo_fail() gets a sentence. */
 static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_samples *samples,
                                   float *score) {
-    char before[PPO__ERROR_SIZE];
+    const unsigned failures = ppo__failures;
     if (!reward) return ppo__refuse("there is no reward function");
     for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
-    memcpy(before, ppo__error, sizeof before);
-    ppo__refuse("the reward function failed and gave no reason");
     ppo_status status = reward(samples, score, user);
-    if (!status) memcpy(ppo__error, before, sizeof before);
-    return status;
+    return status ? ppo__user_failed(status, failures, "reward function") : PPO_OK;
 }
 
 /* The same for samples that are a generator's, which must not sample meanwhile. */
@@ -18885,11 +18894,6 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
     return status;
 }
 
-static int ppo__ascending(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The share of samples that equal no earlier one of their group, by their hashes [count], of 64 bits. */
 static float ppo__distinct(const ppo_tokens *tokens, int group, uint64_t *hash) {
     int distinct = 0, count = tokens->count;
@@ -18898,7 +18902,7 @@ static float ppo__distinct(const ppo_tokens *tokens, int group, uint64_t *hash) 
         hash[s] = ppo__fnv1a(ppo__fnv1a(PPO__FNV1A, &in, sizeof in), token,
                              (size_t)(tokens->start[s + 1] - tokens->start[s]) * sizeof *token);
     }
-    qsort(hash, (size_t)count, sizeof *hash, ppo__ascending);
+    qsort(hash, (size_t)count, sizeof *hash, ppo__by_number);
     for (int s = 0; s < count; ++s) distinct += s == 0 || hash[s] != hash[s - 1];
     return (float)distinct / (float)count;
 }
@@ -19654,6 +19658,8 @@ static double ppo__tape_bytes(const ppo_tape *tape) {
     return bytes;
 }
 
+PPO_DEF int64_t ppo_rlhf_iterations(const ppo_rlhf *r) { return r ? r->iteration : 0; }
+
 PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
     ppo_memory m = {0, 0, 0, 0, 0};
     if (!ppo__given("ppo_rlhf_memory", r != NULL)) return m;
@@ -19718,12 +19724,12 @@ static ppo_status ppo__put_rlhf(ppo_file *file, const void *object) {
     ppo__rlhf_checkpoint *kept = (ppo__rlhf_checkpoint *)object;
     const ppo_rlhf       *r = kept->rlhf;
     char                  text[32];
-    ppo_status            status = ppo__put_trained(file, "", r->policy);
-    if (!status && r->critic && r->critic != r->policy) status = ppo__put_trained(file, "critic.", r->critic);
-    if (!status) status = ppo_file_set_text(file, "checkpoint", "ppo_rlhf_save");
-    if (!status) status = ppo__put_settings(file, ppo_rlhf_settings(), &r->config);
-    if (!status) status = ppo__carry_rlhf(file, PPO__SAVE, kept);
-    return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
+    if (ppo__put_trained(file, "", r->policy) ||
+        (r->critic && r->critic != r->policy && ppo__put_trained(file, "critic.", r->critic)) ||
+        ppo_file_set_text(file, "checkpoint", "ppo_rlhf_save") ||
+        ppo__put_settings(file, ppo_rlhf_settings(), &r->config) || ppo__carry_rlhf(file, PPO__SAVE, kept))
+        return ppo__failed;
+    return ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
 }
 
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *r, const char *path) {

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RAW = -1, AUTO = -2, ANSWER = 1 << 20, TURNS = 4096, ENDS = 32 };
+#include "lm_options.h"
+
+enum { RAW = -1, AUTO = -2, ANSWER = 1 << 20, TURNS = 4096, ENDS = MOST_ENDS + ALL_ENDS };
 
 typedef struct chat {
     ppo_sampling   how;
@@ -34,29 +36,13 @@ static const ppo_field own[] = {
     {"threads", PPO_FIELD_INT, offsetof(chat, threads), 1, 1024, NULL, "to compute with", 0}};
 static const ppo_settings own_settings = {own, sizeof own / sizeof *own};
 
-/* The tokenizer and chat.c choose these. */
-static int is_ours(const char *name) { return !strcmp(name, "eos") || !strcmp(name, "call"); }
-
-static void print_settings(const ppo_settings *settings, const void *config) {
-    for (int i = 0; i < settings->count; i++) {
-        const ppo_field *field = &settings->field[i];
-        char             name[64], value[64] = "";
-        if (is_ours(field->name)) continue;
-        snprintf(name, sizeof name, "%s", field->name);
-        for (char *at = name; *at; at++) *at = *at == '_' ? '-' : *at;
-        ppo_settings_get(settings, config, field->name, value, sizeof value);
-        printf("  --%-24s %s [%s%s%s]\n", name, field->help, value, field->choices ? "; " : "",
-               field->choices ? field->choices : "");
-    }
-}
-
 static int usage(const chat *c) {
     printf(
         "usage: chat FOLDER [--name value | --name=value | name=value] ...       in brackets: the default\n\n"
         "  --system TEXT              what the system says first\n"
         "  --raw                      the same as --form raw\n");
-    print_settings(&own_settings, c);
-    print_settings(ppo_sampling_settings(), &c->how);
+    print_settings(&own_settings, c, "--", NULL, NULL);
+    print_settings(ppo_sampling_settings(), &c->how, "--", NULL, NULL);
     return 0;
 }
 
@@ -65,7 +51,7 @@ static ppo_status set(chat *c, const char *name, const char *value) {
     char                text[64];
     if (!strcmp(name, "raw")) return c->form = RAW, PPO_OK;
     if (!strcmp(name, "system")) return c->system = value, PPO_OK;
-    if (is_ours(name)) return ppo_fail(PPO_ERROR_ARGUMENT, "--%s is not for you to choose", name);
+    if (is_no_option(name)) return ppo_fail(PPO_ERROR_ARGUMENT, "--%s is not for you to choose", name);
     if (!ppo_settings_get(&own_settings, c, name, text, sizeof text))
         return ppo_settings_set(&own_settings, c, name, value);
     return ppo_settings_set(all, &c->how, name, value);
@@ -94,40 +80,35 @@ static ppo_status read_options(chat *c, int argc, char **argv) {
 /* The form of the chat, if it was not given, and the tokens that end an answer: those that the folder says, and
    those with the usual names, for not every folder says them. */
 static ppo_status prepare(chat *c) {
-    static const char *const names[] = {"<|im_end|>", "<|eot_id|>", "</s>", "<|endoftext|>",
-                                        "<|end_of_text|>"};
-    enum { NAMES = sizeof names / sizeof *names };
-    int        first[8] = {-1}, n = 0, found[NAMES];
-    ppo_status status = ppo_lm_load_ends(c->folder, c->ends, ENDS - NAMES, &n);
+    int        first[8] = {-1}, n = 0, found[ALL_ENDS];
+    ppo_status status = read_ends(c->folder, c->lm->config.vocab, c->ends, &n);
     if (!status) status = ppo_encode_as(c->tokenizer, PPO_ENCODE_BOUNDS, "", 0, first, 8, NULL);
-    if (n > ENDS - NAMES) n = ENDS - NAMES;
-    for (int k = 0; k < NAMES; k++) {
-        found[k] = ppo_tokenizer_special(c->tokenizer, names[k]);
+    for (int k = 0; k < ALL_ENDS; k++) {
+        found[k] = ppo_tokenizer_special(c->tokenizer, end_names[k]);
         if (found[k] >= 0 && found[k] < c->lm->config.vocab) c->ends[n++] = found[k];
     }
     c->how.ends = c->ends;
     c->how.end_count = n;
     c->start = first[0];
-    if (c->form == AUTO && found[0] >= 0) c->form = PPO_CHATML;
-    if (c->form == AUTO) c->form = found[1] >= 0 ? (int)PPO_CHAT_LLAMA3 : (int)RAW;
+    if (c->form == AUTO && found[PPO_CHATML] >= 0) c->form = PPO_CHATML;
+    if (c->form == AUTO) c->form = found[PPO_CHAT_LLAMA3] >= 0 ? (int)PPO_CHAT_LLAMA3 : (int)RAW;
     return status;
 }
 
-/* The next line of stdin, which the caller frees; NULL after the last. */
+/* The next line of stdin, which the caller frees; NULL after the last. A byte 0, which no text has, becomes a
+   space. */
 static char *read_line(void) {
     size_t n = 0, room = 1024;
     char  *line = (char *)malloc(room), *more = line;
+    int    c = 0;
     fprintf(stderr, "> ");
-    while (more && fgets(line + n, (int)(room - n), stdin)) {
-        n += strlen(line + n);
-        if (n && line[n - 1] == '\n') break;
-        if (n + 1 < room) continue;
-        more = (char *)realloc(line, room *= 2);
-        if (more) line = more;
+    while (more && (c = getchar()) != EOF && c != '\n') {
+        line[n++] = (char)(c ? c : ' ');
+        if (n == room && (more = (char *)realloc(line, room *= 2)) != NULL) line = more;
     }
-    if (more && n) return line[strcspn(line, "\r\n")] = 0, line;
-    free(line);
-    return NULL;
+    if (!more || (c == EOF && !n)) return free(line), (char *)NULL;
+    line[n] = 0;
+    return line[strcspn(line, "\r")] = 0, line;
 }
 
 #endif

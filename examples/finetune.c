@@ -28,7 +28,7 @@
 
 /* -- data -- */
 
-/* A whole file, with a 0 behind it; NULL if it cannot be read. */
+/* A whole file, with a 0 after it; NULL if it cannot be read. */
 static char *read_file(const char *path, size_t *bytes) {
     FILE  *in = fopen(path, "rb");
     char  *text = NULL;
@@ -49,16 +49,22 @@ static ppo_status read_text(const char *path, char **text, size_t *bytes) {
 static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens, ppo_tokens *rejected) {
     char      *text = NULL;
     size_t     bytes;
+    int        left_out = 0;
     const int  kind = j->method->kind, pairs = kind == REWARD || kind == DPO;
     const int  longest = kind == TEXT ? 0 : j->lm->config.context - (kind == RL); /* room for a reply */
     ppo_status status;
     if (kind != TEXT || strstr(paths, ".json"))
-        status = ppo_tokens_add_lines(tokens, pairs ? rejected : NULL, paths, j->tokenizer,
-                                      j->form ? j->form - 1 : PPO_CHATML, j->start, j->end, longest);
+        status =
+            ppo_tokens_add_lines(tokens, pairs ? rejected : NULL, paths, j->tokenizer,
+                                 j->form ? j->form - 1 : PPO_CHATML, j->start, j->end, longest, &left_out);
     else if (!(status = read_text(paths, &text, &bytes)))
         status = ppo_tokens_add_text(tokens, j->tokenizer, j->start, "", text, j->end);
     free(text);
-    if (!status && !tokens->count) status = ppo_fail(PPO_ERROR_FILE, "%s: there is nothing in it", paths);
+    if (left_out)
+        printf("%s: %d of %d lines are left out: no token to learn is within the context of %d tokens\n",
+               paths, left_out, left_out + tokens->count, j->lm->config.context);
+    if (!status && !tokens->count)
+        status = ppo_fail(PPO_ERROR_FILE, "%s: there is nothing to learn in it", paths);
     return status;
 }
 
@@ -203,14 +209,54 @@ static ppo_status measure(const job *j, const ppo_lm *lm, const char *when) {
 
 static int writes_whole(const job *j) { return j->merge || j->method->kind == MERGE; }
 
-/* A folder has a whole model or LoRA, not both: better told before the training than after it. */
+static int exists(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (file) fclose(file);
+    return file != NULL;
+}
+
+/* Checked before the training: the folder does not have a model of the other kind, whole or LoRA; it, and the place
+   of the checkpoint, can be written. */
 static ppo_status check_out(const job *j, int lora) {
-    char path[512];
+    char       path[512];
+    ppo_file  *empty = NULL;
+    const int  file = is_file(j->out);
+    ppo_status status = ppo_file_create(&empty);
     snprintf(path, sizeof path, "%s/%s", j->out, lora ? "config.json" : "adapter_config.json");
-    FILE *other = fopen(path, "rb");
-    if (!other) return PPO_OK;
-    fclose(other);
-    return ppo_fail(PPO_ERROR_FILE, "%s is there, of a model of another kind: choose another folder", path);
+    if (!status && !file && exists(path))
+        status =
+            ppo_fail(PPO_ERROR_FILE, "%s is there, of a model of another kind: choose another folder", path);
+    for (int folder = 0; folder <= !file && !status; folder++) {
+        snprintf(path, sizeof path, "%s%s", j->out, folder ? "/empty.tmp" : ".tmp");
+        status = ppo_file_write(empty, path);
+        if (!status) remove(path);
+    }
+    if (!file) remove(j->out); /* if it is empty */
+    ppo_file_free(empty);
+    return status;
+}
+
+/* Copies what Python's transformers reads beside the tokenizer from the folder of the model; generation_config.json
+   only if the token that was learned to end a text is among those that it names. */
+static ppo_status copy_others(const job *j) {
+    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                        "chat_template.jinja", "generation_config.json"};
+    char                     from[512], to[512];
+    const ppo_sampling      *how = &j->rlhf.sampling;
+    int                      k = 0, ends_so = j->end < 0;
+    while (k < how->end_count) ends_so |= how->ends[k++] == j->end;
+    for (k = 0; k < 3 + ends_so; k++) {
+        size_t bytes;
+        snprintf(from, sizeof from, "%s/%s", j->model, names[k]);
+        snprintf(to, sizeof to, "%s/%s", j->out, names[k]);
+        char *text = strcmp(from, to) ? read_file(from, &bytes) : NULL;
+        FILE *out = text ? fopen(to, "wb") : NULL;
+        int   failed = text && (!out || fwrite(text, 1, bytes, out) != bytes);
+        if (out && fclose(out)) failed = 1;
+        free(text);
+        if (failed) return ppo_fail(PPO_ERROR_FILE, "%s: cannot be written", to);
+    }
+    return PPO_OK;
 }
 
 static ppo_status save_model(const job *j, const ppo_lm *lm) {
@@ -222,6 +268,7 @@ static ppo_status save_model(const job *j, const ppo_lm *lm) {
     if (!status && file) status = ppo_lm_save_file(lm, j->tokenizer, j->out);
     if (!status && !file) status = ppo_lm_save(lm, j->out, types[j->dtype]);
     if (!status && !file) status = ppo_tokenizer_save(j->tokenizer, j->out);
+    if (!status && !file) status = copy_others(j);
     ppo_lm_free(merged);
     return status;
 }
@@ -237,7 +284,7 @@ static ppo_status load_model(job *j) {
     if (!status && j->adapter) status = ppo_lm_load_adapter(j->adapter, j->base, &j->lm);
     else if (!status && j->lora.rank) status = ppo_lm_adapt(j->base, &j->lora, 0, &j->lm);
     else j->lm = j->base;
-    return status || is_file(j->out) ? status : check_out(j, j->lm != j->base && !writes_whole(j));
+    return status ? status : check_out(j, j->lm != j->base && !writes_whole(j));
 }
 
 static ppo_status make_tokenizer(job *j) {
@@ -298,9 +345,7 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
     j->give = model ? ppo_reward_by_model : ask_judge;
     j->give_user = model ? (void *)model : (void *)j;
     if (!status) status = measure(j, j->lm, "before");
-    FILE *saved = fopen(j->checkpoint, "rb");
-    if (saved) fclose(saved);
-    if (!status && saved)
+    if (!status && exists(j->checkpoint))
         status = ppo_rlhf_resume(j->checkpoint, lm, j->lm, NULL, &j->data[0], j->give, j->give_user, &j->rlhf,
                                  &rlhf);
     else if (!status)
@@ -311,6 +356,10 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
             "memory in MiB: %.0f for weights, %.0f to train them, %.0f for activations, %.0f for sampling\n",
             m.weights / 1048576, m.training / 1048576, m.activations / 1048576,
             (m.sampling + m.samples) / 1048576);
+        p.iteration = ppo_rlhf_iterations(rlhf);
+        if (p.iteration)
+            printf("%s: %lld of %d iterations are done\n", j->checkpoint, (long long)p.iteration,
+                   j->rlhf.iterations);
     }
     while (!status && p.iteration < j->rlhf.iterations) {
         status = ppo_rlhf_iterate(rlhf, &p);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lm_options.h"
+
 enum { TOKENIZER, NEW, MERGE, TEXT, SFT, REWARD, DPO, RL };
 
 typedef struct training {
@@ -38,8 +40,10 @@ typedef struct job {
     ppo_lm        *scorer;               /* that of the reward */
     ppo_tokens     data[2], held_out[2]; /* [1]: the rejected ones, of pairs */
     int            start, end;           /* tokens around a text; -1: none */
-    int            ends[8];              /* more that end one, by the folder */
-    ppo_reward_fn  give;                 /* the reward */
+    int            ends[MOST_ENDS];      /* more that end one, by the folder */
+    int            argc;                 /* the command line */
+    char         **argv;
+    ppo_reward_fn  give; /* the reward */
     void          *give_user;
     FILE          *rows;   /* of the log */
     ppo_status     failed; /* to write it */
@@ -90,39 +94,89 @@ static const ppo_settings *own_settings(void) {
     return &settings;
 }
 
+/* What not every method has, or what needs another setting, one of "a|b": elsewhere it would have no effect. */
+enum { FITS = 1 << TEXT | 1 << SFT | 1 << REWARD | 1 << DPO, TRAINS = FITS | 1 << RL, MERGES = 1 << MERGE };
+static const struct {
+    const char *name;
+    int         methods; /* a bit for each */
+    const char *needs;
+} effects[] = {
+    {"specials", 1 << TOKENIZER, NULL},
+    {"vocab", 1 << TOKENIZER, NULL},
+    {"model", ~(1 << TOKENIZER), NULL},
+    {"data", 1 << TOKENIZER | TRAINS, NULL},
+    {"dtype", ~(1 << TOKENIZER), NULL},
+    {"context", 1 << NEW | TRAINS, NULL},
+    {"held_out", TRAINS, NULL},
+    {"evaluate_every", FITS, "held_out"},
+    {"evaluate_first", FITS, "held_out"},
+    {"patience", FITS, "held_out"},
+    {"log", TRAINS, NULL},
+    {"form", TRAINS, NULL},
+    {"start", TRAINS, NULL},
+    {"end", TRAINS, NULL},
+    {"show", TRAINS & ~(1 << REWARD), NULL},
+    {"checkpoint_every", TRAINS, NULL},
+    {"beta", 1 << DPO, NULL},
+    {"label_smoothing", 1 << DPO, NULL},
+    {"judge", 1 << RL, NULL},
+    {"reward", 1 << RL, NULL},
+    {"adapter", TRAINS | MERGES, NULL},
+    {"lora", TRAINS, NULL},
+    {"lora_alpha", TRAINS, "lora"},
+    {"lora_layers", TRAINS, "lora"},
+    {"merge", TRAINS, "lora|adapter"},
+    {"pack", TRAINS | MERGES, NULL},
+};
+enum { EFFECTS = sizeof effects / sizeof *effects };
+
+static int has_option(const void *user, const char *name) {
+    const job *j = (const job *)user;
+    for (int k = 0; k < EFFECTS; k++)
+        if (!strcmp(effects[k].name, name)) return effects[k].methods >> j->method->kind & 1;
+    return !is_no_option(name);
+}
+
+/* Is name=value in the command line, with a value that is neither 0 nor no? */
+static int is_given(const job *j, const char *name) {
+    const size_t n = strcspn(name, "|");
+    for (int i = 2; i < j->argc; i++) {
+        const char *value = j->argv[i] + n + 1;
+        if (!strncmp(j->argv[i], name, n) && j->argv[i][n] == '=')
+            return strcmp(value, "0") && strcmp(value, "no");
+    }
+    return 0;
+}
+
 /* The tables that a method has, and what they fill. A name is looked up in this order. */
 static int tables_of(job *j, const ppo_settings *table[3], void *config[3]) {
     int n = 0;
     if (j->method->kind == NEW) table[n] = ppo_lm_settings(), config[n++] = &j->shape;
     if (j->method->kind == RL) table[n] = ppo_rlhf_settings(), config[n++] = &j->rlhf;
     if (j->method->kind >= TEXT && j->method->kind < RL) table[n] = ppo_fit_settings(), config[n++] = &j->fit;
-    if (j->method->kind >= TEXT && j->method->kind < RL)
+    if (j->method->kind >= TEXT && j->method->kind < RL && j->method->kind != REWARD)
         table[n] = ppo_sampling_settings(), config[n++] = &j->rlhf.sampling;
     table[n] = own_settings(), config[n++] = j;
     return n;
 }
 
 /* A model in one file, instead of a folder. */
-static int is_file(const char *path) { return strstr(path, ".safetensors") != NULL; }
-
-static int is_set_by_the_tokenizer(const char *name) { return !strcmp(name, "eos") || !strcmp(name, "call"); }
+static int is_file(const char *path) {
+    const char *end = strrchr(path, '.');
+    return end && !strcmp(end, ".safetensors");
+}
 
 static int usage(job *j) {
     const ppo_settings *table[3];
     void               *config[3];
     printf("usage: finetune METHOD model=FOLDER data=FILE out=FOLDER [name=value ...]\n"
-           "methods: tokenizer new merge text sft reward dpo ppo %s\n\n",
+           "methods: tokenizer new merge text sft reward dpo ppo %s\n"
+           "finetune METHOD help: its settings\n\n",
            ppo_rlhf_config_presets());
-    for (int k = 0; k < TEXTS; k++) printf("  %-24s %s\n", texts[k].name, texts[k].help);
-    for (int t = 0, n = tables_of(j, table, config); t < n; t++)
-        for (int i = 0; i < table[t]->count; i++) {
-            const ppo_field *field = &table[t]->field[i];
-            char             value[64] = "";
-            if (is_set_by_the_tokenizer(field->name)) continue;
-            ppo_settings_get(table[t], config[t], field->name, value, sizeof value);
-            printf("  %-24s %s [%s%s%s]\n", field->name, field->help, value, field->choices ? "; " : "",
-                   field->choices ? field->choices : "");
-        }
+    for (int k = 0; k < TEXTS && j->method; k++)
+        if (has_option(j, texts[k].name)) printf("  %-26s %s\n", texts[k].name, texts[k].help);
+    for (int t = 0, n = j->method ? tables_of(j, table, config) : 0; t < n; t++)
+        print_settings(table[t], config[t], "", has_option, j);
     return j->help = 1;
 }
 
@@ -133,12 +187,12 @@ static ppo_status take(job *j, const char *argument) {
     const char         *equals = strchr(argument, '=');
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
     if (!equals) return ppo_fail(PPO_ERROR_ARGUMENT, "%s is not name=value", argument);
-    for (int k = 0; k < TEXTS; k++)
+    for (int k = 0; k < TEXTS && has_option(j, name); k++)
         if (!strcmp(name, texts[k].name)) {
             *(const char **)((char *)j + texts[k].offset) = equals + 1;
             return PPO_OK;
         }
-    for (int t = 0, n = tables_of(j, table, config); t < n && !is_set_by_the_tokenizer(name); t++)
+    for (int t = 0, n = tables_of(j, table, config); t < n && has_option(j, name); t++)
         if (!ppo_settings_get(table[t], config[t], name, is, sizeof is))
             return ppo_settings_set(table[t], config[t], name, equals + 1);
     return ppo_fail(PPO_ERROR_ARGUMENT, "%s has no setting %s, see finetune %s help", j->method->name, name,
@@ -158,10 +212,14 @@ static ppo_status check(const job *j) {
     if (!*j->out) return ppo_fail(PPO_ERROR_ARGUMENT, "out is empty");
     if (j->adapter && j->lora.rank)
         return ppo_fail(PPO_ERROR_ARGUMENT, "adapter or lora: one of them, the adapter has its rank");
-    if ((j->lora.layers || j->merge) && !j->lora.rank && !j->adapter)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "lora_layers and merge need lora or adapter");
-    if (kind != RL && (j->judge || j->reward_path))
-        return ppo_fail(PPO_ERROR_ARGUMENT, "%s has no judge and no reward", j->method->name);
+    for (int k = 0; k < EFFECTS; k++) {
+        const char *needs = effects[k].needs, *other = needs ? strchr(needs, '|') : NULL;
+        if (needs && is_given(j, effects[k].name) && !is_given(j, needs) &&
+            !(other && is_given(j, other + 1)))
+            return ppo_fail(PPO_ERROR_ARGUMENT, "%s has no effect without %s", effects[k].name, needs);
+    }
+    if (is_file(j->out) && is_given(j, "dtype"))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "dtype has no effect on a single file, which is exact");
     if (j->judge && j->reward_path)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s needs judge or reward, not both", j->method->name);
     return PPO_OK;
@@ -172,6 +230,8 @@ static ppo_status read_options(job *j, int argc, char **argv) {
     static training preset = {NULL, RL};
     ppo_status      status = PPO_OK;
     memset(j, 0, sizeof *j);
+    j->argc = argc;
+    j->argv = argv;
     j->vocab = 4096;
     j->lora = ppo_lora_default();
     j->lora.rank = 0;
@@ -191,9 +251,11 @@ static ppo_status read_options(job *j, int argc, char **argv) {
         if (status) return ppo_fail(status, "there is no method %.60s, see finetune help", argv[1]);
         j->method = &preset;
     }
-    if (!j->method) return j->method = &methods[0], usage(j), PPO_OK;
+    if (!j->method) return usage(j), PPO_OK;
     for (int i = 2; i < argc; i++)
         if (!strcmp(argv[i], "help") || !strcmp(argv[i], "--help")) return usage(j), PPO_OK;
+    for (int i = 2; i < argc; i++)
+        for (char *at = argv[i]; strchr(at, '=') && *at != '='; at++) *at = *at == '-' ? '_' : *at;
     for (int i = 2; i < argc && !status; i++) /* the family first: it resets others */
         if (j->method->kind == NEW && !strncmp(argv[i], "family=", 7))
             status = ppo_lm_config_family(&j->shape, argv[i] + 7);
@@ -207,24 +269,20 @@ static ppo_status read_options(job *j, int argc, char **argv) {
 
 /* The tokens around a text, or the one that ends the assistant's turn; and others that the folder says end one. */
 static ppo_status find_ends(job *j) {
-    static const char *const ends[] = {"<|endoftext|>", "</s>", "<|end_of_text|>"};
-    static const char *const turns[] = {"<|im_end|>", "<|eot_id|>", "</s>"};
-    const char              *end = j->end_name ? j->end_name : j->form ? turns[j->form - 1] : NULL;
-    ppo_sampling            *how = &j->rlhf.sampling;
-    int                      bounds[8], count = 0;
-    ppo_status status = ppo_encode_as(j->tokenizer, PPO_ENCODE_BOUNDS, "", 0, bounds, 8, &count);
+    const char   *end = j->end_name ? j->end_name : j->form ? end_names[j->form - 1] : NULL;
+    ppo_sampling *how = &j->rlhf.sampling;
+    int           bounds[8], count = 0;
+    ppo_status    status = ppo_encode_as(j->tokenizer, PPO_ENCODE_BOUNDS, "", 0, bounds, 8, &count);
     j->start = j->start_name      ? ppo_tokenizer_special(j->tokenizer, j->start_name)
                : !status && count ? bounds[0]
                                   : -1;
     if (j->start_name && j->start < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", j->start_name);
     how->ends = j->ends;
-    status = is_file(j->model) ? PPO_OK : ppo_lm_load_ends(j->model, j->ends, 8, &how->end_count);
-    if (how->end_count > 8) how->end_count = 8;
-    for (int k = how->end_count; k > 0; k--) /* that of another tokenizer's default */
-        if (j->ends[k - 1] >= ppo_tokenizer_vocab(j->tokenizer)) how->end_count = k - 1;
-    for (int k = 0; k < 3 && !end; k++)
-        if (ppo_tokenizer_special(j->tokenizer, ends[k]) >= 0) end = ends[k];
+    if (!is_file(j->model))
+        status = read_ends(j->model, ppo_tokenizer_vocab(j->tokenizer), j->ends, &how->end_count);
+    for (int k = ALL_ENDS - 1; k >= END_OF_TEXT && !end; k--)
+        if (ppo_tokenizer_special(j->tokenizer, end_names[k]) >= 0) end = end_names[k];
     j->end = end ? ppo_tokenizer_special(j->tokenizer, end) : how->end_count ? j->ends[0] : -1;
     if (end && j->end < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", end);
     how->eos = j->end;

@@ -60,6 +60,10 @@ check a_whole_one_is says 'Grü\n' 'hello\n' $talker --greedy --max-new 4
 check lines_may_be_empty_or_have_no_end says 'Tschüß.\n' '\n\nbye' $talker --greedy
 listens() { chat 'hello\n' $talker --greedy --system Hm. --max-new 9 && [ $status -eq 0 ] && [ -s $work/out ] && ! cmp $work/out $work/want; }
 check the_system_may_speak listens
+check a_byte_0_is_a_space chat 'hel\0lo\n' $talker --greedy --max-new 9
+mv $work/out $work/zero
+spaced() { chat 'hel lo\n' $talker --greedy --max-new 9 && [ -s $work/out ] && cmp $work/zero $work/out; }
+check as_if_it_had_been_one spaced
 many=$(printf 'bye\\n%.0s' 1 2 3 4 5 6 7 8 9 10 11 12)
 goes_on() { chat "$many" $talker --greedy --context 150 && [ $status -eq 0 ] && [ "$(wc -l <$work/out)" -eq 12 ] && tells 'oldest turn is forgotten'; }
 check the_oldest_turns_are_forgotten goes_on

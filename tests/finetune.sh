@@ -61,14 +61,26 @@ rows() { [ "$(wc -l <$work/text.csv)" -eq $(($1 + 2)) ] && head -n 1 $work/text.
 check a_row_per_step_and_one_before rows "$(sed -n 's/^ *\([0-9]*\) of.*/\1/p' $work/out | tail -n 1)"
 check a_model_is_a_folder_of_the_hub [ -s $work/base/config.json -a -s $work/base/model.safetensors -a -s $work/base/tokenizer.json ]
 check no_checkpoint_is_left [ ! -e $work/base.checkpoint ]
+end=$(sed -n 's/.*"eos_token_id": \([0-9]*\).*/\1/p' $work/base/config.json)
+echo '{"chat_template": "{{ bos_token }}\n"}' >$work/base/tokenizer_config.json
+echo "{\"eos_token_id\": [$end]}" >$work/base/generation_config.json
 check answers_are_learned good sft model=$work/base out=$work/sft data=$work/sft.jsonl held_out=$work/sft.jsonl epochs=4
 check its_loss_falls falls held_out_loss
+check what_others_read_is_copied cmp $work/base/tokenizer_config.json $work/sft/tokenizer_config.json
+check and_what_ends_a_text cmp $work/base/generation_config.json $work/sft/generation_config.json
 samples() { [ "$(grep -c ' | ' $work/out)" -eq 4 ] && grep -q '^the [a-z]* | ' $work/out; }
 check samples_are_shown samples
 echo '{"text": "the cat sees a bird"}' >$work/lines.jsonl
 check lines_of_text_are_learned good sft model=$work/base out=$work/lines data=$work/lines.jsonl
 check samples_continue_them grep -q '^the cat.* | ' $work/out
 check chats_are_learned good sft model=$work/base out=$work/chat data=$work/chat.jsonl form=chatml dtype=bf16
+other_end() { ! grep -q "\"eos_token_id\": $end\\b" $work/chat/config.json; }
+check another_token_ends_them other_end
+check unless_another_token_ends_it_now [ -e $work/chat/tokenizer_config.json -a ! -e $work/chat/generation_config.json ]
+(cat $work/sft.jsonl && awk 'BEGIN { printf "{\"prompt\": \""; for (; n++ < 99;) printf "cat "; print "\", \"completion\": \"a\"}" }') >$work/long.jsonl
+finetune sft model=$work/base out=$work/long data=$work/long.jsonl held_out=$work/sft.jsonl steps=1
+left_out() { grep -q "long.jsonl: 1 of 65 lines are left out: .* context of 32 tokens" $work/out && [ "$(grep -c 'left out' $work/out)" -eq 1 ]; }
+check lines_that_are_too_long_are_told left_out
 check comparisons_are_learned good reward model=$work/sft out=$work/score data=$work/pairs.jsonl held_out=$work/pairs.jsonl \
     epochs=4 learning_rate=1e-2
 check its_accuracy_rises rises held_out_accuracy
@@ -105,7 +117,8 @@ check lora_and_a_model_have_folders_of_their_own grep -q 'adapter_config.json is
 finetune sft model=$work/base data=$work/sft.jsonl out=
 check an_empty_name_is_refused grep -q 'out is empty' $work/err
 check a_whole_model_is_written [ -s $work/lora-ppo/model.safetensors -a ! -e $work/lora-ppo/adapter_config.json ]
-check the_end_of_a_text_is_written grep -q '"eos_token_id": [0-9]' $work/new/config.json $work/base/config.json $work/lora-ppo/config.json
+ends() { [ "$(cat $work/new/config.json $work/base/config.json $work/lora-ppo/config.json | grep -c '"eos_token_id": [0-9]')" -eq 3 ]; }
+check the_end_of_a_text_is_written ends
 
 # Interrupted runs end with the same bytes: the judge fails at its sixth call, and a killed program
 calls="n=\$(cat $work/calls); echo \$((n + 1)) >$work/calls; [ \$n -ne 5 ] && $judge"
@@ -113,7 +126,16 @@ echo 0 >$work/calls
 finetune grpo model=$work/sft judge="$calls" out=$work/again $rl iterations=8 log=$work/again.csv
 check a_judge_that_fails_is_told grep -q '^finetune: judge: 0 numbers for 64 samples' $work/err
 check it_leaves_a_checkpoint [ -s $work/again.checkpoint ]
+cp $work/again.checkpoint $work/fewer.checkpoint
+finetune grpo model=$work/sft judge="$judge" out=$work/fewer $rl iterations=1
+fewer() { grep -q ': 2 of 1 iterations are done$' $work/out && ! grep -q ' of 1  ' $work/out && [ -s $work/fewer/model.safetensors ]; }
+check no_iteration_is_added_to_enough fewer
+cp $work/again.checkpoint $work/other.checkpoint
+head -n 9 $work/sft.jsonl >$work/few.jsonl
+finetune grpo model=$work/sft judge="$judge" out=$work/other $rl data=$work/few.jsonl iterations=8
+check other_prompts_are_told grep -q 'other.checkpoint: saved with another "prompts": give the same again' $work/err
 finetune grpo model=$work/sft judge="$judge" out=$work/again $rl iterations=8 log=$work/again.csv
+check it_is_told_where_a_run_continues grep -q 'again.checkpoint: 2 of 8 iterations are done$' $work/out
 check grpo_continues cmp $work/grpo/model.safetensors $work/again/model.safetensors
 same_log() { [ "$(cut -d, -f1-4 $work/grpo.csv)" = "$(cut -d, -f1-4 $work/again.csv)" ]; }
 check its_log_continues same_log
@@ -122,6 +144,9 @@ finetune $long out=$work/long
 build/finetune $long out=$work/killed >/dev/null 2>&1 &
 until [ -s $work/killed.checkpoint ]; do kill -0 $! 2>/dev/null || break; done
 kill -9 $! 2>/dev/null && wait $! 2>/dev/null
+cp $work/killed.checkpoint $work/other.checkpoint
+finetune $long data=$work/few.jsonl out=$work/other
+check other_data_is_told grep -q 'other.checkpoint: saved with another "data": give the same again' $work/err
 finetune $long out=$work/killed
 check a_killed_training_continues cmp $work/long/model.safetensors $work/killed/model.safetensors
 
@@ -154,11 +179,25 @@ check refuses_a_token_that_is_not_there is_refused '<none>' $sft end='<none>'
 check refuses_a_chat_without_its_tokens is_refused eot_id sft model=$work/base data=$work/chat.jsonl form=llama3
 check refuses_a_judge_of_words   is_refused 'no number: hello' grpo model=$work/sft data=$work/sft.jsonl judge='echo hello'
 check refuses_too_many_numbers   is_refused 'more than' grpo model=$work/sft data=$work/sft.jsonl judge='yes 1 | head -n 9999'
+check refuses_a_judge_that_fails is_refused 'exit status 3' grpo model=$work/sft data=$work/sft.jsonl judge="$judge; exit 3"
 check refuses_two_kinds_of_lora is_refused adapter $sft adapter=$work/lora lora=4
 check refuses_to_train_packed_weights is_refused packed $sft pack=yes
 check refuses_to_merge_nothing   is_refused adapter= merge model=$work/base
 check refuses_a_layer_that_is_not_there is_refused '"c_attn"' $sft lora=4 lora_layers=c_attn
 check refuses_kernels_that_are_not_there is_refused abacus $sft kernels=abacus
+check refuses_a_folder_in_a_file  finetune $sft out=$work/text.txt/none
+check before_it_trains           eval '[ $status -eq 1 ] && grep -q "text.txt/none.*cannot be written" $work/err && [ ! -s $work/out ]'
+for set in vocab=5 lora_alpha=8 lora_layers=q_proj merge=yes beta=1 patience=2 judge=cat specials=x; do
+    check "refuses_${set%=*}_without_effect" is_refused "${set%=*}" $sft $set
+done
+check refuses_lora_of_a_new_model is_refused "no setting lora" new model=$work/tok lora=4
+check refuses_dtype_of_a_single_file finetune $sft dtype=bf16 out=$work/none.safetensors
+check which_is_exact grep -q 'dtype has no effect on a single file' $work/err
+check a_dash_stands_for_an_underscore is_refused "lora_alpha has no effect" $sft lora-alpha=8
+check refuses_a_model_of_a_tokenizer is_refused "no setting model" tokenizer data=$work/text.txt model=$work/base
+check refuses_another_token_that_is_not_there is_refused '<none>' $sft start='<none>'
+check refuses_dtype_of_a_tokenizer is_refused "no setting dtype" tokenizer data=$work/text.txt dtype=bf16
+check refuses_layers_of_an_adapter is_refused "lora_layers has no effect without lora" $sft adapter=$work/lora lora_layers=q_proj
 check refuses_a_log_that_cannot_be_written is_refused nowhere $sft log=$work/nowhere/log.csv
 echo "1..$number"
 [ $failures -eq 0 ]

@@ -115,5 +115,14 @@ check overopt_refuses_a_seed_without_a_file refuses report 9001 9003
 check overopt_refuses_what_is_no_seed       refuses trace 1x
 check overopt_refuses_an_unknown_word       refuses show 1
 rm -f build/overopt-900[12].csv
+# The lessons with verifiable rewards and with tools, with less of everything
+lesson() { # NAME EXPRESSION - which sed has for its sizes
+    sed -e '/define PPO_IMPLEMENTATION/d' -e "$2" examples/$1.c >$work/$1.c
+    ${CC:-cc} -O0 -I. $work/$1.c build/ppo.o -o $work/$1 -lm && $work/$1 >$work/out 2>$work/err && [ ! -s $work/err ] &&
+        [ "$(grep -c -e "$3" $work/out)" -eq 2 ]
+}
+check a_lesson_adds_numbers lesson arithmetic 's/MAX_LESSONS = 100/MAX_LESSONS = 1/;s/iterations = 600/iterations = 1/' \
+    '^[a-z]*: .* of the held-out answers are right'
+check a_lesson_uses_tools lesson tools 's/= 8000/= 200/;s/epochs = 14/epochs = 1/;s/iterations=100/iterations=1/' '^right: '
 echo "1..$number"
 [ $failures -eq 0 ]

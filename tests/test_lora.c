@@ -443,19 +443,22 @@ static void ppo_trains_adapters_of_one_base(void **state) {
 /* What it says is what the hook gave: for a whole model, and for LoRA. */
 static void a_run_knows_the_memory_that_it_takes(void **state) {
     (void)state;
+    double weights[4], numbers = 0;
     ppo_set_allocator(counting_hook, NULL);
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 4; k++) { /* all weights, LoRA, in parts, packed */
         const size_t    before = now_live;
         ppo_rlhf_config c = ppo_rlhf_config_default();
         ppo_lm         *base = new_base("llama"), *policy = k ? new_adapted(base, NULL, 0) : base;
         ppo_rlhf       *rlhf = NULL;
         ppo_tokens      prompts = {0};
+        if (k == 3) assert_ok(ppo_params_pack(base->params));
         for (int s = 0; s < 4; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
         c.prompts = 32, c.minibatch_size = 16, c.micro_batch = k == 2 ? 4 : 0, c.recompute = k == 2;
         c.sampling.max_new = 24;
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
         const ppo_memory m = ppo_rlhf_memory(rlhf);
         const double     all = m.weights + m.training + m.activations + m.sampling + m.samples;
+        weights[k] = m.weights, numbers = (double)base->params->capacity;
         assert_close(all, (double)(now_live - before), 0.04);
         assert_ok(ppo_rlhf_iterate(rlhf, NULL));
         assert_close(all, (double)(now_live - before), 0.04);
@@ -468,6 +471,7 @@ static void a_run_knows_the_memory_that_it_takes(void **state) {
         if (k) ppo_lm_free(policy);
         ppo_lm_free(base);
     }
+    assert_true(weights[3] == weights[1] - 2 * numbers);
     ppo_set_allocator(NULL, NULL);
 }
 
@@ -539,6 +543,13 @@ static const struct {
     {"\"lora_alpha\": 3", "\"lora_alpha\": -1", "lora_alpha is -1"},
     {"\"lora_alpha\": 3", "\"lora_alpha\": null", "lora_alpha is not there"},
     {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 4}", "rank_pattern"},
+    {"\"r\": 2", "\"r\": 2, \"layers_to_transform\": [1]",
+     "model.layers.0.self_attn.q_proj\" has no LoRA, unlike"},
+    {"\"r\": 2", "\"r\": 2, \"layers_to_transform\": 0",
+     "model.layers.1.self_attn.q_proj\" has no LoRA, unlike"},
+    {"\"r\": 2", "\"r\": 2, \"layers_to_transform\": [\"0\"]", "expected a whole number"},
+    {"\"target_modules\": [", "\"target_modules\": [3, ", "adapter_config.json"},
+    {"_modules\": [", "_modules\": [\"q_proj\"], \"_modules\": [", "k_proj\" has no LoRA, unlike"},
 };
 
 static void what_cannot_be_computed_is_refused(void **state) {
@@ -579,6 +590,18 @@ static void what_cannot_be_computed_is_refused(void **state) {
     assert_fails(ppo_lm_adapt(lm, &lora, 0, &other), PPO_ERROR_ARGUMENT, "LoRA itself");
     assert_fails(ppo_lm_merge(base, &other), PPO_ERROR_ARGUMENT, "no LoRA");
     assert_fails(ppo_lm_save_file(lm, NULL, "own.safetensors"), PPO_ERROR_ARGUMENT, "LoRA|ppo_lm_merge");
+    lora.layers = "q_proj";
+    empty("out");
+    assert_ok(ppo_lm_adapt(base, &lora, 0, &other));
+    assert_ok(ppo_lm_save(other, "out", PPO_F32));
+    ppo_lm_free(other), other = NULL;
+#define TARGETS(list) "{\"r\": 8, \"lora_alpha\": 16, \"target_modules\": " list "}"
+    write_text("out/adapter_config.json", TARGETS("[\"q_proj\", \"self_attn.k_proj\"]"));
+    assert_fails(ppo_lm_load_adapter("out", base, &other), PPO_ERROR_FILE,
+                 "says that \"model.layers.0.self_attn.k_proj\" has LoRA, unlike");
+    write_text("out/adapter_config.json", TARGETS("[\"proj\", \"self_attn.q_proj\"]"));
+    assert_ok(ppo_lm_load_adapter("out", base, &other)); /* no module is called proj */
+    ppo_lm_free(other), other = NULL;
     lora.layers = "q_proj c_attn";
     assert_fails(ppo_lm_adapt(base, &lora, 0, &other), PPO_ERROR_ARGUMENT,
                  "no layer \"c_attn\"|q_proj k_proj");

@@ -2710,6 +2710,7 @@ static void a_run_that_is_saved_anywhere_ends_with_the_same_bits(void **state) {
                     assert_ok(ppo_rlhf_save(r.rlhf, path));
                     close_run(&r);
                     r = open_run(&saved_kinds[i], path);
+                    assert_int_equal(ppo_rlhf_iterations(r.rlhf), k);
                 }
                 ppo_rlhf_progress p = report_of(&r);
                 assert_memory_equal(&p, &want[k], sizeof p);
@@ -2754,7 +2755,7 @@ static void a_checkpoint_of_something_else_is_not_resumed(void **state) {
     assert_fails(RESUME(r.policy, plain, r.critic, &r.prompts), PPO_ERROR_FILE, "another \"reference\"");
     assert_fails(RESUME(r.policy, NULL, r.critic, &r.prompts), PPO_ERROR_FILE, "another \"reference\"");
     assert_fails(RESUME(r.policy, r.reference, r.policy, &r.prompts), PPO_ERROR_FILE,
-                 "another \"critic\": a model, not the policy");
+                 "another \"critic\": give the same again");
     assert_fails(RESUME(large, NULL, large, &r.prompts), PPO_ERROR_ARGUMENT,
                  "context is 10 in the checkpoint|11");
     assert_fails(RESUME(NULL, r.reference, r.critic, &r.prompts), PPO_ERROR_ARGUMENT, "ppo_rlhf_resume|NULL");

@@ -337,6 +337,43 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     ppo_tokens_free(&data);
 }
 
+/* Its rows are converted some at a time, by two threads. */
+static void a_large_packed_table_is_converted_in_parts(void **state) {
+    (void)state;
+    enum { ROWS = 600, COLS = 24, N = 64 };
+    static float logits[2][N * ROWS], grad[2][N * COLS];
+    assert_ok(ppo_set_threads(2));
+    for (int packed = 0; packed < 2; packed++) {
+        ppo_params *table = NULL, *other = NULL;
+        ppo_tape   *tape = NULL;
+        ppo_rng     rng = test_rng(3);
+        assert_ok(ppo_params_create(&table));
+        assert_ok(ppo_params_create(&other));
+        ppo_tensor *b = ppo_params_add(table, "b", ROWS, COLS), *a = ppo_params_add(other, "a", N, COLS);
+        for (int i = 0; i < ROWS * COLS; i++)
+            b->data[i] = (float)ppo_rng_below(&rng, 99) - 49; /* exact in BF16 */
+        for (int i = 0; i < N * COLS; i++) a->data[i] = ppo_rng_uniform(&rng);
+        assert_ok(ppo_params_freeze(table, 1));
+        if (packed) assert_ok(ppo_params_pack(table));
+        assert_ok(ppo_tape_create(&tape));
+        ppo_tensor *y = ppo_tape_matmul_transposed(tape, a, b);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, ppo_tape_square(tape, y))));
+        memcpy(logits[packed], y->data, sizeof *logits);
+        memcpy(grad[packed], a->grad, sizeof *grad);
+        for (int i = 0; i < N * ROWS && !packed; i++) {
+            double sum = 0;
+            for (int c = 0; c < COLS; c++)
+                sum += (double)a->data[i / ROWS * COLS + c] * (double)b->data[i % ROWS * COLS + c];
+            assert_close(y->data[i], sum, 1e-3);
+        }
+        ppo_tape_free(tape);
+        ppo_params_free(table), ppo_params_free(other);
+    }
+    ppo_set_threads(1);
+    assert_false(bits_differ(logits[0], logits[1], N * ROWS));
+    for (int i = 0; i < N * COLS; i++) assert_close(grad[1][i], grad[0][i], 1e-5); /* sums of other parts */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_arena_reports_a_refused_array_once),
@@ -348,6 +385,7 @@ int main(void) {
         cmocka_unit_test(an_environment_cannot_change_the_number),
         cmocka_unit_test(operations_have_the_same_bits_for_any_number),
         cmocka_unit_test(layers_that_share_a_weight_have_the_same_gradient_for_any_number),
+        cmocka_unit_test(a_large_packed_table_is_converted_in_parts),
         cmocka_unit_test(a_trainer_has_the_same_bits_for_any_number),
         cmocka_unit_test(a_language_model_has_the_same_bits_for_any_number),
     };

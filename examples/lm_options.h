@@ -1,0 +1,44 @@
+/* lm_options.h - what the command lines of chat.c and finetune.c share: how settings are printed, and which tokens
+   end a text. */
+#ifndef LM_OPTIONS_H
+#define LM_OPTIONS_H
+
+#include <stdio.h>
+#include <string.h>
+
+/* The usual names of tokens that end a turn, by the forms of ppo_tokens_add_chat(), then of those that end a
+   text. */
+enum { END_OF_TEXT = PPO_CHAT_ZEPHYR, ALL_ENDS = 5, MOST_ENDS = 16 };
+static const char *const end_names[ALL_ENDS] = {"<|im_end|>", "<|eot_id|>", "</s>", "<|end_of_text|>",
+                                                "<|endoftext|>"};
+
+/* The tokens below vocab that the folder says end a text, and how many. */
+static ppo_status read_ends(const char *folder, int vocab, int ends[MOST_ENDS], int *count) {
+    int        all, kept = 0;
+    ppo_status status = ppo_lm_load_ends(folder, ends, MOST_ENDS, &all);
+    for (int k = 0; k < all && k < MOST_ENDS; k++)
+        if (ends[k] < vocab) ends[kept++] = ends[k];
+    *count = kept;
+    return status;
+}
+
+/* Those that the tokenizer or the program itself chooses. */
+static int is_no_option(const char *name) { return !strcmp(name, "eos") || !strcmp(name, "call"); }
+
+/* A line for each setting that is an option: its name, its help, its value and its choices. With `dashes` "--"
+   names are written with dashes, too. has (may be NULL): is it an option of this program? */
+static void print_settings(const ppo_settings *settings, const void *config, const char *dashes,
+                           int (*has)(const void *user, const char *name), const void *user) {
+    for (int i = 0; i < settings->count; i++) {
+        const ppo_field *field = &settings->field[i];
+        char             name[64], value[64] = "";
+        if (is_no_option(field->name) || (has && !has(user, field->name))) continue;
+        snprintf(name, sizeof name, "%s%s", dashes, field->name);
+        for (char *at = name; *at && *dashes; at++) *at = *at == '_' ? '-' : *at;
+        ppo_settings_get(settings, config, field->name, value, sizeof value);
+        printf("  %-26s %s [%s%s%s]\n", name, field->help, value, field->choices ? "; " : "",
+               field->choices ? field->choices : "");
+    }
+}
+
+#endif
