@@ -10878,22 +10878,27 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
 
 /* The usual ways in which a run fails in silence, the most certain first. */
 static void ppo__warn(const ppo_trainer *trainer, ppo_progress *p) {
-    const ppo_space *space = &trainer->agent->model.action_space;
-    int              heads;
-    const int       *sizes = ppo__space_heads(space, &heads);
-    double           most = 0; /* the entropy of a policy that acts at random */
+    const ppo_space   *space = &trainer->agent->model.action_space;
+    int                heads;
+    const int         *sizes = ppo__space_heads(space, &heads);
+    double             most = 0; /* the entropy of a policy that acts at random */
+    const ppo_rollout *r = &trainer->collector.rollout;
+    double             squares = 0;
+    for (int i = 0; i < r->steps * r->envs; ++i) squares += (double)r->value_target[i] * r->value_target[i];
+    const double critic =
+        2 * p->value_loss * (double)p->iteration_steps / squares; /* of one that says 0: 1 */
     for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) most += log((double)sizes[h]);
     if (p->grad_norm > 1e6f || fabsf(p->loss) > 1e12f)
         snprintf(
             p->warning, sizeof p->warning,
             "the loss is %.2g, its gradient %.2g: near overflow. Try normalize_reward=yes, normalize_obs=yes",
             (double)p->loss, (double)p->grad_norm);
-    else if (p->explained_variance < -5)
-        snprintf(
-            p->warning, sizeof p->warning,
-            "the critic's error is %.0f times the variance of its targets: try normalize_reward=yes, a lower "
-            "learning_rate",
-            1 - (double)p->explained_variance);
+    else if (p->iteration > 2 && squares > 0 && critic > 5)
+        snprintf(p->warning, sizeof p->warning,
+                 "the critic's squared error is %.3g times that of a critic that says 0: try "
+                 "normalize_reward=yes, "
+                 "a lower learning_rate",
+                 critic);
     else if (p->clip_fraction > 0.5f)
         snprintf(p->warning, sizeof p->warning,
                  "%.0f %% of the ratios left the clip range: try a lower learning_rate, fewer epochs, or "
@@ -20198,15 +20203,27 @@ static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progre
     return n;
 }
 
-/* time/total_timesteps of a row; -1: it is not a row of this log. */
-static int64_t ppo__csv_steps(const char *line) {
+/* The header without figures of the environment; returns its length. */
+static size_t ppo__csv_usual(char line[PPO__CSV_LINE]) {
+    ppo_progress none;
+    memset(&none, 0, sizeof none);
+    return ppo__csv_line(line, &none, 1);
+}
+
+static int ppo__commas(const char *line) {
+    int n = 0;
+    while (*line) n += *line++ == ',';
+    return n;
+}
+
+/* time/total_timesteps of a row; -1: it is not a row under this header. */
+static int64_t ppo__csv_steps(const char *line, const char *header) {
     const char *field = line;
-    int         commas = 0;
-    for (const char *c = line; *c; ++c)
-        if (*c == ',' && ++commas == PPO__TOTAL_TIMESTEPS) field = c + 1;
+    for (int k = 0; field && k < PPO__TOTAL_TIMESTEPS; ++k) field = strchr(field + (k > 0), ',');
+    if (!field || ppo__commas(line) != ppo__commas(header)) return -1;
     char   *end;
-    int64_t steps = strtoll(field, &end, 10);
-    return commas >= PPO__METRICS - 1 && end > field && *end == ',' ? steps : -1;
+    int64_t steps = strtoll(field + 1, &end, 10);
+    return end > field + 1 && *end == ',' ? steps : -1;
 }
 
 typedef struct ppo__csv_old {
@@ -20218,29 +20235,31 @@ typedef struct ppo__csv_old {
 /* Copies the header and the rows up to `steps`. A killed run may leave a last line without a newline. */
 static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     const ppo__csv_old *old = (const ppo__csv_old *)user;
-    char                header[PPO__CSV_LINE], line[PPO__CSV_LINE];
-    ppo_progress        none;
-    memset(&none, 0, sizeof none);
-    size_t usual = ppo__csv_line(header, &none, 1) - 1;
-    for (int64_t number = 1; fgets(line, sizeof line, old->file); ++number) {
-        int64_t at = ppo__csv_steps(line);
+    char                line[PPO__CSV_LINE] = "";
+    const size_t        usual = ppo__csv_usual(old->header) - 1;
+    const int           whole = fgets(line, sizeof line, old->file) && strchr(line, '\n');
+    const int           figures = !strncmp(line, old->header, usual) && !strncmp(line + usual, ",env/", 5);
+    if (strcmp(line, old->header) && !figures && (whole || !feof(old->file)))
+        return ppo__file_fail(path, "its columns are not those of this log");
+    if (whole) strcpy(old->header, line);
+    fputs(old->header, to);
+    for (int64_t number = 2; whole && fgets(line, sizeof line, old->file); ++number) {
+        int64_t at = ppo__csv_steps(line, old->header);
         if (!strchr(line, '\n') && feof(old->file)) break;
-        if (number == 1 && (memcmp(line, header, usual) || (line[usual] != '\n' && line[usual] != ',')))
-            return ppo__file_fail(path, "its columns are not those of this log");
-        if (number > 1 && at < 0)
-            return ppo__file_fail(path, "line %lld is not a row of this log", (long long)number);
-        if (number == 1) strcpy(old->header, line);
-        if (number == 1 || at <= old->steps) fputs(line, to);
+        if (at < 0) return ppo__file_fail(path, "line %lld is not a row of this log", (long long)number);
+        if (at <= old->steps) fputs(line, to);
     }
     return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
 }
 
-/* Of a new file the header comes with the first row. */
 static ppo_status ppo__csv_open(ppo__log_file *csv, const char *path, int64_t steps, char *header) {
     ppo__csv_old old = {steps > 0 ? fopen(path, "rb") : NULL, steps, header};
     strcpy(csv->path, path);
     if (!old.file && steps > 0 && errno != ENOENT) return ppo__file_failed(csv->path, "read", errno);
-    if (!old.file) return ppo__log_create(csv);
+    if (!old.file) {
+        ppo_status status = ppo__log_create(csv);
+        return status ? status : ppo__append(csv, header, ppo__csv_usual(header));
+    }
     ppo_status status = ppo__write_file(csv->path, ppo__csv_copy, &old);
     fclose(old.file);
     if (status) return status;
@@ -20387,9 +20406,11 @@ PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
     ppo_status  status = PPO_OK;
     if (!ppo__given("ppo_log_write", log && progress)) return PPO_ERROR_ARGUMENT;
     size_t n = ppo__csv_line(row, progress, 1);
-    if (log->csv.file && log->header[0] && strcmp(row, log->header))
-        return ppo__file_fail(log->csv.path, "its columns are not those of this log");
-    if (log->csv.file && !log->header[0]) {
+    if (log->csv.file && strcmp(row, log->header)) { /* until there is a row, figures may be added */
+        if (log->csv.end != (long)strlen(log->header))
+            return ppo__file_fail(log->csv.path, "its columns are not those of this log");
+        log->csv.end = 0;
+        log->csv.torn = 1;
         status = ppo__append(&log->csv, row, n);
         if (!status) strcpy(log->header, row);
     }

@@ -258,7 +258,9 @@ static void what_is_pushed_in_the_wrong_order_is_refused(void **state) {
     ppo_agent   *agent = NULL;
     ppo_trainer *trainer = NULL, *pulled = NULL;
     ppo_action   action;
-    ppo_outcome  out = {.reward = 1, .terminated = 0, .waits = 0}, bad = {.reward = NAN, .terminated = 0, .waits = 0}, ends = {.reward = 1, .terminated = 1, .waits = 0},
+    ppo_outcome  out = {.reward = 1, .terminated = 0, .waits = 0},
+                bad = {.reward = NAN, .terminated = 0, .waits = 0},
+                ends = {.reward = 1, .terminated = 1, .waits = 0},
                 waits = {.reward = 1, .terminated = 0, .waits = 1};
     const float         obs[4] = {0.1f, 0, 0, 0}, nan[4] = {0, NAN, 0, 0};
     const unsigned char none[2] = {0, 0}, second[2] = {0, 1};
@@ -573,6 +575,190 @@ static void worlds_that_do_not_fit_are_refused(void **state) {
     assert_null(agent);
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   What an environment's functions may ask and say
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct told {
+    int fail_in; /* 1: reset, 2: step, 3: action_mask */
+    int asked;
+} told;
+
+static void told_look(int where, int step) {
+    told *t = (told *)ppo_env_user();
+    t->asked |= 1 << where;
+    if (t->fail_in == where && step == 3) {
+        ppo_env_fail("the server at %s is gone", "port 8080");
+        ppo_env_fail("this is not the first reason");
+    }
+}
+
+static void told_reset(void *state, ppo_rng *rng, float *obs) {
+    int *step = (int *)state;
+    (void)rng;
+    if (*step) *step = 3;
+    told_look(1, *step);
+    *step = 0;
+    obs[0] = 0;
+}
+
+static void told_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    int *step = (int *)state;
+    (void)rng, (void)action;
+    told_look(2, ++*step);
+    obs[0] = (float)*step;
+    out->reward = 1;
+    out->terminated = *step == 5;
+    out->figures[0] = (float)*step;
+    out->figures[1] = -0.5f;
+}
+
+static void told_mask(const void *state, unsigned char *mask) {
+    told_look(3, *(const int *)state);
+    mask[1] = 0;
+}
+
+static ppo_env told_env(told *user) {
+    ppo_env env = {.name = "told",
+                   .obs_size = 1,
+                   .action_space = ppo_discrete(2),
+                   .state_size = sizeof(int),
+                   .reset = told_reset,
+                   .step = told_step,
+                   .action_mask = told_mask,
+                   .user = user,
+                   .figures = {"height", "depth_m"}};
+    return env;
+}
+
+static void an_environment_reaches_its_user_and_gives_reasons(void **state) {
+    (void)state;
+    static const char *const names[] = {"", "env.reset failed", "env.step failed", "env.action_mask failed"};
+    for (int k = 0; k < 4; k++) {
+        told       user = {k, 0};
+        ppo_env    env = told_env(&user);
+        ppo_config cfg = config_of("total_steps=64 num_envs=2 rollout_steps=16 minibatch_size=16 hidden=4");
+        ppo_agent *agent = NULL;
+        assert_null(ppo_env_user());
+        ppo_env_fail("nobody listens");
+        ppo_fail(PPO_OK, "(no sentence)");
+        ppo_status status = ppo_train(&env, &cfg, &agent);
+        if (!k) {
+            assert_ok(status);
+            assert_int_equal(user.asked, 2 + 4 + 8);
+            assert_true(ppo_evaluate(agent, &env, 3, 1).mean_return == 5);
+        } else {
+            assert_int_equal(status, PPO_ERROR_ARGUMENT);
+            assert_non_null(strstr(ppo_last_error(), names[k]));
+            assert_non_null(strstr(ppo_last_error(), "(environment 0, step "));
+            assert_non_null(strstr(ppo_last_error(), ": the server at port 8080 is gone"));
+        }
+        assert_null(ppo_env_user());
+        ppo_agent_free(agent);
+    }
+}
+
+static int keep_progress(const ppo_progress *progress, void *user) {
+    return *(ppo_progress *)user = *progress, 0;
+}
+
+static void an_environments_own_figures_are_reported(void **state) {
+    (void)state;
+    told         user = {0, 0};
+    ppo_env      env = told_env(&user);
+    ppo_config   cfg = config_of("total_steps=128 num_envs=2 rollout_steps=16 minibatch_size=16 hidden=4");
+    ppo_agent   *agent = NULL, *again = NULL;
+    ppo_trainer *trainer = NULL, *resumed = NULL;
+    ppo_log     *log = NULL;
+    ppo_progress progress, more;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_ok(ppo_log_open("figures.csv", NULL, 0, &log));
+    assert_ok(ppo_trainer_iterate(trainer, &progress));
+    assert_string_equal(progress.figure_names[0], "height");
+    assert_true(progress.figures[0] == 5 && progress.figures[1] == -0.5f);
+    assert_ok(ppo_log_write(log, &progress));
+    ppo_log_close(log);
+    assert_ok(ppo_trainer_save(trainer, "figures.tmp"));
+    assert_ok(ppo_trainer_resume("figures.tmp", &env, NULL, &again, &resumed));
+    assert_ok(ppo_trainer_iterate(trainer, &progress));
+    assert_ok(ppo_trainer_iterate(resumed, &more));
+    assert_memory_equal(progress.figures, more.figures, sizeof progress.figures);
+    assert_ok(ppo_log_open("figures.csv", NULL, progress.steps - progress.iteration_steps, &log));
+    assert_ok(ppo_log_write(log, &progress));
+    ppo_log_close(log);
+    char  lines[3][1024], *tail;
+    FILE *file = fopen("figures.csv", "r");
+    for (int i = 0; i < 3; i++) assert_non_null(fgets(lines[i], sizeof lines[i], file));
+    assert_null(fgets(lines[0] + 512, 16, file));
+    fclose(file);
+    tail = strstr(lines[0], ",train/value_loss,env/height,env/depth_m\n");
+    assert_non_null(tail);
+    for (int i = 1; i < 3; i++) assert_non_null(strstr(lines[i], ",5,-0.5\n"));
+    env.figures[1] = NULL; /* another environment: other columns */
+    ppo_trainer_free(resumed);
+    assert_ok(ppo_trainer_create(&env, &cfg, again, &resumed));
+    assert_ok(ppo_trainer_iterate(resumed, &more));
+    assert_ok(ppo_log_open("figures.csv", NULL, 1000, &log));
+    assert_fails(ppo_log_write(log, &more), PPO_ERROR_FILE, "figures.csv|columns");
+    ppo_log_close(log);
+    env.figures[1] = "a,b";
+    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "env.figures[1]|a,b");
+    remove("figures.csv");
+    remove("figures.tmp");
+    ppo_trainer_free(resumed);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(again);
+    ppo_agent_free(agent);
+}
+
+/* Rewards that have nothing to do with the actions, or far too large ones. */
+static void chance_reset(void *state, ppo_rng *rng, float *obs) { (void)state, (void)rng, obs[0] = 0; }
+
+static void chance_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)action;
+    float scale = *(float *)ppo_env_user();
+    obs[0] = scale < 0 ? 10 * ppo_rng_normal(rng) : 1e-3f;
+    out->reward = fabsf(scale) * ppo_rng_normal(rng);
+    out->terminated = ++*(int *)state % 7 == 0;
+}
+
+static void what_seems_to_go_wrong_is_said(void **state) {
+    (void)state;
+    static const struct {
+        float       scale;
+        const char *settings, *says;
+    } cases[] = {
+        {1, "learning_rate=1e-6 total_steps=3000", "at random (entropy 1.386 of 1.386"},
+        {1e9f, "total_steps=256", "near overflow"},
+        {-1, "hidden=none learning_rate=10 learning_rate_schedule=constant epochs=1 total_steps=512",
+         "critic's squared error"},
+        {1, "learning_rate=0.3 clip_low=1e-4 clip_high=1e-4 total_steps=256", "left the clip range"},
+        {1, "total_steps=256", ""},
+    };
+    for (int k = 0; k < COUNT(cases); k++) {
+        float        scale = cases[k].scale;
+        ppo_env      env = {.obs_size = 1,
+                            .action_space = ppo_discrete(4),
+                            .state_size = sizeof(int),
+                            .reset = chance_reset,
+                            .step = chance_step,
+                            .user = &scale};
+        ppo_config   cfg = config_of("num_envs=4 rollout_steps=32 hidden=8");
+        ppo_progress progress;
+        ppo_agent   *agent = NULL;
+        assert_ok(ppo_config_set_all(&cfg, cases[k].settings));
+        cfg.callback = keep_progress;
+        cfg.callback_user = &progress;
+        assert_ok(ppo_train(&env, &cfg, &agent));
+        if (!strstr(progress.warning, cases[k].says) || !*cases[k].says != !*progress.warning)
+            fail_msg("case %d: \"%s\" does not say \"%s\" (explained %g, clipped %g, value loss %g)", k,
+                     progress.warning, cases[k].says, (double)progress.explained_variance,
+                     (double)progress.clip_fraction, (double)progress.value_loss);
+        ppo_agent_free(agent);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_stays_as_it_was_until_it_is_assigned),
@@ -585,6 +771,9 @@ int main(void) {
         cmocka_unit_test(what_an_agent_earns_while_it_waits_counts_for_its_latest_action),
         cmocka_unit_test_teardown(earlier_policies_play_and_are_not_learned_from, restore_allocator),
         cmocka_unit_test(worlds_that_do_not_fit_are_refused),
+        cmocka_unit_test(an_environment_reaches_its_user_and_gives_reasons),
+        cmocka_unit_test(an_environments_own_figures_are_reported),
+        cmocka_unit_test(what_seems_to_go_wrong_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
