@@ -20151,10 +20151,10 @@ typedef struct ppo__metric {
     int         kind, present; /* present 0: not in this iteration */
 } ppo__metric;
 
-enum { PPO__METRICS = 18, PPO__TOTAL_TIMESTEPS = 5 };
+enum { PPO__METRICS = 18, PPO__ALL_METRICS = 18 + (int)PPO_MAX_FIGURES, PPO__TOTAL_TIMESTEPS = 5 };
 
 /* What a log reports of an iteration, sorted by key, then the environment's own figures. Returns how many. */
-static int ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__METRICS + PPO_MAX_FIGURES]) {
+static int ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__ALL_METRICS]) {
     const ppo__metric all[] = {
         {"rollout/ep_len_mean", p->mean_length, PPO__REAL, p->episodes > 0},
         {"rollout/ep_rew_mean", p->mean_return, PPO__REAL, p->episodes > 0},
@@ -20189,7 +20189,7 @@ static int ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__METRICS 
 
 /* A row, or the header of such rows; returns its length. */
 static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progress, int header) {
-    ppo__metric metrics[PPO__METRICS + PPO_MAX_FIGURES];
+    ppo__metric metrics[PPO__ALL_METRICS];
     const int   count = ppo__metrics(progress, metrics);
     size_t      n = 0;
     for (int i = 0; i < count; ++i) {
@@ -20400,7 +20400,7 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
 }
 
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
-    ppo__metric metrics[PPO__METRICS + PPO_MAX_FIGURES];
+    ppo__metric metrics[PPO__ALL_METRICS];
     ppo__bytes  summary;
     char        row[PPO__CSV_LINE];
     ppo_status  status = PPO_OK;
