@@ -1104,6 +1104,19 @@ PPO_DEF void ppo_env_fail(const char *format, ...);
 /* Errors: a function is missing, a size or the action space is invalid. */
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env);
 
+/* Plays an environment with random actions, in two copies side by side, before anything is trained, and says in
+   a sentence each what will go wrong or is worth a setting: results that depend on more than the state; pointers
+   in the state, which no checkpoint brings back; numbers that are never written or not finite; episodes that
+   do not end; no rewards, or huge ones; observations far from unit scale. findings 0: nothing was found.
+   Errors: an argument is invalid, env.open failed. */
+enum { PPO_MAX_FINDINGS = 8 };
+typedef struct ppo_inspection {
+    int  steps, episodes; /* that were played */
+    int  findings;
+    char finding[PPO_MAX_FINDINGS][240];
+} ppo_inspection;
+PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report);
+
 /* What `envs` agents did in `steps` steps, time-major: [steps][envs], or [steps][envs][size]. Row t is what an
    agent did when it acted for the t-th time: agents that wait, are out, or are played by an earlier policy,
    have fewer rows than `steps`, and zeros below. */
@@ -9553,6 +9566,190 @@ static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
                                ppo__who_is(envs, e).text, (long long)envs->steps[e]);
     }
     return PPO_OK;
+}
+
+/* -- inspecting an environment: two copies of it play the same episodes with random actions -- */
+
+typedef struct ppo__inspection {
+    const ppo_env  *env;
+    ppo_inspection *report;
+    ppo__envs       twin[2];
+    ppo_rng         rng;                  /* of the actions */
+    ppo_normalizer  seen;                 /* observations */
+    int            *choices;              /* [agents][width] */
+    double          least, most, squares; /* rewards; returns */
+} ppo__inspection;
+
+static PPO__PRINTF(2, 3) void ppo__find(ppo_inspection *report, const char *format, ...) {
+    va_list args;
+    if (report->findings == PPO_MAX_FINDINGS) return;
+    va_start(args, format);
+    vsnprintf(report->finding[report->findings++], sizeof report->finding[0], format, args);
+    va_end(args);
+}
+
+/* A random legal action of agent e, in both twins. */
+static void ppo__inspect_choose(ppo__inspection *x, int e) {
+    const ppo_space     *space = &x->env->action_space;
+    const int            width = ppo__space_width(space);
+    ppo__envs           *envs = &x->twin[0];
+    const unsigned char *mask = envs->own_mask ? envs->mask + ppo__at(e, ppo__space_outputs(space)) : NULL;
+    ppo_action           action = {0, NULL, NULL};
+    if (ppo__kind(space)->continuous) {
+        float *box = envs->box + ppo__at(e, width);
+        float  low = ppo__max(space->low, -1), high = ppo__min(space->high, 1);
+        if (low >= high) low = ppo__max(space->low, -FLT_MAX / 4), high = ppo__min(space->high, FLT_MAX / 4);
+        for (int j = 0; j < width; ++j) box[j] = low + (high - low) * ppo_rng_uniform(&x->rng);
+        action.box = box;
+    } else {
+        int        heads;
+        const int *sizes = ppo__space_heads(space, &heads);
+        int       *choice = x->choices + ppo__at(e, width);
+        for (int h = 0, at = 0; h < heads; at += sizes[h++]) do
+                choice[h] = ppo_rng_below(&x->rng, sizes[h]);
+            while (mask && !mask[at + choice[h]]);
+        action.choices = choice;
+        action.discrete = choice[0];
+    }
+    x->twin[0].action[e] = x->twin[1].action[e] = action;
+}
+
+/* Where the twins, having done the same, are not the same: what they show, or how they are stored. Returns 1
+   if there is something to report, which ends the inspection. */
+static int ppo__inspect_twins(ppo__inspection *x, int step) {
+    const ppo__envs *a = &x->twin[0], *b = &x->twin[1];
+    for (int e = 0; e < a->agents; ++e) {
+        const ppo_outcome *p = &a->outcome[e], *q = &b->outcome[e];
+        if (a->turn[e] == b->turn[e] && p->reward == q->reward && !p->terminated == !q->terminated &&
+            (a->turn[e] != PPO__ACTS ||
+             !memcmp(ppo__obs(a, e), ppo__obs(b, e), (size_t)x->env->obs_size * sizeof(float))))
+            continue;
+        ppo__find(x->report,
+                  "two copies that did the same differ after %d steps: the environment depends on more than "
+                  "its state, such as rand() or a static variable. Runs cannot be repeated or resumed",
+                  step);
+        return 1;
+    }
+    for (size_t i = 0; i + sizeof(void *) <= x->env->state_size && !x->env->open; i += sizeof(void *)) {
+        uintptr_t u, v;
+        memcpy(&u, a->state + i, sizeof u);
+        memcpy(&v, b->state + i, sizeof v);
+        if (u == v) continue;
+        ppo__find(
+            x->report,
+            "bytes %lu to %lu of the state differ between two copies that did the same, as pointers do: "
+            "no checkpoint brings them back. Allocate in env.open, or use indices",
+            (unsigned long)i, (unsigned long)(i + sizeof u - 1));
+        return 1;
+    }
+    return 0;
+}
+
+/* One call of both twins' reset or step. Numbers that no call writes stay NaN. */
+static ppo_status ppo__inspect_call(ppo__inspection *x, int reset) {
+    const size_t size = ppo__obs_block(&x->twin[0]);
+    for (int k = 0; k < 2; ++k) {
+        ppo__envs *envs = &x->twin[k];
+        float     *own = ppo__own_obs(envs, 0);
+        for (size_t i = 0; i < size && !k; ++i) own[i] = NAN;
+        ppo_status status = reset ? ppo__env_reset(envs, 0) : ppo__env_step(envs, 0);
+        if (status == PPO_ERROR_NUMERIC && envs->outcome[0].terminated)
+            status = PPO_OK; /* nobody looks at it */
+        for (size_t i = 0; i < size && !k && status == PPO_ERROR_NUMERIC; ++i)
+            if (own[i] != own[i]) {
+                ppo__find(x->report, "%s does not write observation[%d], or it is NaN",
+                          reset ? "reset" : "step", (int)(i % (size_t)x->env->obs_size));
+                return status;
+            }
+        if (status) ppo__find(x->report, "%.180s", ppo_last_error());
+        if (status) return status;
+    }
+    return PPO_OK;
+}
+
+static void ppo__inspect_play(ppo__inspection *x, int steps) {
+    ppo_inspection *report = x->report;
+    ppo__envs      *envs = &x->twin[0];
+    const int       agents = envs->agents;
+    int             paid = 0;
+    if (ppo__inspect_call(x, 1) || ppo__inspect_twins(x, 0)) return;
+    for (report->steps = 0; report->steps < steps;) {
+        if (envs->own_mask)
+            for (int k = 0; k < 2; ++k)
+                if (ppo__env_mask(&x->twin[k], 0)) {
+                    ppo__find(report, "%.180s", ppo_last_error());
+                    return;
+                }
+        for (int e = 0; e < agents; ++e) {
+            if (envs->turn[e] != PPO__ACTS) continue;
+            ppo_normalizer_update(&x->seen, ppo__obs(envs, e), 1);
+            ppo__inspect_choose(x, e);
+        }
+        if (ppo__inspect_call(x, 0) || ppo__inspect_twins(x, ++report->steps)) return;
+        for (int e = 0; e < agents; ++e) {
+            const ppo_outcome *out = &envs->outcome[e];
+            x->least = fmin(x->least, out->reward);
+            x->most = fmax(x->most, out->reward);
+            paid |= out->reward != 0;
+            if (!out->terminated && !out->truncated && !ppo__env_is_over(envs, 0)) continue;
+            if (!envs->length[e]) continue;
+            x->squares += envs->episode_return[e] * envs->episode_return[e];
+            ++report->episodes;
+            for (int k = 0; k < 2; ++k) ppo__agent_begins(&x->twin[k], e);
+        }
+        if (ppo__env_is_over(envs, 0) && (ppo__inspect_call(x, 1) || ppo__inspect_twins(x, report->steps)))
+            return;
+    }
+    if (!report->episodes)
+        ppo__find(report, "no episode ended in %d random steps: set env.max_steps, or let it end", steps);
+    if (!paid)
+        ppo__find(report, "no reward came in %d random steps: there is nothing to learn from at first",
+                  steps);
+    if (fmax(x->most, -x->least) > 1e6)
+        ppo__find(report, "rewards reach %.3g: scale them, or set normalize_reward=yes",
+                  fmax(x->most, -x->least));
+    else if (report->episodes && x->squares / report->episodes > 1e6)
+        ppo__find(report, "returns are around %.3g: normalize_reward=yes helps the critic",
+                  sqrt(x->squares / report->episodes));
+    double far = 0;
+    int    worst = 0, constant = 0;
+    for (int j = 0; j < x->env->obs_size; ++j) {
+        double size = sqrt(x->seen.mean[j] * x->seen.mean[j] + x->seen.var[j]);
+        if (size > far) far = size, worst = j;
+        constant += x->seen.var[j] < 1e-12;
+    }
+    if (far > 10)
+        ppo__find(report, "observation[%d] is %.3g +- %.3g, far from unit scale: set normalize_obs=yes",
+                  worst, x->seen.mean[worst], sqrt(x->seen.var[worst]));
+    if (far < 0.01) ppo__find(report, "all observations are within %.2g of 0: set normalize_obs=yes", far);
+    if (constant == x->env->obs_size)
+        ppo__find(report, "the observation never changed in %d random steps", steps);
+}
+
+PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report) {
+    ppo__inspection x;
+    ppo__arena      memory;
+    if (!ppo__given("ppo_env_inspect", report != NULL)) return PPO_ERROR_ARGUMENT;
+    memset(report, 0, sizeof *report);
+    ppo_status status = ppo_env_check(env);
+    if (!status && steps <= 0) status = ppo__refuse("ppo_env_inspect: steps is %d, must be above 0", steps);
+    if (status) return status;
+    memset(&x, 0, sizeof x);
+    memset(&memory, 0, sizeof memory);
+    x.env = env;
+    x.report = report;
+    x.rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
+    x.choices = PPO__ZEROS(&memory, int, ppo__at(ppo__agents(env), ppo__space_width(&env->action_space)));
+    status = ppo__arena_status(&memory);
+    if (!status) status = ppo_normalizer_init(&x.seen, env->obs_size);
+    for (int k = 0; k < 2 && !status; ++k)
+        status = ppo__envs_open(&x.twin[k], env, 1, seed, PPO_STREAM_EVALUATE, 0);
+    if (!status) ppo__normalizer_reset(&x.seen, 0);
+    if (!status) ppo__inspect_play(&x, steps);
+    for (int k = 0; k < 2; ++k) ppo__envs_free(&x.twin[k]);
+    ppo_normalizer_free(&x.seen);
+    ppo__arena_free(&memory);
+    return status;
 }
 
 /* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, whose "environments"

@@ -58,7 +58,7 @@ typedef struct options {
     ppo_env     env;
     const char *env_name, *preset, *kernels;                                  /* NULL: not given */
     const char *resume, *load, *watch, *save, *csv, *tensorboard, *export_to; /* paths, NULL: not given */
-    int         save_every, eval_episodes, no_train, json, quiet, help;
+    int         save_every, eval_episodes, no_train, inspect, json, quiet, help;
     const char *program;       /* as it was called */
     char        saved_env[64]; /* the environment of the saved file */
 } options;
@@ -93,6 +93,7 @@ static const struct flag {
     {"eval-episodes", "N", "fresh episodes after the training", NUMBER, offsetof(options, eval_episodes)},
     {"kernels", "NAME", "plain or a set like avx2; else the best here", TEXT, offsetof(options, kernels)},
     {"no-train", "", "only evaluates what was loaded, and exports it", SWITCH, offsetof(options, no_train)},
+    {"inspect", "", "plays the environment at random, and says what may go wrong", SWITCH, offsetof(options, inspect)},
     {"json", "", "stdout gets one line of JSON and nothing else", SWITCH, offsetof(options, json)},
     {"quiet", "", "no progress, no curve", SWITCH, offsetof(options, quiet)},
     {"help", "", "prints this", SWITCH, offsetof(options, help)},

@@ -107,6 +107,16 @@ static int report(const options *o, const ppo_evaluation *e, int64_t steps, int6
     return fflush(stdout) || ferror(stdout) ? fail("the results could not be written") : 0;
 }
 
+/* --inspect: the exit status is 1 if something was found. */
+static int inspect(const options *o) {
+    ppo_inspection found;
+    if (ppo_env_inspect(&o->env, 10000, o->config.seed, &found)) return fail("%s", ppo_last_error());
+    for (int i = 0; i < found.findings; i++) printf("%s: %s\n", o->env.name, found.finding[i]);
+    if (!found.findings)
+        printf("%s: nothing to complain about in %d random steps, %d episodes\n", o->env.name, found.steps, found.episodes);
+    return found.findings > 0;
+}
+
 int main(int argc, char **argv) {
     static history h = {1, 0, {0}, {0}};
     options        o;
@@ -118,6 +128,7 @@ int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* in one file or pipe, lines of stdout and stderr stay in order */
     signal(SIGINT, on_interrupt);
     if (o.watch) return watch(&o);
+    if (o.inspect) return inspect(&o);
 
     ppo_agent     *agent = NULL;
     ppo_trainer   *trainer = NULL;

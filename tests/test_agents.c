@@ -759,6 +759,92 @@ static void what_seems_to_go_wrong_is_said(void **state) {
     }
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   Inspecting an environment
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { SOUND, RAND, POINTER, FORGETS, ENDLESS, UNPAID, HUGE_REWARD, LARGE, TINY, FROZEN, FAULTS };
+
+typedef struct faulty {
+    int   fault, step;
+    void *self;
+} faulty;
+
+static void faulty_show(faulty *s, float *obs) {
+    static unsigned elsewhere;
+    int             fault = *(int *)ppo_env_user();
+    float           size = fault == LARGE ? 300 : fault == TINY ? 1e-4f : fault == FROZEN ? 0 : 1;
+    if (fault == POINTER) s->self = &s->step;
+    obs[0] = fault == FROZEN ? 0.5f : size * sinf((float)s->step);
+    if (fault != FORGETS || s->step < 3) obs[1] = fault == FROZEN ? 0.5f : size * cosf(2 * (float)s->step);
+    if (fault == RAND && s->step > 4) obs[0] = (float)(elsewhere++ % 100) / 100;
+}
+
+static void faulty_reset(void *state, ppo_rng *rng, float *obs) {
+    faulty *s = (faulty *)state;
+    s->step = ppo_rng_below(rng, 3);
+    faulty_show(s, obs);
+}
+
+static void faulty_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    faulty *s = (faulty *)state;
+    int     fault = *(int *)ppo_env_user();
+    (void)rng;
+    s->step++;
+    faulty_show(s, obs);
+    out->reward = fault == UNPAID ? 0 : fault == HUGE_REWARD ? 1e7f : (float)action->choices[1];
+    out->terminated = fault != ENDLESS && s->step > 20;
+}
+
+static void faulty_mask(const void *state, unsigned char *mask) { (void)state, mask[1] = 0; }
+
+static void an_inspection_names_what_is_wrong(void **state) {
+    (void)state;
+    static const char *const says[FAULTS] = {"",
+                                             "depends on more than its state",
+                                             "as pointers do",
+                                             "does not write observation[1]",
+                                             "no episode ended",
+                                             "no reward came in 500 random steps",
+                                             "rewards reach 1e+07",
+                                             "observation[|far from unit scale: set normalize_obs=yes",
+                                             "all observations are within",
+                                             "the observation never changed"};
+    const int                sizes[2] = {3, 2};
+    ppo_inspection           report;
+    for (int fault = 0; fault < FAULTS; fault++) {
+        ppo_env env = {.obs_size = 2,
+                       .action_space = ppo_multi_discrete(sizes, 2),
+                       .state_size = sizeof(faulty),
+                       .reset = faulty_reset,
+                       .step = faulty_step,
+                       .action_mask = faulty_mask,
+                       .user = &fault};
+        assert_ok(ppo_env_inspect(&env, 500, 1, &report));
+        if (report.findings != !!fault)
+            fail_msg("fault %d: %d findings: %s", fault, report.findings, report.finding[0]);
+        char words[128];
+        snprintf(words, sizeof words, "%s", says[fault]);
+        for (char *word = strtok(words, "|"); word; word = strtok(NULL, "|"))
+            if (!strstr(report.finding[0], word))
+                fail_msg("\"%s\" does not say \"%s\"", report.finding[0], word);
+        if (!fault) assert_true(report.steps == 500 && report.episodes > 20);
+    }
+    const ppo_env sound[] = {cartpole_env(), memory_env(), turns_env()};
+    for (int i = 0; i < COUNT(sound); i++) {
+        assert_ok(ppo_env_inspect(&sound[i], 500, 1, &report));
+        if (report.findings) fail_msg("%s: %s", sound[i].name, report.finding[0]);
+    }
+    ppo_env box = {.obs_size = 1,
+                   .action_space = ppo_box(2, -INFINITY, INFINITY),
+                   .reset = chance_reset,
+                   .step = chance_step};
+    assert_fails(ppo_env_inspect(&box, 0, 1, &report), PPO_ERROR_ARGUMENT, "steps is 0");
+    assert_fails(ppo_env_inspect(&box, 1, 1, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    box.step = NULL;
+    assert_fails(ppo_env_inspect(&box, 1, 1, &report), PPO_ERROR_ARGUMENT, "env.step is NULL");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_copy_stays_as_it_was_until_it_is_assigned),
@@ -774,6 +860,7 @@ int main(void) {
         cmocka_unit_test(an_environment_reaches_its_user_and_gives_reasons),
         cmocka_unit_test(an_environments_own_figures_are_reported),
         cmocka_unit_test(what_seems_to_go_wrong_is_said),
+        cmocka_unit_test(an_inspection_names_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
