@@ -9518,16 +9518,18 @@ static ppo_status ppo__env_step(ppo__envs *envs, int c) {
     else env->step(state, &envs->rng[c], envs->action + from, ppo__own_obs(envs, c), envs->outcome + from);
     status = ppo__call_end(&call, envs, c, env->step_all ? "step_all" : "step");
     if (envs->age[c] < INT_MAX) ++envs->age[c];
+    const int late = env->max_steps && envs->age[c] >= env->max_steps; /* nobody stays, or joins */
     for (int e = from; e < end && !status; ++e) {
         ppo_outcome *out = &envs->outcome[e];
-        const int    was_out = envs->turn[e] == PPO__OUT, waits = out->waits ? PPO__WAITS : PPO__ACTS;
+        out->joins = out->joins && !late;
+        const int was_out = envs->turn[e] == PPO__OUT, waits = out->waits ? PPO__WAITS : PPO__ACTS;
         if (was_out) {
             const ppo_outcome joins = {0, 0, 0, out->waits, out->joins, {0}};
             *out = joins;
             envs->turn[e] = (unsigned char)(out->joins ? waits : (int)PPO__OUT);
             continue;
         }
-        if (env->max_steps && envs->age[c] >= env->max_steps) out->truncated = 1;
+        if (late) out->truncated = 1;
         status = ppo__count_outcome(envs, e, out);
         out->joins = out->joins && out->terminated; /* a new episode at once */
         envs->turn[e] =
