@@ -6017,13 +6017,11 @@ static void ppo__conv_rows(void *user, int range, int from, int to) {
         for (int row = 0; row < window->after[1]; ++row, to_y += width * out) {
             const float *from_x =
                 x->data + ppo__at(i, x->cols) + ppo__at(row * window->stride, window->shape[2] * channels);
-            for (int k = 0; k < window->kernel; ++k, from_x += window->shape[2] * channels)
+            for (int k = 0; k < window->kernel; ++k, from_x += window->shape[2] * channels) {
+                const float *init = k ? to_y : b ? b->data : NULL;
                 ppo__k()->gemm(width, out, line, from_x, window->stride * channels, 1,
-                               w->data + ppo__at(k * line, out), out,
-                               k   ? to_y
-                               : b ? b->data
-                                   : NULL,
-                               k ? out : 0, to_y, out);
+                               w->data + ppo__at(k * line, out), out, init, k ? out : 0, to_y, out);
+            }
         }
     }
     if (node->kept) memcpy((float *)node->kept + at, y->data + at, n * sizeof(float));
