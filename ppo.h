@@ -10832,6 +10832,7 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     memset(&env, 0, sizeof env);
     env.name = from->environment;
     env.obs_size = from->model.obs_size;
+    memcpy(env.shape, from->model.conv.shape[0], sizeof env.shape);
     env.action_space = from->model.action_space;
     config = from->config;
     config.init = PPO_ZEROS;
@@ -10856,6 +10857,8 @@ PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
     if (to->model.obs_size != from->model.obs_size || strcmp(is, wanted))
         return ppo__refuse("ppo_agent_assign: the agents observe %d and %d numbers, and act %.40s and %.40s",
                            to->model.obs_size, from->model.obs_size, is, wanted);
+    if (memcmp(to->model.conv.shape[0], from->model.conv.shape[0], sizeof to->model.conv.shape[0]))
+        return ppo__refuse("ppo_agent_assign: the agents see pictures of different shapes");
     for (int i = 0; i < PPO__FIELDS && !status; ++i)
         if (ppo__fields[i].kind == PPO_FIELD_NETWORK)
             status = ppo__check_kept(ppo_config_settings(), ppo__fields[i].name, &to->config, &from->config,

@@ -341,7 +341,14 @@ static void a_policy_in_a_file_is_the_same_and_checked(void **state) {
     }
     ppo_agent_free(loaded);
 
+    assert_ok(ppo_agent_copy(agent, &loaded));
+    assert_false(
+        bits_differ(agent->model.params->data, loaded->model.params->data, agent->model.params->count));
+    ppo_agent_free(loaded);
     turned.shape[0] = 10, turned.shape[2] = 4;
+    assert_ok(ppo_agent_create(&turned, &cfg, &loaded));
+    assert_fails(ppo_agent_assign(loaded, agent), PPO_ERROR_ARGUMENT, "shapes");
+    ppo_agent_free(loaded);
     assert_fails(ppo_agent_load(path, &turned, &loaded), PPO_ERROR_FILE, "4 x 10 x 10|10 x 10 x 4");
     static const struct {
         const char *key, *text, *words;
@@ -402,7 +409,7 @@ static void breakout_plays_as_minatar_does(void **state) {
     for (int t = 0; t < g_breakout_steps; t++) {
         const unsigned char *want = g_breakout + 7 * t;
         ppo_action           action = {want[0], NULL, NULL};
-        ppo_outcome          out = {0, 0, 0};
+        ppo_outcome          out = {0};
         breakout_step(&s, &rng, &action, obs, &out);
         assert_true(out.reward == (float)want[1] && out.terminated == want[2] && !out.truncated);
         int bricks = 0;
